@@ -1,4 +1,4 @@
-//! The commands of a capture, sent to a simulated chip at its pins: which rules they break, and where the time goes.
+//! Checks a capture by sending its commands to a simulated chip at its pins: violated rules, and a time breakdown.
 
 use crate::read::Window;
 use floatgate_device::spi::{SpiChip, SpiWire};
@@ -14,29 +14,29 @@ pub struct Command {
     pub opcode: u8,
     /// Number of commands.
     pub count: u64,
-    /// Bytes of all of them, in one direction.
+    /// Data bytes of all commands, in one direction.
     pub bytes: u64,
     /// Time from CS# low to CS# high, ns.
     pub ns: u64,
 }
 
-/// Status reads.
+/// Statistics of status reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Polls {
     /// Number of status reads.
     pub count: u64,
-    /// Status reads while the chip was busy.
+    /// Number of status reads while the chip was busy.
     pub while_busy: u64,
-    /// Time from the end of programs, erases and page reads to the status read that saw it, ns.
+    /// Total time from the end of programs, erases and page reads to the status read that detected it, ns.
     pub late_ns: u64,
 }
 
-/// A broken rule.
+/// A violated rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Wrong {
     /// Start of the command in ns since the start of the capture.
     pub at_ns: u64,
-    /// The rule in words.
+    /// Description of the rule.
     pub rule: String,
     /// First bytes of the command.
     pub bytes: Vec<u8>,
@@ -47,21 +47,21 @@ pub struct Wrong {
 pub struct Report {
     /// Time from the first command to the end of the last one, ns.
     pub ns: u64,
-    /// Time in which CS# was low, ns.
+    /// Total time with CS# low, ns.
     pub selected_ns: u64,
-    /// Time of programs, erases and page reads in the chip, ns.
+    /// Total time of programs, erases and page reads in the chip, ns.
     pub busy_ns: u64,
-    /// The commands by opcode.
+    /// Commands by opcode.
     pub commands: Vec<Command>,
-    /// Status reads.
+    /// Statistics of status reads.
     pub polls: Polls,
-    /// Number of broken rules.
+    /// Number of violations.
     pub violation_count: u64,
-    /// The first broken rules.
+    /// The first violations.
     pub violations: Vec<Wrong>,
 }
 
-/// Sends the commands of a capture to a chip; `None` where the chip has no SPI bus.
+/// Sends the commands of a capture to a chip; `None` if the chip has no SPI bus.
 pub fn check(windows: &[Window], pins: &mut Pins) -> Option<Report> {
     match pins {
         Pins::SpiNor(wire) => Some(replay(windows, wire)),
@@ -70,10 +70,10 @@ pub fn check(windows: &[Window], pins: &mut Pins) -> Option<Report> {
     }
 }
 
-/// Clock of commands whose clock is not known: no chip refuses it.
+/// Clock assumed for commands with unknown clock: every chip accepts it.
 const SLOW_HZ: u32 = 1_000_000;
 
-/// Clocks beyond this are a mistake of the capture.
+/// Maximum plausible clock, Hz; higher ones are errors in the capture.
 const FAST_HZ: u32 = 1_000_000_000;
 
 fn replay<C: SpiChip>(windows: &[Window], wire: &mut SpiWire<C>) -> Report {
@@ -131,16 +131,16 @@ fn replay<C: SpiChip>(windows: &[Window], wire: &mut SpiWire<C>) -> Report {
     report
 }
 
-/// State of the chip that the host saw.
+/// State of the chip as seen by the host.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Status {
     Busy,
     Ready,
-    /// The capture has no line for it, or it floats.
+    /// The line is missing in the capture, or floating.
     Unknown,
 }
 
-/// The state that a status read returned; `None` for other commands.
+/// State returned by a status read; `None` for other commands.
 fn status(window: &Window) -> Option<Status> {
     /// READ STATUS of NOR, GET FEATURE of the status of NAND, READ FLAG STATUS.
     const READ_STATUS: u8 = 0x05;

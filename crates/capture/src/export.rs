@@ -1,10 +1,10 @@
-//! A traced operation for viewers of waves and traces.
+//! Export of a traced operation for waveform and trace viewers.
 
 use floatgate_device::{Resource, Span};
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// Name of a resource.
+/// Display name of a resource.
 fn name(resource: Resource) -> String {
     match resource {
         Resource::Cpu => "cpu".to_owned(),
@@ -15,7 +15,7 @@ fn name(resource: Resource) -> String {
     }
 }
 
-/// The resources of a trace, in the order of their first activity.
+/// Resources of a trace in the order of their first activity.
 fn resources(spans: &[Span]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for span in spans {
@@ -27,7 +27,8 @@ fn resources(spans: &[Span]) -> Vec<String> {
     names
 }
 
-/// A value change dump: for each resource a wire that is 1 while it is busy, and the activity as a string, as GTKWave and Surfer show it.
+/// Value change dump for GTKWave and Surfer: for each resource a wire that is 1 while it is busy, and its activity as a
+/// string.
 pub fn vcd(spans: &[Span]) -> String {
     let names = resources(spans);
     let code = |at: usize, text: bool| format!("{}{}", if text { 't' } else { 'w' }, at);
@@ -63,7 +64,7 @@ pub fn vcd(spans: &[Span]) -> String {
     out
 }
 
-/// Trace events of Chrome, as Perfetto and speedscope open them: a thread for each resource.
+/// Trace events in Chrome's format for Perfetto and speedscope, with a thread per resource.
 pub fn perfetto(spans: &[Span], title: &str) -> String {
     let names = resources(spans);
     let us = |ns: u64| ns as f64 / 1e3;

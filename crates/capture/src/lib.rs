@@ -1,8 +1,8 @@
 //! Captures of logic analysers, and traces for their viewers.
 //!
-//! - [`read`]: a CSV or VCD file to the windows of CS# that are in it, one data line in each direction;
-//! - [`check`]: what a simulated chip says about these commands;
-//! - [`export`]: a traced operation as VCD or as JSON for Perfetto.
+//! - [`read`]: extracts the CS# windows from a CSV or VCD file, with one data line in each direction;
+//! - [`check`]: runs these commands on a simulated chip;
+//! - [`export`]: exports a traced operation as VCD or as JSON for Perfetto.
 
 mod check;
 pub mod export;

@@ -11,7 +11,7 @@ pub struct Window {
     pub sent: Vec<u8>,
     /// Bytes from the chip; as many as `sent`.
     pub received: Vec<u8>,
-    /// Clock in Hz, where the file tells.
+    /// Clock in Hz, if known.
     pub clock_hz: Option<u32>,
 }
 
@@ -28,34 +28,34 @@ pub struct Channels {
     pub miso: Option<String>,
 }
 
-/// Reason for which a file is no capture.
+/// Reason why a file is not a valid capture.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A channel is missing.
     #[error("no channel for {line}; the file has {}", names.join(", "))]
     NoChannel {
-        /// The line of the bus.
+        /// Name of the bus line.
         line: &'static str,
-        /// Names of the channels.
+        /// Channel names in the file.
         names: Vec<String>,
     },
-    /// A line that cannot be read.
+    /// A line of the file that cannot be parsed.
     #[error("line {line}: {why}")]
     Line {
         /// Number of the line, from 1.
         line: usize,
-        /// The reason.
+        /// Description of the fault.
         why: &'static str,
     },
-    /// A channel is named for a file that has bytes instead of levels.
+    /// Channels were specified for a file that contains bytes, not levels.
     #[error("a table of a SPI decoder has no channels to name")]
     NoLevels,
-    /// Nothing was found.
+    /// The file contains no commands.
     #[error("no command: CS# never goes low and high again")]
     Empty,
 }
 
-/// Names that channels have, in lower case.
+/// Usual channel names, in lower case.
 const CS: &[&str] = &["cs", "cs#", "/cs", "csn", "cs_n", "ncs", "ss", "enable", "ce", "ce#"];
 const CLK: &[&str] = &["clk", "sck", "sclk", "clock"];
 const MOSI: &[&str] = &["mosi", "si", "di", "sdi", "io0", "dq0", "copi"];
@@ -64,23 +64,23 @@ const MISO: &[&str] = &["miso", "so", "do", "sdo", "io1", "dq1", "cipo"];
 /// The commands of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capture {
-    /// The commands.
+    /// Commands in order.
     pub windows: Vec<Window>,
-    /// Start of a command that the end of the capture cuts off, in ns since the start of the capture.
+    /// Start of a command that is truncated at the end of the capture, in ns since its start.
     pub cut_off_ns: Option<u64>,
 }
 
-/// Reads the text of a capture.
+/// Parses the text of a capture.
 ///
 /// # Errors
-/// The file is no capture, or a channel is missing.
+/// The file is not a capture, or a channel is missing.
 pub fn read(text: &str, channels: &Channels) -> Result<Capture, Error> {
     let capture =
         if text.trim_start().starts_with('$') { vcd(text, channels)? } else { csv(text, channels)? };
     if capture.windows.is_empty() { Err(Error::Empty) } else { Ok(capture) }
 }
 
-/// Places of the four lines among the names of a file.
+/// Columns of the four lines in a file.
 struct Places {
     cs: usize,
     clk: usize,
@@ -120,7 +120,7 @@ struct Levels {
     miso: bool,
 }
 
-/// Decoder of the levels of a SPI bus: data is taken at rising edges of the clock, as in modes 0 and 3.
+/// Decoder of SPI levels: data is sampled at rising clock edges, as in modes 0 and 3.
 #[derive(Default)]
 struct Decoder {
     windows: Vec<Window>,
@@ -130,7 +130,7 @@ struct Decoder {
     sent: u8,
     received: u8,
     byte_start_ns: u64,
-    /// Shortest time of the seven periods within a byte.
+    /// Shortest of the seven clock periods within a byte, ns.
     fastest_ns: u64,
 }
 
@@ -180,7 +180,7 @@ impl Decoder {
     }
 }
 
-/// A time in seconds as ns since the first one.
+/// Converts times in seconds to ns since the first one.
 struct Clock {
     first: Option<f64>,
     last_ns: u64,
@@ -195,7 +195,7 @@ impl Clock {
         }
         let ns = (since * 1e9).round() as u64;
         if ns < self.last_ns {
-            return Err(Error::Line { line, why: "a time before that of the line above" });
+            return Err(Error::Line { line, why: "a time before the previous line's" });
         }
         self.last_ns = ns;
         Ok(ns)
@@ -264,16 +264,16 @@ fn number(row: &[&str], place: usize, line: usize) -> Result<f64, Error> {
     number.ok_or(Error::Line { line, why: "a time that is no number" })
 }
 
-/// Column that tells which bytes are in one window.
+/// Column that assigns bytes to windows.
 #[derive(Clone, Copy)]
 enum WindowBy {
-    /// `enable`, `result` or `disable`.
+    /// Column with `enable`, `result` or `disable`.
     Type(usize),
-    /// A number for each window.
+    /// Column with a number for each window.
     Packet(usize),
 }
 
-/// Columns of the table of a SPI decoder: a row for each byte.
+/// Columns of a SPI decoder's table, which has a row for each byte.
 struct Table {
     time: usize,
     mosi: usize,
@@ -340,7 +340,7 @@ fn byte(text: &str) -> Option<u8> {
     hex.map_or_else(|| text.parse().ok(), |hex| u8::from_str_radix(hex, 16).ok())
 }
 
-/// Value change dump of IEEE 1364: only single wires are of interest.
+/// Parses a value change dump (IEEE 1364); only single wires are used.
 fn vcd(text: &str, channels: &Channels) -> Result<Capture, Error> {
     let mut words = (1..)
         .zip(text.lines())
@@ -404,7 +404,7 @@ fn vcd(text: &str, channels: &Channels) -> Result<Capture, Error> {
     Ok(decoder.finish())
 }
 
-/// A timescale such as `10ns` in ns.
+/// Converts a timescale such as `10ns` to ns.
 fn timescale_ns(text: &str) -> Option<f64> {
     let digits = text.find(|character: char| !character.is_ascii_digit())?;
     let (number, unit) = text.split_at(digits);
@@ -424,7 +424,7 @@ fn timescale_ns(text: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Rows of samples in which the bytes of windows are sent, a period of 100 ns.
+    /// Rows of samples that send the bytes of windows with a period of 100 ns.
     fn sampled(windows: &[&[u8]]) -> String {
         let (mut text, mut at) = ("Time [s],CS,SCK,MOSI,MISO\n0.0,1,0,0,0\n".to_owned(), 1);
         let mut row = |levels: &str| {

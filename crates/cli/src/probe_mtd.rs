@@ -7,7 +7,7 @@ use crate::probe::{in_use, is_agreed};
 use floatgate_host::mtd::{CharDevice, Flash as _, Shape, conditions, give_priority};
 use floatgate_host::signals::Ending;
 use floatgate_lab::report::ResultKind;
-use floatgate_probe::mtd::{Found, Speed, Weak, measure};
+use floatgate_probe::mtd::{MtdReport, Speed, Weak, measure};
 use serde::Serialize;
 use std::io::{self, IsTerminal};
 use std::path::Path;
@@ -27,7 +27,7 @@ struct Report {
     #[serde(skip)]
     target: String,
     #[serde(flatten)]
-    found: Found,
+    found: MtdReport,
     /// Circumstances that make times wrong.
     conditions: Vec<String>,
     /// Conclusions.
@@ -122,7 +122,7 @@ fn agree(path: &Path, ending: &Ending) -> Result<(), Failure> {
 /// Weak blocks that are listed.
 const LISTED: usize = 10;
 
-fn advice(found: &Found, writes: bool) -> Vec<String> {
+fn advice(found: &MtdReport, writes: bool) -> Vec<String> {
     let mut advice = Vec::new();
     let failed = found.weak_blocks.iter().filter(|weak| weak.failed > 0).count();
     if failed > 0 {
@@ -208,7 +208,7 @@ fn weak(weak: &Weak) -> String {
 }
 
 /// Lines as `flash_speed` prints them, which `floatgate fit` reads.
-fn speeds(found: &Found, state: &str) -> String {
+fn speeds(found: &MtdReport, state: &str) -> String {
     let of_state: Vec<&Speed> = found.speeds.iter().filter(|speed| speed.blocks == state).collect();
     let Some(first) = of_state.first() else { return String::new() };
     let blocks = first.bytes / u64::from(found.shape.erase_bytes).max(1);
@@ -223,7 +223,7 @@ fn speeds(found: &Found, state: &str) -> String {
 mod tests {
     use super::*;
 
-    fn found(write_bytes: u32, bad_blocks: Vec<u64>) -> Found {
+    fn found(write_bytes: u32, bad_blocks: Vec<u64>) -> MtdReport {
         let shape = Shape {
             kind: "ram".to_owned(),
             name: "test".to_owned(),
@@ -232,7 +232,7 @@ mod tests {
             write_bytes,
             oob_bytes: 0,
         };
-        Found {
+        MtdReport {
             shape,
             read_blocks: 16 - bad_blocks.len() as u64,
             bad_blocks,
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn flash_without_pages_and_flash_whose_blocks_are_all_bad_are_told() {
-        let text = |found: Found| {
+        let text = |found: MtdReport| {
             let advice = advice(&found, false);
             super::text(&Report { target: "/dev/mtd0".to_owned(), found, conditions: Vec::new(), advice })
         };

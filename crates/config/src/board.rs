@@ -1,4 +1,4 @@
-//! Boards for parts: a part that is named where a setup belongs runs on the board of the catalogue that fits it best.
+//! Boards for parts: a part in place of a setup runs on the best matching board of the catalogue.
 
 use super::Setup;
 use super::error::ConfigError;
@@ -13,11 +13,12 @@ use floatgate_device::units::hz;
 use serde::Deserialize;
 use std::cmp::Reverse;
 
-/// Name of the controller model without overhead, which no board has.
+/// Name of the controller model without overhead, which does not exist on any board.
 const IDEAL: &str = "ideal-spi";
 
 impl Library {
-    /// The setup written for a part, or the part on the board whose chip is most like it. `None` when no board has a chip of this kind.
+    /// Setup written for a part, or the part on the board whose chip is most like it. `None` if no board has a chip of
+    /// this kind.
     ///
     /// # Errors
     /// As [`Library::setup`].
@@ -44,7 +45,7 @@ impl Library {
         Ok(Some(setup.on_board(board)))
     }
 
-    /// Likeness of a board's own chip to a part; `None` for a board that cannot have it.
+    /// Similarity of a board's own chip to a part; `None` for a board on which the part is impossible.
     fn likeness(&self, board: &str, part: &str, (spec, maker): (&ChipSpec, &str)) -> Option<Likeness> {
         let setup = self.setup(board).ok()?;
         let own = self.resolve(&setup, &[]).ok()?;
@@ -74,7 +75,7 @@ impl Library {
     }
 }
 
-/// Part of a board's bus.
+/// Bus properties of a board.
 #[derive(Default, Deserialize)]
 struct Bus {
     #[serde(default)]
@@ -83,24 +84,24 @@ struct Bus {
     clock_hz: u64,
 }
 
-/// Likeness of a board to the one that a part would have; the greatest fits best.
+/// Similarity of a board to the ideal one for a part; a greater value is better.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Likeness {
     is_own_chip: bool,
-    /// Neither its clock nor its partition is beyond the part.
+    /// True if clock and partition of the board are within the limits of the part.
     runs: bool,
-    /// Its host is a Linux, and its controller one that exists.
+    /// True if its host runs Linux, and its controller exists in reality.
     is_linux: bool,
-    /// Data lanes that both have.
+    /// Number of data lanes that both support.
     lanes: u8,
     lanes_idle: Reverse<u8>,
     is_of_maker: bool,
-    /// Powers of two between the sizes of the chips.
+    /// Absolute binary logarithm of the ratio of the chip sizes.
     size_differs: Reverse<u32>,
     name_words: Reverse<usize>,
 }
 
-/// True when the chip of a setup is the unchanged part of the catalogue or one of its profiles.
+/// True if the chip of a setup is an unchanged part or profile of the catalogue.
 fn is_plain(setup: &Setup, part: &str) -> bool {
     let chip = setup.tree.child("chip");
     let named = chip.and_then(|chip| chip.child("base")).and_then(Node::as_text);
@@ -110,7 +111,7 @@ fn is_plain(setup: &Setup, part: &str) -> bool {
     !is_changed && named.is_some_and(|named| named.eq_ignore_ascii_case(part))
 }
 
-/// Highest clock; without a limit for chips with a parallel bus.
+/// Highest clock; unlimited for chips with a parallel bus.
 fn most_hz(spec: &ChipSpec) -> u64 {
     match spec {
         ChipSpec::SpiNand(spec) => spec.sdr_hz,
@@ -119,7 +120,7 @@ fn most_hz(spec: &ChipSpec) -> u64 {
     }
 }
 
-/// Most data lanes of a read; 0 for chips with a parallel bus.
+/// Maximum number of data lanes of a read; 0 for chips with a parallel bus.
 fn lanes(spec: &ChipSpec) -> u8 {
     let most = |reads: &[Variant]| reads.iter().map(|read| read.mode.data.lanes).max().unwrap_or(0);
     match spec {

@@ -1,23 +1,24 @@
-//! The corner of a chip at its guaranteed maxima: overrides that replace typical array times.
+//! Slowest corner of a chip: overrides that replace typical array times by guaranteed maxima.
 
 use crate::{Config, ConfigError, Library, Node, Override, Setup, Value};
 use floatgate_device::raw_nand::MlcSpec;
 
-/// Times of the chip's array.
+/// Choice of the array times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Corner {
-    /// Typical ones.
+    /// Typical times.
     #[default]
     Typical,
-    /// The maxima that the data sheet guarantees.
+    /// Maxima guaranteed by the data sheet.
     Slowest,
 }
 
 impl Corner {
-    /// `sets` with those of the corner before them, so that what the user sets wins, and the chip in that corner.
+    /// Adds the overrides of the corner before `sets`, so that user overrides win. Also returns the chip in that
+    /// corner.
     ///
     /// # Errors
-    /// A setup, an override or a maximum that cannot be read.
+    /// An invalid setup, override or maximum.
     pub fn over(
         self,
         library: &Library,
@@ -36,12 +37,12 @@ impl Corner {
     }
 }
 
-/// A chip as slow as its data sheet allows.
+/// Slowest chip that the data sheet allows.
 #[derive(Clone, Debug, Default)]
 pub struct Slowest {
     /// Overrides that replace each typical time by its maximum.
     pub sets: Vec<Override>,
-    /// Dotted paths of the times that have no maximum; they stay as they are.
+    /// Dotted paths of times without a maximum; they do not change.
     pub without: Vec<String>,
 }
 
@@ -74,24 +75,25 @@ impl Slowest {
         Ok(())
     }
 
-    /// Forgets what the user's overrides replaced.
+    /// Drops overrides that the user's replace.
     fn keep_those_in_force(&mut self, config: &Config) {
         self.sets
             .retain(|set| config.tree().get(&set.path()).is_some_and(|node| text(node) == set.value_text()));
     }
 }
 
-/// The typical tPROG of all pages.
+/// Path of the mean tPROG of all pages.
 const MEAN: &str = "chip.timing.t_prog_us.typ";
 
-/// Of a chip whose pages have program times of their own: the mean of their maxima, which the chip's typical time has to be.
+/// Override for a chip whose pages have separate program times: the mean of their maxima, which the typical time must
+/// equal.
 fn mean_of_pages(config: &Config, number: usize) -> Result<Option<Override>, ConfigError> {
     let mlc = config.extract_or_default::<Option<MlcSpec>>("chip.mlc")?;
     let mean = mlc.map(|mlc| (mlc.t_prog_lsb_us.max.as_ns() + mlc.t_prog_msb_us.max.as_ns()) / 2);
     mean.map(|ns| Override::parse(&format!("{MEAN}=\"{ns} ns\""), number)).transpose()
 }
 
-/// A value as it was written.
+/// Value as written in the text.
 fn text(node: &Node) -> &str {
     node.origin.source.content().get(node.origin.value.clone()).unwrap_or_default()
 }

@@ -1,5 +1,4 @@
-//! Nodes to typed values, through serde. An error is caught where it leaves a key or a value, which gives its place and
-//! its path.
+//! Conversion of nodes to typed values with serde. An error gets its path and position where it leaves a key or value.
 
 use super::de_error::{DeError, Kind, Spot, missing_key};
 use super::error::ConfigError;
@@ -17,12 +16,12 @@ impl Node {
     /// The typed value at a dotted path (empty: this node).
     ///
     /// # Errors
-    /// Values that the type refuses, with the place of the key or value; a missing path.
+    /// Invalid values, with the position of the key or value; a missing path.
     pub fn extract<'de, T: Deserialize<'de>>(&'de self, path: &str) -> Result<T, ConfigError> {
         self.extract_seed(path, PhantomData)
     }
 
-    /// The value at a dotted path (empty: this node) that a seed reads.
+    /// The value at a dotted path (empty: this node), read by a serde seed.
     ///
     /// # Errors
     /// As [`Self::extract`].
@@ -34,10 +33,10 @@ impl Node {
         seed.deserialize(Typed(node)).map_err(|error| error.at(node, Spot::Value).into_config(path))
     }
 
-    /// The typed value at a dotted path, or the type's default where there is none.
+    /// The typed value at a dotted path, or the type's default if the path is missing.
     ///
     /// # Errors
-    /// Values that the type refuses.
+    /// Invalid values.
     pub fn extract_or_default<'de, T>(&'de self, path: &str) -> Result<T, ConfigError>
     where
         T: Deserialize<'de> + Default,
@@ -45,7 +44,7 @@ impl Node {
         if self.get(path).is_some() { self.extract(path) } else { Ok(T::default()) }
     }
 
-    /// The error for a path of which only the beginning is there.
+    /// Error for a missing path, at its longest existing prefix.
     fn missing(&self, path: &str) -> ConfigError {
         let (mut node, mut at) = (self, String::new());
         for key in keys(path) {
@@ -58,14 +57,14 @@ impl Node {
     }
 }
 
-/// A node as serde reads it.
+/// Serde deserializer of a node.
 struct Typed<'de>(&'de Node);
 
-/// Largest number up to which a float holds every whole one.
+/// Largest number up to which a float represents every integer.
 const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
 impl<'de> Typed<'de> {
-    /// A whole number, which may be written as a float: `1e4`.
+    /// An integer, which may be written as a float: `1e4`.
     fn whole<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DeError> {
         match self.0.value {
             Value::Float(x) if x.fract() == 0.0 && x.abs() <= WHOLE_MAX => visitor.visit_i64(x as i64),
@@ -166,7 +165,7 @@ impl<'de> SeqAccess<'de> for &mut Elements<'de> {
     }
 }
 
-/// A table's entries in the order of their text, so that the first error is the topmost.
+/// Entries of a table in text order, so that the first error is the topmost one.
 struct Entries<'de> {
     rest: vec::IntoIter<(&'de str, &'de Node)>,
     current: Option<(&'de str, &'de Node)>,

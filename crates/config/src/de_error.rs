@@ -1,4 +1,4 @@
-//! Errors of serde's visitors, before they become a message with a place.
+//! Errors of serde visitors, before they get a message and a position.
 
 use super::error::{ConfigError, Problem};
 use super::nearest::{did_you_mean, listed, unknown_key};
@@ -6,7 +6,7 @@ use super::node::{Node, describe_text, join};
 use serde::de::{self, Expected, Unexpected};
 use std::fmt;
 
-/// A serde error on its way up to where its place is known.
+/// A serde error without a position yet.
 #[derive(Debug)]
 pub(super) struct DeError {
     kind: Kind,
@@ -35,7 +35,7 @@ impl DeError {
         Self { kind, at: None, path: Vec::new() }
     }
 
-    /// Says where, unless something further in has said it.
+    /// Sets the position, unless an inner level has set it.
     pub(super) fn at(mut self, node: &Node, spot: Spot) -> Self {
         self.at.get_or_insert_with(|| Box::new((node.clone(), spot)));
         self
@@ -115,7 +115,7 @@ impl de::Error for DeError {
     }
 }
 
-/// Expectation of a serde visitor, in words for people who do not write Rust.
+/// Expectation of a serde visitor as text for users who do not know Rust.
 fn expectation(expected: &dyn Expected) -> String {
     let text = expected.to_string();
     let range =
@@ -152,7 +152,7 @@ fn finding(found: Unexpected<'_>) -> String {
     }
 }
 
-/// A key that a table lacks.
+/// Error for a missing key in a table.
 pub(super) fn missing_key(table: &Node, path: &str, key: &str) -> ConfigError {
     let message = match path {
         "" => format!("missing key `{key}`"),

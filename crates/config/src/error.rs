@@ -1,39 +1,39 @@
-//! Errors of configuration files: the problem, its place, and the remedy.
+//! Errors in configuration files: problem, position and advice.
 
-use super::source::Place;
+use super::source::SourceSpan;
 use floatgate_mtd::advice::Advice;
 use serde::Serialize;
 use std::ops::Range;
 
-/// The kinds of problem, for programs.
+/// Kind of a problem, for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Problem {
-    /// A file that is not there.
+    /// File not found.
     MissingFile,
-    /// A file that cannot be read, or is no text.
+    /// A file that cannot be read, or is not text.
     Unreadable,
-    /// Not TOML.
+    /// Invalid TOML.
     Syntax,
-    /// Larger, deeper or more than is accepted.
+    /// Size, depth or count exceeds a limit.
     Limit,
-    /// A key that nothing asks for.
+    /// Unknown key.
     UnknownKey,
-    /// A key that is needed.
+    /// Missing key.
     MissingKey,
-    /// A value of the wrong type or unit, or an impossible one.
+    /// Wrong type or unit, or an invalid value.
     WrongValue,
-    /// A part, setup, controller, host or profile that does not exist.
+    /// Unknown part, setup, controller, host or profile.
     UnknownName,
-    /// A file that is, by way of others, its own base.
+    /// Base files that refer to each other in a cycle.
     Cycle,
-    /// A `--set` or `--sweep` that does not fit.
+    /// Invalid `--set` or `--sweep`.
     Override,
 }
 
-/// A problem of a configuration. `{}` prints the message alone; see [`ConfigError::one_line`] and, for
-/// terminals, [`ConfigError::excerpt`] and [`ConfigError::advice`].
+/// A problem in a configuration. `{}` prints only the message; see [`ConfigError::one_line`] and, for terminals,
+/// [`ConfigError::excerpt`] and [`ConfigError::advice`].
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{}", .0.message)]
 pub struct ConfigError(Box<Inner>);
@@ -45,7 +45,7 @@ struct Inner {
     help: Option<Advice>,
     label: &'static str,
     path: String,
-    place: Option<Place>,
+    place: Option<SourceSpan>,
 }
 
 /// A [`ConfigError`] as data, for `--json`.
@@ -53,13 +53,13 @@ struct Inner {
 pub struct Report {
     /// Kind of problem.
     pub problem: Problem,
-    /// Message in one sentence.
+    /// Message as one sentence.
     pub message: String,
     /// Advice to the user.
     pub help: Option<String>,
     /// Dotted path of the key, empty when unknown.
     pub path: String,
-    /// Name of the text; `None` when the problem is not in a text.
+    /// Name of the text; `None` for a problem outside of texts.
     pub file: Option<String>,
     /// Line, from 1.
     pub line: Option<usize>,
@@ -68,7 +68,7 @@ pub struct Report {
 }
 
 impl ConfigError {
-    /// A problem that is in no text, or not yet placed in one.
+    /// Creates a problem without a position.
     pub fn new(problem: Problem, message: impl Into<String>) -> Self {
         let message = message.into();
         Self(Box::new(Inner {
@@ -81,61 +81,61 @@ impl ConfigError {
         }))
     }
 
-    /// Says where.
+    /// Sets the position.
     #[must_use]
-    pub fn at(mut self, place: Place) -> Self {
+    pub fn at(mut self, place: SourceSpan) -> Self {
         self.0.place = Some(place);
         self
     }
 
-    /// Says what to do.
+    /// Sets the advice.
     #[must_use]
     pub fn help(mut self, help: impl Into<Advice>) -> Self {
         self.0.help = Some(help.into());
         self
     }
 
-    /// Names the key, by its dotted path.
+    /// Sets the dotted path of the key.
     #[must_use]
     pub fn path(mut self, path: impl Into<String>) -> Self {
         self.0.path = path.into();
         self
     }
 
-    /// The word under the marked text.
+    /// Sets the label under the marked text.
     #[must_use]
     pub(super) fn label(mut self, label: &'static str) -> Self {
         self.0.label = label;
         self
     }
 
-    /// The kind of problem.
+    /// Kind of the problem.
     pub fn problem(&self) -> Problem {
         self.0.problem
     }
 
-    /// Place of the error.
-    pub fn place(&self) -> Option<&Place> {
+    /// Position of the problem.
+    pub fn place(&self) -> Option<&SourceSpan> {
         self.0.place.as_ref()
     }
 
-    /// The same error of a text that nobody has written.
+    /// Removes the position, for an error in a generated text.
     #[must_use]
     pub fn without_place(mut self) -> Self {
         self.0.place = None;
         self
     }
 
-    /// `file:line:column: message (help)`.
+    /// Formats as `file:line:column: message (help)`.
     pub fn one_line(&self) -> String {
         let place = self.0.place.as_ref().map_or(String::new(), |place| format!("{place}: "));
         let help = self.0.help.as_ref().map_or(String::new(), |help| format!(" ({help})"));
         format!("{place}{}{help}", self.0.message)
     }
 
-    /// The same as data.
+    /// The error as data.
     pub fn report(&self) -> Report {
-        let at = self.0.place.as_ref().map(Place::line_column);
+        let at = self.0.place.as_ref().map(SourceSpan::line_column);
         Report {
             problem: self.0.problem,
             message: self.0.message.clone(),
@@ -147,7 +147,7 @@ impl ConfigError {
         }
     }
 
-    /// Help, with the place where the text around it cannot be shown.
+    /// Advice, with the position if the text around it cannot be shown.
     pub fn advice(&self) -> Option<Advice> {
         let unshown = self.0.place.as_ref().filter(|place| !place.shows());
         match (unshown.map(|place| format!("it is at {place}")), self.0.help.clone()) {
@@ -156,7 +156,7 @@ impl ConfigError {
         }
     }
 
-    /// Text around the place, if its lines can be shown.
+    /// Text around the position, if its lines can be shown.
     pub fn excerpt(&self) -> Option<Excerpt<'_>> {
         let place = self.0.place.as_ref().filter(|place| place.shows())?;
         let text = place.source.content();
@@ -165,15 +165,15 @@ impl ConfigError {
     }
 }
 
-/// A text with a marked place.
+/// A text with a marked range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Excerpt<'a> {
     /// Name of the text.
     pub name: &'a str,
-    /// The whole text.
+    /// Whole text.
     pub text: &'a str,
-    /// Bytes that are marked.
+    /// Marked range, bytes.
     pub span: Range<usize>,
-    /// Word beside the mark.
+    /// Label of the mark.
     pub label: &'static str,
 }

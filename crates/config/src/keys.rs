@@ -1,20 +1,20 @@
-//! The keys of all files, as `docs/setup.md` lists them. A test generates that page from the types.
+//! Keys of all configuration files, as listed in `docs/setup.md`. A test generates that page from the types.
 
 use serde::Serialize;
 
-/// The page.
+/// Text of the page.
 const PAGE: &str = include_str!("../setup.md");
 
 /// A key of a setup, part, controller or host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Key {
-    /// Section of the page: the kind of file, chip or table that has the key.
+    /// Section of the page: the kind of file, chip or table to which the key belongs.
     pub section: &'static str,
     /// Dotted path of the key.
     pub key: String,
-    /// Unit of a plain number; empty where there is none.
+    /// Unit of a plain number; empty for none.
     pub unit: &'static str,
-    /// Value when the key is absent, or `required`.
+    /// Default value, or `required`.
     pub default: &'static str,
     /// Meaning of the value.
     pub meaning: String,

@@ -1,9 +1,9 @@
-//! Configuration: from TOML texts to typed specifications, with messages that a person can act on.
+//! Configuration: converts TOML texts to typed specifications, with actionable error messages.
 //!
-//! A [`Source`] (file, built-in text, argument) is parsed into a tree of [`Node`]s that know where they were written.
-//! A [`Library`] finds texts by name, reads a [`Setup`] and resolves what it names (part, controller, host, profiles)
+//! A [`Source`] (file, built-in text, argument) is parsed into a tree of [`Node`]s with their positions in the text. A
+//! [`Library`] finds texts by name. It reads a [`Setup`] and resolves its references (part, controller, host, profiles)
 //! and the user's [`Override`]s into one [`Config`]. From that, typed values are [extracted](Config::extract). Every
-//! mistake becomes a [`ConfigError`] that points into the text where it was made.
+//! mistake becomes a [`ConfigError`] with its position in the text.
 //!
 //! ```
 //! use floatgate_config::{Kind, Library, Override, Source};
@@ -58,7 +58,7 @@ pub use parse::MAX_DEPTH;
 pub use part::{About, Part, Price, Provenance, Times};
 pub use resolve::{Loaded, Prepared};
 pub use set::Override;
-pub use source::{MAX_BYTES, Origin, Place, Source};
+pub use source::{MAX_BYTES, Origin, Source, SourceSpan};
 pub use sweep::{Combination, MAX_COMBINATIONS, sweep};
 
 pub use floatgate_device::spec::ChipKind;
@@ -66,7 +66,7 @@ use floatgate_device::spec::{BadSpec, ChipSpec};
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// A setup as written, laid over the setups it is based on; what it names is not read yet.
+/// A setup merged with its base setups; references to other files are not resolved yet.
 #[derive(Clone, Debug)]
 pub struct Setup {
     tree: Node,
@@ -74,7 +74,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Its chip, without a board.
+    /// Removes everything except the chip.
     fn chip_alone(mut self) -> Self {
         if let Some(table) = self.tree.as_table_mut() {
             table.retain(|key, _| &**key == Kind::Part.table());
@@ -82,7 +82,7 @@ impl Setup {
         self
     }
 
-    /// The tree.
+    /// Tree of the setup.
     pub fn tree(&self) -> &Node {
         &self.tree
     }
@@ -97,7 +97,7 @@ impl Setup {
     }
 }
 
-/// A setup with everything that it names, and the overrides, in one tree. The chip's head is at `part`.
+/// A setup with all referenced files and the overrides merged into one tree. The chip's head is at `part`.
 #[derive(Clone, Debug)]
 pub struct Config {
     tree: Node,
@@ -106,12 +106,12 @@ pub struct Config {
 }
 
 impl Config {
-    /// The tree.
+    /// Tree of the configuration.
     pub fn tree(&self) -> &Node {
         &self.tree
     }
 
-    /// The tree as TOML, which is a setup that names no other file.
+    /// The tree as TOML: a setup without references to other files.
     pub fn to_toml(&self) -> String {
         toml::to_string(&self.tree).unwrap_or_default()
     }
@@ -126,10 +126,10 @@ impl Config {
         &self.part
     }
 
-    /// Family of the chip.
+    /// Kind of the chip.
     ///
     /// # Errors
-    /// A family that does not exist.
+    /// An unknown kind.
     pub fn chip_kind(&self) -> Result<ChipKind, ConfigError> {
         ChipKind::named(&self.part.kind).ok_or_else(|| self.wrong("part.kind", unknown_kind(&self.part.kind)))
     }
@@ -137,7 +137,7 @@ impl Config {
     /// Specification of the chip, not checked.
     ///
     /// # Errors
-    /// A family that does not exist; values that its specification refuses.
+    /// An unknown kind; invalid values.
     pub fn chip(&self) -> Result<ChipSpec, ConfigError> {
         self.tree.extract_seed("chip", self.chip_kind()?)
     }
@@ -145,14 +145,14 @@ impl Config {
     /// Specification of the chip, checked.
     ///
     /// # Errors
-    /// As [`Self::chip`]; one that no chip can have.
+    /// As [`Self::chip`]; an impossible specification.
     pub fn checked_chip(&self) -> Result<ChipSpec, ConfigError> {
         let chip = self.chip()?;
         chip.check().map_err(|bad| self.impossible(&bad))?;
         Ok(chip)
     }
 
-    /// The error for a chip that is impossible.
+    /// Error for an impossible chip.
     pub fn impossible(&self, bad: &BadSpec) -> ConfigError {
         self.wrong(&bad.path(), &bad.problem)
     }
@@ -160,15 +160,15 @@ impl Config {
     /// The typed value at a dotted path.
     ///
     /// # Errors
-    /// Values that the type refuses, with the place of the key or value; a missing path.
+    /// Invalid values, with the position of the key or value; a missing path.
     pub fn extract<'de, T: Deserialize<'de>>(&'de self, path: &str) -> Result<T, ConfigError> {
         self.tree.extract(path)
     }
 
-    /// The typed value at a dotted path, or the type's default where there is none.
+    /// The typed value at a dotted path, or the type's default if the path is missing.
     ///
     /// # Errors
-    /// Values that the type refuses.
+    /// Invalid values.
     pub fn extract_or_default<'de, T>(&'de self, path: &str) -> Result<T, ConfigError>
     where
         T: Deserialize<'de> + Default,
@@ -185,7 +185,7 @@ impl Config {
         self.tree.only_keys("", &known)
     }
 
-    /// An error at the value of a dotted path, for what types alone cannot see: a value that does not fit the others.
+    /// Error at the value of a dotted path, for values that contradict others, which types cannot detect.
     pub fn wrong(&self, path: &str, message: impl std::fmt::Display) -> ConfigError {
         let mut node = &self.tree;
         for key in node::keys(path) {

@@ -1,4 +1,4 @@
-//! Where names become texts: the built-in catalogue, and the user's own files.
+//! Lookup of texts by name: the built-in catalogue, and user files.
 
 use super::error::{ConfigError, Problem};
 use super::kernel::{self, Families, KernelChip};
@@ -25,15 +25,15 @@ static HOSTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/data/hosts");
 pub enum Kind {
     /// A board or rig ready to run.
     Setup,
-    /// A chip.
+    /// A chip with its sources.
     Part,
-    /// A card: managed flash.
+    /// A card with managed flash.
     Card,
-    /// A controller.
+    /// A flash controller.
     Controller,
     /// A host's software costs.
     Host,
-    /// A host of cards: its interface and its software costs.
+    /// A host of cards: interface and software costs.
     CardHost,
 }
 
@@ -42,7 +42,7 @@ impl Kind {
     pub const ALL: [Self; 6] =
         [Self::Setup, Self::Part, Self::Card, Self::Controller, Self::Host, Self::CardHost];
 
-    /// The folder of the built-in files.
+    /// Folder of the built-in files.
     pub const fn folder(self) -> &'static str {
         match self {
             Self::Setup => "setups",
@@ -54,7 +54,7 @@ impl Kind {
         }
     }
 
-    /// The word for one of them.
+    /// Noun for one file of this kind.
     pub const fn noun(self) -> &'static str {
         match self {
             Self::Setup => "setup",
@@ -66,7 +66,7 @@ impl Kind {
         }
     }
 
-    /// The table that such a file fills in a setup; a setup fills all of it.
+    /// Table of a setup that such a file fills; a setup fills the whole tree.
     pub(super) const fn table(self) -> &'static str {
         match self {
             Self::Setup => "",
@@ -78,7 +78,7 @@ impl Kind {
     }
 }
 
-/// A text, and what it says once somebody has asked: in the catalogue that is most of the work of resolving a setup.
+/// A text with its parsed tree, which is cached: parsing the catalogue is most of the work of resolving a setup.
 #[derive(Clone, Debug)]
 pub(super) struct Text {
     pub(super) source: Arc<Source>,
@@ -100,27 +100,27 @@ impl Text {
     }
 }
 
-/// Texts by kind and name. A name is the file's name without `.toml`; case does not matter.
+/// Texts by kind and name. A name is the file's name without `.toml`; case is ignored.
 #[derive(Clone, Debug, Default)]
 pub struct Library {
     texts: BTreeMap<(Kind, String), Text>,
-    /// Chips of the kernel's tables as texts, made when they are named; `None` for a library without them.
+    /// Chips of the kernel's tables as texts, generated on first use; `None` for a library without them.
     kernel: Option<Arc<Mutex<BTreeMap<&'static str, Text>>>>,
-    /// Where the kernel's chips have their times from.
+    /// Sources of the times of the kernel's chips.
     families: Arc<OnceLock<Families>>,
     /// A value derived once from all texts; shared by clones.
     digest: Arc<OnceLock<Arc<dyn Any + Send + Sync>>>,
-    /// Folder from which paths start that no file names; the working directory without one.
+    /// Base folder of relative paths outside of files; by default the working directory.
     folder: Option<PathBuf>,
 }
 
 impl Library {
-    /// A library without any text: every name is unknown, paths work.
+    /// A library without texts: every name is unknown, but paths work.
     pub fn empty() -> Self {
         Self::default()
     }
 
-    /// The catalogue of this project.
+    /// The built-in catalogue.
     pub fn built_in() -> Self {
         let folders = [
             (Kind::Setup, &SETUPS),
@@ -139,7 +139,7 @@ impl Library {
         Self { texts: texts.collect(), kernel: Some(Arc::default()), ..Self::default() }
     }
 
-    /// Adds a text, or replaces it.
+    /// Adds or replaces a text.
     #[must_use]
     pub fn with(mut self, kind: Kind, name: &str, text: impl AsRef<str>) -> Self {
         self.texts.extend([named(kind, name, text.as_ref())]);
@@ -149,17 +149,18 @@ impl Library {
         self
     }
 
-    /// Reads paths that no file names, such as those of arguments, from this folder on.
+    /// Sets the base folder of relative paths outside of files, such as those of arguments.
     #[must_use]
     pub fn in_folder(mut self, folder: &Path) -> Self {
         self.folder = Some(folder.to_owned());
         self
     }
 
-    /// Result of `make` for all texts, computed once: reading the whole catalogue takes longer than most uses of it.
+    /// Result of `make` for all texts, computed once, because reading the whole catalogue takes longer than most uses
+    /// of it.
     ///
     /// # Errors
-    /// Those of `make`; the next call tries again.
+    /// Errors of `make`; the next call tries again.
     pub fn digest<T: Any + Send + Sync>(
         &self,
         make: impl FnOnce(&Self) -> Result<T, ConfigError>,
@@ -174,19 +175,19 @@ impl Library {
         Ok(made)
     }
 
-    /// True if something of a kind has this name.
+    /// True if a text of this kind has this name.
     pub fn has(&self, kind: Kind, name: &str) -> bool {
         let name = name.to_lowercase();
         self.texts.contains_key(&(kind, name.clone())) || (kind == Kind::Part && self.alias(&name).is_some())
     }
 
-    /// The chips of the kernel's tables that no part of the library describes.
+    /// Chips of the kernel's tables that no part of the library describes.
     pub fn kernel_parts(&self) -> impl Iterator<Item = KernelChip> {
         let chips = self.kernel.iter().flat_map(|_| kernel::kernel_chips());
         chips.filter(|chip| self.own_of(chip).is_none())
     }
 
-    /// The part of the library that has the name or the id of a chip of the kernel's.
+    /// Part of the library with the name or id of a kernel chip.
     pub fn own_of(&self, chip: &KernelChip) -> Option<&str> {
         let parts = || self.texts.iter().filter(|((kind, _), _)| *kind == Kind::Part);
         let named = parts().find(|((_, name), _)| name == chip.key);
@@ -194,7 +195,7 @@ impl Library {
         named.or_else(same_id).map(|((_, name), _)| name.as_str())
     }
 
-    /// Meaning of a name that no text has: a chip of the kernel's tables, or an id.
+    /// Meaning of a name without a text: a chip of the kernel's tables, or an id.
     fn alias(&self, name: &str) -> Option<Alias<'_>> {
         self.kernel.as_ref()?;
         if let Some(chip) = kernel::find(name).filter(|chip| chip.refusal().is_none()) {
@@ -205,12 +206,12 @@ impl Library {
         own.map(|((_, name), _)| Alias::Own(name))
     }
 
-    /// The families of the library's parts.
+    /// Families of the library's parts.
     pub(super) fn families(&self) -> &Families {
         self.families.get_or_init(|| Families::of(self))
     }
 
-    /// The text of a chip of the kernel's.
+    /// Text of a kernel chip.
     pub(super) fn kernel_text(&self, chip: &KernelChip) -> Option<Text> {
         let made = self.kernel.as_ref()?;
         if let Some(text) = made.lock().unwrap_or_else(PoisonError::into_inner).get(chip.key) {
@@ -222,14 +223,14 @@ impl Library {
         Some(made.entry(chip.key).or_insert(text).clone())
     }
 
-    /// The names of a kind, sorted, without those of the kernel's tables.
+    /// Names of a kind, sorted, without those of the kernel's tables.
     pub fn names(&self, kind: Kind) -> impl Iterator<Item = &str> {
         self.texts.keys().filter(move |(of, _)| *of == kind).map(|(_, name)| name.as_str())
     }
 
-    /// The text that `name` stands for: a built-in one, or, when it has a path separator or ends in `.toml`, a file.
-    /// Paths start from the folder of the file that names them (`by`), else from that of [`in_folder`](Self::in_folder) or the working
-    /// directory.
+    /// Opens the text with this name: a built-in one or, if the name has a path separator or ends in `.toml`, a file.
+    /// Paths are relative to the folder of the referring file (`by`), otherwise to that set by
+    /// [`in_folder`](Self::in_folder), or to the working directory.
     ///
     /// # Errors
     /// An unknown name, with the nearest; a file that cannot be read.
@@ -242,7 +243,7 @@ impl Library {
         Ok(self.text(kind, name, by)?.source)
     }
 
-    /// As [`open`](Self::open), with what is known of the text.
+    /// As [`open`](Self::open), with the cached tree.
     pub(super) fn text(
         &self,
         kind: Kind,
@@ -322,13 +323,13 @@ impl Library {
 
 /// Meaning of a name that is not the name of a text.
 enum Alias<'a> {
-    /// A part of the library.
+    /// Part of the library.
     Own(&'a str),
-    /// A chip of the kernel's tables.
+    /// Chip of the kernel's tables.
     Kernel(KernelChip),
 }
 
-/// True when the text of a part has an id, written as `[0xEF, 0xAA, 0x21]`.
+/// True if the text of a part contains an id, written as `[0xEF, 0xAA, 0x21]`.
 fn has_id(text: &Text, id: &str) -> bool {
     let line = text.source.content().lines().find_map(|line| line.strip_prefix("id = "));
     !id.is_empty() && line.is_some_and(|own| own.eq_ignore_ascii_case(id))
@@ -341,7 +342,7 @@ fn named(kind: Kind, name: &str, text: &str) -> ((Kind, String), Text) {
     ((kind, name), Text::new(source))
 }
 
-/// True when a name means a file. One that is not UTF-8 always does.
+/// True if a name is a file path. One that is not UTF-8 always is.
 fn is_path(name: &str) -> bool {
     name.contains(['/', '\\']) || name.ends_with(".toml")
 }

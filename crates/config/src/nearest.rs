@@ -3,10 +3,10 @@
 use super::error::{ConfigError, Problem};
 use super::node::{Node, Value, join};
 
-/// Longest name that is compared: the comparison takes time with the product of both lengths.
+/// Maximum length of a name that is compared: the time grows with the product of both lengths.
 const COMPARED: usize = 64;
 
-/// Names like `name`, best first, at most `most`.
+/// Up to `most` names similar to `name`, best first.
 pub(super) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>, most: usize) -> Vec<&'a str> {
     let name = fold(name);
     if name.is_empty() || name.len() > COMPARED {
@@ -21,17 +21,17 @@ pub(super) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>, 
     found.into_iter().map(|(_, candidate)| candidate).collect()
 }
 
-/// "did you mean `x`? " with the name that is most like `name`, or nothing.
+/// "did you mean `x`? " with the most similar name, or an empty text.
 pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(name, known, 1).first().map_or_else(String::new, |best| format!("did you mean `{best}`? "))
 }
 
-/// Keys and names are compared without regard to case, `-` and `_`.
+/// Normalises a name: case, `-` and `_` are ignored.
 fn fold(name: &str) -> String {
     name.chars().filter(|c| !matches!(c, '-' | '_')).flat_map(char::to_lowercase).collect()
 }
 
-/// Typing errors between two names; `None` when they have too little in common.
+/// Edit distance of two names; `None` if they have too little in common.
 fn distance(name: &str, candidate: &str) -> Option<usize> {
     let typos = strsim::damerau_levenshtein(name, candidate);
     let shorter = name.len().min(candidate.len());
@@ -39,7 +39,7 @@ fn distance(name: &str, candidate: &str) -> Option<usize> {
     (contained || typos <= (shorter + 1) / 3).then_some(typos)
 }
 
-/// A key that nothing asks for.
+/// Error for an unknown key.
 pub(super) fn unknown_key(path: &str, key: &str, known: &[&str], node: &Node) -> ConfigError {
     let error = ConfigError::new(Problem::UnknownKey, unknown_key_message(path, key))
         .path(join(path, key))
@@ -80,7 +80,7 @@ const UNITS: [&[(&str, &str)]; 3] = [
     ],
 ];
 
-/// The unit that the end of a key stands for, and its dimension.
+/// Unit in the suffix of a key, and its dimension.
 fn unit_of(suffix: &str) -> Option<(usize, &'static str)> {
     let suffix = suffix.to_lowercase();
     (0..).zip(UNITS).find_map(|(dimension, units)| {
@@ -88,7 +88,7 @@ fn unit_of(suffix: &str) -> Option<(usize, &'static str)> {
     })
 }
 
-/// Help for a key that is right but for its unit: `clock_mhz`, `t_prog`, where `clock_hz`, `t_prog_us` are known.
+/// Advice for a key with the wrong or no unit: `clock_mhz`, `t_prog`, if `clock_hz`, `t_prog_us` are known.
 fn other_unit(key: &str, known: &[&str], value: &Value) -> Option<String> {
     let (stem, unit) = match key.rsplit_once('_').and_then(|(stem, end)| Some((stem, unit_of(end)?))) {
         Some((stem, unit)) => (stem, Some(unit)),

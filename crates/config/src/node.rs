@@ -1,4 +1,4 @@
-//! The tree that configuration texts become: values that know where they were written.
+//! Tree of a configuration text: values with their positions.
 
 use super::error::{ConfigError, Problem};
 use super::source::Origin;
@@ -6,28 +6,28 @@ use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Tables by key. Copies share keys and texts: a setup copies the tables of all files that it names.
+/// Tables by key. Copies share keys and texts, because a setup copies the tables of all referenced files.
 pub type Table = BTreeMap<Arc<str>, Node>;
 
-/// A value and where it was written.
+/// A value with its position.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// The value.
+    /// Parsed value.
     pub value: Value,
-    /// Place at which the value was written. A merged table keeps the place of its lowest layer, where it begins.
+    /// Position of the value. A merged table keeps the position of its lowest layer.
     pub origin: Origin,
 }
 
-/// A TOML value. Dates are kept as text: no quantity of this project is one.
+/// A TOML value. Dates are kept as text, because no quantity here is a date.
 #[derive(Clone, Debug)]
 pub enum Value {
-    /// Text.
+    /// Text value.
     Text(Arc<str>),
-    /// A whole number.
+    /// Integer value.
     Integer(i64),
-    /// A number.
+    /// Floating-point value.
     Float(f64),
-    /// A truth.
+    /// Boolean value.
     Bool(bool),
     /// Values in order.
     Array(Vec<Node>),
@@ -36,7 +36,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The value in words, for messages: `the text "x"`, `an array`.
+    /// Description of the value for messages: `the text "x"`, `an array`.
     pub fn describe(&self) -> String {
         match self {
             Self::Text(text) => describe_text(text),
@@ -49,7 +49,7 @@ impl Value {
     }
 }
 
-/// A text in words, cut when long.
+/// Description of a text, shortened if long.
 pub(super) fn describe_text(text: &str) -> String {
     const SHOWN: usize = 40;
     match text.char_indices().nth(SHOWN) {
@@ -64,22 +64,22 @@ impl Node {
         Self { value: Value::Table(Table::new()), origin }
     }
 
-    /// The entries of a table.
+    /// Entries of a table.
     pub fn as_table(&self) -> Option<&Table> {
         if let Value::Table(table) = &self.value { Some(table) } else { None }
     }
 
-    /// The entries of a table.
+    /// Mutable entries of a table.
     pub fn as_table_mut(&mut self) -> Option<&mut Table> {
         if let Value::Table(table) = &mut self.value { Some(table) } else { None }
     }
 
-    /// A text.
+    /// Text value, if it is one.
     pub fn as_text(&self) -> Option<&str> {
         if let Value::Text(text) = &self.value { Some(text) } else { None }
     }
 
-    /// One step down: the entry of a table, or the element of an array by its number.
+    /// Child node: entry of a table, or element of an array by its number.
     pub fn child(&self, key: &str) -> Option<&Self> {
         match &self.value {
             Value::Table(table) => table.get(key),
@@ -88,12 +88,12 @@ impl Node {
         }
     }
 
-    /// The node at a dotted path; the empty path is the node itself.
+    /// Node at a dotted path; the empty path is the node itself.
     pub fn get(&self, path: &str) -> Option<&Self> {
         keys(path).try_fold(self, Self::child)
     }
 
-    /// Dotted paths of all values below that are not tables, for checks that each has a source.
+    /// Dotted paths of all values below that are not tables, to check that each has a source.
     pub fn leaves(&self, path: &str) -> Vec<String> {
         match self.as_table() {
             Some(table) => table.iter().flat_map(|(key, node)| node.leaves(&join(path, key))).collect(),
@@ -101,7 +101,7 @@ impl Node {
         }
     }
 
-    /// Lays `upper` over this node. Tables merge, key by key; everything else is replaced.
+    /// Merges `upper` over this node. Tables are merged key by key; everything else is replaced.
     #[must_use]
     pub fn merge(self, upper: Self) -> Self {
         match (self.value, upper.value) {
@@ -119,7 +119,7 @@ impl Node {
         }
     }
 
-    /// Refuses keys that are not among `known`. `path` is this table's own.
+    /// Refuses keys that are not among `known`. `path` is the path of this table.
     ///
     /// # Errors
     /// The first unknown key in the order of the text; a node that is not a table.
@@ -134,7 +134,7 @@ impl Node {
         }
     }
 
-    /// A [`Problem::WrongValue`] at this node: `path` is its own.
+    /// A [`Problem::WrongValue`] at this node, whose path is `path`.
     pub fn wrong(&self, path: &str, message: impl std::fmt::Display) -> ConfigError {
         let message = if path.is_empty() { message.to_string() } else { format!("`{path}`: {message}") };
         ConfigError::new(Problem::WrongValue, message).path(path).at(self.origin.value_place())

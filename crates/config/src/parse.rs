@@ -1,13 +1,13 @@
-//! TOML text to tree.
+//! Parser from TOML text to tree.
 
 use super::error::{ConfigError, Problem};
 use super::node::{Node, Table, Value};
-use super::source::{Origin, Place, Source};
+use super::source::{Origin, Source, SourceSpan};
 use std::ops::Range;
 use std::sync::Arc;
 use toml::de::{DeFloat, DeInteger, DeTable, DeValue};
 
-/// Deepest nesting of tables and arrays; the deepest part file has a fifth of it.
+/// Maximum nesting depth of tables and arrays, five times the depth of the deepest part file.
 pub const MAX_DEPTH: usize = 32;
 
 impl Node {
@@ -22,7 +22,7 @@ impl Node {
         Ok(Self { value, origin: reader.origin(&(0..0), &(0..0)) })
     }
 
-    /// Parses one TOML value that stands in a text at `span`; `None` when it is not one.
+    /// Parses one TOML value at `span` of a text; `None` if it is not one.
     pub(super) fn parse_value(source: &Arc<Source>, span: Range<usize>) -> Option<Result<Self, ConfigError>> {
         let text = source.content().get(span.clone())?;
         let reader = Reader { source, offset: span.start };
@@ -38,7 +38,7 @@ impl Node {
 
 fn syntax(source: &Arc<Source>, offset: usize, error: &toml::de::Error) -> ConfigError {
     let span = error.span().unwrap_or(0..0);
-    let place = Place { source: Arc::clone(source), span: span.start + offset..span.end + offset };
+    let place = SourceSpan { source: Arc::clone(source), span: span.start + offset..span.end + offset };
     let (problem, message) = match error.message() {
         "duplicate key" => (Problem::Syntax, format!("duplicate key `{}`", place.excerpt())),
         // The parser's own limit is higher, but strikes first where it counts before anything is built.

@@ -1,4 +1,4 @@
-//! The fields of a part file beside the chip's specification.
+//! Fields of a part file in addition to the chip's specification.
 
 use super::error::ConfigError;
 use super::node::Node;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
-    /// Kind of chip: `spi-nand`, `spi-nor`, `raw-nand`, `parallel-nor`. It decides which type `[chip]` has. In JSON `kind` is that of the result.
+    /// Kind of chip: `spi-nand`, `spi-nor`, `raw-nand`, `parallel-nor`. It determines the keys of `[chip]`. In JSON `kind` is the kind of the result.
     #[serde(rename(serialize = "part_kind"))]
     pub kind: String,
     /// Name as printed on the chip.
@@ -42,7 +42,7 @@ pub enum Times {
 }
 
 impl Times {
-    /// True when they are the part's own.
+    /// True if the times are the part's own.
     pub const fn are_own(&self) -> bool {
         matches!(self, Self::Part)
     }
@@ -97,18 +97,18 @@ fn probability<'de, D: serde::Deserializer<'de>>(d: D) -> Result<f64, D::Error> 
 }
 
 impl Provenance {
-    /// The source that names the value at a dotted path most closely.
+    /// Most specific source of the value at a dotted path.
     pub fn closest_of<'a>(sources: &'a [Self], path: &str) -> Option<&'a Self> {
         let covering = sources.iter().filter_map(|source| Some((source.closest(path)?, source)));
         covering.max_by_key(|(len, _)| *len).map(|(_, source)| source)
     }
 
-    /// True when this source covers the value at a dotted path.
+    /// True if this source covers the value at a dotted path.
     pub fn covers(&self, path: &str) -> bool {
         self.closest(path).is_some()
     }
 
-    /// Length of the longest of this source's paths that covers the value at `path`.
+    /// Length of the longest path of this source that covers the value at `path`.
     fn closest(&self, path: &str) -> Option<usize> {
         let covering = self.of.iter().filter(|of| {
             path.strip_prefix(of.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -117,7 +117,7 @@ impl Provenance {
     }
 }
 
-/// The head of a file of another kind (controller, host): checked, and shown by listings.
+/// Head of a file of another kind (controller, host): checked, and shown in listings.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct About {
@@ -135,19 +135,19 @@ pub struct About {
 }
 
 impl About {
-    /// The source of the value at a dotted path, as [`Part::source_of`].
+    /// Source of the value at a dotted path, as [`Part::source_of`].
     pub fn source_of(&self, path: &str) -> Option<&Provenance> {
         Provenance::closest_of(&self.sources, path)
     }
 }
 
 impl Part {
-    /// The source of the value at a dotted path. Where several cover it, the one that names it most closely.
+    /// Source of the value at a dotted path; if several cover it, the most specific one.
     pub fn source_of(&self, path: &str) -> Option<&Provenance> {
         Provenance::closest_of(&self.sources, path)
     }
 
-    /// The head at `path` of a tree.
+    /// Head at `path` of a tree.
     pub(super) fn extract(tree: &Node, path: &str) -> Result<Self, ConfigError> {
         tree.extract(path)
     }

@@ -1,7 +1,7 @@
-//! From names to one tree: bases, profiles, overrides.
+//! Resolves names to one tree: bases, profiles, overrides.
 //!
-//! Layers from the bottom: the base's table, the base's profile when one is named, the file's own table, `--set`.
-//! A text for `chip`, `controller` or `host` means `{ base = "text" }`.
+//! Layers from the bottom: the base's table, the base's profile if one is named, the file's own table, `--set`. A text
+//! for `chip`, `controller` or `host` means `{ base = "text" }`.
 
 use super::error::{ConfigError, Problem};
 use super::kernel::KernelChip;
@@ -18,19 +18,19 @@ use floatgate_mtd::advice::Command;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The kinds whose files fill one table of a setup.
+/// Kinds whose files fill one table of a setup.
 const FILLERS: [Kind; 3] = [Kind::Part, Kind::Controller, Kind::Host];
 
-/// A part's, controller's or host's file with everything it is based on.
+/// A part, controller or host file merged with its bases.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     /// Table that the file contributes to a setup: `[chip]`, `[controller]` or `[host]`.
     pub table: Node,
-    /// The rest: name, title, sources. A [`Part`] for parts, else an [`About`].
+    /// Remaining fields: name, title, sources. A [`Part`] for parts, otherwise an [`About`].
     pub head: Node,
     /// Profiles by name.
     pub profiles: Node,
-    /// The file itself, without those that it is based on.
+    /// The file itself, without its bases.
     pub source: Arc<Source>,
 }
 
@@ -38,15 +38,15 @@ impl Loaded {
     /// Specification of a part, not checked.
     ///
     /// # Errors
-    /// A family that does not exist; values that its specification refuses.
+    /// An unknown kind; invalid values.
     pub fn chip(&self) -> Result<ChipSpec, ConfigError> {
         let name = self.head.get("kind").and_then(Node::as_text).unwrap_or_default();
         let kind = ChipKind::named(name).ok_or_else(|| self.head.wrong("kind", unknown_kind(name)))?;
         self.table.extract_seed("", kind)
     }
 
-    /// The sources that the value at a path of the table can have, and the number of those before them. A value that a file of the user's
-    /// gives over that of its base has sources of that file alone.
+    /// Sources that can apply to a value at a path of the table, and number of sources before them. A value in a user's
+    /// file that overrides its base can only have sources of that file.
     pub fn sources_at<'a>(&self, part: &'a Part, path: &str) -> (usize, &'a [Provenance]) {
         let file = &self.source;
         let is_own = self.table.get(path).is_some_and(|node| node.origin.source.name() == file.name());
@@ -63,12 +63,12 @@ impl Loaded {
     }
 }
 
-/// Longest chain of files that name each other as base.
+/// Maximum length of a chain of base files.
 const MAX_CHAIN: usize = 16;
 
 impl Library {
-    /// The setup of a name or path, with the setups it is based on laid under it. A part, by its name or file, stands for that part on
-    /// the board that fits it best, which the setup's title names.
+    /// The setup with a name or path, merged with its bases. The name or file of a part stands for that part on the
+    /// best matching board, which the setup's title contains.
     ///
     /// # Errors
     /// Unknown names, unreadable files, TOML errors, a cycle of bases.
@@ -91,7 +91,7 @@ impl Library {
         }
     }
 
-    /// The setup that a text describes.
+    /// Setup described by a text.
     ///
     /// # Errors
     /// As [`Library::setup`].
@@ -99,7 +99,7 @@ impl Library {
         self.setup_of(&Text::new(Arc::clone(source)))
     }
 
-    /// The setup that is a chip alone, by its part's name or path, or the chip of a setup by that one's name.
+    /// Setup with only a chip, by the name or path of a part, or of a setup with the chip.
     ///
     /// # Errors
     /// As [`Library::setup`].
@@ -116,7 +116,7 @@ impl Library {
         self.setup_from(&Source::text("the chip", &text))
     }
 
-    /// True for the file of a part: it names its kind, or a part that it is based on.
+    /// True for a part file: it contains its kind, or has a base that is a part.
     fn is_of_part(&self, file: &Node) -> bool {
         if names_kind(file) {
             return true;
@@ -127,7 +127,7 @@ impl Library {
         is_part || self.is_path_of_part(base, name)
     }
 
-    /// True for a path at which there is the file of a part with its kind.
+    /// True if the path leads to a part file with its kind.
     fn is_path_of_part(&self, base: &Node, path: &str) -> bool {
         let text = self.text(Kind::Part, path, Some(&base.origin)).and_then(|text| text.tree());
         text.is_ok_and(|file| names_kind(&file))
@@ -153,10 +153,10 @@ impl Library {
         Ok(tree)
     }
 
-    /// A part, controller or host by itself, with what it is based on.
+    /// A part, controller or host merged with its bases.
     ///
     /// # Errors
-    /// As [`Library::setup`]; a head that is not as it should be.
+    /// As [`Library::setup`]; an invalid head.
     pub fn load(&self, kind: Kind, name: impl AsRef<Path>) -> Result<Loaded, ConfigError> {
         let text = self.text(kind, name, None)?;
         let mut chain = Chain::default();
@@ -164,28 +164,28 @@ impl Library {
         self.read(kind, &text, &mut chain)
     }
 
-    /// The part made of a chip of the kernel's tables, also where a part of the library hides it.
+    /// Part generated from a chip of the kernel's tables, even if a part of the library hides it.
     ///
     /// # Errors
-    /// A chip of which no part can be made.
+    /// A chip from which no part can be made.
     pub fn load_kernel(&self, chip: &KernelChip) -> Result<Loaded, ConfigError> {
         let text = self.kernel_text(chip).ok_or_else(|| self.unknown(Kind::Part, chip.key, None))?;
         self.read(Kind::Part, &text, &mut Chain::default())
     }
 
-    /// Names what `setup` names, and lays `sets` over it.
+    /// Resolves the references of `setup`, and applies `sets`.
     ///
     /// # Errors
-    /// Everything that can be wrong with names and paths; types are checked by [`Config::extract`].
+    /// Invalid names and paths; types are checked by [`Config::extract`].
     pub fn resolve(&self, setup: &Setup, sets: &[Override]) -> Result<Config, ConfigError> {
         self.prepare(setup, sets)?.into_config(sets)
     }
 
-    /// Reads the files that `setup` and `sets` name. Overrides that name no file can still differ: most of the time of [`resolve`](Self::resolve)
-    /// goes into reading.
+    /// Reads the files referenced by `setup` and `sets`. Overrides that reference no file can still vary afterwards;
+    /// reading takes most of the time of [`resolve`](Self::resolve).
     ///
     /// # Errors
-    /// Everything that can be wrong with names.
+    /// Invalid names.
     pub fn prepare(&self, setup: &Setup, sets: &[Override]) -> Result<Prepared, ConfigError> {
         let mut tree = setup.tree.clone();
         let mut has_another_chip = false;
@@ -201,7 +201,7 @@ impl Library {
         Ok(Prepared { tree, part, has_another_chip, board: setup.board.clone() })
     }
 
-    /// A card with `sets` laid over it: its table is at `card`, the head of its file at `part`.
+    /// A card with `sets` applied: its table is at `card`, the head of its file at `part`.
     ///
     /// # Errors
     /// Unknown names, unreadable files, TOML errors, paths of `sets` that are not below `card`.
@@ -209,7 +209,7 @@ impl Library {
         self.card_on_host(name, None, sets)
     }
 
-    /// A card at a host: the table of the host's file is `card.host`.
+    /// A card with a host: the table of the host's file is `card.host`.
     ///
     /// # Errors
     /// As [`Library::card`].
@@ -233,7 +233,7 @@ impl Library {
         Ok(config)
     }
 
-    /// Resolves the table that files of `kind` fill, and puts a part's head at `part`.
+    /// Resolves the table filled by files of `kind`, and stores a part's head at `part`.
     fn fill(&self, kind: Kind, tree: &mut Node) -> Result<(), ConfigError> {
         let Some(mut own) = take(tree, kind.table()) else { return Ok(()) };
         let name = if kind == Kind::Part { take(&mut own, "name") } else { None };
@@ -254,7 +254,7 @@ impl Library {
         Ok(())
     }
 
-    /// Lays a table over the base and profile that it names. Also returns head and profiles of the base's file.
+    /// Merges a table with its base and profile. Also returns head and profiles of the base's file.
     fn complete(
         &self,
         kind: Kind,
@@ -280,7 +280,7 @@ impl Library {
         Ok((table.merge(own), Some((head, profiles))))
     }
 
-    /// A part's, controller's or host's file.
+    /// Reads a part, controller or host file.
     fn read(&self, kind: Kind, text: &Text, chain: &mut Chain) -> Result<Loaded, ConfigError> {
         let mut head = text.tree()?;
         expand(&mut head)?;
@@ -312,21 +312,21 @@ impl Library {
     }
 }
 
-/// A setup and the files that it names, before the overrides that name none.
+/// A setup with its referenced files, before overrides that reference none.
 #[derive(Clone, Debug)]
 pub struct Prepared {
     tree: Node,
-    /// The chip's head, which overrides seldom change.
+    /// Head of the chip, which overrides rarely change.
     part: Option<Arc<Part>>,
     has_another_chip: bool,
     board: Option<Arc<str>>,
 }
 
 impl Prepared {
-    /// Lays those of `sets` over it that name no file; the others must be those it was prepared with.
+    /// Applies overrides that reference no file; the others must be those used to prepare it.
     ///
     /// # Errors
-    /// Paths that lead nowhere; a head of the chip that is not as it should be.
+    /// Invalid paths; an invalid head of the chip.
     pub fn with(&self, sets: &[Override]) -> Result<Config, ConfigError> {
         self.clone().into_config(sets)
     }
@@ -356,7 +356,7 @@ fn names_kind(file: &Node) -> bool {
     file.child("kind").is_some() && file.child("chip").is_some()
 }
 
-/// Says what to write in a setup that names no part.
+/// Adds advice for a setup without a part.
 fn explain_missing_part(tree: &Node, error: ConfigError) -> ConfigError {
     match (tree.child("part"), tree.child("chip")) {
         (Some(_), _) => error,
@@ -381,7 +381,7 @@ fn explain_missing_part(tree: &Node, error: ConfigError) -> ConfigError {
     }
 }
 
-/// The title of a setup names the chip it was written for: with another one it says so.
+/// Adds the chip to the title of a setup that was written for another chip.
 fn name_the_chip(tree: &mut Node, part: &Part) {
     let Some(old) = take(tree, "title") else { return };
     let title = old.as_text().map(|title| format!("{title}; here with the {} {}", part.maker, part.name));
@@ -391,7 +391,7 @@ fn name_the_chip(tree: &mut Node, part: &Part) {
 }
 
 impl Override {
-    /// True when the override decides which files are read, and so comes before they are.
+    /// True if the override determines which files are read, and must be applied before reading.
     pub fn names_a_base(&self) -> bool {
         let is_filler = |key: &str| FILLERS.iter().any(|kind| kind.table() == key);
         match self.keys()[..] {
@@ -401,7 +401,7 @@ impl Override {
     }
 }
 
-/// Turns texts for `chip`, `controller`, `host` into tables that name a base.
+/// Replaces texts for `chip`, `controller`, `host` by tables with that base.
 fn expand(tree: &mut Node) -> Result<(), ConfigError> {
     let Some(entries) = tree.as_table_mut() else { return Ok(()) };
     for kind in FILLERS {
@@ -442,7 +442,7 @@ fn name_of<'a>(node: &'a Node, path: &str) -> Result<&'a str, ConfigError> {
     node.as_text().ok_or_else(|| node.wrong(path, found()))
 }
 
-/// The overrides of the profile `name`: `[profile.NAME.chip]`.
+/// Overrides of the profile `name`: `[profile.NAME.chip]`.
 fn pick(kind: Kind, profiles: &Node, name: &Node, file: &Source) -> Result<Node, ConfigError> {
     let wanted = name_of(name, &below(kind, "profile"))?;
     let empty = Table::new();
@@ -473,7 +473,7 @@ fn check_head(kind: Kind, head: &Node) -> Result<(), ConfigError> {
     }
 }
 
-/// The head of a file that has a base: its own words win, the sources of both count.
+/// Merges the heads of a file and of its base: the file's own fields win, and the sources of both are kept.
 fn merge_heads(mut lower: Node, mut upper: Node) -> Node {
     let inherited = take(&mut lower, "source");
     let own = take(&mut upper, "source");
@@ -493,7 +493,7 @@ fn merge_heads(mut lower: Node, mut upper: Node) -> Node {
     head
 }
 
-/// The files on the way to the one that is read, to find cycles.
+/// Chain of files that are being read, to detect cycles.
 #[derive(Default)]
 struct Chain(Vec<String>);
 
@@ -522,7 +522,7 @@ impl Chain {
     }
 }
 
-/// A name that is the same however a file was reached.
+/// Canonical name of a file, independent of the path used.
 fn identity(source: &Source) -> String {
     let canonical = source.folder().and_then(|_| std::fs::canonicalize(source.name()).ok());
     canonical.map_or_else(|| source.name().to_owned(), |path| path.display().to_string())

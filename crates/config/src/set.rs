@@ -1,14 +1,14 @@
-//! `--set path.to.key=value`: one value laid over a resolved tree.
+//! Overrides `--set path.to.key=value`: one value applied to a resolved tree.
 
 use super::error::{ConfigError, Problem};
 use super::node::{Node, Table, Value};
 use super::parse::MAX_DEPTH;
-use super::source::{Origin, Place, Source};
+use super::source::{Origin, Source, SourceSpan};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// One override. `{}` prints it as it was given.
+/// One override. `{}` prints it as given.
 #[derive(Clone, Debug)]
 pub struct Override {
     path: Vec<Segment>,
@@ -18,23 +18,23 @@ pub struct Override {
 #[derive(Clone, Debug)]
 struct Segment {
     key: Arc<str>,
-    place: Place,
+    place: SourceSpan,
 }
 
 impl Override {
-    /// Parses `path.to.key=value`; `number` counts the `--set`s from 1, for messages. The value is read as TOML, and as
-    /// plain text when it is not TOML.
+    /// Parses `path.to.key=value`; `number` counts the `--set`s from 1, for messages. The value is parsed as TOML, or
+    /// used as plain text if it is not TOML.
     ///
     /// # Errors
-    /// No `=`, an impossible path, broken TOML after an opening bracket or quote.
+    /// A missing `=`, an invalid path, broken TOML after an opening bracket or quote.
     pub fn parse(argument: &str, number: usize) -> Result<Self, ConfigError> {
         Self::parse_of(&format!("--set #{number}"), argument)
     }
 
-    /// As [`Self::parse`], for messages that call the place where the override stands `name`.
+    /// As [`Self::parse`], with `name` as the origin of the override in messages.
     ///
     /// # Errors
-    /// Those of [`Self::parse`].
+    /// Errors of [`Self::parse`].
     pub fn parse_of(name: &str, argument: &str) -> Result<Self, ConfigError> {
         let source = Source::argument(name, argument);
         let (path, value) = split(&source, "--set bus.clock_hz=80e6")?;
@@ -44,12 +44,12 @@ impl Override {
     /// Parses all `--set`s of a command line.
     ///
     /// # Errors
-    /// The first that is wrong.
+    /// The first invalid override.
     pub fn parse_all(arguments: &[impl AsRef<str>]) -> Result<Vec<Self>, ConfigError> {
         (1..).zip(arguments).map(|(number, argument)| Self::parse(argument.as_ref(), number)).collect()
     }
 
-    /// An override whose path and value stand at these places of `source`.
+    /// Override with its path and value at these positions of `source`.
     pub(super) fn new(
         source: &Arc<Source>,
         path: Range<usize>,
@@ -58,7 +58,7 @@ impl Override {
         let segments = segments(source, path.clone())?;
         let text = source.content().get(value.clone()).unwrap_or_default();
         if text.is_empty() {
-            let place = Place { source: Arc::clone(source), span: value };
+            let place = SourceSpan { source: Arc::clone(source), span: value };
             let error = ConfigError::new(Problem::Override, "there is no value after `=` or between commas")
                 .at(place);
             return Err(error.help("an empty text is written `\"\"`"));
@@ -71,25 +71,25 @@ impl Override {
         Ok(Self { path: segments, value: node })
     }
 
-    /// The dotted path.
+    /// Dotted path of the key.
     pub fn path(&self) -> String {
         self.path.iter().map(|segment| segment.key.as_ref()).collect::<Vec<_>>().join(".")
     }
 
-    /// The value as it was given.
+    /// Value as given.
     pub fn value_text(&self) -> &str {
         self.value.origin.source.content().get(self.value.origin.value.clone()).unwrap_or_default()
     }
 
-    /// The path's keys.
+    /// Keys of the path.
     pub fn keys(&self) -> Vec<&str> {
         self.path.iter().map(|segment| segment.key.as_ref()).collect()
     }
 
-    /// Lays the value over the tree. Tables on the way are made when missing; elements of arrays must be there.
+    /// Applies the value to the tree. Missing tables on the path are created; elements of arrays must exist.
     ///
     /// # Errors
-    /// A path that leads through a value which is neither table nor array, or past an array's end.
+    /// A path through a value that is neither table nor array, or past an array's end.
     pub fn apply(&self, tree: &mut Node) -> Result<(), ConfigError> {
         place(tree, &self.path, &self.value)
     }
@@ -101,14 +101,14 @@ impl fmt::Display for Override {
     }
 }
 
-/// Splits at the first `=`; spans without the blanks around them.
+/// Splits at the first `=`; spans without surrounding blanks.
 pub(super) fn split(
     source: &Arc<Source>,
     example: &str,
 ) -> Result<(Range<usize>, Range<usize>), ConfigError> {
     let text = source.content();
     let Some(equals) = text.find('=') else {
-        let place = Place { source: Arc::clone(source), span: 0..text.len() };
+        let place = SourceSpan { source: Arc::clone(source), span: 0..text.len() };
         let error = ConfigError::new(Problem::Override, format!("{text:?} has no `=`")).at(place);
         return Err(error.help(format!("write it like `{example}`")));
     };
@@ -124,7 +124,7 @@ pub(super) fn trimmed(text: &str, span: Range<usize>) -> Range<usize> {
 
 fn segments(source: &Arc<Source>, path: Range<usize>) -> Result<Vec<Segment>, ConfigError> {
     let refuse = |span: Range<usize>, message: String| {
-        let place = Place { source: Arc::clone(source), span };
+        let place = SourceSpan { source: Arc::clone(source), span };
         Err(ConfigError::new(Problem::Override, message).at(place))
     };
     let text = &source.content()[path.clone()];
@@ -139,7 +139,7 @@ fn segments(source: &Arc<Source>, path: Range<usize>) -> Result<Vec<Segment>, Co
         if key.is_empty() || !key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')) {
             return refuse(span, format!("{key:?} is not a key: a path is keys with dots between"));
         }
-        let place = Place { source: Arc::clone(source), span };
+        let place = SourceSpan { source: Arc::clone(source), span };
         segments.push(Segment { key: key.into(), place });
     }
     Ok(segments)
@@ -175,7 +175,7 @@ fn place(node: &mut Node, path: &[Segment], value: &Node) -> Result<(), ConfigEr
     }
 }
 
-/// `value` below the tables that `rest` names; `segment` names this one.
+/// `value` nested in tables for `rest`; `segment` is the outer key.
 fn nest(segment: &Segment, rest: &[Segment], value: &Node) -> Node {
     let Some((next, deeper)) = rest.split_first() else { return value.clone() };
     let child = nest(next, deeper, value);

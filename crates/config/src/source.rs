@@ -1,4 +1,4 @@
-//! Texts that configuration comes from, and places in them.
+//! Texts of configurations, and positions in them.
 
 use super::error::{ConfigError, Problem};
 use std::io::Read;
@@ -6,10 +6,10 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Largest text that is read: the biggest part file is a hundredth of it.
+/// Maximum size of a text, a hundred times the largest part file.
 pub const MAX_BYTES: usize = 1 << 20;
 
-/// Longest line, in bytes, that a message quotes.
+/// Maximum length of a line that a message quotes, B.
 const LONGEST_SHOWN: usize = 1000;
 
 /// A text with its name: a file, a file of the built-in catalogue, or an argument of the command line.
@@ -22,17 +22,17 @@ pub struct Source {
 }
 
 impl Source {
-    /// A text that is not a file of the user's, such as those that are built in.
+    /// A text that is not a user's file, such as a built-in one.
     pub fn text(name: &str, text: &str) -> Arc<Self> {
         Arc::new(Self { name: name.to_owned(), content: Arc::from(text), file: None, is_argument: false })
     }
 
-    /// An argument of the user's.
+    /// An argument of the user.
     pub fn argument(name: &str, text: &str) -> Arc<Self> {
         Arc::new(Self { name: name.to_owned(), content: Arc::from(text), file: None, is_argument: true })
     }
 
-    /// Bytes of any origin under a name.
+    /// Text from bytes of any origin with a name.
     ///
     /// # Errors
     /// More than [`MAX_BYTES`], or not UTF-8.
@@ -55,7 +55,7 @@ impl Source {
         }
     }
 
-    /// A file's content.
+    /// Text from the contents of a file.
     ///
     /// # Errors
     /// More than [`MAX_BYTES`], or not UTF-8.
@@ -70,17 +70,17 @@ impl Source {
         &self.name
     }
 
-    /// True when the user gave the text itself, and no file.
+    /// True for an argument of the user.
     pub fn is_argument(&self) -> bool {
         self.is_argument
     }
 
-    /// The whole text.
+    /// Whole text.
     pub fn content(&self) -> &str {
         &self.content
     }
 
-    /// The folder that relative paths in this text start from; `None` for a text that is no file.
+    /// Base folder of relative paths in this text; `None` for a text that is not a file.
     pub fn folder(&self) -> Option<&Path> {
         self.file.as_deref().and_then(Path::parent)
     }
@@ -110,39 +110,39 @@ fn check_text<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, ConfigError> {
     })
 }
 
-/// Place at which a value was written.
+/// Position of a value in a text.
 #[derive(Clone, Debug)]
 pub struct Origin {
-    /// The text.
+    /// Text that contains the value.
     pub source: Arc<Source>,
-    /// The key's bytes in it; the value's where there is no key (elements of arrays, the whole document).
+    /// Byte range of the key; of the value without a key (elements of arrays, the whole document).
     pub key: Range<usize>,
-    /// The value's bytes in it; a table's header.
+    /// Byte range of the value; of a table, its header.
     pub value: Range<usize>,
 }
 
 impl Origin {
-    /// The place of the key.
-    pub fn key_place(&self) -> Place {
-        Place { source: Arc::clone(&self.source), span: self.key.clone() }
+    /// Position of the key.
+    pub fn key_place(&self) -> SourceSpan {
+        SourceSpan { source: Arc::clone(&self.source), span: self.key.clone() }
     }
 
-    /// The place of the value.
-    pub fn value_place(&self) -> Place {
-        Place { source: Arc::clone(&self.source), span: self.value.clone() }
+    /// Position of the value.
+    pub fn value_place(&self) -> SourceSpan {
+        SourceSpan { source: Arc::clone(&self.source), span: self.value.clone() }
     }
 }
 
-/// Some bytes of a text.
+/// A range of a text.
 #[derive(Clone, Debug)]
-pub struct Place {
-    /// The text.
+pub struct SourceSpan {
+    /// Text that contains the range.
     pub source: Arc<Source>,
-    /// The bytes.
+    /// Byte range.
     pub span: Range<usize>,
 }
 
-impl Place {
+impl SourceSpan {
     /// Line and column of the first byte, both from 1; the column counts characters.
     pub fn line_column(&self) -> (usize, usize) {
         let text = self.source.content();
@@ -156,7 +156,7 @@ impl Place {
         (line, before[line_start..].chars().count() + 1)
     }
 
-    /// True when the lines around it can be shown: not those of a text without line ends.
+    /// True if the lines around it can be shown; false for a text without line ends.
     pub(super) fn shows(&self) -> bool {
         let text = self.source.content().as_bytes();
         let (start, end) = (self.span.start.min(text.len()), self.span.end.min(text.len()));
@@ -165,13 +165,13 @@ impl Place {
         before + (end - start) + after <= LONGEST_SHOWN
     }
 
-    /// The text between, clamped to what there is.
+    /// Text in the range, clamped to the text.
     pub fn excerpt(&self) -> &str {
         self.source.content().get(self.span.clone()).unwrap_or_default()
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for SourceSpan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (line, column) = self.line_column();
         write!(f, "{}:{line}:{column}", self.source.name())

@@ -1,23 +1,23 @@
-//! `--sweep path=a,b,c`: one set of overrides per combination.
+//! Sweeps `--sweep path=a,b,c`: one set of overrides per combination.
 
 use super::error::{ConfigError, Problem};
 use super::library::{Kind, Library};
 use super::nearest::did_you_mean;
 use super::part::Part;
 use super::set::{Override, split, trimmed};
-use super::source::{Place, Source};
+use super::source::{Source, SourceSpan};
 use floatgate_device::spec::ChipKind;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Most combinations that a sweep may have.
+/// Maximum number of combinations of a sweep.
 pub const MAX_COMBINATIONS: usize = 10_000;
 
 /// The overrides of one row of a sweep. `{}` prints them with blanks between.
 #[derive(Clone, Debug, Default)]
 pub struct Combination {
-    /// One for each `--sweep`, in their order.
+    /// One override per `--sweep`, in their order.
     pub overrides: Vec<Override>,
 }
 
@@ -30,7 +30,7 @@ impl fmt::Display for Combination {
     }
 }
 
-/// All combinations of the sweeps of a command line; the last sweep changes fastest. Without any sweep, the one
+/// All combinations of the sweeps of a command line; the last sweep changes fastest. Without a sweep, a single
 /// combination without overrides.
 ///
 /// # Errors
@@ -56,7 +56,7 @@ fn check(
     count: usize,
 ) -> Result<(), ConfigError> {
     let refuse = |message: String| {
-        let place = Place { source: Arc::clone(source), span: 0..source.content().len() };
+        let place = SourceSpan { source: Arc::clone(source), span: 0..source.content().len() };
         Err(ConfigError::new(Problem::Override, message).at(place))
     };
     let path = axis.first().map(Override::path);
@@ -77,7 +77,7 @@ fn cross(rows: &[Combination], axis: &[Override]) -> Vec<Combination> {
     rows.iter().flat_map(|row| axis.iter().map(move |one| with(row, one))).collect()
 }
 
-/// The argument with its ranges (`10e6..80e6:10e6`) and kinds of chips (`chip=@spi-nand`) written out.
+/// The argument with expanded ranges (`10e6..80e6:10e6`) and kinds of chips (`chip=@spi-nand`).
 fn expanded(library: &Library, source: &Arc<Source>) -> Result<Arc<Source>, ConfigError> {
     let text = source.content();
     let (path, values) = split(source, "--sweep bus.mode=1-1-1,1-4-4")?;
@@ -85,7 +85,7 @@ fn expanded(library: &Library, source: &Arc<Source>) -> Result<Arc<Source>, Conf
     for span in items(text, values) {
         let item = text.get(span.clone()).unwrap_or_default();
         let refused = |message| {
-            let place = Place { source: Arc::clone(source), span };
+            let place = SourceSpan { source: Arc::clone(source), span };
             ConfigError::new(Problem::Override, message).at(place)
         };
         match (item.strip_prefix('@'), Range64::parse(item)) {
@@ -103,7 +103,7 @@ fn expanded(library: &Library, source: &Arc<Source>) -> Result<Arc<Source>, Conf
     Ok(Source::text(source.name(), &format!("{path}={}", all.join(","))))
 }
 
-/// The parts of a kind, in the order of the catalogue; none when there is no such kind.
+/// Parts of a kind in the order of the catalogue; `None` for an unknown kind.
 fn chips(library: &Library, kind: &str) -> Result<Option<Vec<String>>, ConfigError> {
     let mut names = Vec::new();
     for name in library.names(Kind::Part) {
@@ -130,7 +130,7 @@ impl Range64 {
         Some(Self { first: number(first)?, last: number(last)?, step: number(step)? })
     }
 
-    /// Every value from the first on; the last one is included when a step ends there.
+    /// All values from the first one in steps; the last value is included if a step reaches it.
     fn values(&self) -> Result<Vec<String>, String> {
         let Self { first, last, step } = *self;
         // A step that is not exact in binary, such as 0.1, must not lose the last value.
@@ -155,14 +155,14 @@ fn axis(source: &Arc<Source>) -> Result<Vec<Override>, ConfigError> {
     let (path, values) = split(source, "--sweep bus.mode=1-1-1,1-4-4")?;
     let spans = items(source.content(), values);
     if spans.len() > MAX_COMBINATIONS {
-        let place = Place { source: Arc::clone(source), span: path };
+        let place = SourceSpan { source: Arc::clone(source), span: path };
         let message = format!("more than {MAX_COMBINATIONS} values");
         return Err(ConfigError::new(Problem::Override, message).at(place));
     }
     spans.into_iter().map(|value| Override::new(source, path.clone(), value)).collect()
 }
 
-/// The parts between commas that stand outside of quotes and brackets.
+/// Parts between commas outside of quotes and brackets.
 fn items(text: &str, values: Range<usize>) -> Vec<Range<usize>> {
     let (mut start, mut depth, mut quote) = (values.start, 0_usize, None);
     let mut items = Vec::new();

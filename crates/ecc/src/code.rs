@@ -5,41 +5,44 @@ use crate::rs;
 use core::fmt;
 use core::str::FromStr;
 
-/// Most bits a BCH code here corrects per step.
+/// Maximum number of bits that a BCH code corrects per step.
 pub const MAX_STRENGTH: u32 = 72;
 
 /// Degrees of the fields that BCH codes are built over.
 pub(crate) const DEGREES: core::ops::RangeInclusive<u32> = 5..=15;
 
-/// Bytes of a Hamming code over a step of `step_bytes` (256 or 512): three, whichever it is (SmartMedia specification;
-/// facts 5).
+/// Size of a Hamming code over a step of `step_bytes` (256 or 512), B: three for both (SmartMedia specification; facts
+/// 5).
 pub const fn hamming_bytes(step_bytes: u32) -> u32 {
     let _ = step_bytes;
     3
 }
 
-/// Degree m of the field of a BCH code over a step of `step_bytes`: the smallest in which data and check bits fit has
-/// 2^m > 8 * `step_bytes` + 1 elements: m is 13 for 512 bytes, 14 for 1024 (facts 5).
+/// Degree m of the field of a BCH code over a step of `step_bytes`.
+///
+/// It is the smallest m for which data and check bits fit: 2^m > 8 * `step_bytes` + 1. m is 13 for 512 bytes, 14 for
+/// 1024 (facts 5).
 pub(crate) const fn bch_degree(step_bytes: u32) -> u32 {
     32 - step_bytes.saturating_mul(8).saturating_add(1).leading_zeros()
 }
 
-/// Bytes of a binary BCH code that corrects `strength` bits in a step of `step_bytes`: `strength` times the field's degree
-/// m, in whole bytes.
+/// Size of a binary BCH code that corrects `strength` bits in a step of `step_bytes`, B: `strength` times the field's
+/// degree m, rounded up to bytes.
 pub const fn bch_bytes(step_bytes: u32, strength: u32) -> u32 {
     bch_degree(step_bytes).saturating_mul(strength).div_ceil(8)
 }
 
-/// A code, as users write it: `hamming/256`, `hamming/512`, `hamming-smartmedia/256`, `bch8/512`, `bch24/1024`; `bch24/1024@17475` (or `@0x4443`) over a
-/// field that Linux does not take by default.
+/// A code in the notation of users: `hamming/256`, `hamming/512`, `hamming-smartmedia/256`, `bch8/512`, `bch24/1024`;
+/// `bch24/1024@17475` (or `@0x4443`) over a field that is not Linux's default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// One bit per step, two are detected.
+    /// Corrects one bit per step and detects two.
     Hamming {
         /// Data bytes per step: 256 or 512.
         step_bytes: u32,
     },
-    /// The same, its first two ECC bytes in the order of the SmartMedia specification (Linux: `CONFIG_MTD_NAND_ECC_SW_HAMMING_SMC`).
+    /// The Hamming code with its first two ECC bytes in the order of the SmartMedia specification (Linux:
+    /// `CONFIG_MTD_NAND_ECC_SW_HAMMING_SMC`).
     HammingSmartMedia {
         /// Data bytes per step: 256 or 512.
         step_bytes: u32,
@@ -61,7 +64,8 @@ pub enum Code {
         /// Data bytes per step.
         step_bytes: u32,
     },
-    /// The same over the field of another polynomial. [`Code::bch_over`] makes it, or the same code's [`Code::Bch`].
+    /// BCH code over the field of another polynomial. Created by [`Code::bch_over`], which returns [`Code::Bch`] for
+    /// Linux's default.
     BchOver {
         /// Bits corrected per step.
         strength: u32,
@@ -117,7 +121,7 @@ impl Code {
         field::linux_polynomial(bch_degree(step_bytes)) == Ok(polynomial)
     }
 
-    /// The polynomial of a BCH code's field.
+    /// Polynomial of a BCH code's field.
     pub(crate) fn polynomial(self) -> Result<Option<u32>, CodeError> {
         match self {
             Self::Hamming { .. }
@@ -190,10 +194,10 @@ impl Code {
         }
     }
 
-    /// Checks that the code is possible.
+    /// Checks that the code exists.
     ///
     /// # Errors
-    /// The first impossible value of step, strength or polynomial.
+    /// The first invalid value of step, strength or polynomial.
     pub fn check(self) -> Result<(), CodeError> {
         match self {
             Self::Hamming { step_bytes } | Self::HammingSmartMedia { step_bytes } => match step_bytes {
@@ -303,7 +307,7 @@ impl FromStr for Code {
     }
 }
 
-/// Digits only: `u32::from_str` would take a sign.
+/// Digits only: `u32::from_str` would accept a sign.
 fn number(text: &str) -> Result<u32, CodeError> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| digits).ok_or(CodeError::Form)
@@ -316,7 +320,7 @@ fn any_number(text: &str) -> Result<u32, CodeError> {
     u32::from_str_radix(hex, 16).ok().filter(|_| digits).ok_or(CodeError::Form)
 }
 
-/// Reason for which a code is impossible.
+/// Reason why a code is impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodeError {
     /// Not the name of a code.
@@ -332,13 +336,13 @@ pub enum CodeError {
         /// Data bytes per step.
         step_bytes: u32,
     },
-    /// No BCH code of this strength.
+    /// There is no BCH code of this strength.
     #[error("BCH codes correct 1 to {MAX_STRENGTH} bits, not {strength}")]
     Strength {
         /// Bits per step.
         strength: u32,
     },
-    /// No such field.
+    /// There is no field of this degree.
     #[error("BCH codes are built over fields of degree 5 to 15, not {degree}")]
     Field {
         /// Degree m of the field of 2^m elements.
@@ -357,19 +361,19 @@ pub enum CodeError {
     Degree {
         /// Its coefficients as bits.
         polynomial: u32,
-        /// The degree it has.
+        /// Degree of the polynomial.
         degree: u32,
         /// Data bytes per step.
         step_bytes: u32,
-        /// Smallest degree m of the code's field.
+        /// Minimum degree m of the code's field.
         needs: u32,
     },
-    /// Data and check bits are more than a codeword has.
+    /// Data and check bits exceed the length of a codeword.
     #[error("{bits} data and check bits do not fit into a codeword of {most}")]
     TooLong {
-        /// Data and check bits.
+        /// Number of data and check bits.
         bits: u32,
-        /// Bits of a codeword: 2^m - 1.
+        /// Length of a codeword, bits: 2^m - 1.
         most: u32,
     },
 }

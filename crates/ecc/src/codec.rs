@@ -12,43 +12,44 @@ use alloc::vec::Vec;
 #[error("more bit errors than the code corrects")]
 pub struct Uncorrectable;
 
-/// Order of the bits of a byte in a BCH codeword.
+/// Bit order of a byte in a BCH codeword.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BitOrder {
-    /// The highest bit first, as Linux's software engine.
+    /// Highest bit first, as in Linux's software engine.
     #[default]
     Msb,
-    /// The lowest bit first, as most controllers.
+    /// Lowest bit first, as in most controllers.
     Lsb,
 }
 
-/// Mask on the check bits of a BCH code as they are stored.
+/// Mask on the stored check bits of a BCH code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Inversion {
-    /// The mask under which an erased step with erased ECC bytes is a codeword, as Linux's software engine.
+    /// Mask under which an erased step with erased ECC bytes is a codeword, as in Linux's software engine.
     #[default]
     Erased,
-    /// No mask: erased steps are no codewords.
+    /// No mask: erased steps are not codewords.
     None,
     /// All bits are inverted.
     All,
 }
 
-/// Representation of a BCH code in flash.
+/// Representation of a BCH code on flash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Variant {
-    /// Bytes that the code covers beside the data of a step.
+    /// Number of bytes that the code covers in addition to the data of a step.
     pub extra_bytes: u32,
     /// Order of bits.
     pub bits: BitOrder,
     /// Mask on the check bits.
     pub inversion: Inversion,
-    /// Check bits end with the last bit of the ECC bytes. The bits before them, up to a byte, belong to the message.
+    /// True if the check bits end with the last bit of the ECC bytes. Bits before them in their first byte belong to
+    /// the message.
     pub ends_with_check_bits: bool,
 }
 
-/// A codec set up for a code: the bytes that Linux's software NAND engines write. BCH bytes carry the mask that makes an
-/// erased step with erased ECC bytes a codeword; so do Hamming's, which are inverted (facts 5).
+/// A codec that writes the same bytes as Linux's software NAND engines. BCH bytes are masked so that an erased step
+/// with erased ECC bytes is a codeword; Hamming bytes are inverted for the same reason (facts 5).
 ///
 /// Copies share the tables.
 #[derive(Clone)]
@@ -68,16 +69,18 @@ enum Engine {
 }
 
 impl Codec {
+    /// Codec in the representation of Linux.
+    ///
     /// # Errors
-    /// No such code: see [`Code::check`].
+    /// The code does not exist: see [`Code::check`].
     pub fn new(code: Code) -> Result<Self, CodeError> {
         Self::with(code, Variant::default())
     }
 
-    /// The code in the representation of a controller. Hamming codes have one only.
+    /// Codec in the representation of a controller. Hamming codes have only one representation.
     ///
     /// # Errors
-    /// No such code; a step that is too long with its extra bytes.
+    /// The code does not exist; the step with its extra bytes is too long.
     pub fn with(code: Code, variant: Variant) -> Result<Self, CodeError> {
         code.check()?;
         let message = code.step_bytes().saturating_add(variant.extra_bytes);
@@ -102,7 +105,7 @@ impl Codec {
         self.variant
     }
 
-    /// The code.
+    /// Code of the codec.
     pub const fn code(&self) -> Code {
         self.code
     }
@@ -116,7 +119,7 @@ impl Codec {
     /// Writes the ECC bytes of one step.
     ///
     /// # Panics
-    /// When `step` or `ecc` are not of the code's sizes.
+    /// `step` or `ecc` has another size than the code's.
     pub fn encode(&self, step: &[u8], ecc: &mut [u8]) {
         self.check_lengths(step.len(), ecc.len());
         match &self.engine {
@@ -135,7 +138,7 @@ impl Codec {
         }
     }
 
-    /// Repairs one step and its ECC bytes; the number of bits that were wrong, ECC bits included.
+    /// Corrects one step and its ECC bytes, and returns the number of corrected bits, including ECC bits.
     ///
     /// # Errors
     /// `Uncorrectable`; nothing is changed.
@@ -181,12 +184,13 @@ impl Codec {
         }
     }
 
-    /// Bits of the first ECC byte that belong to the message.
+    /// Number of bits of the first ECC byte that belong to the message.
     const fn padding(&self) -> u32 {
         if self.variant.ends_with_check_bits { 8 * self.code.ecc_bytes() - self.code.ecc_bits() } else { 0 }
     }
 
-    /// The message with its last bits in the first ECC byte, after as many zeros, and the check bits from the first bit on.
+    /// The message, followed by zeros and its last bits from the first ECC byte; and the check bits, shifted to start
+    /// at the first bit.
     fn joined(&self, step: &[u8], ecc: &[u8]) -> (Vec<u8>, Vec<u8>) {
         let padding = self.padding();
         let shifted = |bytes: &[u8]| -> Vec<u8> {
@@ -237,10 +241,10 @@ impl Codec {
         assert_eq!(page / step_bytes * ecc_bytes, ecc, "ECC bytes of a page");
     }
 
-    /// Writes the ECC bytes of all steps of a page, one step's after the other's.
+    /// Writes the ECC bytes of all steps of a page, one after another.
     ///
     /// # Panics
-    /// When `page` is not whole steps, or `ecc` is not as long as all their ECC bytes.
+    /// `page` is not a whole number of steps, or `ecc` has another length than all their ECC bytes.
     pub fn encode_page(&self, page: &[u8], ecc: &mut [u8]) {
         self.check_page(page.len(), ecc.len());
         let steps = page.chunks_exact(self.code.step_bytes() as usize);
@@ -249,7 +253,7 @@ impl Codec {
         }
     }
 
-    /// Repairs all steps of a page and their ECC bytes; `each` is told the number of a step and its result.
+    /// Corrects all steps of a page and their ECC bytes; `each` receives the number of a step and its result.
     ///
     /// # Panics
     /// As [`encode_page`](Self::encode_page).
@@ -268,7 +272,7 @@ impl Codec {
     }
 }
 
-/// Bytes with their bits in the other order.
+/// Reverses the bits of each byte.
 fn reversed(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().map(|byte| byte.reverse_bits()).collect()
 }
@@ -283,7 +287,7 @@ impl core::fmt::Debug for Codec {
     }
 }
 
-/// Codecs go to other threads.
+/// Asserts that codecs can be sent to other threads.
 const _: () = {
     const fn shared<T: Clone + Send + Sync>() {}
     shared::<Codec>();

@@ -1,10 +1,10 @@
-//! Tests of words whose code is not known: a codeword of a BCH code that corrects t bits has the roots a, a^3 .. a^(2t-1).
+//! Tests of words of an unknown code: a codeword of a BCH code that corrects t bits has the roots a, a^3 .. a^(2t-1).
 
 use crate::bch::field::Field;
 use crate::code::{CodeError, MAX_STRENGTH};
 use alloc::vec::Vec;
 
-/// A field in which words are tested.
+/// A field used to test words.
 pub struct Divisor {
     field: Field,
     polynomial: u32,
@@ -13,7 +13,7 @@ pub struct Divisor {
 }
 
 impl Divisor {
-    /// The field of a primitive polynomial, its coefficients as bits.
+    /// The field of a primitive polynomial, given by its coefficients as bits.
     ///
     /// # Errors
     /// A polynomial of a degree outside of 8 to 15, or that is not primitive.
@@ -37,12 +37,13 @@ impl Divisor {
         self.field.degree()
     }
 
-    /// The primitive polynomial.
+    /// Primitive polynomial of the field.
     pub const fn polynomial(&self) -> u32 {
         self.polynomial
     }
 
-    /// Remainder of a word modulo the primitive polynomial, from that of the word without its last byte. It is 0 for each codeword.
+    /// Remainder of a word modulo the primitive polynomial, computed from the remainder without the last byte. It is 0
+    /// for each codeword.
     #[inline]
     pub fn push(&self, rest: u16, byte: u8) -> u16 {
         let degree = self.field.degree();
@@ -51,7 +52,7 @@ impl Divisor {
         self.table[top] ^ ((u32::from(rest) << 8) & mask) as u16 ^ u16::from(byte)
     }
 
-    /// Number of bits that a code corrects of which a word is a codeword: that of its successive roots a, a^3, a^5 ..
+    /// Strength of the strongest code of which a word is a codeword: its number of consecutive roots a, a^3, a^5 ..
     pub fn strength(&self, word: &[u8]) -> u32 {
         let roots = (0..MAX_STRENGTH).take_while(|&at| self.is_root(word, 2 * at as usize + 1));
         roots.count() as u32

@@ -5,11 +5,11 @@
 #[error("more zero bits than an erased page may have")]
 pub struct NotErased;
 
-/// Checks that one ECC step is erased: its data, ECC and further OOB bytes have at most `threshold` zero bits together. If so,
-/// all of them become 0xFF; the number of zero bits is returned. Otherwise nothing changes.
+/// Checks that one ECC step is erased: its data, ECC and further OOB bytes have at most `threshold` zero bits together.
+/// If so, all are set to 0xFF, and the number of zero bits is returned. Otherwise nothing changes.
 ///
-/// A page is erased for Linux under the same rule (`nand_check_erased_ecc_chunk`, facts 5). Codes cannot decide it: the
-/// ECC bytes of an erased page need not belong to its data.
+/// Linux uses the same rule (`nand_check_erased_ecc_chunk`, facts 5). A code cannot decide it, because the ECC bytes of
+/// an erased page need not match its data.
 ///
 /// # Errors
 /// `NotErased`.

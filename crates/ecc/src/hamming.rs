@@ -1,13 +1,13 @@
-//! The one-bit code of SmartMedia and of Linux's software Hamming engine: for each bit of a bit's address, the parity of
-//! the half of the step where that address bit is 1, and of the half where it is 0.
+//! The one-bit code of SmartMedia and of Linux's software Hamming engine.
 //!
-//! A flipped data bit changes exactly one parity of each pair, and those of the "1" halves spell its address. A flipped
-//! ECC bit changes one parity alone. Two flipped bits change none or both parities of some pair. (Hamming 1950, with two
-//! parities per address bit in place of one and an overall one.)
+//! For each bit of a bit's address there is a pair of parities: of the half of the step where that address bit is 1,
+//! and of the half where it is 0. A flipped data bit changes exactly one parity of each pair, and the changed parities
+//! of the "1" halves spell its address. A flipped ECC bit changes one parity alone. Two flipped bits change none or
+//! both parities of some pair. (Hamming 1950, with two parities per address bit in place of one and an overall one.)
 //!
-//! Bits are stored inverted, so that an erased step has erased ECC bytes. Byte 2 holds the pairs of the address inside the
-//! byte (bits 7 to 2) and that of 256-byte halves (bits 1 and 0; always 1 for steps of 256 bytes), byte 1 the pairs of the
-//! low four bits of the byte's number, byte 0 those of the next four (facts 5).
+//! Bits are stored inverted, so that an erased step has erased ECC bytes. Byte 2 holds the pairs of the address inside
+//! the byte (bits 7 to 2) and the pair of 256-byte halves (bits 1 and 0; always 1 for steps of 256 bytes). Byte 1 holds
+//! the pairs of the low four bits of the byte's number, byte 0 those of the next four (facts 5).
 
 use crate::{ParityOrder, Uncorrectable};
 
@@ -51,13 +51,13 @@ fn parity(word: u64) -> u32 {
     word.count_ones() & 1
 }
 
-/// Pairs of parities as bytes in the order in which they are stored.
+/// Stored bytes of the pairs of parities.
 fn pack(pairs: u32) -> Ecc {
     let stored = !pairs;
     [(stored >> 14) as u8, (stored >> 6) as u8, (stored << 2) as u8 | (stored >> 22) as u8 & 3]
 }
 
-/// Bytes as stored to pairs of parities.
+/// Pairs of parities from the stored bytes.
 fn unpack([high, low, column]: Ecc) -> u32 {
     let column = u32::from(column);
     !(u32::from(high) << 14 | u32::from(low) << 6 | column >> 2 | (column & 3) << 22) & 0xFF_FFFF
@@ -94,7 +94,7 @@ pub(crate) fn encode(step: &[u8]) -> Ecc {
     pack(parities(step))
 }
 
-/// Repairs `step` and `ecc`; the number of wrong bits.
+/// Corrects `step` and `ecc`, and returns the number of wrong bits.
 pub(crate) fn decode(step: &mut [u8], ecc: &mut Ecc) -> Result<u32, Uncorrectable> {
     let right = parities(step);
     let wrong = unpack(*ecc) ^ right;
@@ -115,7 +115,7 @@ pub(crate) fn decode(step: &mut [u8], ecc: &mut Ecc) -> Result<u32, Uncorrectabl
     Err(Uncorrectable)
 }
 
-/// Bits 0, 2, 4... moved together.
+/// Bits 0, 2, 4... packed together.
 fn every_other(pairs: u32) -> u32 {
     (0..12).fold(0, |bits, k| bits | (pairs >> (2 * k) & 1) << k)
 }

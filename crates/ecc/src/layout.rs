@@ -1,6 +1,6 @@
-//! Where ECC bytes lie in the OOB, and which bytes are left to the user.
+//! Positions of the ECC bytes in the OOB, and of the bytes left to the user.
 //!
-//! The layouts are those of Linux's generic NAND code (facts 5), so that a page written here reads there:
+//! The layouts are those of Linux's generic NAND code (facts 5), so that Linux can read a page written here:
 //!
 //! | layout | OOB | ECC bytes | free bytes |
 //! |---|---|---|---|
@@ -11,7 +11,7 @@
 //! | large page, Hamming | 128 | from 80 | the rest from 2 |
 //! | in sections | n * 16 | the last bytes of each section | the others, without the marker |
 
-/// Bytes of the OOB that belong together.
+/// A contiguous range of the OOB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Region {
     /// First byte.
@@ -25,12 +25,12 @@ impl Region {
         Self { offset, len }
     }
 
-    fn of<'a>(&self, oob: &'a [u8]) -> &'a [u8] {
+    fn bytes_of<'a>(&self, oob: &'a [u8]) -> &'a [u8] {
         let from = (self.offset as usize).min(oob.len());
         &oob[from..(from + self.len as usize).min(oob.len())]
     }
 
-    /// These bytes of an OOB, to be changed.
+    /// Mutable slice of this range of an OOB.
     pub fn of_mut<'a>(&self, oob: &'a mut [u8]) -> &'a mut [u8] {
         let from = (self.offset as usize).min(oob.len());
         let to = (from + self.len as usize).min(oob.len());
@@ -38,10 +38,10 @@ impl Region {
     }
 }
 
-/// Reason for which an OOB layout is impossible.
+/// Reason why an OOB layout is impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
-    /// The ECC bytes do not fit beside the bad block marker.
+    /// The ECC bytes do not fit next to the bad block marker.
     #[error("{ecc_bytes} ECC bytes do not fit into an OOB of {oob_bytes} bytes beside the bad block marker")]
     NoRoom {
         /// ECC bytes of a page.
@@ -51,18 +51,18 @@ pub enum LayoutError {
     },
 }
 
-/// Bytes at the start of a large page's OOB that belong to the bad block marker.
+/// Size of the bad block marker at the start of a large page's OOB.
 pub const MARKER: u32 = 2;
 
-/// Most regions of either kind.
+/// Maximum number of regions of either kind.
 const REGIONS: usize = 32;
 
-/// Bytes that come back at a stride, once a section.
+/// A range of bytes repeated once per section.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stride {
-    /// First byte of the first section.
+    /// Offset in the OOB of the first section.
     pub start: u32,
-    /// From section to section.
+    /// Distance between sections.
     pub step: u32,
     /// Bytes in each section.
     pub len: u32,
@@ -88,7 +88,7 @@ impl Regions {
         all
     }
 
-    /// Empty regions are left out.
+    /// Adds a region, unless it is empty.
     fn push(&mut self, region: Region) {
         if let Some(place) = self.list.get_mut(self.len).filter(|_| region.len > 0) {
             *place = region;
@@ -137,8 +137,8 @@ impl OobLayout {
         })
     }
 
-    /// The older layout for one-bit Hamming codes: ECC bytes from 40 (OOB of 64 bytes) or 80 (128 bytes). Other sizes have
-    /// them at the end.
+    /// The older layout for one-bit Hamming codes: ECC bytes from 40 (OOB of 64 bytes) or 80 (128 bytes). Other sizes
+    /// have them at the end.
     ///
     /// # Errors
     /// `NoRoom`.
@@ -156,8 +156,9 @@ impl OobLayout {
         Ok(Self { ecc: Regions::new(&[Region::new(start, ecc_bytes)]), free: Regions::new(&free) })
     }
 
-    /// The layout that Linux's software engines take. Linux tells small pages by their OOB, of 8 or 16 bytes, and takes the older layout for
-    /// Hamming codes: three bytes per step, which no BCH code over steps of 512 bytes or more has (facts 5).
+    /// The layout of Linux's software engines. Linux recognises small pages by their OOB of 8 or 16 bytes. It uses the
+    /// older layout for Hamming codes, recognised by three bytes per step: no BCH code over steps of 512 bytes or more
+    /// has that size (facts 5).
     ///
     /// # Errors
     /// `NoRoom`.
@@ -186,11 +187,11 @@ impl OobLayout {
         Self::strided(oob_bytes, count, user, ecc)
     }
 
-    /// `count` sections, each with the user's bytes and the ECC's (length 0 where they are hidden) at a stride of their
-    /// own. The marker is nobody's.
+    /// `count` sections with user bytes and ECC bytes at separate strides; the length of hidden ECC bytes is 0. The
+    /// marker belongs to neither.
     ///
     /// # Errors
-    /// `NoRoom` when a section reaches beyond the OOB, or there are more sections than any chip has.
+    /// `NoRoom` if a section extends beyond the OOB, or there are too many sections.
     pub fn strided(oob_bytes: u32, count: u32, user: Stride, ecc: Stride) -> Result<Self, LayoutError> {
         let end = |s: Stride| {
             u64::from(s.start) + u64::from(s.step) * u64::from(count.max(1) - 1) + u64::from(s.len)
@@ -208,7 +209,7 @@ impl OobLayout {
         Ok(layout)
     }
 
-    /// No ECC bytes: everything but the marker is free.
+    /// Layout without ECC bytes: all bytes except the marker are free.
     pub fn no_ecc(oob_bytes: u32) -> Self {
         let free = Region::new(MARKER, oob_bytes.saturating_sub(MARKER));
         Self { ecc: Regions::new(&[]), free: Regions::new(&[free]) }
@@ -234,22 +235,22 @@ impl OobLayout {
         self.ecc().iter().map(|region| region.len).sum()
     }
 
-    /// Spreads the user's `bytes` over the free regions of `oob`; those that find no place are left out.
+    /// Copies the user's `bytes` to the free regions of `oob`; excess bytes are ignored.
     pub fn put_free(&self, oob: &mut [u8], bytes: &[u8]) {
         spread(self.free(), oob, bytes);
     }
 
-    /// Collects the free regions of `oob` into `out`.
+    /// Copies the free regions of `oob` to `out`.
     pub fn take_free(&self, oob: &[u8], out: &mut [u8]) {
         collect(self.free(), oob, out);
     }
 
-    /// Spreads the ECC bytes of a page over the ECC regions of `oob`; those that find no place are left out.
+    /// Copies the ECC bytes of a page to the ECC regions of `oob`; excess bytes are ignored.
     pub fn put_ecc(&self, oob: &mut [u8], bytes: &[u8]) {
         spread(self.ecc(), oob, bytes);
     }
 
-    /// Collects the ECC regions of `oob` into `out`.
+    /// Copies the ECC regions of `oob` to `out`.
     pub fn take_ecc(&self, oob: &[u8], out: &mut [u8]) {
         collect(self.ecc(), oob, out);
     }
@@ -268,7 +269,7 @@ fn spread(regions: &[Region], oob: &mut [u8], bytes: &[u8]) {
 fn collect(regions: &[Region], oob: &[u8], out: &mut [u8]) {
     let mut at = 0;
     for region in regions {
-        let found = region.of(oob);
+        let found = region.bytes_of(oob);
         let len = found.len().min(out.len() - at);
         out[at..at + len].copy_from_slice(&found[..len]);
         at += len;

@@ -1,9 +1,9 @@
-//! Error correction for NAND, without I/O: codes, how many bytes they need, and where those lie in the OOB.
+//! Error correction for NAND, without I/O: codes, their sizes, and OOB layouts.
 //!
 //! - [`code`]: codes by name, and their sizes.
-//! - [`codec`]: a code set up to encode and decode steps and pages, bit for bit as Linux's software engines do: the one-bit
-//!   Hamming code, or a BCH code ([`Bch`] is the bare one); and as some controllers do, a Reed-Solomon code among them.
-//! - [`erased`]: pages that are erased, but for some bitflips.
+//! - [`codec`]: encoders and decoders of steps and pages, bit for bit compatible with Linux's software engines (the one-bit
+//!   Hamming code, BCH codes; [`Bch`] is the bare code) and with some controllers, a Reed-Solomon code among them.
+//! - [`erased`]: erased pages with bitflips.
 //! - [`layout`]: OOB layouts, bit-compatible with Linux's.
 //! # Example
 //!

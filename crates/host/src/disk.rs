@@ -1,4 +1,5 @@
-//! Files and block devices of this machine: direct I/O, the monotonic clock, who else uses them, and restoring what was overwritten.
+//! Files and block devices of this machine: direct I/O, the monotonic clock, other users of a device, and restoring
+//! overwritten data.
 
 use crate::mtd;
 use crate::saved::{
@@ -14,9 +15,9 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Alignment that direct I/O needs on all Linux filesystems, B.
+/// Alignment for direct I/O on all Linux filesystems, B.
 const ALIGN: usize = 4096;
-/// Smallest file or device that is opened, B: less has nothing to measure.
+/// Minimum size of a file or device, B: a smaller one has nothing to measure.
 pub const CAPACITY_MIN: u64 = 1 << 20;
 /// Largest logical sector, B.
 const SECTOR_MAX: u64 = ALIGN as u64;
@@ -25,20 +26,20 @@ const SECTOR_MAX: u64 = ALIGN as u64;
 #[derive(Debug)]
 pub struct Host {
     disk: OpenDisk,
-    /// Size in bytes, and those of them that are whole sectors.
+    /// Size in bytes, and size of its whole sectors.
     length: u64,
     capacity: u64,
     sector: u64,
     is_image: bool,
     is_cached: bool,
-    /// Contents before the first write. Without a place for them nothing is written.
+    /// Data saved before the first write. Nothing is written before a folder for it is set.
     saved: Option<SavedRanges<FileStore>>,
-    /// True when this probe made the saved file.
+    /// True if this probe created the saved file.
     is_own_file: bool,
     opened: Instant,
 }
 
-/// An open file or block device, and memory for direct I/O.
+/// An open file or block device, and a buffer for direct I/O.
 #[derive(Debug)]
 struct OpenDisk {
     file: File,
@@ -86,11 +87,12 @@ pub(crate) fn open_same(
 }
 
 impl Host {
-    /// Opens a file or block device, to write as well when `writes` is set: [`Self::save_in`] has to be called before the first write. A block
-    /// device is opened exclusively, which fails when it is mounted or part of a RAID.
+    /// Opens a file or block device, for writing too if `writes` is set: [`Self::save_in`] must be called before the
+    /// first write. A block device is opened exclusively, which fails if it is mounted or part of a RAID.
     ///
     /// # Errors
-    /// An error of the operating system; `InvalidInput` for anything else than a file or block device, and for one that is too small.
+    /// An error of the operating system; `InvalidInput` for anything else than a file or block device, or one that is
+    /// too small.
     pub fn open(path: &Path, writes: bool) -> io::Result<Self> {
         let before = std::fs::metadata(path)?;
         let kind = before.file_type();
@@ -148,12 +150,13 @@ impl Host {
         })
     }
 
-    /// True for a loop device over a card that uses the page cache: that answers reads from memory and reads ahead, so that times are others.
+    /// True for a loop device that serves a simulated card through the page cache: cached and read-ahead data falsify
+    /// its times.
     pub const fn is_cached(&self) -> bool {
         self.is_cached
     }
 
-    /// Bytes at the end that are no whole sector. No test touches them.
+    /// Bytes of an incomplete sector at the end, which no test accesses.
     pub const fn rest_bytes(&self) -> u64 {
         self.length - self.capacity
     }
@@ -161,15 +164,15 @@ impl Host {
     /// Users of the open file or block device, as [`holders`] finds them.
     ///
     /// # Errors
-    /// The system's description of it.
+    /// An error of the operating system.
     pub fn holders(&self) -> io::Result<Vec<String>> {
         holders_of(&self.disk.file.metadata()?)
     }
 
-    /// Makes a file in `folder` that saves what is overwritten, and returns its path. `label` is the path of the device, for a person who reads it.
+    /// Creates a file in `folder` for saved data, and returns its path. `label` is the path of the device, for display.
     ///
     /// # Errors
-    /// A file that cannot be made and synced.
+    /// The file cannot be created and synced.
     pub fn save_in(&mut self, folder: &SavedFolder, label: &Path) -> Result<PathBuf, FolderError> {
         let store = folder.create(label)?;
         let path = store.path().to_owned();
@@ -185,10 +188,10 @@ impl Host {
         Ok(path)
     }
 
-    /// Restores from a file that an earlier probe has left behind. Damaged ranges are found first.
+    /// Prepares to restore from a file left by an earlier probe. Checks the file for damage first.
     ///
     /// # Errors
-    /// Another device than that whose contents were saved; what the system says about the open device.
+    /// The file belongs to another device; an error of the operating system about the open device.
     pub fn restore_from(&mut self, file: SavedFile) -> Result<(), NotThisDevice> {
         let SavedFile(mut saved) = file;
         let facts = facts_of(&self.disk.file)?;
@@ -199,15 +202,16 @@ impl Host {
         Ok(())
     }
 
-    /// Parts of the saved file that cannot be restored.
+    /// Damaged parts of the saved file.
     pub fn damage(&self) -> &[Damage] {
         self.saved.as_ref().map_or(&[], SavedRanges::damage)
     }
 
-    /// Writes back all that was saved, syncs the device, and deletes the saved file. `watch` is called with the number of bytes so far.
+    /// Writes all saved data back, syncs the device, and deletes the saved file. `watch` receives the number of bytes
+    /// so far.
     ///
     /// # Errors
-    /// Ranges that could not be restored, after all others were. The saved file stays then.
+    /// Ranges that could not be restored, reported after all others were. The saved file is then kept.
     pub fn restore(&mut self, watch: impl FnMut(u64)) -> Result<(), NotRestored> {
         let Some(mut saved) = self.saved.take() else { return Ok(()) };
         let trouble = saved.restore(&mut self.disk, watch);
@@ -224,7 +228,7 @@ impl Host {
         })
     }
 
-    /// The whole sectors that hold a range.
+    /// Whole sectors that contain a range.
     const fn sectors(&self, position: u64, bytes: u64) -> (u64, u64) {
         let start = position / self.sector * self.sector;
         (start, (position + bytes).next_multiple_of(self.sector))
@@ -238,7 +242,7 @@ impl Host {
         Ok(ns)
     }
 
-    /// Writes a range. What else the sectors at its ends hold is read before, which is no part of the time.
+    /// Writes a range. Data in the rest of the sectors at its ends is read before, outside the measured time.
     fn write_range(&mut self, position: u64, data: &[u8]) -> io::Result<u64> {
         let (start, end) = self.sectors(position, data.len() as u64);
         let aligned = self.disk.buf.part((end - start) as usize);
@@ -264,7 +268,7 @@ impl Host {
 }
 
 impl Drop for Host {
-    /// Deletes the saved file of a probe that has overwritten nothing.
+    /// Deletes the saved file of a probe that has not overwritten anything.
     fn drop(&mut self) {
         if let Some(saved) = self.saved.as_mut().filter(|saved| saved.is_unused())
             && self.is_own_file
@@ -275,41 +279,41 @@ impl Drop for Host {
     }
 }
 
-/// A random number that tells two saved files apart: the seed of the standard library's hash maps, from the system.
+/// Random number that distinguishes saved files: the seed of the standard library's hash maps, from the system.
 fn random() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(0_u8)
 }
 
-/// A device that cannot be restored from a saved file.
+/// Reason why a device cannot be restored from a saved file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotThisDevice {
-    /// It is another device.
+    /// The file belongs to another device.
     #[error(transparent)]
     Other(#[from] OtherDevice),
-    /// It cannot be looked at.
+    /// The device cannot be examined.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// Contents that were overwritten and could not be written back.
+/// Overwritten data that could not be restored.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .first.as_ref().map_or_else(|| .damage.first().map_or_else(|| "the saved file could not be deleted".to_owned(), ToString::to_string), ToString::to_string))]
 pub struct NotRestored {
     /// First failure of the device.
     pub first: Option<TargetError>,
-    /// Bytes that the device did not take, the failure of a flush not counted.
+    /// Bytes that the device did not accept, not counting a failed flush.
     pub lost: u64,
-    /// Parts of the saved file that are damaged.
+    /// Damaged parts of the saved file.
     pub damage: Vec<Damage>,
-    /// Reason for which the saved file could not be deleted, though all was restored.
+    /// Error of deleting the saved file after everything was restored.
     pub left: Option<io::Error>,
-    /// File with the saved contents.
+    /// Saved file.
     pub file: PathBuf,
 }
 
-/// Keeps other programs that lock what they change from a file; a block device is opened exclusively.
+/// Locks a file against other programs that use locks; a block device is opened exclusively.
 pub(crate) fn lock(file: &File) -> io::Result<()> {
     match rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
         Err(rustix::io::Errno::WOULDBLOCK) => Err(rustix::io::Errno::BUSY.into()),
@@ -318,14 +322,14 @@ pub(crate) fn lock(file: &File) -> io::Result<()> {
     }
 }
 
-/// Logical sector of a block device, B.
+/// Logical sector size of a block device, B.
 fn logical_sector(file: &File) -> io::Result<u64> {
     let bytes = u64::from(rustix::fs::ioctl_blksszget(file)?);
     let is_usual = bytes.is_power_of_two() && (512..=SECTOR_MAX).contains(&bytes);
     if is_usual { Ok(bytes) } else { Err(io::Error::other(format!("it has sectors of {bytes} B"))) }
 }
 
-/// Smallest unit of direct I/O on a file, B: that of the disk below its filesystem.
+/// Smallest unit of direct I/O on a file, B: that required by the disk of its filesystem.
 fn direct_unit(file: &File, buf: &mut Aligned) -> io::Result<u64> {
     match file.read_at(buf.part(512), 512) {
         Err(error) if error.kind() == ErrorKind::InvalidInput => {
@@ -335,17 +339,18 @@ fn direct_unit(file: &File, buf: &mut Aligned) -> io::Result<u64> {
     }
 }
 
-/// True for the `f_type` (statfs(2)) of a filesystem in memory: tmpfs and ramfs.
+/// True for the `f_type` (statfs(2)) of an in-memory filesystem: tmpfs and ramfs.
 pub(crate) fn is_memory_filesystem(kind: u64) -> bool {
     [0x0102_1994, 0x8584_58F6].contains(&kind)
 }
 
-/// True for a file with holes. Filesystems that do not tell have a hole at the end only.
+/// True for a file with holes. Some filesystems report only the hole at the end of each file.
 fn has_hole(file: &File, length: u64) -> bool {
     rustix::fs::seek(file, rustix::fs::SeekFrom::Hole(0)).is_ok_and(|hole| hole < length)
 }
 
-/// True for a file, and for a loop device over one. A card that `floatgate serve` serves as a file has the times of that card.
+/// True for a file, and for a loop device over one. A file served by `floatgate serve` has the times of the simulated
+/// card and is not an image.
 fn is_image(root: &Path, metadata: &Metadata) -> bool {
     if metadata.is_file() {
         let mounts = std::fs::read_to_string(root.join("proc/self/mountinfo")).unwrap_or_default();
@@ -362,7 +367,8 @@ fn is_image(root: &Path, metadata: &Metadata) -> bool {
     below.is_some_and(|below| Path::new(&below).metadata().map_or(true, |below| is_image(root, &below)))
 }
 
-/// True where the mount of a device number is that of `floatgate serve` (proc(5), mountinfo: type and source follow a dash).
+/// True if the mount of a device number belongs to `floatgate serve` (proc(5), mountinfo: type and source follow a
+/// dash).
 fn is_served_card(mountinfo: &str, device: &str) -> bool {
     let is_it = |line: &str| {
         let (mount, source) = line.split_once(" - ")?;
@@ -435,7 +441,7 @@ impl Target for Host {
     }
 }
 
-/// Memory at an address that direct I/O accepts.
+/// Memory with the alignment of direct I/O.
 #[derive(Debug)]
 struct Aligned {
     bytes: Vec<u8>,
@@ -449,21 +455,22 @@ impl Aligned {
         Self { bytes, start }
     }
 
-    /// The first bytes; requests are at most [`PIECE`] long, and have a part of a sector at both ends.
+    /// The first bytes of the buffer; requests are at most [`PIECE`] long, plus a partial sector at both ends.
     fn part(&mut self, len: usize) -> &mut [u8] {
         &mut self.bytes[self.start..self.start + len]
     }
 }
 
-/// Users of a file, block device or MTD that writes would harm, in words: mounts, swap, RAID, LVM, loop devices, UBI.
+/// Users of a file, block device or MTD that writes would harm, as text: mounts, swap, RAID, LVM, loop devices, UBI.
 ///
 /// # Errors
-/// A path that cannot be looked at; mounts that the system does not show, of an MTD: nothing else would refuse to open one that is used.
+/// The path cannot be examined; the mounts are not visible although the path is an MTD, which can be opened while it is
+/// mounted.
 pub fn holders(path: &Path) -> io::Result<Vec<String>> {
     holders_of(&path.metadata()?)
 }
 
-/// As [`holders`], of an open file or device.
+/// As [`holders`], for an open file or device.
 pub(crate) fn holders_of(metadata: &Metadata) -> io::Result<Vec<String>> {
     let root = Path::new("/");
     let mtds = mtd::number(metadata).map_or_else(Vec::new, |number| mtd::family(root, number));
@@ -482,7 +489,7 @@ pub(crate) fn holders_of(metadata: &Metadata) -> io::Result<Vec<String>> {
     users(root, &devices, &mtds, is_it)
 }
 
-/// Folder of sysfs with a link for each block device, by its number.
+/// Folder in sysfs with a link for each block device, by its number.
 const BLOCK_DEVICES: &str = "sys/dev/block";
 
 /// Users of block devices and MTDs in the system below `root`; `is_it` is true for a path of the same file or device.
@@ -497,7 +504,7 @@ fn users(
     found.extend(loops(&root.join("sys/block"), is_it));
     let mountinfo = match text("proc/self/mountinfo") {
         Err(error) if !mtds.is_empty() => {
-            let why = format!("/proc/self/mountinfo, which tells whether it is mounted: {error}");
+            let why = format!("/proc/self/mountinfo, which lists mounted devices: {error}");
             return Err(io::Error::new(error.kind(), why));
         }
         other => other.unwrap_or_default(),
@@ -511,7 +518,8 @@ fn users(
     Ok(found)
 }
 
-/// Numbers of the block devices above MTDs: mtdblock, whose number mounts of JFFS2 have as well, and what translation layers show.
+/// Numbers of the block devices above MTDs: mtdblock, which is also the source of JFFS2 mounts, and translation
+/// layers.
 fn block_devices_above(root: &Path, mtds: &[String]) -> Vec<String> {
     mtds.iter()
         .flat_map(|name| mtd::block_devices(root, name))
@@ -519,12 +527,12 @@ fn block_devices_above(root: &Path, mtds: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// Number of a block device, as sysfs has it.
+/// Number of a block device in sysfs notation.
 fn number(metadata: &Metadata) -> String {
     format!("{}:{}", rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev()))
 }
 
-/// Names in a folder, sorted; none where there is no folder.
+/// Sorted names in a folder; empty if the folder does not exist.
 pub(crate) fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> =
@@ -533,12 +541,12 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Text of a file of sysfs, which has one line.
+/// Text of a one-line file in sysfs.
 pub(crate) fn line(path: &Path) -> Option<String> {
     Some(std::fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
-/// Numbers of a block device and of its partitions, as sysfs has them.
+/// Numbers of a block device and its partitions in sysfs notation.
 fn with_partitions(sysfs: &Path, number: &str) -> Vec<String> {
     let folder = sysfs.join(number);
     let partitions = names(&folder).into_iter().map(|name| folder.join(name));
@@ -546,7 +554,7 @@ fn with_partitions(sysfs: &Path, number: &str) -> Vec<String> {
     std::iter::once(number.to_owned()).chain(partitions.filter_map(|path| line(&path.join("dev")))).collect()
 }
 
-/// Mounts of devices (proc(5), mountinfo: the third field is the device, the fifth the place).
+/// Mounts of devices (proc(5), mountinfo: the third field is the device, the fifth the mount point).
 fn mounts(mountinfo: &str, devices: &[String]) -> Vec<String> {
     let mount = |line: &str| {
         let mut fields = line.split(' ').skip(2);
@@ -556,14 +564,14 @@ fn mounts(mountinfo: &str, devices: &[String]) -> Vec<String> {
     mountinfo.lines().filter_map(mount).collect()
 }
 
-/// Swap (proc(5)) on a device, one of its partitions, or a file. Blanks in its name are octal there.
+/// Swap areas (proc(5)) on a device, its partitions, or a file. Blanks in names are octal escapes.
 fn swaps(swaps: &str, is_it: impl Fn(&Path) -> bool) -> Vec<String> {
     let used = swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next());
     let used = used.map(|name| name.replace("\\040", " "));
     used.filter(|name| is_it(Path::new(name))).map(|name| format!("{name} is used as swap")).collect()
 }
 
-/// Loop devices whose contents are a file or another device.
+/// Loop devices backed by a file or another device.
 fn loops(sysfs: &Path, is_it: impl Fn(&Path) -> bool) -> Vec<String> {
     let is_backed = |name: &String| {
         line(&sysfs.join(name).join("loop/backing_file")).is_some_and(|file| is_it(Path::new(&file)))
@@ -575,12 +583,12 @@ fn loops(sysfs: &Path, is_it: impl Fn(&Path) -> bool) -> Vec<String> {
         .collect()
 }
 
-/// True when the kernel lets nobody write to a block device.
+/// True if the kernel forbids writes to a block device.
 fn is_read_only(sysfs: &Path, number: &str) -> bool {
     line(&sysfs.join(number).join("ro")).is_some_and(|ro| ro == "1")
 }
 
-/// True when a block device is a loop device without direct I/O, or a partition of one.
+/// True for a loop device without direct I/O, or a partition of one.
 fn is_cached_loop(sysfs: &Path, number: &str) -> bool {
     let device = sysfs.join(number);
     let direct = ["loop/dio", "../loop/dio"].into_iter().find_map(|file| line(&device.join(file)));
@@ -688,7 +696,7 @@ mod tests {
         assert_eq!(users(2).unwrap(), ["UBI has attached mtd7 as ubi3"]);
     }
 
-    /// A file opened to write, whose contents are saved in a folder.
+    /// Opens a file for writing, with saved data in a folder.
     fn opened(path: &Path, folder: &tempfile::TempDir) -> (Host, PathBuf) {
         let mut host = Host::open(path, true).unwrap();
         // Folders for tests may be in memory.

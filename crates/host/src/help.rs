@@ -7,7 +7,7 @@ use floatgate_mtd::advice;
 use floatgate_mtd::advice::{Advice, Help, shell};
 use std::io;
 
-/// True when there is no room for more bytes in a file.
+/// True if the error means that the disk or file is full.
 fn is_no_room(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)

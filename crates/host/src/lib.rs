@@ -1,14 +1,17 @@
 //! The machine that floatgate runs on: its files, disks and flash devices.
 //!
-//! - [`output`]: the files that commands write, each whole or not at all; [`open`](mod@open): opening what may be a pipe; [`Lock`].
-//! - [`disk`]: files and block devices with direct I/O and the monotonic clock, as a [`Target`] whose requests take a measured time; who uses them.
-//! - [`saved`]: contents of a device before they are overwritten, in a file that outlives the process and a power cut.
+//! - [`output`]: files that commands write, each completely or not at all; [`open`](mod@open): opening files and pipes;
+//!   [`Lock`].
+//! - [`disk`]: files and block devices with direct I/O and the monotonic clock, as a [`Target`] whose requests return
+//!   their measured time; other users of a device.
+//! - [`saved`]: saves data of a device before it is overwritten, in a file that survives the process and a power cut.
 //! - [`mtd`]: flash behind Linux's MTD character devices.
-//! - [`serprog`]: the server's side of the protocol in which flashrom drives a programmer.
-//! - `mount`, `serve` (feature `fuse`): folders as mount points; block devices that other programs use, through FUSE and vhost-user.
-//! - `signals` (feature `signals`): signals end a command in order.
+//! - [`serprog`]: server side of the protocol between flashrom and a programmer.
+//! - `mount`, `serve` (feature `fuse`): folders as mount points; block devices that other programs use, through FUSE
+//!   and vhost-user.
+//! - `signals` (feature `signals`): orderly end of a command after a signal.
 //!
-//! The other crates are the same on every machine; here are the system calls and the clock.
+//! Only this crate uses system calls and the clock; the others are independent of the machine.
 
 #[cfg(not(target_family = "wasm"))]
 pub mod disk;

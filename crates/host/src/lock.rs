@@ -1,4 +1,4 @@
-//! Keeps two from using a file at once when one of them changes it, as long as both ask.
+//! Advisory locks: a file that one process changes is not used by another one.
 
 use std::fs::File;
 use std::io;
@@ -12,15 +12,15 @@ use crate::open::open_file;
 /// Reason why a file cannot be locked.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another process uses it.
+    /// Another process uses the file.
     #[error("another floatgate uses the file now")]
     InUse,
-    /// It cannot be opened.
+    /// The file cannot be opened.
     #[error(transparent)]
     Host(#[from] io::Error),
 }
 
-/// A file that nobody else changes meanwhile, and for writing nobody else reads.
+/// A locked file: exclusive for writing, shared for reading.
 #[derive(Debug)]
 pub struct Lock(File);
 
@@ -28,7 +28,7 @@ impl Lock {
     /// Locks a file.
     ///
     /// # Errors
-    /// Somebody else uses it; the file cannot be opened.
+    /// Another process uses the file; it cannot be opened.
     pub fn new(path: &Path, writes: bool) -> Result<Self, LockError> {
         let file = open_file(path, writes)?;
         let how = if writes {
@@ -45,16 +45,16 @@ impl Lock {
         }
     }
 
-    /// All that was written to the file is on the host's disk when this returns.
+    /// Syncs all written data to the host's disk.
     ///
     /// # Errors
-    /// Failures of the host.
+    /// Host failures.
     pub fn sync(&self) -> io::Result<()> {
         self.0.sync_all()
     }
 }
 
-/// True when a file that was opened still has this name.
+/// True if an open file still has this name.
 fn is_at(file: &File, path: &Path) -> bool {
     match (file.metadata(), std::fs::metadata(path)) {
         (Ok(file), Ok(named)) => (file.dev(), file.ino()) == (named.dev(), named.ino()),

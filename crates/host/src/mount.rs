@@ -1,4 +1,4 @@
-//! Folders of the host as mount points, through FUSE.
+//! FUSE mounts on folders of the host.
 
 use fuser::{MountOption, Session, SessionUnmounter};
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags};
@@ -6,30 +6,30 @@ use rustix::io::Errno;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Reason why nothing can be mounted on a folder, or why a mount did not end well.
+/// Reason why a folder cannot be a mount point, or why a mount failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// The folder is a mount point. To end two mounts on one folder may end the wrong one.
+    /// The folder already is a mount point. Unmounting one of two mounts on a folder could end the wrong one.
     #[error("{} is a mount point already", .0.display())]
     MountPoint(PathBuf),
-    /// The folder has files, which the mount would hide.
+    /// The folder contains files, which the mount would hide.
     #[error("{} is not empty: a mount would hide its files", .0.display())]
     NotEmpty(PathBuf),
-    /// The program behind the folder was killed, and left its mount (`ENOTCONN`).
+    /// A killed program has left its mount on the folder (`ENOTCONN`).
     #[error("{} is the mount of a program that was killed", .0.display())]
     Dead(PathBuf),
-    /// The host does not mount it.
+    /// The host refuses the mount.
     #[error("{}: {error}", .directory.display())]
     Host {
-        /// Directory of the mount.
+        /// Mount point.
         directory: PathBuf,
-        /// Reason.
+        /// Error of the host.
         error: std::io::Error,
     },
 }
 
 impl FolderError {
-    /// The error of the host at a folder.
+    /// Error of the host at a folder.
     pub fn host(directory: &Path, error: io::Error) -> Self {
         Self::Host { directory: directory.to_owned(), error }
     }
@@ -47,7 +47,7 @@ impl Unmounter {
         Self { session: session.unmount_callable(), directory: directory.to_owned() }
     }
 
-    /// Unmounts the folder. If somebody still uses it, it disappears now, and the mount ends with its last user: `false`.
+    /// Unmounts the folder. If it is still in use, it is detached now, and the mount ends with its last user: `false`.
     ///
     /// # Errors
     /// The host refuses both.
@@ -58,10 +58,10 @@ impl Unmounter {
     }
 }
 
-/// Checks that a folder can be mounted on: it exists, is empty, and nothing is mounted there.
+/// Checks that a folder can be a mount point: it exists, is empty, and is not one already.
 ///
 /// # Errors
-/// Nothing can be mounted on it.
+/// Reason why the folder cannot be a mount point.
 pub fn check_directory(directory: &Path) -> Result<(), FolderError> {
     let failed = |error: std::io::Error| match error.raw_os_error() {
         Some(code) if code == Errno::NOTCONN.raw_os_error() => FolderError::Dead(directory.to_owned()),
@@ -80,7 +80,7 @@ pub fn check_directory(directory: &Path) -> Result<(), FolderError> {
     }
 }
 
-/// Options of the host's mount: `name` is its source in the list of mounts.
+/// Mount options; `name` is the source in the list of mounts.
 pub fn options(name: &str, writable: bool) -> Vec<MountOption> {
     vec![
         MountOption::FSName(name.to_owned()),
@@ -92,8 +92,9 @@ pub fn options(name: &str, writable: bool) -> Vec<MountOption> {
     ]
 }
 
-/// Answers the kernel until the mount ends. Linux also says ECONNABORTED instead of ENODEV when its connection ends while it hands
-/// out a request (`fuse_dev_do_read`), as the last of them when a lazily unmounted folder loses its last user.
+/// Serves requests of the kernel until the mount ends. Linux can return ECONNABORTED instead of ENODEV if the
+/// connection ends while it delivers a request (`fuse_dev_do_read`), such as the last one when a lazily unmounted
+/// folder loses its last user.
 ///
 /// # Errors
 /// The connection to the kernel failed.

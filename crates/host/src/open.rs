@@ -1,4 +1,4 @@
-//! Opening files of the host without waiting for another process.
+//! Opening files without waiting for another process.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::fs::OFlags;
 
-/// Times that a named pipe is asked whether another process has opened it, and the time between.
+/// Number of attempts to open a named pipe whose other end is not open yet, and interval between them.
 const TRIES: u32 = 60;
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -21,7 +21,7 @@ pub fn is_pipe(path: &Path) -> bool {
 /// Opens a regular file or a block device.
 ///
 /// # Errors
-/// It is something else; the host refuses.
+/// The path is something else; the host refuses.
 pub fn open_file(path: &Path, writes: bool) -> io::Result<File> {
     let file = open(path, true, writes)?;
     let file_type = file.metadata()?.file_type();
@@ -31,10 +31,10 @@ pub fn open_file(path: &Path, writes: bool) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a device or a pipe to write to it. A named pipe has to have a reader, or to get one soon.
+/// Opens a device or pipe for writing. A named pipe must have a reader, or get one soon.
 ///
 /// # Errors
-/// Nothing reads from the pipe; the host refuses.
+/// The pipe has no reader; the host refuses.
 pub fn open_to_write(path: &Path) -> io::Result<File> {
     for _ in 0..TRIES {
         match open(path, false, true) {
@@ -47,10 +47,10 @@ pub fn open_to_write(path: &Path) -> io::Result<File> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, "nothing reads from this named pipe"))
 }
 
-/// The bytes of a pipe. A named one has to have a writer, or to get one soon.
+/// Opens a pipe for reading. A named pipe must have a writer, or get one soon.
 ///
 /// # Errors
-/// Nothing writes to the pipe; the host refuses.
+/// The pipe has no writer; the host refuses.
 pub fn read_pipe(path: &Path) -> io::Result<Box<dyn Read>> {
     let mut file =
         File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
@@ -80,7 +80,7 @@ fn open(path: &Path, reads: bool, writes: bool) -> io::Result<File> {
     Ok(file)
 }
 
-/// From here on calls wait for data.
+/// Makes further calls wait for data.
 fn may_block(file: &File) -> io::Result<()> {
     let flags = rustix::fs::fcntl_getfl(file)?;
     Ok(rustix::fs::fcntl_setfl(file, flags.difference(OFlags::NONBLOCK))?)

@@ -1,9 +1,9 @@
-//! The files that commands write: each is there whole, or as it was before.
+//! Files that commands write: each is written completely, or left as before.
 //!
-//! A regular file is written without a name in the folder of its target, or under a temporary name where the host cannot do that, synced,
-//! and renamed. A device or a pipe is never
-//! replaced: it gets the bytes themselves, at once ([`Output::stream`]) or when they are complete ([`Output::create`]).
-//! Temporary files are removed when an [`Output`] is dropped, and by [`remove_unfinished`] when a signal ends the process.
+//! A regular file is written without a name in the folder of its target, or under a temporary name if the host does not
+//! support that, synced, and renamed. A device or a pipe is never replaced: it receives the bytes at once
+//! ([`Output::stream`]) or when they are complete ([`Output::create`]). Temporary files are removed when an [`Output`]
+//! is dropped, and by [`remove_unfinished`] when a signal ends the process.
 
 use std::collections::BTreeSet;
 use std::fs::{File, Metadata};
@@ -23,34 +23,35 @@ const NEW_FILE_MODE: u32 = 0o666;
 /// Bits of a mode that `chmod` sets.
 const PERMISSION_BITS: u32 = 0o7777;
 
-/// Temporary files that exist now.
+/// Temporary files that currently exist.
 static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// Where the bytes of an output are until it is complete, and where they go then.
 #[derive(Debug)]
-enum Place {
-    /// In a temporary file, which is renamed to `target`. The file that it replaces is locked until then.
+enum Destination {
+    /// A temporary file that is renamed to `target`. The replaced file is locked until then.
     Renamed { temporary: Temporary, target: PathBuf, _replaced: Option<File> },
-    /// In a temporary file, which is copied to a device or a pipe.
+    /// A temporary file that is copied to a device or a pipe.
     Copied { temporary: Temporary, device: File },
-    /// In the device, the pipe or stdout.
+    /// The device, the pipe or stdout itself.
     Direct,
 }
 
-/// A file that is being written. [`finish`](Self::finish) puts it in its place; dropped before, it leaves nothing behind.
+/// A file that is being written. [`finish`](Self::finish) moves it to its target; if it is dropped before, nothing
+/// remains.
 #[derive(Debug)]
 pub struct Output {
-    /// As the user named it.
+    /// Path as given by the user.
     name: PathBuf,
     file: File,
-    place: Place,
+    place: Destination,
 }
 
 impl Output {
-    /// An output for reading and writing at any place. None of `inputs` may be the same file.
+    /// Creates an output with random access. It must differ from all `inputs`.
     ///
     /// # Errors
-    /// A directory or an input has the name; the host refuses.
+    /// The path is a directory or an input; the host refuses.
     pub fn create(path: &Path, inputs: &[&Path]) -> Result<Self, OutputError> {
         if is_stdout(path) {
             return Err(OutputError::NoStream);
@@ -60,12 +61,16 @@ impl Output {
             let device = open_special(path, &metadata)?;
             let (temporary, file) =
                 Temporary::new(&std::env::temp_dir(), None).map_err(OutputError::host(path))?;
-            return Ok(Self { name: path.to_owned(), file, place: Place::Copied { temporary, device } });
+            return Ok(Self {
+                name: path.to_owned(),
+                file,
+                place: Destination::Copied { temporary, device },
+            });
         }
         Self::beside(path, true)
     }
 
-    /// A new file in the place of one whose lock the caller holds.
+    /// Creates a file that replaces one whose lock the caller holds.
     ///
     /// # Errors
     /// The host refuses.
@@ -73,7 +78,7 @@ impl Output {
         Self::beside(path, false)
     }
 
-    /// An output that is written from its beginning to its end; `-` is stdout.
+    /// Creates an output that is written sequentially; `-` is stdout.
     ///
     /// # Errors
     /// As [`create`](Self::create); stdout is a terminal.
@@ -85,12 +90,12 @@ impl Output {
         check_inputs(path, inputs)?;
         if let Some(metadata) = special(path)? {
             let file = open_special(path, &metadata)?;
-            return Ok(Self { name: path.to_owned(), file, place: Place::Direct });
+            return Ok(Self { name: path.to_owned(), file, place: Destination::Direct });
         }
         Self::beside(path, true)
     }
 
-    /// Stdout without a buffer: a failure is known when a write returns, not when the process ends and nobody looks.
+    /// Unbuffered stdout: a failure is reported when a write returns, and not lost at the end of the process.
     ///
     /// # Errors
     /// The host refuses another descriptor.
@@ -98,10 +103,10 @@ impl Output {
         let path = Path::new("-");
         #[expect(clippy::disallowed_methods, reason = "the one writer of stdout")]
         let stdout = rustix::io::dup(io::stdout()).map_err(|error| OutputError::host(path)(error.into()))?;
-        Ok(Self { name: path.to_owned(), file: stdout.into(), place: Place::Direct })
+        Ok(Self { name: path.to_owned(), file: stdout.into(), place: Destination::Direct })
     }
 
-    /// A temporary file in the folder of the target. What a symbolic link leads to is replaced, not the link.
+    /// Creates a temporary file in the folder of the target. For a symbolic link, its target is replaced.
     fn beside(path: &Path, lock: bool) -> Result<Self, OutputError> {
         let target = match path.canonicalize() {
             Ok(target) => target,
@@ -119,70 +124,73 @@ impl Output {
         Ok(Self {
             name: path.to_owned(),
             file,
-            place: Place::Renamed { temporary, target, _replaced: replaced },
+            place: Destination::Renamed { temporary, target, _replaced: replaced },
         })
     }
 
-    /// The output as the user named it.
+    /// Path as given by the user.
     pub fn name(&self) -> &Path {
         &self.name
     }
 
-    /// The file to write to; of an output made by [`create`](Self::create) also to read from.
+    /// File for writing, and after [`create`](Self::create) also for reading.
     pub const fn file(&self) -> &File {
         &self.file
     }
 
-    /// Path of the temporary file that holds the bytes until the output is complete, as long as this lives.
+    /// Path of the temporary file with the bytes so far, valid during the lifetime of this value.
     pub fn temporary(&self) -> &Path {
         match &self.place {
-            Place::Renamed { temporary, .. } | Place::Copied { temporary, .. } => &temporary.path,
-            Place::Direct => &self.name,
+            Destination::Renamed { temporary, .. } | Destination::Copied { temporary, .. } => &temporary.path,
+            Destination::Direct => &self.name,
         }
     }
 
-    /// The folder of the temporary file: beside it there is room.
+    /// Folder of the temporary file, which has room for further files.
     pub fn folder(&self) -> &Path {
         match &self.place {
-            Place::Renamed { temporary, .. } | Place::Copied { temporary, .. } => &temporary.folder,
-            Place::Direct => Path::new("."),
+            Destination::Renamed { temporary, .. } | Destination::Copied { temporary, .. } => {
+                &temporary.folder
+            }
+            Destination::Direct => Path::new("."),
         }
     }
 
-    /// Turns a failure of the host into an error that names this output.
+    /// Converts a host failure to an error with the path of this output.
     pub fn failed(&self, error: io::Error) -> OutputError {
         OutputError::host(&self.name)(error)
     }
 
-    /// Puts the complete file in its place. Before it gets its name, all of it is on the host's disk.
+    /// Syncs the complete file and moves it to its target.
     ///
     /// # Errors
-    /// The host refuses; a file that had the name is as it was.
+    /// The host refuses; an existing file is unchanged.
     pub fn finish(self) -> Result<(), OutputError> {
         let Self { name, mut file, place } = self;
-        if let Place::Copied { device, .. } = &place {
+        if let Destination::Copied { device, .. } = &place {
             check_room(&name, &file, device)?;
         }
         let done = match place {
-            Place::Renamed { temporary, target, _replaced } => file
+            Destination::Renamed { temporary, target, _replaced } => file
                 .sync_all()
                 .and_then(|()| temporary.rename_to(&target))
                 .and_then(|()| sync_folder(&target)),
-            Place::Copied { temporary, mut device } => file
+            Destination::Copied { temporary, mut device } => file
                 .seek(SeekFrom::Start(0))
                 .and_then(|_| io::copy(&mut file, &mut device))
                 .and_then(|_| sync_special(&device))
                 .map(|()| drop(temporary)),
-            Place::Direct => sync_special(&file),
+            Destination::Direct => sync_special(&file),
         };
         done.map_err(OutputError::host(&name))
     }
 }
 
-/// True when a write to an [`Output`] met a closed pipe. Such a failure has many types until it reaches `main`.
+/// True after a write to an [`Output`] found a closed pipe. Such a failure may be converted to many types before it
+/// reaches `main`.
 static READER_LEFT: AtomicBool = AtomicBool::new(false);
 
-/// True when an output is not complete because its reader closed the pipe (`| head`).
+/// True if an output is incomplete because its reader closed the pipe (`| head`).
 pub fn reader_left() -> bool {
     READER_LEFT.load(Ordering::Relaxed)
 }
@@ -211,7 +219,7 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
     output.finish()
 }
 
-/// Copies a whole file into an empty one. Holes stay holes: a sparse image of a large device takes as little room as before.
+/// Copies a whole file to an empty one and keeps holes, so that a sparse image does not grow.
 ///
 /// # Errors
 /// The host refuses.
@@ -229,8 +237,7 @@ pub fn copy_sparse(mut source: &File, mut target: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Position of the next data or of the next hole of a file, its end if none follows; `None` if the file does not tell, as block
-/// devices do not.
+/// Position of the next data or hole of a file, or its end; `None` if the file does not support this, as block devices.
 fn seek_in(file: &File, from: rustix::fs::SeekFrom) -> io::Result<Option<u64>> {
     use rustix::io::Errno;
     match rustix::fs::seek(file, from) {
@@ -241,11 +248,11 @@ fn seek_in(file: &File, from: rustix::fs::SeekFrom) -> io::Result<Option<u64>> {
     }
 }
 
-/// Reserves room on the host's disk for a range of a file, which keeps its length: what is written there later does not find
-/// the disk full. Where the host cannot reserve, nothing happens.
+/// Reserves disk space for a range of a file without changing its length, so that later writes do not find the disk
+/// full. Does nothing if the host cannot reserve.
 ///
 /// # Errors
-/// The disk or the quota is full, or files cannot be that large.
+/// The disk or quota is full, or files cannot be that large.
 pub fn reserve(file: &File, range: &std::ops::Range<u64>) -> io::Result<()> {
     use rustix::io::Errno;
     let len = range.end - range.start;
@@ -269,21 +276,21 @@ fn unfinished() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A temporary file. One with a name is removed when this is dropped; one without is gone then, whatever ends the process.
+/// A temporary file. A named one is removed on drop; an unnamed one disappears however the process ends.
 #[derive(Debug)]
 struct Temporary {
-    /// Its name, or that of its descriptor.
+    /// Its path, or the path of its descriptor.
     path: PathBuf,
     folder: PathBuf,
     has_name: bool,
 }
 
-/// The error without the name of a temporary file, which is not the one that a user asked for.
+/// Error without the name of a temporary file, which the user does not know.
 fn without_path(error: io::Error) -> io::Error {
     if error.raw_os_error().is_some() { error } else { error.kind().into() }
 }
 
-/// Names of temporary files.
+/// Pattern of temporary names.
 fn names<'n>() -> tempfile::Builder<'n, 'n> {
     let mut names = tempfile::Builder::new();
     names.prefix(".floatgate.").suffix(".tmp").disable_cleanup(true);
@@ -291,7 +298,7 @@ fn names<'n>() -> tempfile::Builder<'n, 'n> {
 }
 
 impl Temporary {
-    /// A new file, with the permissions and, if the host allows it, the owner of the one that it replaces.
+    /// Creates a file with the permissions and, if permitted, the owner of the one that it replaces.
     fn new(folder: &Path, old: Option<&Metadata>) -> io::Result<(Self, File)> {
         let (temporary, file) = Self::without_name(folder).map_or_else(|| Self::with_name(folder), Ok)?;
         if let Some(old) = old {
@@ -301,7 +308,7 @@ impl Temporary {
         Ok((temporary, file))
     }
 
-    /// A file without a name, where the filesystem can make one and `/proc` gives it one later.
+    /// Creates an unnamed file, if the filesystem supports it and `/proc` can name it later.
     fn without_name(folder: &Path) -> Option<(Self, File)> {
         use rustix::fs::{Mode, OFlags};
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
@@ -320,7 +327,8 @@ impl Temporary {
         Ok((Self { path, folder: folder.to_owned(), has_name: true }, file))
     }
 
-    /// Gives the file its place. What has no name gets a temporary one first: only a rename replaces a file.
+    /// Renames the file to its target. An unnamed file first gets a temporary name, because only a rename replaces a
+    /// file.
     fn rename_to(&self, target: &Path) -> io::Result<()> {
         // Held, so that no signal ends the process between the two.
         let mut unfinished = unfinished();
@@ -348,7 +356,7 @@ impl Drop for Temporary {
     }
 }
 
-/// The kind of a device, a pipe or a socket; `None` for a regular file or a name that is free.
+/// Metadata of a device, a pipe or a socket; `None` for a regular file or an unused path.
 fn special(path: &Path) -> Result<Option<Metadata>, OutputError> {
     match std::fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => Err(OutputError::Folder(path.to_owned())),
@@ -357,7 +365,7 @@ fn special(path: &Path) -> Result<Option<Metadata>, OutputError> {
     }
 }
 
-/// Refuses a block device that is smaller than the file for it. Other devices do not tell how much they take.
+/// Refuses a block device that is smaller than its contents. The size of other devices is unknown.
 fn check_room(name: &Path, mut file: &File, mut device: &File) -> Result<(), OutputError> {
     if !device.metadata().map_err(OutputError::host(name))?.file_type().is_block_device() {
         return Ok(());
@@ -371,7 +379,7 @@ fn check_room(name: &Path, mut file: &File, mut device: &File) -> Result<(), Out
     Ok(())
 }
 
-/// Keeps others from changing a file that is to be replaced. Who may replace it, but not open it, does so without a lock.
+/// Locks a file that is to be replaced against changes. A file that may be replaced but not opened is not locked.
 fn lock_shared(name: &Path, target: &Path) -> Result<Option<File>, OutputError> {
     let Ok(file) = File::open(target) else { return Ok(None) };
     match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockShared) {
@@ -381,7 +389,7 @@ fn lock_shared(name: &Path, target: &Path) -> Result<Option<File>, OutputError> 
     }
 }
 
-/// Opens a device for writing. It may have become another file meanwhile: that one is not touched.
+/// Opens a device for writing, and checks that it is still the same device.
 fn open_special(path: &Path, metadata: &Metadata) -> Result<File, OutputError> {
     let file = open_to_write(path).map_err(OutputError::host(path))?;
     let opened = file.metadata().map_err(OutputError::host(path))?;
@@ -391,7 +399,7 @@ fn open_special(path: &Path, metadata: &Metadata) -> Result<File, OutputError> {
     Err(OutputError::host(path)(io::Error::other("it is another file now")))
 }
 
-/// Brings what was written to a device to its medium; pipes and character devices have none.
+/// Syncs data written to a device; pipes and character devices cannot be synced.
 fn sync_special(file: &File) -> io::Result<()> {
     match rustix::fs::fsync(file) {
         Err(rustix::io::Errno::INVAL | rustix::io::Errno::ROFS | rustix::io::Errno::NOTSUP) | Ok(()) => {
@@ -401,7 +409,7 @@ fn sync_special(file: &File) -> io::Result<()> {
     }
 }
 
-/// Brings a new name to the disk. Some filesystems cannot; then the name follows later.
+/// Syncs a new name. Some filesystems do not support this.
 fn sync_folder(target: &Path) -> io::Result<()> {
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let _ = File::open(folder).and_then(|folder| folder.sync_all());
@@ -415,12 +423,12 @@ fn check_inputs(path: &Path, inputs: &[&Path]) -> Result<(), OutputError> {
     }
 }
 
-/// True when two paths lead to the same file or block device, or one to a loop device over the other.
+/// True if two paths lead to the same file or block device, or one to a loop device over the other.
 pub fn is_same_file(one: &Path, other: &Path) -> bool {
     contents(one).is_some_and(|one| Some(one) == contents(other))
 }
 
-/// The target of a path: the numbers of a file, or of a block device. A loop device is the file below it.
+/// Identity of the file or block device at a path. A loop device counts as the file below it.
 fn contents(path: &Path) -> Option<(u64, u64)> {
     let found = std::fs::metadata(path).ok()?;
     if !found.file_type().is_block_device() {
@@ -494,7 +502,7 @@ mod tests {
         assert_eq!(std::fs::read(&target).unwrap(), b"old");
     }
 
-    /// Hosts that cannot make files without a name give them a temporary one.
+    /// Hosts without unnamed files use a temporary name.
     #[test]
     fn a_temporary_name_is_gone_in_the_end() {
         let folder = tempfile::tempdir().unwrap();

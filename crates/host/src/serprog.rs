@@ -1,22 +1,23 @@
-//! The server's side of serprog, the protocol in which flashrom and its kin drive a SPI programmer over a socket or a serial line.
+//! Server side of serprog, the protocol between flashrom (or similar programs) and a SPI programmer, over a socket or a
+//! serial line.
 //!
-//! A request is a command byte and its parameters, lowest byte first; the answer is ACK and the result, or NAK. Version 1, for SPI
-//! alone; commands of other buses get NAK.
+//! A request is a command byte and its parameters, lowest byte first; the answer is ACK and the result, or NAK. Version
+//! 1, only for SPI; commands of other buses get NAK.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 
 /// A SPI programmer with a chip.
 pub trait Programmer {
-    /// Runs one window of CS#: bytes to the chip, then bytes from it.
+    /// Runs a CS# window: sends bytes to the chip, then receives bytes.
     fn transfer(&mut self, sent: &[u8], received: &mut [u8]);
 
-    /// Sets the clock in Hz; returns the one that it made of it.
+    /// Sets the clock in Hz; returns the actual one.
     fn set_clock(&mut self, hz: u32) -> u32;
 
-    /// Waits.
+    /// Waits for this time, us.
     fn delay(&mut self, us: u64);
 
-    /// False when the programmer is gone, which ends the connection.
+    /// False if the programmer is gone, which ends the connection.
     fn is_connected(&self) -> bool {
         true
     }
@@ -31,10 +32,10 @@ const VERSION: u16 = 1;
 const NAME: &[u8; 16] = b"floatgate\0\0\0\0\0\0\0";
 /// The bus type SPI, a bit of the sets of buses.
 const SPI: u8 = 1 << 3;
-/// Bytes that a client may have under way, and in the buffer of delays: a socket has room.
+/// Number of unanswered bytes that a client may send, and size of the delay buffer: a socket has room.
 const BUFFER_BYTES: u16 = u16::MAX;
 
-/// The commands that are served.
+/// Supported commands.
 const COMMANDS: [u8; 15] = [
     NOP,
     Q_IFACE,
@@ -68,10 +69,10 @@ const O_SPIOP: u8 = 0x13;
 const S_SPI_FREQ: u8 = 0x14;
 const S_PIN_STATE: u8 = 0x15;
 
-/// Serves one client until it leaves, or the programmer is gone.
+/// Serves one client until it disconnects, or the programmer is gone.
 ///
 /// # Errors
-/// Failures of the connection. A client that leaves in the middle of a request is none.
+/// Failures of the connection. A client that disconnects in the middle of a request is not an error.
 pub fn serve(
     requests: impl Read,
     mut answers: impl Write,
@@ -98,17 +99,17 @@ pub fn serve(
     answers.flush()
 }
 
-/// Bytes of answers after which they are sent, even if more requests are there.
+/// Size of pending answers that forces sending, even if more requests are available, B.
 const ANSWERS_MAX: usize = 64 << 10;
 
 /// State of one connection.
 struct Session<'p, P> {
     programmer: &'p mut P,
-    /// Delays of the operation buffer, in us.
+    /// Delays in the operation buffer, us.
     delays_us: u64,
-    /// Bytes of the window that is received.
+    /// Bytes of the window being received.
     sent: Vec<u8>,
-    /// Answers that were not sent yet.
+    /// Answers that are not sent yet.
     answer: Vec<u8>,
 }
 
@@ -162,7 +163,7 @@ impl<P: Programmer> Session<'_, P> {
         self.answer.extend_from_slice(result);
     }
 
-    /// A window of CS#. Both lengths have 24 bits.
+    /// Executes a CS# window. Both lengths have 24 bits.
     fn spi(&mut self, requests: &mut impl Read) -> io::Result<()> {
         let [a, b, c, d, e, f] = parameters(requests)?;
         let [sent, received] = [[a, b, c, 0], [d, e, f, 0]].map(u32::from_le_bytes);
@@ -199,7 +200,7 @@ fn command_map() -> [u8; 32] {
 mod tests {
     use super::*;
 
-    /// Answers with the number of bytes that were sent, and keeps the delays.
+    /// Replaces the programmer's answers in a test by the number of bytes sent, and records the delays.
     #[derive(Default)]
     struct Counter {
         delays_us: u64,

@@ -1,4 +1,4 @@
-//! Ctrl-C and its relatives: no half-written file is left behind.
+//! Handling of Ctrl-C and similar signals, so that no partly written file remains.
 
 #[cfg(feature = "fuse")]
 use crate::mount::Unmounter;
@@ -13,15 +13,15 @@ use signal_hook::low_level::emulate_default_handler;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Words for a user whose signal ends the process.
+/// Message for the user when a signal ends the process.
 static LAST_WORDS: OnceLock<String> = OnceLock::new();
 
-/// From here on a signal that ends the process says how to go on.
+/// Sets the message, which explains how to continue.
 pub fn say_at_the_end(words: String) {
     let _ = LAST_WORDS.set(words);
 }
 
-/// From here on SIGINT, SIGTERM and SIGHUP remove unfinished outputs before they end the process, as they do by default. `tell` prints to the user.
+/// Makes SIGINT, SIGTERM and SIGHUP remove unfinished outputs before they end the process. `tell` prints to the user.
 pub fn remove_outputs_at_the_end(tell: fn(&str)) {
     let handled = handled();
     // A limit on the size of files (ulimit -f) is an error of the write then, and does not end the process.
@@ -37,13 +37,14 @@ pub fn remove_outputs_at_the_end(tell: fn(&str)) {
     });
 }
 
-/// The signals that end a mount, blocked for all threads that are made from now on.
+/// Signals that end a mount, blocked for all threads created from now on.
 #[cfg(feature = "fuse")]
 pub struct Endings(SigSet);
 
 #[cfg(feature = "fuse")]
 impl Endings {
-    /// Blocks the signals. There must be no other threads yet: they would get the signals, and end everything at once.
+    /// Blocks the signals. Must be called before other threads are created: they would receive the signals and end the
+    /// process at once.
     ///
     /// # Errors
     /// An error of the system.
@@ -62,7 +63,7 @@ impl Endings {
         });
     }
 
-    /// Starts a thread that does something with each signal.
+    /// Starts a thread that runs `work` for each signal.
     pub fn with_each(self, mut work: impl FnMut() + Send + 'static) {
         std::thread::spawn(move || {
             while self.0.wait().is_ok() {
@@ -72,14 +73,14 @@ impl Endings {
     }
 }
 
-/// A request to end that has to wait until everything is in order again.
+/// A request to end the process after cleaning up.
 #[derive(Clone, Default)]
 pub struct Ending {
     is_asked: Arc<AtomicBool>,
 }
 
 impl Ending {
-    /// From here on SIGINT, SIGTERM, SIGHUP and all others that end a process, and can be caught, only ask for the end.
+    /// Makes SIGINT, SIGTERM, SIGHUP and all other catchable signals that end a process only set this request.
     pub fn new() -> Self {
         let ending = Self::default();
         let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
@@ -89,13 +90,13 @@ impl Ending {
         ending
     }
 
-    /// True once a signal asked for the end.
+    /// True after such a signal.
     pub fn is_asked(&self) -> bool {
         self.is_asked.load(Ordering::Relaxed)
     }
 }
 
-/// Signals that end a process by default, are no sign of a bug, and can be caught.
+/// Catchable signals that end a process by default and do not indicate a bug.
 const ENDING: [i32; 10] =
     [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGPROF, SIGXCPU];
 
@@ -108,7 +109,7 @@ fn not_ignored(signals: &[i32]) -> impl Iterator<Item = i32> + use<'_> {
     signals.iter().copied().filter(move |signal| ignored >> (signal - 1) & 1 == 0)
 }
 
-/// The signals that the process was started to ignore, as `nohup` does; bit 0 is signal 1 (proc(5), SigIgn).
+/// Signals that the process was started to ignore, as with `nohup`; bit 0 is signal 1 (proc(5), SigIgn).
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,4 +1,4 @@
-//! A device whose requests take a measured time.
+//! A device whose requests return their measured time.
 
 /// A failed request to a target.
 #[derive(Debug, thiserror::Error)]
@@ -10,58 +10,58 @@ pub struct TargetError {
     pub position: u64,
     /// Length of the request in bytes.
     pub bytes: u64,
-    /// Description from the system or the simulated device.
+    /// Error of the system or the simulated device.
     pub reason: String,
 }
 
-/// A device whose requests take a measured time. Positions and lengths are multiples of 512 bytes.
+/// A device whose requests return their measured time. Positions and lengths are multiples of 512 bytes.
 pub trait Target {
-    /// Size that the device claims, in bytes.
+    /// Capacity that the device reports, B.
     fn capacity(&self) -> u64;
 
-    /// Logical sector in which a partition table counts, in bytes.
+    /// Logical sector size of the partition table, B.
     fn sector_bytes(&self) -> u64 {
         512
     }
 
-    /// True of an image, whose times are those of the disk that holds it, not of a card.
+    /// True for an image, whose times are those of the disk that holds it, not of a card.
     fn is_image(&self) -> bool {
         false
     }
 
-    /// Reads, and returns the time that took in ns.
+    /// Reads, and returns the time in ns.
     ///
     /// # Errors
     /// An error of the device.
     fn read(&mut self, position: u64, buf: &mut [u8]) -> Result<u64, TargetError>;
 
-    /// Writes, and returns the time that took in ns.
+    /// Writes, and returns the time in ns.
     ///
     /// # Errors
     /// An error of the device.
     fn write(&mut self, position: u64, data: &[u8]) -> Result<u64, TargetError>;
 
-    /// Waits until everything written is on the flash, and returns the time that took in ns.
+    /// Flushes, and returns the time in ns.
     ///
     /// # Errors
     /// An error of the device.
     fn flush(&mut self) -> Result<u64, TargetError>;
 
-    /// Leaves the device alone for this many ns.
+    /// Leaves the device idle for this many ns.
     fn idle(&mut self, ns: u64);
 
-    /// Time on the clock of the device in ns, from any beginning. It goes on while contents are kept, too.
+    /// Time on the clock of the device in ns, from any origin. It also runs while data is saved.
     fn clock_ns(&self) -> u64;
 
-    /// Keeps the contents of a range that is going to be written, for a target that restores them.
+    /// Saves the data of a range before it is overwritten, on a target that restores it.
     ///
     /// # Errors
-    /// A range that cannot be read, or no room for its contents.
+    /// A range that cannot be read, or no room for its data.
     fn keep(&mut self, _position: u64, _bytes: u64) -> Result<(), TargetError> {
         Ok(())
     }
 
-    /// Bytes that were kept, and will be restored.
+    /// Number of saved bytes that will be restored.
     fn kept_bytes(&self) -> u64 {
         0
     }

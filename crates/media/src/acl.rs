@@ -27,9 +27,9 @@ codes! {
         GroupObj = 0x04,
         /// A group, named by gid.
         Group = 0x08,
-        /// The most that users and groups other than the owner can have.
+        /// Upper limit of the permissions of users and groups other than the owner.
         Mask = 0x10,
-        /// Everybody else.
+        /// All other users.
         Others = 0x20,
     }
 }
@@ -55,21 +55,21 @@ layout! {
 }
 
 impl AclEntry {
-    /// The id of an entry that has none.
+    /// Id of an entry without an id.
     pub const NO_ID: u32 = u32::MAX;
 
     /// Entries of an attribute's value.
     ///
     /// # Errors
-    /// Another version, a length that is not that of whole entries, an unknown type of entry.
+    /// Another version, a length that does not fit whole entries, an unknown type of entry.
     pub fn of_xattr(value: &[u8]) -> Result<impl Iterator<Item = Self>, MediaError> {
-        let version: u32 = Wire::take(span(value, 0, HEADER)?, 0);
+        let version: u32 = Wire::decode(span(value, 0, HEADER)?, 0);
         if version != VERSION {
             return Err(Reason::WrongVersion { what: "ACL", found: version, known: VERSION }.at(0));
         }
         let (entries, rest) = value[HEADER..].as_chunks::<{ Self::SIZE }>();
         require(rest.is_empty(), HEADER, "length of the ACL", value.len() as u64)?;
-        let take = |bytes: &[u8; Self::SIZE]| -> Self { Wire::take(bytes, 0) };
+        let take = |bytes: &[u8; Self::SIZE]| -> Self { Wire::decode(bytes, 0) };
         for (index, bytes) in entries.iter().enumerate() {
             take(bytes).tag.known("type of an ACL entry", HEADER + index * Self::SIZE)?;
         }
@@ -94,7 +94,7 @@ impl AclEntry {
         }
     }
 
-    /// The id of an entry without one means nothing.
+    /// The entry with its id cleared, if entries of its type have no id.
     pub(crate) const fn without_stray_id(self) -> Self {
         if self.tag.has_id() { self } else { Self { id: Self::NO_ID, ..self } }
     }
@@ -105,14 +105,14 @@ impl AclEntry {
 pub enum AclFault {
     /// Entries are in another order, twice, or missing.
     Order,
-    /// Users or groups are named without a mask.
+    /// Users or groups are listed, but the mask is missing.
     NoMask,
-    /// A permission is none of read, write and execute.
+    /// Permission bits other than read, write and execute.
     Permissions,
 }
 
 impl AclFault {
-    /// Words for it.
+    /// Description of the fault.
     #[must_use]
     pub const fn reason(self) -> &'static str {
         match self {
@@ -125,7 +125,7 @@ impl AclFault {
     }
 }
 
-/// Checks that entries make an ACL that Linux accepts. One without entries is no ACL.
+/// Checks that Linux accepts an ACL. An empty list is not an ACL.
 ///
 /// # Errors
 /// The order of the entries, a missing mask, unknown permissions.

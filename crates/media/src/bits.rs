@@ -122,7 +122,7 @@ macro_rules! dwords {
         }
 
         impl Default for $name {
-            /// Every field zero, reserved bits as the document wants them.
+            /// Every field zero, reserved bits with their specified values.
             fn default() -> Self {
                 let fill: u32 = $fill;
                 let mut value = Self::read(&[0; $last - $first + 1]);
@@ -141,7 +141,7 @@ pub(crate) fn fits(field: &'static str, value: u64, limit: u32) -> Result<(), cr
     Err(crate::error::Reason::OutOfRange { field, value })
 }
 
-/// Lets a one-DWORD struct of [`dwords!`] stand as a field of another.
+/// Lets a one-DWORD struct of [`dwords!`] be a field of another.
 macro_rules! embed {
     ($($name:ident),*) => { $(
         impl $crate::bits::BitField for $name {

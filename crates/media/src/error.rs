@@ -9,17 +9,17 @@ use thiserror::Error;
 const HEXADECIMAL: [&str; 8] =
     ["offset", "end of the node", "pointer", "save table", "flags", "reserved bits", "mode", "CRC"];
 
-/// A format that cannot be read or written, with the byte it stops at.
+/// A format that cannot be read or written, with the offset of the fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("byte {offset:#x}: {reason}")]
 pub struct MediaError {
     /// Byte offset into the slice the caller passed.
     pub offset: usize,
-    /// Reason for which the byte is refused.
+    /// Reason why the bytes are refused.
     pub reason: Reason,
 }
 
-/// Reason for which bytes are refused.
+/// Reason why bytes are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Reason {
@@ -45,7 +45,7 @@ pub enum Reason {
         /// The signature the format has here.
         expected: &'static str,
     },
-    /// The stored checksum is not that of the bytes.
+    /// The stored checksum does not match the bytes.
     #[error("bad CRC: {stored:#06x} stored, {computed:#06x} computed")]
     BadCrc {
         /// Checksum on the media.
@@ -63,7 +63,7 @@ pub enum Reason {
         /// The number on the media.
         found: u32,
     },
-    /// The stored 32-bit checksum is not that of the bytes.
+    /// The stored 32-bit checksum does not match the bytes.
     #[error("bad {what} CRC: {stored:#010x} stored, {computed:#010x} computed")]
     BadCrc32 {
         /// Name of the structure.
@@ -73,21 +73,21 @@ pub enum Reason {
         /// Checksum of the bytes on the media.
         computed: u32,
     },
-    /// Nothing was ever written here: every bit is one.
+    /// Erased: every bit is one.
     #[error("nothing is written there")]
     Erased,
-    /// Nothing was written here, but some bits flipped since it was erased.
+    /// Erased, but some bits flipped since.
     #[error("erased, with {bits} bitflips")]
     ErasedBitflips {
-        /// Flipped bits, those that ECC corrected included.
+        /// Number of flipped bits, including those that ECC corrected.
         bits: u32,
     },
     /// A field holds a value the format has no meaning for.
     #[error("{field} out of range: {}", Shown { field, value: *value })]
     OutOfRange {
-        /// Name of the field.
+        /// Field name.
         field: &'static str,
-        /// The value it holds.
+        /// Value of the field.
         value: u64,
     },
     /// A volume has more PEBs than the device has good ones.
@@ -119,15 +119,15 @@ pub enum Reason {
     /// A code that no table of this crate lists.
     #[error("unknown {what} {code:#04x}")]
     UnknownCode {
-        /// Name of the thing that the code stands for.
+        /// Kind of the code.
         what: &'static str,
-        /// The code.
+        /// Unknown code.
         code: u32,
     },
     /// More entries than this crate keeps.
     #[error("too many {what}: at most {max} are kept")]
     TooMany {
-        /// Name of the things of which there are too many.
+        /// Kind of the entries.
         what: &'static str,
         /// Largest number that is kept.
         max: usize,
@@ -141,12 +141,12 @@ pub enum Reason {
     /// Two parts of the value contradict one another.
     #[error("{what}")]
     Inconsistent {
-        /// The contradiction.
+        /// Description of the contradiction.
         what: &'static str,
     },
 }
 
-/// The value of a field, as such values are written.
+/// Value of a field, formatted as hexadecimal or decimal.
 struct Shown<'a> {
     field: &'a str,
     value: u64,
@@ -164,7 +164,7 @@ impl fmt::Display for Shown<'_> {
 }
 
 impl Reason {
-    /// The error of meeting this reason at `offset`.
+    /// Error with this reason at `offset`.
     #[must_use]
     pub const fn at(self, offset: usize) -> MediaError {
         MediaError { offset, reason: self }

@@ -8,7 +8,7 @@ codes! {
     pub enum FileType(u8) {
         /// A regular file.
         Regular = 0,
-        /// A directory.
+        /// Directory with entries.
         Directory = 1,
         /// A symbolic link.
         Symlink = 2,
@@ -18,7 +18,7 @@ codes! {
         CharacterDevice = 4,
         /// A named pipe.
         Fifo = 5,
-        /// A socket.
+        /// Unix domain socket.
         Socket = 6,
     }
 }
@@ -79,13 +79,13 @@ pub struct DeviceNumber {
 }
 
 impl DeviceNumber {
-    /// Reads what an inode of a device file has attached: 4 bytes ("new") or 8 ("huge"), with the same bits.
+    /// Parses the data attached to the inode of a device file: 4 bytes ("new") or 8 ("huge"), with the same bits.
     #[must_use]
     pub fn parse(data: &[u8]) -> Option<Self> {
         let bits = match data.len() {
-            4 => u32::take(data, 0),
+            4 => u32::decode(data, 0),
             // Linux drops the upper half.
-            8 => u32::take(data, 0),
+            8 => u32::decode(data, 0),
             _ => return None,
         };
         Some(Self { major: bits >> 8 & 0xFFF, minor: bits & 0xFF | bits >> 12 & 0xF_FF00 })
@@ -111,13 +111,13 @@ impl DeviceNumber {
 codes! {
     /// Compression of the data of a file; the codes are those that UBIFS stores.
     pub enum Compression(u16) {
-        /// Not at all.
+        /// Uncompressed data.
         None = 0,
-        /// LZO1X.
+        /// LZO1X compression.
         Lzo = 1,
         /// Raw deflate, without zlib's header.
         Zlib = 2,
-        /// Zstandard.
+        /// Zstandard compression.
         Zstd = 3,
     }
 }

@@ -101,8 +101,8 @@ impl JedecCommands {
 impl Wire for JedecCommands {
     const WIDTH: usize = 3;
 
-    fn take(bytes: &[u8], at: usize) -> Self {
-        Self(Wire::take(bytes, at))
+    fn decode(bytes: &[u8], at: usize) -> Self {
+        Self(Wire::decode(bytes, at))
     }
 
     fn put(&self, bytes: &mut [u8], at: usize) {
@@ -137,7 +137,7 @@ layout! {
         8 => commands: JedecCommands,
         /// Secondary commands, bit set.
         11 => secondary_commands: u16,
-        /// Copies of this page the chip holds.
+        /// Number of copies of this page in the chip.
         13 => copies: u8,
         /// Manufacturer's name.
         32 => manufacturer: Text<12>,
@@ -157,7 +157,7 @@ layout! {
         100 => luns: u8,
         /// Column and row address cycles.
         101 => address_cycles: AddressCycles,
-        /// Bits a cell holds.
+        /// Bits per cell.
         102 => bits_per_cell: u8,
         /// Times a page may be programmed between erases.
         103 => programs_per_page: u8,
@@ -224,12 +224,12 @@ pub fn parse(bytes: &[u8]) -> Result<JedecPage, MediaError> {
     let page = chunk::<PAGE_BYTES>(bytes, 0)?;
     signature(page, 0, SIGNATURE)?;
     let (body, tail) = page.split_at(CRC_AT);
-    let stored = u16::take(tail, 0);
+    let stored = u16::decode(tail, 0);
     let computed = crc::onfi(body);
     if stored != computed {
         return Err(Reason::BadCrc { stored, computed }.at(CRC_AT));
     }
-    let parsed = JedecPage::take(page, 0);
+    let parsed = JedecPage::decode(page, 0);
     parsed.check()?;
     Ok(parsed)
 }
@@ -273,7 +273,7 @@ impl JedecPage {
     /// The checksum this page is emitted with.
     #[must_use]
     pub fn crc(&self) -> u16 {
-        u16::take(&emit(self), CRC_AT)
+        u16::decode(&emit(self), CRC_AT)
     }
 
     /// Data bytes behind one chip enable, or `None` past what 64 bits hold.

@@ -1,4 +1,5 @@
-//! Structures on flash, as bytes and as types: what a chip says of itself, UBI, UBIFS, JFFS2, and the first sectors of cards.
+//! Structures on flash as bytes and as types: parameter tables and ids of chips, UBI, UBIFS, JFFS2, and the first
+//! sectors of cards.
 //!
 //! Every module turns one on-media format into a plain struct and back:
 //!
@@ -16,9 +17,8 @@
 //! | [`ubifs`] | UBIFS nodes, keys, LEB properties tree | `docs/spec/ubifs.md` |
 //! | [`jffs2`] | JFFS2 nodes, eraseblock summaries | `docs/spec/jffs2.md` |
 //!
-//! No parser panics, allocates or does I/O; what is wrong comes back as a
-//! [`MediaError`] naming the byte. Struct fields hold the codes stored on the
-//! media; methods turn codes into bytes, microseconds and nanoseconds.
+//! No parser panics, allocates or does I/O; a fault is returned as a [`MediaError`] with its offset. Struct fields hold
+//! the codes stored on the media; methods turn codes into bytes, microseconds and nanoseconds.
 //! # Example
 //!
 //! ```

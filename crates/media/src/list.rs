@@ -1,4 +1,4 @@
-//! A list with a fixed number of places, for formats with a known maximum.
+//! A list with a fixed capacity, for formats with a known maximum.
 
 use core::fmt;
 use core::ops::Deref;

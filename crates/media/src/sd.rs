@@ -164,7 +164,7 @@ impl Cid {
         self
     }
 
-    /// The register with its checksum.
+    /// Encodes the register with its checksum.
     #[must_use]
     pub fn emit(&self, kind: CardType) -> [u8; Self::BYTES] {
         let bits = Bits([0; Self::BYTES]).with(127, 120, self.manufacturer_id.into());
@@ -194,7 +194,7 @@ impl Cid {
     }
 }
 
-/// Card specific data, as far as a host of today reads it: CSD.
+/// Card specific data (CSD): the fields that current hosts read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Csd {
     /// Capacity in bytes; `None` for an MMC of more than 2 GiB, which has it in EXT_CSD.
@@ -208,7 +208,7 @@ pub struct Csd {
 /// Units in which SDHC, SDXC and SDUC cards count their capacity.
 const CAPACITY_UNIT: u64 = 512 << 10;
 
-/// Largest capacity that block lengths and multipliers can say.
+/// Largest capacity that block lengths and multipliers can express, B.
 const SMALL_BYTES_MAX: u64 = 2 << 30;
 
 impl Csd {
@@ -296,7 +296,7 @@ pub struct Scr {
     pub commands: u8,
 }
 
-/// Fields of SCR that say the version of the specification.
+/// Fields of SCR with the version of the specification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SdVersion {
     /// Field SD_SPEC.
@@ -319,7 +319,7 @@ impl SdVersion {
     /// Version 6, the first with class A2.
     pub const V6: Self = Self { spec: 2, spec3: true, spec4: true, specx: 2 };
 
-    /// Number of the version.
+    /// Version number as text.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match (self.spec, self.spec3, self.spec4, self.specx) {
@@ -360,7 +360,7 @@ impl Scr {
         }
     }
 
-    /// The register.
+    /// Encodes the register.
     #[must_use]
     pub fn emit(&self) -> [u8; Self::BYTES] {
         let SdVersion { spec, spec3, spec4, specx } = self.version;
@@ -411,7 +411,7 @@ pub struct EraseTimeout {
 }
 
 impl EraseTimeout {
-    /// Smallest statement that covers an erase of one allocation unit in `au_us` and `request_us` more for each request.
+    /// Smallest values that cover the erase of one allocation unit in `au_us` plus `request_us` for each request.
     #[must_use]
     pub const fn covering(au_us: u64, request_us: u64) -> Self {
         // As many units as are erased in a second, and at least one.
@@ -508,7 +508,7 @@ impl Ssr {
     }
 }
 
-/// Extended card specific data of an eMMC, as far as Linux and mmc-utils read it: EXT_CSD.
+/// Extended card specific data (EXT_CSD) of an eMMC: the fields that Linux and mmc-utils read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ExtCsd {
     /// Revision: 5 for eMMC 4.41, 7 for 5.0, 8 for 5.1.
@@ -525,11 +525,11 @@ pub struct ExtCsd {
     pub trim_timeout: u8,
     /// Time to fall asleep or wake up: 100 ns * 2^n.
     pub sleep_exponent: u8,
-    /// Time to finish before power goes away (POWER_OFF_LONG_TIME) in units of 10 ms.
+    /// Time needed before a power loss (POWER_OFF_LONG_TIME), in units of 10 ms.
     pub power_off: u8,
     /// Volatile cache in units of 1024 bits; 0 for none.
     pub cache_kbit: u32,
-    /// Size of a write that suits the memory, in units of 4 KiB (OPTIMAL_WRITE_SIZE).
+    /// Optimal write size (OPTIMAL_WRITE_SIZE), in units of 4 KiB.
     pub optimal_write: u8,
     /// State of the spare blocks: 1 normal, 2 80 % used, 3 90 % used (PRE_EOL_INFO).
     pub pre_eol: u8,
@@ -567,7 +567,7 @@ impl ExtCsd {
         }
     }
 
-    /// The register.
+    /// Encodes the register.
     #[must_use]
     pub fn emit(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
@@ -599,10 +599,10 @@ impl ExtCsd {
     }
 }
 
-/// Reads exactly `N` bytes as hexadecimal digits; white space around them is left out.
+/// Parses exactly `N` bytes of hexadecimal digits; surrounding white space is ignored.
 ///
 /// # Errors
-/// The number of bytes of digits that are there, or the place of the first character that is no digit.
+/// The number of bytes found, or the position of the first character that is not a digit.
 pub fn parse_hex<const N: usize>(text: &str) -> Result<[u8; N], MediaError> {
     let digits = text.trim().as_bytes();
     if digits.len() != 2 * N {

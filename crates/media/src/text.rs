@@ -66,7 +66,7 @@ impl<const N: usize> fmt::Display for Text<N> {
 impl<const N: usize> Wire for Text<N> {
     const WIDTH: usize = N;
 
-    fn take(bytes: &[u8], at: usize) -> Self {
+    fn decode(bytes: &[u8], at: usize) -> Self {
         Self(array(bytes, at))
     }
 

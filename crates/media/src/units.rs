@@ -32,8 +32,8 @@ impl AddressCycles {
 impl Wire for AddressCycles {
     const WIDTH: usize = 1;
 
-    fn take(bytes: &[u8], at: usize) -> Self {
-        Self(u8::take(bytes, at))
+    fn decode(bytes: &[u8], at: usize) -> Self {
+        Self(u8::decode(bytes, at))
     }
 
     fn put(&self, bytes: &mut [u8], at: usize) {
@@ -64,7 +64,7 @@ impl Endurance {
 impl Wire for Endurance {
     const WIDTH: usize = 2;
 
-    fn take(bytes: &[u8], at: usize) -> Self {
+    fn decode(bytes: &[u8], at: usize) -> Self {
         let [value, exponent] = array(bytes, at);
         Self { value, exponent }
     }

@@ -8,7 +8,7 @@ pub(crate) trait Wire: Sized {
     const WIDTH: usize;
 
     /// The value at byte `at`; bytes past the end read as zero.
-    fn take(bytes: &[u8], at: usize) -> Self;
+    fn decode(bytes: &[u8], at: usize) -> Self;
 
     /// Stores the value at byte `at`; bytes past the end are dropped.
     fn put(&self, bytes: &mut [u8], at: usize);
@@ -16,13 +16,13 @@ pub(crate) trait Wire: Sized {
 
 /// A value with a fixed number of big-endian bytes on the media.
 ///
-/// The twin of [`Wire`]: a module uses the one its format follows.
+/// It corresponds to [`Wire`]: a module uses the one for its format.
 pub(crate) trait BigWire: Sized {
     /// Bytes taken.
     const WIDTH: usize;
 
     /// The value at byte `at`; bytes past the end read as zero.
-    fn take(bytes: &[u8], at: usize) -> Self;
+    fn decode(bytes: &[u8], at: usize) -> Self;
 
     /// Stores the value at byte `at`; bytes past the end are dropped.
     fn put(&self, bytes: &mut [u8], at: usize);
@@ -71,7 +71,8 @@ pub(crate) fn room(out: &mut [u8], len: usize) -> Result<&mut [u8], MediaError> 
     out.get_mut(..len).ok_or_else(|| Reason::NoRoom { need: len, have }.at(0))
 }
 
-/// A length or number as the type of the field at byte `at` that is to hold it; too large a value is an error and never another value on the media.
+/// Converts a length or number to the type of its field at byte `at`. A value that is too large is an error, never
+/// another value on the media.
 pub(crate) fn narrow<T: TryFrom<usize>>(
     field: &'static str,
     at: usize,
@@ -85,7 +86,7 @@ macro_rules! integer {
         impl $order for $ty {
             const WIDTH: usize = size_of::<$ty>();
 
-            fn take(bytes: &[u8], at: usize) -> Self {
+            fn decode(bytes: &[u8], at: usize) -> Self {
                 <$ty>::$from(array(bytes, at))
             }
 
@@ -107,8 +108,8 @@ macro_rules! array_of {
         impl<T: $order, const N: usize> $order for [T; N] {
             const WIDTH: usize = T::WIDTH * N;
 
-            fn take(bytes: &[u8], at: usize) -> Self {
-                core::array::from_fn(|index| T::take(bytes, at + index * T::WIDTH))
+            fn decode(bytes: &[u8], at: usize) -> Self {
+                core::array::from_fn(|index| T::decode(bytes, at + index * T::WIDTH))
             }
 
             fn put(&self, bytes: &mut [u8], at: usize) {
@@ -125,11 +126,9 @@ array_of!(BigWire);
 
 /// Declares a struct by the byte offset of each field.
 ///
-/// Offsets rise, fields do not overlap and the last ends inside the size: all
-/// three are checked when the crate is compiled. Bytes that no field covers
-/// are reserved; they are ignored when read and zero when written. Integers
-/// are little-endian, big-endian in a `big_endian struct`, or both in an
-/// `either_endian struct`: the caller says which.
+/// Offsets rise, fields do not overlap and the last ends inside the size: all three are checked when the crate is
+/// compiled. Bytes that no field covers are reserved; they are ignored when read and zero when written. Integers are
+/// little-endian, big-endian in a `big_endian struct`, or both in an `either_endian struct`, where the caller chooses.
 macro_rules! layout {
     (
         @$order:ident
@@ -167,8 +166,8 @@ macro_rules! layout {
         impl $crate::wire::$order for $name {
             const WIDTH: usize = $size;
 
-            fn take(bytes: &[u8], at: usize) -> Self {
-                Self { $( $field: $crate::wire::$order::take(bytes, at + $offset), )* }
+            fn decode(bytes: &[u8], at: usize) -> Self {
+                Self { $( $field: $crate::wire::$order::decode(bytes, at + $offset), )* }
             }
 
             fn put(&self, bytes: &mut [u8], at: usize) {
@@ -179,7 +178,7 @@ macro_rules! layout {
         impl Default for $name {
             /// Every byte zero.
             fn default() -> Self {
-                <Self as $crate::wire::$order>::take(&[], 0)
+                <Self as $crate::wire::$order>::decode(&[], 0)
             }
         }
     };
@@ -199,8 +198,8 @@ macro_rules! layout {
         impl $crate::wire::BigWire for $name {
             const WIDTH: usize = $size;
 
-            fn take(bytes: &[u8], at: usize) -> Self {
-                Self { $( $field: $crate::wire::BigWire::take(bytes, at + $offset), )* }
+            fn decode(bytes: &[u8], at: usize) -> Self {
+                Self { $( $field: $crate::wire::BigWire::decode(bytes, at + $offset), )* }
             }
 
             fn put(&self, bytes: &mut [u8], at: usize) {
@@ -226,8 +225,8 @@ macro_rules! wire_as {
         impl $crate::wire::$order for $name {
             const WIDTH: usize = size_of::<$raw>();
 
-            fn take(bytes: &[u8], at: usize) -> Self {
-                $from(<$raw as $crate::wire::$order>::take(bytes, at))
+            fn decode(bytes: &[u8], at: usize) -> Self {
+                $from(<$raw as $crate::wire::$order>::decode(bytes, at))
             }
 
             fn put(&self, bytes: &mut [u8], at: usize) {
@@ -239,8 +238,7 @@ macro_rules! wire_as {
 
 /// Declares an enum over an integer that keeps the codes it has no name for.
 ///
-/// A code of a newer revision survives a round trip; whether it is acceptable
-/// is for a field check to say.
+/// A code of a newer revision survives a round trip; a field check decides whether it is valid.
 macro_rules! codes {
     (
         $(#[$meta:meta])*
@@ -252,7 +250,7 @@ macro_rules! codes {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum $name {
             $( $(#[$code_meta])* $variant, )*
-            /// A code without a name here.
+            /// Code without a name.
             Other($raw),
         }
 
@@ -275,7 +273,7 @@ macro_rules! codes {
                 }
             }
 
-            /// Refuses a code without a name; `at` is where it stands.
+            /// Refuses a code without a name; `at` is its offset.
             #[allow(dead_code)] // some formats allow any code
             pub(crate) fn known(self, field: &'static str, at: usize) -> Result<Self, $crate::MediaError> {
                 match Self::from_code(self.code()) {

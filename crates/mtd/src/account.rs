@@ -1,15 +1,15 @@
-//! Where the time went: a breakdown over phases that adds up to the elapsed time by construction,
-//! because every nanosecond of the foreground is booked once, under one label.
+//! Time accounting: a breakdown over phases. They add up to the elapsed time by construction, because every nanosecond
+//! of the foreground is booked once, under one phase.
 
 use crate::time::Nanos;
 use core::fmt;
 use core::ops::{AddAssign, Index, Sub};
 
-/// Phase of an operation: the resource that a stretch of time was spent on.
+/// Phase of an operation: the resource that time was spent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Phase {
-    /// The memory array works (tR, tPROG, tBERS) and somebody waits for it.
+    /// Foreground waits for the memory array (tR, tPROG, tBERS).
     Array,
     /// Command cycles on the bus.
     Command,
@@ -19,15 +19,15 @@ pub enum Phase {
     Dummy,
     /// Data cycles on the bus.
     Data,
-    /// An ECC engine or software codec that is not hidden behind something else.
+    /// An ECC engine or software codec that does not run in parallel with another phase.
     Ecc,
     /// The controller: register set-up, DMA start, FIFO and programmed I/O beyond the bus time.
     Controller,
     /// The host CPU: system calls, driver code, interrupts, copies.
     Cpu,
-    /// The array is ready, the driver has not seen it yet: status operations, sleeps, tick delays.
+    /// The array is ready, but the driver has not noticed it yet: status operations, sleeps, tick delays.
     Polling,
-    /// Somebody else holds the resource (another thread's operation).
+    /// Another operation, for instance of another thread, uses the resource.
     Waiting,
 }
 
@@ -46,7 +46,7 @@ impl Phase {
         Self::Waiting,
     ];
 
-    /// The name used in tables and in JSON.
+    /// Name used in tables and in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Array => "array",
@@ -69,7 +69,7 @@ impl fmt::Display for Phase {
     }
 }
 
-/// Time per [`Phase`]. Devices keep one that only grows; the cost of an operation is the difference of two.
+/// Time per [`Phase`]. A device's breakdown only grows; the cost of an operation is the difference of two readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Breakdown([Nanos; Phase::ALL.len()]);
 
@@ -80,7 +80,7 @@ impl Breakdown {
         self.0[phase as usize] += spent;
     }
 
-    /// The sum over all phases: exactly the time that passed.
+    /// Sum over all phases, which equals the elapsed time.
     pub fn total(&self) -> Nanos {
         self.0.iter().copied().sum()
     }
@@ -90,15 +90,15 @@ impl Breakdown {
         Phase::ALL.into_iter().zip(self.0)
     }
 
-    /// The phase that took longest (the first of equals).
+    /// Phase with the longest time (the first of equals).
     pub fn largest(&self) -> (Phase, Nanos) {
         self.iter().fold((Phase::Array, Nanos::ZERO), |best, item| if item.1 > best.1 { item } else { best })
     }
 }
 
 impl fmt::Display for Breakdown {
-    /// The sum and the phases, all in the unit of the sum: `96.2 us: array 25.0, data 68.1, cpu 3.10`. Phases that would be printed as
-    /// zero are left out.
+    /// Formats the sum and the phases in the unit of the sum: `96.2 us: array 25.0, data 68.1, cpu 3.10`. Phases that
+    /// round to zero are left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (total, unit) = (self.total(), self.total().unit().1);
         write!(f, "{total}")?;

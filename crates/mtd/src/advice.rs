@@ -1,4 +1,5 @@
-//! Advice for a person, in which commands, options and settings have types, so that each surface says them in its own words.
+//! Advice for users. Commands, options and settings in it have types, so that each interface can print them in its own
+//! syntax.
 //!
 //! ```
 //! use floatgate_mtd::advice;
@@ -15,18 +16,18 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt::{self, Display, Formatter};
 
-/// An error that a user can do something about.
+/// An error that the user can act on.
 pub trait Help {
-    /// Advice, as what follows `help:`.
+    /// Advice, printed after `help:`.
     fn help(&self) -> Advice;
 
-    /// True when the message itself says which file it is of.
+    /// True if the message already contains the file name.
     fn names_file(&self) -> bool {
         false
     }
 }
 
-/// Makes an enum of names of the command line, with their spelling.
+/// Defines an enum of command line names with their spelling.
 macro_rules! names {
     ($(#[$doc:meta])* $type:ident, $($variant:ident = $name:literal,)+) => {
         $(#[$doc])*
@@ -36,7 +37,7 @@ macro_rules! names {
         }
 
         impl $type {
-            /// All of them.
+            /// All variants.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
             /// Name on the command line.
@@ -145,12 +146,12 @@ impl Command {
     }
 }
 
-/// A subcommand with arguments.
+/// A subcommand with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandLine {
-    /// The subcommand.
+    /// Name of the subcommand.
     pub command: Command,
-    /// Options and words behind it.
+    /// Options and words after it.
     pub arguments: Vec<String>,
 }
 
@@ -179,9 +180,9 @@ impl Display for CommandLine {
 /// A part of an advice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// Words.
+    /// Plain text.
     Text(Cow<'static, str>),
-    /// An option.
+    /// An option of floatgate.
     Option(CommandOption),
     /// A command of floatgate.
     Command(CommandLine),
@@ -189,7 +190,7 @@ pub enum Piece {
     Set {
         /// Dotted path of the key.
         key: Cow<'static, str>,
-        /// Value, or the word in its place.
+        /// Value, or a placeholder.
         value: Cow<'static, str>,
     },
     /// A command of another program.
@@ -236,7 +237,7 @@ pub fn set(key: impl Into<Cow<'static, str>>, value: impl Into<Cow<'static, str>
     Piece::Set { key: key.into(), value: value.into() }
 }
 
-/// Prints a piece with the names of the command line.
+/// Formats a piece in command line syntax.
 impl Display for Piece {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
@@ -249,24 +250,24 @@ impl Display for Piece {
     }
 }
 
-/// Advice for a person: what to do about an error. Displayed, it is as the command line says it; other surfaces go through its pieces.
+/// Advice about an error. `Display` uses command line syntax; other interfaces format its pieces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Advice {
     pieces: Vec<Piece>,
 }
 
 impl Advice {
-    /// The pieces one behind the other.
+    /// Advice from a sequence of pieces.
     pub fn of<const N: usize>(pieces: [Piece; N]) -> Self {
         Self { pieces: pieces.into() }
     }
 
-    /// Its parts in order.
+    /// Pieces in order.
     pub fn pieces(&self) -> &[Piece] {
         &self.pieces
     }
 
-    /// The advice, and behind it another one.
+    /// Appends another advice.
     #[must_use]
     pub fn and(mut self, other: impl Into<Self>) -> Self {
         self.pieces.extend(other.into().pieces);

@@ -1,4 +1,4 @@
-//! The [`BlockDevice`] trait: flash behind a translation layer, as SD cards and eMMC are.
+//! The [`BlockDevice`] trait: flash behind a translation layer, such as SD cards and eMMC.
 
 use crate::account::Breakdown;
 use crate::time::Instant;
@@ -6,7 +6,7 @@ use crate::time::Instant;
 /// Size of a sector in bytes, the unit of every address and length.
 pub const SECTOR_BYTES: usize = 512;
 
-/// A failed request: what, at which sector, and the virtual time at which the failure was known.
+/// A failed request: kind, sector, and the virtual time at which the failure was known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} at sector {lba}")]
 pub struct BlockError {
@@ -22,12 +22,12 @@ pub struct BlockError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BlockErrorKind {
-    /// Address and length reach beyond the device.
+    /// The range extends beyond the device.
     #[error("the range of {count} sectors ends beyond the device, which has {capacity} sectors")]
     OutOfRange {
-        /// Sectors asked for.
+        /// Number of requested sectors.
         count: u64,
-        /// Sectors of the device.
+        /// Capacity of the device in sectors.
         capacity: u64,
     },
     /// The length of a buffer is not a multiple of the sector size.
@@ -36,41 +36,41 @@ pub enum BlockErrorKind {
         /// Length of the buffer in bytes.
         len: usize,
     },
-    /// Power went away; the device answers again after it was switched on.
+    /// Power was lost; the device works again after power-on.
     #[error("power lost")]
     PowerLost,
-    /// The device is worn out: no spare blocks are left, it can only be read.
+    /// The device is worn out: no spare blocks are left, and it is read-only.
     #[error("the device is worn out and read-only")]
     WornOut,
-    /// More bit errors than the device's code corrects.
+    /// More bit errors than the device's ECC corrects.
     #[error("uncorrectable bit errors")]
     Uncorrectable,
-    /// The host gave up before the device was done. What was written may be there or not.
+    /// The host timed out before the device finished. The data may or may not be written.
     #[error("the device takes longer than the host waits")]
     TimedOut,
-    /// A simulated device has part of what it holds in a temporary file, which cannot be read.
+    /// A temporary file with part of a simulated device's data cannot be read.
     #[error("the temporary file of the simulation cannot be read")]
     HostFile,
 }
 
 impl BlockErrorKind {
-    /// This failure at sector `lba`, known at `at`.
+    /// Error of this kind at sector `lba`, known at `at`.
     pub const fn at(self, lba: u64, at: Instant) -> BlockError {
         BlockError { kind: self, lba, at }
     }
 }
 
-/// A device of sectors that can be overwritten: read, write, discard, flush, and where the time went.
+/// A device with rewritable sectors: read, write, discard, flush, and a time breakdown.
 ///
-/// Every request takes `now` and returns when the host sees its end. A device that is still busy starts later; the time in between is
-/// booked as waiting.
+/// Every request takes `now` and returns the time at which the host sees its end. A busy device starts the request
+/// later; the delay is booked as waiting.
 ///
-/// **After a power loss** every sector holds what it held at the last [`flush`](Self::flush) that ended, or any later content that was
-/// written to it. A discard counts as a write of zeros.
+/// **After a power loss** every sector contains its data at the end of the last [`flush`](Self::flush), or any data
+/// written to it later. A discard counts as a write of zeros.
 ///
-/// Reads of a device in timing-only mode leave the buffer as it was. Sectors never written read as zeros.
+/// Reads of a device in timing-only mode leave the buffer unchanged. Sectors that were never written read as zeros.
 pub trait BlockDevice {
-    /// Size of the device in sectors, as it tells the host.
+    /// Capacity in sectors, as reported to the host.
     fn capacity(&self) -> u64;
 
     /// Reads whole sectors from `lba`.
@@ -79,25 +79,25 @@ pub trait BlockDevice {
     /// `OutOfRange`, `PartialSector`, `Uncorrectable`, `PowerLost`.
     fn read(&mut self, now: Instant, lba: u64, buf: &mut [u8]) -> Result<Instant, BlockError>;
 
-    /// Writes whole sectors to `lba`. The data may still be in the device's volatile buffer when this ends.
+    /// Writes whole sectors to `lba`. The data may still be in the device's volatile buffer afterwards.
     ///
     /// # Errors
     /// `OutOfRange`, `PartialSector`, `WornOut`, `PowerLost`.
     fn write(&mut self, now: Instant, lba: u64, data: &[u8]) -> Result<Instant, BlockError>;
 
-    /// Says that the contents of `count` sectors are not needed any more. They read as zeros until they are written.
+    /// Discards the data of `count` sectors, which then read as zeros until they are written.
     ///
     /// # Errors
     /// `OutOfRange`, `PowerLost`.
     fn discard(&mut self, now: Instant, lba: u64, count: u64) -> Result<Instant, BlockError>;
 
-    /// Waits until everything written is on the flash.
+    /// Waits until all written data is on flash.
     ///
     /// # Errors
     /// `WornOut`, `PowerLost`.
     fn flush(&mut self, now: Instant) -> Result<Instant, BlockError>;
 
-    /// Where the host's time went since power-on; the cost of a request is the difference of two readings.
+    /// Time breakdown of the host since power-on; the cost of a request is the difference of two readings.
     fn breakdown(&self) -> Breakdown;
 }
 

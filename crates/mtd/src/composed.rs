@@ -43,7 +43,7 @@ proptest! {
         }
     }
 
-    /// Both halves of one device, as partitions that borrow it in turn: what the wrappers write is where it belongs.
+    /// Two partitions that borrow the halves of one device alternately: each write lands in its own half.
     #[test]
     fn partitions_borrow_the_device(block in 0u64..8, byte in 0u8..255) {
         let mut device = Double::new();

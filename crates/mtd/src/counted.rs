@@ -1,4 +1,4 @@
-//! [`Counted`]: a device whose operations are counted.
+//! [`Counted`]: a device that counts its operations.
 
 use crate::account::Breakdown;
 use crate::device::{Done, Mtd, OobMode};
@@ -8,7 +8,7 @@ use crate::time::Instant;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Operations of a device that succeeded or failed since it was wrapped. They only grow.
+/// Operations of a device since it was wrapped, successful or not. The counters only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Operations {
     /// Calls that read, data or OOB.
@@ -37,11 +37,11 @@ impl core::ops::Sub for Operations {
     }
 }
 
-/// A device whose operations are counted.
+/// A wrapper that counts operations.
 #[derive(Clone, Debug)]
 pub struct Counted<D> {
     operations: Operations,
-    /// Erasures of each eraseblock.
+    /// Number of erases of each eraseblock.
     erased: Vec<u32>,
     /// Bytes programmed into each eraseblock since it was erased.
     programmed: Vec<u64>,
@@ -49,39 +49,39 @@ pub struct Counted<D> {
 }
 
 impl<D: Mtd> Counted<D> {
-    /// Counts from now on.
+    /// Wraps a device; counters start at zero.
     pub fn new(device: D) -> Self {
         let blocks = device.geometry().blocks() as usize;
         let (operations, erased, programmed) = (Operations::default(), vec![0; blocks], vec![0; blocks]);
         Self { operations, erased, programmed, device }
     }
 
-    /// Operations so far.
+    /// Operations since the device was wrapped.
     pub const fn operations(&self) -> Operations {
         self.operations
     }
 
-    /// Erasures of each eraseblock.
+    /// Number of erases of each eraseblock.
     pub fn erased(&self) -> &[u32] {
         &self.erased
     }
 
-    /// Bytes programmed into an eraseblock since it was erased; 0 of one that is not there.
+    /// Bytes programmed into an eraseblock since its last erase; 0 beyond the device.
     pub fn programmed(&self, block: usize) -> u64 {
         self.programmed.get(block).copied().unwrap_or(0)
     }
 
-    /// The device.
+    /// The wrapped device.
     pub const fn inner(&self) -> &D {
         &self.device
     }
 
-    /// The device, for what only it can do.
+    /// Mutable access to the wrapped device, without counting.
     pub const fn inner_mut(&mut self) -> &mut D {
         &mut self.device
     }
 
-    /// The device; what was counted is lost.
+    /// Returns the device and drops the counters.
     pub fn into_inner(self) -> D {
         self.device
     }

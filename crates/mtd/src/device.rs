@@ -5,32 +5,33 @@ use crate::error::{Error, ErrorKind};
 use crate::geometry::Geometry;
 use crate::time::Instant;
 
-/// A finished operation.
+/// Result of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done {
     /// Time at which the operation ended.
     pub at: Instant,
-    /// Most bits corrected in any one ECC step (what Linux compares with the bitflip threshold and reports as EUCLEAN).
+    /// Maximum number of bits corrected in an ECC step, which Linux compares with the bitflip threshold and reports as
+    /// EUCLEAN.
     pub bitflips_max: u32,
     /// Number of corrected bits in all ECC steps.
     pub bitflips: u32,
-    /// Read retries: reads of a page again, with shifted thresholds, because the ECC gave up.
+    /// Number of read retries: repeated page reads with shifted thresholds after an ECC failure.
     pub retries: u32,
 }
 
 impl Done {
-    /// Done at `at`, nothing corrected.
+    /// Result without corrected bits at `at`.
     pub const fn clean(at: Instant) -> Self {
         Self { at, bitflips_max: 0, bitflips: 0, retries: 0 }
     }
 
-    /// True when what was read should be moved to another block: in some ECC step as many bits were corrected as the bitflip
-    /// threshold says (Linux: a read then returns -EUCLEAN, and UBI scrubs the block).
+    /// True if the block should be scrubbed: an ECC step had as many corrected bits as the bitflip threshold. Linux
+    /// then returns -EUCLEAN, and UBI scrubs the block.
     pub const fn wants_scrub(&self, geometry: &Geometry) -> bool {
         geometry.bitflip_threshold > 0 && self.bitflips_max >= geometry.bitflip_threshold
     }
 
-    /// This result followed by `next`: the later time, the bit errors of both.
+    /// Combined result with `next`: the later time, and the bit errors of both.
     #[must_use]
     pub fn then(self, next: Self) -> Self {
         Self {
@@ -45,35 +46,35 @@ impl Done {
 /// Placement of OOB bytes (Linux: MTD_OPS_RAW, MTD_OPS_PLACE_OOB, MTD_OPS_AUTO_OOB).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OobMode {
-    /// As on the chip, no ECC.
+    /// As on the chip, without ECC.
     Raw,
-    /// As on the chip, data corrected.
+    /// As on the chip, with corrected data.
     Place,
     /// Only the free bytes, one after the other.
     Auto,
 }
 
-/// A flash device: read, program, erase, and where the time went.
+/// A flash device: read, program, erase, and a time breakdown.
 ///
-/// Every operation takes `now` and returns when it is done. A device that is still busy with an earlier operation
-/// starts later; the time in between is booked as waiting.
+/// Every operation takes `now` and returns its end time. A device that is busy with an earlier operation starts later;
+/// the delay is booked as waiting.
 ///
-/// **After a power loss** in `write`, each page before the one under way is complete, the one under way may hold any mix of
-/// old (erased) and new bits and may read differently each time, later pages are untouched. In `erase`, the block under way
-/// may read as erased without being so.
+/// **After a power loss** in `write`, pages before the interrupted one are complete and later ones untouched. The
+/// interrupted page may contain any mix of erased and new bits, and may read differently each time. In `erase`, the
+/// interrupted block may read as erased without being so.
 ///
-/// Reads of a device in timing-only mode leave the buffer as it was.
+/// Reads of a device in timing-only mode leave the buffer unchanged.
 pub trait Mtd {
-    /// Sizes. They never change.
+    /// Geometry of the device, which never changes.
     fn geometry(&self) -> &Geometry;
 
     /// Reads `buf.len()` bytes at `addr`, corrected by the ECC.
     ///
     /// # Errors
-    /// `OutOfRange`, `Uncorrectable` (the buffer then holds what was read), `Timeout`, `DeviceLost`.
+    /// `OutOfRange`, `Uncorrectable` (the buffer contains the data as read), `Timeout`, `DeviceLost`.
     fn read(&mut self, now: Instant, addr: u64, buf: &mut [u8]) -> Result<Done, Error>;
 
-    /// Programs `data` at `addr`; both multiples of the write unit, target erased.
+    /// Programs `data` at `addr`. Both are multiples of the write unit, and the target is erased.
     ///
     /// # Errors
     /// `OutOfRange`, `Misaligned`, `NotErased`, `ProgramFailed`, `WriteProtected`, `Timeout`.
@@ -118,25 +119,25 @@ pub trait Mtd {
         Err(ErrorKind::Unsupported("this device has no OOB area").at(addr, now))
     }
 
-    /// True when the block at `addr` is marked bad, with the time at which that was known.
+    /// True if the block at `addr` is marked bad, with the time at which that was known.
     ///
     /// # Errors
-    /// `OutOfRange`; read errors while the marker is looked up.
+    /// `OutOfRange`; read errors of the marker.
     fn is_bad(&mut self, now: Instant, addr: u64) -> Result<(bool, Instant), Error> {
         let _ = addr;
         Ok((false, now))
     }
 
-    /// Marks the block at `addr` bad, for good.
+    /// Marks the block at `addr` bad permanently.
     ///
     /// # Errors
-    /// `OutOfRange`; program errors while the marker is written; `Unsupported` where blocks cannot be bad.
+    /// `OutOfRange`; program errors of the marker; `Unsupported` on devices without bad blocks.
     fn mark_bad(&mut self, now: Instant, addr: u64) -> Result<Done, Error> {
         Err(ErrorKind::Unsupported("blocks of this device cannot be marked bad").at(addr, now))
     }
 
-    /// Where the foreground's time went since power-on. The cost of an operation is the difference of two readings,
-    /// and adds up to its duration.
+    /// Time breakdown of the foreground since power-on. The cost of an operation is the difference of two readings, and
+    /// adds up to its duration.
     fn breakdown(&self) -> Breakdown;
 }
 

@@ -1,8 +1,8 @@
-//! Typed errors of flash devices. Each carries where and when it happened, so that the caller's clock goes on.
+//! Typed errors of flash devices. Each contains the address and the time, so that the caller can advance its clock.
 
 use crate::time::Instant;
 
-/// A failed operation: what, at which address, and the virtual time at which the failure was known.
+/// A failed operation: kind, address, and the virtual time at which the failure was known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     /// Kind of failure.
@@ -14,7 +14,7 @@ pub struct Error {
 }
 
 impl core::fmt::Display for Error {
-    /// The failure, and its address if it is about one.
+    /// Formats the failure, with its address if it has one.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self.kind {
             ErrorKind::Unsupported(_) | ErrorKind::DeviceLost => write!(f, "{}", self.kind),
@@ -29,7 +29,7 @@ impl core::error::Error for Error {}
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// More bit errors in an ECC step than the code corrects. The buffer holds the raw bytes.
+    /// More bit errors in an ECC step than the code corrects. The buffer contains the data as read.
     #[error("uncorrectable bit errors")]
     Uncorrectable,
     /// The chip reported a program failure; the page content is undefined.
@@ -41,45 +41,45 @@ pub enum ErrorKind {
     /// The block is marked bad.
     #[error("the block is marked bad")]
     BadBlock,
-    /// Address and length reach beyond the device.
+    /// The range extends beyond the device.
     #[error("the range ends beyond the device: {len} bytes long, and the device has {size} bytes")]
     OutOfRange {
-        /// Length asked for.
+        /// Requested length.
         len: u64,
         /// Size of the device.
         size: u64,
     },
-    /// Address or length is not a multiple of the unit that this operation needs.
+    /// Address or length is not a multiple of the operation's unit.
     #[error("address and length must be multiples of {unit} bytes")]
     Misaligned {
-        /// The unit in bytes.
+        /// Unit of the operation, B.
         unit: u32,
     },
-    /// Programming something that is not erased, beyond what the chip allows.
+    /// The target is not erased, and the chip does not allow another program.
     #[error("the target is not erased")]
     NotErased,
-    /// A lock or a protection bit forbids it.
+    /// A lock or protection bit forbids the operation.
     #[error("write protected")]
     WriteProtected,
-    /// Power went away during the operation.
+    /// Power was lost during the operation.
     #[error("power lost")]
     PowerLost,
-    /// The device does not answer any more.
+    /// The device no longer responds.
     #[error("the device does not answer")]
     DeviceLost,
-    /// The device never became ready.
+    /// The device did not become ready in time.
     #[error("the device did not become ready in time")]
     Timeout,
     /// The device has no such function.
     #[error("not supported: {0}")]
     Unsupported(&'static str),
-    /// The chip refused a command that breaks its rules; the rule is named.
+    /// The chip refused a command that violates the named rule.
     #[error("the chip refuses: {0}")]
     Refused(&'static str),
 }
 
 impl ErrorKind {
-    /// This failure at `addr`, known at `at`.
+    /// Error of this kind at `addr`, known at `at`.
     pub fn at(self, addr: u64, at: Instant) -> Error {
         Error { kind: self, addr, at }
     }

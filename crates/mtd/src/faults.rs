@@ -1,17 +1,17 @@
-//! A device with faults: seeded, within a budget, so that whatever runs on it has to lose nothing.
+//! A device with seeded faults. They stay within a budget under which correct software loses no data.
 //!
 //! The budget:
 //!
-//! - **Bit errors** appear in pages as they are read, [`bitflip_ppm`](FaultPlan::bitflip_ppm) of them, and stay and add up
-//!   until the block is erased. There are never more in an ECC step than the code corrects, so every read gives the right
-//!   bytes. Devices without ECC have none.
+//! - **Bit errors** appear when pages are read, at the rate of [`bitflip_ppm`](FaultPlan::bitflip_ppm), and accumulate
+//!   until the block is erased. An ECC step never has more than the code corrects, so every read returns correct data.
+//!   Devices without ECC have no bit errors.
 //! - **Factory bad blocks**: [`factory_bad`](FaultPlan::factory_bad) of them, marked before first use, never block 0.
 //! - **Grown bad blocks**: at most [`grown_bad_max`](FaultPlan::grown_bad_max), at the rates of
-//!   [`program_fail_ppm`](FaultPlan::program_fail_ppm) and [`erase_fail_ppm`](FaultPlan::erase_fail_ppm). The page whose
-//!   program fails holds a part of its bits, the block whose erase fails a part of what it held, pages written before are
-//!   readable. From then on every program and every erase of that block fails, and nothing changes any more but its mark.
+//!   [`program_fail_ppm`](FaultPlan::program_fail_ppm) and [`erase_fail_ppm`](FaultPlan::erase_fail_ppm). A failed
+//!   program leaves a part of its bits in the page; a failed erase leaves a part of the block's data; earlier pages
+//!   stay readable. From then on every program and erase of that block fails, and only its mark can change.
 //!
-//! Nothing else goes wrong: no read is uncorrectable but of what failed, no mark is lost.
+//! There are no other faults: only data of failed operations is uncorrectable, and no mark is lost.
 
 #[cfg(test)]
 mod tests;
@@ -29,13 +29,13 @@ use alloc::collections::{BTreeMap, BTreeSet};
 /// Faults that a device shows. See the [module](self).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FaultPlan {
-    /// Seed from which the places of faults follow.
+    /// Seed that determines the positions of faults.
     pub seed: u64,
-    /// Blocks that are bad from the start.
+    /// Number of factory bad blocks.
     pub factory_bad: u32,
-    /// Most blocks that go bad in use.
+    /// Maximum number of grown bad blocks.
     pub grown_bad_max: u32,
-    /// Pages read with more bit errors than before, in a million.
+    /// Pages read with additional bit errors, in a million.
     pub bitflip_ppm: u32,
     /// Programs of a page that fail, in a million.
     pub program_fail_ppm: u32,
@@ -54,8 +54,8 @@ impl FaultPlan {
         erase_fail_ppm: 0,
     };
 
-    /// Far more faults than a healthy chip has, for a device of `blocks` blocks: two in a hundred are bad from
-    /// the start and two more go bad (SLC data sheets promise at most two together), one read in a hundred finds new bit errors.
+    /// Many more faults than a healthy chip, for a device of `blocks` blocks. 2 % of the blocks are factory bad and
+    /// another 2 % go bad (SLC data sheets promise at most 2 % together); 1 % of the reads find new bit errors.
     pub const fn harsh(seed: u64, blocks: u32) -> Self {
         let share = blocks.div_ceil(50);
         Self {
@@ -76,19 +76,19 @@ pub struct Faults<D> {
     plan: FaultPlan,
     random: Random,
     armed: bool,
-    /// Bytes that one program operation takes at once.
+    /// Size of a program operation, B.
     unit: u32,
-    /// Bit errors in the worst ECC step of a page, by the page's address.
+    /// Bit errors in the worst ECC step of a page, by page address.
     flips: BTreeMap<u64, u32>,
-    /// Addresses of blocks that went bad.
+    /// Addresses of grown bad blocks.
     grown: BTreeSet<u64>,
 }
 
 impl<D: Mtd> Faults<D> {
-    /// `inner` with faults; its factory bad blocks are marked.
+    /// Adds faults to `inner` and marks its factory bad blocks.
     ///
     /// # Errors
-    /// Those of marking a block bad.
+    /// Errors of marking a block bad.
     pub fn new(mut inner: D, plan: FaultPlan) -> Result<Self, Error> {
         let geometry = inner.geometry().clone();
         let mut random = Random::numbered(plan.seed, 0);
@@ -104,32 +104,32 @@ impl<D: Mtd> Faults<D> {
         Ok(Self { inner, plan, random, armed: true, unit, flips: BTreeMap::new(), grown: BTreeSet::new() })
     }
 
-    /// Switches new faults on or off. Those that are there stay.
+    /// Switches new faults on or off; existing ones stay.
     pub const fn arm(&mut self, armed: bool) {
         self.armed = armed;
     }
 
-    /// Addresses of blocks that went bad in use.
+    /// Addresses of grown bad blocks.
     pub fn grown_bad(&self) -> impl Iterator<Item = u64> + '_ {
         self.grown.iter().copied()
     }
 
-    /// The device.
+    /// The wrapped device.
     pub const fn inner(&self) -> &D {
         &self.inner
     }
 
-    /// The device, without its faults.
+    /// Mutable access to the wrapped device, without faults.
     pub const fn inner_mut(&mut self) -> &mut D {
         &mut self.inner
     }
 
-    /// Gives the device back.
+    /// Returns the device.
     pub fn into_inner(self) -> D {
         self.inner
     }
 
-    /// Ages the pages that a read touches, and adds their bit errors to its result.
+    /// Adds bit errors to the pages of a read, and to its result.
     fn age(&mut self, addr: u64, len: u64, mut done: Done) -> Done {
         let geometry = self.inner.geometry();
         let (strength, page) = (geometry.ecc_strength, u64::from(geometry.write_bytes));
@@ -149,7 +149,7 @@ impl<D: Mtd> Faults<D> {
         done
     }
 
-    /// Decides whether an operation on the block at `block` fails, and whether it is the first to do so.
+    /// Decides whether an operation on the block at `block` fails; `Some(true)` if it is the block's first failure.
     #[inline]
     fn fails(&mut self, block: u64, ppm: u32) -> Option<bool> {
         if !self.grown.is_empty() && self.grown.contains(&block) {
@@ -163,7 +163,7 @@ impl<D: Mtd> Faults<D> {
         Some(true)
     }
 
-    /// Blocks that are bad already do not go bad.
+    /// True if the block is not bad yet.
     fn is_usable(&mut self, block: u64) -> bool {
         self.inner.is_bad(Instant::ZERO, block).is_ok_and(|(bad, _)| !bad)
     }
@@ -177,7 +177,7 @@ impl<D: Mtd> Faults<D> {
 }
 
 impl<D: Mtd + Tear> Faults<D> {
-    /// The first piece of a write that fails: its address, itself, and whether its block fails for the first time.
+    /// First failing piece of a write: its address, its data, and whether it is the block's first failure.
     fn first_failure<'a>(&mut self, addr: u64, data: &'a [u8]) -> Option<(u64, &'a [u8], bool)> {
         pieces(addr, data, self.unit).find_map(|(addr, piece)| {
             let block = self.inner.geometry().block_start(addr);
@@ -279,7 +279,7 @@ impl<D: Mtd + Tear> Mtd for Faults<D> {
     }
 }
 
-/// Blocks that went bad do not change when power goes away either.
+/// Tears operations, except on grown bad blocks, which never change.
 impl<D: Mtd + Tear> Tear for Faults<D> {
     fn tear_program(&mut self, addr: u64, data: &[u8], stage: Stage, seed: u64) {
         if !self.grown.contains(&self.inner.geometry().block_start(addr)) {

@@ -1,4 +1,5 @@
-//! References and boxes of devices are devices: wrappers can borrow what they wrap, or hold any kind of it.
+//! Implements the traits for references and boxes of devices, so that wrappers can borrow a device or hold any kind of
+//! it.
 
 use crate::account::Breakdown;
 use crate::device::{Done, Mtd, OobMode};

@@ -1,4 +1,4 @@
-//! Sizes of a flash device as its users see it.
+//! Sizes of a flash device.
 
 use crate::pairing::Pairing;
 
@@ -9,9 +9,9 @@ pub enum FlashKind {
     Nor,
     /// Raw or serial NAND, one bit a cell: page access, OOB, bad blocks, ECC.
     SlcNand,
-    /// Raw NAND with more bits a cell: pages come in pairs that share cells.
+    /// Raw NAND with several bits a cell: pairs of pages share cells.
     MlcNand,
-    /// NAND with more bits a cell of which only one page of each pair is used (Linux: `MTD_SLC_ON_MLC_EMULATION`).
+    /// NAND with several bits a cell, using only one page of each pair (Linux: `MTD_SLC_ON_MLC_EMULATION`).
     SlcModeNand,
 }
 
@@ -22,44 +22,44 @@ pub struct Geometry {
     pub kind: FlashKind,
     /// Size of the whole device, OOB not counted.
     pub size_bytes: u64,
-    /// Size of the flash chip, where the device is a partition of one (Linux: `mtd_get_device_size`). `None` where the device is
-    /// the chip: see [`chip_bytes`](Self::chip_bytes).
+    /// Size of the flash chip if the device is a partition of it (Linux: `mtd_get_device_size`). `None` if the device
+    /// is the chip: see [`chip_bytes`](Self::chip_bytes).
     pub partition_of: Option<u64>,
-    /// Erase block (PEB) size.
+    /// Eraseblock size.
     pub erase_bytes: u32,
     /// Smallest unit of writing: a page on NAND, 1 on most NOR.
     pub write_bytes: u32,
     /// Largest efficient write: a page on NAND, the program buffer on NOR.
     pub buffer_bytes: u32,
-    /// Times a page may be programmed between erases divides it into sub-pages of this size.
+    /// Sub-page size: the page size divided by the number of programs per page between erases.
     pub sub_page_bytes: u32,
     /// OOB bytes per page, 0 on NOR.
     pub oob_bytes: u32,
-    /// OOB bytes per page that ECC and bad block marker leave to the user.
+    /// OOB bytes per page that are used by neither ECC nor bad block marker.
     pub oob_free_bytes: u32,
-    /// Bits the ECC corrects in each step, 0 when there is none.
+    /// Bits that the ECC corrects in each step, 0 without ECC.
     pub ecc_strength: u32,
-    /// Bytes per ECC step, 0 when there is no ECC.
+    /// Bytes per ECC step, 0 without ECC.
     pub ecc_step_bytes: u32,
-    /// Corrected bits in one step from which a page should be moved (Linux: 3/4 of the strength, rounded up).
+    /// Number of corrected bits in a step from which a page should be moved (Linux: 3/4 of the strength, rounded up).
     pub bitflip_threshold: u32,
     /// Pairing scheme: the pages of a block that share their cells; [`Pairing::NONE`] on all but MLC NAND.
     pub pairing: Pairing,
 }
 
 impl Geometry {
-    /// Pages in an erase block (1 when the write unit is the block).
+    /// Pages in an eraseblock (1 if the write unit is the block).
     pub const fn pages_per_block(&self) -> u32 {
         self.erase_bytes / self.write_bytes
     }
 
-    /// Erase blocks in the device.
+    /// Number of eraseblocks of the device.
     pub const fn blocks(&self) -> u32 {
         // A device has fewer than 2^32 blocks: the smallest block is 4 KiB.
         (self.size_bytes / self.erase_bytes as u64) as u32
     }
 
-    /// Size of the flash chip: that of the device, unless it is a partition.
+    /// Size of the flash chip; equals the size of the device unless it is a partition.
     pub const fn chip_bytes(&self) -> u64 {
         match self.partition_of {
             Some(bytes) if bytes > self.size_bytes => bytes,
@@ -67,24 +67,24 @@ impl Geometry {
         }
     }
 
-    /// Erase blocks of the flash chip, counted in those of this device, as Linux counts them: a chip has twice as many of an
-    /// slc-mode partition as it has itself.
+    /// Number of eraseblocks of the flash chip in units of this device's eraseblocks, as in Linux: a chip has twice as
+    /// many in slc-mode as it really has.
     pub const fn chip_blocks(&self) -> u32 {
         (self.chip_bytes() / self.erase_bytes as u64) as u32
     }
 
-    /// Start of the erase block that contains `addr`.
+    /// Start of the eraseblock that contains `addr`.
     pub const fn block_start(&self, addr: u64) -> u64 {
         addr - addr % self.erase_bytes as u64
     }
 
-    /// Linux's default threshold for a given strength.
+    /// Default threshold of Linux for an ECC strength.
     pub const fn default_bitflip_threshold(strength: u32) -> u32 {
         (strength * 3).div_ceil(4)
     }
 
-    /// SLC NAND with pages of 512+16 bytes in blocks of 16 KiB, Hamming code. Sub-pages of 256 bytes, as Linux has them with
-    /// two ECC steps in a page.
+    /// SLC NAND with pages of 512+16 bytes in blocks of 16 KiB, Hamming code. Sub-pages of 256 bytes, as in Linux with
+    /// two ECC steps per page.
     pub const fn nand_512(blocks: u32) -> Self {
         Self::slc_nand(512, 16, 32, blocks).with_ecc(1, 256, 8).with_sub_pages(256)
     }
@@ -105,7 +105,7 @@ impl Geometry {
         Self { buffer_bytes: 64, ..Self::plain(FlashKind::Nor, size_bytes, erase_bytes, 1) }
     }
 
-    /// Flash without OOB, ECC and paired pages, which is written in units of `write_bytes` and no larger or smaller ones.
+    /// Flash without OOB, ECC and paired pages, with `write_bytes` as its only write unit.
     pub const fn plain(kind: FlashKind, size_bytes: u64, erase_bytes: u32, write_bytes: u32) -> Self {
         Self {
             kind,

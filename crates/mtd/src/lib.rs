@@ -1,21 +1,22 @@
-//! The boundary between flash and everything that sits on it.
+//! The interface between flash devices and the software above them.
 //!
 //! In the order data flows:
 //!
-//! - [`time`]: virtual time. An operation takes `now` and says when it is done; no layer reads a clock.
-//! - [`account`]: where the time went, split over ten [`Phase`]s that add up to the whole.
-//! - [`geometry`]: sizes of pages, blocks, OOB areas; [`pairing`]: which pages of an MLC block share their cells.
+//! - [`time`]: virtual time. An operation takes `now` and returns its end time; no layer reads a clock.
+//! - [`account`]: time breakdown over ten [`Phase`]s that add up to the total.
+//! - [`geometry`]: sizes of pages, blocks, OOB areas; [`pairing`]: pages of an MLC block that share cells.
 //! - [`device`]: the [`Mtd`] trait itself, a handful of calls plus the geometry.
 //! - [`block_device`]: the [`BlockDevice`] trait, sectors behind a translation layer: SD cards and eMMC.
-//! - [`error`]: what can go wrong, when and where. Corrected bit errors are data, not an error.
+//! - [`error`]: errors with address and time. Corrected bit errors are part of the result, not an error.
 //!
-//! And wrappers, devices themselves, which go on any device (`D`, `&mut D`, `Box<dyn Mtd>`) in any order:
+//! Wrappers implement the same traits and can wrap any device (`D`, `&mut D`, `Box<dyn Mtd>`) in any order:
 //!
-//! - [`partition`]: a window of whole erase blocks; [`slc_mode`]: one page of each pair of an MLC device.
-//! - [`counted`]: operations are counted.
-//! - [`power_cut`]: power goes away at the operation of choice. [`faults`]: bit errors, bad blocks, operations that fail.
+//! - [`partition`]: a range of whole eraseblocks; [`slc_mode`]: one page of each pair of an MLC device.
+//! - [`counted`]: counts operations.
+//! - [`power_cut`]: cuts power at a chosen operation. [`faults`]: bit errors, bad blocks, failing operations.
 //!
-//! [`ram`] is a device in memory. [`size`] reads and writes sizes as people do, [`words`] numbers with their nouns, [`mod@advice`] is what errors tell a person to do.
+//! [`ram`] is a device in memory. [`size`] parses and formats sizes, [`words`] formats numbers with their nouns,
+//! [`mod@advice`] contains advice in error messages.
 //! # Example
 //!
 //! ```

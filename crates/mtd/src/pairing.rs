@@ -1,18 +1,19 @@
-//! Which pages of a block share their cells: the pairing scheme of NAND with two bits a cell.
+//! Pairing schemes: the pages of a block that share cells, in NAND with two bits a cell.
 //!
-//! A pair is two pages in the same cells. Its LSB page (Linux: group 0) is programmed first and fast, its MSB page (group 1)
-//! later and slowly, by moving the charge that the LSB page left there. A power cut in between takes both.
+//! A pair is two pages in the same cells. Its LSB page (Linux: group 0) is programmed first and fast, its MSB page
+//! (group 1) later and slowly, by moving the charge of the LSB page. A power cut during that program damages both.
 
 use core::fmt;
 use core::str::FromStr;
 
-/// A scheme by its name, for blocks of any size that it fits.
+/// A pairing scheme by name, for blocks of any suitable size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PairingScheme {
-    /// No page shares its cells (one bit a cell), or it is not known which do.
+    /// No pages share cells (one bit a cell), or the pairing is unknown.
     #[default]
     None,
-    /// MSB page three after the LSB page, two at both ends: (0,2) (1,4) (3,6) (5,8) ... (123,126) (125,127).
+    /// The MSB page is three pages after the LSB page, two at both ends: (0,2) (1,4) (3,6) (5,8) ... (123,126)
+    /// (125,127).
     ///
     /// H27UCG8T2ETR-BC, TC58TEG5DCLTA00 (Linux 6.12 `drivers/mtd/nand/raw/nand_base.c`, where it has this name too).
     Dist3,
@@ -24,7 +25,7 @@ pub enum PairingScheme {
     Dist6,
 }
 
-/// A name that no scheme has.
+/// Error for an unknown scheme name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown pairing scheme; known are `none`, `dist3`, `dist6`")]
 pub struct UnknownScheme;
@@ -33,7 +34,7 @@ impl PairingScheme {
     /// All pairing schemes.
     pub const ALL: [Self; 3] = [Self::None, Self::Dist3, Self::Dist6];
 
-    /// The name used in part files and tables.
+    /// Name in part files and tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -42,7 +43,7 @@ impl PairingScheme {
         }
     }
 
-    /// Neighbouring pages that belong together on one word line: the scheme is [`PairingScheme::Dist3`] in this unit.
+    /// Number of adjacent pages on one word line; the scheme is [`PairingScheme::Dist3`] in this unit.
     const fn couple(self) -> u32 {
         match self {
             Self::None | Self::Dist3 => 1,
@@ -68,13 +69,13 @@ impl FromStr for PairingScheme {
 /// Bit of the cell that a page stores: LSB or MSB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Group {
-    /// The first, fast one (Linux: group 0).
+    /// The first, fast page (Linux: group 0).
     Lsb,
-    /// The second, slow one (Linux: group 1).
+    /// The second, slow page (Linux: group 1).
     Msb,
 }
 
-/// The place of a page among the pairs of its block.
+/// Pair and group of a page in its block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PairPlace {
     /// Number of the pair, counted in the order of LSB pages.
@@ -83,19 +84,19 @@ pub struct PairPlace {
     pub group: Group,
 }
 
-/// A scheme does not fit a block.
+/// The scheme does not fit the number of pages in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the pairing scheme {scheme} needs a multiple of {multiple} pages a block, at least {least}, not {pages_per_block}"
 )]
 pub struct PairingError {
-    /// The scheme.
+    /// Pairing scheme.
     pub scheme: PairingScheme,
-    /// Pages of the block it does not fit.
+    /// Pages per block.
     pub pages_per_block: u32,
-    /// Number that the pages of a block must be a multiple of.
+    /// Required divisor of the pages per block.
     pub multiple: u32,
-    /// The smallest number of pages.
+    /// Minimum number of pages per block.
     pub least: u32,
 }
 
@@ -111,13 +112,13 @@ pub struct Pairing {
 }
 
 impl Pairing {
-    /// No page shares its cells.
+    /// No pages share cells.
     pub const NONE: Self = Self { scheme: PairingScheme::None, pages: 0 };
 
-    /// `scheme` on blocks of `pages_per_block` pages.
+    /// Pairing for blocks of `pages_per_block` pages.
     ///
     /// # Errors
-    /// When the scheme does not fit such blocks.
+    /// The scheme does not fit such blocks.
     pub const fn new(scheme: PairingScheme, pages_per_block: u32) -> Result<Self, PairingError> {
         if matches!(scheme, PairingScheme::None) {
             return Ok(Self::NONE);
@@ -129,17 +130,17 @@ impl Pairing {
         Ok(Self { scheme, pages: pages_per_block })
     }
 
-    /// The scheme.
+    /// Scheme of the pairing.
     pub const fn scheme(self) -> PairingScheme {
         self.scheme
     }
 
-    /// True when no page shares its cells.
+    /// True if no pages share cells.
     pub const fn is_none(self) -> bool {
         matches!(self.scheme, PairingScheme::None)
     }
 
-    /// True when `page` of a block is the first of its cells to be programmed. Without a scheme every page is.
+    /// True if `page` is the first page programmed in its cells. True for all pages without a scheme.
     #[inline]
     pub const fn is_lsb(self, page: u32) -> bool {
         let couple = self.scheme.couple();
@@ -147,7 +148,7 @@ impl Pairing {
         self.is_none() || unit == 0 || (unit % 2 == 1 && unit != self.last_unit())
     }
 
-    /// The pair and group of `page` of a block; nothing beyond the block. Without a scheme each page is a pair of its own.
+    /// Pair and group of `page`; `None` beyond the block. Without a scheme each page is a separate pair.
     pub const fn pair_of(self, page: u32) -> Option<PairPlace> {
         if self.is_none() {
             return Some(PairPlace { pair: page, group: Group::Lsb });
@@ -167,7 +168,7 @@ impl Pairing {
         Some(PairPlace { pair: pair * couple + side, group })
     }
 
-    /// The page at `place` of a block; nothing where the block has no such page.
+    /// Page at `place`; `None` if the block has no such page.
     #[inline]
     pub const fn page_of(self, place: PairPlace) -> Option<u32> {
         if self.is_none() {
@@ -187,7 +188,7 @@ impl Pairing {
         Some(unit * couple + side)
     }
 
-    /// The other page in the cells of `page`, where there is one.
+    /// The other page in the cells of `page`, if any.
     pub const fn partner(self, page: u32) -> Option<u32> {
         if self.is_none() {
             return None;
@@ -203,7 +204,7 @@ impl Pairing {
         }
     }
 
-    /// The last page or couple of a block. It is an MSB one although its number is odd.
+    /// The last page or couple of a block, which is an MSB one although its number is odd.
     const fn last_unit(self) -> u32 {
         (self.pages / self.scheme.couple()).saturating_sub(1)
     }

@@ -1,4 +1,4 @@
-//! A window of whole erase blocks on a device, a device itself.
+//! A range of whole eraseblocks of a device as a device.
 
 use crate::account::Breakdown;
 use crate::device::{Done, Mtd, OobMode, check_range};
@@ -6,38 +6,38 @@ use crate::error::Error;
 use crate::geometry::Geometry;
 use crate::time::Instant;
 
-/// Reason for which a window of a device cannot be a partition.
+/// Reason why a range of a device cannot be a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PartitionError {
-    /// Start or length cut through an erase block.
+    /// Start or length is not a multiple of the eraseblock size.
     #[error(
-        "start {start:#x} and length {len:#x} must be multiples of the erase block ({erase_bytes:#x} bytes)"
+        "start {start:#x} and length {len:#x} must be multiples of the eraseblock ({erase_bytes:#x} bytes)"
     )]
     Misaligned {
-        /// Start asked for, in bytes.
+        /// Requested start, B.
         start: u64,
-        /// Length asked for, in bytes.
+        /// Requested length, B.
         len: u64,
-        /// Erase block size in bytes.
+        /// Eraseblock size, B.
         erase_bytes: u32,
     },
-    /// The window ends beyond the device.
+    /// The range extends beyond the device.
     #[error("start {start:#x} and length {len:#x} reach beyond the end of the device ({size:#x} bytes)")]
     BeyondEnd {
-        /// Start asked for, in bytes.
+        /// Requested start, B.
         start: u64,
-        /// Length asked for, in bytes.
+        /// Requested length, B.
         len: u64,
         /// Size of the device in bytes.
         size: u64,
     },
-    /// The window holds no block.
-    #[error("a partition holds at least one erase block")]
+    /// The range is empty.
+    #[error("a partition has at least one eraseblock")]
     Empty,
 }
 
-/// A window of whole erase blocks. Addresses, in errors too, count from its start.
+/// A range of whole eraseblocks. Addresses, including those in errors, count from its start.
 #[derive(Clone, Debug)]
 pub struct Partition<D> {
     inner: D,
@@ -46,10 +46,10 @@ pub struct Partition<D> {
 }
 
 impl<D: Mtd> Partition<D> {
-    /// The window `[start, start + len)` of `inner`, in bytes.
+    /// The range `[start, start + len)` of `inner`, in bytes.
     ///
     /// # Errors
-    /// [`PartitionError`] when the window is empty, not made of whole erase blocks, or ends beyond the device.
+    /// [`PartitionError`] if the range is empty, not made of whole eraseblocks, or extends beyond the device.
     pub fn new(inner: D, start: u64, len: u64) -> Result<Self, PartitionError> {
         let whole = inner.geometry();
         let (size, erase_bytes) = (whole.size_bytes, whole.erase_bytes);
@@ -68,33 +68,33 @@ impl<D: Mtd> Partition<D> {
         Ok(Self { inner, start, geometry })
     }
 
-    /// Offset of the window on the device, bytes.
+    /// Offset of the range on the device, bytes.
     pub const fn start(&self) -> u64 {
         self.start
     }
 
-    /// The device under the window.
+    /// The underlying device.
     pub const fn inner(&self) -> &D {
         &self.inner
     }
 
-    /// The device under the window, for what lies outside.
+    /// Mutable access to the underlying device, also outside the range.
     pub const fn inner_mut(&mut self) -> &mut D {
         &mut self.inner
     }
 
-    /// Gives the device back.
+    /// Returns the underlying device.
     pub fn into_inner(self) -> D {
         self.inner
     }
 
-    /// The device's address of `addr`, when `[addr, addr + len)` lies in the window.
+    /// Device address of `addr`, if `[addr, addr + len)` is inside the range.
     fn place(&self, now: Instant, addr: u64, len: u64) -> Result<u64, Error> {
         check_range(now, addr, len, self.geometry.size_bytes)?;
         Ok(self.start + addr)
     }
 
-    /// An error of the device as seen from the window.
+    /// Device error with its address relative to the range.
     fn relative(&self, mut error: Error) -> Error {
         error.addr = error.addr.saturating_sub(self.start);
         error

@@ -1,8 +1,8 @@
-//! A device whose power goes away at an operation of choice.
+//! A device that loses power at a chosen operation.
 //!
-//! Operations are counted as the flash does them: each program unit that a write touches (a page; the program buffer on NOR),
-//! each block that an erase touches, each block marked bad; one that fails counts, those that would have followed it do not. A test counts them once without a cut, forks the device at its
-//! start, and cuts at each.
+//! Operations are counted as the flash executes them: each program unit of a write (a page; the program buffer on NOR),
+//! each block of an erase, each block marked bad. A failed operation counts; operations after it do not. A test counts
+//! the operations once without a cut, forks the device at its start, and cuts at each of them.
 
 mod tear;
 #[cfg(test)]
@@ -17,12 +17,12 @@ use crate::geometry::Geometry;
 use crate::ram::{page_bytes, pieces};
 use crate::time::Instant;
 
-/// State in which a power cut leaves the interrupted operation.
+/// State of the interrupted operation after a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CutKind {
-    /// Nothing: it did not begin.
+    /// The operation did not begin.
     Before,
-    /// State that [`Tear`] gives for this stage.
+    /// State left by [`Tear`] for this stage.
     During(Stage),
 }
 
@@ -32,72 +32,72 @@ impl CutKind {
         [Self::Before, Self::During(Stage::Early), Self::During(Stage::Middle), Self::During(Stage::Late)];
 }
 
-/// A power cut: the operation at which it happens, and the state that it leaves.
+/// A power cut: the interrupted operation, and the state that it leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Cut {
-    /// Number of the operation, counted from 1 from the order on.
+    /// Number of the operation, counted from 1 since the cut was ordered.
     pub operation: u64,
-    /// State in which the cut leaves that operation.
+    /// State of that operation after the cut.
     pub kind: CutKind,
     /// Seed of the random part of that state.
     pub seed: u64,
 }
 
-/// A device whose power goes away when ordered. See the [module](self).
+/// A device that loses power on request. See the [module](self).
 ///
-/// From then on all calls fail with [`ErrorKind::PowerLost`], until [`power_on`](Self::power_on). OTP areas are passed on
-/// and not counted. A thread that reads while another writes reads afterwards.
+/// After the cut all calls fail with [`ErrorKind::PowerLost`], until [`power_on`](Self::power_on). Operations on OTP
+/// areas are passed on and not counted. A read during a write is done after the write.
 #[derive(Clone, Debug)]
 pub struct PowerCut<D> {
     inner: D,
-    /// Bytes that one program operation takes at once.
+    /// Size of a program operation, B.
     unit: u32,
     operations: u64,
-    /// The order, its operation counted as `operations` is.
+    /// Requested cut, with its operation counted like `operations`.
     cut: Option<Cut>,
     lost: bool,
 }
 
 impl<D: Mtd> PowerCut<D> {
-    /// `inner`, whose power stays until a cut is ordered.
+    /// Wraps `inner`; power stays on until a cut is ordered.
     pub fn new(inner: D) -> Self {
         let unit = page_bytes(inner.geometry());
         Self { inner, unit, operations: 0, cut: None, lost: false }
     }
 
-    /// Orders a cut, or takes the order back.
+    /// Orders a cut, or cancels the order.
     pub fn order(&mut self, cut: Option<Cut>) {
         let absolute =
             |cut: Cut| Cut { operation: self.operations.saturating_add(cut.operation.max(1)), ..cut };
         self.cut = cut.map(absolute);
     }
 
-    /// Operations begun so far, the one that power did not last for included.
+    /// Number of operations begun so far, including an interrupted one.
     pub const fn operations(&self) -> u64 {
         self.operations
     }
 
-    /// True when power is gone.
+    /// True after a power loss.
     pub const fn is_lost(&self) -> bool {
         self.lost
     }
 
-    /// Power comes back. An order that was not carried out yet stands.
+    /// Restores power. A pending order stays.
     pub const fn power_on(&mut self) {
         self.lost = false;
     }
 
-    /// The device.
+    /// The wrapped device.
     pub const fn inner(&self) -> &D {
         &self.inner
     }
 
-    /// The device, behind the back of the count.
+    /// Mutable access to the wrapped device, without counting.
     pub const fn inner_mut(&mut self) -> &mut D {
         &mut self.inner
     }
 
-    /// Gives the device back.
+    /// Returns the device.
     pub fn into_inner(self) -> D {
         self.inner
     }
@@ -107,21 +107,21 @@ impl<D: Mtd> PowerCut<D> {
         if self.lost { Err(ErrorKind::PowerLost.at(addr, now)) } else { Ok(()) }
     }
 
-    /// The cut that is among the next `count` operations, and how many come before it.
+    /// Cut among the next `count` operations, and number of operations before it.
     #[inline]
     fn cut_within(&self, count: u64) -> Option<(Cut, u64)> {
         let cut = self.cut.filter(|cut| cut.operation <= self.operations + count)?;
         Some((cut, cut.operation - self.operations - 1))
     }
 
-    /// Power goes, in the operation that is begun.
-    const fn lose(&mut self) {
+    /// Cuts power in the current operation.
+    const fn cut_power(&mut self) {
         self.operations += 1;
         self.cut = None;
         self.lost = true;
     }
 
-    /// Counts the operations of a call over `[addr, addr + len)`, up to the one that failed.
+    /// Counts the operations of a call over `[addr, addr + len)`, up to a failed one.
     #[inline]
     fn count(&mut self, addr: u64, len: u64, unit: u32, result: &Result<Done, Error>) {
         let len = match result {
@@ -132,7 +132,7 @@ impl<D: Mtd> PowerCut<D> {
     }
 }
 
-/// Units that `len` bytes at `addr` touch.
+/// Number of units that `len` bytes at `addr` touch.
 #[inline]
 fn units(addr: u64, len: u64, unit: u32) -> u64 {
     let unit = u64::from(unit);
@@ -140,7 +140,7 @@ fn units(addr: u64, len: u64, unit: u32) -> u64 {
 }
 
 impl<D: Mtd + Tear> PowerCut<D> {
-    /// Programs what power lasts for. An operation that fails before ends the call, and the order stands.
+    /// Programs up to the power cut. An operation that fails before it ends the call, and the order stays.
     fn cut_write(
         &mut self,
         now: Instant,
@@ -152,7 +152,7 @@ impl<D: Mtd + Tear> PowerCut<D> {
         let mut done = Done::clean(now);
         for (turn, (addr, piece)) in pieces(addr, data, self.unit).enumerate() {
             if turn as u64 == whole {
-                self.lose();
+                self.cut_power();
                 if let CutKind::During(stage) = cut.kind {
                     self.inner.tear_program(addr, piece, stage, cut.seed);
                 }
@@ -164,14 +164,14 @@ impl<D: Mtd + Tear> PowerCut<D> {
         Ok(done)
     }
 
-    /// Erases what power lasts for, likewise.
+    /// Erases up to the power cut; a failed operation before it ends the call, and the order stays.
     fn cut_erase(&mut self, now: Instant, addr: u64, cut: Cut, whole: u64) -> Result<Done, Error> {
         let unit = self.inner.geometry().erase_bytes;
         let len = whole * u64::from(unit);
         let erased = self.inner.erase(now, addr, len);
         self.count(addr, len, unit, &erased);
         let at = erased?.at;
-        self.lose();
+        self.cut_power();
         if let CutKind::During(stage) = cut.kind {
             self.inner.tear_erase(addr + len, stage, cut.seed);
         }
@@ -244,7 +244,7 @@ impl<D: Mtd + Tear> Mtd for PowerCut<D> {
             self.operations += 1;
             return self.inner.write_oob(now, addr, data, oob, mode);
         };
-        self.lose();
+        self.cut_power();
         if let CutKind::During(stage) = cut.kind {
             self.inner.tear_program_oob(addr, data, oob, mode, stage, cut.seed);
         }
@@ -256,14 +256,15 @@ impl<D: Mtd + Tear> Mtd for PowerCut<D> {
         self.inner.is_bad(now, addr)
     }
 
-    /// As [`Mtd::mark_bad`]. A mark cut late is there, one cut earlier is not: a marker is read by the number of its bits.
+    /// As [`Mtd::mark_bad`]. A mark that is cut late is set, one that is cut earlier is not: a marker is evaluated by
+    /// its number of one bits.
     fn mark_bad(&mut self, now: Instant, addr: u64) -> Result<Done, Error> {
         self.powered(addr, now)?;
         let Some((cut, _)) = self.cut_within(1) else {
             self.operations += 1;
             return self.inner.mark_bad(now, addr);
         };
-        self.lose();
+        self.cut_power();
         let at = match cut.kind {
             CutKind::During(Stage::Late) => {
                 self.inner.mark_bad(now, addr).map_or_else(|e| e.at, |done| done.at)

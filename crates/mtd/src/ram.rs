@@ -1,23 +1,23 @@
-//! A flash device in memory, cheap to fork and stricter than silicon.
+//! A flash device in memory, cheap to fork and stricter than real chips.
 //!
-//! Uses: the device under an image that is built or looked at, and the device that power-cut tests fork at every
-//! operation. It has no command set, no bus and no cells; for these there is the simulated hardware.
+//! It is used under images that are built or inspected, and in power-cut tests, which fork it at every operation. It
+//! has no command set, bus or cells; the simulated hardware has.
 //!
-//! It checks the following, and answers with [`ErrorKind::NotErased`]:
+//! It returns [`ErrorKind::NotErased`] in these cases:
 //!
-//! - NAND: a unit (sub-page) that holds data takes no more. A page takes as many programs between two erases as it has
-//!   sub-pages, those of nothing but 0xFF included, and those of OOB bytes alone (JFFS2's clean marker) not: chips that JFFS2 is
-//!   used on allow for them.
-//! - NOR: a program only clears bits.
+//! - NAND: a unit (sub-page) with data cannot be programmed again. The number of programs of a page between two erases
+//!   is limited to its number of sub-pages. Programs of only 0xFF count; programs of OOB bytes alone (JFFS2's clean
+//!   marker) do not, because chips used with JFFS2 allow them in addition.
+//! - NOR: a program would set bits.
 //!
-//! Blocks marked bad are neither programmed nor erased. OOB bytes are plain bytes, without ECC, in all modes;
-//! [`OobMode::Auto`] means the last [`Geometry::oob_free_bytes`] of them.
+//! Blocks marked bad are neither programmed nor erased. OOB bytes have no ECC in any mode; [`OobMode::Auto`] means the
+//! last [`Geometry::oob_free_bytes`] of them.
 //!
-//! Operations that a power cut stops half way ([`Tear`](crate::Tear)) leave seeded remains: partly programmed pages, half erased
-//! blocks, bytes that read differently each time.
+//! Interrupted operations ([`Tear`](crate::Tear)) leave seeded remains: partly programmed pages, half erased blocks,
+//! bytes that read differently each time.
 //!
-//! Time: each read call, each page programmed and each block erased takes [`OPERATION`], so that virtual time goes on and
-//! nothing more. It is booked under [`Phase::Array`].
+//! Each read call, page program and block erase takes [`OPERATION`], only so that virtual time advances. It is booked
+//! under [`Phase::Array`].
 
 mod block;
 #[cfg(test)]
@@ -35,12 +35,12 @@ use alloc::vec::Vec;
 use block::{Block, limit};
 use torn::Torn;
 
-/// Duration of a read, of the program of a page and of the erase of a block, each.
+/// Duration of a read, a page program and a block erase.
 pub const OPERATION: Nanos = Nanos::from_us(1);
 
 /// A flash device in memory. See the [module](self).
 ///
-/// Clones share the blocks that neither has changed since: a clone costs a pointer for each block.
+/// Clones share unchanged blocks: a clone costs one pointer per block.
 #[derive(Clone, Debug)]
 pub struct RamFlash {
     geometry: Geometry,
@@ -54,15 +54,15 @@ pub struct RamFlash {
     spent: Breakdown,
 }
 
-/// A place within a block.
+/// Position within a block.
 #[derive(Clone, Copy)]
-struct Place {
+struct BlockOffset {
     block: usize,
     offset: usize,
 }
 
 impl RamFlash {
-    /// An erased device. The part of its size that fills no erase block does not count.
+    /// An erased device. An incomplete last block is ignored.
     pub fn new(mut geometry: Geometry) -> Self {
         geometry.erase_bytes = geometry.erase_bytes.max(1);
         geometry.write_bytes = geometry.write_bytes.clamp(1, geometry.erase_bytes);
@@ -80,7 +80,8 @@ impl RamFlash {
         }
     }
 
-    /// A device that holds `bytes`, each block without its trailing 0xFF; what follows is erased, what does not fit is left out.
+    /// A device with the contents `bytes`; trailing 0xFF of each block stay erased, and bytes beyond the device are
+    /// ignored.
     pub fn from_bytes(geometry: Geometry, bytes: &[u8]) -> Self {
         let mut device = Self::new(geometry);
         for (index, chunk) in bytes.chunks(device.geometry.erase_bytes as usize).enumerate() {
@@ -89,8 +90,8 @@ impl RamFlash {
         device
     }
 
-    /// Puts `bytes` into a block as if they had been programmed page by page, whatever it held. Pages behind the last byte
-    /// that is not 0xFF stay erased.
+    /// Replaces the contents of a block as if `bytes` were programmed page by page. Pages after the last byte that is
+    /// not 0xFF stay erased.
     pub fn load(&mut self, block: u32, bytes: &[u8]) {
         let used = bytes.iter().rposition(|byte| *byte != 0xFF).map_or(0, |last| last + 1);
         let used = used.min(self.geometry.erase_bytes as usize);
@@ -99,7 +100,7 @@ impl RamFlash {
         }
     }
 
-    /// The same device with these blocks bad, by number.
+    /// Sets the bad blocks by number.
     #[must_use]
     pub fn with_bad_blocks(mut self, blocks: &[u32]) -> Self {
         blocks.iter().for_each(|block| self.set_bad(*block));
@@ -111,7 +112,7 @@ impl RamFlash {
         &self.bad
     }
 
-    /// The data of a block up to its last programmed byte, what follows being erased; `None` when all of it is.
+    /// Data of a block up to its last programmed byte; `None` for an erased block.
     pub fn block(&self, block: u32) -> Option<&[u8]> {
         self.blocks.get(block as usize)?.as_deref().map(Block::data)
     }
@@ -121,10 +122,10 @@ impl RamFlash {
         self.erases.get(block as usize).copied().unwrap_or(0)
     }
 
-    /// Passes all bytes in order to `sink`, in pieces of at most an erase block, without OOB.
+    /// Passes all bytes in order to `sink`, in pieces of at most an eraseblock, without OOB.
     ///
     /// # Errors
-    /// Those of `sink`.
+    /// Errors of `sink`.
     pub fn copy_to<E>(&self, mut sink: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
         let mut whole = vec![0; self.geometry.erase_bytes as usize];
         for block in &self.blocks {
@@ -143,12 +144,12 @@ impl RamFlash {
         }
     }
 
-    fn place(&self, addr: u64) -> Place {
+    fn place(&self, addr: u64) -> BlockOffset {
         let unit = u64::from(self.geometry.erase_bytes);
-        Place { block: (addr / unit) as usize, offset: (addr % unit) as usize }
+        BlockOffset { block: (addr / unit) as usize, offset: (addr % unit) as usize }
     }
 
-    /// Books `count` operations behind whatever the device still does.
+    /// Schedules `count` operations after the pending ones.
     fn work(&mut self, now: Instant, count: u64) -> Instant {
         let spent = Nanos::from_ns(OPERATION.as_ns() * count);
         self.spent.add(Phase::Waiting, self.busy_until.since(now));
@@ -157,9 +158,9 @@ impl RamFlash {
         self.busy_until
     }
 
-    /// Copies out data, across blocks.
+    /// Copies data across blocks.
     fn copy_out(&self, addr: u64, buf: &mut [u8]) {
-        let Place { mut block, mut offset } = self.place(addr);
+        let BlockOffset { mut block, mut offset } = self.place(addr);
         let mut rest = buf;
         while !rest.is_empty() {
             let len = rest.len().min(self.geometry.erase_bytes as usize - offset);
@@ -183,8 +184,8 @@ impl RamFlash {
         Ok(())
     }
 
-    /// Checks that part of a page may be programmed.
-    fn check_program(&self, place: Place, data: &[u8]) -> Result<(), ErrorKind> {
+    /// Checks that a part of a page may be programmed.
+    fn check_program(&self, place: BlockOffset, data: &[u8]) -> Result<(), ErrorKind> {
         if !self.bad.is_empty() && self.bad.binary_search(&(place.block as u32)).is_ok() {
             return Err(ErrorKind::BadBlock);
         }
@@ -200,8 +201,8 @@ impl RamFlash {
         if fits { Ok(()) } else { Err(ErrorKind::NotErased) }
     }
 
-    /// Programs part of a page, whatever it holds.
-    fn put(&mut self, place: Place, data: &[u8]) {
+    /// Programs a part of a page without checks.
+    fn put(&mut self, place: BlockOffset, data: &[u8]) {
         let page = place.offset / self.geometry.write_bytes as usize;
         let counted = limit(&self.geometry).is_some();
         let held = self.block_mut(place.block);
@@ -211,7 +212,7 @@ impl RamFlash {
         }
     }
 
-    /// A block to be changed: its own copy.
+    /// A block for changes, unshared.
     fn block_mut(&mut self, block: usize) -> &mut Block {
         Arc::make_mut(self.blocks[block].get_or_insert_default())
     }
@@ -226,7 +227,7 @@ impl RamFlash {
         Ok(())
     }
 
-    /// Where OOB bytes of the page at `addr` begin, counted over the block, after the arguments are checked.
+    /// Offset in the block's OOB bytes of the page at `addr`, after checking the arguments.
     fn oob_place(
         &self,
         now: Instant,
@@ -343,7 +344,7 @@ impl Mtd for RamFlash {
         Ok((self.bad.binary_search(&(self.place(addr).block as u32)).is_ok(), now))
     }
 
-    /// As [`Mtd::mark_bad`]: the block is bad from now on and keeps its bytes. NOR has no bad blocks.
+    /// As [`Mtd::mark_bad`]: the block keeps its data. NOR has no bad blocks.
     fn mark_bad(&mut self, now: Instant, addr: u64) -> Result<Done, Error> {
         check_range(now, addr, 1, self.geometry.size_bytes)?;
         if self.geometry.kind == FlashKind::Nor {
@@ -358,7 +359,7 @@ impl Mtd for RamFlash {
     }
 }
 
-/// Bytes that one program operation takes: a page; the program buffer on NOR.
+/// Size of a program operation, B: a page; the program buffer on NOR.
 pub(crate) fn page_bytes(geometry: &Geometry) -> u32 {
     match geometry.kind {
         FlashKind::Nor => geometry.write_bytes.max(geometry.buffer_bytes),
@@ -366,7 +367,7 @@ pub(crate) fn page_bytes(geometry: &Geometry) -> u32 {
     }
 }
 
-/// `data` cut at multiples of `unit` bytes of the device, each piece with its address.
+/// Splits `data` at multiples of `unit` bytes of the device, each piece with its address.
 pub(crate) fn pieces(addr: u64, data: &[u8], unit: u32) -> impl Iterator<Item = (u64, &[u8])> {
     let unit = u64::from(unit.max(1));
     let (mut addr, mut rest) = (addr, data);

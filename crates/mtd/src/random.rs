@@ -1,7 +1,8 @@
-//! Numbers that look random, the same on every machine: splitmix64 (Steele, Lea, Flood 2014).
+//! Pseudo-random numbers, equal on every machine: splitmix64 (Steele, Lea, Flood 2014).
 //!
-//! - [`mix`]: its output function; [`hash`]: a number that belongs to others under a seed.
-//! - [`Random`]: a sequence of numbers, with distributions. Logarithms and roots come from `libm`, whose results do not depend on the platform.
+//! - [`mix`]: its output function; [`hash`]: a number derived from others and a seed.
+//! - [`Random`]: a sequence of numbers, with distributions. Logarithms and roots come from `libm`, whose results do not
+//!   depend on the platform.
 
 /// The increment of splitmix64: 2^64 divided by the golden ratio.
 pub const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -15,7 +16,7 @@ pub const fn mix(z: u64) -> u64 {
     z ^ z >> 31
 }
 
-/// A number that belongs to `a` and `b` under a seed.
+/// Hash of `a` and `b` with a seed.
 #[inline]
 #[must_use]
 pub const fn hash(seed: u64, a: u64, b: u64) -> u64 {
@@ -35,14 +36,14 @@ pub fn unit(hash: u64) -> f64 {
 pub struct Random(u64);
 
 impl Random {
-    /// The sequence that starts from a state.
+    /// The sequence with this initial state.
     #[inline]
     #[must_use]
     pub const fn new(state: u64) -> Self {
         Self(state)
     }
 
-    /// The sequence that belongs to `number` under a seed.
+    /// The sequence number `number` of a seed.
     #[inline]
     #[must_use]
     pub const fn numbered(seed: u64, number: u64) -> Self {
@@ -97,7 +98,8 @@ impl Random {
         }
     }
 
-    /// A number below `end`; 0 if that is 0. The high half of a product is even enough, and never divides.
+    /// Uniform number below `end`; 0 if that is 0. The high half of a product is sufficiently uniform, and avoids a
+    /// division.
     #[inline]
     pub const fn below(&mut self, end: u64) -> u64 {
         ((self.bits() as u128 * end as u128) >> 64) as u64
@@ -109,13 +111,13 @@ impl Random {
         self.below(end as u64) as usize
     }
 
-    /// True when something happens that does so once in `of` times.
+    /// True with probability 1/`of`.
     #[inline]
     pub const fn once_in(&mut self, of: u64) -> bool {
         self.below(of) == 0
     }
 
-    /// True when something happens that has a chance of `ppm` in a million.
+    /// True with a probability of `ppm` in a million.
     #[inline]
     pub const fn happens(&mut self, ppm: u32) -> bool {
         self.below(1_000_000) < ppm as u64

@@ -1,9 +1,9 @@
-//! Sizes in bytes as people write them.
+//! Sizes in bytes as text.
 
 use alloc::format;
 use alloc::string::String;
 
-/// Reason why a text is no size.
+/// Error for text that is not a size.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{text:?} is no size: a number of bytes, perhaps with B, KiB, MiB, GiB, TiB, or kB, MB, GB, TB of 1000"
@@ -31,10 +31,10 @@ const UNITS: [(&str, u64); 15] = [
     ("tb", 1_000_000_000_000),
 ];
 
-/// The number of bytes of a text: `131072`, `0x20000`, `128KiB`, `16 MiB`, `1.5G`, `32GB`. Upper and lower case are the same.
+/// Parses a size in bytes: `131072`, `0x20000`, `128KiB`, `16 MiB`, `1.5G`, `32GB`. Case is ignored.
 ///
 /// # Errors
-/// It is no size, no whole number of bytes, or does not fit 64 bits.
+/// The text is not a size, not a whole number of bytes, or exceeds 64 bits.
 pub fn parse(text: &str) -> Result<u64, NoSize> {
     parsed(text.trim()).ok_or_else(|| NoSize { text: text.into() })
 }
@@ -66,7 +66,7 @@ fn factor(unit: &str) -> Option<u64> {
     UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).map(|(_, factor)| *factor)
 }
 
-/// A size in the largest unit of 1024 up to MiB in which it is whole.
+/// Formats a size in the largest unit of 1024 up to MiB in which it is a whole number.
 pub fn text(bytes: u64) -> String {
     match bytes {
         n if n >= 1 << 20 && n.is_multiple_of(1 << 20) => format!("{} MiB", n >> 20),

@@ -1,7 +1,8 @@
-//! Pseudo-SLC: only the LSB page of each pair is used. A device itself, half as large.
+//! Pseudo-SLC: a device that uses only the LSB page of each pair, with half the capacity.
 //!
-//! SLC emulation on MLC, Linux's slc-mode (`MTD_SLC_ON_MLC_EMULATION`). It makes UBI's promises about power cuts hold on MLC: cells
-//! whose MSB page is never programmed cannot lose their LSB page to it, program fast, and last longer.
+//! SLC emulation on MLC, Linux's slc-mode (`MTD_SLC_ON_MLC_EMULATION`). It makes MLC as safe against power cuts as UBI
+//! requires: if the MSB page of a cell is never programmed, that program cannot damage the LSB page. Pages also program
+//! fast, and cells last longer.
 
 use crate::account::Breakdown;
 use crate::device::{Done, Mtd, OobMode, check_aligned, check_range};
@@ -10,20 +11,20 @@ use crate::geometry::{FlashKind, Geometry};
 use crate::pairing::{Group, PairPlace};
 use crate::time::Instant;
 
-/// Reason for which a device cannot be used in slc-mode.
+/// Reason why a device cannot be used in slc-mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SlcModeError {
-    /// Each page has cells of its own: nothing to gain.
+    /// Pages do not share cells, so slc-mode has no benefit.
     #[error("no page shares its cells, slc-mode would gain nothing; it is for MLC NAND")]
     NotMlc,
-    /// It is not known which pages share their cells.
+    /// The pairing scheme is unknown.
     #[error("the pairing scheme of the chip is not known; slc-mode needs it to avoid the MSB pages")]
     UnknownPairing,
 }
 
-/// An MLC device of which only LSB pages are used, in ascending order with gaps: capacity and erase blocks halve. Page `i`
-/// of a block is the LSB page of pair `i`. Addresses, in errors too, are those of the half.
+/// An MLC device of which only LSB pages are used, in ascending order with gaps: capacity and eraseblock size are
+/// halved. Page `i` of a block is the LSB page of pair `i`. Addresses, including those in errors, count only LSB pages.
 #[derive(Clone, Debug)]
 pub struct SlcMode<D> {
     inner: D,
@@ -34,7 +35,7 @@ impl<D: Mtd> SlcMode<D> {
     /// The LSB pages of `inner`.
     ///
     /// # Errors
-    /// [`SlcModeError`] when it is not MLC, or its pairing scheme not known.
+    /// [`SlcModeError`] if the device is not MLC, or its pairing scheme is unknown.
     pub fn new(inner: D) -> Result<Self, SlcModeError> {
         let whole = inner.geometry();
         if whole.kind != FlashKind::MlcNand {
@@ -54,22 +55,22 @@ impl<D: Mtd> SlcMode<D> {
         Ok(Self { inner, geometry })
     }
 
-    /// The whole device.
+    /// The underlying MLC device.
     pub const fn inner(&self) -> &D {
         &self.inner
     }
 
-    /// The whole device. Programming an MSB page there breaks what slc-mode is for.
+    /// Mutable access to the underlying MLC device. Programming an MSB page defeats slc-mode.
     pub const fn inner_mut(&mut self) -> &mut D {
         &mut self.inner
     }
 
-    /// Gives the device back.
+    /// Returns the underlying device.
     pub fn into_inner(self) -> D {
         self.inner
     }
 
-    /// The device's address of `addr`, which lies inside.
+    /// Device address of `addr`, which must be inside.
     #[inline]
     fn place(&self, now: Instant, addr: u64) -> Result<u64, Error> {
         let (half, page) = (u64::from(self.geometry.erase_bytes), self.geometry.write_bytes);
@@ -82,7 +83,7 @@ impl<D: Mtd> SlcMode<D> {
         Ok(block * half * 2 + u64::from(lsb) * u64::from(page) + u64::from(offset % page))
     }
 
-    /// An error of the device with the address that slc-mode has for it: an MSB page is told as its LSB page.
+    /// Device error with its slc-mode address; an MSB page is reported as its LSB page.
     fn relative(&self, mut error: Error) -> Error {
         let (whole, page) = (u64::from(self.geometry.erase_bytes) * 2, self.geometry.write_bytes);
         let (block, offset) = (error.addr / whole, (error.addr % whole) as u32);
@@ -92,7 +93,7 @@ impl<D: Mtd> SlcMode<D> {
         error
     }
 
-    /// Bytes from `addr` to the end of its page.
+    /// Number of bytes from `addr` to the end of its page.
     const fn left_in_page(&self, addr: u64) -> usize {
         (self.geometry.write_bytes - (addr % self.geometry.write_bytes as u64) as u32) as usize
     }
@@ -113,8 +114,8 @@ impl<D: Mtd> Mtd for SlcMode<D> {
         &self.geometry
     }
 
-    /// Page by page, as Linux does: pages that follow each other here do not on the chip. An uncorrectable page does not
-    /// keep the rest from being read.
+    /// Reads page by page, as Linux does, because consecutive pages are not consecutive on the chip. An uncorrectable
+    /// page does not prevent reading the rest.
     #[inline]
     fn read(&mut self, now: Instant, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
         check_range(now, addr, buf.len() as u64, self.geometry.size_bytes)?;
@@ -232,7 +233,7 @@ mod tests {
         assert_eq!((half.kind, half.pairing), (FlashKind::SlcModeNand, Pairing::NONE));
     }
 
-    /// Blocks of four pages: pairs (0,2) and (1,3). What a whole block writes is in pages 0 and 1, the others stay erased.
+    /// Blocks of four pages: pairs (0,2) and (1,3). A full block write programs pages 0 and 1; the others stay erased.
     #[test]
     fn writes_go_to_lsb_pages_in_order() {
         let mut slc = slc();

@@ -1,4 +1,4 @@
-//! Virtual time: nanoseconds in a `u64` (584 years, at which it stands still), never read from a clock.
+//! Virtual time: nanoseconds in a `u64` (584 years, then it saturates), never read from a clock.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Mul, Sub};
@@ -32,7 +32,7 @@ impl Instant {
 }
 
 impl Nanos {
-    /// No time at all.
+    /// Zero duration.
     pub const ZERO: Self = Self(0);
 
     /// `ns` nanoseconds.
@@ -55,7 +55,7 @@ impl Nanos {
         self.0
     }
 
-    /// Microseconds, with fraction: for people, never for arithmetic that must repeat.
+    /// Microseconds, with fraction: for display, not for deterministic arithmetic.
     pub fn as_us_f64(self) -> f64 {
         self.0 as f64 / 1e3
     }
@@ -83,7 +83,7 @@ impl Nanos {
     /// Writes the number of units in this duration with three significant digits, without the unit's name.
     ///
     /// # Errors
-    /// Those of the formatter.
+    /// Errors of the formatter.
     pub fn fmt_in(self, unit: Self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if unit.0 <= 1 {
             return write!(f, "{}", self.0);

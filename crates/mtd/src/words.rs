@@ -38,8 +38,8 @@ pub fn measure(n: f64, singular: &str) -> String {
     format!("{n} {}", noun(if n == 1.0 { 1 } else { 0 }, singular))
 }
 
-/// A character of a text of anybody's as people may see it: no control character, which a terminal would obey, and no mark that reverses the
-/// order of letters.
+/// A character of untrusted text made safe to print: no control characters, which terminals execute, and no marks that
+/// reverse the text direction.
 pub fn shown(c: char) -> char {
     match c {
         '\n' | '\t' => ' ',

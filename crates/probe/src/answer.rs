@@ -1,4 +1,4 @@
-//! Conclusions: a value with its confidence, what else it could be, and the reason in words.
+//! Answers: a value with its confidence, its alternatives, and the reason as text.
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ pub enum Value {
     Count(u64),
     /// A measure with a fraction.
     Measure(f64),
-    /// A kind.
+    /// Name of a kind or class.
     Word(&'static str),
 }
 
@@ -27,7 +27,7 @@ impl Value {
 /// Another value that the samples allow.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Alternative {
-    /// The value.
+    /// Alternative value.
     pub value: Value,
     /// Probability that it is the right one.
     pub confidence: f64,
@@ -36,15 +36,15 @@ pub struct Alternative {
 /// The answer to one question.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Answer {
-    /// The value, `None` when it is not visible.
+    /// The value, `None` if it is not visible.
     pub value: Option<Value>,
     /// Unit of the value: `B`, `AUs`, `us`, `MB/s`, or nothing.
     pub unit: &'static str,
-    /// Probability that the value is right; without a value, that nothing is visible.
+    /// Probability that the value is right. Without a value, probability that nothing is visible.
     pub confidence: f64,
     /// Other values, the most probable one first.
     pub alternatives: Vec<Alternative>,
-    /// Reason in words.
+    /// Reason as text.
     pub reason: String,
 }
 
@@ -54,14 +54,14 @@ impl Answer {
         Self { value: Some(value), unit, confidence: rounded(confidence), alternatives: Vec::new(), reason }
     }
 
-    /// No value.
+    /// An answer without a value.
     pub(crate) fn unknown(unit: &'static str, confidence: f64, reason: impl Into<String>) -> Self {
         let reason = reason.into();
         Self { value: None, unit, confidence: rounded(confidence), alternatives: Vec::new(), reason }
     }
 
-    /// With alternatives, those that are hardly possible left out. All probabilities of an answer together are 1 at most: where these would be more, they
-    /// get less, in proportion.
+    /// Adds alternatives, except very improbable ones. The probabilities of an answer add up to at most 1: larger
+    /// alternatives are scaled down in proportion.
     pub(crate) fn or(mut self, alternatives: impl IntoIterator<Item = (u64, f64)>) -> Self {
         let possible: Vec<(u64, f64)> =
             alternatives.into_iter().filter(|(_, confidence)| *confidence >= 0.01).collect();
@@ -86,12 +86,12 @@ impl Answer {
     }
 }
 
-/// Two digits are more than any confidence deserves; 1 is never reached.
+/// Rounds a confidence to two digits, and to less than 1.
 fn rounded(confidence: f64) -> f64 {
     (confidence.clamp(0.0, 0.99) * 100.0).round() / 100.0
 }
 
-/// The answer where no register states the life.
+/// Answer if no register states the used life.
 pub(crate) fn not_stated(unit: &'static str) -> Answer {
     Answer::unknown(unit, 0.0, "an eMMC from 5.0 on states it in its EXT_CSD, an SD card does not")
 }
@@ -99,27 +99,27 @@ pub(crate) fn not_stated(unit: &'static str) -> Answer {
 /// The answers to all questions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Answers {
-    /// Allocation unit: what the translation layer erases at once, B.
+    /// Allocation unit: the unit that the translation layer erases, B.
     pub erase_block: Answer,
     /// Position of the first border of an allocation unit, B.
     pub phase: Answer,
-    /// Smallest unit whose borders are visible: a page, a pair of planes, or an ECC unit, B.
+    /// Smallest unit with visible borders, B: a page, a pair of planes, or an ECC unit.
     pub page: Answer,
-    /// Planes that are written together: pages of each of them are one visible unit.
+    /// Number of planes that are written together: a visible unit has a page on each of them.
     pub planes: Answer,
-    /// Allocation units that can be written in turn, each in order.
+    /// Number of allocation units that can be open at a time if each is written in order.
     pub open_aus_linear: Answer,
-    /// Allocation units that can be written in turn, each in any order.
+    /// Number of allocation units that can be open at a time if each is written in random order.
     pub open_aus_random: Answer,
-    /// Size of the area that is kept for FAT, B.
+    /// Size of the area reserved for the FAT, B.
     pub fat_area: Answer,
-    /// Memory that takes writes faster than the flash, B.
+    /// Size of the buffer that takes writes faster than the flash, B.
     pub buffer: Answer,
-    /// Writes after a pause that are faster than those that follow, B.
+    /// Bytes after a pause that are written faster than the rest, B.
     pub slc_cache: Answer,
     /// Write speed in order after the cache is full, MB/s.
     pub write_speed: Answer,
-    /// Speed of random writes when it does not change any more, MB/s.
+    /// Speed of random writes in the steady state, MB/s.
     pub steady_state: Answer,
     /// Read speed in order, MB/s.
     pub read_speed: Answer,
@@ -127,24 +127,24 @@ pub struct Answers {
     pub read_latency: Answer,
     /// Longest time of a write, us.
     pub write_latency_max: Answer,
-    /// Highest speed class that the card reaches.
+    /// Highest speed class that the measurement confirms.
     pub class: Answer,
-    /// Highest application performance class that the card reaches.
+    /// Highest application performance class that the measurement confirms.
     pub app_class: Answer,
-    /// Jitter of a read that is repeated, us.
+    /// Jitter of a repeated read, us.
     pub noise: Answer,
-    /// Real size, B.
+    /// Real capacity, B.
     pub capacity: Answer,
     /// Kind of fake.
     pub fake: Answer,
-    /// Life used as an eMMC states it, at most, %.
+    /// Used life that an eMMC states, upper bound, %.
     pub life_used: Answer,
-    /// State of the spare blocks as an eMMC states it: `normal`, `warning`, `urgent`.
+    /// State of the spare blocks that an eMMC states: `normal`, `warning`, `urgent`.
     pub spare_blocks: Answer,
 }
 
 impl Answers {
-    /// Nothing is known, for one reason.
+    /// Answers without values, all for the same reason.
     pub(crate) fn unknown(reason: &str) -> Self {
         let unknown = |unit| Answer::unknown(unit, 0.0, reason);
         Self {

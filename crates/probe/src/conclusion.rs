@@ -3,16 +3,16 @@
 use crate::answer::{Answer, Answers, Value};
 use floatgate_mtd::words::count;
 
-/// Factor from which writes at random are called slow beside those in order.
+/// Ratio of sequential to random write speed from which random writes are called slow.
 const SLOW: f64 = 4.0;
 /// Confidence from which a card is called a fake.
 const SURE: f64 = 0.5;
-/// Kind of fake of a card that is none.
+/// Kind of fake of a genuine card.
 const GENUINE: Value = Value::Word("none");
-/// Speed of writes of 4 KiB at random that the application class A1 guarantees, 500 a second, MB/s.
+/// Random write speed that application class A1 guarantees, MB/s: 500 writes of 4 KiB a second.
 const A1_MB_S: f64 = 500.0 * 4096.0 / 1e6;
 
-/// The main facts about a card, in one or two sentences. `None` where neither speed nor a fault is known.
+/// One or two sentences with the main facts about a card. `None` if neither its speed nor a fault is known.
 pub fn conclusion(answers: &Answers) -> Option<String> {
     let is_sure = answers.fake.confidence >= SURE;
     if let Some(Value::Word(kind)) = answers.fake.value.filter(|kind| is_sure && *kind != GENUINE) {

@@ -1,7 +1,8 @@
-//! Results of fio in its JSON format: speeds and latencies become answers.
+//! Answers from fio results in JSON format: speeds and latencies.
 //!
-//! Fields are those of fio 3 (its documentation, chapter "JSON output"); fio 2 had latencies in us, in `lat` and `clat`. fio reports means and
-//! percentiles only, so that nothing is concluded about erase blocks, and no answer is as sure as one from samples.
+//! Fields are those of fio 3 (its documentation, chapter "JSON output"); fio 2 had latencies in us, in `lat` and
+//! `clat`. fio reports only means and percentiles. They show no allocation unit, and their answers have lower
+//! confidence than those from samples.
 
 use crate::analysis::{tenths, us};
 use crate::answer::{Answer, Answers, Value};
@@ -14,7 +15,7 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug, PartialEq)]
 struct Side {
     job: String,
-    /// Pattern as fio names it, in small letters: `read`, `randwrite`.
+    /// Access pattern in fio's terms, lower case: `read`, `randwrite`.
     pattern: String,
     is_write: bool,
     is_direct: bool,
@@ -29,29 +30,30 @@ struct Side {
     max_ns: Option<f64>,
 }
 
-/// Jobs of a result.
+/// Jobs of one result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Log {
     sides: Vec<Side>,
-    /// Devices that jobs name.
+    /// Devices named in the jobs.
     devices: BTreeSet<String>,
 }
 
 /// Block size where a job states none, B (fio's default).
 const BLOCK_BYTES: u64 = 4096;
-/// Blocks from which a job in order measures a speed and not the time of each request, B.
+/// Minimum block size of a sequential job that measures speed and not request latency, B.
 const LARGE: u64 = 128 << 10;
-/// Blocks up to which a job measures a latency, B.
+/// Maximum block size of a job that measures latency, B.
 const SMALL: u64 = 4096;
-/// Runtime below which a cache may take all that is written, ms.
+/// Runtime below which a cache may absorb all writes, ms.
 const SHORT_MS: f64 = 60_000.0;
-/// Confidences: of a job with direct I/O, of one that is short for its question, and of one through the page cache of the host.
+/// Confidence in a job with direct I/O, in a job that is too short for its question, and in a job through the host's
+/// page cache.
 const DIRECT: f64 = 0.85;
 const SHORT: f64 = 0.6;
 const CACHED: f64 = 0.2;
 
 impl Log {
-    /// Reads a result; messages before it are left out. `None` when it is no result of fio.
+    /// Parses a result and ignores messages before it. `None` if it is not a result of fio.
     pub fn parse(text: &str) -> Option<Self> {
         let start = text.find('{')?;
         // Warnings may stand behind the result, too: only its first value is read.
@@ -72,7 +74,8 @@ impl Log {
         Some(log)
     }
 
-    /// Adds a job, to the same one of another process where there is one: fio reports each unless it is told to group them.
+    /// Adds a job. Jobs of several processes with the same name are merged, because fio reports each process separately
+    /// without `group_reporting`.
     fn add(&mut self, side: Side) {
         let is_same = |other: &&mut Side| {
             other.job == side.job
@@ -89,10 +92,10 @@ impl Log {
         other.max_ns = other.max_ns.into_iter().chain(side.max_ns).reduce(f64::max);
     }
 
-    /// Answers what the jobs show.
+    /// Answers the questions that the jobs cover.
     ///
     /// # Errors
-    /// The jobs are those of several devices.
+    /// The jobs access several devices.
     pub fn conclude(&self) -> Result<Answers, SeveralDevices> {
         SeveralDevices::refuse(&self.devices)?;
         Ok(Answers {
@@ -105,13 +108,13 @@ impl Log {
         })
     }
 
-    fn of<'a>(&'a self, pattern: &'a str) -> impl Iterator<Item = &'a Side> {
+    fn sides_with<'a>(&'a self, pattern: &'a str) -> impl Iterator<Item = &'a Side> {
         self.sides.iter().filter(move |side| side.pattern == pattern)
     }
 
     /// Speed in order: of the fastest job with large blocks, otherwise of the one with the largest.
     fn speed(&self, pattern: &str, requests: &str) -> Answer {
-        let best = self.of(pattern).max_by(|a, b| {
+        let best = self.sides_with(pattern).max_by(|a, b| {
             let key = |side: &Side| (side.is_direct, side.block_bytes.min(LARGE));
             key(a).cmp(&key(b)).then(a.speed.total_cmp(&b.speed))
         });
@@ -133,10 +136,10 @@ impl Log {
         )
     }
 
-    /// Speed of random writes: of the longest job.
+    /// Random write speed of the longest job.
     fn steady_state(&self) -> Answer {
         let longest = self
-            .of("randwrite")
+            .sides_with("randwrite")
             .max_by(|a, b| a.is_direct.cmp(&b.is_direct).then(a.runtime_ms.total_cmp(&b.runtime_ms)));
         let Some(side) = longest else {
             return Answer::unknown("MB/s", 0.0, "no job of fio has rw=randwrite");
@@ -147,9 +150,9 @@ impl Log {
         side.answer(value, "MB/s", is_short, "mean of random writes", why)
     }
 
-    /// Median of small random reads, one at a time.
+    /// Median latency of small random reads at queue depth 1.
     fn read_latency(&self) -> Answer {
-        let small = self.of("randread").filter(|side| side.block_bytes <= SMALL);
+        let small = self.sides_with("randread").filter(|side| side.block_bytes <= SMALL);
         let fewest =
             small.filter(|side| side.median_ns.is_some()).min_by_key(|side| (!side.is_direct, side.depth));
         let Some((side, median)) = fewest.and_then(|side| Some((side, side.median_ns?))) else {
@@ -159,7 +162,7 @@ impl Log {
         side.answer(Value::Measure(tenths(median / 1e3)), "us", side.depth > 1, "median of random reads", why)
     }
 
-    /// Longest write of all jobs.
+    /// Longest write latency of all jobs.
     fn write_latency_max(&self) -> Answer {
         let writes = self.sides.iter().filter(|side| side.is_write);
         let timed = writes.filter_map(|side| Some((side, side.max_ns?)));
@@ -172,7 +175,7 @@ impl Log {
 }
 
 impl Side {
-    /// One direction of a job, `None` when it has no requests.
+    /// One direction of a job, `None` if it has no requests.
     fn parse(job: &Json, side: &Json, global: &Json, is_write: bool) -> Option<Self> {
         let options = &job["job options"];
         let option = |name: &str| options[name].as_str().or_else(|| global[name].as_str());
@@ -200,7 +203,7 @@ impl Side {
         })
     }
 
-    /// An answer from this job. `why` says what makes it less sure.
+    /// Answer from this job. `why` is the reason for a lower confidence.
     fn answer(&self, value: Value, unit: &'static str, is_doubtful: bool, what: &str, why: &str) -> Answer {
         let (confidence, cache) = match (self.is_direct, is_doubtful) {
             (false, _) => (CACHED, "; without direct=1 the memory of the host may have answered"),
@@ -215,7 +218,7 @@ impl Side {
     }
 }
 
-/// Most letters of the name of a job in a reason.
+/// Maximum length of a job name in a reason, in characters.
 const NAME_MAX: usize = 40;
 
 /// A number above 0 that is plausible as a time, a speed or a count.

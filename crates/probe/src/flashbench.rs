@@ -1,9 +1,13 @@
-//! Reader of flashbench's output (Bergmann): takes its tables, and draws the conclusion that flashbench leaves to the reader.
+//! Parser for the output of flashbench (Bergmann), and the conclusions that flashbench leaves to the reader.
 //!
-//! Tables: reads before, on and behind borders (`-a`), the first erase blocks one by one (`--find-fat`), erase blocks in turn (`--open-au`).
-//! The number of units written in turn is not in flashbench's output. It is in the command line, where the log has it (`# flashbench --open-au
-//! --open-au-nr=3`), or in headings with `AU=3` and `linear` or `random`, as the script of wirenboard/sdcard_benchmark prints them. A log of a card that
-//! failed has headings without rows. Only means are there, so that no answer is as sure as one from samples.
+//! Tables: reads before, on and after borders (`-a`), speed of each of the first eraseblocks (`--find-fat`), several
+//! eraseblocks written round robin (`--open-au`). flashbench calls allocation units eraseblocks, and so does this
+//! module.
+//!
+//! The output does not contain the number of units that `--open-au` writes. It is taken from the command line if the
+//! log has it (`# flashbench --open-au --open-au-nr=3`), or from headings with `AU=3` and `linear` or `random`, as
+//! printed by the script of wirenboard/sdcard_benchmark. A log of a failed card has headings without rows. Tables
+//! contain only means, so answers have lower confidence than those from samples.
 
 use crate::analysis::borders::AU_MIN;
 use crate::analysis::period::{Fit, GROUP_MIN, Point, candidates, fit_usual, prior};
@@ -16,18 +20,18 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Tables of a log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Log {
-    /// Alignment in bytes, and the time in ns that a read across takes longer, with that of one beside it.
+    /// Alignment in bytes, extra time of a read across the border, and time of a read beside it, ns.
     borders: Vec<(u64, f64, f64)>,
-    /// Tables of the first erase blocks: size of a write, and the speed of each block, B/s.
+    /// Tables of the first eraseblocks: size of a write, and the speed of each eraseblock, B/s.
     fat: Vec<Vec<(u64, Vec<f64>)>>,
-    /// Devices that command lines name.
+    /// Devices named in command lines.
     devices: BTreeSet<String>,
-    /// Speeds in B/s by number of erase blocks and size of a write, in order and in random order.
+    /// Speeds in B/s by number of eraseblocks and size of a write, in order and in random order.
     linear: BTreeMap<u64, BTreeMap<u64, f64>>,
     random: BTreeMap<u64, BTreeMap<u64, f64>>,
 }
 
-/// Reason why nothing is concluded from a log.
+/// Error: the log covers several devices, so no conclusion is possible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("tables of several devices: {}", .0.join(", "))]
 pub struct SeveralDevices(pub Vec<String>);
@@ -49,7 +53,7 @@ enum Table {
 }
 
 impl Log {
-    /// Reads a log; lines that are none of flashbench's are left out. `None` when it has no table.
+    /// Parses a log and ignores other lines. `None` if it has no table of flashbench.
     pub fn parse(text: &str) -> Option<Self> {
         // A shell's command line may go on in the next line.
         let text = &text.replace("\\\r\n", " ").replace("\\\n", " ");
@@ -100,10 +104,10 @@ impl Log {
         }
     }
 
-    /// Answers what the tables show.
+    /// Answers the questions that the tables cover.
     ///
     /// # Errors
-    /// The tables are those of several devices.
+    /// The tables cover several devices.
     pub fn conclude(&self) -> Result<Answers, SeveralDevices> {
         SeveralDevices::refuse(&self.devices)?;
         let erase_block = self.erase_block();
@@ -119,8 +123,9 @@ impl Log {
         })
     }
 
-    /// Each alignment counts with the median of all tables, twice when there are several: they read the same positions again, so that what a position
-    /// has of its own does not go away with more tables. Rows with a step may differ by `of_step` of it.
+    /// Searches for a period in the rows. Each alignment counts with the median of all tables, twice if there are
+    /// several tables: these read the same positions again, so more tables do not reduce the deviation of a position.
+    /// Rows with a step may differ by `of_step` of it.
     fn fit(&self, rows: &[Row], periods: &[u64], of_step: f64) -> Fit {
         let points: Vec<Point> =
             rows.iter().flat_map(|row| vec![row.point; row.tables.min(TABLES_MAX)]).collect();
@@ -130,7 +135,7 @@ impl Log {
         fit_usual(&points, periods, (FLOOR * self.base_ns()).max(of_step * step), |_| vec![0], usual)
     }
 
-    /// Rows of these alignments.
+    /// Rows with these alignments.
     fn rows(&self, aligns: std::ops::RangeInclusive<u64>) -> Vec<Row> {
         let mut tries: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
         for (align, diff, _) in self.borders.iter().filter(|(align, ..)| aligns.contains(align)) {
@@ -143,8 +148,9 @@ impl Log {
         tries.into_iter().map(row).collect()
     }
 
-    /// The largest erase block that is usual on a card of this size, B: the largest allocation unit that the SD specification has for it, once more as
-    /// two planes may be one. flashbench begins at the power of two above a seventh of the size.
+    /// Largest eraseblock usual on a card of this size, B. It is twice the largest allocation unit that the SD
+    /// specification allows, because two planes may be erased together. The size is derived from the first alignment:
+    /// flashbench begins at the power of two above a seventh of the capacity.
     fn usual_max(&self) -> u64 {
         let first = self.borders.iter().map(|(align, ..)| *align).max().unwrap_or(0);
         if first <= LARGEST_SDHC { 8 << 20 } else { 128 << 20 }
@@ -169,7 +175,7 @@ impl Log {
         let Some((period, confidence)) = fit.best() else { return invisible(&rows, &periods, &fit) };
         let has_rival = fit.periods.get(1).is_some_and(|other| other.1 > confidence / 3.0);
         if has_rival && fit.step < CLEAR_STEP * fit.sigma {
-            let reason = "a step of the size of the noise: several erase blocks explain the table";
+            let reason = "the step is as small as the noise: several sizes of eraseblocks explain the table";
             return Answer::unknown("B", fit.nothing, reason).or(fit.periods.iter().copied());
         }
         let reason = format!(
@@ -217,7 +223,7 @@ impl Log {
             return Answer::unknown("us", 0.0, "the log has no alignment table");
         }
         let ns = self.base_ns();
-        let reason = format!("median of reads beside borders: {}", us(ns));
+        let reason = format!("median of reads next to borders: {}", us(ns));
         Answer::found(Value::Measure((ns / 100.0).round() / 10.0), "us", 0.9, reason)
     }
 
@@ -226,16 +232,16 @@ impl Log {
         let rows = self.linear.get(&1).into_iter().flat_map(|speeds| speeds.range(128 << 10..=1 << 20));
         let mut speeds: Vec<f64> = rows.map(|(_, speed)| *speed).collect();
         if speeds.is_empty() {
-            return Answer::unknown("MB/s", 0.0, "the log has no writes of one erase block in order");
+            return Answer::unknown("MB/s", 0.0, "the log has no sequential writes to one eraseblock");
         }
-        let reason = "median of writes of 128 KiB to 1 MiB to one erase block".to_owned();
+        let reason = "median of writes of 128 KiB to 1 MiB to one eraseblock".to_owned();
         Answer::found(Value::Measure((median(&mut speeds) / 1e5).round() / 10.0), "MB/s", 0.8, reason)
     }
 
     fn fat_area(&self) -> Answer {
         let odd: Vec<Vec<(u64, f64)>> = self.fat.iter().map(|table| odd_blocks(table)).collect();
         let Some(block) = self.fat.first().and_then(|table| table.first()).map(|(bytes, _)| *bytes) else {
-            return Answer::unknown("B", 0.0, "the log has no table of the first erase blocks");
+            return Answer::unknown("B", 0.0, "the log has no table of the first eraseblocks");
         };
         let mut votes: BTreeMap<u64, (usize, f64)> = BTreeMap::new();
         for (column, factor) in odd.iter().flatten() {
@@ -246,12 +252,12 @@ impl Log {
         let (Some((first, (count, factor))), Some((last, _))) =
             (votes.first_key_value(), votes.last_key_value())
         else {
-            return Answer::unknown("B", 0.8, "the first erase blocks are as fast as each other");
+            return Answer::unknown("B", 0.8, "the first eraseblocks are equally fast");
         };
         if last - first >= votes.len() as u64 {
             let columns: Vec<String> = votes.keys().map(|column| size(column * block)).collect();
             let reason = format!(
-                "the erase blocks at {} differ from the others, which are no single area: rather what was written to them before",
+                "the eraseblocks at {} differ from the others, but are not one area: earlier writes are the likely cause",
                 columns.join(", ")
             );
             return Answer::unknown("B", 0.5, reason);
@@ -266,13 +272,13 @@ impl Log {
     }
 }
 
-/// Row of the alignment tables: the median of all of them.
+/// Row of the alignment tables: the median of all tables.
 struct Row {
     point: Point,
     tables: usize,
 }
 
-/// True when a fit tests a period: enough rows are multiples of it, and enough others are not.
+/// True when the rows can show a period: enough rows are multiples of it, and enough others are not.
 fn is_tested(rows: &[Row], period: u64) -> bool {
     let count = |wanted: bool| {
         let of = rows.iter().filter(|row| row.point.at.is_multiple_of(period) == wanted);
@@ -281,13 +287,13 @@ fn is_tested(rows: &[Row], period: u64) -> bool {
     count(true).min(count(false)) >= GROUP_MIN
 }
 
-/// The answer of rows that show no period. Periods that too few rows test may be there all the same.
+/// Answer for rows that show no period. Periods covered by too few rows remain possible.
 fn invisible(rows: &[Row], periods: &[u64], fit: &Fit) -> Answer {
     let usual = || periods.iter().copied().filter(|period| period.is_power_of_two());
     let tested = usual().filter(|&period| is_tested(rows, period)).count();
     if tested == 0 {
         let rows = rows.len();
-        return Answer::unknown("B", 0.0, format!("too few rows: {rows} of alignments that tell it"));
+        return Answer::unknown("B", 0.0, format!("too few rows: {rows} with suitable alignments"));
     }
     let most = rows.iter().map(|row| row.point.value).fold(fit.bound, f64::max);
     let reason = format!("not visible in reads; any effect is below {}", us(most));
@@ -295,8 +301,9 @@ fn invisible(rows: &[Row], periods: &[u64], fit: &Fit) -> Answer {
     Answer::unknown("B", confidence, reason)
 }
 
-/// The erase block of rows that are too few for a fit: they fall into two groups that are much further apart than the rows of each, which are two at
-/// least. Of a whole table, the uppermost rows wrap around the end of the device, and are no such group.
+/// Eraseblock from too few rows for a fit. The rows must form two groups of at least two rows each that are much
+/// further apart than the rows of each group. In a complete table the uppermost rows wrap around the end of the device
+/// and do not count as a group.
 fn step(rows: &[Row], floor: f64) -> Option<Answer> {
     let values = |rows: &[Row]| rows.iter().map(|row| row.point.value).collect::<Vec<f64>>();
     let range = |values: &[f64]| {
@@ -323,52 +330,56 @@ fn step(rows: &[Row], floor: f64) -> Option<Answer> {
     Some(Answer::found(Value::Count(period), "B", FEW_ROWS, reason))
 }
 
-/// Rows of a table from which a fit tests most periods.
+/// Number of rows above which a table is long enough to test most periods.
 const TABLE_ROWS: usize = 8;
-/// Tables of a row that count.
+/// Maximum number of tables that count for a row.
 const TABLES_MAX: usize = 2;
-/// Confidence in an erase block that few rows show.
+/// Confidence in an eraseblock from few rows.
 const FEW_ROWS: f64 = 0.4;
-/// Least deviation of a row, as a share of a read's time: means over seven positions in logs of real cards differ by about that much.
+/// Minimum standard deviation of a row, as a share of the read time: means over seven positions in logs of real cards
+/// differ by about that much.
 const FLOOR: f64 = 0.012;
-/// Least deviation of a row for the erase block, as a share of the step, as some of its positions wrap around; and share of the rows below the one that
-/// tells the step.
+/// Minimum standard deviation of a row for the eraseblock, as a share of the step, because some of its positions wrap
+/// around; and share of the rows below the row that shows the step.
 const OF_STEP: f64 = 0.05;
 const STEPS: f64 = 0.75;
-/// Alignments from which the erase block follows: above, positions wrap around the end of the device; below, pages show.
+/// Alignments from which the eraseblock is determined. Above them, positions wrap around the end of the device; below
+/// them, pages are visible.
 const BORDER_ROWS: (u64, u64) = (64 << 10, 128 << 20);
-/// Largest alignment from which the page follows, B.
+/// Largest alignment from which the page is determined, B.
 const PAGE_MAX: u64 = 128 << 10;
-/// Most confidence in an erase block and in a page from means.
+/// Highest confidence in an eraseblock and in a page from means.
 const MEANS: f64 = 0.85;
 const PAGES: f64 = 0.6;
-/// Smallest usual erase block of a card, B. Where a smaller one seems to show, it is more probably a factor of 3 or 5 times a power of two:
-/// two of the seven positions of each row are borders of such a block.
+/// Smallest usual eraseblock of a card, B. An apparently smaller one is more probably 3 or 5 times a power of two: two
+/// of the seven positions of each row are borders of such an eraseblock.
 const USUAL_MIN: u64 = 2 << 20;
 const UNUSUAL: f64 = 0.5;
-/// Step, in deviations of a row, below which an erase block with a rival is no answer.
+/// Step in standard deviations of a row below which an eraseblock with a competing period is not reported.
 const CLEAR_STEP: f64 = 4.0;
-/// Largest first alignment of a card of 32 GB or less, B. Such cards have allocation units of 4 MiB at most (SD Physical Layer Specification, AU_SIZE).
+/// Largest first alignment of a card of 32 GB or less, B. Such cards have allocation units of at most 4 MiB (SD
+/// Physical Layer Specification, AU_SIZE).
 const LARGEST_SDHC: u64 = 8 << 30;
-/// Probability of an erase block beyond that, as a factor.
+/// Factor of the probability of an eraseblock larger than that.
 const RARE: f64 = 0.1;
-/// Sizes of writes from which the number of open erase blocks follows, B.
+/// Sizes of writes from which the number of open eraseblocks is determined, B.
 const OPEN_ROWS: std::ops::RangeInclusive<u64> = 32 << 10..=1 << 20;
-/// Factor by which writes are slower with one erase block more than can be open; from this much on, it is clear.
+/// Minimum slowdown with one eraseblock more than can be open, and the slowdown from which it is certain.
 const CLIFF: f64 = 1.7;
 const CLEAR_CLIFF: f64 = 3.0;
-/// Confidence that no erase block can be written in random order, where each write seems to close one.
+/// Confidence that no eraseblock can be written in random order, if each write seems to close one.
 const NONE_OPEN: f64 = 0.75;
-/// Difference of the logarithms of speeds from which on an erase block is special.
+/// Difference of the logarithms of speeds from which on an eraseblock is special.
 const FAT_SPEED: f64 = 0.35;
 
-/// Mean time of a byte over the `sizes` of writes, geometric, in s.
+/// Geometric mean of the time per byte over the `sizes` of writes, s.
 fn cost(speeds: &BTreeMap<u64, f64>, sizes: &[u64]) -> f64 {
     let logs = sizes.iter().filter_map(|size| speeds.get(size)).map(|speed| -libm::log(*speed));
     libm::exp(logs.sum::<f64>() / sizes.len() as f64)
 }
 
-/// Largest number of erase blocks before the speed falls, and does not come back with more. `in_order` is that of one erase block in order.
+/// Largest number of eraseblocks before the speed drops for good. `in_order` contains the speeds of a single eraseblock
+/// written in order.
 fn open_aus(speeds: &BTreeMap<u64, BTreeMap<u64, f64>>, in_order: Option<&BTreeMap<u64, f64>>) -> Answer {
     let tables: Vec<(u64, &BTreeMap<u64, f64>)> = speeds
         .iter()
@@ -376,7 +387,7 @@ fn open_aus(speeds: &BTreeMap<u64, BTreeMap<u64, f64>>, in_order: Option<&BTreeM
         .map(|(aus, speeds)| (*aus, speeds))
         .collect();
     let Some(((most, last), others)) = tables.split_last() else {
-        return Answer::unknown("AUs", 0.0, "the log has no erase blocks written in turn");
+        return Answer::unknown("AUs", 0.0, "the log has no round-robin writes to eraseblocks");
     };
     // A table that somebody interrupted lacks its short writes, which are slower than long ones.
     let sizes: Vec<u64> = last
@@ -385,11 +396,7 @@ fn open_aus(speeds: &BTreeMap<u64, BTreeMap<u64, f64>>, in_order: Option<&BTreeM
         .filter(|size| others.iter().all(|(_, speeds)| speeds.contains_key(size)))
         .collect();
     if sizes.is_empty() {
-        return Answer::unknown(
-            "AUs",
-            0.0,
-            "the tables of erase blocks written in turn have no size in common",
-        );
+        return Answer::unknown("AUs", 0.0, "the tables of round-robin writes have no size in common");
     }
     let costs: Vec<(u64, f64)> = tables.iter().map(|(aus, speeds)| (*aus, cost(speeds, &sizes))).collect();
     let cliffs = costs.windows(2).enumerate().filter_map(|(place, pair)| {
@@ -409,38 +416,41 @@ fn open_aus(speeds: &BTreeMap<u64, BTreeMap<u64, f64>>, in_order: Option<&BTreeM
         _ => 0.6,
     };
     let reason = format!(
-        "with {bad} erase blocks written in turn, writes of 32 KiB to 1 MiB take {factor:.1} times as long as with {good}"
+        "round-robin writes of 32 KiB to 1 MiB to {bad} eraseblocks take {factor:.1} times as long as to {good}"
     );
     Answer::found(Value::Count(good), "AUs", confidence, reason)
 }
 
-/// The answer of tables that are about as slow as each other; `closing` is the time in s for which each write closes an erase block.
+/// Answer for tables of about equal speed; `closing` is the time for closing an eraseblock if every write closes one,
+/// s.
 fn without_cliff(most: u64, others: usize, closing: Option<f64>) -> Answer {
     match (closing, others) {
         (Some(seconds), 1..) => {
             let reason = format!(
-                "a write to a single erase block in random order takes {} longer than in order, whatever its size, and to {most} as long",
+                "a write to one eraseblock in random order takes {} longer than in order, whatever its size, and to {most} eraseblocks as long",
                 us(seconds * 1e9)
             );
             Answer::found(Value::Count(0), "AUs", NONE_OPEN, reason)
         }
         (Some(_), 0) => {
-            let reason = "a single erase block in random order is slow, and the log has no more of them";
+            let reason = "one eraseblock in random order is slow, and the log has no tests with more";
             Answer::unknown("AUs", 1.0 - NONE_OPEN, reason).or([(0, NONE_OPEN)])
         }
         (None, 0) => {
-            Answer::unknown("AUs", 0.0, format!("the log has no other number of erase blocks than {most}"))
+            Answer::unknown("AUs", 0.0, format!("the log has no other number of eraseblocks than {most}"))
         }
         (None, 1..) => {
-            let reason =
-                format!("at least {most}: so many erase blocks written in turn are about as fast as one");
+            let reason = format!(
+                "at least {most}: round-robin writes to this number of eraseblocks are about as fast as to one"
+            );
             Answer::unknown("AUs", 0.7, reason)
         }
     }
 }
 
-/// Time in s that writes of all sizes in random order take longer than in order, where it is about the same for each: what a write costs that closes an
-/// erase block. Random writes that are slower by a factor pay for something else, and those of which only the short ones are slow pay for parts of pages.
+/// Extra time of random over sequential writes if it is about equal for all sizes, s: the cost of closing an
+/// eraseblock. If random writes are slower by a constant factor, the cause is another one; if only short ones are slow,
+/// they write parts of pages.
 fn closing(in_order: &BTreeMap<u64, f64>, any_order: &BTreeMap<u64, f64>) -> Option<f64> {
     let rows =
         in_order.range(OPEN_ROWS).filter_map(|(size, speed)| Some((*size, *speed, *any_order.get(size)?)));
@@ -454,7 +464,7 @@ fn closing(in_order: &BTreeMap<u64, f64>, any_order: &BTreeMap<u64, f64>) -> Opt
     is_closing.then(|| f64::midpoint(least, most))
 }
 
-/// Columns of a table whose speed is another than that of most, with the factor.
+/// Columns of a table whose speed differs from most others, with the ratio.
 fn odd_blocks(table: &[(u64, Vec<f64>)]) -> Vec<(u64, f64)> {
     let rows = || table.iter().filter(|(bytes, _)| (16 << 10..=1 << 20).contains(bytes));
     let columns = rows().map(|(_, speeds)| speeds.len()).min().unwrap_or(0);
@@ -467,21 +477,22 @@ fn odd_blocks(table: &[(u64, Vec<f64>)]) -> Vec<(u64, f64)> {
     all.filter(|(_, factor)| libm::log(*factor).abs() > FAT_SPEED).collect()
 }
 
-/// True when the headings of the script are there.
+/// True when the log has headings of the wirenboard script.
 fn has_headings(text: &str) -> bool {
     let known = |table| matches!(table, Some(Table::Fat | Table::Linear(_) | Table::Random(_)));
     text.lines().any(|line| known(script_heading(line)))
 }
 
-/// Meaning of the rows below a heading or a command line.
+/// Meaning of the rows below a heading or command line.
 fn heading(line: &str) -> Option<Table> {
     script_heading(line).or_else(|| command(line))
 }
 
-/// Erase blocks that flashbench writes in turn without `--open-au-nr`.
+/// Number of eraseblocks that flashbench writes without `--open-au-nr`.
 const USUAL_AUS: u64 = 2;
 
-/// Meaning of the rows below a command line, which may have a prompt before it: `root@host:~# ./flashbench -O --open-au-nr=3 /dev/sdb`.
+/// Meaning of the rows below a command line, which may follow a prompt: `root@host:~# ./flashbench -O --open-au-nr=3
+/// /dev/sdb`.
 fn command(line: &str) -> Option<Table> {
     let is_program = |word: &&str| word.rsplit('/').next() == Some("flashbench");
     let mut words = line.split_whitespace().skip_while(|word| !is_program(word));
@@ -512,7 +523,7 @@ fn command(line: &str) -> Option<Table> {
     })
 }
 
-/// Devices that a command line of flashbench names.
+/// Devices named in a command line of flashbench.
 fn devices(line: &str) -> impl Iterator<Item = String> {
     let words = line.split_whitespace().map(|word| word.trim_matches(['"', '\'', ';', ')', '`']));
     let is_device = |word: &&str| word.starts_with("/dev/") && !["/dev/null", "/dev/stdout"].contains(word);
@@ -520,7 +531,7 @@ fn devices(line: &str) -> impl Iterator<Item = String> {
     words.map(str::to_owned)
 }
 
-/// Short options without values in a word as `-Or`; what follows one with a value is that value.
+/// Short options without values in a word such as `-Or`. Characters after an option with a value are its value.
 fn short_flags(word: &str) -> &str {
     let flags = word.strip_prefix('-').unwrap_or_default();
     flags.split(['o', 'F', 'c', 'b', 'e']).next().unwrap_or_default()
@@ -540,7 +551,7 @@ fn script_heading(line: &str) -> Option<Table> {
     })
 }
 
-/// A row of an alignment table: alignment, difference and time beside the border, both in ns.
+/// A row of an alignment table: alignment, extra time across the border, and time beside it, ns.
 fn border(line: &str) -> Option<(u64, f64, f64)> {
     let mut words = line.strip_prefix("align ")?.split_whitespace();
     let align = words.next()?.parse().ok().filter(|align| (1..=1 << 50).contains(align))?;
@@ -590,7 +601,7 @@ fn speed(text: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// A log of a card with erase blocks of 4 MiB, 3 of them open, and a special second one.
+    /// A log of a card with eraseblocks of 4 MiB, 3 of them open, and a special second one.
     fn log() -> String {
         let mut text = String::from("======= Align test: 1 =======\n");
         for bits in (10..30).rev() {
@@ -618,7 +629,7 @@ mod tests {
         format!("root@board:~# {command}\n{}", rows.iter().map(row).collect::<String>())
     }
 
-    /// Times of writes to one erase block in order, of a card of 20 MB/s.
+    /// Times of sequential writes to one eraseblock, on a card of 20 MB/s.
     const IN_ORDER: [(u64, f64); 6] =
         [(1024, 52.0), (512, 26.0), (256, 13.0), (128, 6.5), (64, 3.3), (32, 1.7)];
 

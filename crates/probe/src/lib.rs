@@ -1,22 +1,25 @@
-//! Measures a card, drive or file that nobody knows, and concludes.
+//! Measures an unknown SD card, drive or image file and derives its properties.
 //!
 //! In the order data flows:
 //!
-//! - A [`Target`](floatgate_host::Target) is the device: requests that take a measured time. [`Simulated`] wraps a simulated device in virtual time, with the
-//!   [`Noise`] of a real one; [`Host`](floatgate_host::disk::Host) is a file or block device, whose contents it saves and restores; [`members`] finds signatures of
-//!   swap, RAID and LVM.
-//! - [`Probe`] asks: which requests, in which order, next. It keeps every request as a [`Sample`].
-//! - [`conclude`] is a function of the samples: each [`Answer`] has a value, a confidence, alternatives, and a reason.
-//! - [`probe_simulated`] does both for a simulated card; a [`Report`] is what was found.
-//! - [`flashbench`] concludes from what flashbench printed, [`fio`] from a result of fio.
-//! - [`picture`] has what the answers rest on as points of pictures.
-//! - [`registers`] decodes what a card states about itself, and says what the answers contradict.
-//! - [`mtd`] reads raw flash, such as that behind an MTD character device: speeds, bad and weak blocks.
-//! - [`partition`] reads the partition table and the boot sectors of FAT, and judges them by the answers.
+//! - A [`Target`](floatgate_host::Target) is the device under test; each request returns its measured time.
+//!   [`Simulated`] wraps a simulated device in virtual time, with the [`Noise`] of a real one.
+//!   [`Host`](floatgate_host::disk::Host) is a file or block device and saves and restores its data. [`members`] finds
+//!   signatures of swap, RAID and LVM.
+//! - [`Probe`] chooses the next request and keeps each one as a [`Sample`].
+//! - [`conclude`] derives the answers from the samples: each [`Answer`] has a value, a confidence, alternatives, and a
+//!   reason.
+//! - [`probe_simulated`] does both for a simulated card; a [`Report`] is the result.
+//! - [`flashbench`] derives answers from the output of flashbench, [`fio`] from a result of fio.
+//! - [`picture`] turns the samples behind the answers into points of plots.
+//! - [`registers`] decodes the registers of a card and lists contradictions to the answers.
+//! - [`mtd`] measures raw flash, such as an MTD character device: speeds, bad and weak eraseblocks.
+//! - [`partition`] reads the partition table and FAT boot sectors, and checks their alignment.
 //!
-//! Methods: borders between allocation units are found by reads across them (Bergmann's flashbench), of which all multiples must be slow and
-//! nothing else; open allocation units by writing several in turn until each write closes one; fakes by sectors that hold their own address
-//! (Machado's f3probe). Thresholds come from the noise of the samples themselves.
+//! Methods: borders between allocation units are found by reads across them (Bergmann's flashbench): exactly the
+//! multiples of the unit must be slow. Open allocation units are counted by writing several round robin until each
+//! write closes one. Fakes are found by sectors that hold their own address (Machado's f3probe). Thresholds are derived
+//! from the noise of the samples.
 //!
 //! ```
 //! use floatgate_card::{Card, CardOptions, CardSpec};

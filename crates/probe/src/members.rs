@@ -1,4 +1,5 @@
-//! Signatures of swap, RAID and LVM on a device or a partition. What has one is in use as soon as the system starts or assembles its disks: a probe's writes would reach that.
+//! Signatures of swap, RAID and LVM on a device or a partition. Such a device is used as soon as the system boots or
+//! assembles its disks, so write tests could destroy its data.
 
 use crate::partition::{Layout, bytes_at};
 use floatgate_host::{Target, TargetError};
@@ -7,7 +8,7 @@ use floatgate_media::disk::member::{
     is_lvm_label, is_raid_0_90, is_raid_1,
 };
 
-/// Sets of which a device or one of its partitions is a member, in words.
+/// Descriptions of the swap areas, arrays and volume groups that a device or one of its partitions belongs to.
 ///
 /// # Errors
 /// A read fails.

@@ -1,10 +1,12 @@
-//! Partition table of a device and the boot sectors of its FAT file systems: what is there, and what of it does not fit the flash.
+//! Partition table of a device, boot sectors of its FAT filesystems, and their alignment to the flash.
 //!
-//! In the order data flows: the first sector is an MBR or a boot sector; an MBR leads to logical partitions or to a GPT; each partition may
-//! begin with the boot sector of a FAT or exFAT. [`Layout::judge`] compares places with the allocation unit. Nothing that a device holds is
-//! trusted: each number is checked against the capacity, chains are bounded, and faults become findings.
+//! In data-flow order: the first sector is an MBR or a boot sector; an MBR leads to logical partitions or to a GPT.
+//! Each partition may begin with the boot sector of a FAT or exFAT. [`Layout::judge`] compares positions with the
+//! allocation unit. The data is untrusted: each number is checked against the capacity, chains are bounded, and faults
+//! become findings.
 //!
-//! Tables count in logical sectors: of a device those that it has, of an image those at whose second one the header of a GPT is.
+//! Tables count in logical sectors. A device states their size. In an image it is the size that puts a GPT header into
+//! the second sector.
 
 use crate::answer::Answers;
 use crate::registers::Status;
@@ -16,7 +18,7 @@ use floatgate_media::disk::mbr::{self, Mbr};
 use floatgate_mtd::size::text as size;
 use serde::{Serialize, Serializer};
 
-/// Smallest sector, and length of all that is decoded of a sector, B.
+/// Smallest sector, and number of bytes that are decoded of any sector, B.
 const SECTOR_MIN: u64 = 512;
 /// Largest sector, B.
 const SECTOR_MAX: u64 = 4096;
@@ -25,21 +27,21 @@ const SECTOR_MAX: u64 = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Table {
-    /// Four entries in the first sector, and a chain of logical partitions.
+    /// MBR: four entries in the first sector, and a chain of logical partitions.
     Mbr,
-    /// The table of UEFI.
+    /// GUID partition table (GPT) of UEFI.
     Gpt,
-    /// No table: a file system begins in the first sector.
+    /// No table: a filesystem begins in the first sector.
     None,
 }
 
-/// A FAT or exFAT file system. Positions count from the beginning of the device.
+/// A FAT or exFAT filesystem. Positions count from the beginning of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Filesystem {
-    /// Kind of the file system.
+    /// FAT variant.
     #[serde(serialize_with = "as_name")]
     pub kind: FatType,
-    /// Unit in which files get room, B.
+    /// Cluster size, B.
     pub cluster_bytes: u64,
     /// Position of the first FAT, B.
     pub fat_start_bytes: u64,
@@ -49,16 +51,16 @@ pub struct Filesystem {
     pub data_start_bytes: u64,
 }
 
-/// A partition.
+/// An entry of the partition table with its filesystem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Partition {
-    /// Number as Linux counts: logical partitions of an MBR from 5; 0 for a file system without a table.
+    /// Number as in Linux: logical partitions of an MBR count from 5; 0 for a filesystem without a table.
     pub number: u64,
     /// Position, B.
     pub start_bytes: u64,
     /// Length, B.
     pub bytes: u64,
-    /// File system, if it is a FAT.
+    /// Filesystem, if it is a FAT.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filesystem: Option<Filesystem>,
 }
@@ -81,15 +83,15 @@ impl Partition {
 pub struct Layout {
     /// Kind of the table.
     pub table: Table,
-    /// Logical sector in which the table counts, B.
+    /// Logical sector size of the table, B.
     pub sector_bytes: u64,
     /// Partitions in the order of the table.
     pub partitions: Vec<Partition>,
-    /// Faults of the table, and places that do not fit the flash, a sentence each.
+    /// Faults of the table and misaligned partitions, one sentence each.
     pub findings: Vec<String>,
 }
 
-/// An entry of a table that is in use.
+/// A used entry of a table.
 #[derive(Clone, Copy)]
 struct Entry {
     number: u64,
@@ -100,11 +102,12 @@ struct Entry {
     sectors: u64,
 }
 
-/// Most partitions that are looked at.
+/// Maximum number of partitions that are read.
 const PARTITIONS_MAX: usize = 128;
 
 impl Layout {
-    /// Reads the table of a device, and the boot sectors of its partitions. `None` when the first sector has neither.
+    /// Reads the partition table of a device and the boot sectors of its partitions. `None` if the first sector
+    /// contains neither.
     ///
     /// # Errors
     /// A read fails.
@@ -138,7 +141,7 @@ impl Layout {
         Ok(Some(layout))
     }
 
-    /// The primary partitions that hold no others, and the logical ones.
+    /// Primary partitions that are not extended, and all logical ones.
     fn logical(&mut self, target: &mut impl Target, primary: &[Entry]) -> Result<Vec<Entry>, TargetError> {
         let (extended, mut all): (Vec<Entry>, Vec<Entry>) =
             primary.iter().partition(|entry| mbr::kind::EXTENDED.contains(&entry.kind));
@@ -164,7 +167,7 @@ impl Layout {
         Ok(all)
     }
 
-    /// Entries of a GPT. A table whose checksum is wrong has none.
+    /// Entries of a GPT; empty if its checksum is wrong.
     fn gpt(&mut self, target: &mut impl Target) -> Result<Vec<Entry>, TargetError> {
         let Some(header) = self.gpt_header(target)? else {
             self.findings.push("the GPT is damaged: sector 1 has no header".to_owned());
@@ -179,7 +182,7 @@ impl Layout {
         }
     }
 
-    /// Header of a GPT, in the second sector of the device or, where sectors were others when it was made, of that size.
+    /// Header of a GPT. It is in the second sector of the device, or of the sector size with which the table was made.
     fn gpt_header(&mut self, target: &mut impl Target) -> Result<Option<Vec<u8>>, TargetError> {
         let own = self.sector_bytes;
         for sector in [own, SECTOR_MIN, SECTOR_MAX] {
@@ -231,9 +234,9 @@ impl Layout {
         self.findings.extend(found);
     }
 
-    /// Adds findings about places that do not fit the flash: as measured, otherwise as the card states it.
+    /// Adds findings about misaligned partitions, by the measured allocation unit or, without one, by the stated one.
     pub fn judge(&mut self, answers: &Answers, stated: Option<&Status>) {
-        let unit = Unit::of(answers, stated);
+        let unit = Unit::from_answers(answers, stated);
         let found: Vec<String> = self
             .partitions
             .iter()
@@ -243,17 +246,17 @@ impl Layout {
     }
 }
 
-/// Unit to whose borders partitions and file data belong.
+/// Unit to which partitions and file data should be aligned.
 struct Unit {
     bytes: u64,
     /// Position of the first border, B.
     phase: u64,
-    /// Name with the size and its evidence.
+    /// Name with size and evidence.
     name: String,
 }
 
 impl Unit {
-    fn of(answers: &Answers, stated: Option<&Status>) -> Option<Self> {
+    fn from_answers(answers: &Answers, stated: Option<&Status>) -> Option<Self> {
         let measured = |kind: &str, bytes: u64, phase: u64, confidence: f64| {
             let evidence = format!("measured, {:.0} % sure", confidence * 100.0);
             Self { bytes, phase, name: format!("{kind} of {} ({evidence})", size(bytes)) }
@@ -271,7 +274,7 @@ impl Unit {
         Some(measured("a page", page, 0, answers.page.confidence))
     }
 
-    /// Bytes from the last border to a position.
+    /// Distance from the previous border to a position, B.
     const fn behind(&self, position: u64) -> u64 {
         // The phase is below the unit, so that the difference is not below 0.
         (position % self.bytes + self.bytes - self.phase) % self.bytes
@@ -301,14 +304,14 @@ fn judged(partition: &Partition, sector: u64, unit: Option<&Unit>, answers: &Ans
     found
 }
 
-/// A finding about the start. File data on a border are right wherever their partition starts.
+/// Finding about a misaligned start. A partition whose file data start on a border is fine wherever it begins.
 fn misplaced(partition: &Partition, sector: u64, unit: &Unit) -> Option<String> {
     let name = partition.name();
     let start = unit.behind(partition.start_bytes);
     match partition.filesystem.map(|filesystem| filesystem.data_start_bytes) {
         Some(data) if unit.behind(data) == 0 => None,
         Some(data) if start == 0 || partition.number == 0 => Some(format!(
-            "the file data of {name} start at {}, {} behind the border of {}: clusters lie across borders, and the FAT shares a unit with data",
+            "the file data of {name} start at {}, {} behind the border of {}: clusters cross borders, and the FAT shares a unit with data",
             size(data),
             size(unit.behind(data)),
             unit.name
@@ -323,7 +326,7 @@ fn misplaced(partition: &Partition, sector: u64, unit: &Unit) -> Option<String> 
     }
 }
 
-/// Contents of a range, `None` where it is not all on the device.
+/// Data of a range, `None` if it extends beyond the device.
 pub(crate) fn bytes_at(
     target: &mut impl Target,
     position: u64,
@@ -339,7 +342,7 @@ pub(crate) fn bytes_at(
     Ok(Some(contents))
 }
 
-/// Entries of an MBR that are in use, `None` when the sector is none.
+/// Used entries of an MBR, `None` if the sector is not an MBR.
 fn entries(sector: &[u8]) -> Option<Vec<Entry>> {
     let used = (1..).zip(Mbr::parse(sector).ok()?.entries).filter(|(_, entry)| entry.is_used());
     let entry = |(number, entry): (u64, mbr::MbrEntry)| Entry {
@@ -351,7 +354,7 @@ fn entries(sector: &[u8]) -> Option<Vec<Entry>> {
     Some(used.map(entry).collect())
 }
 
-/// Entries of a GPT that are in use, or what is wrong with it.
+/// Used entries of a GPT, or a description of its fault.
 fn gpt_entries(
     target: &mut impl Target,
     header: &[u8],
@@ -380,7 +383,8 @@ fn gpt_entries(
 }
 
 impl Filesystem {
-    /// Decodes a boot sector at a position of the device, of a partition of `bytes`. `None` when it is none, or makes no sense.
+    /// Parses a boot sector at a position of the device, of a partition of `bytes`. `None` if it is not a valid FAT
+    /// boot sector.
     fn parse(boot: &[u8], position: u64, bytes: u64) -> Option<Self> {
         let exfat = ExfatBoot::parse(boot).map(|boot| boot.layout());
         let found = exfat.or_else(|_| FatBoot::parse(boot).map(|boot| boot.layout())).ok()?;

@@ -1,4 +1,4 @@
-//! Samples as points of pictures: what the answers rest on.
+//! Plots of the samples behind the answers, as points.
 
 use crate::analysis::borders::{border_points, origin};
 use crate::analysis::open_aus::costs_by_number;
@@ -7,16 +7,16 @@ use crate::sample::{Kind, Samples, Test};
 use crate::stats::median;
 use std::collections::BTreeMap;
 
-/// A picture, without its look.
+/// Data of a plot, without its style.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Picture {
-    /// Title of the panel.
+    /// Title of the plot.
     pub title: &'static str,
-    /// Quantities with their units on the axes: x, then y.
+    /// Labels of the axes with units: x, then y.
     pub axes: (&'static str, &'static str),
-    /// True where an axis is to be logarithmic: x, then y.
+    /// True for a logarithmic axis: x, then y.
     pub is_log: (bool, bool),
-    /// True when the points of a series follow each other.
+    /// True if the points of a series are joined by lines.
     pub is_joined: bool,
     /// Names and points of the series.
     pub series: Vec<(&'static str, Vec<(f64, f64)>)>,
@@ -25,7 +25,7 @@ pub struct Picture {
 const KIB: f64 = 1024.0;
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// Pictures of all that was measured; those without points are left out.
+/// Plots of all measurements, without empty ones.
 pub fn pictures(samples: &Samples, answers: &Answers) -> Vec<Picture> {
     let all = [
         levels(samples),
@@ -42,7 +42,7 @@ pub fn pictures(samples: &Samples, answers: &Answers) -> Vec<Picture> {
     visible.filter(|picture| !picture.series.is_empty()).collect()
 }
 
-/// Median time that a read across a border takes longer, by the largest power of two of which its position is a multiple.
+/// Median extra time of a read across a border, by the largest power of two that divides its position.
 fn levels(samples: &Samples) -> Picture {
     let origin = origin(samples).unwrap_or(0);
     let curve = |test| {
@@ -56,7 +56,7 @@ fn levels(samples: &Samples) -> Picture {
             .collect()
     };
     Picture {
-        title: "Reads across borders: the alignment from which they take longer is that of pages or allocation units",
+        title: "Reads across borders: they take longer from the alignment of pages or allocation units on",
         axes: ("alignment, KiB", "longer, us"),
         is_log: (true, false),
         is_joined: true,
@@ -68,7 +68,7 @@ fn levels(samples: &Samples) -> Picture {
     }
 }
 
-/// Reads across borders, by their place in an allocation unit: only those at its border may take longer.
+/// Reads across borders by their offset in an allocation unit: only reads at its border may be slow.
 fn folded(samples: &Samples, answers: &Answers) -> Picture {
     let period = answers.erase_block.count().unwrap_or(0);
     let origin = origin(samples).unwrap_or(0);
@@ -84,12 +84,12 @@ fn folded(samples: &Samples, answers: &Answers) -> Picture {
     }
 }
 
-/// Time of a write by the number of allocation units written in turn.
+/// Time of a write by the number of allocation units written round robin.
 fn open_aus(samples: &Samples) -> Picture {
     let curve =
         |test| costs_by_number(samples, test).into_iter().map(|(aus, ns)| (aus as f64, ns / 1e6)).collect();
     Picture {
-        title: "Allocation units written in turn: with more than can be open, each write closes one",
+        title: "Round-robin writes to allocation units: with more than can be open, each write closes one",
         axes: ("allocation units", "a write, ms"),
         is_log: (false, true),
         is_joined: true,
@@ -97,32 +97,35 @@ fn open_aus(samples: &Samples) -> Picture {
     }
 }
 
-/// Median time of writes to each of the first allocation units, alone and beside others.
+/// Median time of writes to each of the first allocation units, alone and next to others.
 fn first_aus(samples: &Samples) -> Picture {
     let curve = |test| {
         let mut times: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
-        for sample in samples.of(test) {
+        for sample in samples.with_test(test) {
             times.entry(sample.about).or_default().push(sample.ns as f64 / 1e6);
         }
         times.into_iter().map(|(au, mut all)| (au as f64, median(&mut all))).collect()
     };
     Picture {
-        title: "The first allocation units: one that is faster, or stays open beside others, is kept for FAT",
+        title: "The first allocation units: one that is faster, or stays open together with others, is reserved for the FAT",
         axes: ("allocation unit", "a write, ms"),
         is_log: (false, true),
         is_joined: true,
-        series: vec![("alone", curve(Test::FatSpeed)), ("beside as many as can be open", curve(Test::Fat))],
+        series: vec![
+            ("alone", curve(Test::FatSpeed)),
+            ("together with the maximum of open ones", curve(Test::Fat)),
+        ],
     }
 }
 
-/// Most points of a curve over bytes.
+/// Maximum number of points of a curve over bytes.
 const POINTS_MAX: usize = 256;
 
-/// Median and longest time of a write over the bytes written in order: a knee is the end of a buffer or cache.
+/// Median and longest write time over the bytes written in order. A knee is the end of a buffer or cache.
 fn written(samples: &Samples) -> Picture {
-    let times: Vec<f64> = samples.of(Test::Fill).map(|sample| sample.ns as f64 / 1e6).collect();
+    let times: Vec<f64> = samples.with_test(Test::Fill).map(|sample| sample.ns as f64 / 1e6).collect();
     let each = times.len().div_ceil(POINTS_MAX).max(1);
-    let bytes = samples.of(Test::Fill).next().map_or(0, |sample| sample.bytes);
+    let bytes = samples.with_test(Test::Fill).next().map_or(0, |sample| sample.bytes);
     let at = |place: usize| (place * each) as f64 * bytes as f64 / MIB;
     let parts = || times.chunks(each).enumerate();
     let middle = parts().map(|(place, part)| (at(place), median(&mut part.to_vec())));
@@ -136,7 +139,7 @@ fn written(samples: &Samples) -> Picture {
     }
 }
 
-/// Times of all reads and writes from the shortest to the longest.
+/// Sorted times of all reads and writes.
 fn latencies(samples: &Samples) -> Picture {
     let curve = |kind| {
         let of = samples.all.iter().filter(|sample| sample.kind == kind && sample.ns > 0);
@@ -152,7 +155,7 @@ fn latencies(samples: &Samples) -> Picture {
         (0..).take_while(|step| 1.0 - rank(*step) >= 1.0 / all.max(1) as f64).filter_map(point).collect()
     };
     Picture {
-        title: "Latency: one request in so many takes longer",
+        title: "Latency: share of requests that take longer",
         axes: ("one request in", "ms"),
         is_log: (true, true),
         is_joined: true,

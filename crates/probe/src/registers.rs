@@ -1,7 +1,7 @@
-//! Registers of SD cards and eMMC, as Linux gives them in sysfs: `cid`, `csd`, `scr` and `ssr` as hexadecimal digits, and of an eMMC `life_time` and
-//! `pre_eol_info`. `ext_csd` is a file of debugfs.
+//! Registers of SD cards and eMMC as Linux shows them in sysfs: `cid`, `csd`, `scr` and `ssr` as hexadecimal digits,
+//! `life_time` and `pre_eol_info` of an eMMC. `ext_csd` is a file in debugfs.
 //!
-//! [`floatgate_media::sd`] has their layout.
+//! [`floatgate_media::sd`] defines their layout.
 
 use crate::answer::{Answer, Answers, Value, not_stated};
 use floatgate_media::Reason;
@@ -22,7 +22,7 @@ pub struct BadRegister {
     pub problem: String,
 }
 
-/// Kind of a card: their registers differ.
+/// Card type, which determines the register layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum CardType {
     /// SD card.
@@ -42,7 +42,7 @@ impl CardType {
     }
 }
 
-/// Reads a register of `N` bytes from hexadecimal digits.
+/// Parses a register of `N` bytes from hexadecimal digits.
 fn bytes<const N: usize>(name: &'static str, text: &str) -> Result<[u8; N], BadRegister> {
     sd::parse_hex(text).map_err(|error| BadRegister {
         name,
@@ -55,7 +55,7 @@ fn bytes<const N: usize>(name: &'static str, text: &str) -> Result<[u8; N], BadR
     })
 }
 
-/// Identification: the register `cid`.
+/// Fields of the register `cid`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Identification {
     /// Number of the manufacturer, given by the SD Association or JEDEC.
@@ -68,14 +68,14 @@ pub struct Identification {
     pub revision: String,
     /// Serial number.
     pub serial: u64,
-    /// Year of manufacture; of an MMC that does not say its revision the earlier of two.
+    /// Year of manufacture; the earlier of two possible years if an MMC does not state its revision.
     pub year: u64,
     /// Month of manufacture, 1 to 12.
     pub month: u64,
 }
 
 impl Identification {
-    /// Decodes the 16 bytes of a CID.
+    /// Parses the 16 bytes of a CID.
     ///
     /// # Errors
     /// Digits that are missing or wrong.
@@ -96,13 +96,13 @@ impl Identification {
     }
 }
 
-/// Bytes as text; those that cannot be printed are left out.
+/// Printable characters of `bytes`.
 fn printable(bytes: &[u8]) -> String {
     let all = bytes.iter().map(|byte| char::from(*byte));
     all.filter(|c| c.is_ascii_graphic() || *c == ' ').collect::<String>().trim().to_owned()
 }
 
-/// Capacity in bytes from the register `csd`; `None` for an MMC of more than 2 GB, which has it elsewhere.
+/// Capacity in bytes from the register `csd`; `None` for an MMC of more than 2 GB, which states it in EXT_CSD.
 ///
 /// # Errors
 /// Digits that are missing or wrong; a structure that is not specified.
@@ -121,10 +121,10 @@ pub fn specification_of_scr(text: &str) -> Result<&'static str, BadRegister> {
     Ok(sd::Scr::parse(&bytes("scr", text)?).version.name())
 }
 
-/// Classes and allocation units that the card states: the register `ssr`. What the card does not state is `None`.
+/// Classes and allocation units stated by the SD status register `ssr`. Values that the card does not state are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Status {
-    /// Speed class: writes in order with at least this many MB/s.
+    /// Speed class: minimum sequential write speed, MB/s.
     pub speed_class: Option<u64>,
     /// UHS speed grade: 1 for 10 MB/s, 3 for 30 MB/s.
     pub uhs_grade: Option<u64>,
@@ -160,7 +160,7 @@ impl Status {
     }
 }
 
-/// State of the blocks that an eMMC keeps in reserve (PRE_EOL_INFO).
+/// State of the spare blocks of an eMMC (PRE_EOL_INFO).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SpareBlocks {
@@ -173,7 +173,7 @@ pub enum SpareBlocks {
 }
 
 impl SpareBlocks {
-    /// The state of a register's value; `None` for one that is reserved or not defined.
+    /// State for a register value; `None` for a reserved or undefined value.
     const fn of_register(value: u8) -> Option<Self> {
         match value {
             1 => Some(Self::Normal),
@@ -200,17 +200,18 @@ impl SpareBlocks {
     }
 }
 
-/// Life of an eMMC's blocks that is used (DEVICE_LIFE_TIME_EST_TYP_A or _B).
+/// Used life of the blocks of an eMMC (DEVICE_LIFE_TIME_EST_TYP_A or _B).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct LifeUsed {
-    /// At least this share, %.
+    /// Lower bound, %.
     pub from_percent: u64,
-    /// At most this share, %. Both are 100 when the estimated life is over.
+    /// Upper bound, %. Both are 100 when the estimated life is over.
     pub to_percent: u64,
 }
 
 impl LifeUsed {
-    /// The life used of a register's value, which counts tenths from 1; 11 is beyond the estimated life. `None` for one that is reserved or not defined.
+    /// Used life for a register value, which counts tenths from 1; 11 means beyond the estimated life. `None` for a
+    /// reserved or undefined value.
     const fn of_register(value: u8) -> Option<Self> {
         match value as u64 {
             tenth @ 1..=10 => Some(Self { from_percent: (tenth - 1) * 10, to_percent: tenth * 10 }),
@@ -227,14 +228,14 @@ impl LifeUsed {
     }
 }
 
-/// Wear that an eMMC states of itself.
+/// Wear stated by an eMMC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StatedLife {
     /// State of the spare blocks.
     pub spare_blocks: Option<SpareBlocks>,
-    /// Life used of blocks of type A: SLC.
+    /// Used life of type A blocks: SLC.
     pub type_a: Option<LifeUsed>,
-    /// Life used of blocks of type B: MLC and TLC.
+    /// Used life of type B blocks: MLC and TLC.
     pub type_b: Option<LifeUsed>,
 }
 
@@ -247,13 +248,15 @@ impl StatedLife {
         }
     }
 
-    /// From the text of sysfs' `life_time`, which is types A and B, and `pre_eol_info`: numbers such as `0x02`.
+    /// Parses `life_time` (types A and B) and `pre_eol_info` from sysfs: numbers such as `0x02`.
     fn of_sysfs(life_time: Option<&str>, pre_eol_info: Option<&str>) -> Result<Self, BadRegister> {
         let numbers = |name, text: Option<&str>| -> Result<Vec<u8>, BadRegister> {
             let number = |word: &str| {
                 let digits = word.strip_prefix("0x").unwrap_or(word);
-                u8::from_str_radix(digits, 16)
-                    .map_err(|_| BadRegister { name, problem: format!("{word:?} is no number such as 0x02") })
+                u8::from_str_radix(digits, 16).map_err(|_| BadRegister {
+                    name,
+                    problem: format!("{word:?} is not a number such as 0x02"),
+                })
             };
             text.unwrap_or_default().split_whitespace().map(number).collect()
         };
@@ -263,19 +266,19 @@ impl StatedLife {
         Ok(Self::new(at(&spare, 0), at(&life, 0), at(&life, 1)))
     }
 
-    /// Life used over all types of blocks, from the least worn type to the most worn one.
+    /// Used life over all types of blocks: the range from the least to the most worn type.
     pub fn used(&self) -> Option<LifeUsed> {
         let stated = || self.type_a.into_iter().chain(self.type_b);
         let from_percent = stated().map(|life| life.from_percent).min()?;
         Some(LifeUsed { from_percent, to_percent: stated().map(|life| life.to_percent).max()? })
     }
 
-    /// The life used in words.
+    /// Used life as text.
     pub fn words(&self) -> Option<String> {
         Some(format!("{} of its life is used", self.used()?.words()))
     }
 
-    /// The answer on the life used.
+    /// Answer about the used life.
     fn life_used(&self) -> Answer {
         let Some((used, words)) = self.used().zip(self.words()) else { return not_stated("%") };
         let of_type =
@@ -296,10 +299,10 @@ impl StatedLife {
     }
 }
 
-/// Confidence of what a register states and nothing measures.
+/// Confidence in a stated value that no measurement confirms.
 const STATED: f64 = 0.6;
 
-/// Registers of a card, as far as the system gives them.
+/// Registers of a card that the system shows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Registers {
     /// Kind of the card.
@@ -321,28 +324,28 @@ pub struct Registers {
     pub life: Option<StatedLife>,
 }
 
-/// Folder in sysfs with the registers of the card behind a block device or one of its partitions, `None` where there is none.
+/// Folder in sysfs with the registers of the card behind a block device or partition, `None` if it does not exist.
 pub fn folder_of(device: &Path) -> Option<PathBuf> {
     let metadata = device.metadata().ok().filter(|metadata| metadata.file_type().is_block_device())?;
     let number = format!("{}:{}", rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev()));
     folder_below(&Path::new("/sys/dev/block").join(number).canonicalize().ok()?)
 }
 
-/// As [`folder_of`], from the folder of the device in sysfs: that of a partition is inside that of its device.
+/// As [`folder_of`], from the sysfs folder of the block device; the folder of a partition is inside its device's.
 fn folder_below(block: &Path) -> Option<PathBuf> {
     let folders = [block.join("device"), block.parent()?.join("device")];
     folders.into_iter().find(|folder| folder.join("cid").exists())
 }
 
-/// Longest file of a register, B.
+/// Maximum size of a register file, B.
 const FILE_MAX: u64 = 4096;
 
 impl Registers {
-    /// Reads the files `type`, `cid`, `csd`, `scr`, `ssr`, `ext_csd`, `life_time` and `pre_eol_info` of a folder; those that are absent are left out. `None`
-    /// when neither `cid` nor `csd` is there.
+    /// Reads the files `type`, `cid`, `csd`, `scr`, `ssr`, `ext_csd`, `life_time` and `pre_eol_info` of a folder, if
+    /// they exist. `None` if neither `cid` nor `csd` does.
     ///
     /// # Errors
-    /// `InvalidData` for a file that is no register; what the system says.
+    /// `InvalidData` for a malformed file; I/O errors.
     pub fn read(folder: &Path) -> io::Result<Option<Self>> {
         let text = |name: &str| -> io::Result<Option<String>> {
             use std::io::Read;
@@ -370,7 +373,7 @@ impl Registers {
         files.decode().map(Some).map_err(|bad| io::Error::new(io::ErrorKind::InvalidData, bad))
     }
 
-    /// Adds the answers that only registers have.
+    /// Adds the answers that only registers provide.
     pub fn answer(&self, answers: &mut Answers) {
         if let Some(life) = &self.life {
             answers.life_used = life.life_used();
@@ -378,7 +381,7 @@ impl Registers {
         }
     }
 
-    /// Statements of the registers that the measurement contradicts, a sentence each.
+    /// Contradictions between the registers and the measurement, one sentence each.
     pub fn disagreements(&self, claimed: u64, answers: &Answers) -> Vec<String> {
         let mut found = Vec::new();
         // A partition is smaller than its card.
@@ -393,7 +396,7 @@ impl Registers {
             && !most.is_multiple_of(measured)
         {
             found.push(format!(
-                "the registers state an allocation unit of {}, which is no multiple of the {} measured",
+                "the registers state an allocation unit of {}, which is not a multiple of the measured {}",
                 size(*most),
                 size(measured)
             ));
@@ -402,7 +405,7 @@ impl Registers {
     }
 }
 
-/// Texts of the files.
+/// Contents of the register files.
 #[derive(Default)]
 struct Files {
     kind: Option<String>,
@@ -442,7 +445,7 @@ impl Files {
         })
     }
 
-    /// Wear as EXT_CSD states it, or what sysfs shows of it.
+    /// Wear from EXT_CSD or, without it, from sysfs.
     fn life(&self, ext_csd: Option<&sd::ExtCsd>) -> Result<StatedLife, BadRegister> {
         match ext_csd {
             Some(ext_csd) => Ok(StatedLife::new(ext_csd.pre_eol, ext_csd.life_a, ext_csd.life_b)),

@@ -6,17 +6,17 @@ use crate::registers::Registers;
 use crate::{Answers, Samples};
 use serde::Serialize;
 
-/// Answers of a probe with what they were compared with.
+/// Result of a probe: answers, classes, registers and contradictions.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Name of the device, file or card; the envelope has it in JSON.
     #[serde(skip)]
     pub target: String,
-    /// Size that it claims, in bytes.
+    /// Capacity that the device reports, B.
     pub capacity_bytes: u64,
     /// Number of requests.
     pub samples: usize,
-    /// Time of the device in seconds, pauses included.
+    /// Device time in seconds, including pauses.
     pub time_s: f64,
     /// Bytes read.
     pub read_bytes: u64,
@@ -24,18 +24,18 @@ pub struct Report {
     pub written_bytes: u64,
     /// False when the probe ended early.
     pub complete: bool,
-    /// The answers.
+    /// Answers to all questions.
     pub answers: Answers,
     /// Partitions of a file or block device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<Layout>,
-    /// Classes that the card promises, beside what was measured.
+    /// Promised classes with their verdicts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<Verdict>,
     /// Registers of the card, decoded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub registers: Option<Registers>,
-    /// Statements of the registers that were measured to be otherwise.
+    /// Register values that contradict the measurement.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub disagreements: Vec<String>,
 }
@@ -59,7 +59,7 @@ impl Report {
         }
     }
 
-    /// Judges classes that are printed on the card, and others that its registers state.
+    /// Compares the classes printed on the card and those stated by its registers with the measurement.
     pub fn judge(&mut self, samples: &Samples, printed: &[Promise], stated: &[Promise]) {
         let printed = printed.iter().map(|promise| (*promise, "printed"));
         let stated = stated.iter().filter(|promise| !printed.clone().any(|(known, _)| known == **promise));

@@ -1,90 +1,93 @@
-//! The samples of a probe: every request with its place in the order, and the file that keeps all of them.
+//! Samples of a probe: all requests in order, and their file format.
 
 use std::fmt::Write as _;
 
 /// Bytes of a sector.
 pub(crate) const SECTOR: u64 = 512;
 
-/// The question to which a request belongs.
+/// Test that a request belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Test {
-    /// The same places read again and again.
+    /// Repeated reads of the same positions.
     Noise,
-    /// Places read twice; `found` is a hash of the contents.
+    /// Positions read twice; `found` is a hash of the data.
     Again,
-    /// Reads before, on and behind the position `about`.
+    /// Reads before, on and after the position `about`.
     Border,
-    /// As `Border`, at multiples of lengths below those of usual allocation units.
+    /// As `Border`, at multiples of lengths below usual allocation units.
     SmallBorder,
-    /// Adjacent reads without a gap; `about` is where each ends.
+    /// Adjacent reads without gaps; `about` is the end of each.
     Scan,
-    /// Two halves of the range that ends at `about`, of which one has a border in it.
+    /// Two halves of the range that ends at `about`; one of them contains a border.
     Bisect,
-    /// Small reads before, on and behind the position `about`.
+    /// Small reads before, on and after the position `about`.
     Page,
-    /// As `Page`, where the probe has written before.
+    /// As `Page`, in a range that the probe wrote.
     PageWritten,
-    /// The sector before the position `about`, and the one behind it.
+    /// The sector before the position `about`, and the one after it.
     PagePair,
-    /// As `PagePair`, where the probe has written before.
+    /// As `PagePair`, in a range that the probe wrote.
     PagePairWritten,
     /// Long reads in order.
     Throughput,
     /// Writes after a pause; `about` is the number of the pause.
     Burst,
-    /// Sectors written to `about` pages in turn, each behind the one before in its page.
+    /// Sectors written to `about` pages alternately, each after the previous one in its page.
     Scatter,
     /// Writes in order over a long range.
     Fill,
-    /// Writes in order, each of which waits until it is on the flash.
+    /// Sequential writes that are flushed one by one.
     Through,
     /// Writes in order over the same range again.
     Refill,
-    /// A sector written to see whether it is in the allocation unit whose contents end with the sector at `about`.
+    /// A sector written to test whether it is in the allocation unit whose data ends with the sector at `about`.
     Inside,
-    /// Sectors of other allocation units, written to close what `Inside` opened.
+    /// Sectors of other allocation units, written to close the unit opened by `Inside`.
     Close,
-    /// Two sectors in one or two allocation units, and those of others that close them; `about` is the number of the pass.
+    /// Two sectors in one or two allocation units, and sectors of others that close them; `about` is the number of the
+    /// pass.
     Pair,
-    /// Few allocation units behind a cache written in turn, each backwards; `about` is the number of the pass.
+    /// Few allocation units behind a cache written round robin, each backwards; `about` is the number of the pass.
     TurnRandom,
     /// Allocation units of the FAT area, written again after others.
     TurnFat,
-    /// Writes to a range that stays in a cache, and sectors where there is no query; `about` is the number of the pass.
+    /// Writes to a loop that stays in a cache, and single sectors in place of queries; `about` is the number of the
+    /// pass.
     Loop,
     /// Writes that bring the card into a state before a test.
     WarmUp,
-    /// Writes in order that bring what was written before out of a cache.
+    /// Sequential writes that flush earlier data out of a cache.
     Push,
-    /// `about` allocation units written in turn, each in order; behind a cache, the one that is written again after `about` - 1 others.
+    /// `about` allocation units written round robin, each in order. Behind a cache: the unit that is rewritten after
+    /// `about` - 1 others.
     OpenLinear,
-    /// `about` allocation units written in turn, each in random order.
+    /// `about` allocation units written round robin, each in random order.
     OpenRandom,
-    /// As `OpenLinear`, with one more than can be open, which is allocation unit `about`.
+    /// As `OpenLinear`, with one more unit than can be open, which is allocation unit `about`.
     Fat,
     /// Allocation unit `about` written in order.
     FatSpeed,
-    /// Small writes at random; `about` is the number of the round.
+    /// Small random writes; `about` is the number of the round.
     Random,
     /// Whole allocation units, or parts of a large one, written in order; `about` is the number of the unit.
     RecordUnit,
-    /// As `RecordUnit`, every second record unit left out.
+    /// As `RecordUnit`, but every second record unit is skipped.
     Fragmented,
-    /// Small reads at random where the probe has written in order.
+    /// Small random reads in the range that the probe wrote in order.
     AppRead,
-    /// Small writes at random there.
+    /// Small random writes in the range that the probe wrote in order.
     AppWrite,
     /// Sectors with their own address written over the end of the device, and read back.
     TagEnd,
     /// Sectors below the end, read in search of addresses written to the end.
     TagScan,
-    /// Sectors with their own address, read after a cache was overrun.
+    /// Sectors with their own address, read after overrunning a cache.
     TagSection,
-    /// The first sector that is not there, read after a write to the last one.
+    /// The first sector that does not exist, read after a write to the last one.
     TagBeyond,
     /// The last sector, read after it was written.
     TagLast,
-    /// Pieces that were written, read the `about`th time; `found` is the number of sectors that hold something else.
+    /// Pieces that were written, read the `about`th time; `found` is the number of sectors with other data.
     Verify,
 }
 
@@ -151,10 +154,10 @@ pub enum Kind {
     Write,
 }
 
-/// One request. Its index in [`Samples::all`] is its place in the order.
+/// One request. Requests are in order in [`Samples::all`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Question that it belongs to.
+    /// Test that it belongs to.
     pub test: Test,
     /// Parameter of the test: a position in bytes or a number.
     pub about: u64,
@@ -166,14 +169,14 @@ pub struct Sample {
     pub bytes: u64,
     /// Time that it took, ns.
     pub ns: u64,
-    /// Address or hash that was read, where the test asks for it.
+    /// Address or hash that was read, if the test has one.
     pub found: Option<u64>,
 }
 
-/// Time and bytes of all requests of a probe, also of those that are no samples.
+/// Time and bytes of all requests of a probe, including those without samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Time of the device in ns, pauses included.
+    /// Device time in ns, including pauses.
     pub ns: u64,
     /// Bytes read.
     pub read_bytes: u64,
@@ -192,9 +195,9 @@ impl std::ops::AddAssign for Cost {
 /// All requests of a probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Samples {
-    /// Size that the device claims, in bytes.
+    /// Capacity that the device reports, B.
     pub capacity: u64,
-    /// True of an image, a file or a loop device: times are those of the disk that holds it, not of a card.
+    /// True for an image, a file or a loop device: times are those of the disk that holds it, not of a card.
     pub is_image: bool,
     /// Time and bytes of the probe.
     pub cost: Cost,
@@ -202,7 +205,7 @@ pub struct Samples {
     pub all: Vec<Sample>,
 }
 
-/// A file of samples that cannot be read.
+/// A samples file that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {reason}")]
 pub struct BadSamples {
@@ -212,24 +215,24 @@ pub struct BadSamples {
     pub reason: &'static str,
 }
 
-/// Beginning of the first line of a file of samples.
+/// Start of the first line of a samples file.
 pub const HEAD: &str = "# floatgate probe, capacity_bytes=";
-/// End of that line where times are not those of a card.
+/// End of that line if the times are not those of a card.
 const OF_IMAGE: &str = ", times of an image";
 const COLUMNS: &str = "order,test,about,kind,position,bytes,ns,found";
-/// Most bytes of a device: positions are added without overflow.
+/// Maximum capacity of a device, B: sums of positions do not overflow.
 const CAPACITY_MAX: u64 = 1 << 60;
-/// Longest request, B, and most time of one, ns: sums over all samples do not overflow.
+/// Maximum length of a request, B, and its maximum time, ns: sums over all samples do not overflow.
 const REQUEST_MAX: u64 = 1 << 30;
 const NS_MAX: u64 = 1 << 40;
 
 impl Samples {
     /// Samples of one test in order.
-    pub fn of(&self, test: Test) -> impl Iterator<Item = &Sample> + Clone {
+    pub fn with_test(&self, test: Test) -> impl Iterator<Item = &Sample> + Clone {
         self.all.iter().filter(move |sample| sample.test == test)
     }
 
-    /// As CSV, with capacity and cost in a comment before the header.
+    /// Formats the samples as CSV, with capacity and cost in a comment before the header.
     pub fn to_csv(&self) -> String {
         let Cost { ns, read_bytes, written_bytes } = self.cost;
         let image = if self.is_image { OF_IMAGE } else { "" };
@@ -246,10 +249,10 @@ impl Samples {
         text
     }
 
-    /// Reads what [`Self::to_csv`] wrote.
+    /// Parses the output of [`Self::to_csv`].
     ///
     /// # Errors
-    /// The first line that is no sample.
+    /// The first line that is not a sample.
     pub fn from_csv(text: &str) -> Result<Self, BadSamples> {
         let mut lines = text.lines();
         let head = lines.next().and_then(|line| line.strip_prefix(HEAD)).unwrap_or_default();
@@ -259,7 +262,7 @@ impl Samples {
         let capacity = capacity.filter(|bytes| *bytes <= CAPACITY_MAX);
         let capacity = capacity.ok_or(BadSamples { line: 1, reason: "no capacity in bytes" })?;
         let cost =
-            cost(fields).ok_or(BadSamples { line: 1, reason: "the cost of the probe is no number" })?;
+            cost(fields).ok_or(BadSamples { line: 1, reason: "the cost of the probe is not a number" })?;
         if lines.next() != Some(COLUMNS) {
             return Err(BadSamples { line: 2, reason: "not the columns of samples" });
         }
@@ -269,7 +272,7 @@ impl Samples {
     }
 }
 
-/// Time and bytes of the probe; files of earlier versions have none.
+/// Time and bytes of the probe; files of earlier versions do not contain them.
 fn cost<'a>(fields: impl Iterator<Item = &'a str>) -> Option<Cost> {
     let mut cost = Cost::default();
     for field in fields {
@@ -293,18 +296,18 @@ fn row(line: &str) -> Result<Sample, &'static str> {
     let number = |text: &str, reason| text.parse::<u64>().map_err(|_| reason);
     let sample = Sample {
         test: Test::of_name(test).ok_or("unknown test")?,
-        about: number(about, "`about` is no number")?,
+        about: number(about, "`about` is not a number")?,
         kind: match kind {
             "read" => Kind::Read,
             "write" => Kind::Write,
             _ => return Err("`kind` is neither read nor write"),
         },
-        position: number(position, "`position` is no number")?,
-        bytes: number(bytes, "`bytes` is no number")?,
-        ns: number(ns, "`ns` is no number")?,
+        position: number(position, "`position` is not a number")?,
+        bytes: number(bytes, "`bytes` is not a number")?,
+        ns: number(ns, "`ns` is not a number")?,
         found: match found {
             "" => None,
-            found => Some(number(found, "`found` is no number")?),
+            found => Some(number(found, "`found` is not a number")?),
         },
     };
     let is_possible = sample.position.max(sample.about) <= CAPACITY_MAX
@@ -353,7 +356,7 @@ mod tests {
         assert_eq!(broken(",read,", ",erase,"), "line 3: `kind` is neither read nor write");
         assert_eq!(broken(",7\n", "\n"), "line 4: not eight columns");
         assert_eq!(broken("capacity_bytes=", "capacity="), "line 1: no capacity in bytes");
-        assert_eq!(broken("time_ns=7", "time_ns="), "line 1: the cost of the probe is no number");
+        assert_eq!(broken("time_ns=7", "time_ns="), "line 1: the cost of the probe is not a number");
         let old = Samples::from_csv(&good.replace(", time_ns=7, read_bytes=8, written_bytes=9", "")).unwrap();
         assert_eq!(old, Samples { cost: Cost::default(), ..samples() });
         assert_eq!(broken("order,", ""), "line 2: not the columns of samples");

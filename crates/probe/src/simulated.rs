@@ -1,14 +1,14 @@
-//! A whole probe of a simulated card.
+//! Complete probe of a simulated card.
 
 use crate::{Probe, ProbeError, ProbeOptions, Samples, Simulated, Test, conclude};
 use floatgate_mtd::BlockDevice;
 
-/// Probes a simulated card, with writes if `write`. Its contents, and with writes its real size, are measured on a card that stores them; times on
-/// one that does not, which needs no memory. `card(stores)` makes either. `watch` is called before each request with the question in words; the
-/// probe ends when it returns true. Returns the requests, and the reason of an early end.
+/// Probes a simulated card, with writes if `write`. `card(stores)` makes a card: one that stores data for the tests of
+/// data and real capacity, and one without data, which needs no memory, for timing. `watch` receives the question as
+/// text before each request; the probe ends when it returns true. Returns the requests, and the reason of an early end.
 ///
 /// # Errors
-/// Those of `card`.
+/// Errors of `card`.
 pub fn probe_simulated<D: BlockDevice, E>(
     card: impl Fn(bool) -> Result<Simulated<D>, E>,
     seed: u64,

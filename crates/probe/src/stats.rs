@@ -1,4 +1,4 @@
-//! Statistics that a few outliers do not change.
+//! Robust statistics, which a few outliers do not change.
 
 /// Median of the values, 0 for none. The values are reordered.
 pub(crate) fn median(values: &mut [f64]) -> f64 {
@@ -14,14 +14,14 @@ pub(crate) fn median(values: &mut [f64]) -> f64 {
     }
 }
 
-/// Standard deviation that follows from the median of the absolute values.
+/// Standard deviation estimated from the median of the absolute values.
 pub(crate) fn deviation(residuals: impl Iterator<Item = f64>) -> f64 {
     // The median of |x| of a normal distribution is 0.6745 of its deviation.
     let mut all: Vec<f64> = residuals.map(f64::abs).collect();
     median(&mut all) * 1.4826
 }
 
-/// Mean of the lower nine tenths, 0 for no values.
+/// Mean of the lowest 90 % of the values, 0 for no values.
 pub(crate) fn trimmed_mean(values: impl Iterator<Item = f64>) -> f64 {
     let mut all: Vec<f64> = values.collect();
     all.sort_by(f64::total_cmp);
@@ -29,7 +29,7 @@ pub(crate) fn trimmed_mean(values: impl Iterator<Item = f64>) -> f64 {
     if kept == 0 { 0.0 } else { all[..kept].iter().sum::<f64>() / kept as f64 }
 }
 
-/// Value below which this share of the values lies, 0 for none.
+/// Quantile: the value below which `share` of the values lie, 0 for no values.
 pub(crate) fn quantile(values: impl Iterator<Item = f64>, share: f64) -> f64 {
     let mut all: Vec<f64> = values.collect();
     all.sort_by(f64::total_cmp);

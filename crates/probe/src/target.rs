@@ -4,30 +4,31 @@ use floatgate_host::{Target, TargetError};
 use floatgate_mtd::random::{Random, hash};
 use floatgate_mtd::{BlockDevice, Instant, Nanos, Phase, SECTOR_BYTES};
 
-/// Jitter of a host and a card, drawn from a seed.
+/// Timing noise of a host and a card, drawn from a seed.
 ///
-/// Logs of real cards (flashbench, wirenboard/sdcard_benchmark) show means over seven positions of minima over eight tries that differ by 1 %
-/// from row to row, so positions themselves differ, which no repetition removes; and single values of some milliseconds.
+/// In logs of real cards (flashbench, wirenboard/sdcard_benchmark), means over seven positions of minima over eight
+/// tries differ by 1 % from row to row. So positions themselves differ, which no repetition removes. Single values take
+/// some milliseconds longer.
 #[derive(Clone, Copy, Debug)]
 pub struct Noise {
     /// Seed of all draws.
     pub seed: u64,
-    /// Factor of the jitter: 1 as on real cards, 0 for none.
+    /// Factor of the noise: 1 as on real cards, 0 for none.
     pub scale: f64,
 }
 
-/// Standard deviation of a request's time besides the bus, as a share of it; and that of the time of a position.
+/// Standard deviation of a request's time without the bus, and of the time of a position, as a share of it.
 const JITTER: f64 = 0.01;
-/// Mean of the time by which interrupts and scheduling delay a request, ns.
+/// Mean delay by interrupts and scheduling, ns.
 const DELAY_NS: f64 = 5_000.0;
 /// Share of requests that take some milliseconds more.
 const OUTLIERS: f64 = 0.005;
-/// Mean of that time, ns.
+/// Mean extra time of these requests, ns.
 const OUTLIER_NS: f64 = 3e6;
 
 impl Noise {
-    /// Time in ns that a request takes instead of `ns`, of which the bus has `clocked`: that is as exact as its clock.
-    fn of(&self, request: u64, position: u64, ns: u64, clocked: u64) -> u64 {
+    /// Noisy time of a request in ns; `clocked` of its `ns` are bus time, which is as exact as the clock.
+    fn noisy_time(&self, request: u64, position: u64, ns: u64, clocked: u64) -> u64 {
         let mut chance = Random::new(hash(self.seed, request, 1));
         let mut place = Random::new(hash(self.seed, position, 2));
         let time = ns as f64;
@@ -46,32 +47,32 @@ pub struct Simulated<D> {
     now: Instant,
     noise: Option<Noise>,
     requests: u64,
-    /// Time of the bus in all requests so far, ns.
+    /// Total bus time of all requests so far, ns.
     clocked: u64,
 }
 
 impl<D: BlockDevice> Simulated<D> {
-    /// `device` from virtual time zero on.
+    /// Wraps `device` at virtual time zero.
     pub const fn new(device: D, noise: Option<Noise>) -> Self {
         Self { device, now: Instant::ZERO, noise, requests: 0, clocked: 0 }
     }
 
-    /// Virtual time.
+    /// Current virtual time.
     pub const fn now(&self) -> Instant {
         self.now
     }
 
-    /// The device itself.
+    /// The simulated device.
     pub const fn device(&self) -> &D {
         &self.device
     }
 
-    /// The request that began now ended at `end`. Returns its time in ns as it is measured.
+    /// Ends the current request at time `end`. Returns its measured time, ns.
     fn took(&mut self, position: u64, end: Instant) -> u64 {
         let ns = end.since(self.now).as_ns();
         let clocked = self.device.breakdown()[Phase::Data].as_ns();
         let clocked = clocked - std::mem::replace(&mut self.clocked, clocked);
-        let measured = self.noise.map_or(ns, |noise| noise.of(self.requests, position, ns, clocked));
+        let measured = self.noise.map_or(ns, |noise| noise.noisy_time(self.requests, position, ns, clocked));
         self.requests += 1;
         self.now = end.max(self.now + Nanos::from_ns(measured));
         measured

@@ -1,17 +1,17 @@
-//! SD cards and eMMC of the catalogue, or of one's own.
+//! SD cards and eMMC from the catalogue or a user's file.
 
 use floatgate_card::CardSpec;
 use floatgate_config::{ConfigError, Library, Override, Part};
 use std::path::Path;
 
-/// A card of the catalogue, or of one's own.
+/// A card from the catalogue or a user's file.
 #[derive(Clone, Debug)]
 pub struct LoadedCard {
     /// Head of the card's file: name, maker, sources.
     pub part: Part,
-    /// The card itself, checked.
+    /// Specification of the card, checked.
     pub spec: CardSpec,
-    /// Name of the host, if it is one of the catalogue's or of one's own.
+    /// Name of the host, if it is from the catalogue or a user's file.
     pub host: Option<String>,
 }
 
@@ -21,14 +21,14 @@ impl LoadedCard {
         format!("{} {}", self.part.maker, self.part.name).trim().to_owned()
     }
 
-    /// True for a card that is what it claims to be, and lives.
+    /// True for a genuine card with normal endurance.
     pub fn is_sound(&self) -> bool {
         let spec = &self.spec;
         spec.fake.is_none() && spec.evil.is_none() && spec.wear.endurance_cycles >= ENDURANCE_CYCLES_MIN
     }
 }
 
-/// The overrides, where none is of the key that is wrong: it does not go together with one of them.
+/// Hint that lists the overrides, if none of them sets the wrong key: the key contradicts one of them.
 fn others(key: &str, sets: &[Override]) -> String {
     let others: Vec<String> = sets.iter().map(ToString::to_string).collect();
     if others.is_empty() || others.iter().any(|set| set.split('=').next() == Some(key)) {
@@ -37,18 +37,18 @@ fn others(key: &str, sets: &[Override]) -> String {
     format!("; it does not go together with {}", others.join(", "))
 }
 
-/// Cycles below which a card is dying.
+/// Endurance below which a card counts as dying, cycles.
 const ENDURANCE_CYCLES_MIN: u32 = 100;
 
-/// Reads a card by name or path and lays overrides (`card.open_aus=4`) over it.
+/// Reads a card by name or path and applies overrides (`card.open_aus=4`).
 ///
 /// # Errors
-/// Unknown names, unreadable files, values that their keys refuse, a card that is impossible.
+/// Unknown names, unreadable files, invalid values, an impossible card.
 pub fn load(library: &Library, name: impl AsRef<Path>, sets: &[Override]) -> Result<LoadedCard, ConfigError> {
     load_on_host(library, name, None, sets)
 }
 
-/// Reads a card at a host by name or path.
+/// Reads a card with a host by name or path.
 ///
 /// # Errors
 /// As [`load`].

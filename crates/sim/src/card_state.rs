@@ -1,4 +1,4 @@
-//! Histories that a card may have before it is measured.
+//! States into which a card is brought before a measurement.
 
 use floatgate_card::{Card, Fake, Mapping};
 use floatgate_mtd::random::Random;
@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CardState {
-    /// Nothing was ever written.
+    /// Never written.
     Empty,
-    /// Half of it was written in order, and then some of that half at random.
+    /// Half of the card was written in order, then a part of that half at random.
     Used,
-    /// All of it was written in order, and then some at random.
+    /// The whole card was written in order, then a part of it at random.
     Full,
 }
 
@@ -21,7 +21,7 @@ impl CardState {
     /// All states, in the order in which they are measured.
     pub const ALL: [Self; 3] = [Self::Empty, Self::Used, Self::Full];
 
-    /// Word for the state.
+    /// Name of the state.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Empty => "empty",
@@ -30,7 +30,7 @@ impl CardState {
         }
     }
 
-    /// Sectors of a card of this capacity that are written in order.
+    /// Number of sectors of a card of this capacity that are written in order.
     const fn filled(self, capacity: u64) -> u64 {
         match self {
             Self::Empty => 0,
@@ -39,7 +39,7 @@ impl CardState {
         }
     }
 
-    /// Requests that fill so many sectors, and those that overwrite some of them.
+    /// Number of requests that fill `sectors`, and number of requests that overwrite some of them.
     const fn requests(sectors: u64, mapping: Mapping) -> (u64, u64) {
         // A page-mapped card must have used up its spare blocks; where each write copies a whole unit, a few are enough.
         let overwrites = match mapping {
@@ -56,13 +56,13 @@ impl CardState {
         (sectors.div_ceil(FILL_SECTORS), overwrites)
     }
 
-    /// Steps in which a card reaches the state, for a bar: as many as take about the same time.
+    /// Number of steps for a progress bar; each step takes about the same time.
     pub const fn steps(self, capacity: u64, mapping: Mapping) -> u64 {
         let (fills, overwrites) = Self::requests(self.filled(capacity), mapping);
         fills + overwrites / OVERWRITES_OF_STEP
     }
 
-    /// Brings a new card into its state; `progress` hears of steps.
+    /// Brings a new card into this state; `progress` receives the number of steps done.
     pub fn reach(
         self,
         card: &mut Fake<Card>,
@@ -97,9 +97,9 @@ impl CardState {
     }
 }
 
-/// Sectors of a request that fills a card.
+/// Sectors of a sequential fill request.
 const FILL_SECTORS: u64 = 2048;
 
-/// Requests that overwrite, at most, and those that take as long as one that fills.
+/// Maximum number of overwrite requests, and number of overwrite requests that take as long as one fill request.
 const OVERWRITES_MAX: u64 = 1 << 22;
 const OVERWRITES_OF_STEP: u64 = 64;

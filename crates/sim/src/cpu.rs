@@ -1,15 +1,17 @@
-//! Time of the host's CPU for what filesystems give it to do: compression, checksums, copies.
+//! CPU time of the host for filesystem work: compression, checksums, copies.
 //!
-//! Each is a count of instructions and of lines that are missed in the data cache, times what one of these takes on the host
-//! ([`HostProfile::instruction_ps`], [`HostProfile::cache_miss_ns`]). The counts are of the algorithms as Linux has them: zlib at JFFS2's level 3,
-//! LZO1X-1, Zstandard's level 3, with blocks of 4 KiB, by `valgrind --tool=cachegrind` with the data cache of an ARM926EJ-S (16 KiB, 4 ways, lines
-//! of 32 bytes); LZO also as it was before Linux 3.9 ([`HostProfile::lzo_before_linux_3_9`]). docs/performance.md says how they were taken, and how far text is off a line through zeros and random bytes.
+//! Each cost is a count of instructions and of data cache misses, times their duration on the host
+//! ([`HostProfile::instruction_ps`], [`HostProfile::cache_miss_ns`]). The counts were taken for the algorithms of
+//! Linux: zlib at JFFS2's level 3, LZO1X-1, Zstandard's level 3, with blocks of 4 KiB. They were measured by `valgrind
+//! --tool=cachegrind` with the data cache of an ARM926EJ-S (16 KiB, 4 ways, lines of 32 bytes). LZO was also measured
+//! as it was before Linux 3.9 ([`HostProfile::lzo_before_linux_3_9`]). docs/performance.md describes the measurement,
+//! and the deviation of text from the line through zeros and random bytes.
 
 use floatgate_device::host::HostProfile;
 use floatgate_mtd::{Nanos, Operations};
 use floatgate_stack::fs::{Codec, Through, Work};
 
-/// Instructions and missed lines, each of a thousand calls or bytes.
+/// Instructions and cache misses per thousand calls or bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Count {
     instructions: u64,
@@ -20,17 +22,17 @@ const fn per_thousand(instructions: u64, misses: u64) -> Count {
     Count { instructions, misses }
 }
 
-/// A codec: for each call, each byte in, each byte out.
+/// Costs of a codec per call, per input byte and per output byte.
 #[derive(Clone, Copy, Debug)]
 struct Cost {
     call: Count,
     byte_in: Count,
     byte_out: Count,
-    /// It runs over what it cannot compress without making much of it: that counts as bytes in alone.
+    /// True if incompressible data costs only the input bytes, because the codec skips most of it.
     gives_up: bool,
 }
 
-/// Compression.
+/// Cost of compression.
 const fn packing(codec: Codec) -> Cost {
     let none = per_thousand(0, 0);
     match codec {
@@ -68,7 +70,7 @@ const OLD_LZO: Cost = Cost {
     gives_up: false,
 };
 
-/// Decompression.
+/// Cost of decompression.
 const fn unpacking(codec: Codec) -> Cost {
     let none = per_thousand(0, 0);
     let (byte_in, byte_out) = match codec {
@@ -82,27 +84,27 @@ const fn unpacking(codec: Codec) -> Cost {
     Cost { call: none, byte_in, byte_out, gives_up: false }
 }
 
-/// CRC32 by a table, as `crc32_le` of Linux: four instructions a byte and a fifth of the loop.
+/// CRC32 by table, like `crc32_le` of Linux: four instructions per byte plus a fifth of the loop.
 const CHECKSUM: Count = per_thousand(5_000, 32);
 
-/// A copy: both sides miss.
+/// Copy, with cache misses on both sides.
 const COPY: Count = per_thousand(250, 62);
 
-/// A CPU with its costs.
+/// A CPU with its costs per operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Cpu {
     instruction_ps: u64,
     miss_ps: u64,
-    /// A system call with the filesystem's and the VFS's share, instructions.
+    /// Time of a system call including filesystem and VFS.
     call: Nanos,
     old_lzo: bool,
-    /// 1000 bytes to a program and from one, ns; 0 where they follow from instructions and misses.
+    /// Time to copy 1000 bytes to a program and from one, ns; 0 if it is derived from instructions and misses.
     to_user: u32,
     from_user: u32,
 }
 
 impl Cpu {
-    /// The CPU of a host.
+    /// CPU of a host.
     pub fn of(host: &HostProfile) -> Self {
         Self {
             instruction_ps: u64::from(host.instruction_ps),
@@ -114,7 +116,7 @@ impl Cpu {
         }
     }
 
-    /// False when the host's file does not say how fast it is.
+    /// False if the host's file does not state the speed of its CPU.
     pub const fn is_known(&self) -> bool {
         self.instruction_ps > 0
     }
@@ -139,24 +141,24 @@ impl Cpu {
         }
     }
 
-    /// Compressing and decompressing.
+    /// Time of compression and decompression.
     pub fn codecs(&self, work: &Work) -> Nanos {
         let packed = work.packed().map(|(codec, through)| self.codec(self.packing(codec), through));
         let unpacked = work.unpacked().map(|(codec, through)| self.codec(unpacking(codec), through));
         packed.chain(unpacked).sum()
     }
 
-    /// Checksums of all that a filesystem reads and writes.
+    /// Time of the checksums over all bytes that a filesystem reads and writes.
     pub fn checksums(&self, operations: &Operations) -> Nanos {
         self.time(CHECKSUM, operations.read_bytes + operations.programmed_bytes)
     }
 
-    /// Copying `bytes` from the kernel to a program.
+    /// Time to copy `bytes` from the kernel to a program.
     pub fn copy_to_user(&self, bytes: u64) -> Nanos {
         self.copy(self.to_user, bytes)
     }
 
-    /// Copying `bytes` from a program to the kernel.
+    /// Time to copy `bytes` from a program to the kernel.
     pub fn copy_from_user(&self, bytes: u64) -> Nanos {
         self.copy(self.from_user, bytes)
     }
@@ -168,7 +170,7 @@ impl Cpu {
         }
     }
 
-    /// A system call.
+    /// Time of a system call.
     pub const fn call(&self) -> Nanos {
         self.call
     }
@@ -192,7 +194,7 @@ mod tests {
         packed_by(arm926(), codec, from, to)
     }
 
-    /// Counted: 467 thousand instructions and 7463 misses of random bytes, 111 thousand and 2450 of zeros.
+    /// Measured: 467 thousand instructions and 7463 misses for random bytes, 111 thousand and 2450 for zeros.
     #[test]
     fn zlib_takes_longer_over_random_bytes() {
         let (random, zeros) = (packed(Codec::Zlib, 4096, None), packed(Codec::Zlib, 4096, Some(41)));
@@ -207,7 +209,8 @@ mod tests {
         assert!(random * 5 < packed(Codec::Zlib, 4096, None));
     }
 
-    /// Counted: 152 thousand instructions and 3759 misses of random bytes, 33 thousand and 128 of zeros, 83 thousand and 1071 of text.
+    /// Measured: 152 thousand instructions and 3759 misses for random bytes, 33 thousand and 128 for zeros, 83 thousand
+    /// and 1071 for text.
     #[test]
     fn old_lzo_gives_nothing_up_and_clears_nothing() {
         let old = Cpu { old_lzo: true, ..arm926() };

@@ -1,11 +1,11 @@
-//! Errors on the way from a name on the command line to a figure.
+//! Errors from the name on the command line to the result.
 
 use crate::rig::RigError;
 use floatgate_config::{ConfigError, Problem};
 use floatgate_mtd::advice;
 use floatgate_mtd::advice::{Advice, Command, set};
 
-/// An error that a person should see, with what to do about it.
+/// An error for the user, with advice.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -20,38 +20,38 @@ pub enum Error {
         /// Message of the driver.
         why: String,
     },
-    /// The device failed in the middle of the work.
+    /// The device failed during an operation.
     #[error("{what}: {error}")]
     Flash {
         /// Operation that failed.
         what: String,
-        /// Failures of the device.
+        /// Error of the device.
         error: floatgate_mtd::Error,
     },
-    /// Another error, with the row or combination that met it.
+    /// Another error, with the row or combination in which it occurred.
     #[error("{place}: {error}")]
     Within {
-        /// Name of the row or combination.
+        /// Row or combination.
         place: String,
-        /// The error itself.
+        /// The original error.
         error: Box<Error>,
     },
-    /// A condition or an objective of a sweep is about a column that no design has.
+    /// A condition or objective of a sweep refers to a column that no design has.
     #[error("`{asked_by}`: there is no column `{column}`")]
     NoColumn {
         /// Key of the specification.
         asked_by: &'static str,
         /// Name of the column.
         column: String,
-        /// Advice.
+        /// Advice for the user.
         help: Advice,
     },
-    /// Something asked for does not exist or makes no sense.
+    /// The request is invalid, or the requested object does not exist.
     #[error("{message}")]
     Request {
         /// Description of the fault.
         message: String,
-        /// Advice.
+        /// Advice for the user.
         help: Advice,
     },
 }
@@ -66,17 +66,17 @@ impl From<RigError> for Error {
 }
 
 impl Error {
-    /// The device failed during `what`.
+    /// Error for a device failure during `what`.
     pub fn flash(what: impl Into<String>) -> impl FnOnce(floatgate_mtd::Error) -> Self {
         |error| Self::Flash { what: what.into(), error }
     }
 
-    /// Something asked for makes no sense.
+    /// Error for an invalid request.
     pub fn asked(message: impl Into<String>, help: impl Into<Advice>) -> Self {
         Self::Request { message: message.into(), help: help.into() }
     }
 
-    /// A sweep has no such column; `names` are those that it has.
+    /// Error for a missing column of a sweep; `names` are the existing columns.
     pub fn no_column<'a>(
         asked_by: &'static str,
         column: &str,
@@ -87,13 +87,13 @@ impl Error {
         Self::NoColumn { asked_by, column: column.to_owned(), help: help.into() }
     }
 
-    /// Says what met it.
+    /// Adds the row or combination in which the error occurred.
     #[must_use]
     pub fn within(self, place: impl Into<String>) -> Self {
         Self::Within { place: place.into(), error: Box::new(self) }
     }
 
-    /// Advice, where there is some.
+    /// Advice for the user, if any.
     pub fn help(&self) -> Option<Advice> {
         match self {
             Self::Config(error) => error.advice().or_else(|| example_of(error)),
@@ -108,7 +108,7 @@ impl Error {
         }
     }
 
-    /// The error of the configuration that it comes from, if it comes from one.
+    /// The configuration error behind this one, if any.
     pub fn config(&self) -> Option<&ConfigError> {
         match self {
             Self::Config(error) => Some(error),
@@ -118,7 +118,7 @@ impl Error {
     }
 }
 
-/// Where to look for an example of a missing key.
+/// Advice with an example of a missing key.
 fn example_of(error: &ConfigError) -> Option<Advice> {
     if error.problem() != Problem::MissingKey {
         return None;

@@ -35,7 +35,7 @@ pub struct Firmware {
 }
 
 impl Firmware {
-    /// The first value that makes no sense, and why.
+    /// First invalid value, with the reason.
     fn impossible(&self) -> Option<(&'static str, &'static str)> {
         let (byte, tick) = (Nanos::from_us(1000), Nanos::from_us(1)..=Nanos::from_us(1_000_000));
         let rules = [
@@ -53,10 +53,10 @@ impl Firmware {
         rules.into_iter().find(|rule| !rule.1).map(|(key, _, why)| (key, why))
     }
 
-    /// The firmware of a setup.
+    /// Firmware of a setup.
     ///
     /// # Errors
-    /// The setup has none, or one that makes no sense.
+    /// The setup has no firmware, or an invalid one.
     pub fn of_config(config: &Config) -> Result<Self, ConfigError> {
         let firmware: Self = config.extract("firmware").map_err(|error| match error.problem() {
             Problem::MissingKey => config
@@ -70,7 +70,7 @@ impl Firmware {
         }
     }
 
-    /// Refuses a firmware that makes no sense, in whatever is done with a setup.
+    /// Checks the firmware of a setup, whatever the setup is used for.
     pub(crate) fn check(config: &Config) -> Result<(), ConfigError> {
         config.tree().get("firmware").map_or(Ok(()), |_| Self::of_config(config).map(drop))
     }

@@ -1,18 +1,19 @@
-//! Kernel memory that a mounted filesystem keeps for as long as it is mounted, on a 32-bit CPU without debugging options.
+//! Kernel memory used by a mounted filesystem, on a 32-bit CPU without debugging options.
 //!
-//! Sizes are those of the structures of Linux 6.12 (`fs/jffs2/nodelist.h`, `drivers/mtd/ubi/ubi.h`, `fs/ubifs/super.c`). Left out are what Linux takes back
-//! when memory is short (the page cache, UBIFS's znodes, LEB properties and inodes) and the workspaces of the compressors, whose size has nothing to do with the flash's.
+//! Sizes are those of the structures of Linux 6.12 (`fs/jffs2/nodelist.h`, `drivers/mtd/ubi/ubi.h`,
+//! `fs/ubifs/super.c`). Memory that Linux can reclaim is left out (the page cache, UBIFS's znodes, LEB properties and
+//! inodes), and so are the workspaces of the compressors, whose size is independent of the flash.
 
 /// Bytes of `struct jffs2_raw_node_ref`: one for each node on the flash, obsolete ones included.
 const NODE_REF: u64 = 8;
-/// Node references that are allocated at once (`REFS_PER_BLOCK`), to which a link to the next is added.
+/// Node references per allocation (`REFS_PER_BLOCK`), to which a link to the next allocation is added.
 const NODE_REFS_AT_ONCE: u64 = 255 / NODE_REF - 1;
 /// Bytes of `struct jffs2_inode_cache` with extended attributes: one for each inode.
 const INODE_CACHE: u64 = 28;
 /// Bytes of `struct jffs2_eraseblock`.
 const JFFS2_ERASEBLOCK: u64 = 48;
 
-/// Memory of a JFFS2 in bytes: `nodes` has the number of nodes of each eraseblock.
+/// Memory of a JFFS2 in bytes; `nodes` yields the number of nodes of each eraseblock.
 pub(crate) fn jffs2(nodes: impl Iterator<Item = u64>, inodes: u64, page_bytes: u64) -> u64 {
     let of_block = |nodes: u64| {
         // The clean marker has a reference, too, and the last one ends the list.
@@ -23,7 +24,7 @@ pub(crate) fn jffs2(nodes: impl Iterator<Item = u64>, inodes: u64, page_bytes: u
     nodes.map(of_block).sum::<u64>() + inodes * INODE_CACHE + page_bytes
 }
 
-/// Sizes of a UBI with one UBIFS on it.
+/// Sizes of a UBI device with a UBIFS volume.
 pub(crate) struct UbifsSizes {
     /// Number of PEBs.
     pub(crate) pebs: u64,
@@ -33,7 +34,7 @@ pub(crate) struct UbifsSizes {
     pub(crate) lebs: u64,
     /// Bytes of a LEB.
     pub(crate) leb_bytes: u64,
-    /// Bytes of a write buffer: the most efficient write.
+    /// Size of a write buffer, B: the maximum write size.
     pub(crate) write_bytes: u64,
 }
 
@@ -43,11 +44,11 @@ const WEAR_LEVELLING_ENTRY: u64 = 20 + 4;
 const EBA_ENTRY: u64 = 4;
 /// Bytes of the volume table: 128 records of 172 bytes.
 const VOLUME_TABLE: u64 = 128 * 172;
-/// Buffers of a LEB that UBIFS has while it is mounted for writing: `sbuf`, `ileb_buf` and `lpt_buf`.
+/// Buffers of LEB size that UBIFS allocates while it is mounted for writing: `sbuf`, `ileb_buf` and `lpt_buf`.
 const LEB_BUFFERS: u64 = 3;
 /// Write buffers of the journal heads: base, data, garbage collection.
 const WRITE_BUFFERS: u64 = 3;
-/// Bytes of the buffer that compresses when memory is short (`write_reserve_buf`).
+/// Size of the compression buffer for low memory (`write_reserve_buf`), B.
 const WRITE_RESERVE: u64 = 48 + 2 * 4096;
 
 /// Memory of UBI and UBIFS in bytes.

@@ -1,9 +1,11 @@
-//! From a configuration to what works: flash behind its driver, a card, a mounted filesystem, and the host before them.
+//! Simulated systems built from a configuration: flash behind its driver, a card, a mounted filesystem, and the host.
 //!
-//! - [`rig`]: a setup wired: chip, controller, driver; [`partition`]: how the device is used.
-//! - [`machine`]: UBI, UBIFS or JFFS2 on it; [`vfs`], [`page_cache`], [`cpu`] and [`mtdblock`]: what stands between them and a program.
+//! - [`rig`]: connects chip, controller and driver of a setup; [`partition`]: partitions of the device.
+//! - [`machine`]: UBI, UBIFS or JFFS2 on a rig; [`vfs`], [`page_cache`], [`cpu`] and [`mtdblock`]: the layers between
+//!   them and a program.
 //! - [`card`]: SD cards and eMMC; [`card_state`]: empty, used and full ones.
-//! - [`programmer`]: a SPI NOR in the socket of a programmer, byte by byte; [`linux_bus`]: a chip for Linux's own drivers; both are a [`socket`] for the chip.
+//! - [`programmer`]: a SPI NOR in the socket of a programmer, byte by byte; [`linux_bus`]: a chip for Linux's own
+//!   drivers; both implement [`socket`].
 //! - [`firmware`]: a microcontroller in place of a host with Linux.
 
 #[cfg(feature = "cards")]

@@ -1,7 +1,8 @@
-//! A chip behind its controller for Linux's own drivers, which reach it through the module in `hosts/linux-module`.
+//! A chip behind its controller for Linux's own drivers, which access it through the module in `hosts/linux-module`.
 //!
-//! A request comes as bytes and leaves as bytes; what is in between happens in virtual time. Operations that the controller does not support
-//! are refused before they are run, so the kernel chooses among the others. A broken rule of the chip is recorded and reads as FFh.
+//! Requests and answers are bytes; in between, the operation runs in virtual time. Operations that the controller does
+//! not support are refused beforehand, so the kernel chooses among the others. A violated rule of the chip is recorded
+//! and reads as FFh.
 
 mod protocol;
 
@@ -25,20 +26,20 @@ use protocol::{DATA_MAX, RawAnswer, RawConfig, Request, Step, What};
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "there is one for a chip, and it stays where it is")]
 pub enum Chip {
-    /// Its bytes go over the wires, for a kernel that tries forms of a command.
+    /// A SPI NOR at its pins, for a kernel that tries several forms of a command.
     SpiNor(SpiMemWire<SpiNor>),
-    /// Its bytes go over the wires, for a kernel that tries forms of a command.
+    /// A SPI NAND at its pins, for a kernel that tries several forms of a command.
     SpiNand(SpiMemWire<SpiNand>),
-    /// Its operations are lists of cycles.
+    /// A raw NAND, whose operations are lists of cycles.
     RawNand(NandRig),
 }
 
 /// A raw NAND behind its controller.
 #[derive(Clone, Debug)]
 pub struct NandRig {
-    /// The controller with its chips.
+    /// Controller with its chips.
     pub controller: NandController<RawNand>,
-    /// The ECC that the kernel shall use.
+    /// ECC that the kernel uses.
     pub ecc: NandEcc,
     host: Host,
     violations: ViolationLog,
@@ -47,13 +48,13 @@ pub struct NandRig {
 /// ECC of a raw NAND.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NandEcc {
-    /// None.
+    /// No ECC.
     None,
-    /// In the chip.
+    /// ECC in the chip.
     OnDie,
-    /// By the kernel's software.
+    /// Software ECC of the kernel.
     Software {
-        /// The code.
+        /// Algorithm of the code.
         algo: Algo,
         /// Bytes per step.
         step: u32,
@@ -63,7 +64,7 @@ pub enum NandEcc {
 }
 
 impl NandRig {
-    /// A raw NAND whose time begins at 0.
+    /// Creates a raw NAND whose time starts at 0.
     pub fn new(mut controller: NandController<RawNand>, ecc: NandEcc) -> Self {
         controller.power_mut().count_operations();
         Self { controller, ecc, host: Host::default(), violations: ViolationLog::default() }
@@ -73,7 +74,7 @@ impl NandRig {
 /// Phases in which cycles are on the bus.
 const ON_WIRES: [Phase; 4] = [Phase::Command, Phase::Address, Phase::Dummy, Phase::Data];
 
-/// Linux's error numbers, which the module hands on.
+/// Error numbers of Linux that the module returns.
 const EIO: i32 = -5;
 const ETIMEDOUT: i32 = -110;
 const EOPNOTSUPP: i32 = -95;
@@ -98,38 +99,38 @@ pub enum Form {
         /// Through the direct mapping.
         mapped: bool,
     },
-    /// On a raw NAND: the command cycles; none when data go on.
+    /// On a raw NAND: the command cycles; empty when data continues.
     Nand {
         /// Command cycles.
         commands: Vec<u8>,
-        /// Interface in force.
+        /// Data interface in use.
         interface: DataInterface,
     },
 }
 
-/// Number of operations of a form.
+/// Operations of one form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chosen {
-    /// The form.
+    /// Form of the operations.
     pub form: Form,
     /// Number of operations of this form.
     pub count: u64,
-    /// Data bytes of all of them.
+    /// Total of data bytes.
     pub bytes: u64,
 }
 
-/// Most forms that are kept: a hostile kernel has many.
+/// Maximum number of forms that are recorded: a hostile kernel can send many.
 const FORMS_MAX: usize = 512;
 
 /// State of the kernel's driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Driver {
-    /// The kernel looks at the chip.
+    /// The kernel is identifying the chip.
     #[default]
     Probing,
-    /// No driver has taken the chip.
+    /// No driver has accepted the chip.
     Missing,
-    /// The chip is the MTD device of this number.
+    /// The chip is attached as the MTD device of this number.
     Attached(u32),
 }
 
@@ -143,12 +144,12 @@ pub struct LinuxBus {
 }
 
 impl LinuxBus {
-    /// A chip that nobody has used.
+    /// Creates a chip that was not accessed yet.
     pub const fn new(chip: Chip) -> Self {
         Self { chip, chosen: Vec::new(), operations: 0, driver: Driver::Probing }
     }
 
-    /// The first message to the module: the chip's bus, as the kernel needs to know it.
+    /// First message to the module: the properties of the chip's bus for the kernel.
     pub fn config(&self) -> Vec<u8> {
         let config = match &self.chip {
             Chip::SpiNor(wire) => spi_config(wire, protocol::SPI_NOR),
@@ -160,10 +161,10 @@ impl LinuxBus {
         bytes
     }
 
-    /// Runs a request, and returns the answer.
+    /// Runs a request and returns the answer.
     ///
     /// # Errors
-    /// The bytes are no request: module and command are of different versions.
+    /// The bytes are not a request: module and command have different versions.
     pub fn answer(&mut self, request: &[u8]) -> Result<Vec<u8>, BadRequest> {
         let request = Request::decode(request)?;
         let mut data = vec![0; request.in_len];
@@ -210,17 +211,17 @@ impl LinuxBus {
         self.operations
     }
 
-    /// Programs, erases and register writes so far.
+    /// Number of programs, erases and register writes.
     pub const fn changes(&self) -> u64 {
         self.power().operations()
     }
 
-    /// The operations that the kernel chose, in the order of their first use.
+    /// Operations that the kernel chose, in the order of their first use.
     pub fn chosen(&self) -> &[Chosen] {
         &self.chosen
     }
 
-    /// The broken rules.
+    /// Violated rules.
     pub const fn violations(&self) -> &ViolationLog {
         match &self.chip {
             Chip::SpiNor(wire) => wire.wire().violations(),
@@ -229,7 +230,7 @@ impl LinuxBus {
         }
     }
 
-    /// Time at which the chip has done all that it was told.
+    /// Time at which the chip has finished all operations.
     pub fn done_at(&self) -> Instant {
         match &self.chip {
             Chip::SpiNor(wire) => wire.done_at(),
@@ -255,7 +256,7 @@ impl LinuxBus {
         }
     }
 
-    /// True when power has failed.
+    /// True after a power failure.
     pub const fn is_dead(&self) -> bool {
         self.power().is_lost()
     }
@@ -276,7 +277,7 @@ impl LinuxBus {
         }
     }
 
-    /// Data bytes of a page, and of an erase block.
+    /// Data bytes of a page, and of an eraseblock.
     fn units(&self) -> (u64, u64) {
         match &self.chip {
             Chip::SpiNor(wire) => {

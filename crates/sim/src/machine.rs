@@ -1,4 +1,4 @@
-//! From a setup to a filesystem: chip, controller, driver, partition, then UBI and UBIFS, or JFFS2, all on one clock.
+//! Filesystems on a setup: chip, controller, driver, partition, then UBI and UBIFS, or JFFS2, with one clock.
 
 use crate::error::Error;
 use crate::kernel_memory::{self, UbifsSizes};
@@ -25,73 +25,74 @@ pub trait Below: Mtd + Clone + fmt::Debug + Send + Sync + 'static {}
 
 impl<D: Mtd + Clone + fmt::Debug + Send + Sync + 'static> Below for D {}
 
-/// A filesystem mounted on a device, with all layers between.
+/// A filesystem mounted on a device, with all layers in between.
 pub trait OnDevice<D>: FileSystem + fmt::Debug + Sync {
-    /// A copy that goes its own way. Blocks of the device that neither changes are shared.
+    /// An independent copy. Unchanged blocks of the device are shared.
     fn fork(&self) -> Box<dyn OnDevice<D>>;
 
-    /// The device.
+    /// The device below.
     fn device(&self) -> &D;
 
-    /// The device, for its host and its supply.
+    /// The device below, to access its host and supply.
     fn device_mut(&mut self) -> &mut D;
 
-    /// Time at which the last operation was done.
+    /// Time at the end of the last operation.
     fn now(&self) -> Instant;
 
-    /// Lets time pass, in which the layers do their background work.
+    /// Advances the clock, during which the layers do their background work.
     fn wait_until(&mut self, now: Instant);
 
-    /// Sets the clock to a later time, in which nothing was done below.
+    /// Sets the clock to a later time without background work.
     fn set_now(&mut self, now: Instant);
 
-    /// Does at once what a mount leaves to be done in the background: of JFFS2 the check of all inodes.
+    /// Does the background work of a mount at once: for JFFS2, the check of all inodes.
     ///
     /// # Errors
-    /// Failures of the device.
+    /// Device failures.
     fn settle(&mut self) -> fs::Result<()> {
         Ok(())
     }
 
-    /// True when the filesystem's own checksums cover what it reads and programs, so that the CPU computes them.
+    /// True if the CPU computes checksums over all data that the filesystem reads and programs.
     fn checksummed(&self) -> bool {
         true
     }
 
-    /// A pass of ubihealthd: every PEB is read, and UBI moves what has bit errors. Returns how many are moved. JFFS2 moves nothing for bit
-    /// errors, and nothing is read.
+    /// Runs a pass of ubihealthd: reads every PEB, and UBI moves those with bit errors. Returns the number of moved
+    /// PEBs. JFFS2 does not move data because of bit errors, so nothing is read.
     ///
     /// # Errors
-    /// Reason why UBI gave up, in words.
+    /// Reason why UBI failed, as text.
     fn check_health(&mut self) -> Result<u32, String> {
         Ok(0)
     }
 
-    /// Number and bytes of the eraseblocks that the filesystem has for itself (of UBI: LEBs).
+    /// Number and size of the eraseblocks available to the filesystem (for UBI: LEBs).
     fn eraseblocks(&self) -> (u32, u32);
 
-    /// Bytes of kernel memory that the mount takes under Linux on a 32-bit CPU; none where that is not known.
+    /// Kernel memory used by the mount under Linux on a 32-bit CPU, B; `None` if unknown.
     fn kernel_memory(&self) -> Option<u64> {
         None
     }
 
-    /// Number of times that an eraseblock was put into use. Each has to be erased before it can be used again, so in the long run these are the erasures.
+    /// Number of times that an eraseblock was taken into use. Each must be erased before its next use, so in the long
+    /// run this equals the number of erases.
     fn eraseblocks_used(&self) -> u64 {
         0
     }
 
-    /// State of the device's eraseblocks.
+    /// Counts of unusual eraseblocks of the device.
     fn census(&self) -> Census {
         Census::default()
     }
 
-    /// Ends the mount without writing anything, as a loss of power does.
+    /// Ends the mount without writing, like a power loss.
     fn abandon(self: Box<Self>) -> D;
 
-    /// Unmounts, detaches and gives the device back, with the time.
+    /// Unmounts, detaches and returns the device, with the time.
     ///
     /// # Errors
-    /// Reason why it does not unmount, in words, with the device.
+    /// Reason why it cannot be unmounted, as text, with the device.
     fn give_back(self: Box<Self>) -> Result<(D, Instant), (String, D)>;
 }
 
@@ -101,14 +102,14 @@ impl<D: 'static> Clone for Box<dyn OnDevice<D>> {
     }
 }
 
-/// Eraseblocks of a device that are not in use as they should be.
+/// Eraseblocks of a device that are not in normal use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Census {
-    /// Bad ones.
+    /// Number of bad eraseblocks.
     pub bad: u32,
-    /// One that is neither used nor free, in words.
+    /// An eraseblock that is neither used nor free, as text.
     pub lost: Option<String>,
-    /// Those that were set aside because their contents are damaged.
+    /// Number of eraseblocks set aside because of damaged contents.
     pub aside: u64,
 }
 
@@ -171,7 +172,7 @@ impl<D: Below> OnDevice<D> for OnUbi<D> {
         }))
     }
 
-    /// Each VID header that is written takes the next sequence number.
+    /// Counts written VID headers, each of which takes the next sequence number.
     fn eraseblocks_used(&self) -> u64 {
         self.volume().ubi().info().sqnum
     }
@@ -221,7 +222,8 @@ impl<D: Below> OnDevice<D> for Jffs2<D> {
         (**self).now()
     }
 
-    /// A failure in the background occurs again when something is changed, and is told then.
+    /// Advances the clock. A background failure is ignored here, because it occurs again with the next change and is
+    /// reported then.
     fn wait_until(&mut self, now: Instant) {
         while (**self).now() < now && self.work_in_background().is_ok_and(|worked| worked) {}
         (**self).set_now(now);
@@ -265,13 +267,13 @@ impl<D: Below> OnDevice<D> for Jffs2<D> {
     }
 }
 
-/// Fewest eraseblocks of a JFFS2 (Linux: `jffs2_do_fill_super`).
+/// Minimum number of eraseblocks of a JFFS2 (Linux: `jffs2_do_fill_super`).
 const JFFS2_BLOCKS_MIN: u32 = 5;
 
-/// Name of the volume that is used.
+/// Name of the volume in use.
 const VOLUME: &[u8] = b"data";
 
-/// Name of a second one of the same size.
+/// Name of an optional second volume of the same size.
 const SECOND_VOLUME: &[u8] = b"second";
 
 /// Kind of a filesystem.
@@ -281,12 +283,12 @@ pub enum FilesystemKind {
     /// UBIFS on UBI.
     #[default]
     Ubifs,
-    /// JFFS2.
+    /// JFFS2 on the MTD device.
     Jffs2,
 }
 
 impl FilesystemKind {
-    /// Its name: `ubifs` or `jffs2`.
+    /// Name: `ubifs` or `jffs2`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ubifs => "ubifs",
@@ -314,16 +316,16 @@ impl FromStr for FilesystemKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FileCompression {
-    /// The filesystem's own: LZO of UBIFS; of JFFS2 zlib, and rtime where that gains nothing.
+    /// Default of the filesystem: LZO for UBIFS; for JFFS2 zlib, and rtime where zlib gains nothing.
     #[default]
     Default,
-    /// None.
+    /// No compression.
     None,
-    /// LZO.
+    /// LZO (LZO1X).
     Lzo,
     /// Zlib (deflate).
     Zlib,
-    /// Zstandard.
+    /// Zstandard (zstd).
     Zstd,
 }
 
@@ -371,7 +373,7 @@ impl Default for Filesystem {
 }
 
 impl Filesystem {
-    /// The `[filesystem]` table of a setup.
+    /// Reads the `[filesystem]` table of a setup.
     ///
     /// # Errors
     /// A wrong value.
@@ -382,7 +384,7 @@ impl Filesystem {
     /// Parameters of the layers.
     ///
     /// # Errors
-    /// A compression that the filesystem does not have.
+    /// A compression that the filesystem does not support.
     pub fn layers(&self) -> Result<Layers, Error> {
         Ok(match self.kind {
             FilesystemKind::Ubifs => Layers::Ubifs(Box::new(self.ubifs())),
@@ -446,33 +448,33 @@ impl Filesystem {
     }
 }
 
-/// Parameters of a filesystem and what is below it.
+/// Parameters of a filesystem and the layers below it.
 #[derive(Clone, Debug)]
 pub enum Layers {
     /// UBI and UBIFS.
     Ubifs(Box<UbifsLayers>),
-    /// JFFS2.
+    /// Parameters of JFFS2.
     Jffs2(jffs2::MountOptions),
 }
 
 /// Parameters of UBI and UBIFS.
 #[derive(Clone, Debug)]
 pub struct UbifsLayers {
-    /// Of attaching; the time is replaced.
+    /// Attach options; the time is replaced.
     pub attach: AttachOptions,
-    /// Of a new filesystem; the number of LEBs is replaced.
+    /// Format options; the number of LEBs is replaced.
     pub format: FormatOptions,
-    /// Of the mounted filesystem.
+    /// Options of the mounted filesystem.
     pub behaviour: Behaviour,
-    /// A second volume with a UBIFS of its own takes half of the LEBs; mounting includes mounting and unmounting that one.
+    /// Adds a second volume with UBIFS, which gets half of the LEBs; a mount then includes mounting and unmounting it.
     pub second_volume: bool,
 }
 
 impl Layers {
-    /// A new filesystem on a device: of UBIFS on a volume of `lebs` LEBs, all if there are fewer; of JFFS2 on all of it.
+    /// Creates a filesystem on a device: UBIFS on a volume of up to `lebs` LEBs, JFFS2 on the whole device.
     ///
     /// # Errors
-    /// Reason why there can be none, in words.
+    /// Reason why the filesystem is impossible, as text.
     pub fn make<D: Below>(&self, mtd: D, now: Instant, lebs: u32) -> Result<Box<dyn OnDevice<D>>, String> {
         match self {
             Self::Ubifs(layers) => layers.make(mtd, now, lebs),
@@ -488,10 +490,11 @@ impl Layers {
         }
     }
 
-    /// Attaches and mounts, as after power-on. With the error comes the device. `attached` is called between the two, where there are two.
+    /// Attaches and mounts, as after power-on. The error contains the device. `attached` is called after the attach, if
+    /// there is one.
     ///
     /// # Errors
-    /// Reason why it does not mount, in words.
+    /// Reason why it cannot be mounted, as text.
     pub fn mount<D: Below>(
         &self,
         mtd: D,
@@ -509,7 +512,7 @@ impl Layers {
 }
 
 impl UbifsLayers {
-    /// Formats a device for UBI, with one volume, and a new filesystem on it.
+    /// Formats a device for UBI, and creates one volume with a filesystem.
     fn make<D: Below>(&self, mtd: D, now: Instant, lebs: u32) -> Result<Box<dyn OnDevice<D>>, String> {
         let format = UbiFormat { now, ..UbiFormat::default() };
         let (mtd, now) = Ubi::format(mtd, &format).map_err(|(error, _)| error.to_string())?;
@@ -518,7 +521,7 @@ impl UbifsLayers {
         let volumes = if self.second_volume { 2 } else { 1 };
         let lebs = lebs.min(ubi.info().available_lebs / volumes);
         if lebs == 0 {
-            return Err("the flash is too small for UBI: what it keeps for itself and for eraseblocks that go bad leaves no LEB for a volume".to_owned());
+            return Err("the flash is too small for UBI: its own eraseblocks and the reserve for bad ones leave no LEB for a volume".to_owned());
         }
         if self.second_volume {
             let second = self.format(ubi, SECOND_VOLUME, lebs)?;
@@ -527,7 +530,7 @@ impl UbifsLayers {
         Ok(Box::new(self.format(ubi, VOLUME, lebs)?))
     }
 
-    /// A new volume with a new filesystem.
+    /// Creates a volume with a filesystem.
     fn format<D: Below>(&self, mut ubi: Ubi<D>, name: &[u8], lebs: u32) -> Result<OnUbi<D>, String> {
         let id = ubi.create_volume(&NewVolume::dynamic(name, lebs)).map_err(|error| error.to_string())?;
         let volume = ubi.open_volume(id).map_err(|(error, _)| error.to_string())?;
@@ -538,7 +541,7 @@ impl UbifsLayers {
         Ok(fs)
     }
 
-    /// Attaches and mounts. With the error comes the device.
+    /// Attaches and mounts. The error contains the device.
     fn mount<D: Below>(
         &self,
         mtd: D,
@@ -559,7 +562,7 @@ impl UbifsLayers {
         Ok(Box::new(self.open(ubi, VOLUME)?))
     }
 
-    /// Mounts the filesystem of a volume. With the error comes the device.
+    /// Mounts the filesystem of a volume. The error contains the device.
     fn open<D: Below>(&self, ubi: Ubi<D>, name: &[u8]) -> Result<OnUbi<D>, (String, D)> {
         let Some(id) = ubi.id_of(name) else {
             return Err(("the volume has gone".to_owned(), ubi.into_mtd()));
@@ -575,17 +578,17 @@ impl UbifsLayers {
     }
 }
 
-/// A new filesystem on the flash of a rig.
+/// Creates a filesystem on the flash of a rig.
 ///
 /// # Errors
-/// Reason why there can be none.
+/// Reason why the filesystem is impossible.
 pub fn make(rig: Rig, layers: &Layers) -> Result<Box<dyn OnDevice<Box<dyn Device>>>, Error> {
     let Rig { mut device, chip, .. } = rig;
     let now = device.host().now();
     make_on(&chip, device, now, layers)
 }
 
-/// As [`make`], on a device with the chip of this name.
+/// As [`make`], on a device whose chip has this name.
 ///
 /// # Errors
 /// As [`make`].
@@ -605,22 +608,22 @@ pub fn make_on<D: Below>(
     made.map_err(|why| Error::asked(format!("{chip}: {why}"), other_flash()))
 }
 
-/// Advice where eraseblocks are too small.
+/// Advice for too small eraseblocks.
 pub fn too_small() -> Advice {
     advice! { "on SPI NOR set ", set("driver.erase_bytes", "64KiB"), ": sectors as Linux takes them without CONFIG_MTD_SPI_NOR_USE_4K_SECTORS" }
 }
 
-/// Advice where there can be no filesystem for another reason.
+/// Advice for other reasons why a filesystem is impossible.
 pub fn other_flash() -> Advice {
     advice! { "set another chip (", set("chip", "NAME"), "), a larger partition, or on MLC ", set("partition.slc", "true") }
 }
 
-/// Advice where there can be no JFFS2.
+/// Advice for chips on which JFFS2 is impossible.
 pub fn other_chip() -> Advice {
     advice! { "set another chip (", set("chip", "NAME"), ") or a larger partition, or take UBIFS" }
 }
 
-/// A failure of the filesystem while something was done.
+/// Error for a filesystem failure during `what`.
 pub fn failed(what: &str) -> impl Fn(fs::Error) -> Error {
     let what = what.to_owned();
     move |error| Error::asked(format!("{what}: {error}"), "choose a larger chip or partition")

@@ -1,5 +1,5 @@
-//! Linux's mtdblock: flash as a block device, by reading, changing, erasing and writing a whole eraseblock. It has a cache of one eraseblock, and
-//! knows nothing of bad blocks or wear.
+//! Linux's mtdblock: flash as a block device, by reading, changing, erasing and writing whole eraseblocks. It caches
+//! one eraseblock, and handles neither bad blocks nor wear.
 
 use floatgate_mtd::{Error, Instant, Mtd};
 
@@ -11,45 +11,45 @@ pub struct MtdBlock<D> {
     device: D,
 }
 
-/// The eraseblock in the cache.
+/// The cached eraseblock.
 #[derive(Debug)]
 struct Cached {
-    /// Its first byte.
+    /// Start address.
     at: u64,
     bytes: Vec<u8>,
     is_dirty: bool,
 }
 
 impl<D: Mtd> MtdBlock<D> {
-    /// A block device.
+    /// Creates a block device on flash.
     pub const fn new(device: D, now: Instant) -> Self {
         Self { now, cached: None, device }
     }
 
-    /// The time.
+    /// Current time.
     pub const fn now(&self) -> Instant {
         self.now
     }
 
-    /// Moves the time on: something else was done.
+    /// Advances the clock after other operations.
     pub fn set_now(&mut self, now: Instant) {
         self.now = self.now.max(now);
     }
 
-    /// The flash.
+    /// Flash below.
     pub const fn device(&self) -> &D {
         &self.device
     }
 
-    /// The flash, for its host.
+    /// Flash below, to access its host.
     pub const fn device_mut(&mut self) -> &mut D {
         &mut self.device
     }
 
-    /// Reads a part of an eraseblock, from the cache where that has it.
+    /// Reads a part of an eraseblock, from the cache if possible.
     ///
     /// # Errors
-    /// Those of the flash.
+    /// Errors of the flash.
     pub fn read(&mut self, at: u64, buf: &mut [u8]) -> Result<(), Error> {
         if let Some(cached) = &self.cached
             && let Some(offset) = at.checked_sub(cached.at).and_then(|offset| usize::try_from(offset).ok())
@@ -62,11 +62,11 @@ impl<D: Mtd> MtdBlock<D> {
         Ok(())
     }
 
-    /// Writes a part of an eraseblock into the cache, which gets the rest of it from the flash; another one that is there goes to flash
-    /// first. A whole eraseblock is erased and written at once.
+    /// Writes a part of an eraseblock to the cache, after reading the rest of it from flash. Another cached eraseblock
+    /// is written to flash first. A whole eraseblock is written to flash at once.
     ///
     /// # Errors
-    /// Those of the flash.
+    /// Errors of the flash.
     pub fn write(&mut self, at: u64, data: &[u8]) -> Result<(), Error> {
         let erase_bytes = u64::from(self.device.geometry().erase_bytes);
         let block = at / erase_bytes * erase_bytes;
@@ -91,7 +91,7 @@ impl<D: Mtd> MtdBlock<D> {
     /// Writes the cache to flash, as closing the device does.
     ///
     /// # Errors
-    /// Those of the flash.
+    /// Errors of the flash.
     pub fn flush(&mut self) -> Result<(), Error> {
         match self.cached.take() {
             Some(cached) if cached.is_dirty => {

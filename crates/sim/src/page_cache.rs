@@ -1,13 +1,16 @@
 //! Linux's page cache and write-back, as one model for all filesystems.
 //!
-//! - A page (4 KiB of a file) that was read or written stays in memory until others need the room: the oldest clean ones leave.
-//! - Where a filesystem delays writes (UBIFS), a page that is written is dirty until it is written back: when its file's first change is
-//!   [`expire_s`](PageCacheProfile::expire_s) old, looked at every [`flush_interval_s`](PageCacheProfile::flush_interval_s), or by `fsync` and `sync`.
-//! - A program that makes more than [`dirty_percent`](PageCacheProfile::dirty_percent) of memory dirty waits until no more than
-//!   [`background_percent`](PageCacheProfile::background_percent) are.
-//! - There is one CPU. The thread that writes back runs when the program waits, not beside it.
+//! - A page (4 KiB of a file) that was read or written stays in memory until the room is needed: the oldest clean pages
+//!   are evicted.
+//! - If a filesystem delays writes (UBIFS), a written page is dirty until write-back. It is written back when its
+//!   file's first change is [`expire_s`](PageCacheProfile::expire_s) old, checked every
+//!   [`flush_interval_s`](PageCacheProfile::flush_interval_s), or by `fsync` and `sync`.
+//! - A program that makes more than [`dirty_percent`](PageCacheProfile::dirty_percent) of memory dirty waits until at
+//!   most [`background_percent`](PageCacheProfile::background_percent) is dirty.
+//! - There is one CPU. The write-back thread runs while the program waits, not in parallel.
 //!
-//! Left out: `mmap`, reading ahead, and the share of memory that programs take. Linux: `mm/page-writeback.c`, Documentation/admin-guide/sysctl/vm.rst.
+//! Left out: `mmap`, reading ahead, and the share of memory that programs take. Linux: `mm/page-writeback.c`,
+//! Documentation/admin-guide/sysctl/vm.rst.
 
 use floatgate_device::units;
 use floatgate_mtd::{Instant, Nanos};
@@ -33,7 +36,7 @@ pub struct PageCacheProfile {
 }
 
 impl Default for PageCacheProfile {
-    /// Linux's since 2.6.29, with 64 MiB.
+    /// Defaults of Linux since 2.6.29, with 64 MiB.
     fn default() -> Self {
         Self { bytes: 64 << 20, dirty_percent: 20, background_percent: 10, flush_interval_s: 5, expire_s: 30 }
     }
@@ -45,12 +48,12 @@ pub const PAGE: u64 = BLOCK_BYTES as u64;
 /// A page of a file: its inode, and its number in the file.
 type PageOf = (u32, u64);
 
-/// Pages in memory. Their bytes are the filesystem's; here is which there are.
+/// Set of pages in memory. The data itself is in the filesystem.
 #[derive(Clone, Debug)]
 pub(crate) struct PageCache {
     profile: PageCacheProfile,
     present: BTreeSet<PageOf>,
-    /// In the order in which they came; some may have gone since.
+    /// Pages in the order in which they were added; some may have been evicted since.
     order: VecDeque<PageOf>,
     dirty: BTreeMap<u32, Dirty>,
     dirty_pages: u64,
@@ -78,7 +81,7 @@ impl PageCache {
         self.present.contains(&(inode, page))
     }
 
-    /// A page is in memory from now on.
+    /// Adds a page.
     pub(crate) fn insert(&mut self, inode: u32, page: u64) {
         if !self.present.insert((inode, page)) {
             return;
@@ -101,7 +104,7 @@ impl PageCache {
         self.dirty.get(&inode).is_some_and(|dirty| dirty.pages.contains(&page))
     }
 
-    /// A page that is in memory was changed.
+    /// Marks a page in memory as dirty.
     pub(crate) fn make_dirty(&mut self, inode: u32, page: u64, now: Instant) {
         let dirty = self.dirty.entry(inode).or_insert_with(|| Dirty { since: now, pages: BTreeSet::new() });
         if dirty.pages.insert(page) {
@@ -109,20 +112,20 @@ impl PageCache {
         }
     }
 
-    /// A file was written back.
+    /// Marks a file as written back.
     pub(crate) fn clean(&mut self, inode: u32) {
         if let Some(dirty) = self.dirty.remove(&inode) {
             self.dirty_pages -= dirty.pages.len() as u64;
         }
     }
 
-    /// Everything was written back.
+    /// Marks all files as written back.
     pub(crate) fn clean_all(&mut self) {
         self.dirty.clear();
         self.dirty_pages = 0;
     }
 
-    /// A file was removed, or is shorter.
+    /// Drops pages of a file that was removed or truncated.
     pub(crate) fn forget(&mut self, inode: u32) {
         self.clean(inode);
         self.present.retain(|&(of, _)| of != inode);
@@ -133,29 +136,29 @@ impl PageCache {
         self.profile.bytes / 100 * percent as u64 / PAGE
     }
 
-    /// A program that writes has to wait for write-back.
+    /// True if a writing program must wait for write-back.
     pub(crate) const fn is_too_dirty(&self) -> bool {
         self.dirty_pages > self.share(self.profile.dirty_percent)
     }
 
-    /// Write-back goes on.
+    /// True if write-back continues.
     pub(crate) const fn is_dirty_enough(&self) -> bool {
         self.dirty_pages > self.share(self.profile.background_percent)
     }
 
-    /// The file whose first change is the oldest.
+    /// File with the oldest first change.
     pub(crate) fn oldest_dirty(&self) -> Option<u32> {
         self.dirty.iter().min_by_key(|(_, dirty)| dirty.since).map(|(&inode, _)| inode)
     }
 
-    /// Files whose first change is too old at `now`.
+    /// Files whose first change has expired at `now`.
     pub(crate) fn expired(&self, now: Instant) -> Vec<u32> {
         let most = Nanos::from_ms(u64::from(self.profile.expire_s) * 1000);
         let old = self.dirty.iter().filter(|(_, dirty)| now.since(dirty.since) >= most);
         old.map(|(&inode, _)| inode).collect()
     }
 
-    /// The thread's next look after `now`.
+    /// Time of the next check of the write-back thread after `now`.
     pub(crate) fn next_look(&self, now: Instant) -> Instant {
         let interval = u64::from(self.profile.flush_interval_s.max(1)) * 1_000_000_000;
         Instant::from_ns((now.as_ns() / interval + 1) * interval)

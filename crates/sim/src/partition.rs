@@ -1,4 +1,4 @@
-//! The `[partition]` table of a setup, or several `[[partition]]`: the parts of the chip that are used, and how.
+//! The `[partition]` table of a setup, or several `[[partition]]`: parts of the chip that are used.
 
 use crate::Error;
 use floatgate_config::{Config, ConfigError, Override, Value};
@@ -26,7 +26,7 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// Byte behind the last one, or the highest number if it goes up to the end of the chip.
+    /// End of the partition, or the highest number if it extends to the end of the chip.
     const fn end(&self) -> u64 {
         if self.size == 0 { u64::MAX } else { self.offset.saturating_add(self.size) }
     }
@@ -35,7 +35,7 @@ impl Partition {
         self.offset < other.end() && other.offset < self.end()
     }
 
-    /// The partition that is used, and its key: the one that `use` names, or the first.
+    /// The partition in use and its key: the one named by `use`, or the first.
     fn of_setup(config: &Config) -> Result<(Self, String), ConfigError> {
         let several =
             config.tree().get("partition").is_some_and(|node| matches!(node.value, Value::Array(_)));
@@ -66,7 +66,7 @@ impl Partition {
     }
 }
 
-/// Checks that each of several partitions has a name of its own, as `use` needs, and bytes of its own.
+/// Checks that several partitions have distinct names, as `use` needs, and do not overlap.
 fn check_apart(config: &Config, all: &[Partition]) -> Result<(), ConfigError> {
     for (index, one) in all.iter().enumerate() {
         if let Some(other) = all[..index].iter().find(|other| !one.name.is_empty() && other.name == one.name)
@@ -85,10 +85,11 @@ fn check_apart(config: &Config, all: &[Partition]) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// The override that gives the partition that is used this size in bytes, as programs see it: in slc-mode it takes twice as much of the chip.
+/// Override that sets the size of the partition in use in bytes, as programs see it: in slc-mode it takes twice as much
+/// of the chip.
 ///
 /// # Errors
-/// No size, which would be all of the chip; a wrong `[partition]` table.
+/// Size 0, which would mean the whole chip; a wrong `[partition]` table.
 pub fn of_size(config: &Config, bytes: u64) -> Result<Override, Error> {
     let (partition, key) = Partition::of_setup(config)?;
     let bytes = if partition.slc { bytes.saturating_mul(2) } else { bytes };
@@ -98,17 +99,17 @@ pub fn of_size(config: &Config, bytes: u64) -> Result<Override, Error> {
     Ok(Override::parse(&format!("{key}.size={bytes}"), 1)?)
 }
 
-/// Largest size in bytes that [`of_size`] can give the partition that is used: up to the end of the chip.
+/// Largest size in bytes that [`of_size`] can set for the partition in use: up to the end of the chip.
 ///
 /// # Errors
-/// A wrong `[partition]` table, or a chip that cannot be read.
+/// A wrong `[partition]` table, or an invalid chip.
 pub fn largest(config: &Config) -> Result<u64, ConfigError> {
     let (partition, _) = Partition::of_setup(config)?;
     let room = config.chip()?.facts().size_bytes.saturating_sub(partition.offset);
     Ok(if partition.slc { room / 2 } else { room })
 }
 
-/// First byte of the partition that is used.
+/// First byte of the partition in use.
 ///
 /// # Errors
 /// A wrong value.
@@ -116,10 +117,10 @@ pub fn offset(config: &Config) -> Result<u64, ConfigError> {
     Partition::of_setup(config).map(|(partition, _)| partition.offset)
 }
 
-/// The device as the setup's partition shows it.
+/// Wraps a device in the partition of the setup.
 ///
 /// # Errors
-/// When a value is wrong, or the chip has no slc-mode.
+/// A wrong value, or a chip without slc-mode.
 pub fn apply(config: &Config, device: Box<dyn Device>) -> Result<Box<dyn Device>, ConfigError> {
     let (partition, key) = Partition::of_setup(config)?;
     let device = window(config, &partition, &key, device)?;

@@ -1,4 +1,5 @@
-//! A SPI programmer with a simulated SPI NOR in its socket: windows of CS#, waits, a supply that can fail, and the contents as bytes.
+//! A SPI programmer with a simulated SPI NOR in its socket: CS# windows, waits, a supply that can fail, and the
+//! contents as bytes.
 
 use crate::socket::{self, Socket, WrongContents};
 use floatgate_device::oracle::{Faults, Oracle};
@@ -11,17 +12,17 @@ use floatgate_mtd::{Instant, Nanos};
 #[derive(Clone, Debug)]
 pub struct Programmer {
     wire: SpiWire<SpiNor>,
-    /// Clock until a client sets another one, Hz.
+    /// SPI clock until a client sets another one, Hz.
     clock_hz: u32,
     windows: u64,
     on_wires: Nanos,
 }
 
-/// Clock of a programmer until its client sets another one. A board's may be above the limit of READ 03h, which programmers use.
+/// Default clock of a programmer. A board's clock may be above the limit of READ 03h, which programmers use.
 pub const CLOCK_HZ: u32 = 12_000_000;
 
 impl Programmer {
-    /// Puts a chip into the socket. The clock is that of the wires, at most [`CLOCK_HZ`].
+    /// Puts a chip into the socket. The clock is the wire's, at most [`CLOCK_HZ`].
     pub fn new(mut wire: SpiWire<SpiNor>) -> Self {
         let clock_hz = wire.hz().min(CLOCK_HZ);
         wire.set_clock(clock_hz);
@@ -34,7 +35,7 @@ impl Programmer {
         &self.wire
     }
 
-    /// Runs one window of CS#: bytes to the chip, then bytes from it.
+    /// Runs a CS# window: sends bytes to the chip, then receives bytes.
     pub fn transfer(&mut self, sent: &[u8], received: &mut [u8]) {
         let start = self.wire.now();
         self.wire.transfer(sent, received);
@@ -42,7 +43,7 @@ impl Programmer {
         self.on_wires += self.wire.now().since(start);
     }
 
-    /// Lets time pass.
+    /// Advances the clock.
     pub fn wait(&mut self, time: Nanos) {
         self.wire.advance(time);
     }
@@ -52,7 +53,7 @@ impl Programmer {
         self.wire.set_clock(hz);
     }
 
-    /// Number of windows of CS#.
+    /// Number of CS# windows.
     pub const fn windows(&self) -> u64 {
         self.windows
     }
@@ -62,7 +63,7 @@ impl Programmer {
         self.on_wires
     }
 
-    /// Time at which the chip has done all that it was told.
+    /// Time at which the chip has finished all operations.
     pub fn done_at(&self) -> Instant {
         self.wire.now().max(self.wire.chip().busy_until())
     }
@@ -72,13 +73,13 @@ impl Programmer {
         self.wire.power().operations()
     }
 
-    /// True when power has failed.
+    /// True after a power failure.
     pub const fn is_dead(&self) -> bool {
         self.wire.power().is_lost()
     }
 
-    /// Takes power off the socket, after the chip has done all that it was told, and restores it, also after a failure: the chip is as
-    /// after power-on, and ready, and the clock is that of the beginning. True when power had failed.
+    /// Cycles the power after the chip has finished all operations; also restores it after a failure. The chip is then
+    /// ready, and the clock is the default one. Returns true if power had failed.
     pub fn power_cycle(&mut self) -> bool {
         self.wait_until_done();
         let failed = self.is_dead();

@@ -1,4 +1,4 @@
-//! From a resolved setup to a wired rig: chip, controller, driver, found by the driver from the chip's bytes alone.
+//! Wires a resolved setup: chip, controller, and a driver that identifies the chip only by its bytes.
 
 use crate::firmware::Firmware;
 use crate::linux_bus::{Chip, LinuxBus, NandEcc, NandRig};
@@ -31,7 +31,7 @@ use std::sync::Arc;
 /// A wired rig.
 #[derive(Clone, Debug)]
 pub struct Rig {
-    /// The device.
+    /// Device behind its driver.
     pub device: Box<dyn Device>,
     /// Name of the chip.
     pub chip: String,
@@ -40,12 +40,12 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// The rig's clock: when probing, or the last call, was done.
+    /// Current time of the rig: the end of probing or of the last call.
     pub fn now(&mut self) -> Instant {
         self.device.host().now()
     }
 
-    /// Runs `work` on the device while recording, and returns what every resource did meanwhile.
+    /// Runs `work` on the device while recording, and returns the activity of every resource.
     pub fn record<T>(&mut self, work: impl FnOnce(&mut dyn Device, Instant) -> T) -> (T, Vec<Span>) {
         self.device.host().record(true);
         let now = self.now();
@@ -56,17 +56,17 @@ impl Rig {
     }
 }
 
-/// Options of the simulation beside the setup.
+/// Options of the simulation in addition to the setup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RigOptions {
-    /// Seed of everything that varies from chip to chip.
+    /// Seed of all chip-to-chip variation.
     pub seed: u64,
-    /// Keep data. Without it only time passes.
+    /// Stores data. Otherwise only time is simulated.
     pub stores: bool,
-    /// Blocks that are bad from the factory, on NAND.
+    /// Number of factory bad blocks, on NAND.
     pub bad_blocks: u32,
-    /// Marks of bad blocks are read when a block is first used, where the setup has all of them read at probe (raw NAND): a restart
-    /// after each of a million power cuts then takes less real time.
+    /// Reads bad block marks when a block is first used, even if the setup reads all of them at probe (raw NAND). This
+    /// saves real time if a million power cuts are each followed by a restart.
     pub marks_on_demand: bool,
 }
 
@@ -76,11 +76,11 @@ impl Default for RigOptions {
     }
 }
 
-/// Reason for which a setup cannot be wired.
+/// Reason why a setup cannot be wired.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RigError {
-    /// The setup is wrong; the place is known.
+    /// The setup is wrong; the error has a position.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The driver cannot use the chip on this controller and board.
@@ -111,11 +111,11 @@ const KEYS: [&str; 14] = [
     "cells",
 ];
 
-/// Wires a rig from a setup. The driver's database is the library's parts, with the setup's own chip in place of the
-/// part that has its id.
+/// Wires a rig from a setup. The driver's database contains the library's parts; the setup's own chip replaces a part
+/// with the same id.
 ///
 /// # Errors
-/// When a value is wrong or missing, or the driver cannot use the chip.
+/// A value is wrong or missing, or the driver cannot use the chip.
 pub fn wire(library: &Library, config: &Config, options: RigOptions) -> Result<Rig, RigError> {
     config.only_keys(&KEYS)?;
     check_controller(config)?;
@@ -133,10 +133,10 @@ pub fn wire(library: &Library, config: &Config, options: RigOptions) -> Result<R
     Ok(Rig { device, chip: config.part().name.clone(), maker: config.part().maker.clone() })
 }
 
-/// A SPI chip behind its controller, without a driver: for drivers of one's own.
+/// A SPI chip behind its controller without a driver, for external drivers.
 ///
 /// # Errors
-/// When a value is wrong or missing, or the chip is none on a SPI bus.
+/// A value is wrong or missing, or the chip is not a SPI chip.
 pub fn spi_bus(config: &Config, options: RigOptions) -> Result<Box<dyn SpiMem + Send>, RigError> {
     config.only_keys(&KEYS)?;
     check_controller(config)?;
@@ -168,10 +168,10 @@ pub enum Pins {
     ParallelNor(NorWire),
 }
 
-/// The chip of a setup at its pins. A SPI clock is that of the setup's bus.
+/// Chip of a setup at its pins. The SPI clock is that in the setup's bus.
 ///
 /// # Errors
-/// When a value is wrong or missing.
+/// A value is wrong or missing.
 pub fn pins(config: &Config, options: RigOptions) -> Result<Pins, RigError> {
     config.only_keys(&KEYS)?;
     check_controller(config)?;
@@ -191,10 +191,10 @@ pub fn pins(config: &Config, options: RigOptions) -> Result<Pins, RigError> {
     })
 }
 
-/// A SPI NOR at its pins, as [`pins`] gives it.
+/// A SPI NOR at its pins, as returned by [`pins`].
 ///
 /// # Errors
-/// As [`pins`]; the chip is no SPI NOR.
+/// As [`pins`]; the chip is not a SPI NOR.
 pub fn spi_nor_wire(config: &Config, options: RigOptions) -> Result<SpiWire<SpiNor>, RigError> {
     match pins(config, options)? {
         Pins::SpiNor(wire) => Ok(wire),
@@ -209,7 +209,7 @@ pub fn spi_nor_wire(config: &Config, options: RigOptions) -> Result<SpiWire<SpiN
 /// The chip of a setup behind its controller, for Linux's own drivers.
 ///
 /// # Errors
-/// When a value is wrong or missing, or the chip is a parallel NOR.
+/// A value is wrong or missing, or the chip is a parallel NOR.
 pub fn linux_bus(config: &Config, options: RigOptions) -> Result<LinuxBus, RigError> {
     config.only_keys(&KEYS)?;
     check_controller(config)?;
@@ -232,7 +232,8 @@ pub fn linux_bus(config: &Config, options: RigOptions) -> Result<LinuxBus, RigEr
     }))
 }
 
-/// The kernel has no driver for the setup's ECC engine, so its software computes a code of the same strength.
+/// ECC for the kernel: it has no driver for the setup's ECC engine, so its software computes a code of the same
+/// strength.
 fn kernel_ecc(ecc: &EccProfile, needs: EccRequirement) -> NandEcc {
     let (step, strength) =
         (ecc.step_bytes.unwrap_or(needs.step_bytes), ecc.strength.unwrap_or(needs.strength));
@@ -266,7 +267,7 @@ fn check_bad_blocks(config: &Config, chip: &ChipSpec, wanted: u32) -> Result<(),
     Err(ConfigError::new(Problem::WrongValue, message).help(help))
 }
 
-/// Only NANDs have cells that wear and forget, at temperatures at which chips work or are baked.
+/// Checks cell settings: only NANDs have cells with wear and retention, and temperatures must be realistic.
 fn check_cells(config: &Config) -> Result<(), ConfigError> {
     if !config.chip_kind()?.is_nand() && config.tree().get("cells").is_some() {
         let message = format!("{} is a NOR: its cells neither wear nor forget here", config.part().name);
@@ -276,7 +277,7 @@ fn check_cells(config: &Config) -> Result<(), ConfigError> {
     let temperatures =
         [("temperature_c", cells.temperature_c), ("age_temperature_c", cells.age_temperature_c)];
     if let Some((key, c)) = temperatures.into_iter().find(|(_, c)| !(-55.0..=150.0).contains(c)) {
-        return Err(config.wrong(&format!("cells.{key}"), format!("{c} C: chips stand -55 to 150")));
+        return Err(config.wrong(&format!("cells.{key}"), format!("{c} C: the range is -55 to 150")));
     }
     if (0.0..=36_525.0).contains(&cells.age_days) {
         return Ok(());
@@ -285,7 +286,7 @@ fn check_cells(config: &Config) -> Result<(), ConfigError> {
         .wrong("cells.age_days", format!("{} days: give 0 to 36525, which is a century", cells.age_days)))
 }
 
-/// A controller drives one kind of bus; its profile tells which by the fields it has.
+/// Checks that the controller drives the chip's kind of bus, which follows from the fields in its profile.
 fn check_controller(config: &Config) -> Result<(), ConfigError> {
     let has = |field: &str| config.tree().get(&format!("controller.{field}")).is_some();
     let (part, spi, nand) = (config.part(), has("reference_hz"), has("sdr_modes"));
@@ -305,7 +306,7 @@ fn check_controller(config: &Config) -> Result<(), ConfigError> {
         .help(advice! { "set a controller of the right kind too (", set("controller", "NAME"), "), or take another setup (", Command::Setups, ")" }))
 }
 
-/// Knowledge of drivers about chips beyond what the chips state: the specifications of all parts of a library.
+/// Knowledge of drivers about chips beyond the chips' own tables: the specifications of all parts in a library.
 #[derive(Default)]
 struct Catalogue {
     spi_nand: Vec<SpiNandSpec>,
@@ -330,7 +331,7 @@ impl Catalogue {
     }
 }
 
-/// A driver's database: the catalogue, with `own` last and in place of those with its id.
+/// Database of a driver: the catalogue, with `own` at the end in place of entries with its id.
 fn database<T: Clone>(catalogue: &[T], own: &T, id: impl Fn(&T) -> &[u8]) -> Vec<T> {
     let others = catalogue.iter().filter(|spec| id(spec) != id(own));
     others.chain([own]).cloned().collect()
@@ -340,7 +341,7 @@ fn probe_error(config: &Config, why: impl std::fmt::Display) -> RigError {
     RigError::Probe { chip: config.part().name.clone(), why: why.to_string() }
 }
 
-/// The parts that all SPI setups share.
+/// Parts common to all SPI setups.
 fn spi_parts(config: &Config) -> Result<(SpiProfile, SpiBus, HostProfile), ConfigError> {
     let bus: SpiBus = config.extract("bus")?;
     if !matches!(bus.lanes, 1 | 2 | 4 | 8) {
@@ -372,7 +373,7 @@ fn spi_parts(config: &Config) -> Result<(SpiProfile, SpiBus, HostProfile), Confi
     Ok((profile, bus, host))
 }
 
-/// Refuses lanes that the controller has not. Without `bus.lanes` the board has as many as the controller.
+/// Refuses more lanes than the controller has. Without `bus.lanes` the board has all lanes of the controller.
 fn check_lanes(config: &Config, lanes: u8, most: u8) -> Result<(), ConfigError> {
     if lanes <= most || config.tree().get("bus.lanes").is_none() {
         return Ok(());
@@ -382,10 +383,10 @@ fn check_lanes(config: &Config, lanes: u8, most: u8) -> Result<(), ConfigError> 
     Err(config.wrong("bus.lanes", message).help(format!("set bus.lanes={most}, or another controller")))
 }
 
-/// No flash memory is clocked below this; what is, was meant in another unit.
+/// Lowest clock of any flash memory, Hz. Lower clocks are taken as a unit mistake.
 const SLOWEST_HZ: u64 = 10_000;
 
-/// Refuses clocks that cannot be meant.
+/// Refuses clocks that are probably unit mistakes.
 fn check_hz(config: &Config, key: &str, hz: u64) -> Result<(), ConfigError> {
     if hz >= SLOWEST_HZ {
         return Ok(());
@@ -395,7 +396,8 @@ fn check_hz(config: &Config, key: &str, hz: u64) -> Result<(), ConfigError> {
     Err(config.wrong(key, message).help(format!("write {meant}e6 or \"{meant} MHz\"")))
 }
 
-/// Refuses clocks at which the board cannot work: above the chip's limit, or above what the controller samples untuned.
+/// Refuses clocks at which the board cannot work: above the chip's limit, or above the controller's limit without
+/// tuning.
 fn check_clock<C: SpiChip>(config: &Config, bus: &SpiController<C>, limit: u64) -> Result<(), ConfigError> {
     let hz = bus.base_clock().hz();
     let mhz = |hz: u64| hz as f64 / 1e6;
@@ -428,10 +430,10 @@ fn check_clock<C: SpiChip>(config: &Config, bus: &SpiController<C>, limit: u64) 
     }
 }
 
-/// The strongest BCH code that there is.
+/// Strength of the strongest supported BCH code, bits.
 const BCH_STRENGTH_MAX: u32 = floatgate_ecc::MAX_STRENGTH;
 
-/// The ECC engine. Software takes CPU time, so the host must say how fast its CPU is.
+/// ECC engine of the setup. Software ECC takes CPU time, so the host must state the speed of its CPU.
 fn ecc_engine(config: &Config, host: &HostProfile) -> Result<EccProfile, ConfigError> {
     let ecc: EccProfile = config.extract_or_default("ecc")?;
     if let Some(strength) = ecc.strength.filter(|strength| !(1..=BCH_STRENGTH_MAX).contains(strength)) {
@@ -583,7 +585,7 @@ fn parallel_nor(
     wire::parallel_nor(controller, host, driver).map_err(|e| probe_error(config, e))
 }
 
-/// The bus modes in which a chip of this setup can be read, as the setup would write them.
+/// Bus modes in which a chip of this setup can be read, in setup notation.
 pub fn chip_modes(config: &Config) -> Vec<Mode> {
     let Ok(reads) = config.extract::<Vec<floatgate_device::spi::Variant>>("chip.reads") else {
         return Vec::new();
@@ -594,7 +596,7 @@ pub fn chip_modes(config: &Config) -> Vec<Mode> {
     modes
 }
 
-/// The interfaces that a raw NAND of this setup offers, as the setup would write them.
+/// Interfaces that a raw NAND of this setup offers, in setup notation.
 pub fn chip_interfaces(config: &Config) -> Vec<String> {
     let modes = |path: &str| config.extract_or_default::<Vec<u8>>(path).unwrap_or_default();
     let sdr = modes("chip.sdr_modes").into_iter().map(DataInterface::Sdr);

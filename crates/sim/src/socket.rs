@@ -1,4 +1,5 @@
-//! A chip in a socket: what is done to it beside its pins. Its contents as bytes are a plain image of a NOR, and a dump with OOB of a NAND.
+//! A chip in a socket: operations on it other than through its pins. The contents are a plain image for a NOR, and a
+//! dump with OOB for a NAND.
 
 use floatgate_device::array::Array;
 use floatgate_device::oracle::Oracle;
@@ -7,56 +8,57 @@ pub use floatgate_device::violation::ViolationLog;
 
 /// A chip in a socket.
 pub trait Socket {
-    /// Contents of a SPI NOR with the registers and the OTP area behind its array; of a NAND all pages, each with its OOB.
-    /// Inverted bits are as they were programmed: an ECC engine in the chip keeps no bytes that would show them again.
+    /// Contents: for a SPI NOR the array, followed by the registers and the OTP area; for a NAND all pages, each with
+    /// its OOB. Inverted bits are returned as programmed, because an ECC engine in the chip could not correct them
+    /// again.
     fn contents(&self) -> Vec<u8>;
 
-    /// Gives a new chip its contents: bytes of [`Self::contents`], or the array of a NOR alone.
+    /// Sets the contents of a new chip: bytes of [`Self::contents`], or only the array of a NOR.
     ///
     /// # Errors
-    /// The bytes are not of a chip of this size.
+    /// The bytes do not fit a chip of this size.
     fn set_contents(&mut self, bytes: &[u8]) -> Result<(), WrongContents>;
 
     /// Size of the chip in data bytes.
     fn size(&self) -> u64;
 
-    /// Programs and erases of the block at an address fail from now on.
+    /// Makes all programs and erases of the block at an address fail.
     fn break_block(&mut self, addr: u64);
 
     /// Inverts a bit of the data at an address until its block is erased.
     fn flip(&mut self, addr: u64, bit: u8);
 
-    /// A bit of the array always reads as `value` from now on. False for a NAND, which has no such faults.
+    /// Makes a bit of the array read as `value` permanently. Returns false for a NAND, which has no such faults.
     fn stick(&mut self, addr: u64, bit: u8, value: bool) -> bool;
 
-    /// Power fails in the middle of this program or erase, counted from 1.
+    /// Cuts power in the middle of this program or erase, counted from 1.
     fn cut_power(&mut self, operation: u64);
 }
 
-/// Reason for which bytes are not the contents of a chip.
+/// Reason why bytes are not the contents of a chip.
 #[derive(Debug, thiserror::Error)]
 pub enum WrongContents {
-    /// A SPI NOR has another size.
+    /// Size mismatch with a SPI NOR.
     #[error("{found} bytes, and this chip has {image} bytes, or {whole} with its registers and OTP area")]
     Nor {
-        /// Bytes that were given.
+        /// Number of bytes given.
         found: usize,
-        /// Bytes of the array.
+        /// Size of the array, B.
         image: usize,
-        /// Bytes with registers and OTP area.
+        /// Size with registers and OTP area, B.
         whole: usize,
     },
-    /// A NAND has another size.
+    /// Size mismatch with a NAND.
     #[error("{found} bytes, and this chip has {whole} bytes with OOB")]
     Nand {
-        /// Bytes that were given.
+        /// Number of bytes given.
         found: usize,
-        /// Bytes of all pages with OOB.
+        /// Size of all pages with OOB, B.
         whole: usize,
     },
 }
 
-/// End of the contents of a NOR with registers and OTP area.
+/// Trailer of the contents of a NOR with registers and OTP area.
 const MARK: &[u8; 16] = b"floatgate-nor 1\n";
 
 /// The arrays of a chip's dies or targets.

@@ -1,4 +1,4 @@
-//! A mounted filesystem as a program sees it: page cache and write-back above, the CPU's time between.
+//! A mounted filesystem as programs see it: page cache, write-back and CPU time.
 
 use crate::cpu::Cpu;
 use crate::machine::OnDevice;
@@ -8,42 +8,42 @@ use floatgate_device::{Host, Resource};
 use floatgate_mtd::{Breakdown, Counted, Instant, Mtd, Nanos, Operations, Phase};
 use floatgate_stack::fs::{FileSystem, NewFile, NewKind, Result, Space, Work};
 
-/// The flash below, its operations counted.
+/// Flash that counts its operations.
 pub type Flash = Counted<Box<dyn Device>>;
 
-/// A filesystem on it.
+/// Filesystem on that flash.
 pub type Mounted = Box<dyn OnDevice<Flash>>;
 
-/// Computes on the driver's CPU.
+/// Spends CPU time of the host.
 pub fn spend(host: &mut Host, now: Instant, time: Nanos, what: &'static str) -> Instant {
     host.resume(now);
     host.spend(Resource::Cpu, Phase::Cpu, time, what);
     host.now()
 }
 
-/// A mounted filesystem as a program sees it.
+/// A mounted filesystem with page cache and CPU.
 #[derive(Clone, Debug)]
 pub struct Vfs {
     fs: Mounted,
     cpu: Cpu,
     cache: PageCache,
-    /// Work of the CPU that its time was booked for.
+    /// CPU work and flash operations whose time was already booked.
     booked: (Work, Operations),
 }
 
-/// A moment, and what was done up to it.
+/// Time and counters at a moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
-    /// The time.
+    /// Time on the flash's clock.
     pub now: Instant,
     /// Time of the driver's thread so far, by phase.
     pub spent: Breakdown,
-    /// Operations of the flash.
+    /// Number of flash operations.
     pub operations: Operations,
 }
 
 impl Moment {
-    /// A moment of a flash's clock.
+    /// Moment of a flash's clock.
     pub fn of(flash: &Flash, now: Instant) -> Self {
         Self { now, spent: flash.breakdown(), operations: flash.operations() }
     }
@@ -52,7 +52,7 @@ impl Moment {
 const FILE: NewFile<'_> = NewFile { kind: NewKind::Regular, permissions: 0o644, uid: 0, gid: 0 };
 
 impl Vfs {
-    /// A filesystem with nothing of it in memory. The CPU's time for what was done so far is booked now.
+    /// Wraps a filesystem with an empty page cache. The CPU time of work done so far is booked now.
     pub fn new(fs: Mounted, cpu: Cpu, profile: PageCacheProfile, before: Operations) -> Self {
         let cache = PageCache::new(profile);
         let mut vfs = Self { fs, cpu, cache, booked: (Work::default(), before) };
@@ -60,10 +60,11 @@ impl Vfs {
         vfs
     }
 
-    /// A filesystem that was just made, after an hour in which its background work is done: as after `flash_erase -j`, a JFFS2 erases what has no clean marker.
+    /// Wraps a new filesystem, after one hour of background work: as after `flash_erase -j`, a JFFS2 erases eraseblocks
+    /// without clean markers.
     ///
     /// # Errors
-    /// Those of the filesystem.
+    /// Errors of the filesystem.
     pub fn on_new(mut fs: Mounted, cpu: Cpu, profile: PageCacheProfile) -> Result<Self> {
         fs.wait_until(fs.now() + Nanos::from_ms(3_600_000));
         let before = fs.device().operations();
@@ -72,37 +73,37 @@ impl Vfs {
         Ok(vfs)
     }
 
-    /// This moment.
+    /// Current moment.
     pub fn moment(&self) -> Moment {
         Moment::of(self.fs.device(), self.fs.now())
     }
 
-    /// The filesystem.
+    /// Filesystem below the page cache.
     pub fn fs(&mut self) -> &mut dyn FileSystem {
         &mut *self.fs
     }
 
-    /// The flash.
+    /// Flash below the filesystem.
     pub fn flash(&self) -> &Flash {
         self.fs.device()
     }
 
-    /// The flash, for its host.
+    /// Flash below the filesystem, to access its host.
     pub fn flash_mut(&mut self) -> &mut Flash {
         self.fs.device_mut()
     }
 
-    /// Eraseblocks that the filesystem has for itself, and bytes of each.
+    /// Number and size of the eraseblocks available to the filesystem.
     pub fn eraseblocks(&self) -> (u32, u32) {
         self.fs.eraseblocks()
     }
 
-    /// Unmounts without anything else.
+    /// Returns the filesystem without any other action.
     pub fn into_fs(self) -> Mounted {
         self.fs
     }
 
-    /// Lets the CPU take its time for what was done since the last booking.
+    /// Books the CPU time of work done since the last booking.
     fn book(&mut self) {
         let (work, operations) = (self.fs.work(), self.fs.device().operations());
         let (work_before, operations_before) = std::mem::replace(&mut self.booked, (work, operations));
@@ -119,10 +120,10 @@ impl Vfs {
         self.fs.set_now(end);
     }
 
-    /// A system call that does something in the filesystem.
+    /// Makes a system call on the filesystem.
     ///
     /// # Errors
-    /// Those of the filesystem.
+    /// Errors of the filesystem.
     pub fn call<T>(&mut self, work: impl FnOnce(&mut dyn FileSystem) -> Result<T>) -> Result<T> {
         self.spend(self.cpu.call(), "system call");
         let result = work(&mut *self.fs);
@@ -130,18 +131,18 @@ impl Vfs {
         result
     }
 
-    /// Makes a file in a directory.
+    /// Creates a file in a directory.
     ///
     /// # Errors
-    /// Those of the filesystem.
+    /// Errors of the filesystem.
     pub fn create(&mut self, directory: u32, name: &[u8]) -> Result<u32> {
         self.call(|fs| fs.create(directory, name, &FILE))
     }
 
-    /// Writes to a file. What the filesystem delays is dirty from now on, and is written back here if it is too much.
+    /// Writes to a file. Delayed data becomes dirty, and is written back here if there is too much.
     ///
     /// # Errors
-    /// Those of the filesystem.
+    /// Errors of the filesystem.
     pub fn write(&mut self, inode: u32, offset: u64, data: &[u8]) -> Result<()> {
         self.spend(self.cpu.copy_from_user(data.len() as u64), "copy");
         self.call(|fs| fs.write(inode, offset, data))?;
@@ -171,10 +172,11 @@ impl Vfs {
         result
     }
 
-    /// Reads from a file; pages in memory are copied, others are read from the filesystem as a whole. Returns the number of bytes.
+    /// Reads from a file; cached pages are copied, others are read from the filesystem completely. Returns the number
+    /// of bytes.
     ///
     /// # Errors
-    /// Those of the filesystem.
+    /// Errors of the filesystem.
     pub fn read(&mut self, inode: u32, offset: u64, buf: &mut [u8]) -> Result<usize> {
         self.spend(self.cpu.call(), "system call");
         let size = self.fs.attributes(inode)?.size;
@@ -202,45 +204,45 @@ impl Vfs {
     /// Removes a file.
     ///
     /// # Errors
-    /// Those of the filesystem.
+    /// Errors of the filesystem.
     pub fn unlink(&mut self, directory: u32, name: &[u8]) -> Result<()> {
         let inode = self.fs.lookup(directory, name)?;
         self.cache.forget(inode);
         self.call(|fs| fs.unlink(directory, name))
     }
 
-    /// `fsync`.
+    /// Syncs a file (`fsync`).
     ///
     /// # Errors
-    /// Those of the filesystem.
+    /// Errors of the filesystem.
     pub fn fsync(&mut self, inode: u32) -> Result<()> {
         self.cache.clean(inode);
         self.call(|fs| fs.fsync(inode))
     }
 
-    /// `sync`.
+    /// Syncs the filesystem (`sync`).
     ///
     /// # Errors
-    /// Those of the filesystem.
+    /// Errors of the filesystem.
     pub fn sync(&mut self) -> Result<()> {
         self.cache.clean_all();
         self.call(|fs| fs.sync())
     }
 
-    /// `df`: no time passes.
+    /// Size and free space (`df`); takes no time.
     pub fn space(&self) -> Space {
         self.fs.space()
     }
 
-    /// Bytes of kernel memory that the mount takes; none where that is not known.
+    /// Kernel memory used by the mount, B; `None` if unknown.
     pub fn kernel_memory(&self) -> Option<u64> {
         self.fs.kernel_memory()
     }
 
-    /// The program sleeps; what is old is written back meanwhile, and the layers below do their background work.
+    /// Lets the program sleep; meanwhile old data is written back, and the layers below do their background work.
     ///
     /// # Errors
-    /// Those of the filesystem.
+    /// Errors of the filesystem.
     pub fn sleep(&mut self, length: Nanos) -> Result<()> {
         let end = self.fs.now() + length;
         loop {
@@ -257,10 +259,10 @@ impl Vfs {
         }
     }
 
-    /// Does at once what a mount leaves to be done in the background, as whoever lists all files waits for it.
+    /// Does the background work of a mount at once, as listing all files has to wait for it.
     ///
     /// # Errors
-    /// Those of the filesystem.
+    /// Errors of the filesystem.
     pub fn settle(&mut self) -> Result<()> {
         let result = self.fs.settle();
         self.book();

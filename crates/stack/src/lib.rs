@@ -2,20 +2,20 @@
 //!
 //! In the order data flows:
 //!
-//! - [`fs`]: what all filesystems offer: the [`FileSystem`](fs::FileSystem) trait and its types.
+//! - [`fs`]: the [`FileSystem`](fs::FileSystem) trait and its types, common to all filesystems.
 //! - [`ubifs`]: a filesystem over any [`Volume`].
-//! - [`jffs2`]: a filesystem over any Mtd, without UBI; for reading.
+//! - [`jffs2`]: a filesystem over any Mtd, without UBI.
 //! - [`volume`]: the [`Volume`] trait, logical eraseblocks (LEBs) as a filesystem sees them, and two volumes that need no
 //!   UBI: in memory, and the bytes of a bare UBIFS image.
 //! - [`codec`]: deflate and Zstandard.
-//! - [`store`]: the file or memory behind an image; [`store_flash`]: flash whose contents are in one.
-//! - [`ubi`]: volumes on flash: which physical eraseblock (PEB) holds which LEB, wear levelling, bad blocks.
+//! - [`store`]: the file or memory behind an image; [`store_flash`]: flash backed by a store.
+//! - [`ubi`]: volumes on flash: the mapping of LEBs to physical eraseblocks (PEBs), wear levelling, bad blocks.
 //!
-//! One implementation serves all: building an image is the live filesystem on a device in memory, extracting is the
-//! live filesystem mounted read-only.
+//! The same implementation is used everywhere: an image is built by the live filesystem on a device in memory, and
+//! extracted by the live filesystem mounted read-only.
 //!
-//! Time is carried by the handle: a volume has a clock that its operations advance, so that the code above reads like a
-//! filesystem and not like bookkeeping.
+//! Each handle carries its time: a volume has a clock that its operations advance, so that code above it need not pass
+//! times around.
 
 //! # Example
 //!
@@ -47,11 +47,11 @@
 //! assert_eq!(&text, b"hello");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-/// Methods of `$name<dyn $below>` can be called on `$name<T>`.
+/// Lets methods of `$name<dyn $below>` be called on `$name<T>`.
 ///
-/// The layer below (a flash, a volume) has its own type where a device or a filesystem is made and where it is given back. Between, all
-/// works on `$name<dyn $below>`: `&mut $name<T>` becomes one by itself, as what is below is the last field of each struct it is in. So
-/// this code is compiled once, here, and not again for each kind of flash in each crate.
+/// The layer below (a flash or a volume) has a concrete type only where a device or filesystem is created and returned.
+/// All other code uses `$name<dyn $below>`: `&mut $name<T>` coerces to it, because the layer below is the last field of
+/// each struct. So this code is compiled once, and not for each kind of flash in each crate.
 macro_rules! forward_to_dyn {
     ($name:ident: $below:ident) => {
         impl<T: $below + 'static> core::ops::Deref for $name<T> {

@@ -1,8 +1,8 @@
-//! Flash whose contents are in a file or in memory: UBI images, to be looked at, changed and built.
+//! Flash backed by a file or memory, to inspect, change and build UBI images.
 //!
-//! As strict as [`RamFlash`](floatgate_mtd::RamFlash) but for the count of programs, which bytes do not tell: NAND takes data
-//! where it is erased, NOR clears bits. There are no OOB bytes in such an image. Every read call, page and block
-//! takes [`OPERATION`].
+//! It is as strict as [`RamFlash`](floatgate_mtd::RamFlash), except for the number of programs per page, which an image
+//! does not contain: NAND can be written only where it is erased, NOR only clears bits. There are no OOB bytes. Every
+//! read call, page and block takes [`OPERATION`].
 
 mod overlay;
 #[cfg(test)]
@@ -19,18 +19,18 @@ use std::collections::BTreeSet;
 /// Destination of writes and erases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StoreMode {
-    /// Nowhere: the device is write protected.
+    /// The device is write-protected.
     ReadOnly,
-    /// To the store at once.
+    /// Writes go to the store at once.
     WriteThrough,
-    /// To copies of their blocks in memory; the store stays as it is until [`StoreFlash::commit`].
+    /// Writes go to copies of their blocks in memory; the store is unchanged until [`StoreFlash::commit`].
     Overlay,
 }
 
-/// Flash whose contents are in a store. See the [module](self).
+/// Flash backed by a store. See the [module](self).
 ///
-/// Behind the end of the store the flash is erased. An image within a larger dump is a [`Window`](store::Window) of it.
-/// A failure of the host is [`ErrorKind::DeviceLost`] here; [`host_error`](Self::host_error) has its words.
+/// The flash is erased after the end of the store. An image within a larger dump is a [`Window`](store::Window) of it.
+/// A host failure becomes [`ErrorKind::DeviceLost`]; [`host_error`](Self::host_error) has the details.
 #[derive(Clone, Debug)]
 pub struct StoreFlash<S> {
     store: S,
@@ -39,16 +39,16 @@ pub struct StoreFlash<S> {
     overlay: Overlay,
     bad: BTreeSet<u32>,
     host_error: Option<StoreError>,
-    /// Buffer for the bytes at the target of a program; kept for its memory.
+    /// Buffer for the old bytes at the target of a program; kept to reuse its memory.
     old: Vec<u8>,
-    /// Behind this byte all is erased: a program there needs no look at what it is over.
+    /// Offset after which everything is erased, so that programs need not read the old bytes.
     erased_from: u64,
     busy_until: Instant,
     spent: Breakdown,
 }
 
 impl<S: Store> StoreFlash<S> {
-    /// The flash of this geometry in `store`; it has no OOB bytes. The part of its size that fills no erase block does not count.
+    /// Creates flash of this geometry in `store`, without OOB bytes. An incomplete last block is ignored.
     pub fn new(store: S, geometry: Geometry, mode: StoreMode) -> Self {
         let erase_bytes = geometry.erase_bytes.max(1);
         let write_bytes = geometry.write_bytes.clamp(1, erase_bytes);
@@ -75,46 +75,46 @@ impl<S: Store> StoreFlash<S> {
         }
     }
 
-    /// The same device with these blocks bad, by number: an image does not tell.
+    /// Sets the bad blocks by number, which an image does not contain.
     #[must_use]
     pub fn with_bad_blocks(mut self, blocks: impl IntoIterator<Item = u32>) -> Self {
         self.bad.extend(blocks);
         self
     }
 
-    /// The host's last failure.
+    /// Last host failure.
     pub const fn host_error(&self) -> Option<&StoreError> {
         self.host_error.as_ref()
     }
 
-    /// Numbers of the blocks that differ from the store, or may.
+    /// Numbers of the blocks that may differ from the store.
     pub fn changed_blocks(&self) -> impl Iterator<Item = u32> + '_ {
         self.overlay.blocks()
     }
 
-    /// Brings the store up to what was written and erased, block by block; this is not atomic.
+    /// Writes all changes to the store, block by block; not atomic.
     ///
     /// # Errors
-    /// Failures of the host; what is not written yet stays in memory.
+    /// Host failures; unwritten changes stay in memory.
     pub fn commit(&mut self) -> Result<(), StoreError> {
         self.overlay.commit(&mut self.store, self.geometry.erase_bytes)
     }
 
-    /// Fills the store up to a whole erase block, for an image that others read.
+    /// Extends the store to a whole number of eraseblocks, for an image used by other programs.
     ///
     /// # Errors
-    /// Failures of the host.
+    /// Host failures.
     pub fn fill_last_block(&mut self) -> Result<(), StoreError> {
         let len = self.store.size_bytes();
         store::fill(&mut self.store, len, len.next_multiple_of(u64::from(self.geometry.erase_bytes)))
     }
 
-    /// The store, without what was not committed.
+    /// The store, without uncommitted changes.
     pub const fn store(&self) -> &S {
         &self.store
     }
 
-    /// Gives the store back, without what was not committed.
+    /// Returns the store, without uncommitted changes.
     pub fn into_store(self) -> S {
         self.store
     }
@@ -123,7 +123,7 @@ impl<S: Store> StoreFlash<S> {
         (addr / u64::from(self.geometry.erase_bytes)) as u32
     }
 
-    /// Books `count` operations behind whatever the device still does.
+    /// Schedules `count` operations after the pending ones.
     fn work(&mut self, now: Instant, count: u64) -> Instant {
         let spent = Nanos::from_ns(OPERATION.as_ns() * count);
         self.spent.add(Phase::Waiting, self.busy_until.since(now));
@@ -132,7 +132,7 @@ impl<S: Store> StoreFlash<S> {
         self.busy_until
     }
 
-    /// Passes a store's result on as one of the flash's.
+    /// Converts a result of the store to one of the flash.
     fn host<T>(&mut self, result: Result<T, StoreError>, addr: u64, at: Instant) -> Result<T, Error> {
         result.map_err(|error| {
             self.host_error = Some(error);
@@ -171,7 +171,7 @@ impl<S: Store> StoreFlash<S> {
         }
     }
 
-    /// Programs `data`, all in one block: the pages up to the first that does not take them.
+    /// Programs `data` inside one block, up to the first page that cannot be programmed.
     fn program(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Instant, Error> {
         let page = u64::from(self.geometry.write_bytes.max(self.geometry.buffer_bytes));
         let at = self.work(now, (addr + data.len() as u64).div_ceil(page) - addr / page);
@@ -197,7 +197,7 @@ impl<S: Store> StoreFlash<S> {
         if taken < data.len() { Err(ErrorKind::NotErased.at(addr + taken as u64, at)) } else { Ok(()) }
     }
 
-    /// Bytes up to the first page that may not be programmed with `new` over `old`.
+    /// Number of bytes before the first page that cannot be programmed with `new` over `old`.
     fn taken(&self, addr: u64, old: &[u8], new: &[u8]) -> usize {
         let Geometry { kind, sub_page_bytes, write_bytes, buffer_bytes, .. } = self.geometry;
         if takes(kind, old, new, sub_page_bytes as usize) {
@@ -226,8 +226,8 @@ impl<S: Store> StoreFlash<S> {
         self.overlay.write(&mut self.store, block, size, (addr % size) as usize, bytes)
     }
 
-    /// Extends the store to hold a byte address, by whole erase blocks: whenever the process is stopped, the image does not end
-    /// inside one.
+    /// Extends the store to a byte address by whole eraseblocks, so that the image never ends inside one, even if the
+    /// process is killed.
     fn extend(&mut self, end: u64) -> Result<(), StoreError> {
         let size = u64::from(self.geometry.erase_bytes);
         loop {
@@ -249,7 +249,7 @@ impl<S: Store> StoreFlash<S> {
     }
 }
 
-/// True when `new` may be programmed over `old`.
+/// True if `new` can be programmed over `old`.
 fn takes(kind: FlashKind, old: &[u8], new: &[u8], unit: usize) -> bool {
     let erased = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0xFF);
     match kind {
@@ -305,7 +305,7 @@ impl<S: Store> Mtd for StoreFlash<S> {
         Ok((self.bad.contains(&self.block_of(addr)), now))
     }
 
-    /// As [`Mtd::mark_bad`], as long as the device is there: an image has no place for marks. NOR has no bad blocks.
+    /// As [`Mtd::mark_bad`]; the mark is not stored, because an image has no place for it. NOR has no bad blocks.
     fn mark_bad(&mut self, now: Instant, addr: u64) -> Result<Done, Error> {
         check_range(now, addr, 1, self.geometry.size_bytes)?;
         if self.geometry.kind == FlashKind::Nor {

@@ -1,4 +1,4 @@
-//! Families: where a kernel's table has no times, those of the catalogue's chips that are most like the chip.
+//! Families: times that the kernel's tables lack are taken from the most similar chips of the catalogue.
 
 use crate::library::{Kind, Library};
 use floatgate_device::spec::ChipSpec;
@@ -16,11 +16,11 @@ pub(super) struct Relative<T> {
     pub(super) spec: T,
 }
 
-/// The chips that the catalogue describes itself, by kind.
+/// Chips that the catalogue itself describes, by kind.
 #[derive(Debug)]
 pub(in crate::kernel) struct Members<T>(Vec<Relative<T>>);
 
-/// All families.
+/// Families of all kinds of chips.
 #[derive(Debug)]
 pub(crate) struct Families {
     pub(in crate::kernel) spi_nand: Members<SpiNandSpec>,
@@ -28,7 +28,7 @@ pub(crate) struct Families {
 }
 
 impl Families {
-    /// Reads the parts of a library. One that cannot be read has no relatives.
+    /// Reads the parts of a library. Unreadable parts are ignored.
     pub(crate) fn of(library: &Library) -> Self {
         let mut all = Self { spi_nand: Members(Vec::new()), spi_nor: Members(Vec::new()) };
         for name in library.names(Kind::Part) {
@@ -46,11 +46,11 @@ impl Families {
     }
 }
 
-/// The members that are most like a chip.
+/// Members that are most similar to a chip.
 pub(super) struct Family<'a, T>(pub(super) Vec<&'a Relative<T>>);
 
 impl<T> Members<T> {
-    /// Those whose maker is the chip's, if there are any, and of these the ones with the greatest likeness.
+    /// Members of the same maker, if any, and among these the most similar ones.
     pub(super) fn of<K: Ord>(&self, maker: &str, likeness: impl Fn(&T) -> K) -> Family<'_, T> {
         let key = |part: &Relative<T>| (part.maker.eq_ignore_ascii_case(maker), likeness(&part.spec));
         let best = self.0.iter().map(key).max();
@@ -59,7 +59,7 @@ impl<T> Members<T> {
 }
 
 impl<T> Members<T> {
-    /// All of them as one family.
+    /// All members as one family.
     pub(super) fn all(&self) -> Family<'_, T> {
         Family(self.0.iter().collect())
     }
@@ -71,7 +71,7 @@ impl<'a, T> Family<'a, T> {
         self.0.first().map(|part| &part.spec)
     }
 
-    /// Those members that have something.
+    /// Members for which `has` is true.
     pub(super) fn having(&self, has: impl Fn(&T) -> bool) -> Self {
         Family(self.0.iter().copied().filter(|part| has(&part.spec)).collect())
     }
@@ -81,13 +81,13 @@ impl<'a, T> Family<'a, T> {
         self.0.is_empty()
     }
 
-    /// The family in words.
+    /// Description of the family.
     pub(super) fn described(&self) -> String {
         let names: Vec<&str> = self.0.iter().map(|part| part.name.as_str()).collect();
         format!("times of the family, not of this part: median of {}", names.join(", "))
     }
 
-    /// True when it has members of this maker.
+    /// True if it has members of this maker.
     pub(super) fn is_of(&self, maker: &str) -> bool {
         self.0.iter().any(|part| part.maker.eq_ignore_ascii_case(maker))
     }
@@ -105,7 +105,7 @@ impl<'a, T> Family<'a, T> {
         us(self.median(|spec| value(spec).as_ns()))
     }
 
-    /// Medians of typical and longest time, as an inline table.
+    /// Medians of typical and maximum time, as an inline table.
     pub(super) fn typ_max(&self, value: impl Fn(&T) -> TypMaxUs) -> String {
         let typ = self.median(|spec| value(spec).typ.as_ns());
         let max = self.median(|spec| Reverse(value(spec).max.as_ns())).0.max(typ);

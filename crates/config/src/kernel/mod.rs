@@ -1,7 +1,8 @@
-//! The chips that Linux knows: its tables, one chip a line, written by `scripts/import-kernel`, and parts made of them on demand.
+//! The chips in Linux's tables, one per line, written by `scripts/import-kernel`, and parts made from them on demand.
 //!
-//! A line is found by its text, and only that line is parsed: a program that uses other parts pays nothing. The kernel has no times; they are
-//! those of the [`family`]. A part that the catalogue describes itself hides the kernel's of the same name or id.
+//! A line is found by its text, and only that line is parsed, so that programs that use other parts are not slowed
+//! down. The kernel has no times; they are those of the [`family`]. A part of the catalogue hides the kernel's chip
+//! with the same name or id.
 
 mod family;
 mod raw_nand;
@@ -17,7 +18,7 @@ use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Write};
 
-/// A table of the kernel.
+/// One table of the kernel.
 struct KernelTable {
     kind: ChipKind,
     text: &'static str,
@@ -29,39 +30,39 @@ const TABLES: &[KernelTable] = &[
     KernelTable { kind: ChipKind::RawNand, text: include_str!("../../data/kernel/raw-nand.toml") },
 ];
 
-/// Confidence of what the kernel's tables say.
+/// Confidence in values from the kernel's tables.
 const FROM_KERNEL: f64 = 0.95;
-/// Confidence of what is taken from other chips of the family.
+/// Confidence in values from other chips of the family.
 const FROM_FAMILY: f64 = 0.3;
 
-/// A property of a chip that Linux uses or works around, and that the part made of its table lacks.
+/// A property of a chip that Linux uses or works around, and that its generated part lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Gap {
-    /// A function of the kernel's driver reads the number of corrected bits from a register of its own.
+    /// The driver reads the number of corrected bits from a special register.
     EccStatus,
-    /// The OOB layout is not a repeated section; the free bytes are those of its first ones.
+    /// The OOB layout is not a repeated section; the free bytes are those of its first sections.
     OobLayout,
-    /// The column of reads from cache has a dummy byte before it, which is counted with those behind it.
+    /// Reads from cache have a dummy byte before the column, which is counted with those after it.
     ThreeByteColumn,
     /// A feature register selects the die.
     DieRegister,
-    /// The driver does not read pages without ECC.
+    /// The driver cannot read pages without ECC.
     NoRawAccess,
     /// Only program loads carry the plane bit.
     ProgramPlaneBit,
-    /// Continuous reads are of another scheme than Winbond's and Macronix's.
+    /// The scheme of continuous reads differs from Winbond's and Macronix's.
     Continuous,
-    /// Data can be randomized.
+    /// The chip can randomize data.
     Randomizer,
-    /// Commands and erase sizes come from the chip's SFDP tables, which the kernel's sources do not have.
+    /// Commands and erase sizes are in the chip's SFDP tables, which the kernel's sources do not contain.
     Sfdp,
-    /// Programs go byte by byte or word by word (AAI).
+    /// The chip programs byte by byte or word by word (AAI).
     WordProgram,
     /// All blocks are locked after power-up.
     VolatileLocks,
-    /// The driver switches the chip to 8D-8D-8D.
+    /// The driver switches the chip to 8D-8D-8D mode.
     OctalDtr,
-    /// One bank can be read while another one programs or erases.
+    /// One bank can be read while another programs or erases.
     ReadWhileWrite,
 }
 
@@ -88,9 +89,9 @@ impl Display for Gap {
 /// A chip of the kernel's tables.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelChip {
-    /// Kind of chip.
+    /// Kind of the chip.
     pub kind: ChipKind,
-    /// Name by which it is found.
+    /// Name in the kernel's table.
     pub key: &'static str,
     line: &'static str,
 }
@@ -108,7 +109,7 @@ impl KernelTable {
         lines.filter_map(move |line| Some(KernelChip { kind, key: line.split_once(" = ")?.0, line }))
     }
 
-    /// The operations of a name.
+    /// Operations of a named list.
     fn operations(&self, name: &str) -> Result<Vec<Operation>, toml::de::Error> {
         let head = format!("\n\"{name}\" = ");
         let rows = self.text.split_once(&head).and_then(|(_, rest)| rest.split_once("\n]"));
@@ -122,7 +123,7 @@ struct Rows {
     rows: Vec<Operation>,
 }
 
-/// Mode, opcode, address bytes, dummy cycles, highest clock.
+/// Mode, opcode, address bytes, dummy cycles, maximum clock.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 struct Operation(String, u8, u8, u8, u64);
 
@@ -141,7 +142,7 @@ impl KernelChip {
         one.remove(self.key).ok_or_else(|| serde::de::Error::custom("a line without its chip"))
     }
 
-    /// Text of the chip's id, as parts and tables write it: `[0xEF, 0xAA, 0x21]`.
+    /// Id of the chip in part notation: `[0xEF, 0xAA, 0x21]`.
     pub fn id(&self) -> &'static str {
         self.line
             .split_once("id = ")
@@ -149,7 +150,7 @@ impl KernelChip {
             .unwrap_or_default()
     }
 
-    /// The maker's name.
+    /// Name of the maker.
     pub fn maker(&self) -> &'static str {
         if self.kind == ChipKind::RawNand {
             return raw_nand::maker_of(self);
@@ -171,7 +172,7 @@ impl KernelChip {
         }
     }
 
-    /// The reason why the catalogue cannot have the chip.
+    /// Reason why no part can be made from the chip.
     pub fn refusal(&self) -> Option<&'static str> {
         match self.kind {
             ChipKind::SpiNor => self.facts().ok().and_then(|facts: spi_nor::Facts| facts.refusal()),
@@ -179,7 +180,7 @@ impl KernelChip {
         }
     }
 
-    /// The text of a part file.
+    /// Text of the generated part file.
     pub(super) fn part(&self, library: &Library) -> Option<String> {
         let table = self.table()?;
         match self.kind {
@@ -196,14 +197,14 @@ pub fn kernel_chips() -> impl Iterator<Item = KernelChip> {
     TABLES.iter().flat_map(KernelTable::chips)
 }
 
-/// The chip of a name, or of an id in hexadecimal: `efaa21`, `ef-aa-21`.
+/// Chip with this name or hexadecimal id: `efaa21`, `ef-aa-21`.
 pub(super) fn find(name: &str) -> Option<KernelChip> {
     kernel_chips()
         .find(|chip| chip.key == name)
         .or_else(|| id_text(name).and_then(|id| kernel_chips().find(|chip| chip.id() == id)))
 }
 
-/// The id that a name spells in hexadecimal, as parts write it: `ef-aa-21`, `0xefaa21`, `EFh AAh 21h`.
+/// Id in a name in hexadecimal, in part notation: `ef-aa-21`, `0xefaa21`, `EFh AAh 21h`.
 pub(super) fn id_text(name: &str) -> Option<String> {
     let plain = name.to_lowercase().replace("0x", "");
     let digits: String = plain.chars().filter(|c| !matches!(c, '-' | ':' | ',' | ' ' | 'h')).collect();
@@ -219,7 +220,7 @@ pub(super) fn id_text(name: &str) -> Option<String> {
     Some(format!("[{}]", bytes.join(", ")))
 }
 
-/// A `[[source]]` of a part file.
+/// Appends a `[[source]]` to a part file.
 fn source(text: &mut String, of: &[&str], from: &str, confidence: f64, gaps: &[Gap]) {
     let note: Vec<String> = gaps.iter().map(Gap::to_string).collect();
     let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
@@ -235,13 +236,13 @@ fn source(text: &mut String, of: &[&str], from: &str, confidence: f64, gaps: &[G
     }
 }
 
-/// Bytes as a list of TOML, in hexadecimal.
+/// Bytes as a TOML list in hexadecimal.
 fn hex_list(bytes: &[u8]) -> String {
     let bytes: Vec<String> = bytes.iter().map(|byte| format!("0x{byte:02X}")).collect();
     format!("[{}]", bytes.join(", "))
 }
 
-/// Bits of a size: `2 Gbit`.
+/// Size in bits: `2 Gbit`.
 fn bits(bytes: u64) -> String {
     let kbit = bytes / 128;
     match kbit {

@@ -1,4 +1,5 @@
-//! Raw NAND: a line of the kernel's table of full ids as a part file. All that the line does not say is that of a relative.
+//! Raw NAND: converts a line of the kernel's table of full ids to a part file. Values that the line lacks are taken
+//! from a similar part.
 
 use super::{FROM_FAMILY, FROM_KERNEL, KernelChip, KernelTable, bits, hex_list, source};
 use crate::library::{Kind, Library};
@@ -25,10 +26,10 @@ struct Facts {
     ecc: Option<[u32; 2]>,
 }
 
-/// Relatives with one bit per cell and with two.
+/// Similar parts with one bit per cell and with two.
 const RELATIVES: [&str; 2] = ["tc58nvg1s3h", "tc58teg5dclta00"];
 
-/// Maker of an id's first byte.
+/// Maker by the first byte of the id.
 fn maker(byte: Option<&u8>) -> &'static str {
     match byte {
         Some(0x45) => "SanDisk",
@@ -38,12 +39,12 @@ fn maker(byte: Option<&u8>) -> &'static str {
     }
 }
 
-/// The maker's name of a line.
+/// Name of the maker of a line.
 pub(super) fn maker_of(chip: &KernelChip) -> &'static str {
     maker(chip.facts::<Facts>().ok().as_ref().and_then(|facts| facts.id.first()))
 }
 
-/// The text of a part file.
+/// Text of the generated part file.
 pub(super) fn part(chip: &KernelChip, table: &KernelTable, library: &Library) -> Option<String> {
     let facts: Facts = chip.facts().ok()?;
     // Bits 3:2 of the third byte: levels of a cell.

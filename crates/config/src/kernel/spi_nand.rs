@@ -1,4 +1,4 @@
-//! SPI NAND: a line of the kernel's table as a part file.
+//! SPI NAND: converts a line of the kernel's table to a part file.
 
 use super::family::Members;
 use super::spi_nor::maker_name;
@@ -15,7 +15,8 @@ pub(super) struct Facts {
     maker: String,
     id: Vec<u8>,
     id_read: String,
-    /// Bits per cell, page, OOB, pages per block, blocks per LUN, most bad blocks, planes per LUN, LUNs per target, targets.
+    /// Bits per cell, page, OOB, pages per block, blocks per LUN, maximum bad blocks, planes per LUN, LUNs per target,
+    /// targets.
     memorg: [u32; 9],
     /// Strength and step.
     ecc: [u32; 2],
@@ -29,7 +30,7 @@ pub(super) struct Facts {
     free: Option<Vec<[u32; 2]>>,
     #[serde(default)]
     parity: Vec<[u32; 2]>,
-    /// Function that reads the number of corrected bits.
+    /// Kernel function that reads the number of corrected bits.
     status: Option<String>,
     retries: Option<u8>,
     /// Pages, first page.
@@ -42,12 +43,12 @@ pub(super) struct Facts {
     randomizer: Option<String>,
 }
 
-/// Schemes of continuous reads, as functions of the kernel.
+/// Schemes of continuous reads, by kernel function.
 const MACRONIX_STREAM: &str = "macronix_set_cont_read";
 const WINBOND_STREAMS: [&str; 2] = ["w25n0xjw_set_cont_read", "w35n0xjw_set_cont_read"];
-/// Function that selects a die by command C2h.
+/// Kernel function that selects a die with command C2h.
 const WINBOND_DIE: &str = "w25m02gv_select_target";
-/// Function that configures the high speed bit of W25NxxJW.
+/// Kernel function that configures the high speed bit of W25NxxJW.
 const HIGH_SPEED: &str = "w25n0xjw_hs_cfg";
 
 impl Facts {
@@ -55,7 +56,7 @@ impl Facts {
         self.flags.iter().any(|own| own == flag)
     }
 
-    /// Register of the number of corrected bits, by the kernel's function; `None` for one that no chip here has.
+    /// Register with the number of corrected bits, by kernel function; `None` for an unsupported one.
     fn ecc_status(&self) -> Option<&'static str> {
         match self.status.as_deref() {
             None | Some("w25w35nxxjw_ecc_get_status") => Some("plain"),
@@ -123,7 +124,7 @@ impl Sections {
     }
 }
 
-/// `count` regions at equal distances as a table, and whether these are all.
+/// `count` regions at equal distances as a table, and whether they are complete.
 fn range(regions: &[[u32; 2]], count: usize) -> (String, bool) {
     let [start, len] = regions.first().copied().unwrap_or_default();
     let step = regions.get(1).map_or(0, |second| second[0].saturating_sub(start));
@@ -134,7 +135,7 @@ fn range(regions: &[[u32; 2]], count: usize) -> (String, bool) {
     (format!("{{ start = {start}, step = {step}, len = {len} }}"), is_whole)
 }
 
-/// The text of a part file.
+/// Text of the generated part file.
 pub(super) fn part(chip: &KernelChip, table: &KernelTable, members: &Members<SpiNandSpec>) -> Option<String> {
     let facts: Facts = chip.facts().ok()?;
     let maker = maker_name(&facts.maker);
@@ -196,7 +197,7 @@ pub(super) fn part(chip: &KernelChip, table: &KernelTable, members: &Members<Spi
     Some(text)
 }
 
-/// Program loads: those of whole pages and those that keep what is in the cache; an operation that is in both lists counts once.
+/// Program load operations, for whole pages and with kept cache contents; an operation in both lists counts once.
 fn loads(facts: &Facts, table: &KernelTable) -> Option<String> {
     let mut all = table.operations(&facts.updates).ok()?;
     all.extend(table.operations(&facts.writes).ok()?);
@@ -212,7 +213,7 @@ fn loads(facts: &Facts, table: &KernelTable) -> Option<String> {
     Some(rows.concat())
 }
 
-/// A read. A dummy byte before the column is counted behind it: this takes as long.
+/// A read operation. A dummy byte before the column is counted after it, which takes the same time.
 fn variant(Operation(mode, opcode, address_bytes, dummy, hz): &Operation) -> String {
     let lanes = mode.split('-').nth(1).and_then(|phase| phase[..1].parse::<u8>().ok()).unwrap_or(1);
     let dummy = if *address_bytes == 3 { dummy + 8 / lanes } else { *dummy };
@@ -220,7 +221,7 @@ fn variant(Operation(mode, opcode, address_bytes, dummy, hz): &Operation) -> Str
     format!("    {{ mode = \"{mode}\", opcode = 0x{opcode:02X}, dummy = {dummy}{limit} }},\n")
 }
 
-/// Tables that only some chips have.
+/// Appends tables that only some chips have.
 fn extras(out: &mut String, facts: &Facts, table: &KernelTable) {
     if facts.configure.as_deref() == Some(HIGH_SPEED) {
         let _ = write!(out, "\n[chip.high_speed]\nfeature = 0xD0\nbit = 2\n");
@@ -251,7 +252,7 @@ fn extras(out: &mut String, facts: &Facts, table: &KernelTable) {
     }
 }
 
-/// A continuous read of Winbond's: all cycles between command and data, those of the ignored address included.
+/// A continuous read of Winbond: all cycles between command and data, including those of the ignored address.
 fn stream(Operation(mode, opcode, address_bytes, dummy, hz): &Operation) -> String {
     let phase = mode.split('-').nth(1).unwrap_or("1S");
     let lanes = phase[..1].parse::<u8>().unwrap_or(1);

@@ -1,7 +1,7 @@
-//! SPI NOR: a line of the kernel's table as a part file.
+//! SPI NOR: converts a line of the kernel's table to a part file.
 //!
-//! Where the table says nothing but the id, Linux asks the chip for its SFDP tables. These are not in the kernel: commands and erase sizes of
-//! such a part are those of its family, and its SFDP area is made of them.
+//! If the table contains only the id, Linux reads the chip's SFDP tables, which are not in the kernel. Commands and
+//! erase sizes of such a part are those of its family, and its SFDP area is generated from them.
 
 use super::family::{Family, Members};
 use super::{FROM_FAMILY, FROM_KERNEL, Gap, KernelChip, KernelTable, bits, hex_list, source};
@@ -40,7 +40,7 @@ pub(super) struct Facts {
     fixup: Vec<String>,
     #[serde(default)]
     maker_flags: Vec<String>,
-    /// Bytes of a region, regions, first address, distance.
+    /// Region size, number of regions, first address, distance.
     otp: Option<[u32; 4]>,
     #[serde(rename = "fixups")]
     _fixups: Option<String>,
@@ -60,14 +60,15 @@ const fn one() -> u8 {
 
 const SECTOR: u32 = 4096;
 const BLOCK: u32 = 65_536;
-/// Bytes that three address bytes reach.
+/// Size of the range that three address bytes can reach, B.
 const REACH_3B: u64 = 1 << 24;
-/// Longest time of an operation.
+/// Maximum time of an operation, ns.
 const LONGEST_NS: u64 = 1_000_000_000_000;
-/// Confidence of a size that the id's last byte tells.
+/// Confidence in a size derived from the id's last byte.
 const FROM_ID: f64 = 0.8;
 
-/// Maker as the catalogue calls it, registers and quad enable bit of its chips without SFDP (Linux: `default_init` of each maker).
+/// Maker in catalogue notation, with registers and quad enable bit of its chips without SFDP (Linux: `default_init` of
+/// each maker).
 fn maker(name: &str) -> (&str, &'static str, &'static str) {
     match name {
         "atmel" => ("Atmel", "winbond", "sr2-bit1-by01"),
@@ -87,7 +88,7 @@ fn maker(name: &str) -> (&str, &'static str, &'static str) {
     }
 }
 
-/// The maker's name as the catalogue has it.
+/// Name of the maker in the catalogue.
 pub(super) fn maker_name(name: &str) -> &str {
     match name {
         // Toshiba's memories have been Kioxia's since 2019.
@@ -105,12 +106,12 @@ impl Facts {
             .any(|own| own == flag)
     }
 
-    /// True when the kernel takes commands and size from the chip's SFDP tables.
+    /// True if the kernel reads commands and size from the chip's SFDP tables.
     const fn needs_sfdp(&self) -> bool {
         self.size == 0
     }
 
-    /// Size of the array: the table's, or the one that the id's last byte stands for.
+    /// Size of the array: from the table, or from the id's last byte.
     fn bytes(&self) -> Option<u64> {
         if self.size != 0 {
             return Some(self.size);
@@ -124,7 +125,7 @@ impl Facts {
         }
     }
 
-    /// The reason why no part can be made.
+    /// Reason why no part can be made.
     pub(super) fn refusal(&self) -> Option<&'static str> {
         if self.id.len() < 3 {
             Some("it has no JEDEC id")
@@ -155,7 +156,7 @@ struct Commands {
     programs: Vec<Variant>,
     reads_4b: Vec<Variant>,
     programs_4b: Vec<Variant>,
-    /// Bytes, command, command with four address bytes.
+    /// Size in bytes, command, command with four address bytes.
     erases: Vec<(u32, u8, u8)>,
 }
 
@@ -191,7 +192,7 @@ impl Commands {
         all
     }
 
-    /// Those of a relative, without its stateful modes.
+    /// Commands of a similar part, without its stateful modes.
     fn of_family(relative: &SpiNorSpec) -> Self {
         let stateless = |all: &[Variant]| all.iter().filter(|v| !v.mode.is_stateful()).copied().collect();
         Self {
@@ -204,7 +205,7 @@ impl Commands {
     }
 }
 
-/// A mode by its name; single lane for a name that is none.
+/// A mode by its name; single lane for an unknown name.
 fn mode(name: &str) -> Mode {
     name.parse().unwrap_or(Mode::SINGLE)
 }
@@ -224,7 +225,7 @@ fn with_four_bytes(variant: &Variant) -> Variant {
     Variant { opcode, ..*variant }
 }
 
-/// The text of a part file.
+/// Text of the generated part file.
 pub(super) fn part(chip: &KernelChip, table: &KernelTable, members: &Members<SpiNorSpec>) -> Option<String> {
     let facts: Facts = chip.facts().ok()?;
     if facts.refusal().is_some() {
@@ -305,7 +306,7 @@ fn variant(v: &Variant) -> String {
     format!("    {{ mode = \"{}\", opcode = 0x{:02X}, dummy = {}{limit} }},\n", v.mode, v.opcode, v.dummy)
 }
 
-/// Times of programs and erases. A chip erase takes longer with the size.
+/// Appends times of programs and erases. A chip erase time grows with the size.
 fn times(
     out: &mut String,
     commands: &Commands,
@@ -347,7 +348,8 @@ fn erase_name(bytes: u32) -> String {
     }
 }
 
-/// Time of an erase: the family's for this size, else that of all chips that have the size, else the family's for the nearest size.
+/// Time of an erase: the family's for this size, otherwise the median over all chips with the size, otherwise the
+/// family's for the nearest size.
 fn erase_time(members: &Members<SpiNorSpec>, family: &Family<'_, SpiNorSpec>, bytes: u32) -> String {
     let has = |spec: &SpiNorSpec| spec.erase.values().any(|erase| erase.bytes == bytes);
     let nearest = |spec: &SpiNorSpec| {
@@ -362,7 +364,7 @@ fn erase_time(members: &Members<SpiNorSpec>, family: &Family<'_, SpiNorSpec>, by
         .map_or_else(|| family.typ_max(nearest), |f| f.typ_max(nearest))
 }
 
-/// Block protection as the kernel locks it: the fewest bytes are a sector, or more where the bits do not suffice.
+/// Appends block protection as the kernel locks it: the smallest range is a sector, or more if the bits do not suffice.
 fn protection(out: &mut String, facts: &Facts, bytes: u64) {
     if !facts.has("HAS_LOCK") {
         return;
@@ -422,7 +424,7 @@ fn sources(out: &mut String, table: &KernelTable, facts: &Facts, family: &str) {
     source(out, &guessed, family, FROM_FAMILY, &[]);
 }
 
-/// Paths of the erase times.
+/// Dotted paths of the erase times.
 fn commands_times(facts: &Facts) -> Vec<&'static str> {
     let mut all = vec!["chip.erase.sector.t_us", "chip.erase.half-block.t_us", "chip.erase.block.t_us"];
     all.extend(match facts.sector >> 10 {

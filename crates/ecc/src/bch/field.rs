@@ -4,7 +4,7 @@ use crate::CodeError;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Primitive polynomials of degree 5 to 15, coefficients as bits: those that Linux's BCH library takes by default.
+/// Primitive polynomials of degree 5 to 15, coefficients as bits: the defaults of Linux's BCH library.
 const POLYNOMIALS: [u32; 11] = [0x25, 0x43, 0x83, 0x11D, 0x211, 0x409, 0x805, 0x1053, 0x201B, 0x402B, 0x8003];
 
 /// A field with tables of powers and logarithms.
@@ -12,22 +12,22 @@ pub(crate) struct Field {
     degree: u32,
     /// a^i for i up to twice the order, so that a sum of two logarithms needs no modulo; then zeros for products with 0.
     exp: Vec<u16>,
-    /// Logarithm to base a. That of 0 is so large that sums with it lie among the zeros of `exp`.
+    /// Logarithm to base a. The logarithm of 0 is so large that sums with it index the zeros of `exp`.
     log: Vec<u16>,
 }
 
-/// The polynomial Linux takes for a degree.
+/// Default polynomial of Linux for a degree.
 pub(crate) fn linux_polynomial(degree: u32) -> Result<u32, CodeError> {
     let at = degree.checked_sub(5).map(|at| at as usize);
     at.and_then(|at| POLYNOMIALS.get(at).copied()).ok_or(CodeError::Field { degree })
 }
 
-/// The degree of a polynomial; that of 0 is taken as 0.
+/// Degree of a polynomial; 0 for the zero polynomial.
 pub(crate) fn degree(polynomial: u32) -> u32 {
     polynomial.checked_ilog2().unwrap_or(0)
 }
 
-/// Whether a polynomial generates a field: only then all of the 2^m - 1 first powers of a differ. Its degree m.
+/// Degree m of a polynomial, checked to be primitive: the first 2^m - 1 powers of a are distinct.
 pub(crate) fn check_primitive(polynomial: u32) -> Result<u32, CodeError> {
     let degree = degree(polynomial);
     if !crate::code::DEGREES.contains(&degree) {
@@ -65,7 +65,7 @@ impl Field {
         Ok(field)
     }
 
-    /// m.
+    /// Degree m of the field.
     pub(crate) fn degree(&self) -> u32 {
         self.degree
     }
@@ -75,12 +75,12 @@ impl Field {
         self.log.len() - 1
     }
 
-    /// a^i, for i below twice the order; from there on 0, up to four times.
+    /// a^i, for i below twice the order; 0 from there up to four times the order.
     pub(crate) fn exp(&self, i: usize) -> u16 {
         self.exp[i]
     }
 
-    /// The logarithm of x. That of 0 gives 0 again in [`exp`](Self::exp) of any sum of two.
+    /// Logarithm of x. With the logarithm of 0, [`exp`](Self::exp) of any sum of two is 0.
     pub(crate) fn log(&self, x: u16) -> usize {
         self.log[usize::from(x)].into()
     }
@@ -98,7 +98,7 @@ impl Field {
         self.exp[self.log(x) + self.order() - self.log(y)]
     }
 
-    /// Half the logarithm, which the order, an odd number, makes even.
+    /// Square root: half the logarithm. An odd logarithm becomes even by adding the order, which is odd.
     pub(crate) fn sqrt(&self, x: u16) -> u16 {
         if x == 0 {
             return 0;
@@ -107,7 +107,7 @@ impl Field {
         self.exp[(log + (log & 1) * self.order()) / 2]
     }
 
-    /// A third of the logarithm, if any. Without it there is no cube root, or just one that is not 0.
+    /// Cube root: a third of the logarithm. `None` if the logarithm is not divisible by three.
     pub(crate) fn cube_root(&self, x: u16) -> Option<u16> {
         let log = self.log(x);
         let thirds = [log, log + self.order(), log + 2 * self.order()];

@@ -60,7 +60,7 @@ fn product(x: &[bool], y: &[bool]) -> Vec<bool> {
     product
 }
 
-/// The generator without its leading 1, left-justified.
+/// Generator without its leading 1, left-justified.
 pub(crate) fn tail(generator: &[bool]) -> Words {
     let mut words = [0; MAX_WORDS];
     for (at, _) in generator.iter().rev().skip(1).enumerate().filter(|(_, set)| **set) {

@@ -4,7 +4,7 @@ use super::field::Field;
 use crate::Uncorrectable;
 use crate::code::MAX_STRENGTH;
 
-/// Coefficients of a locator.
+/// Maximum number of coefficients of a locator.
 const MAX_LEN: usize = MAX_STRENGTH as usize + 1;
 
 /// Polynomial with one root a^-p for each wrong bit p, and the constant coefficient 1.
@@ -13,7 +13,7 @@ pub(crate) struct Locator {
     degree: usize,
 }
 
-/// The register before the last change of length.
+/// State of the register before the last change of length.
 struct Before {
     /// Logarithms of its coefficients.
     logs: [u16; MAX_LEN],
@@ -21,7 +21,7 @@ struct Before {
     degree: usize,
     /// Logarithm of its discrepancy.
     discrepancy: usize,
-    /// Syndromes since.
+    /// Number of syndromes processed since.
     age: usize,
 }
 
@@ -31,16 +31,16 @@ impl Locator {
         &self.coefficients[..=self.degree]
     }
 
-    /// No errors.
+    /// Locator without errors.
     pub(crate) const fn new() -> Self {
         let mut coefficients = [0; MAX_LEN];
         coefficients[0] = 1;
         Self { coefficients, degree: 0 }
     }
 
-    /// From no errors to the shortest feedback register that generates the syndromes (Massey 1969). `syndromes[j]` is the
-    /// received word at a^(j + 1), `2 * strength` of them. As the code is binary, every other discrepancy is 0 and is not
-    /// looked at (Berlekamp 1968).
+    /// Finds the shortest feedback register that generates the syndromes (Massey 1969). `syndromes[j]` is the received
+    /// word at a^(j + 1), for `2 * strength` syndromes. As the code is binary, every other discrepancy is 0 and is
+    /// skipped (Berlekamp 1968).
     pub(crate) fn generate(&mut self, field: &Field, syndromes: &[u16]) -> Result<(), Uncorrectable> {
         let strength = syndromes.len() / 2;
         let mut logs = [0; 2 * MAX_STRENGTH as usize];
@@ -78,7 +78,7 @@ impl Locator {
 }
 
 impl Before {
-    /// Writes the terms that make the discrepancy go when they are added `age` places up.
+    /// Adds the correction terms that cancel the discrepancy, `age` positions up.
     fn scale(&mut self, field: &Field, discrepancy: u16) {
         let factor = (field.log(discrepancy) + field.order() - self.discrepancy) % field.order();
         for (term, log) in self.terms.iter_mut().zip(&self.logs[..=self.degree]) {

@@ -1,15 +1,15 @@
-//! Binary BCH codes (Bose and Ray-Chaudhuri 1960, Hocquenghem 1959), bit for bit as Linux's BCH library has them.
+//! Binary BCH codes (Bose and Ray-Chaudhuri 1960, Hocquenghem 1959), bit for bit compatible with Linux's BCH library.
 //!
-//! A word of bits is a polynomial: the first byte's highest bit is the highest coefficient. A codeword is data, then check
-//! bits, and a multiple of the generator polynomial, whose roots are a^1 to a^2t in a field of 2^m elements
+//! A word of bits is a polynomial: the first byte's highest bit is the highest coefficient. A codeword is data, then
+//! check bits, and a multiple of the generator polynomial, whose roots are a^1 to a^2t in a field of 2^m elements
 //! ([`field`], [`generator`]). So
 //!
 //! - encoding is a remainder of a division by the generator ([`remainder`]);
 //! - a received word with the remainder 0 is a codeword. Otherwise the remainder's values at the roots, the syndromes,
 //!   depend on the errors alone: S_j is the sum of a^jp over the wrong bits p;
 //! - the error locator, the polynomial with the roots a^-p, comes from the syndromes ([`locator`]);
-//! - its roots say which bits to flip ([`roots`]): by formula ([`small`]), or after splitting
-//!   the locator into factors ([`trace`]).
+//! - its roots are the positions of the wrong bits ([`roots`]). They are found by formula ([`small`]), or after
+//!   splitting the locator into factors ([`trace`]).
 
 pub(crate) mod field;
 pub(crate) mod generator;
@@ -45,13 +45,13 @@ pub struct Bch {
     encoder: Encoder,
     roots: Roots,
     odd_syndromes: OddSyndromes,
-    /// Added to the ECC bytes; all 0 but in a [`Codec`](crate::Codec).
+    /// Mask added to the ECC bytes; 0 except in a [`Codec`](crate::Codec).
     mask: Words,
 }
 
 impl Bch {
-    /// The code over the field of 2^`m` elements that corrects `t` bits, with the primitive polynomial that Linux takes:
-    /// 8219 (0x201B) for m = 13, 16427 (0x402B) for m = 14.
+    /// The code over the field of 2^`m` elements that corrects `t` bits, with the default primitive polynomial of
+    /// Linux: 8219 (0x201B) for m = 13, 16427 (0x402B) for m = 14.
     ///
     /// # Errors
     /// m not in 5 to 15, t not in 1 to 72, or no room for data.
@@ -59,7 +59,8 @@ impl Bch {
         Self::with_polynomial(field::linux_polynomial(m)?, t)
     }
 
-    /// The same with another primitive polynomial, its coefficients as bits, such as 17475 (0x4443) for m = 14.
+    /// The code with another primitive polynomial, given by its coefficients as bits, such as 17475 (0x4443) for m =
+    /// 14.
     ///
     /// # Errors
     /// As [`new`](Self::new), and for a polynomial that is not primitive.
@@ -113,7 +114,7 @@ impl Bch {
         self.ecc_bytes
     }
 
-    /// Most data bytes.
+    /// Maximum number of data bytes.
     pub const fn max_data_bytes(&self) -> usize {
         self.max_data_bytes
     }
@@ -126,7 +127,8 @@ impl Bch {
     /// Writes the ECC bytes of `data`.
     ///
     /// # Panics
-    /// With more than [`max_data_bytes`](Self::max_data_bytes), or when `ecc` is not of [`ecc_bytes`](Self::ecc_bytes).
+    /// `data` is longer than [`max_data_bytes`](Self::max_data_bytes), or the length of `ecc` is not
+    /// [`ecc_bytes`](Self::ecc_bytes).
     pub fn encode(&self, data: &[u8], ecc: &mut [u8]) {
         self.check_lengths(data.len(), ecc.len());
         self.store(&self.encoder.remainder(data), ecc);
@@ -138,12 +140,12 @@ impl Bch {
         }
     }
 
-    /// Repairs `data` and `ecc`; the number of bits that were wrong. Bits of the last ECC byte that belong to no check bit
-    /// become what encoding writes there, and do not count.
+    /// Corrects `data` and `ecc`, and returns the number of corrected bits. Padding bits of the last ECC byte are set
+    /// as by encoding, and do not count.
     ///
     /// # Errors
-    /// `Uncorrectable`: more errors than the code corrects, and not so many that another codeword is as near. Nothing is
-    /// changed.
+    /// `Uncorrectable`: more errors than the code corrects, unless they happen to form another correctable word.
+    /// Nothing is changed.
     ///
     /// # Panics
     /// As [`encode`](Self::encode).
@@ -160,7 +162,7 @@ impl Bch {
         Ok(flipped)
     }
 
-    /// Check bits calculated from the data, and those received: where they differ.
+    /// Difference between the check bits calculated from the data and the received ones.
     fn difference(&self, right: &Words, ecc: &[u8]) -> Words {
         let mut wrong = [0; MAX_WORDS];
         let (whole, rest) = ecc.as_chunks();
@@ -176,7 +178,7 @@ impl Bch {
         wrong
     }
 
-    /// Bits after the check bits say nothing.
+    /// Clears the padding after the check bits.
     fn clear_padding(&self, wrong: &mut Words) {
         for (at, word) in wrong.iter_mut().enumerate() {
             let left = self.check_bits.saturating_sub(64 * at);
@@ -194,7 +196,7 @@ impl Bch {
         }
     }
 
-    /// Flips the wrong bits; their number.
+    /// Flips the wrong bits and returns their number.
     fn repair(&self, wrong: &Words, data: &mut [u8], ecc: &mut [u8]) -> Result<u32, Uncorrectable> {
         let mut syndromes = [0; MAX_SYNDROMES];
         let syndromes = &mut syndromes[..2 * self.strength as usize];
@@ -225,7 +227,7 @@ impl Bch {
     /// The values of a remainder at a^1 to a^2t. S_2j is S_j squared, as the coefficients are 0 or 1.
     fn syndromes(&self, rest: &Words, out: &mut [u16]) {
         let mut odd = [0; MAX_STRENGTH as usize];
-        self.odd_syndromes.of(rest, &mut odd);
+        self.odd_syndromes.compute(rest, &mut odd);
         for j in 0..out.len() {
             out[j] = if j % 2 == 0 { odd[j / 2] } else { self.field.square(out[j / 2]) };
         }
@@ -246,8 +248,8 @@ impl Encoder {
 
     fn remainder(&self, data: &[u8]) -> Words {
         match self {
-            Self::Portable(remainder) => remainder.of(data),
-            Self::Clmul(clmul) => clmul.of(data),
+            Self::Portable(remainder) => remainder.compute(data),
+            Self::Clmul(clmul) => clmul.compute(data),
         }
     }
 }

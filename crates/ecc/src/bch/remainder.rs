@@ -4,16 +4,16 @@ use super::generator::{MAX_WORDS, Words, times_x};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// For each byte of a word of data, and each value of it, what it leaves.
+/// Contribution to the remainder of each value of each byte of a data word.
 pub(crate) struct Remainder {
-    /// Words of a row: those of the remainder, and some zeros, so that the compiler knows the lengths of all rows.
+    /// Words in a row: the remainder, padded with zeros, so that the compiler knows the length of all rows.
     words: usize,
     /// Rows of `words` words: 256 of the first byte of a data word, 256 of the second, and so on.
     rows: Vec<u64>,
 }
 
 impl Remainder {
-    /// `words` is the length of the remainder.
+    /// Creates the tables; `words` is the length of the remainder.
     pub(crate) fn new(tail: &Words, words: usize) -> Self {
         let words = [1, 2, 4, 6, 9].into_iter().find(|most| *most >= words).unwrap_or(MAX_WORDS);
         let mut rows = vec![0; 8 * 256 * words];
@@ -30,8 +30,8 @@ impl Remainder {
         Self { words, rows }
     }
 
-    /// The remainder of `data`, first byte and highest bit first.
-    pub(crate) fn of(&self, data: &[u8]) -> Words {
+    /// Remainder of `data`, first byte and highest bit first.
+    pub(crate) fn compute(&self, data: &[u8]) -> Words {
         match self.words {
             1 => self.divide::<1>(data),
             2 => self.divide::<2>(data),

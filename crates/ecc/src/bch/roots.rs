@@ -19,13 +19,13 @@ pub(crate) struct Roots {
 }
 
 impl Roots {
-    /// For locators up to degree `strength` and words of up to `bits`.
+    /// Search for locators up to degree `strength` in words of up to `bits`.
     pub(crate) fn new(field: &Field, strength: usize, bits: usize) -> Self {
         let search = if strength > SMALL { Search::new(field, strength, bits) } else { None };
         Self { solver: Solver::new(field), search }
     }
 
-    /// The same without vector instructions.
+    /// Search without vector instructions.
     #[cfg(test)]
     pub(crate) fn portable(field: &Field) -> Self {
         Self { solver: Solver::new(field), search: None }
@@ -34,7 +34,7 @@ impl Roots {
     /// The positions p below `bits` with `locator(a^-p) = 0`.
     ///
     /// # Errors
-    /// `Uncorrectable` when there are fewer than the locator's degree: some error lies outside the word.
+    /// `Uncorrectable` if there are fewer positions than the degree of the locator: an error is outside the word.
     pub(crate) fn find<'a>(
         &self,
         field: &Field,
@@ -52,7 +52,7 @@ impl Roots {
         if found == degree { Ok(&positions[..found]) } else { Err(Uncorrectable) }
     }
 
-    /// Looks for all roots but four; those have formulas. They are the farthest, so less is looked through.
+    /// Searches all roots except the four farthest, which are solved by formula; this shortens the search.
     fn search_and_solve(
         &self,
         search: &Search,
@@ -71,7 +71,8 @@ impl Roots {
         if far.iter().any(|position| near.contains(position)) { found } else { found + solved }
     }
 
-    /// The roots' inverses a^p are the roots of the polynomial with the coefficients in reverse, which starts with 1.
+    /// Finds all roots by factoring. The inverses a^p of the roots are the roots of the polynomial with the
+    /// coefficients in reverse order, which starts with 1.
     fn split(&self, field: &Field, locator: &[u16], bits: usize, positions: &mut [u16]) -> usize {
         let degree = locator.len() - 1;
         let positions = &mut positions[..degree];
@@ -86,8 +87,8 @@ impl Roots {
     }
 }
 
-/// A locator without the factors (1 + a^p X) of the positions p: what is left of degree [`SMALL`]. A quotient is as good a power
-/// series, of which only the first coefficients are wanted.
+/// Quotient of a locator by the factors (1 + a^p X) of the positions p, of degree [`SMALL`]. It is computed as a power
+/// series, of which only the first coefficients are needed.
 fn quotient(field: &Field, locator: &[u16], positions: &[u16]) -> [u16; SMALL + 1] {
     let mut rest = [0; SMALL + 1];
     rest.copy_from_slice(&locator[..=SMALL]);

@@ -1,4 +1,4 @@
-//! Roots of polynomials of degree 1 to 4 by formula and table, where a search would look at every position.
+//! Roots of polynomials of degree 1 to 4 by formula and table, which is faster than a search over all positions.
 
 use super::field::Field;
 use alloc::vec;
@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 /// Marks a table entry without a solution.
 const NONE: u16 = u16::MAX;
 
-/// Solutions of the two equations to which the others are reduced.
+/// Solutions of the two equations to which all others are reduced.
 pub(crate) struct Solver {
     /// For k, a y with y^2 + y = k; y + 1 is the other.
     quadratic: Vec<u16>,

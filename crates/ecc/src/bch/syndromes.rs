@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 /// The contribution of each four bits of a remainder to the odd syndromes: bit p adds a^p, a^3p, a^5p...
 pub(crate) struct OddSyndromes {
-    /// Syndromes in a row: the strength, and some zeros, so that the rows of most codes are whole vectors.
+    /// Syndromes in a row: the strength, padded with zeros, so that the rows of most codes are whole vectors.
     lanes: usize,
     /// 16 rows for the highest four bits of the remainder, one for each of their values, 16 for the next, and so on.
     rows: Vec<u16>,
@@ -28,8 +28,8 @@ impl OddSyndromes {
         Self { lanes, rows }
     }
 
-    /// The odd syndromes of a remainder without bits after the check bits.
-    pub(crate) fn of(&self, rest: &Words, out: &mut [u16; MAX_STRENGTH as usize]) {
+    /// Odd syndromes of a remainder whose padding bits are zero.
+    pub(crate) fn compute(&self, rest: &Words, out: &mut [u16; MAX_STRENGTH as usize]) {
         match self.lanes {
             4 => self.sum::<4>(rest, out),
             8 => self.sum::<8>(rest, out),

@@ -1,9 +1,9 @@
-//! Roots of polynomials of any degree, by splitting them until the formulas of [`small`](super::small) serve (Berlekamp
-//! 1970, Factoring Polynomials over Large Finite Fields).
+//! Roots of polynomials of any degree: splits them until the formulas of [`small`](super::small) apply (Berlekamp 1970,
+//! Factoring Polynomials over Large Finite Fields).
 //!
-//! The trace of x, x + x^2 + x^4 + ... + x^(2^(m-1)), is 0 for half of the elements of the field and 1 for the others. So the
-//! roots of a polynomial for which the trace of a^k x is 0 are those that it shares with this trace as a polynomial; one k
-//! after the other tells all elements apart.
+//! The trace of x, x + x^2 + x^4 + ... + x^(2^(m-1)), is 0 for half of the elements of the field and 1 for the others.
+//! So the greatest common divisor of a polynomial and the trace of a^k x contains the roots for which that trace is 0.
+//! Using one k after the other separates all elements.
 //!
 //! Polynomials are slices of coefficients, the highest first.
 
@@ -11,12 +11,13 @@ use super::field::Field;
 use super::small::Solver;
 use crate::code::MAX_STRENGTH;
 
-/// Coefficients of a polynomial as long as the longest locator, and of a square of a remainder of it.
+/// Maximum number of coefficients: of the longest locator, and of the square of its remainder.
 const MAX_LEN: usize = MAX_STRENGTH as usize + 1;
 const MAX_SQUARE: usize = 2 * MAX_LEN;
 
 impl Solver {
-    /// Writes the roots of a polynomial with the leading coefficient 1, if it has as many as its degree; a double one twice.
+    /// Writes the roots of a polynomial with leading coefficient 1, if it has as many as its degree; a double root is
+    /// written twice.
     pub(crate) fn all_roots(&self, f: &Field, polynomial: &[u16], from: u32, out: &mut [u16]) -> Option<()> {
         let degree = polynomial.len() - 1;
         if degree <= 4 {
@@ -90,8 +91,8 @@ fn without_zeros(polynomial: &mut [u16]) -> &mut [u16] {
     &mut polynomial[zeros..]
 }
 
-/// Divides by a polynomial with the leading coefficient 1. The quotient takes the place of the high coefficients, the
-/// remainder, one coefficient shorter than the divisor, that of the low ones.
+/// Divides by a polynomial with leading coefficient 1. The quotient replaces the high coefficients; the remainder, one
+/// coefficient shorter than the divisor, replaces the low ones.
 fn divide(f: &Field, dividend: &mut [u16], divisor: &[u16]) {
     let Some(last) = dividend.len().checked_sub(divisor.len()) else { return };
     let mut logs = [0; MAX_LEN];

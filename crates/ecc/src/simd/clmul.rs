@@ -1,13 +1,13 @@
 //! Remainders by carry-less multiplication.
 //!
-//! Word i of the data, counted from the end, stands for a multiple of X^64i; so the remainder is the sum of all words times
-//! the remainder of X^64(W + i), which is W words long. These are products of 64 by 64 bits that do not wait for each other.
-//! Only their sum, one word longer than a remainder, is divided, by a product with the generator's inverse (Barrett 1986;
+//! Word i of the data, counted from the end, stands for a multiple of X^64i. So the remainder is the sum of all words
+//! times the remainder of X^64(W + i), which is W words long. These are independent products of 64 by 64 bits. Only
+//! their sum, one word longer than a remainder, is divided, by a product with the generator's inverse (Barrett 1986;
 //! Gopal et al., Fast CRC Computation Using PCLMULQDQ, Intel 2009).
 //!
-//! One multiplication serves two words x and y with their constants c and d, as in Winograd 1968 (A New Algorithm for Inner
-//! Product): xc + yd = (x + d)(y + c) + xy + cd. The products xy are the same for all W words of the remainder, and the
-//! products cd are known beforehand.
+//! One multiplication serves two words x and y with their constants c and d, as in Winograd 1968 (A New Algorithm for
+//! Inner Product): xc + yd = (x + d)(y + c) + xy + cd. The products xy are the same for all W words of the remainder,
+//! and the products cd are precomputed.
 
 use crate::bch::generator::{MAX_WORDS, Words, times_x};
 use alloc::vec::Vec;
@@ -22,7 +22,7 @@ use aarch64::kernels;
 #[cfg(target_arch = "x86_64")]
 use x86_64::kernels;
 
-/// Bytes of data that one row of constants is for.
+/// Bytes of data covered by one row of constants.
 const BLOCK: usize = 64;
 
 /// Constants of a block for one word of the remainder, one for each of the block's eight words. The two constants of a pair
@@ -31,15 +31,15 @@ const BLOCK: usize = 64;
 #[repr(align(64))]
 struct Row([u64; 8]);
 
-/// A function that divides data by the generator, for one number of words and one set of instructions.
+/// A function that divides data by the generator, for one number of words and one instruction set.
 type Kernel = unsafe fn(&Clmul, &[u8]) -> Words;
 
 /// Constants for the remainder of data, on a CPU that has the instructions of `kernel`.
 pub(crate) struct Clmul {
     kernel: Kernel,
-    /// For the last block of data first, `words` rows each.
+    /// Rows of constants, `words` per block, starting with the last block of data.
     rows: Vec<Row>,
-    /// For each number of blocks from 0 on, `words` sums of the products of all pairs of constants of those blocks.
+    /// Sums of the products of all pairs of constants, `words` for each number of blocks from 0 on.
     products: Vec<u128>,
     /// X^64(W + 1) / generator, without its leading 1.
     inverse: u64,
@@ -59,7 +59,7 @@ macro_rules! for_words {
 use for_words;
 
 impl Clmul {
-    /// For a generator of `words` words and at most `data_bytes` of data.
+    /// Constants for a generator of `words` words and at most `data_bytes` of data.
     pub(crate) fn new(tail: &[u64], words: usize, data_bytes: usize) -> Option<Self> {
         let kernel = kernels(words).next()?;
         Some(Self::with_kernel(kernel, tail, words, data_bytes))
@@ -89,13 +89,13 @@ impl Clmul {
         Self { kernel, rows, products, inverse, tail: whole }
     }
 
-    /// The remainder of `data`, as [`Remainder::of`](crate::bch::remainder::Remainder::of) has it.
-    pub(crate) fn of(&self, data: &[u8]) -> Words {
+    /// Remainder of `data`, as [`Remainder::compute`](crate::bch::remainder::Remainder::compute).
+    pub(crate) fn compute(&self, data: &[u8]) -> Words {
         // SAFETY: `kernels` gives only those whose instructions the CPU has.
         unsafe { (self.kernel)(self, data) }
     }
 
-    /// Blocks of data with their rows, the last block first. The first block is filled up with zeros before the data.
+    /// Blocks of data with their rows, the last block first. The first block is padded with leading zeros.
     fn blocks<'a, const W: usize>(
         &'a self,
         data: &'a [u8],
@@ -138,7 +138,7 @@ impl Clmul {
     }
 }
 
-/// X^64 times `rest` modulo the generator; the quotient.
+/// Multiplies `rest` by X^64 modulo the generator, and returns the quotient.
 fn times_x64(rest: &mut [u64], tail: &[u64]) -> u64 {
     (0..64).fold(0, |quotient, _| {
         let next = quotient << 1 | rest[0] >> 63;
@@ -172,7 +172,7 @@ mod tests {
                 let clmul = Clmul::with_kernel(kernel, &tail, words, 1100);
                 for len in [0, 1, 7, 8, 63, 64, 65, 127, 128, 511, 512, 1024, 1099, 1100] {
                     let data = noise(u64::from(strength), len);
-                    assert_eq!(clmul.of(&data), portable.of(&data), "{words} words, {len} bytes");
+                    assert_eq!(clmul.compute(&data), portable.compute(&data), "{words} words, {len} bytes");
                 }
             }
         }

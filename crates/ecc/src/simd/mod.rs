@@ -1,9 +1,9 @@
-//! The two loops that cost time, with vector instructions: the remainder of the data by carry-less multiplication and the
-//! search for roots by bit matrices, on x86-64 and AArch64.
+//! The two expensive loops with vector instructions, on x86-64 and AArch64: the remainder of the data by carry-less
+//! multiplication, and the search for roots by bit matrices.
 //!
-//! The only module with `unsafe`, for one reason: instructions that the CPU may not have. A value of a type here is the
-//! proof that it has them: constructors look (feature `std`) and give `None` otherwise. There is a portable path for
-//! everything, and both are tested against each other on the same inputs.
+//! This is the only module with `unsafe`, for one reason: instructions that the CPU may not have. A value of a type
+//! here proves that the CPU has them: constructors check (feature `std`) and otherwise return `None`. Everything has a
+//! portable implementation, and tests compare both on the same inputs.
 #![allow(unsafe_code, reason = "instructions that only some CPUs have; see the module's text")]
 
 #[cfg(all(feature = "std", any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -17,7 +17,7 @@ pub(crate) use {clmul::Clmul, search::Search};
 #[cfg(not(all(feature = "std", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 pub(crate) use absent::{Clmul, Search};
 
-/// Elsewhere there are no such values.
+/// Types without values, for other CPUs.
 #[cfg(not(all(feature = "std", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 mod absent {
     use crate::bch::field::Field;
@@ -31,7 +31,7 @@ mod absent {
             None
         }
 
-        pub(crate) fn of(&self, _data: &[u8]) -> Words {
+        pub(crate) fn compute(&self, _data: &[u8]) -> Words {
             match self.0 {}
         }
     }

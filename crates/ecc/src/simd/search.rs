@@ -1,9 +1,11 @@
 //! The search for roots by bit matrices.
 //!
-//! Squaring is linear over {0, 1}, so all terms of the locator whose exponents are an odd number o times a power of two are
-//! together a linear map of x^o: an m x m matrix of bits. With tables of x^o for all positions (all of them are looked at, as
-//! in Chien 1964), one multiplication by a matrix for each odd o is the locator's value (the split of Fedorenko and Trifonov
-//! 2002). With GFNI the CPU multiplies 64 bytes by an 8 x 8 matrix at once; with AVX2 or NEON it looks up half bytes in tables
+//! Squaring is linear over {0, 1}. So all terms of the locator whose exponents are an odd number o times a power of two
+//! form a linear map of x^o: an m x m matrix of bits. With tables of x^o for all positions, one matrix multiplication
+//! for each odd o gives the locator's value (the split of Fedorenko and Trifonov 2002); all positions are tried, as in
+//! Chien 1964.
+//!
+//! With GFNI the CPU multiplies 64 bytes by an 8 x 8 matrix at once. With AVX2 or NEON it looks up half bytes in tables
 //! of their products, 32 or 16 at once.
 
 use crate::bch::field::Field;
@@ -19,7 +21,7 @@ use aarch64::kernels;
 #[cfg(target_arch = "x86_64")]
 use x86_64::kernels;
 
-/// Positions of one run of the inner loop, and vectors that hold their low, or their high, bytes.
+/// Positions per run of the inner loop, and number of vectors for their low or high bytes.
 const RUN: usize = 256;
 const VECTORS: usize = RUN / 64;
 
@@ -40,7 +42,7 @@ const BITS: usize = 16;
 /// Products of a matrix with each value of the four half bytes of an element, low byte and high byte.
 type Products = [[u8; 16]; 8];
 
-/// A function that searches with one set of instructions, as [`Search::roots`] does.
+/// A function that searches with one instruction set, like [`Search::roots`].
 type Kernel = unsafe fn(&Search, &Field, &[u16], usize, &mut [u16]) -> usize;
 
 /// Tables for the search, on a CPU that has the instructions of `kernel`.
@@ -57,7 +59,7 @@ pub(crate) struct Search {
 }
 
 impl Search {
-    /// For locators up to degree `strength`, and positions below `bits`.
+    /// Tables for locators up to degree `strength`, and positions below `bits`.
     pub(crate) fn new(field: &Field, strength: usize, bits: usize) -> Option<Self> {
         kernels().next().map(|kernel| Self::tables(kernel, field, strength, bits))
     }
@@ -82,13 +84,15 @@ impl Search {
         Self { kernel, odd, powers, runs, logs: logs.collect() }
     }
 
-    /// Writes the lowest positions p below `bits` with `locator(a^-p) = 0` until `out` is full; their number.
+    /// Writes the lowest positions p below `bits` with `locator(a^-p) = 0` until `out` is full, and returns their
+    /// number.
     pub(crate) fn roots(&self, field: &Field, locator: &[u16], bits: usize, out: &mut [u16]) -> usize {
         // SAFETY: `kernels` gives only those whose instructions the CPU has.
         unsafe { (self.kernel)(self, field, locator, bits, out) }
     }
 
-    /// Writes the positions at which `zeros` finds the locator to be 0, run by run, until `out` is full; their number.
+    /// Writes the positions at which `zeros` finds the locator to be 0, run by run, until `out` is full, and returns
+    /// their number.
     #[inline(always)]
     fn collect(&self, bits: usize, out: &mut [u16], zeros: impl Fn(&[Powers]) -> [u64; VECTORS]) -> usize {
         let mut found = 0;
@@ -133,7 +137,7 @@ impl Search {
     }
 }
 
-/// For each bit of a half byte, which values have it.
+/// Values of a half byte that have a bit, for each bit.
 const WITH_BIT: [[u8; 16]; 4] = {
     let mut masks = [[0; 16]; 4];
     let mut at = 0;

@@ -1,4 +1,5 @@
-//! Linux's MTD character devices: `/dev/mtdN`, their folder in sysfs, and the three ioctls that reads and writes do not replace.
+//! Linux's MTD character devices: `/dev/mtdN`, their folder in sysfs, and the three ioctls that reads and writes cannot
+//! replace.
 
 use super::users::number;
 use super::{Counters, Flash, Shape};
@@ -10,10 +11,10 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Largest eraseblock that is believed, in bytes: buffers have its size.
+/// Maximum plausible eraseblock size, B: buffers have its size.
 const ERASE_MAX: u64 = 64 << 20;
 
-/// Longest OOB of a page in bytes that Linux reads at once.
+/// Maximum OOB size of a page that Linux reads at once, B.
 const OOB_MAX: u64 = 4096;
 
 /// An MTD character device.
@@ -25,17 +26,17 @@ pub struct CharDevice {
 }
 
 impl CharDevice {
-    /// True for the path of an MTD character device.
+    /// True if the path is an MTD character device.
     pub fn is_one(path: &Path) -> bool {
         let is_one = |node: Metadata| node.file_type().is_char_device() && number(&node).is_some();
         path.metadata().is_ok_and(is_one)
     }
 
-    /// Opens a device, to write as well when `writes` is set.
+    /// Opens a device, for writing too if `writes` is set.
     ///
     /// # Errors
-    /// An error of the operating system; `InvalidData` when sysfs has no sizes of the device; `ReadOnlyFilesystem` for a read-only node that is to
-    /// be written.
+    /// An error of the operating system; `InvalidData` if sysfs lacks the sizes of the device; `ReadOnlyFilesystem` for
+    /// writing to a read-only node.
     pub fn open(path: &Path, writes: bool) -> io::Result<Self> {
         // The node is looked at first, as opening some others has effects, and again when it is open.
         let before = path.metadata()?;
@@ -53,7 +54,7 @@ impl CharDevice {
     }
 }
 
-/// The sizes in a folder of sysfs.
+/// Sizes in a folder of sysfs.
 fn shape(folder: &Path) -> io::Result<Shape> {
     let text = |name: &str| {
         let path = folder.join(name);
@@ -140,7 +141,8 @@ impl Flash for CharDevice {
     }
 }
 
-/// Pins this thread to the first CPU it may use, and raises its priority where that is allowed. Returns what could not be done.
+/// Pins this thread to the first CPU that it may use, and raises its priority if permitted. Returns the steps that
+/// failed.
 pub fn give_priority() -> Vec<String> {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
     let mut trouble = Vec::new();
@@ -158,10 +160,10 @@ pub fn give_priority() -> Vec<String> {
     trouble
 }
 
-/// Load above which times are not the flash's alone.
+/// Load above which other work disturbs the measured times.
 const LOAD_MAX: f64 = 0.5;
 
-/// Conditions of the machine that make times wrong, a sentence each: the governor of the CPU's clock, and other work.
+/// Conditions of the machine that falsify times, one sentence each: the CPU frequency governor, and other work.
 pub fn conditions() -> Vec<String> {
     let read = |path: &str| std::fs::read_to_string(path).ok();
     let governor = read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
@@ -178,10 +180,7 @@ pub fn conditions() -> Vec<String> {
 
 /// The ioctls of `<mtd/mtd-abi.h>`.
 mod ioctl {
-    #![allow(
-        unsafe_code,
-        reason = "an ioctl is a call whose argument only its number tells; three are made here"
-    )]
+    #![allow(unsafe_code, reason = "the argument of an ioctl depends on its number; three are made here")]
 
     use rustix::io::Errno;
     use rustix::io::Result;
@@ -202,7 +201,7 @@ mod ioctl {
         start: u64,
         pad: u32,
         length: u32,
-        /// Address of the bytes.
+        /// Address of the data.
         data: u64,
     }
 
@@ -210,7 +209,7 @@ mod ioctl {
     const MEMERASE64: Opcode = opcode::write::<EraseInfo>(b'M', 20);
     const MEMREADOOB64: Opcode = opcode::read_write::<OobBuf>(b'M', 22);
 
-    /// Asks whether the eraseblock at an offset is bad: the result of the call is the answer.
+    /// Asks whether the eraseblock at an offset is bad; the return value of the call is the answer.
     struct GetBadBlock(i64);
 
     // SAFETY: MEMGETBADBLOCK reads a 64-bit offset and writes nothing.

@@ -1,4 +1,4 @@
-//! Flash behind Linux's MTD: a device whose calls take a measured time, and `/dev/mtdN` as one.
+//! Flash behind Linux's MTD: a device whose calls return their measured time, implemented by `/dev/mtdN`.
 
 mod char_device;
 mod users;
@@ -10,10 +10,10 @@ pub(crate) use users::{attached, block_devices, family, number};
 use crate::target::TargetError;
 use serde::Serialize;
 
-/// Sizes of a flash device, as Linux states them.
+/// Sizes of a flash device in Linux's terms.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Shape {
-    /// Kind as sysfs has it in `type`: `nand`, `nor`, `mlc-nand`, `ram`.
+    /// Kind as in sysfs' `type`: `nand`, `nor`, `mlc-nand`, `ram`.
     #[serde(rename = "type")]
     pub kind: String,
     /// Name of the partition or chip.
@@ -22,9 +22,9 @@ pub struct Shape {
     pub size_bytes: u64,
     /// Size of an eraseblock in bytes.
     pub erase_bytes: u32,
-    /// Smallest write in bytes: a page of NAND.
+    /// Minimum I/O size, B: a page of NAND.
     pub write_bytes: u32,
-    /// OOB of a page in bytes, 0 where there is none.
+    /// OOB size of a page, B; 0 for none.
     pub oob_bytes: u32,
 }
 
@@ -34,7 +34,7 @@ impl Shape {
         if self.erase_bytes == 0 { 0 } else { self.size_bytes / self.erase_bytes as u64 }
     }
 
-    /// Unit of the page tests: `flash_speed` takes 512 bytes where a single byte can be written.
+    /// Unit of the page tests: like `flash_speed`, 512 bytes if single bytes can be written.
     pub const fn page_bytes(&self) -> u32 {
         if self.write_bytes <= 1 { 512 } else { self.write_bytes }
     }
@@ -45,11 +45,11 @@ impl Shape {
 pub struct Counters {
     /// Bits that ECC has corrected.
     pub corrected: u64,
-    /// ECC steps that could not be corrected.
+    /// Number of uncorrectable ECC steps.
     pub failed: u64,
 }
 
-/// A flash device whose calls take a measured time, in ns.
+/// A flash device whose calls return their measured time, ns.
 pub trait Flash {
     /// Sizes of the device.
     fn shape(&self) -> &Shape;
@@ -60,22 +60,22 @@ pub trait Flash {
     /// An error of the driver.
     fn is_bad(&mut self, block: u64) -> Result<bool, TargetError>;
 
-    /// Reads at a position in bytes. Data with uncorrectable bits are no error: [`counters`](Self::counters) has them.
+    /// Reads at a position in bytes. Uncorrectable data is not an error; [`counters`](Self::counters) counts it.
     ///
     /// # Errors
     /// An error of the driver.
     fn read(&mut self, position: u64, buf: &mut [u8]) -> Result<u64, TargetError>;
 
-    /// Reads the OOB of the page at a position as it is on the flash.
+    /// Reads the raw OOB of the page at a position.
     ///
     /// # Errors
     /// An error of the driver.
     fn read_oob(&mut self, position: u64, oob: &mut [u8]) -> Result<(), TargetError>;
 
-    /// Users of the device besides this program, in words.
+    /// Other users of the device, as text.
     ///
     /// # Errors
-    /// The system does not tell.
+    /// The system does not show them.
     fn holders(&mut self) -> Result<Vec<String>, TargetError> {
         Ok(Vec::new())
     }
@@ -92,6 +92,6 @@ pub trait Flash {
     /// An error of the driver.
     fn erase(&mut self, block: u64) -> Result<u64, TargetError>;
 
-    /// Counters of the driver; none where it has none.
+    /// Counters of the driver, if it has any.
     fn counters(&mut self) -> Option<Counters>;
 }

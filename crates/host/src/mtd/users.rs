@@ -1,4 +1,4 @@
-//! Users of an MTD, as sysfs shows them: UBI, and the block devices above it.
+//! Users of an MTD according to sysfs: UBI, and the block devices above it.
 
 use crate::disk::{line, names};
 use std::fs::Metadata;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const CHAR_MAJOR: u32 = 90;
 const BLOCK_MAJOR: u32 = 31;
 
-/// Number of the MTD that a node of `/dev` is; none for any other node.
+/// Number of the MTD of a node in `/dev`; `None` for any other node.
 pub(crate) fn number(metadata: &Metadata) -> Option<u32> {
     let (kind, device) = (metadata.file_type(), metadata.rdev());
     let minor = rustix::fs::minor(device);
@@ -21,7 +21,7 @@ pub(crate) fn number(metadata: &Metadata) -> Option<u32> {
     }
 }
 
-/// Number of the MTD that a path leads to: a character device or mtdblock.
+/// Number of the MTD at a path: a character device or mtdblock.
 pub fn number_of(path: &Path) -> Option<u32> {
     number(&path.metadata().ok()?)
 }
@@ -34,8 +34,8 @@ fn is_name(name: &str) -> bool {
     name.strip_prefix("mtd").is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
-/// Names of the MTDs that are the same flash as one, itself first: its partitions, and what it is a partition of, where the kernel shows these
-/// below each other (`CONFIG_MTD_PARTITIONED_MASTER`).
+/// Names of the MTDs on the same flash, itself first: its partitions, and the device that it is a partition of. The
+/// kernel shows this relation with `CONFIG_MTD_PARTITIONED_MASTER`.
 pub(crate) fn family(root: &Path, number: u32) -> Vec<String> {
     let name = format!("mtd{number}");
     let real = folder(root, &name).canonicalize().unwrap_or_default();
@@ -51,7 +51,7 @@ pub(crate) fn family(root: &Path, number: u32) -> Vec<String> {
     all
 }
 
-/// Partitions below a folder, those of partitions included.
+/// Partitions below a folder, including nested ones.
 fn partitions(folder: &Path) -> Vec<String> {
     let own = names(folder).into_iter().filter(|name| is_name(name));
     own.flat_map(|name| {
@@ -75,7 +75,7 @@ pub(crate) fn block_devices(root: &Path, name: &str) -> Vec<String> {
     all
 }
 
-/// UBI devices on MTDs, in words.
+/// UBI devices attached to MTDs, as text.
 pub(crate) fn attached(root: &Path, mtds: &[String]) -> Vec<String> {
     let folder = root.join("sys/class/ubi");
     let on = |ubi: String| {

@@ -1,4 +1,4 @@
-//! The folder with saved files, and a file of it as a [`Store`].
+//! Folder with saved files, and a saved file as a [`Store`].
 
 use super::{BadSaved, Damage, Fact, SavedRanges, Store};
 use crate::disk::{is_memory_filesystem, lock};
@@ -12,22 +12,22 @@ use std::path::{Path, PathBuf};
 
 /// Ending of the names of saved files.
 const ENDING: &str = "saved";
-/// Number of files of one device that a folder takes.
+/// Maximum number of saved files of one device in a folder.
 const FILES_MAX: u32 = 1000;
 
-/// A folder that cannot hold saved files.
+/// Reason why a folder cannot hold saved files.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FolderError {
-    /// It cannot be made or opened, or nothing can be written there.
+    /// The folder cannot be created, opened or written to.
     #[error("{}: {error}", .path.display())]
     Io {
         /// Path of the folder.
         path: PathBuf,
-        /// Description from the system.
+        /// Error of the system.
         error: io::Error,
     },
-    /// A loss of power loses what is there.
+    /// The folder is in memory, and its files are lost with power.
     #[error("{}: {reason}, so that a loss of power would lose the saved contents", .path.display())]
     Memory {
         /// Path of the folder.
@@ -46,14 +46,14 @@ pub enum FolderError {
     NoRoom {
         /// Path of the folder.
         path: PathBuf,
-        /// Room that is needed in bytes.
+        /// Required space, B.
         needed: u64,
-        /// Free room in bytes.
+        /// Free space, B.
         free: u64,
     },
 }
 
-/// A folder for saved files on a filesystem that keeps them when power is lost.
+/// A folder for saved files, on a filesystem that survives a power loss.
 #[derive(Debug)]
 pub struct SavedFolder {
     path: PathBuf,
@@ -61,18 +61,18 @@ pub struct SavedFolder {
 }
 
 impl SavedFolder {
-    /// The folder that the XDG Base Directory Specification gives: `floatgate` below `$XDG_STATE_HOME`, by default below `~/.local/state`. `None`
-    /// where neither that variable nor `$HOME` has an absolute path.
+    /// Folder according to the XDG Base Directory Specification: `floatgate` below `$XDG_STATE_HOME`, by default below
+    /// `~/.local/state`. `None` if neither that variable nor `$HOME` is an absolute path.
     pub fn default_path(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
         let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let state = absolute("XDG_STATE_HOME");
         Some(state.or_else(|| Some(absolute("HOME")?.join(".local/state")))?.join("floatgate"))
     }
 
-    /// Opens a folder, and makes it where it does not exist.
+    /// Opens a folder, or creates it.
     ///
     /// # Errors
-    /// A folder that cannot be made or opened, is in memory or on a read-only filesystem.
+    /// The folder cannot be created or opened, or is in memory or on a read-only filesystem.
     pub fn open(path: &Path) -> Result<Self, FolderError> {
         let opened = Self::open_any(path)?;
         let failed =
@@ -86,7 +86,7 @@ impl SavedFolder {
         }
     }
 
-    /// As [`Self::open`], without a look at the filesystem.
+    /// As [`Self::open`], without checking the filesystem.
     pub(crate) fn open_any(path: &Path) -> Result<Self, FolderError> {
         let open = || {
             make(path)?;
@@ -103,10 +103,10 @@ impl SavedFolder {
         }
     }
 
-    /// Refuses a filesystem without room for so many saved bytes.
+    /// Returns an error if the filesystem has no room for `bytes` of saved data.
     ///
     /// # Errors
-    /// Too little room; what the system says.
+    /// Too little space; an error of the system.
     pub fn check_room(&self, bytes: u64) -> Result<(), FolderError> {
         let failed =
             |error: rustix::io::Errno| FolderError::Io { path: self.path.clone(), error: error.into() };
@@ -121,7 +121,8 @@ impl SavedFolder {
         Ok(())
     }
 
-    /// Makes a file that only its owner reads, with a free name that begins with that of the device. It is locked as long as it is open.
+    /// Creates a file readable only by its owner, with an unused name that begins with the device's name. It is locked
+    /// while it is open.
     pub(crate) fn create(&self, device: &Path) -> Result<FileStore, FolderError> {
         let failed = |path: &Path, error| FolderError::Io { path: path.to_owned(), error };
         let device = device.file_name().unwrap_or_default().to_string_lossy();
@@ -141,11 +142,11 @@ impl SavedFolder {
         Err(failed(&self.path, io::Error::other("it has too many saved files of this device")))
     }
 
-    /// Saved files in a folder, in the order of their names, each with its contents or the reason why it cannot be used. A folder that does not
-    /// exist has none.
+    /// Saved files in a folder, sorted by name, each with its contents or the reason why it cannot be used. Empty if
+    /// the folder does not exist.
     ///
     /// # Errors
-    /// The system's description of the folder.
+    /// An error of the system about the folder.
     pub fn list(path: &Path) -> io::Result<Vec<(PathBuf, Result<SavedFile, BadSaved>)>> {
         let entries = match std::fs::read_dir(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -158,7 +159,7 @@ impl SavedFolder {
     }
 }
 
-/// Makes a folder and those above it, for the owner only, and syncs the names of the new ones.
+/// Creates a folder and its parents, accessible only by the owner, and syncs the new names.
 fn make(path: &Path) -> io::Result<()> {
     let path = std::path::absolute(path)?;
     let missing: Vec<&Path> = path.ancestors().take_while(|folder| !folder.exists()).collect();
@@ -169,7 +170,7 @@ fn make(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes names in a folder durable, where its filesystem can do so.
+/// Syncs the names in a folder, if its filesystem supports it.
 fn sync_folder(folder: &File) -> io::Result<()> {
     match folder.sync_all() {
         Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
@@ -180,7 +181,7 @@ fn sync_folder(folder: &File) -> io::Result<()> {
 /// `f_type` of overlayfs (statfs(2)).
 const OVERLAY: u64 = 0x794C_7630;
 
-/// Reason for which files in a folder are in memory.
+/// Reason why files in a folder are in memory.
 fn memory(folder: &File) -> Option<&'static str> {
     let kind = fstatfs(folder).map_or(0, |found| found.f_type as u64);
     if is_memory_filesystem(kind) {
@@ -202,7 +203,8 @@ fn memory(folder: &File) -> Option<&'static str> {
     is_memory.then_some("it is on a block device in memory")
 }
 
-/// Folder that has the changes of an overlay (proc(5), mountinfo: the third field is the device; the options of the superblock are last).
+/// Upper folder of an overlay, which contains its changes (proc(5), mountinfo: the third field is the device; the
+/// options of the superblock are last).
 fn upper_folder(mountinfo: &str, number: &str) -> Option<PathBuf> {
     let line = mountinfo.lines().find(|line| line.split(' ').nth(2) == Some(number))?;
     let options = line.rsplit(' ').next()?;
@@ -250,7 +252,7 @@ impl Store for FileStore {
     }
 }
 
-/// A file that an earlier probe has left behind. It is locked as long as it is open.
+/// A file left by an earlier probe. It is locked while it is open.
 #[derive(Debug)]
 pub struct SavedFile(pub(crate) SavedRanges<FileStore>);
 
@@ -258,7 +260,8 @@ impl SavedFile {
     /// Opens a file and reads the headers of its ranges.
     ///
     /// # Errors
-    /// A file that cannot be read or is used by another process, is something else, has another version, or a damaged header.
+    /// The file cannot be read, is used by another process, is not a saved file, has another version, or a damaged
+    /// header.
     pub fn open(path: &Path) -> Result<Self, BadSaved> {
         if !path.metadata()?.is_file() {
             return Err(BadSaved::Foreign);
@@ -270,12 +273,12 @@ impl SavedFile {
         Ok(Self(SavedRanges::open(FileStore { file, path: path.to_owned(), folder })?))
     }
 
-    /// Reads all contents, and finds those that are damaged.
+    /// Reads all saved data and records damage.
     pub fn verify(&mut self) {
         self.0.verify();
     }
 
-    /// Path under which the device was opened when its contents were saved.
+    /// Path of the device when its data was saved.
     pub fn label(&self) -> &str {
         self.0.label()
     }
@@ -285,12 +288,12 @@ impl SavedFile {
         self.0.capacity()
     }
 
-    /// Properties by which the device is known again.
+    /// Properties that identify the device.
     pub fn facts(&self) -> &[Fact] {
         self.0.facts()
     }
 
-    /// Saved bytes that can be restored.
+    /// Number of saved bytes that can be restored.
     pub fn bytes(&self) -> u64 {
         self.0.bytes()
     }

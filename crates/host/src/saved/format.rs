@@ -1,4 +1,4 @@
-//! Bytes of a file with saved ranges, version 2. Numbers are little-endian; each part has a CRC-32 of its own.
+//! Bytes of a file with saved ranges, version 2. Numbers are little-endian; each part has a separate CRC-32.
 //!
 //! | byte | content |
 //! |---|---|
@@ -6,14 +6,14 @@
 //! | 4096, 8192 | two marks, written in turn: number of ranges that are durable, and the samples that these overlap |
 //! | 12288 | ranges: a header of 512 B with number, position, length and CRC, then the contents, padded to 512 B |
 //!
-//! The id is part of the CRC of marks and range headers, so that those of another saved file, which a device may hold as well, are not taken for
-//! this file's.
+//! The id is included in the CRC of marks and range headers. This distinguishes them from those of another saved file,
+//! which the saved data may contain.
 
 use super::identity::{Fact, Identity, SAMPLES, Sample};
 use super::{BadSaved, PIECE};
 use std::io;
 
-/// Magic of all versions. A digit, the version, follows.
+/// Magic of all versions, followed by a digit with the version.
 const MAGIC: &[u8; 15] = b"floatgate kept ";
 const VERSION: u8 = b'2';
 /// Length of the header in bytes.
@@ -22,10 +22,10 @@ pub(super) const HEADER: usize = 4096;
 pub(super) const MARKS: [u64; 2] = [4096, 8192];
 /// Position of the first range in bytes.
 pub(super) const RANGES: u64 = 12288;
-/// Length of a range's header in bytes, and the unit to which contents are padded.
+/// Length of a range's header, and the unit to which data is padded, B.
 pub(super) const RANGE_HEADER: usize = 512;
 const RANGE_MAGIC: &[u8; 4] = b"rng2";
-/// First sample in the header; the texts follow the last one.
+/// Offset of the first sample in the header; the texts follow the last one.
 const SAMPLES_AT: usize = 48;
 const SAMPLE: usize = 12;
 const TEXTS_AT: usize = SAMPLES_AT + SAMPLES * SAMPLE;
@@ -42,7 +42,7 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     bytes[at..at + value.len()].copy_from_slice(value);
 }
 
-/// CRC-32 of the parts of one file.
+/// CRC-32 of a part of the file with this id.
 fn crc(id: u64, bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&id.to_le_bytes());
@@ -50,7 +50,7 @@ fn crc(id: u64, bytes: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Beginning of the file.
+/// Header of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     /// Random number of this file.
@@ -59,7 +59,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// The header's bytes.
+    /// Encodes the header.
     ///
     /// # Errors
     /// `InvalidInput` for texts that do not fit.
@@ -89,7 +89,7 @@ impl Header {
         Ok(bytes)
     }
 
-    /// Reads a header; `bytes` are as many as the file has, at most [`HEADER`].
+    /// Parses a header; `bytes` are the start of the file, at most [`HEADER`].
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, BadSaved> {
         match bytes.strip_prefix(MAGIC).and_then(<[u8]>::first) {
             Some(&VERSION) => {}
@@ -131,10 +131,10 @@ impl Header {
     }
 }
 
-/// Number of ranges that were durable at a moment.
+/// A mark: number of durable ranges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mark {
-    /// Number of the mark itself: the later one counts.
+    /// Number of the mark; the later one is valid.
     pub(super) sequence: u64,
     pub(super) ranges: u64,
     /// One bit for each sample that a range overlaps.
@@ -162,7 +162,7 @@ impl Mark {
     }
 }
 
-/// A saved range, and the place of its contents in the file.
+/// A saved range, and the position of its data in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     /// Number among the ranges, in the order in which they were saved.
@@ -170,14 +170,14 @@ pub(super) struct Piece {
     /// Range of the device.
     pub(super) position: u64,
     pub(super) bytes: u64,
-    /// CRC-32 of the contents.
+    /// CRC-32 of the data.
     pub(super) crc: u32,
-    /// Position of the contents in the file.
+    /// Position of the data in the file.
     pub(super) at: u64,
 }
 
 impl Piece {
-    /// Position in the file behind the contents.
+    /// Position in the file after the data.
     pub(super) const fn end(&self) -> u64 {
         self.at + self.bytes.next_multiple_of(RANGE_HEADER as u64)
     }
@@ -194,7 +194,8 @@ impl Piece {
         bytes
     }
 
-    /// The range whose header is at byte `at` of the file; `None` when these bytes are no header of a range of a device with this capacity.
+    /// Range whose header is at byte `at` of the file; `None` if it is not a valid range header for a device of this
+    /// capacity.
     pub(super) fn parse(id: u64, capacity: u64, at: u64, bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; RANGE_HEADER] = bytes.first_chunk()?;
         if !bytes.starts_with(RANGE_MAGIC) || u32_at(bytes, 4) != crc(id, &bytes[8..]) {

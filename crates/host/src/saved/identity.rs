@@ -1,4 +1,4 @@
-//! Identity of a device: what the kernel knows about it (CID, serial number, WWID), and CRCs of samples of its contents.
+//! Identity of a device: properties from the kernel (CID, serial number, WWID), and CRCs of samples of its data.
 
 use super::{Disk, PIECE};
 use crate::disk::line;
@@ -9,16 +9,16 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-/// Number of samples: bits of a mark.
+/// Number of samples, which equals the bits of a mark.
 pub(super) const SAMPLES: usize = 128;
-/// Longest sample in bytes.
+/// Maximum length of a sample, B.
 const SAMPLE_MAX: u64 = 16 << 10;
 /// Alignment of a sample in bytes: the largest sector.
 const ALIGN: u64 = 4096;
-/// Longest value of a fact and longest label in bytes.
+/// Maximum length of a fact's value and of the label, B.
 const TEXT_MAX: usize = 200;
 
-/// A property by which a device is known again.
+/// A property that identifies a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fact {
     /// Name of the property: CID, serial number, WWID, inode.
@@ -45,17 +45,17 @@ fn plain(text: &str) -> String {
     plain
 }
 
-/// A part of the device and the CRC-32 of its contents before the first write.
+/// A part of the device and the CRC-32 of its data before the first write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sample {
     pub(super) position: u64,
     pub(super) crc: u32,
 }
 
-/// Identity of the device whose ranges are saved.
+/// Identity of the device with saved ranges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
-    /// Path under which the device was opened.
+    /// Path of the device when it was opened.
     pub(super) label: String,
     /// Size in bytes.
     pub(super) capacity: u64,
@@ -66,7 +66,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Identity of a device that nothing was written to yet. Samples that cannot be read are left out.
+    /// Identity of a device before the first write. Unreadable samples are left out.
     pub(crate) fn of(label: &Path, capacity: u64, facts: Vec<Fact>, disk: &mut impl Disk) -> Self {
         let part = capacity / SAMPLES as u64;
         let bytes = (part / 2).min(SAMPLE_MAX) / ALIGN * ALIGN;
@@ -91,7 +91,7 @@ impl Identity {
         bits.fold(0, |all, (number, _)| all | 1 << number)
     }
 
-    /// Compares a device with this one. `touched` has the samples that may have been overwritten.
+    /// Compares a device with this identity. `touched` marks the samples that may have been overwritten.
     pub(super) fn check(
         &self,
         disk: &mut impl Disk,
@@ -125,11 +125,11 @@ impl Identity {
     }
 }
 
-/// Reason for which a device is not the one whose contents were saved.
+/// Reason why a device is not the one whose data was saved.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OtherDevice {
-    /// Another size.
+    /// The size differs.
     #[error("the contents were saved from a device of {}, this one has {}", size(*.saved), size(*.found))]
     Capacity {
         /// Size of the saved device in bytes.
@@ -137,15 +137,15 @@ pub enum OtherDevice {
         /// Size of this device in bytes.
         found: u64,
     },
-    /// Another CID, serial number, WWID or inode.
+    /// The CID, serial number, WWID or inode differs.
     #[error("the contents were saved from a device with {} {}, this one has {}", .saved.name, .saved.value, .found.as_deref().unwrap_or("none"))]
     Fact {
         /// Property of the saved device.
         saved: Fact,
-        /// Value of this device.
+        /// Value on this device.
         found: Option<String>,
     },
-    /// Other contents where nothing was overwritten.
+    /// Data that was not overwritten differs.
     #[error(
         "it is another device, or was changed after its contents were saved: of {compared} samples that the probe has not overwritten, {differ} differ, the first at byte {first}"
     )]
@@ -157,7 +157,7 @@ pub enum OtherDevice {
         /// Position in bytes of the first sample that differs.
         first: u64,
     },
-    /// Nothing to compare.
+    /// There is nothing to compare.
     #[error("the saved file has nothing that identifies its device")]
     Unknown,
 }
@@ -172,7 +172,7 @@ pub(crate) fn facts(root: &Path, metadata: &Metadata) -> Vec<Fact> {
     facts_of_disk(&folder.canonicalize().unwrap_or(folder))
 }
 
-/// Files of sysfs in the folder of a disk, and the names of their properties: MMC, NVMe, virtio, SCSI, device mapper, MD.
+/// Files in a disk's folder in sysfs, and names of their properties: MMC, NVMe, virtio, SCSI, device mapper, MD.
 const FILES: [(&str, &str); 8] = [
     ("device/cid", "CID"),
     ("wwid", "WWID"),
@@ -218,10 +218,10 @@ fn facts_of_disk(folder: &Path) -> Vec<Fact> {
     facts
 }
 
-/// The identity of an open device.
+/// Identifying properties of an open device.
 ///
 /// # Errors
-/// The system's description of the open file.
+/// An error of the system about the open file.
 pub(crate) fn facts_of(file: &std::fs::File) -> io::Result<Vec<Fact>> {
     Ok(facts(Path::new("/"), &file.metadata()?))
 }

@@ -1,13 +1,15 @@
-//! Contents of a device before the first write to each range, in a file that outlives the process and a loss of power.
+//! Saved data of a device: each range is saved before its first write, in a file that survives the process and a power
+//! loss.
 //!
-//! - `identity`: the device whose contents they are, and how it is known again.
+//! - `identity`: identifies the device to which the data belongs.
 //! - `format`: bytes of the file.
-//! - `SavedRanges`: saves ranges, makes them durable, and restores them. It knows files and devices only as `Store` and `Disk`, so that tests
-//!   cut power at each step of a model of both.
+//! - `SavedRanges`: saves ranges, makes them durable, and restores them. Files and devices are accessed through `Store`
+//!   and `Disk`, so that tests can cut power at each step of a model of both.
 //! - `folder`: the folder with saved files, and a file as a `Store`.
 //!
-//! A range is overwritten only after `SavedRanges::prepare` has returned: its contents were written to the file and synced, and then a mark that
-//! counts them was written and synced. What is behind the mark was not overwritten, so its loss is none; what is missing before it is reported.
+//! A range is overwritten only after `SavedRanges::prepare` has returned: its data was written to the file and synced,
+//! and then a mark that counts it was written and synced. Ranges after the mark were never overwritten, so they may be
+//! lost; missing ranges before it are reported.
 
 mod folder;
 mod format;
@@ -26,88 +28,88 @@ pub use folder::{FolderError, SavedFile, SavedFolder};
 pub use identity::{Fact, OtherDevice};
 pub(crate) use identity::{Identity, facts_of};
 
-/// Longest range in bytes.
+/// Maximum length of a range, B.
 pub(crate) const PIECE: usize = 1 << 20;
-/// Bytes of a file that are searched for the next range where the header of one is damaged, all together.
+/// Maximum number of bytes that are searched for the next range header after damaged ones.
 const SEARCH_MAX: u64 = 256 << 20;
 
-/// A file with saved ranges. What is written to it is durable after `sync`, and its name in its folder after `sync_name`.
+/// A file with saved ranges. Writes are durable after `sync`, its name after `sync_name`.
 pub(crate) trait Store {
     /// Length of the file in bytes.
     fn length(&self) -> io::Result<u64>;
-    /// Reads bytes that the file has.
+    /// Reads bytes inside the file.
     fn read_at(&self, buf: &mut [u8], at: u64) -> io::Result<()>;
-    /// Writes bytes, which may make the file longer.
+    /// Writes bytes, possibly extending the file.
     fn write_at(&mut self, data: &[u8], at: u64) -> io::Result<()>;
-    /// Makes all contents durable.
+    /// Makes all writes durable.
     fn sync(&mut self) -> io::Result<()>;
     /// Makes the file's name durable.
     fn sync_name(&mut self) -> io::Result<()>;
-    /// Deletes the file, durably.
+    /// Deletes the file durably.
     fn remove(&mut self) -> io::Result<()>;
 }
 
-/// A device whose ranges are saved. What is written to it is durable after `sync`.
+/// A device whose ranges are saved. Writes are durable after `sync`.
 pub(crate) trait Disk {
     /// Reads whole sectors.
     fn read_at(&mut self, position: u64, buf: &mut [u8]) -> io::Result<()>;
-    /// Writes saved contents back.
+    /// Writes saved data back.
     fn write_back(&mut self, position: u64, data: &[u8]) -> io::Result<()>;
     /// Makes all writes durable.
     fn sync(&mut self) -> io::Result<()>;
 }
 
-/// A file that cannot be used to restore a device.
+/// Reason why a file cannot be used to restore a device.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadSaved {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// It is something else.
+    /// The file is not a saved file.
     #[error("this is no file with contents that a probe has saved")]
     Foreign,
-    /// It has another version of the format.
+    /// The file has another version of the format.
     #[error(
         "this saved file has version {0} of the format, and version 2 is needed: only the version of floatgate that wrote it can restore it"
     )]
     Version(u8),
-    /// A probe that is running uses it.
+    /// A running probe uses the file.
     #[error("another floatgate uses this saved file now")]
     InUse,
-    /// Its header is damaged.
+    /// The header is damaged.
     #[error("at byte {at}: {reason}")]
     Damaged {
-        /// Position in the file in bytes.
+        /// Position in the file, B.
         at: u64,
         /// Description of the fault.
         reason: &'static str,
     },
 }
 
-/// A part of a saved file that cannot be restored.
+/// A damaged part of a saved file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Damage {
-    /// The contents of a range.
+    /// The data of a range.
     #[error("{} from byte {position} of the device: the saved contents at byte {at} of the file are damaged or cut off", size(*.bytes))]
     Contents {
         /// Position of the range on the device in bytes.
         position: u64,
         /// Length of the range in bytes.
         bytes: u64,
-        /// Position of the contents in the file in bytes.
+        /// Position of the data in the file, B.
         at: u64,
     },
-    /// Ranges whose headers are gone, so that nobody knows where they belong.
+    /// Lost range headers, so that the positions of their data are unknown.
     #[error("{ranges} saved range{} of unknown position: headers from byte {at} of the file on are damaged or cut off", if *.ranges == 1 { "" } else { "s" })]
     Headers {
         /// Number of ranges.
         ranges: u64,
-        /// Position in the file in bytes.
+        /// Position in the file, B.
         at: u64,
     },
-    /// The number of ranges.
+    /// The number of ranges is unknown.
     #[error("ranges at the end of the file may be missing: the mark that counts them is damaged")]
     Mark,
 }
@@ -128,26 +130,26 @@ pub(crate) struct SavedRanges<S> {
     header: Header,
     /// Ranges in the order in which they were saved.
     pieces: Vec<Piece>,
-    /// Position in the file behind the last one.
+    /// Position in the file after the last range.
     end: u64,
     /// Number of the next range.
     next: u64,
-    /// Samples that a range overlaps.
+    /// Samples that overlap a range.
     touched: u128,
-    /// Last mark that is durable.
+    /// Last durable mark.
     mark: Mark,
-    /// Ends of the ranges by their beginnings; they do not touch.
+    /// Ends of the ranges by their starts; adjacent ranges are merged.
     ranges: BTreeMap<u64, u64>,
     damage: Vec<Damage>,
-    /// True when no mark is damaged.
+    /// True if no mark is damaged.
     is_mark_sure: bool,
-    /// Set when a write or sync of the file failed: nobody knows what is durable then.
+    /// True after a failed write or sync of the file: the durable state is then unknown.
     is_broken: bool,
     buf: Vec<u8>,
 }
 
 impl<S: Store> SavedRanges<S> {
-    /// Makes an empty file durable. `id` is a random number.
+    /// Creates an empty file durably. `id` is a random number.
     pub(crate) fn create(mut store: S, id: u64, identity: Identity) -> io::Result<Self> {
         let header = Header { id, identity };
         // The header last: a file that has one had marks, too, and was cut off later where it has none.
@@ -176,7 +178,7 @@ impl<S: Store> SavedRanges<S> {
         }
     }
 
-    /// Reads the headers of a file that an earlier probe has left behind.
+    /// Reads the headers of a file left by an earlier probe.
     pub(crate) fn open(store: S) -> Result<Self, BadSaved> {
         let length = store.length()?;
         let mut bytes = vec![0; length.min(HEADER as u64) as usize];
@@ -194,7 +196,7 @@ impl<S: Store> SavedRanges<S> {
         Ok(saved)
     }
 
-    /// Reads the later of the marks; true when none of them is damaged.
+    /// Reads the later mark; true if neither is damaged.
     fn read_marks(&mut self, length: u64) -> io::Result<bool> {
         let mut is_sure = true;
         for at in MARKS {
@@ -212,7 +214,7 @@ impl<S: Store> SavedRanges<S> {
         Ok(is_sure)
     }
 
-    /// Finds the ranges; true when something else follows the last one.
+    /// Finds the ranges; true if other data follows the last one.
     fn read_headers(&mut self, length: u64) -> io::Result<bool> {
         let (mut at, mut searched) = (RANGES, 0);
         while at < length {
@@ -244,7 +246,7 @@ impl<S: Store> SavedRanges<S> {
         Ok(Piece::parse(self.header.id, self.header.identity.capacity, at, &bytes))
     }
 
-    /// Adds a range that is in the file.
+    /// Adds a range found in the file.
     fn note(&mut self, piece: Piece) {
         self.touched |= self.header.identity.touched(piece.position, piece.position + piece.bytes);
         self.next = piece.number + 1;
@@ -264,7 +266,7 @@ impl<S: Store> SavedRanges<S> {
         self.ranges.insert(start, end);
     }
 
-    /// Path under which the device was opened when its contents were saved.
+    /// Path of the device when its data was saved.
     pub(crate) fn label(&self) -> &str {
         &self.header.identity.label
     }
@@ -274,22 +276,22 @@ impl<S: Store> SavedRanges<S> {
         self.header.identity.capacity
     }
 
-    /// Properties by which the device is known again.
+    /// Properties that identify the device.
     pub(crate) fn facts(&self) -> &[Fact] {
         &self.header.identity.facts
     }
 
-    /// Saved bytes.
+    /// Number of saved bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.pieces.iter().map(|piece| piece.bytes).sum()
     }
 
-    /// True when no range was made durable: nothing was overwritten.
+    /// True if no range was made durable, so nothing was overwritten.
     pub(crate) const fn is_unused(&self) -> bool {
         self.mark.ranges == 0
     }
 
-    /// Ranges that cannot be restored, as far as is known.
+    /// Known damage of the file.
     pub(crate) fn damage(&self) -> &[Damage] {
         &self.damage
     }
@@ -330,7 +332,7 @@ impl<S: Store> SavedRanges<S> {
         Ok(())
     }
 
-    /// Makes all that was saved durable.
+    /// Makes all saved ranges durable.
     pub(crate) fn make_durable(&mut self) -> io::Result<()> {
         if self.is_broken {
             return Err(io::Error::other("an earlier sync of the saved file failed"));
@@ -348,7 +350,8 @@ impl<S: Store> SavedRanges<S> {
         Ok(())
     }
 
-    /// A file that failed once is not trusted again: a second sync succeeds although data of the first one are lost.
+    /// Records a failure of the file. A file that failed once is not trusted again, because a second sync can succeed
+    /// although data of the first one is lost.
     fn checked(&mut self, result: io::Result<()>) -> io::Result<()> {
         self.is_broken |= result.is_err();
         result
@@ -360,7 +363,7 @@ impl<S: Store> SavedRanges<S> {
         self.make_durable()
     }
 
-    /// Parts of a range that were not saved yet.
+    /// Parts of a range that are not saved yet.
     fn gaps(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
         let (mut at, mut gaps) = (start, Vec::new());
         let before = self.ranges.range(..=start).next_back();
@@ -376,7 +379,7 @@ impl<S: Store> SavedRanges<S> {
         gaps
     }
 
-    /// Compares a device with the one whose contents were saved.
+    /// Compares a device with the saved identity.
     pub(crate) fn check_device(
         &self,
         disk: &mut impl Disk,
@@ -386,7 +389,8 @@ impl<S: Store> SavedRanges<S> {
         self.header.identity.check(disk, capacity, facts, self.touched)
     }
 
-    /// Reads all saved contents, and drops ranges whose CRC is wrong. Those behind the mark were not overwritten and are no loss.
+    /// Reads all saved data, and drops ranges with a wrong CRC. Ranges after the mark are dropped without a report,
+    /// because they were not overwritten.
     pub(crate) fn verify(&mut self) {
         let pieces = std::mem::take(&mut self.pieces);
         let (good, bad): (Vec<Piece>, Vec<Piece>) =
@@ -399,7 +403,7 @@ impl<S: Store> SavedRanges<S> {
         self.damage.extend(lost);
     }
 
-    /// Reads the contents of a range into the buffer and checks their CRC.
+    /// Reads the data of a range into the buffer and checks its CRC.
     fn contents(&mut self, piece: &Piece) -> io::Result<()> {
         self.buf.clear();
         self.buf.resize(piece.bytes as usize, 0);
@@ -410,8 +414,8 @@ impl<S: Store> SavedRanges<S> {
         Ok(())
     }
 
-    /// Writes all ranges back and syncs the device. The latest is first: where addresses wrap around, the earliest contents are the true ones.
-    /// `watch` is called with the number of bytes so far.
+    /// Writes all ranges back, the latest first, and syncs the device. If addresses wrap around, the earliest data is
+    /// the true one and is written last. `watch` receives the number of bytes so far.
     pub(crate) fn restore(&mut self, disk: &mut impl Disk, mut watch: impl FnMut(u64)) -> Trouble {
         let pieces = std::mem::take(&mut self.pieces);
         let (mut trouble, mut done) = (Trouble::default(), 0);

@@ -1,7 +1,7 @@
-//! A block device as a file of the host, through FUSE: unmodified tools measure it and make filesystems on it.
+//! A block device as a file of the host through FUSE, for unmodified benchmarks and filesystem tools.
 //!
-//! Requests are answered one at a time in the order in which they come, as an SD card answers them. Each is answered at the virtual time at
-//! which the device says that it ends, by the [`Clock`] of whoever mounts it. The kernel keeps nothing in its page cache.
+//! Requests are answered one at a time in order, like an SD card does, each at the virtual time of its end according to
+//! the [`Clock`]. The kernel does not use its page cache.
 
 use std::ffi::OsStr;
 use std::io;
@@ -19,28 +19,28 @@ use fuser::{
 
 use crate::mount::{self, FolderError, Unmounter};
 
-/// Time of the host, as the virtual time of a device.
+/// Maps the time of the host to the virtual time of a device.
 pub trait Clock: Send {
-    /// Virtual time now: that at which a request comes in.
+    /// Current virtual time: the arrival time of a request.
     fn now(&mut self) -> Instant;
-    /// Returns at the virtual time `end`, or at once when it is past.
+    /// Waits until the virtual time `end`; returns at once if it has passed.
     fn wait_until(&mut self, end: Instant);
 }
 
-/// Punctuality of the answers of a served device.
+/// Timeliness of the answers of a served device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Punctuality {
-    /// Requests to the device.
+    /// Number of requests to the device.
     pub requests: u64,
-    /// Requests whose answer was computed later than it was due.
+    /// Number of answers that were computed later than due.
     pub late_requests: u64,
-    /// Virtual time by which answers left later than they were due: all together.
+    /// Total delay of late answers, virtual time.
     pub late_sum: Nanos,
-    /// Virtual time by which the latest answer left later than it was due.
+    /// Maximum delay of an answer, virtual time.
     pub late_max: Nanos,
 }
 
-/// A device that is mounted: a folder with one file.
+/// A mounted device: a folder with one file.
 pub struct MountedDevice<D: BlockDevice + Send + 'static> {
     session: Session<OneFile<D>>,
     served: Arc<Mutex<Served<D>>>,
@@ -51,7 +51,7 @@ impl<D: BlockDevice + Send + 'static> MountedDevice<D> {
     /// Mounts a device as the file `name` in a folder.
     ///
     /// # Errors
-    /// The host does not let us.
+    /// The host refuses.
     pub fn new(device: D, clock: Box<dyn Clock>, name: &str, directory: &Path) -> Result<Self, FolderError> {
         mount::check_directory(directory)?;
         let size = device.capacity() * SECTOR_BYTES as u64;
@@ -69,7 +69,7 @@ impl<D: BlockDevice + Send + 'static> MountedDevice<D> {
         Unmounter::new(&mut self.session, &self.directory)
     }
 
-    /// Answers the kernel until the folder is unmounted. Gives the device back.
+    /// Serves requests of the kernel until the folder is unmounted, and returns the device.
     ///
     /// # Errors
     /// The connection to the kernel failed, or a request hit a bug.
@@ -82,24 +82,24 @@ impl<D: BlockDevice + Send + 'static> MountedDevice<D> {
     }
 }
 
-/// Inode of the file; that of the folder is [`INodeNo::ROOT`].
+/// Inode of the file; the folder has [`INodeNo::ROOT`].
 const FILE: INodeNo = INodeNo(2);
 
-/// The kernel may believe attributes for ever: nothing changes them.
+/// Time for which the kernel may cache attributes: unlimited, because they never change.
 const BELIEVED: Duration = Duration::from_secs(1 << 24);
 
-/// Largest request in bytes. Linux asks an SD card for as much at once (`max_req_size` of sdhci).
+/// Maximum size of a request, B. Linux uses the same limit for an SD card (`max_req_size` of sdhci).
 const REQUEST_BYTES_MAX: u32 = 512 << 10;
 
 /// `FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE`.
 const PUNCH_HOLE: i32 = 0x03;
 
-/// The device and the clock that it lives by.
+/// The device with its clock.
 pub(super) struct Served<D> {
     pub(super) device: D,
     clock: Box<dyn Clock>,
     pub(super) punctuality: Punctuality,
-    /// Room for the sectors of a read, or of a write that does not begin and end with a sector.
+    /// Buffer for the sectors of a read, or of a write that is not aligned to sectors.
     buffer: Vec<u8>,
 }
 
@@ -114,7 +114,7 @@ impl<D: BlockDevice> Served<D> {
         Self { device, clock, punctuality: Punctuality::default(), buffer: Vec::new() }
     }
 
-    /// Does one request, and waits until it ends.
+    /// Executes a request, and waits until it ends.
     pub(super) fn request(
         &mut self,
         work: impl FnOnce(&mut D, &mut Vec<u8>, Instant) -> Result<Instant, BlockError>,
@@ -132,7 +132,7 @@ impl<D: BlockDevice> Served<D> {
         outcome.map(drop).map_err(|error| code(error.kind))
     }
 
-    /// Reads bytes inside the device. They are in the buffer then, from the offset that is returned.
+    /// Reads bytes inside the device into the buffer, and returns their offset in it.
     fn read(&mut self, offset: u64, len: usize) -> Result<usize, Errno> {
         let sectors = sectors(offset, len);
         self.request(|device, buffer, now| {
@@ -142,7 +142,8 @@ impl<D: BlockDevice> Served<D> {
         Ok((offset - sectors.start * SECTOR_BYTES as u64) as usize)
     }
 
-    /// Writes bytes inside the device. Parts of sectors are completed first, as the host's page cache does it on a real device.
+    /// Writes bytes inside the device. Partial sectors are read and merged first, as the page cache does on a real
+    /// device.
     fn write(&mut self, offset: u64, data: &[u8]) -> Result<(), Errno> {
         let sectors = sectors(offset, data.len());
         let bytes = (sectors.end - sectors.start) as usize * SECTOR_BYTES;
@@ -170,7 +171,7 @@ impl<D: BlockDevice> Served<D> {
     }
 }
 
-/// Error number of the host for a failed request: what Linux makes of it, `BLK_STS_IOERR`.
+/// Error number for a failed request, as Linux maps `BLK_STS_IOERR`.
 const fn code(kind: BlockErrorKind) -> Errno {
     match kind {
         BlockErrorKind::OutOfRange { .. } => Errno::ENOSPC,
@@ -178,7 +179,7 @@ const fn code(kind: BlockErrorKind) -> Errno {
     }
 }
 
-/// A folder with one file, which is the device.
+/// A folder with one file, the device.
 struct OneFile<D> {
     served: Arc<Mutex<Served<D>>>,
     name: String,
@@ -191,7 +192,7 @@ impl<D: BlockDevice> OneFile<D> {
         work(&mut served)
     }
 
-    /// Part of a range of bytes that is inside the device.
+    /// Part of a byte range inside the device.
     fn inside(&self, offset: u64, len: u64) -> Range<u64> {
         offset.min(self.size)..offset.saturating_add(len).min(self.size)
     }
@@ -257,7 +258,7 @@ impl<D: BlockDevice + Send + 'static> Filesystem for OneFile<D> {
         self.reply_attr(req, ino, reply);
     }
 
-    /// A device has its size: what truncates a file changes nothing.
+    /// Ignores attribute changes: the size of a device is fixed, so truncating has no effect.
     fn setattr(
         &self,
         req: &Request,
@@ -330,7 +331,7 @@ impl<D: BlockDevice + Send + 'static> Filesystem for OneFile<D> {
         }
     }
 
-    /// The end of a descriptor. A device is told nothing of it.
+    /// Does nothing when a descriptor is closed.
     fn flush(&self, _req: &Request, _ino: INodeNo, _fh: FileHandle, _owner: LockOwner, reply: ReplyEmpty) {
         reply.ok();
     }
@@ -425,7 +426,7 @@ mod tests {
         }
     }
 
-    /// A clock that only waiting moves.
+    /// A clock that only advances by waiting.
     struct Waits(Instant);
 
     impl Clock for Waits {

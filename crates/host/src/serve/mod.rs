@@ -1,4 +1,4 @@
-//! Block devices that other programs use: as a file through FUSE, and as a disk of a guest through vhost-user.
+//! Block devices for other programs: as a file through FUSE, and as a disk of a guest through vhost-user.
 
 mod fuse;
 mod vhost;

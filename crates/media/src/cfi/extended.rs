@@ -70,7 +70,7 @@ layout! {
         3 => temporary_unprotect: u8,
         /// Sector protection scheme, code.
         4 => protect_scheme: u8,
-        /// Sectors outside the bank at hand that work at the same time; 0: none.
+        /// Sectors outside the current bank that can work at the same time; 0: none.
         5 => simultaneous: u8,
         /// Burst mode; 0: none.
         6 => burst: u8,
@@ -123,7 +123,7 @@ pub enum Extended {
     Intel {
         /// Major and minor version, ASCII digits.
         version: [u8; 2],
-        /// The table.
+        /// The Intel table.
         table: IntelTable,
         /// Its first protection register field; further ones are passed over.
         protection: Option<IntelProtection>,
@@ -132,7 +132,7 @@ pub enum Extended {
     Amd {
         /// Major and minor version, ASCII digits.
         version: [u8; 2],
-        /// The table.
+        /// The AMD table.
         table: AmdTable,
     },
 }
@@ -148,7 +148,7 @@ pub(super) fn read_extended(
     if at == 0 || !known {
         return Ok(None);
     }
-    let head = Head::take(&query.chunk::<HEAD>(at)?, 0);
+    let head = Head::decode(&query.chunk::<HEAD>(at)?, 0);
     if head.signature != *b"PRI" {
         return Err(Reason::BadSignature { expected: "PRI" }.at(query.view.offset(at)));
     }
@@ -169,28 +169,28 @@ fn check_version([major, minor]: [u8; 2]) -> Result<(), Reason> {
 }
 
 fn read_intel(query: &View<'_>, at: usize, version: [u8; 2]) -> Result<Extended, MediaError> {
-    let table = IntelTable::take(&query.chunk::<{ IntelTable::SIZE }>(at)?, 0);
+    let table = IntelTable::decode(&query.chunk::<{ IntelTable::SIZE }>(at)?, 0);
     let mut protection = None;
     if table.protection_fields > 0 {
         let field = query.chunk::<{ IntelProtection::SIZE }>(at + IntelTable::SIZE)?;
-        protection = Some(IntelProtection::take(&field, 0));
+        protection = Some(IntelProtection::decode(&field, 0));
     }
     Ok(Extended::Intel { version, table, protection })
 }
 
 fn read_amd(query: &View<'_>, at: usize, version: [u8; 2]) -> Result<Extended, MediaError> {
-    let mut table = AmdTable { base: AmdBase::take(&query.chunk::<8>(at)?, 0), ..AmdTable::default() };
+    let mut table = AmdTable { base: AmdBase::decode(&query.chunk::<8>(at)?, 0), ..AmdTable::default() };
     let mut next = at + AmdBase::SIZE;
     if version >= *b"11" {
-        table.v11 = Some(AmdV11::take(&query.chunk::<3>(next)?, 0));
+        table.v11 = Some(AmdV11::decode(&query.chunk::<3>(next)?, 0));
         next += AmdV11::SIZE;
     }
     if version >= *b"13" {
-        table.program_suspend = Some(u8::take(&query.chunk::<1>(next)?, 0));
+        table.program_suspend = Some(u8::decode(&query.chunk::<1>(next)?, 0));
         next += 1;
     }
     if version >= *b"15" {
-        table.v15 = Some(AmdV15::take(&query.chunk::<3>(next)?, 0));
+        table.v15 = Some(AmdV15::decode(&query.chunk::<3>(next)?, 0));
     }
     Ok(Extended::Amd { version, table })
 }

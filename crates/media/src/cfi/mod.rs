@@ -72,7 +72,7 @@ layout! {
 const _: () = assert!(REGIONS_AT == 0x2d, "JESD68.01 puts the first region at 2Dh");
 
 layout! {
-    /// Neighbouring erase blocks of one size (JESD68.01, from address 2Dh).
+    /// Adjacent eraseblocks of one size (JESD68.01, from address 2Dh).
     pub struct EraseRegion[4] {
         /// Blocks less one.
         0 => more_blocks: u16,
@@ -115,7 +115,7 @@ pub struct Cfi {
 pub fn parse(bytes: &[u8], view: BusView) -> Result<Cfi, MediaError> {
     let query = View::new(bytes, view);
     let raw = query.chunk::<{ CfiIdentification::SIZE }>(QUERY_AT)?;
-    let identification = CfiIdentification::take(&raw, 0);
+    let identification = CfiIdentification::decode(&raw, 0);
     if identification.signature != *b"QRY" {
         return Err(Reason::BadSignature { expected: "QRY" }.at(view.offset(QUERY_AT)));
     }
@@ -127,7 +127,7 @@ pub fn parse(bytes: &[u8], view: BusView) -> Result<Cfi, MediaError> {
     let mut regions = List::new();
     for index in 0..usize::from(identification.regions) {
         let at = REGIONS_AT + index * EraseRegion::SIZE;
-        let region = EraseRegion::take(&query.chunk::<{ EraseRegion::SIZE }>(at)?, 0);
+        let region = EraseRegion::decode(&query.chunk::<{ EraseRegion::SIZE }>(at)?, 0);
         regions.push(region, "erase regions").map_err(|reason| reason.at(view.offset(at)))?;
     }
     let extended = read_extended(&query, &identification)?;

@@ -67,7 +67,7 @@ impl ExfatBoot {
     /// # Errors
     /// Fewer than 512 bytes, no signature or name, or sizes that no exFAT has.
     pub fn parse(bytes: &[u8]) -> Result<Self, MediaError> {
-        let boot = Self::take(chunk::<SECTOR_BYTES>(bytes, 0)?, 0);
+        let boot = Self::decode(chunk::<SECTOR_BYTES>(bytes, 0)?, 0);
         require_boot_signature(boot.signature)?;
         if boot.name != NAME {
             return Err(Reason::BadSignature { expected: "EXFAT" }.at(3));
@@ -92,7 +92,7 @@ impl ExfatBoot {
         u64::from(self.fat_start) + u64::from(self.fats) * u64::from(self.fat_sectors)
     }
 
-    /// Places of the filesystem.
+    /// Positions of the filesystem's areas.
     #[must_use]
     pub fn layout(&self) -> FatLayout {
         let in_bytes = |sectors: u64| sectors << self.sector_shift.min(12);

@@ -38,12 +38,12 @@ impl fmt::Display for FatType {
     }
 }
 
-/// Places of a FAT or exFAT in bytes from its boot sector.
+/// Positions of the areas of a FAT or exFAT, in bytes from its boot sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FatLayout {
     /// Type of the filesystem.
     pub kind: FatType,
-    /// Unit in which files get room.
+    /// Cluster size, B: the unit of allocation.
     pub cluster_bytes: u64,
     /// Start of the first FAT.
     pub fat_start: u64,
@@ -102,7 +102,7 @@ layout! {
         66 => extended_signature: u8,
         /// Serial number.
         67 => serial: u32,
-        /// Label.
+        /// Volume label.
         71 => label: [u8; 11],
         /// Name of the type, which nothing reads.
         82 => type_name: [u8; 8],
@@ -117,7 +117,7 @@ impl FatBoot {
     /// # Errors
     /// Fewer than 512 bytes, no signature, or sizes that no FAT has.
     pub fn parse(bytes: &[u8]) -> Result<Self, MediaError> {
-        let boot = Self::take(chunk::<SECTOR_BYTES>(bytes, 0)?, 0);
+        let boot = Self::decode(chunk::<SECTOR_BYTES>(bytes, 0)?, 0);
         require_boot_signature(boot.signature)?;
         require(matches!(boot.jump[0], 0xEB | 0xE9), 0, "jump to the boot code", boot.jump[0])?;
         let is_size = boot.sector_bytes.is_power_of_two()
@@ -141,7 +141,7 @@ impl FatBoot {
         bytes
     }
 
-    /// Places of the filesystem. The number of clusters alone makes the type (fatgen103).
+    /// Positions of the areas. The number of clusters alone determines the type (fatgen103).
     #[must_use]
     pub fn layout(&self) -> FatLayout {
         let in_bytes = |sectors: u64| sectors * u64::from(self.sector_bytes);
@@ -167,7 +167,7 @@ impl FatBoot {
         u64::from(self.reserved_sectors) + u64::from(self.fats) * self.fat_sectors()
     }
 
-    /// Sector behind the root directory that FAT12 and FAT16 have.
+    /// Sector after the root directory of FAT12 and FAT16.
     fn data_start(&self) -> u64 {
         let root_bytes = u64::from(self.root_entries) * ENTRY_BYTES;
         self.fat_end() + root_bytes.div_ceil(u64::from(self.sector_bytes).max(1))
@@ -179,7 +179,7 @@ impl FatBoot {
     }
 }
 
-/// The field of 32 bits where that of 16 bits is 0.
+/// The 16-bit field, or the 32-bit field if that is 0.
 const fn either(short: u16, long: u32) -> u64 {
     if short == 0 { long as u64 } else { short as u64 }
 }

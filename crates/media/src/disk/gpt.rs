@@ -52,7 +52,7 @@ impl GptHeader {
     /// No signature, a length or a checksum that is wrong, or entries of an impossible number or length.
     pub fn parse(bytes: &[u8]) -> Result<Self, MediaError> {
         signature(bytes, 0, SIGNATURE)?;
-        let header = Self::take(chunk::<{ Self::SIZE }>(bytes, 0)?, 0);
+        let header = Self::decode(chunk::<{ Self::SIZE }>(bytes, 0)?, 0);
         let length = header.header_bytes as usize;
         require(
             (Self::SIZE..=bytes.len()).contains(&length),
@@ -89,7 +89,7 @@ impl GptHeader {
             return Err(Reason::BadCrc32 { what: "entries", stored: self.entries_crc, computed }.at(88));
         }
         let entries = array.chunks_exact((self.entry_bytes as usize).max(GptEntry::SIZE));
-        Ok((1..).zip(entries.map(|entry| GptEntry::take(entry, 0))).filter(|(_, entry)| entry.is_used()))
+        Ok((1..).zip(entries.map(|entry| GptEntry::decode(entry, 0))).filter(|(_, entry)| entry.is_used()))
     }
 
     /// The bytes of the header, with its signature, length and checksum; `array` are the entries.
@@ -127,7 +127,7 @@ layout! {
         32 => first: u64,
         /// Last sector.
         40 => last: u64,
-        /// Attributes.
+        /// Attribute bits.
         48 => attributes: u64,
         /// Name in UTF-16.
         56 => name: [u16; 36],

@@ -20,7 +20,7 @@ pub mod kind {
     pub const FAT: [u8; 6] = [0x01, 0x04, 0x06, 0x0B, FAT32, 0x0E];
 }
 
-/// Cylinder, head and sector of what these fields cannot express.
+/// Cylinder, head and sector of positions that these fields cannot express.
 const CHS_BEYOND: [u8; 3] = [0xFE, 0xFF, 0xFF];
 
 layout! {
@@ -42,7 +42,7 @@ layout! {
 }
 
 impl MbrEntry {
-    /// A partition whose place only sector numbers state.
+    /// A partition whose position is given by sector numbers only.
     #[must_use]
     pub const fn new(kind: u8, first: u32, sectors: u32) -> Self {
         Self { flags: 0, first_chs: CHS_BEYOND, kind, last_chs: CHS_BEYOND, first, sectors }
@@ -60,7 +60,7 @@ layout! {
     pub struct Mbr[512] {
         /// Number of the disk.
         440 => disk_id: u32,
-        /// The table.
+        /// The four entries of the table.
         446 => entries: [MbrEntry; 4],
         /// [`BOOT_SIGNATURE`].
         510 => signature: u16,
@@ -82,7 +82,7 @@ impl Mbr {
     /// Fewer than 512 bytes, no signature, or flags that no entry has: boot code of a filesystem stands in the place of a table.
     pub fn parse(bytes: &[u8]) -> Result<Self, MediaError> {
         let sector = chunk::<SECTOR_BYTES>(bytes, 0)?;
-        let mbr = Self::take(sector, 0);
+        let mbr = Self::decode(sector, 0);
         require_boot_signature(mbr.signature)?;
         for (index, entry) in mbr.entries.iter().enumerate() {
             require(entry.flags & 0x7F == 0, 446 + MbrEntry::SIZE * index, "partition flags", entry.flags)?;

@@ -1,4 +1,4 @@
-//! Signatures of swap, of Linux's RAID, and of LVM2. A system starts to use what has one by itself.
+//! Signatures of swap, Linux RAID and LVM2. A system uses devices with these signatures automatically.
 
 use crate::wire::Wire as _;
 
@@ -26,13 +26,13 @@ const RAID_MAGIC: u32 = 0xA92B_4EFC;
 /// True for a superblock of version 1 of Linux's RAID, which is little-endian.
 #[must_use]
 pub fn is_raid_1(superblock: &[u8]) -> bool {
-    (u32::take(superblock, 0), u32::take(superblock, 4)) == (RAID_MAGIC, 1)
+    (u32::decode(superblock, 0), u32::decode(superblock, 4)) == (RAID_MAGIC, 1)
 }
 
 /// True for a superblock of version 0.90 of Linux's RAID, which has the byte order of its machine.
 #[must_use]
 pub fn is_raid_0_90(superblock: &[u8]) -> bool {
-    let magic = u32::take(superblock, 0);
+    let magic = u32::decode(superblock, 0);
     magic == RAID_MAGIC || magic.swap_bytes() == RAID_MAGIC
 }
 

@@ -8,7 +8,7 @@
 //! | [`exfat`] | boot region and directory entries of exFAT | exFAT specification, 2019 |
 //! | [`member`] | swap, Linux's RAID, LVM2 | mkswap(8), md(4), lvm(8) |
 //!
-//! Sectors are decoded as far as 512 bytes, the smallest that there are.
+//! Only the first 512 bytes of a sector are decoded: the smallest sector size.
 
 pub mod exfat;
 pub mod fat;

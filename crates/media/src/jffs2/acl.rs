@@ -35,13 +35,13 @@ impl<'a> AclEntries<'a> {
     ///
     /// Another version, an unknown type of entry, an entry that ends behind the value, a length that Linux does not take.
     pub fn parse(value: &'a [u8], endian: Endian) -> Result<Self, MediaError> {
-        let version: u32 = endian.take(span(value, 0, HEADER)?, 0);
+        let version: u32 = endian.decode(span(value, 0, HEADER)?, 0);
         if version != VERSION {
             return Err(Reason::WrongVersion { what: "ACL", found: version, known: VERSION }.at(0));
         }
         let (mut at, mut count) = (HEADER, 0);
         while at < value.len() {
-            let tag: AclTag = endian.take(span(value, at, SHORT)?, 0);
+            let tag: AclTag = endian.decode(span(value, at, SHORT)?, 0);
             let tag = tag.known("type of an ACL entry", at)?;
             at += span(value, at, entry_bytes(tag))?.len();
             count += 1;
@@ -51,8 +51,8 @@ impl<'a> AclEntries<'a> {
     }
 }
 
-/// Number of entries that Linux finds in so many bytes: the first four without an id, the others with one (`jffs2_acl_count` in
-/// `fs/jffs2/acl.c`).
+/// Number of entries that Linux finds in `bytes`: the first four without an id, the others with one (`jffs2_acl_count`
+/// in `fs/jffs2/acl.c`).
 const fn expected_count(bytes: usize) -> Option<usize> {
     let (count, rest) = match bytes.checked_sub(UNNAMED * SHORT) {
         Some(named) => (UNNAMED + named / AclEntry::SIZE, named % AclEntry::SIZE),
@@ -68,7 +68,7 @@ impl Iterator for AclEntries<'_> {
         if self.bytes.is_empty() {
             return None;
         }
-        let entry: AclEntry = self.endian.take(self.bytes, 0);
+        let entry: AclEntry = self.endian.decode(self.bytes, 0);
         self.bytes = self.bytes.get(entry_bytes(entry.tag)..).unwrap_or_default();
         Some(entry.without_stray_id())
     }

@@ -15,7 +15,7 @@ layout! {
     pub either_endian struct Dirent[40] {
         /// Inode of the directory.
         12 => parent: u32,
-        /// Version: of two nodes with one name the higher one counts.
+        /// Version: the higher of two nodes with the same name is valid.
         16 => version: u32,
         /// Inode that has the name; 0 when the name was removed.
         20 => inode: u32,
@@ -40,7 +40,7 @@ impl Dirent {
     /// Too few bytes, a wrong CRC.
     pub fn parse(bytes: &[u8], endian: Endian) -> Result<Self, MediaError> {
         let bytes = span(bytes, 0, Self::SIZE)?;
-        let dirent: Self = endian.take(bytes, 0);
+        let dirent: Self = endian.decode(bytes, 0);
         check_fields("dirent", NODE_CRC_AT, dirent.node_crc, (&bytes[..NODE_CRC_AT], endian))?;
         Ok(dirent)
     }
@@ -60,9 +60,9 @@ impl Dirent {
 /// A dirent node with its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirentNode<'a> {
-    /// The fields.
+    /// Fixed fields of the node.
     pub dirent: Dirent,
-    /// The name.
+    /// Name in the directory.
     pub name: &'a [u8],
 }
 

@@ -8,10 +8,10 @@ use crate::wire::{codes, layout, span};
 /// Bit of the type that is cleared on NOR when a node has become obsolete; the CRC counts it as set.
 const ACCURATE: u16 = 0x2000;
 
-/// Upper bits of the type: what to do with a node of a kind that is not known.
+/// Upper bits of the type: treatment of unknown nodes.
 const COMPATIBILITY: u16 = 0xC000;
 
-/// A filesystem with such a node must not be mounted by who does not know it.
+/// A filesystem with an unknown node of this type must not be mounted.
 const INCOMPATIBLE: u16 = 0xC000;
 
 codes! {
@@ -21,9 +21,9 @@ codes! {
         Dirent = 0xE001,
         /// Attributes of an inode, with a piece of its data.
         Inode = 0xE002,
-        /// Said of an eraseblock that it was erased completely; on NAND it is in the OOB.
+        /// Marks a completely erased eraseblock; on NAND it is in the OOB.
         CleanMarker = 0x2003,
-        /// Nothing, up to the end of a page.
+        /// Padding up to the end of a page.
         Padding = 0x2004,
         /// List of the nodes of an eraseblock, at its end.
         Summary = 0x2006,
@@ -35,7 +35,7 @@ codes! {
 }
 
 impl NodeType {
-    /// True for a type that is not known and must be.
+    /// True for an unknown type that forbids mounting.
     #[must_use]
     pub const fn is_incompatible(self) -> bool {
         matches!(self, Self::Other(code) if code & COMPATIBILITY == INCOMPATIBLE)
@@ -43,7 +43,7 @@ impl NodeType {
 }
 
 layout! {
-    /// First bytes of a node, as they stand on flash.
+    /// Header of a node as stored on flash.
     pub(super) either_endian struct RawHeader[12] {
         0 => magic: u16,
         2 => node_type: u16,
@@ -52,14 +52,14 @@ layout! {
     }
 }
 
-/// First bytes of a node: its type and its length.
+/// Header of a node: its type and its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Type of the node.
     pub node_type: NodeType,
-    /// Bytes of the node, without those up to the next one.
+    /// Length of the node without alignment, B.
     pub len: u32,
-    /// A newer node has taken its place.
+    /// True if a newer node replaces it.
     pub obsolete: bool,
 }
 
@@ -74,7 +74,7 @@ impl Header {
     /// Too few bytes, another magic number, a wrong CRC, a length shorter than a header.
     pub fn parse(bytes: &[u8], endian: Endian) -> Result<Self, MediaError> {
         let bytes = span(bytes, 0, Self::SIZE)?;
-        let raw: RawHeader = endian.take(bytes, 0);
+        let raw: RawHeader = endian.decode(bytes, 0);
         let magic = endian.magic_number();
         if raw.magic != magic {
             let (expected, found) = (u32::from(magic), u32::from(raw.magic));
@@ -89,7 +89,7 @@ impl Header {
         Ok(Self { node_type, len: raw.len, obsolete: raw.node_type & ACCURATE == 0 })
     }
 
-    /// Writes a header into the first bytes of a node; a clean marker and padding are no more than that.
+    /// Writes a header to the start of a node; clean markers and padding consist of the header only.
     ///
     /// # Panics
     ///
@@ -111,8 +111,8 @@ impl Header {
         Self { node_type, len, obsolete: false }
     }
 
-    /// The header with the length that counts, in the bytes that it begins: Linux takes a clean marker of another length than its own for
-    /// its header alone (`jffs2_scan_eraseblock`), so that no node behind it is lost.
+    /// The header with the effective length of a node. Linux uses only the header of a clean marker with another length
+    /// than its own (`jffs2_scan_eraseblock`), so that the nodes after it are not lost.
     #[must_use]
     pub fn as_scanned(self, bytes: &[u8]) -> Self {
         let end = usize::try_from(self.len).map_or(bytes.len(), |len| len.min(bytes.len()));
@@ -124,14 +124,14 @@ impl Header {
         self
     }
 
-    /// Bytes up to where the next node may begin.
+    /// Distance to the next node, B.
     #[must_use]
     pub fn padded_len(&self) -> u64 {
         u64::from(self.len).next_multiple_of(u64::from(NODE_ALIGN))
     }
 }
 
-/// CRC of a node's first bytes as they were when it was written: with the bit set that becoming obsolete clears.
+/// CRC of a node's header as originally written, with the accurate bit set.
 pub(super) fn fields_crc(bytes: &[u8], endian: Endian) -> u32 {
     let high = if endian.is_big() { 2 } else { 3 };
     // No node has more before the CRC of its fields.
@@ -142,7 +142,7 @@ pub(super) fn fields_crc(bytes: &[u8], endian: Endian) -> u32 {
     crc::jffs2(fields)
 }
 
-/// Checks the CRC of a node's fields, which stands behind them, at byte `at` of the node or later.
+/// Checks the CRC of a node's fields, which is at byte `at` or later.
 pub(super) fn check_fields(
     what: &'static str,
     at: usize,
@@ -152,7 +152,7 @@ pub(super) fn check_fields(
     compare(what, at, stored, fields_crc(fields, endian))
 }
 
-/// Checks a CRC that stands at byte `at` of a node against one of its bytes.
+/// Checks the CRC at byte `at` of a node.
 pub(super) fn check_crc(what: &'static str, at: usize, stored: u32, bytes: &[u8]) -> Result<(), MediaError> {
     compare(what, at, stored, crc::jffs2(bytes))
 }

@@ -13,15 +13,15 @@ const NODE_CRC_AT: usize = 64;
 codes! {
     /// Compression of the data of a node: `docs/spec/jffs2.md#compressors`.
     pub enum Compressor(u8) {
-        /// Not at all.
+        /// Uncompressed data.
         None = 0,
-        /// All bytes are zero, and none is stored: a hole.
+        /// A hole: all bytes are zero, and none is stored.
         Zero = 1,
-        /// Runs that followed the same byte before.
+        /// Runs of bytes that followed the same byte earlier.
         Rtime = 2,
         /// Arithmetic coding with fixed probabilities.
         RubinMips = 3,
-        /// Not at all.
+        /// Uncompressed data.
         Copy = 4,
         /// Arithmetic coding with probabilities in front of the data.
         DynRubin = 5,
@@ -39,7 +39,7 @@ layout! {
     pub either_endian struct Inode[68] {
         /// Inode number.
         12 => inode: u32,
-        /// Version: of two nodes of an inode the higher one counts.
+        /// Version: the higher of two nodes of an inode is valid.
         16 => version: u32,
         /// Type and permissions, as in POSIX.
         20 => mode: u32,
@@ -65,7 +65,7 @@ layout! {
         56 => compressor: Compressor,
         /// Compression that the user asked for.
         57 => wanted_compressor: u8,
-        /// Flags.
+        /// Flags of the inode, unused by Linux.
         58 => flags: u16,
         /// CRC of the data.
         60 => data_crc: u32,
@@ -82,16 +82,16 @@ impl Inode {
     /// Too few bytes, a wrong CRC.
     pub fn parse(bytes: &[u8], endian: Endian) -> Result<Self, MediaError> {
         let bytes = span(bytes, 0, Self::SIZE)?;
-        let inode: Self = endian.take(bytes, 0);
+        let inode: Self = endian.decode(bytes, 0);
         check_fields("inode", NODE_CRC_AT, inode.node_crc, (&bytes[..DATA_CRC_AT], endian))?;
         Ok(inode)
     }
 
-    /// Writes the node with its data, whose length is that of `out` after the fields. The CRCs are computed.
+    /// Writes the node with its data, which fill `out` after the fields. The CRCs are computed.
     ///
     /// # Panics
     ///
-    /// `out` is not as long as fields and data.
+    /// The length of `out` differs from fields and data.
     pub fn emit(&self, data: &[u8], endian: Endian, out: &mut [u8]) {
         let (head, rest) = out.split_at_mut(Self::SIZE);
         rest.copy_from_slice(data);
@@ -142,15 +142,15 @@ pub fn emit_device_number(number: DeviceNumber, endian: Endian) -> Option<[u8; 4
     Some(out)
 }
 
-/// The device number in the data of a device's inode: of 2 bytes before Linux 2.6.20, of 4 since.
+/// Device number in the data of a device file's inode: 2 bytes before Linux 2.6.20, 4 bytes since.
 #[must_use]
 pub fn device_number(data: &[u8], endian: Endian) -> Option<DeviceNumber> {
     match data.len() {
         2 => {
-            let number: u16 = endian.take(data, 0);
+            let number: u16 = endian.decode(data, 0);
             Some(DeviceNumber { major: u32::from(number >> 8), minor: u32::from(number & 0xFF) })
         }
-        4 => DeviceNumber::parse(&endian.take::<u32>(data, 0).to_le_bytes()),
+        4 => DeviceNumber::parse(&endian.decode::<u32>(data, 0).to_le_bytes()),
         _ => None,
     }
 }

@@ -1,11 +1,12 @@
 //! JFFS2: nodes and eraseblock summaries, in either byte order.
 //!
-//! A JFFS2 is a log of nodes without an index: whoever mounts it reads all eraseblocks. Each node begins at a multiple of
-//! [`NODE_ALIGN`] bytes with a [`Header`], whose CRC says that its length can be trusted; the CRCs of fields, name and data
-//! are apart, so that a node can be found without reading its data. Integers are in the byte order of the machine that the
-//! filesystem is for: [`Endian`] goes along.
+//! A JFFS2 is a log of nodes without an index: a mount reads all eraseblocks. Each node begins at a multiple of
+//! [`NODE_ALIGN`] bytes with a [`Header`], whose CRC protects its length. The CRCs of fields, name and data are
+//! separate, so that a node can be found without reading its data. Integers are in the byte order of the target
+//! machine: [`Endian`] is passed along.
 //!
-//! Tables of the bytes: `docs/spec/jffs2.md`. Source of the facts: Linux 6.12, `include/uapi/linux/jffs2.h`, `fs/jffs2`.
+//! Tables of the bytes: `docs/spec/jffs2.md`. Source of the facts: Linux 6.12, `include/uapi/linux/jffs2.h`,
+//! `fs/jffs2`.
 
 mod acl;
 mod body;
@@ -31,17 +32,18 @@ pub const MAGIC: u16 = 0x1985;
 /// Nodes begin at multiples of this many bytes.
 pub const NODE_ALIGN: u32 = 4;
 
-/// Most bytes at the end of a page that Linux fills with zeros instead of a padding node: those of a header
-/// (`__jffs2_flush_wbuf` in `fs/jffs2/wbuf.c`). No node with a content is as short.
+/// Maximum number of bytes at the end of a page that Linux fills with zeros instead of a padding node: the size of a
+/// header (`__jffs2_flush_wbuf` in `fs/jffs2/wbuf.c`). No node with content is that short.
 pub const ZERO_FILL: usize = Header::SIZE;
 
 /// Inode of the root directory.
 pub const ROOT_INODE: u32 = 1;
 
-/// The number in the place of [`MAGIC`] in the filesystems of the first JFFS2, of 2001. Layouts and CRCs are the same. Linux leaves such nodes out.
+/// Magic number of the first JFFS2 of 2001, in place of [`MAGIC`]. Layouts and CRCs are the same. Linux ignores such
+/// nodes.
 pub const OLD_MAGIC: u16 = 0x1984;
 
-/// Byte order of a filesystem, and which magic number its nodes have.
+/// Byte order and magic number of a filesystem.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Endian {
     /// The least significant byte first.
@@ -56,7 +58,7 @@ pub enum Endian {
 }
 
 impl Endian {
-    /// All of them.
+    /// All byte orders.
     pub const ALL: [Self; 4] = [Self::Little, Self::Big, Self::OldLittle, Self::OldBig];
 
     /// The byte order in which the first two bytes are a magic number.
@@ -92,8 +94,8 @@ impl Endian {
     }
 
     /// A value at byte `at`; bytes past the end read as zero.
-    fn take<T: Wire + BigWire>(self, bytes: &[u8], at: usize) -> T {
-        if self.is_big() { BigWire::take(bytes, at) } else { Wire::take(bytes, at) }
+    fn decode<T: Wire + BigWire>(self, bytes: &[u8], at: usize) -> T {
+        if self.is_big() { BigWire::decode(bytes, at) } else { Wire::decode(bytes, at) }
     }
 
     /// Writes a value at byte `at`.

@@ -27,7 +27,7 @@ impl SummaryMarker {
     /// The marker in the last bytes of an eraseblock, if there is one.
     #[must_use]
     pub fn parse(bytes: &[u8; Self::SIZE], endian: Endian) -> Option<Self> {
-        let marker: Self = endian.take(bytes, 0);
+        let marker: Self = endian.decode(bytes, 0);
         (marker.magic == Self::MAGIC).then_some(marker)
     }
 }
@@ -83,7 +83,7 @@ layout! {
     }
 }
 
-/// A node, as a summary lists it. Offsets count from the beginning of the eraseblock.
+/// Entry of a node in a summary. Offsets count from the start of the eraseblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Entry<'a> {
     /// An inode node.
@@ -111,7 +111,7 @@ pub enum Entry<'a> {
         offset: u32,
         /// Bytes of the node.
         len: u32,
-        /// The name.
+        /// Name in the directory.
         name: &'a [u8],
     },
     /// An xattr node.
@@ -133,8 +133,8 @@ pub enum Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// The entry of a node at a byte of its eraseblock; nothing of what summaries do not list, or of a node whose CRCs are wrong, but for that of
-    /// its data.
+    /// Entry of a node at an offset in its eraseblock. `None` for nodes that summaries do not list, and for nodes with
+    /// a wrong CRC other than the data CRC.
     #[must_use]
     pub fn of_node(header: &Header, node: &'a [u8], offset: u32, endian: Endian) -> Option<Self> {
         let len = header.len;
@@ -217,11 +217,11 @@ impl Entry<'_> {
     }
 }
 
-/// Bytes that a summary takes beside its list: the fields, and the marker at the end.
+/// Size of a summary without its list, B: the fields, and the marker at the end.
 const BESIDE_LIST: usize = RawSummary::SIZE + SummaryMarker::SIZE;
 
-/// Writes a summary into the last bytes of an eraseblock, `out`, the first of which is byte `offset` of it. `list` has so many
-/// entries; those bytes that it leaves are erased ones.
+/// Writes a summary into `out`, the last bytes of an eraseblock, which start at byte `offset`. `list` contains `count`
+/// entries; unused bytes are set to 0xFF.
 ///
 /// # Panics
 ///
@@ -255,7 +255,7 @@ pub struct Summary<'a> {
 }
 
 impl<'a> Summary<'a> {
-    /// Bytes that a summary takes beside its list of entries.
+    /// Size of a summary without its list of entries, B.
     pub const BESIDE_LIST: usize = BESIDE_LIST;
 
     /// Reads a summary from the bytes between its beginning and the end of the eraseblock, and checks its CRCs.
@@ -269,7 +269,7 @@ impl<'a> Summary<'a> {
             return Err(Reason::Inconsistent { what: "no summary that ends with the eraseblock" }.at(0));
         }
         let fields = span(bytes, 0, RawSummary::SIZE)?;
-        let raw: RawSummary = endian.take(fields, 0);
+        let raw: RawSummary = endian.decode(fields, 0);
         check_crc("summary", NODE_CRC_AT, raw.node_crc, &fields[..SUM_CRC_AT])?;
         let list = &bytes[RawSummary::SIZE..];
         check_crc("list of the summary", SUM_CRC_AT, raw.sum_crc, list)?;
@@ -294,28 +294,28 @@ impl<'a> Summary<'a> {
 
 /// The entry at a byte of the list, and where the next one begins.
 fn entry(endian: Endian, list: &[u8], at: usize) -> Result<(Entry<'_>, usize), MediaError> {
-    let node_type = NodeType::from_code(endian.take(span(list, at, 2)?, 0));
+    let node_type = NodeType::from_code(endian.decode(span(list, at, 2)?, 0));
     Ok(match node_type {
         NodeType::Inode => {
-            let raw: RawInode = endian.take(span(list, at, RawInode::SIZE)?, 0);
+            let raw: RawInode = endian.decode(span(list, at, RawInode::SIZE)?, 0);
             let entry =
                 Entry::Inode { inode: raw.inode, version: raw.version, offset: raw.offset, len: raw.len };
             (entry, at + RawInode::SIZE)
         }
         NodeType::Dirent => {
-            let raw: RawDirent = endian.take(span(list, at, RawDirent::SIZE)?, 0);
+            let raw: RawDirent = endian.decode(span(list, at, RawDirent::SIZE)?, 0);
             let name = span(list, at + RawDirent::SIZE, usize::from(raw.name_len))?;
             let RawDirent { parent, version, inode, dirent_type, offset, len, .. } = raw;
             let entry = Entry::Dirent { parent, version, inode, dirent_type, offset, len, name };
             (entry, at + RawDirent::SIZE + name.len())
         }
         NodeType::Xattr => {
-            let raw: RawXattr = endian.take(span(list, at, RawXattr::SIZE)?, 0);
+            let raw: RawXattr = endian.decode(span(list, at, RawXattr::SIZE)?, 0);
             let RawXattr { xid, version, offset, len, .. } = raw;
             (Entry::Xattr { xid, version, offset, len }, at + RawXattr::SIZE)
         }
         NodeType::Xref => {
-            let raw: RawXref = endian.take(span(list, at, RawXref::SIZE)?, 0);
+            let raw: RawXref = endian.decode(span(list, at, RawXref::SIZE)?, 0);
             (Entry::Xref { offset: raw.offset }, at + RawXref::SIZE)
         }
         other => {

@@ -28,7 +28,7 @@ codes! {
 }
 
 impl XattrPrefix {
-    /// The prefix in front of the stored name; nothing for a namespace that is not known.
+    /// Prefix before the stored name; empty for an unknown namespace.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -41,7 +41,7 @@ impl XattrPrefix {
         }
     }
 
-    /// True for POSIX ACLs, whose value has a form of its own: [`AclEntries`](super::AclEntries).
+    /// True for POSIX ACLs, whose values have a separate format: [`AclEntries`](super::AclEntries).
     #[must_use]
     pub const fn is_acl(self) -> bool {
         matches!(self, Self::AclAccess | Self::AclDefault)
@@ -67,7 +67,7 @@ layout! {
     pub either_endian struct Xattr[32] {
         /// Number of the attribute, which [`Xref`] names.
         12 => xid: u32,
-        /// Version: of two nodes of an attribute the higher one counts.
+        /// Version: the higher of two nodes of an attribute is valid.
         16 => version: u32,
         /// Namespace of the name.
         20 => prefix: XattrPrefix,
@@ -98,11 +98,11 @@ impl Xattr {
 /// An xattr node with name and value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct XattrNode<'a> {
-    /// The fields.
+    /// Fixed fields of the node.
     pub xattr: Xattr,
     /// The name, without its prefix.
     pub name: &'a [u8],
-    /// The value.
+    /// Value of the attribute.
     pub value: &'a [u8],
 }
 
@@ -114,7 +114,7 @@ impl<'a> XattrNode<'a> {
     /// Too few bytes, a wrong CRC.
     pub fn parse(bytes: &'a [u8], endian: Endian) -> Result<Self, MediaError> {
         let fields = span(bytes, 0, Xattr::SIZE)?;
-        let xattr: Xattr = endian.take(fields, 0);
+        let xattr: Xattr = endian.decode(fields, 0);
         check_fields("xattr", XATTR_NODE_CRC_AT, xattr.node_crc, (&fields[..XATTR_NODE_CRC_AT], endian))?;
         let (name_len, value_len) = (usize::from(xattr.name_len), usize::from(xattr.value_len));
         let data = span(bytes, Xattr::SIZE, name_len + 1 + value_len)?;
@@ -124,7 +124,8 @@ impl<'a> XattrNode<'a> {
 }
 
 impl XattrNode<'_> {
-    /// Bytes of the node. Of all nodes only these have to be a multiple of [`NODE_ALIGN`] bytes long: Linux takes others for damaged.
+    /// Size of the node, B. It must be a multiple of [`NODE_ALIGN`] (only for this type): Linux considers others
+    /// damaged.
     #[must_use]
     pub const fn size(&self) -> usize {
         (Xattr::SIZE + self.name.len() + 1 + self.value.len()).next_multiple_of(NODE_ALIGN as usize)
@@ -155,13 +156,13 @@ impl XattrNode<'_> {
 }
 
 layout! {
-    /// An xref node without its header: an inode has an attribute.
+    /// An xref node without its header: it gives an attribute to an inode.
     pub either_endian struct Xref[28] {
         /// Inode number.
         12 => inode: u32,
         /// Number of the attribute.
         16 => xid: u32,
-        /// Sequence number: of two nodes the higher one counts.
+        /// Sequence number: the higher of two nodes is valid.
         20 => sequence: u32,
         /// CRC of all before it.
         24 => node_crc: u32,
@@ -169,7 +170,7 @@ layout! {
 }
 
 impl Xref {
-    /// Bit of the sequence number that takes the attribute away.
+    /// Bit of the sequence number that removes the attribute.
     pub const DELETED: u32 = 1;
 
     /// Reads a node and checks its CRC.
@@ -179,7 +180,7 @@ impl Xref {
     /// Too few bytes, a wrong CRC.
     pub fn parse(bytes: &[u8], endian: Endian) -> Result<Self, MediaError> {
         let bytes = span(bytes, 0, Self::SIZE)?;
-        let xref: Self = endian.take(bytes, 0);
+        let xref: Self = endian.decode(bytes, 0);
         check_fields("xref", XREF_NODE_CRC_AT, xref.node_crc, (&bytes[..XREF_NODE_CRC_AT], endian))?;
         Ok(xref)
     }

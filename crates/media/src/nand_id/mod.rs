@@ -22,7 +22,7 @@ pub struct NandIdGeometry {
     pub page_bytes: u32,
     /// Spare (out-of-band) bytes in a page.
     pub oob_bytes: u32,
-    /// Data bytes in an erase block.
+    /// Data bytes in an eraseblock.
     pub block_bytes: u32,
     /// Data bytes in the chip.
     pub chip_bytes: u64,
@@ -41,14 +41,14 @@ pub struct NandId {
 }
 
 impl NandId {
-    /// The id in what READ ID at address 00h gave; further bytes than eight are ignored.
+    /// Id in the output of READ ID at address 00h; bytes after the eighth are ignored.
     ///
-    /// Chips repeat their id or go on with zeros: the length is the shortest
-    /// period, else that without trailing zeros.
+    /// Chips repeat their id or continue with zeros: the length is the shortest period, otherwise the length without
+    /// trailing zeros.
     ///
     /// # Errors
     ///
-    /// Fewer than two bytes, or no byte that is not zero.
+    /// Fewer than two bytes, or only zero bytes.
     pub fn new(read: &[u8]) -> Result<Self, MediaError> {
         let read = read.get(..MAX_ID_BYTES).unwrap_or(read);
         if read.len() < 2 {
@@ -65,9 +65,9 @@ impl NandId {
         Ok(Self { bytes, len, jedec: false })
     }
 
-    /// The same id of a chip that answers READ ID at address 40h with "JEDEC".
+    /// The id of a chip that also answers READ ID at address 40h with "JEDEC".
     ///
-    /// Hynix chips that do encode their spare size in another way.
+    /// Hynix chips with that signature encode their spare size differently.
     #[must_use]
     pub const fn with_jedec_signature(self) -> Self {
         Self { jedec: true, ..self }
@@ -99,16 +99,14 @@ impl NandId {
         manufacturer_name(self.manufacturer())
     }
 
-    /// The geometry the id stands for.
+    /// The geometry that the id encodes.
     ///
-    /// Chips whose id breaks the rules are looked up by their whole id, the
-    /// others by their device code and, past 256-byte and 512-byte pages, by
-    /// what their vendor put into the third to sixth byte.
+    /// Chips that deviate from the rules are looked up by their whole id, all others by their device code. For pages of
+    /// more than 512 bytes, the third to sixth byte are decoded by the rules of the vendor.
     ///
     /// # Errors
     ///
-    /// An unknown device code, an id too short for its rules, or a code its
-    /// vendor left undefined.
+    /// An unknown device code, an id too short for its rules, or a code its vendor left undefined.
     pub fn geometry(&self) -> Result<NandIdGeometry, MediaError> {
         if let Some(geometry) = table::full_id(&self.bytes) {
             return Ok(geometry);
@@ -134,7 +132,7 @@ pub fn parse(read: &[u8]) -> Result<NandIdGeometry, MediaError> {
     NandId::new(read)?.geometry()
 }
 
-/// Puts page shape and device code together.
+/// Combines page shape and device code.
 fn finish(shape: Shape, device: table::Device) -> NandIdGeometry {
     NandIdGeometry {
         page_bytes: shape.page_bytes,

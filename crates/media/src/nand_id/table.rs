@@ -5,7 +5,7 @@ use super::{MAX_ID_BYTES, NandIdGeometry};
 const KIB: u32 = 1024;
 const MIB: u64 = 1024 * 1024;
 
-/// Manufacturer codes of raw NAND (JEP106 first bank, as far as NAND makers go).
+/// Manufacturer codes of raw NAND (JEP106 first bank, only NAND makers).
 const MANUFACTURERS: [(u8, &str); 16] = [
     (0x01, "AMD/Spansion"),
     (0x04, "Fujitsu"),
@@ -93,7 +93,7 @@ fn find(devices: &[Device], code: u8) -> Option<Device> {
     devices.iter().find(|device| device.code == code).copied()
 }
 
-/// The geometry of a device code that says everything.
+/// Geometry of a device code that defines it completely.
 pub(super) fn small_page(code: u8) -> Option<NandIdGeometry> {
     let shape = |device: Device, block_bytes| NandIdGeometry {
         page_bytes: 512,

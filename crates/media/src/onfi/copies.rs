@@ -7,16 +7,15 @@ use crate::wire::store;
 /// Copies every chip holds, and the number that votes (ONFI 4.2 section 5.7).
 const VOTERS: usize = 3;
 
-/// Reads the parameter page from its copies, one after another from byte 0.
+/// Reads the parameter page from its copies, which follow each other from byte 0.
 ///
-/// The first copy with a good checksum is taken. If none has one, each bit of
-/// the first three copies is put to the vote and the outcome has to have a
-/// good checksum: the recovery Linux's raw NAND code does.
+/// The first copy with a good checksum is used. Without one, each bit is set by a majority of the first three copies,
+/// and the result must have a good checksum. Linux's raw NAND code recovers pages in the same way.
 ///
 /// # Errors
 ///
-/// The error of the first copy if fewer than three are given, that of the
-/// vote's outcome otherwise; offsets count from the start of a copy.
+/// The error of the first copy if fewer than three are given, otherwise the error of the majority's result; offsets
+/// count from the start of a copy.
 pub fn parse_copies(bytes: &[u8]) -> Result<OnfiPage, MediaError> {
     let mut copies = bytes.chunks_exact(PAGE_BYTES);
     let good = copies.find_map(|copy| match parse(copy) {
@@ -47,7 +46,7 @@ pub fn emit_copies(page: &OnfiPage, count: usize, out: &mut [u8]) -> Result<usiz
     Ok(need)
 }
 
-/// The copies that vote, if all are there.
+/// The copies for the majority, if all exist.
 fn voters(bytes: &[u8]) -> Option<[&[u8]; VOTERS]> {
     let voting = bytes.get(..VOTERS * PAGE_BYTES)?;
     let mut chunks = voting.chunks_exact(PAGE_BYTES);

@@ -99,7 +99,7 @@ impl OnfiExtendedPage {
         signature(bytes, 2, SIGNATURE)?;
         let mut page = Self::default();
         let mut at = HEADER_BYTES;
-        for section in used(&<[Section; SECTIONS]>::take(bytes, SECTIONS_AT)) {
+        for section in used(&<[Section; SECTIONS]>::decode(bytes, SECTIONS_AT)) {
             page.take_section(*section, span(bytes, at, section.len_bytes())?, at)?;
             at += section.len_bytes();
         }
@@ -114,7 +114,7 @@ impl OnfiExtendedPage {
         self.sections.push(section, "sections").map_err(|reason| reason.at(at))?;
         if section.kind == ECC_SECTION && self.ecc.is_none() {
             chunk::<{ EccInfo::SIZE }>(body, 0).map_err(|error| error.shifted(at))?;
-            self.ecc = Some(EccInfo::take(body, 0));
+            self.ecc = Some(EccInfo::decode(body, 0));
         }
         Ok(())
     }
@@ -188,7 +188,7 @@ fn used(sections: &[Section; SECTIONS]) -> &[Section] {
 
 /// Compares the checksum of the page with the one it begins with.
 fn check_crc(bytes: &[u8]) -> Result<(), MediaError> {
-    let stored = u16::take(bytes, 0);
+    let stored = u16::decode(bytes, 0);
     let computed = crc::onfi(bytes.get(2..).unwrap_or(&[]));
     if stored == computed {
         return Ok(());

@@ -105,7 +105,7 @@ flags! {
         GET_SET_FEATURES = 2,
         /// Read Status Enhanced.
         READ_STATUS_ENHANCED = 3,
-        /// Copyback.
+        /// Copyback command.
         COPYBACK = 4,
         /// Read Unique ID.
         READ_UNIQUE_ID = 5,

@@ -42,7 +42,7 @@ layout! {
         11 => training_commands: u8,
         /// Length of the extended parameter page, in units of 16 bytes.
         12 => extended_units: u16,
-        /// Copies of this page the chip holds; 0 before ONFI 2.1.
+        /// Number of copies of this page in the chip; 0 before ONFI 2.1.
         14 => copies: u8,
         /// Manufacturer's name.
         32 => manufacturer: Text<12>,
@@ -155,7 +155,7 @@ pub fn parse(bytes: &[u8]) -> Result<OnfiPage, MediaError> {
     let page = chunk::<PAGE_BYTES>(bytes, 0)?;
     signature(page, 0, SIGNATURE)?;
     check_crc(page)?;
-    let parsed = OnfiPage::take(page, 0);
+    let parsed = OnfiPage::decode(page, 0);
     parsed.check()?;
     Ok(parsed)
 }
@@ -174,7 +174,7 @@ pub fn emit(page: &OnfiPage) -> [u8; PAGE_BYTES] {
 /// Compares the checksum of a copy with the one it stores.
 fn check_crc(page: &[u8; PAGE_BYTES]) -> Result<(), MediaError> {
     let (body, tail) = page.split_at(CRC_AT);
-    let stored = u16::take(tail, 0);
+    let stored = u16::decode(tail, 0);
     let computed = crc::onfi(body);
     if stored == computed {
         return Ok(());
@@ -201,7 +201,7 @@ impl OnfiPage {
     #[must_use]
     pub fn crc(&self) -> u16 {
         let page = emit(self);
-        u16::take(&page, CRC_AT)
+        u16::decode(&page, CRC_AT)
     }
 
     /// Data bytes behind one chip enable, or `None` past what 64 bits hold.

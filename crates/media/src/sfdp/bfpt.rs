@@ -197,7 +197,7 @@ impl Bfpt {
         Ok(words)
     }
 
-    /// Refuses a size that is no size and parts without those before them.
+    /// Refuses an invalid size, and parts whose previous parts are missing.
     fn check(&self) -> Result<(), MediaError> {
         if self.capacity_bytes().is_none() {
             let value = u64::from(self.basic.density);

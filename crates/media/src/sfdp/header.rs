@@ -1,4 +1,4 @@
-//! The SFDP header, parameter headers and where tables stand (JESD216F).
+//! The SFDP header, parameter headers, and positions of tables (JESD216F).
 
 use super::words::Words;
 use crate::error::{MediaError, Reason};
@@ -72,7 +72,7 @@ impl ParameterHeader {
     }
 }
 
-/// One table with what its parameter header says.
+/// A table with the fields of its parameter header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Table<T> {
     /// Place of its parameter header among the others, from 0.
@@ -83,7 +83,7 @@ pub struct Table<T> {
     pub minor: u8,
     /// Byte address of the table, below 2^24.
     pub pointer: u32,
-    /// The table.
+    /// Contents of the table.
     pub body: T,
 }
 
@@ -105,8 +105,8 @@ impl<T> Table<T> {
         }
     }
 
-    /// Places the table and moves the place behind it.
-    pub(super) fn place(&mut self, place: &mut Place, length: usize) -> Result<(), MediaError> {
+    /// Places the table and advances the position.
+    pub(super) fn place(&mut self, place: &mut NextTable, length: usize) -> Result<(), MediaError> {
         self.slot = place.slot;
         self.pointer = place.pointer;
         place.slot = place.slot.saturating_add(1);
@@ -115,13 +115,13 @@ impl<T> Table<T> {
     }
 }
 
-/// Place of the next table.
-pub(super) struct Place {
+/// Position of the next table.
+pub(super) struct NextTable {
     pub(super) slot: u8,
     pub(super) pointer: u32,
 }
 
-/// Bytes `start..end` that something already takes.
+/// Occupied bytes `start..end`.
 #[derive(Clone, Copy, Default)]
 struct Extent {
     start: usize,
@@ -142,7 +142,7 @@ impl<'a> Writer<'a> {
     /// A writer for `count` tables; their headers' bytes are taken from the start.
     pub(super) fn new(out: &'a mut [u8], count: usize) -> Result<Self, MediaError> {
         let mut writer = Self { out, count, taken: List::new(), slots: 0, end: 0 };
-        writer.take(0, HEADER_BYTES * (count + 1))?;
+        writer.reserve(0, HEADER_BYTES * (count + 1))?;
         Ok(writer)
     }
 
@@ -161,7 +161,7 @@ impl<'a> Writer<'a> {
         let start = self.pointer(table.pointer)?;
         let words = write(&table.body).map_err(|error| error.shifted(start))?;
         let at = self.slot(table.slot)?;
-        self.take(start, start + 4 * words.len())?;
+        self.reserve(start, start + 4 * words.len())?;
         for (index, word) in words.iter().enumerate() {
             word.put(self.out, start + 4 * index);
         }
@@ -192,7 +192,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Marks bytes as taken.
-    fn take(&mut self, start: usize, end: usize) -> Result<(), MediaError> {
+    fn reserve(&mut self, start: usize, end: usize) -> Result<(), MediaError> {
         let have = self.out.len();
         if end > have {
             return Err(Reason::NoRoom { need: end, have }.at(0));

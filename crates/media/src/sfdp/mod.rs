@@ -25,7 +25,7 @@ pub use sequence::{CommandSequence, OctalSequence};
 use crate::error::{MediaError, Reason};
 use crate::list::List;
 use crate::wire::{Wire, chunk, narrow, signature};
-use header::{HEADER_BYTES, Header, ParameterHeader, Place, Writer};
+use header::{HEADER_BYTES, Header, NextTable, ParameterHeader, Writer};
 use words::Words;
 
 /// Table ids (JESD216F); FFh on top: a function JEDEC specifies.
@@ -49,13 +49,13 @@ const SIGNATURE: &str = "SFDP";
 /// The major revision of every layout here.
 const MAJOR: u8 = 1;
 
-/// Most tables kept that this crate does not understand.
+/// Maximum number of unknown tables that are kept.
 pub const MAX_OTHERS: usize = 6;
 
 /// Most DWORDs of such a table.
 pub const MAX_OTHER_DWORDS: usize = 64;
 
-/// A table this crate does not understand: a vendor's, or of another major revision.
+/// An unknown table: a vendor's, or of another major revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OtherTable {
     /// Table id, upper byte on top.
@@ -64,7 +64,7 @@ pub struct OtherTable {
     pub dwords: List<u32, MAX_OTHER_DWORDS>,
 }
 
-/// Everything a serial flash says about itself.
+/// All SFDP tables of a serial flash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sfdp {
     /// Minor revision of the header (JESD216A: 5, B: 6, C: 7, D: 8, E: 9, F: 10).
@@ -83,24 +83,22 @@ pub struct Sfdp {
     pub sccr: Option<Table<Sccr>>,
     /// Command sequences to change to octal DDR.
     pub octal_sequence: Option<Table<OctalSequence>>,
-    /// Tables this crate does not understand.
+    /// Unknown tables.
     pub others: List<Table<OtherTable>, MAX_OTHERS>,
 }
 
-/// Reads an SFDP area that begins at byte 0 of the slice.
+/// Parses an SFDP area that begins at byte 0 of the slice.
 ///
-/// DWORDs past those JESD216F gives a table are passed over. Of several
-/// tables with one id the first is taken, of several BFPTs the newest; the
-/// others are kept as [`Sfdp::others`].
+/// DWORDs beyond the length of a table in JESD216F are ignored. If several tables have the same id, the first is used;
+/// for BFPTs, the newest. The others are kept as [`Sfdp::others`].
 ///
 /// # Errors
 ///
-/// A slice that ends within a table, a wrong signature, another major
-/// revision, a first table that is not a BFPT, a density that is none, or
-/// more tables than are kept.
+/// A slice that ends within a table, a wrong signature, another major revision, a first table that is not a BFPT, an
+/// invalid density, or too many tables.
 pub fn parse(bytes: &[u8]) -> Result<Sfdp, MediaError> {
     signature(bytes, 0, SIGNATURE)?;
-    let header = Header::take(chunk::<HEADER_BYTES>(bytes, 0)?, 0);
+    let header = Header::decode(chunk::<HEADER_BYTES>(bytes, 0)?, 0);
     major("SFDP", header.major, header.minor, 4)?;
     let count = header.more_headers.checked_add(1);
     let last = count.ok_or_else(|| Reason::TooMany { what: "headers", max: 255 }.at(6))?;
@@ -111,7 +109,7 @@ pub fn parse(bytes: &[u8]) -> Result<Sfdp, MediaError> {
         if slot == best {
             sfdp.bfpt = typed(bytes, slot, &header, Bfpt::read)?;
         } else {
-            sfdp.take(bytes, slot, &header)?;
+            sfdp.add_table(bytes, slot, &header)?;
         }
     }
     Ok(sfdp)
@@ -167,7 +165,7 @@ fn major(what: &'static str, major: u8, minor: u8, at: usize) -> Result<(), Medi
 
 fn parameter_header(bytes: &[u8], slot: u8) -> Result<ParameterHeader, MediaError> {
     let at = HEADER_BYTES * (1 + usize::from(slot));
-    chunk::<HEADER_BYTES>(bytes, at).map(|header| ParameterHeader::take(header, 0))
+    chunk::<HEADER_BYTES>(bytes, at).map(|header| ParameterHeader::decode(header, 0))
 }
 
 /// The slot of the newest BFPT; the first table has to be one.
@@ -217,7 +215,7 @@ impl Sfdp {
     pub fn lay_out(&mut self) -> Result<(), MediaError> {
         let headers = HEADER_BYTES * (1 + self.count());
         let pointer = narrow("bytes of parameter headers", 0, headers.next_multiple_of(16))?;
-        let place = &mut Place { slot: 0, pointer };
+        let place = &mut NextTable { slot: 0, pointer };
         let length = self.bfpt.body.write()?.len();
         self.bfpt.place(place, length)?;
         if let Some(table) = &mut self.sector_map {
@@ -245,7 +243,7 @@ impl Sfdp {
         Ok(())
     }
 
-    /// Tables there are.
+    /// Number of tables.
     fn count(&self) -> usize {
         let optional = [
             self.sector_map.is_some(),
@@ -257,8 +255,8 @@ impl Sfdp {
         1 + optional.into_iter().filter(|present| *present).count() + self.others.len()
     }
 
-    /// Keeps one table other than the BFPT.
-    fn take(&mut self, bytes: &[u8], slot: u8, header: &ParameterHeader) -> Result<(), MediaError> {
+    /// Adds a table other than the BFPT.
+    fn add_table(&mut self, bytes: &[u8], slot: u8, header: &ParameterHeader) -> Result<(), MediaError> {
         // A later major revision is another layout; the bytes are still worth keeping.
         let known = if header.major == MAJOR { header.id() } else { 0 };
         match known {
@@ -277,12 +275,12 @@ impl Sfdp {
             id::OCTAL_SEQUENCE if self.octal_sequence.is_none() => {
                 self.octal_sequence = Some(typed(bytes, slot, header, OctalSequence::read)?);
             }
-            _ => self.take_other(bytes, slot, header)?,
+            _ => self.add_other(bytes, slot, header)?,
         }
         Ok(())
     }
 
-    fn take_other(&mut self, bytes: &[u8], slot: u8, header: &ParameterHeader) -> Result<(), MediaError> {
+    fn add_other(&mut self, bytes: &[u8], slot: u8, header: &ParameterHeader) -> Result<(), MediaError> {
         let at = header.address();
         let words = header.words(bytes)?;
         let dwords = List::from_slice(&words).ok_or_else(|| {

@@ -64,14 +64,14 @@ impl BitField for EraseType {
 codes! {
     /// Address bytes the array instructions take (JESD216F, BFPT DWORD 1 bits 18:17).
     pub enum AddressBytes {
-        /// Three.
+        /// Three bytes.
         Three = 0,
         /// Three, or four after a mode change.
         ThreeOrFour = 1,
-        /// Four.
+        /// Four bytes.
         Four = 2,
         ..
-        /// Reserved.
+        /// Reserved code.
         Reserved = 3,
     }
 }
@@ -94,7 +94,7 @@ codes! {
         /// Status register 2 bit 1, read by 35h and written by 31h.
         Status2Bit1Separate = 6,
         ..
-        /// Reserved.
+        /// Reserved code.
         Reserved = 7,
     }
 }
@@ -106,7 +106,7 @@ codes! {
         Repeat = 0,
         /// The instruction inverted.
         Invert = 1,
-        /// Reserved.
+        /// Reserved code.
         Reserved = 2,
         ..
         /// Instructions are 16 bits wide.

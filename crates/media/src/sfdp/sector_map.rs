@@ -17,19 +17,19 @@ pub(super) const MAX_REGIONS: usize = 8;
 const MAP: u32 = 2;
 
 dwords! {
-    /// A command that tells which map is in use.
+    /// A command that reads which map is in use.
     pub struct DetectionCommand[1..=2, reserved 0x0030_00fc] {
         /// No command follows.
         last: bool = 1, 0, 0;
         /// Always false: this is not a map.
         is_map: bool = 1, 1, 1;
-        /// Instruction.
+        /// Instruction byte.
         opcode: u8 = 1, 15, 8;
         /// Dummy clocks; 15: as configured.
         dummy: u8 = 1, 19, 16;
         /// Address bytes; 0: none, 1: three, 2: four, 3: as configured.
         address_bytes: u8 = 1, 23, 22;
-        /// Which bit of the byte read counts.
+        /// Bit of the byte read that counts, as a mask.
         data_mask: u8 = 1, 31, 24;
         /// Address to read.
         address: u32 = 2, 31, 0;
@@ -43,7 +43,7 @@ dwords! {
         last: bool = 1, 0, 0;
         /// Always true: this is a map.
         is_map: bool = 1, 1, 1;
-        /// Number of the map, as the detection commands spell it.
+        /// Number of the map in the results of the detection commands.
         id: u8 = 1, 15, 8;
         /// Regions less one.
         more_regions: u8 = 1, 23, 16;
@@ -80,9 +80,9 @@ pub struct Map {
 /// Sector map: regions of the array with different erase types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SectorMap {
-    /// Commands that tell which map is in use; none if there is one map.
+    /// Commands that detect the map in use; empty if there is one map.
     pub commands: List<DetectionCommand, MAX_COMMANDS>,
-    /// The maps.
+    /// All maps of the chip.
     pub maps: List<Map, MAX_MAPS>,
     /// DWORDs after the last map, which the header counts and nothing uses.
     pub padding: u8,

@@ -8,7 +8,7 @@ use crate::error::MediaError;
 pub struct CommandSequence {
     /// Bytes sent; 0: this step does not exist.
     pub length: u8,
-    /// The bytes, first sent first; those past the length mean nothing.
+    /// Bytes in the order in which they are sent; bytes beyond the length are unused.
     pub bytes: [u8; 7],
 }
 

@@ -39,7 +39,7 @@ impl EcHeader {
     ///
     /// Erased, erased with bitflips, bad magic, bad CRC, wrong version, erase counter too high.
     pub fn parse(bytes: &[u8], flips: ReadFlips) -> Result<Self, MediaError> {
-        let header = Self::take(open(bytes, &KIND, flips)?, 0);
+        let header = Self::decode(open(bytes, &KIND, flips)?, 0);
         let count = header.erase_count;
         require(count <= MAX_ERASE_COUNT, ERASE_COUNT_AT, "erase counter", count)?;
         Ok(header)
@@ -58,7 +58,7 @@ impl EcHeader {
         Self { erase_count, vid_header_offset, data_offset: geometry.data_offset(), image_seq }
     }
 
-    /// Checks the offsets against those of the device.
+    /// Compares the offsets with the device's geometry.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Where headers and data stand in a PEB: `docs/spec/ubi.md#places-in-a-peb`.
+//! Offsets of headers and data in a PEB: `docs/spec/ubi.md#places-in-a-peb`.
 
 use super::fastmap;
 use super::header::HEADER_BYTES;
@@ -12,9 +12,9 @@ const HEADER: u32 = HEADER_BYTES as u32;
 pub struct Flash {
     /// Size of a physical eraseblock.
     pub peb_bytes: u32,
-    /// Smallest write of data: a page; 1 on NOR. A power of two.
+    /// Minimum write size of data: a page; 1 on NOR. A power of two.
     pub min_io_bytes: u32,
-    /// Smallest write of headers: a sub-page, or the same as `min_io_bytes`. A power of two.
+    /// Minimum write size of headers: a sub-page, or the same as `min_io_bytes`. A power of two.
     pub sub_page_bytes: u32,
 }
 
@@ -63,7 +63,7 @@ const fn align(value: u32, unit: u32) -> u32 {
 }
 
 impl Geometry {
-    /// The places that `ubinize` and Linux choose.
+    /// Offsets that `ubinize` and Linux choose.
     ///
     /// # Errors
     ///
@@ -73,7 +73,7 @@ impl Geometry {
         Self::with_vid_header_offset(flash, flash.default_vid_header_offset())
     }
 
-    /// Places for a VID header at a byte of the caller's choice.
+    /// Offsets with the VID header at the given byte.
     ///
     /// The header need not begin a sub-page, but has to end in the one it begins in, on a 4-byte boundary.
     ///
@@ -107,7 +107,7 @@ impl Geometry {
         self.vid_header_offset
     }
 
-    /// Byte in a PEB where the sub-page with the VID header begins: where it is written from.
+    /// Offset in a PEB of the sub-page with the VID header, from which it is written.
     #[must_use]
     pub const fn vid_unit_offset(&self) -> u32 {
         self.vid_header_offset & !(self.flash.sub_page_bytes - 1)
@@ -119,13 +119,13 @@ impl Geometry {
         self.data_offset
     }
 
-    /// Bytes of a LEB: what headers leave of a PEB.
+    /// LEB size, B: the PEB without headers.
     #[must_use]
     pub const fn leb_bytes(&self) -> u32 {
         self.flash.peb_bytes - self.data_offset
     }
 
-    /// True when both headers share a unit, which cannot be written twice: Linux then attaches read-only.
+    /// True when both headers share a write unit, which cannot be written twice: Linux then attaches read-only.
     #[must_use]
     pub const fn headers_share_unit(&self) -> bool {
         self.vid_header_offset + HEADER <= self.flash.sub_page_bytes

@@ -1,4 +1,4 @@
-//! The common part of EC and VID headers: 64 bytes that begin with magic and version and end in a CRC.
+//! Common part of EC and VID headers: 64 bytes that begin with magic and version and end with a CRC.
 
 use super::VERSION;
 use crate::crc;
@@ -14,14 +14,14 @@ const VERSION_AT: usize = 4;
 /// Offset of the CRC of the bytes before it.
 const CRC_AT: usize = 60;
 
-/// Bit errors that the reader of a header knows of.
+/// Bit errors of a header as known to its reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct ReadFlips {
     /// Bits that ECC corrected while the header was read.
     pub corrected: u32,
-    /// Zero bits that a header may have and still count as erased.
+    /// Number of zero bits up to which a header counts as erased.
     ///
-    /// 0 behind ECC that corrects erased pages; the strength of the code where such pages come as they are.
+    /// 0 if the ECC corrects erased pages; otherwise the strength of the code.
     pub tolerated: u32,
 }
 
@@ -31,14 +31,14 @@ pub(super) struct Kind {
     pub(super) magic: u32,
 }
 
-/// Tells a header from erased flash and from garbage, and checks CRC and version.
+/// Distinguishes a header from erased flash and garbage, and checks CRC and version.
 pub(super) fn open<'a>(
     bytes: &'a [u8],
     kind: &Kind,
     flips: ReadFlips,
 ) -> Result<&'a [u8; HEADER_BYTES], MediaError> {
     let header = chunk::<HEADER_BYTES>(bytes, 0)?;
-    let found = u32::take(header, 0);
+    let found = u32::decode(header, 0);
     if found != kind.magic {
         let bad = Reason::BadMagic { what: kind.name, expected: kind.magic, found };
         return Err(erased(header, flips).unwrap_or(bad).at(0));
@@ -48,7 +48,7 @@ pub(super) fn open<'a>(
     Ok(header)
 }
 
-/// The reason to report if the bytes are those of erased flash.
+/// Reason to report if the bytes are erased flash.
 fn erased(header: &[u8], flips: ReadFlips) -> Option<Reason> {
     let zeros: u32 = header.iter().map(|byte| byte.count_zeros()).sum();
     if zeros > flips.tolerated {
@@ -62,7 +62,7 @@ fn erased(header: &[u8], flips: ReadFlips) -> Option<Reason> {
 
 fn check_crc(header: &[u8; HEADER_BYTES], kind: &Kind) -> Result<(), MediaError> {
     let (body, tail) = header.split_at(CRC_AT);
-    let (stored, computed) = (u32::take(tail, 0), crc::ubi(body));
+    let (stored, computed) = (u32::decode(tail, 0), crc::ubi(body));
     if stored == computed {
         return Ok(());
     }
@@ -70,7 +70,7 @@ fn check_crc(header: &[u8; HEADER_BYTES], kind: &Kind) -> Result<(), MediaError>
 }
 
 fn check_version(header: &[u8; HEADER_BYTES], kind: &Kind) -> Result<(), MediaError> {
-    let found = u8::take(header, VERSION_AT);
+    let found = u8::decode(header, VERSION_AT);
     if found == VERSION {
         return Ok(());
     }
@@ -78,7 +78,7 @@ fn check_version(header: &[u8; HEADER_BYTES], kind: &Kind) -> Result<(), MediaEr
     Err(reason.at(VERSION_AT))
 }
 
-/// Writes a header: its fields, magic, version and CRC.
+/// Encodes a header: its fields, magic, version and CRC.
 pub(super) fn seal(fields: &impl BigWire, kind: &Kind) -> [u8; HEADER_BYTES] {
     let mut out = [0; HEADER_BYTES];
     kind.magic.put(&mut out, 0);

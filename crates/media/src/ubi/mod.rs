@@ -1,12 +1,11 @@
 //! UBI: headers of physical eraseblocks (PEBs), the volume table, fastmap.
 //!
-//! Reading follows the data: [`Geometry`] says where things stand in a PEB, [`EcHeader`] and
-//! [`VidHeader`] are found there, the two copies of the [`VolumeTable`] are the layout volume's
-//! logical eraseblocks (LEBs), and a [`Fastmap`] stands for a scan of all headers.
+//! In data-flow order: [`Geometry`] defines the offsets in a PEB; [`EcHeader`] and [`VidHeader`] are read there. The
+//! two copies of the [`VolumeTable`] are the layout volume's logical eraseblocks (LEBs). A [`Fastmap`] replaces a scan
+//! of all headers.
 //!
-//! A parser checks a structure against itself; `check` methods check it against a geometry.
-//! Integers are big-endian. Tables of the bytes: `docs/spec/ubi.md`. Source of the facts: Linux 6.12,
-//! `drivers/mtd/ubi`.
+//! A parser checks a structure against itself; `check` methods check it against a geometry. Integers are big-endian.
+//! Tables of the bytes: `docs/spec/ubi.md`. Source of the facts: Linux 6.12, `drivers/mtd/ubi`.
 
 mod ec;
 mod fastmap;
@@ -37,7 +36,7 @@ pub const MAX_VOLUMES: u32 = 128;
 /// Longest volume name, bytes.
 pub const MAX_NAME_BYTES: usize = 127;
 
-/// First id of the internal volumes; 4096 ids are set aside for them.
+/// First id of the internal volumes, for which 4096 ids are reserved.
 pub const INTERNAL_VOLUMES: u32 = 0x7FFF_EFFF;
 
 /// The layout volume, which holds the volume table.
@@ -58,5 +57,5 @@ pub const FASTMAP_SUPERBLOCK_VOLUME: u32 = LAYOUT_VOLUME + 1;
 /// The volume of a fastmap's other PEBs.
 pub const FASTMAP_DATA_VOLUME: u32 = LAYOUT_VOLUME + 2;
 
-/// The anchor of a fastmap stands in a PEB below this one.
+/// Upper limit of the number of the PEB with the anchor of a fastmap.
 pub const FASTMAP_ANCHOR_PEBS: u32 = 64;

@@ -23,53 +23,53 @@ const DATA_CRC_AT: usize = 32;
 codes! {
     /// Type of a volume: dynamic or static.
     pub enum VolumeType(u8) {
-        /// Any LEB at any time.
+        /// Dynamic volume: any LEB can be written at any time.
         Dynamic = 1,
-        /// As a whole, each LEB with the CRC of its data.
+        /// Static volume: written as a whole, each LEB with the CRC of its data.
         Static = 2,
     }
 }
 
 codes! {
-    /// Handling of an internal volume by software that does not know it.
+    /// Handling of an unknown internal volume.
     pub enum Compat(u8) {
-        /// A user's volume: the question does not arise.
+        /// User volume, for which this field is unused.
         None = 0,
-        /// Deletes it before it writes anything.
+        /// The volume is deleted before anything is written.
         Delete = 1,
-        /// Attaches the device read-only.
+        /// The device is attached read-only.
         ReadOnly = 2,
-        /// Leaves its PEBs where they are.
+        /// The PEBs of the volume are preserved.
         Preserve = 4,
-        /// Refuses the device.
+        /// The device is refused.
         Reject = 5,
     }
 }
 
 layout! {
-    /// The volume identifier header: which LEB a PEB holds.
+    /// The volume identifier header: the LEB in a PEB.
     ///
-    /// Magic, version and CRC are not fields: they follow from the rest.
+    /// Magic, version and CRC are not fields, because they are derived from the rest.
     pub big_endian struct VidHeader[64] {
         /// Type of the volume: dynamic or static.
         5 => volume_type: VolumeType,
-        /// 1 if the data were moved here, so that `data_crc` decides whether all of them arrived.
+        /// 1 if the data was moved here; `data_crc` then shows whether the copy is complete.
         6 => copy_flag: u8,
         /// For internal volumes only.
         7 => compat: Compat,
-        /// The volume.
+        /// Id of the volume.
         8 => volume_id: u32,
-        /// The LEB.
+        /// Number of the LEB.
         12 => lnum: u32,
-        /// Bytes that `data_crc` covers; 0 in a dynamic volume unless the data were moved here.
+        /// Bytes that `data_crc` covers; 0 in a dynamic volume unless the data was moved here.
         20 => data_size: u32,
-        /// LEBs a static volume's data take; 0 in a dynamic volume.
+        /// Number of LEBs with data in a static volume; 0 in a dynamic volume.
         24 => used_lebs: u32,
         /// Bytes at the end of the LEB that the volume's alignment leaves unused.
         28 => data_pad: u32,
         /// CRC-32 of the data.
         32 => data_crc: u32,
-        /// Grows with every VID header written to the device; the highest is the newest.
+        /// Sequence number, which grows with every VID header written to the device; the highest is the newest.
         40 => sqnum: u64,
     }
 }
@@ -85,7 +85,7 @@ impl VidHeader {
     ///
     /// Erased, erased with bitflips, bad magic, bad CRC, wrong version, or fields that contradict each other.
     pub fn parse(bytes: &[u8], flips: ReadFlips) -> Result<Self, MediaError> {
-        let header = Self::take(open(bytes, &KIND, flips)?, 0);
+        let header = Self::decode(open(bytes, &KIND, flips)?, 0);
         header.check_volume()?;
         if header.volume_type == VolumeType::Static {
             header.check_static()?;
@@ -101,7 +101,7 @@ impl VidHeader {
         seal(self, &KIND)
     }
 
-    /// True when the data were moved here and `data_crc` says if all arrived.
+    /// True when the data was moved here, and `data_crc` shows whether the copy is complete.
     #[must_use]
     pub const fn is_copy(&self) -> bool {
         self.copy_flag == 1

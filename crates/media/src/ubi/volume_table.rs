@@ -31,11 +31,11 @@ flags! {
 }
 
 layout! {
-    /// A record of the volume table; its place in the table is the volume's id.
+    /// A record of the volume table; its index in the table is the volume's id.
     ///
-    /// The CRC is not a field: it follows from the rest.
+    /// The CRC is not a field, because it is derived from the rest.
     pub big_endian struct VolumeRecord[172] {
-        /// PEBs set aside for the volume; 0 in an empty record.
+        /// Reserved PEBs of the volume; 0 in an empty record.
         0 => reserved_pebs: u32,
         /// Unit a LEB's usable size is a multiple of, bytes; 1 for none.
         4 => alignment: u32,
@@ -43,7 +43,7 @@ layout! {
         8 => data_pad: u32,
         /// Type of the volume: dynamic or static.
         12 => volume_type: VolumeType,
-        /// 1 while the volume is rewritten: its data are not whole.
+        /// 1 while the volume is rewritten: its data is incomplete.
         13 => update_marker: u8,
         /// Bytes of the name.
         14 => name_len: u16,
@@ -71,13 +71,13 @@ impl VolumeRecord {
         Ok(record)
     }
 
-    /// The name, without the zeros after it.
+    /// Name without trailing zeros.
     #[must_use]
     pub fn name(&self) -> &[u8] {
         self.name.get(..usize::from(self.name_len)).unwrap_or(&self.name)
     }
 
-    /// Gives the volume another name.
+    /// Renames the volume.
     ///
     /// # Errors
     ///
@@ -100,7 +100,7 @@ impl VolumeRecord {
     /// A damaged record, or an impossible one.
     pub fn parse(bytes: &[u8], geometry: &Geometry, good_pebs: u32) -> Result<Option<Self>, MediaError> {
         check_record(span(bytes, 0, RECORD_BYTES)?, geometry, good_pebs)?;
-        Ok(Some(Self::take(bytes, 0)).filter(|record| record.reserved_pebs != 0))
+        Ok(Some(Self::decode(bytes, 0)).filter(|record| record.reserved_pebs != 0))
     }
 
     /// Writes the record.
@@ -142,7 +142,7 @@ impl VolumeRecord {
         require(pad == Some(self.data_pad), DATA_PAD_AT, "data padding", self.data_pad)
     }
 
-    /// A name ends where its length says and nowhere before.
+    /// Checks that the name contains no zero byte and is padded with zeros.
     fn check_name(&self) -> Result<(), MediaError> {
         let len = usize::from(self.name_len);
         require(len <= MAX_NAME_BYTES, NAME_LEN_AT, "volume name length", self.name_len)?;
@@ -155,7 +155,7 @@ impl VolumeRecord {
 /// Checks the record at the start of `bytes` on its own.
 fn check_record(bytes: &[u8], geometry: &Geometry, good_pebs: u32) -> Result<(), MediaError> {
     check_crc(bytes)?;
-    let record = VolumeRecord::take(bytes, 0);
+    let record = VolumeRecord::decode(bytes, 0);
     if record.reserved_pebs != 0 {
         return record.check(geometry, good_pebs);
     }
@@ -167,7 +167,7 @@ fn check_record(bytes: &[u8], geometry: &Geometry, good_pebs: u32) -> Result<(),
 
 fn check_crc(bytes: &[u8]) -> Result<(), MediaError> {
     let (body, tail) = span(bytes, 0, RECORD_BYTES)?.split_at(CRC_AT);
-    let (stored, computed) = (u32::take(tail, 0), crc::ubi(body));
+    let (stored, computed) = (u32::decode(tail, 0), crc::ubi(body));
     if stored == computed {
         return Ok(());
     }
@@ -186,14 +186,14 @@ pub struct VolumeTable<'a> {
     bytes: &'a [u8],
 }
 
-/// Copies of the volume table that are valid.
+/// Valid copies of the volume table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Copies {
-    /// Both.
+    /// Both copies are valid and equal.
     Both,
-    /// The first is good and newer: the second is to be written from it.
+    /// The first copy is valid and newer: the second must be rewritten.
     First,
-    /// Only the second is good: the first is to be written from it.
+    /// Only the second copy is valid: the first must be rewritten.
     Second,
 }
 
@@ -202,8 +202,8 @@ impl<'a> VolumeTable<'a> {
     ///
     /// # Errors
     ///
-    /// [`Reason::BadCrc32`] if a record is damaged, which the other copy makes good; any other reason if a record
-    /// is whole but impossible, or if two volumes have one name.
+    /// [`Reason::BadCrc32`] if a record is damaged, which the other copy may replace. Any other reason if a record has
+    /// a good CRC but invalid values, or if two volumes have the same name.
     pub fn parse(bytes: &'a [u8], geometry: &Geometry, good_pebs: u32) -> Result<Self, MediaError> {
         let table = Self { bytes: span(bytes, 0, geometry.volume_table_bytes())? };
         // Nearly all records are empty; one comparison is less than a CRC.
@@ -217,14 +217,14 @@ impl<'a> VolumeTable<'a> {
         Ok(table)
     }
 
-    /// Reads both copies and takes the newer good one, as Linux does.
+    /// Reads both copies and chooses the newer good one, as Linux does.
     ///
-    /// A change writes the first copy and then the second. So the first counts if it is good, the second only if
-    /// the first is missing or fails its CRC. `None` stands for a LEB that is not mapped.
+    /// A change writes the first copy and then the second. So the first is used if it is good, the second only if the
+    /// first is missing or fails its CRC. `None` stands for an unmapped LEB.
     ///
     /// # Errors
     ///
-    /// The error of the first copy if that cannot come from a power cut, else with the second.
+    /// The error of the first copy if a power cut cannot have caused it, otherwise the error of the second.
     pub fn parse_copies(
         copies: [Option<&'a [u8]>; 2],
         geometry: &Geometry,
@@ -267,7 +267,7 @@ impl<'a> VolumeTable<'a> {
 
     /// The volumes with their ids, lowest first.
     pub fn volumes(&self) -> impl Iterator<Item = (u32, VolumeRecord)> + use<'a> {
-        let records = self.bytes.chunks_exact(RECORD_BYTES).map(|bytes| VolumeRecord::take(bytes, 0));
+        let records = self.bytes.chunks_exact(RECORD_BYTES).map(|bytes| VolumeRecord::decode(bytes, 0));
         (0u32..).zip(records).filter(|(_, record)| record.reserved_pebs != 0)
     }
 
@@ -275,7 +275,7 @@ impl<'a> VolumeTable<'a> {
     #[must_use]
     pub fn get(&self, id: u32) -> Option<VolumeRecord> {
         let bytes = self.bytes.chunks_exact(RECORD_BYTES).nth(usize::try_from(id).ok()?)?;
-        Some(VolumeRecord::take(bytes, 0)).filter(|record| record.reserved_pebs != 0)
+        Some(VolumeRecord::decode(bytes, 0)).filter(|record| record.reserved_pebs != 0)
     }
 
     /// The bytes the table was read from.

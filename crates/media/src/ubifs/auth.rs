@@ -64,7 +64,7 @@ codes! {
 }
 
 impl HashAlgorithm {
-    /// The name that Linux and `mkfs.ubifs` have for it, `None` for an unknown function.
+    /// Name in Linux and `mkfs.ubifs`, `None` for an unknown function.
     #[must_use]
     pub const fn name(self) -> Option<&'static str> {
         Some(match self {
@@ -114,14 +114,14 @@ impl HashAlgorithm {
 }
 
 codes! {
-    /// The form of a signature.
+    /// Format of a signature.
     pub enum SignatureType(u32) {
         /// PKCS #7.
         Pkcs7 = 1,
     }
 }
 
-/// The bytes of a superblock or master node that its HMAC covers: those before the HMAC and those after it.
+/// Bytes of a superblock or master node that its HMAC covers: before and after the HMAC.
 ///
 /// `hmac_at` is [`Superblock::HMAC_AT`](super::Superblock::HMAC_AT) or [`Master::HMAC_AT`](super::Master::HMAC_AT),
 /// `hash_bytes` the length of the hash in use, which may be less than the field. `None` if the node is too short.
@@ -158,12 +158,12 @@ impl NodeBody for AuthNode<'_> {
     }
 }
 
-/// A signature of the superblock, behind it in its LEB: `docs/spec/ubifs.md#signature-node`.
+/// A signature of the superblock, after it in its LEB: `docs/spec/ubifs.md#signature-node`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SignatureNode<'a> {
     /// Format of the signature.
     pub signature_type: SignatureType,
-    /// The signature.
+    /// Bytes of the signature.
     pub signature: &'a [u8],
 }
 
@@ -174,10 +174,10 @@ impl<'a> SignatureNode<'a> {
     pub(super) fn from_frame(frame: &Frame<'a>) -> Result<Self, MediaError> {
         let bytes = frame.as_bytes();
         let signature = bytes.get(SIGNATURE_AT..).unwrap_or(&[]);
-        let len = u32::take(bytes, SIGNATURE_LEN_AT);
+        let len = u32::decode(bytes, SIGNATURE_LEN_AT);
         let whole = usize::try_from(len) == Ok(signature.len());
         require(whole, SIGNATURE_LEN_AT, "signature length", len)?;
-        Ok(Self { signature_type: SignatureType::take(bytes, HEADER_BYTES), signature })
+        Ok(Self { signature_type: SignatureType::decode(bytes, HEADER_BYTES), signature })
     }
 }
 

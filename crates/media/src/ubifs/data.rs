@@ -18,7 +18,7 @@ layout! {
         24 => key: Key,
         /// Bytes of the block before compression, 1 to 4096.
         40 => size: u32,
-        /// Compression of the data.
+        /// Size after compression and before encryption, B; used only in encrypted files.
         44 => compression: Compression,
         /// Bytes after compression and before encryption; of meaning only in encrypted files.
         46 => compressed_size: u16,
@@ -30,14 +30,14 @@ layout! {
 pub struct DataNode<'a> {
     /// Fixed fields: key, uncompressed size and compression.
     pub block: Block,
-    /// The data, as stored.
+    /// Data as stored.
     pub data: &'a [u8],
 }
 
 impl<'a> DataNode<'a> {
     pub(super) fn from_frame(frame: &Frame<'a>) -> Result<Self, MediaError> {
         let bytes = frame.as_bytes();
-        let block = Block::take(bytes, 0);
+        let block = Block::decode(bytes, 0);
         block.key.require(KeyType::Data, KEY_AT)?;
         Ok(Self { block, data: bytes.get(Block::SIZE..).unwrap_or(&[]) })
     }

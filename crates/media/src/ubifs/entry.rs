@@ -16,18 +16,18 @@ const NAME_AT: usize = Entry::SIZE;
 layout! {
     /// Fixed fields of a directory entry node; the length of the name follows from the name.
     pub struct Entry[56] {
-        /// The directory (or the file with the attribute) and the hash of the name.
+        /// Directory (or the file with the attribute) and hash of the name.
         24 => key: Key,
-        /// The inode named; 0 if the entry deletes the name.
+        /// Inode of the name; 0 if the entry deletes the name.
         40 => inode: u64,
         /// Type of the file.
         49 => file_type: FileType,
-        /// A random number that tells names with the same hash apart (format 5 and double hash).
+        /// Random number that distinguishes names with the same hash (format 5 and double hash).
         52 => cookie: u32,
     }
 }
 
-/// A directory entry, or the name of an extended attribute: the key's type says which.
+/// A directory entry, or the name of an extended attribute, depending on the type of the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EntryNode<'a> {
     /// Fixed fields: inode number and type of the file.
@@ -39,10 +39,10 @@ pub struct EntryNode<'a> {
 impl<'a> EntryNode<'a> {
     pub(super) fn from_frame(frame: &Frame<'a>) -> Result<Self, MediaError> {
         let bytes = frame.as_bytes();
-        let entry = Entry::take(bytes, 0);
+        let entry = Entry::decode(bytes, 0);
         let key_type = if frame.node_type == NodeType::Entry { KeyType::Entry } else { KeyType::XattrEntry };
         entry.key.require(key_type, KEY_AT)?;
-        let len = usize::from(u16::take(bytes, NAME_LEN_AT));
+        let len = usize::from(u16::decode(bytes, NAME_LEN_AT));
         require(len <= MAX_NAME_BYTES, NAME_LEN_AT, "name length", len as u64)?;
         require(NAME_AT + len + 1 == bytes.len(), NAME_LEN_AT, "name length", len as u64)?;
         if bytes.last() != Some(&0) {
@@ -57,11 +57,11 @@ impl<'a> EntryNode<'a> {
         self.entry.inode == 0
     }
 
-    /// Checks the inode, its type, and that an attribute's name has no zero in it.
+    /// Checks the inode, its type, and that an attribute's name contains no zero byte.
     ///
     /// # Errors
     ///
-    /// The first of these that is impossible.
+    /// The first invalid value.
     pub fn check(&self) -> Result<(), MediaError> {
         let inode = self.entry.inode;
         require(inode <= u64::from(u32::MAX), INODE_AT, "inode number", inode)?;

@@ -14,7 +14,7 @@ const MAGIC: u32 = 0x0610_1831;
 /// The four bytes that every node begins with (Linux: UBIFS_NODE_MAGIC).
 pub const NODE_MAGIC: [u8; 4] = MAGIC.to_le_bytes();
 
-/// Where the magic of erased flash stands too.
+/// Magic number of erased flash.
 const ERASED: u32 = u32::MAX;
 
 const CRC_AT: usize = 4;
@@ -27,7 +27,7 @@ const CRC_FROM: usize = 8;
 codes! {
     /// Type of a node.
     pub enum NodeType(u8) {
-        /// An inode.
+        /// Inode node.
         Inode = 0,
         /// A block of a file.
         Data = 1,
@@ -37,11 +37,11 @@ codes! {
         XattrEntry = 3,
         /// A truncation, in the journal only.
         Truncation = 4,
-        /// Nothing: space up to the end of a write.
+        /// Padding up to the end of a write.
         Padding = 5,
-        /// The superblock.
+        /// Superblock node.
         Superblock = 6,
-        /// The state of the last commit.
+        /// Master node: the state of the last commit.
         Master = 7,
         /// A LEB of the journal, in the log.
         Reference = 8,
@@ -61,19 +61,19 @@ codes! {
 codes! {
     /// Position of a node in a group of nodes that recovery keeps or drops together.
     pub enum Group(u8) {
-        /// Alone.
+        /// Not part of a group.
         None = 0,
-        /// More of the group follow.
+        /// Member of a group, followed by others.
         Member = 1,
-        /// The last of the group.
+        /// Last node of a group.
         Last = 2,
     }
 }
 
 impl NodeType {
-    /// True when a node of this type can be so long, common header included, bytes.
+    /// True when a node of this type can have length `len` with its header, B.
     ///
-    /// Index nodes are limited by the fanout too, orphans and signatures by the LEB.
+    /// Index nodes are further limited by the fanout, orphans and signatures by the LEB.
     pub(super) const fn allows_len(self, len: usize) -> bool {
         let (min, max) = match self {
             Self::Inode => (Inode::SIZE, Inode::SIZE + MAX_INODE_DATA as usize),
@@ -110,7 +110,7 @@ layout! {
 /// Bytes of the common header.
 pub(super) const HEADER_BYTES: usize = CommonHeader::SIZE;
 
-/// Fields of a node's header that do not follow from the node itself.
+/// Fields of a node's header that are independent of its contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Stamp {
     /// Grows with every node written; a higher one is newer. 0 in padding.
@@ -120,7 +120,7 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// A node that stands alone.
+    /// A node that is not part of a group.
     #[must_use]
     pub const fn new(sqnum: u64) -> Self {
         Self { sqnum, group: Group::None }
@@ -138,7 +138,7 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Finds the node at the start of `bytes`, which may go on behind it.
+    /// Parses the node at the start of `bytes`, which may be longer.
     ///
     /// # Errors
     ///
@@ -146,8 +146,8 @@ impl<'a> Frame<'a> {
     /// of `bytes`, a bad CRC.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, MediaError> {
         // The last bytes of a LEB can be erased and too few for a header.
-        check_magic(u32::take(span(bytes, 0, u32::WIDTH)?, 0))?;
-        let header = CommonHeader::take(span(bytes, 0, HEADER_BYTES)?, 0);
+        check_magic(u32::decode(span(bytes, 0, u32::WIDTH)?, 0))?;
+        let header = CommonHeader::decode(span(bytes, 0, HEADER_BYTES)?, 0);
         let node_type = header.node_type.known("node type", TYPE_AT)?;
         let bad = Reason::OutOfRange { field: "node length", value: u64::from(header.len) }.at(LEN_AT);
         let len = usize::try_from(header.len).map_err(|_| bad)?;
@@ -159,7 +159,7 @@ impl<'a> Frame<'a> {
         Ok(Self { node_type, stamp: Stamp { sqnum: header.sqnum, group: header.group }, bytes })
     }
 
-    /// The fields.
+    /// Parsed fields of the node.
     ///
     /// # Errors
     ///
@@ -230,7 +230,7 @@ pub trait NodeBody {
     }
 }
 
-/// Makes structs of [`layout!`] nodes: nothing follows their fields.
+/// Defines structs of [`layout!`] nodes without variable parts.
 macro_rules! fixed_nodes {
     ($($name:ident => $node_type:ident),* $(,)?) => { $(
         impl $crate::ubifs::NodeBody for $name {

@@ -14,7 +14,7 @@ const BRANCHES_AT: usize = HEADER_BYTES + 4;
 const MAX_LEVELS: u16 = 512;
 
 layout! {
-    /// A branch without the hash behind it.
+    /// A branch without its hash.
     struct Fields[20] {
         0 => lnum: u32,
         4 => offset: u32,
@@ -32,7 +32,7 @@ pub struct Branch<'a> {
     pub offset: u32,
     /// Length of the node, bytes.
     pub len: u32,
-    /// Key of the leaf; of an index node, its lowest key.
+    /// Key of the leaf, or lowest key of the index node.
     pub key: Key,
     /// Hash of the node; empty in a filesystem without authentication.
     pub hash: &'a [u8],
@@ -58,12 +58,12 @@ impl<'a> Branch<'a> {
         Ok(out.len())
     }
 
-    fn take(bytes: &'a [u8]) -> Self {
-        let Fields { lnum, offset, len, key } = Fields::take(bytes, 0);
+    fn decode(bytes: &'a [u8]) -> Self {
+        let Fields { lnum, offset, len, key } = Fields::decode(bytes, 0);
         Self { lnum, offset, len, key, hash: bytes.get(Fields::SIZE..).unwrap_or(&[]) }
     }
 
-    /// Checks where the branch leads; offsets are those in the branch.
+    /// Checks the position in the branch; offsets in errors count from the branch.
     fn check(&self, level: u16, limits: &Limits) -> Result<(), MediaError> {
         require(limits.main.contains(&self.lnum), 0, "LEB number", self.lnum)?;
         require(self.offset.is_multiple_of(8), 4, "offset", self.offset)?;
@@ -76,7 +76,7 @@ impl<'a> Branch<'a> {
     }
 }
 
-/// The type of the node that a key leads to.
+/// Type of the node that a key refers to.
 const fn node_type(key_type: KeyType) -> NodeType {
     // The numbers are the same.
     NodeType::from_code(key_type.code())
@@ -91,10 +91,10 @@ pub struct IndexNode<'a> {
 }
 
 impl<'a> IndexNode<'a> {
-    /// Bytes of a node with one child and without hashes, which no node is shorter than.
+    /// Size of a node with one child and without hashes, B: the minimum.
     pub(super) const MIN_BYTES: usize = BRANCHES_AT + Fields::SIZE;
 
-    /// A node over branches that [`Branch::emit`] wrote one after another, each with a hash of `hash_bytes`.
+    /// A node with branches that [`Branch::emit`] wrote, each with a hash of `hash_bytes`.
     ///
     /// # Errors
     ///
@@ -111,7 +111,7 @@ impl<'a> IndexNode<'a> {
     pub(super) fn from_frame(frame: &Frame<'a>) -> Result<Self, MediaError> {
         let bytes = frame.as_bytes();
         let branches = bytes.get(BRANCHES_AT..).unwrap_or(&[]);
-        let count = u16::take(bytes, CHILDREN_AT);
+        let count = u16::decode(bytes, CHILDREN_AT);
         // The length of a hash is not stored, but every branch has one of the same length.
         let branch_bytes = branches.len().checked_div(usize::from(count)).unwrap_or(0);
         let hash_bytes = branch_bytes.checked_sub(Fields::SIZE).filter(|&bytes| bytes <= MAX_HASH_BYTES);
@@ -119,10 +119,10 @@ impl<'a> IndexNode<'a> {
         if usize::from(count) * branch_bytes != branches.len() {
             return Err(bad);
         }
-        Self::new(u16::take(bytes, LEVEL_AT), hash_bytes.ok_or(bad)?, branches)
+        Self::new(u16::decode(bytes, LEVEL_AT), hash_bytes.ok_or(bad)?, branches)
     }
 
-    /// Level in the tree: 0 leads to data, others to nodes of the level below.
+    /// Level in the tree: nodes of level 0 refer to leaves, others to nodes of the level below.
     #[must_use]
     pub const fn level(&self) -> u16 {
         self.level
@@ -142,20 +142,20 @@ impl<'a> IndexNode<'a> {
 
     /// The branches, lowest key first.
     pub fn branches(&self) -> impl ExactSizeIterator<Item = Branch<'a>> + use<'a> {
-        self.branches.chunks_exact(self.branch_bytes).map(Branch::take)
+        self.branches.chunks_exact(self.branch_bytes).map(Branch::decode)
     }
 
-    /// The branch at a place.
+    /// The branch at an index.
     #[must_use]
     pub fn branch(&self, index: usize) -> Option<Branch<'a>> {
-        self.branches.chunks_exact(self.branch_bytes).nth(index).map(Branch::take)
+        self.branches.chunks_exact(self.branch_bytes).nth(index).map(Branch::decode)
     }
 
-    /// Checks number, level, hashes, where each branch leads, and the order of keys.
+    /// Checks number, level, hashes, positions, and the order of keys.
     ///
     /// # Errors
     ///
-    /// The first of these that is impossible. Equal keys are possible for names with the same hash only.
+    /// The first invalid value. Equal keys are valid only for names with the same hash.
     pub fn check(&self, limits: &Limits) -> Result<(), MediaError> {
         let count = self.child_count() as u64;
         require(count <= u64::from(limits.fanout), CHILDREN_AT, "children", count)?;
@@ -175,7 +175,7 @@ impl<'a> IndexNode<'a> {
     }
 }
 
-/// True when `key` can stand behind `before`.
+/// True if `key` may follow `before`.
 fn follows(before: Key, key: Key) -> bool {
     before < key || before == key && key.is_hashed()
 }

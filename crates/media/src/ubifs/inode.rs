@@ -19,7 +19,7 @@ const COMPRESSION_AT: usize = 132;
 const MAX_XATTR_LIST: u64 = 65536;
 
 layout! {
-    /// An inode without what is attached to it.
+    /// An inode without its attached data.
     pub struct Inode[160] {
         /// Key of the inode, which holds its number.
         24 => key: Key,
@@ -39,23 +39,23 @@ layout! {
         84 => ctime_ns: u32,
         /// Last change of the data, ns.
         88 => mtime_ns: u32,
-        /// Names; 0 if the inode is being deleted.
+        /// Number of names; 0 if the inode is being deleted.
         92 => links: u32,
-        /// Owner.
+        /// User id of the owner.
         96 => uid: u32,
-        /// Group.
+        /// Group id of the file.
         100 => gid: u32,
         /// Type and permissions, as in POSIX.
         104 => mode: u32,
         /// Flags of the inode.
         108 => flags: FileFlags,
-        /// Bytes attached; kept, without the bytes, when the inode is being deleted.
+        /// Size of the attached data; kept, without the data, when the inode is being deleted.
         112 => data_len: u32,
         /// Extended attributes.
         116 => xattr_count: u32,
-        /// Bytes that those take on flash.
+        /// Size of the extended attributes on flash, B.
         120 => xattr_bytes: u32,
-        /// Bytes of their names.
+        /// Size of the attribute names, B.
         128 => xattr_names_bytes: u32,
         /// Compression of new data; old data may differ.
         132 => compression: Compression,
@@ -94,10 +94,10 @@ impl Inode {
     }
 }
 
-/// An inode with what is attached to it: a symlink's target, a device number, an extended attribute's value.
+/// An inode with its attached data: a symbolic link's target, a device number, or an attribute's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InodeNode<'a> {
-    /// The inode.
+    /// Fixed fields of the inode.
     pub inode: Inode,
     /// Inline data, [`Inode::data_len`] bytes; empty if the inode is being deleted.
     pub data: &'a [u8],
@@ -106,7 +106,7 @@ pub struct InodeNode<'a> {
 impl<'a> InodeNode<'a> {
     pub(super) fn from_frame(frame: &Frame<'a>) -> Result<Self, MediaError> {
         let bytes = frame.as_bytes();
-        let inode = Inode::take(bytes, 0);
+        let inode = Inode::decode(bytes, 0);
         inode.key.require(KeyType::Inode, KEY_AT)?;
         let data = bytes.get(Inode::SIZE..).unwrap_or(&[]);
         let node = Self { inode, data };
@@ -114,7 +114,7 @@ impl<'a> InodeNode<'a> {
         Ok(node)
     }
 
-    /// Checks that the attached bytes are as many as the inode states; an inode that is being deleted has none.
+    /// Checks that the attached data has the size in the inode; a deleted inode has no data.
     fn check_data_len(&self) -> Result<(), MediaError> {
         let dropped = self.inode.links == 0 && self.data.is_empty();
         let whole = usize::try_from(self.inode.data_len) == Ok(self.data.len());
@@ -125,7 +125,7 @@ impl<'a> InodeNode<'a> {
     ///
     /// # Errors
     ///
-    /// The first that is impossible: size, compression, extended attributes, mode, attached bytes.
+    /// The first invalid value: size, compression, extended attributes, mode, attached data.
     pub fn check(&self) -> Result<(), MediaError> {
         let inode = &self.inode;
         require(inode.size <= MAX_FILE_BYTES, SIZE_AT, "file size", inode.size)?;

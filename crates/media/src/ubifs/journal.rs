@@ -5,29 +5,29 @@ use super::{Limits, MAX_FILE_BYTES};
 use crate::error::{MediaError, Reason, require};
 use crate::wire::{Wire, layout, store};
 
-/// Marks the last orphan node of a commit, beside the number of the commit.
+/// Flag in the commit number of the last orphan node of a commit.
 const LAST_ORPHANS: u64 = 1 << 63;
 
 const INUMS_AT: usize = HEADER_BYTES + 8;
 
 layout! {
-    /// A file was cut, or its tail grew a hole: `docs/spec/ubifs.md#truncation-node`.
+    /// A truncated file: `docs/spec/ubifs.md#truncation-node`.
     pub struct Truncation[56] {
-        /// The file.
+        /// Inode of the file.
         24 => inode: u32,
-        /// Bytes before.
+        /// Size before, B.
         40 => old_size: u64,
-        /// Bytes after.
+        /// Size after, B.
         48 => new_size: u64,
     }
 }
 
 layout! {
-    /// A LEB belongs to the journal: `docs/spec/ubifs.md#reference-node`.
+    /// A LEB in the journal: `docs/spec/ubifs.md#reference-node`.
     pub struct Reference[64] {
-        /// The LEB.
+        /// Number of the LEB.
         24 => lnum: u32,
-        /// Byte where the journal begins in it.
+        /// Offset at which the journal starts in it.
         28 => offset: u32,
         /// The journal head that writes it: 0 garbage collector, 1 inodes and directories, 2 data.
         32 => head: u32,
@@ -35,7 +35,7 @@ layout! {
 }
 
 layout! {
-    /// A commit begins: `docs/spec/ubifs.md#commit-start-node`.
+    /// Start of a commit: `docs/spec/ubifs.md#commit-start-node`.
     pub struct CommitStart[32] {
         /// Number of the commit.
         24 => commit: u64,
@@ -49,7 +49,7 @@ impl Truncation {
     ///
     /// # Errors
     ///
-    /// The size that is impossible.
+    /// The invalid size.
     pub fn check(&self) -> Result<(), MediaError> {
         require(self.old_size <= MAX_FILE_BYTES, 40, "old size", self.old_size)?;
         require(self.new_size < self.old_size, 48, "new size", self.new_size)
@@ -57,11 +57,11 @@ impl Truncation {
 }
 
 impl Reference {
-    /// Checks head and place.
+    /// Checks head and position.
     ///
     /// # Errors
     ///
-    /// A head there is not, a LEB outside the main area, an offset past its end or inside a minimal I/O unit.
+    /// An unknown head, a LEB outside the main area, an offset past its end or inside a minimum I/O unit.
     pub fn check(&self, limits: &Limits) -> Result<(), MediaError> {
         require(self.head < limits.heads, 32, "journal head", self.head)?;
         require(limits.main.contains(&self.lnum), 24, "LEB number", self.lnum)?;
@@ -70,7 +70,7 @@ impl Reference {
     }
 }
 
-/// Inodes that had no name left but were open: `docs/spec/ubifs.md#orphan-node`.
+/// Open inodes without a name: `docs/spec/ubifs.md#orphan-node`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OrphanNode<'a> {
     /// Number of the commit, 63 bits.
@@ -84,7 +84,7 @@ pub struct OrphanNode<'a> {
 impl<'a> OrphanNode<'a> {
     pub(super) fn from_frame(frame: &Frame<'a>) -> Result<Self, MediaError> {
         let bytes = frame.as_bytes();
-        let word = u64::take(bytes, HEADER_BYTES);
+        let word = u64::decode(bytes, HEADER_BYTES);
         let (inodes, rest) = bytes.get(INUMS_AT..).unwrap_or(&[]).as_chunks();
         if !rest.is_empty() {
             return Err(Reason::Inconsistent { what: "an orphan is cut off" }.at(bytes.len() - rest.len()));

@@ -8,16 +8,16 @@ use crate::wire::{Wire, codes};
 /// Bits for a block number or a hash.
 const LOW_BITS: u32 = 29;
 
-/// The block number or the hash in a key.
+/// Mask of the block number or hash in a key.
 const LOW_MASK: u32 = (1 << LOW_BITS) - 1;
 
-/// Hashes up to this one stand for ".", ".." and the end of a directory in readdir.
+/// Highest reserved hash; reserved ones stand for ".", ".." and the end of a directory in readdir.
 const RESERVED_HASHES: u32 = 2;
 
 codes! {
-    /// Type of a key: the kind of node that it leads to.
+    /// Type of a key: the type of node that it refers to.
     pub enum KeyType(u8) {
-        /// An inode.
+        /// Inode key.
         Inode = 0,
         /// A block of a file.
         Data = 1,
@@ -65,42 +65,42 @@ const fn r5_step(sum: u32, byte: u8) -> u32 {
     sum.wrapping_add(spread).wrapping_mul(11)
 }
 
-/// A key: inode number, type, and a block number or the hash of a name. Keys sort as the index does.
+/// A key: inode number, type, and a block number or the hash of a name. Keys sort as in the index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
 pub struct Key(u64);
 
 impl Key {
-    /// Of an inode.
+    /// Key of an inode.
     #[must_use]
     pub const fn inode(inode: u32) -> Self {
         Self::with(inode, KeyType::Inode, 0)
     }
 
-    /// Of a block of a file; `None` past block 2^29 - 1.
+    /// Key of a block of a file; `None` past block 2^29 - 1.
     #[must_use]
     pub const fn data(inode: u32, block: u32) -> Option<Self> {
         if block > LOW_MASK { None } else { Some(Self::with(inode, KeyType::Data, block)) }
     }
 
-    /// Of an entry in directory `inode`; the hash's upper three bits are dropped.
+    /// Key of an entry in directory `inode`; the hash's upper three bits are dropped.
     #[must_use]
     pub const fn entry(inode: u32, hash: u32) -> Self {
         Self::with(inode, KeyType::Entry, hash)
     }
 
-    /// Of an extended attribute of `inode`; the hash's upper three bits are dropped.
+    /// Key of an extended attribute of `inode`; the hash's upper three bits are dropped.
     #[must_use]
     pub const fn xattr_entry(inode: u32, hash: u32) -> Self {
         Self::with(inode, KeyType::XattrEntry, hash)
     }
 
-    /// The lowest key of an inode's, of one type.
+    /// Lowest key of one type of an inode.
     #[must_use]
     pub const fn lowest(inode: u32, key_type: KeyType) -> Self {
         Self::with(inode, key_type, 0)
     }
 
-    /// The highest key of an inode's, of one type.
+    /// Highest key of one type of an inode.
     #[must_use]
     pub const fn highest(inode: u32, key_type: KeyType) -> Self {
         Self::with(inode, key_type, LOW_MASK)
@@ -118,7 +118,7 @@ impl Key {
         self.0
     }
 
-    /// The inode, of an entry's key the directory.
+    /// Inode number; of an entry, the directory's.
     #[must_use]
     pub const fn inum(self) -> u32 {
         (self.0 >> 32) as u32
@@ -153,7 +153,7 @@ impl Key {
         Self((inode as u64) << 32 | word as u64)
     }
 
-    /// Refuses a key of another type; `at` is where it stands.
+    /// Refuses a key of another type; `at` is its offset.
     pub(super) fn require(self, key_type: KeyType, at: usize) -> Result<(), MediaError> {
         if self.key_type() == key_type {
             return Ok(());
@@ -171,8 +171,8 @@ impl fmt::Debug for Key {
 impl Wire for Key {
     const WIDTH: usize = 8;
 
-    fn take(bytes: &[u8], at: usize) -> Self {
-        Self(u64::from(u32::take(bytes, at)) << 32 | u64::from(u32::take(bytes, at + 4)))
+    fn decode(bytes: &[u8], at: usize) -> Self {
+        Self(u64::from(u32::decode(bytes, at)) << 32 | u64::from(u32::decode(bytes, at + 4)))
     }
 
     fn put(&self, bytes: &mut [u8], at: usize) {

@@ -89,7 +89,7 @@ impl Limits {
         self.index_bytes(1)..=self.index_bytes(self.fanout)
     }
 
-    /// Bytes of an index node with so many children.
+    /// Size of an index node with `children`, B.
     #[must_use]
     pub fn index_bytes(&self, children: u32) -> u32 {
         let bytes = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);

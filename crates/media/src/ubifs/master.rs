@@ -7,7 +7,7 @@ use crate::flags::flags;
 use crate::wire::layout;
 
 flags! {
-    /// The state the filesystem was left in.
+    /// State of the filesystem.
     pub struct MasterFlags(u32) {
         /// Mounted for writing and not unmounted since.
         DIRTY = 0,
@@ -25,7 +25,7 @@ layout! {
         24 => highest_inode: u64,
         /// Number of the commit.
         32 => commit: u64,
-        /// The state.
+        /// State flags.
         40 => flags: MasterFlags,
         /// LEB where the log begins.
         44 => log_lnum: u32,
@@ -47,11 +47,11 @@ layout! {
         80 => free_bytes: u64,
         /// Dirty space of the main area.
         88 => dirty_bytes: u64,
-        /// Used space of LEBs that are not of the index.
+        /// Used space of LEBs that are not index LEBs.
         96 => used_bytes: u64,
-        /// Space in such LEBs too small for any node.
+        /// Dead space of LEBs that are not index LEBs: too small for any node.
         104 => dead_bytes: u64,
-        /// Space in such LEBs that may not be usable.
+        /// Dark space of LEBs that are not index LEBs: possibly unusable.
         112 => dark_bytes: u64,
         /// The root of the LPT: LEB.
         120 => lpt_lnum: u32,
@@ -71,9 +71,9 @@ layout! {
         148 => lsave_offset: u32,
         /// LEB at which the last scan of the LPT for space ended.
         152 => lscan_lnum: u32,
-        /// LEBs without anything in them.
+        /// Number of empty LEBs.
         156 => empty_lebs: u32,
-        /// LEBs of the index.
+        /// Number of index LEBs.
         160 => index_lebs: u32,
         /// LEBs of the filesystem.
         164 => leb_count: u32,
@@ -116,10 +116,10 @@ impl Master {
         self.check_space(limits)
     }
 
-    /// Checks what leads to the files: the log, the index, where both go on.
+    /// Checks the positions of the log, the index and the index head.
     ///
     /// # Errors
-    /// The first field that is impossible.
+    /// The first invalid field.
     pub fn check_index(&self, limits: &Limits) -> Result<(), MediaError> {
         let main = |lnum| limits.main.contains(&lnum);
         require(limits.log.contains(&self.log_lnum), 44, "log LEB", self.log_lnum)?;
@@ -137,10 +137,10 @@ impl Master {
         require(index < limits.main_bytes() && index.is_multiple_of(8), 72, "index size", index)
     }
 
-    /// Checks what leads to the LEB properties.
+    /// Checks the positions of the LPT.
     ///
     /// # Errors
-    /// The first field that is impossible.
+    /// The first invalid field.
     pub fn check_lpt(&self, limits: &Limits) -> Result<(), MediaError> {
         let geometry = &limits.lpt_geometry;
         let head = self.lpt_head_offset;

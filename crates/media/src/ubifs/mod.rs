@@ -1,13 +1,11 @@
 //! UBIFS: nodes, keys, the LEB properties tree.
 //!
-//! Reading goes in layers, each with its own errors. [`Frame::parse`] finds a node by its common
-//! header and checks its CRC; [`Frame::node`] turns it into a [`Node`]; [`Node::check`] compares the
-//! fields with the [`Limits`] that the [`Superblock`] sets. Writing is [`NodeBody::emit`]. Nodes
-//! borrow names and data from the bytes they were read from. The [`lpt`] packs its nodes bit by bit
-//! and has a module of its own.
+//! Reading has layers with separate errors. [`Frame::parse`] finds a node by its common header and checks its CRC;
+//! [`Frame::node`] turns it into a [`Node`]; [`Node::check`] compares the fields with the [`Limits`] set by the
+//! [`Superblock`]. Nodes are written by [`NodeBody::emit`]. Nodes borrow names and data from the bytes they were read
+//! from. The [`lpt`] packs its nodes bit by bit and has a separate module.
 //!
-//! Integers are little-endian. Tables of the bytes: `docs/spec/ubifs.md`. Source of the facts: Linux
-//! 6.12, `fs/ubifs`.
+//! Integers are little-endian. Tables of the bytes: `docs/spec/ubifs.md`. Source of the facts: Linux 6.12, `fs/ubifs`.
 
 mod auth;
 mod data;
@@ -44,10 +42,10 @@ pub const FORMAT_VERSION: u32 = 5;
 /// Nodes begin at multiples of this many bytes.
 pub const NODE_ALIGN: u32 = 8;
 
-/// Bytes of a file that one data node holds at most.
+/// Maximum number of file bytes in a data node.
 pub const BLOCK_BYTES: u32 = 4096;
 
-/// Bytes attached to an inode at most: a symlink's target, an extended attribute's value.
+/// Maximum size of the data attached to an inode: a symbolic link's target, an extended attribute's value.
 pub const MAX_INODE_DATA: u32 = BLOCK_BYTES;
 
 /// Largest size of a file, bytes: as many blocks as a key can number.
@@ -62,7 +60,7 @@ pub const ROOT_INODE: u32 = 1;
 /// First inode number given to files.
 pub const FIRST_INODE: u32 = 64;
 
-/// The highest inode number at which new ones are still given out.
+/// Highest inode number that is allocated.
 pub const INODE_WATERMARK: u64 = 0xFFFF_FF00;
 
 /// Longest hash or HMAC, bytes (SHA-512).
@@ -80,10 +78,10 @@ pub const MASTER_LEB: u32 = 1;
 /// First LEB of the log.
 pub const LOG_LEB: u32 = 3;
 
-/// Data shorter than this are not compressed, bytes.
+/// Minimum size of data that is compressed, B.
 pub const MIN_COMPRESS_BYTES: usize = 128;
 
-/// Bytes that compression has to save to be kept.
+/// Minimum number of bytes that compression must save.
 pub const MIN_COMPRESS_GAIN: usize = 64;
 
 /// Smallest LEB, bytes.

@@ -1,4 +1,4 @@
-//! Any node, by its type.
+//! Any node, distinguished by its type.
 
 use super::header::{Frame, NodeBody, NodeType};
 use super::{
@@ -11,17 +11,17 @@ use crate::wire::Wire;
 /// A node of any type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Node<'a> {
-    /// An inode.
+    /// Inode node.
     Inode(InodeNode<'a>),
     /// A block of a file.
     Data(DataNode<'a>),
     /// A directory entry, or the name of an extended attribute.
     Entry(EntryNode<'a>),
-    /// A truncation.
+    /// Truncation node.
     Truncation(Truncation),
-    /// Padding.
+    /// Padding node.
     Padding(PaddingNode),
-    /// The superblock.
+    /// Superblock node.
     Superblock(Superblock),
     /// A master node.
     Master(Master),
@@ -31,7 +31,7 @@ pub enum Node<'a> {
     Index(IndexNode<'a>),
     /// The start of a commit.
     CommitStart(CommitStart),
-    /// Orphans.
+    /// Orphan node.
     Orphan(OrphanNode<'a>),
     /// An HMAC of the journal.
     Auth(AuthNode<'a>),
@@ -46,13 +46,13 @@ impl<'a> Node<'a> {
             NodeType::Inode => Self::Inode(InodeNode::from_frame(frame)?),
             NodeType::Data => Self::Data(DataNode::from_frame(frame)?),
             NodeType::Entry | NodeType::XattrEntry => Self::Entry(EntryNode::from_frame(frame)?),
-            NodeType::Truncation => Self::Truncation(Truncation::take(bytes, 0)),
-            NodeType::Padding => Self::Padding(PaddingNode::take(bytes, 0)),
-            NodeType::Superblock => Self::Superblock(Superblock::take(bytes, 0)),
-            NodeType::Master => Self::Master(Master::take(bytes, 0)),
-            NodeType::Reference => Self::Reference(Reference::take(bytes, 0)),
+            NodeType::Truncation => Self::Truncation(Truncation::decode(bytes, 0)),
+            NodeType::Padding => Self::Padding(PaddingNode::decode(bytes, 0)),
+            NodeType::Superblock => Self::Superblock(Superblock::decode(bytes, 0)),
+            NodeType::Master => Self::Master(Master::decode(bytes, 0)),
+            NodeType::Reference => Self::Reference(Reference::decode(bytes, 0)),
             NodeType::Index => Self::Index(IndexNode::from_frame(frame)?),
-            NodeType::CommitStart => Self::CommitStart(CommitStart::take(bytes, 0)),
+            NodeType::CommitStart => Self::CommitStart(CommitStart::decode(bytes, 0)),
             NodeType::Orphan => Self::Orphan(OrphanNode::from_frame(frame)?),
             NodeType::Auth => Self::Auth(AuthNode::from_frame(frame)),
             NodeType::Signature => Self::Signature(SignatureNode::from_frame(frame)?),
@@ -62,11 +62,11 @@ impl<'a> Node<'a> {
         })
     }
 
-    /// Checks the fields against what the superblock allows; the superblock against itself.
+    /// Checks the fields against the limits of the superblock; the superblock against itself.
     ///
     /// # Errors
     ///
-    /// The first field that is impossible, with its offset in the node.
+    /// The first invalid field, with its offset in the node.
     pub fn check(&self, limits: &Limits) -> Result<(), MediaError> {
         match self {
             Self::Inode(node) => node.check(),

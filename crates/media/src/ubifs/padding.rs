@@ -9,7 +9,7 @@ use crate::wire::layout;
 pub const PADDING_BYTE: u8 = 0xCE;
 
 layout! {
-    /// A padding node: the bytes after it hold nothing.
+    /// A padding node: the bytes after it are unused.
     pub struct PaddingNode[28] {
         /// Number of padding bytes behind the node.
         24 => pad_len: u32,
@@ -37,7 +37,7 @@ impl PaddingNode {
     }
 }
 
-/// Longest padding that one node stands for, bytes. Longer room has several nodes.
+/// Maximum padding of one node, B. Longer padding has several nodes.
 const LONGEST: usize = 1 << 30;
 
 /// Fills `out` with padding: a node and zeros, or [`PADDING_BYTE`]s where no node fits.
@@ -57,9 +57,9 @@ fn pad_once(out: &mut [u8]) {
     debug_assert!(written.is_ok(), "the room was checked");
 }
 
-/// Padding bytes at the start of `bytes`, 0 unless a node can begin after them.
+/// Number of padding bytes at the start of `bytes`, 0 unless a node can begin after them.
 ///
-/// More than 28 are not looked for: a padding node would stand there.
+/// At most 28 are counted: more would be written as a padding node.
 #[must_use]
 pub fn padding_bytes(bytes: &[u8]) -> usize {
     let run = bytes.iter().take(PaddingNode::SIZE).take_while(|&&byte| byte == PADDING_BYTE).count();

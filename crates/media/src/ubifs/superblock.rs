@@ -23,7 +23,7 @@ const MIN_JOURNAL_LEBS: u64 = 3;
 /// Main area LEBs beside one per journal head: three for the index, one each for garbage collection, deletions, data.
 const SPARE_MAIN_LEBS: u32 = 6;
 
-/// Entries of the LPT's save table up to which any number is taken.
+/// Number of entries of the LPT's save table up to which any number is accepted.
 const USUAL_LSAVE: u32 = 256;
 
 /// Smallest fanout of the index.
@@ -37,7 +37,7 @@ flags! {
     pub struct SuperblockFlags(u32) {
         /// The LEB properties tree is the big model.
         BIG_LPT = 1,
-        /// Free space is to be erased properly when the filesystem is first mounted.
+        /// The first mount must erase free space.
         SPACE_FIXUP = 2,
         /// Directory entries carry a cookie beside the hash.
         DOUBLE_HASH = 3,
@@ -52,13 +52,13 @@ flags! {
 const KNOWN_FLAGS: u32 = 0b11_1110;
 
 layout! {
-    /// The superblock.
+    /// The superblock node.
     pub struct Superblock[4096] {
         /// Hash function of names.
         26 => key_hash: KeyHash,
         /// Form of the keys; 0 is the only one.
         27 => key_format: u8,
-        /// Features.
+        /// Feature flags.
         28 => flags: SuperblockFlags,
         /// Smallest write, bytes.
         32 => min_io_bytes: u32,
@@ -68,7 +68,7 @@ layout! {
         40 => leb_count: u32,
         /// LEBs it can grow to.
         44 => max_leb_count: u32,
-        /// Most bytes in the journal's LEBs.
+        /// Maximum size of the journal's LEBs, B.
         48 => max_journal_bytes: u64,
         /// LEBs of the log.
         56 => log_lebs: u32,
@@ -96,13 +96,13 @@ layout! {
         104 => time_granularity_ns: u32,
         /// Identity of the filesystem.
         108 => uuid: [u8; 16],
-        /// Software that knows this version can read the filesystem.
+        /// Version needed to read the filesystem.
         124 => ro_compat_version: u32,
         /// HMAC of this node.
         128 => hmac: [u8; 64],
-        /// HMAC of a known text, which tells whether a key is the right one.
+        /// HMAC of a well-known text, which verifies the key.
         192 => hmac_known: [u8; 64],
-        /// The hash function.
+        /// Hash function of the filesystem.
         256 => hash_algorithm: HashAlgorithm,
         /// Hash of the master node, in a signed image.
         258 => hash_master: [u8; 64],
@@ -111,7 +111,7 @@ layout! {
 
 fixed_nodes!(Superblock => Superblock);
 
-/// A field to check: `(offset, name, value, whether it is possible)`.
+/// A field to check: `(offset, name, value, whether it is valid)`.
 type Check = (usize, &'static str, u64, bool);
 
 impl Superblock {
@@ -133,9 +133,9 @@ impl Superblock {
         }
     }
 
-    /// The superblock as it counts on a volume of so many LEBs: a filesystem grows to its volume when it is mounted.
+    /// The effective superblock on a volume of `volume_lebs`: a filesystem grows to its volume when it is mounted.
     ///
-    /// `mkfs.ubifs` counts the LEBs of its image only, often too few for [`check`](Self::check).
+    /// `mkfs.ubifs` counts only the LEBs of its image, often too few for [`check`](Self::check).
     #[must_use]
     pub fn grown(&self, volume_lebs: u32) -> Self {
         let leb_count = self.leb_count.max(self.max_leb_count.min(volume_lebs));
@@ -148,7 +148,7 @@ impl Superblock {
         self.areas_end().and_then(|end| self.leb_count.checked_sub(end))
     }
 
-    /// LEBs before the main area; `None` if they are impossibly many.
+    /// Number of LEBs before the main area; `None` on overflow.
     #[must_use]
     pub fn areas_end(&self) -> Option<u32> {
         LOG_LEB.checked_add(self.log_lebs)?.checked_add(self.lpt_lebs)?.checked_add(self.orphan_lebs)

@@ -1,4 +1,4 @@
-//! Programs and erases that power did not last for.
+//! Interrupted programs and erases.
 
 use crate::device::OobMode;
 use crate::partition::Partition;
@@ -12,15 +12,15 @@ use alloc::boxed::Box;
 /// | middle | some of the bits are programmed | some of the bits are erased |
 /// | late | reads as programmed, but does not hold | reads as erased, but what is programmed there later does not hold |
 ///
-/// A state that "does not hold" reads with bit errors, page by page a few that the ECC corrects, too many for it, or just so many
-/// that one read succeeds and the next one does not. All of it ends with the next erase.
+/// A state that "does not hold" reads with bit errors. Depending on the page, the ECC corrects them, fails, or succeeds
+/// in one read and fails in the next. The next erase ends the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stage {
-    /// It had hardly begun.
+    /// The operation had hardly begun.
     Early,
-    /// It was under way.
+    /// The operation was half done.
     Middle,
-    /// It was nearly done.
+    /// The operation was nearly done.
     Late,
 }
 
@@ -29,15 +29,15 @@ impl Stage {
     pub const ALL: [Self; 3] = [Self::Early, Self::Middle, Self::Late];
 }
 
-/// A device whose operations can be stopped half way by whoever holds it. What that leaves depends on a seed alone.
+/// A device whose operations can be interrupted. The result depends only on a seed.
 ///
-/// Operations that the device would have refused leave nothing.
+/// An operation that the device would refuse has no effect.
 pub trait Tear {
-    /// Stops the program of `data` at `addr`, all of it in one program unit: a page, the program buffer on NOR.
+    /// Interrupts the program of `data` at `addr`, inside one program unit: a page, the program buffer on NOR.
     fn tear_program(&mut self, addr: u64, data: &[u8], stage: Stage, seed: u64);
 
-    /// Stops the program of a page with its OOB; arguments as in [`Mtd::write_oob`](crate::Mtd::write_oob). A device that
-    /// keeps no OOB bytes stops that of the data.
+    /// Interrupts the program of a page with its OOB; arguments as in [`Mtd::write_oob`](crate::Mtd::write_oob). A
+    /// device without OOB bytes interrupts only the program of the data.
     fn tear_program_oob(
         &mut self,
         addr: u64,
@@ -51,7 +51,7 @@ pub trait Tear {
         self.tear_program(addr, data, stage, seed);
     }
 
-    /// Stops the erase of the block at `addr`.
+    /// Interrupts the erase of the block at `addr`.
     fn tear_erase(&mut self, addr: u64, stage: Stage, seed: u64);
 }
 

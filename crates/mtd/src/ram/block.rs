@@ -1,53 +1,53 @@
-//! The contents of one erase block in memory.
+//! Contents of an eraseblock in memory.
 
 use crate::geometry::Geometry;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Bytes programmed into a block since its last erase. Only a prefix is held: the rest is erased.
+/// Bytes programmed into a block since its last erase. Only a prefix is stored: the rest is erased.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Block {
     data: Vec<u8>,
     oob: Vec<u8>,
-    /// Programs of each page.
+    /// Number of programs of each page.
     programs: Vec<u8>,
 }
 
 impl Block {
-    /// A block that holds `data`, each page of it programmed once.
+    /// A block with `data`, each page programmed once.
     pub(super) fn holding(data: &[u8], geometry: &Geometry) -> Self {
         let pages = data.len().div_ceil(geometry.write_bytes as usize);
         let programs = if limit(geometry).is_some() { alloc::vec![1; pages] } else { Vec::new() };
         Self { data: data.to_vec(), oob: Vec::new(), programs }
     }
 
-    /// The data up to the last programmed byte.
+    /// Data up to the last programmed byte.
     pub(super) fn data(&self) -> &[u8] {
         &self.data
     }
 
-    /// Copies out data from `offset` on.
+    /// Copies data from `offset` on.
     #[inline]
     pub(super) fn read(&self, offset: usize, out: &mut [u8]) {
         copy_prefix(&self.data, offset, out);
     }
 
-    /// Copies out OOB bytes from `offset` on, the OOB of all pages counted end to end.
+    /// Copies OOB bytes from `offset` on, counting the OOB of all pages end to end.
     pub(super) fn read_oob(&self, offset: usize, out: &mut [u8]) {
         copy_prefix(&self.oob, offset, out);
     }
 
-    /// True when `new` may be programmed at `offset`: in each unit the old or the new bytes are all ones.
+    /// True if `new` may be programmed at `offset`: in each unit the old or the new bytes are all ones.
     pub(super) fn takes(&self, offset: usize, new: &[u8], unit: usize) -> bool {
         takes(&self.data, offset, new, unit)
     }
 
-    /// The same for OOB bytes, each for itself.
+    /// True if the OOB bytes `new` may be programmed, with each byte as a unit.
     pub(super) fn takes_oob(&self, offset: usize, new: &[u8]) -> bool {
         takes(&self.oob, offset, new, 1)
     }
 
-    /// True when `new` only clears bits of what is at `offset`.
+    /// True if `new` only clears bits at `offset`.
     pub(super) fn only_clears(&self, offset: usize, new: &[u8]) -> bool {
         tail(&self.data, offset).iter().zip(new).all(|(old, new)| old & new == *new)
     }
@@ -57,7 +57,7 @@ impl Block {
         self.programs.get(page).copied().unwrap_or(0)
     }
 
-    /// Counts one more program of `page`.
+    /// Counts a program of `page`.
     pub(super) fn count_program(&mut self, page: usize) {
         if self.programs.len() <= page {
             self.programs.resize(page + 1, 0);
@@ -84,7 +84,7 @@ impl Block {
     }
 }
 
-/// Number of times that a page may be programmed between two erases; NOR knows no limit.
+/// Maximum number of programs of a page between two erases; `None` on NOR.
 pub(super) fn limit(geometry: &Geometry) -> Option<u8> {
     let parts = geometry.write_bytes.checked_div(geometry.sub_page_bytes).unwrap_or(1);
     (geometry.kind != crate::FlashKind::Nor).then_some(u8::try_from(parts).unwrap_or(u8::MAX))

@@ -1,14 +1,16 @@
-//! Contents after a power cut of a device that has no cells, drawn from a seed.
+//! Contents of a cell-less device after a power cut, drawn from a seed.
 //!
-//! Each stretch of bytes that an operation left half done is remembered until its block is erased. How many of its bits read
-//! wrong depends on [`Remains`] and, page by page, on the stretch's seed; one bit more or less from read to read. Cells that were
-//! programmed or erased too little lean towards ones, so what reads wrong are zeros. With an ECC wrong bits within its strength
-//! are corrected and reported, beyond it the read is uncorrectable and shows them. So a page that reads now but may not
-//! read later always reports as many corrected bits as the code can: who moves what reaches the bitflip threshold
-//! loses nothing. Without ECC a page holds, or reads wrong every time and differently.
+//! Each range of bytes that an interrupted operation left half done is recorded until its block is erased. The number
+//! of wrong bits depends on [`Remains`] and, page by page, on the range's seed; it varies by one bit from read to read.
+//! Cells that were programmed or erased too little drift towards one, so wrong bits are zeros that read as ones.
+//!
+//! With ECC, wrong bits within its strength are corrected and reported; beyond it the read is uncorrectable and returns
+//! them. A page that is readable now but may not be later always reports as many corrected bits as the code corrects,
+//! so software that moves pages at the bitflip threshold loses no data. Without ECC a page is stable, or reads wrong
+//! every time and differently.
 
 use super::block::is_erased;
-use super::{Place, RamFlash, pieces};
+use super::{BlockOffset, RamFlash, pieces};
 use crate::device::{Done, OobMode, check_aligned, check_range};
 use crate::error::{Error, ErrorKind};
 use crate::geometry::FlashKind;
@@ -19,21 +21,22 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Most zeros that a read without ECC turns into ones: as many as a CRC-32 detects for sure in what UBI and UBIFS protect.
+/// Maximum number of zeros that a read without ECC turns into ones: as many as a CRC-32 always detects in the
+/// structures of UBI and UBIFS.
 const FLIPS_WITHOUT_ECC: u64 = 3;
 
-/// Damage of a stretch of bytes.
+/// Damage of a range of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Remains {
-    /// Reads as erased; what is programmed here becomes marginal.
+    /// Reads as erased; data programmed here becomes marginal.
     Weak,
     /// Up to twice as many bit errors in one ECC step as the code corrects, and one more.
     Marginal,
-    /// No codeword any more: more bit errors than the code corrects.
+    /// Beyond correction: more bit errors than the code corrects.
     Mixed,
 }
 
-/// A stretch of bytes of a block.
+/// A damaged range of bytes of a block.
 #[derive(Clone, Debug)]
 struct Stretch {
     range: Range<usize>,
@@ -41,31 +44,31 @@ struct Stretch {
     seed: u64,
 }
 
-/// All stretches that operations left half done, by block.
+/// All damaged ranges, by block.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Torn {
     blocks: BTreeMap<usize, Vec<Stretch>>,
-    /// Reads that met one of them.
+    /// Number of reads of a damaged range.
     reads: u64,
 }
 
-/// Bit errors met by a read.
+/// Bit errors of a read.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flips {
     max: u32,
     sum: u32,
-    /// Offset in the block of a step that the ECC could not correct.
+    /// Offset in the block of an uncorrectable ECC step.
     beyond: Option<usize>,
 }
 
 impl Torn {
-    /// True when all is well.
+    /// True without bit errors.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }
 
-    /// The block was erased.
+    /// Drops the ranges of a block after its erase.
     pub(super) fn forget(&mut self, block: usize) {
         self.blocks.remove(&block);
     }
@@ -76,8 +79,8 @@ impl Torn {
         }
     }
 
-    /// Bytes were programmed: where the cells were weak they are marginal now.
-    pub(super) fn programmed(&mut self, place: Place, len: usize) {
+    /// Records a program: weak cells become marginal.
+    pub(super) fn programmed(&mut self, place: BlockOffset, len: usize) {
         let Some(stretches) = self.blocks.get_mut(&place.block) else { return };
         let range = place.offset..place.offset + len;
         let weak = |s: &&Stretch| s.remains == Remains::Weak && !overlap(&s.range, &range).is_empty();
@@ -91,9 +94,8 @@ impl Torn {
         }
     }
 
-    /// Turns bits of `buf`, which was read at `place` within one block, into ones as its stretches say, in each page of `unit`
-    /// bytes by itself.
-    fn disturb(&mut self, place: Place, buf: &mut [u8], strength: u32, unit: usize) -> Flips {
+    /// Adds bit errors to `buf`, which was read at `place` within one block, in each page of `unit` bytes separately.
+    fn disturb(&mut self, place: BlockOffset, buf: &mut [u8], strength: u32, unit: usize) -> Flips {
         let mut flips = Flips::default();
         let Some(stretches) = self.blocks.get(&place.block) else { return flips };
         let read = place.offset..place.offset + buf.len();
@@ -117,7 +119,7 @@ impl Torn {
 }
 
 impl Stretch {
-    /// Bit errors in the worst ECC step of a page, in a read of that number.
+    /// Bit errors in the worst ECC step of a page in read number `read`.
     fn flips(&self, page: usize, strength: u32, read: u64) -> u32 {
         let mut of_page = Random::numbered(self.seed, page as u64);
         let mut of_read = Random::numbered(self.seed, u64::MAX - read);
@@ -145,7 +147,7 @@ fn overlap(a: &Range<usize>, b: &Range<usize>) -> Range<usize> {
     a.start.max(b.start)..a.end.min(b.end)
 }
 
-/// Turns `count` zeros into ones, as far as there are as many. Each is the first from a random place on.
+/// Turns up to `count` zeros into ones, each the first one after a random position.
 fn set_bits(bytes: &mut [u8], count: u32, random: &mut Random) {
     for _ in 0..count {
         let start = random.index(bytes.len());
@@ -156,7 +158,7 @@ fn set_bits(bytes: &mut [u8], count: u32, random: &mut Random) {
     }
 }
 
-/// `data` as far as its program had come: its first part, or a random part of its bits. What is missing are ones.
+/// Result of an interrupted program of `data`: its first part, or a random part of its bits. The other bits are ones.
 fn partly(data: &[u8], random: &mut Random) -> Vec<u8> {
     let by_bits = random.bits() & 1 == 0;
     let (share, end) = (random.below(3), random.index(data.len() + 1));
@@ -168,7 +170,7 @@ fn partly(data: &[u8], random: &mut Random) -> Vec<u8> {
     data.iter().enumerate().map(piece).collect()
 }
 
-/// A quarter, a half or three quarters of a byte's bits.
+/// Random mask of a quarter, a half or three quarters of a byte's bits.
 fn some_bits(share: u64, random: &mut Random) -> u8 {
     let (a, b) = (random.bits() as u8, (random.bits() >> 8) as u8);
     match share {
@@ -179,7 +181,7 @@ fn some_bits(share: u64, random: &mut Random) -> u8 {
 }
 
 impl RamFlash {
-    /// Applies what power cuts left to bytes that were read; `raw` without ECC.
+    /// Applies the remains of power cuts to data that was read; `raw` without ECC.
     pub(super) fn disturb(
         &mut self,
         at: Instant,
@@ -209,7 +211,7 @@ impl RamFlash {
         }
     }
 
-    /// True when the program of `data` at `addr` would have begun.
+    /// True if the program of `data` at `addr` would have begun.
     fn would_program(&self, addr: u64, data: &[u8]) -> bool {
         let g = &self.geometry;
         let len = data.len() as u64;
@@ -218,8 +220,8 @@ impl RamFlash {
         inside && addr < g.size_bytes && self.check_program(self.place(addr), data).is_ok()
     }
 
-    /// Some bits of the block at `place` become ones: of all of it, or on NOR, whose sectors do not erase evenly, of what
-    /// follows some byte, so that headers may outlive their data.
+    /// Sets some bits of a block. On NOR, whose sectors do not erase evenly, only bytes after a random offset change,
+    /// so headers may survive over damaged data.
     fn half_erase(&mut self, block: usize, seed: u64) {
         let Some(held) = &self.blocks[block] else { return };
         let (len, mut random) = (held.data().len(), Random::numbered(seed, 1));

@@ -1,9 +1,10 @@
-//! Open allocation units behind a cache in flash.
+//! Counting open allocation units behind a cache in flash.
 //!
-//! The cache gives its contents out in the order in which they came, a block at a time: what is written now makes the card write to the allocation
-//! units what came a cache's length before. So a number of units are opened one after the other, and when they are in no cache any more, they are
-//! written again, the last one first. The first ones are still open; from some unit on each must be opened again, for which another is closed, and the
-//! cache pauses longer. Each is written at the beginning of a block of its own, which keeps their pauses apart.
+//! The cache is a FIFO of blocks: a write makes the card move the data that was written one cache length earlier to its
+//! allocation units. The test opens a number of units one after the other, waits until the cache no longer holds them,
+//! and writes them again, the last one first. Units that are still open cost nothing extra. From some unit on, each
+//! must be opened again, which closes another one, and the cache pauses longer. Each rewrite starts at the beginning of
+//! its own cache block, so that the pauses do not overlap.
 
 use super::caches::{Cache, cache};
 use super::open_aus::{MOST, TURN_BYTES};
@@ -11,96 +12,100 @@ use crate::answer::Answer;
 use crate::sample::{Kind, Sample, Samples, Test};
 use crate::stats::quantile;
 
-/// Blocks between units of the FAT area that are written again: more than an allocation unit, in which the writes in order are in any order
-/// where their unit was closed.
+/// Blocks between rewrites of units in the FAT area. They span more than one allocation unit, so that a unit of the
+/// sequential writes that was closed by the test counts as written in random order.
 pub(crate) const FAT_BLOCKS: u64 = 5;
-/// Blocks after the last unit of a test whose pauses may have some of it yet.
+/// Blocks after the last unit of a test whose pauses may still include part of its cost.
 const SETTLED: usize = 2;
-/// Blocks that a cache may be longer than it is taken for: it may have been filled in part when that was measured.
+/// Blocks by which the cache may be longer than measured: it may have been partly full at that time.
 pub(crate) const LATE: u64 = 3;
 
-/// Writes in order after which nothing written before is in the cache, and some usual pauses follow for comparison.
+/// Number of sequential writes that flush all earlier data out of the cache, plus some usual pauses for comparison.
 pub(crate) const fn push_writes(cache: &Cache) -> u64 {
     (cache.bytes + (2 * LATE + 4) * cache.block_bytes).div_ceil(TURN_BYTES)
 }
 
 /// Largest cache behind which open allocation units are looked for, B: it is written through several times.
 pub(crate) const CACHE_MAX: u64 = 128 << 20;
-/// The same where the allocation unit is a guess, which is not worth as many writes, B.
+/// Like `CACHE_MAX` where the allocation unit is a guess, which is not worth as many writes, B.
 const CACHE_MAX_OF_GUESS: u64 = 64 << 20;
 /// Confidence in an allocation unit below which it is a guess.
 pub(crate) const GUESS: f64 = 0.6;
 
-/// True for a cache that is too large to look for open allocation units behind it.
+/// True for a cache too large to count open allocation units behind it.
 pub(crate) fn is_too_large(cache: &Cache, erase_block: &Answer) -> bool {
     cache.bytes > if erase_block.confidence < GUESS { CACHE_MAX_OF_GUESS } else { CACHE_MAX }
 }
 
-/// A cache that hides what is done about allocation units: writes that wait until they are on the flash pause about once in a block, like those that
-/// do not.
+/// The cache, if it hides open and closed allocation units: synchronous writes then pause about once a block, like
+/// asynchronous ones.
 pub(crate) fn hiding_cache(samples: &Samples) -> Option<Cache> {
     let cache = cache(samples).filter(|cache| cache.block_bytes > 0 && cache.bytes <= CACHE_MAX)?;
-    let times = || samples.of(Test::Push).map(|sample| sample.ns);
+    let times = || samples.with_test(Test::Push).map(|sample| sample.ns);
     let limit = pause_ns(samples, &cache, Test::Push);
     let pauses = times().filter(|ns| *ns > limit).count() as u64 * cache.block_bytes;
     let written = times().count() as u64 * TURN_BYTES;
     (written > 0 && (written * 3 / 5..=2 * written).contains(&pauses)).then_some(cache)
 }
 
-/// Time of a write of a test above which the cache makes room, ns.
+/// Time of a write in this test above which the write waited for the cache to evict a block, ns.
 pub(crate) fn pause_ns(samples: &Samples, cache: &Cache, test: Test) -> u64 {
-    (quantile(samples.of(test).map(|sample| sample.ns as f64), 0.5) + cache.pause) as u64
+    (quantile(samples.with_test(test).map(|sample| sample.ns as f64), 0.5) + cache.pause) as u64
 }
 
-/// Findings about units that were written again.
+/// Statistics of the units that were written again.
 pub(crate) struct Reopened {
-    /// Units that were still open, of all that were written again.
+    /// Number of units that were still open, and number of units written again.
     pub(crate) open: u64,
     pub(crate) all: u64,
-    /// Usual pause and pause for a unit that is opened again, ns; the latter is 0 when there is none.
+    /// Median pause of a unit that is still open, and of a unit that must be opened again, ns. The latter is 0 without
+    /// such units.
     pub(crate) usual: f64,
     pub(crate) long: f64,
-    /// Share of the pauses that are as long as this number of open units lets expect.
+    /// Share of the pauses whose length matches this number of open units.
     pub(crate) explained: f64,
-    /// Median logarithm of the factor between a pause and the next one.
+    /// Median absolute logarithm of the ratio of consecutive pauses.
     pub(crate) alternation: f64,
 }
 
-/// Factor of the usual pause from which on one is longer.
+/// Ratio to the usual pause above which a pause is longer than usual.
 const LONGER: f64 = 1.1;
-/// Share of usual pauses that are shorter than a long usual one.
+/// Quantile of the usual pauses that is used as their upper bound.
 const USUAL: f64 = 0.9;
-/// Share of long pauses that are shorter than a long pause: what is copied for a unit that is closed differs.
+/// Quantile of the long pauses that is used as their lower bound: the amount copied when a unit is closed varies.
 const LONG: f64 = 0.1;
-/// Share of writes that find room in the cache: fewer than one in three blocks of the smallest have.
+/// Quantile of write times that counts as a write without a pause: even with the smallest block, fewer than one write
+/// in three pauses.
 const QUIET: f64 = 0.3;
-/// Most units that seem to be open where one alone is, and the logarithm of the factor between its pauses, which alternate.
+/// Largest number of apparently open units when really only one can be open, and the alternation of the pauses that
+/// tells the two cases apart.
 const ALONE: usize = 2;
 const ALTERNATE: f64 = 0.55;
-/// Logarithm of a factor between two pauses from which on it is no clearer that something changed.
+/// Upper limit of the logarithm of the ratio of two pauses: a larger ratio is no stronger evidence of an edge.
 const CLEAR_EDGE: f64 = 0.7;
-/// Part of a usual pause below which there was none.
+/// Share of a usual pause below which a write did not pause.
 const NONE: f64 = 0.25;
-/// Part of a block after which the next one may begin: areas that are not cached take writes, too.
+/// Share of a block after which the next pause may follow: writes to uncached areas shorten the distance.
 const NEXT: f64 = 0.75;
 
-/// Bytes of a block before which a long write is no pause for the next one.
+/// Bytes after a pause within which a slow write does not count as the next pause.
 pub(crate) fn next_bytes(cache: &Cache) -> u64 {
     (cache.block_bytes as f64 * NEXT) as u64
 }
 
-/// The blocks of a cache that the tests of allocation units filled: the first write of each pauses, as the card empties the oldest one.
+/// Cache blocks that were filled by the tests of allocation units. The first write of each block pauses while the card
+/// empties the oldest one.
 struct Blocks<'a> {
-    /// Writes of these tests, with the block that each is in.
+    /// Writes of these tests, each with the number of its block.
     writes: Vec<(&'a Sample, usize)>,
-    /// Time of each block above that of writes that find room, ns.
+    /// Pause of each block, ns: its time above a write without a pause.
     pauses: Vec<f64>,
-    /// Blocks after which the card empties one.
+    /// Distance in blocks between a write and its eviction.
     depth: usize,
 }
 
 impl<'a> Blocks<'a> {
-    fn of(samples: &'a Samples) -> Option<Self> {
+    fn from_samples(samples: &'a Samples) -> Option<Self> {
         let cache = hiding_cache(samples)?;
         // Queries that other tests brought behind the cache before, or do so later, have blocks of their own.
         let opened = samples.all.iter().position(|sample| sample.test == Test::OpenLinear)?;
@@ -136,14 +141,15 @@ impl<'a> Blocks<'a> {
         Some(blocks)
     }
 
-    /// Blocks in which units of a test were written again, in order.
+    /// Units of a test that were written again, each with its block, in order.
     fn again(&self, test: Test) -> impl Iterator<Item = (u64, usize)> + '_ {
         let of_test = self.writes.iter().filter(move |(sample, _)| sample.test == test);
         of_test.map(|(sample, block)| (sample.about, *block))
     }
 
-    /// Sum of the logarithms of the factors by which the pauses become longer with the first unit that was opened in any order, and shorter behind the
-    /// last one that was written again, if the card empties a block after so many. `usual` is the shortest pause that counts, ns.
+    /// Evidence for an eviction distance of `depth` blocks: a sum of logarithms of ratios. They are the ratios by which
+    /// pauses grow at the first unit opened in random order, and by which they shrink after the last rewrite of each
+    /// test. `usual` is the shortest pause that counts, ns.
     fn edges(&self, depth: usize, usual: f64) -> f64 {
         let pause = |block: usize| libm::log(self.pauses.get(block).copied().unwrap_or(0.0).max(usual));
         let tests = [Test::OpenLinear, Test::OpenRandom];
@@ -163,19 +169,19 @@ impl<'a> Blocks<'a> {
         opened.last().map(|(_, block)| *block)
     }
 
-    /// The pause in which what was written in a block comes out of the cache.
+    /// Pause during which the data written in `block` is evicted, ns.
     fn out(&self, block: usize) -> Option<f64> {
         self.pauses.get(block + self.depth).copied()
     }
 
-    /// Pauses of the blocks in which nothing but writes in order are, before the first unit was written again.
+    /// Pauses of blocks that hold only sequential writes, before the first unit was written again.
     fn usual(&self, test: Test) -> Option<&[f64]> {
         let first = self.writes.iter().position(|(sample, _)| sample.test == test)?;
         let (_, last) = self.writes[..first].iter().rev().find(|(sample, _)| sample.test == Test::WarmUp)?;
         self.pauses.get(last + 1 + SETTLED + self.depth..self.writes[first].1 + self.depth)
     }
 
-    /// Counts the units of a test that had to be opened again; `None` when not all has come out of the cache.
+    /// Counts the units of a test that had to be opened again. `None` if some of the data is still in the cache.
     fn reopened(&self, test: Test) -> Option<Reopened> {
         let usual = self.usual(test)?;
         let mut again: Vec<f64> =
@@ -208,8 +214,8 @@ impl<'a> Blocks<'a> {
     }
 }
 
-/// Shares a pause out with those behind it that are shorter than `none`: for units that were in the cache when they were closed for another, in the
-/// same pause.
+/// Spreads a pause evenly over the pauses after it that are shorter than `none`: those units were still in the cache
+/// when they were closed, and were written in the same pause.
 fn share_out(pauses: &mut [f64], none: f64) {
     let mut first = 0;
     while first < pauses.len() {
@@ -220,9 +226,11 @@ fn share_out(pauses: &mut [f64], none: f64) {
     }
 }
 
-/// Median of the logarithms of the factors between neighbours. Where one unit alone can be open, that of the writes in order is closed for the one that is
-/// written again: all that the cache has of it is written then, and not later, so that every second or third pause is short, and the others, with the unit
-/// that is closed for the next one of those in order, are long.
+/// Median absolute logarithm of the ratio of consecutive pauses.
+///
+/// If only one unit can be open, each rewrite closes the unit of the sequential writes, and the card writes all cached
+/// data of that unit at once. Every second or third pause is then short; the others are long, because the next
+/// sequential write closes the rewritten unit.
 fn alternation(pauses: &[f64]) -> f64 {
     let factors = pauses.windows(2).map(|two| libm::log(two[1].max(1.0) / two[0].max(1.0)).abs());
     quantile(factors, 0.5)
@@ -234,7 +242,7 @@ fn spread(values: &[f64]) -> f64 {
     values.iter().map(|value| (value - mean) * (value - mean)).sum()
 }
 
-/// True for a write of the tests of allocation units, and those in order between them.
+/// True for a write of the allocation unit tests, or a sequential write between them.
 fn is_turn(sample: &Sample) -> bool {
     sample.kind == Kind::Write
         && matches!(
@@ -243,15 +251,15 @@ fn is_turn(sample: &Sample) -> bool {
         )
 }
 
-/// Counts the units in order and in any order that had to be opened again.
+/// Statistics of the units written in order and in random order.
 pub(crate) fn reopened(samples: &Samples) -> [Option<Reopened>; 2] {
-    let Some(blocks) = Blocks::of(samples) else { return [None, None] };
+    let Some(blocks) = Blocks::from_samples(samples) else { return [None, None] };
     [Test::OpenLinear, Test::OpenRandom].map(|test| blocks.reopened(test))
 }
 
-/// Units of the FAT area that need not be opened again, beside more others than can be open.
+/// Units of the FAT area that stay open although more other units are written than can be open.
 pub(crate) fn kept_aus(samples: &Samples) -> Vec<u64> {
-    let Some(blocks) = Blocks::of(samples) else { return Vec::new() };
+    let Some(blocks) = Blocks::from_samples(samples) else { return Vec::new() };
     let Some(linear) = blocks.reopened(Test::OpenLinear).filter(|linear| linear.open < linear.all) else {
         return Vec::new();
     };
@@ -264,7 +272,7 @@ pub(crate) fn kept_aus(samples: &Samples) -> Vec<u64> {
     blocks.again(Test::Fat).filter(|(_, block)| is_kept(*block)).map(|(au, _)| au).collect()
 }
 
-/// Pause by the number of units that were written since the one that is written again.
+/// Pause by the number of other units that were written before the rewrite.
 pub(crate) fn costs(samples: &Samples, test: Test) -> Vec<(u64, f64)> {
     let [linear, random] = reopened(samples);
     let counted = if test == Test::OpenLinear { linear } else { random };

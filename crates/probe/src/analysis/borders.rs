@@ -11,20 +11,21 @@ use crate::stats::median;
 use floatgate_mtd::size::text as size;
 use std::collections::BTreeMap;
 
-/// Smallest allocation unit that is told apart from a page, B.
+/// Smallest allocation unit that can be distinguished from a page, B.
 pub(crate) const AU_MIN: u64 = 512 << 10;
 /// Largest allocation unit that is searched, B.
 const AU_MAX: u64 = 512 << 20;
-/// Smallest and largest visible unit, B.
+/// Smallest and largest visible unit that counts as a page, B.
 pub(crate) const PAGE_RANGE: (u64, u64) = (1 << 10, 256 << 10);
-/// Least deviation of a point, as a share of a read's time: positions differ by that much (see [`crate::Noise`]).
+/// Minimum standard deviation of a point, as a share of the read time: positions differ by that much (see
+/// [`crate::Noise`]).
 const FLOOR: f64 = 0.003;
 
-/// Smallest allocation unit that is searched in reads, B. Below [`AU_MIN`] it must be several times the page.
+/// Smallest allocation unit that reads are searched for, B. Below [`AU_MIN`] it must be several pages.
 const SMALL_AU_MIN: u64 = 64 << 10;
-/// Pages of an allocation unit at least.
+/// Minimum number of pages in an allocation unit.
 const PAGES_MIN: u64 = 4;
-/// Least pages of a small allocation unit that are told from pieces of a page on its planes.
+/// Minimum number of pages in a small allocation unit: fewer could be the pieces of one page on several planes.
 const SMALL_PAGES: u64 = 8;
 /// Confidence in an allocation unit below [`AU_MIN`].
 const SMALL: f64 = 0.85;
@@ -34,15 +35,15 @@ pub(crate) fn small_candidates() -> Vec<u64> {
     candidates(SMALL_AU_MIN, AU_MIN - 1)
 }
 
-/// Allocation units that a device of this size may have.
+/// Allocation units that a device of this capacity may have.
 pub(crate) fn au_candidates(capacity: u64) -> Vec<u64> {
     candidates(AU_MIN, AU_MAX.min(capacity / 4))
 }
 
-/// Time that a read across a position takes longer than those before and behind it, ns. Each is the shortest of all tries.
+/// Extra time of a read across a position over reads before and after it, ns. Each time is the minimum of all tries.
 pub(crate) fn border_points(samples: &Samples, test: Test) -> Vec<Point> {
     let mut places: BTreeMap<u64, [Option<f64>; 3]> = BTreeMap::new();
-    for sample in samples.of(test) {
+    for sample in samples.with_test(test) {
         let role = match sample.about.checked_sub(sample.position) {
             Some(0) => 2,
             Some(before) if before < sample.bytes => 1,
@@ -59,11 +60,11 @@ pub(crate) fn border_points(samples: &Samples, test: Test) -> Vec<Point> {
     places.iter().filter_map(point).collect()
 }
 
-/// Time that the sector behind a position takes longer than the one before it, which was read just before, ns: the page that was read last is still in
-/// RAM. Each is the shortest of all tries.
+/// Extra time of the sector after a position over the sector before it, ns. That one was read just before, so its page
+/// is still in RAM. Each time is the minimum of all tries.
 fn pair_points(samples: &Samples, test: Test) -> Vec<Point> {
     let mut places: BTreeMap<u64, [f64; 2]> = BTreeMap::new();
-    for sample in samples.of(test) {
+    for sample in samples.with_test(test) {
         let least = &mut places.entry(sample.about).or_insert([f64::INFINITY; 2])
             [usize::from(sample.position == sample.about)];
         *least = least.min(sample.ns as f64);
@@ -73,7 +74,7 @@ fn pair_points(samples: &Samples, test: Test) -> Vec<Point> {
 }
 
 fn floor(samples: &Samples, test: Test) -> f64 {
-    let mut times: Vec<f64> = samples.of(test).map(|sample| sample.ns as f64).collect();
+    let mut times: Vec<f64> = samples.with_test(test).map(|sample| sample.ns as f64).collect();
     (FLOOR * median(&mut times)).max(1.0)
 }
 
@@ -87,14 +88,14 @@ pub(crate) fn read_fit(samples: &Samples) -> Fit {
 /// Positions from which borders may be counted.
 pub(crate) fn origins(samples: &Samples) -> Vec<u64> {
     let mut origins = vec![0];
-    if samples.of(Test::Scan).next().is_some() {
+    if samples.with_test(Test::Scan).next().is_some() {
         origins.extend(usual_origins());
         origins.extend(located(samples));
     }
     origins
 }
 
-/// Periods of the borders that reads show, those below [`AU_MIN`] among them; `None` where they were not searched.
+/// Periods of the borders that reads show, including those below [`AU_MIN`]. `None` if small units were not measured.
 pub(crate) fn small_fit(samples: &Samples) -> Option<Fit> {
     let mut points = border_points(samples, Test::SmallBorder);
     if points.is_empty() {
@@ -106,8 +107,8 @@ pub(crate) fn small_fit(samples: &Samples) -> Option<Fit> {
     Some(fit(&points, &periods, floor(samples, Test::Border), |_| origins.clone()))
 }
 
-/// An allocation unit below [`AU_MIN`] that explains reads better than any other, with its confidence. Borders as close as that may be those of pages: then
-/// the confidence is 0.
+/// Allocation unit below [`AU_MIN`] that explains the reads better than any other, with its confidence. The confidence
+/// is 0 if the borders may be those of pages.
 fn small_unit(samples: &Samples) -> Option<(Fit, u64, f64)> {
     let found = small_fit(samples)?;
     let (period, confidence) = visible(&found).filter(|(period, _)| *period < AU_MIN)?;
@@ -118,20 +119,21 @@ fn small_unit(samples: &Samples) -> Option<(Fit, u64, f64)> {
     Some((found, period, confidence))
 }
 
-/// A multiple of all candidates: origins before the beginning of the device are counted from it.
+/// Multiple of all candidate periods, B. Adding it keeps origins before the start of the device positive.
 const ALL_PERIODS: u64 = 315 << 40;
 /// Sectors before the partitions of usual tables: DOS, since 2010, SD cards.
 const PARTITION_STARTS: [u64; 3] = [63, 2048, 8192];
 
-/// Origins of a device that is a partition of another.
+/// Possible origins of a device that is a partition of another.
 pub(crate) fn usual_origins() -> [u64; 3] {
     PARTITION_STARTS.map(|sectors| ALL_PERIODS - sectors * 512)
 }
 
-/// The slowest ranges of a scan first, each as the position behind which and the position up to which it has its border.
+/// Slowest ranges of a scan, the slowest first. A border lies after the first and at or before the second position of
+/// each.
 pub(crate) fn suspects(samples: &Samples) -> Vec<(u64, u64)> {
     let mut least: BTreeMap<(u64, u64), u64> = BTreeMap::new();
-    for sample in samples.of(Test::Scan).filter(|sample| sample.about > sample.position) {
+    for sample in samples.with_test(Test::Scan).filter(|sample| sample.about > sample.position) {
         let ns = least.entry((sample.position, sample.about)).or_insert(u64::MAX);
         *ns = (*ns).min(sample.ns);
     }
@@ -143,24 +145,25 @@ pub(crate) fn suspects(samples: &Samples) -> Vec<(u64, u64)> {
 /// Number of suspects that are searched for their border.
 pub(crate) const SUSPECTS: usize = 3;
 
-/// Borders that were searched to the sector.
+/// Borders that were located to the sector.
 pub(crate) fn located(samples: &Samples) -> Vec<u64> {
     let ranges = suspects(samples).into_iter().take(SUSPECTS).map(|range| narrowed(samples, range));
     ranges.filter(|(low, high)| high - low == 512).map(|(_, high)| high).collect()
 }
 
-/// Halves of a range of borders as reads: position and length of each.
+/// Two reads, position and length, that split a range around a border.
 pub(crate) fn halves((low, high): (u64, u64)) -> [(u64, u64); 2] {
     let middle = low + ((high - low) / 1024).max(1) * 512;
     [(low, middle + 512 - low), (middle, high + 512 - middle)]
 }
 
-/// The range of borders that is left after all bisections: the slower half has the border.
+/// Range of the border after all bisections: the slower half contains it.
 pub(crate) fn narrowed(samples: &Samples, mut range: (u64, u64)) -> (u64, u64) {
     while range.1 - range.0 > 512 {
         let halves = halves(range);
         let least = halves.map(|(position, bytes)| {
-            let tries = samples.of(Test::Bisect).filter(|s| (s.position, s.bytes) == (position, bytes));
+            let tries =
+                samples.with_test(Test::Bisect).filter(|s| (s.position, s.bytes) == (position, bytes));
             tries.map(|sample| sample.ns).min()
         });
         let [Some(left), Some(right)] = least else { break };
@@ -170,14 +173,16 @@ pub(crate) fn narrowed(samples: &Samples, mut range: (u64, u64)) -> (u64, u64) {
     range
 }
 
-/// Bytes of a write in the tests that write in order.
+/// Length of a write in the sequential tests, B.
 pub(crate) const FILL_BYTES: u64 = 128 << 10;
 
-/// Periods of the pauses in writes in order. Their phase is not exact: a buffer delays a pause.
+/// Periods of the pauses in sequential writes. Their phase is inexact, because a buffer delays a pause.
 pub(crate) fn write_fit(samples: &Samples) -> Fit {
-    let test = if samples.of(Test::Refill).next().is_some() { Test::Refill } else { Test::Fill };
-    let points: Vec<Point> =
-        samples.of(test).map(|sample| Point { at: sample.position, value: sample.ns as f64 }).collect();
+    let test = if samples.with_test(Test::Refill).next().is_some() { Test::Refill } else { Test::Fill };
+    let points: Vec<Point> = samples
+        .with_test(test)
+        .map(|sample| Point { at: sample.position, value: sample.ns as f64 })
+        .collect();
     let slow = slowest(&points);
     let span = points.len() as u64 * FILL_BYTES;
     fit(&points, &candidates(AU_MIN, span / 3), floor(samples, test), |period| {
@@ -185,7 +190,7 @@ pub(crate) fn write_fit(samples: &Samples) -> Fit {
     })
 }
 
-/// Positions of the slowest of some points.
+/// Positions of the slowest points.
 fn slowest(points: &[Point]) -> Vec<u64> {
     let mut slow = points.to_vec();
     slow.sort_by(|a, b| b.value.total_cmp(&a.value));
@@ -193,18 +198,18 @@ fn slowest(points: &[Point]) -> Vec<u64> {
     slow.into_iter().map(|point| point.at).collect()
 }
 
-/// An allocation unit and one of its borders, to the sector, as closing units shows them.
+/// Allocation unit and one of its borders, exact to the sector, found by closing units.
 struct Closed {
     period: u64,
     border: u64,
     confidence: f64,
-    /// Writes that show it, in words.
+    /// Kind of writes that show it, for the reason.
     writes: &'static str,
 }
 
 fn closed(samples: &Samples) -> Option<Closed> {
     if let Some((period, border)) = closing::unit(samples) {
-        let writes = "writes of a sector, each with others that make the card close what it opened, take longer for contents";
+        let writes = "sector writes, each after writes that close the opened unit, take longer where more data must be copied";
         return Some(Closed { period, border, confidence: CLOSING, writes });
     }
     let cache = cache(samples).filter(|cache| cache.block_bytes > 0)?;
@@ -224,7 +229,7 @@ impl Closed {
     }
 }
 
-/// A border of an allocation unit, to the sector, as far as it is known.
+/// Border of an allocation unit, exact to the sector, if known.
 pub(crate) fn origin(samples: &Samples) -> Option<u64> {
     if let Some(Closed { period, border, .. }) = closed(samples) {
         return Some(border % period);
@@ -236,26 +241,27 @@ pub(crate) fn origin(samples: &Samples) -> Option<u64> {
     visible(&reads).map(|(period, _)| reads.origin % period)
 }
 
-/// Jump in deviations of a point below which a period is an accident of which there are many.
+/// Step in standard deviations below which a period is likely to be chance: many candidates are tried.
 const FAINT_STEP: f64 = 1.0;
 
-/// The period that reads show.
+/// Period that reads show, with its probability.
 fn visible(reads: &Fit) -> Option<(u64, f64)> {
     reads.best().filter(|_| reads.step >= FAINT_STEP * reads.sigma)
 }
 
-/// Most confidence in what reads alone show, and in what pauses alone show.
+/// Highest confidence in results from reads alone or from pauses alone.
 const READS: f64 = 0.97;
 const WRITES: f64 = 0.9;
-/// As `READS`, where writes found three borders to the sector.
+/// Like `READS`, where closing units found three borders exact to the sector.
 const CLOSING: f64 = 0.95;
-/// As `CLOSING`, behind a cache, where pauses depend on what was opened long before.
+/// Like `CLOSING`, behind a cache, where a pause depends on units opened much earlier.
 const PAIRS: f64 = 0.85;
-/// Jump in deviations from which on noise, whose tails are longer than those of a normal distribution, does not look like borders.
+/// Step in standard deviations above which a border is not confused with noise, whose tails are longer than those of a
+/// normal distribution.
 const CLEAR_STEP: f64 = 8.0;
-/// Confidence in what the blocks of a cache tell.
+/// Confidence in an allocation unit inferred from the blocks of a cache.
 const BEHIND_CACHE: f64 = 0.55;
-/// Error of the length of a cache's block, as a share of it.
+/// Relative error of the measured length of a cache block.
 const BLOCK_ERROR: f64 = 0.03;
 /// Bits of a cell: MLC, TLC.
 const BITS: [u64; 2] = [2, 3];
@@ -275,13 +281,13 @@ pub(crate) fn erase_block(samples: &Samples) -> (Answer, Answer) {
     }
 }
 
-/// The allocation unit and its phase as reads show them. A period without confidence may be that of pages.
+/// Allocation unit and its phase from reads. A period with confidence 0 may be a page.
 fn from_reads(reads: &Fit, period: u64, confidence: f64) -> (Answer, Answer) {
     let most = if reads.step < CLEAR_STEP * reads.sigma { WRITES } else { READS };
     let confidence = confidence.min(most) * (1.0 - 4.0 * reads.unexplained).max(0.3);
     let origin = reads.origin % period;
     let reason = format!(
-        "a read across a multiple of {}{} takes {} longer than one beside it, {} times the noise; other multiples do not",
+        "a read across a multiple of {}{} takes {} longer than one next to it, {} times the noise; other multiples do not",
         size(period),
         if origin == 0 { String::new() } else { format!(" from {origin} B") },
         us(reads.step),
@@ -302,12 +308,12 @@ fn from_reads(reads: &Fit, period: u64, confidence: f64) -> (Answer, Answer) {
     (block, Answer::found(Value::Count(origin), "B", confidence, reason))
 }
 
-/// A factor in words: with a digit behind the point where that is not nothing.
+/// Factor as text, with one decimal unless it is zero.
 fn digits(factor: f64) -> String {
     if factor < 10.0 { format!("{factor:.1}") } else { format!("{factor:.0}") }
 }
 
-/// The allocation unit and its phase when reads do not show them.
+/// Allocation unit and its phase from writes, when reads do not show them.
 fn from_writes(samples: &Samples, reads: &Fit) -> (Answer, Answer) {
     let is_measured = !border_points(samples, Test::Border).is_empty();
     let invisible = match is_measured {
@@ -331,21 +337,19 @@ fn from_writes(samples: &Samples, reads: &Fit) -> (Answer, Answer) {
     (block, Answer::unknown("B", 0.0, why))
 }
 
-/// Statement on a period that is not visible. Where reads take longer across all places that were tested, borders may be at all of them.
+/// Reason for a period that is not visible. If reads are slower at all tested positions, all of them may be borders.
 fn invisible(fit: &Fit) -> String {
     if fit.middle > fit.bound {
         return format!(
-            "not visible in reads: one across any place that was tested takes {} longer than one beside it",
+            "not visible in reads: a read across any tested address takes {} longer than one next to it",
             us(fit.middle)
         );
     }
-    format!(
-        "not visible in reads at the lengths that are tested; any effect there is below {}",
-        us(fit.bound)
-    )
+    format!("not visible in reads of the tested lengths; any effect is below {}", us(fit.bound))
 }
 
-/// Allocation units that a cache's blocks let expect, the most usual one first: with one bit a cell, they hold a half or a third of it.
+/// Allocation units that the blocks of a cache imply, the most usual first: a block stores one bit a cell and holds a
+/// half or a third of a unit.
 pub(crate) fn units_behind(samples: &Samples, cache: &Cache) -> Vec<u64> {
     let candidates = au_candidates(samples.capacity);
     let near = |bits: u64| {
@@ -357,7 +361,8 @@ pub(crate) fn units_behind(samples: &Samples, cache: &Cache) -> Vec<u64> {
     units
 }
 
-/// The allocation unit behind a cache: as many of the cache's blocks, which hold one bit a cell, as its own cells have bits.
+/// Allocation unit behind a cache: the size of a cache block, which stores one bit a cell, times the bits that the main
+/// cells store.
 fn from_cache(samples: &Samples, cache: &Cache, invisible: &str) -> Answer {
     let units = units_behind(samples, cache);
     let Some(unit) = units.first() else { return Answer::unknown("B", 0.0, invisible) };
@@ -369,7 +374,8 @@ fn from_cache(samples: &Samples, cache: &Cache, invisible: &str) -> Answer {
     Answer::found(Value::Count(*unit), "B", BEHIND_CACHE, reason).or(others)
 }
 
-/// Fit of the smallest visible unit to the points of a test; only of such that an allocation unit has several, where one is given.
+/// Fit of the smallest visible unit to the points of a test. If an allocation unit is given, only sizes of which it
+/// holds several are tried.
 fn page_fit(samples: &Samples, test: Test, points: &[Point], inside: Option<u64>, origin: u64) -> Fit {
     let mut periods = powers_of_two();
     periods.retain(|period| inside.is_none_or(|unit| period * SMALL_PAGES <= unit));
@@ -377,13 +383,13 @@ fn page_fit(samples: &Samples, test: Test, points: &[Point], inside: Option<u64>
     fit(points, &periods, floor(samples, test), |_| vec![origin])
 }
 
-/// Fits to reads across borders, of places that were written and of others.
+/// Fits to reads across borders: at positions that the probe wrote, and at others.
 fn fits_across(samples: &Samples, origin: u64) -> [Fit; 2] {
     [Test::PageWritten, Test::Page]
         .map(|test| page_fit(samples, test, &border_points(samples, test), None, origin))
 }
 
-/// Share of the multiples of a page at which a read may take no longer, and most confidence where it does at more of them.
+/// Share of page multiples at which a read may be no slower. Above it, the confidence is limited to the second value.
 const LOW_HITS: f64 = 0.2;
 const MIXED: f64 = 0.4;
 
@@ -398,7 +404,7 @@ pub(crate) fn page(samples: &Samples) -> Answer {
         let reason = format!("{}; or it is the allocation unit", visible.reason);
         return Answer { confidence: visible.confidence.min(PAGE_OR_UNIT), reason, ..visible };
     }
-    let Some(steps) = PlaneSteps::of(samples, origin) else { return visible };
+    let Some(steps) = PlaneSteps::from_samples(samples, origin) else { return visible };
     let Some(planes) = steps.planes().filter(|planes| visible.count() == Some(planes.piece)) else {
         return visible;
     };
@@ -407,7 +413,7 @@ pub(crate) fn page(samples: &Samples) -> Answer {
         .or([(planes.piece, 1.0 - confidence)])
 }
 
-/// The smallest visible unit, with borders that are counted from `origin`.
+/// Smallest visible unit, with borders counted from `origin`.
 fn page_from(samples: &Samples, origin: u64) -> Answer {
     let across = [Test::PageWritten, Test::Page].map(|test| (test, border_points(samples, test)));
     let pairs = [Test::PagePairWritten, Test::PagePair].map(|test| (test, pair_points(samples, test)));
@@ -434,14 +440,14 @@ fn page_from(samples: &Samples, origin: u64) -> Answer {
             return Answer::unknown("B", 0.0, "not measured");
         }
         let [written, plain] = fits_across(samples, origin);
-        let of = if samples.of(Test::PageWritten).next().is_some() { &written } else { &plain };
+        let of = if samples.with_test(Test::PageWritten).next().is_some() { &written } else { &plain };
         return Answer::unknown("B", plain.nothing.min(0.95), invisible(of));
     };
     // A card that maps smaller units than pages has neighbours on one page here and on two there.
     let most = if fit.low_hits > LOW_HITS { MIXED } else { 0.9 };
     let confidence = confidence.min(most) * (1.0 - 4.0 * fit.unexplained).max(0.3);
     let reason = format!(
-        "a read {way} a multiple of {} takes {} longer{}; it may be a page, a pair of planes, or what the map places as one",
+        "a read {way} a multiple of {} takes {} longer{}; it may be a page, a pair of planes, or a map unit",
         size(period),
         us(fit.step),
         if way == "behind" { ", after the sector before it was read" } else { "" }
@@ -449,10 +455,13 @@ fn page_from(samples: &Samples, origin: u64) -> Answer {
     Answer::found(Value::Count(period), "B", confidence, reason).or(fit.periods[1..].iter().copied())
 }
 
-/// Jumps of reads at multiples of the visible unit, and inside of it. A read across two planes of a page waits for a second transfer, one across two
-/// pages for a second read of the array: the visible unit may have smaller steps inside, or be the piece of one plane, with larger steps at the pages.
+/// Steps of reads at multiples of the visible unit and inside it.
+///
+/// A read across two planes of a page needs a second transfer; a read across two pages needs a second array read. So
+/// the visible unit may be a page with smaller steps inside it, or the piece of one plane with larger steps at page
+/// borders.
 struct PlaneSteps {
-    /// The visible unit, B, and the jump at its borders, ns.
+    /// Visible unit, B, and the step at its borders, ns.
     unit: u64,
     of_unit: f64,
     larger: Fit,
@@ -460,12 +469,15 @@ struct PlaneSteps {
 }
 
 impl PlaneSteps {
-    fn of(samples: &Samples, origin: u64) -> Option<Self> {
+    fn from_samples(samples: &Samples, origin: u64) -> Option<Self> {
         let across = fits_across(samples, origin);
         let visible = across.iter().filter_map(|fit| Some((fit, fit.best()?)));
         let (of_unit, (unit, _)) = visible.max_by(|a, b| a.1.1.total_cmp(&b.1.1))?;
-        let test =
-            if samples.of(Test::PageWritten).next().is_some() { Test::PageWritten } else { Test::Page };
+        let test = if samples.with_test(Test::PageWritten).next().is_some() {
+            Test::PageWritten
+        } else {
+            Test::Page
+        };
         let (at_units, inside): (Vec<Point>, Vec<Point>) =
             border_points(samples, test).into_iter().partition(|point| is_multiple(point.at, unit, origin));
         let step = |points: &[Point], periods: Vec<u64>| {
@@ -477,7 +489,8 @@ impl PlaneSteps {
         Some(Self { unit, of_unit: of_unit.step, larger, smaller })
     }
 
-    /// The period of a fit, if its jump is not what is left of noise or bus beside that of the visible unit.
+    /// Best period of a fit, if its step is too large to be noise or bus time compared with the step of the visible
+    /// unit.
     fn best(&self, fit: &Fit) -> Option<(u64, f64)> {
         fit.best().filter(|_| fit.step > PLANE_SHARE * self.of_unit)
     }
@@ -505,7 +518,7 @@ impl PlaneSteps {
     }
 }
 
-/// A page in pieces on several planes.
+/// A page that is split across planes.
 struct Planes {
     page: u64,
     piece: u64,
@@ -513,9 +526,9 @@ struct Planes {
     reason: String,
 }
 
-/// Planes over which a page lies.
+/// Number of planes that a page spans.
 pub(crate) fn planes(samples: &Samples) -> Answer {
-    let Some(steps) = PlaneSteps::of(samples, page_origin(samples)) else {
+    let Some(steps) = PlaneSteps::from_samples(samples, page_origin(samples)) else {
         return Answer::unknown("", 0.0, "not visible: the page is not known");
     };
     if let Some(Planes { page, piece, confidence, reason }) = steps.planes() {
@@ -530,9 +543,9 @@ pub(crate) fn planes(samples: &Samples) -> Answer {
     Answer::unknown("", larger.nothing.min(smaller.nothing).min(0.9), reason)
 }
 
-/// Most confidence in a page that may be the allocation unit.
+/// Highest confidence in a page that may be the allocation unit.
 const PAGE_OR_UNIT: f64 = 0.4;
-/// Most confidence in planes.
+/// Highest confidence in the number of planes.
 const PLANES_CONFIDENCE: f64 = 0.8;
 
 fn is_multiple(at: u64, period: u64, origin: u64) -> bool {
@@ -540,7 +553,7 @@ fn is_multiple(at: u64, period: u64, origin: u64) -> bool {
     (at + period - origin % period).is_multiple_of(period)
 }
 
-/// Least step of planes as a share of that of the visible unit: less is what is left of the noise, or the bus.
+/// Smallest step at plane borders, as a share of the step of the visible unit. Smaller steps are noise or bus time.
 const PLANE_SHARE: f64 = 0.1;
 /// Numbers of planes that chips have.
 const PLANES: [u64; 2] = [2, 4];
@@ -549,7 +562,7 @@ pub(crate) fn powers_of_two() -> Vec<u64> {
     (PAGE_RANGE.0.trailing_zeros()..=PAGE_RANGE.1.trailing_zeros()).map(|bits| 1 << bits).collect()
 }
 
-/// A border of an allocation unit, where one is known; the beginning of the device otherwise.
+/// Border of an allocation unit if one is known, otherwise the start of the device.
 pub(crate) fn page_origin(samples: &Samples) -> u64 {
     origin(samples).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! Memory in front of the flash, and the speed behind it.
+//! RAM buffer and cache in flash, and the write speed once they are full.
 
 use super::borders::page;
 use super::{tenths, unwritten, us};
@@ -8,7 +8,7 @@ use crate::stats::{median, quantile, trimmed_mean};
 use floatgate_mtd::size::text as size;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Length of the fast beginning of a row of requests, with the mean times before and behind its end.
+/// End of the fast start of a series of requests, with the mean times before and after it.
 #[derive(Clone, Copy)]
 struct Knee {
     bytes: u64,
@@ -21,8 +21,8 @@ const KNEE_REQUESTS: usize = 32;
 /// Factor by which requests are slower behind a knee.
 const KNEE_FACTOR: f64 = 1.3;
 
-/// The point at which the sum of the times lies farthest below the straight line from the first request to some later one; behind it, all
-/// that follow are slower.
+/// Knee of a series: the point where the cumulative time is farthest below the straight line from the first request to
+/// some later one, and all later requests are slower.
 fn knee<'a>(samples: impl Iterator<Item = &'a Sample> + Clone) -> Option<Knee> {
     let most = quantile(samples.clone().map(|sample| sample.ns as f64), 0.999);
     let times: Vec<(u64, f64)> = samples.map(|sample| (sample.bytes, (sample.ns as f64).min(most))).collect();
@@ -39,7 +39,8 @@ fn knee<'a>(samples: impl Iterator<Item = &'a Sample> + Clone) -> Option<Knee> {
     visible.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(knee, _)| knee)
 }
 
-/// Number of requests before the sum of their times is farthest below the straight line, and how far, as a share of the total.
+/// Number of requests at which the cumulative time is farthest below the straight line, and that distance as a share of
+/// the total.
 fn farthest_below(times: &[(u64, f64)]) -> Option<(usize, f64)> {
     let total: f64 = times.iter().map(|(_, ns)| ns).sum();
     let (mut sum, mut best) = (0.0, None);
@@ -53,32 +54,32 @@ fn farthest_below(times: &[(u64, f64)]) -> Option<(usize, f64)> {
     best
 }
 
-/// Most pauses that are looked at.
+/// Maximum number of pauses that are evaluated.
 const PAUSES_MAX: usize = 16;
 
-/// Length of the fast beginning of the writes after each pause that has one, and the number of pauses.
+/// Length of the fast start of the writes after each pause that has one, and the number of pauses.
 fn knees(samples: &Samples) -> (Vec<Knee>, usize) {
-    let pauses: BTreeSet<u64> = samples.of(Test::Burst).map(|sample| sample.about).collect();
+    let pauses: BTreeSet<u64> = samples.with_test(Test::Burst).map(|sample| sample.about).collect();
     let pauses: Vec<u64> = pauses.into_iter().take(PAUSES_MAX).collect();
-    let of = |pause: &u64| knee(samples.of(Test::Burst).filter(|sample| sample.about == *pause));
+    let of = |pause: &u64| knee(samples.with_test(Test::Burst).filter(|sample| sample.about == *pause));
     (pauses.iter().filter_map(of).collect(), pauses.len())
 }
 
-/// Bytes of writes after a pause that something takes faster than the flash, 0 for none: RAM, or a small cache.
+/// Bytes after a pause that RAM or a small cache takes faster than the flash, 0 for none.
 pub(crate) fn fast_bytes(samples: &Samples) -> u64 {
     let (knees, pauses) = knees(samples);
     let mut sizes: Vec<f64> = knees.iter().map(|knee| knee.bytes as f64).collect();
     if knees.len() * 2 > pauses { median(&mut sizes) as u64 } else { 0 }
 }
 
-/// Factor by which a sector takes longer at least where the buffer has no room for its page.
+/// Minimum slowdown of a sector write when the buffer has no room for its page.
 const EVICTED: f64 = 1.12;
 
-/// Pages for parts of which the RAM buffer has room, and the times of a sector with so many and with twice as many, ns. `None` where no number of pages is
-/// slower than one, where two are, or where more pages are not slower than fewer.
+/// Number of partly written pages that the RAM buffer can hold, and the time of a sector write with this number and
+/// with twice as many pages, ns. `None` unless one page is fast, and writes stay slow beyond some number of pages.
 fn scattered(samples: &Samples) -> Option<(u64, f64, f64)> {
     let mut times: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
-    for sample in samples.of(Test::Scatter) {
+    for sample in samples.with_test(Test::Scatter) {
         times.entry(sample.about & u64::from(u32::MAX)).or_default().push(sample.ns as f64);
     }
     let costs: Vec<(u64, f64)> =
@@ -94,21 +95,21 @@ fn scattered(samples: &Samples) -> Option<(u64, f64, f64)> {
 /// Confidence in the buffer.
 const SCATTERED: f64 = 0.8;
 
-/// RAM for pages that are not complete.
+/// Answer about the RAM buffer for incomplete pages.
 pub(crate) fn buffer(samples: &Samples) -> Answer {
-    if samples.of(Test::Burst).next().is_none() {
+    if samples.with_test(Test::Burst).next().is_none() {
         return Answer::unknown("B", 0.0, unwritten(samples));
     }
     let page = page(samples);
     let (Some((pages, fast, slow)), Some(bytes)) = (scattered(samples), page.count()) else {
         let reason = match fast_bytes(samples) {
-            0 => "not visible: the first writes after a pause are as slow as later ones, and no number of pages of 2 to 32 is the most whose sectors are fast in turn".to_owned(),
+            0 => "not visible: the first writes after a pause are as slow as later ones, and round-robin writes to 2 to 32 pages show no limit".to_owned(),
             bytes => format!("the first {} after a pause are written faster than later ones, by RAM or by a cache", size(bytes)),
         };
         return Answer::unknown("B", 0.0, reason);
     };
     let reason = format!(
-        "sectors written to {pages} pages of {} in turn take {}, to {} pages {}",
+        "round-robin sector writes to {pages} pages of {} take {}, to {} pages {}",
         size(bytes),
         us(fast),
         2 * pages,
@@ -117,34 +118,34 @@ pub(crate) fn buffer(samples: &Samples) -> Answer {
     Answer::found(Value::Count(pages * bytes), "B", SCATTERED.min(page.confidence), reason)
 }
 
-/// Smallest cache in flash, B: less is a buffer.
+/// Smallest cache in flash, B; anything less is a buffer.
 const CACHE_MIN: u64 = 2 << 20;
 
 /// A cache in flash.
 #[derive(Clone, Copy)]
 pub(crate) struct Cache {
-    /// Bytes that it takes.
+    /// Capacity, B.
     pub(crate) bytes: u64,
-    /// Mean time of a write in order before it is full, ns.
+    /// Mean time of a sequential write before the cache is full, ns.
     pub(crate) before: f64,
-    /// Mean time of a write in order when it is full, ns.
+    /// Mean time of a sequential write when the cache is full, ns.
     pub(crate) after: f64,
-    /// Bytes of a block, where it makes room block by block; 0 otherwise.
+    /// Eviction unit, B, if the cache evicts block by block; 0 otherwise.
     pub(crate) block_bytes: u64,
-    /// Time above that of a write that finds room from which on a write pauses, ns.
+    /// Extra time over a write without a pause above which a write counts as a pause, ns.
     pub(crate) pause: f64,
 }
 
-/// Where the cache ends, and the times of writes before and behind that.
+/// End of the cache, and the times of writes before and after it.
 pub(crate) fn cache(samples: &Samples) -> Option<Cache> {
     let folding = |test| {
         let times: Vec<(u64, f64)> =
-            samples.of(test).map(|sample| (sample.bytes, sample.ns as f64)).collect();
+            samples.with_test(test).map(|sample| (sample.bytes, sample.ns as f64)).collect();
         folding(&times)
     };
     let buffer = fast_bytes(samples);
     let knee = || {
-        let knee = knee(samples.of(Test::Fill))?;
+        let knee = knee(samples.with_test(Test::Fill))?;
         let Knee { bytes, before, after } = knee;
         (bytes >= CACHE_MIN.max(4 * buffer)).then_some(Cache {
             bytes,
@@ -157,18 +158,18 @@ pub(crate) fn cache(samples: &Samples) -> Option<Cache> {
     folding(Test::Fill).or_else(|| folding(Test::Through)).or_else(knee)
 }
 
-/// Most that a pause of a cache that makes room is longer than, as a share of the pauses of the slowest hundredth of all writes. Pauses differ, as some
-/// close an allocation unit: where the slowest writes are many times as long as others, it is the geometric mean of both.
+/// Threshold of a pause, as a share of the extra time of the slowest 1 % of writes. Pauses differ, because some also
+/// close an allocation unit. If the slowest writes are many times slower than others, the geometric mean is used.
 const PAUSE_SHARE: f64 = 0.4;
-/// Fewest pauses, and share of them that come in equal distances.
+/// Minimum number of pauses, and minimum share of them at equal distances.
 const PAUSES_MIN: usize = 8;
 const REGULAR: f64 = 0.75;
-/// Distances between pauses that a cache takes at least: it has several blocks.
+/// Minimum capacity of a cache in distances between pauses: it has several blocks.
 const BLOCKS_MIN: usize = 3;
-/// Factor by which writes are slower at least when it is full.
+/// Minimum slowdown of writes when the cache is full.
 const SLOWER: f64 = 1.03;
 
-/// A cache that makes room block by block: from some write on, one write pauses in every so many.
+/// Cache that evicts block by block: from some write on, one write pauses every `block_bytes`.
 fn folding(times: &[(u64, f64)]) -> Option<Cache> {
     let middle = quantile(times.iter().map(|(_, ns)| *ns), 0.5);
     let slow = quantile(times.iter().map(|(_, ns)| *ns), 0.99);
@@ -215,9 +216,9 @@ fn folding(times: &[(u64, f64)]) -> Option<Cache> {
     })
 }
 
-/// Writes that are faster than those that follow.
+/// Answer about a cache in flash: fast writes before slower ones.
 pub(crate) fn slc_cache(samples: &Samples) -> Answer {
-    if samples.of(Test::Fill).next().is_none() {
+    if samples.with_test(Test::Fill).next().is_none() {
         return Answer::unknown("B", 0.0, unwritten(samples));
     }
     match cache(samples) {
@@ -230,11 +231,11 @@ pub(crate) fn slc_cache(samples: &Samples) -> Answer {
     }
 }
 
-/// Speed of writes in order behind the cache.
+/// Sequential write speed after the cache is full.
 pub(crate) fn write_speed(samples: &Samples) -> Answer {
     let cached = cache(samples).map_or(0, |knee| knee.bytes);
-    let last = samples.of(Test::Refill).chain(samples.of(Test::Fill));
-    let first = samples.of(Test::Fill).next().map_or(0, |sample| sample.position);
+    let last = samples.with_test(Test::Refill).chain(samples.with_test(Test::Fill));
+    let first = samples.with_test(Test::Fill).next().map_or(0, |sample| sample.position);
     let rest = last.filter(|sample| sample.position >= first + cached);
     let (bytes, ns) = rest.fold((0, 0), |(bytes, ns), sample| (bytes + sample.bytes, ns + sample.ns));
     if bytes == 0 {
@@ -244,14 +245,15 @@ pub(crate) fn write_speed(samples: &Samples) -> Answer {
     Answer::found(Value::Measure(tenths(bytes as f64 * 1e3 / ns.max(1) as f64)), "MB/s", 0.9, reason)
 }
 
-/// Rounds that must agree (SNIA Performance Test Specification).
+/// Number of final rounds that must agree (SNIA Performance Test Specification).
 const WINDOW: usize = 5;
 
-/// Speed of random writes in the last rounds, when they agree: a range of 20 %, and a slope of 10 % over the rounds.
+/// Speed of random writes in the last rounds, if they are steady: within a range of 20 % and with a slope of at most 10
+/// % over the rounds.
 pub(crate) fn steady_state(samples: &Samples) -> Answer {
-    let rounds: BTreeSet<u64> = samples.of(Test::Random).map(|sample| sample.about).collect();
+    let rounds: BTreeSet<u64> = samples.with_test(Test::Random).map(|sample| sample.about).collect();
     let speed = |round: u64| {
-        let inside = samples.of(Test::Random).filter(move |sample| sample.about == round);
+        let inside = samples.with_test(Test::Random).filter(move |sample| sample.about == round);
         let bytes = inside.clone().next().map_or(0, |sample| sample.bytes);
         bytes as f64 * 1e3 / trimmed_mean(inside.map(|sample| sample.ns as f64)).max(1.0)
     };

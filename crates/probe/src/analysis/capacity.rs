@@ -1,4 +1,4 @@
-//! Real size: sectors that hold their own address tell where each of them ended.
+//! Real capacity: each sector holds its own address, which shows where a write really went.
 
 use crate::answer::{Answer, Value};
 use crate::sample::{Sample, Samples, Test};
@@ -12,64 +12,60 @@ pub(crate) struct Real {
 
 /// Distance at which addresses repeat, in bytes.
 pub(crate) fn wrap(samples: &Samples) -> Option<u64> {
-    let end: Vec<&Sample> = samples.of(Test::TagEnd).filter(|sample| sample.found.is_some()).collect();
+    let end: Vec<&Sample> = samples.with_test(Test::TagEnd).filter(|sample| sample.found.is_some()).collect();
     // In a ring, every sector is overwritten by the one that far behind it. Otherwise several are one: the last sector.
     let is_ring = |ring: u64| {
         let mut behind = end.iter().filter(|sample| sample.position.saturating_add(ring) < samples.capacity);
         behind.all(|sample| sample.found != Some(sample.position))
     };
     let is_one = end.len() > 1 && end.iter().all(|sample| sample.found == end[0].found);
-    let all = samples.of(Test::TagEnd).chain(samples.of(Test::TagScan));
+    let all = samples.with_test(Test::TagEnd).chain(samples.with_test(Test::TagScan));
     let distances =
         all.filter_map(|sample| sample.found?.checked_sub(sample.position)).filter(|ring| *ring > 0);
     distances.min().filter(|ring| !is_one && is_ring(*ring))
 }
 
-/// Sectors known to be there, and the first that is known not to be, both as bytes from the beginning.
+/// End of the sectors that are known to exist, and start of those known not to exist, in bytes.
 pub(crate) fn bounds(samples: &Samples) -> (u64, u64) {
-    let tested = || samples.of(Test::TagSection);
+    let tested = || samples.with_test(Test::TagSection);
     let lost = tested().filter(|sample| sample.found != Some(sample.position));
     let high = lost.map(|sample| sample.position).min().unwrap_or(samples.capacity);
     let kept = tested().filter(|sample| sample.found == Some(sample.position) && sample.position < high);
     (kept.map(|sample| sample.position + 512).max().unwrap_or(0), high)
 }
 
-/// True when two reads of one place without a write between them differ.
+/// True when two reads of the same position without a write between them differ.
 fn is_unstable(samples: &Samples) -> bool {
     [Test::Again, Test::Verify].into_iter().any(|test| {
         let mut first = BTreeMap::new();
-        samples.of(test).any(|sample| *first.entry(sample.position).or_insert(sample.found) != sample.found)
+        samples
+            .with_test(test)
+            .any(|sample| *first.entry(sample.position).or_insert(sample.found) != sample.found)
     })
 }
 
-/// Sectors that hold something else than what was written, and all that were looked at.
+/// Number of sectors whose content is not what was written, and number of sectors checked.
 fn wrong_sectors(samples: &Samples) -> (u64, u64) {
     let count = |sum: (u64, u64), sample: &Sample| {
         let all = sample.bytes / 512;
         (sum.0 + sample.found.unwrap_or(0).min(all), sum.1 + all)
     };
-    samples.of(Test::Verify).fold((0, 0), count)
+    samples.with_test(Test::Verify).fold((0, 0), count)
 }
 
 pub(crate) fn conclude(samples: &Samples) -> Real {
     let claimed = samples.capacity;
-    let is_tested = samples.of(Test::TagSection).next().is_some() || wrap(samples).is_some();
+    let is_tested = samples.with_test(Test::TagSection).next().is_some() || wrap(samples).is_some();
     let untrue = |kind, reason: String| Real {
         capacity: Answer::unknown("B", 0.5, reason.clone()),
         fake: Answer::found(Value::Word(kind), "", 0.9, reason),
     };
     if is_unstable(samples) {
-        return untrue(
-            "unstable",
-            "places that were read twice had other contents the second time".to_owned(),
-        );
+        return untrue("unstable", "the second read of some addresses returned other contents".to_owned());
     }
     let (wrong, all) = wrong_sectors(samples);
     if wrong > 0 {
-        return untrue(
-            "corrupt",
-            format!("{wrong} of {all} sectors hold something else than what was written to them"),
-        );
+        return untrue("corrupt", format!("{wrong} of {all} sectors contain other data than was written"));
     }
     if !is_tested {
         let reason = "as the device says: only writes show whether it is true";
@@ -90,39 +86,33 @@ fn is_finished(samples: &Samples) -> bool {
     low == high || high >= wrap(samples).unwrap_or(samples.capacity)
 }
 
-/// Real size, kind of fake, and the reason.
+/// Real capacity, kind of fake, and the reason.
 fn real(samples: &Samples) -> (u64, &'static str, String) {
     let claimed = samples.capacity;
     let (low, high) = bounds(samples);
     if let Some(ring) = wrap(samples) {
-        let why = format!("what is written to one address appears {} below it", size(ring));
+        let why = format!("data written to an address appear {} below it", size(ring));
         return match high < ring {
-            true => (
-                low,
-                "chain",
-                format!("{why}, and what is written to the end of these {} is lost", size(ring)),
-            ),
+            true => {
+                (low, "chain", format!("{why}, and data written to the end of these {} are lost", size(ring)))
+            }
             false => (ring, "wraps", why),
         };
     }
     if high >= claimed {
-        return (claimed, "none", "the last sector and others hold what was written to them".to_owned());
+        return (claimed, "none", "the last sector and others contain the written data".to_owned());
     }
     let last = claimed - 512;
-    let beyond = samples.of(Test::TagBeyond).next();
+    let beyond = samples.with_test(Test::TagBeyond).next();
     if beyond.is_some_and(|sample| sample.found == Some(last) && sample.position != last) {
         // The test itself has overwritten the last real sector.
-        return (
-            low + 512,
-            "last-sector",
-            "all sectors behind the end are the last one that is there".to_owned(),
-        );
+        return (low + 512, "last-sector", "all sectors behind the end are the last real one".to_owned());
     }
-    let is_kept = samples.of(Test::TagLast).any(|sample| sample.found == Some(last));
+    let is_kept = samples.with_test(Test::TagLast).any(|sample| sample.found == Some(last));
     match is_kept {
         true => {
             (low, "cached", "sectors behind the end are kept only until others are written there".to_owned())
         }
-        false => (low, "limbo", "what is written behind the end is lost".to_owned()),
+        false => (low, "limbo", "data written behind the end are lost".to_owned()),
     }
 }

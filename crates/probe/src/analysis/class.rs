@@ -1,9 +1,10 @@
-//! Speed classes and application performance classes, by the SD Association's measurements.
+//! Speed classes and application performance classes, measured as the SD Association specifies.
 //!
-//! Speed class (Physical Layer Simplified Specification 4.10, section 4.13): the slowest allocation unit, or 4 MiB of a larger one, that is written
-//! whole and in order in record units, whose size depends on the class (table 4-56). Fragmented, every second record unit is used and left out;
-//! equation (1) gives the speed at which the card moves used ones. Application performance class (specifications 5.1 and 6.0): 4 KiB at random over
-//! 256 MiB that were written in order before. A MB has 1 000 000 bytes.
+//! Speed class (Physical Layer Simplified Specification 4.10, section 4.13): the slowest allocation unit counts, or 4
+//! MiB of a larger one. It is written completely and in order, in record units whose size depends on the class (table
+//! 4-56). For the fragmented state, every second record unit is already in use and skipped; equation (1) gives the
+//! speed at which the card moves used ones. Application performance class (specifications 5.1 and 6.0): random requests
+//! of 4 KiB in 256 MiB that were written in order before. A MB has 1 000 000 bytes.
 
 use super::caches::write_speed;
 use super::{tenths, unwritten};
@@ -17,7 +18,7 @@ use std::collections::BTreeMap;
 /// Largest unit over which the writes of a speed class are averaged, B.
 pub(crate) const UNIT_MAX: u64 = 4 << 20;
 
-/// Names of speed classes with the writes in MB/s that they promise, and their record units in bytes: of SDHC and SDXC cards.
+/// Speed classes of SDHC and SDXC cards: name, guaranteed write speed in MB/s, and record unit in bytes.
 const SPEEDS: [(&str, f64, u64); 7] = [
     ("C2", 2.0, 32 << 10),
     ("C4", 4.0, 32 << 10),
@@ -29,9 +30,9 @@ const SPEEDS: [(&str, f64, u64); 7] = [
 ];
 /// Other names of the same speeds.
 const ALIASES: [(&str, &str); 4] = [("U1", "C10"), ("V6", "C6"), ("V10", "C10"), ("V30", "U3")];
-/// Record units that are written, B.
+/// Sizes of the record units that are measured, B.
 pub(crate) const RECORD_UNITS: [u64; 3] = [32 << 10, 64 << 10, 512 << 10];
-/// Names of application performance classes with reads and writes a second, and MB/s of writes in order.
+/// Application performance classes: name, reads and writes a second, and sequential writes in MB/s.
 const APPS: [(&str, f64, f64, f64); 2] = [("A1", 1500.0, 500.0, 10.0), ("A2", 4000.0, 2000.0, 10.0)];
 
 /// A class that is printed on a card or stated in its registers.
@@ -46,7 +47,7 @@ impl Promise {
         all.chain(APPS.iter().map(|class| class.0)).find(|known| *known == name).map(Self)
     }
 
-    /// Classes that registers state.
+    /// Classes that the registers state.
     pub fn of_status(status: &Status) -> Vec<Self> {
         let Status { speed_class, uhs_grade, video_class, app_class, .. } = *status;
         let stated = [('C', speed_class), ('U', uhs_grade), ('V', video_class), ('A', app_class)];
@@ -57,26 +58,27 @@ impl Promise {
     }
 }
 
-/// A class that a card promises, beside what was measured.
+/// Comparison of a promised class with the measurement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
     /// Name of the class.
     pub class: &'static str,
-    /// `printed` or `stated` in a register.
+    /// Source of the promise: `printed` on the card or `stated` in a register.
     pub source: &'static str,
-    /// True when it holds, none where nothing was measured.
+    /// True if the class is reached, `None` if it was not measured.
     pub holds: Option<bool>,
-    /// Ratio of the measured to the promised figure; of several figures the worst.
+    /// Ratio of the measured to the promised value; the worst ratio if there are several.
     pub share: Option<f64>,
-    /// The figures in words.
+    /// Reason with the measured values.
     pub reason: String,
 }
 
 /// Measurements of the tests for speed classes, A1 and A2.
 struct Measured {
-    /// Slowest unit in MB/s, by the record unit.
+    /// Speed of the slowest unit by record unit, MB/s.
     writes: BTreeMap<u64, f64>,
-    /// Speed of long writes in order, MB/s: units that are written again while a cache has them cost the card less.
+    /// Speed of a long sequential write, MB/s. It may be lower than a unit's: a cached unit that is written again costs
+    /// the card less.
     lasting: Option<f64>,
     /// Speed in a fragmented state, MB/s.
     fragmented: Option<f64>,
@@ -91,14 +93,15 @@ fn mb_s(samples: &[&Sample]) -> f64 {
 }
 
 fn iops(samples: &Samples, test: Test) -> Option<f64> {
-    let (count, ns) = samples.of(test).fold((0_u64, 0), |(count, ns), sample| (count + 1, ns + sample.ns));
+    let (count, ns) =
+        samples.with_test(test).fold((0_u64, 0), |(count, ns), sample| (count + 1, ns + sample.ns));
     (count > 0).then(|| count as f64 * 1e9 / ns.max(1) as f64)
 }
 
 impl Measured {
-    fn of(samples: &Samples) -> Self {
+    fn from_samples(samples: &Samples) -> Self {
         let writes = RECORD_UNITS.iter().filter_map(|unit| Some((*unit, slowest_unit(samples, *unit)?)));
-        let fragmented: Vec<&Sample> = samples.of(Test::Fragmented).collect();
+        let fragmented: Vec<&Sample> = samples.with_test(Test::Fragmented).collect();
         let lasting = match write_speed(samples).value {
             Some(Value::Measure(mb_s)) => Some(mb_s),
             _ => None,
@@ -111,34 +114,34 @@ impl Measured {
         }
     }
 
-    /// Measured over promised of a speed class.
+    /// Ratio of the measured to the promised speed of a speed class.
     fn speed(&self, (_, promised, unit): (&str, f64, u64)) -> Option<f64> {
         Some(self.in_order(unit)? / promised)
     }
 
-    /// Speed that lasts in a record unit, MB/s.
+    /// Sustained speed with a record unit, MB/s.
     fn in_order(&self, unit: u64) -> Option<f64> {
         let slowest = *self.writes.get(&unit)?;
         Some(self.lasting.map_or(slowest, |lasting| lasting.min(slowest)))
     }
 
-    /// The worst of measured over promised of an application performance class.
+    /// Worst ratio of measured to promised values of an application performance class.
     fn app(&self, (_, reads, writes, in_order): (&str, f64, f64, f64)) -> Option<f64> {
         let (read, write) = self.iops?;
         Some((read / reads).min(write / writes).min(self.in_order(RECORD_UNITS[2])? / in_order))
     }
 }
 
-/// Speed of the slowest unit of a test in MB/s.
+/// Speed of the slowest unit of a test, MB/s.
 fn slowest_unit(samples: &Samples, record_unit: u64) -> Option<f64> {
     let all: Vec<&Sample> =
-        samples.of(Test::RecordUnit).filter(|sample| sample.bytes == record_unit).collect();
+        samples.with_test(Test::RecordUnit).filter(|sample| sample.bytes == record_unit).collect();
     // `about` numbers the units.
     let units = all.chunk_by(|a, b| a.about == b.about).map(mb_s);
     units.min_by(f64::total_cmp)
 }
 
-/// Confidence by the distance of a figure from the limits beside it: other hosts measure a little more or less.
+/// Confidence by the distance of a value from the class limits next to it: other hosts measure slightly more or less.
 fn confidence(shares: impl Iterator<Item = f64>) -> f64 {
     let nearest = shares.map(|share| (share - 1.0).abs()).fold(f64::INFINITY, f64::min);
     match nearest {
@@ -151,7 +154,7 @@ fn confidence(shares: impl Iterator<Item = f64>) -> f64 {
 
 /// The highest speed class that the card reaches.
 pub(crate) fn class(samples: &Samples) -> Answer {
-    let measured = Measured::of(samples);
+    let measured = Measured::from_samples(samples);
     if measured.writes.is_empty() {
         return Answer::unknown("", 0.0, format!("not measured: {}", unwritten(samples)));
     }
@@ -183,7 +186,7 @@ fn writes_in_words(measured: &Measured) -> String {
 
 /// The highest application performance class that the card reaches.
 pub(crate) fn app_class(samples: &Samples) -> Answer {
-    let measured = Measured::of(samples);
+    let measured = Measured::from_samples(samples);
     let Some(reason) = iops_in_words(&measured) else {
         return Answer::unknown("", 0.0, format!("not measured: {}", unwritten(samples)));
     };
@@ -201,9 +204,9 @@ fn iops_in_words(measured: &Measured) -> Option<String> {
     ))
 }
 
-/// Whether promised classes hold.
+/// Compares the promised classes with the measurement.
 pub(crate) fn verdicts(samples: &Samples, promises: &[(Promise, &'static str)]) -> Vec<Verdict> {
-    let measured = Measured::of(samples);
+    let measured = Measured::from_samples(samples);
     let verdict = |(Promise(class), source): &(Promise, &'static str)| {
         let name = ALIASES.iter().find(|alias| alias.0 == *class).map_or(*class, |alias| alias.1);
         let speed = SPEEDS.iter().find(|known| known.0 == name);

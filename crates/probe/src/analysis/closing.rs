@@ -1,8 +1,9 @@
-//! Borders of allocation units that only writes show, to the sector.
+//! Search for allocation unit borders by writes alone, exact to the sector.
 //!
-//! A card copies what an allocation unit has when it closes it, now or when it was opened. So one unit gets contents, and a write to a position is followed
-//! by writes to so many other units that the card must close what the first opened: all of them together take longer where the position is in the unit
-//! that has contents. From that unit on there is one position from which on they are short: its end.
+//! When a card closes an allocation unit, it copies the data that the unit held before. So the test fills part of one
+//! unit, writes one sector at a candidate position, and then writes to enough other units that the card must close the
+//! unit of that sector. These writes together take longer if the position is in the filled unit. The first position
+//! after which they are fast again is the end of the unit.
 
 use super::borders::au_candidates;
 use super::open_aus::MOST;
@@ -10,26 +11,27 @@ use crate::sample::{SECTOR, Sample, Samples, Test};
 use crate::stats::{deviation, quantile};
 use std::collections::BTreeMap;
 
-/// Fewest contents of a unit, B: half of those of the smallest one. Most of them.
+/// Minimum and maximum data written into a unit, B; the minimum is half the smallest allocation unit.
 pub(crate) const CONTENT_MIN: u64 = 256 << 10;
 pub(crate) const CONTENT_MAX: u64 = 8 << 20;
-/// Times that a position is tried; the shortest counts.
+/// Tries per position; the fastest one counts.
 pub(crate) const TRIES: usize = 2;
-/// Most borders that are looked for: two tell the allocation unit, the third must be where it tells, or is the second of two again.
+/// Maximum number of borders to find: two give the allocation unit, and the third must be where they predict it, or it
+/// replaces one of them.
 pub(crate) const BORDERS: usize = 8;
-/// Positions after which it is known whether contents are visible.
+/// Number of positions after which it is decided whether the data in a unit is visible.
 const POSITIONS_MIN: usize = 4;
-/// Least time that contents must add, in deviations of a time without, and as a share of it.
+/// Minimum extra time for the data, in standard deviations of a time without data, and as a share of that time.
 const CLEAR: f64 = 8.0;
 const CLEAR_SHARE: f64 = 0.15;
-/// Share of the tries in which contents may add less.
+/// Share of the tries that may have less extra time.
 const FEW: f64 = 0.25;
-/// Numbers of the tries with contents and without among three.
+/// Index of the try with data and of the try without data in a [`Three`].
 const INSIDE: usize = 1;
 const OUTSIDE: usize = 2;
 
-/// Times of a position and of two others, in the unit that has contents and in one that has none, ns: each of a write together with those that close
-/// what it opened, each with its weight, and the shortest of all tries.
+/// Times of a position and of two reference positions, one in the filled unit and one in an empty unit, ns. Each is the
+/// weighted sum of the write and the writes that close its unit, and the minimum of all tries.
 #[derive(Clone, Copy, Debug)]
 struct Times {
     position: f64,
@@ -38,24 +40,25 @@ struct Times {
 }
 
 impl Times {
-    /// Time that contents add, ns.
+    /// Extra time for the data in the unit, ns.
     fn added(&self) -> f64 {
         self.inside - self.outside
     }
 
-    /// True when the position is in a unit whose contents add so much, or more: some cards copy a part of them only, or all of them twice.
+    /// True when the position is in a unit with this extra time or more. Some cards copy only a part of the data, or
+    /// copy all of it twice.
     fn is_inside(&self, added: f64) -> bool {
         self.position - self.outside > added / 2.0
     }
 }
 
-/// Times of a write to a position and of those to the other units behind it, ns.
+/// Times of one try, ns: the write to the position, then the writes to the other units.
 type Try = [f64; 1 + MOST as usize];
 
-/// Three tries: of a position, of the sector with which the contents end, and of one in a unit without.
+/// Position with its three tries: at the position, at the last sector of the data, and in an empty unit.
 type Three = (u64, [Try; 3]);
 
-/// All tries; the contents end with the sector at `last`.
+/// All tries of the search whose data ends with the sector at `last`.
 fn tries(samples: &Samples, last: u64) -> Vec<Three> {
     let writes = samples.all.iter().filter(|sample| matches!(sample.test, Test::Inside | Test::Close));
     let writes: Vec<&Sample> = writes.filter(|sample| sample.about == last).collect();
@@ -66,8 +69,8 @@ fn tries(samples: &Samples, last: u64) -> Vec<Three> {
     tries.collect()
 }
 
-/// Weight of each write of a try: what contents add to it, as a part of the most that they add to one. A card closes what was opened at the same one of
-/// these writes, or two, and the others say nothing but noise.
+/// Weight of each write of a try, proportional to the extra time that it shows. A card closes a unit always at the same
+/// one or two of these writes; the other writes only add noise.
 fn weights(tries: &[Three]) -> Try {
     let middle =
         |number: usize, write: usize| quantile(tries.iter().map(|(_, three)| three[number][write]), 0.5);
@@ -76,7 +79,7 @@ fn weights(tries: &[Three]) -> Try {
     if most > 0.0 { added.map(|ns| ns / most) } else { [1.0; 1 + MOST as usize] }
 }
 
-/// Times by position; the contents end with the sector at `last`.
+/// Times by position, for data that ends with the sector at `last`.
 fn times(samples: &Samples, last: u64) -> BTreeMap<u64, Times> {
     let tries = tries(samples, last);
     let weights = weights(&tries);
@@ -92,16 +95,17 @@ fn times(samples: &Samples, last: u64) -> BTreeMap<u64, Times> {
     all
 }
 
-/// Result of a search for the end of a unit so far.
+/// State of the search for the end of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// A position to try.
+    /// Position to try next.
     Try(u64),
-    /// First byte behind the unit.
+    /// First byte after the unit.
     At(u64),
 }
 
-/// The end of the unit whose contents end with the sector at `last`; the sector at `far` is in another one behind it.
+/// Next step in the search for the end of the unit whose data ends with the sector at `last`. The sector at `far` is in
+/// a later unit.
 pub(crate) fn end(samples: &Samples, last: u64, far: u64) -> End {
     let times = times(samples, last);
     let added = quantile(times.values().map(Times::added), FEW);
@@ -114,7 +118,8 @@ pub(crate) fn end(samples: &Samples, last: u64, far: u64) -> End {
     }
 }
 
-/// Time that contents add, as a share of the one that is needed to see a border; `None` before enough positions were tried.
+/// Extra time for the data, as a multiple of the time needed to detect a border. `None` before enough positions were
+/// tried.
 pub(crate) fn clearness(samples: &Samples, last: u64) -> Option<f64> {
     let times = times(samples, last);
     let added = quantile(times.values().map(Times::added), FEW);
@@ -125,10 +130,10 @@ pub(crate) fn clearness(samples: &Samples, last: u64) -> Option<f64> {
     (times.len() >= POSITIONS_MIN).then_some(added / needed)
 }
 
-/// Borders that were found, in ascending order, each with the sector with which the contents before it end.
+/// Borders found, in ascending order, each with the last sector of the data before it.
 pub(crate) fn borders(samples: &Samples) -> Vec<(u64, u64)> {
     let mut tried: BTreeMap<u64, u64> = BTreeMap::new();
-    for sample in samples.of(Test::Inside) {
+    for sample in samples.with_test(Test::Inside) {
         let far = tried.entry(sample.about).or_insert(0);
         *far = sample.position.max(*far);
     }
@@ -137,7 +142,8 @@ pub(crate) fn borders(samples: &Samples) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// The allocation unit and one of its borders. Contents that fill it hide its end, and are taken for it.
+/// Allocation unit and one of its borders. Data that fills a whole unit hides its end, and the end of the data is
+/// mistaken for it.
 pub(crate) fn unit(samples: &Samples) -> Option<(u64, u64)> {
     let [.., (first, _), (second, _), (third, last)] = borders(samples)[..] else { return None };
     let au = second.checked_sub(first)?;
@@ -151,7 +157,8 @@ mod tests {
     use super::*;
     use crate::sample::Kind;
 
-    /// Samples of a card with allocation units of `au` bytes from `origin` on, searched as the probe does with contents of 256 KiB.
+    /// Samples of a card with allocation units of `au` bytes from `origin`, searched like the probe does, with 256 KiB
+    /// of data.
     fn searched(origin: u64, au: u64) -> Samples {
         let unit_of = |position: u64| (position - origin) / au;
         let mut samples = Samples { capacity: 1 << 35, ..Samples::default() };
@@ -192,7 +199,7 @@ mod tests {
         }
     }
 
-    /// Contents that are longer than half of what they tell may fill several units.
+    /// Data longer than half of the apparent unit may span several units.
     #[test]
     fn contents_that_may_fill_a_unit_tell_none() {
         assert_eq!(unit(&searched(1 << 30, 256 << 10)), None);

@@ -1,4 +1,5 @@
-//! From samples to answers. Nothing here touches a device, so that a file of samples gives the answers that the probe gave.
+//! Answers from samples. This module does not access a device: a file of samples gives the same answers as the probe
+//! that wrote it.
 
 pub(crate) mod behind_cache;
 pub(crate) mod borders;
@@ -18,7 +19,7 @@ use crate::stats::{deviation, median, quantile};
 use floatgate_mtd::size::text as size;
 use std::collections::BTreeMap;
 
-/// Answers all questions as far as the samples allow.
+/// Answers to all questions that the samples allow.
 pub fn conclude(samples: &Samples) -> Answers {
     let Some(reason) = untimed(samples) else { return of_times(samples) };
     let unknown = Answers::unknown(&reason);
@@ -30,34 +31,34 @@ pub fn conclude(samples: &Samples) -> Answers {
     }
 }
 
-/// Reason for which an image has no answers that rest on times.
+/// Reason why an image has no answers that depend on times.
 pub const IMAGE: &str = "an image, a file or a loop device: its times are not those of a card";
 
-/// Speed in MB/s that nothing behind a bus has: PCIe 5.0 with four lanes carries 15 800.
+/// Speed that no bus reaches, MB/s: PCIe 5.0 with four lanes carries 15 800.
 const BUS_MAX: f64 = 16_000.0;
 
-/// Reason why times are not those of a card.
+/// Reason why the times are not those of a card, if they are not.
 fn untimed(samples: &Samples) -> Option<String> {
     if samples.is_image {
         return Some(IMAGE.to_owned());
     }
     let speed = throughput(samples).filter(|speed| *speed > BUS_MAX)?;
     Some(format!(
-        "reads of 1 MiB at {speed:.0} MB/s are answered from memory: their times say nothing of a card"
+        "reads of 1 MiB at {speed:.0} MB/s are answered from memory, so no times of a card are visible"
     ))
 }
 
 /// Median speed of long reads, MB/s.
 fn throughput(samples: &Samples) -> Option<f64> {
-    let reads = samples.of(Test::Throughput);
+    let reads = samples.with_test(Test::Throughput);
     let mut speeds: Vec<f64> =
         reads.map(|sample| sample.bytes as f64 * 1e3 / sample.ns.max(1) as f64).collect();
     if speeds.is_empty() { None } else { Some(median(&mut speeds)) }
 }
 
-/// Reason for which something that takes writes was not measured.
+/// Reason why a property that needs writes was not measured.
 fn unwritten(samples: &Samples) -> &'static str {
-    let has_written = samples.of(Test::Burst).next().is_some();
+    let has_written = samples.with_test(Test::Burst).next().is_some();
     if has_written { "the probe ended before" } else { "writes need permission" }
 }
 
@@ -90,20 +91,20 @@ fn of_times(samples: &Samples) -> Answers {
     }
 }
 
-/// Times in us, at least 1 ns.
+/// Time in us as text, at least 1 ns.
 pub(crate) fn us(ns: f64) -> String {
     floatgate_mtd::Nanos::from_ns(ns.max(1.0) as u64).to_string()
 }
 
-/// A number with one digit behind the point.
+/// Rounds to one decimal.
 pub(crate) fn tenths(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
 
-/// Deviation of reads of one place from their median, ns; and their median.
+/// Standard deviation of repeated reads from their median, and the median, ns.
 pub(crate) fn jitter(samples: &Samples) -> Option<(f64, f64)> {
     let mut places: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
-    for sample in samples.of(Test::Noise) {
+    for sample in samples.with_test(Test::Noise) {
         places.entry(sample.position).or_default().push(sample.ns as f64);
     }
     let mut medians: Vec<f64> = places.values_mut().map(|times| median(times)).collect();
@@ -124,7 +125,9 @@ fn noise(samples: &Samples) -> Answer {
 }
 
 fn read_latency(samples: &Samples) -> Answer {
-    let times = || samples.of(Test::Noise).chain(samples.of(Test::Border)).map(|sample| sample.ns as f64);
+    let times = || {
+        samples.with_test(Test::Noise).chain(samples.with_test(Test::Border)).map(|sample| sample.ns as f64)
+    };
     if times().next().is_none() {
         return Answer::unknown("us", 0.0, "not measured");
     }

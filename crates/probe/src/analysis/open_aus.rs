@@ -1,4 +1,5 @@
-//! Open allocation units: up to some number they can be written in turn; with one more, each write closes one.
+//! Number of open allocation units: up to that number, units can be written round robin; with one more, each write
+//! closes a unit.
 
 use super::behind_cache::{self, Reopened, hiding_cache, is_too_large};
 use super::borders::origin;
@@ -11,21 +12,22 @@ use crate::stats::median;
 use floatgate_mtd::size::text as size;
 use std::collections::BTreeMap;
 
-/// Most allocation units that are written in turn: more than the 24 of a Samsung Pro (Chubb 2015).
+/// Maximum number of allocation units that are written round robin: more than the 24 of a Samsung Pro (Chubb 2015).
 pub(crate) const MOST: u64 = 32;
-/// Length of a write of a turn, B: the largest page of a card, as what is written is to be whole pages.
+/// Length of a round-robin write, B: the largest page of a card, so that only whole pages are written.
 pub(crate) const TURN_BYTES: u64 = 128 << 10;
-/// Added to the number of allocation units when the same number is measured again.
+/// Offset that marks a repeated measurement of the same number of allocation units.
 pub(crate) const REPEAT: u64 = 1 << 16;
-/// Factor by which writes slow down when units are closed. Cliffs of real cards: 2 (SanDisk) to 34.
+/// Minimum slowdown when units are closed. Real cards show 2 (SanDisk) to 34.
 const CLIFF: f64 = 1.7;
-/// Factor from which on a cliff is beyond doubt.
+/// Slowdown above which a cliff is certain.
 const CLEAR_CLIFF: f64 = 2.5;
-/// Share of slow writes, where no unit is closed, from which on something else pauses: a cache that is too small to be seen.
+/// Share of slow writes although no unit is closed, above which another cause is assumed: a cache too small to be
+/// detected.
 const PAUSING: f64 = 0.04;
-/// Allocation units that are tested for being kept for FAT.
+/// Number of allocation units that are tested for belonging to the FAT area.
 pub(crate) const FAT_AUS: u64 = 6;
-/// Difference of the logarithm of the speed of an allocation unit that is kept for FAT: 1.4 times.
+/// Difference of the logarithms of speed that marks an allocation unit of the FAT area: 1.4 times.
 const FAT_SPEED: f64 = 0.35;
 
 pub(crate) struct OpenAus {
@@ -34,23 +36,24 @@ pub(crate) struct OpenAus {
     pub(crate) fat_area: Answer,
 }
 
-/// Time of a write, ns, by the number of allocation units: that of the slowest unit, as a card that may write few in any order keeps others
-/// open. The shortest time of each unit counts, which no outlier changes. `number` gives how many are written in turn.
+/// Time of a write by number of allocation units, ns. It is the time of the slowest unit, because a card that can write
+/// few units in random order keeps others open. The minimum of each unit counts, which outliers do not change. `number`
+/// returns the number of units for a parameter of the test.
 fn costs(samples: &Samples, test: Test, number: impl Fn(u64) -> u64) -> BTreeMap<u64, f64> {
     let mut times: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
-    for sample in samples.of(test) {
+    for sample in samples.with_test(test) {
         times.entry(sample.about).or_default().push(sample.ns as f64);
     }
     let cost = |(about, times): (u64, Vec<f64>)| (about, slowest(&times, number(about)));
     times.into_iter().map(cost).collect()
 }
 
-/// Number of allocation units of the tests that look for the cliff.
+/// Number of allocation units in a test that looks for the cliff.
 const fn in_turn(about: u64) -> u64 {
     about % REPEAT
 }
 
-/// Time of a write, ns, by the number of allocation units written in turn; the shorter one where a number was measured twice.
+/// Time of a write by number of allocation units, ns; the shorter time if a number was measured twice.
 pub(crate) fn costs_by_number(samples: &Samples, test: Test) -> BTreeMap<u64, f64> {
     if hiding_cache(samples).is_some() {
         return behind_cache::costs(samples, test).into_iter().collect();
@@ -63,21 +66,21 @@ pub(crate) fn costs_by_number(samples: &Samples, test: Test) -> BTreeMap<u64, f6
     least
 }
 
-/// Longest of the shortest times of the units that were written in turn.
+/// Maximum over the units of their minimum times, ns.
 fn slowest(times: &[f64], units: u64) -> f64 {
     let units = (units.max(1) as usize).min(times.len().max(1));
     let least = |unit: usize| times.iter().skip(unit).step_by(units).copied().fold(f64::INFINITY, f64::min);
     (0..units).map(least).filter(|least| least.is_finite()).fold(0.0, f64::max)
 }
 
-/// Progress of a search for the cliff.
+/// State of the search for the cliff.
 pub(crate) struct Search {
-    /// Most allocation units that can be written in turn, as far as is known, and the cost of a write, ns.
+    /// Largest number of allocation units known to stay open, and the time of a write, ns.
     pub(crate) good: Option<(u64, f64)>,
-    /// Fewest that cannot.
+    /// Smallest number known not to stay open, and the time of a write, ns.
     pub(crate) bad: Option<(u64, f64)>,
     costs: BTreeMap<u64, f64>,
-    /// Share of the writes that take as long as with units that are closed, where none should be.
+    /// Share of writes as slow as with closed units, although no unit should be closed.
     slow: f64,
 }
 
@@ -102,20 +105,21 @@ impl Search {
         search
     }
 
-    /// Share of the slow writes among those with as many units as can be open.
+    /// Share of slow writes with as many units as can be open.
     fn slow(&self, samples: &Samples, test: Test) -> f64 {
         let (Some((good, _)), Some(limit)) = (self.good, self.limit()) else { return 0.0 };
-        let open = || samples.of(test).filter(|sample| in_turn(sample.about) <= good);
+        let open = || samples.with_test(test).filter(|sample| in_turn(sample.about) <= good);
         let slow = open().filter(|sample| sample.ns as f64 > limit).count();
         slow as f64 / open().count().max(1) as f64
     }
 
-    /// Cost of a write, ns, above which units are closed.
+    /// Time of a write above which units are closed, ns.
     fn limit(&self) -> Option<f64> {
         Some((self.good?.1 * self.bad?.1).sqrt())
     }
 
-    /// The number of allocation units to measure next, with [`REPEAT`] added when it was measured before; `None` when all is known.
+    /// Number of allocation units to measure next, plus [`REPEAT`] if it was measured before. `None` when the search is
+    /// complete.
     pub(crate) fn next(&self, most: u64) -> Option<u64> {
         let good = self.good.map_or(0, |(aus, _)| aus);
         match self.bad {
@@ -129,7 +133,7 @@ impl Search {
         }
     }
 
-    /// Confidence in the cliff: its height, and that it was there twice.
+    /// Confidence in the cliff, from its height and its reproduction.
     fn confidence(&self) -> f64 {
         let (Some((good, low)), Some((bad, high))) = (self.good, self.bad) else { return 0.8 };
         let again = |aus: u64| self.costs.get(&(aus + REPEAT)).copied();
@@ -146,7 +150,7 @@ impl Search {
     }
 }
 
-/// Allocation units that can be written beside as many others as can be open.
+/// Allocation units that stay open next to as many others as can be open.
 pub(crate) fn kept_aus(samples: &Samples, linear: &Search) -> Vec<u64> {
     let (Some((good, _)), Some(_), Some(limit)) = (linear.good, linear.bad, linear.limit()) else {
         return Vec::new();
@@ -158,8 +162,9 @@ pub(crate) fn kept_aus(samples: &Samples, linear: &Search) -> Vec<u64> {
         .collect()
 }
 
-/// Leaves those that can be a FAT area: cards are made with a partition table alone in the first allocation unit and the FATs from the second on, so
-/// the area begins with either, and has no gap. A later unit that seems to stay open alone is one whose pause was missed.
+/// Removes units that cannot be a FAT area. Cards are formatted with only a partition table in the first allocation
+/// unit and the FATs from the second on, so the area begins with one of these and has no gap. A later unit that seems
+/// to stay open alone is one whose pause was missed.
 fn keep_fat_area(kept: &mut Vec<u64>) {
     let first = kept.first().copied().filter(|first| *first < 2);
     let mut expected = first.unwrap_or(u64::MAX);
@@ -170,7 +175,7 @@ fn keep_fat_area(kept: &mut Vec<u64>) {
     });
 }
 
-/// Allocation units whose speed is another than that of most.
+/// Allocation units whose speed differs from most others, with the ratio.
 fn odd_aus(samples: &Samples) -> Vec<(u64, f64)> {
     let costs = costs(samples, Test::FatSpeed, |_| 1);
     let mut all: Vec<f64> = costs.values().copied().collect();
@@ -179,20 +184,21 @@ fn odd_aus(samples: &Samples) -> Vec<(u64, f64)> {
     faster.filter(|(_, factor)| libm::log(*factor).abs() > FAT_SPEED).collect()
 }
 
-/// Largest buffer in RAM that is believed, B.
+/// Largest plausible RAM buffer, B.
 const RAM_MAX: u64 = 3 << 19;
 
-/// Most confidence in the number in order: those kept for the FAT area are among them, and are measured once.
+/// Highest confidence in the number of sequential units: it includes the FAT area, which is measured once.
 const ONE_FAT: f64 = 0.9;
 
-/// `erase_block` is the allocation unit, `phase` the position of the first one: nothing that rests on them is surer than they are.
+/// Answers about open allocation units. `erase_block` is the allocation unit, `phase` the position of the first one;
+/// the confidence of the results is limited by theirs.
 pub(crate) fn conclude(samples: &Samples, erase_block: &Answer, phase: &Answer) -> OpenAus {
-    let (Some(_), Some(au)) = (samples.of(Test::OpenLinear).next(), erase_block.count()) else {
+    let (Some(_), Some(au)) = (samples.with_test(Test::OpenLinear).next(), erase_block.count()) else {
         let why = if cache(samples).is_some_and(|cache| is_too_large(&cache, erase_block)) {
             "not measured: the cache in front of them is too large to be written through several times"
-        } else if samples.of(Test::Fill).next().is_some() && erase_block.value.is_none() {
+        } else if samples.with_test(Test::Fill).next().is_some() && erase_block.value.is_none() {
             "not measured: the allocation unit is not known"
-        } else if samples.of(Test::Fill).next().is_some() {
+        } else if samples.with_test(Test::Fill).next().is_some() {
             "not measured: the probe ended before, or the device has no room for the test"
         } else {
             "not visible in reads: writes need permission"
@@ -250,10 +256,11 @@ pub(crate) fn conclude(samples: &Samples, erase_block: &Answer, phase: &Answer) 
     }
 }
 
-/// Most confidence in numbers that contradict each other.
+/// Highest confidence in contradictory numbers.
 const CONTRADICTION: f64 = 0.4;
 
-/// An allocation unit that can be written in any order can be written in order too: a larger number in any order is doubtful.
+/// Limits the confidence in a number of random units that exceeds the number of sequential ones: a unit that can be
+/// written in random order can also be written in order.
 fn limit_by_order(linear: &Answer, random: &mut Answer) {
     let Some(any_order) = random.count() else { return };
     let Some(in_order) = linear.count() else {
@@ -267,18 +274,19 @@ fn limit_by_order(linear: &Answer, random: &mut Answer) {
     }
 }
 
-/// Confidence in numbers behind a cache: pauses that are clearly longer, less so, and not where they are expected.
+/// Confidence in numbers behind a cache: if pauses are clearly longer, slightly longer, or not where they are expected.
 const BEHIND_CACHE: f64 = 0.9;
 const BEHIND_CACHE_WEAK: f64 = 0.7;
-/// Factor of pauses that are clearly longer.
+/// Minimum ratio of clearly longer pauses.
 const CLEAR_PAUSE: f64 = 1.5;
-/// Share of pauses that must be as long as expected.
+/// Minimum share of pauses of the expected length.
 const EXPLAINED: f64 = 0.8;
-/// Confidence in one of two numbers that look the same.
+/// Confidence in one of two numbers that cannot be distinguished.
 const ONE_OF_TWO: f64 = 0.65;
 
-/// The numbers behind a cache in order and in any order. One allocation unit more is open in order meanwhile. Where no more units fit beside it, it
-/// cannot be told whether the last one could be written in any order; cards for which all units are alike are more usual.
+/// Number of open units behind a cache, in order and in random order. The sequential writes of the test keep one more
+/// unit open. If no other unit can be open at the same time, the measurement does not show whether the last one allows
+/// random order; cards that treat all units alike are more usual.
 pub(crate) fn behind_cache(samples: &Samples) -> (Answer, Answer) {
     let [linear, random] = behind_cache::reopened(samples);
     let alternations = [&linear, &random].map(|of| of.as_ref().map_or(0.0, |of| of.alternation));
@@ -295,15 +303,16 @@ pub(crate) fn behind_cache(samples: &Samples) -> (Answer, Answer) {
         let in_turn = hiding_cache(samples).and_then(|cache| turns::in_turn(samples, &cache));
         if let Some((units, is_open)) = in_turn.filter(|(units, _)| *units == all) {
             let (units, stay) = if is_open { (units, "stay open") } else { (found, "do not all stay open") };
-            let reason =
-                format!("behind the cache, {all} allocation units written in turn in random order {stay}");
+            let reason = format!(
+                "behind the cache, {all} allocation units with round-robin writes in random order {stay}"
+            );
             random = Answer::found(Value::Count(units), "AUs", BEHIND_CACHE, reason);
         }
     }
     (linear, random)
 }
 
-/// Units of the FAT area that stay open behind a cache, as both tests of them find where the second one is clear.
+/// Units of the FAT area that stay open behind a cache, confirmed by the second test if that one is clear.
 fn kept_behind_cache(samples: &Samples, cache: &Cache, au: u64) -> Vec<u64> {
     let from = origin(samples).unwrap_or(0);
     let tested = turns::fat(samples, cache);
@@ -314,11 +323,13 @@ fn kept_behind_cache(samples: &Samples, cache: &Cache, au: u64) -> Vec<u64> {
     kept
 }
 
-/// Part of the alternation in order from which on the one in any order is like it.
+/// Ratio of the alternation in random order to that in sequential order, above which both are alike.
 const LIKE_IN_ORDER: f64 = 0.75;
 
-/// Tells whether the one open unit can be written in any order: then it is closed as in order, and its pauses alternate alike. A unit in order only is copied
-/// up to the written place when it is opened, which is nearly all of it here, and hardly when it is closed: that evens the pauses out.
+/// Decides whether the single open unit can be written in random order. If so, closing it costs as much as in
+/// sequential order, and its pauses alternate in the same way. A unit that is written only in order is copied up to the
+/// position of the write when it is opened. In this test that is nearly all of it, so little remains to copy when it is
+/// closed, and the pauses are even.
 fn alone(random: &mut Answer, [in_order, any_order]: [f64; 2]) {
     let is_random = any_order > LIKE_IN_ORDER * in_order;
     random.value = Some(Value::Count(u64::from(is_random)));
@@ -327,19 +338,19 @@ fn alone(random: &mut Answer, [in_order, any_order]: [f64; 2]) {
     random.reason = format!("{}; one is open at a time, and pauses {alike}", random.reason);
 }
 
-/// The number of open units, with `others` that were open meanwhile.
+/// Answer about the number of open units, plus `others` that were open during the test.
 fn reopened(counted: Option<Reopened>, order: &str, others: u64) -> Answer {
     let Some(Reopened { open, all, usual, long, explained, .. }) = counted else {
         return Answer::unknown("AUs", 0.0, "not measured");
     };
     if open == all {
         let reason = format!(
-            "the cache pauses no longer for any of {all} allocation units that were written {order} before"
+            "the cache pauses equally long for each of {all} allocation units written {order} before"
         );
         return Answer::unknown("AUs", 0.8, reason);
     }
     let reason = format!(
-        "behind the cache, {open} of {all} allocation units could be gone on with {order}; for the others it pauses for {} instead of {}",
+        "behind the cache, {open} of {all} allocation units could be continued {order}; for the others it pauses for {} instead of {}",
         us(long),
         us(usual)
     );
@@ -358,7 +369,7 @@ fn answer(search: &Search, test: Test) -> Answer {
         (None, None) => Answer::unknown("AUs", 0.0, "not measured"),
         (_, None) => {
             let reason = format!(
-                "{most} allocation units written in turn {order} are as fast as one: the card maps pages, a buffer hides it, or more can be open"
+                "round-robin writes to {most} allocation units {order} are as fast as to one: the card maps pages, a buffer hides it, or more can be open"
             );
             Answer::unknown("AUs", 0.8, reason)
         }
@@ -371,7 +382,7 @@ fn answer(search: &Search, test: Test) -> Answer {
         }
         (Some((good, low)), Some((bad, high))) => {
             let reason = format!(
-                "with {bad} allocation units written in turn {order} a write takes {}, with {good} it takes {}",
+                "a round-robin write to {bad} allocation units {order} takes {}, to {good} {}",
                 us(high),
                 us(low)
             );
@@ -381,7 +392,7 @@ fn answer(search: &Search, test: Test) -> Answer {
 }
 
 fn fat_area(samples: &Samples, au: u64, kept: &[u64], odd: &[(u64, f64)]) -> Answer {
-    if samples.of(Test::FatSpeed).next().is_none() {
+    if samples.with_test(Test::FatSpeed).next().is_none() {
         return Answer::unknown("B", 0.0, "not measured");
     }
     let mut aus: Vec<u64> = kept.iter().copied().chain(odd.iter().map(|(au, _)| *au)).collect();

@@ -1,6 +1,7 @@
-//! Borders of allocation units behind a cache in flash, to the sector.
+//! Borders of allocation units behind a cache in flash, exact to the sector.
 //!
-//! Two sectors half an allocation unit apart are in one unit or in two, and a card that must open two closes two others, and copies the contents of both.
+//! Two sectors half an allocation unit apart are in one unit or in two. If they are in two units, the card must open
+//! both, closes two others, and copies the data of both.
 
 use super::borders::units_behind;
 use super::caches::Cache;
@@ -8,23 +9,23 @@ use super::train::{Pass, last_pass};
 use crate::sample::{SECTOR, Sample, Samples, Test};
 use crate::stats::quantile;
 
-/// Parts of a range in which a border is looked for.
+/// Maximum number of parts of a range that is searched for a border.
 pub(crate) const PARTS: u64 = 16;
-/// Fewest of them.
+/// Minimum number of parts.
 pub(crate) const PARTS_MIN: u64 = 4;
-/// Least pause as a share of the middle one: no query is without.
+/// Minimum pause as a share of the median one: every query must have a pause.
 const NONE: f64 = 0.05;
-/// Parts around the one that fits best after the first pass: what a card copies for a unit that is opened, and what when it is closed for another one much
-/// later, depends on the place.
+/// Parts around the best one that remain after the first pass. The cost of opening a unit, and of closing it much
+/// later, depends on the position.
 const AROUND: u64 = 2;
-/// Factor between the shortest pause for two units and the longest one for one unit, from which on they are told apart.
+/// Minimum ratio of the shortest pause for two units to the longest pause for one unit.
 const APART: f64 = 1.15;
-/// Pairs of the pass that checks a border.
+/// Number of pairs in the pass that verifies a border.
 const CHECKS: u64 = 8;
-/// Queries that may be on the wrong side, one in so many: something delayed the card.
+/// Denominator of the share of queries that may contradict a border because something delayed the card: one ninth.
 const ODD: usize = 9;
 
-/// True when each pause for two units is longer than those for one, but for few.
+/// True when the pauses for two units are longer than all pauses for one unit, except for a few.
 fn are_apart(costs: &[f64], crosses: &[bool]) -> bool {
     let of = |is_two: bool| {
         let all = costs.iter().zip(crosses).filter(move |(_, crosses)| **crosses == is_two);
@@ -39,7 +40,8 @@ fn are_apart(costs: &[f64], crosses: &[bool]) -> bool {
     *short > long * APART
 }
 
-/// Sum of the squares of the differences of logarithms from the mean of both groups; infinite where pauses for two units are the shorter ones.
+/// Sum of squared deviations of the logarithms from the mean of their group. Infinite if the pauses for two units are
+/// the shorter ones.
 fn spread(costs: &[f64], crosses: &[bool]) -> f64 {
     let of = |is_two: bool| {
         let logs = costs.iter().zip(crosses).filter(|(_, crosses)| **crosses == is_two);
@@ -51,8 +53,8 @@ fn spread(costs: &[f64], crosses: &[bool]) -> f64 {
     if two < one { f64::INFINITY } else { apart + apart_of_two }
 }
 
-/// Pairs of a pass that looks for the border in a range of so many bytes, as distances from its beginning. Each is in another unit, where the range is the
-/// same.
+/// Pairs of a pass that looks for the border in a range of `bytes`, as distances from its beginning. Every pair is in
+/// another unit; the range is the same in each.
 pub(crate) fn pairs(au: u64, bytes: u64, parts: u64) -> Vec<[u64; 2]> {
     let step = step(bytes, parts);
     // In a circle the last is the first again.
@@ -65,7 +67,7 @@ const fn step(bytes: u64, parts: u64) -> u64 {
     bytes.div_ceil(parts * SECTOR) * SECTOR
 }
 
-/// The part of a range in which the border is, as a range; `None` when pauses do not tell.
+/// Part of the range that contains the border. `None` if the pauses do not show it.
 pub(crate) fn narrowed(
     samples: &Samples,
     cache: &Cache,
@@ -74,7 +76,7 @@ pub(crate) fn narrowed(
     (low, bytes): (u64, u64),
     parts: u64,
 ) -> Option<(u64, u64)> {
-    let costs = Pass::of(samples, cache, pass).costs;
+    let costs = Pass::from_samples(samples, cache, pass).costs;
     let least = quantile(costs.iter().copied(), 0.5) * NONE;
     if costs.iter().any(|ns| *ns < least) {
         return None;
@@ -95,15 +97,15 @@ pub(crate) fn narrowed(
     are_apart(&costs, &crosses).then_some((low + part * step, further))
 }
 
-/// Pairs of the pass that tells whether a border is one, as distances from the sector before it: with that sector twice, and with the first one behind it
-/// twice, in turn. One of each in turn would look like marks.
+/// Pairs of the pass that verifies a border, as distances from the sector before it. Pairs start alternately twice
+/// before and twice after the border, because alternating single pairs would look like marks.
 pub(crate) fn checks(au: u64) -> Vec<[u64; 2]> {
     (0..CHECKS).map(|number| number / 2 % 2 * SECTOR).map(|place| [place, place + au / 2]).collect()
 }
 
-/// The allocation unit and one of its borders, where the last pass found them to be so.
+/// Allocation unit and one of its borders, if the last pass verified them.
 pub(crate) fn unit(samples: &Samples, cache: &Cache) -> Option<(u64, u64)> {
-    let pass = Pass::of(samples, cache, last_pass(samples, Test::Pair)?);
+    let pass = Pass::from_samples(samples, cache, last_pass(samples, Test::Pair)?);
     let [first, second] = pass.queries.first()?[..] else { return None };
     let au = 2 * second.position.checked_sub(first.position)?;
     let border = first.position + SECTOR;
@@ -124,7 +126,7 @@ mod tests {
 
     const AU: u64 = 2 << 20;
 
-    /// Samples of a pass in which each pair is as many units behind the one before as the probe leaves, on a card with borders behind `border`.
+    /// Samples of a pass on a card with borders after `border`. The pairs are as many units apart as in a real probe.
     fn searched(samples: &mut Samples, number: u64, low: u64, found: &[[u64; 2]], border: u64) {
         let sectors = |(unit, pair): (usize, &[u64; 2])| pair.map(|place| low + place + 2 * unit as u64 * AU);
         let all: Vec<[u64; 2]> = found.iter().enumerate().map(sectors).collect();
@@ -150,7 +152,7 @@ mod tests {
         }
     }
 
-    /// A border one sector beside the one that is checked is none.
+    /// A border that is one sector off is not verified.
     #[test]
     fn a_check_beside_a_border_finds_none() {
         for border in [AU / 2, AU / 2 + 2 * SECTOR] {

@@ -1,8 +1,9 @@
-//! Periods: at which multiples of a length, from which origin, does a value jump?
+//! Periods: the multiples of a length, from some origin, at which a value jumps.
 //!
-//! Each candidate period splits the points into those on its multiples and the others; the better the two medians explain all values, the
-//! more probable the candidate. One median for all points is the candidate that nothing is visible. Weights follow from the Bayesian
-//! information criterion (Schwarz 1978), with losses that are bounded so that no outlier decides.
+//! Each candidate period splits the points into those on its multiples and the others. The better the two medians
+//! explain all values, the more probable the candidate is. A single median for all points represents the candidate
+//! "nothing is visible". Weights follow from the Bayesian information criterion (Schwarz 1978); losses are bounded, so
+//! that no outlier decides.
 
 use crate::stats::{deviation, median};
 
@@ -13,7 +14,7 @@ pub(crate) struct Point {
     pub(crate) value: f64,
 }
 
-/// A model of the points.
+/// A model of the points: one median for the multiples of a period, and one for the others.
 #[derive(Clone, Copy, Debug)]
 struct Split {
     period: u64,
@@ -23,10 +24,10 @@ struct Split {
     loss: f64,
 }
 
-/// Result of a search.
+/// Result of a search for periods.
 #[derive(Clone, Debug)]
 pub(crate) struct Fit {
-    /// Probabilities of the periods, the most probable first; those of nothing are not among them.
+    /// Periods with their probabilities, the most probable first, without the candidate "nothing".
     pub(crate) periods: Vec<(u64, f64)>,
     /// Origin of the most probable period.
     pub(crate) origin: u64,
@@ -36,33 +37,33 @@ pub(crate) struct Fit {
     pub(crate) step: f64,
     /// Standard deviation of a point.
     pub(crate) sigma: f64,
-    /// Largest jump that could hide in the noise.
+    /// Largest jump that noise could hide.
     pub(crate) bound: f64,
     /// Median of all values.
     pub(crate) middle: f64,
-    /// Share of points that the most probable period does not explain.
+    /// Share of points that contradict the most probable period.
     pub(crate) unexplained: f64,
-    /// Share of the points on its multiples that are as low as the others.
+    /// Share of the points on its multiples whose value is no higher than at other points.
     pub(crate) low_hits: f64,
 }
 
 impl Fit {
-    /// The most probable period with its probability, when it is more probable than nothing.
+    /// The most probable period with its probability, if it is more probable than "nothing".
     pub(crate) fn best(&self) -> Option<(u64, f64)> {
         self.periods.first().copied().filter(|(_, probability)| *probability > self.nothing)
     }
 }
 
-/// Largest loss of a point, in squares of the deviation.
+/// Upper bound of the loss of a point, in squared standard deviations.
 const LOSS_MAX: f64 = 9.0;
-/// Points that a group must have.
+/// Minimum number of points in a group.
 pub(crate) const GROUP_MIN: usize = 3;
-/// Probability before any measurement that nothing is visible.
+/// Prior probability that nothing is visible.
 const NOTHING: f64 = 0.3;
-/// Factor by which losses count less than they would for independent points: neighbours share causes.
+/// Divisor of the losses: points are not independent, since neighbours share causes.
 const TEMPER: f64 = 1.3;
 
-/// Probability of a period before any measurement: powers of two are usual, three times one is TLC.
+/// Prior probability of a period: powers of two are usual, three times a power of two occurs with TLC.
 pub(crate) fn prior(period: u64) -> f64 {
     match period >> period.trailing_zeros() {
         1 => 1.0,
@@ -71,7 +72,7 @@ pub(crate) fn prior(period: u64) -> f64 {
     }
 }
 
-/// The candidate periods 1, 3, 5, 7 and 9 times 2^k between two lengths.
+/// Candidate periods 1, 3, 5, 7 and 9 times 2^k between two lengths.
 pub(crate) fn candidates(from: u64, to: u64) -> Vec<u64> {
     let all = (9..40).flat_map(|k| [1, 3, 5, 7, 9].map(|odd| odd << k));
     let mut all: Vec<u64> = all.filter(|period| (from..=to).contains(period)).collect();
@@ -79,7 +80,7 @@ pub(crate) fn candidates(from: u64, to: u64) -> Vec<u64> {
     all
 }
 
-/// Searches periods; `origins` gives the origins that are tried for each of them. `floor` is the least deviation of a point.
+/// Searches for periods from each of `origins`. `floor` is the minimum standard deviation of a point.
 pub(crate) fn fit(
     points: &[Point],
     periods: &[u64],
@@ -89,7 +90,7 @@ pub(crate) fn fit(
     fit_usual(points, periods, floor, origins, prior)
 }
 
-/// As [`fit`], with the probability of each period before any measurement.
+/// As [`fit`], with a prior probability for each period.
 pub(crate) fn fit_usual(
     points: &[Point],
     periods: &[u64],

@@ -1,9 +1,9 @@
-//! Queries behind a cache in flash: writes of which each has a pause of its own.
+//! Queries behind a cache in flash: writes that each cause a separate pause.
 //!
-//! The cache is filled up with writes to a range that is shorter than it: these are replaced before the cache gives them out, so that it pauses for the
-//! queries alone. A block of the cache stays as long as something else is in it, and the oldest one is emptied for a new one: each pause comes the same
-//! number of bytes behind its query, as long as queries, or single sectors in their place, come at the same distance. How many bytes, marks show with which
-//! each pass of queries begins.
+//! The cache is kept full by writes to a loop, a range shorter than the cache. Data of the loop is overwritten before
+//! it would be evicted, so that only queries cause pauses. A cache block stays until it is the oldest one and holds
+//! data from outside the loop. So each pause follows its query after a fixed number of bytes, provided that queries, or
+//! single sectors in their place, come at equal distances. Marks at the start of each pass show that number of bytes.
 
 use super::behind_cache::LATE;
 use super::caches::Cache;
@@ -11,38 +11,40 @@ use super::open_aus::TURN_BYTES;
 use crate::sample::{SECTOR, Sample, Samples, Test};
 use crate::stats::quantile;
 
-/// Units that a mark opens, more than a query; and those that are opened one after the other at the beginning of a pass, which no queries do.
+/// Number of units that a mark opens: more than a query. The same number opens units one after the other at the start
+/// of a pass, which queries never do.
 const MARK: u64 = 4;
-/// A card may take the time of a long pause for one in which it has nothing to do, and give out what comes next, which is no query then.
+/// Number of units of each mark. There are two marks with a short query after each, because a card may evict the next
+/// block during a long pause as if it were idle.
 pub(crate) const MARKS: [u64; 4] = [MARK, 1, MARK, 1];
-/// Logarithm of the factor between the pause of the mark and the longest one of a query from which on it is clear.
+/// Minimum logarithm of the ratio of the pause of a mark to the longest pause of a query.
 const CLEAR_MARK: f64 = 0.5;
-/// Weight of the distances from the middle.
+/// Weight of the distance of pauses from the expected position.
 const APART_WEIGHT: f64 = 4.0;
-/// Blocks of a cache that are left for queries.
+/// Cache blocks reserved for queries.
 const MARGIN: u64 = 2;
-/// Part of the blocks whose pauses tell that a range does not stay in the cache.
+/// Divisor of the blocks whose pauses show that the loop does not stay in the cache.
 const PAUSES_PART: u64 = 3;
-/// Most queries times delays that are tried.
+/// Maximum product of queries and delays that are tried.
 const TRIED_MAX: u64 = 1 << 23;
-/// Powers of two: units that a card may map, B: each sector takes one of the cache.
+/// Binary logarithms of the possible map units, B: each sector occupies one map unit of the cache.
 const MAPPED: std::ops::RangeInclusive<u32> = 12..=17;
 
-/// Bytes from a query to the next, its own not counted: each has blocks of the cache of its own.
+/// Distance between queries, B, without the query itself: every query has its own cache blocks.
 pub(crate) const fn distance(cache: &Cache) -> u64 {
     (2 * cache.block_bytes).next_multiple_of(TURN_BYTES)
 }
 
-/// Longest range that may stay in the cache, B.
+/// Longest loop that may stay in the cache, B.
 pub(crate) const fn loop_bytes(cache: &Cache) -> u64 {
     cache.bytes.saturating_sub(MARGIN * cache.block_bytes) / TURN_BYTES * TURN_BYTES
 }
 
-/// The range that is written, B, as long as it is certain to stay in the cache beside the queries; `None` when that was not seen for `bytes`: the cache
-/// pauses for a part of the blocks at least, in the second half of the writes of pass 0.
+/// Length of the loop that certainly stays in the cache next to the queries, B. `None` if a loop of `bytes` does not:
+/// the cache still pauses in the second half of the writes of pass 0.
 pub(crate) fn staying_bytes(samples: &Samples, cache: &Cache, bytes: u64) -> Option<u64> {
     let loops: Vec<u64> =
-        samples.of(Test::Loop).filter(|sample| sample.about == 0).map(|sample| sample.ns).collect();
+        samples.with_test(Test::Loop).filter(|sample| sample.about == 0).map(|sample| sample.ns).collect();
     let last = &loops[loops.len().saturating_sub((bytes / TURN_BYTES) as usize)..];
     let quiet = quantile(last.iter().map(|ns| *ns as f64), 0.3);
     let pauses = last.iter().filter(|ns| **ns as f64 > quiet + cache.pause).count() as u64;
@@ -51,7 +53,7 @@ pub(crate) fn staying_bytes(samples: &Samples, cache: &Cache, bytes: u64) -> Opt
         .then_some(bytes.saturating_sub(MARGIN * cache.block_bytes).max(bytes / 2) / TURN_BYTES * TURN_BYTES)
 }
 
-/// Bytes after which nothing written before is in the cache.
+/// Bytes of writes that flush all earlier data out of the cache.
 pub(crate) const fn settled_bytes(cache: &Cache) -> u64 {
     cache.bytes + (LATE + 2) * cache.block_bytes
 }
@@ -65,7 +67,7 @@ enum Part {
 }
 
 impl Part {
-    const fn of(sample: &Sample) -> Option<Self> {
+    const fn from_sample(sample: &Sample) -> Option<Self> {
         match sample.test {
             Test::Pair | Test::TurnRandom | Test::TurnFat => Some(Self::Query),
             Test::Loop if sample.bytes == SECTOR => Some(Self::Filler),
@@ -75,25 +77,25 @@ impl Part {
     }
 }
 
-/// A pass of queries.
+/// Writes of one pass of queries.
 pub(crate) struct Pass<'a> {
     /// Writes of each query.
     pub(crate) queries: Vec<Vec<&'a Sample>>,
-    /// Pause of each mark, and of each query, ns.
+    /// Pause of each mark, then of each query, ns.
     pub(crate) marks: Vec<f64>,
     pub(crate) costs: Vec<f64>,
 }
 
 /// Number of the last pass that has queries of a test.
 pub(crate) fn last_pass(samples: &Samples, test: Test) -> Option<u64> {
-    samples.of(test).last().map(|sample| sample.about)
+    samples.with_test(test).last().map(|sample| sample.about)
 }
 
 impl<'a> Pass<'a> {
-    pub(crate) fn of(samples: &'a Samples, cache: &Cache, pass: u64) -> Self {
+    pub(crate) fn from_samples(samples: &'a Samples, cache: &Cache, pass: u64) -> Self {
         let parts = samples.all.iter().filter(|sample| sample.about == pass);
         let parts: Vec<(Part, &Sample)> =
-            parts.filter_map(|sample| Some((Part::of(sample)?, sample))).collect();
+            parts.filter_map(|sample| Some((Part::from_sample(sample)?, sample))).collect();
         let queries: Vec<Vec<&Sample>> = parts
             .chunk_by(|a, b| a.0 == b.0)
             .filter(|chunk| chunk[0].0 == Part::Query)
@@ -114,8 +116,8 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// Pauses of the marks and of all queries, ns, each so many bytes behind it: the delay for which marks are clear, and pauses are near the middle of what
-/// is counted. `quiet` is the time of a write that does not pause.
+/// Pauses of the marks and of all queries, ns. The delay between query and pause is the one for which marks are clear
+/// and pauses are central in their window. `quiet` is the time of a write without a pause.
 fn costs(parts: &[(Part, &Sample)], quiet: f64, cache: &Cache) -> Vec<f64> {
     let quarter = (cache.block_bytes / 4).max(1);
     let delays = 4 * (2 * cache.bytes / cache.block_bytes.max(1) + LATE);
@@ -141,8 +143,9 @@ fn costs(parts: &[(Part, &Sample)], quiet: f64, cache: &Cache) -> Vec<f64> {
     best.map_or_else(Vec::new, |(costs, _)| costs)
 }
 
-/// Pauses by bytes of the cache that were written before, where each sector takes so many, and the places of the marks and the queries. A sector takes less
-/// time than a write of the range, and what is left of it is the same in all queries.
+/// Pauses by the number of cache bytes written before them if a sector occupies `mapped` bytes, and the positions of
+/// the marks and queries. A sector write takes less time than a loop write; the remaining extra time is equal in all
+/// queries.
 fn by_bytes(parts: &[(Part, &Sample)], quiet: f64, mapped: u64) -> (Vec<(u64, f64)>, Vec<u64>) {
     let (mut written, mut fillers, mut before) = (0, 0, Part::Loop);
     let (mut marks, mut queries) = (Vec::new(), Vec::new());
@@ -167,8 +170,8 @@ fn by_bytes(parts: &[(Part, &Sample)], quiet: f64, mapped: u64) -> (Vec<(u64, f6
     (pauses, marks)
 }
 
-/// Sums of the pauses, ns, that are about `delay` bytes behind each of some places, and the mean square of their distances from that, as a part of the
-/// square of `distance`, which is from a place to the next.
+/// Sums of the pauses about `delay` bytes after each of `places`, ns, and the mean squared deviation of their positions
+/// from that delay, as a share of the squared `distance` between two places.
 fn split(pauses: &[(u64, f64)], places: &[u64], delay: u64, distance: u64) -> (Vec<f64>, f64) {
     let (mut apart, mut all) = (0.0, 0.0);
     let mut sum = |place: &u64| {
@@ -190,17 +193,18 @@ pub(crate) mod tests {
     use super::*;
     use crate::sample::Kind;
 
-    /// Time of a write that finds room, of one that begins a block, and for each unit that is closed, ns.
+    /// Times of a simulated write: without a pause, at the beginning of a block, and extra for each unit that is
+    /// closed, ns.
     const QUIET: u64 = 3_000_000;
     const UNIT: u64 = 100_000_000;
-    /// Blocks of the cache.
+    /// Number of cache blocks.
     const BLOCKS: u64 = 6;
 
     pub(crate) const CACHE: Cache =
         Cache { bytes: BLOCKS << 20, before: 3e6, after: 1e7, block_bytes: 1 << 20, pause: 2e6 };
 
-    /// A pass behind a cache of six blocks that gives out what was written a cache's length before: its marks, and then the sectors of each query, of which so
-    /// many units are closed.
+    /// Samples of a pass behind a cache of six blocks that evicts in FIFO order: the marks, then the sectors of each
+    /// query with the number of units that it closes.
     pub(crate) fn pass(samples: &mut Samples, pass: u64, test: Test, queries: &[(&[u64], u64)]) {
         let filler = |units: u64| (Test::Loop, vec![0; units as usize], units);
         let marks = MARKS.map(filler).into_iter();
@@ -230,18 +234,18 @@ pub(crate) mod tests {
         let sectors = [512, 1024];
         let units = [2, 2, 1, 1, 2, 1, 1, 1];
         pass(&mut samples, 1, Test::Pair, &units.map(|units| (&sectors[..], units)));
-        let found = Pass::of(&samples, &CACHE, 1);
+        let found = Pass::from_samples(&samples, &CACHE, 1);
         assert_eq!(found.unit_cost(), UNIT as f64);
         assert_eq!(found.costs, units.map(|units| (units * UNIT) as f64));
         assert_eq!(found.queries.len(), units.len());
     }
 
-    /// A file of samples that somebody wrote may have a cache of any length.
+    /// A file of samples may state a cache of any length.
     #[test]
     fn pauses_behind_an_impossible_cache_are_not_looked_for() {
         let mut samples = Samples::default();
         pass(&mut samples, 1, Test::Pair, &[(&[512, 1024][..], 1); 8]);
-        let found = Pass::of(&samples, &Cache { bytes: 1 << 40, ..CACHE }, 1);
+        let found = Pass::from_samples(&samples, &Cache { bytes: 1 << 40, ..CACHE }, 1);
         assert!(found.costs.is_empty());
     }
 }

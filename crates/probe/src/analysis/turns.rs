@@ -1,4 +1,5 @@
-//! Few open allocation units behind a cache in flash: units are written in turn, and nothing else comes out of the cache.
+//! Exact number of open allocation units behind a cache, for small numbers: units are written round robin, and no other
+//! data leaves the cache.
 
 use super::caches::Cache;
 use super::open_aus::TURN_BYTES;
@@ -6,42 +7,42 @@ use super::train::{Pass, distance, settled_bytes};
 use crate::sample::{Sample, Samples, Test};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most units that are written in turn so.
+/// Maximum number of units for this test.
 pub(crate) const TURNS_MOST: u64 = 8;
-/// Part of the pause for one unit below which none was closed.
+/// Share of the pause for one unit below which no unit was closed.
 const FREE: f64 = 0.3;
-/// Part from which on two were.
+/// Ratio to the pause for one unit above which two units were closed.
 const TWO: f64 = 1.5;
-/// Parts that are clearly the pause for one unit, or for two.
+/// Ratios to the pause for one unit that clearly indicate one unit, or two.
 const CLEARLY_ONE: std::ops::Range<f64> = 0.3..1.35;
 const CLEARLY_TWO: std::ops::Range<f64> = 1.65..4.0;
-/// Pauses, besides those for each unit that is opened first, from which on units are closed for others.
+/// Number of extra pauses, besides the first opening of each unit, that show that units were closed for others.
 const CLOSED: usize = 2;
 
-/// Passes that have queries of a test, each with the pause for one unit, and with these queries and their pauses, ns.
+/// Passes with queries of a test: the pause for one unit, and the queries with their pauses, ns.
 fn passes<'a>(
     samples: &'a Samples,
     cache: &Cache,
     test: Test,
 ) -> impl Iterator<Item = (f64, Vec<(&'a Sample, f64)>)> {
-    let numbers: BTreeSet<u64> = samples.of(test).map(|sample| sample.about).collect();
+    let numbers: BTreeSet<u64> = samples.with_test(test).map(|sample| sample.about).collect();
     let cache = *cache;
     numbers.into_iter().map(move |number| {
-        let pass = Pass::of(samples, &cache, number);
+        let pass = Pass::from_samples(samples, &cache, number);
         let unit_cost = pass.unit_cost();
         let all = pass.queries.iter().zip(&pass.costs).map(|(query, cost)| (query[0], *cost));
         (unit_cost, all.filter(|(first, _)| first.test == test).collect())
     })
 }
 
-/// Queries of a test whether so many units stay open: when one is closed for another, it takes along what the cache has of it, and is not opened
-/// again until that has been given out.
+/// Number of queries in a test whether `units` stay open. A unit that is closed takes its cached data along, and is not
+/// opened again until that data has been evicted.
 pub(crate) const fn turns(cache: &Cache, units: u64) -> u64 {
     let delay = settled_bytes(cache) / distance(cache);
     units + 4 * if units > delay { units } else { delay }
 }
 
-/// The number of units that were written in turn, each backwards, and true when none had to be closed for another.
+/// Number of units that were written round robin, each backwards, and true if none had to be closed for another.
 pub(crate) fn in_turn(samples: &Samples, cache: &Cache) -> Option<(u64, bool)> {
     let (unit_cost, queries) = passes(samples, cache, Test::TurnRandom).last()?;
     let (first, _) = queries.first()?;
@@ -52,8 +53,9 @@ pub(crate) fn in_turn(samples: &Samples, cache: &Cache) -> Option<(u64, bool)> {
     Some((units as u64, closed < units + CLOSED))
 }
 
-/// Positions in units of the FAT area, with true if no other unit was closed for it when it was written again, together with another one; nothing where
-/// that is not clear. Two units are opened for those that are closed, so that their pauses are twice as long.
+/// Positions in units of the FAT area, with true if rewriting the unit together with another one closed no unit.
+/// Unclear units are left out. Two units are opened in place of those that are closed, so that their pauses are twice
+/// as long.
 pub(crate) fn fat(samples: &Samples, cache: &Cache) -> BTreeMap<u64, bool> {
     let Some((unit_cost, queries)) = passes(samples, cache, Test::TurnFat).last() else {
         return BTreeMap::new();

@@ -1,22 +1,25 @@
-//! Raw flash behind an MTD character device: how fast it reads, which blocks are bad, blank or written, and where bits had to be corrected.
+//! Raw flash behind an MTD character device: speeds, bad, blank and written eraseblocks, and corrected bits.
 //!
-//! - [`Flash`] is the device: calls that take a measured time. [`CharDevice`](floatgate_host::mtd::CharDevice) is Linux's `/dev/mtdN`, [`Simulated`] any simulated [`Mtd`] in virtual time.
-//! - [`measure`] reads all of it once, as `ubihealthd` does, runs the read tests of `flash_speed`, and with writes allowed its other tests on blank blocks,
-//!   which are blank again afterwards. A block that holds anything, in its OOB as well, is never erased or written, and no block of a device that is used.
+//! - [`Flash`] is the device under test; each call returns its measured time.
+//!   [`CharDevice`](floatgate_host::mtd::CharDevice) is Linux's `/dev/mtdN`, [`Simulated`] any simulated [`Mtd`] in
+//!   virtual time.
+//! - [`measure`] reads the whole device once, like `ubihealthd`, and runs the read tests of `flash_speed`. If writes
+//!   are allowed, it also runs the write tests on blank blocks and erases them again. It never writes to a block with
+//!   data in its pages or OOB, or to a device in use.
 
 use floatgate_host::TargetError;
 use floatgate_host::mtd::{Counters, Flash, Shape};
 use floatgate_mtd::{Instant, Mtd, OobMode};
 use serde::Serialize;
 
-/// A speed.
+/// Result of a speed test.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Speed {
     /// Name as `flash_speed` prints it.
     pub name: &'static str,
-    /// State of the blocks: `written` or `blank`.
+    /// State of the tested blocks: `written` or `blank`.
     pub blocks: &'static str,
-    /// Bytes that were moved or erased.
+    /// Bytes that were read, written or erased.
     pub bytes: u64,
     /// Time of all calls, ns.
     pub ns: u64,
@@ -24,55 +27,55 @@ pub struct Speed {
     pub kib_s: u64,
 }
 
-/// An eraseblock in which bits were wrong.
+/// An eraseblock with bitflips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Weak {
     /// Number of the eraseblock.
     pub block: u64,
-    /// Bits that were corrected in one reading.
+    /// Bits that were corrected in one read.
     pub corrected: u64,
     /// ECC steps that could not be corrected.
     pub failed: u64,
 }
 
-/// All that was found.
+/// Result of a measurement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Found {
+pub struct MtdReport {
     /// Sizes of the device.
     #[serde(flatten)]
     pub shape: Shape,
     /// Eraseblocks that were read.
     pub read_blocks: u64,
-    /// Numbers of the bad ones.
+    /// Numbers of the bad eraseblocks.
     pub bad_blocks: Vec<u64>,
-    /// Number of eraseblocks that hold nothing but 0xFF, in their OOB as well.
+    /// Number of eraseblocks that contain only 0xFF, including their OOB.
     pub blank_blocks: u64,
     /// True when the driver counts corrected bits.
     pub counts_bits: bool,
-    /// Eraseblocks in which bits were wrong.
+    /// Eraseblocks with bitflips.
     pub weak_blocks: Vec<Weak>,
-    /// Longest time of the reading of an eraseblock, ns, and its number.
+    /// Longest read time of an eraseblock, ns, and its number.
     pub slowest_block: Option<(u64, u64)>,
-    /// Speeds of the tests, in the order in which they ran.
+    /// Results of the speed tests, in the order in which they ran.
     pub speeds: Vec<Speed>,
-    /// False when it was ended early.
+    /// False if the measurement was interrupted.
     pub complete: bool,
 }
 
-/// Blocks on which each speed is measured, at most.
+/// Maximum number of blocks per speed test.
 const SPEED_BLOCKS: usize = 16;
 
-/// Reads all of the flash, and measures speeds; `writes` allows to write and erase blank blocks. `watch` hears how many eraseblocks of how many are read, and
-/// returns true to end early.
+/// Reads the whole flash and measures speeds; `writes` allows tests that write and erase blank blocks. `watch` receives
+/// the number of eraseblocks read and their total, and returns true to interrupt the measurement.
 ///
 /// # Errors
-/// A call that fails: the position is in the message. A test that wrote leaves its blocks erased where the device still erases.
+/// A call that fails; the message contains the position. A failed write test erases its blocks if the device still can.
 pub fn measure(
     flash: &mut dyn Flash,
     writes: bool,
     watch: &mut dyn FnMut(u64, u64) -> bool,
-) -> Result<Found, TargetError> {
-    let mut found = Found {
+) -> Result<MtdReport, TargetError> {
+    let mut found = MtdReport {
         shape: flash.shape().clone(),
         read_blocks: 0,
         bad_blocks: Vec::new(),
@@ -103,7 +106,7 @@ pub fn measure(
     Ok(found)
 }
 
-/// Refuses a device that somebody has begun to use while it was read.
+/// Returns an error if the device is in use by now.
 fn require_unused(flash: &mut dyn Flash) -> Result<(), TargetError> {
     let users = flash.holders()?;
     if users.is_empty() {
@@ -112,17 +115,17 @@ fn require_unused(flash: &mut dyn Flash) -> Result<(), TargetError> {
     Err(failed("write", 0, 0, &format!("it is in use by now: {}; nothing was written", users.join("; "))))
 }
 
-/// Blocks for the speeds, evenly the first of their kind.
+/// Blocks for the speed tests: the first ones of each kind.
 #[derive(Default)]
 struct Chosen {
     written: Vec<u64>,
     blank: Vec<u64>,
 }
 
-/// A call at a position with a buffer, which returns its time in ns.
+/// Call at a position with a buffer, which returns its time, ns.
 type Call<'a> = dyn FnMut(u64, &mut [u8]) -> Result<u64, TargetError> + 'a;
 
-impl Found {
+impl MtdReport {
     /// Reads a block once.
     fn look_at(&mut self, flash: &mut dyn Flash, block: u64, chosen: &mut Chosen) -> Result<(), TargetError> {
         if flash.is_bad(block)? {
@@ -152,8 +155,8 @@ impl Found {
         Ok(())
     }
 
-    /// True when the OOB of a block holds nothing either: clean markers of JFFS2 and tags of YAFFS2 are there, beside pages that look erased. Any byte
-    /// counts: a block whose mark is set and which the driver takes for good must not lose that.
+    /// True when the OOB of a block is blank too. Clean markers of JFFS2 and tags of YAFFS2 are in the OOB of pages
+    /// that look erased. Any byte counts: a bad block marker that the driver does not recognise must survive.
     fn has_blank_oob(&self, flash: &mut dyn Flash, block: u64) -> Result<bool, TargetError> {
         let Shape { erase_bytes, write_bytes, oob_bytes, .. } = self.shape;
         let mut oob = vec![0; oob_bytes as usize];
@@ -213,7 +216,7 @@ impl Found {
         Ok(())
     }
 
-    /// Writes and erases blank blocks.
+    /// Tests writes and erases on blank blocks.
     fn write_speeds(&mut self, flash: &mut dyn Flash, blank: &[u64]) -> Result<(), TargetError> {
         let page = self.shape.page_bytes();
         let (erase_bytes, state) = (self.shape.erase_bytes, "blank");
@@ -245,14 +248,14 @@ fn is_blank(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == 0xFF)
 }
 
-/// Bytes that differ from place to place and compress badly.
+/// Fills a buffer with data that depends on the position and compresses badly.
 fn fill(buf: &mut [u8], position: u64) {
     for (byte, at) in buf.iter_mut().zip(position..) {
         *byte = (at.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8;
     }
 }
 
-/// Reads back what a test wrote.
+/// Verifies the data of a write test.
 fn check(flash: &mut dyn Flash, blocks: &[u64], unit: u32, erase_bytes: u32) -> Result<(), TargetError> {
     let unit = unit.min(erase_bytes).max(1);
     let (mut got, mut wanted) = (vec![0; unit as usize], vec![0; unit as usize]);
@@ -270,7 +273,7 @@ fn check(flash: &mut dyn Flash, blocks: &[u64], unit: u32, erase_bytes: u32) -> 
     Ok(())
 }
 
-/// Erases those of the blocks that are not blank, after a test that failed as well.
+/// Erases the blocks that are not blank, also after a failed test.
 fn make_blank(flash: &mut dyn Flash, blocks: &[u64]) -> Result<(), TargetError> {
     let erase_bytes = flash.shape().erase_bytes;
     let mut buf = vec![0; erase_bytes as usize];
@@ -294,7 +297,7 @@ pub struct Simulated<M> {
 }
 
 impl<M: Mtd> Simulated<M> {
-    /// `device` from `now` on.
+    /// Wraps `device` at virtual time `now`.
     pub fn new(device: M, now: Instant, name: &str) -> Self {
         let geometry = device.geometry();
         let shape = Shape {
@@ -308,7 +311,7 @@ impl<M: Mtd> Simulated<M> {
         Self { device, now, shape, counters: Counters::default() }
     }
 
-    /// The device itself.
+    /// The simulated device.
     pub const fn device(&self) -> &M {
         &self.device
     }

@@ -1,4 +1,5 @@
-//! Allocation units behind a cache in flash: many are opened, and written again when they are in no cache any more.
+//! Tests of allocation units behind a cache in flash: many are opened, and written again once the cache no longer holds
+//! them.
 
 use super::writes::Layout;
 use super::{Probe, ProbeError};
@@ -10,11 +11,12 @@ use floatgate_host::Target;
 
 /// Fewest allocation units that are tested.
 const UNITS_MIN: u64 = 4;
-/// Most of the first ones.
+/// Maximum number of the first allocation units that are tested.
 const FAT_MOST: usize = 4;
 
 impl<T: Target> Probe<'_, T> {
-    /// Most bytes that these tests write behind a cache of this many bytes, where an allocation unit has so many.
+    /// Maximum number of bytes that these tests write, for a cache of `cache_bytes` and an allocation unit of `au`
+    /// bytes.
     pub(super) const fn behind_cache_bytes(cache_bytes: u64, au: u64) -> u64 {
         let block_bytes = cache_bytes / 3;
         let cache = Cache { bytes: cache_bytes, before: 0.0, after: 0.0, block_bytes, pause: 0.0 };
@@ -24,7 +26,8 @@ impl<T: Target> Probe<'_, T> {
         blocks * (2 * block_bytes + TURN_BYTES) + units * TURN_BYTES + 5 * pushed
     }
 
-    /// Measures how many allocation units can be open in order and in any order, and whether the first ones of the device stay open.
+    /// Measures how many allocation units can be open in order and in random order, and whether the first ones of the
+    /// device stay open.
     pub(super) fn measure_open_behind_cache(
         &mut self,
         layout: &Layout,
@@ -67,14 +70,15 @@ impl<T: Target> Probe<'_, T> {
         self.measure_turns(&filled, &cache, &fat)
     }
 
-    /// Writes in order until nothing of what was written before is in the cache, up to the end of an allocation unit: none is left open.
+    /// Writes in order until the cache contains no earlier data, and up to the end of an allocation unit, so that no
+    /// unit stays open.
     pub(super) fn push_out(&mut self, order: &mut InOrder) -> Result<(), ProbeError> {
         let end = (order.next + push_writes(&order.cache)).next_multiple_of(order.parts);
         self.in_order(order, end - order.next)
     }
 
-    /// Writes in order until the cache begins a block, which shows as a pause but where nothing is left of the one that it empties. A unit of another
-    /// test that is written next is in that block with all of its bytes.
+    /// Writes in order until the cache begins a block, which causes a pause unless the evicted block is empty. The next
+    /// write of a test is then completely in the new block.
     fn begin_block(&mut self, order: &mut InOrder) -> Result<(), ProbeError> {
         for _ in 0..2 * order.cache.block_bytes / TURN_BYTES {
             let since = order.since;
@@ -113,16 +117,16 @@ impl<T: Target> Probe<'_, T> {
 
 /// Writes in order behind a cache.
 pub(super) struct InOrder {
-    /// First byte of the range, and its length, which is a number of allocation units.
+    /// Start and length of the range; the length is a multiple of the allocation unit.
     range: (u64, u64),
-    /// Writes to an allocation unit.
+    /// Writes per allocation unit.
     parts: u64,
     /// Number of the next write.
     next: u64,
     cache: Cache,
-    /// Time of a write in ns above which the cache begins a block.
+    /// Time above which a write begins a cache block, ns.
     pause_ns: u64,
-    /// Bytes that were written since, the first write not counted.
+    /// Bytes written since the last pause, without the write that paused.
     since: u64,
 }
 

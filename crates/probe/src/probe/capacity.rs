@@ -1,4 +1,4 @@
-//! Questions about the real size: sectors with their own address are written and looked for.
+//! Real capacity: sectors with their own address are written and read back.
 
 use super::{Probe, ProbeError, REQUEST_MAX};
 use crate::analysis::capacity::{bounds, wrap};
@@ -6,26 +6,28 @@ use crate::sample::{Kind, SECTOR, Sample, Test};
 use floatgate_host::Target;
 use floatgate_mtd::random::hash;
 
-/// Least length of the end of the device that is filled with addresses, B.
+/// Minimum length of the range at the end of the device that is filled with addresses, B.
 const END_BYTES: u64 = REQUEST_MAX as u64;
-/// Most sectors that are read in search of addresses written to the end: the end of a large device is longer.
+/// Maximum number of sectors that are read in search of addresses from the end; it sets the length of the end on a
+/// large device.
 const SCAN_READS: u64 = 1 << 16;
-/// Data written between a sector and its reading, B. Fakes keep up to 4 MiB of what is behind their end (f3 issue 50).
+/// Data written between the write and the read of a sector, B. Fakes cache up to 4 MiB of data beyond their real end
+/// (f3 issue 50).
 const OVERRUN_BYTES: u64 = 64 << 20;
 /// Sectors tested between two overruns.
 const SECTIONS: u64 = 32;
-/// Pieces that are written all over the device and read back twice, and the length of each, B: firmware that alters one sector in a thousand is
-/// to be caught.
+/// Number of pieces that are written across the device and read back twice, and length of each, B. They must reveal
+/// firmware that alters one sector in a thousand.
 const PIECES: u64 = 64;
 const PIECE_BYTES: u64 = 64 << 10;
-/// Most passes in which the end is narrowed: 32^12 sectors are more than any device has.
+/// Maximum number of passes that narrow down the end: no device has 32^12 sectors.
 pub(super) const PASSES: u64 = 12;
 
 impl<T: Target> Probe<'_, T> {
-    /// Finds the real size. The ranges written are kept by [`Target::keep`] first.
+    /// Determines the real capacity. The data of the ranges is saved with [`Target::keep`] first.
     ///
     /// # Errors
-    /// A device that fails or is too small; `Interrupted`.
+    /// The device fails or is too small; `Interrupted`.
     pub fn measure_capacity(&mut self) -> Result<(), ProbeError> {
         self.check_size()?;
         self.ask("real size");
@@ -46,7 +48,7 @@ impl<T: Target> Probe<'_, T> {
         self.verify(salt)
     }
 
-    /// Writes pieces all over what is there, and reads each twice. All are written before the first is read.
+    /// Writes pieces across the real capacity and reads each twice. All are written before the first is read.
     fn verify(&mut self, salt: u64) -> Result<(), ProbeError> {
         self.ask("contents");
         let real = bounds(&self.samples).0.min(wrap(&self.samples).unwrap_or(u64::MAX));
@@ -68,7 +70,7 @@ impl<T: Target> Probe<'_, T> {
         Ok(())
     }
 
-    /// Keeps the number of sectors of a piece that do not hold their address.
+    /// Adds a sample with the number of sectors of a piece that do not hold their address.
     fn verify_piece(&mut self, salt: u64, time: u64, position: u64, bytes: u64) -> Result<(), ProbeError> {
         self.check_stop()?;
         let ns = self.target.read(position, &mut self.buf[..bytes as usize])?;
@@ -81,7 +83,7 @@ impl<T: Target> Probe<'_, T> {
         Ok(())
     }
 
-    /// Most bytes that [`Self::measure_capacity`] writes besides those at the end.
+    /// Maximum number of bytes that [`Self::measure_capacity`] writes outside the end of the device.
     pub(super) const fn pieces_bytes() -> u64 {
         PIECES * PIECE_BYTES
     }
@@ -90,13 +92,13 @@ impl<T: Target> Probe<'_, T> {
         self.samples.capacity / SECTOR * SECTOR
     }
 
-    /// Length of the end that is filled with addresses: a multiple of [`END_BYTES`], but on a small device.
+    /// Length of the end that is filled with addresses, B: a multiple of [`END_BYTES`], except on a small device.
     fn end_bytes(&self) -> u64 {
         let bytes = self.capacity().div_ceil(SCAN_READS).next_multiple_of(END_BYTES);
         bytes.min(self.overrun_bytes())
     }
 
-    /// Writes to any place of the device; its contents were kept before.
+    /// Writes to any position of the device; its data was saved before.
     fn write_kept(&mut self, position: u64, bytes: u64) -> Result<u64, ProbeError> {
         self.check_stop()?;
         self.target.keep(position, bytes)?;
@@ -112,7 +114,7 @@ impl<T: Target> Probe<'_, T> {
         self.write_kept(position, bytes).map(drop)
     }
 
-    /// Reads sectors and keeps the address that each holds.
+    /// Reads sectors and adds a sample with the address that each one holds.
     fn read_tags(&mut self, test: Test, salt: u64, position: u64, bytes: u64) -> Result<(), ProbeError> {
         self.check_stop()?;
         let ns = self.target.read(position, &mut self.buf[..bytes as usize])?;
@@ -147,8 +149,8 @@ impl<T: Target> Probe<'_, T> {
         Ok(())
     }
 
-    /// Writes to all powers of two, the largest first, and reads the beginning: where addresses lose their upper bits it holds the last of these that
-    /// is the same place (f3 finds its module so).
+    /// Writes to all powers of two, the largest first, and reads the first sector. If the device ignores upper address
+    /// bits, that sector holds the address of the last write that wrapped to it (method of f3).
     fn tag_powers(&mut self, salt: u64) -> Result<(), ProbeError> {
         let powers =
             (SECTOR.ilog2()..u64::BITS).map(|bit| 1 << bit).take_while(|power| *power < self.capacity());
@@ -162,7 +164,7 @@ impl<T: Target> Probe<'_, T> {
         Ok(())
     }
 
-    /// Reads downwards, a sector of every length of the end: where addresses wrap around, one of them is hit.
+    /// Reads downwards, one sector per length of the end. If addresses wrap around, one of these reads hits the end.
     fn scan_tags(&mut self, salt: u64) -> Result<(), ProbeError> {
         let step = self.end_bytes();
         let mut position = self.capacity() - step;
@@ -178,8 +180,8 @@ impl<T: Target> Probe<'_, T> {
         self.read_tags(Test::TagScan, salt, 0, SECTOR)
     }
 
-    /// Narrows the end of what is there below a byte: sectors in equal distances are written, much else where that overruns a cache, and then they
-    /// are read.
+    /// Narrows down the real end: writes sectors at equal distances, optionally overruns a cache with other data, and
+    /// reads the sectors back.
     fn narrow(&mut self, salt: u64, end: u64, overruns: bool) -> Result<(), ProbeError> {
         let (mut low, mut high) = (0, end);
         while low < high {
@@ -204,12 +206,12 @@ impl<T: Target> Probe<'_, T> {
         Ok(())
     }
 
-    /// Bytes at the end that [`Self::measure_capacity`] overwrites.
+    /// Number of bytes at the end that [`Self::measure_capacity`] overwrites.
     pub(super) fn overrun_bytes(&self) -> u64 {
         OVERRUN_BYTES.min(self.capacity() / 4 / SECTOR * SECTOR)
     }
 
-    /// Writes so much to the end that no cache has the sectors at `places` any more.
+    /// Writes enough to the end that no cache still holds the sectors at `places`.
     fn overrun(&mut self, places: &[u64]) -> Result<(), ProbeError> {
         let (mut at, end) = (self.capacity() - self.overrun_bytes(), self.capacity());
         self.buf.fill(0x5A);
@@ -227,7 +229,7 @@ impl<T: Target> Probe<'_, T> {
         Ok(())
     }
 
-    /// Looks for the kind of a fake: is the last sector there when it was just written, and is it all that is there?
+    /// Determines the kind of fake: whether the last sector survives its own write, and whether other sectors do.
     fn look_beyond(&mut self, salt: u64) -> Result<(), ProbeError> {
         let (_, high) = bounds(&self.samples);
         if high >= self.capacity() {
@@ -241,7 +243,8 @@ impl<T: Target> Probe<'_, T> {
     }
 }
 
-/// Sectors in equal distances between one that is there and one that is not; the last one is among them when the end is not known.
+/// Sectors at equal distances between one that exists and one that does not. The last sector is included while the end
+/// is unknown.
 fn sections(low: u64, high: u64) -> Vec<u64> {
     let (low, high) = (low / SECTOR, high / SECTOR);
     let step = ((high - low) / SECTIONS).max(1);
@@ -252,7 +255,7 @@ fn sections(low: u64, high: u64) -> Vec<u64> {
     all.into_iter().map(|sector| sector * SECTOR).collect()
 }
 
-/// A sector that holds its own address: salted, so that nothing else looks like one.
+/// Fills a sector with its own address and a salt, so that no other data looks like one.
 fn fill_tag(salt: u64, position: u64, sector: &mut [u8]) {
     for (word, number) in sector.chunks_exact_mut(8).zip(0u64..) {
         let value = if number == 0 { position } else { hash(salt, position, number) };
@@ -260,7 +263,7 @@ fn fill_tag(salt: u64, position: u64, sector: &mut [u8]) {
     }
 }
 
-/// The address that a sector holds, `None` when it holds something else.
+/// Address that a sector holds, `None` if it holds other data.
 fn tag(salt: u64, sector: &[u8]) -> Option<u64> {
     let position = u64::from_le_bytes(sector.first_chunk().copied()?);
     let mut expected = [0; SECTOR as usize];

@@ -6,29 +6,31 @@ use crate::analysis::class::{RECORD_UNITS, UNIT_MAX};
 use crate::sample::Test;
 use floatgate_host::Target;
 
-/// Allocation units that are written in each record unit, and bytes of them: a card with large ones gets fewer. The first unit is not measured: a
-/// recording may begin with a second in which the card prepares, and closes what is open.
+/// Number of allocation units that are written with each record unit, and limit of their bytes: a card with large units
+/// gets fewer. The first unit is not measured: a recording may begin with a second in which the card prepares and
+/// closes open units.
 const AUS: u64 = 3;
 const SPAN: (u64, u64) = (12 << 20, 32 << 20);
-/// Bytes of a write while a cache is filled.
+/// Length of a write while a cache is filled, B.
 const FILL_BYTES: u64 = 512 << 10;
-/// Range of the tests at random, B, and bytes and number of their requests.
+/// Range of the random tests, B, and size and number of their requests.
 const APP_RANGE: u64 = 256 << 20;
 const APP_BYTES: u64 = 4 << 10;
 const APP_REQUESTS: u64 = 2048;
-/// Fewest writes at random, and the time in ns after which there are no more.
+/// Minimum number of random writes, and time after which they end, ns.
 const APP_WRITES_MIN: u64 = 16;
 const APP_NS: u64 = 20_000_000_000;
 
 impl<T: Target> Probe<'_, T> {
-    /// Most bytes that these tests write.
+    /// Maximum number of bytes that these tests write.
     pub(super) const fn classes_bytes(fill: u64) -> u64 {
         (RECORD_UNITS.len() as u64 + 1) * SPAN.1 + fill * 5 / 4 + FILL_BYTES + APP_REQUESTS * APP_BYTES
     }
 
-    /// Writes whole allocation units in record units, one of them fragmented, and 4 KiB at random: where the probe has written in order before.
+    /// Writes whole allocation units in record units, one of them fragmented, and random blocks of 4 KiB, in the range
+    /// that the probe wrote in order before.
     pub(super) fn measure_classes(&mut self) -> Result<(), ProbeError> {
-        let layout = Layout::of(&self.samples, self.usable);
+        let layout = Layout::from_samples(&self.samples, self.usable);
         let unit = layout.au.min(UNIT_MAX);
         let span = (AUS * layout.au).clamp(SPAN.0, SPAN.1).min(layout.fill.1) / unit * unit;
         if span <= unit || !unit.is_multiple_of(RECORD_UNITS[2]) {
@@ -52,7 +54,7 @@ impl<T: Target> Probe<'_, T> {
         self.measure_app(layout.fill)
     }
 
-    /// Writes record units in order; the last one waits until all are on the flash.
+    /// Writes record units in order, and flushes after the last one.
     fn write_units(
         &mut self,
         test: Test,
@@ -67,7 +69,7 @@ impl<T: Target> Probe<'_, T> {
         self.add_flush()
     }
 
-    /// Flushes; the time is that of the last write.
+    /// Flushes; the time is added to the last write.
     fn add_flush(&mut self) -> Result<(), ProbeError> {
         let ns = self.target.flush()?;
         if let Some(sample) = self.samples.all.last_mut() {

@@ -1,4 +1,4 @@
-//! Borders of allocation units that only writes show.
+//! Borders of allocation units that only writes show: requests of [`crate::analysis::closing`].
 
 use super::writes::Layout;
 use super::{Probe, ProbeError};
@@ -9,21 +9,22 @@ use crate::analysis::open_aus::MOST;
 use crate::sample::{SECTOR, Test};
 use floatgate_host::Target;
 
-/// Largest allocation unit that is searched, B.
+/// Largest allocation unit that can be found, B.
 const AU_MAX: u64 = 128 << 20;
-/// Largest allocation units in which the borders and the position behind all of them are, and before the other units.
+/// Room for the borders and the positions after them, in units of the largest allocation unit, before the other units
+/// begin.
 const UNITS: u64 = BORDERS as u64 + 2;
-/// Writes to all other units before the first position is tried: what they cost changes until each has contents.
+/// Writes to all other units before the first position is tried: their cost changes until each contains data.
 const ROUNDS: u64 = 2;
-/// Longest time of the search, ns.
+/// Maximum time of the search, ns.
 const SEARCH_NS: u64 = 300_000_000_000;
-/// Contents that must add something, B: times differ by more than few of them add.
+/// Amount of data that must cause some extra time, B: noise is larger than the cost of less data.
 const HOPELESS: u64 = 2 << 20;
-/// Most positions that are tried.
+/// Maximum number of positions that are tried.
 const POSITIONS: u64 = 120;
 
 impl<T: Target> Probe<'_, T> {
-    /// Most bytes that [`Self::measure_closing`] writes.
+    /// Maximum number of bytes that [`Self::measure_closing`] writes.
     pub(super) const fn closing_bytes() -> u64 {
         BORDERS as u64 * CONTENT_MAX
             + (4 * ROUNDS * BORDERS as u64 + (POSITIONS + 2 * BORDERS as u64) * 3 * TRIES as u64)
@@ -31,7 +32,8 @@ impl<T: Target> Probe<'_, T> {
                 * SECTOR
     }
 
-    /// Looks for borders behind what was filled. Larger allocation units than a part of the room there are not found.
+    /// Searches for borders after the sequentially written range. Only allocation units up to a part of the free room
+    /// are found.
     pub(super) fn measure_closing(&mut self, layout: &Layout) -> Result<(), ProbeError> {
         self.ask("erase block");
         let start = (layout.fill.0 + layout.fill.1).next_multiple_of(SECTOR);
@@ -62,7 +64,7 @@ impl<T: Target> Probe<'_, T> {
         Ok(())
     }
 
-    /// The next border behind a position, with as many contents before it as it takes.
+    /// Finds the next border after a position, with as much data before it as is needed.
     fn next_border(
         &mut self,
         begin: u64,
@@ -104,7 +106,7 @@ impl<T: Target> Probe<'_, T> {
         effort.positions > 0 && self.target.cost.ns < effort.until_ns
     }
 
-    /// Tries where the next border is if it is as far from the last one as that from the one before.
+    /// Tries the expected position of the next border: as far from the last border as that one from the border before.
     fn try_expected(&mut self, last: u64, others: Others) -> Result<(), ProbeError> {
         if let [.., (first, _), (second, _)] = borders(&self.samples)[..] {
             let expected = 2 * second - first;
@@ -116,7 +118,8 @@ impl<T: Target> Probe<'_, T> {
         Ok(())
     }
 
-    /// Writes to a position, and to one in the unit that has contents and one in a unit that has none, as times change with what was written before.
+    /// Writes to a position, and as references to a unit with data and a unit without, because times depend on earlier
+    /// writes.
     fn try_position(&mut self, last: u64, position: u64, others: Others) -> Result<(), ProbeError> {
         for position in [position, last, others.far()].repeat(TRIES) {
             self.write_through(Test::Inside, last, position, SECTOR)?;
@@ -125,7 +128,7 @@ impl<T: Target> Probe<'_, T> {
         Ok(())
     }
 
-    /// Writes to so many units, so that the card closes others that are open.
+    /// Writes to `about` units, so that the card closes other open ones.
     fn close(&mut self, test: Test, about: u64, others: Others) -> Result<(), ProbeError> {
         (0..MOST).try_for_each(|unit| {
             self.write_through(test, about, others.first + unit * others.distance, SECTOR).map(drop)
@@ -133,19 +136,19 @@ impl<T: Target> Probe<'_, T> {
     }
 }
 
-/// Means of seeing a border.
+/// State of the search for a border.
 struct Effort {
-    /// Contents, B.
+    /// Amount of data before a candidate position, B.
     content: u64,
-    /// False when more contents would fill a unit.
+    /// False if more data would fill a unit.
     can_grow: bool,
-    /// Positions that can be tried yet.
+    /// Number of positions that may still be tried.
     positions: u64,
-    /// Time of the probe, ns, after which the search ends.
+    /// Probe time at which the search ends, ns.
     until_ns: u64,
 }
 
-/// Allocation units that are written so that another one is closed.
+/// Allocation units whose writes close other units.
 #[derive(Clone, Copy)]
 struct Others {
     first: u64,
@@ -153,7 +156,7 @@ struct Others {
 }
 
 impl Others {
-    /// A sector before all of them, which is in none of their units: with one of them it would be closed for nothing.
+    /// A sector before all of these units and in none of them: a write to one of them would close it needlessly.
     const fn far(&self) -> u64 {
         self.first - self.distance
     }

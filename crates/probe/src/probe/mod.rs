@@ -1,4 +1,4 @@
-//! The order of the requests. What is asked next depends on what the analysis makes of the samples so far.
+//! Order of the requests. The analysis of the samples so far decides which test runs next.
 
 mod behind_cache;
 mod capacity;
@@ -19,29 +19,29 @@ use floatgate_mtd::size::text as size;
 
 pub use writes::WritePlan;
 
-/// A probe that ended early. Its samples so far are kept.
+/// Reason for an early end of a probe. The samples so far are kept.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProbeError {
-    /// Somebody asked for the end.
+    /// Interrupted by the caller.
     #[error("interrupted")]
     Interrupted,
-    /// Nobody agreed to its writes.
+    /// The write ranges were not confirmed.
     #[error("not agreed to be overwritten")]
     NotAgreed,
-    /// The rest takes too long, or writes too much.
+    /// The time or write limit is reached.
     #[error("{reached}: the rest is not measured")]
     Limit {
-        /// Limit that is reached, in words.
+        /// Description of the limit.
         reached: String,
     },
-    /// There is no room to save what would be overwritten.
+    /// There is no room to save the data that would be overwritten.
     #[error("{0}; nothing was written")]
     Folder(#[from] FolderError),
-    /// The device fails.
+    /// The device failed.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// A write that was not announced.
+    /// A write outside the announced ranges.
     #[error("a write of {bytes} bytes at byte {position} was not announced")]
     NotAnnounced {
         /// First byte.
@@ -49,12 +49,12 @@ pub enum ProbeError {
         /// Length in bytes.
         bytes: u64,
     },
-    /// The device has no room for the tests.
+    /// The device is too small for the tests.
     #[error("a device of {capacity} bytes is too small to be probed: at least {least} bytes are needed")]
     TooSmall {
         /// Size of the device in bytes.
         capacity: u64,
-        /// Size that is needed, in bytes.
+        /// Required size in bytes.
         least: u64,
     },
 }
@@ -62,25 +62,26 @@ pub enum ProbeError {
 /// Options of a probe.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProbeOptions {
-    /// Seed of the order and the places of the requests.
+    /// Seed for the order and the positions of requests.
     pub seed: u64,
-    /// Bytes from the beginning that are probed, where the rest is known not to be there; 0 for all.
+    /// Size of the probed range from the beginning of the device if the rest is known not to exist; 0 for the whole
+    /// device.
     pub usable_bytes: u64,
     /// Limits of a probe of a real device.
     pub limits: Option<Limits>,
 }
 
-/// Limits at which a probe ends early.
+/// Limits after which a probe ends early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Time in ns, that for keeping and restoring what is overwritten included.
+    /// Time, ns, including saving and restoring overwritten data.
     pub ns: u64,
-    /// Bytes that are written, those to restore included.
+    /// Bytes written, including restored data.
     pub bytes: u64,
 }
 
 impl Limits {
-    /// Limits for so many minutes, with 2 GiB for each ten of them.
+    /// Limits for a run of `minutes`, with 2 GiB for each ten minutes.
     pub const fn of_minutes(minutes: u64) -> Self {
         let tens = if minutes < 10 { 1 } else { minutes / 10 };
         Self { ns: minutes.saturating_mul(60_000_000_000), bytes: tens.saturating_mul(2 << 30) }
@@ -94,13 +95,13 @@ impl Limits {
 
 /// Longest request, B.
 const REQUEST_MAX: usize = 1 << 20;
-/// Bytes that are kept before the probe looks whether it shall end.
+/// Bytes that are saved between two checks for an interruption.
 const KEEP_BYTES: usize = 8 << 20;
 
-/// A target whose requests are counted. What is kept and restored is not.
+/// A target whose requests are counted. Saving and restoring data does not count.
 struct Metered<'a, T> {
     target: &'a mut T,
-    /// Clock of the target when the probe began, ns, later by all time that is not the probe's.
+    /// Clock of the target at the start of the probe, ns, moved forward by all time that does not count.
     began_ns: u64,
     cost: Cost,
     /// Time of writes and flushes, ns.
@@ -108,8 +109,8 @@ struct Metered<'a, T> {
 }
 
 impl<T: Target> Metered<'_, T> {
-    /// Time on the clock since the probe began, and that to restore what was kept, ns: as long as other writes, and half as long again, as a cache may
-    /// be full then.
+    /// Time since the probe began plus the estimated time to restore the saved data, ns. Restoring is assumed to take
+    /// 1.5 times as long as other writes, because a cache may be full by then.
     fn ns_with_restoring(&self) -> u64 {
         let (bytes, ns) = (u128::from(self.target.kept_bytes()), u128::from(self.writing_ns));
         let restoring = bytes * ns * 3 / 2 / u128::from(self.cost.written_bytes.max(1));
@@ -117,7 +118,8 @@ impl<T: Target> Metered<'_, T> {
         elapsed.saturating_add(u64::try_from(restoring).unwrap_or(u64::MAX))
     }
 
-    /// Bytes that can be kept, written and restored, each as fast as other writes, in half of the time that is left.
+    /// Number of bytes that can be saved, written and restored at the speed of earlier writes in half of the remaining
+    /// time.
     fn affordable_bytes(&self, limits: Limits) -> u64 {
         let left = u128::from(limits.ns.saturating_sub(self.ns_with_restoring()));
         let bytes =
@@ -125,7 +127,7 @@ impl<T: Target> Metered<'_, T> {
         bytes.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(u64::MAX)
     }
 
-    /// The limit that is reached, in words.
+    /// Error for a limit that is reached.
     fn reached(&self, limits: Limits) -> Option<ProbeError> {
         let bytes = self.cost.written_bytes.saturating_add(self.target.kept_bytes());
         match () {
@@ -179,10 +181,10 @@ impl<T: Target> Target for Metered<'_, T> {
     }
 }
 
-/// Function that is told the question before it is asked, and answers true when the probe shall end.
+/// Callback that receives the question before each request and returns true to end the probe.
 type Watch<'a> = Box<dyn FnMut(&'static str) -> bool + 'a>;
 
-/// A probe of one device.
+/// A probe of a device.
 pub struct Probe<'a, T> {
     target: Metered<'a, T>,
     samples: Samples,
@@ -196,7 +198,7 @@ pub struct Probe<'a, T> {
 }
 
 impl<'a, T: Target> Probe<'a, T> {
-    /// A probe that has not asked anything yet.
+    /// Creates a probe that has not sent a request yet.
     pub fn new(target: &'a mut T, options: ProbeOptions) -> Self {
         let capacity = target.capacity();
         let samples = Samples { capacity, is_image: target.is_image(), ..Samples::default() };
@@ -214,14 +216,14 @@ impl<'a, T: Target> Probe<'a, T> {
         }
     }
 
-    /// With a function that is called before each request with the question in words; the probe ends when it returns true.
+    /// Sets a callback that receives the question as text before each request; the probe ends when it returns true.
     #[must_use]
     pub fn watched(mut self, watch: impl FnMut(&'static str) -> bool + 'a) -> Self {
         self.watch = Box::new(watch);
         self
     }
 
-    /// Does something else, whose time does not count for the limits.
+    /// Runs other code whose time does not count towards the limits.
     pub fn pause<R>(&mut self, other: impl FnOnce() -> R) -> R {
         let before = self.target.clock_ns();
         let done = other();
@@ -229,7 +231,7 @@ impl<'a, T: Target> Probe<'a, T> {
         done
     }
 
-    /// Leaves out what is behind the real end of a fake in all further tests.
+    /// Excludes the range beyond the real end of a fake from all further tests.
     pub fn limit(&mut self, usable_bytes: u64) {
         self.usable = self.usable.min(usable_bytes / 512 * 512);
     }
@@ -239,7 +241,7 @@ impl<'a, T: Target> Probe<'a, T> {
         &self.samples
     }
 
-    /// Ends the probe and gives out its requests, with what all of them together cost.
+    /// Ends the probe and returns its requests and their total cost.
     pub fn into_samples(self) -> Samples {
         Samples { cost: self.target.cost, ..self.samples }
     }
@@ -264,7 +266,7 @@ impl<'a, T: Target> Probe<'a, T> {
         self.limits.and_then(|limits| self.target.reached(limits)).map_or(Ok(()), Err)
     }
 
-    /// Keeps a range in pieces, between which the probe can end.
+    /// Saves a range in pieces, between which the probe can be interrupted.
     fn keep(&mut self, position: u64, bytes: u64) -> Result<(), ProbeError> {
         for start in (0..bytes).step_by(KEEP_BYTES) {
             self.check_stop()?;
@@ -278,14 +280,14 @@ impl<'a, T: Target> Probe<'a, T> {
         sample.ns
     }
 
-    /// Reads into the buffer and keeps the time.
+    /// Reads into the buffer and adds a sample.
     fn read(&mut self, test: Test, about: u64, position: u64, bytes: u64) -> Result<u64, ProbeError> {
         self.check_stop()?;
         let ns = self.target.read(position, &mut self.buf[..bytes as usize])?;
         Ok(self.keep_sample(Sample { test, about, kind: Kind::Read, position, bytes, ns, found: None }))
     }
 
-    /// Writes the buffer, whatever is in it, and keeps the time.
+    /// Writes the buffer as it is and adds a sample.
     fn write(&mut self, test: Test, about: u64, position: u64, bytes: u64) -> Result<u64, ProbeError> {
         self.check_stop()?;
         if !self.plan.covers(position, bytes) {

@@ -1,4 +1,4 @@
-//! Borders of allocation units behind a cache in flash: sectors in one unit or in two.
+//! Borders of allocation units behind a cache in flash: requests of [`crate::analysis::pairs`].
 
 use super::train::Train;
 use super::writes::Layout;
@@ -9,11 +9,11 @@ use crate::analysis::pairs::{PARTS, PARTS_MIN, checks, narrowed, pairs, unit};
 use crate::sample::{SECTOR, Test};
 use floatgate_host::Target;
 
-/// Times that a pass is tried.
+/// Maximum number of attempts for a pass.
 const TRIES: u64 = 3;
 
 impl<T: Target> Probe<'_, T> {
-    /// Looks for a border behind a cache, if the allocation unit is one of those that the cache's blocks let expect.
+    /// Searches for a border behind a cache, if the allocation unit is one that the cache blocks imply.
     pub(super) fn measure_pairs(&mut self, layout: &Layout, cache: &Cache) -> Result<(), ProbeError> {
         self.ask("erase block");
         let Some(mut train) = self.begin_train(layout.fill, *cache, layout.au)? else { return Ok(()) };
@@ -39,7 +39,7 @@ impl<T: Target> Probe<'_, T> {
             return Ok(());
         }
         // Before the first pass, other units are open than in those that follow.
-        self.settle(train)?;
+        self.evict_queries(train)?;
         self.pair_pass(train, 0, &pairs(au, au, parts))?;
         while range.1 > SECTOR {
             // With the pass that checks what was found.
@@ -64,7 +64,7 @@ impl<T: Target> Probe<'_, T> {
         Ok(())
     }
 
-    /// Writes pairs of sectors, each so far behind a place in a unit.
+    /// Writes pairs of sectors at given distances after a position in a unit.
     fn pair_pass(&mut self, train: &mut Train, place: u64, pairs: &[[u64; 2]]) -> Result<(), ProbeError> {
         self.begin_pass(train)?;
         for pair in pairs {
@@ -74,6 +74,6 @@ impl<T: Target> Probe<'_, T> {
             }
             self.end_query(train)?;
         }
-        self.settle(train)
+        self.evict_queries(train)
     }
 }

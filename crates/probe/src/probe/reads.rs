@@ -1,4 +1,4 @@
-//! Questions that reads answer.
+//! Tests that only read.
 
 use super::{Probe, ProbeError};
 use crate::analysis::borders::{
@@ -13,33 +13,33 @@ use std::collections::BTreeSet;
 const BORDER_BYTES: u64 = 4 << 10;
 /// Length of a read across the border of a page, B.
 const PAGE_BYTES: u64 = 1 << 10;
-/// Tries of each read; the shortest counts.
+/// Tries per read; the fastest one counts.
 const TRIES: usize = 5;
-/// Multiples of a length at which its borders are looked for.
+/// Number of multiples of a period that are tested.
 const MULTIPLES: usize = 6;
-/// Multiples of the smallest usual allocation unit from which on no smaller one is looked for.
+/// Number of multiples of the smallest usual allocation unit whose borders end the search for smaller units.
 const SMALL_FROM: u64 = 4;
-/// Places of a page's length.
+/// Number of positions per page size.
 const PAGE_PLACES: usize = 14;
 /// Length of a read of a scan, B.
 const SCAN_BYTES: u64 = 8 << 10;
-/// Length of what is scanned where nothing is known, B: more than the largest usual allocation unit.
+/// Length of the scanned range if nothing is known, B: more than the largest usual allocation unit.
 const SCAN_SPAN: u64 = 136 << 20;
-/// Reads of a scan that are read again, the slowest so far, in each of several passes.
+/// Number of the slowest reads of a scan that each further pass repeats.
 const SCAN_AGAIN: [usize; 11] = [1024, 512, 256, 128, 64, 64, 32, 32, 32, 32, 32];
-/// Places that are read again and again, and how often.
+/// Number of positions that are read repeatedly, and number of repetitions.
 const NOISE_PLACES: usize = 16;
 const NOISE_TRIES: usize = 12;
-/// Places whose contents are compared.
+/// Number of positions whose data is compared.
 const AGAIN_PLACES: usize = 64;
-/// Length of each: firmware that alters one sector in a thousand is to be caught, B.
+/// Length of each, B. They must reveal firmware that alters one sector in a thousand.
 const AGAIN_BYTES: u64 = 64 << 10;
 
 impl<T: Target> Probe<'_, T> {
-    /// Asks all that reads answer; of an image only whether its contents stay the same. Nothing is written.
+    /// Runs all read tests; for an image, only the test for stable data. Does not write.
     ///
     /// # Errors
-    /// A device that fails or is too small; `Interrupted`.
+    /// The device fails or is too small; `Interrupted`.
     pub fn measure_reads(&mut self) -> Result<(), ProbeError> {
         self.check_size()?;
         if self.samples.is_image {
@@ -62,7 +62,7 @@ impl<T: Target> Probe<'_, T> {
         self.measure_pages([Test::Page, Test::PagePair], (0, self.usable))
     }
 
-    /// Positions of reads of 4 KiB all over the device.
+    /// Random position of a 4 KiB read.
     fn random_place(&mut self) -> u64 {
         let places = self.usable / BORDER_BYTES;
         self.below(places) * BORDER_BYTES
@@ -79,7 +79,7 @@ impl<T: Target> Probe<'_, T> {
         Ok(())
     }
 
-    /// Reads places twice, the second time in another order.
+    /// Reads positions twice, the second time in another order.
     pub(crate) fn measure_again(&mut self) -> Result<(), ProbeError> {
         self.check_size()?;
         self.ask("contents");
@@ -106,7 +106,7 @@ impl<T: Target> Probe<'_, T> {
         (0..reads).try_for_each(|read| self.read(Test::Throughput, 0, start + read * bytes, bytes).map(drop))
     }
 
-    /// Reads before, on and behind multiples of all candidates, counted from each origin, all in random order.
+    /// Reads before, on and after multiples of all candidate periods, counted from each origin, in random order.
     fn measure_borders(&mut self, test: Test, origins: &[u64], periods: &[u64]) -> Result<(), ProbeError> {
         self.ask("erase block");
         let mut places = BTreeSet::new();
@@ -119,7 +119,7 @@ impl<T: Target> Probe<'_, T> {
         self.read_around(test, &places, BORDER_BYTES)
     }
 
-    /// Adds some multiples of a period that are multiples of few others.
+    /// Adds some multiples of a period that are multiples of few other periods.
     fn add_multiples(&mut self, places: &mut BTreeSet<u64>, origin: u64, period: u64) {
         let origin = origin % period;
         let most = (self.usable - BORDER_BYTES).saturating_sub(origin) / period;
@@ -158,7 +158,8 @@ impl<T: Target> Probe<'_, T> {
         Ok(())
     }
 
-    /// Looks for borders anywhere in a range: reads that leave no gap, the slowest of them again, and the halves of those.
+    /// Searches a range for borders at any position: reads it without gaps, repeats the slowest reads, and bisects
+    /// them.
     pub(super) fn locate(&mut self, (start, end): (u64, u64)) -> Result<(), ProbeError> {
         self.ask("position of a border");
         for read in 0..(end - start).saturating_sub(512) / SCAN_BYTES {
@@ -191,8 +192,8 @@ impl<T: Target> Probe<'_, T> {
         Ok(())
     }
 
-    /// Reads before, on and behind odd multiples of each length that a page may have, inside a range; and the sectors before and behind them one after
-    /// the other.
+    /// Reads before, on and after odd multiples of each possible page size inside a range, and pairs of sectors before
+    /// and after them.
     pub(super) fn measure_pages(&mut self, tests: [Test; 2], range: (u64, u64)) -> Result<(), ProbeError> {
         self.ask("page");
         let origin = page_origin(&self.samples);

@@ -1,4 +1,4 @@
-//! Queries behind a cache in flash: writes of which each has a pause of its own ([`crate::analysis::train`]).
+//! Queries behind a cache in flash: writes that each cause a separate pause (analysis in [`crate::analysis::train`]).
 
 use super::{Probe, ProbeError};
 use crate::analysis::behind_cache::pause_ns;
@@ -8,48 +8,49 @@ use crate::analysis::train::{MARKS, distance, loop_bytes, settled_bytes, staying
 use crate::sample::{SECTOR, Test};
 use floatgate_host::Target;
 
-/// Part of a block before a query.
+/// Divisor of a cache block that gives the distance from its start to a query.
 const INSIDE: u64 = 3;
-/// Most bytes that the queries of a train write, and the part of a limit that they may take.
+/// Maximum number of bytes that the queries of a train write, and divisor of the probe's limit for them.
 const BYTES_MAX: u64 = 4 << 30;
 const LIMIT_PART: u64 = 4;
-/// Units at the end of the range that are not written: a place may be one behind its own, and a query goes on into the next.
+/// Units at the end of the range that stay unused: a position may be one unit later, and a query may continue in the
+/// next unit.
 const BEHIND: u64 = 4;
-/// Times the length of a cache that is written at most to find a range that stays in it.
+/// Maximum number of bytes written in search of a loop that stays in the cache, in cache lengths.
 const RANGES: u64 = 8;
 
-/// Writes with which a cache is filled up.
+/// Loop of writes that keeps a cache full.
 struct FillUp {
     /// First byte and length.
     range: (u64, u64),
-    /// Writes so far.
+    /// Number of writes so far.
     writes: u64,
-    /// Pass that they are part of.
+    /// Pass that the writes belong to.
     pass: u64,
-    /// Time of a write above which the cache begins a block, ns, and bytes since it last did.
+    /// Time above which a write begins a cache block, ns, and bytes since the last such write.
     pause_ns: u64,
     since: u64,
 }
 
-/// Queries, and sectors where there are none, in one allocation unit after the other.
+/// A series of queries, and of single sectors in their place, in consecutive allocation units.
 pub(super) struct Train {
     fill_up: FillUp,
     cache: Cache,
-    /// Bytes that the probe has written when the train ends.
+    /// Total of the bytes written by the probe at which the train ends.
     until: u64,
     /// Allocation unit, B.
     pub(super) au: u64,
-    /// Range whose units have contents.
+    /// Range of units that contain data.
     filled: (u64, u64),
-    /// Next unit, and units to the one after it: a query may go on into the next.
+    /// Next unit, and its distance to the following one in units: a query may continue in the next unit.
     unit: u64,
     step: u64,
-    /// Place in a unit of a sector that is no query, B.
+    /// Offset in a unit of a sector that replaces a query, B.
     pub(super) rest: u64,
 }
 
 impl Train {
-    /// The same for queries that go on into the next unit.
+    /// Sets the allocation unit for queries that continue in the next unit.
     pub(super) const fn with_au(self, au: u64) -> Self {
         Self { au, unit: 0, step: 2, rest: 0, ..self }
     }
@@ -59,19 +60,19 @@ impl Train {
         self.fill_up.pass
     }
 
-    /// Units that can be written.
+    /// Number of units in the range.
     pub(super) const fn units(&self) -> u64 {
         (self.filled.1 / self.au).saturating_sub(BEHIND)
     }
 
-    /// First byte of the next unit, in turn.
+    /// First byte of the next unit, wrapping around.
     pub(super) const fn next(&mut self) -> u64 {
         let unit = self.unit;
         self.unit = (unit + self.step) % (self.units() / self.step * self.step);
         self.filled.0 + unit * self.au
     }
 
-    /// Bytes that a pass of so many queries writes at most.
+    /// Maximum number of bytes that a pass of `queries` writes.
     const fn pass_bytes(&self, queries: u64) -> u64 {
         (queries + MARKS.len() as u64 + 1) * distance(&self.cache) * 5 / 4
             + settled_bytes(&self.cache) * 5 / 4
@@ -79,17 +80,17 @@ impl Train {
 }
 
 impl<T: Target> Probe<'_, T> {
-    /// Most bytes that a train writes.
+    /// Maximum number of bytes that a train writes.
     pub(super) fn train_bytes(&self) -> u64 {
         self.limits.map_or(BYTES_MAX, |limits| BYTES_MAX.min(limits.bytes / LIMIT_PART))
     }
 
-    /// True when a pass of so many queries can be written yet.
+    /// True when a pass of `queries` fits the remaining bytes.
     pub(super) const fn has_room(&self, train: &Train, queries: u64) -> bool {
         self.target.cost.written_bytes + train.pass_bytes(queries) <= train.until
     }
 
-    /// A range of at least a block of the cache behind `filled` that stays in the cache, if there is one.
+    /// Searches for a loop after `filled` that stays in the cache and has at least one cache block.
     pub(super) fn begin_train(
         &mut self,
         filled: (u64, u64),
@@ -143,7 +144,8 @@ impl<T: Target> Probe<'_, T> {
         self.write(test, train.fill_up.pass, position, bytes).map(drop)
     }
 
-    /// Writes about two blocks of the cache, so that the next query is inside of a block: one that is in two would have two pauses.
+    /// Fills about two cache blocks, so that the next query is inside a block: a query in two blocks would have two
+    /// pauses.
     pub(super) fn end_query(&mut self, train: &mut Train) -> Result<(), ProbeError> {
         self.target.flush()?;
         let block = train.cache.block_bytes;
@@ -158,14 +160,15 @@ impl<T: Target> Probe<'_, T> {
         Ok(())
     }
 
-    /// A sector at a position where there is no query.
+    /// Writes a single sector in place of a query.
     pub(super) fn fill_in(&mut self, train: &mut Train, position: u64) -> Result<(), ProbeError> {
         self.part_of_query(Test::Loop, train, position, SECTOR)?;
         self.end_query(train)
     }
 
-    /// Brings all queries out of the cache: with single sectors at the same distance, as a cache keeps each block that has something else than the range.
-    pub(super) fn settle(&mut self, train: &mut Train) -> Result<(), ProbeError> {
+    /// Evicts all queries with single sectors at the same distance: the cache keeps each block that holds data from
+    /// outside the loop.
+    pub(super) fn evict_queries(&mut self, train: &mut Train) -> Result<(), ProbeError> {
         for _ in 0..settled_bytes(&train.cache) / distance(&train.cache) {
             let position = train.next() + train.rest;
             self.fill_in(train, position)?;
@@ -173,7 +176,8 @@ impl<T: Target> Probe<'_, T> {
         Ok(())
     }
 
-    /// Writes to the range that stays in the cache. A card that writes whole pages would pad each write that it must flush.
+    /// Writes to the loop that stays in the cache, with whole pages: a card that writes whole pages would pad each
+    /// flushed write.
     fn fill_up(&mut self, fill_up: &mut FillUp, bytes: u64) -> Result<(), ProbeError> {
         let (start, length) = fill_up.range;
         for _ in 0..bytes.div_ceil(TURN_BYTES) {

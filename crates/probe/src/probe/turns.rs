@@ -1,4 +1,4 @@
-//! Few open allocation units behind a cache in flash, exactly: they are written in turn, and nothing else comes out of the cache.
+//! Exact number of open allocation units behind a cache, for small numbers: requests of [`crate::analysis::turns`].
 
 use super::train::Train;
 use super::writes::Layout;
@@ -11,8 +11,9 @@ use crate::sample::{SECTOR, Test};
 use floatgate_host::Target;
 
 impl<T: Target> Probe<'_, T> {
-    /// Tests what the tests before leave open: whether as many units as can be open in order can be so in any order, where that is one of two numbers,
-    /// and whether units of the FAT area that seem to be kept open are. The range that was filled begins with a border.
+    /// Tests the questions that earlier tests left open. First, if there are two candidates for the number of units in
+    /// random order, whether it equals the number in order. Second, whether units of the FAT area that seem to stay
+    /// open really do. The filled range begins at a border.
     pub(super) fn measure_turns(
         &mut self,
         layout: &Layout,
@@ -29,7 +30,7 @@ impl<T: Target> Probe<'_, T> {
         }
         let Some(mut train) = self.begin_train(layout.fill, *cache, layout.au)? else { return Ok(()) };
         train.rest = layout.au / 2;
-        self.settle(&mut train)?;
+        self.evict_queries(&mut train)?;
         let fat_queries = 2 * fat.len() as u64 + linear;
         if !fat.is_empty() && fat_queries <= train.units() && self.has_room(&train, 2 * fat_queries) {
             self.fat_pass(&mut train, layout, fat, linear)?;
@@ -41,7 +42,7 @@ impl<T: Target> Probe<'_, T> {
         Ok(())
     }
 
-    /// Writes units in turn, each backwards.
+    /// Writes units round robin, each backwards.
     fn turn_pass(&mut self, train: &mut Train, units: u64, queries: u64) -> Result<(), ProbeError> {
         self.begin_pass(train)?;
         let units: Vec<u64> = (0..units).map(|_| train.next()).collect();
@@ -52,10 +53,11 @@ impl<T: Target> Probe<'_, T> {
             self.part_of_query(Test::TurnRandom, train, position, TURN_BYTES)?;
             self.end_query(train)?;
         }
-        self.settle(train)
+        self.evict_queries(train)
     }
 
-    /// Writes units of the FAT area, others, and those of the FAT area again. `open` is the number of units that can be open.
+    /// Writes units of the FAT area, then others, then those of the FAT area again. `open` is the number of units that
+    /// can be open.
     fn fat_pass(
         &mut self,
         train: &mut Train,
@@ -72,7 +74,7 @@ impl<T: Target> Probe<'_, T> {
             self.fill_in(train, position)?;
         }
         // A unit that is closed takes along what the cache has of it.
-        self.settle(train)?;
+        self.evict_queries(train)?;
         self.begin_pass(train)?;
         for au in fat {
             self.part_of_query(Test::TurnFat, train, layout.position(*au, middle + 1), SECTOR)?;
@@ -81,6 +83,6 @@ impl<T: Target> Probe<'_, T> {
             self.part_of_query(Test::TurnFat, train, position, SECTOR)?;
             self.end_query(train)?;
         }
-        self.settle(train)
+        self.evict_queries(train)
     }
 }

@@ -1,4 +1,4 @@
-//! Questions that only writes answer.
+//! Tests that write.
 
 use super::behind_cache::InOrder;
 use super::capacity::PASSES;
@@ -13,63 +13,66 @@ use crate::sample::{SECTOR, Samples, Test};
 use floatgate_host::Target;
 use floatgate_mtd::size::text as size;
 
-/// Most bytes that are written in order. A slow card gets fewer: no more after this time in ns, when these are written.
+/// Maximum number of bytes that are written in order. On a slow card the test ends after this time, ns, once the
+/// minimum is written.
 const FILL_MAX: u64 = 512 << 20;
 const FILL_NS: u64 = 90_000_000_000;
 const FILL_MIN: u64 = 64 << 20;
-/// Bytes that are written in order without the RAM buffer: several times a cache whose blocks are not larger than that.
+/// Bytes that are written in order and flushed one by one: several times a cache with blocks of up to that size.
 const THROUGH_BYTES: u64 = 48 << 20;
-/// Part of the device behind which tests write.
+/// Divisor of the capacity that gives the start of the test range.
 const FILL_PART: u64 = 8;
-/// Writes of a burst, B, how many, and after how many pauses.
+/// Size of a write of a burst, B, writes per burst, and number of bursts.
 const BURST_BYTES: u64 = 16 << 10;
 const BURST_WRITES: u64 = 256;
 const PAUSES: u64 = 3;
-/// A pause, ns.
+/// Length of a pause, ns.
 const PAUSE_NS: u64 = 2_000_000_000;
-/// Fewest writes that are measured in a turn, and fewest of each allocation unit.
+/// Minimum number of measured writes in a round-robin test, and minimum per allocation unit.
 const TURN_WRITES: u64 = 24;
 const TURN_ROUNDS: u64 = 3;
-/// Contents at the end of each allocation unit of a turn, B. A card that closes an allocation unit copies what is behind the part that was
-/// written: without contents that would cost nothing, and nothing would show.
+/// Data at the end of each allocation unit of a round-robin test, B. When a card closes an allocation unit, it copies
+/// the data after the written part; without data there, closing would cost nothing and would not be visible.
 const CONTENT_BYTES: u64 = 4 << 20;
-/// The same on a slow card, on which all contents together take about this time in ns.
+/// Minimum of that data on a slow card, B, and target time for writing all of it, ns.
 const CONTENT_MIN: u64 = 1 << 20;
 const CONTENTS_NS: u64 = 30_000_000_000;
-/// The same behind a cache, which only the first allocation units need, B.
+/// Amount of that data behind a cache, where only the first allocation units need it, B.
 const CONTENT_MAX: u64 = 16 << 20;
-/// Most pages to which sectors are written in turn, sectors of each, passes, and the pause before, ns.
+/// Maximum number of pages that get scattered sectors, sectors per page, passes, and the pause before, ns.
 const SCATTER_PAGES: u64 = 64;
 const SCATTER_ROUNDS: u64 = 4;
 const SCATTER_PASSES: u64 = 2;
 const SCATTER_PAUSE_NS: u64 = 20_000_000;
 /// Largest buffer that delays a pause, B.
 const BUFFER_MAX: u64 = 1 << 20;
-/// Most allocation units that the tests go around: what a test left open is closed before the place is used again.
+/// Maximum number of allocation units that the tests cycle through: a unit left open by a test is closed before it is
+/// used again.
 const POOL: u64 = 2 * MOST + 8;
-/// Random writes: bytes of each, most and fewest of a round, about the longest time of a round in ns, and rounds.
+/// Random writes: size of a write, maximum and minimum number per round, target time of a round in ns, and number of
+/// rounds.
 const RANDOM_BYTES: u64 = 16 << 10;
 const RANDOM_WRITES: u64 = 32;
 const RANDOM_WRITES_MIN: u64 = 4;
 const RANDOM_ROUND_NS: u64 = 5_000_000_000;
 const RANDOM_ROUNDS: u64 = 8;
-/// Largest allocation unit among the first of a device that is measured when only writes show it, B.
+/// Largest allocation unit for which the first units of a device are measured if only writes show it, B.
 const UNKNOWN_AU_MAX: u64 = 128 << 20;
-/// Turns at most, those with the FAT area included.
+/// Maximum number of round-robin tests, including those of the FAT area.
 const TESTS: u64 = 36;
-/// Confidence from which on no other test for the same is needed.
+/// Confidence from which on no further test of a property is needed.
 const CLEAR: f64 = 0.9;
-/// Most times that pages are looked for, each time in other places.
+/// Maximum number of searches for pages, each at other positions.
 const PAGE_PASSES: usize = 4;
-/// Factor of the time of a write from which on a test ends early: the answer is clear.
+/// Ratio to the usual write time from which on a test ends early, because the result is clear.
 const ENOUGH: u64 = 8;
 
-/// Ranges that the tests write to, and how much.
+/// Ranges that the tests write to, and the amount of data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WritePlan {
     /// First byte and length of each range.
     pub ranges: Vec<(u64, u64)>,
-    /// Most bytes that are written, all tests together.
+    /// Maximum number of bytes written by all tests together.
     pub bytes_max: u64,
 }
 
@@ -79,7 +82,7 @@ impl WritePlan {
         self.ranges.iter().any(|(start, length)| *start <= position && position + bytes <= start + length)
     }
 
-    /// The ranges in words.
+    /// Text for the confirmation prompt that lists the ranges.
     pub fn announcement(&self) -> String {
         let ranges: Vec<String> =
             self.ranges.iter().map(|(start, bytes)| format!("{} from byte {start}", size(*bytes))).collect();
@@ -91,7 +94,7 @@ impl WritePlan {
     }
 }
 
-/// Places of the tests on a device.
+/// Positions of the tests on a device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     /// First border of an allocation unit.
@@ -100,34 +103,34 @@ pub(super) struct Layout {
     pub(super) au: u64,
     /// Range that is written in order.
     pub(super) fill: (u64, u64),
-    /// Bytes at the end of an allocation unit that have contents in a turn.
+    /// Data at the end of each allocation unit of a round-robin test, B.
     content: u64,
-    /// Length of a write of a turn, B.
+    /// Length of a round-robin write, B.
     turn: u64,
 }
 
 impl Layout {
-    pub(super) fn of(samples: &Samples, usable: u64) -> Self {
+    pub(super) fn from_samples(samples: &Samples, usable: u64) -> Self {
         let known = erase_block(samples).0.count();
         let au = known.unwrap_or(4 << 20);
         let origin = origin(samples).unwrap_or(0);
         let start = origin + (usable / FILL_PART).next_multiple_of(au);
         let room = usable.saturating_sub(start) / 2;
         let bytes = FILL_MAX.min(usable / 4).min(room) / FILL_BYTES * FILL_BYTES;
-        let filled: u64 = samples.of(Test::Fill).map(|sample| sample.bytes).sum();
+        let filled: u64 = samples.with_test(Test::Fill).map(|sample| sample.bytes).sum();
         let bytes = if filled > 0 { bytes.min(filled) } else { bytes };
         let turn = turn_bytes(samples, au);
         let content = contents(samples).min(au) / turn * turn;
         Self { origin, au, fill: (start, bytes), content, turn }
     }
 
-    /// Position of a write of a turn inside an allocation unit.
+    /// Position of a round-robin write inside an allocation unit.
     pub(super) const fn position(&self, au: u64, place: u64) -> u64 {
         self.origin + au * self.au + place * self.turn
     }
 
-    /// Places behind a cache of so many bytes: allocation units that were filled, and so have contents, and a range for the writes in order, which
-    /// was filled, too, where that leaves enough.
+    /// Positions for tests behind a cache: allocation units in the filled range, which contain data, and a range for
+    /// sequential writes, which was also filled if there is enough room.
     pub(super) fn behind_cache(&self, usable: u64, cache_bytes: u64) -> (Self, Pool) {
         let units = (self.fill.1 / self.au).min(MOST);
         let pool = Pool { first: (self.fill.0 - self.origin) / self.au, all: units, next: 0 };
@@ -137,14 +140,14 @@ impl Layout {
         (Self { content: self.au.min(CONTENT_MAX), turn: TURN_BYTES, ..layout }, pool)
     }
 
-    /// With a range that is as long as possible, but was not filled.
+    /// Uses the longest possible range, which was not filled.
     fn behind(&self, usable: u64) -> Self {
         let (first, all) = self.aus_behind(usable);
         let fill = (self.origin + first * self.au, FILL_MAX.min(all * self.au) / self.au * self.au);
         Self { fill, ..*self }
     }
 
-    /// First allocation unit behind the range written in order, and the number of those that the tests go around.
+    /// First allocation unit after the sequentially written range, and number of units that the tests cycle through.
     pub(super) fn aus_behind(&self, usable: u64) -> (u64, u64) {
         let first = (self.fill.0 + self.fill.1).saturating_sub(self.origin).div_ceil(self.au);
         let all = usable.saturating_sub(self.origin) / self.au;
@@ -152,17 +155,18 @@ impl Layout {
     }
 }
 
-/// Length of a write of a turn, B: whole pages, if an allocation unit has a whole number of such writes. A write that ends inside of a page is not gone on
-/// with in order. Where the page is not known, it is taken for a sixteenth of a small allocation unit, in which it may be no power of two.
+/// Length of a round-robin write, B: whole pages, if an allocation unit is a multiple of it. A card does not continue
+/// in order after a write that ends inside a page. An unknown page is assumed to be a sixteenth of a small allocation
+/// unit, where it may not be a power of two.
 fn turn_bytes(samples: &Samples, au: u64) -> u64 {
     let page = page(samples).count().unwrap_or(au / 16).max(SECTOR);
     let bytes = TURN_BYTES.next_multiple_of(page);
     if bytes < 2 * TURN_BYTES && au.is_multiple_of(bytes) { bytes } else { TURN_BYTES }
 }
 
-/// Contents that each allocation unit of a turn gets, B: as many as the card writes in the time for that.
+/// Amount of data written to each allocation unit of a round-robin test, B: limited by the time it takes on this card.
 fn contents(samples: &Samples) -> u64 {
-    let fill = samples.of(Test::Fill);
+    let fill = samples.with_test(Test::Fill);
     let (bytes, ns) = fill.fold((0, 0), |(bytes, ns), sample| (bytes + sample.bytes, ns + sample.ns));
     let in_time =
         (u128::from(bytes) * u128::from(CONTENTS_NS / (POOL + FAT_AUS))).checked_div(u128::from(ns));
@@ -170,22 +174,22 @@ fn contents(samples: &Samples) -> u64 {
     in_time.clamp(CONTENT_MIN, CONTENT_BYTES)
 }
 
-/// A test that writes allocation units in turn.
+/// A test that writes allocation units round robin.
 #[derive(Clone, Copy)]
 struct Turn {
     test: Test,
     about: u64,
-    /// Number of allocation units of the pool.
+    /// Number of allocation units from the pool.
     others: u64,
-    /// One more, which is not of the pool.
+    /// One additional unit that is not from the pool.
     special: Option<u64>,
     is_random: bool,
 }
 
 impl<T: Target> Probe<'_, T> {
-    /// Ranges that [`Self::measure_writes`] and [`Self::measure_capacity`] write to, as far as the reads so far show.
+    /// Ranges that [`Self::measure_writes`] and [`Self::measure_capacity`] write to, derived from the reads so far.
     pub fn write_plan(&self) -> WritePlan {
-        let layout = Layout::of(&self.samples, self.usable);
+        let layout = Layout::from_samples(&self.samples, self.usable);
         // What writes show may be another allocation unit than what reads show: ranges and bytes hold for all.
         let known = erase_block(&self.samples).0.count();
         let fat = (layout.origin + FAT_AUS * known.unwrap_or(UNKNOWN_AU_MAX)).min(self.usable);
@@ -209,10 +213,10 @@ impl<T: Target> Probe<'_, T> {
         WritePlan { ranges, bytes_max }
     }
 
-    /// Asks what only writes answer, inside the ranges of `plan`.
+    /// Runs the write tests inside the ranges of `plan`.
     ///
     /// # Errors
-    /// A device that fails or is too small; `Interrupted`.
+    /// The device fails or is too small; `Interrupted`.
     pub fn measure_writes(&mut self, plan: &WritePlan) -> Result<(), ProbeError> {
         self.check_size()?;
         if self.samples.is_image {
@@ -220,12 +224,12 @@ impl<T: Target> Probe<'_, T> {
         }
         self.plan.clone_from(plan);
         self.buf.fill(0x5A);
-        let mut layout = Layout::of(&self.samples, self.usable);
+        let mut layout = Layout::from_samples(&self.samples, self.usable);
         layout.fill.1 = self.affordable(layout.fill.1)?;
         self.keep(layout.fill.0, layout.fill.1)?;
         self.measure_bursts(&layout)?;
         self.measure_fill(&layout)?;
-        let layout = Layout::of(&self.samples, self.usable);
+        let layout = Layout::from_samples(&self.samples, self.usable);
         for _ in 0..PAGE_PASSES {
             let Answer { value, confidence, .. } = page(&self.samples);
             if value.is_some() && confidence >= CLEAR {
@@ -241,14 +245,14 @@ impl<T: Target> Probe<'_, T> {
         self.measure_scatter(&layout)
     }
 
-    /// Bytes of a fill for which there is time.
+    /// Bytes of a sequential fill that fit the time limit.
     fn affordable(&self, fill: u64) -> Result<u64, ProbeError> {
         let Some(limits) = self.limits else { return Ok(fill) };
         let bytes = self.target.affordable_bytes(limits).min(fill) / FILL_BYTES * FILL_BYTES;
         if bytes < FILL_MIN.min(fill) { Err(limits.out_of_time()) } else { Ok(bytes) }
     }
 
-    /// Small writes in order after pauses.
+    /// Writes small blocks in order after pauses.
     fn measure_bursts(&mut self, layout: &Layout) -> Result<(), ProbeError> {
         self.ask("buffer");
         let writes = BURST_WRITES.min(layout.fill.1 / PAUSES / BURST_BYTES);
@@ -264,7 +268,8 @@ impl<T: Target> Probe<'_, T> {
         Ok(())
     }
 
-    /// Sectors in some pages in turn: a buffer that has room for all of these pages waits for the rest of each.
+    /// Writes sectors to several pages alternately: a buffer with room for all of these pages waits for the rest of
+    /// each.
     fn measure_scatter(&mut self, layout: &Layout) -> Result<(), ProbeError> {
         self.ask("buffer");
         let Some(page) = page(&self.samples).count().filter(|page| *page > SCATTER_ROUNDS * SECTOR) else {
@@ -289,8 +294,8 @@ impl<T: Target> Probe<'_, T> {
         Ok(())
     }
 
-    /// Writes in order over a long range. When reads did not clearly show the allocation unit, closing one may; when that does not, pauses of writes
-    /// over what was written before.
+    /// Writes a long range in order. If reads did not clearly show the allocation unit, closing units may; if that does
+    /// not either, pauses of writes over existing data may.
     fn measure_fill(&mut self, layout: &Layout) -> Result<(), ProbeError> {
         self.ask("cache");
         self.target.idle(PAUSE_NS);
@@ -327,7 +332,7 @@ impl<T: Target> Probe<'_, T> {
         Ok(())
     }
 
-    /// Writes in order without the RAM buffer, which hides the pauses of a cache whose blocks are small.
+    /// Writes in order and flushes each write, since a RAM buffer hides the pauses of a cache with small blocks.
     fn fill_through(&mut self, layout: &Layout) -> Result<(), ProbeError> {
         self.target.flush()?;
         self.target.idle(PAUSE_NS);
@@ -337,7 +342,7 @@ impl<T: Target> Probe<'_, T> {
         Ok(())
     }
 
-    /// Looks for the exact border near a pause of the writes: a buffer delays it.
+    /// Searches for the exact border near a pause of the writes: a buffer delays the pause.
     fn locate_by_pause(&mut self, layout: &Layout) -> Result<(), ProbeError> {
         let fit = write_fit(&self.samples);
         let Some((period, _)) = fit.best() else { return Ok(()) };
@@ -348,7 +353,7 @@ impl<T: Target> Probe<'_, T> {
     }
 
     fn measure_open_aus(&mut self) -> Result<(), ProbeError> {
-        let layout = Layout::of(&self.samples, self.usable);
+        let layout = Layout::from_samples(&self.samples, self.usable);
         let (first, all) = layout.aus_behind(self.usable);
         let unit = erase_block(&self.samples).0;
         let cache = cache(&self.samples).filter(|cache| cache.block_bytes > 0);
@@ -366,7 +371,7 @@ impl<T: Target> Probe<'_, T> {
                 self.measure_pairs(&layout, &cache)?;
                 self.push_out(&mut InOrder::new(&layout.behind(self.usable), cache, u64::MAX))?;
             }
-            let layout = Layout::of(&self.samples, self.usable);
+            let layout = Layout::from_samples(&self.samples, self.usable);
             return self.measure_open_behind_cache(&layout, cache);
         }
         let fat = self.fat_aus(&layout);
@@ -388,14 +393,14 @@ impl<T: Target> Probe<'_, T> {
         self.measure_fat_beside(&layout, &mut pool, &fat)
     }
 
-    /// The first allocation units of the device, as far as writes to them are announced.
+    /// First allocation units of the device that are inside the announced ranges.
     pub(super) fn fat_aus(&self, layout: &Layout) -> Vec<u64> {
         let behind = (layout.fill.0 - layout.origin) / layout.au;
         let is_announced = |au: &u64| self.plan.covers(layout.origin + au * layout.au, layout.au);
         (0..FAT_AUS.min(behind)).filter(is_announced).collect()
     }
 
-    /// Writes the end of an allocation unit, so that closing it costs time from then on.
+    /// Writes data to the end of an allocation unit, so that closing it costs time from then on.
     pub(super) fn give_contents(&mut self, layout: &Layout, au: u64) -> Result<(), ProbeError> {
         let end = layout.origin + (au + 1) * layout.au;
         let (mut at, end) = (end - layout.content, end.min(self.usable / layout.turn * layout.turn));
@@ -408,7 +413,7 @@ impl<T: Target> Probe<'_, T> {
         Ok(())
     }
 
-    /// Each of the first allocation units alone.
+    /// Writes each of the first allocation units alone.
     pub(super) fn measure_fat_alone(
         &mut self,
         layout: &Layout,
@@ -424,7 +429,7 @@ impl<T: Target> Probe<'_, T> {
         Ok(())
     }
 
-    /// Each of the first allocation units beside as many as can be open.
+    /// Writes each of the first allocation units next to as many others as can be open.
     fn measure_fat_beside(
         &mut self,
         layout: &Layout,
@@ -441,13 +446,13 @@ impl<T: Target> Probe<'_, T> {
         Ok(())
     }
 
-    /// Writes allocation units in turn, the first time to open them, until enough writes were measured.
+    /// Writes allocation units round robin, first to open them, then until enough writes are measured.
     fn turn(&mut self, layout: &Layout, pool: &mut Pool, turn: Turn) -> Result<(), ProbeError> {
         let aus = turn.others + u64::from(turn.special.is_some());
         let mut left = TURN_WRITES.max(TURN_ROUNDS * aus);
         let usual = self.usual_ns();
         while left > 0 {
-            let set = pool.take_with(turn);
+            let set = pool.units_of_turn(turn);
             for (round, place) in places(layout, turn.is_random).into_iter().enumerate() {
                 let test = if round == 0 { Test::WarmUp } else { turn.test };
                 let sum = self.round(layout, &set, test, turn.about, place)?;
@@ -461,7 +466,7 @@ impl<T: Target> Probe<'_, T> {
         Ok(())
     }
 
-    /// Writes to the same place in each of some allocation units. Returns the time of all, ns.
+    /// Writes to the same offset in each of the given allocation units. Returns the total time, ns.
     fn round(
         &mut self,
         layout: &Layout,
@@ -477,7 +482,7 @@ impl<T: Target> Probe<'_, T> {
         Ok(sum)
     }
 
-    /// Writes the buffer and waits until that is on the flash: no buffer hides what it takes.
+    /// Writes the buffer and flushes, so that no buffer hides the time.
     pub(super) fn write_through(
         &mut self,
         test: Test,
@@ -493,7 +498,7 @@ impl<T: Target> Probe<'_, T> {
         Ok(ns)
     }
 
-    /// Time of a write of one allocation unit in order.
+    /// Usual time of a write to one allocation unit in order, ns.
     fn usual_ns(&self) -> Option<u64> {
         Search::new(&self.samples, Test::OpenLinear).good.map(|(_, ns)| ns as u64)
     }
@@ -518,13 +523,14 @@ impl<T: Target> Probe<'_, T> {
     }
 }
 
-/// Bytes after which nothing written before is in a cache any more, 0 without one.
+/// Number of bytes whose writing flushes all earlier data out of a cache; 0 without a cache.
 pub(super) fn cached(samples: &Samples) -> u64 {
     cache(samples).map_or(0, |cache| cache.bytes * 5 / 4)
 }
 
-/// Places inside an allocation unit to which a turn writes, in units of its writes: half of those that there are at most, so that no block is
-/// full. In no order they go backwards, where contents are, so that a card that keeps an allocation unit in order must copy every time.
+/// Offsets inside an allocation unit that a round-robin test writes, in units of its writes: at most half of all, so
+/// that no block fills up. In random order they run backwards over existing data, so that a card that keeps an
+/// allocation unit in order must copy every time.
 fn places(layout: &Layout, is_random: bool) -> Vec<u64> {
     let (parts, with_contents) = (layout.au / layout.turn, layout.content / layout.turn);
     let half = (parts / 2) as usize;
@@ -534,7 +540,7 @@ fn places(layout: &Layout, is_random: bool) -> Vec<u64> {
     }
 }
 
-/// Allocation units that are used in turn, so that what a test left open is closed before the place is used again.
+/// Allocation units that the tests cycle through, so that a unit left open by a test is closed before it is used again.
 pub(super) struct Pool {
     first: u64,
     pub(super) all: u64,
@@ -542,8 +548,8 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// The allocation units of a turn.
-    fn take_with(&mut self, turn: Turn) -> Vec<u64> {
+    /// Allocation units of a test, taken from the pool.
+    fn units_of_turn(&mut self, turn: Turn) -> Vec<u64> {
         self.take(turn.others).into_iter().chain(turn.special).collect()
     }
 

@@ -1,13 +1,14 @@
-//! Protocol of `/dev/floatgate`: the structures of `hosts/linux-module/floatgate.h`, which describes them, and requests made of them.
+//! Protocol of `/dev/floatgate`: the structures of `hosts/linux-module/floatgate.h`, which documents them, and the
+//! requests built from them.
 
 use floatgate_device::raw_nand::{Address, DataInterface};
 use floatgate_device::spi::{CmdExt, Direction, Mode, SpiOp, Width};
 use floatgate_mtd::Nanos;
 
-/// Most bytes of a request.
+/// Maximum size of a request, B.
 pub const REQUEST_MAX: usize = RawRequest::SIZE + INSTR_MAX as usize * RawInstr::SIZE + DATA_MAX as usize;
 
-/// The header's constants that Rust has, too.
+/// Constants of the header.
 macro_rules! constants {
     ($($name:ident = $value:expr;)*) => {
         $(pub(super) const $name: u32 = $value;)*
@@ -55,7 +56,7 @@ constants! {
 
 /// A field of a structure, lowest byte first.
 trait Field: Sized {
-    /// Its type in the header.
+    /// Type in the C header.
     #[cfg(test)]
     const C_TYPE: &str;
 
@@ -108,7 +109,7 @@ macro_rules! structures {
             pub(super) struct $name { $(pub(super) $field: $kind),* }
 
             impl $name {
-                #[allow(dead_code, reason = "of some, nobody needs it")]
+                #[allow(dead_code, reason = "not used for every structure")]
                 pub(super) const SIZE: usize = $(size_of::<$kind>() +)* 0;
 
                 #[allow(dead_code, reason = "one side of the protocol reads a structure, and the other one writes it")]
@@ -123,7 +124,7 @@ macro_rules! structures {
             }
         )*
 
-        /// Names in the header, with type, name and size of each field.
+        /// Names in the C header, with type, name and size of each field.
         #[cfg(test)]
         const STRUCTURES: &[(&str, &[(&str, &str, usize)])] = &[$(
             (stringify!($c), &[$((<$kind as Field>::C_TYPE, stringify!($field), size_of::<$kind>())),*])
@@ -132,7 +133,7 @@ macro_rules! structures {
 }
 
 structures! {
-    /// The chip, as the module announces it to the kernel.
+    /// Properties of the chip that the module announces to the kernel.
     RawConfig = fg_config {
         magic: u32,
         kind: u32,
@@ -145,9 +146,9 @@ structures! {
         ecc_step: u32,
         ecc_strength: u32,
     }
-    /// Head of each request.
+    /// Header of each request.
     RawRequest = fg_request { id: u32, kind: u32, count: u32, target: u32, out_len: u32, in_len: u32 }
-    /// Head of each answer.
+    /// Header of each answer.
     RawAnswer = fg_answer { id: u32, result: i32 }
     /// An operation on a SPI bus.
     RawSpiOp = fg_spi_op {
@@ -165,25 +166,25 @@ structures! {
         dtr: u8,
         zero: u8,
     }
-    /// A status read that is repeated.
+    /// A repeated status read.
     RawPoll = fg_poll { initial_us: u32, interval_us: u32 }
     /// A step of an operation on a raw NAND.
     RawInstr = fg_nand_instr { kind: u8, value: u8, zero: u16, len: u32, addr: [u8; ADDR_MAX as usize] }
-    /// Another interface of a raw NAND.
+    /// A change of the data interface of a raw NAND.
     RawInterface = fg_interface { nvddr: u32, mode: u32, check_only: u32 }
 }
 
-/// Longest wait for a chip: a minute. Linux waits 0.4 s at most.
+/// Maximum wait for a chip: one minute. Linux waits at most 0.4 s.
 const WAIT_MAX_MS: u32 = 60_000;
 
-/// Reason for which bytes are no request.
+/// Reason why bytes are not a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadRequest {
-    /// It ends too early, or goes on too long.
+    /// The length is wrong.
     #[error("a request of {0} bytes, which is not its length")]
     Length(usize),
-    /// A field has a value that the protocol does not know.
+    /// A field has an unknown value.
     #[error("field {0} of a request has the value {1}")]
     Value(&'static str, u64),
 }
@@ -192,16 +193,16 @@ pub enum BadRequest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Request<'a> {
     pub(super) id: u32,
-    /// Bytes that the answer has.
+    /// Number of data bytes in the answer.
     pub(super) in_len: usize,
-    /// Bytes for the chip.
+    /// Data for the chip.
     pub(super) out: &'a [u8],
     pub(super) what: What,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum What {
-    /// True if the controller can do this; `None` for an operation that no chip has.
+    /// Asks whether the controller supports an operation; `None` for an operation that no chip has.
     Supports(Option<SpiOp>),
     Spi {
         op: SpiOp,
@@ -220,7 +221,7 @@ pub(super) enum What {
         interface: DataInterface,
         check_only: bool,
     },
-    /// The number of the MTD device.
+    /// Reports the number of the MTD device.
     Ready(Option<u32>),
 }
 
@@ -242,7 +243,7 @@ pub(super) enum Step {
 }
 
 impl<'a> Request<'a> {
-    /// Reads a request.
+    /// Parses a request.
     pub(super) fn decode(bytes: &'a [u8]) -> Result<Self, BadRequest> {
         let mut rest = bytes;
         let short = BadRequest::Length(bytes.len());
@@ -281,7 +282,7 @@ impl<'a> Request<'a> {
 }
 
 impl What {
-    /// Refuses data that no phase of the request has.
+    /// Refuses data that no phase of the request uses.
     fn check_direction(&self, head: &RawRequest) -> Result<(), BadRequest> {
         let (reads, writes) = match self {
             Self::Spi { op, .. } => (op.dir == Direction::In, op.dir == Direction::Out),
@@ -298,7 +299,7 @@ fn check(field: &'static str, value: impl Into<u64>, right: bool) -> Result<(), 
     if right { Ok(()) } else { Err(BadRequest::Value(field, value.into())) }
 }
 
-/// The data of all steps are those of the request.
+/// Checks that the data lengths of all steps add up to the length of the request.
 fn check_lengths(steps: &[Step], head: &RawRequest) -> Result<(), BadRequest> {
     let (mut read, mut written) = (0, 0);
     for step in steps {
@@ -312,7 +313,8 @@ fn check_lengths(steps: &[Step], head: &RawRequest) -> Result<(), BadRequest> {
     check("out_len", head.out_len, written == u64::from(head.out_len))
 }
 
-/// An absent phase has the width of the phase before it: 8D-8D-8D is then one mode for all operations.
+/// Converts a SPI operation. An absent phase has the width of the previous phase, so that 8D-8D-8D is one mode for all
+/// operations.
 fn spi_op(raw: &RawSpiOp, len: u32) -> Result<SpiOp, BadRequest> {
     let width = |field, lanes: u8, dtr: u32| match lanes {
         1 | 2 | 4 | 8 => Ok(Width { lanes, dtr: u32::from(raw.dtr) & dtr != 0 }),
@@ -343,7 +345,7 @@ fn spi_op(raw: &RawSpiOp, len: u32) -> Result<SpiOp, BadRequest> {
     })
 }
 
-/// The command byte, and what follows it in 8D.
+/// Command byte, and its extension in 8D.
 fn command(raw: &RawSpiOp, cmd: Width) -> Result<(u8, CmdExt), BadRequest> {
     let [first, second] = raw.opcode.to_be_bytes();
     let is_octal_dtr = cmd.lanes == 8 && cmd.dtr;
@@ -356,7 +358,7 @@ fn command(raw: &RawSpiOp, cmd: Width) -> Result<(u8, CmdExt), BadRequest> {
     }
 }
 
-/// Linux counts dummy cycles in bytes on the lanes of that phase.
+/// Dummy cycles; Linux counts them in bytes on the lanes of that phase.
 fn dummy_cycles(raw: &RawSpiOp) -> Result<u8, BadRequest> {
     if raw.dummy_bytes == 0 {
         return Ok(0);

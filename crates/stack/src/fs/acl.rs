@@ -1,4 +1,5 @@
-//! POSIX access control lists: which attributes hold them, and how they and the permissions of a file go together (Linux: `fs/posix_acl.c`).
+//! POSIX access control lists: their attributes, and how an ACL and the permissions of a file correspond (Linux:
+//! `fs/posix_acl.c`).
 
 use super::{Error, FileType, Result};
 use floatgate_media::acl::{AclEntry, AclTag, check_acl};
@@ -6,7 +7,7 @@ use floatgate_media::acl::{AclEntry, AclTag, check_acl};
 /// Attribute with the ACL of a file or directory.
 pub const ACL_ACCESS: &[u8] = b"system.posix_acl_access";
 
-/// Attribute with the ACL that new files of a directory get.
+/// Attribute with the default ACL, which new files in a directory inherit.
 pub const ACL_DEFAULT: &[u8] = b"system.posix_acl_default";
 
 /// True for the name of an attribute that holds an ACL.
@@ -20,36 +21,35 @@ pub fn is_acl(name: &[u8]) -> bool {
 pub struct Acl(Vec<AclEntry>);
 
 impl Acl {
-    /// Reads the value of an attribute that a program sets; `None` where it has no entries, which takes the ACL away.
+    /// Parses the value of an attribute that a program sets; `None` if it has no entries, which removes the ACL.
     ///
     /// # Errors
-    /// The value is malformed; an ACL that Linux refuses.
+    /// The value is malformed, or Linux would refuse the ACL.
     pub fn of_xattr(value: &[u8]) -> Result<Option<Self>> {
         if value.is_empty() {
             return Ok(None);
         }
-        let entries =
-            AclEntry::of_xattr(value).map_err(|_| Error::Invalid("the value is not that of an ACL"))?;
+        let entries = AclEntry::of_xattr(value).map_err(|_| Error::Invalid("the value is not an ACL"))?;
         let entries: Vec<AclEntry> = entries.collect();
         if entries.is_empty() { Ok(None) } else { Self::new(entries).map(Some) }
     }
 
-    /// Makes an ACL of its entries.
+    /// Creates an ACL from its entries.
     ///
     /// # Errors
-    /// An ACL that Linux refuses.
+    /// Linux would refuse the ACL.
     pub fn new(entries: Vec<AclEntry>) -> Result<Self> {
         check_acl(&entries).map_err(|fault| Error::Invalid(fault.reason()))?;
         Ok(Self(entries))
     }
 
-    /// The entries.
+    /// Entries in the order in which Linux stores them.
     #[must_use]
     pub fn entries(&self) -> &[AclEntry] {
         &self.0
     }
 
-    /// The value of an attribute with some entries.
+    /// Attribute value of some entries.
     #[must_use]
     pub fn to_xattr(entries: &[AclEntry]) -> Vec<u8> {
         let mut value = vec![0; AclEntry::xattr_bytes(entries)];
@@ -57,10 +57,10 @@ impl Acl {
         value
     }
 
-    /// Checks that a file of a type can have the ACL of an attribute's name.
+    /// Checks that a file of this type can have the ACL with this attribute name.
     ///
     /// # Errors
-    /// A symbolic link; the ACL for new files of what is no directory.
+    /// A symbolic link; a default ACL of a file that is not a directory.
     pub fn check_type(name: &[u8], of_type: FileType) -> Result<()> {
         match of_type {
             FileType::Symlink => Err(Error::Unsupported("a symbolic link has no ACL")),
@@ -78,7 +78,7 @@ impl Acl {
         self.0.iter().fold(0, |all, entry| all | bits(entry))
     }
 
-    /// Place of an entry's permissions among those of the file. With a mask the group's are those of the mask.
+    /// Bit position of an entry's permissions in the mode. With a mask, the group bits are the mask's.
     fn shift(&self, tag: AclTag) -> Option<u32> {
         let has_mask = || self.0.iter().any(|entry| entry.tag == AclTag::Mask);
         match tag {
@@ -90,7 +90,7 @@ impl Acl {
         }
     }
 
-    /// True where the permissions of the file say all that the ACL says: Linux does not store such an ACL.
+    /// True if the ACL is equivalent to the mode bits; Linux does not store such an ACL.
     #[must_use]
     pub fn is_permissions_only(&self) -> bool {
         self.0.iter().all(|entry| matches!(entry.tag, AclTag::UserObj | AclTag::GroupObj | AclTag::Others))

@@ -1,6 +1,6 @@
-//! Errors of a filesystem, whichever it is.
+//! Errors of any filesystem.
 
-/// Reason for which an operation on a filesystem failed.
+/// Reason why a filesystem operation failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -10,7 +10,7 @@ pub enum Error {
     /// No space is left.
     #[error("no space left on the filesystem")]
     NoSpace,
-    /// No such name, inode or attribute.
+    /// The name, inode or attribute does not exist.
     #[error("not found")]
     NotFound,
     /// The name exists already.
@@ -19,16 +19,16 @@ pub enum Error {
     /// Not a directory.
     #[error("not a directory")]
     NotDirectory,
-    /// A directory, where none is allowed.
+    /// A directory where none is allowed.
     #[error("is a directory")]
     IsDirectory,
     /// The directory is not empty.
     #[error("the directory is not empty")]
     NotEmpty,
-    /// A name that is too long, an empty one, or one with a slash or a zero.
+    /// A name that is empty, or contains a slash or a zero byte.
     #[error("not a possible name")]
     BadName,
-    /// A name is longer than this many bytes, the most that the filesystem has.
+    /// A name longer than the filesystem's limit, in bytes.
     #[error("a name of this filesystem has at most {0} bytes")]
     NameTooLong(usize),
     /// Larger than the format can hold.
@@ -39,7 +39,7 @@ pub enum Error {
         /// Its size, bytes.
         len: u64,
     },
-    /// Arguments that make no sense together.
+    /// Arguments that contradict each other.
     #[error("{0}")]
     Invalid(&'static str),
     /// Forbidden by the inode's flags (immutable, append-only).
@@ -48,16 +48,16 @@ pub enum Error {
     /// Too many links to an inode.
     #[error("too many links")]
     TooManyLinks,
-    /// Needs a feature that is not there.
+    /// The filesystem lacks a feature.
     #[error("not supported: {0}")]
     Unsupported(&'static str),
-    /// The contents of the flash are damaged; the text says what, and where.
+    /// The data on flash is damaged; the text describes the fault and its position.
     #[error("{0}")]
     Damaged(String),
-    /// Power went away.
+    /// Power was lost.
     #[error("{0}")]
     PowerLost(String),
-    /// Another failure of the device below or of the filesystem as a whole.
+    /// Another failure of the device or the filesystem.
     #[error("{0}")]
     Failed(String),
 }
@@ -66,7 +66,7 @@ pub enum Error {
 pub type Result<T> = core::result::Result<T, Error>;
 
 impl Error {
-    /// True when the contents of the flash are to blame, and not the caller, the space or the power.
+    /// True if damaged data on flash is the cause, not the caller, lack of space or a power loss.
     #[must_use]
     pub const fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged(_))

@@ -1,4 +1,4 @@
-//! The [`FileSystem`] trait and its types, which extracting, building, changing, mounting, comparing and benchmarks need.
+//! The [`FileSystem`] trait and its types, used to extract, build, change, mount, compare and benchmark filesystems.
 
 mod acl;
 mod error;
@@ -13,59 +13,60 @@ pub use types::{
 };
 pub use work::{Codec, Through, Work};
 
-/// Bytes of a block of a file: blocks are what holes and compression are counted in.
+/// Size of a file block, B: the unit of holes and compression.
 pub const BLOCK_BYTES: usize = 4096;
 
-/// Name of the target of a symbolic link in [`Error::TooLarge`].
+/// Description of the target of a symbolic link in [`Error::TooLarge`].
 pub const LINK_TARGET: &str = "target of a symbolic link";
 
 /// A mounted filesystem.
 ///
-/// Files are named by inode numbers. An inode without a name stays as long as it is open.
+/// Files are identified by inode numbers. An inode without a name exists as long as it is open.
 ///
-/// Features that not every filesystem has (links, attributes, extended attributes, renaming) answer [`Error::Unsupported`] unless they are implemented.
+/// Features that not every filesystem has (links, attributes, extended attributes, renaming) return
+/// [`Error::Unsupported`] by default.
 ///
-/// **After a power loss**, what [`sync`](Self::sync) or [`fsync`](Self::fsync) has brought to flash is there; what was changed since is
-/// there in part, and each name is either as it was or as it was to be.
+/// **After a power loss**, data that [`sync`](Self::sync) or [`fsync`](Self::fsync) wrote is on flash. Later changes
+/// may be there in part, and each name refers to either its old or its new file.
 pub trait FileSystem: Send {
     /// Inode of the root directory.
     fn root(&self) -> u32;
 
-    /// Sets the time of day: the time stamp of changes from now on.
+    /// Sets the time of day, used as the timestamp of changes.
     fn set_time(&mut self, time: Timestamp) {
         let _ = time;
     }
 
-    /// True when it cannot be changed: mounted so, or after a failure.
+    /// True if the filesystem cannot be changed: mounted read-only, or after a failure.
     fn is_read_only(&self) -> bool {
         false
     }
 
-    /// The failure after which it cannot be changed any more. What was not on flash before is lost.
+    /// Failure that made the filesystem read-only. Data that was not on flash by then is lost.
     fn failure(&self) -> Option<Error> {
         None
     }
 
-    /// Damage that mounting has found and left out.
+    /// Damage found during the mount and skipped.
     fn damage(&self) -> Vec<Error> {
         Vec::new()
     }
 
-    /// Sizes, as `df` shows them.
+    /// Size and free space, as in `df`.
     fn space(&self) -> Space;
 
-    /// Kinds of attributes that it can hold; all unless it says otherwise.
+    /// Kinds of attributes that the filesystem can store; by default all.
     fn holds(&self) -> Holds {
         Holds::default()
     }
 
-    /// Work of the CPU since the mount, beside what the device's driver does; nothing where that is not counted.
+    /// CPU work since the mount, without the device driver; zero if it is not counted.
     fn work(&self) -> Work {
         Work::default()
     }
 
-    /// True when data that are written wait in memory until [`write_back`](Self::write_back), `fsync` or `sync`; false when they go down at
-    /// once.
+    /// True if written data stays in memory until [`write_back`](Self::write_back), `fsync` or `sync`; false if it is
+    /// written at once.
     fn delays_writes(&self) -> bool {
         false
     }
@@ -73,16 +74,16 @@ pub trait FileSystem: Send {
     /// Attributes of a file.
     ///
     /// # Errors
-    /// Not there; damage; failures of the device. So it is with all that reads.
+    /// The inode does not exist; damage; device failures. The same applies to all methods that read.
     fn attributes(&mut self, inode: u32) -> Result<Attributes>;
 
-    /// Inode that has a name in a directory.
+    /// Inode of a name in a directory.
     ///
     /// # Errors
     /// [`Error::NotFound`]; not a directory; damage.
     fn lookup(&mut self, directory: u32, name: &[u8]) -> Result<u32>;
 
-    /// Inode at a path from the root, its parts separated by slashes. Symbolic links are not followed.
+    /// Inode at a path from the root, with components separated by slashes. Symbolic links are not followed.
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
@@ -91,7 +92,8 @@ pub trait FileSystem: Send {
         parts.try_fold(self.root(), |inode, part| self.lookup(inode, part))
     }
 
-    /// Entries of a directory after one of them, or from the first, at most `max`, in an order of the filesystem's own.
+    /// Entries of a directory that follow `after`, or from the first one, at most `max`. The order is up to the
+    /// filesystem.
     ///
     /// # Errors
     /// Not a directory; damage.
@@ -130,7 +132,8 @@ pub trait FileSystem: Send {
         Err(Error::NotFound)
     }
 
-    /// Blocks of a regular file that hold data, in order, from `block` on, at most `max`; between them are holes.
+    /// Blocks of a regular file that contain data, from `block` on, in order, at most `max`. The blocks between them
+    /// are holes.
     ///
     /// # Errors
     /// Not a regular file; damage.
@@ -139,7 +142,7 @@ pub trait FileSystem: Send {
         Err(Error::Unsupported("telling holes from data"))
     }
 
-    /// All inodes, those without a name and those of extended attributes included, in order.
+    /// All inodes in order, including those without a name and those of extended attributes.
     ///
     /// # Errors
     /// Damage.
@@ -147,8 +150,8 @@ pub trait FileSystem: Send {
         Err(Error::Unsupported("a list of inodes"))
     }
 
-    /// Compares what the filesystem believes of itself in memory, its space above all, with what is on flash; what is wrong, in words.
-    /// For tests: a filesystem that is sound finds nothing, whatever it has been through.
+    /// Compares the state in memory, mainly space accounting, with the data on flash, and returns the differences as
+    /// text. For tests: a sound filesystem returns none at any time.
     ///
     /// # Errors
     /// Damage.
@@ -156,32 +159,32 @@ pub trait FileSystem: Send {
         Ok(Vec::new())
     }
 
-    /// As [`read_dir`](Self::read_dir), of all entries that can be read, with what is wrong with the others.
+    /// As [`read_dir`](Self::read_dir), but returns all readable entries, and the errors of the others.
     ///
     /// # Errors
-    /// It is not known which names there are.
+    /// The list of names cannot be read.
     fn readable_entries(&mut self, directory: u32) -> Result<(Vec<DirEntry>, Vec<Error>)> {
         Ok((self.read_dir(directory, None, usize::MAX)?, Vec::new()))
     }
 
-    /// As [`list_xattrs`](Self::list_xattrs), of all names that can be read, with what is wrong with the others.
+    /// As [`list_xattrs`](Self::list_xattrs), but returns all readable names, and the errors of the others.
     ///
     /// # Errors
-    /// It is not known which attributes there are.
+    /// The list of attributes cannot be read.
     fn readable_xattrs(&mut self, inode: u32) -> Result<(Vec<Vec<u8>>, Vec<Error>)> {
         Ok((self.list_xattrs(inode)?, Vec::new()))
     }
 
-    /// As [`data_blocks`](Self::data_blocks), with the place of each, of what is on flash: the file's inode is not looked at.
+    /// As [`data_blocks`](Self::data_blocks), with the position of each block on flash. The inode itself is not read.
     ///
     /// # Errors
-    /// It is not known where they are.
+    /// The positions cannot be determined.
     fn stored_blocks(&mut self, inode: u32, block: u32, max: usize) -> Result<Vec<(u32, NodePos)>> {
         let blocks = self.data_blocks(inode, block, max)?;
         Ok(blocks.into_iter().map(|block| (block, NodePos::default())).collect())
     }
 
-    /// Reads a block that [`stored_blocks`](Self::stored_blocks) has found; what lies behind its end is zeros.
+    /// Reads a block found by [`stored_blocks`](Self::stored_blocks), padded with zeros.
     ///
     /// # Errors
     /// Damage.
@@ -196,13 +199,14 @@ pub trait FileSystem: Send {
         self.read(inode, u64::from(block) * BLOCK_BYTES as u64, out).map(drop)
     }
 
-    /// Makes a file of any kind and returns its inode.
+    /// Creates a file of any type and returns its inode.
     ///
     /// # Errors
-    /// The name exists or is not possible; not a directory; no space; read-only; failures of the device. So it is with all that changes.
+    /// The name exists or is invalid; not a directory; no space; read-only; device failures. The same applies to all
+    /// methods that change the filesystem.
     fn create(&mut self, directory: u32, name: &[u8], file: &NewFile<'_>) -> Result<u32>;
 
-    /// Makes an open file without a name (`O_TMPFILE`), with the flags that files of a directory get.
+    /// Creates an open file without a name (`O_TMPFILE`), with flags inherited from a directory.
     ///
     /// # Errors
     /// As [`create`](Self::create).
@@ -211,7 +215,7 @@ pub trait FileSystem: Send {
         Err(Error::Unsupported("files without a name"))
     }
 
-    /// Gives a file another name.
+    /// Creates another link to a file.
     ///
     /// # Errors
     /// The name exists; the file is a directory.
@@ -220,7 +224,7 @@ pub trait FileSystem: Send {
         Err(Error::Unsupported("links"))
     }
 
-    /// Removes a name of anything but a directory.
+    /// Removes a name of a file that is not a directory.
     ///
     /// # Errors
     /// [`Error::NotFound`]; [`Error::IsDirectory`].
@@ -232,7 +236,7 @@ pub trait FileSystem: Send {
     /// [`Error::NotFound`]; not a directory; not empty.
     fn remove_dir(&mut self, directory: u32, name: &[u8]) -> Result<()>;
 
-    /// Gives a file another name, and perhaps another directory, at once.
+    /// Renames or moves a file atomically.
     ///
     /// # Errors
     /// [`Error::NotFound`]; a target that cannot be replaced; a directory moved below itself.
@@ -241,7 +245,7 @@ pub trait FileSystem: Send {
         Err(Error::Unsupported("renaming"))
     }
 
-    /// Writes to a regular file. The data may wait in memory; [`fsync`](Self::fsync) brings them to flash.
+    /// Writes to a regular file. The data may stay in memory until [`fsync`](Self::fsync).
     ///
     /// # Errors
     /// Not a regular file; too large; no space.
@@ -250,7 +254,7 @@ pub trait FileSystem: Send {
     /// Changes attributes.
     ///
     /// # Errors
-    /// No space; what the filesystem does not have.
+    /// No space; an attribute that the filesystem does not support.
     fn set_attributes(&mut self, inode: u32, changes: &AttributeChanges) -> Result<()> {
         let _ = (inode, changes);
         Err(Error::Unsupported("changes of attributes"))
@@ -259,7 +263,7 @@ pub trait FileSystem: Send {
     /// Sets an extended attribute.
     ///
     /// # Errors
-    /// As `how` says; too large; no space.
+    /// The condition `how` is not met; too large; no space.
     fn set_xattr(&mut self, inode: u32, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
         let _ = (inode, name, value, how);
         Err(Error::Unsupported("extended attributes"))
@@ -274,26 +278,26 @@ pub trait FileSystem: Send {
         Err(Error::NotFound)
     }
 
-    /// Opens a file: it stays while it is open, also without a name.
+    /// Opens a file. An open file exists even without a name.
     ///
     /// # Errors
-    /// Not there.
+    /// The inode does not exist.
     fn open(&mut self, inode: u32) -> Result<()> {
         let _ = inode;
         Ok(())
     }
 
-    /// Closes a file, as often as it was opened.
+    /// Closes a file; called once for each `open`.
     ///
     /// # Errors
-    /// It was removed meanwhile, and that cannot be written.
+    /// The file was deleted while open, and its removal cannot be written.
     fn close(&mut self, inode: u32) -> Result<()> {
         let _ = inode;
         Ok(())
     }
 
-    /// Hands what waits of one inode down, as Linux's write-back does when it is old or much: the filesystem may keep it in buffers of
-    /// its own, and a loss of power may still lose it.
+    /// Writes the pending data of one inode to the filesystem's own buffers, like Linux's write-back of old or numerous
+    /// dirty pages. A power loss may still lose it.
     ///
     /// # Errors
     /// As [`fsync`](Self::fsync).
@@ -301,35 +305,36 @@ pub trait FileSystem: Send {
         self.fsync(inode)
     }
 
-    /// All that is changed in one inode is on flash when this returns (`fsync`).
+    /// Writes all changes of one inode to flash (`fsync`).
     ///
     /// # Errors
-    /// No space; failures of the device.
+    /// No space; device failures.
     fn fsync(&mut self, inode: u32) -> Result<()>;
 
-    /// Everything changed is on flash when this returns (`sync`).
+    /// Writes all changes to flash (`sync`).
     ///
     /// # Errors
-    /// No space; failures of the device.
+    /// No space; device failures.
     fn sync(&mut self) -> Result<()>;
 
-    /// Ends a change of an image as a whole: as [`sync`](Self::sync), and makes sure that the filesystem can be mounted and emptied again.
+    /// Completes a change of an image: as [`sync`](Self::sync), and verifies that the filesystem can be mounted and all
+    /// files can be deleted.
     ///
     /// # Errors
-    /// [`Error::NoSpace`] if it could not: the change has to be given up.
+    /// [`Error::NoSpace`] if that is impossible: the caller must discard the change.
     fn end_change(&mut self) -> Result<()> {
         self.sync()
     }
 
-    /// Writes what is changed and ends the mount.
+    /// Writes all changes and ends the mount.
     ///
     /// # Errors
     /// As [`sync`](Self::sync).
     fn unmount(self: Box<Self>) -> Result<()>;
 
-    /// Puts a file of any kind into a directory of a filesystem that is being built, whose times stay as they are, and returns its inode.
-    /// The data of a regular file
-    /// follow with [`fill_blocks`](Self::fill_blocks); what does not follow is a hole.
+    /// Adds a file of any type to a directory of a filesystem that is being built, keeping all times, and returns its
+    /// inode. The data of a regular file follows with [`fill_blocks`](Self::fill_blocks); blocks that are not written
+    /// are holes.
     ///
     /// # Errors
     /// As [`create`](Self::create).
@@ -351,7 +356,7 @@ pub trait FileSystem: Send {
         Ok(inode)
     }
 
-    /// Gives a file that was [put in](Self::fill) another name. All times stay.
+    /// Creates another link to a file added with [`fill`](Self::fill). All times stay.
     ///
     /// # Errors
     /// As [`link`](Self::link).
@@ -362,7 +367,7 @@ pub trait FileSystem: Send {
         self.set_attributes(inode, &file)
     }
 
-    /// Sets attributes of a file that was [put in](Self::fill).
+    /// Sets attributes of a file added with [`fill`](Self::fill).
     ///
     /// # Errors
     /// As [`set_attributes`](Self::set_attributes).
@@ -370,10 +375,10 @@ pub trait FileSystem: Send {
         self.set_attributes(inode, changes)
     }
 
-    /// Writes blocks of a file that was [put in](Self::fill), all of them inside its size and none twice. The times stay.
+    /// Writes blocks of a file added with [`fill`](Self::fill), each inside its size and at most once. The times stay.
     ///
     /// # Errors
-    /// A compression that the filesystem does not take; no space.
+    /// A compression that the filesystem does not support; no space.
     fn fill_blocks(&mut self, inode: u32, blocks: &[CompressedBlock<'_>]) -> Result<()> {
         let before = self.attributes(inode)?.times();
         for block in blocks {

@@ -1,8 +1,8 @@
-//! Files as callers see them, whatever the filesystem.
+//! Files as callers of any filesystem see them.
 
 pub use floatgate_media::file::{Compression, DeviceNumber, FileFlags, FileType, Timestamp};
 
-/// The attributes of a file, as `stat` has them and a little more.
+/// Attributes of a file: those of `stat`, flags and compression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attributes {
     /// Inode number.
@@ -17,21 +17,21 @@ pub struct Attributes {
     pub uid: u32,
     /// Owner: group id.
     pub gid: u32,
-    /// Bytes; those of a directory are counted as the filesystem likes.
+    /// Size in bytes; for a directory, a value chosen by the filesystem.
     pub size: u64,
-    /// Last read; most filesystems of flash do not keep it up.
+    /// Time of the last read; most flash filesystems do not update it.
     pub atime: Timestamp,
     /// Last change of the data.
     pub mtime: Timestamp,
     /// Last change of the inode.
     pub ctime: Timestamp,
-    /// Of a device file.
+    /// Device number of a device file.
     pub device: Option<DeviceNumber>,
     /// Flags of the inode.
     pub flags: FileFlags,
     /// Compression of new data, if the flags ask for it.
     pub compression: Compression,
-    /// Extended attributes.
+    /// Number of extended attributes.
     pub xattr_count: u32,
 }
 
@@ -40,17 +40,17 @@ pub struct Attributes {
 pub struct Holds {
     /// Flags of inodes.
     pub flags: bool,
-    /// Parts of seconds in times.
+    /// Timestamps with a resolution below one second.
     pub nanoseconds: bool,
     /// POSIX ACLs, as the attributes [`ACL_ACCESS`](super::ACL_ACCESS) and [`ACL_DEFAULT`](super::ACL_DEFAULT).
     pub acls: bool,
 }
 
-/// Namespaces of attributes that every filesystem here has.
+/// Namespaces of extended attributes that every filesystem supports.
 const XATTR_NAMESPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
 
 impl Holds {
-    /// True for the name of an extended attribute that a file can have.
+    /// True for a valid name of an extended attribute of a file.
     #[must_use]
     pub fn xattr(&self, name: &[u8]) -> bool {
         let has_namespace = |namespace: &&[u8]| name.len() > namespace.len() && name.starts_with(namespace);
@@ -65,7 +65,7 @@ impl Default for Holds {
 }
 
 impl Attributes {
-    /// Changes that bring the times of changes back to what they are here.
+    /// Changes that restore the current timestamps.
     #[must_use]
     pub fn times(&self) -> AttributeChanges {
         AttributeChanges { mtime: Some(self.mtime), ctime: Some(self.ctime), ..AttributeChanges::default() }
@@ -78,24 +78,24 @@ impl Attributes {
     }
 }
 
-/// Attributes to change; what is `None` stays.
+/// Attributes to change; `None` leaves one unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttributeChanges {
-    /// Permissions; the type stays.
+    /// Permissions; the type does not change.
     pub permissions: Option<u32>,
     /// New owner: user id.
     pub uid: Option<u32>,
     /// New owner: group id.
     pub gid: Option<u32>,
-    /// Bytes: cuts the file or lets it grow by a hole.
+    /// Size in bytes: truncates the file or extends it by a hole.
     pub size: Option<u64>,
     /// Last read.
     pub atime: Option<Timestamp>,
     /// Last change of the data.
     pub mtime: Option<Timestamp>,
-    /// Last change of the inode; the filesystem's time unless given.
+    /// Last change of the inode; by default the filesystem's time.
     pub ctime: Option<Timestamp>,
-    /// Compression, sync, immutable, append-only, dirsync; other flags stay.
+    /// Compression, sync, immutable, append-only, dirsync; other flags do not change.
     pub flags: Option<FileFlags>,
     /// Compression of new data.
     pub compression: Option<Compression>,
@@ -106,7 +106,7 @@ pub struct AttributeChanges {
 pub enum NewKind<'a> {
     /// A regular file.
     Regular,
-    /// A directory.
+    /// Directory that contains names.
     Directory,
     /// A symbolic link with its target, 1 to 4095 bytes.
     Symlink(&'a [u8]),
@@ -116,7 +116,7 @@ pub enum NewKind<'a> {
     CharacterDevice(DeviceNumber),
     /// A named pipe.
     Fifo,
-    /// A socket.
+    /// Unix domain socket.
     Socket,
 }
 
@@ -136,7 +136,7 @@ impl NewKind<'_> {
     }
 }
 
-/// A file to be made.
+/// A file to be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewFile<'a> {
     /// Type of the file.
@@ -152,36 +152,36 @@ pub struct NewFile<'a> {
 /// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirEntry {
-    /// Name: any bytes but a slash and zero; in an encrypted directory any bytes at all.
+    /// Name: bytes except slash and zero; any bytes in an encrypted directory.
     pub name: Vec<u8>,
     /// Inode number of the file.
     pub inode: u32,
-    /// The type of that.
+    /// Type of the file.
     pub file_type: FileType,
-    /// The name is encrypted, as all names in its directory.
+    /// True if the name is encrypted, like all names in its directory.
     pub encrypted: bool,
-    /// Position of the entry in its directory, as the filesystem counts (POSIX: telldir).
+    /// Position of the entry in its directory in the filesystem's own units (POSIX: telldir).
     pub position: u64,
 }
 
 /// Behaviour when a file is renamed onto an existing name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rename {
-    /// A file of that name is replaced.
+    /// Replaces a file of that name.
     #[default]
     Replace,
-    /// A file of that name is an error.
+    /// Returns an error if the name exists.
     KeepTarget,
-    /// The two names change places.
+    /// Exchanges the two names.
     Exchange,
-    /// As [`Replace`](Self::Replace), and a whiteout (a character device 0:0) takes the old name.
+    /// As [`Replace`](Self::Replace), and leaves a whiteout (a character device 0:0) under the old name.
     Whiteout,
 }
 
-/// Condition on an extended attribute that is set: it may exist, must exist or must not.
+/// Condition for setting an extended attribute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SetXattr {
-    /// Either.
+    /// It may exist or not.
     #[default]
     Any,
     /// It must not exist.
@@ -193,18 +193,19 @@ pub enum SetXattr {
 /// A name in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Name<'a> {
-    /// The directory.
+    /// Inode of the directory.
     pub directory: u32,
-    /// The name in it.
+    /// Name in the directory.
     pub name: &'a [u8],
 }
 
-/// A file that goes into a new filesystem, complete but for its data.
+/// A file to be added to a new filesystem, without its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilledFile<'a> {
     /// Type, permissions and owner of the file.
     pub file: NewFile<'a>,
-    /// Bytes of a regular file. A device with 0 has no size, as `mkfs.ubifs` makes it; others have their own.
+    /// Size of a regular file, bytes. A device file with size 0 gets no size, as `mkfs.ubifs` makes it; otherwise it
+    /// keeps its own.
     pub size: u64,
     /// Last read.
     pub atime: Timestamp,
@@ -214,43 +215,43 @@ pub struct FilledFile<'a> {
     pub ctime: Timestamp,
     /// Sync, immutable, append-only, dirsync, and compressed if `compression` is given.
     pub flags: FileFlags,
-    /// Compression of data that are written later, if the flags say that they are compressed; that of its directory unless given.
+    /// Compression of data that is written later, if the flags say that it is compressed; by default the directory's.
     pub compression: Option<Compression>,
-    /// Extended attributes with their prefixes, no name twice.
+    /// Extended attributes with their prefixes; names are unique.
     pub xattrs: &'a [(Vec<u8>, Vec<u8>)],
 }
 
-/// A block that its owner compressed already, for writing many on several cores.
+/// A block that the caller has already compressed, so that many can be compressed in parallel.
 #[derive(Clone, Copy, Debug)]
 pub struct CompressedBlock<'a> {
-    /// Block of the file.
+    /// Number of the block in the file.
     pub block: u32,
     /// Bytes before compression, 1 to 4096.
     pub size: u32,
     /// Compression of the data.
     pub compression: Compression,
-    /// The bytes after compression.
+    /// Compressed data.
     pub data: &'a [u8],
 }
 
-/// Size of a filesystem as it reports it, in blocks of 4 KiB. Linux: `statfs`.
+/// Size and free space of a filesystem in blocks of 4 KiB (Linux: `statfs`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Space {
-    /// Blocks in all.
+    /// Total number of blocks.
     pub blocks: u64,
     /// Free blocks.
     pub free_blocks: u64,
-    /// Free blocks without those reserved.
+    /// Free blocks without reserved ones.
     pub available_blocks: u64,
 }
 
-/// Position of a node on flash, as the filesystem counts; one that has no such positions leaves it zero.
+/// Position of a node on flash; zero in a filesystem without such positions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodePos {
     /// LEB number (Linux: lnum).
     pub lnum: u32,
     /// Offset in the LEB, bytes (Linux: offs).
     pub offset: u32,
-    /// Length in bytes, without alignment; 0 for no node.
+    /// Length in bytes without padding; 0 for no node.
     pub len: u32,
 }

@@ -1,37 +1,37 @@
-//! Work of a filesystem for the CPU.
+//! CPU work of a filesystem.
 
 use core::ops::Sub;
 
-/// A compression algorithm, as the CPU knows it.
+/// Compression algorithm, as distinguished by its CPU cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Codec {
-    /// LZO1X.
+    /// LZO1X compression.
     Lzo,
     /// Deflate, with zlib's header or without.
     Zlib,
-    /// Zstandard.
+    /// Zstandard compression.
     Zstd,
     /// JFFS2's run lengths.
     Rtime,
-    /// JFFS2's arithmetic coder, and whatever else is only read.
+    /// JFFS2's arithmetic coder, and all codecs that are only read.
     Rubin,
 }
 
 impl Codec {
-    /// All of them.
+    /// All algorithms.
     pub const ALL: [Self; 5] = [Self::Lzo, Self::Zlib, Self::Zstd, Self::Rtime, Self::Rubin];
 }
 
-/// Bytes that went through a codec.
+/// Calls and bytes of a codec.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Through {
     /// Number of calls.
     pub calls: u64,
-    /// Bytes that went in.
+    /// Input bytes.
     pub from: u64,
-    /// Bytes that came out; of those compressed in vain as many as went in.
+    /// Output bytes; incompressible data counts with its input size.
     pub to: u64,
-    /// Bytes of those that went in that were compressed in vain: they would not have become shorter.
+    /// Input bytes that turned out to be incompressible.
     pub in_vain: u64,
 }
 
@@ -48,8 +48,8 @@ impl Sub for Through {
     }
 }
 
-/// Work of the CPU since the filesystem was mounted; it only grows, and the work of an operation is the difference of two readings.
-/// Checksums are not in it: they follow from the bytes that go to flash and come from there.
+/// CPU work since the mount. The counters only grow; the work of an operation is the difference of two readings.
+/// Checksums are not included, because they follow from the bytes read and written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     packed: [Through; Codec::ALL.len()],
@@ -57,7 +57,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// Some bytes were compressed; `to` is none where they would not have become shorter.
+    /// Adds a compression; `to` is `None` if the data was incompressible.
     pub fn pack(&mut self, codec: Codec, from: usize, to: Option<usize>) {
         let through = &mut self.packed[codec as usize];
         through.calls += 1;
@@ -66,7 +66,7 @@ impl Work {
         through.in_vain += if to.is_none() { from as u64 } else { 0 };
     }
 
-    /// Some bytes were decompressed.
+    /// Adds a decompression.
     pub fn unpack(&mut self, codec: Codec, from: usize, to: usize) {
         let through = &mut self.unpacked[codec as usize];
         *through = Through {
@@ -77,12 +77,12 @@ impl Work {
         };
     }
 
-    /// Bytes that were compressed, by codec.
+    /// Compressed bytes by codec.
     pub fn packed(&self) -> impl Iterator<Item = (Codec, Through)> {
         Codec::ALL.into_iter().zip(self.packed)
     }
 
-    /// Bytes that were decompressed, by codec.
+    /// Decompressed bytes by codec.
     pub fn unpacked(&self) -> impl Iterator<Item = (Codec, Through)> {
         Codec::ALL.into_iter().zip(self.unpacked)
     }
@@ -100,7 +100,7 @@ impl Work {
         work
     }
 
-    /// The work of two that share a filesystem.
+    /// Sum of the work of two users of a filesystem.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         let sum = |a: Through, b: Through| Through {

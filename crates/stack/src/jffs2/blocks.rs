@@ -1,16 +1,17 @@
-//! Eraseblocks: what is in each, and how much of it is of use.
+//! Eraseblocks: their nodes, and their live, dirty, wasted and free bytes.
 
 use floatgate_mtd::Geometry;
 use std::collections::VecDeque;
 
-/// Least data that a node at the end of an eraseblock is made for (Linux: `JFFS2_MIN_DATA_LEN`), with its fields.
+/// Minimum room for a node at the end of an eraseblock, with its fields (Linux: `JFFS2_MIN_DATA_LEN`).
 const LEAST_NODE: u32 = 128 + 68;
 
-/// Percent of the flash that writing leaves free, and bytes for each eraseblock (Linux: `jffs2_calc_trigger_levels`).
+/// Percentage of the flash reserved when writing, and bytes reserved per eraseblock (Linux:
+/// `jffs2_calc_trigger_levels`).
 const RESERVED_PERCENT: u64 = 2;
 const RESERVED_PER_BLOCK: u64 = 100;
 
-/// Eraseblocks that deleting leaves free.
+/// Eraseblocks reserved when deleting.
 const RESERVED_FOR_DELETION: u32 = 2;
 
 /// Owner of a node.
@@ -22,19 +23,19 @@ pub(super) enum Owner {
     Dirent(u32),
     /// The extended attribute of this number.
     Xattr(u32),
-    /// An attribute's reference from this inode.
+    /// An xref from this inode.
     Xref(u32),
 }
 
-/// A node and its place.
+/// A node and its position.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Placed {
     /// First byte on the flash.
     pub(super) at: u32,
-    /// Bytes up to where the next one may begin.
+    /// Length in bytes, including the padding up to the next node.
     pub(super) len: u32,
     pub(super) owner: Owner,
-    /// Nothing newer has taken its place.
+    /// False if a newer node replaces it.
     pub(super) live: bool,
 }
 
@@ -42,27 +43,27 @@ pub(super) struct Placed {
 pub(super) enum State {
     /// Erased, with its clean marker.
     Free,
-    /// Nodes go here.
+    /// The open eraseblock, which receives new nodes.
     Open,
-    /// Nodes were written up to its end, or as far as will be.
+    /// Full or closed for writing.
     #[default]
     Full,
-    /// Nothing in it is of use.
+    /// Without live nodes, waiting to be erased.
     ToErase,
     Bad,
 }
 
-/// An eraseblock.
+/// State of an eraseblock with its nodes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Block {
     pub(super) state: State,
-    /// In the order of their places.
+    /// Nodes in the order of their positions.
     pub(super) nodes: Vec<Placed>,
-    /// Bytes that are written, from the beginning.
+    /// Number of bytes written from the start.
     pub(super) end: u32,
-    /// Bytes of live nodes; damaged summaries may list more than there is room for.
+    /// Bytes of live nodes; a damaged summary may list more than fit.
     live: u64,
-    /// Bytes that are no node, and too few to be counted as dirt: ends of eraseblocks, padding.
+    /// Wasted bytes, which belong to no node and are too few to count as dirty: ends of eraseblocks, padding.
     wasted: u32,
 }
 
@@ -72,13 +73,13 @@ pub(super) struct Totals {
     pub(super) free: u64,
     pub(super) dirty: u64,
     pub(super) live: u64,
-    /// Bytes of eraseblocks in which nothing is of use.
+    /// Bytes of eraseblocks without live nodes.
     pub(super) to_erase: u64,
-    /// Eraseblocks that are free, or will be once erased.
+    /// Number of eraseblocks that are free or waiting to be erased.
     pub(super) ready: u32,
 }
 
-/// All eraseblocks.
+/// All eraseblocks, with the totals of their bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Blocks {
     pub(super) list: Vec<Block>,
@@ -88,16 +89,16 @@ pub(super) struct Blocks {
     free: VecDeque<u32>,
     to_erase: VecDeque<u32>,
     pub(super) open: Option<u32>,
-    /// Number of times that an eraseblock became the open one since the mount.
+    /// Number of times since the mount that an eraseblock was opened.
     pub(super) opened: u64,
-    /// The eraseblock that is to be opened next, once it is erased.
+    /// Eraseblock to open next, once it is erased.
     first: Option<u32>,
     totals: Totals,
-    /// Number of full eraseblocks of which at least half is dirt.
+    /// Number of full eraseblocks that are at least half dirty.
     very_dirty: u32,
-    /// Eraseblocks that are taken for garbage collection come in turn.
+    /// Rotates the choice of eraseblocks for garbage collection.
     turn: u32,
-    /// Which list of eraseblocks the collector takes from is drawn.
+    /// Random state that selects the list for garbage collection.
     draw: u32,
 }
 
@@ -126,7 +127,7 @@ impl Blocks {
         self.totals
     }
 
-    /// Eraseblocks that writing leaves free.
+    /// Number of eraseblocks that writing leaves free.
     pub(super) fn reserved_for_writing(&self) -> u32 {
         let blocks = self.list.len() as u64;
         let erase = u64::from(self.erase_bytes);
@@ -134,19 +135,20 @@ impl Blocks {
         RESERVED_FOR_DELETION + reserve.div_ceil(erase) as u32
     }
 
-    /// Eraseblocks that deleting leaves free.
+    /// Number of eraseblocks that deleting leaves free.
     pub(super) const fn reserved_for_deletion(&self) -> u32 {
         RESERVED_FOR_DELETION
     }
 
-    /// True when there are so many eraseblocks of which at least half is dirt that the garbage collector's thread takes one, although space
-    /// is not short (Linux: `vdirty_blocks_gctrigger`; ten times as many where nodes are marked as obsolete).
+    /// True if so much is dirty that the garbage collector thread runs although space is not short. The criterion is
+    /// the number of eraseblocks that are at least half dirty (Linux: `vdirty_blocks_gctrigger`); it is ten times as
+    /// high if nodes are marked obsolete.
     pub(super) fn many_are_very_dirty(&self, marks: bool) -> bool {
         let trigger = (self.reserved_for_writing() + 1) * if marks { 10 } else { 1 };
         self.very_dirty >= trigger
     }
 
-    /// With less dirt than this, collecting it is not worth while (Linux: `nospc_dirty_size`).
+    /// Amount of dirty bytes below which collecting is not worthwhile (Linux: `nospc_dirty_size`).
     pub(super) fn least_dirt(&self) -> u64 {
         u64::from(self.erase_bytes) * (1 + self.list.len() as u64 / 100)
     }
@@ -155,7 +157,7 @@ impl Blocks {
         block * self.erase_bytes
     }
 
-    const fn of(&self, at: u32) -> u32 {
+    const fn number_of(&self, at: u32) -> u32 {
         at / self.erase_bytes
     }
 
@@ -189,7 +191,7 @@ impl Blocks {
         })
     }
 
-    /// A full eraseblock of which at least half is dirt (Linux: `VERYDIRTY`).
+    /// True for a full eraseblock that is at least half dirty (Linux: `VERYDIRTY`).
     fn is_very_dirty(&self, block: &Block) -> bool {
         block.state == State::Full && self.dirt(block) >= u64::from(self.erase_bytes / 2)
     }
@@ -227,19 +229,19 @@ impl Blocks {
         }
     }
 
-    /// Takes in a node that was found or written; the eraseblock is written up to its end.
+    /// Adds a node that was found or written at the end of the data in its eraseblock.
     pub(super) fn add(&mut self, at: u32, len: u32, owner: Owner) {
-        let start = self.start(self.of(at));
-        self.change(self.of(at), |block| {
+        let start = self.start(self.number_of(at));
+        self.change(self.number_of(at), |block| {
             block.nodes.push(Placed { at, len, owner, live: true });
             block.live += u64::from(len);
             block.end = block.end.max(at - start + len);
         });
     }
 
-    /// Says that something newer has taken a node's place; true when it counted until now.
+    /// Marks a node as obsolete; true if it was live.
     pub(super) fn obsolete(&mut self, at: u32) -> bool {
-        let number = self.of(at);
+        let number = self.number_of(at);
         let was_live = self.is_live(at);
         self.change(number, |block| {
             let Ok(index) = block.nodes.binary_search_by_key(&at, |node| node.at) else { return };
@@ -252,7 +254,8 @@ impl Blocks {
         was_live
     }
 
-    /// A full eraseblock without live nodes is to be erased; one with much dirt has what was wasted counted with it.
+    /// Updates the list of a full eraseblock: one without live nodes is to be erased; in a very dirty one, wasted bytes
+    /// count as dirty.
     fn refile(&mut self, number: u32) {
         let block = self.get(number);
         if block.state != State::Full {
@@ -265,13 +268,13 @@ impl Blocks {
         }
     }
 
-    /// True when a node counts.
+    /// True if a node is live.
     pub(super) fn is_live(&self, at: u32) -> bool {
-        let nodes = &self.get(self.of(at)).nodes;
+        let nodes = &self.get(self.number_of(at)).nodes;
         nodes.binary_search_by_key(&at, |node| node.at).is_ok_and(|index| nodes[index].live)
     }
 
-    /// Sets an eraseblock that a mount has read.
+    /// Sets the state of an eraseblock that a mount has read.
     pub(super) fn found(&mut self, number: u32, state: State, end: u32) {
         self.list[number as usize].nodes.sort_unstable_by_key(|node| node.at);
         let erase_bytes = self.erase_bytes;
@@ -283,12 +286,12 @@ impl Blocks {
         self.refile(number);
     }
 
-    /// Bytes that are left in the open eraseblock.
+    /// Remaining bytes in the open eraseblock.
     pub(super) fn room(&self) -> u32 {
         self.open.map_or(0, |open| self.erase_bytes - self.get(open).end)
     }
 
-    /// Leaves bytes of the open eraseblock unused.
+    /// Skips bytes of the open eraseblock.
     pub(super) fn waste(&mut self, len: u32) {
         let Some(open) = self.open else { return };
         let room = self.room();
@@ -299,7 +302,7 @@ impl Blocks {
         });
     }
 
-    /// Ends writing to the open eraseblock; the rest of it is wasted.
+    /// Closes the open eraseblock; its remaining bytes are wasted.
     pub(super) fn close(&mut self) {
         self.waste(u32::MAX);
         let Some(open) = self.open.take() else { return };
@@ -307,7 +310,7 @@ impl Blocks {
         self.refile(open);
     }
 
-    /// The next eraseblock that is free becomes the open one; false if there is none.
+    /// Opens the next free eraseblock; false if no eraseblock is free.
     pub(super) fn open_next(&mut self) -> bool {
         let first = self.first.filter(|&first| matches!(self.get(first).state, State::Free | State::ToErase));
         if first.is_some_and(|first| self.get(first).state == State::ToErase) {
@@ -322,12 +325,14 @@ impl Blocks {
         true
     }
 
-    /// An eraseblock to be erased next; it is the caller's to [`erased`](Self::erased) or [`bad`](Self::bad).
+    /// Removes an eraseblock from the list to erase. The caller reports the result with [`erased`](Self::erased) or
+    /// [`bad`](Self::bad).
     pub(super) fn next_to_erase(&mut self) -> Option<u32> {
         self.to_erase.pop_front()
     }
 
-    /// Has eraseblocks erased again that a mount took for free: all of them, or the first, which is then used first.
+    /// Queues eraseblocks for erasure that the mount considered free: all of them, or only the first, which is then
+    /// used first.
     pub(super) fn distrust_free(&mut self, all: bool) {
         let count = if all { self.free.len() } else { self.free.len().min(1) };
         self.first = self.free.front().copied().filter(|_| !all);
@@ -336,39 +341,39 @@ impl Blocks {
         }
     }
 
-    /// True when fewer eraseblocks are erased than a removal needs, and the emptying of an eraseblock before it.
+    /// True if fewer eraseblocks are erased than needed to delete a file and collect an eraseblock before that.
     pub(super) fn are_few_erased(&self) -> bool {
         let is_blank = |number: &&u32| self.get(**number).nodes.is_empty();
         let erased = self.free.len() + self.to_erase.iter().filter(is_blank).count();
         erased <= self.reserved_for_deletion() as usize
     }
 
-    /// Takes an eraseblock with nodes in it from those to be erased.
+    /// Removes an eraseblock with nodes from the list to erase.
     pub(super) fn take_used_to_erase(&mut self) -> Option<u32> {
         let at = self.to_erase.iter().position(|number| !self.get(*number).nodes.is_empty())?;
         self.to_erase.remove(at)
     }
 
-    /// Takes an eraseblock from those to be erased; false if it is none of them.
+    /// Removes an eraseblock from the list to erase; false if it is not in the list.
     pub(super) fn take_to_erase(&mut self, number: u32) -> bool {
         let before = self.to_erase.len();
         self.to_erase.retain(|other| *other != number);
         self.to_erase.len() < before
     }
 
-    /// An eraseblock is erased and has its clean marker.
+    /// Records that an eraseblock is erased and has its clean marker.
     pub(super) fn erased(&mut self, number: u32) {
         let end = self.marker_bytes;
         self.change(number, |block| *block = Block { state: State::Free, end, ..Block::default() });
     }
 
-    /// An eraseblock is not used any more.
+    /// Records that an eraseblock is bad.
     pub(super) fn bad(&mut self, number: u32) {
         self.change(number, |block| *block = Block { state: State::Bad, ..Block::default() });
     }
 
-    /// The eraseblock whose live nodes go elsewhere next (Linux: `jffs2_find_gc_block`): mostly one of which more than half is
-    /// dirt, sometimes another with dirt, rarely one without, so that all wear.
+    /// Chooses the eraseblock to collect next (Linux: `jffs2_find_gc_block`): mostly one that is more than half dirty,
+    /// sometimes a less dirty one, rarely a clean one for wear levelling.
     pub(super) fn choose_to_collect(&mut self) -> Option<u32> {
         // A linear congruential generator's upper bits.
         self.draw = self.draw.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -400,25 +405,25 @@ impl Blocks {
         Some(chosen)
     }
 
-    /// The first live node of an eraseblock from a byte of the flash on.
+    /// First live node of an eraseblock at or after a flash offset.
     pub(super) fn next_live(&self, block: u32, from: u32) -> Option<Placed> {
         let nodes = &self.get(block).nodes;
         let first = nodes.partition_point(|node| node.at < from);
         nodes[first..].iter().find(|node| node.live).copied()
     }
 
-    /// Nodes of an eraseblock that reach beyond a byte of the flash.
+    /// Nodes of an eraseblock that extend beyond a flash offset.
     pub(super) fn beyond(&self, at: u32) -> Vec<Placed> {
-        let nodes = self.get(self.of(at)).nodes.iter();
+        let nodes = self.get(self.number_of(at)).nodes.iter();
         nodes.filter(|node| node.live && node.at + node.len > at).copied().collect()
     }
 
-    /// Owners of all nodes that are on the flash, whether they count or not.
+    /// Owners of all nodes on flash, live or obsolete.
     pub(super) fn owners(&self) -> impl Iterator<Item = Owner> {
         self.list.iter().flat_map(|block| &block.nodes).map(|node| node.owner)
     }
 
-    /// Descriptions of sums that do not add up.
+    /// Inconsistent totals, as text.
     pub(super) fn check(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         let sum = self.sum();

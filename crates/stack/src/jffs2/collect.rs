@@ -1,4 +1,4 @@
-//! Garbage collection: live nodes of an eraseblock are written again, until it can be erased.
+//! Garbage collection: moves the live nodes of an eraseblock, so that it can be erased.
 
 use super::blocks::{Owner, Placed, State};
 use super::{Jffs2, NodeRef};
@@ -8,24 +8,24 @@ use floatgate_mtd::Mtd;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// Where the collector stands.
+/// State of the garbage collector.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Collector {
-    /// The eraseblock whose nodes are moved, and the byte of the flash up to which that is done.
+    /// Eraseblock being collected, and the flash offset up to which its nodes were moved.
     block: Option<(u32, u32)>,
-    /// Inodes up to this one have been checked.
+    /// Highest inode that was checked.
     checked: Option<u32>,
-    /// The findings of a scan for the mount: places of replaced nodes.
+    /// Positions of replaced nodes found by the mount's scan.
     losers: Vec<u32>,
-    /// Eraseblocks to be emptied and erased before anything is written.
+    /// Eraseblocks that must be emptied and erased before the first write.
     unsettled: Vec<u32>,
-    /// Eraseblocks whose last page is.
+    /// Eraseblocks whose last page must be rewritten before the first write.
     unsettled_ends: Vec<u32>,
-    /// Places of copies of nodes in these eraseblocks, by the place of the node that counts.
+    /// Positions of node copies in these eraseblocks, by the position of the live node.
     copies: BTreeMap<u32, u32>,
 }
 
-/// True for a node of a file, name or attribute whose CRCs are right.
+/// True for an inode, dirent or xattr node with good CRCs.
 fn is_good(bytes: &[u8], endian: Endian) -> bool {
     let Ok(header) = Header::parse(bytes, endian) else { return false };
     let Some(node) = bytes.get(..header.len as usize) else { return false };
@@ -44,18 +44,18 @@ impl Collector {
         std::mem::take(&mut self.losers)
     }
 
-    /// Says that an eraseblock was emptied or erased.
+    /// Records that an eraseblock was emptied or erased.
     pub(super) fn emptied(&mut self, block: u32) {
         self.unsettled.retain(|other| *other != block);
     }
 }
 
 impl Jffs2<dyn Mtd> {
-    /// Checks the CRCs of the next inode that was not looked at since mounting; false when all were. Linux's garbage collector does
-    /// this first, in the background; nothing can be collected before.
+    /// Checks the CRCs of the next unchecked inode; false if all are checked. Linux's garbage collector does this
+    /// first, in the background; nothing can be collected before.
     ///
     /// # Errors
-    /// Failures of the flash.
+    /// Flash failures.
     pub fn check_next(&mut self) -> Result<bool> {
         let from = self.collector.checked.map_or(Bound::Unbounded, Bound::Excluded);
         let next = self.nodes.range((from, Bound::Unbounded)).find(|(_, cached)| !cached.checked);
@@ -68,20 +68,20 @@ impl Jffs2<dyn Mtd> {
         Ok(true)
     }
 
-    /// Checks all inodes: what newer data have replaced counts as dirt only afterwards.
+    /// Checks all inodes. Only afterwards are nodes that newer data replaced known to be dirty.
     ///
     /// # Errors
-    /// Failures of the flash.
+    /// Flash failures.
     pub(super) fn check_all(&mut self) -> Result<()> {
         while self.check_next()? {}
         Ok(())
     }
 
-    /// Erases what is of no use while few eraseblocks are erased: the next mount cannot tell that it is free before it has read all
-    /// files, and needs room to begin.
+    /// Erases eraseblocks without live nodes while few are erased. The next mount needs free space to begin, but knows
+    /// which eraseblocks are dirty only after reading all files.
     ///
     /// # Errors
-    /// Failures of the flash.
+    /// Flash failures.
     pub(super) fn leave_free(&mut self) -> Result<()> {
         while !self.is_read_only() && self.blocks.are_few_erased() {
             let Some(block) = self.blocks.take_used_to_erase() else { break };
@@ -90,11 +90,11 @@ impl Jffs2<dyn Mtd> {
         Ok(())
     }
 
-    /// Moves one live node out of an eraseblock, or takes the next eraseblock; true when one is done with (Linux:
-    /// `jffs2_garbage_collect_pass`).
+    /// Moves one live node out of an eraseblock, or chooses the next eraseblock; true when an eraseblock is finished
+    /// (Linux: `jffs2_garbage_collect_pass`).
     ///
     /// # Errors
-    /// [`Error::NoSpace`] if there is nothing to collect; failures of the flash.
+    /// [`Error::NoSpace`] if nothing can be collected; flash failures.
     pub(super) fn collect(&mut self) -> Result<bool> {
         let (block, from) = match self.collector.block {
             Some((block, from)) if self.blocks.get(block).state == State::Full => (block, from),
@@ -117,12 +117,13 @@ impl Jffs2<dyn Mtd> {
         Ok(false)
     }
 
-    /// Empties and erases the eraseblocks that were being written or erased when the last mount ended: after a loss of power their last
-    /// page, or all of them, may read otherwise the next time. Linux goes on in them. In a file nothing reads otherwise: there those without
-    /// damage wait until room is needed, as what was replaced in them is the history of files.
+    /// Empties and erases the eraseblocks that were being written or erased when the last mount ended. After a power
+    /// loss, their last page or all pages may return different data on the next read. Linux continues to use them. A
+    /// file always reads the same; there, undamaged ones wait until space is needed, because their obsolete nodes are
+    /// the history of files.
     ///
     /// # Errors
-    /// No eraseblock is free; failures of the flash.
+    /// No eraseblock is free; flash failures.
     pub(super) fn empty_unsettled(&mut self) -> Result<()> {
         if !self.collector.unsettled.is_empty() && self.blocks.totals().ready == 0 {
             self.check_all()?;
@@ -153,8 +154,8 @@ impl Jffs2<dyn Mtd> {
         Ok(())
     }
 
-    /// Reads a node, or its copy if it is not good. Of copies the later one counts, and its eraseblock is emptied first: if power went away
-    /// while that was erased, it may read otherwise than it did when it was looked through.
+    /// Reads a node, or its copy if the node is bad. The later copy is live, and its eraseblock is emptied first: if
+    /// power was lost while it was erased, it may read differently than during the scan.
     fn read_or_copy(&mut self, node: Placed) -> Result<Vec<u8>> {
         let mut bytes = vec![0; node.len as usize];
         let copy = self.collector.copies.get(&node.at).copied();
@@ -177,7 +178,7 @@ impl Jffs2<dyn Mtd> {
         self.collector.unsettled.iter().copied().rev().find(|&block| !may_wait || is_damaged(block))
     }
 
-    /// Writes what a node says somewhere else.
+    /// Writes the information of a node to a new position.
     fn renew(&mut self, node: Placed) -> Result<()> {
         let mut bytes = vec![0; node.len as usize];
         self.flash.read(u64::from(node.at), &mut bytes).map_err(|error| self.fail(&error))?;
@@ -188,7 +189,8 @@ impl Jffs2<dyn Mtd> {
         }
     }
 
-    /// Pieces of a node that others cover in part are written as new nodes, of whole pages where data lie side by side.
+    /// Rewrites the live parts of a partly obsolete inode node as new nodes, merged to whole pages where data is
+    /// adjacent.
     fn renew_inode(&mut self, inode: u32, node: Placed, bytes: &[u8]) -> Result<()> {
         let Some(found) = self.file(inode)?.node_at(node.at) else {
             self.obsolete(node.at)?;
@@ -211,7 +213,7 @@ impl Jffs2<dyn Mtd> {
         }
     }
 
-    /// A name that was removed is forgotten when no older node of it is left.
+    /// Rewrites a dirent node. A deletion dirent is dropped when no older node of the name is left.
     fn renew_dirent(&mut self, parent: u32, node: Placed, bytes: &[u8]) -> Result<()> {
         let parsed = DirentNode::parse(bytes, self.endian).ok();
         let known = parsed.and_then(|dirent| Some((dirent.name, self.names.entry(parent, dirent.name)?)));
@@ -229,7 +231,7 @@ impl Jffs2<dyn Mtd> {
         self.move_node(node, bytes)
     }
 
-    /// Writes a node again as it is. One that is damaged is dropped.
+    /// Copies a node unchanged. A damaged node is dropped.
     pub(super) fn move_node(&mut self, node: Placed, bytes: &[u8]) -> Result<()> {
         let endian = self.endian;
         let Ok(header) = Header::parse(bytes, endian) else { return self.drop_node(node) };
@@ -281,7 +283,7 @@ impl Jffs2<dyn Mtd> {
         Ok(())
     }
 
-    /// Gives up a node that is damaged; what it was of is found to be without it.
+    /// Drops a damaged node; its file or directory then lacks it.
     fn drop_node(&mut self, node: Placed) -> Result<()> {
         self.obsolete(node.at)?;
         if let Owner::Inode(inode) = node.owner {
@@ -294,11 +296,11 @@ impl Jffs2<dyn Mtd> {
         Ok(())
     }
 
-    /// Does what Linux's garbage collector thread does when nothing else is to be done: checks inodes, erases eraseblocks, and
-    /// collects garbage as long as free eraseblocks are few and dirt is much, or many eraseblocks are mostly dirt. True if there was something to do.
+    /// Does the work of Linux's garbage collector thread: checks inodes, erases eraseblocks, and collects garbage while
+    /// free eraseblocks are few and enough is dirty, or many eraseblocks are mostly dirty. True if there was work.
     ///
     /// # Errors
-    /// Failures of the flash.
+    /// Flash failures.
     pub fn work_in_background(&mut self) -> Result<bool> {
         if self.is_read_only() {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! Compression and decompression of a node's data. All work in the bounds of the data and of the file's bytes, whatever the data say.
+//! Compression and decompression of node data. Malformed data never causes access outside the buffers.
 
 use crate::fs::{self, Codec, Work};
 use crate::ubifs::compress::{self, CompressError};
@@ -6,41 +6,42 @@ use floatgate_media::jffs2::Compressor;
 use lzma_rust2::LzmaReader;
 use std::io::Read;
 
-/// Reason for which data could not be decompressed.
+/// Reason why data could not be decompressed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompressFault {
-    /// Neither Linux nor OpenWrt has the compressor.
+    /// The compressor exists in neither Linux nor OpenWrt.
     #[error("compressor {} is not known", .0.code())]
     Unsupported(Compressor),
-    /// LZO, deflate, or data that are too long.
+    /// Malformed LZO or deflate data, or too much output.
     #[error("{0}")]
     Stream(#[from] CompressError),
-    /// Deflate without zlib's header.
+    /// Deflate data without a zlib header.
     #[error("no header of zlib")]
     NoZlibHeader,
-    /// The data end before the file's bytes do.
+    /// The compressed data ends too early.
     #[error("{have} bytes where {need} are needed")]
     Short {
-        /// Bytes that came out.
+        /// Decompressed bytes.
         have: usize,
-        /// Bytes of the file.
+        /// Expected bytes.
         need: usize,
     },
 }
 
-/// Properties of LZMA as OpenWrt has it, which streams do not tell: no bits of context or position (lc, lp, pb), and its dictionary.
+/// LZMA properties that OpenWrt uses and streams do not contain: no context or position bits (lc, lp, pb), and the
+/// dictionary size.
 const LZMA_PROPERTIES: u8 = 0;
 const LZMA_DICTIONARY: u32 = 0x2000;
 
-/// Decompresses nodes; holds the tables of the library.
+/// Decompressor of nodes; holds the library's tables.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Decompressor {
     streams: compress::Decompressor,
 }
 
 impl Decompressor {
-    /// Bytes that were decompressed.
+    /// CPU work of all decompressions.
     pub(super) const fn work(&self) -> &Work {
         self.streams.work()
     }
@@ -50,7 +51,7 @@ impl Decompressor {
         len
     }
 
-    /// Fills `out` with the bytes of the file that are in `data`.
+    /// Decompresses `data` into `out`.
     pub(super) fn decompress(
         &mut self,
         compressor: Compressor,
@@ -82,7 +83,7 @@ impl Decompressor {
     }
 }
 
-/// Compresses the bytes of a file for a node; false if that would not make them shorter, or is not written by this code.
+/// Compresses data for a node; false if the result is not shorter, or the compressor is read-only here.
 pub(super) fn compress(
     streams: &mut compress::Compressor,
     compressor: Compressor,
@@ -106,7 +107,8 @@ pub(super) fn compress(
     done && out.len() < data.len()
 }
 
-/// Pairs of a byte and the number of bytes behind it that stand, too, behind where it stood last.
+/// Rtime compression: pairs of a byte and the number of following bytes that equal those after the byte's last
+/// occurrence.
 fn compress_rtime(data: &[u8], out: &mut Vec<u8>) {
     let mut behind = [0; 256];
     let mut at = 0;
@@ -123,15 +125,16 @@ fn compress_rtime(data: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Deflate behind zlib's header (RFC 1950), which must be one without a preset dictionary. The sum at the end is not looked at: the
-/// node has a CRC.
+/// Deflate data after a zlib header (RFC 1950) without a preset dictionary. The Adler-32 checksum is ignored, because
+/// the node has a CRC.
 fn without_zlib_header(data: &[u8]) -> Option<&[u8]> {
     let (&[method, flags], deflate) = data.split_first_chunk()?;
     let is_header = method & 0x0F == 8 && flags & 0x20 == 0 && u16::from_be_bytes([method, flags]) % 31 == 0;
     is_header.then_some(deflate)
 }
 
-/// Fills `out` from a stream of LZMA without a header; the number of bytes. The end of the stream need not be marked.
+/// Decompresses a raw LZMA stream without header into `out` and returns the number of bytes. The end marker is
+/// optional.
 fn lzma(data: &[u8], out: &mut [u8]) -> usize {
     let reader = LzmaReader::new_with_props(data, out.len() as u64, LZMA_PROPERTIES, LZMA_DICTIONARY, None);
     let Ok(mut reader) = reader else { return 0 };
@@ -145,8 +148,8 @@ fn lzma(data: &[u8], out: &mut [u8]) -> usize {
     have
 }
 
-/// Pairs of a byte and a length: after the byte come so many bytes from where the same byte stood last, which may overlap. Returns the
-/// number of bytes.
+/// Rtime decompression: each pair of a byte and a length copies that many bytes from after the byte's last occurrence,
+/// possibly overlapping. Returns the number of bytes.
 fn rtime(data: &[u8], out: &mut [u8]) -> usize {
     // Position behind the last occurrence of each byte.
     let mut behind = [0; 256];
@@ -168,21 +171,21 @@ fn rtime(data: &[u8], out: &mut [u8]) -> usize {
     at
 }
 
-/// Sum of the probabilities of a bit in [`Compressor::RubinMips`].
+/// Sum of the frequencies of a bit in [`Compressor::RubinMips`].
 const MIPS_DIVIDER: u32 = 1043;
 
-/// Of these, those of a one in each bit of a byte (Linux: `bits_mips`).
+/// Frequency of a one in each bit of a byte, out of that sum (Linux: `bits_mips`).
 const MIPS_BITS: [u32; 8] = [277, 249, 290, 267, 229, 341, 212, 241];
 
-/// As [`MIPS_DIVIDER`], where the probabilities stand in front of the data.
+/// As [`MIPS_DIVIDER`], for frequencies stored in front of the data.
 const DYN_DIVIDER: u32 = 256;
 
-/// An arithmetic decoder with a register of 16 bits, a bit at a time, the most significant first.
+/// Arithmetic decoder with a register of 16 bits, which reads bits most significant first.
 struct Rubin<'a> {
     data: &'a [u8],
-    /// Bits taken so far.
+    /// Number of bits read.
     taken: usize,
-    /// Width of the interval (p), its beginning (q), and the bits of the code in it.
+    /// Width of the interval (p), its start (q), and the code bits in it.
     width: u32,
     begin: u32,
     code: u32,
@@ -190,7 +193,7 @@ struct Rubin<'a> {
     bits: [u32; 8],
 }
 
-/// Upper bit of the register.
+/// Most significant bit of the register.
 const UPPER: u32 = 1 << 15;
 
 impl<'a> Rubin<'a> {
@@ -202,7 +205,7 @@ impl<'a> Rubin<'a> {
         rubin
     }
 
-    /// The next bit; zeros behind the end.
+    /// Next input bit; zero after the end.
     fn pull(&mut self) -> u32 {
         let byte = self.data.get(self.taken / 8).copied().unwrap_or(0);
         let bit = byte >> (7 - self.taken % 8) & 1;
@@ -210,7 +213,7 @@ impl<'a> Rubin<'a> {
         u32::from(bit)
     }
 
-    /// The next bit of the data, of which `zeros` of the divider's parts are zero.
+    /// Decodes a bit whose frequency of zero is `zeros` out of the divider.
     fn bit(&mut self, zeros: u32) -> u32 {
         while self.begin >= UPPER || self.width + self.begin <= UPPER {
             self.begin = (self.begin & (UPPER - 1)) << 1;
@@ -228,7 +231,7 @@ impl<'a> Rubin<'a> {
         }
     }
 
-    /// Fills `out`, as long as there are data; the number of bytes.
+    /// Decodes bytes into `out` until the input ends; returns the number of bytes.
     fn decode(mut self, out: &mut [u8]) -> usize {
         for (number, byte) in out.iter_mut().enumerate() {
             // The register is some bits ahead.
@@ -245,7 +248,7 @@ impl<'a> Rubin<'a> {
     }
 }
 
-/// Eight bytes of probabilities, then the data.
+/// Decodes data after eight bytes of frequencies.
 fn dyn_rubin(data: &[u8], out: &mut [u8]) -> usize {
     let Some((bits, data)) = data.split_first_chunk::<8>() else { return 0 };
     Rubin::new(data, DYN_DIVIDER, bits.map(u32::from)).decode(out)
@@ -255,7 +258,7 @@ fn dyn_rubin(data: &[u8], out: &mut [u8]) -> usize {
 mod tests {
     use super::*;
 
-    /// The encoder that belongs to [`Rubin`]: Linux has no more of it than the decoder.
+    /// Encoder for [`Rubin`]; Linux only contains the decoder.
     fn encode(bytes: &[u8], divider: u32, bits: [u32; 8]) -> Vec<u8> {
         let (mut width, mut begin, mut pushed) = (2 * UPPER, 0, Vec::new());
         let mut bit = |one: bool, zeros: u32| {

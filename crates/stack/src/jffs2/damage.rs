@@ -1,4 +1,4 @@
-//! Damage on the flash, with its place.
+//! Damage on flash with its position.
 
 use super::compress::CompressFault;
 use crate::fs;
@@ -6,11 +6,11 @@ use floatgate_media::MediaError;
 use floatgate_media::jffs2::{Compressor, Entry};
 use floatgate_mtd::Error;
 
-/// Something that is not as it should be, and was left out.
+/// A fault in the data on flash, which the mount skipped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("at byte {at} ({at:#x}): {fault}")]
 pub struct Damage {
-    /// Byte of the flash.
+    /// Flash offset, bytes.
     pub at: u64,
     /// Description of the fault.
     pub fault: Fault,
@@ -23,28 +23,28 @@ pub enum Fault {
     /// Its bytes are damaged.
     #[error("{0}")]
     Media(#[from] MediaError),
-    /// It is longer than what is left of its eraseblock.
+    /// It is longer than the rest of its eraseblock.
     #[error("a node of {len} bytes ends beyond its eraseblock")]
     TooLong {
         /// Bytes of the node.
         len: u32,
     },
-    /// Something that is no node, and not erased, among nodes.
+    /// Bytes between nodes that are neither a node nor erased.
     #[error("{len} bytes are no node")]
     NoNode {
-        /// Bytes of it.
+        /// Number of bytes.
         len: u32,
     },
-    /// Erased bytes between nodes. No filesystem leaves any there (Linux: "Empty flash at ... ends at ...").
+    /// Erased bytes between nodes. No filesystem leaves such a gap (Linux: "Empty flash at ... ends at ...").
     #[error("{len} erased bytes between nodes")]
     Gap {
         /// Number of bytes.
         len: u32,
     },
-    /// The summary of its eraseblock, which is read as a whole instead.
+    /// The summary of its eraseblock is damaged; the eraseblock is scanned instead.
     #[error("the summary of the eraseblock is damaged")]
     Summary,
-    /// Another node stands where the summary of the eraseblock has this one.
+    /// The eraseblock's summary lists another node at this position.
     #[error("not the node that the summary of the eraseblock lists: inode {inode}, version {version}")]
     NotListed {
         /// Inode number in the summary.
@@ -52,27 +52,28 @@ pub enum Fault {
         /// Version in the summary.
         version: u32,
     },
-    /// Its own fields, whose CRC is good, are others than those that the summary of its eraseblock lists.
+    /// Its fields, whose CRC is good, differ from those listed in the eraseblock's summary.
     #[error("the summary of the eraseblock lists the node as {listed}, which it is not")]
     ListedAs {
-        /// Description of what is listed.
+        /// Description of the listed fields.
         listed: String,
     },
-    /// The summary of its eraseblock does not list it: it may be of another eraseblock.
+    /// It is missing in the summary of its eraseblock, which may belong to another eraseblock.
     #[error("the summary of the eraseblock does not list the node")]
     NotInSummary,
-    /// It is marked as obsolete where nothing marks nodes, or where what it leads to shows that it counts. It is read as if it were not.
+    /// It is marked obsolete, although nodes are not marked on this flash or its inode shows that it is live. The mark
+    /// is ignored.
     #[error("the node is marked as obsolete, and nothing has replaced it")]
     Marked,
-    /// The inode of a name is not there.
+    /// The inode of a name is missing.
     #[error("name {name:?} of inode {inode}, which is not there")]
     NoInode {
         /// Inode number.
         inode: u32,
-        /// The name.
+        /// Name without an inode.
         name: String,
     },
-    /// No name leads to an inode, and it was not removed: the eraseblock with its name is lost.
+    /// No name refers to an inode that was not deleted: the eraseblock with its name is lost.
     #[error("the name of inode {inode} is not there: it is shown as {name:?}")]
     NoName {
         /// Inode number.
@@ -80,7 +81,7 @@ pub enum Fault {
         /// Name that it gets in the root directory.
         name: String,
     },
-    /// Neither a node nor a name of some inodes is there, and nothing says that files were removed: their eraseblock is lost.
+    /// Some inode numbers have neither a node nor a name, and no file was deleted: their eraseblock is lost.
     #[error("{}: neither nodes nor names are there, and nothing else was ever removed", inodes(*.first, *.last))]
     Missing {
         /// The first inode number that is missing.
@@ -88,28 +89,28 @@ pub enum Fault {
         /// The last one.
         last: u32,
     },
-    /// Its inode number is 0, which no inode has.
+    /// Its inode number is 0, which is invalid.
     #[error("a node of inode 0, which is none")]
     NoNumber,
-    /// It says something else than another node of its version: which one counts is chance.
+    /// It contradicts another node of the same version; it is undefined which one is live.
     #[error("{}: another node of version {version} says something else", of_versions(*.inode, .name.as_deref()))]
     SameVersion {
-        /// Inode whose versions they have: of a name the directory.
+        /// Inode to which the versions belong; of a name, its directory.
         inode: u32,
         /// The name, of a dirent node.
         name: Option<String>,
-        /// Version of both.
+        /// Version of both nodes.
         version: u32,
     },
-    /// An extended attribute of which it says something else than another node of its version.
+    /// It contradicts another node of the same xattr and version.
     #[error("extended attribute {xid}: another node of version {version} says something else")]
     SameXattrVersion {
-        /// Number of the attribute.
+        /// Number of the xattr (xid).
         xid: u32,
-        /// Version of both.
+        /// Version of both nodes.
         version: u32,
     },
-    /// It gives a file an extended attribute of which no node is there.
+    /// It gives a file an xattr whose node is missing.
     #[error("extended attribute {xid} of inode {inode} is lost: nothing has its name and value")]
     NoXattr {
         /// Inode number.
@@ -117,51 +118,51 @@ pub enum Fault {
         /// Number of the attribute.
         xid: u32,
     },
-    /// The ACL that it gives to a file cannot be read.
+    /// The ACL that it gives to a file is malformed.
     #[error("the ACL of inode {inode}, extended attribute {xid}, is invalid: {fault}")]
     Acl {
         /// Inode number.
         inode: u32,
         /// Number of the attribute.
         xid: u32,
-        /// Byte of the value, and reason.
+        /// Offset in the value, and reason.
         fault: MediaError,
     },
-    /// It has the highest version that there is: nothing newer can be written of its inode.
+    /// It has the highest possible version: its inode cannot be changed any more.
     #[error("inode {inode} has a node of version {}, behind which no change has one", u32::MAX)]
     LastVersion {
-        /// Inode whose versions it has: of a name the directory.
+        /// Inode to which the version belongs; of a name, its directory.
         inode: u32,
     },
-    /// It is of another type of file than the name of its inode and other nodes of it.
+    /// Its file type differs from its inode's name and other nodes.
     #[error("mode {mode:#o} is of another type of file than inode {inode}")]
     Mode {
         /// Inode number.
         inode: u32,
-        /// Type and permissions that the node has.
+        /// Mode stored in the node.
         mode: u32,
     },
-    /// No program can open a name.
+    /// A name that programs cannot open.
     #[error("name {name:?} is empty, has bytes that no name has, or stands for a directory itself")]
     Name {
-        /// The name.
+        /// Invalid name.
         name: String,
     },
-    /// A name leads to the root directory.
+    /// A name refers to the root directory.
     #[error("name {name:?} leads to the root directory")]
     ToRoot {
-        /// The name.
+        /// Name that refers to the root.
         name: String,
     },
-    /// A name is in something that is no directory.
+    /// The parent of a name is not a directory.
     #[error("name {name:?} is in inode {inode}, which is no directory")]
     NotInDirectory {
         /// Inode number.
         inode: u32,
-        /// The name.
+        /// Name in the inode that is not a directory.
         name: String,
     },
-    /// Its data do not fit its fields.
+    /// The length of its data contradicts its fields.
     #[error("inode {inode}: {data_len} bytes of data for {file_len} bytes of the file, {compressor:?}")]
     Lengths {
         /// Inode number.
@@ -170,7 +171,7 @@ pub enum Fault {
         data_len: u32,
         /// Bytes of the file.
         file_len: u32,
-        /// Compression.
+        /// Compressor of its data.
         compressor: Compressor,
     },
     /// Its data cannot be decompressed.
@@ -183,7 +184,7 @@ pub enum Fault {
     },
 }
 
-/// Words for what the entry of a summary says of a node.
+/// Description of a node's entry in a summary.
 pub(super) fn listed_as(entry: &Entry<'_>) -> String {
     match *entry {
         Entry::Inode { inode, version, .. } => format!("one of inode {inode}, version {version}"),
@@ -196,18 +197,18 @@ pub(super) fn listed_as(entry: &Entry<'_>) -> String {
     }
 }
 
-/// Words for inodes side by side.
+/// Description of a range of inodes.
 fn inodes(first: u32, last: u32) -> String {
     if first == last { format!("inode {first}") } else { format!("inodes {first} to {last}") }
 }
 
-/// Words for what nodes of one version say something of.
+/// Description of the inode or name that nodes of one version belong to.
 fn of_versions(inode: u32, name: Option<&str>) -> String {
     name.map_or_else(|| format!("inode {inode}"), |name| format!("name {name:?} in directory {inode}"))
 }
 
 impl Fault {
-    /// The fault of a node at a byte of the flash.
+    /// This fault at a flash offset.
     pub(super) fn at(self, at: u64) -> Damage {
         Damage { at, fault: self }
     }
@@ -217,10 +218,10 @@ impl Fault {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MountError {
-    /// No node of JFFS2 is on it.
+    /// The flash contains no JFFS2 node.
     #[error("no node of JFFS2 is there")]
     Nothing,
-    /// A node says that who does not know its type must not mount the filesystem.
+    /// An incompatible node: its type forbids mounting by software that does not know it.
     #[error("at byte {at} ({at:#x}): a node of type {code:#06x}, which is not known and must be")]
     Incompatible {
         /// Byte of the flash.
@@ -228,19 +229,20 @@ pub enum MountError {
         /// Type of the node.
         code: u16,
     },
-    /// Files and directories have lost their names or nodes: a mount for writing would remove so many.
+    /// Number of files and directories that lost their names or nodes and would be deleted by a writable mount.
     #[error("{0} without a name of their own, which the mount would remove")]
     Nameless(usize),
-    /// It is larger than JFFS2 can be.
+    /// The flash is larger than JFFS2 supports.
     #[error("{0} bytes of flash: JFFS2 has at most 4 GiB")]
     TooLarge(u64),
-    /// Pages share cells, so that a program that is cut short damages others. Linux refuses it in slc-mode, too (`jffs2_do_fill_super`).
+    /// Pages share cells, so an interrupted program damages other pages. Linux refuses this even in slc-mode
+    /// (`jffs2_do_fill_super`).
     #[error("JFFS2 is not for MLC NAND, in slc-mode neither")]
     Mlc,
     /// The flash fails.
     #[error("{0}")]
     Flash(#[from] Error),
-    /// An operation that power cut short cannot be put in order.
+    /// Recovery from an operation that a power loss interrupted failed.
     #[error("what a power cut left cannot be put in order: {0}")]
     Recovery(fs::Error),
 }

@@ -1,4 +1,4 @@
-//! A file: its nodes, and which of them holds which of its bytes.
+//! A file: its nodes, and the node that holds each byte.
 
 use super::NodeRef;
 use super::damage::{Damage, Fault};
@@ -9,16 +9,16 @@ use floatgate_mtd::{Error, Mtd};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Most bytes of a file in a node that is not a hole: the largest page that Linux has.
+/// Maximum number of file bytes in a node that is not a hole: the largest page size of Linux.
 const NODE_FILE_BYTES_MAX: u32 = 1 << 16;
 
-/// A node with its fields.
+/// An inode node with its fields.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FileNode {
     /// First byte on the flash.
     pub(super) at: u32,
     pub(super) inode: Inode,
-    /// Bytes of the file that no newer node covers.
+    /// Number of file bytes that no newer node covers.
     live: u64,
 }
 
@@ -27,17 +27,17 @@ impl FileNode {
         Self { at, inode, live: 0 }
     }
 
-    /// Its place in the order of the file's nodes.
+    /// Sort key of the node among the nodes of the file.
     pub(super) const fn order(&self) -> NodeRef {
         NodeRef { version: self.inode.version, at: self.at }
     }
 
-    /// True when the node has no data of its own.
+    /// True if the node has no data.
     pub(super) fn is_hole(&self) -> bool {
         self.inode.compressor == Compressor::Zero
     }
 
-    /// True when all that the node says of the file holds.
+    /// True if no newer node covers a part of it.
     pub(super) fn is_whole(&self) -> bool {
         self.live == u64::from(self.inode.file_len)
     }
@@ -48,26 +48,26 @@ impl FileNode {
 pub(super) struct Fragment {
     /// Byte of the file behind the piece.
     pub(super) end: u64,
-    /// The node that holds it.
+    /// Node that holds it.
     node: NodeRef,
 }
 
-/// A file as its nodes make it.
+/// A file assembled from its nodes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct File {
-    /// Nodes that hold something, in their order. The newest one tells the attributes. In boxes: most files have a few nodes, and a tree makes room for
-    /// eleven.
+    /// Live nodes in their order. The newest one defines the attributes. They are boxed, because most files have only a
+    /// few nodes and a tree node has room for eleven.
     nodes: BTreeMap<NodeRef, Box<FileNode>>,
-    /// Pieces by their first byte; between them are holes.
+    /// Fragments by their first byte; between them are holes.
     fragments: BTreeMap<u64, Fragment>,
-    /// The node whose data were decompressed last, and these.
+    /// Node whose data was decompressed last, with the data.
     last: Option<(u32, Vec<u8>)>,
 }
 
-/// Nodes of a file that reading it has found to be of no use.
+/// Nodes of a file that reading found to be obsolete or damaged.
 #[derive(Debug, Default)]
 pub(super) struct Useless {
-    /// Places of nodes that newer ones have replaced, and of damaged ones.
+    /// Positions of replaced and damaged nodes.
     pub(super) places: Vec<u32>,
     pub(super) damage: Vec<Damage>,
 }
@@ -77,7 +77,7 @@ impl Useless {
         self.damaged_unless(false, at, fault);
     }
 
-    /// Takes a damaged node in, whose fault is not told where newer ones have replaced it.
+    /// Adds a damaged node. Its fault is reported unless newer nodes replace it.
     fn damaged_unless(&mut self, is_replaced: bool, at: u32, fault: Fault) {
         self.places.push(at);
         if !is_replaced {
@@ -87,11 +87,11 @@ impl Useless {
 }
 
 impl File {
-    /// Reads the nodes of a file, and unless they were `checked` before, the data of those that count, for their CRCs. A node that is damaged
-    /// gives way to older ones, and so does one of another type of file than the name tells.
+    /// Reads the nodes of a file and, unless they were `checked` before, verifies the data CRCs of live nodes. Older
+    /// nodes replace a damaged node, or one whose file type contradicts the name.
     ///
     /// # Errors
-    /// The flash fails.
+    /// Flash failures.
     pub(super) fn read(
         flash: &mut Flash<dyn Mtd>,
         endian: Endian,
@@ -143,7 +143,7 @@ impl File {
         }
     }
 
-    /// True when newer nodes say all that there is of the file.
+    /// True if newer nodes replace this node completely.
     fn replaces(&self, node: NodeRef) -> bool {
         let is_older = self.nodes.first_key_value().is_some_and(|(oldest, _)| node < *oldest);
         let size = self.newest().map_or(0, |newest| u64::from(newest.inode.file_bytes));
@@ -152,9 +152,10 @@ impl File {
         is_older && (!is_regular || self.gaps(size).is_empty())
     }
 
-    /// Nodes that say something else than the next one of their version, where one of the two holds something: nobody can tell which one
-    /// should. Copies are no rivals, as Linux's garbage collector leaves them when power goes away; nor is a hole that it has written again, with
-    /// its version but the attributes of now, as newer nodes cover a part of it (`jffs2_garbage_collect_hole` in `fs/jffs2/gc.c`).
+    /// Contradicting nodes: those that differ from the next node of the same version while one of them is live, so the
+    /// result is ambiguous. Two cases do not count. Copies are left by Linux's garbage collector when power is lost. It
+    /// also rewrites a hole that newer nodes cover in part with the old version and the current attributes
+    /// (`jffs2_garbage_collect_hole` in `fs/jffs2/gc.c`).
     fn rivals(&self, all: &BTreeMap<NodeRef, FileNode>) -> Vec<Damage> {
         let holds = |node: &FileNode| self.nodes.contains_key(&node.order());
         let pairs = all.values().zip(all.values().skip(1));
@@ -175,7 +176,7 @@ impl File {
         pairs.filter(are_rivals).map(damage).collect()
     }
 
-    /// The file that nodes make, and the places of those that hold nothing.
+    /// Assembles a file from nodes; also returns the positions of obsolete nodes.
     fn of(all: &BTreeMap<NodeRef, FileNode>) -> (Self, Vec<u32>) {
         let mut file = Self::default();
         let mut covered = Vec::new();
@@ -186,7 +187,7 @@ impl File {
         (file, covered)
     }
 
-    /// Takes in a node that is newer than all; the places of those that hold nothing any more come back.
+    /// Adds a node that is newer than all others; returns the positions of nodes that become obsolete.
     pub(super) fn add(&mut self, node: FileNode) -> Vec<u32> {
         let mut covered = Vec::new();
         self.cover(&node, &mut covered);
@@ -203,7 +204,7 @@ impl File {
             let (start, end) = (u64::from(inode.offset), inode.end());
             self.cut(start, end, covered);
             self.fragments.insert(start, Fragment { end, node: order });
-            self.lives(order, end - start);
+            self.add_live(order, end - start);
         }
         // It may have told the attributes and nothing else.
         if let Some(before) = before {
@@ -211,21 +212,21 @@ impl File {
         }
     }
 
-    /// The newest node tells where a regular file ends.
+    /// Truncates a regular file at the size in its newest node.
     fn end(&mut self, covered: &mut Vec<u32>) {
         if let Some(newest) = self.newest().filter(|node| node.inode.file_type() == Some(FileType::Regular)) {
             self.cut(u64::from(newest.inode.file_bytes), u64::MAX, covered);
         }
     }
 
-    fn lives(&mut self, node: NodeRef, bytes: u64) {
+    fn add_live(&mut self, node: NodeRef, bytes: u64) {
         if let Some(node) = self.nodes.get_mut(&node) {
             node.live += bytes;
         }
     }
 
-    /// Takes bytes from what a node holds.
-    fn loses(&mut self, order: NodeRef, bytes: u64, covered: &mut Vec<u32>) {
+    /// Reduces the live bytes of a node.
+    fn reduce_live(&mut self, order: NodeRef, bytes: u64, covered: &mut Vec<u32>) {
         if let Some(node) = self.nodes.get_mut(&order) {
             node.live -= bytes;
             self.remove_empty(order, covered);
@@ -239,22 +240,22 @@ impl File {
         }
     }
 
-    /// The node that tells the attributes; nothing if there is none that is good.
+    /// Node that defines the attributes; `None` without a good node.
     pub(super) fn newest(&self) -> Option<&FileNode> {
         self.nodes.last_key_value().map(|(_, node)| &**node)
     }
 
-    /// Version of that.
+    /// Version of the newest node.
     pub(super) fn version(&self) -> u32 {
         self.newest().map_or(0, |node| node.inode.version)
     }
 
-    /// The node at a place.
+    /// Node at a position.
     pub(super) fn node_at(&self, at: u32) -> Option<FileNode> {
         self.nodes.values().find(|node| node.at == at).map(|node| **node)
     }
 
-    /// Says where a node is now.
+    /// Updates the position of a node.
     pub(super) fn moved(&mut self, from: NodeRef, to: u32) {
         let Some(node) = self.nodes.remove(&from) else { return };
         let now = FileNode { at: to, ..*node };
@@ -265,12 +266,12 @@ impl File {
         self.last = None;
     }
 
-    /// Places of all nodes.
+    /// Positions of all nodes.
     pub(super) fn places(&self) -> impl Iterator<Item = u32> {
         self.nodes.values().map(|node| node.at)
     }
 
-    /// The first piece that a node holds.
+    /// First fragment of a node.
     pub(super) fn first_piece_of(&self, node: &FileNode) -> Option<(u64, u64)> {
         let own = self.fragments.range(u64::from(node.inode.offset)..node.inode.end());
         own.filter(|(_, fragment)| fragment.node == node.order())
@@ -278,7 +279,7 @@ impl File {
             .next()
     }
 
-    /// Makes a piece as long as pieces with data lie side by side in the same page.
+    /// Extends a range by adjacent fragments with data in the same page.
     pub(super) fn grown(&self, (start, end): (u64, u64), page: u64) -> (u64, u64) {
         let (floor, ceiling) = (start / page * page, end.next_multiple_of(page));
         let has_data =
@@ -299,7 +300,7 @@ impl File {
         (first, last)
     }
 
-    /// Takes the bytes between `start` and `end` from all fragments.
+    /// Removes the bytes between `start` and `end` from all fragments.
     fn cut(&mut self, start: u64, end: u64, covered: &mut Vec<u32>) {
         let before = self.fragments.range(..start).next_back().map(|(&at, fragment)| (at, *fragment));
         if let Some((at, fragment)) = before.filter(|(_, fragment)| fragment.end > start) {
@@ -307,7 +308,7 @@ impl File {
             if fragment.end > end {
                 self.fragments.insert(end, fragment);
             }
-            self.loses(fragment.node, fragment.end.min(end) - start, covered);
+            self.reduce_live(fragment.node, fragment.end.min(end) - start, covered);
         }
         let inside: Vec<(u64, Fragment)> =
             self.fragments.range(start..end).map(|(&at, fragment)| (at, *fragment)).collect();
@@ -316,11 +317,11 @@ impl File {
             if fragment.end > end {
                 self.fragments.insert(end, fragment);
             }
-            self.loses(fragment.node, fragment.end.min(end) - at, covered);
+            self.reduce_live(fragment.node, fragment.end.min(end) - at, covered);
         }
     }
 
-    /// Pieces that are no holes from a byte of the file on, in order.
+    /// Ranges with data from a file offset on, in order.
     pub(super) fn pieces(&self, from: u64) -> impl Iterator<Item = (u64, u64)> {
         let first = self.fragments.range(..=from).next_back().map_or(from, |(&at, _)| at);
         let all = self.fragments.range(first..).filter(move |(_, fragment)| fragment.end > from);
@@ -329,7 +330,7 @@ impl File {
         all.filter(move |(_, fragment)| has_data(fragment)).map(|(&at, fragment)| (at, fragment.end))
     }
 
-    /// Bytes before `size` that no piece has.
+    /// Ranges below `size` that no node covers.
     pub(super) fn gaps(&self, size: u64) -> Vec<Range<u64>> {
         let ends = self.fragments.values().map(|fragment| fragment.end);
         let starts = self.fragments.keys().copied().chain([size]);
@@ -337,10 +338,10 @@ impl File {
         between.filter(|gap| !gap.is_empty()).collect()
     }
 
-    /// Reads bytes of the file that are inside its size; holes are zeros.
+    /// Reads bytes inside the size of the file; holes read as zeros.
     ///
     /// # Errors
-    /// The flash fails; the data of a node are damaged.
+    /// Flash failures; damaged data of a node.
     pub(super) fn read_at(
         &mut self,
         flash: &mut Flash<dyn Mtd>,
@@ -372,13 +373,13 @@ impl File {
         Ok(Ok(()))
     }
 
-    /// The fragment with a byte of the file, or the next one.
+    /// Fragment that contains or follows a file offset.
     fn next_fragment(&self, at: u64) -> Option<(u64, Fragment)> {
         let here = self.fragments.range(..=at).next_back().filter(|(_, fragment)| fragment.end > at);
         here.or_else(|| self.fragments.range(at..).next()).map(|(&at, fragment)| (at, *fragment))
     }
 
-    /// Copies bytes of a node from its byte `first` on.
+    /// Copies bytes of a node, starting at its byte `first`.
     fn copy(
         &mut self,
         flash: &mut Flash<dyn Mtd>,
@@ -403,7 +404,7 @@ impl File {
     }
 }
 
-/// Reads the data of a node as they stand there, and checks their CRC.
+/// Reads the stored data of a node and checks its CRC.
 fn read_data(flash: &mut Flash<dyn Mtd>, node: &FileNode) -> Result<Result<Vec<u8>, Fault>, Error> {
     let inode = &node.inode;
     if node.is_hole() {
@@ -414,7 +415,7 @@ fn read_data(flash: &mut Flash<dyn Mtd>, node: &FileNode) -> Result<Result<Vec<u
     Ok(inode.check_data(&data).map(|()| data).map_err(Fault::Media))
 }
 
-/// Reads and decompresses the data of a node; none of a hole.
+/// Reads and decompresses the data of a node; empty for a hole.
 pub(super) fn data(flash: &mut Flash<dyn Mtd>, node: &FileNode) -> Result<Result<Vec<u8>, Fault>, Error> {
     let inode = &node.inode;
     if node.is_hole() {
@@ -429,8 +430,8 @@ pub(super) fn data(flash: &mut Flash<dyn Mtd>, node: &FileNode) -> Result<Result
     Ok(done.map(|()| out).map_err(|fault| Fault::Data { inode: inode.inode, fault }))
 }
 
-/// Reads the fields of a node and checks that they are possible, and what the scan has of it. Nothing comes of a node that became
-/// obsolete after the summary of its eraseblock was written; with the others comes whether they are marked all the same.
+/// Reads the fields of a node and compares them with the scan and their valid ranges. `None` if the node became
+/// obsolete after its eraseblock's summary was written. The flag is true if a live node is marked obsolete.
 fn read_node(
     flash: &mut Flash<dyn Mtd>,
     endian: Endian,

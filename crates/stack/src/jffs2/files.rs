@@ -1,4 +1,4 @@
-//! The operations of programs on files and names: reading, and the nodes that changes write.
+//! File and name operations: reading, and the nodes that changes write.
 
 mod changes;
 
@@ -17,38 +17,39 @@ use floatgate_media::jffs2::{
 use floatgate_mtd::Mtd;
 use std::ops::Range;
 
-/// Links that Linux shows of the root directory beside those of its subdirectories.
+/// Link count of the root directory in Linux, without its subdirectories.
 const ROOT_LINKS: u32 = 3;
 
-/// Longest target of a symbolic link that is read, bytes: with the zero behind it that of any path (Linux: `PATH_MAX`).
+/// Maximum length of a symbolic link target that is read, bytes. With its zero byte it is the longest path (Linux:
+/// `PATH_MAX`).
 const TARGET_READ_MAX: u32 = 4095;
 
-/// Longest target of a symbolic link that Linux makes or opens, bytes (Linux: `JFFS2_MAX_NAME_LEN`, in `jffs2_symlink` and
-/// `jffs2_do_read_inode_internal`).
+/// Maximum length of a symbolic link target that Linux creates or opens, bytes (Linux: `JFFS2_MAX_NAME_LEN`, in
+/// `jffs2_symlink` and `jffs2_do_read_inode_internal`).
 pub const TARGET_MAX: usize = 254;
 
-/// Longest name that Linux makes or opens, bytes (Linux: `JFFS2_MAX_NAME_LEN`).
+/// Maximum length of a name that Linux creates or opens, bytes (Linux: `JFFS2_MAX_NAME_LEN`).
 pub const NAME_MAX: usize = 254;
 
-/// Longest value of an extended attribute, bytes, as far as the field of its length goes.
+/// Maximum length of an extended attribute value, bytes: the limit of its length field.
 const VALUE_MAX: usize = u16::MAX as usize;
 
-/// Least data that a node at the end of an eraseblock is made for (Linux: `JFFS2_MIN_DATA_LEN`).
+/// Minimum data of a node at the end of an eraseblock (Linux: `JFFS2_MIN_DATA_LEN`).
 const LEAST_DATA: u32 = 128;
 
-/// Bytes that an inode node takes in a summary.
+/// Size of an inode node's entry in a summary, bytes.
 const INODE_ENTRY: u32 = 18;
 
 const fn seconds(seconds: u32) -> Timestamp {
     Timestamp { seconds: seconds as i64, nanoseconds: 0 }
 }
 
-/// Times before 1970 and after 2106 become the nearest that a node can say.
+/// Timestamp as stored; times before 1970 and after 2106 are clamped.
 fn stored(time: Timestamp) -> u32 {
     time.seconds.clamp(0, i64::from(u32::MAX)) as u32
 }
 
-/// User and group numbers have 16 bits.
+/// User or group number, which has 16 bits.
 fn short_id(id: u32) -> Result<u16> {
     u16::try_from(id).map_err(|_| Error::Invalid("JFFS2 has user and group numbers up to 65535"))
 }
@@ -60,9 +61,9 @@ fn check_name(name: &[u8]) -> Result<()> {
     if names::is_possible(name) { Ok(()) } else { Err(Error::BadName) }
 }
 
-/// Reading.
+/// Reading files, names and attributes.
 impl Jffs2<dyn Mtd> {
-    /// A file with its nodes.
+    /// A file with its nodes, read on first use.
     pub(super) fn file(&mut self, inode: u32) -> Result<&mut File> {
         if !self.files.contains_key(&inode) {
             let Cached { refs, checked, .. } = self.nodes.get(&inode).ok_or(Error::NotFound)?.clone();
@@ -88,8 +89,8 @@ impl Jffs2<dyn Mtd> {
         self.files.get_mut(&inode).ok_or(Error::NotFound)
     }
 
-    /// The newest node of a file. A root directory without any is one that everybody can read, as in Linux; when the mount is for reading, so is
-    /// one whose name is lost, and one with names in it.
+    /// Newest inode node. A root directory without a node is readable by everyone, as in Linux. In a read-only mount
+    /// the same applies to a directory whose name is lost, or that contains names.
     fn newest(&mut self, inode: u32) -> Result<Inode> {
         if let Some(pending) = self.pending.get(&inode) {
             return Ok(*pending);
@@ -141,7 +142,7 @@ impl Jffs2<dyn Mtd> {
         own.saturating_add(u32::try_from(below.count()).unwrap_or(u32::MAX))
     }
 
-    /// Time of the last change of a directory's names, if that is later than its newest inode node.
+    /// Time of the last change of a directory's names, if later than its newest inode node.
     fn changed(&mut self, directory: u32) -> Result<Option<u32>> {
         let version = self.files.get(&directory).map_or(0, File::version);
         // Linux makes up a root directory without a node of its own, and its times are zero.
@@ -164,14 +165,14 @@ impl Jffs2<dyn Mtd> {
         self.flash.read(u64::from(at), buf).map_err(|error| super::filesystem::failed(&error))
     }
 
-    /// The data of the newest node: a target, a device number.
+    /// Data of the newest node: a symbolic link target or a device number.
     fn attached(&mut self, inode: u32) -> Result<Vec<u8>> {
         let Some(newest) = self.file(inode)?.newest().copied() else { return Ok(Vec::new()) };
         let data = file::data(&mut self.flash, &newest).map_err(|error| super::filesystem::failed(&error))?;
         data.map_err(|fault| self.note(fault.at(u64::from(newest.at))))
     }
 
-    /// Remembers damage that reading has met.
+    /// Records damage found while reading.
     fn note(&mut self, damage: Damage) -> Error {
         if !self.damage.contains(&damage) {
             self.damage.push(damage.clone());
@@ -179,7 +180,7 @@ impl Jffs2<dyn Mtd> {
         damage.into()
     }
 
-    /// Bytes of a file that are inside its size.
+    /// Reads bytes inside the size of a file.
     pub(super) fn read_bytes(&mut self, inode: u32, offset: u64, buf: &mut [u8]) -> Result<()> {
         self.file(inode)?;
         let Some(file) = self.files.get_mut(&inode) else { return Err(Error::NotFound) };
@@ -190,12 +191,12 @@ impl Jffs2<dyn Mtd> {
         }
     }
 
-    /// Work of the CPU since the mount.
+    /// CPU work since the mount.
     pub fn work(&self) -> Work {
         self.compressor.work().and(self.flash.decompressor.work())
     }
 
-    /// Sizes, as Linux's `statfs` has them.
+    /// Size and free space, as in Linux's `statfs`.
     pub fn space(&self) -> Space {
         let totals = self.blocks.totals();
         let reserved = u64::from(self.blocks.reserved_for_writing()) * u64::from(self.blocks.erase_bytes);
@@ -205,11 +206,11 @@ impl Jffs2<dyn Mtd> {
         Space { blocks: size, free_blocks: blocks, available_blocks: blocks }
     }
 
-    /// Eraseblocks that are free, and those that any change takes, even the removal of a file, if there are too few and no more can be made
-    /// free.
+    /// Number of free eraseblocks and number that any change needs, including deleting a file, if there are too few and
+    /// no more can be freed.
     ///
     /// # Errors
-    /// Failures of the flash.
+    /// Flash failures.
     pub fn missing_eraseblocks(&mut self) -> Result<Option<(u32, u32)>> {
         let needed = self.blocks.reserved_for_deletion();
         if self.blocks.totals().ready < needed {
@@ -341,11 +342,10 @@ impl Jffs2<dyn Mtd> {
         Ok(blocks)
     }
 
-    /// Bytes of a regular file that no node has, not even one of a hole, up to the size that its newest node tells. Linux leaves
-    /// none.
+    /// Ranges of a regular file up to its size that no node covers, not even a hole. Linux leaves none.
     ///
     /// # Errors
-    /// There is no such file; it is damaged; the flash fails.
+    /// The file does not exist or is damaged; flash failures.
     pub fn gaps(&mut self, inode: u32) -> Result<Vec<Range<u64>>> {
         let size = self.attributes(inode)?.size;
         Ok(self.file(inode)?.gaps(size))
@@ -356,17 +356,18 @@ impl Jffs2<dyn Mtd> {
     }
 }
 
-/// Nodes.
+/// Writing nodes.
 impl Jffs2<dyn Mtd> {
     fn next_version(&mut self, inode: u32) -> Result<u32> {
         let cached = self.nodes.get_mut(&inode).ok_or(Error::NotFound)?;
-        cached.highest = cached.highest.checked_add(1).ok_or(Error::Invalid(
-            "the versions of the file's nodes are used up: a repair numbers them anew",
-        ))?;
+        cached.highest = cached
+            .highest
+            .checked_add(1)
+            .ok_or(Error::Invalid("the versions of the file's nodes are used up: a repair renumbers them"))?;
         Ok(cached.highest)
     }
 
-    /// Writes an inode node and takes it in; version, length and compressor of `data` are set here.
+    /// Writes an inode node and adds it to the file. Version, length and compressor of `data` are set here.
     fn write_inode(&mut self, fields: &Inode, compressor: Compressor, data: &[u8]) -> Result<()> {
         let inode = fields.inode;
         // Its nodes are known before the new one is.
@@ -394,7 +395,7 @@ impl Jffs2<dyn Mtd> {
         Ok(())
     }
 
-    /// Writes a node that says nothing but attributes; of what has data attached, with these.
+    /// Writes an inode node with new attributes. A file with attached data gets it again.
     fn write_attributes(&mut self, fields: &Inode) -> Result<()> {
         let data = match fields.file_type() {
             Some(FileType::Symlink | FileType::BlockDevice | FileType::CharacterDevice) => {
@@ -406,8 +407,8 @@ impl Jffs2<dyn Mtd> {
         self.write_inode(&Inode { offset: 0, file_len: len, ..*fields }, Compressor::None, &data)
     }
 
-    /// Writes data of a regular file, in nodes that do not cross pages and fit into eraseblocks. `fields` says the attributes; those of now
-    /// unless given.
+    /// Writes data of a regular file, in nodes that do not cross pages and fit into eraseblocks. `fields` contains the
+    /// attributes; by default the current ones.
     pub(super) fn write_data(
         &mut self,
         inode: u32,
@@ -441,7 +442,8 @@ impl Jffs2<dyn Mtd> {
         Ok(())
     }
 
-    /// As much of some data as there is room for, compressed if that makes them shorter, and how many bytes these are.
+    /// Compresses as much data as fits the room, if that makes it shorter. Returns the compressor, the stored data, and
+    /// the number of file bytes.
     fn compressed(&mut self, data: &[u8], room: usize) -> (Compressor, Vec<u8>, usize) {
         let mut out = Vec::new();
         let mut len = data.len();
@@ -464,7 +466,7 @@ impl Jffs2<dyn Mtd> {
         (Compressor::None, data[..len].to_vec(), len)
     }
 
-    /// Writes a dirent node and takes it in: an inode number of 0 removes the name.
+    /// Writes a dirent node and adds it to the directory. Inode number 0 removes the name.
     pub(super) fn write_dirent(
         &mut self,
         parent: u32,
@@ -505,7 +507,7 @@ impl Jffs2<dyn Mtd> {
         Ok(())
     }
 
-    /// Says that something newer has taken a node's place, on flash as well where nodes are marked. The newer one is on flash already.
+    /// Marks a replaced node as obsolete, also on flash where nodes are marked. The newer node is already on flash.
     pub(super) fn obsolete(&mut self, at: u32) -> Result<()> {
         let was_live = self.blocks.obsolete(at);
         if was_live && self.options.marks_obsolete && self.flash.clears_bits() {
@@ -514,7 +516,7 @@ impl Jffs2<dyn Mtd> {
         Ok(())
     }
 
-    /// An inode that nobody has any more goes, with all its nodes.
+    /// Deletes an inode that has no name and is not open, with all its nodes.
     fn release(&mut self, inode: u32) -> Result<()> {
         if self.open.contains_key(&inode) || self.names.links(inode) > 0 || inode == ROOT_INODE {
             return Ok(());

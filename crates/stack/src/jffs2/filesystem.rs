@@ -8,7 +8,7 @@ use crate::fs::{
 };
 use floatgate_mtd::{ErrorKind, Mtd};
 
-/// Without the place, which [`Jffs2::damaged_nodes`] tells: what the flash is a part of is known above.
+/// Drops the position, which [`Jffs2::damaged_nodes`] contains: only the layers above know what the flash is a part of.
 impl From<Damage> for Error {
     fn from(damage: Damage) -> Self {
         Self::Damaged(damage.fault.to_string())
@@ -22,7 +22,7 @@ pub(super) fn failed(error: &floatgate_mtd::Error) -> Error {
     }
 }
 
-/// All of it is done by the methods of the same names.
+/// Calls the methods of the same names.
 impl<M: Mtd + Send + 'static> FileSystem for Jffs2<M> {
     fn root(&self) -> u32 {
         floatgate_media::jffs2::ROOT_INODE
@@ -144,7 +144,7 @@ impl<M: Mtd + Send + 'static> FileSystem for Jffs2<M> {
         (**self).work()
     }
 
-    /// Nothing waits: what is written is handed to the flash's write buffer at once.
+    /// Does nothing: writes go to the flash's write buffer at once.
     fn write_back(&mut self, _inode: u32) -> Result<()> {
         Ok(())
     }
@@ -169,7 +169,7 @@ impl<M: Mtd + Send + 'static> FileSystem for Jffs2<M> {
         (**self).fill_link(inode, directory, name)
     }
 
-    /// Flags are none that JFFS2 has.
+    /// Fails if flags are given, which JFFS2 does not have.
     fn fill_attributes(&mut self, inode: u32, changes: &AttributeChanges) -> Result<()> {
         (**self).set_attributes(inode, &AttributeChanges { flags: None, compression: None, ..*changes })
     }

@@ -1,4 +1,4 @@
-//! The flash with its clock, and the page that waits to become full.
+//! The flash with its clock and the write buffer.
 
 use super::compress::Decompressor;
 use floatgate_media::jffs2::{Endian, Header, NodeType};
@@ -6,29 +6,30 @@ use floatgate_mtd::{Error, ErrorKind, FlashKind, Instant, Mtd, OobMode};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Bytes of the clean marker in the OOB of an eraseblock's first page (Linux: `OOB_CM_SIZE`).
+/// Size of the clean marker in the OOB of an eraseblock's first page, bytes (Linux: `OOB_CM_SIZE`).
 const OOB_MARKER: usize = 8;
 
-/// Pages whose OOB is looked at before an eraseblock is taken for empty (Linux: `NR_OOB_SCAN_PAGES`).
+/// Number of pages whose OOB is checked before an eraseblock counts as empty (Linux: `NR_OOB_SCAN_PAGES`).
 const OOB_PAGES: u64 = 4;
 
 /// The flash with its clock.
 #[derive(Clone, Debug)]
 pub(super) struct Flash<M: ?Sized> {
     pub(super) now: Instant,
-    /// Bytes written to the last page so far, where pages are written as a whole (Linux: write buffer).
+    /// Write buffer for the last page, on flash that is written in whole pages (Linux: wbuf).
     buffer: Buffer,
-    /// Contents that a mount has read of the pages that may have been torn, by their first bytes: they may read otherwise every time.
+    /// Data of possibly torn pages as the mount read it, by flash offset: these pages may return different data on
+    /// every read.
     frozen: BTreeMap<u64, Vec<u8>>,
     /// The decompressor of the data of nodes.
     pub(super) decompressor: Decompressor,
     pub(super) mtd: M,
 }
 
-/// Bytes that wait.
+/// Data waiting for a full page.
 #[derive(Clone, Debug, Default)]
 struct Buffer {
-    /// Where they go: the beginning of a page.
+    /// Flash offset of the page.
     at: u64,
     bytes: Vec<u8>,
 }
@@ -45,18 +46,18 @@ impl Flash<dyn Mtd> {
         self.mtd.geometry().write_bytes.max(1)
     }
 
-    /// Bytes of the clean marker inside an eraseblock: on NAND it stands in the OOB.
+    /// Size of the clean marker inside an eraseblock, bytes: 0 on NAND, where it is in the OOB.
     pub(super) fn marker_bytes(&self) -> u32 {
         if self.mtd.geometry().kind == FlashKind::Nor { Header::SIZE as u32 } else { 0 }
     }
 
-    /// True when an eraseblock without anything in it needs a clean marker to be believed.
+    /// True if an empty eraseblock needs a clean marker to be trusted.
     pub(super) fn has_markers(&self) -> bool {
         let geometry = self.mtd.geometry();
         geometry.kind == FlashKind::Nor || geometry.oob_free_bytes as usize >= OOB_MARKER
     }
 
-    /// Reads; what the ECC could not correct is for the CRCs to find.
+    /// Reads data, including uncorrectable data, which the CRCs reveal.
     pub(super) fn read(&mut self, at: u64, buf: &mut [u8]) -> Result<(), Error> {
         let end = at + buf.len() as u64;
         let on_flash = if self.buffer.bytes.is_empty() { end } else { self.buffer.at.clamp(at, end) };
@@ -78,7 +79,7 @@ impl Flash<dyn Mtd> {
         Ok(())
     }
 
-    /// Reads what does not wait.
+    /// Reads data without the write buffer.
     fn fetch(&mut self, at: u64, buf: &mut [u8]) -> Result<(), Error> {
         match self.mtd.read(self.now, at, buf) {
             Ok(done) => self.now = done.at,
@@ -89,17 +90,17 @@ impl Flash<dyn Mtd> {
         Ok(())
     }
 
-    /// Remembers what was read: from now on it reads so.
+    /// Stores data that was read, so that later reads return the same.
     pub(super) fn freeze(&mut self, at: u64, bytes: &[u8]) {
         self.frozen.insert(at, bytes.to_vec());
     }
 
-    /// Forgets what was remembered of a part of the flash.
+    /// Forgets the stored data of a range.
     pub(super) fn thaw(&mut self, part: Range<u64>) {
         self.frozen.retain(|at, _| !part.contains(at));
     }
 
-    /// Puts what is remembered in the place of what was read.
+    /// Replaces data that was read by the stored data.
     fn recall(&self, at: u64, buf: &mut [u8]) {
         let end = at + buf.len() as u64;
         // They do not overlap: one that begins before may reach into it.
@@ -113,12 +114,12 @@ impl Flash<dyn Mtd> {
         }
     }
 
-    /// First byte that waits.
+    /// Flash offset of the write buffer, if it contains data.
     pub(super) fn waiting(&self) -> Option<u64> {
         (!self.buffer.bytes.is_empty()).then_some(self.buffer.at)
     }
 
-    /// Writes behind what was written before. What failed to be written still waits.
+    /// Appends data. Data whose write failed stays in the buffer.
     pub(super) fn append(&mut self, at: u64, bytes: &[u8]) -> Result<(), Error> {
         let page = self.page() as usize;
         if page == 1 {
@@ -138,7 +139,7 @@ impl Flash<dyn Mtd> {
         Ok(())
     }
 
-    /// Fills the page that waits and writes it; returns the number of bytes that fill it.
+    /// Pads the buffered page and writes it; returns the number of padding bytes.
     pub(super) fn flush(&mut self, endian: Endian) -> Result<u32, Error> {
         let len = self.buffer.bytes.len();
         let page = self.page() as usize;
@@ -156,7 +157,7 @@ impl Flash<dyn Mtd> {
         Ok((whole - len) as u32)
     }
 
-    /// Forgets what waits.
+    /// Discards the write buffer.
     pub(super) fn drop_waiting(&mut self) {
         self.buffer.bytes.clear();
     }
@@ -190,8 +191,8 @@ impl Flash<dyn Mtd> {
         Ok(())
     }
 
-    /// True when the OOB of an eraseblock says that it was erased completely, in either byte order unless that is known. The marker has no
-    /// CRC there.
+    /// True if the OOB of an eraseblock contains a clean marker, in either byte order if `endian` is unknown. The
+    /// marker has no CRC.
     pub(super) fn is_marked_clean(&mut self, at: u64, endian: Option<Endian>) -> Result<bool, Error> {
         let expected = Endian::ALL.map(|endian| {
             let mut marker = [0; Header::SIZE];
@@ -208,8 +209,8 @@ impl Flash<dyn Mtd> {
         Ok(expected.iter().any(|(own, marker)| is_possible(*own) && found[..] == marker[..OOB_MARKER]))
     }
 
-    /// True when the OOB of an eraseblock's first pages holds nothing but the marker in the first one: pages whose data look erased may have
-    /// been written all the same.
+    /// True if the OOB of an eraseblock's first pages contains only the marker in the first page. Pages whose data
+    /// looks erased may nevertheless be written.
     pub(super) fn has_blank_oob(&mut self, at: u64) -> Result<bool, Error> {
         let (page, free) = (u64::from(self.page()), self.mtd.geometry().oob_free_bytes as usize);
         let mut oob = vec![0; free];
@@ -227,13 +228,13 @@ impl Flash<dyn Mtd> {
         Ok(true)
     }
 
-    /// True when single bits of what is written can be cleared later.
+    /// True if single bits of written data can be cleared later.
     pub(super) fn clears_bits(&self) -> bool {
         let geometry = self.mtd.geometry();
         geometry.kind == FlashKind::Nor && geometry.write_bytes == 1
     }
 
-    /// Clears the bit of a node that says that it counts. What has no header any more is left as it is.
+    /// Clears the accurate bit of a node (JFFS2_NODE_ACCURATE). A node without a valid header is left unchanged.
     pub(super) fn mark_obsolete(&mut self, at: u64, endian: Endian) -> Result<(), Error> {
         let mut head = [0; Header::SIZE];
         self.read(at, &mut head)?;

@@ -1,4 +1,4 @@
-//! Writing nodes: room for them, their places, the pages that wait, summaries.
+//! Writing nodes: free space, positions, the write buffer, summaries.
 
 use super::Jffs2;
 use super::blocks::{Owner, Placed};
@@ -6,31 +6,31 @@ use crate::fs::{Error, Result};
 use floatgate_media::jffs2::{Entry, Header, NODE_ALIGN, NodeType, Summary, emit_summary};
 use floatgate_mtd::{ErrorKind, Mtd};
 
-/// The reason for which a node is written: how far it may use up the flash.
+/// Purpose of a node, which decides how much reserved space it may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// Something new.
+    /// Adds data.
     Change,
-    /// Something is removed, or an attribute changes: that works on a full flash, too (Linux: `ALLOC_DELETION`).
+    /// A deletion or a change of attributes, which also works on a full flash (Linux: `ALLOC_DELETION`).
     Deletion,
 }
 
-/// Eraseblocks that fail one after the other before a write is given up.
+/// Maximum number of eraseblocks that fail in sequence before a write fails.
 const FAILURES_MAX: u32 = 8;
 
-/// Eraseblocks that are collected for one write, against the number that there are, before it is given up.
+/// Maximum number of eraseblocks collected for one write, as a multiple of their total number.
 const ROUNDS: u32 = 2;
 
-/// True when another eraseblock may do: the page cannot be programmed, or power went away before it was erased completely.
+/// True if another eraseblock may work: the page cannot be programmed, or an erase was interrupted by a power loss.
 const fn is_of_the_block(error: &floatgate_mtd::Error) -> bool {
     matches!(error.kind, ErrorKind::ProgramFailed | ErrorKind::NotErased)
 }
 
 impl Jffs2<dyn Mtd> {
-    /// Collects garbage until there is room (Linux: `jffs2_reserve_space`).
+    /// Collects garbage until there is space (Linux: `jffs2_reserve_space`).
     ///
     /// # Errors
-    /// [`Error::NoSpace`]; failures of the flash.
+    /// [`Error::NoSpace`]; flash failures.
     pub(super) fn reserve(&mut self, purpose: Purpose) -> Result<()> {
         let deletion = self.blocks.reserved_for_deletion();
         let needed = match purpose {
@@ -59,7 +59,7 @@ impl Jffs2<dyn Mtd> {
         }
     }
 
-    /// Bytes that a node can have at most where the next one goes, or in a new eraseblock if fewer than `least` are left.
+    /// Maximum size of the next node: in the open eraseblock, or in a new one if fewer than `least` bytes remain.
     pub(super) fn room(&self, least: u32, entry: u32) -> u32 {
         let beside = if self.options.summaries { Summary::BESIDE_LIST as u32 + entry } else { 0 };
         let used = if self.is_listed { self.listed.1.len() as u32 } else { 0 };
@@ -70,10 +70,10 @@ impl Jffs2<dyn Mtd> {
         (self.blocks.erase_bytes - self.blocks.marker_bytes).saturating_sub(beside)
     }
 
-    /// Writes a node behind the others and returns its place. `entry` is what a summary has of it, without the offset.
+    /// Appends a node and returns its position. `entry` is its summary entry without the offset.
     ///
     /// # Errors
-    /// No eraseblock is free; failures of the flash.
+    /// No eraseblock is free; flash failures.
     pub(super) fn write_node(&mut self, node: &[u8], owner: Owner, entry: Entry<'_>) -> Result<u32> {
         let len = (node.len() as u32).next_multiple_of(NODE_ALIGN);
         let mut failures = 0;
@@ -104,7 +104,7 @@ impl Jffs2<dyn Mtd> {
         self.flash.append(u64::from(at), &padded)
     }
 
-    /// The next place with so much room; the eraseblock is ended if it has not.
+    /// Position with room for `len` bytes; closes the open eraseblock if it has not enough room.
     fn place_for(&mut self, len: u32, entry: u32) -> Result<u32> {
         if self.blocks.open.is_none() || !self.fits_here(len, entry) {
             self.end_block()?;
@@ -148,13 +148,13 @@ impl Jffs2<dyn Mtd> {
         *count += 1;
     }
 
-    /// Ends the open eraseblock of a file in which no summary states the size of eraseblocks.
+    /// Closes the open eraseblock of a file if no summary states the size of eraseblocks yet.
     pub(super) fn state_size(&mut self) -> Result<()> {
         let is_stated = !self.options.summaries || !self.options.stable || !self.summarized.is_empty();
         if is_stated { Ok(()) } else { self.end_block() }
     }
 
-    /// Writes the summary of the open eraseblock, or padding up to its end, and the page that waits.
+    /// Writes the summary of the open eraseblock, or padding up to its end, and flushes the write buffer.
     fn end_block(&mut self) -> Result<()> {
         let Some(open) = self.blocks.open else { return Ok(()) };
         let (start, end) = (self.blocks.start(open), self.blocks.get(open).end);
@@ -190,10 +190,10 @@ impl Jffs2<dyn Mtd> {
         Ok(())
     }
 
-    /// Writes the page that waits, filled up.
+    /// Pads and writes the buffered page.
     ///
     /// # Errors
-    /// Failures of the flash.
+    /// Flash failures.
     pub(super) fn flush(&mut self) -> Result<()> {
         let mut failures = 0;
         loop {
@@ -215,7 +215,7 @@ impl Jffs2<dyn Mtd> {
         }
     }
 
-    /// Leaves the open eraseblock after a page could not be programmed: what waited is written elsewhere.
+    /// Abandons the open eraseblock after a failed program; buffered data is written elsewhere.
     fn leave_failed_block(&mut self, at: u32) -> Result<()> {
         let from = self.flash.waiting().map_or(at, |waiting| waiting as u32);
         let mut saved: Vec<(Placed, Vec<u8>)> = Vec::new();
@@ -233,10 +233,10 @@ impl Jffs2<dyn Mtd> {
         Ok(())
     }
 
-    /// Erases an eraseblock in which nothing is of use; false if there is none.
+    /// Erases an eraseblock without live nodes; false if there are none.
     ///
     /// # Errors
-    /// Failures of the flash, other than one of erasing: the eraseblock is then marked bad.
+    /// Flash failures, except of the erase itself: then the eraseblock is marked bad.
     pub(super) fn erase_next(&mut self) -> Result<bool> {
         let Some(number) = self.blocks.next_to_erase() else { return Ok(false) };
         self.erase_block(number)?;
@@ -279,7 +279,7 @@ impl Jffs2<dyn Mtd> {
         Ok(())
     }
 
-    /// After a failure of the flash nothing is changed any more.
+    /// Switches to read-only after a flash failure.
     pub(super) fn fail(&mut self, error: &floatgate_mtd::Error) -> Error {
         self.flash.now = self.flash.now.max(error.at);
         let error = super::filesystem::failed(error);

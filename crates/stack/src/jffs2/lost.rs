@@ -1,9 +1,9 @@
 //! Traces of a lost eraseblock: directories and files without a name, inode numbers without a node.
 //!
-//! On flash that was changed the same is left by removed files: Linux's garbage collector erases their nodes and names in any order. So only
-//! a filesystem without any trace of a change tells: makers of images number inodes one after the other and give each a name. Where even the
-//! names of the root directory are missing, the flash begins in the middle of the filesystem, or they are damaged; where nodes are damaged,
-//! directories tell as well.
+//! On flash that was changed, deleted files leave the same traces, because Linux's garbage collector erases their nodes
+//! and names in any order. So only a filesystem without any trace of a change is evidence: image makers number inodes
+//! consecutively and give each a name. If even the names of the root directory are missing, the image starts in the
+//! middle of the filesystem or they are damaged. If nodes are damaged, directories are evidence as well.
 
 use super::damage::{Damage, Fault};
 use super::file::File;
@@ -14,17 +14,17 @@ use floatgate_mtd::Mtd;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
-/// The smallest page that is programmed at a time, bytes: that of SPI NOR.
+/// Smallest program unit, bytes: a page of SPI NOR.
 const PAGE_MIN: u64 = 256;
 
 /// The largest page, bytes.
 const PAGE_MAX: u32 = 16 << 10;
 
-/// Ranges of missing inode numbers that are kept, against an image that has one number in two.
+/// Maximum number of ranges of missing inode numbers that are reported: an image may lack every second number.
 const RANGES_MAX: usize = 1000;
 
 impl Jffs2<dyn Mtd> {
-    /// True for damage that power has left, which went away while a node was written or an eraseblock erased.
+    /// True for damage caused by a power loss during a write or an erase.
     pub fn is_torn(&mut self, damage: &Damage) -> bool {
         match damage.fault {
             Fault::Media(_) => self.is_cut_short(damage.at),
@@ -36,13 +36,13 @@ impl Jffs2<dyn Mtd> {
         }
     }
 
-    /// True when no node of an eraseblock counts.
+    /// True if an eraseblock has no live node.
     fn has_no_nodes(&self, at: u64) -> bool {
         let block = self.blocks.list.get((at / u64::from(self.blocks.erase_bytes)) as usize);
         block.is_some_and(|block| block.nodes.is_empty())
     }
 
-    /// True for a damaged node behind which, from the end of one of its pages on, nothing is written up to the end of the eraseblock.
+    /// True for a damaged node after which the eraseblock is erased, from the end of one of its pages on.
     fn is_cut_short(&mut self, at: u64) -> bool {
         let erase_bytes = u64::from(self.blocks.erase_bytes);
         let mut rest = vec![0; (erase_bytes - at % erase_bytes) as usize];
@@ -55,7 +55,7 @@ impl Jffs2<dyn Mtd> {
         page_end < at + u64::from(header.len)
     }
 
-    /// Gives what has lost its name one in the root directory, and notes inode numbers that are missing.
+    /// Names inodes without a name in the root directory, and records missing inode numbers.
     pub(super) fn adopt_nameless(&mut self) {
         if !self.options.is_earlier {
             self.unmark_names();
@@ -84,7 +84,7 @@ impl Jffs2<dyn Mtd> {
         }
     }
 
-    /// Believes names of directories again that are marked as obsolete: nobody removes a directory with names in it.
+    /// Restores directory names that are marked obsolete: a directory with entries is never removed.
     fn unmark_names(&mut self) {
         let mut named = self.names.inodes();
         let nameless = self.names.nameless(&self.nodes).into_iter();
@@ -103,21 +103,21 @@ impl Jffs2<dyn Mtd> {
         }
     }
 
-    /// Notes attributes of which only that a file has them is left. On flash that was changed the same is left by a new value: Linux writes
-    /// that, and erases the node of the old one when it comes to it.
+    /// Records xattrs that files refer to but whose node is missing. On flash that was changed, a new value can leave
+    /// the same: Linux writes the new node, and erases the old one at some later time.
     pub(super) fn note_lost_xattrs(&mut self) {
         if self.options.read_only && (!self.is_changed || self.has_damage()) {
             self.damage.extend(self.xattrs.lost());
         }
     }
 
-    /// True when nodes are damaged, or overwritten, and not only what was written last: names may be among them.
+    /// True if nodes are damaged or overwritten, except by a torn last write: names may be among them.
     fn has_damage(&mut self) -> bool {
         let damage = self.damage.clone();
         damage.iter().any(|damage| damage.fault != Fault::Summary && !self.is_torn(damage))
     }
 
-    /// True when a file has nodes that newer ones have replaced, of a filesystem in which something is missing: makers of images write none.
+    /// True if a file has replaced nodes in a filesystem with missing parts: image makers write none.
     fn has_replaced(&mut self) -> bool {
         let named = self.names.inodes();
         let is_nameless = |inode: &u32| *inode != ROOT_INODE && !named.contains(inode);
@@ -133,7 +133,7 @@ impl Jffs2<dyn Mtd> {
         })
     }
 
-    /// Keeps directories of which only the names are left, for what is in them. Returns the damage, each with the directory of the name.
+    /// Keeps directories of which only entries are left. Returns the damage with the directory of the name.
     pub(super) fn adopt_directories(&mut self) -> Vec<(u32, Damage)> {
         let mut all = Vec::new();
         loop {
@@ -149,7 +149,7 @@ impl Jffs2<dyn Mtd> {
         }
     }
 
-    /// Adopts all other inodes without a name.
+    /// Names all other inodes without a name.
     fn adopt_files(&mut self) {
         let named = self.names.inodes();
         let is_nameless = |(inode, _): &(&u32, &Cached)| **inode != ROOT_INODE && !named.contains(*inode);
@@ -172,7 +172,7 @@ impl Jffs2<dyn Mtd> {
         self.damage.push(damage);
     }
 
-    /// Notes the numbers up to the highest of which there is neither a node nor a name.
+    /// Records the inode numbers below the highest one that have neither a node nor a name.
     fn note_missing(&mut self) {
         let named = self.names.inodes();
         let known: BTreeSet<u32> = self.nodes.keys().copied().chain(named).collect();
@@ -189,7 +189,7 @@ impl Jffs2<dyn Mtd> {
     }
 }
 
-/// The numbers between the first inode and the last of a set that are not in it.
+/// Ranges of numbers between the first and the last inode of a set that are not in it.
 fn gaps(known: &BTreeSet<u32>) -> impl Iterator<Item = RangeInclusive<u32>> {
     let known = || known.range(ROOT_INODE..);
     known()

@@ -2,23 +2,28 @@
 //!
 //! In the order of a mount and a write:
 //!
-//! - `scan` reads the summary of each eraseblock, or all of it, and keeps the place and version of each node; `names` and `xattrs` have
-//!   the directories and attributes that come of it, `lost` what has lost its name, `blocks` how much of each eraseblock is of use.
-//! - `file` reads a file's nodes when it is first asked for, checks their CRCs, and maps its bytes to nodes; `compress` has the compressors.
-//! - `files` has what programs do; each change is a node or two, which `log` puts behind what was written before.
+//! - `scan` reads the summary of each eraseblock, or all of it, and keeps the position and version of each node. From
+//!   these, `names` builds the directories and `xattrs` the attributes, `lost` finds files without a name, and `blocks`
+//!   counts the live and dirty bytes of each eraseblock.
+//! - `file` reads a file's nodes on first use, checks their CRCs, and maps its bytes to nodes; `compress` contains the
+//!   compressors.
+//! - `files` contains the operations of programs. Each change writes one or two nodes, which `log` appends.
 //! - `collect` moves live nodes out of an eraseblock, so that it can be erased (Linux: garbage collector).
 //!
 //! Facts are from Linux 6.12, `fs/jffs2`; the bytes are in `docs/spec/jffs2.md`. Where this code differs:
 //!
-//! - A file's data are checked when it is first opened or by [`Jffs2::check_next`], and not in a thread of its own.
-//! - Before the first change after a mount, the eraseblock that was being written is emptied and erased: power may have gone away while
-//!   its last page was programmed. What the mount read of that page is remembered until then, and nothing behind a fault in it counts. In a
-//!   file, which reads the same every time, this waits until room is needed.
-//!   Eraseblocks that a mount finds free are erased again when they are used.
-//! - An eraseblock that is ended without a summary is filled with padding, so that a mount knows which one was being written.
-//! - A mount of a file looks for nodes that the summary of their eraseblock does not list, or lists as others: it is of another one where bytes are missing.
-//! - Nodes that have become obsolete are marked on NOR only when [`MountOptions::marks_obsolete`] says so, as a Linux without summaries does.
-//!   What a mount finds to be obsolete is not marked then, and a removed name is remembered as long as on flash without marks.
+//! - A file's data is checked when it is first opened or by [`Jffs2::check_next`], not in a thread.
+//! - Before the first change after a mount, the eraseblock that was being written is emptied and erased, because a
+//!   power loss may have torn its last page. Until then, reads of that page return what the mount read, and nodes after
+//!   a fault in it are ignored. In a file, which always reads the same, this waits until space is needed. Eraseblocks
+//!   that a mount finds free are erased again before use.
+//! - An eraseblock that is closed without a summary is filled with padding, so that a mount can identify the one that
+//!   was being written.
+//! - A mount of a file searches for nodes that the summary of their eraseblock does not list, or lists differently.
+//!   Such a summary belongs to another eraseblock, because bytes are missing in the file.
+//! - Obsolete nodes are marked on NOR only if [`MountOptions::marks_obsolete`] is set, like Linux without summaries.
+//!   Even then, nodes that a mount finds to be obsolete are not marked, and deletion dirents are kept as long as on
+//!   flash without marks.
 
 mod blocks;
 mod collect;
@@ -51,39 +56,41 @@ use scan::Scan;
 use std::collections::{BTreeMap, BTreeSet};
 use xattrs::Xattrs;
 
-/// Files whose nodes are kept in memory.
+/// Number of files whose nodes are kept in memory.
 const FILES_KEPT: usize = 256;
 
 /// Options of a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountOptions {
-    /// Byte order; that of the first node unless given, little-endian on an empty flash.
+    /// Byte order; by default the byte order of the first node, or little-endian on empty flash.
     pub endian: Option<Endian>,
-    /// For reading only: flash on which no node is found is refused then.
+    /// Mounts read-only; flash without a node is then refused.
     pub read_only: bool,
-    /// Compressors in the order in which they are tried; the first that makes the data shorter is used (Linux: mode "priority").
+    /// Compressors in the order in which they are tried; the first that makes the data shorter is used (Linux: mode
+    /// "priority").
     pub compressors: Vec<Compressor>,
     /// Trade-off of compression between size and speed.
     pub effort: Effort,
-    /// Eraseblocks end with a summary, so that the next mount is faster. In a file ([`stable`](Self::stable)) one has it at least when the mount ends: it
-    /// states the size of eraseblocks.
+    /// Writes a summary at the end of each eraseblock, so that the next mount is faster. A file
+    /// ([`stable`](Self::stable)) gets at least one at the end of the mount: it states the size of eraseblocks.
     pub summaries: bool,
-    /// Summaries that are there are not used (Linux without CONFIG_JFFS2_SUMMARY).
+    /// Ignores existing summaries (Linux without CONFIG_JFFS2_SUMMARY).
     pub ignores_summaries: bool,
-    /// Nodes that are marked as obsolete do not count, whatever others say: later ones are marked to read an earlier moment.
+    /// Nodes marked obsolete are dead even if other nodes contradict that. Used to read an earlier state, for which
+    /// later nodes are marked.
     pub is_earlier: bool,
-    /// On flash whose bits can be cleared one by one, a node that something newer replaces is marked (Linux without CONFIG_JFFS2_SUMMARY). Has
-    /// no effect on other flash.
+    /// Marks replaced nodes on flash whose bits can be cleared one by one (Linux without CONFIG_JFFS2_SUMMARY). Has no
+    /// effect on other flash.
     pub marks_obsolete: bool,
-    /// The flash reads the same every time, as a file does: no page is distrusted only because it may have been the last one written. The
-    /// mount looks at all nodes then, not only at those that summaries list, which on a chip would take the time that summaries save.
+    /// The flash always reads the same, as a file does, so the last written page is not distrusted. The mount then
+    /// reads all nodes, not only those in summaries; on a chip that would take the time that summaries save.
     pub stable: bool,
-    /// A mount for writing is refused where files have lost their names, which it would remove.
+    /// Refuses a writable mount if files have lost their names, because it would delete them.
     pub keeps_nameless: bool,
 }
 
 impl Default for MountOptions {
-    /// For writing, with the compressors of Linux's default: zlib, then rtime.
+    /// Writable, with the default compressors of Linux: zlib, then rtime.
     fn default() -> Self {
         Self {
             endian: None,
@@ -101,21 +108,21 @@ impl Default for MountOptions {
 }
 
 impl MountOptions {
-    /// For reading.
+    /// Options of a read-only mount.
     #[must_use]
     pub fn read_only() -> Self {
         Self { read_only: true, ..Self::default() }
     }
 }
 
-/// Numbers of what a mount found.
+/// Statistics of a mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Eraseblocks whose summary was read.
     pub summaries: u32,
-    /// Eraseblocks that were read as a whole.
+    /// Eraseblocks that were scanned completely.
     pub scanned: u32,
-    /// Eraseblocks with nothing in them, clean marker or not.
+    /// Empty eraseblocks, with or without a clean marker.
     pub empty: u32,
     /// Clean markers inside eraseblocks.
     pub clean_markers: u32,
@@ -127,47 +134,47 @@ pub struct Counts {
     pub dirent_nodes: u64,
     /// Nodes of extended attributes.
     pub xattr_nodes: u64,
-    /// Nodes that newer ones had replaced already, and unknown ones that do not matter.
+    /// Nodes that newer ones had already replaced, and unknown nodes that can be ignored.
     pub obsolete_nodes: u64,
-    /// Nodes of the other byte order or magic number, which are left out: what other contents of the flash have left.
+    /// Nodes of the other byte order or magic number, left by other contents of the flash and ignored.
     pub foreign_nodes: u64,
-    /// Byte of the flash where the first of them begins.
+    /// Flash offset of the first of them.
     pub first_foreign: Option<u64>,
-    /// Directories with names in them to which no name leads, and of which nothing says that they were removed: their names may be lost. Of a
-    /// mount for reading.
+    /// Directories with entries, without a name and not known to be deleted: their names may be lost. Read-only mounts
+    /// only.
     pub nameless_directories: u64,
-    /// The highest inode number of another image to which this one is to be appended, as `mkfs.jffs2 --incremental` makes them. Of a mount for
-    /// reading.
+    /// Highest inode number of the image that this one extends, as made by `mkfs.jffs2 --incremental`. Read-only mounts
+    /// only.
     pub base_inodes: Option<u32>,
-    /// Bytes in which nothing is written.
+    /// Erased bytes.
     pub free_bytes: u64,
-    /// Bytes of obsolete nodes and of what is no node.
+    /// Bytes of obsolete nodes and of data that is not a node.
     pub dirty_bytes: u64,
 }
 
 impl Counts {
-    /// Good nodes of files, names and attributes.
+    /// Number of good inode, dirent and xattr nodes.
     pub(super) const fn nodes(&self) -> u64 {
         self.inode_nodes + self.dirent_nodes + self.xattr_nodes
     }
 }
 
-/// A node of an inode: what a mount remembers of it. They are in the order in which they count: the higher version, and of two copies of one
-/// version the one that stands later on the flash (Linux: either).
+/// Reference to a node of an inode, kept after the mount. They are ordered by precedence: a higher version wins; of two
+/// copies of one version, the later position wins (Linux: either).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct NodeRef {
     version: u32,
-    /// First byte on the flash; Linux does not have more than 4 GiB, either.
+    /// Flash offset; like Linux, at most 4 GiB.
     at: u32,
 }
 
-/// An inode: what is remembered of it while its nodes are not.
+/// State of an inode while its nodes are not in memory.
 #[derive(Clone, Debug, Default)]
 struct Cached {
     refs: Vec<NodeRef>,
-    /// The highest version of its nodes and of the dirent nodes in it.
+    /// Highest version of its nodes and, for a directory, of its dirent nodes.
     highest: u32,
-    /// Its nodes were read, and their CRCs checked.
+    /// True if its nodes were read and their CRCs checked.
     checked: bool,
 }
 
@@ -181,35 +188,36 @@ pub struct Jffs2<M: ?Sized> {
     xattrs: Xattrs,
     counts: Counts,
     damage: Vec<Damage>,
-    /// Files whose nodes are known.
+    /// Files whose nodes are in memory.
     files: BTreeMap<u32, File>,
     blocks: Blocks,
     collector: Collector,
-    /// The list of the open eraseblock's nodes for its summary: how many, and as they go on flash.
+    /// Number of nodes in the open eraseblock, and their encoded summary entries.
     listed: (u32, Vec<u8>),
-    /// The open eraseblock gets a summary when it is full.
+    /// True if the open eraseblock gets a summary.
     is_listed: bool,
-    /// Eraseblocks that have one.
+    /// Eraseblocks with a summary.
     summarized: BTreeSet<u32>,
     highest_inode: u32,
     /// Time of day, seconds since 1970.
     time: u32,
-    /// Inodes whose names are lost, of a mount for reading.
+    /// Inodes whose names are lost; read-only mounts only.
     adopted: BTreeSet<u32>,
-    /// The root directory has no names: the flash begins in the middle of the filesystem. Of a mount for reading.
+    /// True if the root directory has no names: the image starts in the middle of the filesystem. Read-only mounts
+    /// only.
     is_without_root: bool,
-    /// A filesystem has written here since the image was made.
+    /// True if a filesystem has written here since the image was made.
     was_changed: bool,
-    /// There are traces of that, or of nodes that others have replaced. Of a mount for reading.
+    /// True if there are traces of changes or of replaced nodes. Read-only mounts only.
     is_changed: bool,
-    /// The number of times that an inode is open.
+    /// Open count by inode.
     open: BTreeMap<u32, u32>,
-    /// Inodes of files that are being put in and have no node yet.
+    /// Inodes of files being added that have no node yet.
     pending: BTreeMap<u32, Inode>,
-    /// Files that are being put in, with the byte up to which their data have come.
+    /// Files being added, with the offset up to which their data is written.
     filling: BTreeMap<u32, u32>,
     compressor: crate::ubifs::compress::Compressor,
-    /// Why nothing can be changed any more.
+    /// Failure that made the filesystem read-only.
     failure: Option<fs::Error>,
     flash: Flash<M>,
 }
@@ -217,10 +225,10 @@ pub struct Jffs2<M: ?Sized> {
 forward_to_dyn!(Jffs2: Mtd);
 
 impl<M: Mtd + 'static> Jffs2<M> {
-    /// Mounts, for reading or for writing.
+    /// Mounts a flash.
     ///
     /// # Errors
-    /// No node is there and the mount is for reading; a node that must be known is not; the flash fails. The flash comes back.
+    /// A read-only mount finds no node; an incompatible node; flash failures. The flash is returned.
     pub fn mount(mtd: M, now: Instant, options: &MountOptions) -> Result<Self, (MountError, M)> {
         let mut flash = Flash::new(mtd, now);
         let scan = match Scan::read(&mut flash, options) {
@@ -273,20 +281,20 @@ impl<M: Mtd + 'static> Jffs2<M> {
         }
     }
 
-    /// The flash below.
+    /// The flash device.
     pub const fn device(&self) -> &M {
         &self.flash.mtd
     }
 
-    /// The flash below, for its host and its supply.
+    /// The flash device, to access its host and supply.
     pub const fn device_mut(&mut self) -> &mut M {
         &mut self.flash.mtd
     }
 
-    /// As [`unmount`](Self::unmount), with the time.
+    /// As [`unmount`](Self::unmount), and returns the time.
     ///
     /// # Errors
-    /// The flash fails; it comes back.
+    /// Flash failures; the flash is returned.
     pub fn end(mut self) -> Result<(M, Instant), (fs::Error, M)> {
         match self.sync().and_then(|()| self.leave_free()).and_then(|()| self.state_size()) {
             Ok(()) => Ok((self.flash.mtd, self.flash.now)),
@@ -294,22 +302,22 @@ impl<M: Mtd + 'static> Jffs2<M> {
         }
     }
 
-    /// Gives the flash back; what waits is lost.
+    /// Returns the flash; buffered data is lost.
     pub fn into_mtd(self) -> M {
         self.flash.mtd
     }
 
-    /// Writes what waits, ends the mount and gives the flash back.
+    /// Flushes, ends the mount and returns the flash.
     ///
     /// # Errors
-    /// The flash fails; it comes back.
+    /// Flash failures; the flash is returned.
     pub fn unmount(self) -> Result<M, (fs::Error, M)> {
         self.end().map(|(mtd, _)| mtd)
     }
 }
 
 impl Jffs2<dyn Mtd> {
-    /// Puts in order what the scan has found.
+    /// Recovers the state found by the scan.
     fn start(&mut self) -> Result<(), MountError> {
         self.nodes.entry(ROOT_INODE).or_default();
         let mut useless = self.collector.take_losers();
@@ -361,7 +369,7 @@ impl Jffs2<dyn Mtd> {
         Ok(())
     }
 
-    /// Notes inodes and directories of which nothing can be changed any more.
+    /// Records inodes and directories that cannot be changed any more because their versions are used up.
     fn note_last_versions(&mut self) {
         for (&inode, cached) in self.nodes.iter().filter(|(_, cached)| cached.highest == u32::MAX) {
             let own = cached.refs.last().filter(|node| node.version == u32::MAX).map(|node| node.at);
@@ -371,7 +379,7 @@ impl Jffs2<dyn Mtd> {
         }
     }
 
-    /// Looks for names in what is no directory: they are damage from then on.
+    /// Records names whose parent is not a directory as damage.
     pub fn check_parents(&mut self) {
         for inode in self.names.parents() {
             let is_directory = |(_, of_type)| of_type == fs::FileType::Directory;
@@ -391,27 +399,27 @@ impl Jffs2<dyn Mtd> {
         self.endian
     }
 
-    /// Nodes that were left out, by mounting or when files were read.
+    /// Nodes that were skipped by the mount or when files were read.
     pub fn damaged_nodes(&self) -> &[Damage] {
         &self.damage
     }
 
-    /// Numbers of what mounting has found.
+    /// Statistics of the mount.
     pub const fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// Eraseblocks that are not used because they are bad.
+    /// Number of bad eraseblocks.
     pub fn bad_eraseblocks(&self) -> u32 {
         self.blocks.list.iter().filter(|block| block.state == State::Bad).count() as u32
     }
 
-    /// Number of times that writing went on in another eraseblock since the mount.
+    /// Number of eraseblocks opened for writing since the mount.
     pub const fn opened_eraseblocks(&self) -> u64 {
         self.blocks.opened
     }
 
-    /// Number of nodes of each eraseblock, obsolete ones included.
+    /// Number of nodes in each eraseblock, including obsolete ones.
     pub fn nodes_by_eraseblock(&self) -> impl Iterator<Item = u64> + '_ {
         self.blocks.list.iter().map(|block| block.nodes.len() as u64)
     }
@@ -421,7 +429,7 @@ impl Jffs2<dyn Mtd> {
         self.nodes.len() as u64
     }
 
-    /// True when the node that begins at a byte of the flash counts, as far as files were read.
+    /// True if the node at a flash offset is live, as known from the files read so far.
     pub fn is_live(&self, at: u64) -> bool {
         let at = u32::try_from(at).ok().filter(|_| at < self.flash.mtd.geometry().size_bytes);
         at.is_some_and(|at| self.blocks.is_live(at))
@@ -432,12 +440,12 @@ impl Jffs2<dyn Mtd> {
         self.flash.now
     }
 
-    /// Sets the flash's clock, to a later time.
+    /// Sets the flash's clock to a later time.
     pub fn set_now(&mut self, now: Instant) {
         self.flash.now = self.flash.now.max(now);
     }
 
-    /// The flash below.
+    /// The flash device.
     pub fn mtd(&self) -> &dyn Mtd {
         &self.flash.mtd
     }

@@ -12,14 +12,14 @@ pub(super) fn is_possible(name: &[u8]) -> bool {
     !name.is_empty() && name != b"." && name != b".." && !name.iter().any(|byte| b"/\0".contains(byte))
 }
 
-/// Mode of a directory of which no node is there.
+/// Mode of a directory without a node.
 pub(super) const DIRECTORY_MODE: u32 = 0o040_755;
 
 /// A name: the newest of its dirent nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Named {
     pub(super) version: u32,
-    /// 0 when the name was removed.
+    /// Inode number, 0 if the name was removed.
     pub(super) inode: u32,
     pub(super) dirent_type: u8,
     /// First byte of the node on the flash.
@@ -27,17 +27,17 @@ pub(super) struct Named {
 }
 
 impl Named {
-    /// True for another node of the same name and version that says something else.
+    /// True for a different node of the same name and version.
     fn is_rival(&self, other: &Self) -> bool {
         self.version == other.version && (self.inode, self.dirent_type) != (other.inode, other.dirent_type)
     }
 
-    /// Its place in the order of the name's nodes.
+    /// Sort key of the node among the nodes of the name.
     pub(super) const fn order(&self) -> NodeRef {
         NodeRef { version: self.version, at: self.at }
     }
 
-    /// The name that a dirent node has; no flash has 4 GiB or more.
+    /// The name in a dirent node; no flash has 4 GiB or more.
     pub(super) const fn new(version: u32, inode: u32, dirent_type: u8, at: u64) -> Self {
         Self { version, inode, dirent_type, at: at as u32 }
     }
@@ -48,9 +48,9 @@ impl Named {
 pub(super) struct Changed {
     /// Version of the dirent node.
     pub(super) version: u32,
-    /// Its first byte on the flash.
+    /// Flash offset of the dirent node.
     pub(super) at: u32,
-    /// Its time, seconds since 1970; a summary does not tell.
+    /// Its time, seconds since 1970; unknown if read from a summary.
     pub(super) time: Option<u32>,
 }
 
@@ -58,27 +58,27 @@ pub(super) struct Changed {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Directory {
     names: BTreeMap<Vec<u8>, Named>,
-    /// Older dirent nodes that are still on the flash, by their place, with a sum of their names.
+    /// Older dirent nodes still on flash, by position, with a hash of their names.
     stale: BTreeMap<u32, u32>,
     /// The newest dirent node.
     changed: Option<Changed>,
-    /// Names of which two nodes of one version say different things, with the version and the place of the one that gives way.
+    /// Names with two contradicting nodes of one version, with the version and position of the node that is ignored.
     rivals: BTreeMap<Vec<u8>, NodeRef>,
 }
 
 impl Directory {
-    /// The names that are there, in order.
+    /// Existing names in order.
     pub(super) fn names(&self) -> impl Iterator<Item = (&[u8], Named)> {
         let all = self.names.iter().map(|(name, named)| (name.as_slice(), *named));
         all.filter(|(_, named)| named.inode != 0)
     }
 
-    /// True when nothing is in it.
+    /// True if the directory is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.names().next().is_none()
     }
 
-    /// The highest version of a dirent node.
+    /// Highest version of a dirent node.
     fn highest(&self) -> u32 {
         self.names.values().map(|named| named.version).max().unwrap_or(0)
     }
@@ -95,13 +95,13 @@ pub(super) struct Names {
     directories: BTreeMap<u32, Directory>,
     /// Names of each inode.
     links: BTreeMap<u32, Links>,
-    /// Inodes that had a name which a newer node has removed or given to another one.
+    /// Inodes with a name that a newer node removed or gave to another inode.
     unnamed: BTreeSet<u32>,
-    /// By the inode of a directory the newest of its dirent nodes that are marked as obsolete.
+    /// Newest dirent node marked obsolete, by the inode of the directory that it names.
     marked: BTreeMap<u32, Marked>,
 }
 
-/// A name whose node is marked as obsolete. They are in the order in which they were written.
+/// A name whose node is marked obsolete. They are ordered by the time of writing.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Marked {
     time: u32,
@@ -110,11 +110,11 @@ struct Marked {
     name: Vec<u8>,
 }
 
-/// Names that lead to an inode.
+/// Names of an inode.
 #[derive(Clone, Copy, Debug, Default)]
 struct Links {
     count: u32,
-    /// Type that one of them tells, as a dirent has it.
+    /// File type that one of them states, in dirent format.
     dirent_type: u8,
 }
 
@@ -124,20 +124,21 @@ impl Links {
     }
 }
 
-/// Things that a mount leaves out.
+/// Inodes and names that a mount ignores.
 #[derive(Debug, Default)]
 pub(super) struct LeftOut {
     pub(super) damage: Vec<Damage>,
     /// Inodes without a name.
     pub(super) inodes: Vec<u32>,
-    /// Dirent nodes in directories among these.
+    /// Dirent nodes in unnamed directories.
     pub(super) dirents: Vec<u32>,
-    /// Further names of directories, from a renaming that power cut short: directory and name.
+    /// Second names of directories, from a rename interrupted by a power cut: directory and name.
     pub(super) second_names: Vec<(u32, Vec<u8>)>,
 }
 
 impl Names {
-    /// Takes in a dirent node. Of two of a name the one that is later in their order counts; the place of the other one comes back.
+    /// Adds a dirent node. The later one of two nodes with the same name wins; the position of the other one is
+    /// returned.
     pub(super) fn add(&mut self, parent: u32, name: &[u8], new: Named, time: Option<u32>) -> Option<u32> {
         let directory = self.directories.entry(parent).or_default();
         if directory.changed.is_none_or(|newest| newest.version <= new.version) {
@@ -159,7 +160,7 @@ impl Names {
         Some(loser.at)
     }
 
-    /// Takes in a dirent node that is marked as obsolete.
+    /// Adds a dirent node that is marked obsolete.
     pub(super) fn add_marked(&mut self, node: &DirentNode<'_>, at: u64) {
         let dirent = &node.dirent;
         if file_type(dirent.dirent_type) != Some(FileType::Directory) {
@@ -174,8 +175,8 @@ impl Names {
         }
     }
 
-    /// Lets the name of a directory count again that is marked as obsolete, unless another node says something of it; the directory that
-    /// it is in comes back, and the damage.
+    /// Restores the name of a directory that is marked obsolete, unless another node has that name. Returns its parent
+    /// directory and the damage.
     pub(super) fn unmark(&mut self, inode: u32) -> Option<(u32, Damage)> {
         let Marked { time, parent, named, name } = self.marked.remove(&inode)?;
         if self.entry(parent, &name).is_some() {
@@ -185,12 +186,12 @@ impl Names {
         Some((parent, Fault::Marked.at(u64::from(named.at))))
     }
 
-    /// True when a name of an inode was removed, or given to another one, and is still on the flash.
+    /// True if a name of an inode was removed or given to another one, and is still on flash.
     pub(super) fn was_unnamed(&self, inode: u32) -> bool {
         self.unnamed.contains(&inode)
     }
 
-    /// Takes in a dirent node that was just written, and counts links; the place of the one before comes back.
+    /// Adds a dirent node that was just written, and updates link counts. Returns the position of the previous node.
     pub(super) fn put(&mut self, parent: u32, name: &[u8], new: Named, time: u32) -> Option<u32> {
         let before = self.get(parent, name).map_or(0, |named| named.inode);
         if before != 0 {
@@ -207,17 +208,17 @@ impl Names {
         self.directories.get(&inode)
     }
 
-    /// The inode that has a name.
+    /// Newest dirent node of an existing name.
     pub(super) fn get(&self, directory: u32, name: &[u8]) -> Option<Named> {
         self.entry(directory, name).filter(|found| found.inode != 0)
     }
 
-    /// The newest dirent node of a name, also one that removes it.
+    /// Newest dirent node of a name, including a deletion dirent.
     pub(super) fn entry(&self, directory: u32, name: &[u8]) -> Option<Named> {
         self.directories.get(&directory)?.names.get(name).copied()
     }
 
-    /// Says where the newest dirent node of a name is now.
+    /// Updates the position of the newest dirent node of a name.
     pub(super) fn moved(&mut self, directory: u32, name: &[u8], to: u32) {
         let Some(directory) = self.directories.get_mut(&directory) else { return };
         let Some(named) = directory.names.get_mut(name) else { return };
@@ -227,14 +228,15 @@ impl Names {
         named.at = to;
     }
 
-    /// True when an older dirent node of a name may be on the flash outside an eraseblock: the one that removes the name has to stay.
+    /// True if an older dirent node of a name may be on flash outside an eraseblock; the deletion dirent must then
+    /// stay.
     pub(super) fn has_stale(&self, directory: u32, name: &[u8], outside: std::ops::Range<u32>) -> bool {
         let Some(directory) = self.directories.get(&directory) else { return false };
         let sum = crc::jffs2(name);
         directory.stale.iter().any(|(at, other)| *other == sum && !outside.contains(at))
     }
 
-    /// Says that a dirent node is not on the flash any more.
+    /// Records that a dirent node was erased.
     pub(super) fn erased(&mut self, directory: u32, at: u32) {
         if let Some(directory) = self.directories.get_mut(&directory) {
             directory.stale.remove(&at);
@@ -248,7 +250,7 @@ impl Names {
         }
     }
 
-    /// Forgets a directory; the places of its newest dirent nodes come back.
+    /// Forgets a directory; returns the positions of its newest dirent nodes.
     pub(super) fn remove_directory(&mut self, inode: u32) -> Vec<u32> {
         self.links.remove(&inode);
         let directory = self.directories.remove(&inode).unwrap_or_default();
@@ -260,12 +262,12 @@ impl Names {
         self.links.get(&inode).map_or(0, |links| links.count)
     }
 
-    /// Type of an inode's file as a name tells it.
+    /// File type of an inode according to a name.
     pub(super) fn file_type(&self, inode: u32) -> Option<FileType> {
         file_type(self.links.get(&inode)?.dirent_type)
     }
 
-    /// All names with their directories, also those that were removed.
+    /// All names with their directories, including removed ones.
     pub(super) fn all(&self) -> Vec<(u32, Vec<u8>, Named)> {
         let all = self.directories.iter().flat_map(|(&parent, directory)| {
             directory.names.iter().map(move |(name, named)| (parent, name.clone(), *named))
@@ -273,13 +275,13 @@ impl Names {
         all.collect()
     }
 
-    /// The highest version that a directory's dirent nodes have, of each directory.
+    /// Highest dirent version of each directory.
     pub(super) fn versions(&self) -> impl Iterator<Item = (u32, u32)> {
         self.directories.iter().map(|(&inode, directory)| (inode, directory.highest()))
     }
 
-    /// Directories with names in them to which no name leads, by inode, with the place of one of these names: they were removed and are not
-    /// erased yet, or their own names are lost.
+    /// Directories with entries but without a name, with the position of one entry. They were deleted and are not
+    /// erased yet, or their names are lost.
     pub(super) fn nameless(&self, nodes: &BTreeMap<u32, Cached>) -> Vec<(u32, u32)> {
         let named = self.inodes();
         let nameless =
@@ -290,7 +292,7 @@ impl Names {
         nameless.filter_map(|(&inode, directory)| Some((inode, first(directory)?))).collect()
     }
 
-    /// Gives an inode a name in the root.
+    /// Creates a name for an inode in the root directory.
     pub(super) fn adopt(&mut self, inode: u32, dirent_type: u8, at: u32) -> Damage {
         let taken = |name: &String| self.entry(ROOT_INODE, name.as_bytes()).is_some();
         let mut name = format!("lost-{inode}");
@@ -308,19 +310,19 @@ impl Names {
         all.flat_map(|directory| directory.names().map(|(_, named)| named.inode)).collect()
     }
 
-    /// True when a dirent node says that a name was removed.
+    /// True if there is a deletion dirent.
     pub(super) fn has_removed(&self) -> bool {
         let mut all = self.directories.values().flat_map(|directory| directory.names.values());
         all.any(|named| named.inode == 0)
     }
 
-    /// True when an inode has the first name of all that a maker of images has written: `mkfs.jffs2` gives each the next version, from 0 on.
+    /// True if an inode has the first name written by an image maker: `mkfs.jffs2` numbers the versions from 0.
     pub(super) fn are_counted_from(&self, inode: u32) -> bool {
         let mut names = self.directories.values().flat_map(Directory::names);
         names.any(|(_, named)| named.version == 0 && named.inode == inode)
     }
 
-    /// Names of directories whose inodes are not there, in directories that are: directory, inode, and damage.
+    /// Directory names whose inode is missing although their parent exists: directory, inode, and damage.
     pub(super) fn without_inodes(&self, nodes: &BTreeMap<u32, Cached>) -> Vec<(u32, u32, Damage)> {
         let is_there = |inode: &u32| *inode == ROOT_INODE || nodes.contains_key(inode);
         let mut found = Vec::new();
@@ -337,7 +339,7 @@ impl Names {
         found
     }
 
-    /// Names that nobody can open or that lead to the root directory, and those whose nodes contradict each other.
+    /// Names that programs cannot open, that refer to the root directory, or whose nodes contradict each other.
     pub(super) fn faults(&self) -> Vec<Damage> {
         let mut found = Vec::new();
         for (&inode, directory) in &self.directories {
@@ -360,14 +362,14 @@ impl Names {
         found
     }
 
-    /// Inodes with names in them.
+    /// Inodes that contain names.
     pub(super) fn parents(&self) -> Vec<u32> {
         let used = self.directories.iter().filter(|(_, directory)| !directory.is_empty());
         used.map(|(&inode, _)| inode).collect()
     }
 
-    /// Finds inodes without a name, and what is in directories among them, as a mount by Linux deletes them; names of inodes that
-    /// are not there, as well: these come back.
+    /// Finds inodes without a name and their contents, which a mount by Linux deletes. Removes names of missing inodes
+    /// and returns them.
     pub(super) fn remove_orphans(&mut self, nodes: &BTreeMap<u32, Cached>) -> LeftOut {
         let mut out = LeftOut::default();
         let mut damage = Vec::new();

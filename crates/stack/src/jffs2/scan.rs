@@ -1,4 +1,4 @@
-//! Reading a flash for its nodes.
+//! Scanning a flash for nodes.
 
 use super::blocks::{Blocks, Owner, State};
 use super::damage::{Damage, Fault, MountError, listed_as};
@@ -15,20 +15,20 @@ use floatgate_mtd::{FlashKind, Mtd};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Bytes of the smallest eraseblock of flash that JFFS2 is used on.
+/// Smallest eraseblock of flash that JFFS2 is used on, bytes.
 const SMALLEST_ERASEBLOCK: u64 = 4 << 10;
 
-/// An eraseblock of a chip is taken for empty if so many bytes at its beginning are erased (Linux: `DEFAULT_EMPTY_SCAN_SIZE`). In a file all of it
-/// is looked at: its beginning may have been overwritten.
+/// Number of erased bytes at the start of an eraseblock of a chip that show that it is empty (Linux:
+/// `DEFAULT_EMPTY_SCAN_SIZE`). In a file the whole eraseblock is checked, because its start may be overwritten.
 const EMPTY_SCAN: usize = 256;
 
-/// Bytes of the longest node that is usual: a page of data that do not compress.
+/// Usual maximum length of a node, bytes: a page of incompressible data.
 const LONGEST_NODE: u32 = 4096 + Inode::SIZE as u32;
 
-/// Damage that is kept, against flash that has nothing else.
+/// Maximum number of reported faults, to bound memory on damaged flash.
 const DAMAGE_MAX: usize = 10_000;
 
-/// Everything that nodes say.
+/// Result of a scan.
 #[derive(Debug)]
 pub(super) struct Scan {
     pub(super) endian: Option<Endian>,
@@ -38,58 +38,58 @@ pub(super) struct Scan {
     pub(super) counts: Counts,
     pub(super) damage: Vec<Damage>,
     pub(super) blocks: Blocks,
-    /// Places of nodes that newer ones have replaced.
+    /// Positions of replaced nodes.
     pub(super) losers: Vec<u32>,
-    /// The highest inode number that any node has: names of inodes that are gone may still be on the flash.
+    /// Highest inode number of any node: names of deleted inodes may still be on flash.
     pub(super) highest_inode: u32,
-    /// Eraseblocks in which power may have gone away during the last write or the erasure: what is in them may read otherwise the next
-    /// time.
+    /// Eraseblocks in which a power loss may have interrupted the last write or the erase: they may read differently
+    /// the next time.
     pub(super) unsettled: BTreeSet<u32>,
-    /// Places of older copies of nodes, by the place of the one that counts.
+    /// Positions of older copies of nodes, by the position of the live one.
     pub(super) copies: BTreeMap<u32, u32>,
-    /// Eraseblocks that are not written to the end, with the bytes that are left.
+    /// Partly written eraseblocks, with the remaining bytes.
     partial: Vec<(u32, u32)>,
-    /// Eraseblocks that are written to the end, without a good summary.
+    /// Completely written eraseblocks without a good summary.
     full: Vec<u32>,
     /// Eraseblocks with a good summary.
     pub(super) summarized: BTreeSet<u32>,
-    /// Padding nodes that fill a page, with more behind them: each comes of a sync.
+    /// Number of padding nodes that fill a page and are followed by more nodes; each comes from a sync.
     page_fillers: u32,
-    /// Hashes of the eraseblocks with such nodes: one that something has copied over another one does not count twice.
+    /// Hashes of the eraseblocks with such nodes, so that a copied eraseblock is counted once.
     with_fillers: HashSet<u64>,
-    /// An eraseblock was erased and marked clean.
+    /// True if an eraseblock was erased and marked clean.
     has_marked: bool,
-    /// One that was has others with nodes behind it: something was in it.
+    /// True if nodes follow a clean eraseblock, which must have been used before.
     has_gap: bool,
-    /// A name or an attribute has a newer node than another one of it.
+    /// True if a name or an attribute has more than one node.
     has_replaced: bool,
-    /// Nodes that end behind this byte of the flash have their data checked: they are what was written last.
+    /// Flash offset from which nodes have their data checked, because they were written last.
     tail_from: u64,
-    /// Of what was written last, nothing behind a fault counts: what is found is then what there was at an earlier moment.
+    /// Stops at the first fault in the data written last, so that the result is a consistent earlier state.
     strict: bool,
-    /// An eraseblock of NOR that begins with a clean marker and erased bytes is not read further.
+    /// Trusts a clean marker followed by erased bytes and does not read the rest of the NOR eraseblock.
     trusts_markers: bool,
-    /// An eraseblock that begins with erased bytes is not read further.
+    /// Trusts erased bytes at the start and does not read the rest of the eraseblock.
     trusts_heads: bool,
-    /// Nodes are marked when they become obsolete, or may be.
+    /// True if nodes are, or may be, marked when they become obsolete.
     has_marks: bool,
-    /// Summaries are looked for.
+    /// True if summaries are read.
     summaries: bool,
-    /// Nodes count, too, that the summary of their eraseblock does not list.
+    /// True if nodes that are missing in a summary count too.
     reads_all: bool,
-    /// Records that the node taken in last is none, or is damaged.
+    /// True if the last node was invalid or damaged.
     faulty: bool,
-    /// Bytes that were read last and are no node: the first byte, and how many.
+    /// Offset and length of the last bytes that are not a node.
     unknown: Option<(u64, u32)>,
-    /// That follows a node whose header is damaged.
+    /// True if these bytes follow a node with a damaged header.
     is_rest: bool,
-    /// Erased bytes that were passed last, and their number, until it is known what follows.
+    /// Offset and length of the last gap of erased bytes, until the next node is known.
     gap: Option<(u64, u32)>,
-    /// Byte behind the last node that counts, or where the last eraseblock begins with nothing but its clean marker, or erased.
+    /// Offset after the last live node, or start of the last eraseblock that is empty except for its clean marker.
     end: u64,
-    /// The byte where its last bytes say that the summary of the eraseblock begins.
+    /// Offset of the eraseblock's summary according to its last bytes.
     summary_at: Option<u64>,
-    /// The eraseblock that is read.
+    /// Data of the eraseblock being read.
     block: Vec<u8>,
 }
 
@@ -99,7 +99,7 @@ fn hash(block: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// Good nodes of an eraseblock that summaries list, by their first byte in it, with what their own fields say.
+/// Good nodes of an eraseblock with a summary, by offset in it, each with its entry derived from its own fields.
 type GoodNodes<'b> = BTreeMap<u32, (Header, &'b [u8], Entry<'b>)>;
 
 fn good_nodes(block: &[u8], endian: Endian) -> GoodNodes<'_> {
@@ -127,7 +127,7 @@ impl Scan {
     /// Reads all eraseblocks.
     ///
     /// # Errors
-    /// The flash fails or is too large; a node that has to be known.
+    /// The flash fails or is too large; an incompatible node.
     pub(super) fn read(flash: &mut Flash<dyn Mtd>, options: &MountOptions) -> Result<Self, MountError> {
         let geometry = flash.mtd.geometry().clone();
         if geometry.size_bytes > 1 << 32 {
@@ -206,7 +206,7 @@ impl Scan {
         Ok(scan)
     }
 
-    /// Reads an eraseblock; what it is now, and how far it is written.
+    /// Reads an eraseblock; returns its state and the number of bytes written.
     fn eraseblock(&mut self, flash: &mut Flash<dyn Mtd>, start: u64) -> Result<(State, u32), MountError> {
         let is_nand = flash.page() > 1 && flash.has_markers() && flash.marker_bytes() == 0;
         self.summary_at = None;
@@ -222,7 +222,7 @@ impl Scan {
         found
     }
 
-    /// Takes the nodes of an eraseblock from its summary; false if it has none that is good.
+    /// Adds the nodes of an eraseblock from its summary; false without a good summary.
     fn summary(
         &mut self,
         flash: &mut Flash<dyn Mtd>,
@@ -270,7 +270,8 @@ impl Scan {
         }
     }
 
-    /// A summary lists a name whose node is not good: Linux reads the node when the name is opened, and then there is none.
+    /// Handles a name in a summary whose node is damaged: Linux reads the node when the name is opened, and the name is
+    /// then missing.
     fn damaged_name(&mut self, nodes: &[u8], start: u64, entry: &Entry<'_>) -> Result<(), MountError> {
         let at = start + u64::from(entry.offset());
         let known = (self.damage.len(), self.counts.obsolete_nodes);
@@ -284,8 +285,8 @@ impl Scan {
         Ok(())
     }
 
-    /// Takes in good nodes that a summary does not list, or lists as others. Where it has nothing in their place, it is of another eraseblock: bytes
-    /// are missing in between.
+    /// Adds good nodes that a summary does not list, or lists differently. If the summary has no entry at their
+    /// position, it belongs to another eraseblock: bytes are missing in between.
     fn unlisted(&mut self, start: u64, good: GoodNodes<'_>, entries: &[Entry<'_>]) -> Result<(), MountError> {
         let places: HashSet<u32> = entries.iter().map(Entry::offset).collect();
         let listed: HashSet<&Entry<'_>> = entries.iter().collect();
@@ -301,7 +302,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Takes in a node that a summary lists. Inode nodes are looked at when their file is read, xattr nodes here.
+    /// Adds a node listed in a summary. Inode nodes are read with their file, xattr nodes here.
     fn listed(
         &mut self,
         flash: &mut Flash<dyn Mtd>,
@@ -345,7 +346,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Looks through an eraseblock for nodes.
+    /// Scans an eraseblock for nodes.
     fn nodes(
         &mut self,
         flash: &mut Flash<dyn Mtd>,
@@ -413,7 +414,8 @@ impl Scan {
         Ok(if is_clean { (State::Free, end) } else { (State::Full, end) })
     }
 
-    /// True when some bytes at the start of an eraseblock of NOR are a clean marker and nothing else: Linux takes the rest for erased, too.
+    /// True if an eraseblock of NOR starts with a clean marker followed by erased bytes only: Linux then assumes that
+    /// the rest is erased too.
     fn is_only_a_marker(&mut self, begin: &[u8], marker: usize, start: u64) -> Result<bool, MountError> {
         let is_possible =
             marker > 0 && begin.len() > marker && begin[marker..].iter().all(|&byte| byte == 0xFF);
@@ -428,7 +430,7 @@ impl Scan {
         Ok(true)
     }
 
-    /// Takes in what stands at the beginning of some bytes up to the end of an eraseblock; the number of bytes it takes.
+    /// Adds what is at the start of `bytes`, which extend to the end of an eraseblock; returns its length.
     fn step(&mut self, bytes: &[u8], at: u64) -> Result<usize, MountError> {
         let align = NODE_ALIGN as usize;
         let erased = bytes.iter().take_while(|&&byte| byte == 0xFF).count() / align * align;
@@ -476,7 +478,7 @@ impl Scan {
         }
     }
 
-    /// Notes what is no node, unless it is the rest of a damaged one, or so short that nothing is lost by it.
+    /// Records bytes that are not a node, unless they belong to a damaged one or are too few to matter.
     fn end_unknown(&mut self) {
         let is_rest = std::mem::take(&mut self.is_rest);
         let Some((at, len)) = self.unknown.take() else { return };
@@ -486,7 +488,8 @@ impl Scan {
         }
     }
 
-    /// Notes erased bytes in front of a node. Makers of images leave them in front of a summary, and where an eraseblock of another size ends.
+    /// Records erased bytes before a node. Image makers leave them before a summary, and at the end of an eraseblock of
+    /// another size.
     fn end_gap(&mut self, node_at: u64, header: &Header) {
         let Some((at, len)) = self.gap.take() else { return };
         let is_usual = header.node_type == NodeType::Summary || node_at.is_multiple_of(SMALLEST_ERASEBLOCK);
@@ -495,7 +498,7 @@ impl Scan {
         }
     }
 
-    /// Takes in a node with a good header.
+    /// Adds a node with a good header.
     fn node(&mut self, header: Header, node: &[u8], at: u64) -> Result<(), MountError> {
         if header.node_type.is_incompatible() {
             return Err(MountError::Incompatible { at, code: header.node_type.code() });
@@ -534,13 +537,13 @@ impl Scan {
                 self.counts.xattr_nodes += 1;
                 self.place(at, len, Owner::Xattr(node.xattr.xid));
                 let loser = self.xattrs.add(&node, at as u32);
-                self.lose(at as u32, loser);
+                self.record_loser(at as u32, loser);
             }),
             NodeType::Xref => Xref::parse(node, endian).map(|xref| {
                 self.highest_inode = self.highest_inode.max(xref.inode);
                 self.place(at, len, Owner::Xref(xref.inode));
                 let loser = self.xattrs.refer(&xref, at as u32);
-                self.lose(at as u32, loser);
+                self.record_loser(at as u32, loser);
             }),
             NodeType::CleanMarker => {
                 self.counts.clean_markers += 1;
@@ -569,7 +572,7 @@ impl Scan {
         Ok(())
     }
 
-    /// No flash has 4 GiB or more.
+    /// Adds a node to its eraseblock; no flash has 4 GiB or more.
     fn place(&mut self, at: u64, len: u32, owner: Owner) {
         self.end = self.end.max(at + u64::from(len));
         let rest = self.blocks.erase_bytes - at as u32 % self.blocks.erase_bytes;
@@ -588,7 +591,7 @@ impl Scan {
         cached.refs.push(NodeRef { version, at: at as u32 });
     }
 
-    /// Puts the nodes of each inode in the order of their versions and looks for twins among them.
+    /// Sorts the nodes of each inode by version and searches for copies.
     fn sort_nodes(&mut self) {
         let mut twins = Vec::new();
         for cached in self.nodes.values_mut() {
@@ -619,8 +622,8 @@ impl Scan {
         self.losers.extend(loser);
     }
 
-    /// Takes in that of this node and another one for the same attribute one does not count.
-    fn lose(&mut self, at: u32, loser: Option<Loser>) {
+    /// Records the loser of two nodes for the same attribute.
+    fn record_loser(&mut self, at: u32, loser: Option<Loser>) {
         let Some(Loser { at: lost, other, is_copy }) = loser else { return };
         if is_copy {
             self.twins(at, other);
@@ -629,7 +632,8 @@ impl Scan {
         self.losers.push(lost);
     }
 
-    /// Two nodes of one version are copies: power went away before the eraseblock of the older one was erased, or while it was.
+    /// Records two nodes of one version as copies: power was lost before or while the eraseblock of the older one was
+    /// erased.
     fn twins(&mut self, one: u32, other: u32) {
         for at in [one, other] {
             self.unsettled.insert(at / self.blocks.erase_bytes);
@@ -637,14 +641,14 @@ impl Scan {
         self.copies.insert(one.max(other), one.min(other));
     }
 
-    /// True when a filesystem has written or erased here since the image was made: makers of images erase nothing, and write at once.
+    /// True if a filesystem has written or erased here since the image was made: image makers never erase, and write in
+    /// one go.
     pub(super) const fn was_changed(&self) -> bool {
         self.has_gap || self.page_fillers > 1 || self.has_replaced
     }
 
-    /// Eraseblocks to be emptied before anything is written. Where none is written in part, the last write ended with one of those that are
-    /// full.
-    /// The last pages of these come second.
+    /// Eraseblocks to empty before the first write. If no eraseblock is partly written, the last write filled one of
+    /// the full ones; their last pages are returned second.
     pub(super) fn take_unsettled(&mut self, flash: &mut Flash<dyn Mtd>) -> (Vec<u32>, Vec<u32>) {
         // Linux leaves the ends of eraseblocks unwritten that are too short for the next node.
         let open = |&(room, _): &(u32, u32)| room > LONGEST_NODE;

@@ -8,26 +8,26 @@ use floatgate_media::acl::AclEntry;
 use floatgate_media::jffs2::{AclEntries, Endian, XattrNode, XattrPrefix, Xref};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An attribute, which several inodes can have.
+/// An attribute, which several inodes can share.
 #[derive(Clone, Debug)]
 pub(super) struct Attribute {
     version: u32,
-    /// First byte of its node on the flash.
+    /// Flash offset of its node.
     pub(super) at: u32,
     prefix: XattrPrefix,
-    /// With its prefix.
+    /// Name with prefix.
     name: Vec<u8>,
-    /// As it is on the flash.
+    /// Value in on-flash format.
     stored: Vec<u8>,
 }
 
 impl Attribute {
-    /// Its place in the order of the attribute's nodes.
+    /// Sort key of the node among the nodes of the attribute.
     const fn order(&self) -> NodeRef {
         NodeRef { version: self.version, at: self.at }
     }
 
-    /// The value as programs see it: an ACL has another form on the flash.
+    /// Value as programs see it; an ACL has a different format on flash.
     fn value(&self, endian: Endian) -> Result<Vec<u8>, MediaError> {
         if !self.prefix.is_acl() {
             return Ok(self.stored.clone());
@@ -37,11 +37,11 @@ impl Attribute {
     }
 }
 
-/// The last that was said of an inode and an attribute.
+/// Newest xref of an inode and an attribute.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reference {
     sequence: u32,
-    /// First byte of its node on the flash.
+    /// Flash offset of its node.
     pub(super) at: u32,
 }
 
@@ -55,29 +55,30 @@ impl Reference {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Xattrs {
     by_xid: BTreeMap<u32, Attribute>,
-    /// Attributes whose names begin with a prefix that is not known.
+    /// Attributes whose name prefix is unknown.
     foreign: BTreeSet<u32>,
-    /// By inode and number of the attribute.
+    /// References by inode and number of the attribute.
     refs: BTreeMap<(u32, u32), Reference>,
-    /// Attributes of which two nodes of one version say different things, with the version and the place of the one that gives way.
+    /// Attributes with two contradicting nodes of one version, with the version and position of the node that is
+    /// ignored.
     rivals: BTreeMap<u32, NodeRef>,
-    /// The highest number of an attribute and the highest sequence number that were ever seen: what they were of may still be on the flash.
+    /// Highest attribute number and highest sequence number ever seen: obsolete nodes may still be on flash.
     highest_xid: u32,
     highest_sequence: u32,
 }
 
-/// The one that does not count of two nodes for the same attribute, or for the same attribute of an inode.
+/// The obsolete one of two nodes of an attribute, or of two references.
 #[derive(Clone, Copy)]
 pub(super) struct Loser {
     pub(super) at: u32,
-    /// Place of the node that was known before.
+    /// Position of the node that was known before.
     pub(super) other: u32,
-    /// True where they say the same, as copies do that power cut short.
+    /// True if both are equal: copies left by a power cut.
     pub(super) is_copy: bool,
 }
 
 impl Xattrs {
-    /// Takes in a node; of two of an attribute the newer one counts, and the place of the other comes back.
+    /// Adds an attribute node. The newer one of two wins; the position of the other is returned.
     pub(super) fn add(&mut self, node: &XattrNode<'_>, at: u32) -> Option<Loser> {
         let xattr = &node.xattr;
         self.highest_xid = self.highest_xid.max(xattr.xid);
@@ -101,7 +102,8 @@ impl Xattrs {
         Some(Loser { at: loser.at, other, is_copy })
     }
 
-    /// Takes in a node that gives an attribute to an inode, or takes it away; of two the newer one counts, and the place of the other comes back.
+    /// Adds a node that gives an attribute to an inode or removes it. The newer one of two wins; the position of the
+    /// other is returned.
     pub(super) fn refer(&mut self, xref: &Xref, at: u32) -> Option<Loser> {
         self.highest_xid = self.highest_xid.max(xref.xid);
         self.highest_sequence = self.highest_sequence.max(xref.sequence);
@@ -126,14 +128,14 @@ impl Xattrs {
         })
     }
 
-    /// Attributes of inodes whose node, with name and value, is not there.
+    /// Attributes that inodes refer to but whose node with name and value is missing.
     pub(super) fn lost(&self) -> impl Iterator<Item = Damage> {
         let is_known = |xid: &u32| self.by_xid.contains_key(xid) || self.foreign.contains(xid);
         let lost = self.refs.iter().filter(move |((_, xid), one)| !one.is_deleted() && !is_known(xid));
         lost.map(|(&(inode, xid), one)| Fault::NoXattr { inode, xid }.at(u64::from(one.at)))
     }
 
-    /// ACLs that files have and that cannot be read.
+    /// Malformed ACLs of files.
     pub(super) fn bad_acls(&self, endian: Endian) -> impl Iterator<Item = Damage> {
         let live = self.refs.iter().filter(|(_, reference)| !reference.is_deleted());
         live.filter_map(move |(&(inode, xid), reference)| {
@@ -143,7 +145,7 @@ impl Xattrs {
     }
 
     /// Attributes of an inode.
-    fn of(&self, inode: u32) -> impl Iterator<Item = &Attribute> {
+    fn attributes_of(&self, inode: u32) -> impl Iterator<Item = &Attribute> {
         let refs =
             self.refs.range((inode, 0)..=(inode, u32::MAX)).filter(|(_, reference)| !reference.is_deleted());
         refs.filter_map(|((_, xid), _)| self.by_xid.get(xid))
@@ -151,21 +153,23 @@ impl Xattrs {
 
     /// Names of an inode's attributes.
     pub(super) fn names(&self, inode: u32) -> impl Iterator<Item = &[u8]> {
-        self.of(inode).map(|attribute| attribute.name.as_slice())
+        self.attributes_of(inode).map(|attribute| attribute.name.as_slice())
     }
 
-    /// The value of an inode's attribute as programs see it, if the inode has it.
+    /// Value of an inode's attribute as programs see it, `None` if the inode does not have it.
     pub(super) fn value(
         &self,
         inode: u32,
         name: &[u8],
         endian: Endian,
     ) -> Option<Result<Vec<u8>, MediaError>> {
-        self.of(inode).find(|attribute| attribute.name == name).map(|attribute| attribute.value(endian))
+        self.attributes_of(inode)
+            .find(|attribute| attribute.name == name)
+            .map(|attribute| attribute.value(endian))
     }
 
-    /// Forgets that an inode has an attribute where a newer one has the same name, from a change that power cut short: inodes and numbers of
-    /// attributes.
+    /// Removes references to attributes that a newer one of the same name replaces, left by an interrupted change.
+    /// Returns inodes and numbers of attributes.
     pub(super) fn take_doubles(&mut self) -> Vec<(u32, u32)> {
         let mut newest: BTreeMap<(u32, &[u8]), (u32, u32)> = BTreeMap::new();
         let mut doubles = Vec::new();
@@ -186,7 +190,7 @@ impl Xattrs {
         doubles
     }
 
-    /// Number of the attribute of a name.
+    /// Number of the attribute with a name.
     pub(super) fn find(&self, inode: u32, name: &[u8]) -> Option<u32> {
         let refs =
             self.refs.range((inode, 0)..=(inode, u32::MAX)).filter(|(_, reference)| !reference.is_deleted());
@@ -194,17 +198,17 @@ impl Xattrs {
             .find(|xid| self.by_xid.get(xid).is_some_and(|found| found.name == name))
     }
 
-    /// True when an inode has or had an attribute.
+    /// True if an inode has or had an attribute.
     pub(super) fn knows(&self, inode: u32) -> bool {
         self.refs.range((inode, 0)..=(inode, u32::MAX)).next().is_some()
     }
 
-    /// Number for a new attribute, and sequence number for a new reference.
+    /// Numbers for a new attribute and a new reference.
     pub(super) const fn next(&self) -> (u32, u32) {
         (self.highest_xid.saturating_add(1), (self.highest_sequence | Xref::DELETED).saturating_add(1))
     }
 
-    /// Forgets references of inodes that are not there; the places of their nodes come back.
+    /// Removes references of missing inodes; returns the positions of their nodes.
     pub(super) fn forget(&mut self, is_there: impl Fn(u32) -> bool) -> Vec<u32> {
         let mut gone = Vec::new();
         self.refs.retain(|(inode, _), reference| {
@@ -218,7 +222,7 @@ impl Xattrs {
         gone
     }
 
-    /// Forgets attributes that no inode has; the places of their nodes come back.
+    /// Removes attributes without references; returns the positions of their nodes.
     pub(super) fn forget_unused(&mut self) -> Vec<u32> {
         let live = self.refs.iter().filter(|(_, reference)| !reference.is_deleted());
         let used: BTreeSet<u32> = live.map(|((_, xid), _)| *xid).collect();
@@ -233,14 +237,14 @@ impl Xattrs {
         gone
     }
 
-    /// Says where the node of an attribute is now.
+    /// Updates the position of an attribute's node.
     pub(super) fn moved(&mut self, xid: u32, to: u32) {
         if let Some(attribute) = self.by_xid.get_mut(&xid) {
             attribute.at = to;
         }
     }
 
-    /// Says where a reference's node is now.
+    /// Updates the position of a reference's node.
     pub(super) fn moved_reference(&mut self, inode: u32, from: u32, to: u32) {
         let mut refs = self.refs.range_mut((inode, 0)..=(inode, u32::MAX));
         if let Some((_, reference)) = refs.find(|(_, reference)| reference.at == from) {

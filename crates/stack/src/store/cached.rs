@@ -1,21 +1,20 @@
-//! A store with the parts read last kept in memory.
+//! A store with a read cache in memory.
 
 use super::{Store, StoreError};
 use std::cell::RefCell;
 
-/// Bytes that are read together.
+/// Size of a chunk, B: the unit of cached reads.
 const CHUNK: usize = 16 << 10;
 
-/// Chunks that are kept.
+/// Number of chunks in the cache.
 const SLOTS: usize = 64;
 
-/// Reads of a few bytes each, many of them near each other, as nodes are read: a store that reads more at once, and keeps it.
-///
-/// Store with a cache of reads. A write goes to the store at once; nobody else may write to it meanwhile.
+/// Store with a read cache, for many small reads near each other, such as those of nodes. Writes go to the store at
+/// once; nothing else may write to it meanwhile.
 #[derive(Clone, Debug)]
 pub struct CachedStore<S> {
     inner: S,
-    /// By number modulo [`SLOTS`].
+    /// Chunks by number modulo [`SLOTS`].
     slots: RefCell<Vec<Option<Chunk>>>,
 }
 
@@ -26,17 +25,17 @@ struct Chunk {
 }
 
 impl<S: Store> CachedStore<S> {
-    /// Over a store.
+    /// Wraps a store.
     pub fn new(inner: S) -> Self {
         Self { inner, slots: RefCell::new(vec![None; SLOTS]) }
     }
 
-    /// Gives the store back.
+    /// Returns the wrapped store.
     pub fn into_inner(self) -> S {
         self.inner
     }
 
-    /// Copies bytes of a chunk, from `skip` on. The chunk is read if it is not kept.
+    /// Copies bytes of a chunk, starting at `skip`. The chunk is read if it is not cached.
     fn copy(&self, number: u64, skip: usize, out: &mut [u8]) -> Result<(), StoreError> {
         let mut slots = self.slots.borrow_mut();
         let slot = &mut slots[number as usize % SLOTS];

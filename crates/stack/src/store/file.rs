@@ -13,10 +13,10 @@ pub struct FileStore {
 }
 
 impl FileStore {
-    /// `file`, opened for what is going to be done with it. Nobody else should change its length meanwhile.
+    /// Wraps an open file. Its length must not change otherwise.
     ///
     /// # Errors
-    /// When its end cannot be found: a pipe is not a store.
+    /// The end of the file cannot be determined: a pipe is not a store.
     pub fn new(file: impl Into<Arc<File>>) -> Result<Self, StoreError> {
         let file = file.into();
         let len = (&*file).seek(SeekFrom::End(0)).map_err(failed("looking for the last", 0))?;

@@ -1,4 +1,4 @@
-//! Where an image is: a file, memory, a part of either.
+//! Storage of an image: a file, memory, or a part of either.
 
 mod cached;
 mod file;
@@ -10,10 +10,10 @@ pub use cached::CachedStore;
 pub use file::FileStore;
 pub use window::Window;
 
-/// Bytes handled at once where a length is not the caller's.
+/// Buffer size for operations on long ranges, B.
 const CHUNK: usize = 16 << 10;
 
-/// A failure of the host below an image.
+/// A host failure in the storage of an image.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{action} byte {offset:#x}: {reason}")]
 pub struct StoreError {
@@ -21,27 +21,25 @@ pub struct StoreError {
     pub action: &'static str,
     /// Offset of the access, bytes.
     pub offset: u64,
-    /// Reason in the host's words.
+    /// Reason as reported by the host.
     pub reason: String,
 }
 
-/// Bytes that can be read and written anywhere: what is behind an image.
-///
-/// Flash that nobody wrote to reads as 0xFF, and so does a store behind its end.
+/// Random-access bytes that back an image. Like flash that was never written, a store reads as 0xFF after its end.
 pub trait Store: Send {
-    /// Bytes in it.
+    /// Size in bytes.
     fn size_bytes(&self) -> u64;
 
-    /// Reads at `offset`. What lies behind the end reads as 0xFF.
+    /// Reads at `offset`. Bytes after the end read as 0xFF.
     ///
     /// # Errors
-    /// Failures of the host.
+    /// Host failures.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError>;
 
     /// Writes at `offset`. The store grows as needed, with 0xFF between its old end and `offset`.
     ///
     /// # Errors
-    /// Failures of the host; where the store may not grow any further.
+    /// Host failures; the store cannot grow further.
     fn write_at(&mut self, offset: u64, data: &[u8]) -> Result<(), StoreError>;
 }
 
@@ -98,7 +96,7 @@ impl Store for Vec<u8> {
 /// Writes 0xFF from `start` to `end`, piece by piece.
 ///
 /// # Errors
-/// Those of the store.
+/// Errors of the store.
 pub(crate) fn fill<S: Store + ?Sized>(store: &mut S, start: u64, end: u64) -> Result<(), StoreError> {
     let ones = [0xFF; CHUNK];
     let mut at = start;
@@ -110,19 +108,19 @@ pub(crate) fn fill<S: Store + ?Sized>(store: &mut S, start: u64, end: u64) -> Re
     Ok(())
 }
 
-/// Makes what is in the store from `start` to `end` erased. What lies behind its end is already.
+/// Erases the range from `start` to `end`. Bytes after the end of the store are already erased.
 ///
 /// # Errors
-/// Those of the store.
+/// Errors of the store.
 pub(crate) fn erase<S: Store + ?Sized>(store: &mut S, start: u64, end: u64) -> Result<(), StoreError> {
     let end = end.min(store.size_bytes());
     fill(store, start, end)
 }
 
-/// True when all of `len` bytes from `start` on are 0xFF.
+/// True if all `len` bytes from `start` are 0xFF.
 ///
 /// # Errors
-/// Those of the store.
+/// Errors of the store.
 pub(crate) fn is_erased<S: Store + ?Sized>(store: &S, start: u64, len: u64) -> Result<bool, StoreError> {
     let mut piece = [0; CHUNK];
     let end = start.saturating_add(len).min(store.size_bytes());

@@ -1,8 +1,8 @@
-//! A part of a store, a store itself: an image inside a larger dump.
+//! A part of a store as a store: an image inside a larger dump.
 
 use super::{Store, StoreError};
 
-/// `len` bytes of a store from `start` on. Writes stay inside; the store under it may end within the window.
+/// `len` bytes of a store from `start` on. Writes stay inside; the underlying store may end within the window.
 #[derive(Clone, Debug)]
 pub struct Window<S> {
     inner: S,
@@ -18,22 +18,22 @@ impl<S: Store> Window<S> {
         Self { inner, start, len: if len < room { len } else { room } }
     }
 
-    /// Offset of the window in the store below, bytes.
+    /// Offset of the window in the underlying store, bytes.
     pub const fn start(&self) -> u64 {
         self.start
     }
 
-    /// Gives the store back.
+    /// Returns the underlying store.
     pub fn into_inner(self) -> S {
         self.inner
     }
 
-    /// Bytes of `[offset, offset + len)` that are in the window.
+    /// Number of bytes of `[offset, offset + len)` inside the window.
     fn inside(&self, offset: u64, len: usize) -> usize {
         self.len.saturating_sub(offset).min(len as u64) as usize
     }
 
-    /// A failure as seen from the window.
+    /// Error with its offset relative to the window.
     fn relative(&self, error: StoreError) -> StoreError {
         StoreError { offset: error.offset.saturating_sub(self.start), ..error }
     }

@@ -4,7 +4,7 @@ use crate::store::{self, Store, StoreError};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// Blocks that were changed, by number.
+/// Changed blocks, by number.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Overlay(BTreeMap<u32, Copy>);
 
@@ -24,7 +24,7 @@ impl Overlay {
         self.0.keys().copied()
     }
 
-    /// Reads at `offset` of a block; false when it is not here.
+    /// Reads at `offset` of a block; false if the block is not in the overlay.
     pub(super) fn read(&self, block: u32, offset: usize, buf: &mut [u8]) -> bool {
         match self.0.get(&block) {
             None => return false,
@@ -34,7 +34,7 @@ impl Overlay {
         true
     }
 
-    /// Writes at `offset` of a block of `size` bytes, of which the store has the rest.
+    /// Writes at `offset` of a block of `size` bytes; the rest of the block is taken from the store.
     pub(super) fn write<S: Store>(
         &mut self,
         store: &mut S,
@@ -65,7 +65,7 @@ impl Overlay {
         self.0.insert(block, Copy::Erased);
     }
 
-    /// Writes all to the store, from the lowest block on, and forgets it.
+    /// Writes all blocks to the store in ascending order, and clears the overlay.
     pub(super) fn commit<S: Store>(&mut self, store: &mut S, size: u32) -> Result<(), StoreError> {
         while let Some(entry) = self.0.first_entry() {
             let start = u64::from(*entry.key()) * u64::from(size);

@@ -1,11 +1,11 @@
-//! From what the headers say to a live device (Linux: the second half of `attach.c`, `vtbl.c`, `build.c`).
+//! Attaching: from the headers to a live device (Linux: the second half of `attach.c`, `vtbl.c`, `build.c`).
 
 use super::fastmap::{self, Layout};
 use super::fastmap_write::FastmapState;
 use super::io::Io;
 use super::pebs::{Entry, Erasure, LebId, PebSet, PebState};
 use super::reserve::{RESERVED, bad_limit};
-use super::scan::{Found, Scan};
+use super::scan::{ClaimedPeb, Scan};
 use super::table::VolumeState;
 use super::wear::Work;
 use super::{
@@ -17,11 +17,11 @@ use floatgate_media::ubi::{
 };
 use floatgate_mtd::Mtd;
 
-/// The two copies of the volume table, as far as they are there.
+/// The two copies of the volume table, if present.
 pub(super) type TableCopies = [Option<Vec<u8>>; 2];
 
 impl<M: Mtd + 'static> Ubi<M> {
-    /// Attaches a device. Flash that is empty becomes a device without volumes.
+    /// Attaches a device. Empty flash becomes a device without volumes.
     ///
     /// # Errors
     /// The reason why the device cannot be attached, with the flash.
@@ -41,7 +41,7 @@ impl<M: Mtd + 'static> Ubi<M> {
         }
     }
 
-    /// A device of which nothing is known yet.
+    /// A device whose PEBs and volumes are not known yet.
     fn empty(io: Io<M>, options: &AttachOptions) -> Self {
         Self {
             pebs: Vec::new(),
@@ -66,7 +66,7 @@ impl<M: Mtd + 'static> Ubi<M> {
 }
 
 impl Ubi<dyn Mtd> {
-    /// Finds out what is where, by a fastmap if there is a good one that may be used, else by reading all headers.
+    /// Finds all PEBs and volumes, by a good fastmap if one exists and may be used, otherwise by reading all headers.
     fn find_all(&mut self, options: &AttachOptions) -> Result<(), AttachFault> {
         if options.forgiving && options.read_only {
             return self.attach_remains(options);
@@ -94,7 +94,7 @@ impl Ubi<dyn Mtd> {
         self.make_good(&mut scan, (&stale, &begun), copies, options)
     }
 
-    /// Attaches by a fastmap; `false` if there is none that fits what else is on the flash.
+    /// Attaches by a fastmap; `false` if no fastmap agrees with the rest of the flash.
     fn load_fastmap(&mut self, first: &Scan, options: &AttachOptions) -> Result<bool, AttachFault> {
         let Some((mut scan, layout)) = fastmap::read(&mut self.io, first)? else { return Ok(false) };
         let loaded = scan.resolve_lebs(&mut self.io).and_then(|()| self.load(&mut scan, options));
@@ -107,8 +107,8 @@ impl Ubi<dyn Mtd> {
         for volume in self.volumes.values_mut() {
             volume.unconfirmed = vec![true; volume.eba.len()];
         }
-        let own = |found: &Found| layout.pebs.contains(&found.pnum);
-        let mut stale: Vec<Found> = first.fastmap.iter().filter(|found| !own(found)).copied().collect();
+        let own = |found: &ClaimedPeb| layout.pebs.contains(&found.pnum);
+        let mut stale: Vec<ClaimedPeb> = first.fastmap.iter().filter(|found| !own(found)).copied().collect();
         let keep = options.fastmap == FastmapUse::Write;
         let mut begun = layout.pool.clone();
         if keep {
@@ -122,7 +122,7 @@ impl Ubi<dyn Mtd> {
         Ok(true)
     }
 
-    /// Keeps a fastmap from now on, if asked for and possible.
+    /// Maintains a fastmap from now on, if requested and possible.
     fn keep_fastmap(&mut self, options: &AttachOptions, layout: Option<Layout>) {
         let asked = options.fastmap == FastmapUse::Write && self.io.read_only.is_none();
         if asked && self.fastmap_parts().is_some() {
@@ -130,7 +130,7 @@ impl Ubi<dyn Mtd> {
         }
     }
 
-    /// Takes over what was found, without writing; returns the copies of the volume table as they are.
+    /// Builds the state from the scan, without writing; returns the copies of the volume table unchanged.
     fn load(&mut self, scan: &mut Scan, options: &AttachOptions) -> Result<TableCopies, AttachFault> {
         self.counts = Counts::of(scan);
         let copies = self.read_table(scan)?;
@@ -139,7 +139,7 @@ impl Ubi<dyn Mtd> {
         Ok(copies)
     }
 
-    /// Takes over these volumes and what was found of them.
+    /// Builds the state from these volumes and the scan.
     pub(super) fn take_over(
         &mut self,
         scan: &mut Scan,
@@ -153,7 +153,7 @@ impl Ubi<dyn Mtd> {
         Ok(())
     }
 
-    /// Reads both copies of the volume table, empty where there is none.
+    /// Reads both copies of the volume table; a missing one is empty.
     fn read_table(&mut self, scan: &mut Scan) -> Result<TableCopies, AttachFault> {
         let mut copies = [None, None];
         for found in scan.found.iter_mut().filter(|found| found.header.volume_id == LAYOUT_VOLUME) {
@@ -169,7 +169,7 @@ impl Ubi<dyn Mtd> {
         Ok(copies)
     }
 
-    /// The volumes, from the copy that counts.
+    /// Volumes according to the valid copy.
     fn parse_table(
         &mut self,
         scan: &Scan,
@@ -212,8 +212,8 @@ impl Ubi<dyn Mtd> {
         Ok(())
     }
 
-    /// Maps the LEBs of a volume, which come in order.
-    fn map_volume(&mut self, scan: &mut Scan, lebs: &[Found]) -> Result<(), AttachFault> {
+    /// Maps the LEBs of a volume, given in order.
+    fn map_volume(&mut self, scan: &mut Scan, lebs: &[ClaimedPeb]) -> Result<(), AttachFault> {
         let (Some(first), Some(last)) = (lebs.first(), lebs.last()) else { return Ok(()) };
         let leb_bytes = self.io.leb_bytes();
         let Some(volume) = self.volumes.get_mut(&first.header.volume_id) else { return Ok(()) };
@@ -233,7 +233,7 @@ impl Ubi<dyn Mtd> {
         Ok(())
     }
 
-    /// Sets PEBs aside for volumes, for moves and changes, and for bad ones to come.
+    /// Reserves PEBs for volumes, for wear levelling and atomic changes, and for future bad blocks.
     fn reserve_pebs(&mut self, options: &AttachOptions) -> Result<(), AttachFault> {
         let usable = self.good_pebs().saturating_sub(self.counts.corrupted + self.counts.alien);
         let volumes: u64 = self.volumes.values().map(|volume| u64::from(volume.record.reserved_pebs)).sum();
@@ -254,7 +254,7 @@ impl Ubi<dyn Mtd> {
         Ok(())
     }
 
-    /// Sorts the PEBs by what they are.
+    /// Sorts the PEBs by their use.
     fn take_pebs(&mut self, scan: &mut Scan) {
         self.pebs = std::mem::take(&mut scan.pebs);
         for found in scan.found.iter().filter(|found| found.scrub) {
@@ -271,12 +271,12 @@ impl Ubi<dyn Mtd> {
         self.works = erase.map(|&pnum| Work::Erase { pnum, torture: false }).collect();
     }
 
-    /// Whatever has to be written before the device can be used: fastmaps that do not count any more are erased, the
-    /// copies of the volume table made the same, a volume grown that asks for it.
+    /// Makes the writes needed before the device can be used: erases stale fastmaps, synchronises the copies of the
+    /// volume table, and grows an auto-resize volume.
     fn make_good(
         &mut self,
         scan: &mut Scan,
-        (stale, begun): (&[Found], &[u32]),
+        (stale, begun): (&[ClaimedPeb], &[u32]),
         copies: TableCopies,
         options: &AttachOptions,
     ) -> Result<(), AttachFault> {
@@ -309,9 +309,9 @@ impl Ubi<dyn Mtd> {
         Ok(())
     }
 
-    /// Erases the anchors of fastmaps that are not kept up to date, so that they are never found again, or their other
-    /// PEBs. Of several anchors the oldest goes first, so that a power cut does not bring it back.
-    fn erase_fastmaps(&mut self, stale: &[Found], anchors: bool) -> Result<(), UbiError> {
+    /// Erases the anchors of fastmaps that are not maintained, so that they are never found again, or their other PEBs.
+    /// The oldest anchor is erased first, so that a power cut does not bring it back.
+    fn erase_fastmaps(&mut self, stale: &[ClaimedPeb], anchors: bool) -> Result<(), UbiError> {
         let mut stale = stale.to_vec();
         stale.retain(|found| (found.header.volume_id == FASTMAP_SUPERBLOCK_VOLUME) == anchors);
         stale.sort_unstable_by_key(|found| found.header.sqnum);
@@ -323,7 +323,7 @@ impl Ubi<dyn Mtd> {
         Ok(())
     }
 
-    /// Gives a volume that asks for it all the space left, once.
+    /// Gives all available LEBs to an auto-resize volume, once.
     fn autoresize(&mut self) -> Result<(), AttachFault> {
         let wants = |record: &VolumeRecord| record.flags.contains(VolumeFlags::AUTORESIZE);
         let mut asking = self.records().filter(|(_, record)| wants(record));
@@ -340,8 +340,8 @@ impl Ubi<dyn Mtd> {
     }
 }
 
-/// True when nothing is lost if the flash becomes a device without volumes: it is erased, or a first attach was cut off
-/// before it had written the second copy of the volume table.
+/// True if turning the flash into a device without volumes loses nothing: it is erased, or a first attach was
+/// interrupted before it wrote the second copy of the volume table.
 fn is_empty(scan: &Scan, second_copy: bool) -> bool {
     let users = scan.found.iter().any(|found| found.header.volume_id != LAYOUT_VOLUME);
     !users && !second_copy && scan.corrupted + scan.alien + scan.strange == 0 && scan.maybe_bad <= 2
@@ -357,13 +357,13 @@ fn refusal(scan: &Scan, error: Option<floatgate_media::MediaError>) -> AttachFau
     }
 }
 
-fn inconsistent(found: &Found, field: &'static str) -> AttachFault {
+fn inconsistent(found: &ClaimedPeb, field: &'static str) -> AttachFault {
     let LebId { volume: id, .. } = found.leb();
     AttachFault::Inconsistent { pnum: found.pnum, id, field }
 }
 
 /// Checks a VID header against the first of its volume and against the volume table.
-fn check_found(found: &Found, first: &Found, record: &VolumeRecord) -> Result<(), AttachFault> {
+fn check_found(found: &ClaimedPeb, first: &ClaimedPeb, record: &VolumeRecord) -> Result<(), AttachFault> {
     let fixed = record.volume_type == VolumeType::Static;
     let same = !fixed || found.header.used_lebs == first.header.used_lebs;
     let differs = (!same || found.header.used_lebs > record.reserved_pebs).then_some("number of used LEBs");

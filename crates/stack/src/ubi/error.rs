@@ -8,165 +8,165 @@ use floatgate_mtd::ErrorKind;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UbiError {
-    /// Power went away, now or earlier: the object refuses everything from then on.
+    /// Power was lost, now or earlier; all further operations fail.
     #[error("power lost")]
     PowerLost,
     /// The device is read-only.
     #[error("read-only: {0}")]
     ReadOnly(ReadOnlyReason),
-    /// The flash failed in a way that UBI could not work around.
+    /// A flash failure that UBI could not work around.
     #[error("PEB {pnum}: {error}")]
     Flash {
-        /// The PEB.
+        /// Number of the PEB.
         pnum: u32,
-        /// Error of the device below.
+        /// Error of the flash.
         error: floatgate_mtd::Error,
     },
-    /// A PEB under test did not keep what was written to it.
+    /// A PEB under test did not keep the data written to it.
     #[error("PEB {pnum} failed the torture test")]
     TortureFailed {
-        /// The PEB.
+        /// Number of the PEB.
         pnum: u32,
     },
-    /// A PEB was erased as often as its erase counter can say.
+    /// The erase counter of a PEB has reached its maximum.
     #[error("PEB {pnum}: the erase counter is at its highest value")]
     EraseCountOverflow {
-        /// The PEB.
+        /// Number of the PEB.
         pnum: u32,
     },
-    /// A header or a table cannot be what it is.
+    /// A header or table is invalid.
     #[error("PEB {pnum}, {what}: {error}")]
     Media {
-        /// The PEB.
+        /// Number of the PEB.
         pnum: u32,
         /// Name of the structure.
         what: &'static str,
         /// Description of the fault.
         error: MediaError,
     },
-    /// The flash does not fit UBI.
+    /// UBI cannot use flash of this geometry.
     #[error("{what}: {reason}")]
     Geometry {
-        /// Name of the number.
+        /// Name of the property.
         what: &'static str,
         /// Description of the fault.
         reason: floatgate_media::Reason,
     },
-    /// UBI does not run on MLC NAND: a power cut would take pages that were written long ago. Use it in SLC mode.
+    /// UBI does not run on MLC NAND: a power cut would damage pages written long before. Use it in SLC mode.
     #[error("MLC NAND is not supported but in SLC mode")]
     Mlc,
-    /// No free PEB is left, and none is waiting to be erased.
+    /// No PEB is free or waiting to be erased.
     #[error("no free PEB is left")]
     NoFreePeb,
-    /// Fewer PEBs are available than asked for.
+    /// Fewer PEBs are available than needed.
     #[error("{need} PEBs are needed, {available} are available")]
     NoSpace {
-        /// PEBs asked for.
+        /// PEBs needed.
         need: u64,
         /// PEBs available.
         available: u32,
     },
-    /// There is no such volume.
+    /// The volume does not exist.
     #[error("there is no volume {id}")]
     NoVolume {
-        /// Its id.
+        /// Volume id.
         id: u32,
     },
     /// A volume with this id or name exists.
     #[error("volume {id} has this id or name")]
     VolumeExists {
-        /// Its id.
+        /// Volume id.
         id: u32,
     },
-    /// Ids are below the number of slots in the volume table.
+    /// The volume id is not below the number of slots in the volume table.
     #[error("volume id {id}: the table has {slots} slots")]
     BadVolumeId {
-        /// The id.
+        /// Volume id.
         id: u32,
-        /// Slots of the table.
+        /// Number of slots in the table.
         slots: u32,
     },
-    /// All slots of the volume table are taken.
+    /// All slots of the volume table are used.
     #[error("all {slots} slots of the volume table are taken")]
     NoSlot {
-        /// Slots of the table.
+        /// Number of slots in the table.
         slots: u32,
     },
-    /// A volume cannot be what was asked for.
+    /// The parameters of a volume are invalid.
     #[error("{0}")]
     BadVolume(MediaError),
-    /// A size, an offset or a combination that cannot be.
+    /// An invalid size, offset or combination.
     #[error("{what}: {value}")]
     BadArgument {
         /// Description of the fault.
         what: &'static str,
-        /// The value.
+        /// Invalid value.
         value: u64,
     },
-    /// A static volume is written as a whole, a dynamic one by LEB.
+    /// Wrong volume type: a static volume is written as a whole, a dynamic one by LEB.
     #[error("volume {id} is {actual}")]
     WrongType {
-        /// The volume.
+        /// Volume id.
         id: u32,
         /// Type of the volume: "static" or "dynamic".
         actual: &'static str,
     },
-    /// An update of the volume was cut off, its data are not whole.
+    /// An update of the volume was interrupted; its data is incomplete.
     #[error("an update of volume {id} was not finished")]
     UpdateMarker {
-        /// The volume.
+        /// Volume id.
         id: u32,
     },
     /// LEBs of a static volume are missing or fail their CRC.
     #[error("volume {id}, LEB {lnum}: the data are damaged")]
     Damaged {
-        /// The volume.
+        /// Volume id.
         id: u32,
-        /// The LEB.
+        /// Number of the LEB.
         lnum: u32,
     },
-    /// Fewer or more bytes came than announced.
+    /// Fewer or more bytes were written than announced.
     #[error("{announced} bytes were announced, {written} came")]
     UpdateLength {
         /// Bytes announced.
         announced: u64,
-        /// Bytes that came.
+        /// Bytes written.
         written: u64,
     },
-    /// A LEB was not given what it needs.
+    /// An invalid access to a LEB.
     #[error("LEB access: {0}")]
     Access(VolumeFault),
     /// A fastmap and the flash contradict each other.
     #[error("PEB {pnum} does not hold LEB {lnum} of volume {id} as the fastmap says")]
     FastmapLies {
-        /// The PEB.
+        /// Number of the PEB.
         pnum: u32,
-        /// The volume.
+        /// Volume id.
         id: u32,
-        /// The LEB.
+        /// Number of the LEB.
         lnum: u32,
     },
 }
 
-/// Reason for which a device is read-only.
+/// Reason why a device is read-only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum ReadOnlyReason {
-    /// It was attached so.
+    /// It was attached read-only.
     #[error("it was attached so")]
     Requested,
-    /// EC and VID header share a unit that can be written once.
+    /// EC and VID header share a write unit that can be written once.
     #[error("both headers of a PEB share a page")]
     HeadersShareUnit,
-    /// An internal volume that this code does not know asks for it.
+    /// An unknown internal volume requires it.
     #[error("internal volume {0:#x} asks for it")]
     InternalVolume(u32),
-    /// A failure that could not be worked around, so that nothing is made worse.
+    /// A failure that could not be worked around; further writes could do more damage.
     #[error("a failure could not be worked around")]
     Failure,
 }
 
 impl UbiError {
-    /// True when the flash, not the request, failed, so that another PEB may do better (Linux: -EIO).
+    /// True if the flash failed and not the request, so that another PEB may work (Linux: -EIO).
     pub(super) const fn is_flash_failure(&self) -> bool {
         match self {
             Self::TortureFailed { .. } => true,
@@ -198,114 +198,114 @@ impl From<UbiError> for VolumeFault {
     }
 }
 
-/// A device that could not be attached, with the flash it is on.
+/// Error of an attach, with the flash.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{fault}")]
 pub struct AttachError<M> {
     /// Reason of the failure.
     pub fault: AttachFault,
-    /// The flash, handed back.
+    /// Flash that could not be attached.
     pub mtd: M,
-    /// Time at which the attempt ended.
+    /// Time at which the attach ended.
     pub now: floatgate_mtd::Instant,
 }
 
-/// Reason for which a device could not be attached.
+/// Reason why a device could not be attached.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttachFault {
-    /// An operation failed, or a header is whole but impossible.
+    /// An operation failed, or a header has a good CRC but invalid values.
     #[error("{0}")]
     Ubi(#[from] UbiError),
-    /// Nothing was ever written: a device that may be written would be made an empty UBI device.
+    /// The flash was never written. A writable attach would create an empty UBI device.
     #[error("the flash is empty")]
     Empty,
-    /// The flash holds something, and it is not UBI.
+    /// The flash contains data, but is not UBI.
     #[error("no UBI headers: {unreadable} PEBs hold something else")]
     NotUbi {
-        /// PEBs that hold no headers.
+        /// Number of PEBs without headers.
         unreadable: u32,
     },
-    /// More PEBs are corrupted than power cuts explain.
+    /// More PEBs are corrupted than power cuts can cause.
     #[error("{count} PEBs are corrupted, fewer than {max} would be accepted")]
     TooManyCorrupted {
-        /// Corrupted PEBs.
+        /// Number of corrupted PEBs.
         count: u32,
-        /// Number from which a device is refused.
+        /// Number from which Linux refuses a device.
         max: u32,
     },
-    /// PEBs of two images are mixed: one of them was not erased, or not written to the end.
+    /// PEBs of two images are mixed: one of them was not erased, or not written completely.
     #[error(
         "PEB {pnum} has image sequence number {found}, those before it {expected}: Linux refuses PEBs of two images (-EINVAL); flash with ubiformat, or erase the flash first"
     )]
     ImageSeq {
-        /// The PEB.
+        /// Number of the PEB.
         pnum: u32,
-        /// Its number.
+        /// Its image sequence number.
         found: u32,
-        /// The number of those before.
+        /// Image sequence number of the previous PEBs.
         expected: u32,
     },
-    /// An internal volume that this code does not know forbids it.
+    /// An unknown internal volume forbids attaching.
     #[error("internal volume {id:#x} on PEB {pnum} is unknown and forbids attaching")]
     UnknownInternalVolume {
-        /// The volume.
+        /// Volume id.
         id: u32,
-        /// PEB in which it was found.
+        /// PEB that belongs to it.
         pnum: u32,
     },
-    /// Two PEBs claim one LEB with one sequence number.
+    /// Two PEBs claim the same LEB with the same sequence number.
     #[error("PEBs {first} and {second} claim LEB {lnum} of volume {id} with one sequence number")]
     SameSequence {
-        /// One PEB.
+        /// Number of one PEB.
         first: u32,
-        /// The other.
+        /// Number of the other.
         second: u32,
-        /// The volume.
+        /// Volume id.
         id: u32,
-        /// The LEB.
+        /// Number of the LEB.
         lnum: u32,
     },
     /// The VID headers of a volume contradict each other or the volume table.
     #[error("PEB {pnum}: the {field} of volume {id} contradicts that of others")]
     Inconsistent {
-        /// The PEB.
+        /// Number of the PEB.
         pnum: u32,
-        /// The volume.
+        /// Volume id.
         id: u32,
         /// Name of the field.
         field: &'static str,
     },
-    /// A PEB holds something, and its headers do not tell what.
+    /// A PEB contains data, but its headers are damaged.
     #[error("PEB {pnum}: the VID header is damaged: what the PEB holds cannot be told")]
     DamagedHeaders {
-        /// The PEB.
+        /// Number of the PEB.
         pnum: u32,
     },
-    /// A record of the volume table is damaged in both copies; what the volume is was taken from its LEBs.
+    /// A volume record is damaged in both copies of the table; the volume is reconstructed from its LEBs.
     #[error("volume {id}: its record is damaged, its name and size are lost")]
     LostRecord {
-        /// The volume.
+        /// Volume id.
         id: u32,
     },
-    /// There is no layout volume.
+    /// The layout volume is missing.
     #[error("there is no volume table")]
     NoVolumeTable,
     /// Neither copy of the volume table is good.
     #[error("the volume table is damaged: {0}")]
     VolumeTable(MediaError),
-    /// Two volumes want all the space left.
+    /// Two volumes are marked for auto-resize.
     #[error("volumes {first} and {second} both want to grow to all free PEBs")]
     TwoAutoresize {
-        /// One volume.
+        /// Id of one volume.
         first: u32,
-        /// The other.
+        /// Id of the other.
         second: u32,
     },
 }
 
 impl AttachFault {
-    /// True when neither copy of the volume table is good.
+    /// True if neither copy of the volume table is good.
     #[must_use]
     pub const fn is_of_table(&self) -> bool {
         matches!(self, Self::VolumeTable(_) | Self::NoVolumeTable)

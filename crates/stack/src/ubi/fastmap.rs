@@ -1,11 +1,11 @@
 //! Attaching by a fastmap (Linux: the first half of `fastmap.c`).
 //!
-//! A fastmap is not believed without checks: every PEB is named once, counters and volumes are in range, all PEBs are
-//! accounted for. Whatever does not fit sends the caller back to a scan.
+//! A fastmap is validated first: it lists every PEB exactly once, and counters and volumes are in range. If any check
+//! fails, the caller falls back to a scan.
 
 use super::io::{DynIo, Header, Quality, impossible};
 use super::pebs::{Entry, Erasure, LebId, PebSet, PebState};
-use super::scan::{Found, Scan};
+use super::scan::{ClaimedPeb, Scan};
 use super::wear::Work;
 use super::{AttachFault, Ubi, UbiError};
 use floatgate_media::MediaError;
@@ -15,22 +15,22 @@ use floatgate_media::ubi::{
 };
 use floatgate_mtd::Mtd;
 
-/// Place of a fastmap, and the largest sizes of its pools.
+/// PEBs of a fastmap, and the maximum sizes of its pools.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
-    /// Its PEBs, the anchor first.
+    /// PEBs of the fastmap, the anchor first.
     pub(super) pebs: Vec<u32>,
     pub(super) pool_max: u16,
     pub(super) wl_pool_max: u16,
-    /// PEBs of the pools that look free; a write may have begun in one of them.
+    /// Pool PEBs that look free; a write may have begun in one of them.
     pub(super) pool: Vec<u32>,
 }
 
-/// Reason why there is no fastmap to attach by.
+/// Reason why a fastmap cannot be used.
 enum Miss {
     /// The fastmap is missing, damaged or wrong.
     Unusable,
-    /// Nothing more can be done.
+    /// The device failed.
     Lost,
 }
 
@@ -59,7 +59,7 @@ fn require(good: bool) -> Result<(), Miss> {
     if good { Ok(()) } else { Err(Miss::Unusable) }
 }
 
-/// The contents of the fastmap whose anchor is among the PEBs that `first` has read; `None` if there is no good one.
+/// State read from the fastmap whose anchor is among the PEBs of `first`; `None` if there is no good one.
 pub(super) fn read(io: &mut DynIo<'_>, first: &Scan) -> Result<Option<(Scan, Layout)>, AttachFault> {
     match try_read(io, first) {
         Ok(read) => Ok(Some(read)),
@@ -93,7 +93,7 @@ fn try_read(io: &mut DynIo<'_>, first: &Scan) -> Result<(Scan, Layout), Miss> {
 }
 
 impl Scan {
-    /// Books a PEB that the fastmap names, once.
+    /// Adds a PEB listed in the fastmap; an error if it is listed twice.
     fn place(&mut self, peb: PebEc, state: PebState) -> Result<(), Miss> {
         let entry = self.pebs.get_mut(peb.pnum as usize).ok_or(Miss::Unusable)?;
         require(entry.state == PebState::Bad && u64::from(peb.erase_count) <= MAX_ERASE_COUNT)?;
@@ -118,11 +118,11 @@ impl Scan {
         let volume = if anchor { FASTMAP_SUPERBLOCK_VOLUME } else { FASTMAP_DATA_VOLUME };
         require(header.volume_id == volume)?;
         self.max_sqnum = self.max_sqnum.max(header.sqnum);
-        self.fastmap.push(Found { pnum: peb.pnum, header, scrub });
+        self.fastmap.push(ClaimedPeb { pnum: peb.pnum, header, scrub });
         require(io.read_data(peb.pnum, 0, part)? != Quality::Damaged)
     }
 
-    /// Reads an EC header that has to be there: its erase counter, and whether its bits should be moved.
+    /// Reads an EC header that must exist: its erase counter, and whether it needs scrubbing.
     fn read_known_ec(&mut self, io: &mut DynIo<'_>, pnum: u32) -> Result<(u32, bool), Miss> {
         let Header::Found(header, flips) = io.read_ec(pnum)? else { return Err(Miss::Unusable) };
         let seq = header.image_seq;
@@ -131,7 +131,7 @@ impl Scan {
         Ok((header.erase_count as u32, flips))
     }
 
-    /// Takes over what the fastmap says, and reads the PEBs of its pools.
+    /// Builds the state from the fastmap, and reads the PEBs of its pools.
     fn fill(&mut self, io: &mut DynIo<'_>, map: &Fastmap<'_>) -> Result<(), Miss> {
         for peb in map.pebs(PebList::Free) {
             self.place(peb, PebState::Free)?;
@@ -157,9 +157,10 @@ impl Scan {
         self.account()
     }
 
-    /// Free PEBs that were read already have the erase counters of their headers, which may be higher than the fastmap says: a PEB
-    /// that an attach has erased, before power went away again, would be first in turn for ever, and the next one, in which a
-    /// write may have begun, would never be erased.
+    /// Replaces erase counters of free PEBs by those in headers already read, which may be higher than in the fastmap.
+    ///
+    /// Suppose an attach erased a PEB before power was lost again. With its old counter it would always be chosen
+    /// first, and the next PEB, in which a write may have begun, would never be erased.
     fn take_counters(&mut self, first: &Self) {
         for (peb, seen) in self.pebs.iter_mut().zip(&first.pebs) {
             if peb.state == PebState::Free && seen.state == PebState::Free {
@@ -189,12 +190,12 @@ impl Scan {
             let mapped = matches!(peb.state, PebState::Used | PebState::Scrub);
             require(mapped && peb.leb.is_none())?;
             peb.leb = Some(LebId { volume: volume.volume_id, lnum });
-            self.found.push(Found { pnum, header, scrub: peb.state == PebState::Scrub });
+            self.found.push(ClaimedPeb { pnum, header, scrub: peb.state == PebState::Scrub });
         }
         Ok(())
     }
 
-    /// A PEB that may have been written since: its headers count, as in a scan.
+    /// Reads a pool PEB, which may have been written since; its headers count, as in a scan.
     fn read_pool(&mut self, io: &mut DynIo<'_>, pnum: u32, volumes: &[u32]) -> Result<(), Miss> {
         let state = self.pebs.get(pnum as usize).ok_or(Miss::Unusable)?.state;
         require(state == PebState::Bad)?;
@@ -204,7 +205,7 @@ impl Scan {
         require(known && self.fastmap.len() == fastmaps)
     }
 
-    /// All PEBs are bad, or named; those in use that hold no LEB are erased.
+    /// Checks that every PEB is bad or listed. Listed PEBs that are in use but hold no LEB are erased.
     fn account(&mut self) -> Result<(), Miss> {
         let unnamed = self.pebs.iter().filter(|peb| peb.state == PebState::Bad).count();
         require(unnamed as u64 == u64::from(self.bad))?;
@@ -219,8 +220,8 @@ impl Scan {
 }
 
 impl Ubi<dyn Mtd> {
-    /// The free PEB that `choose` takes, once there is no doubt that it is free. An erase that was cut off took its EC
-    /// header; what a write that was cut off left cannot be seen.
+    /// Free PEB chosen by `choose`, verified to be erased. An interrupted erase destroyed its EC header; the traces of
+    /// an interrupted write may be invisible.
     pub(super) fn pick_free(
         &mut self,
         choose: impl Fn(&PebSet) -> Option<Entry>,
@@ -244,7 +245,7 @@ impl Ubi<dyn Mtd> {
         Ok(None)
     }
 
-    /// A fastmap may be older than what its PEBs hold: the first access to a LEB looks at its VID header.
+    /// Reads the VID header at the first access to a LEB, because a fastmap may be older than the contents of its PEBs.
     pub(super) fn confirm(&mut self, leb: LebId) -> Result<(), UbiError> {
         let Some(pnum) = self.mapping(leb) else { return Ok(()) };
         let place = self.volumes.get_mut(&leb.volume).and_then(|v| v.unconfirmed.get_mut(leb.lnum as usize));

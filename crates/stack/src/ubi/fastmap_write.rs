@@ -1,7 +1,7 @@
-//! Keeping a fastmap up to date (Linux: the second half of `fastmap.c`, `fastmap-wl.c`).
+//! Maintaining a fastmap (Linux: the second half of `fastmap.c`, `fastmap-wl.c`).
 //!
-//! New data go to PEBs of two pools only, which the fastmap names; once a pool is used up a new fastmap is written with
-//! new pools. The old anchor is erased as soon as the new fastmap is whole, so that there is never a stale one to find.
+//! New data goes only to PEBs of two pools listed in the fastmap. When a pool is empty, a new fastmap with new pools is
+//! written. The old anchor is erased once the new fastmap is complete, so that a stale one is never found.
 
 use super::fastmap::Layout;
 use super::pebs::{Entry, LebId, Peb, PebState};
@@ -13,23 +13,23 @@ use floatgate_media::ubi::{
 use floatgate_mtd::Mtd;
 use std::collections::VecDeque;
 
-/// Most PEBs a fastmap takes.
+/// Maximum number of PEBs of a fastmap.
 const MAX_PARTS: u64 = 32;
 
-/// Largest pools (Linux: 5 % of the PEBs, in these bounds).
+/// Minimum and maximum size of the pools (Linux: 5 % of the PEBs, within these bounds).
 const POOL_BOUNDS: (u32, u32) = (8, 256);
 
-/// Number of times that a full pool is tried for before there is no space.
+/// Number of attempts to fill a pool before the device counts as full.
 const POOL_TRIES: u32 = 10;
 
-/// The fastmap of a device that keeps one.
+/// State of a maintained fastmap.
 #[derive(Clone, Debug)]
 pub(super) struct FastmapState {
-    /// Its PEBs on the flash, the anchor first; none if there is no good one.
+    /// Its PEBs on flash, the anchor first; empty without a good fastmap.
     current: Vec<u32>,
-    /// Erased PEBs for users' data.
+    /// Erased PEBs for user data.
     pool: VecDeque<u32>,
-    /// Erased PEBs for moves.
+    /// Erased PEBs for wear levelling.
     wl_pool: VecDeque<u32>,
     pool_max: u16,
     wl_pool_max: u16,
@@ -54,14 +54,14 @@ impl FastmapState {
 }
 
 impl Ubi<dyn Mtd> {
-    /// PEBs that a fastmap of this device takes; `None` if it cannot have one.
+    /// Number of PEBs that a fastmap of this device needs; `None` if the device cannot have one.
     pub(super) fn fastmap_parts(&self) -> Option<u32> {
         let parts = self.io.geometry.fastmap_bytes(self.io.pebs) / u64::from(self.io.leb_bytes());
         let fits = self.io.pebs > FASTMAP_ANCHOR_PEBS && parts <= MAX_PARTS;
         fits.then_some(parts as u32)
     }
 
-    /// A PEB for users' data from the pool; `None` if there is no fastmap on the flash, and any PEB will do.
+    /// PEB for user data from the pool; `None` without a fastmap on flash, where any PEB can be used.
     pub(super) fn get_pool_peb(&mut self) -> Result<Option<u32>, UbiError> {
         for _ in 0..POOL_TRIES {
             if self.fastmap.as_ref().is_some_and(|map| map.pool.is_empty() || map.wl_pool.is_empty()) {
@@ -81,7 +81,7 @@ impl Ubi<dyn Mtd> {
         Err(UbiError::NoFreePeb)
     }
 
-    /// The PEB that the next move goes to.
+    /// Target PEB of the next move.
     pub(super) fn move_target(&mut self) -> Result<Option<Entry>, UbiError> {
         if self.fastmap.as_ref().is_some_and(|map| map.wl_pool.is_empty() && !map.writing) {
             self.update_fastmap()?;
@@ -95,19 +95,19 @@ impl Ubi<dyn Mtd> {
         }
     }
 
-    /// A PEB of a pool is in use now.
+    /// Removes a PEB from its pool.
     pub(super) fn leave_pool(&mut self, pnum: u32) {
         if let Some(map) = &mut self.fastmap {
             map.wl_pool.retain(|&other| other != pnum);
         }
     }
 
-    /// Volumes changed: the fastmap has to say so.
+    /// Invalidates the fastmap after a change of volumes, and writes a new one.
     pub(super) fn volumes_changed(&mut self) -> Result<(), UbiError> {
         if self.fastmap.is_some() { self.update_fastmap() } else { Ok(()) }
     }
 
-    /// Fills the pools and writes a fastmap that names them. If that fails there is none.
+    /// Fills the pools and writes a fastmap that lists them. If that fails, the device has no fastmap.
     pub(super) fn update_fastmap(&mut self) -> Result<(), UbiError> {
         self.io.check_writable()?;
         let Some(map) = &mut self.fastmap else { return Ok(()) };
@@ -147,7 +147,7 @@ impl Ubi<dyn Mtd> {
         }
     }
 
-    /// Does the work that waits until there are free PEBs for the fastmap, for moves, and in reserve.
+    /// Does background work until enough PEBs are free for the fastmap, for moves, and in reserve.
     fn free_enough(&mut self) -> Result<(), UbiError> {
         let parts = self.fastmap_parts().unwrap_or(1);
         let pooled = self.fastmap.as_ref().map_or(0, |map| map.pool.len() + map.wl_pool.len());
@@ -170,7 +170,7 @@ impl Ubi<dyn Mtd> {
         }
     }
 
-    /// Fills both pools by turns, with PEBs of medium wear for data and much worn ones for moves.
+    /// Fills both pools alternately, with PEBs of medium wear for data and much worn ones for moves.
     fn fill_pools(&mut self) -> Result<(), UbiError> {
         let Some(map) = &self.fastmap else { return Ok(()) };
         let threshold = self.wear_threshold;
@@ -197,7 +197,7 @@ impl Ubi<dyn Mtd> {
         true
     }
 
-    /// PEBs for a new fastmap, the anchor first, free ones or else those of the old one.
+    /// PEBs for a new fastmap, the anchor first: free ones, otherwise those of the old fastmap.
     fn choose_parts(&mut self, old: &[u32]) -> Result<Option<Vec<u32>>, UbiError> {
         let Some(count) = self.fastmap_parts() else { return Ok(None) };
         // Such PEBs have no list in a fastmap, and Linux believes none that leaves PEBs out.
@@ -234,14 +234,14 @@ impl Ubi<dyn Mtd> {
         Ok(Some(parts))
     }
 
-    /// Gives back erased PEBs that no fastmap will use.
+    /// Returns erased PEBs that no fastmap uses.
     fn return_parts(&mut self, parts: &[u32], old: &[u32]) {
         for &pnum in parts.iter().filter(|pnum| !old.contains(pnum)) {
             self.set_state(pnum, PebState::Free);
         }
     }
 
-    /// Moves a LEB out of the PEBs that an anchor may be in.
+    /// Moves a LEB out of the PEBs that can hold an anchor.
     fn clear_anchor_peb(&mut self) -> Result<(), UbiError> {
         let diff = self.wear_threshold.saturating_mul(2);
         let to = self.pick_free(|free| free.below(diff))?;
@@ -251,7 +251,7 @@ impl Ubi<dyn Mtd> {
         }
     }
 
-    /// Erases PEBs of a fastmap that does not count any more, the anchor first.
+    /// Erases the PEBs of an outdated fastmap, the anchor first.
     fn erase_parts(&mut self, parts: &[u32]) -> Result<(), UbiError> {
         let erased = |state| !matches!(state, PebState::Fastmap | PebState::Pending);
         for &pnum in parts {
@@ -324,7 +324,7 @@ impl Ubi<dyn Mtd> {
     }
 }
 
-/// The list of a fastmap that a PEB stands in.
+/// Fastmap list that a PEB belongs to.
 fn list_of(peb: &Peb) -> Option<PebList> {
     match peb.state {
         PebState::Free => Some(PebList::Free),

@@ -1,4 +1,4 @@
-//! Making flash a UBI device (what `ubiformat` does).
+//! Formatting flash as a UBI device, like `ubiformat`.
 
 use super::io::{DynIo, Header, Io};
 use super::wear::erase_and_count;
@@ -10,13 +10,14 @@ use floatgate_media::ubi::{
 use floatgate_mtd::{Instant, Mtd};
 
 impl<M: Mtd + 'static> Ubi<M> {
-    /// Erases all good PEBs and writes EC headers, counting on from the erase counters found, and an empty volume
-    /// table. PEBs without an erase counter get the mean of the others; PEBs that cannot be erased are marked bad.
+    /// Erases all good PEBs and writes EC headers, continuing the existing erase counters, and an empty volume table.
+    /// PEBs without an erase counter get the mean of the others; PEBs that cannot be erased are marked bad.
     ///
-    /// Returns the flash and when the work was done.
+    /// Returns the flash and the time at the end.
     ///
     /// # Errors
-    /// The flash does not fit UBI, or fails in a way that another PEB cannot make good. It comes back either way.
+    /// UBI cannot use the flash, or it fails in a way that other PEBs cannot replace. The flash is returned in both
+    /// cases.
     pub fn format(mtd: M, options: &FormatOptions) -> Result<(M, Instant), (UbiError, M)> {
         let mut io = Io::new(mtd, options.now, options.vid_header_offset)?;
         io.image_seq = options.image_seq;
@@ -26,8 +27,8 @@ impl<M: Mtd + 'static> Ubi<M> {
         }
     }
 
-    /// Finds where a device keeps its VID headers and which image it is: the first EC header that is whole. `None` if
-    /// there is none.
+    /// First intact EC header, which contains the VID header offset and the image sequence number. `None` if no header
+    /// is intact.
     ///
     /// # Errors
     /// Power lost.
@@ -70,7 +71,7 @@ fn format(io: &mut DynIo<'_>, start: Option<u32>) -> Result<(), UbiError> {
     if table.is_empty() { Ok(()) } else { Err(UbiError::NoFreePeb) }
 }
 
-/// Erase counters by PEB: `None` for a bad one, `Some(None)` for a header that is not there.
+/// Erase counters by PEB: `None` for a bad PEB, `Some(None)` for a missing header.
 fn read_counters(io: &mut DynIo<'_>) -> Result<Vec<Option<Option<u32>>>, UbiError> {
     let mut counters = Vec::with_capacity(io.pebs as usize);
     for pnum in 0..io.pebs {
@@ -89,7 +90,7 @@ fn read_counters(io: &mut DynIo<'_>) -> Result<Vec<Option<Option<u32>>>, UbiErro
     Ok(counters)
 }
 
-/// Erases a PEB and writes its EC header; `false` if it went bad.
+/// Erases a PEB and writes its EC header; `false` if it failed and was marked bad.
 fn erase_peb(io: &mut DynIo<'_>, pnum: u32, start: Option<u32>, count: u32) -> Result<bool, UbiError> {
     let erased = match start {
         Some(count) => io.erase(pnum, &mut false).and_then(|_| io.write_ec(pnum, count)),
@@ -98,7 +99,7 @@ fn erase_peb(io: &mut DynIo<'_>, pnum: u32, start: Option<u32>, count: u32) -> R
     mark_bad_if_failed(io, pnum, erased)
 }
 
-/// A block that failed is marked bad.
+/// Marks a block bad after a failure.
 fn mark_bad_if_failed(io: &mut DynIo<'_>, pnum: u32, result: Result<(), UbiError>) -> Result<bool, UbiError> {
     match result {
         Ok(()) => Ok(true),

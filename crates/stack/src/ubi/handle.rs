@@ -4,7 +4,7 @@ use super::{Ubi, UbiError};
 use crate::volume::{Volume, VolumeError, VolumeFault, VolumeGeometry};
 use floatgate_mtd::{Instant, Mtd};
 
-/// One volume of a UBI device, which it owns. Over a `&mut` of a flash the flash is only borrowed.
+/// A volume that owns its UBI device. If the device is over `&mut` of a flash, the flash is only borrowed.
 #[derive(Clone, Debug)]
 pub struct UbiVolume<M> {
     ubi: Ubi<M>,
@@ -16,22 +16,22 @@ impl<M: Mtd + 'static> UbiVolume<M> {
         Self { ubi, id }
     }
 
-    /// The volume's id.
+    /// Id of the volume.
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// The device.
+    /// UBI device of the volume.
     pub fn ubi(&self) -> &Ubi<M> {
         &self.ubi
     }
 
-    /// The device.
+    /// UBI device of the volume, mutable.
     pub fn ubi_mut(&mut self) -> &mut Ubi<M> {
         &mut self.ubi
     }
 
-    /// Gives the device back.
+    /// Returns the device.
     pub fn into_ubi(self) -> Ubi<M> {
         self.ubi
     }

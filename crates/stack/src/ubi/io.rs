@@ -1,6 +1,6 @@
-//! The flash below with its clock: reads, writes and erasures of PEBs, and what a header can be.
+//! The flash with its clock: reads, writes and erases of PEBs, and the states of a header.
 //!
-//! Erased, erased with bitflips, corrupt, and corrupt with ECC errors are told apart as in Linux (`io.c`).
+//! Erased, erased with bitflips, corrupt, and corrupt with ECC errors are distinguished as in Linux (`io.c`).
 
 use super::verdict::HeaderState;
 use super::{ReadOnlyReason, UbiError};
@@ -8,21 +8,21 @@ use floatgate_media::ubi::{EcHeader, Flash, Geometry, MAX_ERASE_COUNT, ReadFlips
 use floatgate_media::{MediaError, Reason};
 use floatgate_mtd::{ErrorKind, FlashKind, Instant, Mtd};
 
-/// Reads and erasures that fail are tried again this often (Linux: `UBI_IO_RETRIES`).
+/// Number of retries of a failed read or erase (Linux: `UBI_IO_RETRIES`).
 pub(super) const RETRIES: u32 = 3;
 
-/// Bytes of a header.
+/// Size of a header, B.
 pub(super) const HEADER: usize = 64;
 
-/// Patterns that a PEB is filled with when it is tested.
+/// Patterns written to a PEB when it is tortured.
 const PATTERNS: [u8; 3] = [0xA5, 0x5A, 0x00];
 
-/// The bit errors of a read.
+/// Bit errors of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Quality {
-    /// As written.
+    /// No bit errors worth reporting.
     Good,
-    /// Corrected, and so many that the data should be moved.
+    /// Number of corrected bitflips, high enough for scrubbing.
     Flips(u32),
     /// More wrong bits than the ECC corrects.
     Damaged,
@@ -34,25 +34,25 @@ impl Quality {
     }
 }
 
-/// Bytes at the place of a header.
+/// Data at the position of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Header<T> {
-    /// A header; whether its bits should be moved.
+    /// A header, and whether it needs scrubbing.
     Found(T, bool),
-    /// Ones only.
+    /// All ones.
     Erased,
-    /// Ones only, after bits were corrected.
+    /// All ones after correction.
     ErasedFlips,
-    /// Something else.
+    /// Other data.
     Corrupt(MediaError),
-    /// Something else, with wrong bits.
+    /// Other data with bit errors.
     CorruptFlips(MediaError),
-    /// A whole header whose values cannot be.
+    /// A header with a good CRC and invalid values.
     Impossible(MediaError),
 }
 
 impl<T: Copy> Header<T> {
-    /// The verdict on it.
+    /// State of the header for a verdict.
     pub(super) const fn state(&self) -> HeaderState<T> {
         match self {
             Self::Found(header, _) => HeaderState::Good(*header),
@@ -64,7 +64,7 @@ impl<T: Copy> Header<T> {
     }
 }
 
-/// The device below: its clock, its geometry, and whether it may be written.
+/// The flash: its clock, its geometry, and whether it may be written.
 #[derive(Clone, Debug)]
 pub(super) struct Io<M: ?Sized> {
     pub(super) now: Instant,
@@ -82,7 +82,7 @@ pub(super) struct Io<M: ?Sized> {
 /// The same over any flash.
 pub(super) type DynIo<'m> = Io<dyn Mtd + 'm>;
 
-/// Memory for a PEB's data, kept between uses but not copied.
+/// Reusable buffer for the data of a PEB. Clones start empty.
 #[derive(Debug, Default)]
 struct Scratch(Vec<u8>);
 
@@ -92,7 +92,7 @@ impl Clone for Scratch {
     }
 }
 
-/// Where headers and data stand on this flash.
+/// Offsets of headers and data on this flash.
 fn geometry(mtd: &impl Mtd, vid_header_offset: Option<u32>) -> Result<Geometry, UbiError> {
     let g = mtd.geometry();
     let flash = Flash {
@@ -125,7 +125,7 @@ fn check_kind(mtd: &impl Mtd) -> Result<(), UbiError> {
 }
 
 impl<M: Mtd> Io<M> {
-    /// The flash with its clock at `now`; the flash comes back if UBI cannot use it.
+    /// Wraps a flash with its clock at `now`. Returns the flash if UBI cannot use it.
     pub(super) fn new(mtd: M, now: Instant, vid_header_offset: Option<u32>) -> Result<Self, (UbiError, M)> {
         let geometry = match check_kind(&mtd).and_then(|()| geometry(&mtd, vid_header_offset)) {
             Ok(geometry) => geometry,
@@ -149,7 +149,7 @@ impl<M: Mtd> Io<M> {
 }
 
 impl DynIo<'_> {
-    /// PEBs of the whole chip, of which the device may be a partition.
+    /// Number of PEBs of the whole chip; the device may be a partition of it.
     pub(super) fn chip_pebs(&self) -> u32 {
         self.mtd.geometry().chip_blocks()
     }
@@ -166,7 +166,7 @@ impl DynIo<'_> {
         self.geometry.flash().min_io_bytes
     }
 
-    /// Memory for a PEB's data; give it back with [`put_scratch`](Self::put_scratch).
+    /// Buffer for the data of a PEB; return it with [`put_scratch`](Self::put_scratch).
     pub(super) fn take_scratch(&mut self) -> Vec<u8> {
         let mut scratch = std::mem::take(&mut self.scratch.0);
         scratch.clear();
@@ -177,7 +177,7 @@ impl DynIo<'_> {
         self.scratch.0 = scratch;
     }
 
-    /// Nothing can be done after power was lost.
+    /// Returns an error after a power loss.
     pub(super) fn check_alive(&self) -> Result<(), UbiError> {
         if self.lost { Err(UbiError::PowerLost) } else { Ok(()) }
     }
@@ -187,12 +187,12 @@ impl DynIo<'_> {
         self.read_only.map_or(Ok(()), |reason| Err(UbiError::ReadOnly(reason)))
     }
 
-    /// No more writes: something failed that cannot be worked around.
+    /// Makes the device read-only after a failure that cannot be worked around.
     pub(super) fn give_up(&mut self) {
         self.read_only.get_or_insert(ReadOnlyReason::Failure);
     }
 
-    /// Books a failure of the device.
+    /// Converts a failure of the device, and records it.
     fn failed(&mut self, pnum: u32, error: floatgate_mtd::Error) -> UbiError {
         self.now = self.now.max(error.at);
         if error.kind == ErrorKind::PowerLost {
@@ -202,7 +202,7 @@ impl DynIo<'_> {
         UbiError::Flash { pnum, error }
     }
 
-    /// Reads `buf.len()` bytes; damaged data are in the buffer as they were read.
+    /// Reads `buf.len()` bytes. Uncorrectable data is returned as read.
     pub(super) fn read(&mut self, pnum: u32, offset: u32, buf: &mut [u8]) -> Result<Quality, UbiError> {
         let mut tries = 0;
         loop {
@@ -215,7 +215,7 @@ impl DynIo<'_> {
         }
     }
 
-    /// Reads all bytes of a PEB, and says only how good they are.
+    /// Reads a whole PEB and returns only its bit errors.
     pub(super) fn read_peb(&mut self, pnum: u32) -> Result<Quality, UbiError> {
         let mut buf = vec![0; self.mtd.geometry().erase_bytes as usize];
         self.read_once(pnum, 0, &mut buf)
@@ -240,8 +240,8 @@ impl DynIo<'_> {
         }
     }
 
-    /// As [`read_data`](Self::read_data), but what is not good is read again, and damaged if one reading says so: pages that power
-    /// was cut from can be read now and then.
+    /// As [`read_data`](Self::read_data), but repeats reads with bit errors, and reports damage if any read does:
+    /// half-programmed pages are readable only sometimes.
     pub(super) fn read_steady(
         &mut self,
         pnum: u32,
@@ -281,7 +281,7 @@ impl DynIo<'_> {
         })
     }
 
-    /// The bytes where a VID header is.
+    /// Bytes at the position of the VID header.
     pub(super) fn vid_bytes(&mut self, pnum: u32) -> Result<[u8; HEADER], UbiError> {
         let mut bytes = [0; HEADER];
         self.read(pnum, self.geometry.vid_header_offset(), &mut bytes)?;
@@ -304,7 +304,7 @@ impl DynIo<'_> {
         }
     }
 
-    /// Programs whole units of an erased place.
+    /// Programs whole write units of an erased range.
     pub(super) fn write(&mut self, pnum: u32, offset: u32, data: &[u8]) -> Result<(), UbiError> {
         self.check_writable()?;
         match self.mtd.write(self.now, self.addr(pnum, offset), data) {
@@ -316,7 +316,7 @@ impl DynIo<'_> {
         }
     }
 
-    /// Programs data of a PEB.
+    /// Programs the data area of a PEB.
     pub(super) fn write_data(&mut self, pnum: u32, offset: u32, data: &[u8]) -> Result<(), UbiError> {
         self.write(pnum, self.geometry.data_offset() + offset, data)
     }
@@ -344,9 +344,8 @@ impl DynIo<'_> {
         result
     }
 
-    /// Erases a PEB, after a test if `torture` says so, and returns how often it was erased.
-    ///
-    /// `torture` is cleared once the test is passed.
+    /// Erases a PEB, after a torture test if `torture` is set, and returns its number of erases. `torture` is cleared
+    /// once the test is passed.
     pub(super) fn erase(&mut self, pnum: u32, torture: &mut bool) -> Result<u32, UbiError> {
         self.check_writable()?;
         if self.nor && self.min_io() == 1 {
@@ -381,7 +380,8 @@ impl DynIo<'_> {
         }
     }
 
-    /// NOR: an erase that is cut off may leave good headers over damaged data, so both are spoilt first.
+    /// Invalidates both headers on NOR before an erase, because an interrupted erase could leave good headers over
+    /// damaged data.
     fn spoil_headers(&mut self, pnum: u32) -> Result<(), UbiError> {
         let ec = matches!(self.read_ec(pnum), Ok(Header::Found(..) | Header::ErasedFlips));
         if ec {
@@ -394,7 +394,7 @@ impl DynIo<'_> {
         self.check_alive()
     }
 
-    /// Erases, fills and reads a PEB with three patterns.
+    /// Erases, writes and reads a PEB with three patterns.
     fn torture(&mut self, pnum: u32) -> Result<u32, UbiError> {
         let mut bytes = self.take_scratch();
         bytes.resize(self.geometry.flash().peb_bytes as usize, 0);
@@ -412,7 +412,7 @@ impl DynIo<'_> {
         self.expect(pnum, pattern, bytes)
     }
 
-    /// Every byte of a PEB under test is the one written, and not by correction.
+    /// Checks that every byte of a PEB under test reads as written and without correction.
     fn expect(&mut self, pnum: u32, byte: u8, bytes: &mut [u8]) -> Result<(), UbiError> {
         let quality = self.read(pnum, 0, bytes)?;
         if quality.is_good() && is_filled(bytes, byte) {
@@ -447,12 +447,12 @@ impl DynIo<'_> {
     }
 }
 
-/// Error for a whole header whose values cannot be: Linux refuses the device.
+/// Error for a header with a good CRC and invalid values, for which Linux refuses the device.
 pub(super) const fn impossible(pnum: u32, what: &'static str, error: MediaError) -> UbiError {
     UbiError::Media { pnum, what, error }
 }
 
-/// State of a header that the parser refused.
+/// State of a header that the parser rejected.
 fn unparsed<T>(error: MediaError, quality: Quality) -> Header<T> {
     match error.reason {
         Reason::Erased if quality == Quality::Damaged => Header::CorruptFlips(error),
@@ -466,14 +466,14 @@ fn unparsed<T>(error: MediaError, quality: Quality) -> Header<T> {
     }
 }
 
-/// True when all bytes are the same as `byte`.
+/// True if all bytes equal `byte`.
 pub(super) fn is_filled(bytes: &[u8], byte: u8) -> bool {
     let whole = u64::from_le_bytes([byte; 8]);
     let (chunks, rest) = bytes.as_chunks::<8>();
     chunks.iter().all(|chunk| u64::from_le_bytes(*chunk) == whole) && rest.iter().all(|&b| b == byte)
 }
 
-/// Bytes up to the last one that is not erased, rounded up to `unit`.
+/// Number of bytes up to the last one that is not erased, rounded up to `unit`.
 pub(super) fn data_len(bytes: &[u8], unit: u32) -> usize {
     let end = bytes.iter().rposition(|&byte| byte != 0xFF).map_or(0, |last| last + 1);
     end.next_multiple_of(unit as usize).min(bytes.len())

@@ -20,7 +20,7 @@ impl Ubi<dyn Mtd> {
         sqnum
     }
 
-    /// The PEB that holds a LEB.
+    /// PEB that a LEB is mapped to.
     pub(super) fn mapping(&self, leb: LebId) -> Option<u32> {
         let pnum = self.volumes.get(&leb.volume)?.eba.get(leb.lnum as usize)?;
         Some(*pnum).filter(|&pnum| pnum != UNMAPPED)
@@ -51,7 +51,7 @@ impl Ubi<dyn Mtd> {
         Ok(volume)
     }
 
-    /// Checks what is written against a LEB of this volume.
+    /// Checks the range of a write to a LEB of this volume.
     fn check_write(&self, id: u32, lnum: u32, offset: u32, len: usize) -> Result<(), UbiError> {
         let (usable, unit) = (self.writable(id, lnum)?.usable(self.io.leb_bytes()), self.io.min_io());
         if len as u64 + u64::from(offset) > u64::from(usable) {
@@ -66,7 +66,7 @@ impl Ubi<dyn Mtd> {
     /// Reads from a LEB of a volume.
     ///
     /// # Errors
-    /// No such volume or bytes; an unfinished update; damaged data, which are in the buffer as read.
+    /// The volume or range does not exist; an unfinished update; damaged data, which is in the buffer as read.
     pub fn read_leb(&mut self, id: u32, lnum: u32, offset: u32, buf: &mut [u8]) -> Result<(), UbiError> {
         self.io.check_alive()?;
         let volume = self.volume_state(id)?;
@@ -79,7 +79,7 @@ impl Ubi<dyn Mtd> {
         self.read_mapped(LebId { volume: id, lnum }, offset, buf)
     }
 
-    /// Reads from a LEB, without looking at its volume.
+    /// Reads from a LEB without checking its volume.
     pub(super) fn read_mapped(&mut self, leb: LebId, offset: u32, buf: &mut [u8]) -> Result<(), UbiError> {
         self.confirm(leb)?;
         let Some(pnum) = self.mapping(leb) else {
@@ -100,7 +100,7 @@ impl Ubi<dyn Mtd> {
         }
     }
 
-    /// A static volume has no holes.
+    /// Returns an error for an unmapped LEB of a static volume.
     fn unmapped_is_fine(&self, leb: LebId) -> Result<(), UbiError> {
         match self.volume_state(leb.volume)?.record.volume_type {
             VolumeType::Static => Err(UbiError::Damaged { id: leb.volume, lnum: leb.lnum }),
@@ -108,10 +108,11 @@ impl Ubi<dyn Mtd> {
         }
     }
 
-    /// Writes to a LEB of a dynamic volume; offset and length are multiples of the smallest write.
+    /// Writes to a LEB of a dynamic volume; offset and length are multiples of the minimum I/O size.
     ///
     /// # Errors
-    /// No such volume or bytes, read-only, static, an unfinished update, no space, bytes that are not erased.
+    /// The volume or range does not exist, read-only, static, an unfinished update, no space, bytes that are not
+    /// erased.
     pub fn write_leb(&mut self, id: u32, lnum: u32, offset: u32, data: &[u8]) -> Result<(), UbiError> {
         self.check_write(id, lnum, offset, data.len())?;
         if data.is_empty() {
@@ -129,7 +130,7 @@ impl Ubi<dyn Mtd> {
         self.fail_to_read_only(result)
     }
 
-    /// A write that failed and could not be saved: nothing more is written (Linux: `ubi_ro_mode`).
+    /// Makes the device read-only if a write failed and could not be recovered (Linux: `ubi_ro_mode`).
     pub(super) fn fail_to_read_only(&mut self, result: Result<(), UbiError>) -> Result<(), UbiError> {
         match &result {
             Ok(()) | Err(UbiError::Access(_) | UbiError::NoFreePeb) => {}
@@ -138,7 +139,7 @@ impl Ubi<dyn Mtd> {
         result
     }
 
-    /// The VID header of a LEB of a dynamic volume; its sequence number is set when it is written.
+    /// VID header for a LEB of a dynamic volume; the sequence number is set when it is written.
     pub(super) fn dynamic_header(&self, leb: LebId) -> VidHeader {
         let data_pad = self.volumes.get(&leb.volume).map_or(0, |volume| volume.record.data_pad);
         let internal = leb.volume == LAYOUT_VOLUME;
@@ -165,7 +166,7 @@ impl Ubi<dyn Mtd> {
         }
     }
 
-    /// Moves what was written before a failed write to another PEB, together with the data of that write.
+    /// Recovers from a failed write: copies the data written earlier and the data of that write to another PEB.
     fn recover(&mut self, leb: LebId, from: u32, offset: u32, data: &[u8]) -> Result<(), UbiError> {
         let header = match self.io.read_vid(from)? {
             Header::Found(header, _) => header,
@@ -181,7 +182,7 @@ impl Ubi<dyn Mtd> {
         self.write_replacing(leb, header, 0, &whole, true)
     }
 
-    /// Maps a LEB to a new PEB with data; what it was mapped to before is erased later.
+    /// Maps a LEB to a new PEB with data; its old PEB is erased later.
     pub(super) fn write_new(
         &mut self,
         leb: LebId,
@@ -192,7 +193,8 @@ impl Ubi<dyn Mtd> {
         self.write_replacing(leb, header, offset, data, false)
     }
 
-    /// Tries several PEBs; those that fail are tested, and the old one too if `torture_old` says so.
+    /// Writes to a new PEB and tries others if it fails; failed ones are tortured, and so is the old one if
+    /// `torture_old`.
     fn write_replacing(
         &mut self,
         leb: LebId,
@@ -228,7 +230,8 @@ impl Ubi<dyn Mtd> {
         }
     }
 
-    /// Writes header and data; `false` if the header does not hold: power was cut from an earlier write of it.
+    /// Writes header and data; `false` if the header does not read back: a power cut interrupted an earlier write to
+    /// it.
     fn write_headed(
         &mut self,
         pnum: u32,
@@ -259,7 +262,7 @@ impl Ubi<dyn Mtd> {
 
     /// Replaces the contents of a LEB of a dynamic volume atomically.
     ///
-    /// A LEB that is not mapped is mapped empty first, so that a power cut leaves it empty or changed.
+    /// An unmapped LEB is first mapped empty, so that a power cut leaves it empty or changed.
     ///
     /// # Errors
     /// As [`write_leb`](Self::write_leb).
@@ -285,7 +288,7 @@ impl Ubi<dyn Mtd> {
     /// Maps a LEB of a dynamic volume to an erased PEB.
     ///
     /// # Errors
-    /// As [`write_leb`](Self::write_leb); a LEB that is mapped.
+    /// As [`write_leb`](Self::write_leb); the LEB is already mapped.
     pub fn map_leb(&mut self, id: u32, lnum: u32) -> Result<(), UbiError> {
         self.writable(id, lnum)?;
         let leb = LebId { volume: id, lnum };
@@ -300,7 +303,7 @@ impl Ubi<dyn Mtd> {
     /// Unmaps a LEB of a dynamic volume; its PEB is erased later.
     ///
     /// # Errors
-    /// No such LEB, read-only, static, an unfinished update.
+    /// The LEB does not exist, read-only, static, an unfinished update.
     pub fn unmap_leb(&mut self, id: u32, lnum: u32) -> Result<(), UbiError> {
         self.writable(id, lnum)?;
         self.unmap_any(LebId { volume: id, lnum });
@@ -317,16 +320,16 @@ impl Ubi<dyn Mtd> {
     /// Unmaps a LEB of a dynamic volume and erases all PEBs that held it.
     ///
     /// # Errors
-    /// As [`unmap_leb`](Self::unmap_leb), and failures of the flash.
+    /// As [`unmap_leb`](Self::unmap_leb), and flash failures.
     pub fn erase_leb(&mut self, id: u32, lnum: u32) -> Result<(), UbiError> {
         self.unmap_leb(id, lnum)?;
         self.flush_works(Some(id), Some(lnum))
     }
 
-    /// Asks if a LEB is mapped.
+    /// True if a LEB is mapped.
     ///
     /// # Errors
-    /// No such volume or LEB, an unfinished update.
+    /// The volume or LEB does not exist, an unfinished update.
     pub fn is_mapped(&mut self, id: u32, lnum: u32) -> Result<bool, UbiError> {
         self.io.check_alive()?;
         let volume = self.volume_state(id)?;
@@ -340,7 +343,7 @@ impl Ubi<dyn Mtd> {
     }
 }
 
-/// The header of a PEB whose data decide by their CRC whether they count.
+/// VID header with the copy flag and a data CRC, which shows whether the copy is complete.
 fn copy_header(header: VidHeader, data: &[u8]) -> VidHeader {
     VidHeader { copy_flag: 1, data_size: data.len() as u32, data_crc: crc::ubi(data), ..header }
 }

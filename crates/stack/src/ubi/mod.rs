@@ -1,19 +1,19 @@
 //! UBI: volumes of logical eraseblocks (LEBs) on flash with physical ones (PEBs) that wear out and go bad.
 //!
-//! In the order data flow when a device is attached: [`Ubi::attach`] reads the headers of all PEBs and decides what
-//! each of them is (`scan`), reads the volume table and builds the map from LEBs to PEBs (`attach`). Then
-//! LEBs are read, written, changed (`leb`), which takes free PEBs and gives used ones back to be erased (`wear`); LEBs
-//! are moved because of wear or bitflips (`relocate`). Volumes are made and changed (`volumes`, `table`) and
-//! rewritten as a whole (`update`). Of a damaged device [`Survey`] keeps the verdict on every PEB (`verdict`, `survey`), and `salvage`
-//! attaches what is left. Below all is the flash with its clock (`io`).
+//! In data-flow order of an attach: [`Ubi::attach`] reads and classifies the headers of all PEBs (`scan`), reads the
+//! volume table and builds the map from LEBs to PEBs (`attach`). Then LEBs are read, written and changed (`leb`), which
+//! allocates free PEBs and queues used ones for erasure (`wear`). LEBs are moved because of wear or bitflips
+//! (`relocate`). Volumes are created and changed (`volumes`, `table`) and rewritten as a whole (`update`). For a
+//! damaged device, [`Survey`] contains a verdict on every PEB (`verdict`, `survey`), and `salvage` attaches the
+//! remains. The lowest layer is the flash with its clock (`io`).
 //!
 //! Facts are from Linux 6.12, `drivers/mtd/ubi`; the bytes are in `docs/spec/ubi.md`. Where this code differs:
 //!
-//! - There is no thread: `wear` says when the background work is done.
-//! - [`Ubi::change_leb`] maps a LEB that is not mapped before it writes to it, so that it is old or new after a power cut.
-//! - Flash on which a first attach was cut off is taken for empty, not refused.
-//! - After a power cut what was written last is written again, and PEBs are erased that may not hold (`power_cut`).
-//! - A static volume with missing LEBs can be read as far as it is there.
+//! - There is no thread: `wear` describes when background work runs.
+//! - [`Ubi::change_leb`] first maps an unmapped LEB, so that its contents are old or new after a power cut.
+//! - Flash whose first attach was interrupted counts as empty and is not refused.
+//! - After a power cut, the last write is repeated, and PEBs with unstable contents are erased (`power_cut`).
+//! - The existing LEBs of an incomplete static volume can be read.
 
 mod attach;
 mod error;
@@ -58,16 +58,16 @@ use std::collections::{BTreeMap, VecDeque};
 use table::VolumeState;
 use wear::Work;
 
-/// A UBI device: the flash, its clock, and what is where on it.
+/// A UBI device: the flash, its clock, and the state of its PEBs and volumes.
 #[derive(Clone, Debug)]
 pub struct Ubi<M: ?Sized> {
     pebs: Vec<Peb>,
     free: PebSet,
     used: PebSet,
     scrub: PebSet,
-    /// PEBs that are not to be moved yet, and the number of erasures until they may be.
+    /// Number of erases after which protection ends, and the protected PEB.
     protected: VecDeque<(u64, u32)>,
-    /// PEBs erased since the device was attached.
+    /// Erases since the attach.
     erasures: u64,
     works: VecDeque<Work>,
     move_scheduled: bool,
@@ -77,27 +77,27 @@ pub struct Ubi<M: ?Sized> {
     erase_count_max: u32,
     wear_threshold: u32,
     attach_kind: AttachKind,
-    /// The fastmap, if one is kept up to date.
+    /// Fastmap state, if one is maintained.
     fastmap: Option<FastmapState>,
-    /// Damage that a forgiving attach has passed over.
+    /// Damage that a forgiving attach ignored.
     damage: Vec<AttachFault>,
     io: Io<M>,
 }
 
 forward_to_dyn!(Ubi: Mtd);
 
-/// Numbers of PEBs.
+/// Numbers of PEBs by purpose.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     bad: u32,
     corrupted: u32,
     alien: u32,
     erroneous: u32,
-    /// For new volumes.
+    /// PEBs for new volumes.
     available: u32,
-    /// Set aside to replace bad ones.
+    /// PEBs reserved to replace bad ones.
     reserve: u32,
-    /// Bad ones expected.
+    /// Expected number of bad PEBs.
     bad_limit: u32,
 }
 
@@ -112,7 +112,7 @@ impl Ubi<dyn Mtd> {
         self.io.pebs.saturating_sub(self.counts.bad)
     }
 
-    /// The device as it is now.
+    /// Properties and current counters of the device.
     pub fn info(&self) -> DeviceInfo {
         let good = || self.pebs.iter().filter(|peb| peb.state != PebState::Bad);
         let sum: u64 = good().map(|peb| u64::from(peb.erase_count)).sum();
@@ -140,7 +140,7 @@ impl Ubi<dyn Mtd> {
         }
     }
 
-    /// The volumes, lowest id first.
+    /// Volumes in ascending order of their ids.
     pub fn volumes(&self) -> impl Iterator<Item = VolumeInfo> + '_ {
         let users = self.volumes.values().filter(|volume| volume.id != LAYOUT_VOLUME);
         users.map(|volume| volume.info(self.io.leb_bytes()))
@@ -149,7 +149,7 @@ impl Ubi<dyn Mtd> {
     /// One volume.
     ///
     /// # Errors
-    /// There is none with this id.
+    /// The volume does not exist.
     pub fn volume(&self, id: u32) -> Result<VolumeInfo, UbiError> {
         let volume = self.volume_state(id)?;
         Ok(volume.info(self.io.leb_bytes()))
@@ -165,25 +165,25 @@ impl Ubi<dyn Mtd> {
         })
     }
 
-    /// The clock: when the last operation was done.
+    /// Current time: the end of the last operation.
     pub fn now(&self) -> Instant {
         self.io.now
     }
 
-    /// Lets time pass, up to `now`; the background works meanwhile. The clock never goes back.
+    /// Advances the clock to `now`; background work runs meanwhile. The clock never goes back.
     pub fn wait_until(&mut self, now: Instant) {
         self.idle_until(now);
     }
 
-    /// Sets the clock to a later time, in which nothing was done.
+    /// Sets the clock to a later time without running background work.
     pub fn set_now(&mut self, now: Instant) {
         self.io.now = self.io.now.max(now);
     }
 
-    /// Does up to `budget` pieces of background work (an erasure, a move) and returns how many were done.
+    /// Does up to `budget` pieces of background work (an erase, a move) and returns their number.
     ///
     /// # Errors
-    /// Failures of the flash that cannot be worked around.
+    /// Flash failures that cannot be worked around.
     pub fn work(&mut self, budget: u32) -> Result<u32, UbiError> {
         for done in 0..budget {
             if !self.do_one_work()? {
@@ -193,11 +193,11 @@ impl Ubi<dyn Mtd> {
         Ok(budget)
     }
 
-    /// Reads a PEB as a whole, and has the LEB in it moved if bits had to be corrected, as ubihealthd asks for (Linux:
-    /// `ubi_bitflip_check`). True if it will be moved; a PEB that holds no LEB is not read.
+    /// Reads a whole PEB, and schedules a move of its LEB if bits were corrected, for ubihealthd (Linux:
+    /// `ubi_bitflip_check`). True if it will be moved. A PEB without a LEB is not read.
     ///
     /// # Errors
-    /// Failures of the flash. Damage is none: a read of the LEB will tell.
+    /// Flash failures. Uncorrectable data is not an error here; a read of the LEB reports it.
     pub fn check_peb(&mut self, pnum: u32) -> Result<bool, UbiError> {
         let holds = |ubi: &Self| matches!(ubi.peb(pnum).state, PebState::Used | PebState::Protected);
         if self.io.read_only.is_some() || !holds(self) {
@@ -223,20 +223,20 @@ impl Ubi<dyn Mtd> {
 }
 
 impl<M: Mtd + 'static> Ubi<M> {
-    /// The flash below.
+    /// The flash device.
     pub fn mtd(&self) -> &M {
         &self.io.mtd
     }
 
-    /// The flash below, to look at it or to disturb it; what is done to it, UBI does not know of.
+    /// The flash, to inspect or disturb it; UBI does not notice such changes.
     pub fn mtd_mut(&mut self) -> &mut M {
         &mut self.io.mtd
     }
 
-    /// Ends in order: does all background work, writes a fastmap if one is kept, and gives the flash back with the time.
+    /// Detaches: does all background work, writes a maintained fastmap, and returns the flash with the time.
     ///
     /// # Errors
-    /// Failures of the flash; it comes back either way.
+    /// Flash failures; the flash is returned in both cases.
     pub fn detach(mut self) -> Result<(M, Instant), (UbiError, M)> {
         let writable = self.io.read_only.is_none();
         let result = self.flush().and_then(|()| if writable { self.volumes_changed() } else { Ok(()) });
@@ -246,15 +246,15 @@ impl<M: Mtd + 'static> Ubi<M> {
         }
     }
 
-    /// Takes the flash as it is, background work not done: what a power cut leaves.
+    /// Returns the flash in its current state, without background work, as a power cut leaves it.
     pub fn into_mtd(self) -> M {
         self.io.mtd
     }
 
-    /// Opens a volume as logical eraseblocks.
+    /// Opens a volume.
     ///
     /// # Errors
-    /// There is no such volume; the device comes back with the error.
+    /// The volume does not exist; the device is returned with the error.
     #[allow(clippy::result_large_err)] // the device itself is handed back
     pub fn open_volume(self, id: u32) -> Result<UbiVolume<M>, (UbiError, Self)> {
         match self.volume_state(id) {

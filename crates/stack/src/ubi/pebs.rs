@@ -1,11 +1,11 @@
-//! Physical eraseblocks as wear levelling sees them: a state each, and sets ordered by erase counter.
+//! Physical eraseblocks for wear levelling: their states, and sets ordered by erase counter.
 
 /// A LEB of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LebId {
-    /// The volume.
+    /// Volume id.
     pub volume: u32,
-    /// The LEB.
+    /// Number of the LEB in the volume.
     pub lnum: u32,
 }
 
@@ -16,27 +16,27 @@ pub enum PebState {
     Free,
     /// Holds a LEB.
     Used,
-    /// Holds a LEB since less than ten erasures: it is not moved yet.
+    /// Holds a LEB for less than ten erases, and is not moved yet.
     Protected,
-    /// Holds a LEB that is to be moved because of bitflips.
+    /// Holds a LEB that must be scrubbed.
     Scrub,
     /// Holds a LEB that could not be read when it was to be moved.
     Erroneous,
-    /// Waits to be erased.
+    /// Waiting to be erased.
     Pending,
-    /// Set aside for inspection: a corrupt header, and data that no power cut explains.
+    /// Kept for inspection: it has a corrupt header, and data that no power cut explains.
     Corrupted,
-    /// Belongs to an unknown internal volume that is to be left alone.
+    /// Belongs to an unknown internal volume that must be preserved.
     Alien,
-    /// Part of the fastmap, or set aside for its anchor.
+    /// Part of the fastmap, or reserved for its anchor.
     Fastmap,
-    /// Erased, and named by the fastmap as one that may be written next.
+    /// Erased, and in a pool of the fastmap: it may be written next.
     Pool,
-    /// Marked bad, or lost to a failure.
+    /// Marked bad, or unusable after a failure.
     Bad,
 }
 
-/// A PEB.
+/// State of a PEB.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peb {
     pub(super) erase_count: u32,
@@ -45,30 +45,30 @@ pub(super) struct Peb {
     pub(super) erasure: Erasure,
 }
 
-/// Certainty that a free PEB is erased.
+/// Evidence that a free PEB is erased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Erasure {
-    /// It is erased.
+    /// The device erased it.
     Known,
-    /// Only a fastmap says that it is free.
+    /// Only a fastmap lists it as free.
     ByFastmap,
-    /// A write may have begun in it.
+    /// A write may have begun in it before the attach.
     WriteMayHaveBegun,
-    /// It was free when the device was attached: what is written to it first is read again.
+    /// It was free at the attach: the first data written to it is verified.
     Unverified,
 }
 
-/// A PEB that is bad or not known yet.
+/// Initial state of a PEB: bad or not known yet.
 pub(super) const NO_PEB: Peb =
     Peb { erase_count: 0, state: PebState::Bad, leb: None, erasure: Erasure::Known };
 
-/// PEBs in the order of erase counter and number.
+/// Set of PEBs ordered by erase counter and number.
 ///
-/// One sorted list of numbers: moving a few KiB is faster than walking a tree, and a copy is one `memcpy`.
+/// It is one sorted list of numbers: moving a few KiB is faster than walking a tree, and a copy is one `memcpy`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PebSet(Vec<u64>);
 
-/// A PEB of a set with its erase counter.
+/// A PEB with its erase counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) pnum: u32,
@@ -84,7 +84,7 @@ const fn entry(key: u64) -> Entry {
 }
 
 impl PebSet {
-    /// A set of PEBs in any order.
+    /// Set of PEBs given in any order.
     pub(super) fn from_unsorted(entries: impl Iterator<Item = Entry>) -> Self {
         let mut keys: Vec<u64> = entries.map(key).collect();
         keys.sort_unstable();
@@ -117,20 +117,20 @@ impl PebSet {
         found.is_ok()
     }
 
-    /// The least worn.
+    /// Least worn PEB.
     pub(super) fn first(&self) -> Option<Entry> {
         self.0.first().copied().map(entry)
     }
 
-    /// The most worn of those less than `diff` above the least worn (Linux: `find_wl_entry`).
+    /// Most worn PEB with an erase counter less than `diff` above the lowest (Linux: `find_wl_entry`).
     pub(super) fn below(&self, diff: u32) -> Option<Entry> {
         let limit = u64::from(self.first()?.erase_count) + u64::from(diff);
         let end = self.0.partition_point(|&key| key >> 32 < limit);
         self.0.get(end.saturating_sub(1)).copied().map(entry)
     }
 
-    /// One of medium wear, as long as the wear of all is within `2 * threshold`; else one within `threshold` of the
-    /// least worn (Linux: `find_mean_wl_entry`, which takes the root of its tree for the median).
+    /// PEB of medium wear if all erase counters are within `2 * threshold`, otherwise one within `threshold` of the
+    /// lowest (Linux: `find_mean_wl_entry`, which uses the root of its tree as the median).
     pub(super) fn medium(&self, threshold: u32) -> Option<Entry> {
         let (first, last) = (self.first()?, entry(*self.0.last()?));
         if last.erase_count - first.erase_count < threshold.saturating_mul(2) {
@@ -139,12 +139,12 @@ impl PebSet {
         self.below(threshold)
     }
 
-    /// The most worn, up to `count` of them.
+    /// Up to `count` most worn PEBs.
     pub(super) fn last(&self, count: usize) -> impl Iterator<Item = Entry> + '_ {
         self.0.iter().rev().take(count).copied().map(entry)
     }
 
-    /// The least worn of those below `limit`.
+    /// Least worn PEB with a number below `limit`.
     pub(super) fn first_below(&self, limit: u32) -> Option<Entry> {
         self.iter().find(|entry| entry.pnum < limit)
     }

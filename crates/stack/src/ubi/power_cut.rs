@@ -1,34 +1,33 @@
-//! Remains of a power cut that look well and are not (Linux does nothing of this).
+//! Unstable remains of a power cut, which read well at first (not handled by Linux).
 //!
-//! A program or an erase that power did not last for can leave flash that reads well now and not next time, and erased
-//! flash that does not hold what is programmed into it. Three things can be meant:
+//! An interrupted program or erase can leave flash that reads well now and not next time, and erased flash that does
+//! not retain new data. There are three cases:
 //!
-//! - *PEBs with corrupt headers, and copies that are not whole*: they may read well next time, and be newer than what was
-//!   written since. They are erased before anything is written.
-//! - *A PEB that looks free*, but a VID header was begun in it: which one that was can be told, for the free PEBs are
-//!   the same as before the cut, and so is the choice among them. The candidates are erased, the one for data before those
-//!   for moves: an erased PEB comes to stand among the most worn, so that a second cut leaves the same candidates.
-//! - *The LEB written last*: its header (nothing follows it) or its data (it is a copy, and what it replaces is there, too)
-//!   may not hold. It is written again, before what it replaces is erased.
+//! - *PEBs with corrupt headers, and incomplete copies*: they may read well next time, and be newer than data written
+//!   since. They are erased before anything is written.
+//! - *A PEB that looks free, but in which a VID header was begun*: the candidates are known, because the free PEBs and
+//!   the order of allocation are the same as before the cut. They are erased, the one for data before those for moves.
+//!   An erased PEB becomes one of the most worn, so a second cut leaves the same candidates.
+//! - *The last written LEB*: its header may be unstable (nothing follows it) or its data (it is a copy, and the PEB it
+//!   replaces still exists). It is written again before the old PEB is erased.
 //!
-//! The choice can have been another: a PEB with wrong bits was among the free ones before, and is not now. So the header is read again
-//! after it was written to a PEB that was free already when the device was attached.
+//! The allocation can have been different: a PEB with wrong bits may have been free before and is not now. So a header
+//! written to a PEB that was free at the attach is read back.
 //!
-//! Data appended to a LEB are not looked at: their writer knows which of them may have been cut off.
+//! Data appended to a LEB is not verified: the writer knows which of it may be incomplete.
 
 use super::io::is_filled;
 use super::pebs::{Entry, Erasure, PebState};
-use super::scan::{Found, Scan};
+use super::scan::{ClaimedPeb, Scan};
 use super::{AttachKind, Ubi, UbiError};
 use floatgate_media::ubi::{FASTMAP_ANCHOR_PEBS, VolumeType};
 use floatgate_mtd::Mtd;
 
-/// The number of PEBs erased where one is meant: after an earlier cut one was erased, and may have taken its place.
+/// Number of candidate PEBs to erase: one may have been erased after an earlier cut, so the next one was used.
 const DEPTH: usize = 2;
 
 impl Ubi<dyn Mtd> {
-    /// Erases PEBs that cannot be read for certain, and `begun`, those of the pools of a fastmap that
-    /// is not kept up to date.
+    /// Erases PEBs that cannot be read reliably, and `begun`, the pool PEBs of a fastmap that is not maintained.
     pub(super) fn erase_doubtful(&mut self, scan: &Scan, begun: &[u32]) -> Result<(), UbiError> {
         for &pnum in &scan.urgent {
             self.erase_out_of_turn(pnum)?;
@@ -36,15 +35,15 @@ impl Ubi<dyn Mtd> {
         self.erase_free(begun)
     }
 
-    /// A write may have begun in any free PEB, as far as is known.
+    /// Assumes that a write may have begun in any free PEB.
     pub(super) fn doubt_free(&mut self) {
         let free =
             self.pebs.iter_mut().filter(|peb| peb.state == PebState::Free && peb.erasure == Erasure::Known);
         free.for_each(|peb| peb.erasure = Erasure::Unverified);
     }
 
-    /// Erases the free PEBs that a write may have begun in: data or, where a fastmap did not count, a move; with `anchors`
-    /// the anchor of a fastmap.
+    /// Erases the free PEBs in which a write may have begun: of data or, if a fastmap was not used, of a move; with
+    /// `anchors`, of a fastmap anchor.
     pub(super) fn erase_begun(&mut self, anchors: bool) -> Result<(), UbiError> {
         let pnums = |entries: &mut dyn Iterator<Item = Entry>| entries.map(|entry| entry.pnum).collect();
         let (mut next, mut worn): (Vec<u32>, Vec<u32>) = Default::default();
@@ -70,7 +69,7 @@ impl Ubi<dyn Mtd> {
         Ok(())
     }
 
-    /// Writes the LEB again that was written last, if it may not hold.
+    /// Rewrites the last written LEB if it may be unstable.
     pub(super) fn rewrite_last(&mut self, scan: &mut Scan) -> Result<(), UbiError> {
         let Some(leb) = scan.last else { return Ok(()) };
         let Some(&found) = scan.found.iter().find(|found| found.leb() == leb) else { return Ok(()) };
@@ -88,14 +87,14 @@ impl Ubi<dyn Mtd> {
         }
     }
 
-    fn write_again(&mut self, found: &Found, mut data: Vec<u8>) -> Result<(), UbiError> {
+    fn write_again(&mut self, found: &ClaimedPeb, mut data: Vec<u8>) -> Result<(), UbiError> {
         data.resize(data.len().next_multiple_of(self.io.min_io() as usize), 0);
         let header = if found.header.is_copy() { found.header } else { self.dynamic_header(found.leb()) };
         self.write_new(found.leb(), header, 0, &data)
     }
 
-    /// Whether nothing follows the first `len` bytes of a LEB.
-    fn is_erased_from(&mut self, found: &Found, len: usize) -> Result<bool, UbiError> {
+    /// True if a LEB is erased after its first `len` bytes.
+    fn is_erased_from(&mut self, found: &ClaimedPeb, len: usize) -> Result<bool, UbiError> {
         let from = len.next_multiple_of(self.io.min_io() as usize);
         let rest = (self.io.leb_bytes() as usize).saturating_sub(from);
         if rest == 0 {

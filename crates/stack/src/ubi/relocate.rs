@@ -8,20 +8,20 @@ use floatgate_media::crc;
 use floatgate_media::ubi::{VidHeader, VolumeType};
 use floatgate_mtd::Mtd;
 
-/// The outcome of a move that did not fail for good.
+/// Result of a move that did not fail permanently.
 enum Moved {
-    /// The LEB is where it should be.
+    /// The LEB is in its new PEB.
     Done,
-    /// The target misbehaved: it is tested, the LEB stays.
+    /// The target failed: it is tortured, and the LEB stays.
     BadTarget,
-    /// The source cannot be read: it stays where it is and is not tried again.
+    /// The source cannot be read: it stays and is not tried again.
     BadSource,
-    /// Nothing was written yet at the source; it is not touched for a while.
+    /// The source contains no data yet; it is protected for a while.
     NotWritten,
 }
 
 impl Ubi<dyn Mtd> {
-    /// Asks for a move, unless one waits already.
+    /// Schedules a move, unless one is pending.
     pub(super) fn schedule_move(&mut self) {
         if !self.move_scheduled {
             self.move_scheduled = true;
@@ -29,14 +29,14 @@ impl Ubi<dyn Mtd> {
         }
     }
 
-    /// Asks for a move if a LEB is to be scrubbed, or if the wear of the PEBs is too far apart.
+    /// Schedules a move if a LEB needs scrubbing, or the wear of the PEBs differs too much.
     pub(super) fn schedule_wear_levelling(&mut self) {
         if self.io.read_only.is_none() && (!self.scrub.is_empty() || self.is_worn()) {
             self.schedule_move();
         }
     }
 
-    /// True when the least worn PEB with data and a much worn free one are too far apart.
+    /// True if the wear of the least worn PEB with data and of a much worn free PEB differs too much.
     fn is_worn(&self) -> bool {
         let free = self.free.below(self.wear_threshold.saturating_mul(2));
         self.used.first().zip(free).is_some_and(|(from, to)| self.too_far_apart(from, to))
@@ -46,7 +46,7 @@ impl Ubi<dyn Mtd> {
         to.erase_count.saturating_sub(from.erase_count) >= self.wear_threshold
     }
 
-    /// Moves one LEB, if one is still to be moved.
+    /// Moves one LEB, if a move is still needed.
     pub(super) fn move_leb(&mut self) -> Result<(), UbiError> {
         self.move_scheduled = false;
         let Some(from) = self.scrub.first().or_else(|| self.used.first()) else { return Ok(()) };
@@ -63,11 +63,11 @@ impl Ubi<dyn Mtd> {
         Ok(())
     }
 
-    /// Moves LEBs from PEBs at or behind `end` to free ones before it, the least worn first, as far as there are any: so that an
-    /// image does not get longer than it has to.
+    /// Moves LEBs from PEBs at or after `end` to free ones before it, the least worn first, while there are any. This
+    /// keeps an image short.
     ///
     /// # Errors
-    /// Failures of the flash, read-only.
+    /// Flash failures, read-only.
     pub fn vacate(&mut self, end: u32) -> Result<(), UbiError> {
         self.io.check_writable()?;
         self.flush()?;
@@ -105,7 +105,7 @@ impl Ubi<dyn Mtd> {
         }
     }
 
-    /// A PEB that cannot be read is left alone, until there are too many of them.
+    /// Keeps a PEB that cannot be read, until there are too many of them.
     fn keep_unreadable(&mut self, from: u32, to: u32) -> Result<(), UbiError> {
         self.set_state(to, PebState::Free);
         let leb = self.peb(from).leb;
@@ -143,7 +143,7 @@ impl Ubi<dyn Mtd> {
         Ok(moved)
     }
 
-    /// Writes the data of one PEB to another with their CRC, so that a power cut cannot pass for a whole copy.
+    /// Copies the data of a PEB with its CRC, so that an interrupted copy is detected.
     fn copy_data(
         &mut self,
         from: u32,

@@ -1,11 +1,11 @@
-//! PEBs of a device that volumes cannot have: those of UBI itself, and those that replace bad blocks.
+//! PEBs that volumes cannot use: those of UBI itself, and those that replace bad blocks.
 
 use floatgate_media::ubi::LAYOUT_VOLUME_LEBS;
 
-/// PEBs set aside for wear levelling and for atomic changes (Linux: `WL_RESERVED_PEBS`, `EBA_RESERVED_PEBS`).
+/// PEBs reserved for wear levelling and for atomic changes (Linux: `WL_RESERVED_PEBS`, `EBA_RESERVED_PEBS`).
 pub(super) const RESERVED: u32 = 2;
 
-/// Bad PEBs that Linux expects among 1024 of the chip (`CONFIG_MTD_UBI_BEB_LIMIT`).
+/// Bad PEBs that Linux expects per 1024 of the chip (`CONFIG_MTD_UBI_BEB_LIMIT`).
 pub const MAX_BAD_PER_1024: u32 = 20;
 
 /// Bad PEBs expected among `pebs`, rounded up (Linux: `get_bad_peb_limit`).
@@ -13,15 +13,15 @@ pub(super) fn bad_limit(pebs: u32, per_1024: u32) -> u32 {
     (u64::from(pebs) * u64::from(per_1024)).div_ceil(1024).min(u64::from(pebs)) as u32
 }
 
-/// The PEBs of a partition without bad blocks, by use, as Linux divides them.
+/// PEBs of a partition without bad blocks, by use, as in Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PebBudget {
     /// PEBs of the partition.
     pub pebs: u32,
     /// PEBs that UBI itself needs: two for the volume table, one for wear levelling, one for atomic changes.
     pub own: u32,
-    /// PEBs that UBI keeps for bad blocks, if volumes leave them: 2 % of the whole chip, because all its bad blocks may be in this
-    /// partition. 0 on NOR.
+    /// PEBs reserved for bad blocks, if volumes leave them: 2 % of the whole chip, because all its bad blocks may be in
+    /// this partition. 0 on NOR.
     pub bad_reserve: u32,
 }
 
@@ -38,13 +38,13 @@ impl PebBudget {
         Self { pebs, own: LAYOUT_VOLUME_LEBS + RESERVED, bad_reserve: 0 }
     }
 
-    /// LEBs that volumes can have while `bad` blocks are bad. Above it Linux does not attach the device.
+    /// Maximum number of LEBs in volumes with `bad` bad blocks. With more, Linux does not attach the device.
     #[must_use]
     pub const fn most_lebs(&self, bad: u32) -> u32 {
         self.pebs.saturating_sub(self.own).saturating_sub(bad)
     }
 
-    /// LEBs that volumes can have beside the whole reserve for bad blocks. A volume that grows gets all of them.
+    /// LEBs available to volumes next to the whole reserve for bad blocks. An auto-resize volume gets all of them.
     #[must_use]
     pub const fn available_lebs(&self) -> u32 {
         self.most_lebs(self.bad_reserve)

@@ -1,7 +1,7 @@
-//! Remains of a damaged device: VID headers, records of volumes, and an attach that takes them to read the rest.
+//! Remains of a damaged device: VID headers, volume records, and a forgiving attach that reads the rest.
 
 use super::io::{DynIo, HEADER};
-use super::scan::{Found, Scan};
+use super::scan::{ClaimedPeb, Scan};
 use super::survey::Survey;
 use super::verdict::GuessedVid;
 use super::{AttachFault, AttachOptions, Counts, Ubi, UbiError};
@@ -13,19 +13,20 @@ use floatgate_media::{MediaError, crc};
 use floatgate_mtd::Mtd;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// LEBs that volumes can have beyond the PEBs of the flash: images end early, and made-up sizes must not take memory.
+/// Maximum number of LEBs of volumes beyond the PEBs of the flash: an image may be truncated, but a false size must not
+/// allocate memory.
 pub const MISSING_LEBS_MAX: u32 = 1 << 16;
 
-/// Bytes of a record of the volume table, with its CRC at the end.
+/// Size of a volume record, with its CRC at the end, B.
 const RECORD: usize = 172;
 
 impl Ubi<dyn Mtd> {
-    /// Damage that a forgiving attach has passed over, in the order in which it was found.
+    /// Damage that a forgiving attach ignored, in order of discovery.
     pub fn damage(&self) -> &[AttachFault] {
         &self.damage
     }
 
-    /// Attaches what is left.
+    /// Attaches the remains of a damaged device.
     pub(super) fn attach_remains(&mut self, options: &AttachOptions) -> Result<(), AttachFault> {
         let mut scan = Scan::forgiving(self.io.pebs);
         let pebs = self.io.pebs;
@@ -56,20 +57,21 @@ pub(super) struct SalvagedTable {
     pub(super) volumes: BTreeMap<u32, VolumeRecord>,
     /// Damage of both copies.
     pub(super) damage: [Option<MediaError>; 2],
-    /// Linux finds no good copy.
+    /// True if Linux finds no good copy.
     pub(super) lost: bool,
     pub(super) faults: Vec<AttachFault>,
 }
 
 impl SalvagedTable {
-    /// The volumes: from the first good copy, or else each from the first copy with a good record of it. Those that LEBs belong to,
-    /// but no good record tells, are made up from what the LEBs say. A copy without a PEB in `seen` was found by a guess.
+    /// Reads the volumes from the first good copy; otherwise each volume from the first copy with a good record of it.
+    /// Volumes without a good record are reconstructed from their LEBs. A copy without a PEB in `seen` was found by a
+    /// guess.
     pub(super) fn read(
         copies: &[Option<Vec<u8>>; 2],
         geometry: &Geometry,
         good_pebs: u32,
         seen: [Option<u32>; 2],
-        users: &[&Found],
+        users: &[&ClaimedPeb],
     ) -> Self {
         let most = good_pebs.saturating_add(MISSING_LEBS_MAX);
         let parse = |copy: &Option<Vec<u8>>| {
@@ -102,7 +104,7 @@ impl SalvagedTable {
         copies: &[Option<Vec<u8>>; 2],
         geometry: &Geometry,
         most: u32,
-        users: &[&Found],
+        users: &[&ClaimedPeb],
     ) {
         let mut lost = BTreeSet::new();
         for id in 0..geometry.volume_slots() {
@@ -118,8 +120,8 @@ impl SalvagedTable {
     }
 }
 
-/// The first good record of a volume in any copy, or else the first that is good with one byte corrected by its CRC; the record of no
-/// volume is one, too.
+/// First good record of a volume in any copy, otherwise the first that becomes good by correcting one byte with its
+/// CRC. An empty record is valid too.
 fn record_of(
     copies: &[Option<Vec<u8>>; 2],
     id: u32,
@@ -131,8 +133,8 @@ fn record_of(
     good.or_else(|| held().find_map(|bytes| parse(&correct_record(*bytes)?)))
 }
 
-/// Volumes of lost records, as LEBs tell of them.
-fn made_up(users: &[&Found], lost: &BTreeSet<u32>, most: u32) -> BTreeMap<u32, VolumeRecord> {
+/// Volumes of lost records, reconstructed from their LEBs.
+fn made_up(users: &[&ClaimedPeb], lost: &BTreeSet<u32>, most: u32) -> BTreeMap<u32, VolumeRecord> {
     let mut all: BTreeMap<u32, VolumeRecord> = BTreeMap::new();
     for found in users.iter().filter(|found| lost.contains(&found.header.volume_id)) {
         let header = &found.header;
@@ -146,7 +148,7 @@ fn made_up(users: &[&Found], lost: &BTreeSet<u32>, most: u32) -> BTreeMap<u32, V
     all
 }
 
-/// A record with one wrong byte, corrected by its CRC.
+/// Corrects a record with one wrong byte by its CRC.
 fn correct_record(bytes: [u8; RECORD]) -> Option<[u8; RECORD]> {
     let is_good = |bytes: &[u8; RECORD]| {
         let (body, sum) = bytes.split_at(RECORD - 4);
@@ -164,8 +166,8 @@ fn correct_record(bytes: [u8; RECORD]) -> Option<[u8; RECORD]> {
     None
 }
 
-/// A damaged VID header as it most likely was: with one wrong byte, corrected by its CRC; else its fields as they are, if they are
-/// possible.
+/// Guesses the contents of a damaged VID header: corrects one wrong byte by its CRC; otherwise uses its fields if they
+/// are possible.
 pub(super) fn guess_vid(io: &mut DynIo<'_>, pnum: u32) -> Result<Option<GuessedVid>, UbiError> {
     let guess = correct_vid(io.vid_bytes(pnum)?);
     Ok(guess.filter(|guess| guess.header.check(&io.geometry).is_ok()))

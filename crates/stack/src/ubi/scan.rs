@@ -1,4 +1,4 @@
-//! Reading the headers of all PEBs, and deciding what each PEB is (Linux: the first half of `attach.c`).
+//! Reading and classifying the headers of all PEBs (Linux: the first half of `attach.c`).
 
 use super::io::{DynIo, Header, Quality, impossible, is_filled};
 use super::pebs::{LebId, NO_PEB, Peb, PebState};
@@ -14,70 +14,70 @@ use std::borrow::Borrow;
 /// Number of times that a corrupt header is read again before its PEB is set aside.
 const PATIENCE: u32 = 8;
 
-/// Damaged VID headers that are guessed in one scan.
+/// Maximum number of damaged VID headers that are guessed in a scan.
 const GUESSES_MAX: u32 = 1024;
 
 /// A PEB that claims a LEB.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Found {
+pub(super) struct ClaimedPeb {
     pub(super) pnum: u32,
     pub(super) header: VidHeader,
-    /// Bits flipped: the LEB is to be moved.
+    /// True after bitflips: the LEB needs scrubbing.
     pub(super) scrub: bool,
 }
 
-impl Found {
+impl ClaimedPeb {
     pub(super) const fn leb(&self) -> LebId {
         LebId { volume: self.header.volume_id, lnum: self.header.lnum }
     }
 }
 
-/// The contents of the headers.
+/// Result of a scan.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scan {
     pub(super) pebs: Vec<Peb>,
-    /// PEBs that hold LEBs; after [`resolve_lebs`](Self::resolve_lebs) one per LEB, by volume and LEB.
-    pub(super) found: Vec<Found>,
-    /// PEBs to erase before anything is written: what they hold may read otherwise next time.
+    /// PEBs that claim LEBs; after [`resolve_lebs`](Self::resolve_lebs) one per LEB, sorted by volume and LEB.
+    pub(super) found: Vec<ClaimedPeb>,
+    /// PEBs to erase before anything is written: they may read differently next time.
     pub(super) urgent: Vec<u32>,
     /// PEBs to erase later, in order.
     pub(super) erase: Vec<u32>,
-    /// The LEB written last.
+    /// Last written LEB.
     pub(super) last: Option<LebId>,
-    /// Its data, if it is a copy and a PEB with what it replaces was there, too.
+    /// Data of the last written LEB, if it is a copy and the PEB it replaces still exists.
     pub(super) last_copy: Option<Vec<u8>>,
     /// PEBs of fastmaps.
-    pub(super) fastmap: Vec<Found>,
+    pub(super) fastmap: Vec<ClaimedPeb>,
     pub(super) bad: u32,
     pub(super) corrupted: u32,
     pub(super) alien: u32,
-    /// PEBs without an EC header, erased.
+    /// Number of erased PEBs without an EC header.
     pub(super) empty: u32,
-    /// PEBs of which neither header could be read for wrong bits.
+    /// Number of PEBs with uncorrectable bit errors in both headers.
     pub(super) maybe_bad: u32,
-    /// PEBs with something else in place of both headers.
+    /// Number of PEBs with other data in place of both headers.
     pub(super) strange: u32,
     pub(super) max_sqnum: u64,
-    /// PEBs whose erase counters are known: how many, and their sum.
+    /// Number of PEBs with known erase counters, and the sum of these.
     known: (u64, u64),
     unknown: Vec<u32>,
-    /// A header in erasure: a fastmap is not to be trusted.
+    /// True after a header with bit errors in an erased area: a fastmap must not be trusted.
     pub(super) doubtful: bool,
-    /// Nothing refuses the device: faults are noted, and a verdict is kept on every PEB.
+    /// Refuses no device: faults are recorded, with a verdict on every PEB.
     pub(super) forgiving: bool,
     pub(super) faults: Vec<AttachFault>,
     pub(super) verdicts: Vec<PebVerdict>,
-    /// Damaged VID headers that may still be guessed: more tell nothing new, and it takes time.
+    /// Number of damaged VID headers that may still be guessed: guessing takes time, and more of them add nothing.
     guesses_left: u32,
 }
 
-/// Facts about a PEB from its EC header.
+/// Erase counter and state of a PEB from its EC header.
 struct Ec {
     erase_count: Option<u32>,
     scrub: bool,
-    /// The header is there, but its bits cannot be read.
+    /// True if the header exists but cannot be read because of bit errors.
     flips: bool,
-    /// It is impossible, or of another image: what the PEB holds counts only if no other PEB has it.
+    /// True if it is invalid, or of another image: the PEB counts only if no other PEB claims its LEB.
     doubtful: bool,
 }
 
@@ -86,7 +86,7 @@ impl Scan {
         Self { pebs: vec![NO_PEB; pebs as usize], ..Self::default() }
     }
 
-    /// A scan that refuses nothing.
+    /// Creates a scan that refuses no device.
     pub(super) fn forgiving(pebs: u32) -> Self {
         let verdicts = Vec::with_capacity(pebs as usize);
         Self { forgiving: true, guesses_left: GUESSES_MAX, verdicts, ..Self::new(pebs) }
@@ -100,7 +100,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Refuses the device, or notes the fault if nothing is to refuse it.
+    /// Returns the fault as an error, or records it in a forgiving scan.
     pub(super) fn refuse(&mut self, fault: AttachFault) -> Result<(), AttachFault> {
         if !self.forgiving {
             return Err(fault);
@@ -131,7 +131,7 @@ impl Scan {
         self.judge_vid(io, pnum, &ec, vid)
     }
 
-    /// Keeps a verdict on a PEB.
+    /// Records a verdict on a PEB.
     fn note(
         &mut self,
         io: &mut DynIo<'_>,
@@ -152,7 +152,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Keeps a verdict on a PEB that is marked bad: it may still hold the only copy of a LEB.
+    /// Records a verdict on a PEB that is marked bad: it may still hold the only copy of a LEB.
     fn note_bad(&mut self, io: &mut DynIo<'_>, pnum: u32) -> Result<(), AttachFault> {
         let guess = match io.read_vid(pnum)? {
             Header::Found(header, _) => Some(GuessedVid { header, by_crc: false }),
@@ -163,7 +163,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Judges an EC header, and books the erase counter.
+    /// Evaluates an EC header and records the erase counter.
     fn judge_ec(
         &mut self,
         io: &mut DynIo<'_>,
@@ -203,7 +203,7 @@ impl Scan {
         Ok(ec)
     }
 
-    /// True when an image sequence number is that of the device, or any.
+    /// True if an image sequence number matches the device's, or is 0.
     fn is_of_image(&mut self, io: &mut DynIo<'_>, pnum: u32, found: u32) -> Result<bool, AttachFault> {
         let expected = io.image_seq;
         if expected == 0 {
@@ -215,7 +215,7 @@ impl Scan {
         Ok(true)
     }
 
-    /// Judges a VID header behind an EC header that is not erased.
+    /// Evaluates a VID header after an EC header that is not erased.
     fn judge_vid(
         &mut self,
         io: &mut DynIo<'_>,
@@ -229,7 +229,7 @@ impl Scan {
                 if ec.doubtful {
                     header.sqnum = 0;
                 }
-                return self.add(io, Found { pnum, header, scrub });
+                return self.add(io, ClaimedPeb { pnum, header, scrub });
             }
             Header::Erased if !ec.scrub => {
                 self.pebs[pnum as usize].state = PebState::Free;
@@ -256,7 +256,7 @@ impl Scan {
         self.pebs[pnum as usize].state = PebState::Pending;
     }
 
-    /// A PEB to erase before others.
+    /// Queues a PEB to be erased before others.
     pub(super) fn erase_first(&mut self, pnum: u32) {
         self.pebs[pnum as usize].state = PebState::Pending;
         self.urgent.push(pnum);
@@ -267,7 +267,7 @@ impl Scan {
         self.erase.push(pnum);
     }
 
-    /// Notes a PEB with data whose LEB cannot be told. Of a whole header, though impossible, the fault is known already.
+    /// Records a PEB with data of an unknown LEB. An invalid header with a good CRC was already reported.
     fn note_nameless(&mut self, pnum: u32, is_impossible: bool) {
         let corrected = |peb: &PebVerdict| peb.guess.is_some_and(|guess| guess.by_crc);
         if self.verdicts.last().is_some_and(|peb| peb.has_data && !corrected(peb)) && !is_impossible {
@@ -275,7 +275,7 @@ impl Scan {
         }
     }
 
-    /// A corrupt VID header: a power cut's work is erased, anything else is kept.
+    /// Handles a corrupt VID header: a PEB interrupted by a power cut is erased, any other is kept.
     fn add_corrupt(
         &mut self,
         io: &mut DynIo<'_>,
@@ -285,7 +285,7 @@ impl Scan {
     ) -> Result<(), AttachFault> {
         self.doubtful = true;
         if let Some(GuessedVid { header, by_crc: true }) = self.verdicts.last().and_then(|peb| peb.guess) {
-            return self.add(io, Found { pnum, header, scrub: true });
+            return self.add(io, ClaimedPeb { pnum, header, scrub: true });
         }
         if ec.erase_count.is_none() {
             let both = flips && ec.flips;
@@ -299,7 +299,7 @@ impl Scan {
         // An erase that was cut off at once may leave a header that reads well now and then.
         for _ in 0..PATIENCE {
             if let Header::Found(header, _) = io.read_vid(pnum)? {
-                return self.add(io, Found { pnum, header, scrub: true });
+                return self.add(io, ClaimedPeb { pnum, header, scrub: true });
             }
         }
         self.corrupted += 1;
@@ -307,8 +307,8 @@ impl Scan {
         Ok(())
     }
 
-    /// A PEB with a VID header.
-    fn add(&mut self, io: &mut DynIo<'_>, found: Found) -> Result<(), AttachFault> {
+    /// Adds a PEB with a VID header.
+    fn add(&mut self, io: &mut DynIo<'_>, found: ClaimedPeb) -> Result<(), AttachFault> {
         let (pnum, id) = (found.pnum, found.header.volume_id);
         let peb = &mut self.pebs[pnum as usize];
         peb.leb = Some(found.leb());
@@ -346,8 +346,8 @@ impl Scan {
         Ok(())
     }
 
-    /// A PEB that claims a LEB.
-    pub(super) fn add_leb(&mut self, found: Found) {
+    /// Adds a PEB that claims a LEB.
+    pub(super) fn add_leb(&mut self, found: ClaimedPeb) {
         if found.header.sqnum > self.max_sqnum {
             self.max_sqnum = found.header.sqnum;
             self.last = Some(found.leb());
@@ -365,8 +365,9 @@ impl Scan {
         Ok(())
     }
 
-    /// Takes out the PEBs that claim LEBs, by LEB, the newest first. PEBs of unknown wear get the mean of the others.
-    pub(super) fn sorted_claims(&mut self) -> Vec<Found> {
+    /// Removes and returns the PEBs that claim LEBs, sorted by LEB, the newest first. PEBs with unknown erase counter
+    /// get the mean.
+    pub(super) fn sorted_claims(&mut self) -> Vec<ClaimedPeb> {
         let mean = self.mean_erase_count();
         for pnum in std::mem::take(&mut self.unknown) {
             self.pebs[pnum as usize].erase_count = mean;
@@ -382,7 +383,7 @@ impl Scan {
         self.known.1 += u64::from(erase_count);
     }
 
-    /// Mean of the erase counters that are known.
+    /// Mean of the known erase counters.
     pub(super) fn mean_erase_count(&self) -> u32 {
         self.known.1.checked_div(self.known.0).unwrap_or(0) as u32
     }
@@ -396,8 +397,8 @@ impl Scan {
         Ok(())
     }
 
-    /// PEBs claim one LEB, newest first: the newest counts, unless it is a copy that was cut off.
-    fn resolve_leb(&mut self, io: &mut DynIo<'_>, claims: &[Found]) -> Result<(), AttachFault> {
+    /// Chooses the PEB of a LEB among `claims`, the newest first: the newest one, unless it is an incomplete copy.
+    fn resolve_leb(&mut self, io: &mut DynIo<'_>, claims: &[ClaimedPeb]) -> Result<(), AttachFault> {
         check_sequence(claims)?;
         for (index, &claim) in claims.iter().enumerate() {
             let older = &claims[index + 1..];
@@ -419,12 +420,12 @@ impl Scan {
         Ok(())
     }
 
-    fn win(&mut self, claim: Found, older: &[Found]) {
+    fn win(&mut self, claim: ClaimedPeb, older: &[ClaimedPeb]) {
         self.found.push(claim);
         older.iter().for_each(|loser| self.erase_last(loser.pnum));
     }
 
-    /// Drops the LEBs of volumes that `keep` refuses; their PEBs are erased.
+    /// Drops the LEBs of volumes rejected by `keep`; their PEBs are erased.
     pub(super) fn drop_unless(&mut self, keep: impl Fn(u32) -> bool) {
         let (kept, dropped) = std::mem::take(&mut self.found)
             .into_iter()
@@ -434,8 +435,8 @@ impl Scan {
     }
 }
 
-/// Two PEBs with one sequence number were never written by one device.
-pub(super) fn check_sequence(claims: &[impl Borrow<Found>]) -> Result<(), AttachFault> {
+/// Returns an error if two PEBs have the same sequence number, which no single device writes.
+pub(super) fn check_sequence(claims: &[impl Borrow<ClaimedPeb>]) -> Result<(), AttachFault> {
     let mut pairs = claims.windows(2).map(|pair| (pair[0].borrow(), pair[1].borrow()));
     match pairs.find(|(one, other)| one.header.sqnum == other.header.sqnum) {
         Some((one, other)) => {
@@ -446,9 +447,9 @@ pub(super) fn check_sequence(claims: &[impl Borrow<Found>]) -> Result<(), Attach
     }
 }
 
-/// The data of a copy, if all of them are there for good. Linux reads them once; but who takes a page that can be read only now and
-/// then for a whole copy erases the PEB it was copied from.
-pub(super) fn read_copy(io: &mut DynIo<'_>, copy: &mut Found) -> Result<Option<Vec<u8>>, UbiError> {
+/// Data of a copy, if it reads completely and reliably. Linux reads it once, but a half-programmed page that is
+/// readable only sometimes would then pass as a complete copy, and the original would be erased.
+pub(super) fn read_copy(io: &mut DynIo<'_>, copy: &mut ClaimedPeb) -> Result<Option<Vec<u8>>, UbiError> {
     let mut data = vec![0; copy.header.data_size as usize];
     let quality = io.read_steady(copy.pnum, 0, &mut data)?;
     if quality == Quality::Damaged || crc::ubi(&data) != copy.header.data_crc {
@@ -458,7 +459,7 @@ pub(super) fn read_copy(io: &mut DynIo<'_>, copy: &mut Found) -> Result<Option<V
     Ok(Some(data))
 }
 
-/// Whether a PEB with a corrupt VID header holds data that no power cut explains: data without a wrong bit.
+/// True if a PEB with a corrupt VID header holds data that no power cut explains: data without bit errors.
 fn holds_data(io: &mut DynIo<'_>, pnum: u32) -> Result<bool, UbiError> {
     let mut data = io.take_scratch();
     data.resize(io.leb_bytes() as usize, 0);

@@ -1,10 +1,10 @@
-//! Survey of a device, however damaged it is: a verdict on every PEB, the volumes, and the PEB of each LEB.
+//! Survey of a possibly damaged device: a verdict on every PEB, the volumes, and the PEB of each LEB.
 
 use super::attach::misfit;
 use super::io::{DynIo, Io};
 use super::pebs::LebId;
 use super::salvage::SalvagedTable;
-use super::scan::{Found, Scan, check_sequence, read_copy};
+use super::scan::{ClaimedPeb, Scan, check_sequence, read_copy};
 use super::verdict::{Claim, HeaderState, PebVerdict};
 use super::{AttachFault, UbiError};
 use floatgate_media::MediaError;
@@ -12,7 +12,7 @@ use floatgate_media::ubi::{Geometry, LAYOUT_VOLUME, LAYOUT_VOLUME_LEBS, VidHeade
 use floatgate_mtd::{Instant, Mtd};
 use std::collections::BTreeMap;
 
-/// A UBI device as all its headers have it. Nothing is refused but flash that cannot hold UBI.
+/// A UBI device according to all of its headers. Only flash that cannot hold UBI is refused.
 #[derive(Clone, Debug)]
 pub struct Survey {
     geometry: Geometry,
@@ -21,11 +21,11 @@ pub struct Survey {
     pub(super) faults: Vec<AttachFault>,
     table: TableVerdict,
     volumes: BTreeMap<u32, VolumeRecord>,
-    /// The PEB of each LEB, as Linux finds it.
+    /// PEB of each LEB according to Linux.
     mapped: BTreeMap<LebId, u32>,
-    /// The PEB of each LEB that a header corrected by its CRC claims, and that Linux does not find there.
+    /// PEB of each LEB claimed by a header that its CRC corrects, and that Linux does not find there.
     corrected: BTreeMap<LebId, u32>,
-    /// The newest PEB with a damaged VID header that most likely has a LEB.
+    /// Newest PEB whose damaged VID header probably claims the LEB.
     guessed: BTreeMap<LebId, u32>,
 }
 
@@ -36,26 +36,27 @@ pub struct TableVerdict {
     pub pebs: [Option<u32>; 2],
     /// Damage of the two copies.
     pub damage: [Option<MediaError>; 2],
-    /// Both copies are good, and they differ.
+    /// True if both copies are good and differ.
     pub differ: bool,
-    /// Linux finds no good copy: the volumes are put together from what is left.
+    /// True if Linux finds no good copy: the volumes are reconstructed.
     pub lost: bool,
 }
 
-/// PEBs that count as holding a LEB.
+/// Choice of the PEBs that count as holding a LEB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mapping {
-    /// Those that Linux finds.
+    /// PEBs that Linux finds.
     Linux,
-    /// Those too whose VID headers are damaged, as far as they can be guessed.
+    /// In addition, PEBs with damaged VID headers that can be guessed.
     Salvage,
 }
 
 impl Survey {
-    /// Reads all headers of a device, and its volume table. The VID header is at this byte of a PEB, or where Linux and ubinize put it.
+    /// Reads all headers and the volume table of a device. The VID header is at this offset in a PEB, by default where
+    /// Linux and ubinize put it.
     ///
     /// # Errors
-    /// Sizes that cannot be those of UBI; failures of the flash.
+    /// Sizes that UBI does not support; flash failures.
     pub fn read(mtd: impl Mtd, vid_header_offset: Option<u32>) -> Result<Self, AttachFault> {
         let mut io = Io::new(mtd, Instant::ZERO, vid_header_offset).map_err(|(error, _)| error)?;
         let mut scan = Scan::forgiving(io.pebs);
@@ -64,7 +65,7 @@ impl Survey {
         Self::of(&mut scan, &mut io)
     }
 
-    /// Decides which PEB holds each LEB. The scan keeps those that a salvage takes.
+    /// Chooses the PEB of each LEB. The scan keeps the PEBs for a salvage.
     pub(super) fn of(scan: &mut Scan, io: &mut DynIo<'_>) -> Result<Self, AttachFault> {
         let mut survey = Self {
             geometry: io.geometry,
@@ -79,8 +80,8 @@ impl Survey {
         };
         survey.collect_guesses();
         let claims = scan.sorted_claims();
-        let is_layout = |found: &&Found| found.header.volume_id == LAYOUT_VOLUME;
-        let (layout, others): (Vec<&Found>, Vec<&Found>) = claims.iter().partition(is_layout);
+        let is_layout = |found: &&ClaimedPeb| found.header.volume_id == LAYOUT_VOLUME;
+        let (layout, others): (Vec<&ClaimedPeb>, Vec<&ClaimedPeb>) = claims.iter().partition(is_layout);
         survey.resolve_all(scan, io, &layout)?;
         survey.read_table(scan, io, &others)?;
         survey.resolve_all(scan, io, &others)?;
@@ -88,7 +89,7 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Of several guesses for a LEB the newest counts.
+    /// Keeps the newest of several guesses for a LEB.
     fn collect_guesses(&mut self) {
         let mut newest: BTreeMap<LebId, (u64, u32)> = BTreeMap::new();
         for (pnum, verdict) in (0..).zip(&self.verdicts) {
@@ -103,22 +104,23 @@ impl Survey {
         &mut self,
         scan: &mut Scan,
         io: &mut DynIo<'_>,
-        claims: &[&Found],
+        claims: &[&ClaimedPeb],
     ) -> Result<(), AttachFault> {
         claims.chunk_by(|a, b| a.leb() == b.leb()).try_for_each(|claims| self.resolve_leb(scan, io, claims))
     }
 
-    /// Decides which of the PEBs that claim a LEB holds it, for Linux and for a salvage.
+    /// Chooses the PEB of a LEB among those that claim it, for Linux and for a salvage.
     fn resolve_leb(
         &mut self,
         scan: &mut Scan,
         io: &mut DynIo<'_>,
-        claims: &[&Found],
+        claims: &[&ClaimedPeb],
     ) -> Result<(), AttachFault> {
         let Some(leb) = claims.first().map(|found| found.leb()) else { return Ok(()) };
         scan.faults.extend(check_sequence(claims).err());
-        let is_good = |found: &Found| matches!(self.verdicts[found.pnum as usize].vid, HeaderState::Good(_));
-        let good: Vec<&Found> = claims.iter().copied().filter(|found| is_good(found)).collect();
+        let is_good =
+            |found: &ClaimedPeb| matches!(self.verdicts[found.pnum as usize].vid, HeaderState::Good(_));
+        let good: Vec<&ClaimedPeb> = claims.iter().copied().filter(|found| is_good(found)).collect();
         let judged = self.judge(io, &good)?;
         for (found, &claim) in good.iter().zip(&judged) {
             self.verdicts[found.pnum as usize].claim = claim;
@@ -145,8 +147,8 @@ impl Survey {
         Ok(())
     }
 
-    /// The outcome for each of the PEBs that claim a LEB, newest first.
-    fn judge(&self, io: &mut DynIo<'_>, claims: &[&Found]) -> Result<Vec<Claim>, UbiError> {
+    /// Outcome for each of the PEBs that claim a LEB, the newest first.
+    fn judge(&self, io: &mut DynIo<'_>, claims: &[&ClaimedPeb]) -> Result<Vec<Claim>, UbiError> {
         let mut judged = Vec::with_capacity(claims.len());
         let mut is_resolved = false;
         for (index, &found) in claims.iter().enumerate() {
@@ -170,7 +172,7 @@ impl Survey {
         Ok(judged)
     }
 
-    /// True when a volume has such LEBs at all.
+    /// True if a volume contains this LEB number.
     fn is_known(&self, leb: LebId) -> bool {
         leb.volume == LAYOUT_VOLUME || self.volumes.contains_key(&leb.volume)
     }
@@ -183,12 +185,12 @@ impl Survey {
         self.volumes.get(&header.volume_id).and_then(|record| misfit(header, record))
     }
 
-    /// Reads both copies of the volume table; if none is good, what is left of them.
+    /// Reads both copies of the volume table; if neither is good, their remains.
     fn read_table(
         &mut self,
         scan: &mut Scan,
         io: &mut DynIo<'_>,
-        users: &[&Found],
+        users: &[&ClaimedPeb],
     ) -> Result<(), AttachFault> {
         let mut copies = [None, None];
         for (lnum, copy) in (0..).zip(&mut copies) {
@@ -215,7 +217,7 @@ impl Survey {
         &self.geometry
     }
 
-    /// The flash.
+    /// Geometry of the flash.
     pub const fn flash(&self) -> &floatgate_mtd::Geometry {
         &self.flash
     }
@@ -235,7 +237,7 @@ impl Survey {
         &self.table
     }
 
-    /// The volumes and their records, lowest id first. Where the table is lost they are made up from what LEBs say.
+    /// Volumes with their records in ascending order of ids. If the table is lost, they are reconstructed from LEBs.
     pub fn volumes(&self) -> impl Iterator<Item = (u32, &VolumeRecord)> {
         self.volumes.iter().map(|(&id, record)| (id, record))
     }
@@ -245,14 +247,14 @@ impl Survey {
         self.volumes.get(&id)
     }
 
-    /// Believes that a volume whose record is lost has at least so many LEBs.
+    /// Assumes that a volume with a lost record has at least `lebs` LEBs.
     pub fn believe_lebs(&mut self, id: u32, lebs: u32) {
         if let Some(record) = self.volumes.get_mut(&id).filter(|_| self.table.lost) {
             record.reserved_pebs = record.reserved_pebs.max(lebs);
         }
     }
 
-    /// The first image sequence number.
+    /// Image sequence number of the first PEB.
     pub fn image_seq(&self) -> u32 {
         let good = |verdict: &PebVerdict| match verdict.ec {
             HeaderState::Good(ec) => Some(ec.image_seq),
@@ -271,7 +273,7 @@ impl Survey {
         .copied()
     }
 
-    /// The VID header of the PEB that holds a LEB, perhaps a guessed one.
+    /// VID header of the PEB that holds a LEB, possibly a guessed one.
     pub fn header_of(&self, leb: LebId) -> Option<VidHeader> {
         let pnum = self.peb_of(leb, Mapping::Salvage)?;
         let verdict = self.verdicts.get(pnum as usize)?;
@@ -281,7 +283,7 @@ impl Survey {
         }
     }
 
-    /// Number of the last LEB of a volume that any PEB claims, 0 if none does.
+    /// Highest LEB number of a volume that any PEB claims, 0 if none does.
     pub fn last_lnum(&self, id: u32) -> u32 {
         let last = |map: &BTreeMap<LebId, u32>| map.range(lebs_of(id)).next_back().map(|(leb, _)| leb.lnum);
         last(&self.mapped).max(last(&self.guessed)).unwrap_or(0)
@@ -292,12 +294,12 @@ impl Survey {
         self.mapped.range(lebs_of(id)).map(|(&leb, _)| leb)
     }
 
-    /// True when the headers tell the place of every LEB of a volume, so that none can be missing but by their loss.
+    /// True if the headers define the position of every LEB of a volume, so that a missing LEB is a lost one.
     pub fn tell_all(&self, id: u32) -> bool {
         self.nameless().next().is_none() && self.guessed.range(lebs_of(id)).next().is_none()
     }
 
-    /// PEBs with data whose LEB cannot be told.
+    /// PEBs with data of unknown LEBs.
     pub fn nameless(&self) -> impl Iterator<Item = u32> + '_ {
         (0..).zip(&self.verdicts).filter(|(_, verdict)| verdict.is_nameless()).map(|(pnum, _)| pnum)
     }

@@ -1,30 +1,30 @@
-//! The volume table, and volumes as they are in memory (Linux: `vtbl.c`).
+//! The volume table, and the state of volumes in memory (Linux: `vtbl.c`).
 
 use super::pebs::LebId;
 use super::{Ubi, UbiError, VolumeInfo};
 use floatgate_media::ubi::{LAYOUT_VOLUME, LAYOUT_VOLUME_LEBS, VolumeRecord, VolumeTable, VolumeType};
 use floatgate_mtd::Mtd;
 
-/// Entry of a LEB that is not mapped.
+/// EBA table entry of an unmapped LEB.
 pub(super) const UNMAPPED: u32 = u32::MAX;
 
-/// A volume, the layout volume included.
+/// State of a volume, also of the layout volume.
 #[derive(Clone, Debug)]
 pub(super) struct VolumeState {
     pub(super) id: u32,
     pub(super) record: VolumeRecord,
-    /// The PEB of each LEB.
+    /// EBA table: PEB by LEB.
     pub(super) eba: Vec<u32>,
-    /// LEBs of a static volume that hold data.
+    /// Number of LEBs of a static volume that hold data.
     pub(super) used_lebs: u32,
-    /// Bytes of the last of them.
+    /// Number of bytes in the last of them.
     pub(super) last_bytes: u32,
     pub(super) corrupted: bool,
-    /// LEBs of a static volume whose CRC is known to be good.
+    /// LEBs of a static volume whose CRC was verified.
     pub(super) checked: Vec<bool>,
-    /// LEBs that are where a fastmap says, or not.
+    /// LEBs whose fastmap mapping is not verified yet.
     pub(super) unconfirmed: Vec<bool>,
-    /// Its data are read even if an update of them was cut off.
+    /// Reads data even after an interrupted update.
     pub(super) forgiving: bool,
 }
 
@@ -45,7 +45,7 @@ impl VolumeState {
         }
     }
 
-    /// The layout volume.
+    /// State of the layout volume.
     pub(super) fn layout() -> Self {
         let record = VolumeRecord {
             reserved_pebs: LAYOUT_VOLUME_LEBS,
@@ -60,17 +60,17 @@ impl VolumeState {
         self.record.volume_type == VolumeType::Static
     }
 
-    /// Bytes of a LEB that the volume uses.
+    /// Usable bytes of a LEB.
     pub(super) fn usable(&self, leb_bytes: u32) -> u32 {
         leb_bytes - self.record.data_pad
     }
 
-    /// LEBs that can be read.
+    /// Number of LEBs that can be read.
     pub(super) fn readable_lebs(&self) -> u32 {
         if self.is_static() { self.used_lebs } else { self.record.reserved_pebs }
     }
 
-    /// Bytes of a LEB that can be read; `None` past the last LEB.
+    /// Number of readable bytes in a LEB; `None` past the last LEB.
     pub(super) fn leb_end(&self, lnum: u32, leb_bytes: u32) -> Option<u32> {
         if lnum >= self.readable_lebs() {
             return None;
@@ -79,7 +79,7 @@ impl VolumeState {
         Some(if last { self.last_bytes } else { self.usable(leb_bytes) })
     }
 
-    /// Bytes of data.
+    /// Bytes of data in the volume.
     pub(super) fn used_bytes(&self, leb_bytes: u32) -> u64 {
         let whole = u64::from(self.usable(leb_bytes));
         match (self.is_static(), self.used_lebs) {
@@ -89,7 +89,7 @@ impl VolumeState {
         }
     }
 
-    /// Data of a volume whose update was cut off are not to be read.
+    /// Returns an error after an interrupted update.
     pub(super) fn check_marker(&self) -> Result<(), UbiError> {
         match self.record.update_marker {
             0 => Ok(()),
@@ -119,13 +119,13 @@ impl VolumeState {
 }
 
 impl Ubi<dyn Mtd> {
-    /// Bytes of a copy of the volume table, rounded up to the smallest write.
+    /// Size of a copy of the volume table, rounded up to the minimum I/O size, B.
     pub(super) fn table_bytes_padded(&self) -> usize {
         let bytes = self.io.geometry.volume_table_bytes().next_multiple_of(self.io.min_io() as usize);
         bytes.min(self.io.leb_bytes() as usize)
     }
 
-    /// The bytes of the volume table, rounded up to the smallest write.
+    /// Encodes the volume table, padded to the minimum I/O size.
     pub(super) fn table_bytes(
         &self,
         records: impl IntoIterator<Item = (u32, VolumeRecord)>,
@@ -137,13 +137,13 @@ impl Ubi<dyn Mtd> {
         Ok(bytes)
     }
 
-    /// The records of the users' volumes.
+    /// Records of the user volumes.
     pub(super) fn records(&self) -> impl Iterator<Item = (u32, VolumeRecord)> + '_ {
         let users = self.volumes.values().filter(|volume| volume.id != LAYOUT_VOLUME);
         users.map(|volume| (volume.id, volume.record))
     }
 
-    /// Writes both copies of a table with other records in it; an empty record removes a volume.
+    /// Writes both copies of the table with changed records; an empty record removes a volume.
     pub(super) fn write_table(&mut self, changes: &[(u32, Option<VolumeRecord>)]) -> Result<(), UbiError> {
         self.io.check_writable()?;
         let changed = |id: u32| changes.iter().any(|change| change.0 == id);
@@ -153,7 +153,7 @@ impl Ubi<dyn Mtd> {
         (0..LAYOUT_VOLUME_LEBS).try_for_each(|lnum| self.write_table_copy(lnum, &bytes))
     }
 
-    /// Writes one copy. A table is checked by its own CRCs, so that a first copy can be written as it is.
+    /// Writes one copy. The table has its own CRCs, so no copy flag is needed for the first copy.
     pub(super) fn write_table_copy(&mut self, lnum: u32, bytes: &[u8]) -> Result<(), UbiError> {
         let leb = LebId { volume: LAYOUT_VOLUME, lnum };
         match self.mapping(leb) {

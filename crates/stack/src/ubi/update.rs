@@ -1,4 +1,4 @@
-//! Volumes as a whole: rewriting them, and reading them by byte (Linux: `upd.c`, `ubi_check_volume`).
+//! Whole volumes: rewriting them, and reading them by byte (Linux: `upd.c`, `ubi_check_volume`).
 
 use super::io::{Header, Quality, data_len};
 use super::pebs::LebId;
@@ -7,24 +7,24 @@ use floatgate_media::crc;
 use floatgate_media::ubi::{Compat, VidHeader, VolumeFlags, VolumeRecord, VolumeType};
 use floatgate_mtd::Mtd;
 
-/// A volume that is being rewritten: what it held is gone, and it cannot be read until [`finish`](Self::finish).
+/// A volume that is being rewritten: its old data is gone, and it cannot be read until [`finish`](Self::finish).
 #[derive(Debug)]
 pub struct VolumeUpdate<'u> {
     ubi: &'u mut Ubi<dyn Mtd>,
     id: u32,
     len: u64,
     received: u64,
-    /// Bytes of a LEB that the volume uses.
+    /// Usable bytes of a LEB.
     usable: usize,
-    /// The LEB that is being filled.
+    /// Buffer of the current LEB.
     leb: Vec<u8>,
 }
 
 impl Ubi<dyn Mtd> {
-    /// Starts to rewrite a volume with `len` bytes: sets its update marker and erases what it held.
+    /// Starts to rewrite a volume with `len` bytes: sets its update marker and erases its LEBs.
     ///
     /// # Errors
-    /// No such volume, more bytes than it has room for, read-only, failures of the flash.
+    /// The volume does not exist or is too small, read-only, flash failures.
     pub fn update_volume(&mut self, id: u32, len: u64) -> Result<VolumeUpdate<'_>, UbiError> {
         let record = self.user_volume(id)?.record;
         let usable = self.io.leb_bytes() - record.data_pad;
@@ -53,11 +53,11 @@ impl Ubi<dyn Mtd> {
         Ok(())
     }
 
-    /// Reads the bytes of a volume from `offset` on and returns how many there were.
+    /// Reads the bytes of a volume from `offset` and returns their number.
     ///
     /// # Errors
-    /// No such volume, an unfinished update; damaged data, which are in the buffer as read, up to the end of the LEB
-    /// the error names.
+    /// The volume does not exist, an unfinished update; damaged data, which is in the buffer as read, up to the end of
+    /// the LEB in the error.
     pub fn read_volume(&mut self, id: u32, offset: u64, buf: &mut [u8]) -> Result<usize, UbiError> {
         self.io.check_alive()?;
         let volume = self.volume_state(id)?;
@@ -76,11 +76,11 @@ impl Ubi<dyn Mtd> {
         Ok(len)
     }
 
-    /// Reads all of a static volume and checks its CRCs; `false` if something is damaged or missing. Other volumes
-    /// have nothing to check.
+    /// Reads a whole static volume and checks its CRCs; `false` if something is damaged or missing. Dynamic volumes
+    /// have no CRCs.
     ///
     /// # Errors
-    /// No such volume, an unfinished update, failures of the flash.
+    /// The volume does not exist, an unfinished update, flash failures.
     pub fn check_volume(&mut self, id: u32) -> Result<bool, UbiError> {
         let volume = self.volume_state(id)?;
         volume.check_marker()?;
@@ -97,7 +97,7 @@ impl Ubi<dyn Mtd> {
         Ok(true)
     }
 
-    /// Checks the CRC of a LEB of a static volume when it is first read, unless the volume asks not to.
+    /// Checks the CRC of a LEB of a static volume on first read, unless the volume has the skip-check flag.
     pub(super) fn check_static_once(&mut self, leb: LebId) -> Result<(), UbiError> {
         let volume = self.volume_state(leb.volume)?;
         let skip = volume.record.flags.contains(VolumeFlags::SKIP_CRC_CHECK);
@@ -141,7 +141,8 @@ impl Ubi<dyn Mtd> {
         Ok(())
     }
 
-    /// Writes a LEB of a static volume: the last may end anywhere, and what follows up to the smallest write is zero.
+    /// Writes a LEB of a static volume. The last one may have any length and is padded with zeros to the minimum I/O
+    /// size.
     fn write_static(
         &mut self,
         id: u32,
@@ -166,7 +167,7 @@ impl Ubi<dyn Mtd> {
         self.fail_to_read_only(result)
     }
 
-    /// Writes a LEB of a dynamic volume, without the erased bytes at its end.
+    /// Writes a LEB of a dynamic volume, without trailing erased bytes.
     fn write_dynamic(&mut self, id: u32, lnum: u32, data: &mut Vec<u8>) -> Result<(), UbiError> {
         let unit = self.io.min_io();
         data.resize(data.len().next_multiple_of(unit as usize), 0xFF);
@@ -179,10 +180,10 @@ impl Ubi<dyn Mtd> {
 }
 
 impl VolumeUpdate<'_> {
-    /// Adds bytes.
+    /// Appends data.
     ///
     /// # Errors
-    /// More bytes than announced, failures of the flash.
+    /// More bytes than announced, flash failures.
     pub fn write(&mut self, mut data: &[u8]) -> Result<(), UbiError> {
         let written = self.received + data.len() as u64;
         if written > self.len {
@@ -200,7 +201,7 @@ impl VolumeUpdate<'_> {
         Ok(())
     }
 
-    /// Writes the LEB that is full, or the last one.
+    /// Writes a full or final LEB.
     fn write_leb(&mut self) -> Result<(), UbiError> {
         let lnum = ((self.received - 1) / self.usable as u64) as u32;
         let used_lebs = self.len.div_ceil(self.usable as u64) as u32;
@@ -213,10 +214,10 @@ impl VolumeUpdate<'_> {
         Ok(())
     }
 
-    /// Ends the update once all bytes came: the update marker is cleared.
+    /// Ends the update after all bytes were written, and clears the update marker.
     ///
     /// # Errors
-    /// Fewer bytes than announced: the marker stays. Failures of the flash.
+    /// Fewer bytes than announced: the marker stays. Flash failures.
     pub fn finish(self) -> Result<(), UbiError> {
         let Self { ubi, id, len, received, usable, .. } = self;
         if received != len {

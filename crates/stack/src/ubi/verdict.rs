@@ -1,47 +1,47 @@
-//! The verdict on a PEB: its headers, and the fate of the LEB that they claim.
+//! Verdict on a PEB: its headers, and the outcome for the LEB that they claim.
 
 use floatgate_media::MediaError;
 use floatgate_media::ubi::{EcHeader, VidHeader};
 
-/// Bytes at the place of a header.
+/// State of the bytes at the position of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderState<T> {
-    /// A header that Linux takes.
+    /// A header that Linux accepts.
     Good(T),
-    /// Ones only: no header was written.
+    /// All ones: no header was written.
     Erased,
-    /// Something else, or a header with impossible values.
+    /// Other data, or a header with invalid values.
     Damaged(MediaError),
-    /// Not judged: the block is marked bad.
+    /// Not evaluated, because the block is marked bad.
     BadBlock,
 }
 
-/// A VID header that cannot be read, as it most likely was.
+/// Guessed contents of a damaged VID header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuessedVid {
-    /// The header.
+    /// Guessed header.
     pub header: VidHeader,
-    /// One byte was wrong, and the CRC tells which; otherwise the fields are taken as they are.
+    /// True if its CRC corrected one wrong byte; otherwise the fields are used as they are.
     pub by_crc: bool,
 }
 
 /// Outcome for a PEB that claims a LEB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Claim {
-    /// It claims none that a volume could have.
+    /// It claims no valid LEB.
     #[default]
     None,
     /// It holds the LEB.
     Current,
     /// A newer PEB holds the LEB.
     Older,
-    /// It is a copy of the LEB that was cut off.
+    /// It is an incomplete copy of the LEB.
     CutOff,
-    /// The volume table does not have the volume.
+    /// The volume table does not contain the volume.
     Removed,
     /// It contradicts the volume's record.
     Misfit,
-    /// It is older and has the sequence number of another PEB that claims the LEB.
+    /// It is older and has the same sequence number as another PEB of the LEB.
     Twin,
 }
 
@@ -52,16 +52,16 @@ pub struct PebVerdict {
     pub ec: HeaderState<EcHeader>,
     /// Volume identifier header.
     pub vid: HeaderState<VidHeader>,
-    /// A damaged VID header as it most likely was; a good one in a bad block.
+    /// Guess for a damaged VID header; the header itself in a bad block.
     pub guess: Option<GuessedVid>,
-    /// Something is written behind the headers. It is looked at only where a header is damaged.
+    /// True if data follows the headers. Only set if a header is damaged.
     pub has_data: bool,
-    /// Outcome for the LEB that the VID header claims.
+    /// Outcome for the LEB in the VID header.
     pub claim: Claim,
 }
 
 impl PebVerdict {
-    /// True when the PEB holds data, and its LEB cannot be told.
+    /// True if the PEB holds data of an unknown LEB.
     pub(super) const fn is_nameless(&self) -> bool {
         self.has_data && self.guess.is_none() && matches!(self.vid, HeaderState::Damaged(_))
     }

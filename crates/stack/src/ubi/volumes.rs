@@ -7,10 +7,10 @@ use floatgate_media::ubi::{LAYOUT_VOLUME, VolumeRecord};
 use floatgate_mtd::Mtd;
 
 impl Ubi<dyn Mtd> {
-    /// Makes a volume and returns its id.
+    /// Creates a volume and returns its id.
     ///
     /// # Errors
-    /// An id or a name that is taken, a name, size, type or alignment that cannot be, no space, no slot, read-only.
+    /// The id or name exists; an invalid name, size, type or alignment; no space, no slot, read-only.
     pub fn create_volume(&mut self, new: &NewVolume) -> Result<u32, UbiError> {
         self.io.check_writable()?;
         let id = self.free_id(new.id)?;
@@ -29,7 +29,7 @@ impl Ubi<dyn Mtd> {
         Ok(id)
     }
 
-    /// The id asked for, or the lowest that is not taken.
+    /// The requested id, or the lowest free one.
     fn free_id(&self, wanted: Option<u32>) -> Result<u32, UbiError> {
         let slots = self.io.geometry.volume_slots();
         match wanted {
@@ -58,7 +58,7 @@ impl Ubi<dyn Mtd> {
         Ok(record)
     }
 
-    /// The volume with this name.
+    /// Id of the volume with this name.
     #[must_use]
     pub fn id_of(&self, name: &[u8]) -> Option<u32> {
         self.records().find(|(_, record)| record.name() == name).map(|(id, _)| id)
@@ -71,7 +71,7 @@ impl Ubi<dyn Mtd> {
         Ok(())
     }
 
-    /// PEBs that are not needed any more fill the reserve for bad ones first.
+    /// Returns PEBs to the reserve for bad ones first, then to the available ones.
     fn release(&mut self, lebs: u32) {
         self.counts.available += lebs;
         let wanted = self.counts.bad_limit.saturating_sub(self.counts.bad);
@@ -80,7 +80,7 @@ impl Ubi<dyn Mtd> {
         self.counts.reserve += more;
     }
 
-    /// A volume of a user.
+    /// State of a user volume.
     pub(super) fn user_volume(&self, id: u32) -> Result<&VolumeState, UbiError> {
         self.io.check_writable()?;
         if id == LAYOUT_VOLUME {
@@ -92,7 +92,7 @@ impl Ubi<dyn Mtd> {
     /// Removes a volume; its PEBs are erased later.
     ///
     /// # Errors
-    /// No such volume, read-only.
+    /// The volume does not exist, read-only.
     pub fn remove_volume(&mut self, id: u32) -> Result<(), UbiError> {
         self.user_volume(id)?;
         self.write_table(&[(id, None)])?;
@@ -100,7 +100,7 @@ impl Ubi<dyn Mtd> {
         self.volumes_changed()
     }
 
-    /// Drops a volume that is not in the table any more.
+    /// Drops the state of a removed volume.
     fn forget_volume(&mut self, id: u32) {
         let lebs = self.unmap_from(id, 0);
         self.volumes.remove(&id);
@@ -114,10 +114,10 @@ impl Ubi<dyn Mtd> {
         lebs.saturating_sub(first)
     }
 
-    /// Sets the number of LEBs of a volume. LEBs past a new end are unmapped and erased before the table changes.
+    /// Sets the number of LEBs of a volume. LEBs after a new end are unmapped and erased before the table changes.
     ///
     /// # Errors
-    /// No such volume, no LEBs, fewer than a static volume's data take, no space, read-only.
+    /// The volume does not exist, no LEBs, fewer than the data of a static volume needs, no space, read-only.
     pub fn resize_volume(&mut self, id: u32, lebs: u32) -> Result<(), UbiError> {
         let volume = self.user_volume(id)?;
         let (old, record) =
@@ -149,7 +149,7 @@ impl Ubi<dyn Mtd> {
         self.volumes_changed()
     }
 
-    /// The record as it is on the flash now.
+    /// Updates the state after a record was written.
     pub(super) fn set_record(&mut self, id: u32, record: VolumeRecord) {
         if let Some(volume) = self.volumes.get_mut(&id) {
             volume.record = record;
@@ -162,10 +162,10 @@ impl Ubi<dyn Mtd> {
         }
     }
 
-    /// Renames volumes, all at once. A volume that has one of the new names, and gets no other, is removed.
+    /// Renames volumes atomically. A volume whose name another volume gets, and that is not renamed itself, is removed.
     ///
     /// # Errors
-    /// An id or a name that comes twice, a name that cannot be, no such volume, read-only.
+    /// A duplicate id or name, an invalid name, no such volume, read-only.
     pub fn rename_volumes(&mut self, names: &[(u32, &[u8])]) -> Result<(), UbiError> {
         let mut changes = Vec::new();
         for (at, &(id, name)) in names.iter().enumerate() {
@@ -192,7 +192,7 @@ impl Ubi<dyn Mtd> {
         self.volumes_changed()
     }
 
-    /// Volumes whose names go to others.
+    /// Volumes whose names other volumes get.
     fn overwritten(&self, changes: &[(u32, Option<VolumeRecord>)]) -> Vec<u32> {
         let renamed = |id: u32| changes.iter().any(|change| change.0 == id);
         let taken = |name: &[u8]| changes.iter().flat_map(|change| change.1).any(|new| new.name() == name);

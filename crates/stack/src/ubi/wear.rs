@@ -1,7 +1,7 @@
-//! Free PEBs, pending erasures and the background work: what Linux does in `wl.c`.
+//! Free PEBs, pending erases and background work (Linux: `wl.c`).
 //!
-//! There is no thread. Work that waits is done when the clock passes with nothing to do, when asked for, and before a
-//! write that finds as many PEBs waiting as there are free ones.
+//! There is no thread. Pending work runs when the clock advances without other operations, on request, and before a
+//! write if as many PEBs wait as are free.
 
 use super::io::DynIo;
 use super::pebs::{Entry, Erasure, LebId, Peb, PebState};
@@ -9,15 +9,15 @@ use super::{AttachKind, Ubi, UbiError};
 use floatgate_media::ubi::MAX_ERASE_COUNT;
 use floatgate_mtd::Mtd;
 
-/// A PEB that was given out is not moved until this many were erased (Linux: `UBI_PROT_QUEUE_LEN`).
+/// Number of erases during which a newly allocated PEB is not moved (Linux: `UBI_PROT_QUEUE_LEN`).
 const PROTECTED_ERASURES: u64 = 10;
 
-/// Work that waits.
+/// A piece of pending work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
-    /// Erase a PEB, after a test if it misbehaved.
+    /// Erase a PEB, after a torture test if it failed.
     Erase { pnum: u32, torture: bool },
-    /// Move the LEB of one PEB to another, because of wear or bitflips.
+    /// Move a LEB to another PEB, because of wear or bitflips.
     Move,
 }
 
@@ -34,7 +34,7 @@ impl Ubi<dyn Mtd> {
         &mut self.pebs[pnum as usize]
     }
 
-    /// Takes a PEB out of the set its state says, and gives it another state.
+    /// Moves a PEB from the set of its state to another.
     pub(super) fn set_state(&mut self, pnum: u32, state: PebState) {
         let entry = self.entry(pnum);
         match self.peb(pnum).state {
@@ -56,7 +56,7 @@ impl Ubi<dyn Mtd> {
         self.peb_mut(pnum).state = state;
     }
 
-    /// A free PEB for a LEB; it is protected from being moved for a while.
+    /// Allocates a free PEB for a LEB and protects it from moves for a while.
     pub(super) fn get_peb(&mut self) -> Result<u32, UbiError> {
         self.io.check_writable()?;
         while !self.works.is_empty() && self.works.len() >= self.free.len() {
@@ -79,7 +79,7 @@ impl Ubi<dyn Mtd> {
         }
     }
 
-    /// Gives a PEB back: it waits to be erased. `leb` is what it held.
+    /// Queues a PEB for erasure; `leb` was its LEB.
     pub(super) fn put_peb(&mut self, pnum: u32, leb: LebId, torture: bool) {
         let torture = torture || self.peb(pnum).state == PebState::Erroneous;
         self.set_state(pnum, PebState::Pending);
@@ -87,7 +87,7 @@ impl Ubi<dyn Mtd> {
         self.works.push_back(Work::Erase { pnum, torture });
     }
 
-    /// The LEB of this PEB is to be moved because of bitflips.
+    /// Schedules scrubbing of a PEB.
     pub(super) fn scrub_peb(&mut self, pnum: u32) {
         if self.io.read_only.is_none() && matches!(self.peb(pnum).state, PebState::Used | PebState::Protected)
         {
@@ -96,7 +96,7 @@ impl Ubi<dyn Mtd> {
         }
     }
 
-    /// Does the oldest piece of work; `false` if there was none.
+    /// Does the oldest piece of work; `false` if none is pending.
     pub(super) fn do_one_work(&mut self) -> Result<bool, UbiError> {
         let Some(work) = self.works.pop_front() else { return Ok(false) };
         let result = match work {
@@ -126,14 +126,14 @@ impl Ubi<dyn Mtd> {
         Ok(())
     }
 
-    /// Erases a PEB that nothing needs before others that wait.
+    /// Erases an unused PEB before others that wait.
     pub(super) fn erase_out_of_turn(&mut self, pnum: u32) -> Result<(), UbiError> {
         self.works.retain(|work| !matches!(*work, Work::Erase { pnum: other, .. } if other == pnum));
         self.set_state(pnum, PebState::Pending);
         self.erase_pending(pnum, false)
     }
 
-    /// Erases a PEB that nothing needs any more; it is free then, or bad.
+    /// Erases an unused PEB, which is then free or bad.
     pub(super) fn erase_pending(&mut self, pnum: u32, mut torture: bool) -> Result<(), UbiError> {
         match self.erase_to_free(pnum, &mut torture) {
             Ok(()) => {
@@ -166,7 +166,7 @@ impl Ubi<dyn Mtd> {
         Ok(())
     }
 
-    /// PEBs that were protected long enough may be moved, and wear levelling may have something to do.
+    /// Counts an erase: ends protection of old PEBs, and schedules wear levelling if needed.
     fn erased_one_more(&mut self) {
         self.erasures += 1;
         while let Some(&(until, pnum)) = self.protected.front().filter(|(until, _)| *until <= self.erasures) {
@@ -176,7 +176,7 @@ impl Ubi<dyn Mtd> {
         self.schedule_wear_levelling();
     }
 
-    /// A PEB that cannot be erased is marked bad, and one from the reserve takes its place.
+    /// Marks a PEB bad that cannot be erased, and replaces it by one from the reserve.
     fn retire_peb(&mut self, pnum: u32, error: UbiError) -> Result<(), UbiError> {
         self.set_state(pnum, PebState::Bad);
         let replaceable = self.counts.reserve > 0 || self.counts.available > 0;
@@ -197,7 +197,7 @@ impl Ubi<dyn Mtd> {
         Ok(())
     }
 
-    /// Lets the background work until `until`, or until there is none.
+    /// Runs background work until the time `until` or until none is pending.
     pub(super) fn idle_until(&mut self, until: floatgate_mtd::Instant) {
         while self.io.now < until && self.io.check_writable().is_ok() {
             // A failure turns the device read-only, and shows there.

@@ -1,4 +1,4 @@
-//! A check of what the filesystem believes against what is there: space of every LEB, index, journal.
+//! Consistency check of the state in memory against flash: LEB properties, index, journal.
 
 use std::collections::BTreeMap;
 
@@ -11,65 +11,65 @@ use super::scan::scan;
 use super::space::{LebSpace, SpaceTotals, check_lpt};
 use crate::volume::Volume;
 
-/// Most levels that an index is followed down.
+/// Maximum depth of an index.
 const MAX_LEVELS: usize = 64;
 
-/// Something the filesystem believes that is not so.
+/// A contradiction between the state in memory and flash.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Inconsistency {
-    /// A LEB's properties do not add up to what nodes use of it.
+    /// The properties of a LEB do not match its live nodes.
     #[error("LEB {lnum}: {used} bytes are used, {free} free, {dirty} dirty, which is not its size")]
     Space {
-        /// The LEB.
+        /// Number of the LEB.
         lnum: u32,
-        /// Bytes of nodes that the index leads to.
+        /// Bytes of nodes in the index.
         used: u32,
-        /// Free bytes, as believed.
+        /// Free bytes according to the properties.
         free: u32,
-        /// Dirty bytes, as believed.
+        /// Dirty bytes according to the properties.
         dirty: u32,
     },
-    /// A LEB holds what its properties exclude.
+    /// The contents of a LEB contradict its properties.
     #[error("LEB {lnum}: {what}")]
     Leb {
-        /// The LEB.
+        /// Number of the LEB.
         lnum: u32,
         /// Description of the fault.
         what: &'static str,
     },
-    /// Two nodes in use overlap.
+    /// Two live nodes overlap.
     #[error("LEB {lnum}, offset {offset:#x}: a node begins inside another one")]
     Overlap {
-        /// The LEB.
+        /// Number of the LEB.
         lnum: u32,
-        /// Where the second one begins.
+        /// Offset of the second node.
         offset: u32,
     },
-    /// A node that the index leads to is damaged, or another one.
+    /// A node in the index is damaged or has another key.
     #[error("{key:?}: {error}")]
     Node {
-        /// The key that leads to it.
+        /// Key in the index.
         key: Key,
         /// Description of the fault.
         error: Error,
     },
-    /// The tree of LEB properties on flash is damaged, or does not agree with itself or the master node.
+    /// The LPT on flash is damaged, or contradicts itself or the master node.
     #[error("LEB properties: {0}")]
     Properties(Error),
-    /// A sum is wrong.
+    /// A total is wrong.
     #[error("{what}: {believed}, but {found}")]
     Sum {
-        /// Of what.
+        /// Name of the total.
         what: &'static str,
-        /// As believed.
+        /// Value in memory.
         believed: u64,
-        /// As found.
+        /// Value found on flash.
         found: u64,
     },
 }
 
-/// Nodes in use, by LEB.
+/// Live nodes by LEB.
 #[derive(Default)]
 struct Usage {
     lebs: BTreeMap<u32, Vec<NodePos>>,
@@ -80,12 +80,12 @@ impl Usage {
         self.lebs.entry(place.lnum).or_default().push(place);
     }
 
-    /// Bytes used of a LEB, with alignment; 0 if nothing is.
+    /// Live bytes of a LEB, with alignment.
     fn bytes(&self, lnum: u32) -> u64 {
         self.lebs.get(&lnum).into_iter().flatten().map(|place| u64::from(place.aligned_len())).sum()
     }
 
-    /// Bytes used of all LEBs, with alignment.
+    /// Live bytes of all LEBs, with alignment.
     fn total_bytes(&self) -> u64 {
         self.lebs.values().flatten().map(|place| u64::from(place.aligned_len())).sum()
     }
@@ -106,11 +106,11 @@ impl Usage {
 }
 
 impl Core<dyn Volume> {
-    /// Compares what is believed with what is there. Reads every node that is in use; the whole index is in memory
-    /// afterwards. LEBs of the index can be compared only if nothing is uncommitted.
+    /// Compares the state in memory with flash. Reads all live nodes; the whole index is in memory afterwards. Index
+    /// LEBs are compared only if nothing is uncommitted.
     ///
     /// # Errors
-    /// A damaged index, failures of the volume.
+    /// A damaged index, volume failures.
     pub(crate) fn check(&mut self) -> Result<Vec<Inconsistency>> {
         let mut found = Vec::new();
         let mut data = self.data_usage(&mut found)?;
@@ -138,7 +138,7 @@ impl Core<dyn Volume> {
         Ok(found)
     }
 
-    /// The LEB properties on flash, as the last commit left them.
+    /// Compares the LPT on flash with the state after the last commit.
     pub(crate) fn check_properties(&mut self, found: &mut Vec<Inconsistency>) -> Result<()> {
         let master = self.master;
         // A filesystem that is being made has none yet.
@@ -148,7 +148,7 @@ impl Core<dyn Volume> {
         Ok(())
     }
 
-    /// Leaves of the index; each is read and compared with its key.
+    /// Live leaf nodes; each is read and compared with its key.
     fn data_usage(&mut self, found: &mut Vec<Inconsistency>) -> Result<Usage> {
         let mut leaves = Vec::new();
         let (from, to) = (Key::from_bits(0), Key::from_bits(u64::MAX));
@@ -182,7 +182,7 @@ impl Core<dyn Volume> {
         })
     }
 
-    /// Nodes of the index on flash.
+    /// Live index nodes on flash.
     fn index_usage(&mut self) -> Result<Usage> {
         let root = NodePos {
             lnum: self.master.root_lnum,
@@ -243,7 +243,7 @@ impl Core<dyn Volume> {
         Ok(())
     }
 
-    /// Free space is erased, and what is before it are nodes.
+    /// Checks that a LEB contains nodes followed by erased free space.
     fn check_contents(&mut self, lnum: u32, space: LebSpace, found: &mut Vec<Inconsistency>) -> Result<()> {
         let end = self.io.layout().leb_bytes() - space.free;
         let mut heads = Head::ALL.into_iter().map(|head| self.io.buffer(head));
@@ -265,7 +265,7 @@ impl Core<dyn Volume> {
         Ok(())
     }
 
-    /// Heads write buds, and the garbage collector keeps an empty LEB.
+    /// Checks that journal heads write to buds, and that the garbage collector has an empty LEB.
     fn check_heads(&mut self, found: &mut Vec<Inconsistency>) -> Result<()> {
         let leb = self.io.layout().leb_bytes();
         for head in Head::ALL {

@@ -1,5 +1,4 @@
-//! The commit: the index and the LEB properties on flash become what they are in memory, and the journal starts anew.
-//! Linux: `fs/ubifs/commit.c`.
+//! Commit: writes the index and the LPT to flash and starts a new journal (Linux: `fs/ubifs/commit.c`).
 
 use std::sync::Arc;
 
@@ -14,12 +13,12 @@ impl Core<dyn Volume> {
     /// Commits if anything has changed since the last commit.
     ///
     /// # Errors
-    /// Failures of the volume and damage, after which the filesystem is read-only.
+    /// Volume failures and damage; the filesystem is then read-only.
     pub(crate) fn commit(&mut self) -> Result<()> {
         self.commit_changes().map(drop)
     }
 
-    /// As [`commit`](Self::commit); returns whether there was something to commit.
+    /// As [`commit`](Self::commit); returns true if there was something to commit.
     pub(crate) fn commit_changes(&mut self) -> Result<bool> {
         if !self.log.is_deferred() && self.tnc.dirty_nodes() == 0 && !self.space.is_dirty() {
             return Ok(false);
@@ -36,8 +35,8 @@ impl Core<dyn Volume> {
         self.fail_on_error(outcome)
     }
 
-    /// The order is what makes a power cut harmless at any point: up to the master node the old index, the old LEB properties
-    /// and all that was in the journal stay as they are; after it nothing refers to them.
+    /// Commits in an order that is safe against a power cut at any point: until the master node is written, the old
+    /// index, LPT and journal are unchanged; afterwards nothing refers to them.
     fn do_commit(&mut self) -> Result<()> {
         self.make_index_room()?;
         self.sync_heads()?;
@@ -74,8 +73,9 @@ impl Core<dyn Volume> {
         self.end_commit()
     }
 
-    /// Collects garbage while the index would find no LEB to go to. Where budgets prevent that, it finds gaps at least. Where they
-    /// should and do not, one LEB more is made: the journal can end a collection before it gains anything.
+    /// Collects garbage until the index has LEBs to be written to. If budgets prevent that, it makes gaps in index
+    /// LEBs. If budgets should have prevented it but did not, it frees one more LEB: the journal can end a collection
+    /// before it gains anything.
     fn make_index_room(&mut self) -> Result<()> {
         // There is nothing to collect in a filesystem that is being filled, and nowhere to collect to in the middle of a recovery.
         if self.log.is_deferred() || self.gc_lnum.is_none() {
@@ -97,12 +97,12 @@ impl Core<dyn Volume> {
         Ok(())
     }
 
-    /// True when this is an image whose free space the first mount on its flash erases. It expects a log without references then.
+    /// True for an image whose free space is erased by its first mount. That mount expects a log without references.
     pub(crate) fn keeps_space_fixup(&self) -> bool {
         self.io.layout().superblock.has(SuperblockFlags::SPACE_FIXUP)
     }
 
-    /// Nothing on flash refers to the old state any more.
+    /// Releases the old state, which nothing on flash refers to any more.
     fn end_commit(&mut self) -> Result<()> {
         for lnum in self.log.end_commit(&mut self.io)? {
             self.space.set_taken(lnum, false)?;

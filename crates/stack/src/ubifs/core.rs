@@ -1,4 +1,4 @@
-//! The state of a mounted filesystem below files and names.
+//! State of a mounted filesystem without files and names.
 
 use super::auth::{Authentication, Verifier};
 use super::error::{Error, Result};
@@ -12,54 +12,55 @@ use crate::volume::Volume;
 use floatgate_media::ubifs::Master;
 use std::collections::BTreeMap;
 
-/// A mounted filesystem without files and names: nodes, the index, space, the journal.
+/// A mounted filesystem without files and names: nodes, index, space, journal.
 #[derive(Clone, Debug)]
 pub(crate) struct Core<V: ?Sized> {
     /// LEB properties.
     pub(crate) space: Space,
-    /// The index.
+    /// The index (TNC).
     pub(crate) tnc: Tnc,
     /// Buds and the log.
     pub(crate) log: Log,
-    /// Inodes without a name.
+    /// Orphans: inodes without a name.
     pub(crate) orphans: Orphans,
     /// The master node of the last commit.
     pub(crate) master: Master,
-    /// Where the next master node goes in the master LEBs.
+    /// Offset of the next master node in the master LEBs.
     pub(crate) master_offset: u32,
-    /// The LEB kept for the garbage collector.
+    /// LEB reserved for the garbage collector.
     pub(crate) gc_lnum: Option<u32>,
-    /// The highest inode number given out.
+    /// Highest inode number in use.
     pub(crate) highest_inode: u64,
-    /// Sizes of files whose inodes say less than their data reach, by inode: what recovery found while mounted read-only. They
-    /// count instead of the inodes'.
+    /// Sizes of files whose inode is older than their data, by inode, as found by recovery in a read-only mount. They
+    /// replace the inodes' sizes.
     pub(crate) sizes: BTreeMap<u32, u64>,
-    /// An image is built: the first commit makes the filesystem end behind the last LEB that is used and room for so many.
+    /// Set while an image is built: the first commit shrinks the filesystem to the last used LEB plus this number of
+    /// LEBs.
     pub(crate) room_behind_data: Option<u32>,
-    /// The state of the filesystem's authentication; `None` without authentication.
+    /// Authentication status; `None` without authentication.
     pub(crate) authentication: Option<Authentication>,
-    /// Verifies hashes, if the mount is to.
+    /// Verifier of hashes, if the mount verifies them.
     pub(crate) verifier: Option<Verifier>,
-    /// Damage that a forgiving mount has found.
+    /// Damage found by a forgiving mount.
     pub(crate) findings: Findings,
-    /// The number of searches for space; of caches the index has its own.
+    /// Limits of searches for space; the index has its own cache limits.
     pub(crate) limits: Limits,
-    /// Volume, write buffers, sequence numbers.
+    /// Volume, write buffers and sequence numbers.
     pub(crate) io: Io<V>,
 }
 
 forward_to_dyn!(Core: Volume);
 
 impl<V: Volume + 'static> Core<V> {
-    /// Ends a filesystem's life in memory; nothing is written.
+    /// Drops the state in memory without writing.
     pub(crate) fn into_volume(self) -> V {
         self.io.into_volume()
     }
 
-    /// Ends a mount in order.
+    /// Unmounts and returns the volume.
     ///
     /// # Errors
-    /// As [`end`](Core::end); the volume comes back either way.
+    /// As [`end`](Core::end); the volume is returned in both cases.
     pub(crate) fn unmount(mut self) -> core::result::Result<V, (Error, V)> {
         match self.end() {
             Ok(()) => Ok(self.into_volume()),
@@ -69,13 +70,13 @@ impl<V: Volume + 'static> Core<V> {
 }
 
 impl Core<dyn Volume> {
-    /// Sets the limits of caches and attempts from now on.
+    /// Sets the limits of caches and attempts.
     pub(crate) fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
         self.tnc.keep_entries(limits.entries);
     }
 
-    /// Everything that heads hold is on flash when this returns; the index is not committed.
+    /// Flushes the write buffers of all journal heads; does not commit the index.
     pub(crate) fn sync_heads(&mut self) -> Result<()> {
         self.io.sync_heads(&mut self.space)
     }

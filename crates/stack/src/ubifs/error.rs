@@ -4,49 +4,49 @@ use crate::volume::{VolumeError, VolumeFault};
 use floatgate_media::MediaError;
 use floatgate_media::ubifs::NodeType;
 
-/// Reason for which an operation on a filesystem failed.
+/// Reason why a filesystem operation failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The volume below.
+    /// Volume failure.
     #[error(transparent)]
     Volume(#[from] VolumeError),
-    /// A node, or a node of the LPT, is damaged.
+    /// A damaged node, or LPT node.
     #[error("LEB {lnum}, offset {offset:#x}: {source}")]
     Node {
-        /// Its LEB.
+        /// LEB of the node.
         lnum: u32,
-        /// Where it begins in the LEB.
+        /// Offset of the node in the LEB.
         offset: u32,
-        /// The error; its offset counts from the node.
+        /// Fault; its offset is relative to the node.
         source: MediaError,
     },
-    /// Another node than the one expected.
+    /// A node of another type than expected.
     #[error("LEB {lnum}, offset {offset:#x}: {expected:?} expected, {found:?} found")]
     WrongNode {
-        /// Its LEB.
+        /// LEB of the node.
         lnum: u32,
-        /// Where it begins in the LEB.
+        /// Offset of the node in the LEB.
         offset: u32,
-        /// The type that should stand there.
+        /// Expected node type.
         expected: NodeType,
-        /// The type that does.
+        /// Type of the node found.
         found: NodeType,
     },
     /// Structures contradict each other.
     #[error("LEB {lnum}, offset {offset:#x}: {what}")]
     Corrupt {
-        /// Where it shows: LEB.
+        /// LEB in which the contradiction was found.
         lnum: u32,
-        /// Where it shows: byte in the LEB.
+        /// Offset in the LEB.
         offset: u32,
         /// Description of the fault.
         what: &'static str,
     },
-    /// The superblock does not fit the volume, or asks for what this implementation does not have.
+    /// The superblock does not match the volume, or requires an unsupported feature.
     #[error("the superblock: {0}")]
     Superblock(String),
-    /// Recovery is needed, and the filesystem may not be written or recovery was not asked for.
+    /// The filesystem needs recovery, but is mounted read-only or without recovery.
     #[error("the filesystem was not unmounted cleanly and has to be recovered first")]
     NeedsRecovery,
     /// Mounted read-only, or read-only after a failure.
@@ -55,7 +55,7 @@ pub enum Error {
     /// No space is left.
     #[error("no space left on the filesystem")]
     NoSpace,
-    /// No such name, inode or attribute.
+    /// The name, inode or attribute does not exist.
     #[error("not found")]
     NotFound,
     /// The name exists already.
@@ -64,24 +64,24 @@ pub enum Error {
     /// Not a directory.
     #[error("not a directory")]
     NotDirectory,
-    /// A directory, where none is allowed.
+    /// A directory where none is allowed.
     #[error("is a directory")]
     IsDirectory,
     /// The directory is not empty.
     #[error("the directory is not empty")]
     NotEmpty,
-    /// A name of more than 255 bytes, an empty one, or one with a slash or a zero.
+    /// A name that is empty, longer than 255 bytes, or contains a slash or a zero byte.
     #[error("not a possible name")]
     BadName,
     /// Larger than the format can hold.
     #[error("too large: {what} of {len} bytes")]
     TooLarge {
-        /// What.
+        /// Description of the object.
         what: &'static str,
-        /// Its size.
+        /// Size of the object.
         len: u64,
     },
-    /// Arguments that make no sense together.
+    /// Arguments that contradict each other.
     #[error("{0}")]
     Invalid(&'static str),
     /// Forbidden by the inode's flags (immutable, append-only).
@@ -90,32 +90,32 @@ pub enum Error {
     /// Too many links to an inode.
     #[error("too many links")]
     TooManyLinks,
-    /// A structure or a node is not what the key, or the hash that leads to it, says it is: damaged, or forged.
+    /// A structure or node contradicts its HMAC or hash: it is damaged or forged.
     #[error("LEB {lnum}, offset {offset:#x}: not authentic: {what}")]
     Unauthentic {
-        /// Its LEB.
+        /// LEB of the structure.
         lnum: u32,
-        /// Where it begins in the LEB.
+        /// Offset in the LEB.
         offset: u32,
         /// Description of the fault.
         what: &'static str,
     },
-    /// The key that was given is another one than the filesystem's.
+    /// The key is not the key of the filesystem.
     #[error("the key is not the one that the filesystem is authenticated with")]
     WrongAuthKey,
-    /// No node that is left was written before an earlier moment.
+    /// No remaining node is older than the requested moment.
     #[error("no node that is still on the flash is as old as that")]
     NothingThatOld,
-    /// A filesystem was to be authenticated that has no authentication.
+    /// Authentication was requested for a filesystem without authentication.
     #[error("the filesystem has no authentication: there is nothing to verify it by")]
     NotAuthenticated,
-    /// The filesystem is authenticated by a hash function that is not implemented.
+    /// The hash function of the filesystem is not supported.
     #[error("not supported: authentication with {0}")]
     UnsupportedHash(&'static str),
-    /// The superblock is authenticated by a signature, which only a certificate verifies, and not by a key.
+    /// The superblock has a signature, which needs a certificate, instead of an HMAC.
     #[error("not supported: the superblock is signed (PKCS #7), which no key verifies")]
     SignedSuperblock,
-    /// Needs a feature that is not there.
+    /// The filesystem lacks a feature.
     #[error("not supported: {0}")]
     Unsupported(&'static str),
 }
@@ -123,32 +123,33 @@ pub enum Error {
 /// The result of an operation on a filesystem.
 pub type Result<T> = core::result::Result<T, Error>;
 
-/// A length, position or number that goes to flash, as the 32 bits that the format has for it. What does not fit is an error, never another value.
+/// Converts a length, position or number to its 32-bit field on flash. A value that does not fit is an error, never a
+/// different value.
 pub(crate) fn narrow(what: &'static str, value: impl TryInto<u64>) -> Result<u32> {
     let len = value.try_into().unwrap_or(u64::MAX);
     u32::try_from(len).map_err(|_| Error::TooLarge { what, len })
 }
 
 impl Error {
-    /// A damaged node at a place.
+    /// Error for a damaged node.
     #[must_use]
     pub const fn node(lnum: u32, offset: u32, source: MediaError) -> Self {
         Self::Node { lnum, offset, source }
     }
 
-    /// A contradiction at a place.
+    /// Error for a contradiction at a position.
     #[must_use]
     pub const fn corrupt(lnum: u32, offset: u32, what: &'static str) -> Self {
         Self::Corrupt { lnum, offset, what }
     }
 
-    /// A thing that is not authentic, at a place.
+    /// Error for a structure that is not authentic.
     #[must_use]
     pub(crate) const fn unauthentic(lnum: u32, offset: u32, what: &'static str) -> Self {
         Self::Unauthentic { lnum, offset, what }
     }
 
-    /// LEB and byte in it where it shows, if it has a place.
+    /// LEB and offset of the error, if it has a position.
     #[must_use]
     pub const fn place(&self) -> Option<(u32, u32)> {
         match *self {
@@ -161,7 +162,7 @@ impl Error {
         }
     }
 
-    /// Reason in words, without the position.
+    /// Reason as text, without the position.
     #[must_use]
     pub fn reason(&self) -> String {
         match self {
@@ -175,7 +176,7 @@ impl Error {
         }
     }
 
-    /// True when the contents of the flash are to blame, and not the caller, the space or the power.
+    /// True if damaged data on flash is the cause, not the caller, lack of space or a power loss.
     #[must_use]
     pub const fn is_damage(&self) -> bool {
         match self {
@@ -190,7 +191,7 @@ impl Error {
         }
     }
 
-    /// True when power went away.
+    /// True after a power loss.
     #[must_use]
     pub const fn is_power_loss(&self) -> bool {
         matches!(self, Self::Volume(VolumeError { fault: VolumeFault::PowerLost, .. }))

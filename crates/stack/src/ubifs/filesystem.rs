@@ -33,12 +33,12 @@ impl From<Error> for fs::Error {
     }
 }
 
-/// The same of a list.
+/// Converts a list of errors.
 fn neutral(errors: Vec<Error>) -> Vec<fs::Error> {
     errors.into_iter().map(fs::Error::from).collect()
 }
 
-/// All of it is done by the methods of the same names.
+/// Calls the methods of the same names.
 impl<V: Volume + 'static> FileSystem for Ubifs<V> {
     fn root(&self) -> u32 {
         (**self).root()

@@ -1,8 +1,7 @@
-//! Garbage collection: what is still used of a LEB moves elsewhere, and the LEB is empty. Linux: `fs/ubifs/gc.c`.
+//! Garbage collection: moves the live nodes of a LEB, so that the LEB becomes empty (Linux: `fs/ubifs/gc.c`).
 //!
-//! Nodes move with a journal head of their own, which begins in the one LEB that is always kept for it. A LEB of the
-//! index is emptied by marking its nodes as changed: the next commit writes them elsewhere, and after it the LEB can be
-//! used.
+//! Nodes move with their own journal head, which starts in the one LEB that is always reserved for it. An index LEB is
+//! emptied by marking its nodes dirty: the next commit writes them elsewhere, and the LEB can be used afterwards.
 
 use std::collections::VecDeque;
 
@@ -16,27 +15,27 @@ use super::scan::{ScannedLeb, ScannedNode, scan};
 use super::space::LebSpace;
 use crate::volume::Volume;
 
-/// Bytes of an inode with nothing attached.
+/// Size of an inode node without attached data, B.
 const BARE_INODE_BYTES: u32 = 160;
 
-/// The result of collecting a LEB.
+/// Result of collecting a LEB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Collected {
-    /// It is empty and taken.
+    /// The LEB is empty and taken.
     Freed,
-    /// It is the LEB kept for the garbage collector now.
+    /// The LEB is now the one reserved for the garbage collector.
     Retained,
-    /// It was of the index, and is empty after the next commit.
+    /// The LEB was an index LEB, and is empty after the next commit.
     AfterCommit,
 }
 
-/// The used nodes of a LEB, in the order in which they move.
+/// Live nodes of a LEB, in the order in which they are moved.
 struct Live {
-    /// By inode and block, so that neighbours of a file can be read at once.
+    /// Data nodes by inode and block, so that consecutive blocks of a file stay together.
     data: VecDeque<ScannedNode>,
     /// Inodes, the longest first, then entries by directory and hash.
     others: Vec<ScannedNode>,
-    /// Bytes of the smallest of all.
+    /// Size of the smallest node, B.
     smallest: u32,
 }
 
@@ -57,8 +56,8 @@ impl Live {
         self.data.is_empty() && self.others.is_empty()
     }
 
-    /// The next node for a LEB with so much room. Blocks keep their order; of the others, inodes with something attached may be
-    /// skipped for smaller nodes. `skip` counts those.
+    /// Next node that fits `room`. Data nodes keep their order; inodes with attached data may be skipped for smaller
+    /// nodes. `skip` counts them.
     fn next(&mut self, room: u32, skip: &mut usize) -> Option<ScannedNode> {
         if self.data.front().is_some_and(|node| node.place.aligned_len() <= room) {
             return self.data.pop_front();
@@ -82,10 +81,10 @@ fn key_of(node: &ScannedNode) -> Key {
 }
 
 impl Core<dyn Volume> {
-    /// Makes an empty LEB, which is taken; `anyway` collects even if there are empty LEBs.
+    /// Frees a LEB, which is then taken; `anyway` collects even if there are empty LEBs.
     ///
     /// # Errors
-    /// Failures of the volume and damage, after which the filesystem is read-only.
+    /// Volume failures and damage; the filesystem is then read-only.
     pub(crate) fn collect(&mut self, anyway: bool) -> Result<Room<u32>> {
         let outcome = self.collect_and_sync(anyway);
         self.fail_on_error(outcome)
@@ -104,7 +103,8 @@ impl Core<dyn Volume> {
         Ok(room)
     }
 
-    /// Several LEBs may have to move before one is gained: what they hold fills the end of the head's LEB first.
+    /// Collects LEBs until one is gained; several may be needed, because their nodes first fill the rest of the head's
+    /// LEB.
     fn collect_lebs(&mut self, anyway: bool) -> Result<Room<u32>> {
         let (dead, dark) = (self.io.layout().dead_bytes, self.io.layout().dark_bytes);
         let mut wanted = dead;
@@ -132,7 +132,7 @@ impl Core<dyn Volume> {
         Ok(Room::NoSpace)
     }
 
-    /// A LEB was freed, or could not be.
+    /// Ends the collection of a LEB, successful or not.
     fn end_of_collection(&mut self, lnum: u32, room: Result<Room<Collected>>) -> Result<Room<u32>> {
         let room = match room? {
             Room::Ready(_) => return Ok(Room::Ready(lnum)),
@@ -143,10 +143,10 @@ impl Core<dyn Volume> {
         Ok(room)
     }
 
-    /// Empties a LEB that was found and is taken.
+    /// Empties a LEB that is taken.
     ///
     /// # Errors
-    /// A damaged LEB; failures of the volume.
+    /// A damaged LEB; volume failures.
     pub(crate) fn collect_leb(&mut self, lnum: u32, space: LebSpace) -> Result<Room<Collected>> {
         if !space.index && space.free + space.dirty == self.io.layout().leb_bytes() {
             return self.collect_freeable(lnum, space).map(Room::Ready);
@@ -159,7 +159,7 @@ impl Core<dyn Volume> {
         }
     }
 
-    /// A LEB with nothing used in it.
+    /// Frees a LEB without live nodes.
     fn collect_freeable(&mut self, lnum: u32, space: LebSpace) -> Result<Collected> {
         if space.dirty > 0 {
             // What outdated the nodes in it may be in a write buffer yet.
@@ -174,13 +174,13 @@ impl Core<dyn Volume> {
         Ok(Collected::Retained)
     }
 
-    /// Brings to flash what outdates nodes.
+    /// Syncs the write buffers with the nodes that obsolete others.
     fn sync_writers(&mut self) -> Result<()> {
         self.io.sync_head(&mut self.space, Head::Base)?;
         self.io.sync_head(&mut self.space, Head::Data)
     }
 
-    /// A LEB holds nothing that is used; it stays taken.
+    /// Erases a LEB without live nodes; it stays taken.
     fn empty_leb(&mut self, lnum: u32) -> Result<()> {
         let free = self.io.layout().leb_bytes();
         self.space.set(lnum, LebSpace { free, dirty: 0, index: false, taken: true })
@@ -220,7 +220,7 @@ impl Core<dyn Volume> {
         Ok(Room::Ready(Collected::Freed))
     }
 
-    /// The nodes of a LEB that the index leads to.
+    /// Nodes of a LEB that are in the index.
     fn live_nodes(&mut self, leb: &ScannedLeb) -> Result<Live> {
         let mut live = Vec::new();
         for node in &leb.nodes {
@@ -267,7 +267,7 @@ impl Core<dyn Volume> {
         self.tnc.relocate(&mut self.io, &mut self.space, key_of(node), node.place, to).map(drop)
     }
 
-    /// Lets the garbage collector go on in the LEB that is kept for it.
+    /// Moves the garbage collector's head to the LEB reserved for it.
     fn switch_gc_head(&mut self) -> Result<Room<()>> {
         let Some(lnum) = self.gc_lnum else { return Ok(Room::NoSpace) };
         self.io.sync_head(&mut self.space, Head::Gc)?;

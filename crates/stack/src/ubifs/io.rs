@@ -1,4 +1,4 @@
-//! Reading and writing nodes: the volume, the write buffers in front of it, and sequence numbers.
+//! Reading and writing nodes: the volume, its write buffers, and sequence numbers.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use super::wbuf::WriteBuffer;
 use crate::volume::Volume;
 use floatgate_mtd::random::{GOLDEN, mix};
 
-/// A volume with a filesystem's write buffers.
+/// A volume with the write buffers of a filesystem.
 #[derive(Clone, Debug)]
 pub(crate) struct Io<V: ?Sized> {
     layout: Arc<Layout>,
     buffers: [WriteBuffer; 3],
-    /// The highest sequence number used.
+    /// Highest sequence number in use.
     sqnum: u64,
     read_only: bool,
-    /// Failure that made it read-only since it was mounted.
+    /// Failure that made it read-only since the mount.
     failure: Option<Error>,
     volume: V,
 }
@@ -29,53 +29,53 @@ forward_to_dyn!(Io: Volume);
 pub(crate) type DynIo<'v> = Io<dyn Volume + 'v>;
 
 impl<V: Volume> Io<V> {
-    /// Over a volume; `read_only` refuses every write.
+    /// Wraps a volume; `read_only` refuses all writes.
     pub(crate) fn new(volume: V, layout: Arc<Layout>, read_only: bool) -> Self {
         let buffers = [WriteBuffer::new(), WriteBuffer::new(), WriteBuffer::new()];
         Self { layout, buffers, sqnum: 0, read_only, failure: None, volume }
     }
 
-    /// Ends the filesystem's hold of the volume; what is in write buffers is lost.
+    /// Returns the volume; buffered data is lost.
     pub(crate) fn into_volume(self) -> V {
         self.volume
     }
 }
 
 impl<V: ?Sized> Io<V> {
-    /// The volume.
+    /// The volume of the filesystem.
     pub(crate) const fn volume(&self) -> &V {
         &self.volume
     }
 
-    /// The volume, for its clock and for flushing it.
+    /// The volume, to set its clock and flush it.
     pub(crate) const fn volume_mut(&mut self) -> &mut V {
         &mut self.volume
     }
 }
 
 impl DynIo<'_> {
-    /// Sizes and areas.
+    /// Sizes and areas of the filesystem.
     pub(crate) fn layout(&self) -> &Arc<Layout> {
         &self.layout
     }
 
-    /// A filesystem that is being made gets other sizes.
+    /// Changes the sizes of a filesystem that is being created.
     pub(crate) fn set_layout(&mut self, layout: Arc<Layout>) {
         self.layout = layout;
     }
 
-    /// True when writes are refused.
+    /// True if writes are refused.
     pub(crate) const fn is_read_only(&self) -> bool {
         self.read_only
     }
 
-    /// Refuses all writes from now on: after a failure, or at the user's wish.
+    /// Makes the filesystem read-only or writable.
     pub(crate) const fn set_read_only(&mut self, read_only: bool) {
         self.read_only = read_only;
     }
 
-    /// After a failure in the middle of a change nothing may be written any more, as in Linux (`ubifs_ro_mode`): what follows
-    /// could only make it worse.
+    /// Makes the filesystem read-only after a failure in the middle of a change, as Linux does (`ubifs_ro_mode`):
+    /// further writes could do more damage.
     pub(crate) fn fail(&mut self, error: &Error) {
         if !self.read_only {
             self.failure = Some(error.clone());
@@ -83,12 +83,12 @@ impl DynIo<'_> {
         self.read_only = true;
     }
 
-    /// The failure that made the filesystem read-only since it was mounted.
+    /// Failure that made the filesystem read-only since the mount.
     pub(crate) const fn failure(&self) -> Option<&Error> {
         self.failure.as_ref()
     }
 
-    /// A head's write buffer.
+    /// Write buffer of a head.
     pub(crate) const fn buffer(&self, head: Head) -> &WriteBuffer {
         &self.buffers[head as usize]
     }
@@ -97,28 +97,28 @@ impl DynIo<'_> {
         &mut self.buffers[head as usize]
     }
 
-    /// The highest sequence number used.
+    /// Highest sequence number in use.
     #[cfg(test)]
     pub(crate) const fn sqnum(&self) -> u64 {
         self.sqnum
     }
 
-    /// A node with this sequence number was found: later ones get higher ones.
+    /// Records the sequence number of a node found on flash; new nodes get higher ones.
     pub(crate) const fn saw_sqnum(&mut self, sqnum: u64) {
         if sqnum > self.sqnum {
             self.sqnum = sqnum;
         }
     }
 
-    /// The next sequence number.
+    /// Allocates a sequence number.
     pub(crate) const fn next_sqnum(&mut self) -> u64 {
         self.sqnum += 1;
         self.sqnum
     }
 
-    /// A number that tells a new entry from others whose names have the same hash; 0 in filesystems without.
+    /// Cookie of a new entry, which distinguishes names with the same hash; 0 in filesystems without cookies.
     ///
-    /// Linux draws it at random. Here it follows from the sequence number, so that every run is the same.
+    /// Linux draws it at random. Here it is derived from the sequence number, so that runs are deterministic.
     pub(crate) fn cookie(&self) -> u32 {
         if self.layout.double_hash() { mix(self.sqnum.wrapping_add(GOLDEN)) as u32 } else { 0 }
     }
@@ -126,7 +126,7 @@ impl DynIo<'_> {
     /// Appends a node to `out`, aligned to 8 bytes, and returns its length without the alignment.
     ///
     /// # Errors
-    /// A node that its type does not allow.
+    /// The node is invalid for its type.
     pub(crate) fn append_node(
         &mut self,
         node: &impl NodeBody,
@@ -144,10 +144,10 @@ impl DynIo<'_> {
         narrow("node", len)
     }
 
-    /// Reads bytes, also such that are still in a write buffer.
+    /// Reads bytes, including data in write buffers.
     ///
     /// # Errors
-    /// Failures of the volume.
+    /// Volume failures.
     pub(crate) fn read(&mut self, lnum: u32, offset: u32, buf: &mut [u8]) -> Result<()> {
         let pending = self.buffers.iter().find(|buffer| buffer.lnum() == Some(lnum));
         let end = u64::from(offset) + buf.len() as u64;
@@ -165,10 +165,10 @@ impl DynIo<'_> {
         if front.is_empty() { Ok(()) } else { Ok(self.volume.read(lnum, offset, front)?) }
     }
 
-    /// Reads the node at a place into `out` and checks magic, CRC, length and, if given, the type.
+    /// Reads a node into `out` and checks magic, CRC, length and, if given, the type.
     ///
     /// # Errors
-    /// A damaged node, another one than expected, failures of the volume.
+    /// A damaged node, another type than expected, volume failures.
     pub(crate) fn read_node<'o>(
         &mut self,
         place: NodePos,
@@ -188,15 +188,15 @@ impl DynIo<'_> {
         frame_of(place, expected, out)
     }
 
-    /// Writes bytes past the write buffers.
+    /// Writes bytes, bypassing the write buffers.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`]; failures of the volume, after which the filesystem is read-only.
+    /// [`Error::ReadOnly`]; volume failures, after which the filesystem is read-only.
     pub(crate) fn write(&mut self, lnum: u32, offset: u32, data: &[u8]) -> Result<()> {
         self.writing(|volume| volume.write(lnum, offset, data))
     }
 
-    /// Writes a node of its own, padded to the smallest write, and returns where the next one can go.
+    /// Writes a node, padded to the minimum I/O size, and returns the offset after it.
     ///
     /// # Errors
     /// As [`write`](Self::write).
@@ -209,7 +209,7 @@ impl DynIo<'_> {
         narrow("end of the node", end)
     }
 
-    /// Appends padding up to a multiple of the smallest write, and returns how much.
+    /// Appends padding up to a multiple of the minimum I/O size, and returns its length.
     pub(crate) fn pad_to_min_io(&self, out: &mut Vec<u8>) -> u32 {
         let unit = self.layout.min_io_bytes().max(8);
         let used = out.len();
@@ -228,7 +228,7 @@ impl DynIo<'_> {
         self.writing(|volume| volume.change(lnum, data))
     }
 
-    /// Maps a LEB, so that it is empty even after a loss of power.
+    /// Maps a LEB, so that it is empty even after a power loss.
     ///
     /// # Errors
     /// As [`write`](Self::write).
@@ -236,7 +236,7 @@ impl DynIo<'_> {
         self.writing(|volume| volume.map(lnum))
     }
 
-    /// Unmaps a LEB; it reads as erased.
+    /// Unmaps a LEB, which then reads as erased.
     ///
     /// # Errors
     /// As [`write`](Self::write).
@@ -267,10 +267,10 @@ impl DynIo<'_> {
     }
 }
 
-/// The node that stands at a place: checks magic, CRC, length and, if given, the type.
+/// Parses the node at a position: checks magic, CRC, length and, if given, the type.
 ///
 /// # Errors
-/// A damaged node, or another one than expected.
+/// A damaged node, or another type than expected.
 pub(crate) fn frame_of(place: NodePos, expected: Option<NodeType>, bytes: &[u8]) -> Result<Frame<'_>> {
     let NodePos { lnum, offset, len } = place;
     let frame = Frame::parse(bytes).map_err(|source| Error::node(lnum, offset, source))?;

@@ -6,17 +6,18 @@ use floatgate_media::ubifs::{BLOCK_BYTES, Limits, Superblock, SuperblockFlags};
 
 use crate::volume::VolumeGeometry;
 
-/// Bytes of the largest node that is not of the index: an inode with all it can have attached, 160 + 4096.
+/// Size of the largest node outside the index, B: an inode with the maximum attached data, 160 + 4096.
 pub(crate) const MAX_NODE_BYTES: u32 = 160 + BLOCK_BYTES;
 
-/// Bytes of the largest data node.
+/// Size of the largest data node, B.
 pub(crate) const MAX_DATA_NODE_BYTES: u32 = 48 + BLOCK_BYTES;
 
-/// Bytes of the smallest node worth room for: a data node with next to nothing in it. Linux: `MIN_WRITE_SZ`.
+/// Size of the smallest node that justifies keeping space, B: a data node with very little data (Linux:
+/// `MIN_WRITE_SZ`).
 pub(crate) const MIN_WRITE_BYTES: u32 = 48 + 8;
 
 impl NodePos {
-    /// Bytes with the alignment to 8 that follows.
+    /// Length with the following alignment to 8, B.
     pub const fn aligned_len(self) -> u32 {
         align8(self.len)
     }
@@ -26,7 +27,7 @@ impl NodePos {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Head {
-    /// Head of the garbage collector.
+    /// The garbage collector's head.
     Gc = 0,
     /// Inodes, directory entries, attributes.
     Base = 1,
@@ -38,7 +39,7 @@ impl Head {
     /// All journal heads.
     pub const ALL: [Self; 3] = [Self::Gc, Self::Base, Self::Data];
 
-    /// The head of a reference node.
+    /// Head by its number in a reference node.
     pub const fn from_number(number: u32) -> Option<Self> {
         match number {
             0 => Some(Self::Gc),
@@ -49,7 +50,7 @@ impl Head {
     }
 }
 
-/// Rounded up to a multiple of 8, where nodes begin.
+/// Rounds up to a multiple of 8, where nodes begin.
 pub(crate) const fn align8(len: u32) -> u32 {
     (len + 7) & !7
 }
@@ -57,25 +58,26 @@ pub(crate) const fn align8(len: u32) -> u32 {
 /// Sizes and areas.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
-    /// The superblock, grown to the volume.
+    /// Superblock, with the LEB count grown to the volume.
     pub(crate) superblock: Superblock,
-    /// Areas, and what they allow nodes.
+    /// Areas, and the resulting limits of nodes.
     pub(crate) limits: Limits,
-    /// The volume.
+    /// Geometry of the volume.
     pub(crate) volume: VolumeGeometry,
-    /// Free or dirty space up to this many bytes in a LEB is dead: no node fits. Linux: `dead_wm`.
+    /// Dead space watermark, B: no node fits into that much or less free or dirty space (Linux: `dead_wm`).
     pub(crate) dead_bytes: u32,
-    /// Space up to this many bytes may not be usable: the next node can be larger. Linux: `dark_wm`.
+    /// Dark space watermark, B: up to that much space may be unusable, because the next node can be larger (Linux:
+    /// `dark_wm`).
     pub(crate) dark_bytes: u32,
     /// Bytes of a LEB that large data nodes leave unused.
     pub(crate) leb_overhead: u32,
 }
 
 impl Layout {
-    /// From a superblock, which is grown to the volume and checked.
+    /// Layout for a superblock, which is grown to the volume and checked.
     ///
     /// # Errors
-    /// The error of [`Limits::new`].
+    /// Errors of [`Limits::new`].
     pub(crate) fn new(superblock: &Superblock, volume: VolumeGeometry) -> Result<Self, MediaError> {
         let superblock = superblock.grown(volume.lebs);
         let limits = Limits::new(&superblock)?;
@@ -90,27 +92,27 @@ impl Layout {
         })
     }
 
-    /// Bytes of a LEB.
+    /// LEB size, B.
     pub(crate) const fn leb_bytes(&self) -> u32 {
         self.superblock.leb_bytes
     }
 
-    /// Smallest write.
+    /// Minimum I/O size, B.
     pub(crate) const fn min_io_bytes(&self) -> u32 {
         self.superblock.min_io_bytes
     }
 
-    /// Bytes of the smallest index node, with its alignment. Linux: `min_idx_node_sz`.
+    /// Size of the smallest index node with alignment, B (Linux: `min_idx_node_sz`).
     pub(crate) fn min_index_node_bytes(&self) -> u32 {
         align8(self.limits.index_bytes(1))
     }
 
-    /// Bytes of the largest index node, with its alignment. Linux: `max_idx_node_sz`.
+    /// Size of the largest index node with alignment, B (Linux: `max_idx_node_sz`).
     pub(crate) fn max_index_node_bytes(&self) -> u32 {
         align8(self.limits.index_bytes(self.limits.fanout))
     }
 
-    /// True when entries carry cookies that tell names with one hash apart.
+    /// True if entries have cookies that distinguish names with the same hash.
     pub(crate) const fn double_hash(&self) -> bool {
         self.superblock.has(SuperblockFlags::DOUBLE_HASH)
     }

@@ -1,31 +1,32 @@
-//! Limits of what a mounted filesystem keeps in memory and how often it tries.
+//! Limits of the caches and retries of a mounted filesystem.
 //!
-//! The model tests and the power-cut runs set them to 1, 2, 3 and 8, so that each is reached.
+//! Model tests and power-cut runs set them to 1, 2, 3 and 8, so that each limit is reached.
 
-/// Limits of a mounted filesystem. The sizes of caches change nothing that a caller sees but time and the order of writes; fewer
-/// attempts to make space let a nearly full filesystem say earlier that it is full.
+/// Limits of a mounted filesystem. Cache sizes affect only time and the order of writes. With fewer retries, a nearly
+/// full filesystem may report earlier that it is full.
 ///
-/// Index nodes (Linux: znodes) and LEB properties are kept without a limit: about 40 bytes for each node of the filesystem and 16
-/// for each LEB. Changed inodes are bounded by the budget. The format has limits of its own, which follow from the superblock and
-/// the volume: bytes of the journal and of the log, orphans, fanout, bytes of a write buffer.
+/// Index nodes (Linux: znodes) and LEB properties are kept without a limit: about 40 bytes for each node of the
+/// filesystem and 16 for each LEB. Dirty inodes are bounded by the budget. The format has further limits, which follow
+/// from the superblock and the volume: bytes of the journal and of the log, orphans, fanout, write buffer size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Number of inodes kept in memory beside those that are open or changed. Linux leaves this to the VFS.
+    /// Number of inodes kept in memory besides open and dirty ones. Linux leaves this to the VFS.
     pub inodes: usize,
-    /// Bytes of changed blocks of files kept in memory before they are written. Linux leaves this to the page cache.
+    /// Size of the page cache of changed blocks, B. Linux leaves this to its page cache.
     pub page_bytes: usize,
-    /// Number of directory entries kept in memory, rounded up to a power of two (Linux: leaf node cache, without a limit).
+    /// Number of directory entries kept in memory, rounded up to a power of two (Linux: leaf node cache, unlimited).
     pub entries: usize,
-    /// Largest number of blocks read at once with `bulk_read` (Linux: `UBIFS_MAX_BULK_READ`).
+    /// Maximum number of blocks read at once with `bulk_read` (Linux: `UBIFS_MAX_BULK_READ`).
     pub bulk_read_blocks: usize,
-    /// Number of LEBs after which the garbage collector stops if a commit would free LEBs of the index (Linux:
+    /// Number of LEBs after which the garbage collector stops if a commit would free index LEBs (Linux:
     /// `SOFT_LEBS_LIMIT`).
     pub gc_soft_lebs: usize,
     /// Number of LEBs after which the garbage collector stops (Linux: `HARD_LEBS_LIMIT`).
     pub gc_hard_lebs: usize,
-    /// Number of commits after which there is no space for a budget (Linux: `MAX_MKSPC_RETRIES`).
+    /// Number of commits after which a budget request fails (Linux: `MAX_MKSPC_RETRIES`).
     pub budget_commits: usize,
-    /// Number of commits after which a journal head finds no room. Linux has 128 retries, but waits for other writers as well.
+    /// Number of commits after which a reservation for a journal head fails. Linux retries 128 times, but also waits
+    /// for other writers.
     pub journal_commits: usize,
 }
 
@@ -45,7 +46,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// All limits set to `count`, bytes to as many blocks: for tests.
+    /// Sets all limits to `count`, byte limits to that many blocks; for tests.
     #[must_use]
     pub const fn all(count: usize) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Space for operations before they begin. Linux: `make_free_space` in `fs/ubifs/budget.c`.
+//! Making space before an operation (Linux: `make_free_space` in `fs/ubifs/budget.c`).
 
 use super::core::Core;
 use super::error::{Error, Result};
@@ -7,15 +7,15 @@ use super::space::{BudgetRequest, Cost};
 use crate::volume::Volume;
 
 impl Core<dyn Volume> {
-    /// Promises space to an operation; `privileged` may use what is reserved. Collects garbage and commits if there is not
-    /// enough. Who holds changes back (pages not written) writes them first: promises are pessimistic, and nodes written
-    /// take less than was promised.
+    /// Budgets space for an operation; `privileged` may use the reserved space. Collects garbage and commits if there
+    /// is not enough. Callers with unwritten pages write them first: budgets are pessimistic, and written nodes take
+    /// less space.
     ///
-    /// Give the cost back with `Space::give_back` once the operation has written, or with `Space::withdraw` if it did
+    /// Return the cost with `Space::give_back` after the operation has written, or with `Space::withdraw` if it did
     /// not.
     ///
     /// # Errors
-    /// [`Error::NoSpace`]; failures of the volume and damage.
+    /// [`Error::NoSpace`]; volume failures and damage.
     pub(crate) fn reserve_space(&mut self, request: &BudgetRequest, privileged: bool) -> Result<Cost> {
         if self.io.is_read_only() {
             return Err(Error::ReadOnly);
@@ -33,12 +33,13 @@ impl Core<dyn Volume> {
         Err(Error::NoSpace)
     }
 
-    /// Collects garbage and commits until a LEB is left for the index; returns whether one is.
+    /// Collects garbage and commits until a LEB is available for the index; returns true on success.
     ///
-    /// Moving data changes the index, and the commit that writes it takes LEBs for it: so more and more are collected before.
+    /// Moving data changes the index, and the commit that writes it takes LEBs. So the number of LEBs collected before
+    /// a commit increases with each round.
     ///
     /// # Errors
-    /// Failures of the volume and damage.
+    /// Volume failures and damage.
     pub(crate) fn make_spare_leb(&mut self) -> Result<bool> {
         let mut wanted = 1;
         loop {
@@ -54,7 +55,7 @@ impl Core<dyn Volume> {
         }
     }
 
-    /// Collects garbage until there are so many LEBs for the index; returns whether there are.
+    /// Collects garbage until `wanted` LEBs are available for the index; returns true on success.
     fn collect_for_index(&mut self, wanted: usize) -> Result<bool> {
         let mut commits = 0;
         // The bound is for filesystems in which collecting gains nothing.
@@ -69,7 +70,7 @@ impl Core<dyn Volume> {
         Ok(self.space.lebs_for_index() >= wanted)
     }
 
-    /// Makes space; whether there may be more now.
+    /// Makes space; true if more space may be available now.
     fn make_space(&mut self, commits: &mut usize) -> Result<bool> {
         let room = self.collect(true)?;
         if let Room::Ready(lnum) = room {

@@ -1,4 +1,4 @@
-//! Finding the nodes of a LEB, as garbage collection, replay, recovery and checks need them. Linux: `fs/ubifs/scan.c`.
+//! Scanning a LEB for nodes, for garbage collection, replay, recovery and checks (Linux: `fs/ubifs/scan.c`).
 
 use floatgate_media::ubifs::{Frame, Key, NODE_MAGIC, Node, NodeType, PaddingNode, Stamp, padding_bytes};
 use floatgate_media::{MediaError, Reason};
@@ -8,25 +8,25 @@ use super::io::DynIo;
 use super::layout::{NodePos, align8};
 use crate::volume::VolumeFault;
 
-/// Content of a place at which a node could begin.
+/// Contents of a position at which a node could begin.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Scanned<'a> {
     /// A node that is not padding.
     Node(Frame<'a>),
-    /// Padding of so many bytes, a multiple of 8.
+    /// Padding of this many bytes, a multiple of 8.
     Padding(u32),
-    /// Ones: nothing was written here.
+    /// Ones: erased.
     Empty,
     /// No node begins here.
     Garbage,
     /// A node begins here, but it is damaged.
     CorruptNode(MediaError),
-    /// A padding node of an impossible length.
+    /// A damaged node.
     BadPadding,
 }
 
 impl Scanned<'_> {
-    /// Bytes up to where the next node can begin, if something good stands here.
+    /// Distance to the next possible node, if this position is not damaged or empty.
     pub(crate) fn advance(&self) -> Option<u32> {
         match self {
             Self::Node(frame) => Some(align8(u32::try_from(frame.as_bytes().len()).unwrap_or(u32::MAX - 7))),
@@ -36,7 +36,7 @@ impl Scanned<'_> {
     }
 }
 
-/// Looks at the start of `bytes`, which go on to the end of the LEB.
+/// Parses the start of `bytes`, which extend to the end of the LEB.
 pub(crate) fn scan_node(bytes: &[u8]) -> Scanned<'_> {
     let frame = match Frame::parse(bytes) {
         Ok(frame) => frame,
@@ -70,14 +70,14 @@ fn scan_no_node(bytes: &[u8], error: MediaError) -> Scanned<'_> {
     }
 }
 
-/// A node that a scan found.
+/// A node found by a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ScannedNode {
     /// Sequence number and group.
     pub(crate) stamp: Stamp,
     /// Type of the node.
     pub(crate) node_type: NodeType,
-    /// Its key, if nodes of its type have one.
+    /// Key, if nodes of its type have one.
     pub(crate) key: Option<Key>,
     /// Position of the node.
     pub(crate) place: NodePos,
@@ -101,42 +101,42 @@ impl ScannedNode {
 /// The nodes of a LEB.
 #[derive(Clone, Debug)]
 pub(crate) struct ScannedLeb {
-    /// The LEB.
+    /// Number of the LEB.
     pub(crate) lnum: u32,
-    /// Byte where the scan began.
+    /// Offset at which the scan started.
     pub(crate) start: u32,
-    /// Nodes in the order they stand, without padding.
+    /// Nodes in order, without padding.
     pub(crate) nodes: Vec<ScannedNode>,
-    /// Byte behind the last write, a multiple of the smallest write: the rest is empty.
+    /// Offset after the last write, a multiple of the minimum I/O size: the rest is empty.
     pub(crate) end: u32,
     /// The LEB from `start` to its end.
     pub(crate) bytes: Vec<u8>,
 }
 
 impl ScannedLeb {
-    /// Reads a LEB from `start` on; bits that ECC cannot correct show in CRCs.
+    /// Reads a LEB from `start` on, including data that ECC cannot correct, which CRCs reveal.
     pub(crate) fn read(io: &mut DynIo<'_>, lnum: u32, start: u32) -> Result<Self> {
         let bytes = read_to_end(io, lnum, start)?;
         Ok(Self { lnum, start, nodes: Vec::new(), end: start, bytes })
     }
 
-    /// Bytes from a byte of the LEB to its end.
+    /// Bytes from an offset to the end of the LEB.
     pub(crate) fn from(&self, offset: u32) -> &[u8] {
         let skip = offset.saturating_sub(self.start) as usize;
         self.bytes.get(skip..).unwrap_or(&[])
     }
 
-    /// A node that was found.
+    /// Parsed frame of a scanned node.
     ///
     /// # Errors
-    /// A place that is not of this LEB.
+    /// The position is outside this LEB.
     pub(crate) fn frame(&self, node: &ScannedNode) -> Result<Frame<'_>> {
         let NodePos { lnum, offset, .. } = node.place;
         Frame::parse(self.from(offset)).map_err(|source| Error::node(lnum, offset, source))
     }
 
-    /// Scans from `end` on, up to what is neither node nor padding, and returns what that is: [`Scanned::Empty`] at the
-    /// end of the LEB too. `end` is where it begins then.
+    /// Scans from `end` to the first data that is neither a node nor padding, and returns its kind; [`Scanned::Empty`]
+    /// also at the end of the LEB. `end` is its offset afterwards.
     ///
     /// # Errors
     /// A node with a good CRC whose fields contradict each other.
@@ -161,9 +161,9 @@ impl ScannedLeb {
 /// Reason why a scan stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// Empty space, or the end of the LEB.
+    /// Erased space, or the end of the LEB.
     Empty,
-    /// Neither a node nor padding, or padding of an impossible length.
+    /// Neither a node nor padding, or padding of an invalid length.
     Garbage,
     /// A damaged node.
     Corrupt(MediaError),
@@ -179,11 +179,11 @@ impl Stop {
     }
 }
 
-/// Finds the nodes of a LEB that was written properly.
+/// Scans an undamaged LEB.
 ///
 /// # Errors
-/// Damage ([`Error::is_damage`]): a bad node, garbage, empty space inside a minimal I/O unit, data behind empty space.
-/// Failures of the volume.
+/// Damage ([`Error::is_damage`]): a bad node, garbage, erased space that does not start at a minimum I/O unit, data
+/// after erased space. Volume failures.
 pub(crate) fn scan(io: &mut DynIo<'_>, lnum: u32, start: u32) -> Result<ScannedLeb> {
     let mut leb = ScannedLeb::read(io, lnum, start)?;
     match leb.scan()? {
@@ -202,7 +202,7 @@ pub(crate) fn scan(io: &mut DynIo<'_>, lnum: u32, start: u32) -> Result<ScannedL
     Ok(leb)
 }
 
-/// The first byte that is not erased.
+/// Offset of the first byte that is not erased.
 pub(crate) fn first_written(bytes: &[u8]) -> Option<usize> {
     const ONES: [u8; 4096] = [0xFF; 4096];
     let chunk = bytes.chunks(ONES.len()).position(|chunk| chunk != &ONES[..chunk.len()])?;
@@ -210,12 +210,12 @@ pub(crate) fn first_written(bytes: &[u8]) -> Option<usize> {
     bytes.iter().skip(start).position(|&byte| byte != 0xFF).map(|at| start + at)
 }
 
-/// True when all bytes are erased.
+/// True if all bytes are erased.
 pub(crate) fn is_erased(bytes: &[u8]) -> bool {
     first_written(bytes).is_none()
 }
 
-/// Reads a LEB from a byte to its end, past the write buffers; bits that ECC cannot correct stay as they are.
+/// Reads a LEB from an offset to its end, without write buffers and including data that ECC cannot correct.
 pub(crate) fn read_to_end(io: &mut DynIo<'_>, lnum: u32, start: u32) -> Result<Vec<u8>> {
     let len = io.layout().leb_bytes().saturating_sub(start);
     let mut bytes = vec![0; len as usize];
@@ -228,13 +228,13 @@ pub(crate) fn read_to_end(io: &mut DynIo<'_>, lnum: u32, start: u32) -> Result<V
     }
 }
 
-/// Frames that a search tries in a LEB where magics stand: each costs a CRC.
+/// Maximum number of frames that a search tries in a LEB: each costs a CRC.
 const TRIES_MAX: u32 = 512;
 
-/// Finds the nodes of a LEB that may be damaged anywhere, and places where what stands there is neither node nor padding.
+/// Scans a LEB that may be damaged anywhere. Also returns the positions of data that is neither a node nor padding.
 ///
 /// # Errors
-/// Failures of the volume.
+/// Volume failures.
 pub(crate) fn scan_all(io: &mut DynIo<'_>, lnum: u32, start: u32) -> Result<(ScannedLeb, Vec<Error>)> {
     let mut leb = ScannedLeb::read(io, lnum, start)?;
     let mut damage = Vec::new();
@@ -256,7 +256,7 @@ pub(crate) fn scan_all(io: &mut DynIo<'_>, lnum: u32, start: u32) -> Result<(Sca
     }
 }
 
-/// Offset of the next good node, from a byte on.
+/// Offset of the next good node at or after `from`.
 fn next_node(bytes: &[u8], from: usize, tries: &mut u32) -> Option<usize> {
     let tail = |at: usize| bytes.get(at..).unwrap_or(&[]);
     let magics = (from..bytes.len()).step_by(8).filter(|&at| tail(at).starts_with(&NODE_MAGIC));

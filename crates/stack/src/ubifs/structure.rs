@@ -1,36 +1,36 @@
 //! Names of the structures of the filesystem.
 
-/// The structure that something is wrong with.
+/// Structure that a fault is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Structure {
-    /// The superblock.
+    /// The superblock node.
     Superblock,
     /// A master node.
     Master,
-    /// The log.
+    /// A node of the log.
     Log,
-    /// The tree of LEB properties.
+    /// The LEB properties tree.
     Lpt,
     /// The orphan area.
     Orphans,
-    /// A LEB of the journal.
+    /// A journal LEB.
     Journal,
-    /// A node of the index.
+    /// An index node.
     Index,
-    /// Space of a LEB of the main area, or a sum of it.
+    /// The space of a LEB in the main area, or a total.
     Space,
-    /// An inode.
+    /// An inode node.
     Inode,
-    /// A directory entry.
+    /// An entry of a directory.
     Entry,
-    /// The name of an extended attribute.
+    /// An entry of an extended attribute.
     XattrEntry,
     /// A block of a file.
     Data,
 }
 
 impl Structure {
-    /// Name of the structure, for people.
+    /// Name of the structure in messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -41,7 +41,7 @@ impl TestVolume {
         Self { geometry, lebs, fuel: None, operations: 0, random: Random::new(1), dead: false }
     }
 
-    /// Power goes away in the middle of the operation after so many.
+    /// Cuts power in the middle of the operation after `operations` further ones.
     pub(crate) fn cut_after(&mut self, operations: u64, seed: u64) {
         self.fuel = Some(operations);
         self.random = Random::new(seed);
@@ -246,7 +246,7 @@ pub(crate) fn superblock(geometry: &VolumeGeometry, journal_lebs: u32) -> Superb
     }
 }
 
-/// A volume with the layout of a filesystem, of which nothing is written.
+/// A volume with the layout of an empty filesystem, before anything is written.
 pub(crate) fn blank(
     lebs: u32,
     leb_bytes: u32,

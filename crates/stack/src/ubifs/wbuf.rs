@@ -1,7 +1,7 @@
-//! Write buffers: what a journal head has not written yet.
+//! Write buffers of the journal heads (Linux: `fs/ubifs/io.c`).
 //!
-//! Nodes are collected until the most efficient write of the flash is full; [`Io::sync_head`] writes less, filled up
-//! with padding to a multiple of the smallest write. Linux: `fs/ubifs/io.c`.
+//! Nodes are buffered until `max_write_bytes` are full. [`Io::sync_head`] writes earlier, padded to a multiple of the
+//! minimum I/O size.
 
 use super::error::{Error, Result, narrow};
 use super::io::DynIo;
@@ -12,55 +12,55 @@ use floatgate_media::ubifs::pad;
 /// The write buffer of one journal head.
 #[derive(Clone, Debug)]
 pub(crate) struct WriteBuffer {
-    /// The LEB it writes to, if it has one.
+    /// LEB that it writes to, if any.
     lnum: Option<u32>,
-    /// Byte in the LEB where the first byte of `bytes` goes, a multiple of the smallest write.
+    /// Offset of the first buffered byte in the LEB, a multiple of the minimum I/O size.
     offset: u32,
-    /// Nodes with their alignment, not yet on flash.
+    /// Buffered nodes with their alignment.
     bytes: Vec<u8>,
-    /// Bytes at which it is written: up to the next multiple of the most efficient write, or the end of the LEB.
+    /// Size at which it is written, B: up to the next multiple of the maximum write size, or the end of the LEB.
     capacity: u32,
-    /// Inodes that have nodes in it, for fsync.
+    /// Inodes with buffered nodes, for fsync.
     inodes: Vec<u32>,
 }
 
 impl WriteBuffer {
-    /// Without a LEB.
+    /// Write buffer without a LEB.
     pub(crate) const fn new() -> Self {
         Self { lnum: None, offset: 0, bytes: Vec::new(), capacity: 0, inodes: Vec::new() }
     }
 
-    /// The LEB, if it has one.
+    /// LEB that it writes to, if any.
     pub(crate) const fn lnum(&self) -> Option<u32> {
         self.lnum
     }
 
-    /// Byte in the LEB where the next node goes.
+    /// Offset of the next node in the LEB.
     pub(crate) fn position(&self) -> u32 {
         self.offset + self.len()
     }
 
-    /// Byte in the LEB up to which everything is on flash.
+    /// Offset in the LEB up to which everything is on flash.
     pub(crate) const fn flushed(&self) -> u32 {
         self.offset
     }
 
-    /// Bytes that are not on flash yet; they go to [`flushed`](Self::flushed).
+    /// Buffered bytes; they are written at [`flushed`](Self::flushed).
     pub(crate) fn pending(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// True when nodes of the inode are in it.
+    /// True if nodes of the inode are buffered.
     pub(crate) fn holds(&self, inode: u32) -> bool {
         self.inodes.contains(&inode)
     }
 
-    /// Bytes in it. [`DynIo::write_head`] lets in what the LEB has room for.
+    /// Number of buffered bytes. [`DynIo::write_head`] accepts only data that fits the LEB.
     const fn len(&self) -> u32 {
         self.bytes.len() as u32
     }
 
-    /// Everything pending up to `end` bytes is on flash.
+    /// Removes bytes that were written, up to `end`.
     fn written(&mut self, end: u32, layout_leb: u32, max_write: u32) {
         self.bytes.drain(..(end as usize).min(self.bytes.len()));
         self.offset += end;
@@ -70,14 +70,14 @@ impl WriteBuffer {
     }
 }
 
-/// Bytes from `offset` to the next multiple of the most efficient write, or to the end of the LEB.
+/// Distance from `offset` to the next multiple of the maximum write size, or to the end of the LEB.
 fn capacity(offset: u32, leb_bytes: u32, max_write: u32) -> u32 {
     let left = leb_bytes.saturating_sub(offset);
     if left < max_write { left } else { max_write - offset % max_write }
 }
 
 impl DynIo<'_> {
-    /// Lets a head write at a place from now on; what it held has to be on flash ([`sync_head`](Self::sync_head)).
+    /// Moves a head to a position; its buffer must be synced ([`sync_head`](Self::sync_head)).
     pub(crate) fn seek_head(&mut self, head: Head, lnum: u32, offset: u32) {
         let capacity = capacity(offset, self.layout().leb_bytes(), self.layout().volume.max_write_bytes);
         let buffer = self.buffer_mut(head);
@@ -85,23 +85,23 @@ impl DynIo<'_> {
         *buffer = WriteBuffer { lnum: Some(lnum), offset, bytes: Vec::new(), capacity, inodes: Vec::new() };
     }
 
-    /// Takes a head's LEB away; what it held has to be on flash.
+    /// Detaches a head from its LEB; its buffer must be synced.
     pub(crate) fn park_head(&mut self, head: Head) {
         debug_assert!(self.buffer(head).bytes.is_empty(), "a head is parked with nodes pending");
         *self.buffer_mut(head) = WriteBuffer::new();
     }
 
-    /// Bytes that a head's LEB has left.
+    /// Bytes left in a head's LEB.
     pub(crate) fn head_room(&self, head: Head) -> u32 {
         let buffer = self.buffer(head);
         if buffer.lnum.is_none() { 0 } else { self.layout().leb_bytes().saturating_sub(buffer.position()) }
     }
 
-    /// Appends nodes, a multiple of 8 bytes, to a head and returns where they begin: `(LEB, offset)`. They count for
-    /// `inodes` until they are on flash. The LEB's free space is updated.
+    /// Appends nodes, a multiple of 8 bytes, to a head and returns their `(LEB, offset)`. `inodes` own them until they
+    /// are on flash. Updates the LEB's free space.
     ///
     /// # Errors
-    /// [`Error::NoSpace`] if the LEB has no room; failures of the volume.
+    /// [`Error::NoSpace`] if the LEB has no room; volume failures.
     pub(crate) fn write_head(
         &mut self,
         space: &mut Space,
@@ -127,7 +127,7 @@ impl DynIo<'_> {
         Ok((lnum, start))
     }
 
-    /// Writes as many whole units as are pending.
+    /// Writes all complete write units.
     fn write_full(&mut self, head: Head, lnum: u32) -> Result<()> {
         let (leb, max_write) = (self.layout().leb_bytes(), self.layout().volume.max_write_bytes);
         let buffer = self.buffer(head);
@@ -154,10 +154,10 @@ impl DynIo<'_> {
         outcome
     }
 
-    /// Brings to flash what a head holds, padded to the smallest write; the padding counts as dirty.
+    /// Writes a head's buffer, padded to the minimum I/O size; the padding counts as dirty.
     ///
     /// # Errors
-    /// Failures of the volume.
+    /// Volume failures.
     pub(crate) fn sync_head(&mut self, space: &mut Space, head: Head) -> Result<()> {
         let min_io = self.layout().min_io_bytes();
         let buffer = self.buffer_mut(head);
@@ -172,18 +172,18 @@ impl DynIo<'_> {
         space.set_free(lnum, self.head_room(head), padding)
     }
 
-    /// Brings to flash what all heads hold.
+    /// Writes the buffers of all heads.
     ///
     /// # Errors
-    /// Failures of the volume.
+    /// Volume failures.
     pub(crate) fn sync_heads(&mut self, space: &mut Space) -> Result<()> {
         Head::ALL.into_iter().try_for_each(|head| self.sync_head(space, head))
     }
 
-    /// Brings to flash what heads hold of an inode: the end of an fsync.
+    /// Writes the buffers that contain nodes of an inode: the end of an fsync.
     ///
     /// # Errors
-    /// Failures of the volume.
+    /// Volume failures.
     pub(crate) fn sync_inode(&mut self, space: &mut Space, inode: u32) -> Result<()> {
         for head in Head::ALL {
             if self.buffer(head).holds(inode) {

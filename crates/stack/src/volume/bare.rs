@@ -1,4 +1,4 @@
-//! The bytes of a bare UBIFS image as a volume.
+//! A bare UBIFS image as a volume.
 
 use super::{Volume, VolumeError, VolumeFault, VolumeGeometry};
 use crate::store::{self, Store, StoreError};
@@ -6,16 +6,17 @@ use floatgate_mtd::Instant;
 use floatgate_mtd::ram::OPERATION;
 use std::collections::BTreeSet;
 
-/// A bare image: LEB n is the bytes from n times the LEB size on. A LEB of nothing but 0xFF, or behind the end of the store,
-/// is not mapped.
+/// A bare image: LEB n starts at n times the LEB size. A LEB that contains only 0xFF, or is after the end of the store,
+/// is unmapped.
 ///
-/// All goes to the store at once, so that an image larger than memory can be built; [`Volume::flush`] fills its last LEB up.
-/// Nothing is atomic here: who stops in the middle of a [`Volume::change`] has a broken LEB. Every operation takes [`OPERATION`].
+/// Writes go to the store at once, so that an image larger than memory can be built; [`Volume::flush`] completes its
+/// last LEB. Nothing is atomic: an interrupted [`Volume::change`] leaves a broken LEB. Every operation takes
+/// [`OPERATION`].
 #[derive(Clone, Debug)]
 pub struct BareVolume<S> {
     store: S,
     geometry: VolumeGeometry,
-    /// LEBs that were mapped since: their bytes may be all 0xFF.
+    /// LEBs that were mapped by an operation, whose bytes may be all 0xFF.
     mapped: BTreeSet<u32>,
     now: Instant,
 }
@@ -26,12 +27,12 @@ impl<S: Store> BareVolume<S> {
         Self { store, geometry, mapped: BTreeSet::new(), now: Instant::ZERO }
     }
 
-    /// The store.
+    /// Store that contains the image.
     pub const fn store(&self) -> &S {
         &self.store
     }
 
-    /// Gives the store back. Only after [`Volume::flush`] it ends with a whole LEB.
+    /// Returns the store. It ends with a complete LEB only after [`Volume::flush`].
     pub fn into_store(self) -> S {
         self.store
     }
@@ -40,12 +41,12 @@ impl<S: Store> BareVolume<S> {
         u64::from(lnum) * u64::from(self.geometry.leb_bytes) + u64::from(offset)
     }
 
-    /// Passes a store's result on as one of the volume's.
+    /// Converts a result of the store to one of the volume.
     fn host<T>(result: Result<T, StoreError>, lnum: u32, offset: u32) -> Result<T, VolumeError> {
         result.map_err(|error| VolumeFault::Host(error.to_string()).at(lnum, offset))
     }
 
-    /// Makes a LEB erased from `offset` on.
+    /// Erases a LEB from `offset` on.
     fn erase_from(&mut self, lnum: u32, offset: u32) -> Result<(), VolumeError> {
         let (start, end) = (self.place(lnum, offset), self.place(lnum, self.geometry.leb_bytes));
         Self::host(store::erase(&mut self.store, start, end), lnum, offset)

@@ -1,4 +1,4 @@
-//! Checks that are the same for all volumes.
+//! Argument checks common to all volumes.
 
 use super::{VolumeError, VolumeFault, VolumeGeometry};
 
@@ -15,7 +15,7 @@ impl VolumeGeometry {
         Err(VolumeFault::OutOfRange { len }.at(lnum, offset))
     }
 
-    /// Checks what a write of `len` bytes has to fulfil, but for the target being erased.
+    /// Checks the arguments of a write, except that the target is erased.
     ///
     /// # Errors
     /// [`VolumeFault::OutOfRange`], [`VolumeFault::ReadOnly`], [`VolumeFault::Misaligned`].

@@ -1,4 +1,4 @@
-//! Logical eraseblocks (LEBs) as a filesystem sees them, and two volumes without UBI: in memory, and a bare image.
+//! Logical eraseblocks (LEBs) of a volume, and two volumes without UBI: in memory, and a bare image.
 
 mod bare;
 mod check;
@@ -11,20 +11,20 @@ pub use ram::RamVolume;
 
 use floatgate_mtd::Instant;
 
-/// Sizes of a volume. All in bytes but `lebs`.
+/// Sizes of a volume, in bytes except `lebs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VolumeGeometry {
-    /// LEBs of the volume.
+    /// Number of LEBs.
     pub lebs: u32,
     /// Usable bytes of a LEB.
     pub leb_bytes: u32,
-    /// Smallest write: a page; 1 on NOR.
+    /// Minimum I/O size: a page; 1 on NOR.
     pub min_io_bytes: u32,
-    /// Most efficient write, a multiple of `min_io_bytes`: a page on NAND, the program buffer on NOR.
+    /// Maximum write size, a multiple of `min_io_bytes`: a page on NAND, the program buffer on NOR.
     pub max_write_bytes: u32,
-    /// Byte of LEB 0 within its PEB, modulo `max_write_bytes`: where large writes should begin.
+    /// Offset of LEB data within the PEB, modulo `max_write_bytes`: large writes are aligned to it.
     pub leb_start: u32,
-    /// Writes are refused.
+    /// True if writes are refused.
     pub read_only: bool,
 }
 
@@ -34,9 +34,9 @@ pub struct VolumeGeometry {
 pub struct VolumeError {
     /// Kind of failure.
     pub fault: VolumeFault,
-    /// The LEB.
+    /// Number of the LEB.
     pub lnum: u32,
-    /// Byte in the LEB.
+    /// Offset in the LEB.
     pub offset: u32,
 }
 
@@ -44,38 +44,38 @@ pub struct VolumeError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VolumeFault {
-    /// The flash has more wrong bits than its ECC corrects, or the data of a copied or static LEB fail their CRC. The
-    /// buffer holds what was read.
+    /// More wrong bits than the ECC corrects, or a bad CRC of a copied or static LEB. The buffer contains the data as
+    /// read.
     #[error("the data are damaged beyond the ECC")]
     Uncorrectable,
-    /// There is no such LEB, or the bytes reach past its end.
+    /// The LEB does not exist, or the range extends past its end.
     #[error("{len} bytes are not inside the volume")]
     OutOfRange {
-        /// Bytes asked for.
+        /// Length of the access, B.
         len: usize,
     },
-    /// Offset or length is not a multiple of the smallest write.
+    /// Offset or length is not a multiple of the minimum I/O size.
     #[error("offset and length must be multiples of {unit} bytes")]
     Misaligned {
-        /// The unit, bytes.
+        /// Minimum I/O size, B.
         unit: u32,
     },
     /// The volume or the device is read-only.
     #[error("read-only")]
     ReadOnly,
-    /// No free physical eraseblock is left.
+    /// No physical eraseblock is free.
     #[error("no free eraseblock is left")]
     NoSpace,
-    /// The volume is damaged: an update was cut off.
+    /// An update of the volume was interrupted; its data is incomplete.
     #[error("an update of the volume was not finished")]
     UpdateMarker,
-    /// Bytes that were written before and not erased since.
+    /// The bytes were written before and not erased since.
     #[error("the target is not erased")]
     NotErased,
-    /// Power went away.
+    /// Power was lost.
     #[error("power lost")]
     PowerLost,
-    /// A failure of the device below that UBI could not work around.
+    /// A flash failure that UBI could not work around.
     #[error("the flash below: {0}")]
     Flash(floatgate_mtd::Error),
     /// The file or memory behind the volume failed.
@@ -84,38 +84,39 @@ pub enum VolumeFault {
 }
 
 impl VolumeFault {
-    /// This fault at a place.
+    /// Error with this fault at a position.
     #[must_use]
     pub const fn at(self, lnum: u32, offset: u32) -> VolumeError {
         VolumeError { fault: self, lnum, offset }
     }
 }
 
-/// Logical eraseblocks. `docs/spec/ubi.md` has what stands behind them on flash.
+/// Logical eraseblocks. `docs/spec/ubi.md` specifies their representation on flash.
 ///
-/// A LEB that is not mapped reads as 0xFF and is mapped by its first write. Bytes of a LEB are written once, upwards;
+/// An unmapped LEB reads as 0xFF and is mapped by its first write. Bytes of a LEB are written once, in ascending order;
 /// [`change`](Self::change) replaces a whole LEB.
 ///
-/// **After a power loss** a `write` has left a prefix of its minimal I/O units whole, perhaps one damaged, the others
-/// erased. A `change` has left the old LEB or the new one. An `unmap` without [`erase`](Self::erase) may come undone: the
-/// LEB may be back with its old contents.
+/// **After a power loss** an interrupted `write` has left a prefix of its minimum I/O units complete, perhaps one
+/// damaged, and the others erased. An interrupted `change` has left the old LEB or the new one. An `unmap` without
+/// [`erase`](Self::erase) may be reverted: the LEB can reappear with its old contents.
 pub trait Volume: Send {
-    /// Sizes.
+    /// Sizes of the volume.
     fn geometry(&self) -> VolumeGeometry;
 
     /// Reads `buf.len()` bytes at `offset` of a LEB.
     ///
     /// # Errors
-    /// [`VolumeFault::Uncorrectable`] with the buffer as read; out of range; failures of the flash.
+    /// [`VolumeFault::Uncorrectable`] with the buffer as read; out of range; flash failures.
     fn read(&mut self, lnum: u32, offset: u32, buf: &mut [u8]) -> Result<(), VolumeError>;
 
-    /// Writes `data` at `offset`, both multiples of the smallest write, onto erased bytes.
+    /// Writes `data` at `offset` onto erased bytes; both are multiples of the minimum I/O size.
     ///
     /// # Errors
     /// Out of range, misaligned, read-only, no space, power lost.
     fn write(&mut self, lnum: u32, offset: u32, data: &[u8]) -> Result<(), VolumeError>;
 
-    /// Replaces the contents of a LEB atomically; the rest of it is erased. `data` is a multiple of the smallest write.
+    /// Replaces the contents of a LEB atomically; the rest of it is erased. The length of `data` is a multiple of the
+    /// minimum I/O size.
     ///
     /// # Errors
     /// As [`write`](Self::write).
@@ -124,19 +125,19 @@ pub trait Volume: Send {
     /// Maps a LEB to an erased PEB without writing data, so that it is empty even after a power loss.
     ///
     /// # Errors
-    /// As [`write`](Self::write); a LEB that is mapped already is an error of the caller ([`VolumeFault::NotErased`]).
+    /// As [`write`](Self::write); [`VolumeFault::NotErased`] if the LEB is already mapped.
     fn map(&mut self, lnum: u32) -> Result<(), VolumeError>;
 
-    /// Unmaps a LEB; its PEB is erased later. The LEB reads as erased from now on.
+    /// Unmaps a LEB, which then reads as erased; its PEB is erased later.
     ///
     /// # Errors
     /// Out of range, read-only.
     fn unmap(&mut self, lnum: u32) -> Result<(), VolumeError>;
 
-    /// Unmaps a LEB and erases its PEB before it returns, so that a power loss cannot bring it back.
+    /// Unmaps a LEB and erases its PEB before it returns, so that the LEB cannot reappear after a power loss.
     ///
     /// # Errors
-    /// As [`unmap`](Self::unmap), and failures of the flash.
+    /// As [`unmap`](Self::unmap), and flash failures.
     fn erase(&mut self, lnum: u32) -> Result<(), VolumeError>;
 
     /// True when a LEB is mapped.
@@ -145,16 +146,16 @@ pub trait Volume: Send {
     /// Out of range.
     fn is_mapped(&mut self, lnum: u32) -> Result<bool, VolumeError>;
 
-    /// Whatever was put off (erasing unmapped PEBs, writing to a host's file) is done when this returns.
+    /// Completes deferred work: erases of unmapped PEBs, writes to a host file.
     ///
     /// # Errors
-    /// Failures of the flash.
+    /// Flash failures.
     fn flush(&mut self) -> Result<(), VolumeError>;
 
-    /// The volume's clock: when the last operation was done.
+    /// Time at the end of the last operation.
     fn now(&self) -> Instant;
 
-    /// Lets time pass, up to `now`; the clock never goes back.
+    /// Advances the clock to `now`; it never goes back.
     fn wait_until(&mut self, now: Instant);
 }
 
@@ -164,7 +165,7 @@ impl core::fmt::Debug for dyn Volume + '_ {
     }
 }
 
-/// A pointer to a volume is a volume.
+/// Implements `Volume` for pointers to volumes.
 macro_rules! forward_volume {
     ($pointer:ty) => {
         impl<V: Volume + ?Sized> Volume for $pointer {

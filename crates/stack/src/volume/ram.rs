@@ -5,24 +5,25 @@ use floatgate_mtd::Instant;
 use floatgate_mtd::ram::OPERATION;
 use std::sync::Arc;
 
-/// A volume in memory, stricter than UBI: bytes of a LEB are written upwards only, those of nothing but 0xFF included.
+/// A volume in memory, stricter than UBI: bytes of a LEB must be written in ascending order, even if they are all 0xFF.
 ///
-/// Clones share the LEBs that neither has changed since. Every operation takes [`OPERATION`].
+/// Clones share unchanged LEBs. Every operation takes [`OPERATION`].
 #[derive(Clone, Debug)]
 pub struct RamVolume {
     geometry: VolumeGeometry,
-    /// Bytes written to each mapped LEB; the rest is erased.
+    /// Written bytes of each mapped LEB; the rest is erased.
     lebs: Vec<Option<Arc<Vec<u8>>>>,
     now: Instant,
 }
 
 impl RamVolume {
-    /// A volume without a mapped LEB.
+    /// Volume without mapped LEBs.
     pub fn new(geometry: VolumeGeometry) -> Self {
         Self { geometry, lebs: vec![None; geometry.lebs as usize], now: Instant::ZERO }
     }
 
-    /// A volume that holds a bare image, LEB after LEB. LEBs of nothing but 0xFF are not mapped; what does not fit is left out.
+    /// Volume with the contents of a bare image. LEBs that contain only 0xFF are unmapped; bytes beyond the volume are
+    /// ignored.
     pub fn from_bytes(geometry: VolumeGeometry, bytes: &[u8]) -> Self {
         let mut volume = Self::new(geometry);
         for (slot, leb) in volume.lebs.iter_mut().zip(bytes.chunks(geometry.leb_bytes.max(1) as usize)) {
@@ -32,15 +33,15 @@ impl RamVolume {
         volume
     }
 
-    /// Written part of a LEB, the rest of it being erased; `None` when it is not mapped.
+    /// Written part of a LEB, whose rest is erased; `None` if it is not mapped.
     pub fn leb(&self, lnum: u32) -> Option<&[u8]> {
         self.lebs.get(lnum as usize)?.as_ref().map(|leb| leb.as_slice())
     }
 
-    /// Passes all LEBs in order to `sink`, each whole.
+    /// Passes all LEBs in order and completely to `sink`.
     ///
     /// # Errors
-    /// Those of `sink`.
+    /// Errors of `sink`.
     pub fn copy_to<E>(&self, mut sink: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
         let mut whole = vec![0xFF; self.geometry.leb_bytes as usize];
         for leb in &self.lebs {
@@ -58,7 +59,7 @@ impl RamVolume {
 }
 
 impl VolumeGeometry {
-    /// Bytes of `leb` up to the last smallest write that is not all 0xFF.
+    /// Length of `leb` without trailing minimum I/O units of 0xFF.
     fn used(&self, leb: &[u8]) -> usize {
         let last = leb.iter().rposition(|byte| *byte != 0xFF);
         last.map_or(0, |last| (last + 1).next_multiple_of(self.min_io_bytes.max(1) as usize))

@@ -41,7 +41,7 @@ fn number(x: __m128i) -> u128 {
     u128::from(high) << 64 | u128::from(_mm_cvtsi128_si64(x).cast_unsigned())
 }
 
-/// The order of bytes that makes two words of two big-endian ones.
+/// Byte order that loads two big-endian words.
 #[target_feature(enable = "sse2")]
 fn big_endian() -> __m128i {
     _mm_set_epi64x(0x08090A0B_0C0D0E0F, 0x00010203_04050607)
@@ -68,7 +68,7 @@ fn remainder_128<const W: usize>(constants: &Clmul, data: &[u8]) -> Words {
     constants.divide(data.len(), sums.map(|sum| number(sum)), number(pairs), |x, y| times(x, y))
 }
 
-/// The same, twice as wide.
+/// Remainder with 256-bit vectors.
 #[target_feature(enable = "avx2,vpclmulqdq,pclmulqdq")]
 fn remainder_256<const W: usize>(constants: &Clmul, data: &[u8]) -> Words {
     let order = _mm256_broadcastsi128_si256(big_endian());
@@ -91,7 +91,7 @@ fn remainder_256<const W: usize>(constants: &Clmul, data: &[u8]) -> Words {
     constants.divide(data.len(), sums.map(|sum| fold_256(sum)), fold_256(pairs), |x, y| times(x, y))
 }
 
-/// The same, four times as wide.
+/// Remainder with 512-bit vectors.
 #[target_feature(enable = "avx512f,avx512bw,vpclmulqdq,pclmulqdq")]
 fn remainder_512<const W: usize>(constants: &Clmul, data: &[u8]) -> Words {
     let order = _mm512_broadcast_i32x4(big_endian());

@@ -5,7 +5,7 @@ use crate::bch::field::Field;
 use core::arch::aarch64::*;
 use std::arch::is_aarch64_feature_detected;
 
-/// The search that this CPU can do.
+/// Searches that this CPU supports.
 pub(super) fn kernels() -> impl Iterator<Item = Kernel> {
     is_aarch64_feature_detected!("neon").then_some(by_products as Kernel).into_iter()
 }
@@ -19,7 +19,7 @@ fn by_products(search: &Search, field: &Field, locator: &[u16], bits: usize, out
     })
 }
 
-/// For 64 of the positions of a run, bits that say where the locator is 0.
+/// Bit mask of the positions, among 64 of a run, where the locator is 0.
 #[target_feature(enable = "neon")]
 fn look_up(constant: u16, tables: &[Products], powers: &[Powers], vector: usize) -> u64 {
     let [low, high] = constant.to_le_bytes().map(|byte| vdupq_n_u8(byte));
@@ -42,7 +42,7 @@ fn look_up(constant: u16, tables: &[Products], powers: &[Powers], vector: usize)
     sums.iter().rev().fold(0, |bits, (low, high)| bits << 16 | u64::from(zeros(vorrq_u8(*low, *high))))
 }
 
-/// Bits that say which bytes are 0. That any is, is rare.
+/// Bit mask of the bytes that are 0. Usually none is.
 #[target_feature(enable = "neon")]
 fn zeros(x: uint8x16_t) -> u16 {
     if vminvq_u8(x) > 0 {

@@ -8,7 +8,7 @@ use std::is_x86_feature_detected;
 /// A matrix of 16 x 16 bits in quarters: from low to low byte, high to low, low to high, high to high.
 type Matrix = [i64; 4];
 
-/// Searches that this CPU can do, the fastest first.
+/// Searches that this CPU supports, the fastest first.
 pub(super) fn kernels() -> impl Iterator<Item = Kernel> {
     let gfni = cfg!(not(floatgate_without_avx512))
         && is_x86_feature_detected!("gfni")
@@ -38,7 +38,7 @@ fn by_products(search: &Search, field: &Field, locator: &[u16], bits: usize, out
     })
 }
 
-/// Columns of a matrix to its quarters, as GF2P8AFFINEQB takes them: a byte per row, the last row first.
+/// Quarters of a matrix from its columns, in the format of GF2P8AFFINEQB: a byte per row, the last row first.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 fn transpose(columns: [u16; BITS]) -> Matrix {
     // SAFETY: the columns are 32 bytes, and no alignment is needed.
@@ -56,7 +56,7 @@ fn transpose(columns: [u16; BITS]) -> Matrix {
     quarters.map(u64::cast_signed)
 }
 
-/// For the positions of a run, bits that say where the locator is 0.
+/// Bit mask of the positions of a run where the locator is 0.
 #[target_feature(enable = "gfni,avx512f,avx512bw")]
 fn multiply(constant: u16, matrices: &[Matrix], powers: &[Powers]) -> [u64; VECTORS] {
     const XOR3: i32 = 0x96;
@@ -80,7 +80,7 @@ fn multiply(constant: u16, matrices: &[Matrix], powers: &[Powers]) -> [u64; VECT
     })
 }
 
-/// For 64 of the positions of a run, bits that say where the locator is 0.
+/// Bit mask of the positions, among 64 of a run, where the locator is 0.
 #[target_feature(enable = "avx2")]
 fn look_up(constant: u16, tables: &[Products], powers: &[Powers], vector: usize) -> u64 {
     let [low, high] = constant.to_le_bytes().map(|byte| _mm256_set1_epi8(byte.cast_signed()));

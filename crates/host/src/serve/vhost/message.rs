@@ -1,4 +1,4 @@
-//! Messages of vhost-user, as far as a block device with one queue needs them (QEMU, docs/interop/vhost-user.rst).
+//! Messages of vhost-user, limited to a block device with one queue (QEMU, docs/interop/vhost-user.rst).
 
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -8,16 +8,16 @@ use std::os::unix::net::UnixStream;
 use super::ready;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
-/// Version of the protocol, in each message's flags.
+/// Version of the protocol in the flags of each message.
 const VERSION: u32 = 1;
 const IS_REPLY: u32 = 1 << 2;
 const NEEDS_REPLY: u32 = 1 << 3;
 
-/// Bytes of request, flags and size.
+/// Size of request, flags and size fields, B.
 const HEADER_BYTES: usize = 12;
-/// Longest payload: 8 regions of memory, or all of the configuration space.
+/// Maximum payload, B: 8 memory regions, or the whole configuration space.
 const PAYLOAD_BYTES_MAX: usize = 512;
-/// Most descriptors of a message: one for each of 8 regions.
+/// Maximum number of descriptors of a message: one for each of 8 regions.
 const FDS_MAX: usize = 8;
 
 /// Requests of the front end.
@@ -54,7 +54,7 @@ pub(super) fn bad(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.into())
 }
 
-/// Reads until a buffer is full. False when the front end closes the connection, or `stopped` is closed, before.
+/// Fills a buffer. False if the front end closes the connection, or `stopped` is closed, before.
 fn fill(socket: &mut UnixStream, stopped: &UnixStream, mut buffer: &mut [u8]) -> io::Result<bool> {
     while !buffer.is_empty() {
         if ready(stopped, &[socket.as_fd()])?.is_none() {
@@ -69,7 +69,8 @@ fn fill(socket: &mut UnixStream, stopped: &UnixStream, mut buffer: &mut [u8]) ->
 }
 
 impl Message {
-    /// Receives a message of which the first byte is there. None when the front end closes the connection, or `stopped` is closed, before it is complete.
+    /// Receives a message whose first byte is available. `None` if the front end closes the connection, or `stopped` is
+    /// closed, before it is complete.
     pub(super) fn receive(socket: &mut UnixStream, stopped: &UnixStream) -> io::Result<Option<Self>> {
         let mut header = [0; HEADER_BYTES];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
@@ -104,7 +105,7 @@ impl Message {
         Ok(Some(Self { request, flags, payload, fds }))
     }
 
-    /// True when the front end waits for a result of a request that has no reply of its own.
+    /// True if the front end waits for the result of a request that has no specific reply.
     pub(super) const fn needs_reply(&self) -> bool {
         self.flags & NEEDS_REPLY != 0
     }

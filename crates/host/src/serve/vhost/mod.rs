@@ -1,6 +1,6 @@
 //! A block device for QEMU and User Mode Linux, through vhost-user: one front end, one queue.
 //!
-//! - `message`: what the front end says on the socket.
+//! - `message`: messages of the front end on the socket.
 //! - `queue`: the guest's memory, and the queue of requests in it.
 //! - [`VhostDevice`]: the device on its socket, from the connection to its end.
 
@@ -22,7 +22,8 @@ use crate::mount::FolderError;
 use message::{Message, bad, request};
 use queue::{Address, Memory, Piece, Queue};
 
-/// Features of virtio and its block device: `SEG_MAX`, `BLK_SIZE`, `FLUSH`, `DISCARD`, `VERSION_1`; and that there are protocol features.
+/// Features of virtio and its block device: `SEG_MAX`, `BLK_SIZE`, `FLUSH`, `DISCARD`, `VERSION_1`; and support of
+/// protocol features.
 const FEATURES: u64 = 1 << 2 | 1 << 6 | 1 << 9 | 1 << 13 | 1 << 32 | HAS_PROTOCOL_FEATURES;
 const HAS_PROTOCOL_FEATURES: u64 = 1 << 30;
 /// `REPLY_ACK`, `BACKEND_REQ` (without which User Mode Linux panics) and `CONFIG`.
@@ -30,49 +31,50 @@ const PROTOCOL_FEATURES: u64 = 1 << 3 | 1 << 5 | 1 << 9;
 
 /// Bytes of `struct virtio_blk_config`.
 const CONFIG_BYTES: usize = 60;
-/// Most pieces of data in a request: a queue of 128 descriptors less header and status.
+/// Maximum number of data pieces of a request: a queue of 128 descriptors, less header and status.
 const PIECES_MAX: u32 = 126;
-/// Most sectors that are discarded at once.
+/// Maximum number of sectors per discard.
 const DISCARD_SECTORS_MAX: u32 = 1 << 21;
-/// Most bytes of a request.
+/// Maximum size of a request, B.
 const REQUEST_BYTES_MAX: usize = 32 << 20;
 
-/// Kinds of requests: `VIRTIO_BLK_T_IN`, `OUT`, `FLUSH`, `GET_ID`, `DISCARD`.
+/// Types of requests: `VIRTIO_BLK_T_IN`, `OUT`, `FLUSH`, `GET_ID`, `DISCARD`.
 const IN: u32 = 0;
 const OUT: u32 = 1;
 const FLUSH: u32 = 4;
 const GET_ID: u32 = 8;
 const DISCARD: u32 = 11;
-/// Bytes of kind, priority and sector.
+/// Size of type, priority and sector fields, B.
 const REQUEST_HEADER_BYTES: usize = 16;
-/// Bytes of first sector, sectors and flags to discard.
+/// Size of a discard segment, B: first sector, number of sectors and flags.
 const SEGMENT_BYTES: usize = 16;
 /// `VIRTIO_BLK_S_OK`, `IOERR`, `UNSUPP`.
 const OK: u8 = 0;
 const IOERR: u8 = 1;
 const UNSUPP: u8 = 2;
 
-/// A device that waits for its front end on a socket.
+/// A device that listens for its front end on a socket.
 pub struct VhostDevice<D: BlockDevice> {
     served: Served<D>,
     name: String,
     listener: UnixListener,
     path: PathBuf,
-    /// The other end is held by who may end the device.
+    /// Socket whose other end is held by the [`Stopper`].
     stopped: UnixStream,
 }
 
 /// Ends a device from another thread.
 pub struct Stopper {
-    /// Closed by dropping.
+    /// Closing it on drop stops the device.
     _stop: UnixStream,
 }
 
 impl<D: BlockDevice> VhostDevice<D> {
-    /// Makes the socket at `path`, where there must be no file. `name` is the serial number that the guest reads, 20 bytes at most.
+    /// Creates the socket at `path`, which must not exist. `name` is the serial number that the guest reads, at most 20
+    /// bytes.
     ///
     /// # Errors
-    /// The host does not let us.
+    /// The host refuses.
     pub fn new(
         device: D,
         clock: Box<dyn Clock>,
@@ -87,11 +89,11 @@ impl<D: BlockDevice> VhostDevice<D> {
         Ok((device, Stopper { _stop: stop }))
     }
 
-    /// Serves the first front end that connects, until it closes the connection or the [`Stopper`] is dropped. Removes the socket and gives the
-    /// device back.
+    /// Serves the first front end that connects, until it closes the connection or the [`Stopper`] is dropped. Removes
+    /// the socket and returns the device.
     ///
     /// # Errors
-    /// The connection fails, or what comes over it is no vhost-user.
+    /// The connection fails, or the messages are not vhost-user.
     pub fn serve(self) -> Result<(D, Punctuality), FolderError> {
         let Self { served, name, listener, path, stopped } = self;
         let failed = |error| FolderError::host(&path, error);
@@ -117,7 +119,7 @@ impl<D: BlockDevice> VhostDevice<D> {
     }
 }
 
-/// Waits until one of some descriptors can be read, and returns its number; none when `stopped` is closed.
+/// Waits until one of the descriptors is readable, and returns its index; `None` if `stopped` is closed.
 fn ready(stopped: &UnixStream, fds: &[rustix::fd::BorrowedFd<'_>]) -> io::Result<Option<usize>> {
     let mut polled: Vec<PollFd<'_>> =
         fds.iter().chain([&stopped.as_fd()]).map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
@@ -131,17 +133,17 @@ fn ready(stopped: &UnixStream, fds: &[rustix::fd::BorrowedFd<'_>]) -> io::Result
     Ok(first.filter(|number| *number < fds.len()))
 }
 
-/// A front end that is connected.
+/// A connected front end.
 struct Session<D> {
     served: Served<D>,
     name: String,
     memory: Memory,
     queue: Queue,
-    /// Readable when the guest has put requests into the queue.
+    /// Readable when the guest has added requests to the queue.
     kick: Option<OwnedFd>,
-    /// Tells the guest of answers.
+    /// Written to notify the guest of answers.
     call: Option<OwnedFd>,
-    /// Kept open: User Mode Linux watches its other end.
+    /// Kept open, because User Mode Linux watches its other end.
     back: Option<OwnedFd>,
     is_enabled: bool,
 }
@@ -184,7 +186,7 @@ impl<D: BlockDevice> Session<D> {
         if message.needs_reply() { message.reply(socket, &0u64.to_le_bytes()) } else { Ok(()) }
     }
 
-    /// Takes a setting.
+    /// Applies a setting.
     fn set(&mut self, message: &mut Message) -> io::Result<()> {
         match message.request {
             request::SET_FEATURES => {
@@ -208,7 +210,7 @@ impl<D: BlockDevice> Session<D> {
         Ok(())
     }
 
-    /// The part of `struct virtio_blk_config` that is asked for, behind its offset, size and flags.
+    /// Requested part of `struct virtio_blk_config`, after its offset, size and flags.
     fn config(&self, message: &Message) -> io::Result<Vec<u8>> {
         let mut all = [0; CONFIG_BYTES];
         let mut put = |at: usize, bytes: &[u8]| all[at..at + bytes.len()].copy_from_slice(bytes);
@@ -227,7 +229,7 @@ impl<D: BlockDevice> Session<D> {
         Ok(reply)
     }
 
-    /// Does all requests in the queue.
+    /// Executes all requests in the queue.
     fn kicked(&mut self) -> io::Result<()> {
         if let Some(kick) = &self.kick {
             rustix::io::read(kick, &mut [0; 8])?;
@@ -243,7 +245,8 @@ impl<D: BlockDevice> Session<D> {
         Ok(())
     }
 
-    /// Does a request: its header first, the data, and one byte for the status last. Returns the bytes written into the guest's memory.
+    /// Executes a request: header, data, and one byte for the status. Returns the number of bytes written to the
+    /// guest's memory.
     fn request(&mut self, pieces: &[Piece]) -> io::Result<u32> {
         let Some((status, others)) =
             pieces.split_last().filter(|(status, _)| status.is_writable && status.bytes > 0)
@@ -289,7 +292,7 @@ impl<D: BlockDevice> Session<D> {
         Ok(all)
     }
 
-    /// Does a request on the device. Returns its status.
+    /// Executes a request on the device and returns its status.
     fn perform(&mut self, kind: u32, sector: u64, data: &[u8], received: &mut [u8]) -> u8 {
         let bytes = if kind == IN { received.len() } else { data.len() };
         let is_whole = bytes.is_multiple_of(SECTOR_BYTES);
@@ -320,7 +323,7 @@ impl<D: BlockDevice> Session<D> {
     }
 }
 
-/// The number that a message has for the queue, of which there is one.
+/// Number in a message for the only queue.
 fn one_queue(message: &Message) -> io::Result<u32> {
     match message.u32(0)? {
         0 => message.u32(4),

@@ -1,7 +1,7 @@
-//! Memory of the guest, and the split virtqueue in it (Virtual I/O Device 1.2, 2.7).
+//! Guest memory, and the split virtqueue in it (Virtual I/O Device 1.2, 2.7).
 //!
-//! The guest's memory is a file that it shares. It is read and written as a file: that is as fast as a card needs, nothing is mapped, and a guest
-//! that gives wrong addresses gets an error.
+//! The guest shares its memory as a file, which is read and written as a file: that is fast enough for a card, needs no
+//! mapping, and turns wrong guest addresses into errors.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 
 use super::message::{Message, bad};
 
-/// A piece of the guest's memory.
+/// A region of the guest's memory.
 struct Region {
     /// Address in the guest.
     guest: u64,
@@ -22,7 +22,7 @@ struct Region {
     file: File,
 }
 
-/// Address of the guest, or of the process that runs it.
+/// Address in the guest, or in the process that runs it.
 #[derive(Clone, Copy)]
 pub(super) enum Address {
     Guest(u64),
@@ -30,7 +30,7 @@ pub(super) enum Address {
 }
 
 impl Address {
-    /// The address so many bytes further on.
+    /// Address plus `bytes`.
     pub(super) const fn plus(self, bytes: u64) -> Self {
         match self {
             Self::Guest(at) => Self::Guest(at.wrapping_add(bytes)),
@@ -44,7 +44,7 @@ impl Address {
 pub(super) struct Memory(Vec<Region>);
 
 impl Memory {
-    /// From the table of a message. User Mode Linux sends room for two regions, and one.
+    /// Memory from the region table in a message. User Mode Linux sends room for two regions, but only one.
     pub(super) fn of(message: &mut Message) -> io::Result<Self> {
         let fds: Vec<OwnedFd> = std::mem::take(&mut message.fds);
         if fds.len() != message.u32(0)? as usize {
@@ -89,12 +89,12 @@ impl Memory {
     }
 }
 
-/// A piece of a request.
+/// A data piece of a request.
 #[derive(Clone, Copy)]
 pub(super) struct Piece {
     pub(super) address: u64,
     pub(super) bytes: u32,
-    /// The device writes it; otherwise it reads it.
+    /// True if the device writes it, false if it reads it.
     pub(super) is_writable: bool,
 }
 
@@ -104,10 +104,10 @@ const WRITE: u16 = 2;
 /// `VIRTQ_AVAIL_F_NO_INTERRUPT`.
 const NO_INTERRUPT: u16 = 1;
 const DESCRIPTOR_BYTES: u64 = 16;
-/// Most descriptors of a queue.
+/// Maximum number of descriptors of a queue.
 const DESCRIPTORS_MAX: u32 = 32768;
 
-/// The queue, as the front end describes it.
+/// The queue as described by the front end.
 pub(super) struct Queue {
     size: u16,
     descriptors: Address,
@@ -135,7 +135,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes the addresses of a message. Answers go on where the used ring ends.
+    /// Sets the addresses in a message. Answers continue at the end of the used ring.
     pub(super) fn set_addresses(&mut self, message: &Message, memory: &Memory) -> io::Result<()> {
         let [descriptors, used, available] = [8, 16, 24].map(|at| message.u64(at));
         self.descriptors = Address::User(descriptors?);
@@ -145,7 +145,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes the next request: the number of its first descriptor, and all its pieces.
+    /// Takes the next request from the queue: the number of its first descriptor, and all its pieces.
     pub(super) fn pop(&mut self, memory: &Memory) -> io::Result<Option<(u16, Vec<Piece>)>> {
         if self.size == 0 || memory.u16(self.available.plus(2))? == self.next {
             return Ok(None);
@@ -178,7 +178,7 @@ impl Queue {
         }
     }
 
-    /// Gives a request back, of which `bytes` were written. True when the guest wants to be told.
+    /// Returns a request of which `bytes` were written. True if the guest wants to be notified.
     pub(super) fn push(&mut self, memory: &Memory, head: u16, bytes: u32) -> io::Result<bool> {
         let slot = u64::from(self.answered % self.size);
         let mut element = [0; 8];

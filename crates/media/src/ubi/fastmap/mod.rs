@@ -1,4 +1,4 @@
-//! Fastmap, which stands for a scan of all headers: `docs/spec/ubi.md#fastmap`.
+//! Fastmap, which replaces a scan of all headers: `docs/spec/ubi.md#fastmap`.
 
 mod write;
 
@@ -37,7 +37,7 @@ const MAP_HEADER_BYTES: usize = 8;
 const UNMAPPED: u32 = u32::MAX;
 
 layout! {
-    /// The start of a fastmap: where all of it is. `docs/spec/ubi.md#fastmap-superblock`
+    /// Start of a fastmap: the list of its PEBs. `docs/spec/ubi.md#fastmap-superblock`
     pub big_endian struct FastmapSuperblock[312] {
         /// CRC-32 of all LEBs of the fastmap, with this field zero.
         8 => data_crc: u32,
@@ -59,7 +59,7 @@ layout! {
         4 => free: u32,
         /// PEBs that are mapped.
         8 => used: u32,
-        /// Mapped PEBs whose data are to be moved because of bitflips.
+        /// Mapped PEBs that need scrubbing.
         12 => scrub: u32,
         /// Bad PEBs; they are not listed.
         16 => bad: u32,
@@ -71,17 +71,17 @@ layout! {
 }
 
 codes! {
-    /// Type of a volume in the encoding of fastmaps, which is not that of VID headers.
+    /// Type of a volume in fastmap encoding, which differs from VID headers.
     pub enum FastmapVolumeType(u8) {
-        /// Any LEB at any time.
+        /// Dynamic volume: any LEB can be written at any time.
         Dynamic = 3,
-        /// As a whole, each LEB with the CRC of its data.
+        /// Static volume: written as a whole, each LEB with the CRC of its data.
         Static = 4,
     }
 }
 
 impl FastmapVolumeType {
-    /// The type as VID headers and the volume table have it; `None` for a code that means nothing.
+    /// The type in the encoding of VID headers and the volume table; `None` for an unknown code.
     #[must_use]
     pub const fn volume_type(self) -> Option<VolumeType> {
         match self {
@@ -105,7 +105,7 @@ impl From<VolumeType> for FastmapVolumeType {
 layout! {
     /// A volume as a fastmap describes it. `docs/spec/ubi.md#fastmap-volume`
     pub big_endian struct FastmapVolume[32] {
-        /// The volume.
+        /// Id of the volume.
         4 => volume_id: u32,
         /// Type of the volume.
         8 => volume_type: FastmapVolumeType,
@@ -121,7 +121,7 @@ layout! {
 layout! {
     /// A PEB and how often it was erased. `docs/spec/ubi.md#fastmap-erase-counter`
     pub big_endian struct PebEc[8] {
-        /// The PEB.
+        /// Number of the PEB.
         0 => pnum: u32,
         /// Erase counter of the PEB.
         4 => erase_count: u32,
@@ -137,12 +137,12 @@ impl FastmapSuperblock {
     pub fn parse(bytes: &[u8]) -> Result<Self, MediaError> {
         let bytes = span(bytes, 0, Self::SIZE)?;
         check_magic(bytes, 0, "fastmap superblock", SUPERBLOCK_MAGIC)?;
-        let found = u8::take(bytes, VERSION_AT);
+        let found = u8::decode(bytes, VERSION_AT);
         if found != VERSION {
             let (found, known) = (u32::from(found), u32::from(VERSION));
             return Err(Reason::WrongVersion { what: "fastmap", found, known }.at(VERSION_AT));
         }
-        let superblock = Self::take(bytes, 0);
+        let superblock = Self::decode(bytes, 0);
         let count = superblock.peb_count;
         require((1..=MAX_PEBS).contains(&count), PEBS_AT, "fastmap PEBs", count)?;
         Ok(superblock)
@@ -156,7 +156,7 @@ impl FastmapSuperblock {
     }
 }
 
-/// PEBs that were in use when the fastmap was written, and have to be scanned.
+/// PEBs that were in a pool when the fastmap was written, and must be scanned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FastmapPool<'a> {
     /// Most PEBs the pool takes.
@@ -171,39 +171,39 @@ impl<'a> FastmapPool<'a> {
     }
 }
 
-/// Where the reader or the writer of a fastmap is.
+/// Next offset of the reader or writer of a fastmap.
 ///
-/// UBI gives up a fastmap that reaches the last byte of its LEBs, so neither goes there.
+/// UBI rejects a fastmap that reaches the last byte of its LEBs, so both stop before it.
 fn step(len: usize, at: usize, need: usize) -> Result<usize, MediaError> {
     let end = at.checked_add(need).filter(|&end| end < len);
     end.ok_or_else(|| Reason::Truncated { need, have: len.saturating_sub(at) }.at(at))
 }
 
 fn check_magic(bytes: &[u8], at: usize, what: &'static str, expected: u32) -> Result<(), MediaError> {
-    let found = u32::take(bytes, at);
+    let found = u32::decode(bytes, at);
     if found == expected {
         return Ok(());
     }
     Err(Reason::BadMagic { what, expected, found }.at(at))
 }
 
-/// The four lists of PEBs, in the order they follow each other.
+/// The four lists of PEBs, in their order on flash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PebList {
-    /// Free.
+    /// Free PEBs.
     Free,
-    /// Mapped.
+    /// Mapped PEBs.
     Used,
-    /// Mapped, to be moved because of bitflips.
+    /// Mapped PEBs that need scrubbing.
     Scrub,
-    /// To be erased.
+    /// PEBs to be erased.
     Erase,
 }
 
-/// A fastmap whose CRC and structure have been checked, in the bytes it was read from.
+/// A fastmap with verified CRC and structure, borrowing the bytes it was read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fastmap<'a> {
-    /// Fastmap superblock: the blocks that hold the fastmap.
+    /// Fastmap superblock with the list of its PEBs.
     pub superblock: FastmapSuperblock,
     /// Numbers of entries.
     pub counts: FastmapCounts,
@@ -230,7 +230,7 @@ impl<'a> Fastmap<'a> {
         }
         step(bytes.len(), 0, LISTS_AT)?;
         check_magic(bytes, HEADER_AT, "fastmap header", HEADER_MAGIC)?;
-        let counts = FastmapCounts::take(bytes, HEADER_AT);
+        let counts = FastmapCounts::decode(bytes, HEADER_AT);
         let pool = parse_pool(bytes, POOLS_AT)?;
         let wl_pool = parse_pool(bytes, POOLS_AT + POOL_BYTES)?;
         let mut at = LISTS_AT;
@@ -252,7 +252,7 @@ impl<'a> Fastmap<'a> {
             PebList::Scrub => scrub,
             PebList::Erase => erase,
         };
-        bytes.chunks_exact(PebEc::SIZE).map(|bytes| PebEc::take(bytes, 0))
+        bytes.chunks_exact(PebEc::SIZE).map(|bytes| PebEc::decode(bytes, 0))
     }
 
     /// The volumes with their maps.
@@ -271,7 +271,7 @@ fn data_crc(bytes: &[u8]) -> u32 {
 
 fn parse_pool(bytes: &[u8], at: usize) -> Result<FastmapPool<'_>, MediaError> {
     check_magic(bytes, at, "fastmap pool", POOL_MAGIC)?;
-    let (len, max_len) = (u16::take(bytes, at + 4), u16::take(bytes, at + 6));
+    let (len, max_len) = (u16::decode(bytes, at + 4), u16::decode(bytes, at + 6));
     require(usize::from(len) <= MAX_POOL, at + 4, "pool size", len)?;
     require(usize::from(max_len) <= MAX_POOL, at + 6, "largest pool size", max_len)?;
     Ok(FastmapPool { max_len, pebs: span(bytes, at + 8, 4 * usize::from(len))? })
@@ -303,7 +303,7 @@ fn volume_end(bytes: &[u8], at: usize) -> Result<usize, MediaError> {
     check_magic(bytes, at, "fastmap volume", VOLUME_MAGIC)?;
     let map_at = at + FastmapVolume::SIZE;
     check_magic(bytes, map_at, "fastmap map", MAP_MAGIC)?;
-    entries(bytes, &mut end, u32::take(bytes, map_at + 4), 4)?;
+    entries(bytes, &mut end, u32::decode(bytes, map_at + 4), 4)?;
     Ok(end)
 }
 
@@ -313,10 +313,10 @@ pub struct Volumes<'a> {
     rest: &'a [u8],
 }
 
-/// A volume and which PEB holds each of its LEBs.
+/// A volume with the PEB of each LEB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VolumeMap<'a> {
-    /// The volume.
+    /// Type and size of the volume.
     pub volume: FastmapVolume,
     pnums: &'a [u8],
 }
@@ -335,10 +335,10 @@ impl<'a> Iterator for Volumes<'a> {
 
     fn next(&mut self) -> Option<VolumeMap<'a>> {
         let (head, rest) = self.rest.split_at_checked(FastmapVolume::SIZE + MAP_HEADER_BYTES)?;
-        let count = usize::try_from(u32::take(head, FastmapVolume::SIZE + 4)).ok()?;
+        let count = usize::try_from(u32::decode(head, FastmapVolume::SIZE + 4)).ok()?;
         let (pnums, rest) = rest.split_at_checked(count.checked_mul(4)?)?;
         self.rest = rest;
-        Some(VolumeMap { volume: FastmapVolume::take(head, 0), pnums })
+        Some(VolumeMap { volume: FastmapVolume::decode(head, 0), pnums })
     }
 }
 

@@ -29,7 +29,7 @@ pub struct FastmapWriter<'o> {
 }
 
 impl<'o> FastmapWriter<'o> {
-    /// Starts a fastmap in `out`, all LEBs of it; each pool has its PEBs and the most it may have.
+    /// Starts a fastmap in `out`, the bytes of all its LEBs. Each pool is given by its PEBs and its maximum size.
     ///
     /// # Errors
     ///
@@ -42,11 +42,11 @@ impl<'o> FastmapWriter<'o> {
         Ok(Self { out, at, counts: FastmapCounts::default(), list: Some(PebList::Free) })
     }
 
-    /// Adds a PEB to a list; the lists come in order.
+    /// Adds a PEB to a list; the lists must be written in order.
     ///
     /// # Errors
     ///
-    /// No room, or a list that came before.
+    /// No room, or a list that is already complete.
     pub fn peb(&mut self, list: PebList, peb: PebEc) -> Result<(), MediaError> {
         if self.list.is_none_or(|current| list < current) {
             return Err(Reason::Inconsistent { what: "lists of PEBs out of order" }.at(self.at));

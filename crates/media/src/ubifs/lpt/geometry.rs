@@ -11,10 +11,10 @@ const HEAD_BITS: u64 = 16 + 4;
 /// Fewest LEBs of the LPT area.
 const MIN_LEBS: u32 = 2;
 
-/// Tries to find a size that fits itself before Linux gives up.
+/// Number of attempts to find a self-consistent size before Linux gives up.
 const TRIES: u32 = 64;
 
-/// Parameters from which the size of the LPT follows.
+/// Parameters that determine the size of the LPT.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameters {
     /// First LEB of the LPT area.
@@ -55,14 +55,14 @@ const fn width(value: u32) -> u32 {
     u32::BITS - value.leading_zeros()
 }
 
-/// Bytes that so many bits take, at most what a `u32` holds.
+/// Bytes needed for `bits`, at most the maximum of a `u32`.
 const fn bytes(bits: u64) -> u32 {
     let bytes = bits.div_ceil(8);
     if bytes > u32::MAX as u64 { u32::MAX } else { bytes as u32 }
 }
 
 impl Geometry {
-    /// The geometry that follows from the parameters.
+    /// Geometry for these parameters.
     #[must_use]
     pub fn new(from: &Parameters) -> Self {
         let main_lebs = from.main.end.saturating_sub(from.main.start);
@@ -86,7 +86,7 @@ impl Geometry {
         }
     }
 
-    /// The geometry a new filesystem gets: Linux and `mkfs.ubifs` give the LPT four times the space it takes.
+    /// Geometry of a new filesystem: Linux and `mkfs.ubifs` make the LPT area four times the LPT.
     ///
     /// `from.main` begins where it would without an LPT; `from.lebs` and `from.big` are chosen here.
     ///
@@ -136,7 +136,7 @@ impl Geometry {
         Ok(())
     }
 
-    /// LEBs that `times` the LPT takes.
+    /// Number of LEBs for `times` the LPT.
     fn lebs_for(&self, times: u64) -> u64 {
         self.lpt_bytes().saturating_mul(times).div_ceil(u64::from(self.from.leb_bytes.max(1)))
     }
@@ -200,7 +200,7 @@ impl Geometry {
         HEAD_BITS + if self.from.big { self.number_bits as u64 } else { 0 }
     }
 
-    /// Bytes of the whole LPT, with what is lost at the end of LEBs.
+    /// Size of the whole LPT, including space lost at the end of LEBs, B.
     #[must_use]
     pub fn lpt_bytes(&self) -> u64 {
         let lsave = if self.from.big { self.lsave_bytes() } else { 0 };
@@ -211,7 +211,7 @@ impl Geometry {
         content + self.waste(content)
     }
 
-    /// Bytes lost: in each LEB less than a node at its end, and in the last one up to the end of a write.
+    /// Bytes lost: less than a node at the end of each LEB, and padding of the last write.
     fn waste(&self, content: u64) -> u64 {
         let leb = u64::from(self.from.leb_bytes);
         let per_leb = u64::from(self.pnode_bytes().max(self.nnode_bytes()));
@@ -224,7 +224,7 @@ impl Geometry {
     }
 }
 
-/// Rows of nnodes over so many pnodes, at least one.
+/// Number of rows of nnodes above `pnodes`, at least one.
 const fn height(pnodes: u32) -> u32 {
     let mut height = 1;
     let mut reach = FANOUT as u64;
@@ -235,7 +235,7 @@ const fn height(pnodes: u32) -> u32 {
     height
 }
 
-/// Nnodes of all rows over so many pnodes.
+/// Number of nnodes in all rows above `pnodes`.
 const fn nnode_count(pnodes: u32, height: u32) -> u64 {
     let mut row = pnodes;
     let mut count = 0;

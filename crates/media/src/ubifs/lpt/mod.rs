@@ -1,10 +1,11 @@
-//! The LEB properties tree (LPT): how much of each LEB of the main area is free or dirty.
+//! The LEB properties tree (LPT): free and dirty bytes of each LEB in the main area.
 //!
-//! Its nodes are packed bit by bit, as tightly as the [`Geometry`] allows: [`Pnode`]s are the leaves,
-//! [`Nnode`]s lead to them, [`Ltab`] is the tree's table of its own LEBs and [`Lsave`] its save table.
-//! A commit writes the nodes that changed. When its area fills up, the small model (a tree of at most a
-//! LEB) is written anew as a whole; the big model moves the nodes of one LEB, for which they carry a
-//! number. Tables of the bits: `docs/spec/ubifs.md#leb-properties-tree`.
+//! Nodes are packed bit by bit, as tightly as the [`Geometry`] allows: [`Pnode`]s are the leaves, [`Nnode`]s the inner
+//! nodes, [`Ltab`] is the tree's table of its own LEBs and [`Lsave`] its save table. A commit writes the nodes that
+//! changed. When the area fills up, the small model (a tree of at most one LEB) is rewritten completely. The big model
+//! moves the nodes of one LEB, for which nodes contain their number.
+//!
+//! Tables of the bits: `docs/spec/ubifs.md#leb-properties-tree`.
 
 mod geometry;
 mod node;
@@ -20,8 +21,8 @@ pub const FANOUT: u32 = 4;
 
 /// The number of the nnode in a row (0 for the root's) and column.
 ///
-/// A one, then the column's digits to base four, the last first: from the root down, the way to the nnode is read off
-/// from the low end. A pnode's number is just its column.
+/// A one bit, followed by the column's digits in base four, the last digit first. Read from the low end, the digits are
+/// the path from the root to the nnode. A pnode's number is its column.
 ///
 /// ```
 /// use floatgate_media::ubifs::lpt::nnode_number;

@@ -9,7 +9,7 @@ use crate::error::{MediaError, Reason, require};
 pub enum Kind {
     /// A leaf: properties of four LEBs.
     Pnode,
-    /// An inner node: where four others stand.
+    /// An inner node: the positions of four others.
     Nnode,
     /// The table of the LPT's own LEBs.
     Ltab,
@@ -39,7 +39,7 @@ impl Kind {
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
-    /// The kind of the node at the start of `bytes`, if one stands there: its type is known and its CRC right.
+    /// The kind of the node at the start of `bytes`, if its type is known and its CRC is right.
     #[must_use]
     pub fn find(bytes: &[u8], geometry: &Geometry) -> Option<Self> {
         let code = type_code(bytes);
@@ -48,12 +48,12 @@ impl Kind {
     }
 }
 
-/// LEB properties: use of a LEB of the main area.
+/// Properties of a LEB in the main area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct LebProperties {
     /// Bytes never written since the LEB was erased, a multiple of 8.
     pub free: u32,
-    /// Bytes of nodes that are outdated, and padding; a multiple of 8.
+    /// Bytes of obsolete nodes and padding; a multiple of 8.
     pub dirty: u32,
     /// True when it holds nodes of the index.
     pub index: bool,
@@ -87,11 +87,11 @@ impl Pnode {
     /// The end of `bytes`, a bad CRC, another type of node.
     pub fn parse(bytes: &[u8], geometry: &Geometry) -> Result<Self, MediaError> {
         let mut reader = open(bytes, Kind::Pnode, geometry)?;
-        let number = if geometry.is_big() { reader.take(geometry.number_bits) } else { 0 };
+        let number = if geometry.is_big() { reader.read_bits(geometry.number_bits) } else { 0 };
         let lebs = core::array::from_fn(|_| LebProperties {
-            free: reader.take(geometry.space_bits) << 3,
-            dirty: reader.take(geometry.space_bits) << 3,
-            index: reader.take(1) == 1,
+            free: reader.read_bits(geometry.space_bits) << 3,
+            dirty: reader.read_bits(geometry.space_bits) << 3,
+            index: reader.read_bits(1) == 1,
         });
         Ok(Self { number, lebs })
     }
@@ -119,7 +119,7 @@ impl Pnode {
     ///
     /// # Errors
     ///
-    /// The first of these that is impossible; the offset is that of the node.
+    /// The first invalid value, with the offset of the node.
     pub fn check(&self, geometry: &Geometry, number: u32) -> Result<(), MediaError> {
         let right = !geometry.is_big() || self.number == number;
         require(right, 0, "pnode number", self.number)?;
@@ -155,15 +155,15 @@ impl Nnode {
     ///
     /// # Errors
     ///
-    /// The end of `bytes`, a bad CRC, another type of node, an offset for a child there is not.
+    /// The end of `bytes`, a bad CRC, another type of node, an offset for a missing child.
     pub fn parse(bytes: &[u8], geometry: &Geometry) -> Result<Self, MediaError> {
         let mut reader = open(bytes, Kind::Nnode, geometry)?;
-        let number = if geometry.is_big() { reader.take(geometry.number_bits) } else { 0 };
+        let number = if geometry.is_big() { reader.read_bits(geometry.number_bits) } else { 0 };
         let mut children = [None; FANOUT as usize];
         for child in &mut children {
             let at = reader.at();
-            let leb = reader.take(geometry.lpt_lnum_bits);
-            let offset = reader.take(geometry.lpt_offset_bits);
+            let leb = reader.read_bits(geometry.lpt_lnum_bits);
+            let offset = reader.read_bits(geometry.lpt_offset_bits);
             // The LEB after the area's last stands for no child.
             if leb == geometry.from.lebs {
                 require(offset == 0, at, "offset of no child", offset)?;
@@ -197,11 +197,11 @@ impl Nnode {
         })
     }
 
-    /// Checks the number, in the big model, and the children's places; the children of level 1 are pnodes.
+    /// Checks the number, in the big model, and the children's positions; the children of level 1 are pnodes.
     ///
     /// # Errors
     ///
-    /// The first of these that is impossible; the offset is that of the node.
+    /// The first invalid value, with the offset of the node.
     pub fn check(&self, geometry: &Geometry, level: u32, number: u32) -> Result<(), MediaError> {
         let right = !geometry.is_big() || self.number == number;
         require(right, 0, "nnode number", self.number)?;
@@ -215,7 +215,7 @@ impl Nnode {
     }
 }
 
-/// The LEB of a place, counted from the start of the LPT area.
+/// LEB of a position, counted from the start of the LPT area.
 fn leb_in_area(place: NodePos, geometry: &Geometry) -> Result<u32, MediaError> {
     let leb = place.lnum.checked_sub(geometry.from.first_lnum).filter(|&leb| leb < geometry.from.lebs);
     leb.ok_or_else(|| Reason::OutOfRange { field: "LPT LEB", value: u64::from(place.lnum) }.at(0))

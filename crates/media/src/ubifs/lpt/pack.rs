@@ -1,4 +1,4 @@
-//! Bit fields end to end, low bits first, and what every LPT node begins with.
+//! Bit fields end to end, low bits first, and the common start of all LPT nodes.
 
 use super::{Geometry, Kind};
 use crate::crc;
@@ -8,7 +8,7 @@ use crate::wire::{Wire, array, room, span, store};
 /// Bytes of the CRC at the start, which does not cover itself.
 const CRC_BYTES: usize = 2;
 
-/// Bits of the type behind it.
+/// Width of the type after the CRC, bits.
 const TYPE_BITS: u32 = 4;
 
 /// Reads bit fields.
@@ -20,7 +20,7 @@ pub(super) struct BitReader<'a> {
 
 impl BitReader<'_> {
     /// The next `bits` bits, at most 32; zeros past the end.
-    pub(super) fn take(&mut self, bits: u32) -> u32 {
+    pub(super) fn read_bits(&mut self, bits: u32) -> u32 {
         let tail = self.bytes.get(self.bit / 8..).unwrap_or(&[]);
         let mut window = [0; 8];
         for (place, byte) in window.iter_mut().zip(tail) {
@@ -60,27 +60,27 @@ impl BitWriter<'_> {
     }
 }
 
-/// Checks CRC and type of the node at the start of `bytes` and returns a reader of what follows.
+/// Checks CRC and type of the node at the start of `bytes` and returns a reader of its fields.
 pub(super) fn open<'a>(
     bytes: &'a [u8],
     kind: Kind,
     geometry: &Geometry,
 ) -> Result<BitReader<'a>, MediaError> {
     let bytes = span(bytes, 0, kind.bytes(geometry))?;
-    let stored = u16::take(bytes, 0);
+    let stored = u16::decode(bytes, 0);
     let computed = crc::lpt(bytes.get(CRC_BYTES..).unwrap_or(&[]));
     if stored != computed {
         return Err(Reason::BadCrc { stored, computed }.at(0));
     }
     let mut reader = BitReader { bytes, bit: 8 * CRC_BYTES };
-    let code = reader.take(TYPE_BITS);
+    let code = reader.read_bits(TYPE_BITS);
     if code != u32::from(kind.code()) {
         return Err(Reason::UnknownCode { what: "LPT node type", code }.at(CRC_BYTES));
     }
     Ok(reader)
 }
 
-/// Writes a node to the start of `out` and returns its length; `fields` writes what follows the type.
+/// Writes a node to the start of `out` and returns its length; `fields` writes the fields after the type.
 pub(super) fn seal(
     out: &mut [u8],
     kind: Kind,
@@ -97,7 +97,7 @@ pub(super) fn seal(
     Ok(out.len())
 }
 
-/// The code of the type of the node that seems to stand at the start of `bytes`.
+/// Type code at the start of `bytes`, unverified.
 pub(super) fn type_code(bytes: &[u8]) -> u8 {
     let [byte] = array(bytes, CRC_BYTES);
     byte & ((1 << TYPE_BITS) - 1)
@@ -118,9 +118,9 @@ mod tests {
         assert!(writer.put("too wide", 2, 1).is_err());
         let mut reader = BitReader { bytes: &bytes, bit: 0 };
         for bits in 1..=32 {
-            assert_eq!(reader.take(bits), u32::MAX >> (32 - bits));
-            assert_eq!(reader.take(1), 0);
+            assert_eq!(reader.read_bits(bits), u32::MAX >> (32 - bits));
+            assert_eq!(reader.read_bits(1), 0);
         }
-        assert_eq!(reader.take(32), 0);
+        assert_eq!(reader.read_bits(32), 0);
     }
 }

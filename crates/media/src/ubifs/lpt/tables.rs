@@ -4,16 +4,16 @@ use super::pack::{BitReader, BitWriter, open, seal};
 use super::{Geometry, Kind};
 use crate::error::{MediaError, Reason, require};
 
-/// Use of a LEB of the LPT area.
+/// Space in a LEB of the LPT area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct LebSpace {
     /// Bytes never written since the LEB was erased.
     pub free: u32,
-    /// Bytes of nodes that are outdated, and padding.
+    /// Bytes of obsolete nodes and padding.
     pub dirty: u32,
 }
 
-/// The table of the LPT's own LEBs, in the bytes it was read from.
+/// The table of the LPT's own LEBs, borrowing the bytes it was read from.
 #[derive(Debug, Clone)]
 pub struct Ltab<'a> {
     reader: BitReader<'a>,
@@ -41,7 +41,7 @@ impl<'a> Ltab<'a> {
         let mut reader = self.reader.clone();
         let bits = self.geometry.lpt_space_bits;
         let count = self.geometry.from.lebs;
-        (0..count).map(move |_| LebSpace { free: reader.take(bits), dirty: reader.take(bits) })
+        (0..count).map(move |_| LebSpace { free: reader.read_bits(bits), dirty: reader.read_bits(bits) })
     }
 
     /// Writes a table to the start of `out` and returns its length.
@@ -64,7 +64,7 @@ impl<'a> Ltab<'a> {
     }
 }
 
-/// The save table: LEBs that are worth knowing right after a mount, before the LPT is read.
+/// The save table: LEBs whose properties Linux reads first after a mount.
 #[derive(Debug, Clone)]
 pub struct Lsave<'a> {
     reader: BitReader<'a>,
@@ -89,7 +89,7 @@ impl<'a> Lsave<'a> {
     pub fn lnums(&self) -> impl Iterator<Item = u32> + use<'a> {
         let mut reader = self.reader.clone();
         let bits = self.geometry.lnum_bits;
-        (0..self.geometry.from.lsave_count).map(move |_| reader.take(bits))
+        (0..self.geometry.from.lsave_count).map(move |_| reader.read_bits(bits))
     }
 
     /// Writes a table to the start of `out` and returns its length.
@@ -109,7 +109,7 @@ impl<'a> Lsave<'a> {
     }
 }
 
-/// Writes values one by one; there have to be `count`.
+/// Writes values one by one and checks that there are `count`.
 fn put_exactly<T>(
     writer: &mut BitWriter<'_>,
     values: impl IntoIterator<Item = T>,

@@ -42,8 +42,8 @@ impl Jffs2<dyn Mtd> {
         Ok(fields)
     }
 
-    /// The number behind the highest one. Where that is the last of all, the lowest of which no node is on the flash, not even one that was
-    /// replaced.
+    /// Number for a new inode: the highest one plus one. At the end of the range, the lowest number without any node on
+    /// flash, including obsolete ones.
     fn free_number(&self) -> Result<u32> {
         if let Some(next) = self.highest_inode.checked_add(1) {
             return Ok(next);
@@ -58,7 +58,7 @@ impl Jffs2<dyn Mtd> {
         free.ok_or(Error::Invalid("the inode numbers are used up"))
     }
 
-    /// The data of a new file that come with its inode.
+    /// Data attached to the inode of a new file.
     fn attachment(&self, kind: &NewKind<'_>) -> Result<Vec<u8>> {
         Ok(match kind {
             NewKind::Symlink(target) if target.is_empty() || target.len() > TARGET_MAX => {
@@ -173,7 +173,7 @@ impl Jffs2<dyn Mtd> {
         Ok(())
     }
 
-    /// True when a directory is another one, or above it.
+    /// True if a directory equals another one or contains it.
     fn is_above(&self, directory: u32, below: u32) -> bool {
         let (mut seen, mut ahead) = (BTreeSet::new(), vec![directory]);
         while let Some(next) = ahead.pop() {
@@ -187,7 +187,8 @@ impl Jffs2<dyn Mtd> {
         seen.contains(&below)
     }
 
-    /// The new name is written before the old one is removed (as in Linux): a power cut in between leaves both.
+    /// Renames a file. The new name is written before the old one is removed, as in Linux, so a power cut in between
+    /// leaves both.
     pub(in super::super) fn rename(&mut self, from: Name<'_>, to: Name<'_>, how: Rename) -> Result<()> {
         if matches!(how, Rename::Exchange | Rename::Whiteout) {
             return Err(Error::Unsupported("JFFS2 neither exchanges names nor leaves whiteouts"));
@@ -250,8 +251,8 @@ impl Jffs2<dyn Mtd> {
         Ok(())
     }
 
-    /// Writes data inside a page. Whoever writes up to its end writes all of it, which makes fewer nodes of a file that grows in small
-    /// pieces (Linux: `jffs2_write_end`).
+    /// Writes data inside a page. A write up to the end of the page writes the whole page, which reduces the number of
+    /// nodes of a file that grows in small pieces (Linux: `jffs2_write_end`).
     fn write_page(&mut self, inode: u32, at: u64, data: &[u8], now: &Inode) -> Result<()> {
         self.reserve(Purpose::Change)?;
         let size = self.newest(inode)?.file_bytes;
@@ -272,7 +273,7 @@ impl Jffs2<dyn Mtd> {
         self.write_data(inode, start, &bytes, Some(&fields))
     }
 
-    /// Lets a file grow by a hole.
+    /// Extends a file by a hole.
     fn write_hole(&mut self, now: &Inode, size: u32) -> Result<()> {
         let from = now.file_bytes;
         let fields = Inode { file_bytes: size, offset: from, file_len: size - from, ..*now };
@@ -353,7 +354,7 @@ impl Jffs2<dyn Mtd> {
         Ok(())
     }
 
-    /// Gives an inode an ACL in place of the one that it has; one that says no more than the permissions is not stored (Linux:
+    /// Replaces the ACL of an inode. An ACL that is equivalent to the mode is not stored (Linux:
     /// `posix_acl_update_mode`).
     fn write_acl(&mut self, inode: u32, name: &[u8], acl: Option<&Acl>) -> Result<()> {
         let is_stored = |acl: &&Acl| name == ACL_DEFAULT || !acl.is_permissions_only();
@@ -368,7 +369,8 @@ impl Jffs2<dyn Mtd> {
         }
     }
 
-    /// Has an inode's ACL follow a change of its permissions (Linux: `posix_acl_chmod`). One that cannot be read stays as it is.
+    /// Updates an inode's ACL after a change of its permissions (Linux: `posix_acl_chmod`). A malformed ACL stays as it
+    /// is.
     fn change_acl(&mut self, inode: u32, permissions: u32) -> Result<()> {
         let Some(Ok(value)) = self.xattrs.value(inode, ACL_ACCESS, self.endian) else { return Ok(()) };
         let Ok(Some(acl)) = Acl::of_xattr(&value) else { return Ok(()) };
@@ -376,7 +378,7 @@ impl Jffs2<dyn Mtd> {
         if changed == acl { Ok(()) } else { self.write_acl(inode, ACL_ACCESS, Some(&changed)) }
     }
 
-    /// Writes an attribute of an inode, with the value in the form of the flash, in place of the one of this name.
+    /// Writes or replaces an attribute of an inode, with the value in on-flash format.
     fn write_xattr(&mut self, inode: u32, name: &[u8], value: &[u8]) -> Result<()> {
         let Some((prefix, rest)) = XattrPrefix::of(name) else { return Err(Error::BadName) };
         let most = VALUE_MAX.min(self.blocks.erase_bytes as usize / 2);
@@ -411,7 +413,7 @@ impl Jffs2<dyn Mtd> {
         Ok(())
     }
 
-    /// Takes an attribute from an inode.
+    /// Removes an attribute from an inode.
     pub(in super::super) fn take_xattr(&mut self, inode: u32, xid: u32) -> Result<()> {
         let sequence = self.xattrs.next().1 | Xref::DELETED;
         self.write_xref(&Xref { inode, xid, sequence, ..Xref::default() })?;
@@ -463,8 +465,8 @@ impl Jffs2<dyn Mtd> {
         self.flush()
     }
 
-    /// A file's first node is written with its data, so that no node is of no use afterwards; a file without data gets its node with the next
-    /// [`sync`](Self::sync).
+    /// Adds a file. Its first node is written together with its data, so that no node becomes obsolete. A file without
+    /// data gets its node with the next [`sync`](Self::sync).
     pub(in super::super) fn fill(
         &mut self,
         directory: u32,
@@ -531,7 +533,8 @@ impl Jffs2<dyn Mtd> {
         self.write_data(inode, offset, data, Some(&fields))
     }
 
-    /// Writes a node for bytes without data of a file that is being put in, as Linux does, so that each byte of a file has a node.
+    /// Writes a hole node for a range without data of a file that is being added, as Linux does, so that a node covers
+    /// every byte.
     fn fill_hole(&mut self, newest: &Inode, bytes: Range<u32>) -> Result<()> {
         if bytes.is_empty() {
             return Ok(());
@@ -541,7 +544,7 @@ impl Jffs2<dyn Mtd> {
         self.write_inode(&fields, Compressor::Zero, &[])
     }
 
-    /// Descriptions of counters and lists that contradict the flash.
+    /// Counters and lists that contradict the flash, as text.
     pub(in super::super) fn check(&mut self) -> Result<Vec<String>> {
         let mut wrong = self.blocks.check();
         let all: Vec<u32> = self.nodes.keys().copied().collect();

@@ -1,8 +1,8 @@
-//! Hashes of the log and the journal, and the HMACs that vouch for them.
+//! Hashes of the log and the journal, and the HMACs that authenticate them.
 //!
-//! The hash begins with the commit start and goes on over the references to LEBs of the journal. For each LEB it is continued from
-//! its reference on by the nodes in it, as long as they are in their headers. Nodes that are only HMACs are left out of it, and so
-//! is padding.
+//! The hash begins with the commit start node and continues over the reference nodes of the log. For each bud, a copy
+//! of it continues from the bud's reference over the nodes in the bud, as they are stored. Authentication nodes and
+//! padding are left out.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use super::digest::Running;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::scan::{ScannedLeb, ScannedNode};
 
-/// Bytes of a node before the HMAC that it holds.
+/// Size of an authentication node before its HMAC, B.
 const HEADER_BYTES: usize = 24;
 
-/// The hash of the log, and where it has got to at each bud. Does nothing without a key.
+/// Hash of the log, and its state at each bud. Does nothing without a key.
 #[derive(Default)]
 pub(crate) struct LogChain {
     now: Option<Running>,
@@ -24,25 +24,25 @@ pub(crate) struct LogChain {
 }
 
 impl LogChain {
-    /// Before the log.
+    /// Initial state before the log.
     pub(crate) fn new(verifier: Option<&Verifier>) -> Self {
         let keyed = verifier.filter(|verifier| verifier.key.is_some());
         Self { now: keyed.map(|verifier| verifier.hasher.start()), buds: BTreeMap::new() }
     }
 
-    /// True when the journal is verified.
+    /// True if the journal is verified.
     pub(crate) const fn verifies(&self) -> bool {
         self.now.is_some()
     }
 
-    /// The log begins with this node.
+    /// Starts with the first node of the log.
     pub(crate) fn start(&mut self, node: &[u8]) {
         if let Some(now) = &mut self.now {
             now.update(node);
         }
     }
 
-    /// A reference to a LEB of the journal that was not referred to before.
+    /// Adds the reference node of a new bud.
     pub(crate) fn add_bud(&mut self, lnum: u32, reference: &[u8]) {
         if let Some(now) = &mut self.now {
             now.update(reference);
@@ -50,11 +50,11 @@ impl LogChain {
         }
     }
 
-    /// Leaves only the nodes of a bud that are authentic, and returns how many it dropped.
+    /// Removes the nodes of a bud that are not authentic, and returns their number.
     ///
     /// # Errors
-    /// [`Error::Unauthentic`]: an HMAC that is not the nodes'; nodes without one, unless it is the `last` bud of its head, where
-    /// power can have been cut before the HMAC. Authentic nodes are left then, too.
+    /// [`Error::Unauthentic`]: an HMAC does not match the nodes, or nodes have none. In the `last` bud of its head, a
+    /// power cut may explain a missing HMAC. Authentic nodes remain in case of an error, too.
     pub(crate) fn authenticate(&self, verifier: &Verifier, leb: &mut ScannedLeb, last: bool) -> Result<u32> {
         let Some(start) = self.buds.get(&leb.lnum) else { return Ok(0) };
         let (good, outcome) = authentic(verifier, start.clone(), leb);
@@ -70,7 +70,7 @@ impl LogChain {
     }
 }
 
-/// The number of nodes of a bud that are authentic, and whether an HMAC is wrong.
+/// Number of authentic nodes in a bud, and an error for a wrong HMAC.
 fn authentic(verifier: &Verifier, mut hash: Running, leb: &ScannedLeb) -> (usize, Result<()>) {
     let mut good = 0;
     for (index, node) in leb.nodes.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Hash functions, from the RustCrypto project.
+//! Hash functions from the RustCrypto project.
 
 use floatgate_media::ubifs::HashAlgorithm;
 use hmac::{Mac, SimpleHmac};
@@ -7,7 +7,7 @@ use sha2::digest::{Digest, DynDigest, KeyInit};
 
 use crate::ubifs::error::{Error, Result};
 
-/// An HMAC of bytes in parts, by a key.
+/// HMAC of data in several parts, with a key.
 type Hmac = fn(&[u8], &[&[u8]]) -> Box<[u8]>;
 
 /// A hash function.
@@ -19,7 +19,7 @@ pub(crate) struct Hasher {
 }
 
 impl Hasher {
-    /// The function with this number.
+    /// Hash function by its number in the superblock.
     ///
     /// # Errors
     /// [`Error::UnsupportedHash`].
@@ -41,29 +41,29 @@ impl Hasher {
         Self { hash_bytes: <D as Digest>::output_size(), start: || Box::new(D::default()), hmac: hmac::<D> }
     }
 
-    /// Bytes of a hash.
+    /// Size of a hash, B.
     pub(crate) const fn hash_bytes(&self) -> usize {
         self.hash_bytes
     }
 
-    /// The part of a field of a node that a hash takes: fields have room for the longest.
+    /// Part of a node's hash field that this function uses: fields have room for the longest hash.
     pub(crate) fn stored<'f>(&self, field: &'f [u8; 64]) -> &'f [u8] {
         field.get(..self.hash_bytes).unwrap_or(field)
     }
 
-    /// The hash of some bytes.
+    /// Hash of `bytes`.
     pub(crate) fn hash(&self, bytes: &[u8]) -> Box<[u8]> {
         let mut running = self.start();
         running.update(bytes);
         running.finish()
     }
 
-    /// The HMAC of some bytes, in parts.
+    /// HMAC of data in several parts.
     pub(super) fn hmac(&self, key: &[u8], parts: &[&[u8]]) -> Box<[u8]> {
         (self.hmac)(key, parts)
     }
 
-    /// The hash of nothing, to be continued.
+    /// Starts an incremental hash.
     pub(super) fn start(&self) -> Running {
         Running((self.start)())
     }
@@ -76,7 +76,7 @@ fn hmac<D: Digest + BlockSizeUser + Clone>(key: &[u8], parts: &[&[u8]]) -> Box<[
     mac.finalize().into_bytes().to_vec().into()
 }
 
-/// A hash that goes on.
+/// Incremental hash.
 #[derive(Clone)]
 pub(super) struct Running(Box<dyn DynDigest>);
 

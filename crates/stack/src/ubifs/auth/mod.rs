@@ -1,12 +1,12 @@
-//! Authentication: what says that nobody but the owner of a key has written a filesystem. Linux: `fs/ubifs/auth.c`.
+//! Authentication: proof that only the owner of a key has written a filesystem (Linux: `fs/ubifs/auth.c`).
 //!
-//! The superblock and the master node have an HMAC each. The master node has the hash of the root of the index, and of the LPT;
-//! every index node has the hashes of all it leads to. What the index does not know yet stands in the journal: there, nodes with an
-//! HMAC follow each group that was written, and cover the log up to the reference to the LEB and all nodes in it ([`LogChain`]).
-//! Nodes for orphans and padding are covered by nothing.
+//! The superblock and the master node contain an HMAC. The master node contains the hashes of the root index node and
+//! of the LPT; every index node contains the hashes of its children. The journal holds nodes that the index does not
+//! contain yet. There, an authentication node with an HMAC follows each group of nodes; it covers the log up to the
+//! bud's reference and all nodes in the bud ([`LogChain`]). Orphan nodes and padding are not covered.
 //!
-//! An image that was signed where it was made has a signature behind its superblock instead, and in the superblock the hash of the
-//! master node.
+//! An image signed by its maker has a signature after its superblock instead, and the hash of the master node in the
+//! superblock.
 
 mod chain;
 mod digest;
@@ -20,31 +20,32 @@ use floatgate_media::ubifs::{
 
 use super::error::{Error, Result};
 use super::io::DynIo;
-use super::mount::master::Found;
+use super::mount::master::CommittedMaster;
 use super::mount::superblock;
 use super::space::pnode_bytes;
 use crate::volume::Volume;
 pub(crate) use chain::LogChain;
 pub(crate) use digest::Hasher;
 
-/// The text whose HMAC in the superblock tells whether a key is the right one. Linux: `ubifs_hmac_wkm`.
+/// Well-known message whose HMAC in the superblock verifies the key (Linux: `ubifs_hmac_wkm`).
 const WELL_KNOWN: &[u8] = b"UBIFS";
 
-/// Most bytes of a key: what Linux takes into a keyring.
+/// Maximum length of a key, B: the limit of Linux's keyrings.
 const KEY_BYTES_MAX: usize = 32767;
 
-/// First byte of a master node that its hash in the superblock covers: the header is left out, which differs between copies.
+/// First byte of a master node that its hash in the superblock covers. The header is left out, because it differs
+/// between the copies.
 const MASTER_HASH_FROM: usize = 24;
 
-/// The key of an authenticated filesystem. Its bytes are not shown by `Debug`.
+/// Key of an authenticated filesystem. `Debug` does not show its bytes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AuthKey(Arc<[u8]>);
 
 impl AuthKey {
-    /// From its bytes, as they are in the kernel's keyring.
+    /// Creates a key from the bytes in the kernel's keyring.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an empty key, or one that Linux does not take.
+    /// [`Error::Invalid`] for an empty or too long key.
     pub fn new(bytes: &[u8]) -> Result<Self> {
         if bytes.is_empty() || bytes.len() > KEY_BYTES_MAX {
             return Err(Error::Invalid("a key has 1 to 32767 bytes"));
@@ -59,45 +60,45 @@ impl fmt::Debug for AuthKey {
     }
 }
 
-/// Verification of a filesystem with authentication.
+/// Extent of authentication.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Authenticate {
-    /// Nothing.
+    /// Verifies nothing.
     #[default]
     No,
-    /// That nodes have the hashes that lead to them, from the master node on, and that one from the superblock if it was signed.
-    /// It takes no key, and shows damage, but no forgery.
+    /// Verifies hashes from the master node down, and the hash of the master node if the superblock is signed. This
+    /// needs no key, and detects damage but not forgery.
     Hashes,
-    /// Everything. Without the right key the filesystem is not mounted.
+    /// Verifies everything. The mount fails without the right key.
     Key(AuthKey),
 }
 
-/// Authenticity of a filesystem that has authentication, as far as it was verified.
+/// Authentication status of a filesystem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Authentication {
-    /// The hash function.
+    /// Hash function.
     pub algorithm: HashAlgorithm,
-    /// The superblock has a signature instead of an HMAC: so it is until the filesystem is first mounted for writing.
+    /// True if the superblock has a signature instead of an HMAC, until the first writable mount.
     pub is_signed: bool,
-    /// Parts that the mount has verified, and verifies of each node that is read.
+    /// Extent of verification by the mount and by later reads.
     pub checked: Checked,
-    /// Nodes at the end of the journal that were left out, because nothing authenticates them: power was cut there.
+    /// Number of nodes dropped at the end of the journal because no HMAC covers them, after a power cut.
     pub dropped_nodes: u32,
 }
 
-/// Parts of a filesystem that are verified.
+/// Verified parts of a filesystem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checked {
-    /// Nothing.
+    /// Nothing is verified.
     Nothing,
-    /// That nodes have the hashes that lead to them. The journal has none.
+    /// Hashes of nodes in the index and the LPT. The journal has none.
     Hashes,
-    /// By the key: that nothing is forged.
+    /// Everything, with the key.
     Key,
 }
 
 impl Authentication {
-    /// Of a filesystem with this superblock, of which nothing was verified; `None` if it has no authentication.
+    /// Status of a filesystem that was not verified; `None` if it has no authentication.
     #[must_use]
     pub fn of(superblock: &Superblock) -> Option<Self> {
         superblock.has(SuperblockFlags::AUTHENTICATION).then(|| Self {
@@ -108,7 +109,7 @@ impl Authentication {
         })
     }
 
-    /// As [`of`](Self::of), of a filesystem that is mounted so.
+    /// As [`of`](Self::of), for a filesystem mounted with `authenticate`.
     pub(crate) fn mounted(superblock: &Superblock, authenticate: &Authenticate) -> Option<Self> {
         let checked = match authenticate {
             Authenticate::No => Checked::Nothing,
@@ -119,27 +120,27 @@ impl Authentication {
     }
 }
 
-/// True when the superblock has no HMAC: it is signed.
+/// True if the superblock is signed, that is, has no HMAC.
 fn is_signed(superblock: &Superblock) -> bool {
     let bytes = superblock.hash_algorithm.hash_bytes().unwrap_or(superblock.hmac.len());
     superblock.hmac.iter().take(bytes).all(|&byte| byte == 0)
 }
 
-/// Verifies hashes and HMACs of a filesystem.
+/// Verifies the hashes and HMACs of a filesystem.
 #[derive(Clone, Debug)]
 pub(crate) struct Verifier {
     hasher: Hasher,
     key: Option<AuthKey>,
-    /// The hash of the master node in the superblock.
+    /// Hash of the master node in a signed superblock.
     hash_master: [u8; 64],
 }
 
 impl Verifier {
-    /// For a volume with this superblock, which is verified. `None` if nothing is to be.
+    /// Creates a verifier and verifies the superblock. `None` if nothing is to be verified.
     ///
     /// # Errors
-    /// No authentication, a hash function that is not implemented, a signed superblock, another key than the filesystem's, another
-    /// HMAC than the superblock says; failures of the volume.
+    /// The filesystem has no authentication, an unsupported hash function, or a signed superblock; the key or the
+    /// superblock's HMAC is wrong; volume failures.
     pub(crate) fn open(
         volume: &mut dyn Volume,
         superblock: &Superblock,
@@ -159,12 +160,12 @@ impl Verifier {
         Ok(Some(verifier))
     }
 
-    /// The hash function.
+    /// Hash function of the filesystem.
     pub(crate) const fn hasher(&self) -> Hasher {
         self.hasher
     }
 
-    /// The HMAC of bytes in parts; `None` without a key.
+    /// HMAC of data in several parts; `None` without a key.
     fn hmac(&self, parts: &[&[u8]]) -> Option<Box<[u8]>> {
         self.key.as_ref().map(|key| self.hasher.hmac(&key.0, parts))
     }
@@ -185,19 +186,19 @@ impl Verifier {
         }
     }
 
-    /// True when the HMAC in a node is that of the rest of it.
+    /// True if a node contains its correct HMAC.
     fn has_hmac(&self, node: &[u8], hmac_at: usize) -> bool {
         let Some((front, back)) = hmac_parts(node, hmac_at, self.hasher.hash_bytes()) else { return false };
         let stored = node.get(hmac_at..hmac_at + self.hasher.hash_bytes());
         self.hmac(&[front, back]).as_deref() == stored
     }
 
-    /// Verifies a master node, by its HMAC or, if it has none, by the hash in the superblock. Linux does so only if the two copies
-    /// are the same.
+    /// Verifies a master node by its HMAC or, without one, by the hash in the superblock. Linux does this only if both
+    /// copies are equal.
     ///
     /// # Errors
     /// [`Error::Unauthentic`].
-    pub(crate) fn check_master(&self, found: &Found) -> Result<()> {
+    pub(crate) fn check_master(&self, found: &CommittedMaster) -> Result<()> {
         let error = |what| Err(Error::unauthentic(MASTER_LEB, found.offset, what));
         let has_hmac = self.hasher.stored(&found.master.hmac).iter().any(|&byte| byte != 0);
         if has_hmac {
@@ -212,10 +213,10 @@ impl Verifier {
         }
     }
 
-    /// Verifies the LPT by the hash in the master node, which covers the pnodes, in the order of their LEBs.
+    /// Verifies the LPT by the hash in the master node, which covers the pnodes in the order of their LEBs.
     ///
     /// # Errors
-    /// [`Error::Unauthentic`]; a damaged LPT; failures of the volume.
+    /// [`Error::Unauthentic`]; a damaged LPT; volume failures.
     pub(crate) fn check_lpt(&self, io: &mut DynIo<'_>, master: &Master) -> Result<()> {
         let mut running = self.hasher.start();
         pnode_bytes(io, master, &mut |bytes| running.update(bytes))?;

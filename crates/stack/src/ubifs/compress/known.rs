@@ -1,17 +1,18 @@
-//! Blocks that were compressed before, and what they became.
+//! Cache of compression results.
 //!
-//! A workload writes the same blocks to one file after the other, and the filesystem of a simulated kernel compresses each of them for its size and its
-//! contents. What is remembered is compared byte by byte, so that it is what the compressor would give again.
+//! A workload writes the same blocks to many files, and the filesystem of a simulated kernel compresses each of them
+//! for its size and its contents. Cached blocks are compared byte by byte, so that the compressor would return the same
+//! result.
 
 use std::sync::{Arc, Mutex};
 
-/// Blocks that are remembered, at most: each has a slot by its hash, which the next one with the same takes over.
+/// Number of cache slots, selected by the hash of the block; a new block replaces the old one.
 const SLOTS: usize = 1024;
 
-/// Shorter ones are not worth it.
+/// Minimum size of a cached block, B.
 const BLOCK_MIN: usize = 512;
 
-/// Compressors whose results are told apart.
+/// Compression methods with separate cache entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
     Lzo,
@@ -29,20 +30,20 @@ const METHODS: usize = Method::Rtime as usize + 1;
 struct Outcome {
     worked: bool,
     len: usize,
-    /// None where they are not shorter than the block: nobody stores them.
+    /// Compressed bytes, `None` if they are not shorter than the block: such a result is never stored.
     bytes: Option<Box<[u8]>>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct CachedBlock {
     block: Box<[u8]>,
     outcomes: [Option<Outcome>; METHODS],
 }
 
-/// Blocks that were compressed, which clones share.
+/// Cached results, shared by clones.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KnownBlocks {
-    slots: Arc<Mutex<Vec<Option<Known>>>>,
+    slots: Arc<Mutex<Vec<Option<CachedBlock>>>>,
 }
 
 fn slot_of(block: &[u8]) -> usize {
@@ -50,8 +51,8 @@ fn slot_of(block: &[u8]) -> usize {
 }
 
 impl KnownBlocks {
-    /// Puts into `out` what a block became before; returns whether that worked, none for a block that is not known. What is not shorter than the block has
-    /// its length, and zeros.
+    /// Copies a cached result to `out`; true if the block was compressible, `None` if it is not cached. An
+    /// incompressible block yields zeros of its length.
     pub(super) fn recall(&self, method: Method, block: &[u8], out: &mut Vec<u8>) -> Option<bool> {
         if block.len() < BLOCK_MIN {
             return None;
@@ -66,7 +67,7 @@ impl KnownBlocks {
         Some(*worked)
     }
 
-    /// Remembers what a block became.
+    /// Adds a result.
     pub(super) fn remember(&self, method: Method, block: &[u8], (worked, out): (bool, &[u8])) {
         if block.len() < BLOCK_MIN {
             return;
@@ -77,7 +78,7 @@ impl KnownBlocks {
         }
         let Some(slot) = slots.get_mut(slot_of(block)) else { return };
         if slot.as_ref().is_none_or(|known| *known.block != *block) {
-            *slot = Some(Known { block: block.into(), outcomes: [const { None }; METHODS] });
+            *slot = Some(CachedBlock { block: block.into(), outcomes: [const { None }; METHODS] });
         }
         if let Some(known) = slot {
             let bytes = (out.len() < block.len()).then(|| out.into());

@@ -1,8 +1,8 @@
-//! Compression of blocks: LZO1X, raw deflate and Zstandard, as Linux writes and reads them.
+//! Compression of blocks with LZO1X, raw deflate and Zstandard, compatible with Linux.
 //!
-//! A [`Compressor`] or [`Decompressor`] owns its tables, up to some 300 KiB; have one for each thread. They are made when they are
-//! first needed, and a clone begins without any: they hold nothing between two blocks. The same block gives the same bytes,
-//! everywhere; that of a simulated kernel ([`Effort::Fast`]) remembers some blocks for this.
+//! A [`Compressor`] or [`Decompressor`] owns its tables, up to about 300 KiB; use one per thread. Tables are allocated
+//! on first use, and clones start without them: there is no state between blocks. The same block always gives the same
+//! bytes. The compressor of a simulated kernel ([`Effort::Fast`]) caches results to save time.
 
 mod known;
 mod lzo;
@@ -19,62 +19,63 @@ use known::KnownBlocks;
 pub(crate) use known::Method;
 pub use lzo::LzoFault;
 
-/// Bytes of a block.
+/// Size of a block, B.
 const BLOCK: usize = BLOCK_BYTES as usize;
 
-/// Level of libdeflate: half the time of zlib at the level of Linux and mkfs.ubifs, and 2 % smaller.
+/// Level of libdeflate: it takes half the time of zlib at the level of Linux and mkfs.ubifs, and its output is 2 %
+/// smaller.
 const ZLIB_LEVEL: i32 = 6;
 /// Level at which the kernel's JFFS2 compresses (`fs/jffs2/compr_zlib.c`).
 const ZLIB_LEVEL_FAST: i32 = 3;
 
-/// Zstandard's own default, which Linux and mkfs.ubifs use.
+/// Default level of Zstandard, used by Linux and mkfs.ubifs.
 const ZSTD_LEVEL: i32 = 3;
 
-/// Reason for which data could not be decompressed.
+/// Reason why data could not be decompressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompressError {
-    /// No such compression.
+    /// Unknown compression type.
     #[error("compression {0} is not known")]
     Unknown(u16),
-    /// The data are longer than the block.
+    /// The data is longer than a block.
     #[error("{bytes} bytes that are not compressed, for a block of {room}")]
     TooLong {
-        /// Bytes of the data.
+        /// Size of the data, B.
         bytes: usize,
-        /// Bytes there is room for.
+        /// Size of the buffer, B.
         room: usize,
     },
-    /// Not LZO, or damaged.
+    /// Malformed LZO data.
     #[error("LZO, before byte {at} of {bytes}: {fault}")]
     Lzo {
-        /// Where reading stopped.
+        /// Offset of the fault.
         at: usize,
-        /// Bytes of the compressed data.
+        /// Size of the compressed data, B.
         bytes: usize,
         /// Description of the fault.
         fault: LzoFault,
     },
-    /// Not deflate, damaged, or cut off.
+    /// Malformed or truncated deflate data.
     #[error("deflate: {bytes} bytes are damaged")]
     Zlib {
-        /// Bytes of the compressed data.
+        /// Size of the compressed data, B.
         bytes: usize,
     },
-    /// Deflate with more data than the block holds.
+    /// Deflate data that is longer than a block.
     #[error("deflate: {bytes} bytes with more data than a block of {room}")]
     ZlibTooLong {
-        /// Bytes of the compressed data.
+        /// Size of the compressed data, B.
         bytes: usize,
-        /// Bytes there is room for.
+        /// Size of the buffer, B.
         room: usize,
     },
-    /// Not Zstandard, damaged, cut off, or with more data than the block holds.
+    /// Zstandard data that is malformed, truncated, or longer than a block.
     #[error("Zstandard: {bytes} bytes are damaged, or hold more than a block of {room}")]
     Zstd {
-        /// Bytes of the compressed data.
+        /// Size of the compressed data, B.
         bytes: usize,
-        /// Bytes there is room for.
+        /// Size of the buffer, B.
         room: usize,
     },
 }
@@ -82,10 +83,11 @@ pub enum CompressError {
 /// Trade-off of a compressor between size and speed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Effort {
-    /// The fewest bytes, as mkfs.ubifs.
+    /// Smallest output, as mkfs.ubifs.
     #[default]
     Smallest,
-    /// As the kernel compresses what a program waits for: LZO in about a tenth of the time and some 15 % larger, zlib of JFFS2 at level 3.
+    /// Fast, as in the kernel: LZO takes about a tenth of the time and is about 15 % larger, zlib of JFFS2 uses level
+    /// 3.
     Fast,
 }
 
@@ -113,17 +115,17 @@ impl std::fmt::Debug for Compressor {
 }
 
 impl Compressor {
-    /// A compressor of every kind.
+    /// Creates a compressor for all types.
     #[must_use]
     pub fn new(effort: Effort) -> Self {
         Self { effort, ..Self::default() }
     }
 
-    /// Compresses a block into `out`, whose contents are replaced; returns what was used.
+    /// Compresses a block into `out`, replacing its contents, and returns the type that was used.
     ///
-    /// As in Linux, that is [`Compression::None`], and the data are copied, if the block is shorter than
-    /// [`MIN_COMPRESS_BYTES`] or would shrink by less than [`MIN_COMPRESS_GAIN`]; also if it is longer than a block, or if
-    /// `how` is unknown.
+    /// As in Linux, that is [`Compression::None`] with the data copied, if the block is shorter than
+    /// [`MIN_COMPRESS_BYTES`] or would shrink by less than [`MIN_COMPRESS_GAIN`]. The same applies if it is longer than
+    /// a block, or if `how` is unknown.
     pub fn compress(&mut self, how: Compression, data: &[u8], out: &mut Vec<u8>) -> Compression {
         out.clear();
         if (MIN_COMPRESS_BYTES..=BLOCK).contains(&data.len())
@@ -137,17 +139,18 @@ impl Compressor {
         Compression::None
     }
 
-    /// Bytes that were compressed.
+    /// CPU work of all compressions.
     pub(crate) const fn work(&self) -> &Work {
         &self.work
     }
 
-    /// As `attempt` and `zlib_stream` see it, for a codec that is none of this one's.
+    /// Counts a block compressed by another codec, like `attempt` and `zlib_stream`.
     pub(crate) fn count(&mut self, codec: Codec, from: usize, to: usize) {
         self.work.pack(codec, from, Some(to).filter(|&to| 0 < to && to < from));
     }
 
-    /// Compresses by `work`, or takes what the same block gave before. What is not shorter than the block may be any bytes.
+    /// Compresses with `work`, or uses the cached result of the same block. An incompressible block yields arbitrary
+    /// bytes.
     pub(crate) fn once(
         &mut self,
         method: Method,
@@ -166,7 +169,7 @@ impl Compressor {
         worked
     }
 
-    /// Compresses; whether that worked. What gains too little may fail, and so does a library that finds no memory.
+    /// Compresses; true on success. It may fail if too little is gained, and if a library runs out of memory.
     pub(crate) fn attempt(&mut self, how: Compression, data: &[u8], out: &mut Vec<u8>) -> bool {
         let worked = match method_of(how) {
             Some(method) => self.once(method, data, out, |this, out| this.try_to(how, data, out)),
@@ -200,7 +203,7 @@ impl Compressor {
 }
 
 impl Compressor {
-    /// As [`Compression::Zlib`], with zlib's header and sum; false if the data would not become shorter.
+    /// As [`Compression::Zlib`], with zlib's header and checksum; false if the data is incompressible.
     pub(crate) fn zlib_stream(&mut self, data: &[u8], out: &mut Vec<u8>) -> bool {
         let level = match self.effort {
             Effort::Smallest => ZLIB_LEVEL,
@@ -217,7 +220,7 @@ impl Compressor {
     }
 }
 
-/// The codec of a compression; none of what is only copied.
+/// Codec of a compression type; `None` for uncompressed data.
 const fn codec_of(how: Compression) -> Option<Codec> {
     match how {
         Compression::None | Compression::Other(_) => None,
@@ -227,7 +230,7 @@ const fn codec_of(how: Compression) -> Option<Codec> {
     }
 }
 
-/// The method of a compression; none of what is only copied.
+/// Cache key of a compression type; `None` for uncompressed data.
 const fn method_of(how: Compression) -> Option<Method> {
     match how {
         Compression::None | Compression::Other(_) => None,
@@ -258,28 +261,28 @@ impl std::fmt::Debug for Decompressor {
 }
 
 impl Decompressor {
-    /// A decompressor of every kind.
+    /// Creates a decompressor for all types.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Bytes that were decompressed.
+    /// CPU work of all decompressions.
     pub(crate) const fn work(&self) -> &Work {
         &self.work
     }
 
-    /// As `decompress` sees it, for a codec that is none of this one's.
+    /// Counts a block decompressed by another codec, like `decompress`.
     pub(crate) fn count(&mut self, codec: Codec, from: usize, to: usize) {
         self.work.unpack(codec, from, to);
     }
 
-    /// Decompresses into the start of `out`, whose rest may be overwritten too; returns the bytes written. Give it as many
-    /// bytes as the data node says, and compare.
+    /// Decompresses into the start of `out` and returns the number of bytes; the rest of `out` may be overwritten.
+    /// `out` should have the size stated in the data node.
     ///
     /// # Errors
     ///
-    /// Damaged data, more data than `out` holds, an unknown compression.
+    /// Malformed data, more data than `out` holds, an unknown compression type.
     pub fn decompress(
         &mut self,
         how: Compression,
@@ -312,7 +315,7 @@ impl Decompressor {
     }
 }
 
-/// Data that were not compressed.
+/// Copies uncompressed data.
 fn copy(data: &[u8], out: &mut [u8]) -> Result<usize, CompressError> {
     let room = out.len();
     let to = out.get_mut(..data.len()).ok_or(CompressError::TooLong { bytes: data.len(), room })?;

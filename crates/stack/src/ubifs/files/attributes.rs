@@ -9,7 +9,7 @@ use super::inodes::file_type;
 use crate::fs::AttributeChanges;
 use crate::volume::Volume;
 
-/// Flags that callers set; the others belong to the filesystem.
+/// Flags that callers can set; the others belong to the filesystem.
 const SETTABLE: u32 = FileFlags::COMPRESS.bits()
     | FileFlags::SYNC.bits()
     | FileFlags::IMMUTABLE.bits()
@@ -17,10 +17,10 @@ const SETTABLE: u32 = FileFlags::COMPRESS.bits()
     | FileFlags::DIRSYNC.bits();
 
 impl Ubifs<dyn Volume> {
-    /// Changes attributes of an inode. As any change it waits in memory, except for a cut.
+    /// Changes attributes of an inode. Like all changes it stays in memory first, except for a truncation.
     ///
     /// # Errors
-    /// A size for what is no regular file, too large, flags that forbid it, no space; failures of the volume.
+    /// A size for a file that is not regular, too large, flags that forbid it, no space; volume failures.
     pub fn set_attributes(&mut self, inode: u32, changes: &AttributeChanges) -> Result<()> {
         self.require_writable()?;
         self.check_change(inode, changes)?;
@@ -69,7 +69,7 @@ fn apply(inode: &mut Inode, changes: &AttributeChanges) {
     }
 }
 
-/// Sets when the inode last changed.
+/// Sets the time of the last change of an inode.
 pub(super) const fn set_ctime(inode: &mut Inode, time: Timestamp) {
     inode.ctime_s = time.seconds;
     inode.ctime_ns = time.nanoseconds;

@@ -1,4 +1,4 @@
-//! Names: looking up, listing, making and removing files.
+//! Names: looking up, listing, creating and deleting files.
 
 use floatgate_media::file::{Compression, FileFlags, FileType};
 use floatgate_media::ubifs::{Entry, EntryNode, Frame, Inode, Key, KeyType, MAX_NAME_BYTES, Node};
@@ -13,7 +13,7 @@ use super::inodes::{Cached, changed_inodes, file_type};
 use crate::fs::{DirEntry, NewFile, NewKind};
 use crate::volume::Volume;
 
-/// Longest target of a symbolic link: a block without the zero that ends it in Linux.
+/// Maximum length of a symbolic link target, B: a block without the terminating zero of Linux.
 const MAX_TARGET_BYTES: usize = 4095;
 
 /// Bytes that an entry adds to its directory's size.
@@ -21,17 +21,17 @@ pub(super) const fn entry_bytes(name_len: usize) -> u64 {
     (Entry::SIZE + name_len + 1).next_multiple_of(8) as u64
 }
 
-/// Refuses what cannot be a name.
+/// Returns an error for an invalid name.
 pub(super) fn check_name(name: &[u8]) -> Result<()> {
     let special = matches!(name, b"" | b"." | b"..") || name.iter().any(|&byte| byte == 0 || byte == b'/');
     if special || name.len() > MAX_NAME_BYTES { Err(Error::BadName) } else { Ok(()) }
 }
 
 impl Ubifs<dyn Volume> {
-    /// The inode that a name stands for.
+    /// Inode of a name.
     ///
     /// # Errors
-    /// [`Error::NotFound`], not a directory, damage, failures of the volume.
+    /// [`Error::NotFound`], not a directory, damage, volume failures.
     pub fn lookup(&mut self, directory: u32, name: &[u8]) -> Result<u32> {
         self.directory(directory)?;
         if name.is_empty() || name.len() > MAX_NAME_BYTES {
@@ -46,7 +46,7 @@ impl Ubifs<dyn Volume> {
         found.map(|place| self.parse_entry(place)).transpose()
     }
 
-    /// The entry in the node that was read last, from this place.
+    /// Parses the entry in the node that was just read from this position.
     pub(super) fn parse_entry(&self, place: NodePos) -> Result<DirEntry> {
         let damaged = |source| Error::node(place.lnum, place.offset, source);
         let frame = Frame::parse(&self.node).map_err(damaged)?;
@@ -68,11 +68,11 @@ impl Ubifs<dyn Volume> {
         hash.ok_or(Error::Unsupported("an unknown hash of names"))
     }
 
-    /// Entries of a directory after one of them, or from the first, at most `max`, in the order of their hashes. Encrypted names are
-    /// as they are on flash.
+    /// Entries of a directory that follow `after`, or from the first one, at most `max`, in the order of their hashes.
+    /// Encrypted names are returned as stored.
     ///
     /// # Errors
-    /// Not a directory, damage, failures of the volume.
+    /// Not a directory, damage, volume failures.
     pub fn read_dir(
         &mut self,
         directory: u32,
@@ -85,7 +85,7 @@ impl Ubifs<dyn Volume> {
         Ok(entries)
     }
 
-    /// Entries of a type (names of files, names of attributes) of an inode.
+    /// Entries of an inode of one type: file names or attribute names.
     pub(super) fn list(
         &mut self,
         inode: u32,
@@ -109,10 +109,10 @@ impl Ubifs<dyn Volume> {
         Ok(entries)
     }
 
-    /// Makes a file of any kind and returns its inode.
+    /// Creates a file of any type and returns its inode.
     ///
     /// # Errors
-    /// The name exists or is not possible, not a directory, a target too long, no space; failures of the volume.
+    /// The name exists or is invalid, not a directory, a target that is too long, no space; volume failures.
     pub fn create(&mut self, directory: u32, name: &[u8], file: &NewFile<'_>) -> Result<u32> {
         check_name(name)?;
         self.changeable_directory(directory)?;
@@ -132,10 +132,11 @@ impl Ubifs<dyn Volume> {
         Ok(inode)
     }
 
-    /// Makes a regular file without a name (`O_TMPFILE`), open once; [`close`](Self::close) removes it unless it was linked.
+    /// Creates a regular file without a name (`O_TMPFILE`), opened once; [`close`](Self::close) deletes it unless it
+    /// was linked.
     ///
     /// # Errors
-    /// Not a directory, no space; failures of the volume.
+    /// Not a directory, no space; volume failures.
     pub fn create_unnamed(&mut self, directory: u32, file: &NewFile<'_>) -> Result<u32> {
         self.changeable_directory(directory)?;
         let mut cached = self.new_inode(directory, file)?;
@@ -150,7 +151,7 @@ impl Ubifs<dyn Volume> {
         Ok(inode)
     }
 
-    /// A directory that is there and may be changed, also by new names.
+    /// Checks that a directory exists and may be changed, also by adding names.
     pub(super) fn changeable_directory(&mut self, directory: u32) -> Result<()> {
         self.reducible_directory(directory)?;
         if self.directory(directory)?.inode.flags.contains(FileFlags::ENCRYPTED) {
@@ -159,7 +160,7 @@ impl Ubifs<dyn Volume> {
         Ok(())
     }
 
-    /// A directory that is there and may lose names: as in Linux that takes no key.
+    /// Checks that a directory exists and names may be removed; as in Linux, this needs no encryption key.
     fn reducible_directory(&mut self, directory: u32) -> Result<()> {
         self.require_writable()?;
         let cached = self.directory(directory)?;
@@ -209,10 +210,10 @@ impl Ubifs<dyn Volume> {
         Ok(Cached { inode, data, dirty: None, synced_size: inode.size, open: 0 })
     }
 
-    /// Gives a file another name.
+    /// Creates another link to a file.
     ///
     /// # Errors
-    /// A directory, an existing name, too many links, no space; failures of the volume.
+    /// A directory, an existing name, too many links, no space; volume failures.
     pub fn link(&mut self, inode: u32, directory: u32, name: &[u8]) -> Result<()> {
         check_name(name)?;
         self.changeable_directory(directory)?;
@@ -244,10 +245,10 @@ impl Ubifs<dyn Volume> {
         self.sync_if(sync)
     }
 
-    /// Removes a name, and the file with its last one, unless it is open.
+    /// Removes a name, and deletes the file with its last name unless it is open.
     ///
     /// # Errors
-    /// [`Error::NotFound`], a directory, flags that forbid it; failures of the volume.
+    /// [`Error::NotFound`], a directory, flags that forbid it; volume failures.
     pub fn unlink(&mut self, directory: u32, name: &[u8]) -> Result<()> {
         self.remove(directory, name, false)
     }
@@ -278,7 +279,7 @@ impl Ubifs<dyn Volume> {
         self.sync_if(sync)
     }
 
-    /// Whether an inode may lose a name.
+    /// Returns an error if an inode may not lose a name.
     pub(super) fn removable(&mut self, inode: u32, is_directory: bool) -> Result<()> {
         let cached = self.inode(inode)?;
         let flags = cached.inode.flags;
@@ -296,8 +297,8 @@ impl Ubifs<dyn Volume> {
         Ok(())
     }
 
-    /// A copy of an inode with one link less, to be written. Without any link the inode is an orphan once that is written, until
-    /// nobody has it open.
+    /// Copy of an inode with one link less, to be written. An inode without links becomes an orphan when it is written,
+    /// as long as it is open.
     pub(super) fn unlinked(&mut self, inode: u32) -> Result<Cached> {
         let mut cached = self.inode(inode)?.clone();
         let is_directory = file_type(&cached.inode)? == FileType::Directory;
@@ -306,13 +307,13 @@ impl Ubifs<dyn Volume> {
         Ok(cached)
     }
 
-    /// An inode that has lost its last name goes, unless it is open.
+    /// Deletes an inode without links, unless it is open.
     pub(super) fn delete_if_gone(&mut self, inode: u32) -> Result<()> {
         let gone = self.inodes.get(inode).is_some_and(|cached| cached.inode.links == 0 && cached.open == 0);
         if gone { self.delete_inode(inode) } else { Ok(()) }
     }
 
-    /// A copy of a directory whose contents change now, to be written.
+    /// Copy of a directory with new change times, to be written.
     pub(super) fn touched(&mut self, directory: u32) -> Result<Cached> {
         let time = self.time;
         let mut cached = self.directory(directory)?.clone();
@@ -321,7 +322,7 @@ impl Ubifs<dyn Volume> {
         Ok(cached)
     }
 
-    /// Writes entries (a name with its inode, or `None` for a name that goes) and inodes as one group.
+    /// Writes entries and inodes as one group. An entry is a name with its inode, or `None` for a removed name.
     pub(super) fn write_names(&mut self, names: &[NameChange<'_>], inodes: Vec<Cached>) -> Result<()> {
         let mut changes = Vec::with_capacity(names.len() + inodes.len());
         for &(directory, name, inode) in names {
@@ -338,16 +339,16 @@ impl Ubifs<dyn Volume> {
     }
 }
 
-/// A name in a directory, and the inode it leads to from now on.
+/// A name in a directory with its new inode, `None` if it is removed.
 pub(super) type NameChange<'a> = (u32, &'a [u8], Option<(u32, FileType)>);
 
-/// True when an operation in a directory, or on attributes of an inode, ends when it is on flash.
+/// True if changes of a directory, or of an inode's attributes, must be synchronous.
 pub(super) const fn is_dirsync(cached: &Cached) -> bool {
     let flags = cached.inode.flags;
     flags.contains(FileFlags::DIRSYNC) || flags.contains(FileFlags::SYNC)
 }
 
-/// The budget for a new file with its entry, in a directory that changes.
+/// Budget for a new file with its entry and a changed directory.
 fn new_file_budget(data_bytes: usize) -> BudgetRequest {
     BudgetRequest {
         new_inodes: 1,
@@ -374,7 +375,7 @@ fn attached(kind: &NewKind<'_>) -> Result<Vec<u8>> {
     }
 }
 
-/// Flags that a new file has from its directory.
+/// Flags that a new file inherits from its directory.
 fn inherited(parent: FileFlags, is_directory: bool) -> FileFlags {
     let mut bits =
         parent.bits() & (FileFlags::COMPRESS.bits() | FileFlags::SYNC.bits() | FileFlags::DIRSYNC.bits());

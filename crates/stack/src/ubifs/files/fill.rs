@@ -1,8 +1,8 @@
-//! Filling a new filesystem whose commit is deferred: an image is built.
+//! Filling a new filesystem before its first commit, to build an image.
 //!
-//! Until that commit nothing on flash refers to what is written, so the groups that a power cut must not break need not
-//! stay together, and no node is written twice: a file goes in complete, directories are written once at the end. Space is not
-//! promised beforehand either, which assumes the worst; the volume is full when it is full.
+//! Until that commit nothing on flash refers to the nodes, so groups need not be atomic. No node is written twice: a
+//! file is added with all its attributes, and directories are written once at the end. Space is not budgeted, because
+//! budgets assume the worst case; the image may use the whole volume.
 
 use floatgate_media::file::{FileFlags, FileType};
 use floatgate_media::ubifs::MAX_INODE_DATA;
@@ -19,7 +19,7 @@ use super::xattr::{check_xattr_list, value_bytes};
 use crate::fs::{AttributeChanges, CompressedBlock, FilledFile, NewKind};
 use crate::volume::Volume;
 
-/// Flags that a file brings along; whether it is compressed may follow from its directory.
+/// Flags of a file that are kept; compression may be inherited from the directory.
 const FILLED_FLAGS: u32 = FileFlags::SYNC.bits()
     | FileFlags::IMMUTABLE.bits()
     | FileFlags::APPEND.bits()
@@ -32,16 +32,17 @@ impl Ubifs<dyn Volume> {
         if self.core.log.is_deferred() { Ok(()) } else { Err(refused) }
     }
 
-    /// Writes nodes. Where that needs a commit there is no room for all: the filesystem would end behind what is written until then.
+    /// Writes nodes. If that requires a commit, the volume is full: a commit now would end the filesystem after the
+    /// data written so far.
     fn fill_nodes(&mut self, head: Head, changes: &[Change<'_>]) -> Result<()> {
         self.core.apply(head, changes)?;
         if self.core.log.is_deferred() { Ok(()) } else { Err(Error::NoSpace) }
     }
 
-    /// Sets the identity of the filesystem. Only while its first commit is deferred.
+    /// Sets the UUID of the filesystem before its first commit.
     ///
     /// # Errors
-    /// It was committed.
+    /// The first commit was made.
     pub fn set_uuid(&mut self, uuid: [u8; 16]) -> Result<()> {
         self.require_deferred()?;
         let mut layout = (**self.core.io.layout()).clone();
@@ -50,12 +51,12 @@ impl Ubifs<dyn Volume> {
         Ok(())
     }
 
-    /// Puts a file of any kind into a directory, whose times stay as they are, and returns its inode. The data of a regular
-    /// file follow with [`fill_blocks`](Self::fill_blocks); what does not follow is a hole.
+    /// Adds a file of any type to a directory, whose times do not change, and returns its inode. The data of a regular
+    /// file follows with [`fill_blocks`](Self::fill_blocks); blocks that are not written are holes.
     ///
     /// # Errors
-    /// The filesystem was committed; the name exists or is not possible, not a directory, something too large, no space;
-    /// failures of the volume.
+    /// The first commit was made; the name exists or is invalid, not a directory, a value that is too large, no space;
+    /// volume failures.
     pub fn fill(&mut self, directory: u32, name: &[u8], file: &FilledFile<'_>) -> Result<u32> {
         self.require_deferred()?;
         check_name(name)?;
@@ -122,7 +123,7 @@ impl Ubifs<dyn Volume> {
         Ok(cached)
     }
 
-    /// Writes a name, and lets its directory know.
+    /// Writes a directory entry and updates its directory.
     fn fill_entry(
         &mut self,
         directory: u32,
@@ -153,7 +154,7 @@ impl Ubifs<dyn Volume> {
         self.fill_nodes(Head::Base, &[Change::Entry(EntryNode { entry, name }), Change::Inode(cached.node())])
     }
 
-    /// Gives a file that was put in another name.
+    /// Creates another link to a file added with [`fill`](Self::fill).
     ///
     /// # Errors
     /// As [`fill`](Self::fill); a directory.
@@ -172,7 +173,7 @@ impl Ubifs<dyn Volume> {
         self.fill_entry(directory, name, inode, file_type, false)
     }
 
-    /// Sets attributes of a file that was put in.
+    /// Sets attributes of a file added with [`fill`](Self::fill).
     ///
     /// # Errors
     /// As [`set_attributes`](Self::set_attributes).
@@ -182,10 +183,10 @@ impl Ubifs<dyn Volume> {
         self.set_attributes(inode, changes)
     }
 
-    /// Writes blocks of a file that was put in, all of them inside its size and none twice.
+    /// Writes blocks of a file added with [`fill`](Self::fill), each inside its size and at most once.
     ///
     /// # Errors
-    /// The filesystem was committed; a block that is not possible, no space; failures of the volume.
+    /// The first commit was made; an invalid block, no space; volume failures.
     pub fn fill_blocks(&mut self, inode: u32, blocks: &[CompressedBlock<'_>]) -> Result<()> {
         self.require_deferred()?;
         for block in blocks {

@@ -1,8 +1,8 @@
-//! Inodes in memory.
+//! Inode cache.
 //!
-//! An inode in memory that is not in the journal is marked dirty, and stays. An operation that writes inodes at once changes copies
-//! of them, which replace those in memory once they are written: so any other inode can be forgotten at any time, and an
-//! operation that fails has changed nothing.
+//! An inode that is newer than the journal is dirty and stays in memory. An operation that writes inodes at once
+//! changes copies, which replace the cached inodes after the write. So any clean inode can be evicted at any time, and
+//! a failed operation changes nothing.
 
 use std::collections::BTreeMap;
 
@@ -18,17 +18,17 @@ use crate::fs::Attributes;
 use crate::volume::Volume;
 use floatgate_media::ubifs::Node;
 
-/// An inode in memory (Linux: `struct ubifs_inode`).
+/// A cached inode (Linux: `struct ubifs_inode`).
 #[derive(Clone, Debug)]
 pub(super) struct Cached {
     pub(super) inode: Inode,
-    /// Data attached to the inode: target, device number, value.
+    /// Data attached to the inode: symbolic link target, device number or attribute value.
     pub(super) data: Vec<u8>,
-    /// The budget for writing it, if it has changed since it was written.
+    /// Budget for writing it, if it is dirty.
     pub(super) dirty: Option<Cost>,
-    /// The size that is in the journal.
+    /// Size in the journal.
     pub(super) synced_size: u64,
-    /// Times it was opened and not closed.
+    /// Open count.
     pub(super) open: u32,
 }
 
@@ -36,14 +36,14 @@ pub(super) struct Cached {
 #[derive(Clone, Debug)]
 pub(super) struct Inodes {
     map: BTreeMap<u32, Cached>,
-    /// Number of inodes kept beside those in use.
+    /// Number of inodes to keep besides those in use.
     limit: usize,
-    /// Number of inodes at which those not in use are forgotten.
+    /// Number of inodes at which unused ones are evicted.
     full_at: usize,
 }
 
 impl Inodes {
-    /// A cache that keeps about `limit` inodes beside those in use.
+    /// Creates a cache for about `limit` inodes besides those in use.
     pub(super) const fn new(limit: usize) -> Self {
         Self { map: BTreeMap::new(), limit, full_at: limit }
     }
@@ -56,7 +56,7 @@ impl Inodes {
         self.map.get_mut(&inode)
     }
 
-    /// Adds or replaces an inode. Others that are not in use may be forgotten.
+    /// Adds or replaces an inode; unused ones may be evicted.
     pub(super) fn insert(&mut self, cached: Cached) {
         if self.map.len() >= self.full_at {
             self.map.retain(|_, cached| cached.is_in_use());
@@ -75,7 +75,7 @@ impl Inodes {
     }
 }
 
-/// The budget for writing changed inodes with so much data attached to them.
+/// Budget for writing changed inodes with `data_bytes` attached.
 pub(super) fn changed_inodes(inodes: u32, data_bytes: usize) -> BudgetRequest {
     BudgetRequest {
         changed_inodes: inodes,
@@ -85,21 +85,20 @@ pub(super) fn changed_inodes(inodes: u32, data_bytes: usize) -> BudgetRequest {
 }
 
 impl Ubifs<dyn Volume> {
-    /// The attributes of an inode.
+    /// Attributes of an inode.
     ///
     /// # Errors
-    /// No such inode; damage; failures of the volume.
+    /// The inode does not exist; damage; volume failures.
     pub fn attributes(&mut self, inode: u32) -> Result<Attributes> {
         let cached = self.inode(inode)?;
         let file_type = file_type(&cached.inode)?;
         Ok(attributes_of(&cached.inode, file_type, &cached.data))
     }
 
-    /// Numbers of all inodes that the index leads to, in order: those of extended attributes and those without a name are some,
-    /// too.
+    /// Numbers of all inodes in the index in order, including those of extended attributes and those without a name.
     ///
     /// # Errors
-    /// A damaged index, failures of the volume.
+    /// A damaged index, volume failures.
     pub fn inodes(&mut self) -> Result<Vec<u32>> {
         let mut leaves = Vec::new();
         let (from, to) = (Key::from_bits(0), Key::from_bits(u64::MAX));
@@ -108,7 +107,7 @@ impl Ubifs<dyn Volume> {
         Ok(inodes.map(|(key, _)| key.inum()).collect())
     }
 
-    /// An inode, read if it is not in memory.
+    /// An inode, read if it is not cached.
     pub(super) fn inode(&mut self, inode: u32) -> Result<&Cached> {
         self.cached(inode).map(|cached| &*cached)
     }
@@ -140,7 +139,7 @@ impl Ubifs<dyn Volume> {
         Ok(Cached { inode: read, data: node.data.to_vec(), dirty: None, synced_size: read.size, open: 0 })
     }
 
-    /// A directory's inode.
+    /// The inode of a directory.
     pub(super) fn directory(&mut self, inode: u32) -> Result<&Cached> {
         let cached = self.inode(inode)?;
         if cached.inode.file_type() == Some(FileType::Directory) {
@@ -150,7 +149,7 @@ impl Ubifs<dyn Volume> {
         }
     }
 
-    /// An inode that changes now and is written later, with budget for that.
+    /// Marks an inode as dirty, with a budget for writing it.
     pub(super) fn mark_dirty(&mut self, inode: u32) -> Result<&mut Cached> {
         let cached = self.inode(inode)?;
         if cached.dirty.is_none() {
@@ -161,14 +160,14 @@ impl Ubifs<dyn Volume> {
         self.cached(inode)
     }
 
-    /// As [`mark_dirty`](Self::mark_dirty) in a filesystem whose commit is deferred, where nothing needs a budget.
+    /// As [`mark_dirty`](Self::mark_dirty) before the first commit of a new filesystem, which needs no budget.
     pub(super) fn mark_filled(&mut self, inode: u32) -> Result<&mut Cached> {
         let cached = self.cached(inode)?;
         cached.dirty.get_or_insert_default();
         Ok(cached)
     }
 
-    /// The inode is in the journal as it is in memory.
+    /// Marks an inode as clean after it was written to the journal.
     pub(super) fn mark_clean(&mut self, inode: u32) {
         let Some(cached) = self.inodes.get_mut(inode) else { return };
         cached.synced_size = cached.inode.size;
@@ -177,14 +176,14 @@ impl Ubifs<dyn Volume> {
         }
     }
 
-    /// An inode has been written to the journal, and is so in memory, too.
+    /// Caches an inode that was written to the journal.
     pub(super) fn written(&mut self, cached: Cached) {
         let inode = cached.inode.key.inum();
         self.mark_clean(inode);
         self.inodes.insert(Cached { dirty: None, synced_size: cached.inode.size, ..cached });
     }
 
-    /// Writes an inode to the journal if it is changed.
+    /// Writes a dirty inode to the journal.
     pub(super) fn write_inode(&mut self, inode: u32) -> Result<()> {
         let Some(cached) = self.inodes.get(inode).filter(|cached| cached.dirty.is_some()) else {
             return Ok(());
@@ -195,19 +194,19 @@ impl Ubifs<dyn Volume> {
         Ok(())
     }
 
-    /// Keeps an inode alive while it is open, even without a name.
+    /// Opens an inode, which then exists even without a name.
     ///
     /// # Errors
-    /// No such inode; damage; failures of the volume.
+    /// The inode does not exist; damage; volume failures.
     pub fn open(&mut self, inode: u32) -> Result<()> {
         self.cached(inode)?.open += 1;
         Ok(())
     }
 
-    /// The inode is not used any more by one that opened it; if it has no name and nobody else has it open, it goes.
+    /// Closes an inode; if it has no name and was opened only once, it is deleted.
     ///
     /// # Errors
-    /// Damage; failures of the volume.
+    /// Damage; volume failures.
     pub fn close(&mut self, inode: u32) -> Result<()> {
         let Some(cached) = self.inodes.get_mut(inode) else { return Ok(()) };
         cached.open = cached.open.saturating_sub(1);
@@ -229,24 +228,24 @@ impl Ubifs<dyn Volume> {
 }
 
 impl Cached {
-    /// True when it has to stay in memory: it is open, or the journal has it otherwise, or it is to be deleted.
+    /// True if it must stay in memory: it is open, dirty, or about to be deleted.
     const fn is_in_use(&self) -> bool {
         self.dirty.is_some() || self.open > 0 || self.inode.links == 0
     }
 
-    /// The node to write; nothing is attached to one that is being deleted.
+    /// Inode node to write; nothing is attached to a deleted inode.
     pub(super) fn node(&self) -> InodeNode<'_> {
         let data = if self.inode.links == 0 { &[][..] } else { &self.data };
         InodeNode { inode: self.inode, data }
     }
 }
 
-/// The type of a file; [`InodeNode::check`] has made sure that there is one.
+/// File type of an inode; [`InodeNode::check`] made sure that it is valid.
 pub(super) fn file_type(inode: &Inode) -> Result<FileType> {
     inode.file_type().ok_or(Error::Invalid("an inode without a type"))
 }
 
-/// Attributes of an inode with what is attached to it.
+/// Attributes of an inode with its attached data.
 pub(in crate::ubifs) fn attributes_of(inode: &Inode, file_type: FileType, data: &[u8]) -> Attributes {
     let is_device = matches!(file_type, FileType::BlockDevice | FileType::CharacterDevice);
     Attributes {

@@ -1,7 +1,7 @@
-//! Files and names: what a caller does with a mounted filesystem.
+//! Files and names: the operations of callers on a mounted filesystem.
 //!
-//! Inodes are read once and kept while they are open or changed; changed blocks of files wait in a page cache of bounded
-//! size. What is written when, and in which group, is as in Linux (`fs/ubifs/{dir,file,xattr,journal}.c`).
+//! Inodes are read once and cached while they are open or dirty; changed blocks of files stay in a page cache of
+//! bounded size. The order of writes and their groups are as in Linux (`fs/ubifs/{dir,file,xattr,journal}.c`).
 
 mod attributes;
 mod directory;
@@ -35,23 +35,24 @@ use pages::Pages;
 /// Behaviour of a mounted filesystem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Behaviour {
-    /// Every change is on flash when the call returns (`-o sync`).
+    /// Makes every change synchronous (`-o sync`).
     pub sync: bool,
-    /// Compression of new files; the superblock's choice unless given.
+    /// Compression of new files; by default that in the superblock.
     pub compression: Option<Compression>,
     /// Trade-off of compression between size and speed.
     pub effort: Effort,
-    /// The space that the superblock reserves may be used.
+    /// Allows use of the space reserved in the superblock.
     pub privileged: bool,
-    /// An operation is let in only if there is space for it in the worst case, as in Linux. `false`: whatever finds room is
-    /// written. For images that are changed as a whole or not at all: an operation that fails ends the mount, and
-    /// it ends with [`end_change`](Ubifs::end_change).
+    /// Admits an operation only if there is space for its worst case, as in Linux. `false` writes until the volume is
+    /// full. Use that for images that are changed completely or not at all: a failed operation ends the mount, and the
+    /// change ends with [`end_change`](Ubifs::end_change).
     pub budget: bool,
-    /// Blocks of a file that stand one behind the other are read at once (`-o bulk_read`).
+    /// Reads consecutive blocks of a file at once (`-o bulk_read`).
     pub bulk_read: bool,
-    /// `df` shows all of an empty filesystem as free, and LEBs less once something is written (Linux 2.6.27).
+    /// Reports all of an empty filesystem as free, and fewer whole LEBs once something is written (`df` of Linux
+    /// 2.6.27).
     pub empty_is_total: bool,
-    /// Limits of memory and effort.
+    /// Limits of memory and retries.
     pub limits: Limits,
 }
 
@@ -72,7 +73,7 @@ impl Default for Behaviour {
 
 /// A mounted UBIFS.
 ///
-/// Times of changes come from [`set_time`](Self::set_time): the filesystem has no clock of its own.
+/// Timestamps come from [`set_time`](Self::set_time): the filesystem has no clock.
 #[derive(Clone, Debug)]
 pub struct Ubifs<V: ?Sized> {
     inodes: Inodes,
@@ -81,9 +82,9 @@ pub struct Ubifs<V: ?Sized> {
     time: Timestamp,
     compressor: Compressor,
     decompressor: Decompressor,
-    /// A node that was read.
+    /// Buffer of the last node that was read.
     node: Vec<u8>,
-    /// Bytes in use when it was mounted without budget, if it had a LEB to spare then.
+    /// Bytes in use when it was mounted without budget, if a LEB was spare then.
     used_with_spare: Option<u64>,
     core: Core<V>,
 }
@@ -94,7 +95,7 @@ impl<V: Volume + 'static> Ubifs<V> {
     /// Mounts the filesystem on a volume.
     ///
     /// # Errors
-    /// Why it cannot be mounted, and the volume back.
+    /// The reason why it cannot be mounted, with the volume.
     pub fn mount(
         volume: V,
         options: &MountOptions,
@@ -103,10 +104,10 @@ impl<V: Volume + 'static> Ubifs<V> {
         Core::mount(volume, options).map(|core| Self::over(core, behaviour))
     }
 
-    /// Makes a new filesystem on a volume and mounts it.
+    /// Creates a new filesystem on a volume and mounts it.
     ///
     /// # Errors
-    /// Sizes that make no filesystem, failures of the volume; and the volume back.
+    /// Invalid sizes, volume failures; with the volume.
     pub fn format(
         volume: V,
         options: &FormatOptions,
@@ -135,20 +136,20 @@ impl<V: Volume + 'static> Ubifs<V> {
         }
     }
 
-    /// The volume below.
+    /// The volume of the filesystem.
     pub const fn volume(&self) -> &V {
         self.core.io.volume()
     }
 
-    /// The volume below, for its clock.
+    /// The volume, to set its clock.
     pub const fn volume_mut(&mut self) -> &mut V {
         self.core.io.volume_mut()
     }
 
-    /// Writes what is changed and ends the mount.
+    /// Writes all changes and ends the mount.
     ///
     /// # Errors
-    /// As [`sync`](Ubifs::sync); the volume comes back either way.
+    /// As [`sync`](Ubifs::sync); the volume is returned in both cases.
     pub fn unmount(mut self) -> core::result::Result<V, (Error, V)> {
         let outcome = if self.is_read_only() { Ok(()) } else { self.write_back() };
         match outcome {
@@ -157,73 +158,73 @@ impl<V: Volume + 'static> Ubifs<V> {
         }
     }
 
-    /// Ends the mount without writing anything, as a loss of power does.
+    /// Ends the mount without writing, like a power loss.
     pub fn abandon(self) -> V {
         self.core.into_volume()
     }
 }
 
 impl Ubifs<dyn Volume> {
-    /// The root directory.
+    /// Inode of the root directory.
     #[must_use]
     pub const fn root(&self) -> u32 {
         ROOT_INODE
     }
 
-    /// Sets the time of day: the time stamp of changes from now on.
+    /// Sets the time of day, used as the timestamp of changes.
     pub const fn set_time(&mut self, time: Timestamp) {
         self.time = time;
     }
 
-    /// True when it cannot be changed: mounted so, or after a failure.
+    /// True if it cannot be changed: mounted read-only, or after a failure.
     pub const fn is_read_only(&self) -> bool {
         self.core.io.is_read_only()
     }
 
-    /// The failure after which it cannot be changed any more. What was not on flash before is lost.
+    /// Failure that made the filesystem read-only. Data that was not on flash by then is lost.
     pub const fn failure(&self) -> Option<&Error> {
         self.core.io.failure()
     }
 
-    /// Authenticity of the filesystem as verified; `None` if it has no authentication.
+    /// Authentication status; `None` without authentication.
     pub const fn authentication(&self) -> Option<Authentication> {
         self.core.authentication
     }
 
-    /// Damage that a forgiving mount has found and left out.
+    /// Damage that a forgiving mount found and skipped.
     pub fn damage(&self) -> impl Iterator<Item = &Error> {
         self.core.findings.errors()
     }
 
-    /// True when the filesystem was unmounted, so that no journal was replayed and nothing was written since the last commit.
+    /// True if the filesystem was unmounted cleanly: no journal was replayed, and nothing was written since the last
+    /// commit.
     pub const fn was_unmounted(&self) -> bool {
         !self.core.was_dirty()
     }
 
-    /// True when the journal was replayed past directory entries that may have been damaged: after names with one hash, an entry that
-    /// cannot be read is one that the journal deletes, and Linux does not look closer.
+    /// True if the replay may have skipped a damaged directory entry. Among names with the same hash, an unreadable
+    /// entry is assumed to be the one that the journal deletes; Linux does not check that.
     pub const fn has_doubtful_replay(&self) -> bool {
         self.core.findings.in_replay
     }
 
-    /// True when a commit may be lost: the last master node of both LEBs is damaged, and the one before counts.
+    /// True if a commit may be lost: the last master node is damaged in both LEBs, and the previous one is used.
     pub fn may_be_older(&self) -> bool {
         self.core.findings.choice == Choice::Older
     }
 
-    /// Compares what is believed of space, index and journal with what is on flash. Reads every node in use; what names and
-    /// inodes say of each other is not looked at.
+    /// Compares space, index and journal in memory with flash. Reads every live node; does not check link counts.
     ///
     /// # Errors
-    /// A damaged index, failures of the volume.
+    /// A damaged index, volume failures.
     pub fn check(&mut self) -> Result<Vec<Inconsistency>> {
         self.core.check()
     }
 
-    /// LEBs that hold something in use, but that the volume does not have: the image is cut off, or parts of it are lost.
+    /// LEBs with live data beyond the end of the volume: the image is truncated, or parts of it are lost.
     ///
     /// # Errors
-    /// Failures of the volume.
+    /// Volume failures.
     pub fn missing_lebs(&mut self) -> Result<Vec<u32>> {
         let leb_bytes = self.core.io.layout().leb_bytes();
         let used = |leb: &LebSpace| leb.free + leb.dirty < leb_bytes;
@@ -238,27 +239,28 @@ impl Ubifs<dyn Volume> {
         Ok(missing)
     }
 
-    /// Sizes, as `df` shows them.
+    /// Size and free space, as in `df`.
     pub fn space(&self) -> Space {
         self.core.space.report(self.behaviour.empty_is_total)
     }
 
-    /// Everything changed is on flash, and the index too, when this returns (`sync`).
+    /// Writes all changes to flash, and commits the index (`sync`).
     ///
     /// # Errors
-    /// No space, failures of the volume.
+    /// No space, volume failures.
     pub fn sync(&mut self) -> Result<()> {
         self.write_back()?;
         self.core.commit()?;
         Ok(self.core.io.volume_mut().flush()?)
     }
 
-    /// Ends a change of a filesystem that was mounted without [budget](Behaviour::budget): as [`sync`](Self::sync), and makes sure that
-    /// Linux would mount it for writing: it has a LEB for the garbage collector, and space for deletions. A change that fills it
-    /// leaves a LEB for the index, without which even a removal may find no space.
+    /// Completes a change of a filesystem that was mounted without [budget](Behaviour::budget): as
+    /// [`sync`](Self::sync), and verifies that Linux can mount it for writing. For that it needs a LEB for the garbage
+    /// collector, and space for deletions. A change that fills the filesystem must leave a LEB for the index, because
+    /// otherwise even a deletion may find no space.
     ///
     /// # Errors
-    /// [`Error::NoSpace`]: the change must not be kept. As [`sync`](Self::sync).
+    /// [`Error::NoSpace`]: the change must be discarded. As [`sync`](Self::sync).
     pub fn end_change(&mut self) -> Result<()> {
         self.sync()?;
         let fills = self.used_with_spare.is_some_and(|used| self.core.space.totals().used >= used);
@@ -267,25 +269,25 @@ impl Ubifs<dyn Volume> {
         if is_filled || !is_mountable { Err(Error::NoSpace) } else { Ok(()) }
     }
 
-    /// All that is changed in one inode is on flash when this returns (`fsync`).
+    /// Writes all changes of one inode to flash (`fsync`).
     ///
     /// # Errors
-    /// No such inode, no space, failures of the volume.
+    /// The inode does not exist, no space, volume failures.
     pub fn fsync(&mut self, inode: u32) -> Result<()> {
         self.write_back_inode(inode)?;
         self.core.io.sync_inode(&mut self.core.space, inode)
     }
 
-    /// Work of the CPU since the mount.
+    /// CPU work since the mount.
     #[must_use]
     pub fn work(&self) -> crate::fs::Work {
         self.compressor.work().and(self.decompressor.work())
     }
 
-    /// Writes what is changed of one inode to the journal; it may stay in write buffers.
+    /// Writes all changes of one inode to the journal; they may stay in write buffers.
     ///
     /// # Errors
-    /// No space; failures of the volume.
+    /// No space; volume failures.
     pub fn write_back_of(&mut self, inode: u32) -> Result<()> {
         self.require_writable()?;
         self.write_back_inode(inode)
@@ -295,7 +297,7 @@ impl Ubifs<dyn Volume> {
         if self.is_read_only() { Err(Error::ReadOnly) } else { Ok(()) }
     }
 
-    /// Sets space aside for an operation, writing back what is cached if there is too little.
+    /// Acquires budget for an operation, writing back cached data if there is too little space.
     fn acquire(&mut self, request: &BudgetRequest) -> Result<Cost> {
         match self.core.reserve_space(request, self.behaviour.privileged) {
             Err(Error::NoSpace) => {
@@ -306,7 +308,7 @@ impl Ubifs<dyn Volume> {
         }
     }
 
-    /// As [`acquire`](Self::acquire) for what frees space in the end and is allowed on a full filesystem.
+    /// As [`acquire`](Self::acquire), for an operation that frees space and is therefore allowed on a full filesystem.
     fn acquire_if_possible(&mut self, request: &BudgetRequest) -> Result<Cost> {
         // Garbage collection and commits in search of space would take more than a deletion gives.
         if self.core.space.is_overfull() {
@@ -318,7 +320,7 @@ impl Ubifs<dyn Volume> {
         }
     }
 
-    /// Ends the promise of space for an operation: its data are in the journal, or it did not write.
+    /// Releases the budget of an operation after it has written to the journal or failed.
     fn end_budget<T>(&mut self, cost: Cost, outcome: Result<T>) -> Result<T> {
         match outcome {
             Ok(_) => self.core.space.give_back(cost),
@@ -327,7 +329,7 @@ impl Ubifs<dyn Volume> {
         outcome
     }
 
-    /// With `-o sync`, or where inodes ask for it, an operation ends when it is on flash.
+    /// Syncs after an operation if requested with `-o sync` or by an inode's flags.
     fn sync_if(&mut self, wanted: bool) -> Result<()> {
         if wanted || self.behaviour.sync { self.core.sync_heads() } else { Ok(()) }
     }

@@ -1,4 +1,4 @@
-//! Changed blocks of files that are not written yet.
+//! Page cache: changed blocks of files that are not written yet.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,11 @@ pub(super) const BLOCK: usize = BLOCK_BYTES as usize;
 #[derive(Clone, Debug)]
 pub(super) struct Page {
     pub(super) bytes: Box<[u8; BLOCK]>,
-    /// The space promised for writing it.
+    /// Budget for writing it.
     cost: Cost,
 }
 
-/// All changed blocks, by inode and block.
+/// Changed blocks by inode and block.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pages {
     map: BTreeMap<(u32, u32), Page>,
@@ -42,12 +42,12 @@ impl Pages {
         self.map.remove(&(inode, block))
     }
 
-    /// The first changed block of an inode from `block` on.
+    /// First changed block of an inode at or after `block`.
     pub(super) fn next(&self, inode: u32, block: u32) -> Option<u32> {
         self.map.range((inode, block)..=(inode, u32::MAX)).next().map(|(&(_, block), _)| block)
     }
 
-    /// The first inode with changed blocks.
+    /// First inode with changed blocks.
     pub(super) fn first_inode(&self) -> Option<u32> {
         self.map.keys().next().map(|&(inode, _)| inode)
     }
@@ -58,19 +58,19 @@ impl Pages {
 }
 
 impl Page {
-    /// The space promised for writing it.
+    /// Budget for writing it.
     pub(super) const fn cost(&self) -> Cost {
         self.cost
     }
 }
 
-/// The budget for a block that a write makes dirty.
+/// Budget for a block that a write makes dirty.
 pub(super) fn page_budget(new: bool) -> BudgetRequest {
     BudgetRequest { new_blocks: u32::from(new), changed_blocks: u32::from(!new), ..BudgetRequest::default() }
 }
 
 impl Ubifs<dyn Volume> {
-    /// Forgets changed blocks of an inode from `block` on.
+    /// Drops changed blocks of an inode from `block` on.
     pub(super) fn drop_pages(&mut self, inode: u32, block: u32) {
         while let Some(next) = self.pages.next(inode, block) {
             if let Some(page) = self.pages.remove(inode, next) {

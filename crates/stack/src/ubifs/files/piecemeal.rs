@@ -1,4 +1,4 @@
-//! Reading piece by piece, so that what is damaged does not hide what is not.
+//! Reading damaged filesystems piece by piece: damaged parts do not prevent reading the others.
 
 use floatgate_media::file::{FileFlags, FileType};
 use floatgate_media::ubifs::{BLOCK_BYTES, Key, KeyType};
@@ -11,11 +11,11 @@ use crate::fs::DirEntry;
 use crate::volume::Volume;
 
 impl Ubifs<dyn Volume> {
-    /// All names in a directory that can be read, in the order of their hashes, and what is wrong with the others. The directory's
-    /// inode is not looked at.
+    /// All readable names in a directory in the order of their hashes, and the errors of the others. The directory's
+    /// inode is not read.
     ///
     /// # Errors
-    /// A damaged index: it is not known which names there are; failures of the volume.
+    /// A damaged index, without which the names are unknown; volume failures.
     pub fn readable_entries(&mut self, directory: u32) -> Result<(Vec<DirEntry>, Vec<Error>)> {
         let encrypted = self.is_encrypted(directory)?;
         let (mut entries, damage) = self.readable_names(directory, KeyType::Entry, !encrypted)?;
@@ -23,7 +23,7 @@ impl Ubifs<dyn Volume> {
         Ok((entries, damage))
     }
 
-    /// Whether names in a directory are encrypted, as far as its inode can be read.
+    /// True if names in a directory are encrypted; false if its inode is unreadable.
     fn is_encrypted(&mut self, directory: u32) -> Result<bool> {
         match self.attributes(directory) {
             Ok(attributes) => Ok(attributes.is_encrypted()),
@@ -32,7 +32,7 @@ impl Ubifs<dyn Volume> {
         }
     }
 
-    /// The names of all extended attributes that can be read, and what is wrong with the others.
+    /// All readable names of extended attributes, and the errors of the others.
     ///
     /// # Errors
     /// As [`readable_entries`](Self::readable_entries).
@@ -41,7 +41,8 @@ impl Ubifs<dyn Volume> {
         Ok((entries.into_iter().map(|entry| entry.name).collect(), damage))
     }
 
-    /// A name that is not found by its hash is there, and damage; `hashed`: the names are not encrypted.
+    /// Readable names. A name that is not found by its own hash is returned and reported as damage. `hashed` is true if
+    /// names are not encrypted.
     fn readable_names(
         &mut self,
         inode: u32,
@@ -73,10 +74,10 @@ impl Ubifs<dyn Volume> {
         self.parse_entry(place)
     }
 
-    /// LEBs of the journal that the volume has not mapped. UBIFS maps them before it writes to them: their contents are lost.
+    /// Journal LEBs that are not mapped. UBIFS maps them before it writes to them, so their contents are lost.
     ///
     /// # Errors
-    /// Failures of the volume.
+    /// Volume failures.
     pub fn missing_journal_lebs(&mut self) -> Result<Vec<u32>> {
         let lebs: Vec<u32> = self.core.log.buds().keys().copied().collect();
         let mut missing = Vec::new();
@@ -88,10 +89,10 @@ impl Ubifs<dyn Volume> {
         Ok(missing)
     }
 
-    /// Inodes that the index leads to, in order: the first from a number on.
+    /// First inode in the index with number `from` or higher.
     ///
     /// # Errors
-    /// A damaged index, failures of the volume.
+    /// A damaged index, volume failures.
     pub fn stored_inode(&mut self, from: u32) -> Result<Option<u32>> {
         let mut leaves = Vec::new();
         let (from, to) = (Key::inode(from), Key::from_bits(u64::MAX));
@@ -99,11 +100,11 @@ impl Ubifs<dyn Volume> {
         Ok(leaves.first().map(|(key, _)| key.inum()))
     }
 
-    /// True when the index leads to something of an inode that no file like this has: data of what is no regular file, or behind its
-    /// end; names in what is no directory.
+    /// True if the index contains nodes of an inode that contradict its type or size. These are data of a file that is
+    /// not regular, data after its end, or names in a file that is not a directory.
     ///
     /// # Errors
-    /// The inode is damaged or not there; a damaged index, failures of the volume.
+    /// The inode is damaged or missing; a damaged index, volume failures.
     pub fn has_strays(&mut self, inode: u32) -> Result<bool> {
         let attributes = self.attributes(inode)?;
         let end = attributes.size.div_ceil(u64::from(BLOCK_BYTES));
@@ -124,11 +125,11 @@ impl Ubifs<dyn Volume> {
         Ok(!names.is_empty())
     }
 
-    /// Positions at which the log ends in something damaged, and at which LEBs of the journal do, as power cuts leave them: what stands there does
-    /// not count. Behind such an end the log may have named more LEBs.
+    /// Positions of damage at the end of the log, and at the ends of journal LEBs, as left by power cuts. Data after
+    /// them is ignored. The log may have listed further LEBs there.
     ///
     /// # Errors
-    /// Failures of the volume.
+    /// Volume failures.
     pub fn torn_ends(&mut self) -> Result<(Vec<Error>, Vec<Error>)> {
         let log = self.core.io.layout().limits.log.clone().map(|lnum| (lnum, 0)).collect();
         let buds = self.core.log.buds().iter().map(|(&lnum, bud)| (lnum, bud.start)).collect();
@@ -147,11 +148,11 @@ impl Ubifs<dyn Volume> {
         Ok(torn)
     }
 
-    /// Blocks of a file that are on flash, in order, from `block` on, at most `max`, and where they stand. What lies between them is
-    /// a hole. The file's inode is not looked at.
+    /// Blocks of a file on flash with their positions, from `block` on, in order, at most `max`. The blocks between
+    /// them are holes. The file's inode is not read.
     ///
     /// # Errors
-    /// A damaged index, failures of the volume.
+    /// A damaged index, volume failures.
     pub fn stored_blocks(&mut self, inode: u32, block: u32, max: usize) -> Result<Vec<(u32, NodePos)>> {
         let (Some(from), Some(to)) = (Key::data(inode, block), Key::data(inode, LAST_BLOCK)) else {
             return Ok(Vec::new());
@@ -161,10 +162,10 @@ impl Ubifs<dyn Volume> {
         Ok(leaves.into_iter().map(|(key, place)| (key.block(), place)).collect())
     }
 
-    /// Reads and decompresses a block of a file that is not encrypted; what lies behind its end is zeros.
+    /// Reads and decompresses a block of an unencrypted file, padded with zeros.
     ///
     /// # Errors
-    /// Damage; failures of the volume.
+    /// Damage; volume failures.
     pub fn read_stored(
         &mut self,
         inode: u32,

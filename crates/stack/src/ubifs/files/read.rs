@@ -13,10 +13,10 @@ use super::pages::BLOCK;
 use crate::volume::Volume;
 
 impl Ubifs<dyn Volume> {
-    /// Reads from a regular file and returns the bytes read; fewer than asked for at its end.
+    /// Reads from a regular file and returns the number of bytes, which is lower at the end of the file.
     ///
     /// # Errors
-    /// Not a regular file, encrypted data, damage, failures of the volume.
+    /// Not a regular file, encrypted data, damage, volume failures.
     pub fn read(&mut self, inode: u32, offset: u64, buf: &mut [u8]) -> Result<usize> {
         let size = self.readable(inode)?;
         let len = usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX).min(buf.len());
@@ -39,7 +39,7 @@ impl Ubifs<dyn Volume> {
         Ok(len)
     }
 
-    /// The size of a file that can be read.
+    /// Size of a readable file.
     fn readable(&mut self, inode: u32) -> Result<u64> {
         let cached = self.inode(inode)?;
         match file_type(&cached.inode)? {
@@ -53,7 +53,7 @@ impl Ubifs<dyn Volume> {
         Ok(cached.inode.size)
     }
 
-    /// Part of a block, from the cache or from flash; a hole is zeros.
+    /// Reads part of a block from the cache or from flash; a hole reads as zeros.
     fn read_part(&mut self, inode: u32, block: u32, skip: usize, out: &mut [u8]) -> Result<()> {
         if let Some(page) = self.pages.get(inode, block) {
             out.copy_from_slice(&page.bytes[skip..skip + out.len()]);
@@ -72,13 +72,13 @@ impl Ubifs<dyn Volume> {
         Ok(())
     }
 
-    /// Where a block of a file stands; `None` for a hole.
+    /// Position of a block of a file; `None` for a hole.
     pub(super) fn find_block(&mut self, inode: u32, block: u32) -> Result<Option<NodePos>> {
         let key = Key::data(inode, block).ok_or(TOO_LARGE)?;
         self.core.tnc.find(&mut self.core.io, key)
     }
 
-    /// Reads and decompresses a block; what lies behind its end is zeros.
+    /// Reads and decompresses a block, padded with zeros.
     pub(super) fn read_block(
         &mut self,
         inode: u32,
@@ -92,8 +92,8 @@ impl Ubifs<dyn Volume> {
         unpack(&mut self.decompressor, Some(key), place, &frame, out)
     }
 
-    /// Reads blocks whose nodes follow each other in a LEB, all at once (Linux: `bulk_read`). Returns how many: none if there are
-    /// not even two.
+    /// Reads several blocks whose nodes are consecutive in a LEB at once (Linux: `bulk_read`). Returns their number, 0
+    /// if there are fewer than two.
     fn read_run(&mut self, inode: u32, block: u32, out: &mut [u8]) -> Result<usize> {
         let places = self.run(inode, block, out.len() / BLOCK)?;
         let [first, .., last] = places[..] else { return Ok(0) };
@@ -114,7 +114,7 @@ impl Ubifs<dyn Volume> {
         Ok(places.len())
     }
 
-    /// Where blocks stand that follow each other in file and LEB.
+    /// Positions of blocks that are consecutive in the file and in the LEB.
     fn run(&mut self, inode: u32, block: u32, max: usize) -> Result<Vec<NodePos>> {
         let most = max.min(self.behaviour.limits.bulk_read_blocks);
         let last = block.saturating_add(most as u32).saturating_sub(1).min(LAST_BLOCK);
@@ -136,10 +136,10 @@ impl Ubifs<dyn Volume> {
         Ok(run)
     }
 
-    /// The target of a symbolic link.
+    /// Target of a symbolic link.
     ///
     /// # Errors
-    /// Not a symbolic link, an encrypted one, damage, failures of the volume.
+    /// Not a symbolic link, an encrypted one, damage, volume failures.
     pub fn read_link(&mut self, inode: u32) -> Result<Vec<u8>> {
         let cached = self.inode(inode)?;
         if file_type(&cached.inode)? != FileType::Symlink {
@@ -151,10 +151,10 @@ impl Ubifs<dyn Volume> {
         Ok(cached.data.clone())
     }
 
-    /// Blocks of a file that hold data, in order, from `block` on, at most `max`: the rest are holes.
+    /// Blocks of a file that hold data, from `block` on, in order, at most `max`. The others are holes.
     ///
     /// # Errors
-    /// Damage, failures of the volume.
+    /// Damage, volume failures.
     pub fn data_blocks(&mut self, inode: u32, block: u32, max: usize) -> Result<Vec<u32>> {
         let (Some(from), Some(to)) = (Key::data(inode, block), Key::data(inode, LAST_BLOCK)) else {
             return Ok(Vec::new());
@@ -165,12 +165,12 @@ impl Ubifs<dyn Volume> {
     }
 }
 
-/// Whether a node stands right behind another one.
+/// True if a node directly follows another one in the same LEB.
 const fn follows(before: NodePos, place: NodePos) -> bool {
     before.lnum == place.lnum && align8(before.offset + before.len) == place.offset
 }
 
-/// Decompresses a data node into a block; what lies behind its end is zeros.
+/// Decompresses a data node into a block, padded with zeros.
 fn unpack(
     decompressor: &mut Decompressor,
     key: Option<Key>,
@@ -199,12 +199,12 @@ pub(super) const LAST_BLOCK: u32 = (1 << 29) - 1;
 
 const TOO_LARGE: Error = Error::TooLarge { what: "file", len: u64::MAX };
 
-/// The block with a byte.
+/// Number of the block that contains a byte.
 pub(super) fn block_of(offset: u64) -> Result<u32> {
     u32::try_from(offset / BLOCK as u64).ok().filter(|&block| block <= LAST_BLOCK).ok_or(TOO_LARGE)
 }
 
-/// The compressor of a file's new data.
+/// Compressor for new data of a file.
 pub(super) const fn compression_of(inode: &floatgate_media::ubifs::Inode) -> Compression {
     if inode.flags.contains(FileFlags::COMPRESS) { inode.compression } else { Compression::None }
 }
@@ -217,7 +217,7 @@ mod tests {
     use crate::ubifs::{FormatOptions, Ubifs};
     use floatgate_mtd::random::Random;
 
-    /// Writes in any order leave runs and gaps; holes and blocks that are still in memory lie between them.
+    /// Writes in random order leave runs and gaps, with holes and cached blocks between them.
     #[test]
     fn bulk_reads_find_what_single_ones_find() {
         let options = FormatOptions::default();

@@ -11,20 +11,21 @@ use super::inodes::{Cached, changed_inodes, file_type};
 use crate::fs::{Name, NewFile, NewKind, Rename};
 use crate::volume::Volume;
 
-/// The findings of a rename.
-struct Found {
-    /// The inode to move.
+/// Inodes found under the two names of a rename.
+struct RenameInodes {
+    /// Inode to move.
     inode: u32,
     file_type: FileType,
-    /// The inode that has the target's name.
+    /// Inode under the target name.
     target: Option<(u32, FileType)>,
 }
 
 impl Ubifs<dyn Volume> {
-    /// Gives a file another name, and perhaps another directory, at once: after a loss of power it has one or the other.
+    /// Renames or moves a file atomically: after a power loss it has either the old or the new name.
     ///
     /// # Errors
-    /// [`Error::NotFound`], a target that cannot be replaced, a directory moved below itself, no space; failures of the volume.
+    /// [`Error::NotFound`], a target that cannot be replaced, a directory moved below itself, no space; volume
+    /// failures.
     pub fn rename(&mut self, from: Name<'_>, to: Name<'_>, how: Rename) -> Result<()> {
         check_name(from.name)?;
         check_name(to.name)?;
@@ -48,22 +49,22 @@ impl Ubifs<dyn Volume> {
         self.move_name(from, to, &found, how == Rename::Whiteout)
     }
 
-    fn find_both(&mut self, from: Name<'_>, to: Name<'_>) -> Result<Found> {
+    fn find_both(&mut self, from: Name<'_>, to: Name<'_>) -> Result<RenameInodes> {
         let source = self.find_entry(from.directory, from.name)?.ok_or(Error::NotFound)?;
         let file_type = self.file_type(source.inode)?;
         let target = match self.find_entry(to.directory, to.name)? {
             Some(entry) => Some((entry.inode, self.file_type(entry.inode)?)),
             None => None,
         };
-        Ok(Found { inode: source.inode, file_type, target })
+        Ok(RenameInodes { inode: source.inode, file_type, target })
     }
 
     fn file_type(&mut self, inode: u32) -> Result<FileType> {
         file_type(&self.inode(inode)?.inode)
     }
 
-    /// Refuses to move a directory below itself.
-    fn refuse_loop(&mut self, from: Name<'_>, to: Name<'_>, found: &Found) -> Result<()> {
+    /// Returns an error if a directory would move below itself.
+    fn refuse_loop(&mut self, from: Name<'_>, to: Name<'_>, found: &RenameInodes) -> Result<()> {
         if found.is_directory()
             && from.directory != to.directory
             && self.is_below(to.directory, found.inode)?
@@ -73,8 +74,8 @@ impl Ubifs<dyn Volume> {
         Ok(())
     }
 
-    /// Whether a directory is, or lies below, another one. Inodes do not name their parent, so that the way is down; a directory
-    /// has one name, which bounds the search.
+    /// True if a directory equals or is below another one. Inodes do not store their parent, so the search goes down
+    /// from `root`. Each directory has one name, which bounds the search.
     fn is_below(&mut self, directory: u32, root: u32) -> Result<bool> {
         let mut pending = vec![root];
         let mut seen = std::collections::BTreeSet::new();
@@ -99,7 +100,13 @@ impl Ubifs<dyn Volume> {
         Ok(false)
     }
 
-    fn move_name(&mut self, from: Name<'_>, to: Name<'_>, found: &Found, whiteout: bool) -> Result<()> {
+    fn move_name(
+        &mut self,
+        from: Name<'_>,
+        to: Name<'_>,
+        found: &RenameInodes,
+        whiteout: bool,
+    ) -> Result<()> {
         let target_data = match found.target {
             Some((target, _)) => self.inode(target)?.data.len(),
             None => 0,
@@ -120,7 +127,13 @@ impl Ubifs<dyn Volume> {
         self.sync_names(from, to, found.inode)
     }
 
-    fn write_move(&mut self, from: Name<'_>, to: Name<'_>, found: &Found, whiteout: bool) -> Result<()> {
+    fn write_move(
+        &mut self,
+        from: Name<'_>,
+        to: Name<'_>,
+        found: &RenameInodes,
+        whiteout: bool,
+    ) -> Result<()> {
         // The inode that moves is written later: only its time of change is new.
         let time = self.time;
         set_ctime(&mut self.mark_dirty(found.inode)?.inode, time);
@@ -146,7 +159,7 @@ impl Ubifs<dyn Volume> {
         self.sync_if(sync)
     }
 
-    /// An inode for a whiteout, which has no entry yet.
+    /// Inode for a whiteout that has no entry yet.
     fn new_whiteout(&mut self, directory: u32) -> Result<Cached> {
         let parent = &self.inode(directory)?.inode;
         let file = NewFile {
@@ -161,12 +174,12 @@ impl Ubifs<dyn Volume> {
         Ok(cached)
     }
 
-    /// Copies of the one or two directories with their new sizes and links, to be written.
+    /// Copies of the one or two directories with new sizes and link counts, to be written.
     fn changed_parents(
         &mut self,
         from: Name<'_>,
         to: Name<'_>,
-        found: &Found,
+        found: &RenameInodes,
         whiteout: bool,
     ) -> Result<Vec<Cached>> {
         let moves = from.directory != to.directory;
@@ -190,10 +203,10 @@ impl Ubifs<dyn Volume> {
         Ok(parents)
     }
 
-    fn exchange(&mut self, from: Name<'_>, to: Name<'_>, found: &Found) -> Result<()> {
+    fn exchange(&mut self, from: Name<'_>, to: Name<'_>, found: &RenameInodes) -> Result<()> {
         let (target, target_type) = found.target.ok_or(Error::NotFound)?;
         self.refuse_loop(from, to, found)?;
-        let back = Found { inode: target, file_type: target_type, target: None };
+        let back = RenameInodes { inode: target, file_type: target_type, target: None };
         self.refuse_loop(to, from, &back)?;
         let cost =
             self.acquire(&BudgetRequest { new_entries: 1, changed_entries: 1, ..changed_inodes(2, 0) })?;
@@ -202,7 +215,13 @@ impl Ubifs<dyn Volume> {
         self.sync_names(from, to, found.inode)
     }
 
-    fn write_exchange(&mut self, from: Name<'_>, to: Name<'_>, found: &Found, back: &Found) -> Result<()> {
+    fn write_exchange(
+        &mut self,
+        from: Name<'_>,
+        to: Name<'_>,
+        found: &RenameInodes,
+        back: &RenameInodes,
+    ) -> Result<()> {
         let mut parents = vec![self.touched(from.directory)?];
         if from.directory != to.directory {
             let mut other = self.touched(to.directory)?;
@@ -222,7 +241,7 @@ impl Ubifs<dyn Volume> {
     }
 }
 
-impl Found {
+impl RenameInodes {
     fn is_directory(&self) -> bool {
         self.file_type == FileType::Directory
     }

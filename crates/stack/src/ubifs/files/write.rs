@@ -16,10 +16,10 @@ use crate::fs::CompressedBlock;
 use crate::volume::Volume;
 
 impl Ubifs<dyn Volume> {
-    /// Writes to a regular file. The data wait in the cache; [`fsync`](Self::fsync) brings them to flash.
+    /// Writes to a regular file. The data stays in the cache until [`fsync`](Self::fsync).
     ///
     /// # Errors
-    /// Not a regular file, flags that forbid it, too large, no space; failures of the volume. What was written before an error
+    /// Not a regular file, flags that forbid it, too large, no space; volume failures. Data written before the error
     /// stays.
     pub fn write(&mut self, inode: u32, offset: u64, data: &[u8]) -> Result<()> {
         let end = offset.checked_add(data.len() as u64).filter(|&end| end <= MAX_FILE_BYTES);
@@ -57,8 +57,8 @@ impl Ubifs<dyn Volume> {
         Ok(())
     }
 
-    /// Sets aside what the write of a part of a block needs, and changes the block. All that is cached can be written back
-    /// meanwhile, so that the inode has to be marked last, when nothing is set aside any more.
+    /// Acquires the budget for writing part of a block, and changes the block. This can write back the whole cache, so
+    /// the inode must be marked dirty last, after all budgets are acquired.
     fn write_part(&mut self, inode: u32, block: u32, skip: usize, data: &[u8]) -> Result<()> {
         self.mark_dirty(inode)?;
         if self.pages.get(inode, block).is_none() {
@@ -80,7 +80,7 @@ impl Ubifs<dyn Volume> {
         Ok(())
     }
 
-    /// The data of a file change now and reach to `end` at least; the inode is written later.
+    /// Updates an inode whose data changes and reaches to `end` at least; the inode is written later.
     fn grow(&mut self, inode: u32, end: u64) -> Result<()> {
         let time = self.time;
         let cached = self.mark_dirty(inode)?;
@@ -101,7 +101,7 @@ impl Ubifs<dyn Volume> {
         Ok(())
     }
 
-    /// Writes all that is changed to the journal.
+    /// Writes all changes to the journal.
     pub(super) fn write_back(&mut self) -> Result<()> {
         while let Some(inode) = self.pages.first_inode() {
             self.write_back_inode(inode)?;
@@ -109,10 +109,10 @@ impl Ubifs<dyn Volume> {
         self.inodes.dirty().into_iter().try_for_each(|inode| self.write_inode(inode))
     }
 
-    /// Writes what is changed of one inode to the journal: its blocks, in order, and the inode.
+    /// Writes the changes of one inode to the journal: its blocks, in order, and the inode.
     ///
-    /// An inode goes before data behind the size that is in the journal: after a loss of power the data would otherwise lie
-    /// behind the end of the file.
+    /// The inode is written before data that exceeds its size in the journal. Otherwise a power loss could leave data
+    /// after the end of the file.
     pub(super) fn write_back_inode(&mut self, inode: u32) -> Result<()> {
         let mut from = 0;
         while let Some(block) = self.pages.next(inode, from) {
@@ -144,10 +144,10 @@ impl Ubifs<dyn Volume> {
         Ok(())
     }
 
-    /// Writes blocks of a file that are compressed already, past the cache; the file grows to `size`.
+    /// Writes compressed blocks of a file, bypassing the cache; the file grows to `size`.
     ///
     /// # Errors
-    /// As [`write`](Self::write); a block that is not possible.
+    /// As [`write`](Self::write); an invalid block.
     pub fn write_compressed(&mut self, inode: u32, size: u64, blocks: &[CompressedBlock<'_>]) -> Result<()> {
         self.writable(inode, size)?;
         self.grow(inode, size)?;
@@ -160,7 +160,7 @@ impl Ubifs<dyn Volume> {
         Ok(())
     }
 
-    /// Cuts a file, or lets it grow by a hole.
+    /// Truncates a file, or extends it by a hole.
     pub(super) fn set_size(&mut self, inode: u32, size: u64) -> Result<()> {
         self.writable(inode, size)?;
         if size > MAX_FILE_BYTES {
@@ -211,7 +211,7 @@ impl Ubifs<dyn Volume> {
         Ok(())
     }
 
-    /// The new contents of the block that a cut goes through, compressed; nothing if it is a hole.
+    /// Compresses the new contents of a block that is truncated; empty for a hole.
     fn shorten(&mut self, inode: u32, block: u32, tail: usize, out: &mut Vec<u8>) -> Result<Compression> {
         let mut bytes = [0; BLOCK];
         if let Some(page) = self.pages.remove(inode, block) {

@@ -1,4 +1,4 @@
-//! Extended attributes: each is an inode with the value, under a name that belongs to the file.
+//! Extended attributes: each is an inode with the value, and an entry of the file.
 
 use floatgate_media::file::{Compression, FileFlags, FileType};
 use floatgate_media::ubifs::{Entry, EntryNode, Inode, Key, KeyType, MAX_INODE_DATA, MAX_NAME_BYTES};
@@ -14,19 +14,20 @@ use super::inodes::{Cached, changed_inodes};
 use crate::fs::{DirEntry, SetXattr};
 use crate::volume::Volume;
 
-/// Most attributes of an inode, so that a list of their names stays below 64 KiB (Linux, MAX_XATTRS_PER_INODE).
+/// Maximum number of attributes of an inode, which keeps the list of their names below 64 KiB (Linux,
+/// MAX_XATTRS_PER_INODE).
 const MAX_XATTRS: u32 = 65535;
 
-/// Longest list of names, each with the zero after it (Linux, XATTR_LIST_MAX).
+/// Maximum size of the name list, including terminating zeros, B (Linux, XATTR_LIST_MAX).
 const MAX_LIST_BYTES: usize = 65536;
 
-/// Name of the attribute that says how a file is encrypted (Linux, UBIFS_XATTR_NAME_ENCRYPTION_CONTEXT).
+/// Name of the attribute with a file's encryption context (Linux, UBIFS_XATTR_NAME_ENCRYPTION_CONTEXT).
 const ENCRYPTION_CONTEXT: &[u8] = b"c";
 
-/// Permissions of an attribute's inode, as Linux sets them.
+/// Mode of an attribute's inode, as in Linux.
 const XATTR_MODE: u32 = 0o100_777;
 
-/// Refuses more attributes, or a longer list of their names, than an inode can have.
+/// Returns an error if an inode would have too many attributes, or a too long list of names.
 pub(super) fn check_xattr_list(count: usize, names_bytes: usize) -> Result<()> {
     let list = names_bytes + count;
     if count > MAX_XATTRS as usize || list > MAX_LIST_BYTES {
@@ -35,26 +36,26 @@ pub(super) fn check_xattr_list(count: usize, names_bytes: usize) -> Result<()> {
     Ok(())
 }
 
-/// Bytes that a value counts for. On flash it takes one less, but this is how Linux counts, and what it checks.
+/// Accounted size of a value, B. On flash it takes one byte less, but Linux counts and checks this size.
 pub(super) const fn value_bytes(len: usize) -> u32 {
     (Inode::SIZE + len + 1).next_multiple_of(8) as u32
 }
 
 impl Ubifs<dyn Volume> {
-    /// Names of an inode's extended attributes, prefix included, in the order of their hashes.
+    /// Names of an inode's extended attributes with prefix, in the order of their hashes.
     ///
     /// # Errors
-    /// No such inode, damage, failures of the volume.
+    /// The inode does not exist, damage, volume failures.
     pub fn list_xattrs(&mut self, inode: u32) -> Result<Vec<Vec<u8>>> {
         self.inode(inode)?;
         let entries = self.list(inode, KeyType::XattrEntry, None, usize::MAX)?;
         Ok(entries.into_iter().map(|entry| entry.name).collect())
     }
 
-    /// The value of an extended attribute.
+    /// Value of an extended attribute.
     ///
     /// # Errors
-    /// [`Error::NotFound`], damage, failures of the volume.
+    /// [`Error::NotFound`], damage, volume failures.
     pub fn get_xattr(&mut self, inode: u32, name: &[u8]) -> Result<Vec<u8>> {
         self.inode(inode)?;
         let entry = self.find_xattr(inode, name)?.ok_or(Error::NotFound)?;
@@ -78,10 +79,10 @@ impl Ubifs<dyn Volume> {
         Ok(Key::xattr_entry(inode, self.name_hash(name)?))
     }
 
-    /// Sets an extended attribute; `name` with its prefix ("user.", "trusted.", "security.").
+    /// Sets an extended attribute; `name` includes its prefix ("user.", "trusted.", "security.").
     ///
     /// # Errors
-    /// Too large, too many, exists or does not as `how` says, no space; failures of the volume.
+    /// Too large, too many, the condition `how` is not met, no space; volume failures.
     pub fn set_xattr(&mut self, inode: u32, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
         self.require_writable()?;
         if value.len() > MAX_INODE_DATA as usize {
@@ -208,8 +209,8 @@ impl Ubifs<dyn Volume> {
         self.sync_if(sync)
     }
 
-    /// Writes the name of an attribute (if it comes or goes), its inode and the file's inode as one group, the file's last: who
-    /// brings that to flash brings the attribute along.
+    /// Writes an attribute's inode, its entry if it is added or removed, and the file's inode as one group. The file's
+    /// inode is last, so that syncing it syncs the attribute too.
     fn write_xattr(
         &mut self,
         name: Option<(&[u8], Option<u32>)>,

@@ -1,4 +1,4 @@
-//! Changes of the filesystem: nodes, and what they do to the index.
+//! Changes of the filesystem: nodes, and their effect on the index.
 
 use floatgate_media::MediaError;
 use floatgate_media::ubifs::{
@@ -11,19 +11,21 @@ use super::super::error::{Error, Result, narrow};
 use super::super::layout::{Head, NodePos};
 use crate::volume::Volume;
 
-/// A node to be written, with what it does to the index.
+/// A node to be written, with its effect on the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change<'a> {
-    /// An inode is new or changed.
+    /// A new or changed inode.
     ///
-    /// Without links it loses what is attached to it, and becomes an orphan: it stays in the index until
-    /// [`Core::delete_inode`]. The inode of an extended attribute leaves the index at once. With links it is no orphan.
+    /// An inode without links loses its attached data and becomes an orphan: it stays in the index until
+    /// [`Core::delete_inode`]. The inode of an extended attribute is removed from the index at once. An inode with
+    /// links is no longer an orphan.
     Inode(InodeNode<'a>),
-    /// A name (of a file or of an extended attribute) leads to an inode, or to none (0): it is deleted.
+    /// A name of a file or extended attribute with its inode; inode 0 deletes the name.
     Entry(EntryNode<'a>),
-    /// A block of a file is new or changed.
+    /// A new or changed block of a file.
     Data(DataNode<'a>),
-    /// A file is shorter: blocks past the end leave the index. A block that is cut is another change.
+    /// A truncated file: blocks after the end are removed from the index. A partly truncated block is a separate
+    /// change.
     Truncation(Truncation),
 }
 
@@ -37,7 +39,7 @@ impl Change<'_> {
         }
     }
 
-    /// The inode that an fsync has to write the node for: of an entry, the directory.
+    /// Inode whose fsync must write the node; for an entry, the directory.
     const fn inode(&self) -> u32 {
         match self {
             Self::Inode(node) => node.inode.key.inum(),
@@ -47,7 +49,7 @@ impl Change<'_> {
         }
     }
 
-    /// The inode that becomes an orphan.
+    /// Inode that becomes an orphan.
     fn orphan(&self) -> Option<u32> {
         match self {
             Self::Inode(node) if node.inode.links == 0 && !node.inode.is_xattr() => Some(self.inode()),
@@ -55,7 +57,7 @@ impl Change<'_> {
         }
     }
 
-    /// The node as it is written: an inode without links has nothing attached.
+    /// Change as written: an inode without links has no attached data.
     const fn written(self) -> Self {
         match self {
             Self::Inode(InodeNode { inode, .. }) if inode.links == 0 => {
@@ -65,7 +67,7 @@ impl Change<'_> {
         }
     }
 
-    /// Bytes in the journal.
+    /// Size in the journal, B.
     fn bytes(&self) -> u64 {
         self.written().node_bytes().next_multiple_of(8) as u64
     }
@@ -85,7 +87,7 @@ impl NodeBody for Change<'_> {
     }
 }
 
-/// Keys of the blocks that a truncation removes, the first and the last; `None` if there are none.
+/// Keys of the first and last block that a truncation removes; `None` if it removes none.
 pub(crate) fn truncated_keys(node: &Truncation) -> Option<(Key, Key)> {
     let block_bytes = u64::from(BLOCK_BYTES);
     let from = u32::try_from(node.new_size.div_ceil(block_bytes)).ok()?;
@@ -97,12 +99,12 @@ pub(crate) fn truncated_keys(node: &Truncation) -> Option<(Key, Key)> {
 }
 
 impl Core<dyn Volume> {
-    /// Writes changes to a head as one group, and to the index in their order. A power cut leaves all of them or none, once
-    /// the head is synced all of them; changes of [`Head::Data`] stand for themselves.
+    /// Writes changes to a head as one group, and applies them to the index in order. A power cut leaves all of them or
+    /// none, and all of them once the head is synced. Changes of [`Head::Data`] are not grouped.
     ///
     /// # Errors
-    /// [`Error::NoSpace`], [`Error::TooLarge`] and too many orphans, after which nothing has changed; failures of the
-    /// volume and damage of the index, after which the filesystem is read-only.
+    /// [`Error::NoSpace`], [`Error::TooLarge`] and too many orphans, without any change; volume failures and damage of
+    /// the index, after which the filesystem is read-only.
     pub(crate) fn apply(&mut self, head: Head, changes: &[Change<'_>]) -> Result<()> {
         let bytes = changes.iter().map(Change::bytes).sum();
         self.reserve(head, bytes)?;
@@ -111,12 +113,12 @@ impl Core<dyn Volume> {
         self.fail_on_error(outcome)
     }
 
-    /// After a failure in the middle of an update nothing may be written any more, as in Linux.
+    /// Makes the filesystem read-only after an error in the middle of an update, as Linux does.
     pub(crate) fn fail_on_error<T>(&mut self, outcome: Result<T>) -> Result<T> {
         outcome.inspect_err(|error| self.io.fail(error))
     }
 
-    /// Writes the nodes; there is room for them.
+    /// Writes the nodes into reserved space.
     fn write_group(&mut self, head: Head, changes: &[Change<'_>]) -> Result<Vec<NodePos>> {
         let mut nodes = Vec::new();
         let mut places = Vec::with_capacity(changes.len());
@@ -135,7 +137,8 @@ impl Core<dyn Volume> {
         Ok(places)
     }
 
-    /// Inodes that lose their last link become orphans before it is written, as there is a limit to them.
+    /// Adds inodes that lose their last link to the orphans. This happens before the write, because the number of
+    /// orphans is limited.
     fn add_orphans(&mut self, changes: &[Change<'_>]) -> Result<()> {
         for inode in changes.iter().filter_map(Change::orphan) {
             if !self.orphans.contains(inode) {
@@ -194,9 +197,10 @@ impl Core<dyn Volume> {
         }
     }
 
-    /// Removes an inode without links, that nobody uses any more, from index and orphans.
+    /// Removes an inode without links that is not open from the index and the orphans.
     ///
-    /// Its deletion is in the journal already if there was no commit since it lost its last link; then nothing is written.
+    /// Nothing is written if its deletion is already in the journal, that is, without a commit since it lost its last
+    /// link.
     ///
     /// # Errors
     /// As [`apply`](Self::apply).
@@ -212,7 +216,7 @@ impl Core<dyn Volume> {
         Ok(())
     }
 
-    /// Writes an inode and the inodes of its attributes as deleted. They are dirt at once.
+    /// Writes deletions of an inode and of the inodes of its attributes. These nodes are dirty at once.
     fn write_deletion(&mut self, inode: &Inode) -> Result<()> {
         let mut gone = self.attributes(inode.key.inum())?;
         gone.push(Inode { links: 0, ..*inode });
@@ -223,7 +227,7 @@ impl Core<dyn Volume> {
         places.iter().try_for_each(|place| self.space.add_dirt(place.lnum, place.aligned_len()))
     }
 
-    /// The inodes of an inode's extended attributes, without links.
+    /// Inodes of an inode's extended attributes, without links.
     fn attributes(&mut self, inode: u32) -> Result<Vec<Inode>> {
         let most = self.io.layout().leb_bytes() as usize / 2 / Inode::SIZE;
         let mut found = Vec::new();
@@ -244,10 +248,10 @@ impl Core<dyn Volume> {
         }
     }
 
-    /// Reads an inode, if there is one with this number.
+    /// Reads an inode, if it exists.
     ///
     /// # Errors
-    /// A damaged index or inode; failures of the volume.
+    /// A damaged index or inode; volume failures.
     pub(crate) fn read_inode(&mut self, number: u32) -> Result<Option<Inode>> {
         let Some(place) = self.tnc.find(&mut self.io, Key::inode(number))? else { return Ok(None) };
         let mut out = Vec::new();
@@ -260,10 +264,10 @@ impl Core<dyn Volume> {
         }
     }
 
-    /// A number for a new inode, and the sequence number of its creation.
+    /// Allocates an inode number and the sequence number of its creation.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] when the numbers have run out.
+    /// [`Error::TooLarge`] if no inode number is left.
     pub(crate) fn new_inode(&mut self) -> Result<(u32, u64)> {
         let next = self.highest_inode + 1;
         let number = u32::try_from(next).ok().filter(|_| next < INODE_WATERMARK);
@@ -273,7 +277,7 @@ impl Core<dyn Volume> {
     }
 }
 
-/// Nodes of the base head are grouped, even one alone; those of other heads never are.
+/// Group field of a node: nodes of the base head are grouped, even a single one; those of other heads never are.
 const fn group_mark(head: Head, last: bool) -> Group {
     match (head, last) {
         (Head::Base, true) => Group::Last,

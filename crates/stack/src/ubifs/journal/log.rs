@@ -1,8 +1,8 @@
-//! The log: which LEBs belong to the journal ("buds"), and from which byte on. Linux: `fs/ubifs/log.c`.
+//! The log: list of the LEBs in the journal ("buds") with their start offsets (Linux: `fs/ubifs/log.c`).
 //!
-//! The log is a ring of LEBs. A commit begins in an empty one, with a commit-start node and references to the LEBs that
-//! heads go on writing; every LEB that a head takes later adds a reference. Once the commit is done, the LEBs before
-//! its start are free. A reference is written before the first node in its LEB, so that a mount knows where to look.
+//! The log is a ring of LEBs. A commit starts in an empty one, with a commit start node and references to the LEBs that
+//! heads continue to write. Every LEB that a head takes later adds a reference. After the commit, the LEBs before its
+//! start are free. A reference is written before the first node in its LEB, so that a mount finds all nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,18 +17,18 @@ use super::Room;
 /// A LEB of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bud {
-    /// The head that writes or wrote it.
+    /// Head that writes or wrote it.
     pub(crate) head: Head,
-    /// Byte where the journal begins in it; what is before is in the committed index.
+    /// Offset at which the journal starts in it; nodes before are in the committed index.
     pub(crate) start: u32,
 }
 
-/// Where the next node of the log goes.
+/// Position of the next node of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogPosition {
-    /// LEB.
+    /// Number of the LEB.
     pub(crate) lnum: u32,
-    /// Byte in the LEB, a multiple of the smallest write.
+    /// Offset in the LEB, a multiple of the minimum I/O size.
     pub(crate) offset: u32,
 }
 
@@ -36,33 +36,34 @@ pub(crate) struct LogPosition {
 #[derive(Clone, Debug)]
 pub(crate) struct Log {
     buds: BTreeMap<u32, Bud>,
-    /// Bytes from where buds begin to the ends of their LEBs, of the running commit too.
+    /// Bytes in buds from their start to the end of the LEB, including buds of the running commit.
     bytes: u64,
     head: LogPosition,
-    /// LEB where the last commit began.
+    /// LEB in which the last commit started.
     tail: u32,
     limits: JournalLimits,
-    /// No log is kept: nothing of the filesystem counts before its first commit.
+    /// True if no log is written, because the filesystem does not exist before its first commit.
     deferred: bool,
-    /// Buds that a running commit has put into the index; they stay taken until it is done.
+    /// Buds that a running commit adds to the index; they stay taken until its end.
     retired: Vec<u32>,
-    /// Bytes of buds that the running commit has put into the index.
+    /// Bytes of buds that the running commit adds to the index.
     retired_bytes: u64,
-    /// Inodes whose deletion is in the journal, with nothing of theirs after it.
+    /// Inodes whose deletion is the last node of theirs in the journal.
     pub(crate) deletions: BTreeSet<u32>,
 }
 
-/// The largest size of the journal, bytes of buds.
+/// Limits of the journal size, as bytes of buds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct JournalLimits {
-    /// More needs a commit.
+    /// Size that forces a commit.
     most: u64,
-    /// From here on a commit is due.
+    /// Size from which a commit is due.
     due: u64,
 }
 
 impl JournalLimits {
-    /// As `init_constants_sb` has them: 13/16 for the second, and room for a LEB per head whatever the superblock says.
+    /// Limits as in `init_constants_sb`: a commit is due at 13/16, and there is room for a LEB per head regardless of
+    /// the superblock.
     fn new(layout: &Layout, most: u64) -> Self {
         let leb = u64::from(layout.leb_bytes());
         let least = (u64::from(layout.limits.heads) + 1) * leb + 1;
@@ -71,7 +72,7 @@ impl JournalLimits {
 }
 
 impl Log {
-    /// An empty log that begins in a LEB where nothing is written yet, or as far as is known.
+    /// Empty log that starts in an empty LEB.
     pub(crate) fn new(layout: &Layout, tail: u32) -> Self {
         Self {
             buds: BTreeMap::new(),
@@ -86,8 +87,8 @@ impl Log {
         }
     }
 
-    /// Of a filesystem that is being built: nothing is written to the log, and the journal has no limit, up to the first
-    /// commit.
+    /// Log of a filesystem that is being built: until the first commit nothing is written to the log, and the journal
+    /// is unlimited.
     pub(crate) fn deferred(layout: &Layout) -> Self {
         Self { deferred: true, ..Self::new(layout, LOG_LEB) }
     }
@@ -97,46 +98,46 @@ impl Log {
         &self.buds
     }
 
-    /// Bytes from where buds begin to the ends of their LEBs.
+    /// Bytes in buds from their start to the end of the LEB.
     #[cfg(test)]
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Where the next node of the log goes.
+    /// Position of the next node of the log.
     pub(crate) const fn head(&self) -> LogPosition {
         self.head
     }
 
-    /// LEB where the last commit began.
+    /// LEB in which the last commit started.
     pub(crate) const fn tail(&self) -> u32 {
         self.tail
     }
 
-    /// True when nothing is written to the log, up to the first commit.
+    /// True if nothing is written to the log before the first commit.
     pub(crate) const fn is_deferred(&self) -> bool {
         self.deferred
     }
 
-    /// A mount has read the log up to here.
+    /// Sets the end of the log after a mount has read it.
     pub(crate) const fn set_head(&mut self, head: LogPosition) {
         self.head = head;
     }
 
-    /// A LEB belongs to the journal from now on; its reference is on flash.
+    /// Adds a LEB to the journal whose reference is on flash.
     pub(crate) fn add_bud(&mut self, layout: &Layout, lnum: u32, bud: Bud) {
         let before = self.buds.insert(lnum, bud);
         debug_assert!(before.is_none(), "a bud is added twice");
         self.bytes += u64::from(layout.leb_bytes().saturating_sub(bud.start));
     }
 
-    /// True when the journal is so full that a commit is due (Linux has a thread for it; here the next operation that needs
-    /// a LEB commits first).
+    /// True if the journal is so full that a commit is due. Linux has a thread for it; here the next operation that
+    /// needs a LEB commits first.
     pub(crate) const fn is_commit_due(&self) -> bool {
         !self.deferred && self.bytes >= self.limits.due
     }
 
-    /// From here on only the log area limits the journal. That is for changes of which a power cut leaves all or nothing.
+    /// Limits the journal only by the log area from now on, for changes that a power cut reverts completely.
     pub(crate) const fn lift_limit(&mut self) {
         self.limits = JournalLimits { most: u64::MAX, due: u64::MAX };
     }
@@ -146,13 +147,13 @@ impl Log {
         self.limits = JournalLimits::new(layout, most);
     }
 
-    /// True when the LEB after the head's is where the log begins: no commit can start before the log is
+    /// True if the log would reach its own start in the next LEB: no commit can start before the log is
     /// [consolidated](Self::consolidate).
     pub(crate) fn is_full(&self, layout: &Layout) -> bool {
         next_leb(layout, self.head.lnum) == self.tail
     }
 
-    /// Bytes of the log that nothing is written to.
+    /// Unused bytes of the log.
     fn empty_bytes(&self, layout: &Layout) -> u64 {
         let leb = u64::from(layout.leb_bytes());
         let head = u64::from(self.head.lnum) * leb + u64::from(self.head.offset);
@@ -166,11 +167,11 @@ impl Log {
         }
     }
 
-    /// Adds a LEB to the journal and writes its reference. What heads hold has to be on flash, or recovery takes the end of the
-    /// LEB before for damage.
+    /// Adds a LEB to the journal and writes its reference. The write buffers must be synced before, because otherwise
+    /// recovery would consider the end of the previous LEB damaged.
     ///
     /// # Errors
-    /// Failures of the volume.
+    /// Volume failures.
     pub(crate) fn reference(&mut self, io: &mut DynIo<'_>, lnum: u32, bud: Bud) -> Result<Room<()>> {
         let layout = io.layout().clone();
         if !self.deferred {
@@ -183,7 +184,7 @@ impl Log {
         Ok(Room::Ready(()))
     }
 
-    /// True when a bud can be added so that a commit can still start afterwards.
+    /// True if a bud can be added and a commit can still start afterwards.
     fn has_room(&self, layout: &Layout, start: u32) -> bool {
         let leb = u64::from(layout.leb_bytes());
         let log = self.empty_bytes(layout) >= leb + u64::from(reference_bytes(layout));
@@ -205,11 +206,11 @@ impl Log {
         Ok(())
     }
 
-    /// Writes the start of a commit: number, and references to the LEBs that heads go on writing from where they are. All other
-    /// buds are retired. The heads have to be synced.
+    /// Writes the start of a commit: its number, and references to the LEBs that heads continue to write, from their
+    /// current offsets. All other buds are retired. The heads must be synced.
     ///
     /// # Errors
-    /// A full log; failures of the volume.
+    /// A full log; volume failures.
     pub(crate) fn start_commit(&mut self, io: &mut DynIo<'_>, commit: u64) -> Result<()> {
         let layout = io.layout().clone();
         if self.head.offset > 0 {
@@ -234,7 +235,8 @@ impl Log {
         Ok(())
     }
 
-    /// Keeps the buds that heads go on writing, from where they are; the others wait for the end of the commit.
+    /// Keeps the buds that heads continue to write, from their current offsets; the others are retired until the end of
+    /// the commit.
     fn retire_buds(&mut self, layout: &Layout, open: &[(u32, Bud)]) {
         let leb = layout.leb_bytes();
         let kept: BTreeMap<u32, Bud> = open.iter().copied().collect();
@@ -246,11 +248,11 @@ impl Log {
         self.buds = kept;
     }
 
-    /// Writes the log anew, from its tail on, without repeated references and commits that were cut off, so that a commit can
-    /// start again. Every LEB is replaced atomically, and what is left behind only repeats.
+    /// Rewrites the log from its tail, without repeated references and interrupted commits, so that a commit can start
+    /// again. Every LEB is replaced atomically, and the old ones contain only duplicates.
     ///
     /// # Errors
-    /// A damaged log, or one that stays full; failures of the volume.
+    /// A damaged log, or one that stays full; volume failures.
     pub(crate) fn consolidate(&mut self, io: &mut DynIo<'_>) -> Result<()> {
         let layout = io.layout().clone();
         let mut position = LogPosition { lnum: self.tail, offset: 0 };
@@ -275,11 +277,10 @@ impl Log {
         Ok(())
     }
 
-    /// The master node of the commit is on flash: the log begins where the commit did. Returns the buds that are of the journal
-    /// no more.
+    /// Moves the start of the log to the commit, whose master node is on flash. Returns the buds that left the journal.
     ///
     /// # Errors
-    /// Failures of the volume.
+    /// Volume failures.
     pub(crate) fn end_commit(&mut self, io: &mut DynIo<'_>) -> Result<Vec<u32>> {
         let layout = io.layout().clone();
         self.bytes -= core::mem::take(&mut self.retired_bytes);
@@ -292,10 +293,10 @@ impl Log {
     }
 }
 
-/// The part of a log that stays: the first commit start, and every reference once, as they are.
+/// Nodes of the log to keep, unchanged: the first commit start, and every reference once.
 ///
 /// # Errors
-/// A damaged log; failures of the volume.
+/// A damaged log; volume failures.
 fn collect_log(io: &mut DynIo<'_>, tail: u32, head: u32) -> Result<Vec<Vec<u8>>> {
     let layout = io.layout().clone();
     let mut seen = BTreeSet::new();
@@ -322,7 +323,7 @@ fn collect_log(io: &mut DynIo<'_>, tail: u32, head: u32) -> Result<Vec<Vec<u8>>>
     }
 }
 
-/// Replaces a LEB of the log and returns where the next node goes.
+/// Replaces a LEB of the log and returns the offset of its next node.
 fn write_log_leb(io: &mut DynIo<'_>, lnum: u32, out: &mut Vec<u8>) -> Result<u32> {
     io.pad_to_min_io(out);
     io.change(lnum, out)?;
@@ -331,7 +332,7 @@ fn write_log_leb(io: &mut DynIo<'_>, lnum: u32, out: &mut Vec<u8>) -> Result<u32
     Ok(end)
 }
 
-/// The LEBs that heads write, and where they are in them. Heads whose LEB is full have none from now on.
+/// LEBs that heads write, with their current offsets. A head whose LEB is full loses it.
 fn open_buds(io: &mut DynIo<'_>) -> Vec<(u32, Bud)> {
     for head in Head::ALL {
         if io.head_room(head) == 0 {
@@ -349,13 +350,13 @@ const fn reference(lnum: u32, bud: Bud) -> Reference {
     Reference { lnum, offset: bud.start, head: bud.head as u32 }
 }
 
-/// Bytes that a reference takes in the log.
+/// Size of a reference in the log, B.
 const fn reference_bytes(layout: &Layout) -> u32 {
     let len = Reference::SIZE as u32;
     len.next_multiple_of(layout.min_io_bytes())
 }
 
-/// The LEB of the log after another one; it is a ring.
+/// Next LEB in the ring of the log.
 pub(crate) const fn next_leb(layout: &Layout, lnum: u32) -> u32 {
     let log = &layout.limits.log;
     if lnum + 1 >= log.end { log.start } else { lnum + 1 }

@@ -1,6 +1,6 @@
-//! The journal: what was written since the last commit.
+//! The journal: changes written since the last commit.
 //!
-//! Every change of the filesystem is a group of nodes that a head writes in one LEB, and what they do to the index:
+//! Every change of the filesystem is a group of nodes that a head writes to one LEB, with their effect on the index:
 //! [`Change`], [`Core::apply`]. All of Linux's journal operations (`fs/ubifs/journal.c`) are such groups:
 //!
 //! | operation | head | nodes, in this order |
@@ -14,7 +14,7 @@
 //! | change an attribute | base | host, attribute's inode |
 //! | write a block | data | block, not grouped |
 //!
-//! Recovery keeps a group or drops it, so that an operation has happened or not.
+//! Recovery keeps or drops a whole group, so that each operation is atomic.
 
 mod apply;
 mod log;
@@ -25,13 +25,13 @@ mod tests;
 pub(crate) use apply::{Change, truncated_keys};
 pub(crate) use log::{Bud, Log, LogPosition, next_leb};
 
-/// Room for a write, or the work that has to happen first.
+/// Room for a write, or the work needed first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room<T> {
-    /// There is.
+    /// There is room.
     Ready(T),
-    /// A commit makes the journal or the log shorter, or frees LEBs.
+    /// A commit must first shorten the journal or the log, or free LEBs.
     CommitFirst,
-    /// There is none, and nothing that could be collected.
+    /// No room is left, and nothing can be collected.
     NoSpace,
 }

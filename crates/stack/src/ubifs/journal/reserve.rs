@@ -1,4 +1,4 @@
-//! Room for a group of nodes in one LEB. Linux: `make_reservation` in `fs/ubifs/journal.c`.
+//! Reserving space for a group of nodes in one LEB (Linux: `make_reservation` in `fs/ubifs/journal.c`).
 
 use super::super::core::Core;
 use super::super::error::{Error, Result};
@@ -7,10 +7,10 @@ use super::{Bud, Room};
 use crate::volume::Volume;
 
 impl Core<dyn Volume> {
-    /// Makes sure that a head's LEB has room for so many bytes: takes another LEB, collects garbage, commits.
+    /// Ensures that a head's LEB has room for `bytes`: takes another LEB, collects garbage, or commits.
     ///
     /// # Errors
-    /// [`Error::NoSpace`]; [`Error::TooLarge`] for more than a LEB; failures of the volume, damage.
+    /// [`Error::NoSpace`]; [`Error::TooLarge`] for more than a LEB; volume failures, damage.
     pub(super) fn reserve(&mut self, head: Head, bytes: u64) -> Result<()> {
         if self.io.is_read_only() {
             return Err(Error::ReadOnly);
@@ -58,7 +58,7 @@ impl Core<dyn Volume> {
         Ok(room)
     }
 
-    /// Lets a head go on in another LEB, which becomes part of the journal.
+    /// Moves a head to another LEB, which becomes part of the journal.
     pub(crate) fn move_head(&mut self, head: Head, lnum: u32, offset: u32) -> Result<Room<()>> {
         self.io.sync_head(&mut self.space, head)?;
         let room = self.log.reference(&mut self.io, lnum, Bud { head, start: offset })?;

@@ -1,60 +1,60 @@
-//! Findings of a mount: the master node that counts, and damage, which ends the mount or is noted.
+//! Findings of a mount: the master node it uses, and damage, which ends the mount or is recorded.
 
 use super::MasterState;
 use super::master::Choice;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::structure::Structure;
 
-/// Findings of a mount, and whether it goes on behind damage.
+/// Findings of a mount, and whether it continues after damage.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Findings {
     forgiving: bool,
-    /// Damage, in the order in which it was found. Each of it ends a mount that does not forgive.
+    /// Damage in order of discovery. Each entry would end a normal mount.
     pub(crate) notes: Vec<Note>,
     /// Choice between the two copies of the master node.
     pub(crate) choice: Choice,
-    /// State that the master node tells.
+    /// State according to the master node.
     pub(crate) state: Option<MasterState>,
-    /// The journal was replayed past entries that may have been damaged.
+    /// True if the replay skipped possibly damaged entries.
     pub(crate) in_replay: bool,
 }
 
-/// Something damaged.
+/// A fault found by a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Note {
-    /// The error that ends a mount.
+    /// Error that ends a normal mount.
     pub(crate) error: Error,
-    /// The structure that is wrong, if it is another one than the one at the error's place.
+    /// Structure that is wrong, if it differs from the one at the error's position.
     pub(crate) structure: Option<Structure>,
 }
 
-/// Notes that are kept; more tell nothing new, and a hostile image could have very many.
+/// Maximum number of recorded notes: a hostile image could have very many.
 const NOTES_MAX: usize = 10_000;
 
 impl Findings {
-    /// `forgiving` goes on without what is damaged.
+    /// Creates findings; `forgiving` continues without damaged parts.
     pub(crate) const fn new(forgiving: bool) -> Self {
         Self { forgiving, notes: Vec::new(), choice: Choice::Both, state: None, in_replay: false }
     }
 
-    /// True when the mount goes on without what is damaged.
+    /// True if the mount continues without damaged parts.
     pub(super) const fn is_forgiving(&self) -> bool {
         self.forgiving
     }
 
-    /// Something is damaged.
+    /// Records damage.
     pub(super) fn note(&mut self, error: Error, structure: Option<Structure>) {
         if self.notes.len() < NOTES_MAX {
             self.notes.push(Note { error, structure });
         }
     }
 
-    /// An outcome, or `None` if it is an error that is forgiven.
+    /// Result, or `None` if it is an error that a forgiving mount ignores.
     pub(super) fn pass<T>(&mut self, outcome: Result<T>) -> Result<Option<T>> {
         self.pass_of(None, outcome)
     }
 
-    /// As [`pass`](Self::pass), with the structure that is wrong if it fails.
+    /// As [`pass`](Self::pass), with the structure that is wrong in case of an error.
     pub(super) fn pass_of<T>(
         &mut self,
         structure: impl Into<Option<Structure>>,
@@ -70,7 +70,7 @@ impl Findings {
         }
     }
 
-    /// Errors, in the order in which they were found.
+    /// Errors in order of discovery.
     pub(crate) fn errors(&self) -> impl Iterator<Item = &Error> {
         self.notes.iter().map(|note| &note.error)
     }

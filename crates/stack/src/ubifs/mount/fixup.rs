@@ -1,7 +1,7 @@
-//! Erasing the free space of an image that was written as a whole. Linux: `fixup_free_space` in `fs/ubifs/sb.c`.
+//! Erasing the free space of an image that was written as a whole (Linux: `fixup_free_space` in `fs/ubifs/sb.c`).
 //!
-//! A programmer that writes ones to pages leaves them looking erased, but their ECC bytes are programmed, and the next write fails.
-//! So every LEB that begins with data and ends free is written anew, and those all free are unmapped.
+//! A programmer that writes ones to pages leaves them looking erased, but with programmed ECC bytes, so the next write
+//! fails. So every LEB with data and free space is rewritten, and completely free LEBs are unmapped.
 
 use floatgate_media::ubifs::{CommitStart, MASTER_LEB};
 
@@ -12,7 +12,7 @@ use crate::ubifs::journal::next_leb;
 use crate::volume::Volume;
 
 impl Core<dyn Volume> {
-    /// Erases all free space. Before the journal is replayed: an image has none.
+    /// Erases all free space. Called before the journal is replayed, because an image has an empty journal.
     pub(super) fn fix_up_space(&mut self) -> Result<()> {
         for lnum in [MASTER_LEB, MASTER_LEB + 1] {
             fix_up(&mut self.io, lnum, self.master_offset)?;
@@ -34,7 +34,7 @@ impl Core<dyn Volume> {
         Ok(())
     }
 
-    /// The log has a commit start, and nothing else.
+    /// Rewrites the log, which contains only a commit start.
     fn fix_up_log(&mut self) -> Result<()> {
         let layout = self.io.layout().clone();
         let head = self.master.log_lnum;
@@ -48,7 +48,7 @@ impl Core<dyn Volume> {
     }
 }
 
-/// Erases a LEB from a byte on.
+/// Erases a LEB from the offset `used` on.
 fn fix_up(io: &mut DynIo<'_>, lnum: u32, used: u32) -> Result<()> {
     if used == 0 {
         return io.unmap(lnum);

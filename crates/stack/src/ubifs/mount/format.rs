@@ -1,4 +1,4 @@
-//! Making a new filesystem: it is mounted from the start, and comes into being on flash with its first commit.
+//! Creating a filesystem: it is mounted from the start, and written to flash by its first commit.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,38 +19,38 @@ use crate::ubifs::space::{LebSpace, Space};
 use crate::ubifs::tnc::Tnc;
 use crate::volume::Volume;
 
-/// Whose defaults sizes have that are not given.
+/// Source of the default sizes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FormatStyle {
-    /// Those of `mkfs.ubifs`.
+    /// Defaults of `mkfs.ubifs`.
     #[default]
     Mkfs,
-    /// Those of Linux when it mounts an empty volume.
+    /// Defaults of Linux when it mounts an empty volume.
     Linux,
 }
 
 /// Parameters of a new filesystem. The defaults are those of `mkfs.ubifs`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormatOptions {
-    /// Rule for sizes that are not given.
+    /// Rule for sizes that are `None`.
     pub style: FormatStyle,
-    /// LEBs that it can grow to; as many as the volume has if not given.
+    /// Maximum number of LEBs that it can grow to; by default the size of the volume.
     pub max_lebs: Option<u32>,
-    /// Most bytes of the journal.
+    /// Maximum size of the journal, B.
     pub journal_bytes: Option<u64>,
-    /// LEBs of the log.
+    /// Number of LEBs of the log.
     pub log_lebs: Option<u32>,
-    /// LEBs for orphans.
+    /// Number of LEBs of the orphan area.
     pub orphan_lebs: Option<u32>,
-    /// Most children of an index node.
+    /// Maximum number of children of an index node.
     pub fanout: u32,
     /// Hash function of names.
     pub key_hash: KeyHash,
-    /// 4, or 5 with double hashes.
+    /// Format version: 4, or 5 with double hashes.
     pub format_version: u32,
     /// Compression of new files.
     pub compression: Compression,
-    /// Bytes that only the superuser, `reserved_uid` and `reserved_gid` may use.
+    /// Bytes reserved for the superuser, `reserved_uid` and `reserved_gid`.
     pub reserved_bytes: Option<u64>,
     /// A user who may use the reserved bytes.
     pub reserved_uid: u32,
@@ -58,9 +58,9 @@ pub struct FormatOptions {
     pub reserved_gid: u32,
     /// Granularity of times that Linux sets, ns.
     pub time_granularity_ns: u32,
-    /// The free space of an image has to be erased properly by the first mount, for a programmer may write ones to it.
+    /// The first mount erases the free space of the image, because a programmer may write ones to it.
     pub space_fixup: bool,
-    /// Identity of the filesystem.
+    /// UUID of the filesystem.
     pub uuid: [u8; 16],
     /// Permissions of the root directory.
     pub root_mode: u32,
@@ -70,11 +70,11 @@ pub struct FormatOptions {
     pub root_gid: u32,
     /// Times of the root directory.
     pub time: Timestamp,
-    /// An image is built: only data goes to flash until the first commit, the journal has no limit up to it, and the
-    /// filesystem ends behind the last LEB that is used then and the room for `room_lebs`. It grows when it is mounted.
+    /// Builds an image: until the first commit only data is written and the journal is unlimited. The filesystem then
+    /// ends after the last used LEB plus `room_lebs`, and grows when it is mounted.
     pub deferred: bool,
-    /// LEBs of an image that files can still take on a volume no larger than the image. `mkfs.ubifs` leaves 0: such a volume
-    /// is full from the start.
+    /// Number of free LEBs for files on a volume no larger than the image. `mkfs.ubifs` leaves 0: such a volume is full
+    /// from the start.
     pub room_lebs: u32,
 }
 
@@ -116,10 +116,10 @@ impl FormatOptions {
 }
 
 impl<V: Volume + 'static> Core<V> {
-    /// Makes a filesystem with an empty root directory. What the volume holds is lost.
+    /// Creates a filesystem with an empty root directory. The contents of the volume are lost.
     ///
     /// # Errors
-    /// A volume too small, impossible options, failures of the volume, which comes back with the error.
+    /// A volume that is too small, invalid options, volume failures; the volume is returned with the error.
     pub(crate) fn format(volume: V, options: &FormatOptions) -> core::result::Result<Self, (Error, V)> {
         let layout = geometry::superblock(volume.geometry(), options)
             .and_then(|superblock| superblock::layout(&superblock, volume.geometry()));
@@ -134,7 +134,7 @@ impl<V: Volume + 'static> Core<V> {
         }
     }
 
-    /// Without anything in it, and nothing on flash.
+    /// Empty filesystem that is not on flash yet.
     fn blank(io: Io<V>) -> Self {
         let layout = io.layout().clone();
         let master = Master {
@@ -180,7 +180,7 @@ impl Core<dyn Volume> {
         if options.deferred { Ok(()) } else { self.force_commit() }
     }
 
-    /// Nothing of an older filesystem comes back, also after a power cut.
+    /// Erases the volume, so that nothing of an older filesystem remains, even after a power cut.
     fn erase_volume(&mut self) -> Result<()> {
         for lnum in 0..self.io.layout().volume.lebs {
             if self.io.is_mapped(lnum)? {
@@ -190,14 +190,14 @@ impl Core<dyn Volume> {
         Ok(self.io.volume_mut().flush()?)
     }
 
-    /// As part of the first commit, before the log begins: it refers to no LEBs then, and is a commit start and nothing else, as
-    /// Linux expects of an image whose space it fixes up. What heads hold has to be on flash.
+    /// Detaches the journal heads in the first commit, before the log starts. The log then contains only a commit
+    /// start, as Linux expects of an image with space fixup. The heads must be synced.
     pub(crate) fn park_heads(&mut self) {
         Head::ALL.into_iter().for_each(|head| self.io.park_head(head));
     }
 
-    /// As part of the first commit, when the index is written: an image ends behind its last used LEB and the room that was asked
-    /// for, and never before the smallest main area that can be mounted.
+    /// Shrinks an image in the first commit, when the index is written. It ends after its last used LEB plus the
+    /// requested free LEBs, but is never smaller than the minimum main area for a mount.
     pub(crate) fn end_behind_data(&mut self, master: &mut Master) -> Result<()> {
         let Some(room_lebs) = self.room_behind_data.take() else {
             return Ok(());
@@ -219,7 +219,7 @@ impl Core<dyn Volume> {
     }
 }
 
-/// Fewest LEBs of the main area that Linux mounts with this journal and these reserved bytes.
+/// Minimum number of main area LEBs for Linux to mount with this journal and these reserved bytes.
 pub(super) fn least_main_lebs(superblock: &Superblock) -> u32 {
     let bytes = superblock.max_journal_bytes.max(superblock.reserved_bytes);
     let lebs = bytes.div_ceil(u64::from(superblock.leb_bytes.max(1)));
@@ -250,7 +250,7 @@ fn root_inode(options: &FormatOptions, sqnum: u64) -> Inode {
 }
 
 impl Layout {
-    /// The same filesystem with another end.
+    /// The same superblock with another LEB count.
     fn with_leb_count(&self, leb_count: u32) -> core::result::Result<Self, floatgate_media::MediaError> {
         let mut layout = self.clone();
         layout.superblock.leb_count = leb_count;

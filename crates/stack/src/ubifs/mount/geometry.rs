@@ -1,7 +1,7 @@
-//! The division of a volume by a new filesystem.
+//! Sizes of the areas of a new filesystem.
 //!
-//! The journal takes an eighth of the volume and at most 8 MiB as `mkfs.ubifs` has it (seen in what it writes), a
-//! twentieth and at most 32 MiB as Linux has it (`create_default_filesystem` in `fs/ubifs/sb.c`).
+//! Journal size: `mkfs.ubifs` uses an eighth of the volume and at most 8 MiB (observed in its output); Linux a
+//! twentieth and at most 32 MiB (`create_default_filesystem` in `fs/ubifs/sb.c`).
 
 use floatgate_media::ubifs::{
     FIRST_INODE, HashAlgorithm, LOG_LEB, NON_DATA_HEADS, Superblock, SuperblockFlags, lpt,
@@ -11,34 +11,34 @@ use super::format::{FormatOptions, FormatStyle};
 use crate::ubifs::error::{Error, Result};
 use crate::volume::VolumeGeometry;
 
-/// Fewest LEBs of the log.
+/// Minimum number of LEBs of the log.
 const MIN_LOG_LEBS: u32 = 2;
 
-/// Fewest LEBs of the LPT.
+/// Minimum number of LEBs of the LPT.
 const MIN_LPT_LEBS: u32 = 2;
 
-/// Fewest LEBs of a filesystem: superblock, master nodes, log, LPT, orphans, main area.
+/// Minimum number of LEBs of a filesystem: superblock, master nodes, log, LPT, orphans, main area.
 pub const MIN_LEBS: u32 = LOG_LEB + MIN_LOG_LEBS + MIN_LPT_LEBS + 1 + 9;
 
-/// Bytes of a reference to a LEB of the journal, in the log.
+/// Size of a reference node in the log, B.
 const REFERENCE_BYTES: u32 = 64;
 
-/// Bytes that start a commit in the log, as `mkfs.ubifs` counts them: 32, and two references.
+/// Size of the start of a commit in the log as counted by `mkfs.ubifs`, B: 32, and two references.
 const COMMIT_START_BYTES: u32 = 32 + 2 * REFERENCE_BYTES;
 
-/// Entries of the LPT's save table.
+/// Number of entries of the LPT's save table.
 const LSAVE_COUNT: u32 = 256;
 
-/// Most bytes of the journal by default.
+/// Default maximum size of the journal, B.
 const MAX_JOURNAL_BYTES: u64 = 8 << 20;
 
-/// Most bytes of the journal in a filesystem as Linux formats it.
+/// Default maximum size of the journal in Linux, B.
 const LINUX_MAX_JOURNAL_BYTES: u64 = 32 << 20;
 
-/// Most bytes that Linux reserves.
+/// Maximum number of bytes that Linux reserves.
 const LINUX_MAX_RESERVED_BYTES: u64 = 5 << 20;
 
-/// Sizes that are chosen before the LPT.
+/// Sizes that are chosen before the LPT's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Areas {
     journal_bytes: u64,
@@ -46,10 +46,10 @@ struct Areas {
     orphan_lebs: u32,
 }
 
-/// The superblock of a new filesystem.
+/// Superblock of a new filesystem.
 ///
 /// # Errors
-/// A volume too small for a filesystem, or for the areas asked for.
+/// A volume too small for a filesystem, or for the requested areas.
 pub(crate) fn superblock(volume: VolumeGeometry, options: &FormatOptions) -> Result<Superblock> {
     let units = Units { leb_bytes: volume.leb_bytes, min_io_bytes: volume.min_io_bytes.max(8) };
     let max_leb_count = options.max_lebs.unwrap_or(volume.lebs);
@@ -120,7 +120,7 @@ fn flags(options: &FormatOptions, big_lpt: bool) -> SuperblockFlags {
     set.fold(SuperblockFlags::default(), |all, (flag, _)| all.with(flag))
 }
 
-/// Sizes of the volume.
+/// Units of the volume.
 #[derive(Clone, Copy, Debug)]
 struct Units {
     leb_bytes: u32,
@@ -128,7 +128,7 @@ struct Units {
 }
 
 impl Units {
-    /// Bytes that references to LEBs of the journal take in the log.
+    /// Size of the references to `lebs` journal LEBs in the log, B.
     fn references(self, lebs: u64) -> u64 {
         lebs.saturating_mul(u64::from(REFERENCE_BYTES.next_multiple_of(self.min_io_bytes)))
     }
@@ -138,9 +138,9 @@ impl Units {
     }
 }
 
-/// The areas that `mkfs.ubifs` chooses. Where it refuses a small volume because of the log, the log goes without the two LEBs
-/// that are more than necessary; and where the filesystem is to become larger than its volume is now, the journal takes at
-/// most half of what the volume has for it, as Linux refuses one that does not fit.
+/// Areas as chosen by `mkfs.ubifs`, with two exceptions. If `mkfs.ubifs` refuses a small volume because of the log, the
+/// log has two LEBs less, which are not strictly needed. If the filesystem may grow beyond its current volume, the
+/// journal takes at most half of the space in the volume, because Linux refuses a journal that does not fit.
 fn mkfs_areas(units: Units, lebs: u32, max_lebs: u32, options: &FormatOptions) -> Areas {
     let leb = u64::from(units.leb_bytes);
     let orphan_lebs = options.orphan_lebs.unwrap_or(1);
@@ -158,7 +158,7 @@ fn mkfs_areas(units: Units, lebs: u32, max_lebs: u32, options: &FormatOptions) -
     Areas { journal_bytes, log_lebs, orphan_lebs }
 }
 
-/// The areas that Linux chooses for an empty volume.
+/// Areas that Linux chooses for an empty volume.
 fn linux_areas(units: Units, lebs: u32, options: &FormatOptions) -> Areas {
     let leb = u64::from(units.leb_bytes.max(1));
     let mut journal = (u64::from(lebs) * 5 / 100).max(5);

@@ -1,4 +1,4 @@
-//! Reading the log: which LEBs belong to the journal. Linux: `fs/ubifs/replay.c`.
+//! Reading the log: the list of the LEBs in the journal (Linux: `fs/ubifs/replay.c`).
 
 use floatgate_media::ubifs::{Node, NodeType, Reference};
 
@@ -11,12 +11,12 @@ use crate::ubifs::journal::{Bud, Log, LogPosition, next_leb};
 use crate::ubifs::layout::Head;
 use crate::ubifs::scan::{Scanned, ScannedLeb, ScannedNode, read_to_end, scan, scan_node};
 
-/// The log as far as it is read.
+/// State of reading the log.
 struct Reader<'l> {
     log: &'l mut Log,
     /// Buds in the order of their references.
     buds: Vec<(u32, Bud)>,
-    /// Sequence number of the commit's start; older nodes are of the log's last round.
+    /// Sequence number of the commit start; older nodes belong to the previous round of the log.
     start_sqnum: Option<u64>,
     /// Number of the commit.
     commit: u64,
@@ -26,11 +26,11 @@ struct Reader<'l> {
     last: Option<Vec<u8>>,
 }
 
-/// Reads the log from its tail, where the last commit began; `log` knows buds and head then, and `chain` the hashes that lead to
-/// them. Returns the buds in the order they were added.
+/// Reads the log from its tail, where the last commit started. Sets buds and head in `log`, and hashes in `chain`.
+/// Returns the buds in the order in which they were added.
 ///
 /// # Errors
-/// No commit start where it should be, damage that is not at the end of the log, impossible references.
+/// A missing commit start, damage that is not at the end of the log, invalid references.
 pub(super) fn read_log(
     io: &mut DynIo<'_>,
     log: &mut Log,
@@ -60,7 +60,7 @@ pub(super) fn read_log(
 }
 
 impl Reader<'_> {
-    /// Reads a LEB of the log; whether the log can go on in the next one.
+    /// Reads a LEB of the log; true if the log may continue in the next one.
     fn read_leb(&mut self, io: &mut DynIo<'_>, lnum: u32) -> Result<bool> {
         let leb = match scan(io, lnum, 0) {
             Err(error) if error.is_damage() && self.recovering => match self.recover(io, lnum, error)? {
@@ -88,9 +88,9 @@ impl Reader<'_> {
         Ok(leb.end > 0)
     }
 
-    /// Makes sure that the log reads the same from now on, which Linux does not: the write that power was cut from can read well and not
-    /// hold, and LEBs that are not of the log any more can be back and not hold, for power was cut from their erasure. So the
-    /// last LEB is written anew, and the others are unmapped.
+    /// Makes sure that the log reads the same from now on, which Linux does not. A log write interrupted by a power cut
+    /// may be unstable, and so may LEBs outside the log whose erase was interrupted. So the last LEB is rewritten, and
+    /// unused LEBs are unmapped.
     fn check_end(&self, io: &mut DynIo<'_>) -> Result<()> {
         let (layout, tail) = (io.layout().clone(), self.log.tail());
         let head = self.log.head().lnum;
@@ -105,7 +105,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The first node of the log starts the last commit.
+    /// Checks that the first node of the log starts the last commit.
     fn check_start(&mut self, leb: &ScannedLeb, first: &ScannedNode) -> Result<u64> {
         let (lnum, offset) = (leb.lnum, first.place.offset);
         let frame = leb.frame(first)?;
@@ -147,7 +147,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Adds a bud. A commit that failed has referred to open buds again, with a later start: that is no other bud.
+    /// Adds a bud. A failed commit may have referenced open buds again, with a later start; these are not added.
     fn add(&mut self, io: &DynIo<'_>, reference: &Reference, node: &[u8]) -> Option<()> {
         let Reference { lnum, offset: start, head } = *reference;
         let head = Head::from_number(head)?;
@@ -161,8 +161,8 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// Power cuts damage only the end of the log, so the next LEB has to be empty or old. `None` if this one is, too: then it is
-    /// damaged because power was cut from its first write, or from its erasure.
+    /// Scans a damaged LEB of the log. A power cut damages only the end of the log, so the next LEB must be empty or
+    /// old. `None` if this LEB is empty or old too: then its first write or its erase was interrupted.
     fn recover(&self, io: &mut DynIo<'_>, lnum: u32, error: Error) -> Result<Option<ScannedLeb>> {
         let start = match self.start_sqnum {
             Some(sqnum) => sqnum,
@@ -178,7 +178,7 @@ impl Reader<'_> {
         recover_leb(io, lnum, 0, None).map(Some)
     }
 
-    /// Sequence number of the commit's start, in the first LEB of the log, whose end is damaged.
+    /// Sequence number of the commit start in the first LEB of the log, whose end is damaged.
     fn start_of_damaged(&self, io: &mut DynIo<'_>, lnum: u32) -> Result<u64> {
         let mut leb = ScannedLeb::read(io, lnum, 0)?;
         leb.scan()?;
@@ -187,7 +187,7 @@ impl Reader<'_> {
     }
 }
 
-/// The highest sequence number of good nodes in a LEB of the log, wherever they stand.
+/// Highest sequence number of the good nodes in a LEB of the log.
 fn newest_sqnum(io: &mut DynIo<'_>, lnum: u32) -> Result<Option<u64>> {
     let bytes = read_to_end(io, lnum, 0)?;
     let step = io.layout().min_io_bytes().max(8) as usize;

@@ -1,7 +1,7 @@
-//! Reading, recovering and writing master nodes. Linux: `fs/ubifs/master.c`, and `recovery.c` for the recovery.
+//! Reading, recovering and writing master nodes (Linux: `fs/ubifs/master.c`, and `recovery.c` for recovery).
 //!
-//! Master nodes are appended to both master LEBs, first to the first. When the first is full it is unmapped and begun again,
-//! then the second. Whatever a power cut interrupts, one of the two ends with a good master node.
+//! Master nodes are appended to both master LEBs, to the first one first. When the first is full it is unmapped and
+//! restarted, then the second. At any power cut, at least one of the two ends with a good master node.
 
 use floatgate_media::ubifs::{
     Frame, INODE_WATERMARK, MASTER_LEB, Master, MasterFlags, NODE_MAGIC, Node, NodeBody, NodeType, Stamp,
@@ -18,48 +18,48 @@ use crate::ubifs::scan::{Scanned, is_erased, read_to_end, scan, scan_node};
 use crate::ubifs::structure::Structure;
 use crate::volume::Volume;
 
-/// No sequence number reaches this one: the filesystem's life ends. Linux: `SQNUM_WATERMARK`.
+/// Sequence number at which the lifetime of the filesystem ends (Linux: `SQNUM_WATERMARK`).
 pub(crate) const SQNUM_WATERMARK: u64 = 0xFFFF_FFFF_FF00_0000;
 
 /// The master node of the last commit.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
-    /// The node, grown to the volume.
+pub(crate) struct CommittedMaster {
+    /// Master node, with the LEB count grown to the volume.
     pub(crate) master: Master,
     /// Offset of the next master node.
     pub(crate) next_offset: u32,
-    /// Its byte in the master LEBs.
+    /// Offset in the master LEBs.
     pub(crate) offset: u32,
-    /// Its bytes, as they are on flash.
+    /// Encoded node as stored on flash.
     pub(crate) bytes: Vec<u8>,
 }
 
-impl Found {
-    /// The state that the node tells.
+impl CommittedMaster {
+    /// State according to the node.
     pub(crate) const fn state(&self, choice: Choice) -> MasterState {
         let dirty = self.master.flags.contains(MasterFlags::DIRTY);
         MasterState { commit: self.master.commit, dirty, fault: choice.fault() }
     }
 }
 
-/// Choice of a master node.
+/// Reason for the choice of a master node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Choice {
     /// Both LEBs end with it.
     #[default]
     Both,
-    /// The LEBs differ as a power cut leaves them.
+    /// The LEBs differ, as after a power cut.
     PowerCut,
-    /// The last node of both LEBs is damaged, which no power cut leaves. Linux takes the one before.
+    /// The last node is damaged in both LEBs, which no power cut causes. Linux uses the previous one.
     Older,
-    /// One of the LEBs has decayed, the other one has it. Linux gives up here.
+    /// One of the LEBs has decayed; the other one is used. Linux fails here.
     Undamaged,
-    /// The newest one that is left.
+    /// The newest remaining node is used.
     Newest,
 }
 
 impl Choice {
-    /// Fault of the nodes, if it is none that a mount repairs.
+    /// Description of the fault, if a normal mount does not repair it.
     const fn fault(self) -> Option<&'static str> {
         match self {
             Self::Both | Self::PowerCut => None,
@@ -70,7 +70,7 @@ impl Choice {
     }
 }
 
-/// A master node in its LEB.
+/// A master node with its position in a LEB.
 #[derive(Clone, Debug)]
 struct Located {
     master: Master,
@@ -79,12 +79,12 @@ struct Located {
     bytes: Vec<u8>,
 }
 
-/// Finds the last master node. If a power cut has left the two LEBs different, the right one is taken, and written unless
-/// the filesystem is mounted read-only.
+/// Finds the last master node. If a power cut left the two LEBs different, the valid one is chosen, and both are
+/// rewritten unless the filesystem is mounted read-only.
 ///
 /// # Errors
-/// No master node, damage that no power cut leaves, an impossible master node, failures of the volume.
-pub(crate) fn read(io: &mut DynIo<'_>, findings: &mut Findings) -> Result<Found> {
+/// No master node, damage that no power cut causes, an invalid master node, volume failures.
+pub(crate) fn read(io: &mut DynIo<'_>, findings: &mut Findings) -> Result<CommittedMaster> {
     let step = step(io.layout());
     let (located, choice) = match find_clean(io)? {
         Some(located) => (located, Choice::Both),
@@ -98,7 +98,7 @@ pub(crate) fn read(io: &mut DynIo<'_>, findings: &mut Findings) -> Result<Found>
     saw(io, &located)?;
     let next_offset = located.offset.saturating_add(step);
     let (offset, bytes) = (located.offset, located.bytes.clone());
-    let mut found = Found { master: located.master, next_offset, offset, bytes };
+    let mut found = CommittedMaster { master: located.master, next_offset, offset, bytes };
     if recovered && io.is_read_only() {
         // Clean or not when it was written: there was a power cut since.
         found.master.flags = found.master.flags.with(MasterFlags::DIRTY);
@@ -122,12 +122,12 @@ pub(crate) fn read(io: &mut DynIo<'_>, findings: &mut Findings) -> Result<Found>
     }
 }
 
-/// Bytes from one master node to the next.
+/// Distance between master nodes, B.
 fn step(layout: &Layout) -> u32 {
     u32::try_from(Master::SIZE).unwrap_or(0).next_multiple_of(layout.min_io_bytes())
 }
 
-/// The last master node if both LEBs are undamaged and have the same.
+/// Last master node if both LEBs are undamaged and equal.
 fn find_clean(io: &mut DynIo<'_>) -> Result<Option<Located>> {
     let first = last_in(io, MASTER_LEB)?;
     let second = last_in(io, MASTER_LEB + 1)?;
@@ -140,7 +140,7 @@ fn find_clean(io: &mut DynIo<'_>) -> Result<Option<Located>> {
     Ok(Some(first).filter(|_| same))
 }
 
-/// The last node of an undamaged master LEB, and how many there are; `None` if the LEB is damaged or empty.
+/// Last node of an undamaged master LEB, and number of nodes; `None` if the LEB is damaged or empty.
 fn last_in(io: &mut DynIo<'_>, lnum: u32) -> Result<Option<(Located, usize)>> {
     let leb = match scan(io, lnum, 0) {
         Ok(leb) => leb,
@@ -167,7 +167,7 @@ fn locate(frame: &Frame<'_>, offset: u32) -> Option<Located> {
     Some(Located { master, sqnum: frame.stamp.sqnum, offset, bytes: frame.as_bytes().to_vec() })
 }
 
-/// True when two nodes say the same; sequence number, CRC and HMAC differ between the two copies.
+/// True if two nodes are equal except for sequence number, CRC and HMAC.
 fn same_state(a: &Located, b: &Located) -> bool {
     let body = |node: &Located| -> Option<(Vec<u8>, Vec<u8>)> {
         let front = node.bytes.get(24..Master::HMAC_AT)?;
@@ -176,15 +176,15 @@ fn same_state(a: &Located, b: &Located) -> bool {
     body(a) == body(b)
 }
 
-/// Content of a master LEB after a power cut.
+/// Contents of a master LEB after a power cut.
 struct Remains {
-    /// The last good master node.
+    /// Last good master node.
     last: Option<Located>,
-    /// True when something damaged follows it.
+    /// True if damaged data follows it.
     damaged: bool,
 }
 
-/// Looks into a master LEB for its last good master node, with at most one damaged one behind it and nothing behind that.
+/// Finds the last good master node in a LEB, followed by at most one damaged node and nothing else.
 fn remains(io: &mut DynIo<'_>, lnum: u32, step: u32) -> Result<Remains> {
     let bytes = read_to_end(io, lnum, 0)?;
     let tail = |offset: u32| bytes.get(offset as usize..).unwrap_or(&[]);
@@ -219,8 +219,8 @@ fn has_magic(bytes: &[u8]) -> bool {
     bytes.len() >= Master::SIZE && bytes.starts_with(&NODE_MAGIC)
 }
 
-/// The last master node of the undamaged one of the two LEBs. Both copies of a node are written before anything changes that the
-/// node before needs, so the last node of either LEB is good to mount. Linux gives up here.
+/// Last master node of the undamaged LEB. Both copies of a node are written before anything changes that the previous
+/// node needs, so the last node of either LEB can be mounted. Linux fails here.
 fn from_undamaged(io: &mut DynIo<'_>) -> Result<Option<Located>> {
     let first = last_in(io, MASTER_LEB)?;
     let second = last_in(io, MASTER_LEB + 1)?;
@@ -230,7 +230,7 @@ fn from_undamaged(io: &mut DynIo<'_>) -> Result<Option<Located>> {
     })
 }
 
-/// The master node that counts after a power cut, or if one of the two LEBs has decayed.
+/// Master node to use after a power cut, or if one of the two LEBs has decayed.
 fn recover_or_repair(io: &mut DynIo<'_>, step: u32) -> Result<(Located, Choice)> {
     match recover(io, step) {
         Err(error) if error.is_damage() => {
@@ -240,7 +240,7 @@ fn recover_or_repair(io: &mut DynIo<'_>, step: u32) -> Result<(Located, Choice)>
     }
 }
 
-/// The master node that counts after a power cut.
+/// Master node to use after a power cut.
 fn recover(io: &mut DynIo<'_>, step: u32) -> Result<(Located, Choice)> {
     let first = remains(io, MASTER_LEB, step)?;
     let second = remains(io, MASTER_LEB + 1, step)?;
@@ -257,7 +257,7 @@ fn recover(io: &mut DynIo<'_>, step: u32) -> Result<(Located, Choice)> {
     Ok((located, choice))
 }
 
-/// The newest good master node anywhere in the two LEBs.
+/// Newest good master node anywhere in the two LEBs.
 fn newest(io: &mut DynIo<'_>, step: u32) -> Result<Located> {
     let mut newest: Option<Located> = None;
     for lnum in [MASTER_LEB, MASTER_LEB + 1] {
@@ -273,7 +273,7 @@ fn newest(io: &mut DynIo<'_>, step: u32) -> Result<Located> {
     newest.ok_or(Error::corrupt(MASTER_LEB, 0, "no master node"))
 }
 
-/// Which of the two it is; `None` if no power cut explains both.
+/// Chooses between the two copies; `None` if no power cut explains both.
 fn choose(first: Remains, second: Option<Located>, step: u32, leb_bytes: u32) -> Option<Located> {
     let full = |node: &Located| u64::from(node.offset) + 2 * u64::from(step) > u64::from(leb_bytes);
     let Some(one) = first.last else {
@@ -293,7 +293,7 @@ fn choose(first: Remains, second: Option<Located>, step: u32, leb_bytes: u32) ->
     Some(one).filter(|_| good)
 }
 
-/// Writes a recovered master node to the start of both LEBs, and returns where the next one goes.
+/// Writes a recovered master node to the start of both LEBs, and returns the offset of the next one.
 fn write_recovered(io: &mut DynIo<'_>, located: &Located) -> Result<u32> {
     let mut node = located.master;
     node.flags = node.flags.with(MasterFlags::RECOVERY);
@@ -306,7 +306,7 @@ fn write_recovered(io: &mut DynIo<'_>, located: &Located) -> Result<u32> {
     narrow("master node", bytes.len())
 }
 
-/// Counts the LEBs that the volume has got since the node was written.
+/// Adds LEBs by which the volume has grown since the node was written.
 fn grow(master: &mut Master, layout: &Layout) -> Result<()> {
     let lebs = layout.limits.leb_count;
     let Some(growth) = lebs.checked_sub(master.leb_count) else {
@@ -320,7 +320,7 @@ fn grow(master: &mut Master, layout: &Layout) -> Result<()> {
     Ok(())
 }
 
-/// Checks a master node with this sequence number at this byte of its LEB.
+/// Checks a master node with this sequence number and offset.
 fn check(master: &Master, (sqnum, offset): (u64, u32), layout: &Layout) -> Result<()> {
     if master.commit >= sqnum {
         return Err(Error::corrupt(MASTER_LEB, offset, "a commit number above the sequence number"));
@@ -328,16 +328,16 @@ fn check(master: &Master, (sqnum, offset): (u64, u32), layout: &Layout) -> Resul
     master.check(&layout.limits).map_err(|source| Error::node(MASTER_LEB, offset, source))
 }
 
-/// Flags without one of them.
+/// Flags with one flag cleared.
 pub(crate) const fn without(flags: MasterFlags, flag: MasterFlags) -> MasterFlags {
     MasterFlags::from_bits(flags.bits() & !flag.bits())
 }
 
 impl Core<dyn Volume> {
-    /// Writes the master node to both master LEBs. Whether there are orphans is said as it is now.
+    /// Writes the master node to both master LEBs, with the current orphan flag.
     ///
     /// # Errors
-    /// Failures of the volume.
+    /// Volume failures.
     pub(crate) fn write_master(&mut self) -> Result<()> {
         let (step, leb_bytes) = (step(self.io.layout()), self.io.layout().leb_bytes());
         self.master.highest_inode = self.highest_inode;

@@ -1,9 +1,9 @@
-//! Mounting, recovery, and making a new filesystem. Linux: `mount_ubifs` in `fs/ubifs/super.c`.
+//! Mounting, recovery, and creating a filesystem (Linux: `mount_ubifs` in `fs/ubifs/super.c`).
 //!
-//! In the order of a mount: the superblock, the master node of the last commit, the LEB properties; then the log names the
-//! LEBs of the journal, and what they hold is replayed into the index in memory. If the filesystem was not unmounted, what
-//! the power cut has left is cleaned on the way: the ends of the last LEBs that were written, inodes that nobody has open any
-//! more, sizes of files. Mounted read-only, all of this happens in memory.
+//! In the order of a mount: the superblock, the master node of the last commit, and the LEB properties are read. The
+//! log then lists the LEBs of the journal, and their nodes are replayed into the index in memory. If the filesystem was
+//! not unmounted cleanly, recovery cleans the ends of the last written LEBs, deletes orphans, and corrects file sizes.
+//! In a read-only mount, recovery only changes the state in memory.
 
 mod findings;
 mod fixup;
@@ -47,21 +47,20 @@ pub use probe::{MasterState, check_units, least_lebs, probe};
 /// Options of a mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MountOptions {
-    /// Nothing is written, not even what recovery finds.
+    /// Nothing is written, not even by recovery.
     pub read_only: bool,
-    /// A filesystem that was not unmounted may be recovered, which writes. Without it, mounting it for writing is refused
-    /// ([`Error::NeedsRecovery`]).
+    /// Allows recovery of a filesystem that was not unmounted cleanly, which writes to flash. Without it, a writable
+    /// mount fails with [`Error::NeedsRecovery`].
     pub recover: bool,
-    /// Read-only, mounts what is left of a damaged filesystem, and notes what is damaged.
+    /// Mounts the remains of a damaged filesystem, and records the damage. Requires `read_only`.
     pub forgiving: bool,
-    /// An image whose free space is to be erased by its first mount goes on asking for that: this mount is not the one on
-    /// the flash that it will be written to.
+    /// Keeps the space fixup flag of an image: the flash it will be written to is not this volume.
     pub keep_space_fixup: bool,
-    /// Verification of a filesystem with authentication. Only such a filesystem can be mounted then.
+    /// Extent of authentication. Except for `No`, only a filesystem with authentication can be mounted.
     pub authenticate: Authenticate,
 }
 
-/// A node was found: later ones get higher sequence numbers.
+/// Records a node found on flash; new nodes get higher sequence numbers.
 fn note_sqnum(io: &mut DynIo<'_>, place: NodePos, sqnum: u64) -> Result<()> {
     if sqnum >= SQNUM_WATERMARK {
         return Err(Error::corrupt(place.lnum, place.offset, "the sequence numbers are used up"));
@@ -70,9 +69,9 @@ fn note_sqnum(io: &mut DynIo<'_>, place: NodePos, sqnum: u64) -> Result<()> {
     Ok(())
 }
 
-/// The findings of the first part of a mount, up to the LEB properties.
+/// Result of the first part of a mount, up to the LEB properties.
 struct Opened {
-    master: master::Found,
+    master: master::CommittedMaster,
     space: Space,
     verifier: Option<Verifier>,
     findings: Findings,
@@ -82,8 +81,8 @@ impl<V: Volume + 'static> Core<V> {
     /// Mounts the filesystem of a volume.
     ///
     /// # Errors
-    /// No filesystem, one that does not fit the volume, damage; [`Error::NeedsRecovery`]; failures of the volume. The volume
-    /// comes back with the error.
+    /// No filesystem, a filesystem that does not fit the volume, damage; [`Error::NeedsRecovery`]; volume failures. The
+    /// volume is returned with the error.
     pub(crate) fn mount(mut volume: V, options: &MountOptions) -> core::result::Result<Self, (Error, V)> {
         let found = superblock::read(&mut volume, options.read_only)
             .map(|found| if options.keep_space_fixup { found.keeping_space_fixup() } else { found });
@@ -96,7 +95,7 @@ impl<V: Volume + 'static> Core<V> {
     /// As [`mount`](Self::mount), with this superblock.
     pub(crate) fn mount_as(
         mut volume: V,
-        superblock: &superblock::Found,
+        superblock: &superblock::VolumeSuperblock,
         options: &MountOptions,
     ) -> core::result::Result<Self, (Error, V)> {
         let layout = match superblock::layout(&superblock.superblock, superblock.volume) {
@@ -120,7 +119,7 @@ impl<V: Volume + 'static> Core<V> {
         }
     }
 
-    /// As of the last commit.
+    /// Filesystem as of the last commit.
     fn opened(io: Io<V>, opened: &Opened) -> Self {
         let master = opened.master.master;
         let layout = io.layout().clone();
@@ -151,8 +150,8 @@ impl<V: Volume + 'static> Core<V> {
 }
 
 impl Core<dyn Volume> {
-    /// From the last commit to now.
-    fn bring_up(&mut self, superblock: &superblock::Found) -> Result<()> {
+    /// Advances from the last commit to the current state.
+    fn bring_up(&mut self, superblock: &superblock::VolumeSuperblock) -> Result<()> {
         let recovering = self.was_dirty();
         if !self.io.is_read_only() {
             self.mark_dirty(superblock)?;
@@ -173,13 +172,13 @@ impl Core<dyn Volume> {
         if self.io.is_read_only() { Ok(()) } else { self.end_recovery(needed) }
     }
 
-    /// True when the filesystem was not unmounted, as the master node has it.
+    /// True if the filesystem was not unmounted cleanly according to the master node.
     pub(in crate::ubifs) const fn was_dirty(&self) -> bool {
         self.master.flags.contains(MasterFlags::DIRTY)
     }
 }
 
-/// Master node and LEB properties.
+/// Reads the master node and LEB properties.
 fn open(io: &mut DynIo<'_>, options: &MountOptions, verifier: Option<Verifier>) -> Result<Opened> {
     // Recovering the master node writes already.
     io.set_read_only(options.read_only || !options.recover);

@@ -1,8 +1,8 @@
-//! Orphans: inodes without a name that are still open. Linux: `fs/ubifs/orphan.c`.
+//! Orphans: open inodes without a name (Linux: `fs/ubifs/orphan.c`).
 //!
-//! When a commit puts an inode without links into the index, its number goes to the orphan area, so that it is removed if power
-//! goes away before it is closed. Nodes are added one behind the other; when the area is full, those still needed are written
-//! anew from its start, LEB by LEB, atomically.
+//! When a commit adds an inode without links to the index, its number is written to the orphan area, so that it is
+//! deleted if power is lost before it is closed. Nodes are appended. When the area is full, the numbers still needed
+//! are rewritten from its start, atomically LEB by LEB.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,35 +18,35 @@ use crate::ubifs::layout::Layout;
 use crate::ubifs::scan::{ScannedLeb, ScannedNode, scan};
 use crate::volume::Volume;
 
-/// Bytes of an orphan node before the numbers.
+/// Size of an orphan node before the inode numbers, B.
 const HEAD_BYTES: u32 = 32;
 
-/// Bytes of a number.
+/// Size of an inode number, B.
 const NUMBER_BYTES: u32 = 8;
 
 /// An inode without a name.
 #[derive(Clone, Copy, Debug)]
 struct Orphan {
     inode: u32,
-    /// True when the orphan area has it.
+    /// True if it is in the orphan area.
     written: bool,
 }
 
-/// Inodes that have no name left but are open, and the orphan area.
+/// Open inodes without a name, and the orphan area.
 #[derive(Clone, Debug)]
 pub(crate) struct Orphans {
-    /// In the order they became orphans.
+    /// Orphans in the order in which they lost their names.
     list: BTreeMap<u64, Orphan>,
-    /// Their places in the list.
+    /// Keys in the list by inode.
     by_inode: BTreeMap<u32, u64>,
     next: u64,
     /// Position of the next orphan node.
     head: (u32, u32),
-    /// Largest number of orphans.
+    /// Maximum number of orphans.
     most: usize,
 }
 
-/// Numbers that a node fits into so many bytes.
+/// Number of inode numbers that fit a node of `bytes`.
 const fn numbers_in(bytes: u32) -> u32 {
     bytes.saturating_sub(HEAD_BYTES) / NUMBER_BYTES
 }
@@ -66,20 +66,20 @@ impl Orphans {
         }
     }
 
-    /// True when there are none.
+    /// True without orphans.
     pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// True when an inode is one.
+    /// True if an inode is an orphan.
     pub(crate) fn contains(&self, inode: u32) -> bool {
         self.by_inode.contains_key(&inode)
     }
 
-    /// An inode has lost its last name; one that already had is not counted again.
+    /// Adds an inode that lost its last name, unless it is already an orphan.
     ///
     /// # Errors
-    /// [`Error::NoSpace`] if the orphan area can hold no more.
+    /// [`Error::NoSpace`] if the orphan area is full.
     pub(crate) fn add(&mut self, inode: u32) -> Result<()> {
         if self.contains(inode) {
             return Ok(());
@@ -93,17 +93,17 @@ impl Orphans {
         Ok(())
     }
 
-    /// An inode is deleted, or has a name again.
+    /// Removes an inode that was deleted or has a name again.
     pub(crate) fn remove(&mut self, inode: u32) {
         if let Some(place) = self.by_inode.remove(&inode) {
             self.list.remove(&place);
         }
     }
 
-    /// Writes the orphans that the orphan area does not have yet, as part of a commit with this number.
+    /// Writes new orphans to the orphan area, as part of a commit with this number.
     ///
     /// # Errors
-    /// Failures of the volume.
+    /// Volume failures.
     pub(crate) fn commit(&mut self, io: &mut DynIo<'_>, master_commit: u64) -> Result<()> {
         let new = self.list.values().filter(|orphan| !orphan.written);
         let mut numbers: Vec<[u8; 8]> = new.map(number).collect();
@@ -120,7 +120,7 @@ impl Orphans {
         Ok(())
     }
 
-    /// Numbers that fit behind the head.
+    /// Number of inode numbers that fit after the head.
     fn available(&self, layout: &Layout) -> u64 {
         let (lnum, offset) = self.head;
         let behind = layout.limits.orphans.end.saturating_sub(lnum + 1);
@@ -128,7 +128,7 @@ impl Orphans {
         u64::from(behind) * u64::from(numbers_in(layout.leb_bytes())) + u64::from(here)
     }
 
-    /// Writes numbers from the head on; atomically LEB by LEB if what is there already counts until then.
+    /// Writes numbers at the head; atomically LEB by LEB if the old contents are still needed.
     fn write(&mut self, io: &mut DynIo<'_>, numbers: &[[u8; 8]], commit: u64, atomic: bool) -> Result<()> {
         let area = io.layout().limits.orphans.clone();
         let mut rest = numbers;
@@ -173,7 +173,7 @@ impl Orphans {
     /// Empties the orphan area, after a clean unmount.
     ///
     /// # Errors
-    /// Failures of the volume.
+    /// Volume failures.
     pub(super) fn clear(io: &mut DynIo<'_>) -> Result<()> {
         let area = io.layout().limits.orphans.clone();
         area.into_iter().try_for_each(|lnum| io.unmap(lnum))
@@ -187,19 +187,20 @@ fn number(orphan: &Orphan) -> [u8; 8] {
 /// Reader of the orphan area.
 #[derive(Default)]
 struct Reader {
-    /// Commit of the node before, and whether it was the last node of that.
+    /// Commit number of the previous node, and whether that node was the last one of its commit.
     before: (u64, bool),
-    /// The highest commit seen.
+    /// Highest commit number seen.
     commit: u64,
 }
 
 impl Core<dyn Volume> {
-    /// Removes the inodes of the orphan area from the index, after a power cut.
+    /// Deletes the inodes in the orphan area from the index, after a power cut.
     ///
-    /// The next mount has to read them again if power goes away before this is committed: `needed` gets their LEBs.
+    /// If power is lost before this is committed, the next mount must read their LEBs again; they are added to
+    /// `needed`.
     ///
     /// # Errors
-    /// Damage that no power cut leaves; failures of the volume.
+    /// Damage that no power cut causes; volume failures.
     pub(super) fn kill_orphans(&mut self, needed: &mut BTreeSet<u32>) -> Result<()> {
         let mut reader = Reader { commit: self.master.commit, ..Reader::default() };
         for lnum in self.io.layout().limits.orphans.clone() {
@@ -219,7 +220,7 @@ impl Core<dyn Volume> {
         Ok(())
     }
 
-    /// Removes the inodes of a LEB; `false` if the LEB is of an earlier round through the area.
+    /// Deletes the inodes listed in a LEB; `false` if the LEB belongs to an earlier round.
     fn kill_orphans_of(
         &mut self,
         leb: &ScannedLeb,
@@ -246,7 +247,7 @@ impl Core<dyn Volume> {
         Ok(true)
     }
 
-    /// Removes an inode from the index, unless it has got a name again.
+    /// Deletes an inode from the index, unless it has a name again.
     fn kill_orphan(&mut self, inode: u64, needed: &mut BTreeSet<u32>) -> Result<()> {
         let Ok(inode) = u32::try_from(inode) else { return Ok(()) };
         let Some(place) = self.tnc.find(&mut self.io, Key::inode(inode))? else { return Ok(()) };

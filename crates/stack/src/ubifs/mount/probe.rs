@@ -1,4 +1,4 @@
-//! Facts about a volume's filesystem before it is mounted.
+//! Properties of a filesystem before it is mounted.
 
 use std::sync::Arc;
 
@@ -10,21 +10,22 @@ use crate::ubifs::error::Result;
 use crate::ubifs::io::{DynIo, Io};
 use crate::volume::{Volume, VolumeGeometry};
 
-/// The state a filesystem was left in.
+/// State of a filesystem according to its master node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MasterState {
     /// Number of the last commit.
     pub commit: u64,
-    /// It was not unmounted.
+    /// True if it was not unmounted cleanly.
     pub dirty: bool,
-    /// Damage of the master nodes that no power cut leaves.
+    /// Damage of the master nodes that no power cut causes.
     pub fault: Option<&'static str>,
 }
 
-/// Reads superblock, as it is stored, and master node; `None` for a master node that cannot be read. Nothing is written.
+/// Reads the superblock as stored, and the state in the master node; `None` for an unreadable master node. Nothing is
+/// written.
 ///
 /// # Errors
-/// No superblock, or an impossible one; failures of the volume.
+/// No superblock, or an invalid one; volume failures.
 pub fn probe(volume: &mut dyn Volume) -> Result<(Superblock, Option<MasterState>)> {
     let found = superblock::read(volume, true)?;
     let layout = superblock::layout(&found.superblock, found.volume)?;
@@ -34,8 +35,8 @@ pub fn probe(volume: &mut dyn Volume) -> Result<(Superblock, Option<MasterState>
     Ok((found.stored, master))
 }
 
-/// Fewest LEBs of a volume on which Linux mounts a filesystem: those that it has already, and those that its areas and its journal
-/// need, because `mkfs.ubifs` counts only the LEBs of its image.
+/// Minimum number of LEBs of a volume on which Linux mounts a filesystem: its current LEBs, and those that its areas
+/// and journal need. `mkfs.ubifs` counts only the LEBs of its image.
 #[must_use]
 pub fn least_lebs(superblock: &Superblock) -> u32 {
     let main = least_main_lebs(superblock);
@@ -43,10 +44,10 @@ pub fn least_lebs(superblock: &Superblock) -> u32 {
     areas.saturating_add(main).max(superblock.leb_count).max(geometry::MIN_LEBS)
 }
 
-/// Checks the smallest write and the LEB size of a volume against those of a filesystem.
+/// Compares the minimum I/O size and LEB size of a volume with those of a filesystem.
 ///
 /// # Errors
-/// The unit that differs: Linux does not mount the filesystem.
+/// The size that differs: Linux does not mount the filesystem.
 pub fn check_units(superblock: &Superblock, volume: VolumeGeometry) -> Result<()> {
     superblock::check_units(superblock, volume)
 }

@@ -1,7 +1,7 @@
-//! Cleaning LEBs that were written when power went away. Linux: `fs/ubifs/recovery.c`.
+//! Cleaning LEBs whose write was interrupted (Linux: `fs/ubifs/recovery.c`).
 //!
-//! UBIFS writes LEBs upwards, and one write at a time. So what a power cut leaves is confined to the last write of a LEB, and
-//! erased space follows. Whatever else is damaged was damaged otherwise, and is an error.
+//! UBIFS writes LEBs upwards, one write at a time. So a power cut affects only the last write of a LEB, and erased
+//! space follows. Any other damage has another cause and is an error.
 
 use floatgate_media::Reason;
 use floatgate_media::ubifs::{Group, pad};
@@ -12,11 +12,11 @@ use crate::ubifs::layout::Head;
 use crate::ubifs::scan::{ScannedLeb, Stop, is_erased};
 use crate::volume::VolumeGeometry;
 
-/// Scans a LEB whose end a power cut may have damaged, without that end. Unless the filesystem is read-only, the LEB is
-/// written anew without it, even if nothing is to be seen: pages that power was cut from can look erased.
+/// Scans a LEB whose end may be damaged by a power cut, and drops that end. Unless the filesystem is read-only, the LEB
+/// is rewritten without it, even if no damage is visible: half-programmed pages can look erased.
 ///
 /// # Errors
-/// Damage that no power cut leaves; failures of the volume.
+/// Damage that no power cut causes; volume failures.
 pub(super) fn recover_leb(
     io: &mut DynIo<'_>,
     lnum: u32,
@@ -41,7 +41,7 @@ pub(super) fn recover_leb(
     Ok(leb)
 }
 
-/// True when what stopped the scan can be of the last write.
+/// True if the fault that stopped the scan can be part of the last write.
 fn is_last_write(leb: &ScannedLeb, stop: Stop, volume: &VolumeGeometry) -> bool {
     let erased_from = |offset: u32| is_erased(leb.from(program_end(offset, volume)));
     match stop {
@@ -55,26 +55,26 @@ fn is_last_write(leb: &ScannedLeb, stop: Stop, volume: &VolumeGeometry) -> bool 
     }
 }
 
-/// Byte of the LEB at which the flash program that holds the byte before `offset` ends at the latest. A power cut tears one
-/// program and leaves what follows it erased.
+/// Highest possible end offset of the flash program that wrote the byte before `offset`. A power cut tears one program,
+/// and erased space follows it.
 ///
-/// Programs are aligned in the PEB. Linux aligns in the LEB: where LEBs do not begin at such a boundary, as on SPI NOR with pages
-/// of 256 bytes and 128 bytes of UBI headers, it refuses a LEB whose last program is torn from a node on to behind the boundary
-/// that it assumes.
+/// Programs are aligned in the PEB, but Linux aligns in the LEB. The boundaries differ on SPI NOR with pages of 256
+/// bytes and 128 bytes of UBI headers. There a torn program can extend beyond the boundary that Linux assumes, and
+/// Linux refuses the LEB.
 fn program_end(offset: u32, volume: &VolumeGeometry) -> u32 {
     let unit = volume.max_write_bytes.max(volume.min_io_bytes);
     offset.saturating_add(volume.leb_start).next_multiple_of(unit) - volume.leb_start
 }
 
-/// The length in the header of the node that the scan stopped at.
+/// Length in the header of the node at which the scan stopped.
 fn node_len(leb: &ScannedLeb) -> u32 {
     let field = leb.from(leb.end).get(16..20).and_then(|bytes| bytes.try_into().ok());
     // Larger than any LEB if the header is cut off.
     field.map_or(1 << 30, u32::from_le_bytes).min(1 << 30)
 }
 
-/// Drops the nodes at the end whose group is not complete. Of the garbage collector's head the whole last minimal I/O unit is
-/// dropped: padding there could leave too little room for what recovery has to move into this LEB.
+/// Drops nodes of an incomplete group at the end. For the garbage collector's head the whole last minimum I/O unit is
+/// dropped: padding there could leave too little room for the nodes that recovery moves into this LEB.
 fn drop_incomplete(leb: &mut ScannedLeb, head: Option<Head>, min_io: u32) {
     let unit = leb.end - leb.end % min_io;
     if matches!(head, Some(Head::Base | Head::Data)) {
@@ -85,7 +85,7 @@ fn drop_incomplete(leb: &mut ScannedLeb, head: Option<Head>, min_io: u32) {
     }
 }
 
-/// Drops nodes from the end as long as the last one's group and the end say so.
+/// Drops nodes from the end while `drop` returns true for the last node's group and end.
 fn drop_while(leb: &mut ScannedLeb, drop: impl Fn(Group, u32) -> bool) {
     while let Some(last) = leb.nodes.last().filter(|last| drop(last.stamp.group, leb.end)) {
         leb.end = last.place.offset;
@@ -93,7 +93,7 @@ fn drop_while(leb: &mut ScannedLeb, drop: impl Fn(Group, u32) -> bool) {
     }
 }
 
-/// Pads the end to a minimal I/O unit and erases what follows, in memory.
+/// Pads the end to a minimum I/O unit and erases the rest, in memory.
 fn clean_end(leb: &mut ScannedLeb, min_io: u32) {
     let end = leb.end.next_multiple_of(min_io);
     let at = |offset: u32| (offset - leb.start) as usize;
@@ -108,7 +108,7 @@ fn clean_end(leb: &mut ScannedLeb, min_io: u32) {
     leb.end = end;
 }
 
-/// Writes a cleaned LEB anew.
+/// Rewrites a cleaned LEB.
 fn write_back(io: &mut DynIo<'_>, leb: &ScannedLeb) -> Result<()> {
     if leb.end == 0 {
         // The next commit may name it as a LEB of the journal that is empty. A LEB that is only unmapped can come back with what it
@@ -125,11 +125,11 @@ fn write_back(io: &mut DynIo<'_>, leb: &ScannedLeb) -> Result<()> {
     io.change(leb.lnum, &bytes)
 }
 
-/// Erases what an interrupted commit has left where the index goes on. Nothing leads there. Linux writes only LEBs
-/// anew where something is to be seen; but a page that power was cut from can look erased.
+/// Erases the remains of an interrupted commit at the index head, which nothing refers to. Linux rewrites only LEBs
+/// with visible remains, but half-programmed pages can look erased.
 ///
 /// # Errors
-/// Failures of the volume.
+/// Volume failures.
 pub(super) fn recover_head(io: &mut DynIo<'_>, lnum: u32, offset: u32) -> Result<()> {
     if offset >= io.layout().leb_bytes() {
         return Ok(());

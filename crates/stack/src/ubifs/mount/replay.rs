@@ -1,4 +1,4 @@
-//! Replay: what the journal says since the last commit goes into the index in memory. Linux: `fs/ubifs/replay.c`.
+//! Replay: applies the journal since the last commit to the index in memory (Linux: `fs/ubifs/replay.c`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,14 +18,14 @@ use crate::ubifs::space::{LebSpace, Space};
 use crate::ubifs::tnc::{IndexSpace, Tnc};
 use crate::volume::Volume;
 
-/// A change that the journal has.
+/// A change in the journal.
 #[derive(Clone, Debug)]
 struct Change {
     sqnum: u64,
     place: NodePos,
     key: Key,
     what: What,
-    /// The hash of the node, if nodes are to be verified when they are read.
+    /// Hash of the node, if nodes are verified when they are read.
     hash: Option<Box<[u8]>>,
 }
 
@@ -41,24 +41,24 @@ enum What {
 }
 
 impl What {
-    /// True when the node itself is of use from now on.
+    /// True if the node itself stays live.
     const fn is_kept(&self) -> bool {
         matches!(self, Self::Inode { .. } | Self::Data { .. } | Self::Name { .. })
     }
 }
 
-/// Space of a bud after its scan.
+/// Space in a bud after its scan.
 #[derive(Clone, Copy, Debug)]
 struct BudSpace {
     lnum: u32,
     bud: Bud,
-    /// Byte behind the last write.
+    /// Offset after the last write.
     end: u32,
-    /// Bytes since the bud's start that no node uses.
+    /// Bytes after the bud's start that no node uses.
     dirty: u32,
 }
 
-/// Nodes of all buds.
+/// Changes of all buds.
 #[derive(Clone, Debug, Default)]
 struct Replay {
     changes: Vec<Change>,
@@ -68,12 +68,12 @@ struct Replay {
 }
 
 impl Core<dyn Volume> {
-    /// Brings the index and the LEB properties up to date with the journal. The heads go on where their last buds end.
-    /// `needed` gets LEBs outside the journal that this had to read: the next replay has to find them as they are. With the key
-    /// of an authenticated filesystem, `chain` says what is authentic.
+    /// Updates the index and the LEB properties from the journal. The heads continue at the ends of their last buds.
+    /// `needed` receives LEBs outside the journal that were read: the next replay needs them unchanged. With the key of
+    /// an authenticated filesystem, `chain` verifies the journal.
     ///
     /// # Errors
-    /// Damage; with `recovering`, only such as no power cut leaves. Nodes that are not authentic.
+    /// Damage; with `recovering`, only damage that no power cut causes. Nodes that are not authentic.
     pub(super) fn replay(
         &mut self,
         buds: &[(u32, Bud)],
@@ -106,8 +106,8 @@ impl Core<dyn Volume> {
         Ok(sizes)
     }
 
-    /// Leaves the nodes of a bud that are authentic. Of the last bud of a head others are left out: power was cut before the node that
-    /// authenticates them was written.
+    /// Removes nodes of a bud that are not authentic. In the last bud of a head this is no error: power was cut before
+    /// their authentication node was written.
     fn authenticate_bud(&mut self, leb: &mut ScannedLeb, chain: &LogChain, last: bool) -> Result<()> {
         let Some(verifier) = self.verifier.as_ref().filter(|_| chain.verifies()) else { return Ok(()) };
         let outcome = chain.authenticate(verifier, leb, last);
@@ -141,7 +141,8 @@ impl Core<dyn Volume> {
         Ok(sizes)
     }
 
-    /// The inodes of a removed inode's attributes are removed too, and only the names of the attributes lead to them.
+    /// Records the inodes of the attributes of a deleted inode, which must be deleted too. Only the names of the
+    /// attributes refer to them.
     pub(super) fn note_attributes(&mut self, inode: u32, needed: &mut BTreeSet<u32>) -> Result<()> {
         let [from, to] = [Key::lowest, Key::highest].map(|end| end(inode, KeyType::XattrEntry));
         let mut leaves = Vec::new();
@@ -170,7 +171,7 @@ impl Core<dyn Volume> {
         Ok(())
     }
 
-    /// As [`replay_one`](Self::replay_one), of what only removes.
+    /// As [`replay_one`](Self::replay_one), for deletions.
     fn replay_deletion(
         change: &Change,
         last: &BTreeMap<u32, LastState>,
@@ -197,7 +198,7 @@ impl Core<dyn Volume> {
         }
     }
 
-    /// Corrects the space of a bud, of which the replay has made so many bytes dirty, and lets its head go on behind it.
+    /// Corrects the space of a bud, of which the replay made `replayed` bytes dirty, and sets its head to its end.
     fn set_bud_space(&mut self, bud: &BudSpace, replayed: u64) -> Result<()> {
         let leb = self.io.layout().leb_bytes();
         let mut space = self.space.get(bud.lnum)?;
@@ -222,8 +223,8 @@ impl Core<dyn Volume> {
     }
 }
 
-/// LEB properties during replay: dirt of buds is counted apart, for it can exceed the LEB until
-/// [`set_bud_space`](Core::set_bud_space) corrects it.
+/// LEB properties during replay: the dirty bytes of buds are counted separately, because they can exceed the LEB until
+/// [`set_bud_space`](Core::set_bud_space) corrects them.
 struct ReplaySpace<'s> {
     space: &'s mut Space,
     dirt: &'s mut BTreeMap<u32, u64>,
@@ -257,7 +258,7 @@ impl IndexSpace for ReplaySpace<'_> {
     }
 }
 
-/// Whether a bud is the last one of its head, the only one that a power cut can have damaged. Old versions of Linux could add
+/// True if a bud is the last one of its head, the only one that a power cut can damage. Old versions of Linux could add
 /// the next one, still empty, before the end of this one was written.
 fn is_last(io: &mut DynIo<'_>, later: &[(u32, Bud)], bud: Bud) -> Result<bool> {
     let mut of_head = later.iter().filter(|(_, other)| other.head == bud.head);
@@ -275,7 +276,7 @@ fn is_last(io: &mut DynIo<'_>, later: &[(u32, Bud)], bud: Bud) -> Result<bool> {
     }
 }
 
-/// The nodes of a bud; of a damaged one, if that is forgiven, those before the damage.
+/// Nodes of a bud; in a forgiving mount, those before the damage.
 fn read_bud(
     io: &mut DynIo<'_>,
     lnum: u32,
@@ -308,7 +309,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Adds a node, and returns the bytes that it uses.
+    /// Adds a node, and returns its size with alignment.
     fn add(&mut self, leb: &ScannedLeb, node: &ScannedNode) -> Result<u32> {
         let NodePos { lnum, offset, .. } = node.place;
         let damaged = |source| Error::node(lnum, offset, source);
@@ -357,11 +358,11 @@ const fn of_truncation(node: &Truncation) -> (Key, What) {
     (Key::inode(node.inode), What::Truncation(*node))
 }
 
-/// State of an inode in its last node.
+/// State of an inode according to its last node.
 #[derive(Clone, Copy, Debug)]
 struct LastState {
     sqnum: u64,
-    /// The inode is kept.
+    /// True if the inode is not deleted.
     alive: bool,
 }
 

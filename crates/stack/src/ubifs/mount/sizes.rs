@@ -1,5 +1,5 @@
-//! Sizes of files after a power cut: data can have reached the flash before the inode that counts them. Linux:
-//! `ubifs_recover_size_accum` and what follows it in `fs/ubifs/recovery.c`.
+//! File sizes after a power cut: data may be on flash while the inode with the new size is not (Linux:
+//! `ubifs_recover_size_accum` and the following functions in `fs/ubifs/recovery.c`).
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use crate::volume::Volume;
 /// Size of a file according to the journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct JournalSize {
-    /// The size in the inode, if the journal has the inode.
+    /// Size in the inode, if the inode is in the journal.
     inode: Option<u64>,
-    /// Up to where its data reach.
+    /// End of its data in the journal.
     data: u64,
 }
 
@@ -24,23 +24,23 @@ struct JournalSize {
 pub(super) struct Sizes(BTreeMap<u32, JournalSize>);
 
 impl Sizes {
-    /// An inode was written.
+    /// Records an inode.
     pub(super) fn inode(&mut self, inode: u32, size: u64) {
         self.0.entry(inode).or_default().inode = Some(size);
     }
 
-    /// An inode was deleted.
+    /// Records a deletion.
     pub(super) fn deletion(&mut self, inode: u32) {
         self.0.remove(&inode);
     }
 
-    /// Data were written, up to byte `end` of the file.
+    /// Records data up to byte `end` of the file.
     pub(super) fn data(&mut self, inode: u32, end: u64) {
         let known = self.0.entry(inode).or_default();
         known.data = known.data.max(end);
     }
 
-    /// A file was cut to so many bytes.
+    /// Records a truncation to `size` bytes.
     pub(super) fn truncation(&mut self, inode: u32, size: u64) {
         if let Some(known) = self.0.get_mut(&inode) {
             known.data = size;
@@ -49,11 +49,11 @@ impl Sizes {
 }
 
 impl Core<dyn Volume> {
-    /// Removes data of inodes that do not exist, and lets files reach to the end of their data: on flash, or in
-    /// [`Core::sizes`] if the filesystem is read-only.
+    /// Removes data of missing inodes, and extends files to the end of their data: on flash, or in [`Core::sizes`] if
+    /// the filesystem is read-only.
     ///
     /// # Errors
-    /// Damaged nodes; failures of the volume.
+    /// Damaged nodes; volume failures.
     pub(super) fn recover_sizes(&mut self, sizes: Sizes) -> Result<()> {
         for (inode, known) in sizes.0 {
             let key = Key::inode(inode);
@@ -83,7 +83,7 @@ impl Core<dyn Volume> {
         parse_inode(&frame, place).map(|node| node.inode.size)
     }
 
-    /// Writes the LEB of an inode anew with another size in the inode.
+    /// Rewrites the LEB of an inode with another size in the inode.
     fn fix_size(&mut self, place: NodePos, size: u64) -> Result<()> {
         let mut leb = vec![0; self.io.layout().leb_bytes() as usize];
         self.io.volume_mut().read(place.lnum, 0, &mut leb)?;

@@ -1,4 +1,5 @@
-//! The parts of a mount that write: marking the filesystem as in use, what ends a clean mount and a recovery, and the unmount.
+//! The writing parts of a mount: marking the filesystem dirty, the ends of a clean mount and of a recovery, and the
+//! unmount.
 
 use std::collections::BTreeSet;
 
@@ -18,8 +19,8 @@ use crate::ubifs::structure::Structure;
 use crate::volume::Volume;
 
 impl Core<dyn Volume> {
-    /// Marks the filesystem as in use, so that the next mount knows of a power cut, and writes a superblock that has changed.
-    pub(super) fn mark_dirty(&mut self, superblock: &superblock::Found) -> Result<()> {
+    /// Sets the dirty flag, so that the next mount detects a power cut, and writes a changed superblock.
+    pub(super) fn mark_dirty(&mut self, superblock: &superblock::VolumeSuperblock) -> Result<()> {
         if superblock.fix_up_space {
             self.fix_up_space()?;
         }
@@ -30,7 +31,7 @@ impl Core<dyn Volume> {
         if superblock.changed { self.write_superblock() } else { Ok(()) }
     }
 
-    /// Reads the log. The index head is not to be found as free space from now on.
+    /// Reads the log. From now on the index head is not available as free space.
     pub(super) fn read_journal(&mut self, recovering: bool, chain: &mut LogChain) -> Result<Vec<(u32, Bud)>> {
         let (lnum, offset) = (self.master.index_head_lnum, self.master.index_head_offset);
         let space = self.space.get(lnum)?;
@@ -44,7 +45,7 @@ impl Core<dyn Volume> {
         read_log(io, log, master.commit, recovering, chain, findings)
     }
 
-    /// Ends the mount of a filesystem that was unmounted.
+    /// Completes the mount of a cleanly unmounted filesystem.
     pub(super) fn end_clean_mount(&mut self) -> Result<()> {
         let gc_lnum =
             self.master.gc_leb().ok_or(Error::corrupt(MASTER_LEB, 0, "no LEB to collect garbage to"));
@@ -63,10 +64,10 @@ impl Core<dyn Volume> {
         self.io.unmap(gc_lnum)
     }
 
-    /// Ends a recovery: a LEB is kept for the garbage collector, and everything is committed.
+    /// Completes a recovery: reserves a LEB for the garbage collector, and commits.
     ///
-    /// `needed` are LEBs that the next recovery has to read should power go away before that. If nothing in them is in use
-    /// any more, they must not be used before. (Linux does, and then refuses to mount.)
+    /// `needed` are LEBs that the next recovery must read if power is lost before the commit. They must not be reused
+    /// before, even if they contain no live nodes any more. (Linux reuses them, and then refuses to mount.)
     pub(super) fn end_recovery(&mut self, mut needed: BTreeSet<u32>) -> Result<()> {
         self.check_space()?;
         self.make_log_room()?;
@@ -90,7 +91,8 @@ impl Core<dyn Volume> {
         self.io.unmap(lnum)
     }
 
-    /// Keeps an empty LEB for the garbage collector, and commits. It has to be found first: the commit could take the last one.
+    /// Reserves an empty LEB for the garbage collector, and commits. The LEB is found before the commit, which could
+    /// take the last one.
     fn keep_empty_leb(&mut self, held: &BTreeSet<u32>) -> Result<()> {
         let mut found = self.space.find_free_for_index(&mut self.io)?;
         if found.is_none() {
@@ -106,8 +108,7 @@ impl Core<dyn Volume> {
         self.release(held.iter().filter(|&&other| other != lnum))
     }
 
-    /// True when nothing of a LEB is in use, neither by nodes nor by a head. The index keeps its LEBs until the next commit
-    /// anyway.
+    /// True if a LEB has neither live nodes nor a head. Index LEBs stay in use until the next commit anyway.
     fn is_freeable(&self, lnum: u32) -> bool {
         let leb_bytes = self.io.layout().leb_bytes();
         let space = self.space.get(lnum).unwrap_or_default();
@@ -118,26 +119,26 @@ impl Core<dyn Volume> {
         lebs.into_iter().try_for_each(|&lnum| self.space.set_taken(lnum, false))
     }
 
-    /// Deleting needs space too: a filesystem without any cannot be written.
+    /// Returns an error if a writable filesystem has no space for deletions.
     pub(crate) fn check_space(&self) -> Result<()> {
         let totals = self.space.totals();
         let enough = totals.free + totals.dirty >= u64::from(self.io.layout().dark_bytes);
         if enough { Ok(()) } else { Err(Error::NoSpace) }
     }
 
-    /// Makes sure that a commit can start in the log.
+    /// Ensures that a commit can start in the log.
     fn make_log_room(&mut self) -> Result<()> {
         if self.log.is_full(self.io.layout()) { self.log.consolidate(&mut self.io) } else { Ok(()) }
     }
 
-    /// Writes what heads hold and says in the master node that the filesystem is not in use. The journal stays, and is replayed
-    /// by the next mount.
+    /// Flushes the heads and clears the dirty flag in the master node. The journal stays, and is replayed by the next
+    /// mount.
     ///
-    /// A filesystem that is read-only, also after a failure, is left as it is; so is one with inodes that have no name, which
-    /// the next mount's recovery removes.
+    /// A read-only filesystem, also after a failure, is not changed. A filesystem with orphans is not marked clean, so
+    /// that the next mount's recovery deletes them.
     ///
     /// # Errors
-    /// Failures of the volume.
+    /// Volume failures.
     pub(crate) fn end(&mut self) -> Result<()> {
         if self.io.is_read_only() {
             return Ok(());

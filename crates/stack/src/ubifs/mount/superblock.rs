@@ -1,4 +1,4 @@
-//! Finding, checking and writing the superblock. Linux: `fs/ubifs/sb.c`.
+//! Reading, checking and writing the superblock (Linux: `fs/ubifs/sb.c`).
 
 use floatgate_media::crc;
 use floatgate_media::ubifs::{
@@ -12,33 +12,33 @@ use crate::ubifs::io::DynIo;
 use crate::ubifs::layout::Layout;
 use crate::volume::{Volume, VolumeFault, VolumeGeometry};
 
-/// Version that a filesystem of a newer format has to name for those who only read it, the first and only one so far.
-/// Linux: `UBIFS_RO_COMPAT_VERSION`.
+/// Read-only compatible version that a newer format must have to be mounted read-only; the only one so far (Linux:
+/// `UBIFS_RO_COMPAT_VERSION`).
 const READ_COMPATIBLE_VERSION: u32 = 0;
 
-/// Fewest LEBs of the main area.
+/// Minimum number of LEBs of the main area.
 const MIN_MAIN_LEBS: u32 = 9;
 
-/// Factor by which a filesystem that is only read may have more LEBs than its volume, so that memory stays in proportion.
+/// Maximum ratio of a filesystem's LEBs to those of its volume in a read-only mount, which bounds memory.
 const MISSING_LEBS_FACTOR: u32 = 64;
 
 /// The superblock of a volume.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Found {
-    /// As it is on flash.
+pub(crate) struct VolumeSuperblock {
+    /// Superblock as stored on flash.
     pub(crate) stored: Superblock,
-    /// As it is to count: grown to the volume, and without the flag for fixing up space if the mount does so.
+    /// Effective superblock: grown to the volume, and without the space fixup flag if the mount fixes up space.
     pub(crate) superblock: Superblock,
-    /// The volume; with the LEBs that the filesystem has but the volume has not, if it is only read.
+    /// Geometry of the volume; in a read-only mount with missing LEBs added.
     pub(crate) volume: VolumeGeometry,
-    /// The free space has to be erased properly before anything is written.
+    /// True if the free space must be erased before the first write.
     pub(crate) fix_up_space: bool,
-    /// It differs from the one on flash, which has to be written.
+    /// True if it differs from the stored one, and must be written.
     pub(crate) changed: bool,
 }
 
-impl Found {
-    /// The free space stays as it is, and a later mount will have to erase it.
+impl VolumeSuperblock {
+    /// Keeps the free space and the space fixup flag for a later mount.
     pub(crate) fn keeping_space_fixup(mut self) -> Self {
         self.fix_up_space = false;
         self.superblock.flags = self.stored.flags;
@@ -50,19 +50,19 @@ impl Found {
 /// Reads the superblock of a volume and checks it against the volume.
 ///
 /// # Errors
-/// No superblock, one that contradicts itself or the volume, a newer format, authentication without a key when mounting
-/// for writing.
-pub(crate) fn read(volume: &mut dyn Volume, read_only: bool) -> Result<Found> {
+/// No superblock, one that contradicts itself or the volume, a newer format, authentication without a key in a writable
+/// mount.
+pub(crate) fn read(volume: &mut dyn Volume, read_only: bool) -> Result<VolumeSuperblock> {
     let stored = read_node(volume)?;
     found(&stored, volume.geometry(), read_only)
 }
 
-/// Reads a superblock whose CRC is wrong: if its fields are possible they are most likely right, for they are few and most of
-/// the node is empty.
+/// Reads a superblock with a wrong CRC. If its fields are valid they are probably right, because they fill only a small
+/// part of the node.
 ///
 /// # Errors
-/// As [`read`], but for the CRC.
-pub(crate) fn read_damaged(volume: &mut dyn Volume) -> Result<Found> {
+/// As [`read`], except for the CRC.
+pub(crate) fn read_damaged(volume: &mut dyn Volume) -> Result<VolumeSuperblock> {
     let mut bytes = read_bytes(volume)?;
     let crc = crc::ubi(bytes.get(8..).unwrap_or(&[]));
     if let Some(field) = bytes.get_mut(4..8) {
@@ -73,8 +73,12 @@ pub(crate) fn read_damaged(volume: &mut dyn Volume) -> Result<Found> {
     layout(&found.superblock, found.volume).map(|_| found)
 }
 
-/// A superblock as it counts on a volume.
-pub(crate) fn found(stored: &Superblock, geometry: VolumeGeometry, read_only: bool) -> Result<Found> {
+/// Effective superblock on a volume.
+pub(crate) fn found(
+    stored: &Superblock,
+    geometry: VolumeGeometry,
+    read_only: bool,
+) -> Result<VolumeSuperblock> {
     check_version(stored, read_only)?;
     if geometry.read_only && !read_only {
         return Err(Error::ReadOnly);
@@ -100,11 +104,11 @@ pub(crate) fn found(stored: &Superblock, geometry: VolumeGeometry, read_only: bo
     // Only reading, a newer format counts as the newest known.
     superblock.format_version = superblock.format_version.min(FORMAT_VERSION);
     let changed = superblock.leb_count != stored.leb_count || fix_up_space;
-    Ok(Found { stored: *stored, superblock, volume, fix_up_space, changed })
+    Ok(VolumeSuperblock { stored: *stored, superblock, volume, fix_up_space, changed })
 }
 
-/// The superblock as it counts if the filesystem is only read: a bare image or a dump that ends early has fewer LEBs than any
-/// filesystem that can be written, and no room for its journal.
+/// Effective superblock in a read-only mount: a bare image or a truncated dump has fewer LEBs than any writable
+/// filesystem, and no room for its journal.
 fn only_read(superblock: &Superblock) -> Superblock {
     let areas = [LOG_LEB, superblock.log_lebs, superblock.lpt_lebs, superblock.orphan_lebs];
     let least = areas.into_iter().fold(MIN_MAIN_LEBS, u32::saturating_add);
@@ -120,7 +124,7 @@ fn only_read(superblock: &Superblock) -> Superblock {
 /// Sizes and areas of a filesystem.
 ///
 /// # Errors
-/// Impossible ones.
+/// Invalid sizes.
 pub(crate) fn layout(superblock: &Superblock, geometry: VolumeGeometry) -> Result<Layout> {
     Layout::new(superblock, geometry).map_err(|source| Error::node(SUPERBLOCK_LEB, 0, source))
 }

@@ -1,7 +1,7 @@
-//! Promises of space: an operation that was let in never finds the flash full. Linux: `fs/ubifs/budget.c`.
+//! Budgets: an operation that was admitted never finds the flash full (Linux: `fs/ubifs/budget.c`).
 //!
-//! Everything is assumed at its worst: data that do not compress, an index node for each new node. The index is kept
-//! three times its size, so that it can always be written, in the gaps of the old one if need be.
+//! Budgets assume the worst case: incompressible data, and an index node for each new node. Three times the size of the
+//! index is reserved, so that it can always be written, if necessary in the gaps of the old one.
 
 use std::sync::Arc;
 
@@ -9,60 +9,60 @@ use super::super::layout::{Layout, MAX_DATA_NODE_BYTES, align8};
 use super::Space;
 use floatgate_media::ubifs::BLOCK_BYTES;
 
-/// Bytes of an inode without attached data.
+/// Size of an inode without attached data, B.
 const INODE_BYTES: u64 = 160;
 
-/// Bytes of an entry with the longest name.
+/// Size of an entry with the longest name, B.
 const MAX_ENTRY_BYTES: u64 = 56 + 255 + 1;
 
-/// Least LEBs kept for the index. Linux: `MIN_INDEX_LEBS`.
+/// Minimum number of LEBs reserved for the index (Linux: `MIN_INDEX_LEBS`).
 const MIN_INDEX_LEBS: u32 = 2;
 
-/// Number of times that the index fits into what is kept for it.
+/// Space reserved for the index, as a multiple of its size.
 const INDEX_COPIES: u64 = 3;
 
-/// Largest amount that an operation is going to write.
+/// Maximum amount that an operation writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BudgetRequest {
-    /// Blocks of data (4 KiB) that a file did not have.
+    /// Blocks (4 KiB) that are new in a file.
     pub(crate) new_blocks: u32,
-    /// Blocks that are written anew.
+    /// Blocks that are overwritten.
     pub(crate) changed_blocks: u32,
     /// New inodes.
     pub(crate) new_inodes: u32,
-    /// Data attached to new inodes, bytes.
+    /// Data attached to new inodes, B.
     pub(crate) new_inode_bytes: u32,
-    /// Inodes that are written anew.
+    /// Inodes that are rewritten.
     pub(crate) changed_inodes: u32,
-    /// Data attached to them, bytes.
+    /// Data attached to changed inodes, B.
     pub(crate) changed_inode_bytes: u32,
-    /// New names, of entries or attributes.
+    /// New names of files or attributes.
     pub(crate) new_entries: u32,
-    /// Entries that are written anew, or removed by writing a deletion entry.
+    /// Entries that are rewritten, or removed by writing a deletion entry.
     pub(crate) changed_entries: u32,
 }
 
-/// Cost of a request, bytes; kept to be given back.
+/// Cost of a request in bytes; kept until it is returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cost {
     /// Growth of the index.
     pub(crate) index: u64,
-    /// New nodes.
+    /// Size of new nodes.
     pub(crate) data: u64,
-    /// Nodes that replace others.
+    /// Size of nodes that replace others.
     pub(crate) dirty: u64,
 }
 
-/// Space that is promised.
+/// Budgeted space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Budget {
-    /// Bytes of the index on flash.
+    /// Size of the index on flash, B.
     committed_index: u64,
     /// Growth of the index since the last commit.
     uncommitted_index: u64,
-    /// Promised to operations that have not written yet.
+    /// Cost of operations that have not written yet.
     pub(super) promised: Cost,
-    /// Nothing is promised and nothing kept back for the index: what finds room is written.
+    /// No budgets, and nothing is reserved for the index: writes continue until the volume is full.
     pub(super) unlimited: bool,
 }
 
@@ -103,20 +103,21 @@ impl Cost {
         }
     }
 
-    /// Nothing is written.
+    /// True if nothing is written.
     pub(crate) const fn is_nothing(self) -> bool {
         self.data == 0 && self.dirty == 0
     }
 }
 
 impl Budget {
-    /// Nothing promised, and the index on flash has so many bytes.
+    /// Budget without requests, for an index of `committed_index` bytes on flash.
     pub(super) const fn new(committed_index: u64) -> Self {
         let promised = Cost { index: 0, data: 0, dirty: 0 };
         Self { committed_index, uncommitted_index: 0, promised, unlimited: false }
     }
 
-    /// LEBs the index may need until the next commit is done, and one that its head makes useless for gaps.
+    /// Number of LEBs that the index may need until the end of the next commit, and one that its head makes unusable
+    /// for gaps.
     fn min_index_lebs(&self, layout: &Layout) -> u32 {
         let growth = self.uncommitted_index.saturating_add(self.promised.index);
         let bytes = self.committed_index.saturating_add(growth).saturating_mul(INDEX_COPIES);
@@ -126,9 +127,9 @@ impl Budget {
     }
 }
 
-/// Bytes of files that fit into so much space: data nodes with their headers, and for each its part of the index.
+/// Bytes of file data that fit into `space`: data nodes with headers, and their share of the index.
 ///
-/// Half of the fanout is what index nodes are filled to on average. Linux: `ubifs_reported_space`.
+/// Index nodes are assumed to be half full on average (Linux: `ubifs_reported_space`).
 fn reported(layout: &Layout, space: u64) -> u64 {
     let fanout = u64::from(if layout.limits.fanout > 3 { layout.limits.fanout / 2 } else { 2 });
     let index = u64::from(layout.max_index_node_bytes()) * INDEX_COPIES / (fanout - 1).max(1);
@@ -137,19 +138,19 @@ fn reported(layout: &Layout, space: u64) -> u64 {
 }
 
 impl Space {
-    /// Whether space is promised before anything is written. Without, the index gets what is left when it is written.
+    /// Switches budgets on or off. Without them, the index gets the space that is left when it is written.
     pub(crate) const fn set_budgeted(&mut self, budgeted: bool) {
         self.budget.unlimited = !budgeted;
     }
 
-    /// True when space is promised before anything is written.
+    /// True if space is budgeted.
     pub(crate) const fn is_budgeted(&self) -> bool {
         !self.budget.unlimited
     }
 
-    /// Number of LEBs of a main area that holds the same and in which `bytes` are available.
+    /// Number of LEBs of a main area with the same contents and `bytes` available.
     ///
-    /// The last bytes of an empty LEB are dark space as well, so an empty LEB more or less changes what is unavailable.
+    /// Each empty LEB contains some dark space too, so the unavailable space depends on the number of empty LEBs.
     pub(crate) fn main_lebs_for(&self, bytes: u64) -> u32 {
         let (lebs, dark) = (u64::from(self.layout().limits.main_lebs()), u64::from(self.layout().dark_bytes));
         let needed =
@@ -158,7 +159,7 @@ impl Space {
         u32::try_from(needed.div_ceil(offered)).unwrap_or(u32::MAX)
     }
 
-    /// True when more is in use than budgets let in: the filesystem was made so full.
+    /// True if more space is in use than budgets admit: the filesystem was created that full.
     pub(crate) fn is_overfull(&self) -> bool {
         self.is_budgeted() && self.unavailable(self.min_index_lebs()) > self.layout().limits.main_bytes()
     }
@@ -167,18 +168,18 @@ impl Space {
         self.table.layout()
     }
 
-    /// LEBs to keep for the index. Linux: `min_idx_lebs`.
+    /// Number of LEBs reserved for the index (Linux: `min_idx_lebs`).
     pub(crate) fn min_index_lebs(&self) -> u32 {
         self.budget.min_index_lebs(self.layout())
     }
 
-    /// Bytes that nodes can still take if the index is left so many LEBs. Linux: `ubifs_calc_available`.
+    /// Bytes available to nodes if `min_index_lebs` are reserved for the index (Linux: `ubifs_calc_available`).
     pub(crate) fn available(&self, min_index_lebs: u32) -> u64 {
         self.layout().limits.main_bytes().saturating_sub(self.unavailable(min_index_lebs))
     }
 
-    /// Bytes of the main area that nodes cannot take: those in use, those lost, and those kept back. That is also a LEB for the
-    /// garbage collector, one for each journal head, and one for deletions, which are always let in.
+    /// Bytes of the main area that nodes cannot use: used, lost and reserved ones. Reserved LEBs include one for the
+    /// garbage collector, one per journal head, and one for deletions, which are always admitted.
     fn unavailable(&self, min_index_lebs: u32) -> u64 {
         let (layout, totals) = (self.layout(), self.totals());
         let kept = u64::from(min_index_lebs) + 1 + u64::from(layout.limits.heads) + 1;
@@ -194,10 +195,10 @@ impl Space {
         lost.into_iter().fold(0, u64::saturating_add)
     }
 
-    /// Promises the space for a request, if there is enough; `privileged` may use the reserved space. The answer no is not
-    /// final: writing back, collecting garbage and a commit make space.
+    /// Budgets space for a request, if there is enough; `privileged` may use the reserved space. `None` is not final:
+    /// write-back, garbage collection and a commit make space.
     ///
-    /// Give the cost back with [`give_back`](Self::give_back) when all is written.
+    /// Return the cost with [`give_back`](Self::give_back) after writing.
     pub(crate) fn promise(&mut self, request: &BudgetRequest, privileged: bool) -> Option<Cost> {
         let cost = request.cost(self.layout());
         if cost.is_nothing() || self.budget.unlimited {
@@ -212,7 +213,7 @@ impl Space {
         None
     }
 
-    /// True when what is promised fits.
+    /// True if the budgeted space fits.
     fn keeps_promises(&self, privileged: bool) -> bool {
         let min_index_lebs = self.min_index_lebs();
         if self.lebs_kept_for_index() > self.reusable_lebs() {
@@ -226,7 +227,7 @@ impl Space {
         }
     }
 
-    /// Records that promised data are written: the index has grown, and it remains so until it is committed.
+    /// Records that budgeted data was written: the index has grown, and the growth counts as uncommitted.
     pub(crate) fn give_back(&mut self, cost: Cost) {
         if !cost.is_nothing() {
             self.budget.promised = self.budget.promised.minus(cost);
@@ -234,26 +235,26 @@ impl Space {
         }
     }
 
-    /// Releases promised space that will not be written.
+    /// Releases budgeted space that is not written.
     pub(crate) fn withdraw(&mut self, cost: Cost) {
         self.budget.promised = self.budget.promised.minus(cost);
     }
 
-    /// The index that a commit writes has so many bytes. From here on nothing of it is uncommitted: its LEBs are found.
+    /// Records the size of the index in a commit. Its LEBs are already allocated, so the uncommitted growth is zero.
     pub(crate) fn index_committed(&mut self, index_bytes: u64) {
         self.budget.committed_index = index_bytes;
         self.budget.uncommitted_index = 0;
     }
 
-    /// Replay has changed so many index nodes that the next commit writes.
+    /// Records the number of index nodes that the replay changed and the next commit writes.
     pub(crate) fn replayed(&mut self, dirty_index_nodes: usize) {
         let bytes = u64::from(align8(self.layout().max_index_node_bytes()));
         self.budget.uncommitted_index = bytes.saturating_mul(dirty_index_nodes as u64);
     }
 
-    /// Bytes that a new file can have. Linux: `ubifs_get_free_space`.
+    /// Bytes available to a new file (Linux: `ubifs_get_free_space`).
     ///
-    /// Empty LEBs lose only what large data nodes leave at their end, not all dark bytes.
+    /// An empty LEB loses only the end that large data nodes leave unused, not all dark bytes.
     pub(crate) fn free_bytes(&self) -> u64 {
         let layout = self.layout();
         let promised = self.budget.promised.data.saturating_add(self.budget.promised.dirty);
@@ -265,15 +266,15 @@ impl Space {
         reported(layout, space)
     }
 
-    /// No more than the inode of the root directory is there, and nothing waits to be written.
+    /// True if the filesystem contains only the root directory's inode, and nothing is pending.
     fn is_empty(&self) -> bool {
         self.totals().used <= INODE_BYTES && self.budget.promised.is_nothing()
     }
 
     /// Size and free space of the filesystem (`statfs`).
     ///
-    /// `empty_is_total`: all of an empty filesystem is free, and the journal heads are not left out of its size, as in 2008 (Linux 2.6.27,
-    /// `ubifs_calc_available`, with the size in LEBs that commit 7dad181bbe58 brought).
+    /// `empty_is_total`: an empty filesystem is completely free, and its size includes the journal heads, as in 2008
+    /// (Linux 2.6.27, `ubifs_calc_available`, with the size in LEBs introduced by commit 7dad181bbe58).
     pub(crate) fn report(&self, empty_is_total: bool) -> crate::fs::Space {
         let layout = self.layout();
         let block = u64::from(BLOCK_BYTES);

@@ -1,17 +1,17 @@
-//! Which LEB is used next. Linux: `fs/ubifs/find.c`.
+//! Choice of LEBs for writing and collecting (Linux: `fs/ubifs/find.c`).
 //!
-//! Linux keeps heaps of limited size and falls back to scanning; here every LEB is looked at, once per LEB that is used
-//! up. Of LEBs that are equally good the first is taken.
+//! Linux keeps heaps of limited size and falls back to scanning. Here every LEB is considered each time a LEB is
+//! needed; among equally good ones the first is chosen.
 //!
-//! LEBs kept back: the index may take three times its size while it is written (`Budget::min_index_lebs`). As long as it
-//! takes less, the difference is left to it by everything but the index itself.
+//! Reserved LEBs: the index may need three times its size while it is written (`Budget::min_index_lebs`). Only the
+//! index itself may use the LEBs that make up the difference to its current size.
 
 use super::super::error::{Error, Result};
 use super::super::io::DynIo;
 use super::table::Category;
 use super::{LebSpace, Space};
 
-/// LEBs of these categories can be emptied without moving anything.
+/// Categories of LEBs that can be emptied without moving data.
 const REUSABLE: [Category; 2] = [Category::Empty, Category::Freeable];
 
 impl Space {
@@ -25,7 +25,7 @@ impl Space {
         self.table.iter().filter(|(_, _, category)| *category == wanted).map(|(lnum, ..)| lnum).collect()
     }
 
-    /// Of the LEBs that `wanted` chooses, the first for which `worth` is highest.
+    /// First LEB with the highest `worth` among those that `wanted` selects.
     fn best(
         &self,
         wanted: impl Fn(LebSpace, Category) -> bool,
@@ -44,14 +44,14 @@ impl Space {
         Ok(leb)
     }
 
-    /// LEBs that are empty or will be after the next commit, and are not in use.
+    /// Number of unused LEBs that are empty now or after the next commit.
     pub(super) fn reusable_lebs(&self) -> u32 {
         let totals = self.totals();
         let index = u32::try_from(self.leaving.len()).unwrap_or(u32::MAX);
         (totals.empty_lebs + self.table.freeable() + index).saturating_sub(totals.taken_empty_lebs)
     }
 
-    /// LEBs of [`reusable_lebs`](Self::reusable_lebs) that are kept back for the index.
+    /// Number of LEBs of [`reusable_lebs`](Self::reusable_lebs) that are reserved for the index.
     pub(super) fn lebs_kept_for_index(&self) -> u32 {
         if !self.is_budgeted() {
             return 0;
@@ -59,17 +59,17 @@ impl Space {
         self.min_index_lebs().saturating_sub(self.totals().index_lebs)
     }
 
-    /// Number of LEBs that [`find_free_for_index`](Self::find_free_for_index) finds, one after the other.
+    /// Number of LEBs that repeated calls of [`find_free_for_index`](Self::find_free_for_index) find.
     pub(crate) fn lebs_for_index(&self) -> usize {
         self.table.iter().filter(|(_, _, category)| REUSABLE.contains(category)).count()
     }
 
-    /// A LEB with at least `bytes` free at its end for a journal head, which becomes taken; `squeeze` prefers one that
-    /// has nodes in it to an empty one (Linux: the head of inodes and entries). LEBs kept back for the index are left
-    /// alone. Returns the LEB and the offset where its free space begins. A LEB that is all free has been unmapped.
+    /// LEB with at least `bytes` free at its end for a journal head, which becomes taken. `squeeze` prefers a partly
+    /// used LEB to an empty one (Linux: for the base head). LEBs reserved for the index are not used. Returns the LEB
+    /// and the offset of its free space. A completely free LEB has been unmapped.
     ///
     /// # Errors
-    /// Failures of the volume.
+    /// Volume failures.
     pub(crate) fn find_free(
         &mut self,
         io: &mut DynIo<'_>,
@@ -93,12 +93,11 @@ impl Space {
         Ok(Some((lnum, offset)))
     }
 
-    /// An empty LEB for the index, which becomes taken and of the index. Write buffers have to be on flash: LEBs whose
-    /// nodes they made outdated are used too. LEBs of the index itself that became free are not (see
-    /// [`start_commit`](Self::start_commit)).
+    /// Empty LEB for the index, which becomes a taken index LEB. Write buffers must be synced, because LEBs whose nodes
+    /// they obsolete are used too. Index LEBs that became free are not used (see [`start_commit`](Self::start_commit)).
     ///
     /// # Errors
-    /// Failures of the volume.
+    /// Volume failures.
     pub(crate) fn find_free_for_index(&mut self, io: &mut DynIo<'_>) -> Result<Option<u32>> {
         let found = self.first(Category::Empty).or_else(|| self.first(Category::Freeable));
         let Some((lnum, _)) = found else { return Ok(None) };
@@ -108,9 +107,9 @@ impl Space {
         Ok(Some(lnum))
     }
 
-    /// The LEB most worth collecting, with at least `bytes` free or dirty, which becomes taken; `pick_free` prefers an
-    /// empty or freeable one, if one is not kept back for the index. A LEB of the index is chosen only while the index
-    /// takes more than it needs, and only if half of it can be gained.
+    /// Best LEB to collect, with at least `bytes` free or dirty, which becomes taken. `pick_free` prefers an empty or
+    /// freeable one that is not reserved for the index. An index LEB is chosen only while the index takes more than it
+    /// needs, and only if half of the LEB can be gained.
     ///
     /// # Errors
     /// None so far.
@@ -120,7 +119,8 @@ impl Space {
         self.find_dirty_but(bytes, pick_free, needed >= used)
     }
 
-    /// As [`find_dirty`](Self::find_dirty), but never a LEB of the index: recovery looks for a LEB for the garbage collector.
+    /// As [`find_dirty`](Self::find_dirty), but never an index LEB: recovery searches for a LEB for the garbage
+    /// collector.
     ///
     /// # Errors
     /// None so far.
@@ -160,11 +160,11 @@ impl Space {
         best.or_else(|| self.best(|leb, category| category == Category::Free && partly(leb), gain))
     }
 
-    /// The index LEB with most dirty space, for writing into its gaps; it becomes taken.
+    /// Index LEB with most dirty space, for writing into its gaps; it becomes taken.
     ///
-    /// First those that were dirty at the last commit, dirtiest first: what became outdated since is still needed by the
-    /// index on flash. Then any. At last LEBs that are about to leave the index: such a LEB counts as all free here,
-    /// and whoever writes into it has to set its space.
+    /// LEBs that were dirty at the last commit come first, the dirtiest first: nodes obsoleted since are still needed
+    /// by the index on flash. Then any other. LEBs that are about to leave the index come last: such a LEB counts as
+    /// completely free here, and the caller must set its space.
     ///
     /// # Errors
     /// None so far.
@@ -187,7 +187,7 @@ impl Space {
         Ok(Some(lnum))
     }
 
-    /// Remembers which LEBs of the index are dirty, the dirtiest last.
+    /// Stores the list of dirty index LEBs, the dirtiest last.
     pub(super) fn remember_dirty_index(&mut self) {
         let dirty = self.table.iter().filter(|(_, _, category)| *category == Category::DirtyIndex);
         let mut lebs: Vec<(u32, u32)> = dirty.map(|(lnum, leb, _)| (leb.free + leb.dirty, lnum)).collect();
@@ -195,11 +195,11 @@ impl Space {
         self.dirty_index = lebs.into_iter().map(|(_, lnum)| lnum).collect();
     }
 
-    /// The garbage collector has marked all nodes of this taken LEB of the index to be written anew. The index on flash
-    /// still needs it: it stays taken until [`commit_done`](Self::commit_done), and counts as empty.
+    /// Marks a taken index LEB as emptied: the garbage collector has marked all of its nodes dirty. The index on flash
+    /// still needs it, so it stays taken until [`commit_done`](Self::commit_done), and then counts as empty.
     ///
     /// # Errors
-    /// Not a taken LEB of the index.
+    /// The LEB is not a taken index LEB.
     pub(crate) fn leave_index(&mut self, lnum: u32) -> Result<()> {
         let leb = self.get(lnum)?;
         if !(leb.taken && leb.index) {
@@ -211,17 +211,17 @@ impl Space {
         Ok(())
     }
 
-    /// Begins a commit: LEBs that hold nothing any more become empty. Write buffers have to be on flash, and the index is
-    /// written after this.
+    /// Begins a commit: LEBs without live nodes become empty. Write buffers must be synced, and the index is written
+    /// afterwards.
     ///
-    /// A LEB of nodes that are all outdated is unmapped at once: the journal on flash says that they are. A LEB of the
-    /// index is not, for the index on flash, from which a mount after a loss of power begins, still uses its nodes. It
-    /// leaves the index, but stays taken until the master node leads to the new index:
-    /// [`commit_done`](Self::commit_done) unmaps and releases it. Only writing into its gaps may use it before
+    /// A LEB whose nodes are all obsolete is unmapped at once, because the journal on flash shows that they are. An
+    /// index LEB is not: the index on flash, from which a mount after a power loss starts, still uses its nodes. It
+    /// leaves the index, but stays taken until the master node refers to the new index:
+    /// [`commit_done`](Self::commit_done) unmaps and releases it. Before that, only writing into its gaps may use it
     /// ([`find_dirty_index`](Self::find_dirty_index)), which keeps the nodes of the old index.
     ///
     /// # Errors
-    /// Failures of the volume.
+    /// Volume failures.
     pub(crate) fn start_commit(&mut self, io: &mut DynIo<'_>) -> Result<()> {
         let free = io.layout().leb_bytes();
         for lnum in self.all(Category::Freeable) {
@@ -235,7 +235,7 @@ impl Space {
         Ok(())
     }
 
-    /// The index on flash is the new one: LEBs that left it are unmapped and can be found again.
+    /// Unmaps and releases the LEBs that left the index, after the new index is on flash.
     pub(super) fn release_left(&mut self, io: &mut DynIo<'_>) -> Result<()> {
         for lnum in core::mem::take(&mut self.leaving) {
             io.unmap(lnum)?;

@@ -1,7 +1,7 @@
-//! LEB properties: how much of each LEB of the main area is free or dirty, and where space is found.
+//! LEB properties: free and dirty bytes of each LEB in the main area, and finding space.
 //!
-//! Linux: `fs/ubifs/{lprops,lpt,lpt_commit,find,budget}.c`. The properties of all LEBs are in memory, 16 bytes for each;
-//! a commit writes what changed to the [LPT](lpt).
+//! Linux: `fs/ubifs/{lprops,lpt,lpt_commit,find,budget}.c`. The properties of all LEBs are in memory, 16 bytes each; a
+//! commit writes changes to the [LPT](lpt).
 
 mod budget;
 mod find;
@@ -27,47 +27,48 @@ pub(crate) use lpt::{check_lpt, pnode_bytes};
 /// Space of a LEB of the main area.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LebSpace {
-    /// Bytes never written since it was erased.
+    /// Bytes never written since the last erase.
     pub(crate) free: u32,
-    /// Bytes of outdated nodes and padding.
+    /// Bytes of obsolete nodes and padding.
     pub(crate) dirty: u32,
-    /// Holds nodes of the index.
+    /// True if it holds index nodes.
     pub(crate) index: bool,
-    /// In use by a journal head, the garbage collector or the index writer: not to be found. Not on the media.
+    /// True if it is used by a journal head, the garbage collector or the index writer, and must not be found. Not
+    /// stored on flash.
     pub(crate) taken: bool,
 }
 
-/// Sums over the main area, as the master node has them.
+/// Totals over the main area, as in the master node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SpaceTotals {
-    /// LEBs without anything in them.
+    /// Number of empty LEBs.
     pub(crate) empty_lebs: u32,
-    /// Of these, taken.
+    /// Number of empty LEBs that are taken.
     pub(crate) taken_empty_lebs: u32,
-    /// LEBs of the index.
+    /// Number of index LEBs.
     pub(crate) index_lebs: u32,
     /// Free bytes.
     pub(crate) free: u64,
     /// Dirty bytes.
     pub(crate) dirty: u64,
-    /// Used bytes of LEBs that are not of the index.
+    /// Used bytes of LEBs that are not index LEBs.
     pub(crate) used: u64,
-    /// Dead bytes of such LEBs.
+    /// Dead bytes of LEBs that are not index LEBs.
     pub(crate) dead: u64,
-    /// Dark bytes of such LEBs.
+    /// Dark bytes of LEBs that are not index LEBs.
     pub(crate) dark: u64,
 }
 
-/// LEB properties of the whole main area, and the tree they are stored in.
+/// LEB properties of the whole main area, and the LPT.
 #[derive(Clone, Debug)]
 pub(crate) struct Space {
     table: Table,
     lpt: Lpt,
-    /// Space promised to operations that have not written yet, and the size of the index.
+    /// Budgeted space, and the size of the index.
     budget: Budget,
-    /// LEBs of the index on flash that the next one will not use. Linux: `idx_gc`.
+    /// LEBs of the index on flash that the next one does not use (Linux: `idx_gc`).
     leaving: Vec<u32>,
-    /// LEBs of the index that were dirty at the last commit, the dirtiest last.
+    /// Index LEBs that were dirty at the last commit, the dirtiest last.
     dirty_index: Vec<u32>,
 }
 
@@ -75,24 +76,24 @@ impl Space {
     /// Reads the LPT of a committed filesystem. LEBs that the filesystem has grown by are empty.
     ///
     /// # Errors
-    /// A damaged LPT, a main area that ends behind the volume, failures of the volume.
+    /// A damaged LPT, a main area that extends beyond the volume, volume failures.
     pub(crate) fn load(io: &mut DynIo<'_>, master: &Master) -> Result<Self> {
         let (table, lpt) = lpt::read(io, master, &mut Damage::Refuse)?;
         Ok(Self::new(table, lpt, Budget::new(master.index_bytes)))
     }
 
-    /// As [`load`](Self::load) of a damaged LPT, for reading only: of LEBs below a damaged node nothing is known, they
-    /// count as full. Returns what is damaged.
+    /// As [`load`](Self::load) for a damaged LPT, read-only: LEBs below a damaged node are unknown and count as full.
+    /// Returns the damage.
     ///
     /// # Errors
-    /// A main area that ends behind the volume, failures of the volume.
+    /// A main area that extends beyond the volume, volume failures.
     pub(crate) fn load_damaged(io: &mut DynIo<'_>, master: &Master) -> Result<(Self, Vec<Error>)> {
         let mut notes = Vec::new();
         let (table, lpt) = lpt::read(io, master, &mut Damage::Note(&mut notes))?;
         Ok((Self::new(table, lpt, Budget::new(master.index_bytes)), notes))
     }
 
-    /// Of a filesystem that is being made: every LEB of the main area is free. Nothing is on flash until `commit`.
+    /// Properties of a new filesystem: every LEB of the main area is free. Nothing is on flash until `commit`.
     pub(crate) fn empty(io: &DynIo<'_>) -> Self {
         let table = Table::empty(io.layout());
         let lpt = Lpt::empty(&io.layout().limits.lpt_geometry);
@@ -105,10 +106,10 @@ impl Space {
         space
     }
 
-    /// A filesystem that is being made ends earlier; all LEBs behind that are empty. Nothing of the LPT may be on flash.
+    /// Shrinks a new filesystem; all LEBs after the new end are empty. The LPT must not be on flash yet.
     ///
     /// # Errors
-    /// None if the layouts differ in nothing else.
+    /// None if only the end of the layout changes.
     pub(crate) fn shrink(&mut self, layout: &Arc<Layout>) -> Result<()> {
         let mut table = Table::empty(layout);
         for (lnum, leb) in self.lebs().take(layout.limits.main_lebs() as usize) {
@@ -127,7 +128,7 @@ impl Space {
         self.table.get(lnum)
     }
 
-    /// Replaces what is known of a LEB, rounded up to multiples of 8; the totals follow.
+    /// Sets the space of a LEB, rounded up to multiples of 8, and updates the totals.
     ///
     /// # Errors
     /// A LEB outside the main area; more free and dirty space than the LEB has.
@@ -138,7 +139,7 @@ impl Space {
         Ok(())
     }
 
-    /// Free space of a LEB that a head writes, and padding that became dirty.
+    /// Sets the free space of a LEB after a write by a head, and adds padding to the dirty bytes.
     ///
     /// # Errors
     /// As [`set`](Self::set).
@@ -147,7 +148,7 @@ impl Space {
         self.set(lnum, LebSpace { free, dirty: leb.dirty.saturating_add(dirtied), ..leb })
     }
 
-    /// Bytes of nodes became outdated.
+    /// Adds bytes of obsolete nodes to the dirty space.
     ///
     /// # Errors
     /// As [`set`](Self::set).
@@ -156,7 +157,7 @@ impl Space {
         self.set(lnum, LebSpace { dirty: leb.dirty.saturating_add(bytes), ..leb })
     }
 
-    /// Takes a LEB, or gives it back to be found.
+    /// Marks a LEB as taken or not.
     ///
     /// # Errors
     /// A LEB outside the main area.
@@ -175,27 +176,27 @@ impl Space {
         self.table.iter().map(|(lnum, leb, _)| (lnum, leb))
     }
 
-    /// True when LEBs of the index can be used once the next commit is done.
+    /// True if index LEBs become available after the next commit.
     pub(crate) const fn is_leaving(&self) -> bool {
         !self.leaving.is_empty()
     }
 
-    /// True when a commit has something of the LPT to write, or LEBs of the index to release.
+    /// True if a commit must write to the LPT, or release index LEBs.
     pub(crate) fn is_dirty(&self) -> bool {
         self.lpt.is_dirty() || !self.leaving.is_empty()
     }
 
-    /// Sums.
+    /// Totals over the main area.
     pub(crate) fn totals(&self) -> SpaceTotals {
         self.table.totals()
     }
 
-    /// Writes the changed part of the LPT and its tables to flash, behind the LPT head, and puts the new places and
-    /// totals into `master`. The index is written before, by a commit that began with
-    /// [`start_commit`](Self::start_commit). The caller writes the master node afterwards, and calls `commit_done` then.
+    /// Writes the changed part of the LPT and its tables to flash at the LPT head, and stores the new positions and
+    /// totals in `master`. The index is written before, in a commit that began with
+    /// [`start_commit`](Self::start_commit). The caller then writes the master node and calls `commit_done`.
     ///
     /// # Errors
-    /// No room for the LPT, in an area smaller than Linux makes; failures of the volume. Nothing can be written after that.
+    /// No space for the LPT, in an area smaller than Linux makes; volume failures. Nothing can be written after that.
     pub(crate) fn commit(&mut self, io: &mut DynIo<'_>, master: &mut Master) -> Result<()> {
         self.lpt.commit(io, &self.table).inspect_err(|error| io.fail(error))?;
         self.lpt.describe(master);
@@ -214,21 +215,22 @@ impl Space {
         Ok(())
     }
 
-    /// The master node of the commit is on flash: LEBs that only the old index used, or the LPT before the old one, are unmapped.
+    /// Unmaps LEBs used only by the old index or the LPT before the old one. Called when the master node of the commit
+    /// is on flash.
     ///
     /// # Errors
-    /// Failures of the volume.
+    /// Volume failures.
     pub(crate) fn commit_done(&mut self, io: &mut DynIo<'_>) -> Result<()> {
         self.remember_dirty_index();
         self.release_left(io)?;
         self.lpt.commit_done(io)
     }
 
-    /// Unmaps LEBs of the LPT that are empty and have come back with a loss of power: nothing is wrong with that, but tools
-    /// that compare them with their table say so.
+    /// Unmaps empty LEBs of the LPT that reappeared after a power loss. They are harmless, but tools that compare them
+    /// with the ltab report them.
     ///
     /// # Errors
-    /// Failures of the volume.
+    /// Volume failures.
     pub(crate) fn unmap_empty_lpt(&self, io: &mut DynIo<'_>) -> Result<()> {
         self.lpt.unmap_empty(io)
     }

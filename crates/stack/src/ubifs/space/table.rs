@@ -1,4 +1,4 @@
-//! Properties of every LEB of the main area in memory, and their sums.
+//! Properties of every LEB in the main area, and their totals.
 
 use std::sync::Arc;
 
@@ -6,24 +6,24 @@ use super::super::error::{Error, Result};
 use super::super::layout::{Layout, MIN_WRITE_BYTES, align8};
 use super::{LebSpace, SpaceTotals};
 
-/// Category of a LEB. Linux: `LPROPS_*`.
+/// Category of a LEB (Linux: `LPROPS_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Category {
     /// In use: not to be found.
     Taken,
-    /// All free.
+    /// Completely free.
     Empty,
-    /// Not of the index, and nothing in it is used any more.
+    /// Not an index LEB, and without live nodes.
     Freeable,
-    /// Of the index, and nothing in it is used any more but by the index on flash.
+    /// An index LEB whose nodes only the index on flash still uses.
     FreeableIndex,
-    /// Of the index, with room for at least the smallest index node.
+    /// An index LEB with at least the smallest index node free or dirty.
     DirtyIndex,
-    /// More dirty than free: worth collecting.
+    /// More dirty than free bytes: worth collecting.
     Dirty,
-    /// With free space at its end.
+    /// Free space at the end.
     Free,
-    /// None of these.
+    /// Not in any other category.
     Full,
 }
 
@@ -36,8 +36,9 @@ pub(super) struct Table {
     freeable: u32,
 }
 
-/// Bytes below which a LEB's space is dead; dark bytes of the others. The second case keeps the rest above the dark
-/// bytes usable: it is never less than a smallest node. Linux: `ubifs_calc_dark`.
+/// Number of dead bytes, and number of dark bytes, in this much space of a LEB. Below the dead watermark all space is
+/// dead. If only little more than the dark watermark is left, the dark bytes are limited, so that at least a smallest
+/// node remains usable (Linux: `ubifs_calc_dark`).
 pub(super) fn dead_and_dark(layout: &Layout, space: u32) -> (u32, u32) {
     let dark = layout.dark_bytes;
     if space < layout.dead_bytes {
@@ -52,7 +53,7 @@ pub(super) fn dead_and_dark(layout: &Layout, space: u32) -> (u32, u32) {
 }
 
 impl Table {
-    /// All LEBs of the main area, each empty.
+    /// Table of empty LEBs.
     pub(super) fn empty(layout: &Arc<Layout>) -> Self {
         let leb = LebSpace { free: layout.leb_bytes(), ..LebSpace::default() };
         let lebs = vec![leb; layout.limits.main_lebs() as usize];
@@ -72,7 +73,7 @@ impl Table {
         self.totals
     }
 
-    /// LEBs that are [`Category::Freeable`].
+    /// Number of LEBs in [`Category::Freeable`].
     pub(super) const fn freeable(&self) -> u32 {
         self.freeable
     }
@@ -92,15 +93,15 @@ impl Table {
         Ok(self.at(position).unwrap_or_default())
     }
 
-    /// The LEB at a position; `None` past the end of the main area.
+    /// Properties of the LEB at an index; `None` past the end of the main area.
     pub(super) fn at(&self, position: usize) -> Option<LebSpace> {
         self.lebs.get(position).copied()
     }
 
-    /// Replaces properties. Returns whether something changed that the LPT holds.
+    /// Sets properties. Returns true if a value stored in the LPT changed.
     ///
     /// # Errors
-    /// More space than a LEB has; another area.
+    /// More space than a LEB has; a LEB outside the main area.
     pub(super) fn set(&mut self, lnum: u32, space: LebSpace) -> Result<bool> {
         let position = self.position(lnum)?;
         let leb = self.layout.leb_bytes();
@@ -122,7 +123,7 @@ impl Table {
         main.zip(&self.lebs).map(|(lnum, &leb)| (lnum, leb, self.category(leb)))
     }
 
-    /// Linux: `ubifs_categorize_lprops`.
+    /// Category of a LEB (Linux: `ubifs_categorize_lprops`).
     pub(super) fn category(&self, leb: LebSpace) -> Category {
         let space = leb.free + leb.dirty;
         let size = self.layout.leb_bytes();
@@ -140,7 +141,7 @@ impl Table {
         }
     }
 
-    /// Share of one LEB in the totals.
+    /// Contribution of one LEB to the totals.
     fn share(&self, leb: LebSpace) -> SpaceTotals {
         let space = leb.free + leb.dirty;
         let empty = leb.free == self.layout.leb_bytes();
@@ -172,7 +173,7 @@ impl Table {
         self.freeable += u32::from(self.category(leb) == Category::Freeable);
     }
 
-    /// The opposite of [`count`](Self::count), for a LEB that was counted.
+    /// Reverts [`count`](Self::count) for a LEB.
     fn uncount(&mut self, leb: LebSpace) {
         let share = self.share(leb);
         let totals = &mut self.totals;

@@ -1,8 +1,8 @@
-//! Power cuts at any write: what was synced is there, everything else is old or new, and the filesystem adds up and goes
-//! on working.
+//! Power cuts at any write: synced data survives, everything else is old or new, and the filesystem stays consistent
+//! and usable.
 //!
-//! Inodes and names are written by one head, in order: what is there after a cut is a state there was, at the last
-//! sync or later. Blocks are written by another head: each is as it was in one of those states.
+//! One head writes inodes and names in order: the state after a cut is a previous state, at the last sync or later.
+//! Another head writes blocks: each block is as in one of those states.
 
 use std::rc::Rc;
 
@@ -13,7 +13,7 @@ use super::model::{Model, State};
 use super::*;
 use floatgate_mtd::random::Random;
 
-/// A filesystem with something in it, and what that is.
+/// A used filesystem, and its expected contents.
 fn used(shape: Shape, seed: u64, steps: usize) -> (Core<TestVolume>, Model) {
     let mut core = fresh(shape);
     let mut model = Model::new(seed);
@@ -25,7 +25,8 @@ fn used(shape: Shape, seed: u64, steps: usize) -> (Core<TestVolume>, Model) {
     (core, model)
 }
 
-/// Changes until power goes away or so many were made; with a sync or a commit now and then. Returns whether power went.
+/// Makes random changes until power is cut or `steps` changes were made, with an occasional sync or commit. Returns
+/// true after a power cut.
 fn work(core: &mut Core<TestVolume>, model: &mut Model, steps: usize) -> bool {
     model.history = Some(vec![model.state.clone()]);
     for _ in 0..steps {
@@ -115,7 +116,8 @@ fn assert_possible(found: &State, history: &[State], what: &str) {
     }
 }
 
-/// Cuts at the k-th operation of a workload, and again in so many recoveries; checks what is left, and goes on.
+/// Cuts power at operation `at` of a workload, and again during the recoveries; checks the remaining state, and
+/// continues.
 fn cut(start: &(Core<TestVolume>, Model), at: u64, again: &[u64], seed: u64, steps: usize) -> bool {
     let what = format!("cut {at}, again {again:?}, seed {seed}");
     let mut core = start.0.clone();

@@ -20,7 +20,7 @@ pub(super) const ROOT: u32 = 1;
 
 type Fs = Core<TestVolume>;
 
-/// A directory with so many bytes of names.
+/// A directory with names of `size` bytes.
 pub(super) fn directory(number: u32, size: u64) -> InodeNode<'static> {
     let inode = Inode { key: Key::inode(number), size, links: 2, mode: 0o40_755, ..Inode::default() };
     InodeNode { inode, data: &[] }

@@ -1,17 +1,17 @@
-//! Reading the files that a survey has found.
+//! Reading files found by a survey.
 
 use core::ops::Range;
 
 use floatgate_media::ubifs::{BLOCK_BYTES, Key, KeyType, Node, NodeType};
 
-use super::{Lost, NOT_ITS_SIZE, Only, Survey};
+use super::{LostKeys, NOT_ITS_SIZE, Only, Survey};
 use crate::fs::{Attributes, NodePos};
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::files::attributes_of;
 use crate::volume::Volume;
 
-impl Lost {
-    /// The blocks of a file that nothing leads to any more, as far as any newest node stands in for them.
+impl LostKeys {
+    /// Range of blocks of a file that the index lost, if any newest node may replace them.
     fn blocks_of(&self, inode: u32) -> Option<Range<u32>> {
         let (first, last) = (Key::data(inode, 0)?, Key::highest(inode, KeyType::Data));
         if self.only != Only::Newest || self.from > last || self.to < first {
@@ -22,7 +22,7 @@ impl Lost {
 }
 
 impl Survey<dyn Volume> {
-    /// The attributes of an inode; `None` if it is not known.
+    /// Attributes of an inode; `None` if it is unknown.
     #[must_use]
     pub fn attributes(&self, inode: u32) -> Option<Attributes> {
         let file = self.tree.files.get(&inode)?;
@@ -30,8 +30,8 @@ impl Survey<dyn Volume> {
         Some(attributes_of(node, node.file_type()?, &file.attached))
     }
 
-    /// True when the index does not lead to all that an inode may have: what is known of it was found by a search, and could be older
-    /// than what was there.
+    /// True if the index does not contain all parts that an inode may have: its parts were found by a search, and may
+    /// be older than the lost ones.
     #[must_use]
     pub fn is_doubtful(&self, inode: u32) -> bool {
         if self.is_past {
@@ -41,8 +41,8 @@ impl Survey<dyn Volume> {
         self.lost.iter().any(|lost| lost.only == Only::Newest && lost.from <= last && first <= lost.to)
     }
 
-    /// Blocks of a file of `size` bytes of which no data were found, where no part of the index says that there is a hole. Blocks
-    /// that are known to be lost are not among them.
+    /// Blocks of a file of `size` bytes without data where the index does not prove a hole. Blocks known to be lost are
+    /// not included.
     #[must_use]
     pub fn doubtful_holes(&self, inode: u32, size: u64) -> Vec<Range<u32>> {
         let Some(file) = self.tree.files.get(&inode) else { return Vec::new() };
@@ -54,10 +54,10 @@ impl Survey<dyn Volume> {
         holes
     }
 
-    /// Reads and decompresses a block of a file that is not encrypted; what lies behind its end is zeros.
+    /// Reads and decompresses a block of an unencrypted file, padded with zeros.
     ///
     /// # Errors
-    /// A damaged node, another one than was found there; failures of the volume.
+    /// A damaged node, or another one than the survey found; volume failures.
     pub fn read_data(
         &mut self,
         inode: u32,

@@ -1,7 +1,7 @@
-//! Nodes that newer ones have replaced, and the filesystem as it was before that.
+//! Obsolete nodes, and earlier states of the filesystem.
 //!
-//! UBIFS writes out of place, and a node stays on the flash until its LEB is collected. Sequence numbers order all of them, so
-//! the nodes up to one of these numbers are the filesystem as it was then, but for what was collected since.
+//! UBIFS writes out of place, and a node stays on flash until its LEB is collected. Sequence numbers order all nodes,
+//! so the nodes up to a sequence number form the filesystem at that moment, except for nodes collected since.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,17 +19,18 @@ use crate::ubifs::mount::superblock;
 use crate::ubifs::structure::Structure;
 use crate::volume::Volume;
 
-/// A moment in the life of a filesystem.
+/// A moment in the history of a filesystem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// The node with this sequence number was the last one.
+    /// After the node with this sequence number.
     Sqnum(u64),
-    /// The last change of an inode was not later than this, seconds since 1970 on the clock of the machine that wrote.
+    /// After the last change of an inode at or before this time, in seconds since 1970 on the clock of the machine that
+    /// wrote it.
     Time(i64),
 }
 
 impl Moment {
-    /// The highest sequence number of the nodes that there were then.
+    /// Highest sequence number of the nodes at that moment.
     fn end(self, events: &[Event]) -> u64 {
         match self {
             Self::Sqnum(sqnum) => sqnum,
@@ -37,8 +38,8 @@ impl Moment {
         }
     }
 
-    /// True for a node that shows that the filesystem was there at the moment: of a time one with a time, as what others are of is not known.
-    /// Makers of images give a root directory none before something is in it.
+    /// True for a node that proves that the filesystem existed at the moment. For a time, only a node with a timestamp
+    /// counts. Image makers give a root directory no timestamp before it has entries.
     fn has_come(self, event: &Event) -> bool {
         match (self, &event.change) {
             (Self::Sqnum(sqnum), _) => event.sqnum <= sqnum,
@@ -53,7 +54,7 @@ impl Moment {
     }
 }
 
-/// Sequence number of the first node that was written later than a time: only inodes have one.
+/// Sequence number of the first node written after a time; only inodes have timestamps.
 fn first_after(seconds: i64, events: &[Event]) -> Option<u64> {
     let is_later =
         |event: &Event| matches!(event.change, Change::Inode { ctime, .. } if ctime.seconds > seconds);
@@ -61,7 +62,7 @@ fn first_after(seconds: i64, events: &[Event]) -> Option<u64> {
     events.get(begin_of_change(events, at)).map(|event| event.sqnum)
 }
 
-/// The first node of the change whose inode is at `at`. Names come before their inodes; data before or behind theirs.
+/// First node of the change whose inode is at index `at`. Names are written before their inodes, data before or after.
 fn begin_of_change(events: &[Event], at: usize) -> usize {
     let inode = events[at].key.inum();
     let is_of_it = |event: &Event| match event.change {
@@ -85,17 +86,17 @@ fn begin_of_change(events: &[Event], at: usize) -> usize {
     (begin..at).find(|index| is_new(index)).unwrap_or(at)
 }
 
-/// Blocks of a file that nodes have data of.
+/// Blocks of a file for which nodes exist.
 fn data_blocks(events: &[Event], inode: u32) -> impl Iterator<Item = u32> {
     let of_file = events.iter().filter(move |event| event.key.inum() == inode);
     of_file.filter(|event| matches!(event.change, Change::Data { .. })).map(|event| event.key.block())
 }
 
 impl<V: Volume + 'static> Survey<V> {
-    /// Looks at the filesystem as it was at a moment. Nothing vouches for it in a filesystem with authentication.
+    /// Reads the filesystem as it was at a moment. Nothing authenticates an earlier state.
     ///
     /// # Errors
-    /// Failures of the volume; no superblock; nothing on the flash is that old. The volume comes back.
+    /// Volume failures; no superblock; no node is that old. The volume is returned.
     pub fn at(mut volume: V, moment: Moment) -> core::result::Result<Self, (Error, V)> {
         let mut problems = Problems::default();
         let found = match superblock_of(&mut volume, &mut problems) {
@@ -122,16 +123,16 @@ impl<V: Volume + 'static> Survey<V> {
 }
 
 impl Survey<dyn Volume> {
-    /// All that nodes say which are still there, oldest first.
+    /// Events of all remaining nodes, the oldest first.
     ///
     /// # Errors
-    /// Failures of the volume.
+    /// Volume failures.
     pub fn history(&mut self) -> Result<Vec<Event>> {
         let main = main_lebs(&mut self.io);
         find_events(&mut self.io, main)
     }
 
-    /// True when a node counts: no newer one has replaced it.
+    /// True if no newer node replaces a node.
     #[must_use]
     pub fn is_live(&self, event: &Event) -> bool {
         let Some(file) = self.tree.files.get(&event.key.inum()) else { return false };
@@ -148,7 +149,7 @@ impl Survey<dyn Volume> {
         }
     }
 
-    /// Makes the tree of a moment.
+    /// Builds the tree at a moment.
     fn go_back(&mut self, moment: Moment) -> Result<()> {
         let events = self.history()?;
         let end = moment.end(&events);
@@ -165,7 +166,7 @@ impl Survey<dyn Volume> {
         Ok(())
     }
 
-    /// Where the inode of a file is not there any more takes the next one that is.
+    /// Replaces missing inodes of files by the next newer ones.
     fn find_later_inodes(&mut self, later: &[Event]) {
         for event in later {
             let inode = event.key.inum();
@@ -183,7 +184,7 @@ impl Survey<dyn Volume> {
         }
     }
 
-    /// Notes the blocks that a file has later, and of which nothing from before the moment is there.
+    /// Records the blocks that a file has later, but of which no node before the moment remains.
     fn miss_blocks(&mut self, later: &[Event]) {
         let mut missing: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
         for event in later {
@@ -210,8 +211,8 @@ impl Survey<dyn Volume> {
 }
 
 impl Survey<dyn Volume> {
-    /// Notes the blocks of which nothing is there, of files that were removed or cut since: garbage collection may have erased them. A file that is
-    /// still there has kept all its blocks.
+    /// Records blocks without nodes in files that were deleted or truncated later: garbage collection may have erased
+    /// them. A file that still exists has kept all of its blocks.
     fn doubt_holes(&mut self, events: &[Event], later: &[Event]) {
         let cut: BTreeSet<u32> = later
             .iter()
@@ -241,8 +242,8 @@ impl Survey<dyn Volume> {
 }
 
 impl File {
-    /// Number of blocks below one of which nothing is there and which may have had data. Where the nodes of the blocks before and behind stand side
-    /// by side, nothing was written between them.
+    /// Number of blocks below `end` without a node that may have had data. If the nodes of the blocks before and after
+    /// are adjacent, nothing was written between them.
     fn doubtful_blocks(&self, end: u32) -> u32 {
         let (mut doubtful, mut next, mut before) = (0, 0, None);
         for (&block, data) in self.blocks.range(..end) {
@@ -258,13 +259,13 @@ impl File {
         doubtful + self.unknown(next..end)
     }
 
-    /// Blocks of a range that are not known to be lost.
+    /// Number of blocks in a range that are not known to be lost.
     fn unknown(&self, range: std::ops::Range<u32>) -> u32 {
         (range.end - range.start) - self.lost_blocks.range(range).count() as u32
     }
 }
 
-/// Inodes to which a name led when the last node was written.
+/// Inodes that had a name when the last node was written.
 fn named_at_the_end(events: &[Event]) -> BTreeSet<u32> {
     let mut names: BTreeMap<(u32, &[u8]), Option<u32>> = BTreeMap::new();
     for event in events {

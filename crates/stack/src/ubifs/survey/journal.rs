@@ -1,4 +1,4 @@
-//! Damage in the journal: the nodes that are hit, and what they cost.
+//! Damage in the journal: the damaged nodes and the consequences.
 
 use floatgate_media::ubifs::{Key, KeyType, Limits, NODE_MAGIC};
 
@@ -11,16 +11,16 @@ use crate::ubifs::scan::{ScannedLeb, scan_all};
 use crate::ubifs::structure::Structure;
 use crate::volume::Volume;
 
-/// A damaged node of the journal whose header and key can be read.
+/// A damaged node of the journal with a readable header and key.
 pub(super) struct DamagedNode {
     key: Key,
     sqnum: u64,
-    /// Bytes of the node, as its header has it.
+    /// Length in its header, B.
     len: u32,
 }
 
 impl DamagedNode {
-    /// Reads the structure at a place of a LEB of the journal.
+    /// Reads the node at a position of a journal LEB.
     pub(super) fn at(core: &mut Core<dyn Volume>, lnum: u32, offset: u32) -> Option<Self> {
         let mut bytes = [0; 32];
         let inside = u64::from(offset) + 32 <= u64::from(core.io.layout().leb_bytes());
@@ -41,8 +41,8 @@ impl DamagedNode {
         })
     }
 
-    /// Nobody knows what the journal held where nothing good follows in the LEB, as a dump can be cut off, nor between this node and
-    /// the next good one if that does not follow at once.
+    /// True if further nodes are lost: no good node follows in the LEB, because the dump may be truncated, or the next
+    /// good node does not follow directly.
     pub(super) fn more_is_lost(
         &self,
         core: &mut Core<dyn Volume>,
@@ -61,7 +61,7 @@ impl DamagedNode {
         Some(Problem::new(Severity::Damaged, Structure::Journal, what, consequence).at(lnum, offset))
     }
 
-    /// A node or padding begins where this node ends.
+    /// True if a node or padding follows directly.
     fn next_is_good(&self, core: &mut Core<dyn Volume>, lnum: u32, offset: u32) -> bool {
         let next = u64::from(offset) + u64::from(self.len).next_multiple_of(8);
         let Some(next) = u32::try_from(next).ok().filter(|next| *next < core.io.layout().leb_bytes()) else {
@@ -73,7 +73,7 @@ impl DamagedNode {
         leb.end > next
     }
 
-    /// Says in a problem which file is hit.
+    /// Adds the affected file to a problem.
     pub(super) fn name(&self, problem: Problem) -> Problem {
         let mut problem = problem.inode(self.key.inum());
         problem.structure = match self.key.key_type() {
@@ -87,8 +87,8 @@ impl DamagedNode {
 }
 
 impl Survey<dyn Volume> {
-    /// Keys that a damaged node of the journal had, unless a newer node has them.
-    pub(super) fn lose(&mut self, hit: &DamagedNode) -> Result<()> {
+    /// Records the keys of a damaged journal node as lost, unless a newer node has them.
+    pub(super) fn record_lost_node(&mut self, hit: &DamagedNode) -> Result<()> {
         let (inode, block) = (hit.key.inum(), hit.key.block());
         if hit.key.key_type() != KeyType::Data {
             let file = self.tree.file_mut(inode);
@@ -107,7 +107,7 @@ impl Survey<dyn Volume> {
     }
 }
 
-/// Structure at a place of the main area, as far as its header tells.
+/// Structure at a position of the main area according to its header.
 pub(super) fn structure_at(
     core: &mut Core<dyn Volume>,
     limits: &Limits,
@@ -132,7 +132,7 @@ pub(super) fn structure_at(
     }
 }
 
-/// The inode that a damaged node of the journal belongs to, as far as its header and key tell.
+/// Inode of a damaged journal node according to its header and key.
 pub(super) fn inode_at(
     core: &mut Core<dyn Volume>,
     lnum: u32,

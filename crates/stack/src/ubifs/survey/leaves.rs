@@ -1,11 +1,11 @@
-//! The nodes that the index leads to.
+//! Leaf nodes in the index.
 
 use floatgate_media::ubifs::{Frame, Key, KeyHash, KeyType, NODE_MAGIC, Node, SuperblockFlags};
 
 use super::names::shown;
 use super::problem::{Problem, Severity};
 use super::scan::{Change, event};
-use super::{Child, Lost, NOT_ITS_SIZE, Only, Problems, Tree, decompresses, node_in};
+use super::{Child, LostKeys, NOT_ITS_SIZE, Only, Problems, Tree, decompresses, node_in};
 use crate::fs::NodePos;
 use crate::ubifs::compress::Decompressor;
 use crate::ubifs::core::Core;
@@ -16,12 +16,12 @@ use crate::ubifs::structure::Structure;
 use crate::ubifs::tnc::Tnc;
 use crate::volume::Volume;
 
-type Collected = (Tree, Vec<Lost>, Decompressor);
+type Collected = (Tree, Vec<LostKeys>, Decompressor);
 
-/// Reads and checks all that the index leads to.
+/// Reads and checks all leaf nodes.
 ///
 /// # Errors
-/// Failures of the volume.
+/// Volume failures.
 pub(super) fn collect(core: &mut Core<dyn Volume>, problems: &mut Problems) -> Result<Collected> {
     let (mut leaves, mut missing) = (Vec::new(), Vec::new());
     let (from, to) = (Key::from_bits(0), Key::from_bits(u64::MAX));
@@ -33,7 +33,7 @@ pub(super) fn collect(core: &mut Core<dyn Volume>, problems: &mut Problems) -> R
         let mut problem = Problem::of(Severity::Damaged, Structure::Index, &keys.error, consequence);
         problem.inodes = Some(keys.from.inum()..=to.inum());
         problems.add(problem);
-        lost.push(Lost { from: keys.from, to, only: Only::Newest });
+        lost.push(LostKeys { from: keys.from, to, only: Only::Newest });
     }
     let superblock = core.io.layout().superblock;
     let mut collector = Collector {
@@ -59,17 +59,17 @@ pub(super) fn collect(core: &mut Core<dyn Volume>, problems: &mut Problems) -> R
 
 struct Collector<'p> {
     problems: &'p mut Problems,
-    lost: Vec<Lost>,
+    lost: Vec<LostKeys>,
     tree: Tree,
     decompressor: Decompressor,
-    /// Blocks that do not decompress: damaged, unless their file is encrypted.
+    /// Blocks that cannot be decompressed: damaged, unless their file is encrypted.
     undecodable: Vec<(Key, NodePos)>,
-    /// Hash of names in keys; not checked where some names are encrypted.
+    /// Hash function of names in keys; `None` if names are encrypted and cannot be checked.
     key_hash: Option<KeyHash>,
 }
 
 impl Collector<'_> {
-    /// Leaves in the order they stand.
+    /// Reads leaf nodes in the order of their positions.
     fn read_all(&mut self, io: &mut DynIo<'_>, tnc: &Tnc, leaves: &[(Key, NodePos)]) -> Result<()> {
         for of_leb in leaves.chunk_by(|a, b| a.1.lnum == b.1.lnum) {
             let Some(&(_, NodePos { lnum, .. })) = of_leb.first() else { continue };
@@ -80,7 +80,7 @@ impl Collector<'_> {
                 let at = bytes.get(place.offset as usize..).unwrap_or(&[]);
                 if let Err(error) = self.read_leaf(tnc, key, place, at) {
                     let only = if is_gone { Only::Nameless(place.offset) } else { stand_in(key, place, at) };
-                    self.lose(key, &error, only);
+                    self.record_lost_leaf(key, &error, only);
                 }
             }
         }
@@ -102,7 +102,7 @@ impl Collector<'_> {
         let event = event(&node, frame.stamp.sqnum, place).ok_or_else(other_key)?;
         if event.key != key {
             // Its CRC vouches for its own key: under that one it is found, unless the index leads to another there.
-            self.lost.push(Lost { from: event.key, to: event.key, only: Only::Sqnum(event.sqnum) });
+            self.lost.push(LostKeys { from: event.key, to: event.key, only: Only::Sqnum(event.sqnum) });
             return Err(other_key());
         }
         if let Node::Data(data) = &node
@@ -138,7 +138,8 @@ impl Collector<'_> {
         Ok(())
     }
 
-    /// True when the index leads to a name a second time. The one that counts is the one that is found by its hash, or else the first.
+    /// True if the index contains a name twice. The entry that a lookup by hash finds is valid, otherwise the first
+    /// one.
     fn is_repeated(&mut self, key: Key, name: &[u8], child: &Child) -> bool {
         let is_xattr = key.key_type() == KeyType::XattrEntry;
         let file = self.tree.file_mut(key.inum());
@@ -160,7 +161,7 @@ impl Collector<'_> {
         true
     }
 
-    /// A name has to have the hash of its key, or it is not found.
+    /// Checks that the hash of a name matches its key; otherwise a lookup does not find it.
     fn check_hash(&mut self, key: Key, name: &[u8], place: NodePos) {
         if self.key_hash.and_then(|hash| hash.hash(name)).is_none_or(|hash| hash == key.hash()) {
             return;
@@ -173,8 +174,8 @@ impl Collector<'_> {
         self.problems.add(problem.at(place.lnum, place.offset).inode(key.inum()));
     }
 
-    /// A leaf that cannot be read, and the nodes that a search may put in its place.
-    fn lose(&mut self, key: Key, error: &Error, only: Only) {
+    /// Records an unreadable leaf, and the nodes that a search may use instead.
+    fn record_lost_leaf(&mut self, key: Key, error: &Error, only: Only) {
         let (structure, consequence) = match key.key_type() {
             KeyType::Inode => (Structure::Inode, "the file cannot be opened"),
             KeyType::Data => (Structure::Data, "reading this block of the file fails"),
@@ -189,10 +190,10 @@ impl Collector<'_> {
         }
         self.problems.add(problem);
         self.tree.file_mut(key.inum()).incomplete |= key.key_type() != KeyType::Data;
-        self.lost.push(Lost { from: key, to: key, only });
+        self.lost.push(LostKeys { from: key, to: key, only });
     }
 
-    /// Blocks that do not decompress are damaged, unless what they hold is encrypted.
+    /// Reports blocks that cannot be decompressed as damaged, unless they are encrypted.
     fn judge_undecodable(&mut self) {
         for (key, place) in core::mem::take(&mut self.undecodable) {
             let file = self.tree.file_mut(key.inum());
@@ -203,13 +204,17 @@ impl Collector<'_> {
                 continue;
             }
             file.blocks.remove(&key.block());
-            self.lose(key, &Error::corrupt(place.lnum, place.offset, NOT_ITS_SIZE), Only::Sqnum(0));
+            self.record_lost_leaf(
+                key,
+                &Error::corrupt(place.lnum, place.offset, NOT_ITS_SIZE),
+                Only::Sqnum(0),
+            );
         }
     }
 }
 
-/// Which nodes can stand in for a leaf that cannot be read; `bytes` are what is in its place. Of data only the same node, as long as
-/// something is left of it: another one is of another time.
+/// Nodes that may replace an unreadable leaf; `bytes` are at its position. For data it is only the same node if a part
+/// of it is left, because another one is from another time.
 fn stand_in(key: Key, place: NodePos, bytes: &[u8]) -> Only {
     let is_other = Frame::parse(bytes).is_ok_and(|frame| {
         ScannedNode::new(&frame, place.lnum, place.offset).is_ok_and(|node| node.key != Some(key))
@@ -220,7 +225,7 @@ fn stand_in(key: Key, place: NodePos, bytes: &[u8]) -> Only {
     }
 }
 
-/// The sequence number in the header of a damaged node.
+/// Sequence number in the header of a damaged node.
 fn sqnum_in(bytes: &[u8]) -> Option<u64> {
     let field = bytes.get(8..16).and_then(|field| field.try_into().ok());
     field.filter(|_| bytes.starts_with(&NODE_MAGIC)).map(u64::from_le_bytes)

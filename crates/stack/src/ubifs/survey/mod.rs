@@ -1,13 +1,14 @@
-//! Everything that a filesystem, damaged or not, still says, and everything that is wrong with it.
+//! Survey of a possibly damaged filesystem: its remaining contents and its faults.
 //!
-//! A survey only reads. In the order it goes:
+//! A survey only reads. Its steps in order:
 //!
-//! - `open`: the superblock, and a mount that goes on behind damage and notes it; `journal`: what damage there costs;
-//! - `leaves`: the nodes that the index leads to, each read and checked, into a [`Tree`] of files;
-//! - `scan`: a search of all LEBs for what the index does not lead to any more, if something is missing;
-//! - `names`: what names and inodes say of each other;
+//! - `open`: the superblock, and a forgiving mount that records damage; `journal`: the consequences of damage in the
+//!   journal;
+//! - `leaves`: reads and checks the leaf nodes in the index, and builds a [`Tree`] of files;
+//! - `scan`: searches all LEBs for missing nodes, if the index is incomplete;
+//! - `names`: compares names and inodes;
 //! - `space`: LEB properties and free space;
-//! - `history`: nodes that newer ones have replaced, and the filesystem as it was before that.
+//! - `history`: obsolete nodes, and earlier states of the filesystem.
 
 mod files;
 mod history;
@@ -40,20 +41,20 @@ pub use problem::{Problem, Severity};
 pub use scan::{Change, Event};
 pub use tree::{Child, DataBlock, File, Tree};
 
-/// Problems that are kept; a hostile image could have very many.
+/// Maximum number of recorded problems; a hostile image could have very many.
 const PROBLEMS_MAX: usize = 10_000;
 
-/// Message about a structure at a place.
-type Seen = (Structure, Option<(u32, u32)>, String);
+/// Message about a structure at a position.
+type MessageKey = (Structure, Option<(u32, u32)>, String);
 
-/// Problems that a survey has found, as far as they are kept.
+/// Problems found by a survey, up to a limit.
 #[derive(Clone, Debug, Default)]
 struct Problems {
     list: Vec<Problem>,
-    /// Problems that were not kept, those among them that were found before.
+    /// Number of problems beyond the limit, including repeated ones.
     dropped: u64,
-    /// Messages that were given already.
-    seen: BTreeSet<Seen>,
+    /// Messages recorded so far.
+    seen: BTreeSet<MessageKey>,
 }
 
 impl Problems {
@@ -70,28 +71,28 @@ impl Problems {
     }
 }
 
-/// Keys that nothing leads to any more, both ends included.
+/// Range of keys that the index lost, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Lost {
+struct LostKeys {
     from: Key,
     to: Key,
-    /// Nodes that are accepted.
+    /// Nodes accepted as replacement.
     only: Only,
 }
 
-/// Rule for the nodes that fill a gap.
+/// Rule for the nodes that replace lost ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Only {
-    /// The newest.
+    /// The newest node.
     Newest,
-    /// One with this sequence number: an older one would be another state of the data.
+    /// The node with this sequence number: an older one contains other data.
     Sqnum(u64),
-    /// One at this byte of a LEB whose number is not known.
+    /// A node at this offset in a LEB with unknown number.
     Nameless(u32),
 }
 
-impl Lost {
-    /// All keys: nothing of the index can be used.
+impl LostKeys {
+    /// All keys: the whole index is lost.
     const ALL: Self = Self { from: Key::from_bits(0), to: Key::from_bits(u64::MAX), only: Only::Newest };
 
     fn covers(&self, event: &scan::Event, nameless: &Range<u32>) -> bool {
@@ -104,54 +105,54 @@ impl Lost {
     }
 }
 
-/// A block of a file as it is stored.
+/// A block of a file in stored form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredBlock {
     /// Bytes before compression.
     pub size: u32,
     /// Compression of the data.
     pub compression: Compression,
-    /// The bytes as stored.
+    /// Stored bytes.
     pub data: Vec<u8>,
 }
 
-/// A filesystem that was looked at.
+/// Result of a survey.
 #[derive(Debug)]
 pub struct Survey<V: ?Sized> {
     decompressor: Decompressor,
     tree: Tree,
     problems: Problems,
-    lost: Vec<Lost>,
-    /// LEBs behind the volume whose number is not known: a search looks into them too.
+    lost: Vec<LostKeys>,
+    /// LEBs with unknown number, placed after the end of the volume: a search includes them.
     nameless: Range<u32>,
     superblock: Option<Superblock>,
     master: Option<MasterState>,
     mounts: bool,
-    /// The tree is that of an earlier moment.
+    /// True if the tree is from an earlier moment.
     is_past: bool,
     io: Io<V>,
 }
 
 impl<V: Volume + 'static> Survey<V> {
-    /// Looks at the filesystem of a volume.
+    /// Surveys the filesystem of a volume.
     ///
     /// # Errors
-    /// Failures of the volume other than damaged data; a volume too small for any filesystem. The volume comes back.
+    /// Volume failures except damaged data; a volume too small for any filesystem. The volume is returned.
     pub fn new(volume: V) -> core::result::Result<Self, (Error, V)> {
         Self::authenticated(volume, &Authenticate::No)
     }
 
-    /// As [`new`](Self::new); nodes of a filesystem with authentication are verified.
+    /// As [`new`](Self::new), and verifies nodes of a filesystem with authentication.
     ///
     /// # Errors
-    /// As [`new`](Self::new); a filesystem that cannot be authenticated so, another key than the filesystem's.
+    /// As [`new`](Self::new); the filesystem has no authentication of this kind, or another key.
     pub fn authenticated(volume: V, authenticate: &Authenticate) -> core::result::Result<Self, (Error, V)> {
         let end = volume.geometry().lebs;
         open::survey(volume, end..end, authenticate)
     }
 
-    /// As [`authenticated`](Self::authenticated), for a volume that can read LEBs behind its end: such whose number is not known. What
-    /// is missing elsewhere is looked for in them.
+    /// As [`authenticated`](Self::authenticated), for a volume with LEBs of unknown number after its end. They are
+    /// searched for nodes that are missing elsewhere.
     ///
     /// # Errors
     /// As [`authenticated`](Self::authenticated).
@@ -163,12 +164,12 @@ impl<V: Volume + 'static> Survey<V> {
         open::survey(volume, nameless, authenticate)
     }
 
-    /// The volume below.
+    /// The volume of the filesystem.
     pub const fn volume(&self) -> &V {
         self.io.volume()
     }
 
-    /// Gives the volume back.
+    /// Returns the volume.
     pub fn into_volume(self) -> V {
         self.io.into_volume()
     }
@@ -177,58 +178,58 @@ impl<V: Volume + 'static> Survey<V> {
 forward_to_dyn!(Survey: Volume);
 
 impl Survey<dyn Volume> {
-    /// Files and names.
+    /// Tree of files and names.
     #[must_use]
     pub const fn tree(&self) -> &Tree {
         &self.tree
     }
 
-    /// Problems that were found.
+    /// Recorded problems.
     #[must_use]
     pub fn problems(&self) -> &[Problem] {
         &self.problems.list
     }
 
-    /// Problems beyond those that [`problems`](Self::problems) lists.
+    /// Number of problems beyond those in [`problems`](Self::problems).
     #[must_use]
     pub const fn dropped_problems(&self) -> u64 {
         self.problems.dropped
     }
 
-    /// The superblock as it is stored; `None` if it cannot be read.
+    /// Superblock as stored; `None` if it is unreadable.
     #[must_use]
     pub const fn superblock(&self) -> Option<&Superblock> {
         self.superblock.as_ref()
     }
 
-    /// State in the master node; `None` if none can be read.
+    /// State in the master node; `None` if no master node is readable.
     #[must_use]
     pub const fn master(&self) -> Option<MasterState> {
         self.master
     }
 
-    /// True when part of the index could be read; otherwise all files and names were found by a search.
+    /// True if a part of the index was readable; otherwise all files and names were found by a search.
     #[must_use]
     pub fn has_index(&self) -> bool {
-        !self.lost.contains(&Lost::ALL)
+        !self.lost.contains(&LostKeys::ALL)
     }
 
-    /// True when the files are those of an earlier moment.
+    /// True if the tree is from an earlier moment.
     #[must_use]
     pub const fn is_past(&self) -> bool {
         self.is_past
     }
 
-    /// True when Linux can mount it.
+    /// True if Linux can mount the filesystem.
     #[must_use]
     pub const fn mounts(&self) -> bool {
         self.mounts
     }
 
-    /// Reads a block as it is stored, and checks that it decompresses.
+    /// Reads a stored block and checks that it can be decompressed.
     ///
     /// # Errors
-    /// A damaged node, failures of the volume.
+    /// A damaged node, volume failures.
     pub fn read_block(&mut self, place: NodePos, encrypted: bool) -> Result<StoredBlock> {
         let mut bytes = Vec::new();
         let frame = self.io.read_node(place, Some(NodeType::Data), &mut bytes)?;
@@ -245,7 +246,7 @@ impl Survey<dyn Volume> {
 
 const NOT_ITS_SIZE: &str = "the block does not decompress to its size";
 
-/// True when a block decompresses to as many bytes as it says.
+/// True if a block decompresses to its stated size.
 fn decompresses(decompressor: &mut Decompressor, node: &floatgate_media::ubifs::DataNode<'_>) -> bool {
     let mut out = [0; floatgate_media::ubifs::BLOCK_BYTES as usize];
     let size = node.block.size as usize;
@@ -253,7 +254,7 @@ fn decompresses(decompressor: &mut Decompressor, node: &floatgate_media::ubifs::
     decompressor.decompress(node.block.compression, node.data, room).ok() == Some(size)
 }
 
-/// The node in `bytes`, which begin where it should stand, if it is as long as the index says.
+/// Parses the node in `bytes` if its length equals that in the index.
 fn node_in<'b>(bytes: &'b [u8], place: NodePos) -> Result<(Frame<'b>, Node<'b>)> {
     let NodePos { lnum, offset, len } = place;
     let damaged = |source| Error::node(lnum, offset, source);
@@ -269,7 +270,7 @@ fn node_in<'b>(bytes: &'b [u8], place: NodePos) -> Result<(Frame<'b>, Node<'b>)>
 mod tests {
     use super::*;
 
-    /// A hostile image can have very many problems; those of which there are too many are counted, and nothing else is kept of them.
+    /// A hostile image can have very many problems; those beyond the limit are only counted.
     #[test]
     fn only_so_many_problems_are_kept() {
         let problem = |n: usize| Problem::new(Severity::Damaged, Structure::Index, n.to_string(), "");

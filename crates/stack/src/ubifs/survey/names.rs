@@ -1,4 +1,4 @@
-//! Agreement of names and inodes with each other.
+//! Comparison of names and inodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,31 +14,30 @@ use crate::ubifs::scan::scan_all;
 use crate::ubifs::structure::Structure;
 use crate::volume::Volume;
 
-/// A name of an inode: whether the index leads to it, its sequence number, directory and name.
+/// A name of an inode: whether it is in the index, its sequence number, directory and name.
 type Naming = (bool, u64, u32, Vec<u8>);
 
-/// The extended attribute with which a file is encrypted.
+/// Extended attribute of an encrypted file.
 const ENCRYPTION_CONTEXT: &[u8] = b"c";
 
-/// Nanoseconds of a second.
+/// Nanoseconds in a second.
 const NANOSECONDS: u32 = 1_000_000_000;
 
 const WRONG_TIME: &str = "only the time that is shown is wrong";
 
-/// Bytes that a name of this length makes of the size of its directory.
+/// Bytes that a name of this length adds to the size of its directory.
 #[must_use]
 pub const fn entry_bytes(name: usize) -> u64 {
     (Entry::SIZE + name + 1).next_multiple_of(8) as u64
 }
 
-/// Bytes that the value of an attribute counts for: one more than it takes, as Linux counts.
+/// Accounted size of an attribute value: one byte more than it takes, as in Linux.
 const fn value_bytes(len: usize) -> u64 {
     (Inode::SIZE + len + 1).next_multiple_of(8) as u64
 }
 
 impl Survey<dyn Volume> {
-    /// Looks for keys that nothing leads to any more in all LEBs, and for what was written after a commit if the journal could
-    /// not be read whole.
+    /// Searches all LEBs for lost keys and, if the journal could not be read completely, for nodes newer than a commit.
     pub(super) fn fill_gaps(&mut self, newer_than: Option<(u64, u32)>) -> Result<()> {
         if self.lost.is_empty() && newer_than.is_none() {
             return Ok(());
@@ -60,8 +59,8 @@ impl Survey<dyn Volume> {
         Ok(())
     }
 
-    /// Accepts any node for what no LEB without a number has: only the branch that leads to the empty LEB may be wrong, or an older node is
-    /// all that is left.
+    /// Accepts any node for lost keys that no LEB with unknown number contains: only the branch to an empty LEB may be
+    /// wrong, or only an older node is left.
     fn search_everywhere(&mut self, events: &[Event]) {
         let in_nameless = events.iter().filter(|event| self.nameless.contains(&event.place.lnum));
         let held: BTreeSet<(Key, u32)> = in_nameless.map(|event| (event.key, event.place.offset)).collect();
@@ -74,13 +73,13 @@ impl Survey<dyn Volume> {
         }
     }
 
-    /// True when a node is one that nothing leads to any more, or removes such.
+    /// True if a node has a lost key or deletes one.
     fn is_wanted(&self, event: &Event) -> bool {
         let removes = matches!(event.change, Change::Deletion | Change::Truncation { .. });
         removes || self.lost.iter().any(|lost| lost.covers(event, &self.nameless))
     }
 
-    /// Adds what a search has found to what the index leads to.
+    /// Merges search results into the tree from the index.
     fn merge(&mut self, found: Tree) {
         let newest = self.lost.iter().filter(|lost| lost.only == Only::Newest && lost.from == lost.to);
         let older: BTreeSet<Key> = newest.map(|lost| lost.from).collect();
@@ -125,7 +124,7 @@ impl Survey<dyn Volume> {
         }
     }
 
-    /// The highest sequence number of inodes and names that the index leads to.
+    /// Highest sequence number of inodes and names in the index.
     fn newest_indexed(&self) -> u64 {
         let of_file = |file: &File| {
             let names = file.entries.values().chain(file.xattrs.values()).map(|child| child.sqnum);
@@ -134,8 +133,9 @@ impl Survey<dyn Volume> {
         self.tree.files.values().map(|file| of_file(file)).max().unwrap_or(0)
     }
 
-    /// Sequence number from which on nodes belong to the journal of a commit whose log begins in `tail`. If its start is damaged,
-    /// that of what follows it there, or of the last commit before.
+    /// Sequence number at which the journal after a commit starts; the log of the commit starts in `tail`. If the
+    /// commit start is damaged, the sequence number of the next good node in the LEB is returned, or of the previous
+    /// commit.
     fn commit_start(&mut self, commit: u64, tail: u32) -> Result<Option<u64>> {
         let (leb, _) = scan_all(&mut self.io, tail, 0)?;
         if let Some(first) = leb.nodes.first() {
@@ -157,7 +157,7 @@ impl Survey<dyn Volume> {
         Ok(start)
     }
 
-    /// Reads inodes of which only the place is known.
+    /// Reads inodes of which only the position is known.
     pub(super) fn read_inodes(&mut self) -> Result<()> {
         let places: Vec<(u32, crate::fs::NodePos)> = self
             .tree
@@ -181,7 +181,7 @@ impl Survey<dyn Volume> {
         Ok(())
     }
 
-    /// An older state of an inode does not know how far the data go.
+    /// Extends the size of an older inode to the end of the data.
     fn stretch_outdated(&mut self) {
         for file in self.tree.files.values_mut().filter(|file| file.outdated) {
             let end = file.data_end();
@@ -191,7 +191,7 @@ impl Survey<dyn Volume> {
         }
     }
 
-    /// Checks what names and inodes say of each other.
+    /// Compares names and inodes.
     pub(super) fn check_names(&mut self) {
         self.drop_outdated();
         self.tree.find_paths();
@@ -211,7 +211,7 @@ impl Survey<dyn Volume> {
         self.tree.mend_inodes();
     }
 
-    /// Drops names that only a search has found and that lead nowhere, or are more than the inode counts: they were removed.
+    /// Drops names from a search that have no inode, or exceed the inode's link count: they were deleted.
     fn drop_outdated(&mut self) {
         let alive: BTreeMap<u32, (u32, bool)> = self
             .tree
@@ -243,14 +243,14 @@ impl Survey<dyn Volume> {
     }
 }
 
-/// Number of names that each inode has.
+/// Numbers of names by inode.
 #[derive(Default)]
 struct Names {
-    /// Names of files, by inode.
+    /// Number of file names by inode.
     links: BTreeMap<u32, u32>,
-    /// Attributes, by inode of the value.
+    /// Number of attribute names by inode of the value.
     values: BTreeMap<u32, u32>,
-    /// Inodes that a way leads to from the root.
+    /// Inodes that are reachable from the root.
     reached: BTreeSet<u32>,
 }
 
@@ -346,7 +346,7 @@ impl Names {
     }
 }
 
-/// An inode that is being checked.
+/// Findings about an inode.
 struct Wrong<'f> {
     file: &'f File,
     number: u32,
@@ -358,7 +358,7 @@ impl Wrong<'_> {
         self.add_counts(what, false, consequence);
     }
 
-    /// Counts in the inode are wrong; `more` says that they tell of more names than there are.
+    /// Reports a wrong count in the inode; `more` is true if the count is higher than the number of names.
     fn add_counts(&mut self, what: impl Into<String>, more: bool, consequence: &'static str) {
         let place = self.file.place;
         let problem = Problem::new(Severity::Damaged, Structure::Inode, what, consequence);
@@ -366,24 +366,24 @@ impl Wrong<'_> {
         self.found.push(problem.at(place.lnum, place.offset).inode(self.number));
     }
 
-    /// Something is wrong with a name in the directory.
+    /// Reports a fault of a name in the directory.
     fn add_at(&mut self, child: &Child, what: String, consequence: &'static str) {
         let problem = Problem::new(Severity::Damaged, Structure::Entry, what, consequence);
         self.found.push(problem.at(child.place.lnum, child.place.offset).inode(self.number));
     }
 }
 
-/// A name for people, in quotes.
+/// Quoted name for messages.
 pub(super) fn shown(name: &[u8]) -> String {
     format!("\"{}\"", String::from_utf8_lossy(name).escape_debug())
 }
 
-/// True when a file can have such a name.
+/// True for a valid file name.
 fn is_possible(name: &[u8]) -> bool {
     !matches!(name, b"" | b"." | b"..") && !name.iter().any(|&byte| byte == b'/' || byte == 0)
 }
 
-/// Checks the extended attributes of an inode and its times.
+/// Checks the extended attributes and timestamps of an inode.
 fn check_inode(inode: &Inode, wrong: &mut Wrong<'_>) {
     let attached = &wrong.file.attached;
     let is_encrypted = inode.flags.contains(FileFlags::ENCRYPTED);
@@ -441,7 +441,7 @@ fn check_child(tree: &Tree, name: &[u8], child: &Child, is_xattr: bool, wrong: &
     wrong.found.push(problem.at(child.place.lnum, child.place.offset).inode(wrong.number));
 }
 
-/// Sizes of a directory, and of attributes.
+/// Checks the size of a directory, and the attribute counts.
 fn check_counts(tree: &Tree, inode: &Inode, wrong: &mut Wrong<'_>) {
     let file = wrong.file;
     if inode.file_type() == Some(FileType::Directory) {
@@ -476,7 +476,7 @@ fn check_counts(tree: &Tree, inode: &Inode, wrong: &mut Wrong<'_>) {
     }
 }
 
-/// No data behind the end of a file, and none in what is no file.
+/// Checks that no data follows the end of a file, and that only regular files have data.
 fn check_blocks(inode: &Inode, wrong: &mut Wrong<'_>) {
     let end = wrong.file.data_end();
     let is_file = inode.file_type() == Some(FileType::Regular) && !inode.is_xattr();

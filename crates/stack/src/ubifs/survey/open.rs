@@ -8,7 +8,7 @@ use floatgate_media::ubifs::{Limits, MASTER_LEB, SUPERBLOCK_LEB, SuperblockFlags
 use super::journal::{DamagedNode, inode_at, structure_at};
 use super::problem::{Problem, Severity};
 use super::scan::main_lebs;
-use super::{Lost, Problems, Survey, Tree};
+use super::{LostKeys, Problems, Survey, Tree};
 use crate::ubifs::auth::Authenticate;
 use crate::ubifs::compress::Decompressor;
 use crate::ubifs::core::Core;
@@ -16,7 +16,7 @@ use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::{DynIo, Io};
 use crate::ubifs::layout::Layout;
 use crate::ubifs::mount::master::Choice;
-use crate::ubifs::mount::superblock::{self, Found};
+use crate::ubifs::mount::superblock::{self, VolumeSuperblock};
 use crate::ubifs::mount::{Findings, FormatOptions, MasterState, MountOptions, geometry, master};
 use crate::ubifs::scan::{ScannedNode, scan, scan_all};
 use crate::ubifs::structure::Structure;
@@ -24,7 +24,7 @@ use crate::volume::{Volume, VolumeGeometry};
 
 const NOT_MOUNTED: &str = "Linux does not mount the filesystem";
 
-/// Looks at a filesystem; `nameless` are LEBs whose number is not known.
+/// Surveys a filesystem; `nameless` are LEBs with unknown number.
 pub(super) fn survey<V: Volume + 'static>(
     mut volume: V,
     nameless: Range<u32>,
@@ -68,7 +68,7 @@ pub(super) fn survey<V: Volume + 'static>(
     })
 }
 
-/// True when the volume itself failed, so that nothing more can be found out, or cannot be authenticated as asked.
+/// True if the volume failed or the requested authentication is impossible, so that the survey must end.
 fn is_fatal(error: &Error) -> bool {
     match error {
         Error::Volume(_) => !error.is_damage(),
@@ -78,11 +78,11 @@ fn is_fatal(error: &Error) -> bool {
     }
 }
 
-/// The superblock, and whether it is undamaged.
+/// Superblock, and whether it is undamaged.
 pub(super) fn superblock_of(
     volume: &mut dyn Volume,
     problems: &mut Problems,
-) -> Result<Option<(Found, bool)>> {
+) -> Result<Option<(VolumeSuperblock, bool)>> {
     let error = match superblock::read(volume, true) {
         Ok(found) => match superblock::layout(&found.superblock, found.volume) {
             Ok(_) => {
@@ -100,9 +100,9 @@ pub(super) fn superblock_of(
     Ok(superblock::read_damaged(volume).ok().map(|found| (found, false)))
 }
 
-/// Says what Linux does not accept of a superblock that can be read: then it is not good. To read, sizes that are too large do not
-/// matter.
-fn note_sizes(found: &Found, problems: &mut Problems) -> bool {
+/// Reports values of a readable superblock that Linux rejects; returns false then. Reading tolerates sizes that are too
+/// large.
+fn note_sizes(found: &VolumeSuperblock, problems: &mut Problems) -> bool {
     let stored = &found.stored;
     // Grown as far as on any volume.
     let Err(error) = stored.grown(stored.max_leb_count).check() else { return true };
@@ -124,7 +124,7 @@ fn damaged_copies(io: &mut DynIo<'_>) -> Result<Vec<Error>> {
     Ok(bad)
 }
 
-/// Says what is wrong with the master nodes; whether a newer one than the one that counts is damaged.
+/// Reports damage of the master nodes; true if a newer one than the chosen one is damaged.
 fn note_choice(io: &mut DynIo<'_>, choice: Choice, problems: &mut Problems) -> Result<bool> {
     let (severity, consequence) = match choice {
         Choice::Both => return Ok(false),
@@ -150,7 +150,7 @@ fn note_choice(io: &mut DynIo<'_>, choice: Choice, problems: &mut Problems) -> R
     Ok(rolled_back)
 }
 
-/// The state that the master node tells; `None` if it is only the newest that is left.
+/// State according to the master node; `None` if it is only the newest remaining one.
 fn believed(state: Option<MasterState>, choice: Choice, rolled_back: bool) -> Option<MasterState> {
     state.filter(|_| choice != Choice::Newest || !rolled_back)
 }
@@ -161,7 +161,7 @@ pub(super) fn blank<V: Volume + 'static>(io: Io<V>, nameless: Range<u32>, proble
         decompressor: Decompressor::new(),
         tree: Default::default(),
         problems,
-        lost: vec![Lost::ALL],
+        lost: vec![LostKeys::ALL],
         nameless,
         superblock: None,
         master: None,
@@ -170,7 +170,7 @@ pub(super) fn blank<V: Volume + 'static>(io: Io<V>, nameless: Range<u32>, proble
     }
 }
 
-/// All that nodes say when there is no superblock: areas are not known.
+/// Survey without a superblock: the areas are unknown, and all LEBs are searched.
 fn without_superblock<V: Volume + 'static>(
     volume: V,
     nameless: Range<u32>,
@@ -195,10 +195,10 @@ fn without_superblock<V: Volume + 'static>(
     }
 }
 
-/// All that nodes of the main area say when master node or journal are beyond use.
+/// Survey by a search of the main area, if master node or journal are unusable.
 fn unmountable<V: Volume + 'static>(
     volume: V,
-    found: &Found,
+    found: &VolumeSuperblock,
     nameless: Range<u32>,
     error: &Error,
     mut problems: Problems,
@@ -227,7 +227,7 @@ fn unmountable<V: Volume + 'static>(
     }
 }
 
-/// Says what is wrong with the master nodes of a filesystem that cannot be mounted; the state that they tell.
+/// Reports damage of the master nodes of a filesystem that cannot be mounted, and returns their state.
 fn note_master(io: &mut DynIo<'_>, problems: &mut Problems) -> Result<Option<MasterState>> {
     let mut findings = Findings::new(true);
     match master::read(io, &mut findings) {
@@ -245,7 +245,7 @@ fn note_master(io: &mut DynIo<'_>, problems: &mut Problems) -> Result<Option<Mas
     }
 }
 
-/// The area a LEB belongs to; [`Structure::Index`] for the main area.
+/// Area that a LEB belongs to; [`Structure::Index`] for the main area.
 pub(super) fn area(limits: &Limits, lnum: u32) -> Structure {
     match lnum {
         SUPERBLOCK_LEB => Structure::Superblock,
@@ -259,7 +259,7 @@ pub(super) fn area(limits: &Limits, lnum: u32) -> Structure {
 
 fn mounted<V: Volume + 'static>(
     mut core: Core<V>,
-    found: &Found,
+    found: &VolumeSuperblock,
     nameless: Range<u32>,
     mut problems: Problems,
 ) -> core::result::Result<Survey<V>, (Error, V)> {
@@ -319,7 +319,7 @@ fn mounted<V: Volume + 'static>(
         return Ok(survey);
     }
     if !is_stale {
-        let outcome = hits.iter().try_for_each(|hit| survey.lose(hit));
+        let outcome = hits.iter().try_for_each(|hit| survey.record_lost_node(hit));
         return match outcome {
             Ok(()) => survey.finish(newer_than),
             Err(error) => Err((error, survey.into_volume())),
@@ -337,7 +337,7 @@ fn mounted<V: Volume + 'static>(
     }
 }
 
-/// Says what the mount found damaged; the damaged nodes of the journal.
+/// Reports damage found by the mount; returns the damaged nodes of the journal.
 fn note_damage(core: &mut Core<dyn Volume>, problems: &mut Problems) -> Vec<DamagedNode> {
     let limits = core.io.layout().limits.clone();
     let is_in = |error: &Error, structure: Structure| {
@@ -371,7 +371,7 @@ fn note_damage(core: &mut Core<dyn Volume>, problems: &mut Problems) -> Vec<Dama
     hits
 }
 
-/// New files get numbers behind the highest that the filesystem knows.
+/// Reports an inode number above the highest one that the filesystem knows: new files could get the same number.
 fn note_highest(known: u64, tree: &Tree, problems: &mut Problems) {
     let Some(&highest) = tree.files.keys().next_back().filter(|&&highest| u64::from(highest) > known) else {
         return;
@@ -382,8 +382,8 @@ fn note_highest(known: u64, tree: &Tree, problems: &mut Problems) {
 }
 
 impl<V: Volume + 'static> Survey<V> {
-    /// Fills gaps of the tree and checks names; `newer_than` is the commit behind which the journal could not be read whole, and the
-    /// LEB of the log where it began.
+    /// Completes the tree by a search and checks names. `newer_than` is set if the journal could not be read
+    /// completely: the last commit, and the LEB in which its log starts.
     fn finish(mut self, newer_than: Option<(u64, u32)>) -> core::result::Result<Self, (Error, V)> {
         let outcome = self.fill_gaps(newer_than).and_then(|()| self.read_inodes());
         if let Err(error) = outcome {
@@ -395,9 +395,9 @@ impl<V: Volume + 'static> Survey<V> {
 }
 
 impl Survey<dyn Volume> {
-    /// Files and names from nothing but the nodes in these LEBs.
+    /// Builds the tree only from the nodes in these LEBs.
     fn rebuild(&mut self, lebs: Range<u32>) -> Result<()> {
-        self.lost = vec![Lost::ALL];
+        self.lost = vec![LostKeys::ALL];
         let events = super::scan::find_events(&mut self.io, lebs.chain(self.nameless.clone()))?;
         events.iter().for_each(|event| self.tree.apply(event));
         self.read_inodes()?;
@@ -406,8 +406,8 @@ impl Survey<dyn Volume> {
     }
 }
 
-/// Notes a journal that is to be replayed, and what a power cut has left at the ends of LEBs. Whether some of the journal is not
-/// named by the log.
+/// Reports a journal to be replayed, and the remains of a power cut at the ends of LEBs. True if a part of the journal
+/// is not in the log.
 fn note_state(
     core: &mut Core<dyn Volume>,
     state: Option<MasterState>,
@@ -441,7 +441,7 @@ fn note_state(
     if log_ends == 0 { Ok(false) } else { note_unlogged(core, problems) }
 }
 
-/// Notes LEBs of the journal that the volume does not have. Linux maps a LEB before the log names it (`ubifs_add_bud_to_log`).
+/// Reports journal LEBs that are not mapped. Linux maps a LEB before the log references it (`ubifs_add_bud_to_log`).
 fn note_missing_buds(core: &mut Core<dyn Volume>, problems: &mut Problems) -> Result<()> {
     let buds: Vec<(u32, u32)> = core.log.buds().iter().map(|(&lnum, bud)| (lnum, bud.start)).collect();
     for (lnum, start) in buds {
@@ -455,7 +455,7 @@ fn note_missing_buds(core: &mut Core<dyn Volume>, problems: &mut Problems) -> Re
     Ok(())
 }
 
-/// Notes what a power cut has left at the ends of LEBs, each from a byte on; how many there are.
+/// Reports the remains of a power cut at the ends of LEBs, each from an offset on; returns their number.
 fn note_ends(core: &mut Core<dyn Volume>, starts: Vec<(u32, u32)>, problems: &mut Problems) -> Result<usize> {
     let limits = core.io.layout().limits.clone();
     let mut ends = 0;
@@ -476,8 +476,8 @@ fn note_ends(core: &mut Core<dyn Volume>, starts: Vec<(u32, u32)>, problems: &mu
     Ok(ends)
 }
 
-/// The log ends in something damaged. That was the last write, or a reference: then a LEB was written since the last commit that
-/// the log does not name.
+/// Reports damage at the end of the log. It is the last write or a reference; if it is a reference, a LEB was written
+/// since the last commit that the log does not list.
 fn note_unlogged(core: &mut Core<dyn Volume>, problems: &mut Problems) -> Result<bool> {
     let tail = core.master.log_lnum;
     let start = scan_all(&mut core.io, tail, 0)?.0.nodes.first().map(|node| node.stamp.sqnum);

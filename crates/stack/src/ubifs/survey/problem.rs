@@ -10,47 +10,47 @@ use crate::ubifs::structure::Structure;
 /// Severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// As it should be, and good to know.
+    /// Information about a normal state.
     Note,
-    /// Remains of power cuts, or damage of which there is a good copy: the next mount for writing makes it good.
+    /// Remains of power cuts, or damage with a good copy: the next writable mount repairs it.
     Recoverable,
-    /// Something is lost, or Linux does not accept it.
+    /// Data is lost, or Linux does not accept the structure.
     Damaged,
 }
 
-/// Something that is not as it should be.
+/// A problem or an observation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Severity of the problem.
     pub severity: Severity,
     /// Structure that the problem is in.
     pub structure: Structure,
-    /// LEB and byte in it, if it has a place.
+    /// LEB and offset, if it has a position.
     pub place: Option<(u32, u32)>,
-    /// Part of the structure that is meant, if it is not all of it.
+    /// Affected part of the structure, `None` for all of it.
     pub part: Option<String>,
     /// Description of the problem.
     pub what: String,
-    /// Nothing is written where the structure should be.
+    /// True if the position of the structure is erased.
     pub is_erased: bool,
-    /// Counts in an inode tell of names that are not there: they are lost, unless the counts are what is wrong.
+    /// True if counts in an inode are higher than the number of names: names are lost, or the counts are wrong.
     pub names_missing: bool,
-    /// An older state counts in its place: changes made since may be lost.
+    /// True if an older state is used instead: changes made since may be lost.
     pub is_older: bool,
-    /// Consequence for who uses the filesystem.
+    /// Consequence for the user of the filesystem.
     pub consequence: &'static str,
-    /// Inodes that are hit, or may be.
+    /// Inodes that are or may be affected.
     pub inodes: Option<RangeInclusive<u32>>,
 }
 
 impl Problem {
-    /// Description of the problem, with the part that is meant.
+    /// Description of the problem, with the affected part.
     #[must_use]
     pub fn told(&self) -> String {
         self.part.as_ref().map_or_else(|| self.what.clone(), |part| format!("{part}: {}", self.what))
     }
 
-    /// A problem without a place.
+    /// Creates a problem without a position.
     pub(crate) fn new(
         severity: Severity,
         structure: Structure,
@@ -72,7 +72,7 @@ impl Problem {
         }
     }
 
-    /// From an error, with its place.
+    /// Creates a problem from an error, with its position.
     pub(crate) fn of(
         severity: Severity,
         structure: Structure,
@@ -87,22 +87,22 @@ impl Problem {
         }
     }
 
-    /// The problem of a part of the structure.
+    /// Sets the affected part of the structure.
     pub(crate) fn of_part(self, part: impl Into<String>) -> Self {
         Self { part: Some(part.into()), ..self }
     }
 
-    /// The problem at a place.
+    /// Sets the position.
     pub(crate) fn at(self, lnum: u32, offset: u32) -> Self {
         Self { place: Some((lnum, offset)), ..self }
     }
 
-    /// The problem of counts that tell of names that are not there, if they do.
+    /// Sets `names_missing`.
     pub(crate) fn with_names_missing(self, names_missing: bool) -> Self {
         Self { names_missing, ..self }
     }
 
-    /// The problem of an inode.
+    /// Sets the affected inode.
     pub(crate) fn inode(self, inode: u32) -> Self {
         Self { inodes: Some(inode..=inode), ..self }
     }

@@ -1,4 +1,4 @@
-//! A search of all LEBs for nodes, and what they say in the order they were written.
+//! Search of all LEBs for nodes, in the order in which they were written.
 
 use core::ops::Range;
 
@@ -12,53 +12,53 @@ use crate::ubifs::io::DynIo;
 use crate::ubifs::scan::scan_all;
 use crate::volume::{Volume, VolumeError, VolumeFault};
 
-/// Statement of a node about a file.
+/// Information about a file in a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Sequence number of the node: later ones have higher numbers.
+    /// Sequence number of the node: higher is newer.
     pub sqnum: u64,
-    /// The node.
+    /// Position of the node.
     pub place: NodePos,
-    /// Key of the file and of the part of it.
+    /// Key of the file and its part.
     pub key: Key,
-    /// The statement.
+    /// The change it makes.
     pub change: Change,
 }
 
 /// Change that a node makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The inode was removed.
+    /// The inode was deleted.
     Deletion,
-    /// The inode has these attributes.
+    /// The inode has new attributes.
     Inode {
         /// Type and permission bits.
         mode: u32,
         /// Bytes of the file.
         size: u64,
-        /// Time of the last change of its attributes.
+        /// Time of the last change of the inode.
         ctime: Timestamp,
     },
-    /// A block of the file has these data.
+    /// A block of the file has new data.
     Data {
         /// Bytes before compression.
         size: u32,
     },
-    /// A name in a directory, or of an extended attribute, leads there; or nowhere any more.
+    /// A directory entry or attribute name has a new target or was deleted.
     Entry {
-        /// The name: any bytes.
+        /// Name, any bytes.
         name: Box<[u8]>,
-        /// Its target.
+        /// Target of the name, `None` if it was deleted.
         child: Option<Child>,
     },
-    /// Data behind this byte are cut off.
+    /// Data after the new size was truncated.
     Truncation {
         /// Bytes of the file.
         new_size: u64,
     },
 }
 
-/// Statement of a node, if it is about a file.
+/// Event of a node, if it belongs to a file.
 pub(super) fn event(node: &Node<'_>, sqnum: u64, place: NodePos) -> Option<Event> {
     let (key, change) = match node {
         Node::Inode(node) if node.inode.links == 0 => (node.inode.key, Change::Deletion),
@@ -82,16 +82,16 @@ pub(super) fn event(node: &Node<'_>, sqnum: u64, place: NodePos) -> Option<Event
     Some(Event { sqnum, place, key, change })
 }
 
-/// The LEBs of the main area that the volume has. An image can be shorter than its filesystem.
+/// LEBs of the main area inside the volume. An image can be shorter than its filesystem.
 pub(super) fn main_lebs(io: &mut DynIo<'_>) -> Range<u32> {
     let (main, there) = (io.layout().limits.main.clone(), io.volume_mut().geometry().lebs);
     main.start..main.end.min(there).max(main.start)
 }
 
-/// All that nodes in any of these LEBs say, oldest first.
+/// Events of all nodes in these LEBs, the oldest first.
 ///
 /// # Errors
-/// Failures of the volume.
+/// Volume failures.
 pub(super) fn find_events(io: &mut DynIo<'_>, lebs: impl Iterator<Item = u32>) -> Result<Vec<Event>> {
     let mut events = Vec::new();
     for lnum in lebs {
@@ -112,7 +112,7 @@ pub(super) fn find_events(io: &mut DynIo<'_>, lebs: impl Iterator<Item = u32>) -
 }
 
 impl Tree {
-    /// Does what a node says. Inodes are read later: only their places count here.
+    /// Applies an event to the tree. Only the positions of inodes are recorded; the nodes are read later.
     pub(super) fn apply(&mut self, event: &Event) {
         let Event { sqnum, place, key, .. } = *event;
         let inode = key.inum();

@@ -1,4 +1,4 @@
-//! LEB properties and free space.
+//! Check of LEB properties and free space.
 
 use super::Problems;
 use super::problem::{Problem, Severity};
@@ -10,10 +10,10 @@ use crate::volume::Volume;
 
 const WASTED: &str = "space is lost, or data are overwritten when it is used; Linux may refuse to write";
 
-/// Checks space; `whole` if nothing is missing, else only the LPT is looked at.
+/// Checks space; `whole` if the tree is complete, otherwise only the LPT is checked.
 ///
 /// # Errors
-/// Failures of the volume.
+/// Volume failures.
 pub(super) fn check(core: &mut Core<dyn Volume>, whole: bool, problems: &mut Problems) -> Result<()> {
     let mut found = Vec::new();
     let outcome = if whole { core.check().map(|all| found = all) } else { core.check_properties(&mut found) };

@@ -1,4 +1,4 @@
-//! Files and names, as nodes say.
+//! Files and names found by a survey.
 
 use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,22 +11,22 @@ use crate::fs::NodePos;
 /// Target of a name in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Child {
-    /// The inode.
+    /// Inode of the target.
     pub inode: u32,
-    /// Type of the file as the entry says.
+    /// File type in the entry.
     pub file_type: FileType,
-    /// The entry.
+    /// Position of the entry.
     pub place: NodePos,
-    /// It was found by a search of all LEBs, not by the index.
+    /// True if a search found it, not the index.
     pub found_by_scan: bool,
     /// Sequence number of the entry.
     pub sqnum: u64,
 }
 
-/// A data node that the index leads to, or that a search has found.
+/// A data node in the index, or found by a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataBlock {
-    /// The node.
+    /// Position of the node.
     pub place: NodePos,
     /// Bytes of the block before compression.
     pub size: u32,
@@ -34,64 +34,64 @@ pub struct DataBlock {
     pub sqnum: u64,
 }
 
-/// An inode with all that belongs to it.
+/// An inode with all its parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct File {
-    /// The inode; `None` if it was not found.
+    /// Attributes of the inode; `None` if it was not found.
     pub inode: Option<Inode>,
     /// Position of the inode's node.
     pub place: NodePos,
-    /// Inline data: target of a link, device number, value of an extended attribute.
+    /// Inline data: symbolic link target, device number, or attribute value.
     pub attached: Vec<u8>,
-    /// Of a directory: names.
+    /// Names in a directory.
     pub entries: BTreeMap<Vec<u8>, Child>,
-    /// Of a directory: names that are there once more, and what they lead to.
+    /// Duplicate names in a directory, with their targets.
     pub repeated: Vec<(Vec<u8>, Child)>,
     /// Names of extended attributes.
     pub xattrs: BTreeMap<Vec<u8>, Child>,
-    /// Blocks of data.
+    /// Data blocks.
     pub blocks: BTreeMap<u32, DataBlock>,
-    /// Blocks that there were and that cannot be read.
+    /// LostKeys blocks that cannot be read.
     pub lost_blocks: BTreeSet<u32>,
-    /// Blocks that a search has found in the place of such that cannot be read: they may be older ones.
+    /// Blocks found by a search in place of unreadable ones; they may be older.
     pub older_blocks: BTreeSet<u32>,
-    /// The inode was found by a search of all LEBs, not by the index.
+    /// True if a search found the inode, not the index.
     pub found_by_scan: bool,
-    /// The inode is an older state of one that cannot be read.
+    /// True if the inode is an older version of an unreadable one.
     pub outdated: bool,
-    /// The inode said that the file is of another type than names and contents say.
+    /// True if the file type in the inode contradicted names and contents, and was corrected.
     pub retyped: bool,
-    /// Nodes of the file could not be read, so that its counts cannot be compared.
+    /// True if parts of the file were unreadable, so that its counts cannot be checked.
     pub incomplete: bool,
     /// Sequence number of the inode's node.
     pub sqnum: u64,
 }
 
 impl File {
-    /// True when it is a directory.
+    /// True for a directory.
     #[must_use]
     pub fn is_directory(&self) -> bool {
         self.inode.is_some_and(|inode| inode.file_type() == Some(FileType::Directory))
     }
 
-    /// True when it holds the value of an extended attribute.
+    /// True for the inode of an extended attribute value.
     #[must_use]
     pub fn is_xattr(&self) -> bool {
         self.inode.is_some_and(|inode| inode.is_xattr())
     }
 
-    /// Byte of the file where a block ends.
+    /// Offset in the file at which a block ends.
     fn block_end(block: u32, data: &DataBlock) -> u64 {
         u64::from(block) * u64::from(BLOCK_BYTES) + u64::from(data.size)
     }
 
-    /// Byte where the last block ends; 0 without one.
+    /// Offset at which the last block ends; 0 without blocks.
     #[must_use]
     pub fn data_end(&self) -> u64 {
         self.blocks.last_key_value().map_or(0, |(&block, data)| Self::block_end(block, data))
     }
 
-    /// Runs of blocks from `start` to `end` of which there are no data, not even lost ones.
+    /// Ranges of blocks from `start` to `end` without data, not including lost blocks.
     pub(super) fn holes(&self, start: u32, end: u32) -> Vec<Range<u32>> {
         let mut known: Vec<u32> = self.blocks.range(start..end.max(start)).map(|(&block, _)| block).collect();
         known.extend(self.lost_blocks.range(start..end.max(start)));
@@ -101,8 +101,8 @@ impl File {
         starts.zip(ends).map(|(start, end)| start..end).filter(|hole| !hole.is_empty()).collect()
     }
 
-    /// The size that the data prove: blocks that were written after the inode and end behind the size it has make the file longer,
-    /// as `fsck.ubifs` decides. Older ones are what a truncation cut off.
+    /// File size implied by the data. Blocks that are newer than the inode and extend beyond its size make the file
+    /// longer, as in `fsck.ubifs`. Older ones were truncated.
     pub(super) fn size_by_data(&self, size: u64) -> u64 {
         let behind =
             self.blocks.iter().rev().take_while(|(block, data)| Self::block_end(**block, data) > size);
@@ -114,21 +114,20 @@ impl File {
 /// Tree of all files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tree {
-    /// By inode number.
+    /// Files by inode number.
     pub files: BTreeMap<u32, Box<File>>,
-    /// Directory and name that lead to an inode first.
+    /// First directory and name of each inode.
     pub(super) parents: BTreeMap<u32, (u32, Vec<u8>)>,
 }
 
 impl Tree {
-    /// A file, made if there is none.
+    /// A file, added if it does not exist.
     pub(super) fn file_mut(&mut self, inode: u32) -> &mut File {
         self.files.entry(inode).or_default()
     }
 
-    /// Makes good what an inode says wrongly of itself and the rest of the tree proves otherwise: it is said to be the value of an
-    /// extended attribute and is a file with names; names and contents say that it is a file or a directory; its size ends before
-    /// data that were written after it.
+    /// Corrects inodes that the rest of the tree contradicts. Cases: the inode claims to be an attribute value but has
+    /// names; its type contradicts names and contents; its size ends before newer data.
     pub(super) fn mend_inodes(&mut self) {
         let mut named: BTreeMap<u32, Vec<FileType>> = BTreeMap::new();
         for child in self.files.values().flat_map(|file| file.entries.values()) {
@@ -160,7 +159,7 @@ impl Tree {
         }
     }
 
-    /// The names from the root to an inode; `None` if none lead there. An attribute's value has the file's.
+    /// Names from the root to an inode; `None` without a path. An attribute value has the path of its file.
     #[must_use]
     pub fn path(&self, inode: u32) -> Option<Vec<Vec<u8>>> {
         let mut path = Vec::new();
@@ -175,7 +174,7 @@ impl Tree {
         Some(path)
     }
 
-    /// Goes down from the root and remembers the first way to each inode. A directory is entered once.
+    /// Finds the first path to each inode by walking down from the root. A directory is entered once.
     pub(super) fn find_paths(&mut self) {
         self.parents.clear();
         let mut pending = vec![ROOT_INODE];

@@ -1,4 +1,4 @@
-//! Queries of the garbage collector: whether nodes it finds are current, and how to make the index lead elsewhere.
+//! Queries of the garbage collector: whether a node is live, and updating the index after a move.
 
 use super::tree::{Path, Side, Step};
 use super::{IndexSpace, Tnc};
@@ -7,16 +7,16 @@ use crate::ubifs::error::Result;
 use crate::ubifs::io::DynIo;
 use floatgate_media::ubifs::Key;
 
-/// An index node as it is found on flash.
+/// An index node found on flash.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FoundNode {
-    /// Its level.
+    /// Level of the node.
     pub(super) level: u16,
-    /// Its lowest key.
+    /// Lowest key of the node.
     pub(super) key: Key,
-    /// Its LEB.
+    /// LEB of the node.
     pub(super) lnum: u32,
-    /// Its first byte there.
+    /// Offset of the node in the LEB.
     pub(super) offset: u32,
 }
 
@@ -27,8 +27,8 @@ impl FoundNode {
 }
 
 impl Tnc {
-    /// The garbage collector has moved a node: whether the key did lead to it, and now leads to the new place. The old place
-    /// becomes dirty, or the new one if it did not.
+    /// Updates the index after the garbage collector moved a node; true if the key referred to the old position. The
+    /// old position becomes dirty, otherwise the new one.
     pub(crate) fn relocate<S: IndexSpace>(
         &mut self,
         io: &mut DynIo<'_>,
@@ -43,14 +43,14 @@ impl Tnc {
         }
     }
 
-    /// True when a leaf with this key at this place is current.
+    /// True if the index refers to this position for a leaf.
     pub(crate) fn has_leaf(&mut self, io: &mut DynIo<'_>, key: Key, lnum: u32, offset: u32) -> Result<bool> {
         Ok(self.leaf_at(io, key, lnum, offset)?.is_some())
     }
 
-    /// If an index node of this level, with this lowest key, at this place, is part of the tree, it will be written anew at the next
-    /// commit (the garbage collector empties an index LEB). Returns whether it was part; one that has changed since the
-    /// last commit is not, it will be written anew in any case.
+    /// Marks an index node dirty if the tree contains it at this position, so that the next commit rewrites it; used to
+    /// empty an index LEB. Returns true if the tree contains it. A node that changed since the last commit is not at
+    /// this position any more, and will be rewritten anyway.
     pub(crate) fn dirty_index_node<S: IndexSpace>(
         &mut self,
         io: &mut DynIo<'_>,
@@ -67,10 +67,10 @@ impl Tnc {
         Ok(true)
     }
 
-    /// The way to an index node that stands on flash as it is in the tree.
+    /// Path to an index node that is unchanged on flash.
     ///
-    /// The branch to it can have a lower key than its first one, if leaves were removed, but branches behind it have no
-    /// lower one.
+    /// The branch to it can have a lower key than its first branch, if leaves were removed, but later branches have no
+    /// lower key.
     fn index_node_at(&mut self, io: &mut DynIo<'_>, found: FoundNode) -> Result<Option<Path>> {
         let Some(root) = self.load_root(io)? else { return Ok(None) };
         if self.root.is_some_and(|root| found.stands_at(root.place)) {
@@ -91,7 +91,7 @@ impl Tnc {
         Ok(None)
     }
 
-    /// The way to the first branch that can lead to an index node.
+    /// Path to the first branch that can refer to an index node.
     fn branches_above(&mut self, io: &mut DynIo<'_>, found: FoundNode) -> Result<Option<Path>> {
         let Some(above) = found.level.checked_add(1) else { return Ok(None) };
         let Some(mut path) = self.seek(io, found.key, Side::First, above)? else { return Ok(None) };
@@ -102,7 +102,8 @@ impl Tnc {
         Ok(Some(path))
     }
 
-    /// Whether the tree or the committed index has an index node found on flash, and if so, whether the tree does.
+    /// Use of an index node found on flash: `Some(true)` if the tree contains it, `Some(false)` if only the committed
+    /// index does.
     pub(super) fn use_of(&mut self, io: &mut DynIo<'_>, found: FoundNode) -> Result<Option<bool>> {
         if self.old_index.contains(&(found.lnum, found.offset)) {
             return Ok(Some(false));

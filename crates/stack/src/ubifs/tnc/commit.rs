@@ -1,8 +1,8 @@
-//! Writing changed index nodes.
+//! Writing dirty index nodes (Linux: `fs/ubifs/tnc_commit.c`).
 //!
-//! Children come before their parents, so that a parent knows where they stand. Nodes are packed behind the index head
-//! and into empty LEBs; only the end of a LEB and the end of the commit are padded. Nothing of this is found before the
-//! master node is written, so what the committed index uses must not be touched. Linux: `fs/ubifs/tnc_commit.c`.
+//! Children are written before their parents, which contain their positions. Nodes are packed after the index head and
+//! into empty LEBs; only the ends of LEBs and of the commit are padded. The new nodes take effect with the master node,
+//! so nodes of the committed index must not be overwritten before.
 
 use std::collections::VecDeque;
 
@@ -15,40 +15,39 @@ use crate::ubifs::layout::{Layout, align8};
 use crate::ubifs::space::LebSpace;
 use floatgate_media::ubifs::{Branch, Group, IndexNode};
 
-/// A changed node, to be written.
+/// A dirty node to be written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pending {
-    /// The node.
+    /// The dirty node.
     pub(super) id: NodeId,
-    /// The branch to it; `None` for the root.
+    /// Branch that refers to it; `None` for the root.
     pub(super) parent: Option<Step>,
-    /// Its bytes on flash, without alignment.
+    /// Size on flash without alignment, B.
     pub(super) len: u32,
 }
 
-/// Work that is left of a commit.
+/// Remaining work of a commit.
 #[derive(Debug)]
 pub(super) struct Work {
-    /// Nodes in the order they are written.
+    /// Nodes in the order of writing.
     pub(super) nodes: VecDeque<Pending>,
-    /// Empty LEBs for them.
+    /// Empty LEBs available for them.
     lebs: VecDeque<u32>,
 }
 
 impl Work {
-    /// True when more empty LEBs are needed.
+    /// True if more empty LEBs are needed.
     pub(super) fn lacks_lebs(&self, layout: &Layout, head: IndexHead) -> bool {
         self.lebs.len() < lebs_needed(layout, head, &self.nodes)
     }
 }
 
 impl Tnc {
-    /// Writes all changed index nodes, into empty LEBs or into gaps of index LEBs, and returns the root's place. LEB properties
-    /// follow. Nothing that the committed index uses is overwritten.
+    /// Writes all dirty index nodes into empty LEBs or gaps of index LEBs, and returns the position of the root. LEB
+    /// properties are updated. Nothing that the committed index uses is overwritten.
     ///
     /// # Errors
-    /// An empty tree; [`Error::NoSpace`], with LEB properties as they were unless gaps were filled; failures of the
-    /// volume.
+    /// An empty tree; [`Error::NoSpace`], with LEB properties unchanged unless gaps were filled; volume failures.
     pub(crate) fn commit<S: IndexSpace>(
         &mut self,
         io: &mut DynIo<'_>,
@@ -67,12 +66,12 @@ impl Tnc {
         }
     }
 
-    /// Number of empty LEBs that a commit takes if it fills no gaps.
+    /// Number of empty LEBs that a commit needs without filling gaps.
     pub(crate) fn lebs_needed(&self, layout: &Layout, head: IndexHead) -> usize {
         lebs_needed(layout, head, &self.pending(layout))
     }
 
-    /// Changed nodes, children before parents.
+    /// Dirty nodes, children before parents.
     fn pending(&self, layout: &Layout) -> VecDeque<Pending> {
         let mut out = VecDeque::with_capacity(self.arena.dirty());
         let dirty_root = self.root.and_then(|root| root.child).filter(|&id| self.arena.node(id).dirty);
@@ -146,7 +145,7 @@ impl Tnc {
         Ok(())
     }
 
-    /// Writes as many nodes as the head's LEB has room for.
+    /// Writes as many nodes as fit into the head's LEB.
     fn write_leb<S: IndexSpace>(
         &mut self,
         io: &mut DynIo<'_>,
@@ -173,7 +172,7 @@ impl Tnc {
         space.set(lnum, LebSpace { free, dirty, index: true, taken: true })
     }
 
-    /// Appends a changed node to what will be written at a place; the node is clean now.
+    /// Encodes a dirty node at the end of `out`; the node is then clean.
     pub(super) fn append(
         &mut self,
         io: &mut DynIo<'_>,
@@ -200,12 +199,12 @@ impl Tnc {
     }
 }
 
-/// Bytes left in the LEB of a head; none if it has no LEB.
+/// Bytes left in the LEB of a head; 0 without a LEB.
 fn room(layout: &Layout, head: IndexHead) -> u32 {
     if layout.limits.main.contains(&head.lnum) { layout.leb_bytes().saturating_sub(head.offset) } else { 0 }
 }
 
-/// Empty LEBs that nodes take behind a head.
+/// Number of empty LEBs that nodes need in addition to the head's LEB.
 fn lebs_needed(layout: &Layout, head: IndexHead, nodes: &VecDeque<Pending>) -> usize {
     let mut room = room(layout, head);
     let mut lebs = 0;
@@ -219,7 +218,7 @@ fn lebs_needed(layout: &Layout, head: IndexHead, nodes: &VecDeque<Pending>) -> u
     lebs
 }
 
-/// Lets the head write an empty LEB; the old one is the head's no more.
+/// Moves the head to an empty LEB and releases the old one.
 fn move_head<S: IndexSpace>(layout: &Layout, space: &mut S, head: &mut IndexHead, lnum: u32) -> Result<()> {
     if layout.limits.main.contains(&head.lnum) {
         let leb = space.get(head.lnum)?;

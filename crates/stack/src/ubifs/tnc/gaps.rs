@@ -1,7 +1,8 @@
-//! Writing index nodes where no LEB is empty: into the gaps between nodes of index LEBs.
+//! Writing index nodes into the gaps of index LEBs, if no LEB is empty (Linux: `layout_in_gaps` in
+//! `fs/ubifs/tnc_commit.c`).
 //!
-//! An index LEB is read, the nodes that the tree or the committed index has are kept where they are, new ones go between
-//! them, and the LEB is replaced atomically. Linux: `layout_in_gaps` in `fs/ubifs/tnc_commit.c`.
+//! An index LEB is read, nodes of the tree and of the committed index keep their positions, new nodes are placed
+//! between them, and the LEB is replaced atomically.
 
 use core::ops::Range;
 
@@ -16,16 +17,16 @@ use crate::ubifs::space::LebSpace;
 use floatgate_media::ubifs::{Frame, Node, NodeType, pad, padding_bytes};
 use floatgate_media::{MediaError, Reason};
 
-/// A node in an index LEB that has to stay.
+/// A node in an index LEB that must stay.
 #[derive(Debug)]
-struct Kept {
-    /// Its bytes, with alignment.
+struct KeptNode {
+    /// Range of its bytes, with alignment.
     span: Range<usize>,
-    /// The tree has it, and not only the committed index.
+    /// True if the tree contains it, not only the committed index.
     live: bool,
 }
 
-/// A LEB whose gaps are being filled.
+/// An index LEB whose gaps are being filled.
 struct Filling {
     lnum: u32,
     bytes: Vec<u8>,
@@ -67,7 +68,7 @@ impl Tnc {
         let kept = self.kept_nodes(io, lnum, &bytes)?;
         let mut filling = Filling { lnum, bytes, dirty: 0, written: 0 };
         let mut from = 0;
-        for Kept { span, live } in kept {
+        for KeptNode { span, live } in kept {
             let end = self.fill_gap(io, &mut filling, from..span.start, work)?;
             filling.pad(end..span.start);
             filling.dirty += if live { 0 } else { span.len() };
@@ -87,7 +88,7 @@ impl Tnc {
         space.set(lnum, LebSpace { free, dirty, index: true, taken: true })
     }
 
-    /// Writes nodes into a gap, as many as fit, and returns where they end.
+    /// Writes as many nodes as fit into a gap, and returns their end offset.
     fn fill_gap(
         &mut self,
         io: &mut DynIo<'_>,
@@ -124,8 +125,8 @@ impl Tnc {
         self.append(io, pending, IndexHead { lnum, offset }, &mut Vec::new(), out)
     }
 
-    /// Nodes of an index LEB that have to stay, in order.
-    fn kept_nodes(&mut self, io: &mut DynIo<'_>, lnum: u32, bytes: &[u8]) -> Result<Vec<Kept>> {
+    /// Nodes of an index LEB that must stay, in order.
+    fn kept_nodes(&mut self, io: &mut DynIo<'_>, lnum: u32, bytes: &[u8]) -> Result<Vec<KeptNode>> {
         let mut kept = Vec::new();
         let mut at = 0;
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
@@ -144,7 +145,7 @@ impl Tnc {
             if frame.node_type == NodeType::Index
                 && let Some(live) = self.use_of_frame(io, lnum, offset, &frame)?
             {
-                kept.push(Kept { span: at..end, live });
+                kept.push(KeptNode { span: at..end, live });
             }
             at = end;
         }
@@ -178,7 +179,7 @@ impl Tnc {
 }
 
 impl Filling {
-    /// Pads what no new node needs.
+    /// Pads the unused rest of a gap.
     fn pad(&mut self, range: Range<usize>) {
         self.dirty += range.len();
         if let Some(room) = self.bytes.get_mut(range) {

@@ -1,4 +1,4 @@
-//! Hashes of nodes, which the index of a filesystem with authentication keeps of every node it leads to.
+//! Hashes of nodes in the index of a filesystem with authentication.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,21 +10,21 @@ use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::DynIo;
 use floatgate_media::ubifs::{Frame, IndexNode, Key, NodeType};
 
-/// Hashes by key, LEB and offset, as the branches have them.
-type Kept = BTreeMap<(Key, u32, u32), Box<[u8]>>;
+/// Hashes by key, LEB and offset of the branches.
+type HashesByBranch = BTreeMap<(Key, u32, u32), Box<[u8]>>;
 
-/// The key that the root's hash is kept under.
+/// Key under which the root's hash is stored.
 pub(super) const ROOT_KEY: Key = Key::from_bits(0);
 
-/// Hashes of nodes, and how to verify them. Empty unless they are to be verified.
+/// Hashes of nodes, and the hash function. Empty unless nodes are verified.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hashes {
-    kept: Arc<Kept>,
+    kept: Arc<HashesByBranch>,
     hasher: Option<Hasher>,
 }
 
 impl Hashes {
-    /// Keeps the hashes of all nodes an index node leads to.
+    /// Stores the hashes of all children of an index node.
     pub(super) fn keep(&mut self, node: &IndexNode<'_>) {
         if node.hash_bytes() == 0 || self.hasher.is_none() {
             return;
@@ -35,7 +35,7 @@ impl Hashes {
         }
     }
 
-    /// A key leads to a new node, from the journal: its hash is not that of what stood there before.
+    /// Removes the hash of a key that refers to a new journal node at this position.
     pub(super) fn forget(&mut self, key: Key, place: NodePos) {
         if !self.kept.is_empty() {
             Arc::make_mut(&mut self.kept).remove(&(key, place.lnum, place.offset));
@@ -44,7 +44,7 @@ impl Hashes {
 }
 
 impl Tnc {
-    /// From here on every node that is read has to have the hash that the index keeps of it; the root has to have this one.
+    /// Verifies all nodes from now on: each must have the hash stored in the index, and the root must have `root_hash`.
     pub(crate) fn authenticate(&mut self, root_hash: &[u8], hasher: Hasher) {
         self.hashes.hasher = Some(hasher);
         let Some(root) = self.root else { return };
@@ -52,15 +52,15 @@ impl Tnc {
         Arc::make_mut(&mut self.hashes.kept).insert(place, root_hash.into());
     }
 
-    /// A leaf of the journal, which was authenticated, has this hash.
+    /// Stores the hash of an authenticated journal node.
     pub(crate) fn keep_hash(&mut self, key: Key, place: NodePos, hash: Box<[u8]>) {
         Arc::make_mut(&mut self.hashes.kept).insert((key, place.lnum, place.offset), hash);
     }
 
-    /// Reads the leaf that a key leads to, as [`Io::read_node`] does, and checks its hash.
+    /// Reads a leaf like [`Io::read_node`], and verifies its hash.
     ///
     /// # Errors
-    /// As [`Io::read_node`]; another hash than the index says.
+    /// As [`Io::read_node`]; a hash that differs from the index.
     pub(crate) fn read_leaf<'o>(
         &self,
         io: &mut DynIo<'_>,
@@ -74,10 +74,10 @@ impl Tnc {
         Ok(frame)
     }
 
-    /// Checks a node, index node or leaf, that a key leads to. Nodes that are newer than the mount pass.
+    /// Verifies an index node or leaf. Nodes that are newer than the mount are not verified.
     ///
     /// # Errors
-    /// Another hash than the index says.
+    /// A hash that differs from the index.
     pub(crate) fn check_hash(&self, key: Key, place: NodePos, node: &[u8]) -> Result<()> {
         let Some(hasher) = self.hashes.hasher else { return Ok(()) };
         match self.hashes.kept.get(&(key, place.lnum, place.offset)) {

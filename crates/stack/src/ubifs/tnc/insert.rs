@@ -1,7 +1,7 @@
-//! Changing the tree: marking ways as changed, inserting and splitting.
+//! Changing the tree: marking paths dirty, inserting and splitting.
 //!
-//! Nodes are split as Linux splits them, `fs/ubifs/tnc.c`: in the middle, but not between blocks of one file that are
-//! written in order, so that their nodes become full.
+//! Nodes are split as in Linux (`fs/ubifs/tnc.c`): in the middle, except for consecutive blocks of one file, whose
+//! nodes become full.
 
 use super::tree::{Arena, NodeId, Path, Step, Zbranch, Znode};
 use super::{IndexSpace, Root, Tnc};
@@ -9,20 +9,20 @@ use crate::fs::NodePos;
 use crate::ubifs::error::{Error, Result};
 use floatgate_media::ubifs::{Key, KeyType};
 
-/// Most levels a tree can have on flash.
+/// Maximum number of levels of a tree on flash.
 const MAX_LEVEL: u16 = 512;
 
-/// Split of a full node.
+/// Position at which a full node is split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Split {
-    /// Branches that stay.
+    /// Number of branches that stay.
     keep: usize,
-    /// The new branch goes to those that stay, and not to those that move.
+    /// True if the new branch is added to those that stay.
     stays: bool,
 }
 
 impl Tnc {
-    /// Marks all nodes of a path as changed. Their space becomes dirty, but they are kept for the committed index.
+    /// Marks all nodes of a path as dirty. Their space becomes dirty, but they are kept for the committed index.
     pub(super) fn dirty_path<S: IndexSpace>(&mut self, space: &mut S, path: &Path) -> Result<()> {
         let clean = path.0.iter().position(|step| !self.arena.node(step.id).dirty);
         let Some(first) = clean else { return Ok(()) };
@@ -51,7 +51,7 @@ impl Tnc {
         .unwrap_or_default()
     }
 
-    /// An index node stands at this place from now on.
+    /// Sets the position of an index node.
     pub(super) fn set_index_place(&mut self, parent: Option<Step>, id: NodeId, place: NodePos) {
         match parent.and_then(|step| self.arena.zbranch_mut(step)) {
             Some(zbranch) => zbranch.place = place,
@@ -59,7 +59,7 @@ impl Tnc {
         }
     }
 
-    /// Inserts a branch where a path ends, whose nodes are marked as changed.
+    /// Inserts a branch at the end of a path whose nodes are dirty.
     pub(super) fn insert_at(&mut self, fanout: usize, mut path: Path, mut zbranch: Zbranch) -> Result<()> {
         let mut appending = false;
         while let Some(step) = path.0.pop() {
@@ -84,7 +84,7 @@ impl Tnc {
         self.grow(zbranch)
     }
 
-    /// The branch a path ends at leads to a lower key now.
+    /// Lowers the key of the branch at the end of a path, and of those above.
     fn lower_keys(&mut self, path: &Path, key: Key) {
         for &step in path.0.iter().rev() {
             match self.arena.zbranch_mut(step) {
@@ -97,7 +97,7 @@ impl Tnc {
         }
     }
 
-    /// Splits a node, inserts a branch into one of both, and returns the branch to the new one.
+    /// Splits a node, inserts a branch into one of the halves, and returns the branch to the new half.
     fn split(&mut self, step: Step, split: Split, zbranch: Zbranch) -> Zbranch {
         let Split { keep, stays } = split;
         let (level, mut moved) =
@@ -112,7 +112,7 @@ impl Tnc {
         Zbranch::to_node(key, self.arena.add(Znode { level, dirty: true, zbranches: moved }))
     }
 
-    /// Puts a new root above the old one and a node behind it, or above nothing.
+    /// Adds a new root above the old one and a second node; without a root, above a single branch.
     fn grow(&mut self, zbranch: Zbranch) -> Result<()> {
         let old = self.root.and_then(|root| root.child);
         let (level, zbranches) = match old {
@@ -133,8 +133,8 @@ impl Tnc {
 }
 
 impl Tnc {
-    /// Makes all nodes full, as `mkfs.ubifs` does, if nothing was committed yet: keys that come in no order leave
-    /// nodes half full.
+    /// Fills all nodes, like `mkfs.ubifs`, before the first commit: inserting keys in random order leaves nodes half
+    /// full.
     pub(crate) fn pack(&mut self, fanout: usize) {
         let in_memory = self.clean_bytes == 0 && self.committed_bytes == 0;
         let Some(root) = self.root.and_then(|root| root.child).filter(|_| in_memory) else { return };
@@ -154,7 +154,7 @@ impl Tnc {
         Zbranch::to_node(key, self.arena.add(Znode { level, dirty: true, zbranches: zbranches.to_vec() }))
     }
 
-    /// All leaves below a node of a tree that is in memory as a whole, in order.
+    /// All leaves below a node, whose subtree must be in memory, in order.
     fn leaves_below(&self, root: NodeId) -> Vec<Zbranch> {
         let mut leaves = Vec::new();
         let mut open = vec![root];
@@ -169,12 +169,12 @@ impl Tnc {
     }
 }
 
-/// True when a key is that of a block of the same file.
+/// True if both keys are blocks of the same file.
 fn is_block_of(key: Key, other: Key) -> bool {
     other.key_type() == KeyType::Data && other.inum() == key.inum()
 }
 
-/// The split of a full node for a key that goes to `slot`. `appending` is carried from a node to its parent.
+/// Split of a full node for a key at `slot`. `appending` is passed on from a node to its parent.
 fn choose_split(node: &Znode, slot: usize, key: Key, appending: &mut bool) -> Split {
     let fanout = node.zbranches.len();
     let block_at =

@@ -1,8 +1,8 @@
-//! Reading index nodes from flash, and ways through the tree.
+//! Reading index nodes from flash, and paths through the tree.
 //!
-//! An index node from flash is checked by itself, and against the branch that leads to it: its level is one less, and
-//! its keys lie between that branch's and the next one's. So ways down end, and a node below two branches, which makes a
-//! small image a large tree, can only be one whose keys are all the same; such nodes are remembered.
+//! An index node is validated by itself and against the branch that refers to it: its level is one less, and its keys
+//! are between this branch's key and the next one's. So every descent ends. A node that two branches refer to could
+//! make a small image a huge tree; this is possible only for nodes whose keys are all equal, and those are recorded.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::DynIo;
 use floatgate_media::ubifs::{Branch, Frame, IndexNode, Key, Limits, Node, NodeType};
 
-/// Expectation of the branch to an index node.
+/// Constraints on an index node by its branch.
 struct Promise {
-    /// `None` for the root.
+    /// Level; `None` for the root.
     level: Option<u16>,
-    /// No key is lower.
+    /// Lower bound of its keys.
     lower: Option<Key>,
-    /// No key is higher, and none but that of names is the same.
+    /// Upper bound of its keys; only a name's key may equal it.
     upper: Option<Key>,
 }
 
@@ -44,7 +44,7 @@ impl Promise {
 }
 
 impl Tnc {
-    /// The root, in memory; `None` for an empty tree.
+    /// Loads the root; `None` for an empty tree.
     pub(super) fn load_root(&mut self, io: &mut DynIo<'_>) -> Result<Option<NodeId>> {
         match self.root {
             None => Ok(None),
@@ -58,7 +58,7 @@ impl Tnc {
         }
     }
 
-    /// The index node below the branch a path ends at, in memory.
+    /// Loads the index node below the branch at the end of a path.
     pub(super) fn load_child(&mut self, io: &mut DynIo<'_>, path: &Path) -> Result<NodeId> {
         let missing = Error::Invalid("a way through the index that leads nowhere");
         let Some(step) = path.last() else { return Err(missing) };
@@ -118,8 +118,8 @@ impl Tnc {
         Ok(self.arena.add(znode(&node)))
     }
 
-    /// The way to where a key stands or would stand, down to nodes of a level; `None` if the tree is empty or not that
-    /// high. It ends at the first branch with a key of at least `key`, perhaps behind the last one of a node.
+    /// Path to a key or its insertion point, down to nodes of a level; `None` if the tree is empty or not that high. It
+    /// ends at the first branch with a key of at least `key`, possibly after the last one of a node.
     pub(super) fn seek(
         &mut self,
         io: &mut DynIo<'_>,
@@ -141,7 +141,7 @@ impl Tnc {
         }
     }
 
-    /// The way to the first leaf with a key of at least `key`.
+    /// Path to the first leaf with a key of at least `key`.
     pub(super) fn first_leaf(&mut self, io: &mut DynIo<'_>, key: Key) -> Result<Option<Path>> {
         let side = if key.is_hashed() { Side::First } else { Side::Last };
         let Some(mut path) = self.seek(io, key, side, 0)? else { return Ok(None) };
@@ -151,7 +151,7 @@ impl Tnc {
         Ok(None)
     }
 
-    /// Moves a path to the next branch of the same level; `false`, and the path stays, if there is none.
+    /// Advances a path to the next branch of the same level; `false`, without moving, at the end of the tree.
     pub(super) fn advance(&mut self, io: &mut DynIo<'_>, path: &mut Path) -> Result<bool> {
         let depth = path.0.len();
         let has_next = |step: &Step| step.slot + 1 < self.arena.node(step.id).zbranches.len();
@@ -166,7 +166,7 @@ impl Tnc {
     }
 }
 
-/// An index node whose fields are possible; `lnum` and `offset` are where it stands.
+/// Parses an index node and checks its fields; `lnum` and `offset` are its position.
 pub(super) fn index_node<'b>(
     frame: &Frame<'b>,
     limits: &Limits,

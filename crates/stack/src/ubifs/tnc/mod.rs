@@ -1,18 +1,18 @@
-//! The tree node cache (TNC): the index, a B+ tree of all keys, as far as it is in memory.
+//! The tree node cache (TNC): the index, a B+ tree of all keys, partly in memory.
 //!
-//! Nodes are read when they are needed and stay. A node that changes loses its place on flash, and so do all nodes above
-//! it; the next commit writes them anew. What they occupied becomes dirty at once, but it is part of the committed
-//! index until the commit is done: `old_index` remembers it. Linux: `fs/ubifs/tnc.c`, `tnc_misc.c`, `tnc_commit.c`.
+//! Nodes are read when they are needed and stay in memory. A changed node and all nodes above it become dirty, and the
+//! next commit writes them to new positions. Their old space counts as dirty at once, but belongs to the committed
+//! index until the end of the commit; `old_index` lists it. Linux: `fs/ubifs/tnc.c`, `tnc_misc.c`, `tnc_commit.c`.
 //!
 //! - `tree`: nodes in memory and paths through them;
 //! - `load`: reading and checking nodes, finding keys;
-//! - `names`, `entries`: keys that several names share, and the entries read last;
+//! - `names`, `entries`: keys shared by several names, and the entry cache;
 //! - `replay`: names while entries are missing;
 //! - `insert`, `remove`: changing the tree;
-//! - `collect`: what the garbage collector asks;
-//! - `hashes`: verifying nodes, where there is authentication;
-//! - `salvage`: what a damaged index still leads to;
-//! - `commit`, `gaps`: writing changed nodes.
+//! - `collect`: queries of the garbage collector;
+//! - `hashes`: verifying nodes of authenticated filesystems;
+//! - `salvage`: the remaining leaves of a damaged index;
+//! - `commit`, `gaps`: writing dirty nodes.
 
 mod collect;
 mod commit;
@@ -46,20 +46,20 @@ use floatgate_media::ubifs::{Key, Master};
 /// Write position of the index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct IndexHead {
-    /// LEB of the next index node; one outside the main area if there is none yet.
+    /// LEB of the next index node; outside the main area before the first one.
     pub(crate) lnum: u32,
-    /// Its first byte.
+    /// Offset in the LEB.
     pub(crate) offset: u32,
 }
 
 impl IndexHead {
-    /// The position that a master node tells.
+    /// Write position according to a master node.
     pub(crate) const fn of(master: &Master) -> Self {
         Self { lnum: master.index_head_lnum, offset: master.index_head_offset }
     }
 }
 
-/// LEB properties as far as the index needs them.
+/// LEB properties used by the index.
 pub(crate) trait IndexSpace {
     /// [`Space::add_dirt`].
     fn add_dirt(&mut self, lnum: u32, bytes: u32) -> Result<()>;
@@ -98,43 +98,43 @@ impl IndexSpace for Space {
 /// The root of the tree.
 #[derive(Clone, Copy, Debug)]
 struct Root {
-    /// The default place once it has changed.
+    /// Position of the root; the default value once it is dirty.
     place: NodePos,
-    /// The node, if it is in memory.
+    /// Root node, if it is in memory.
     child: Option<NodeId>,
 }
 
-/// The index.
+/// Index of the filesystem.
 #[derive(Clone, Debug)]
 pub(crate) struct Tnc {
     root: Option<Root>,
     arena: Arena,
-    /// LEB and offset of nodes that the committed index has and the tree has no more.
+    /// LEB and offset of nodes that only the committed index contains.
     old_index: BTreeSet<(u32, u32)>,
-    /// Bytes of the nodes that stand on flash as they are in the tree, with alignment. Linux: `calc_idx_sz`.
+    /// Total size of the clean nodes with alignment (Linux: `calc_idx_sz`).
     clean_bytes: u64,
-    /// Bytes of the committed index.
+    /// Size of the committed index, B.
     committed_bytes: u64,
-    /// While the journal is being replayed.
+    /// State of the replay while the journal is replayed.
     replay: Option<Replay>,
-    /// LEB and offset of nodes read whose keys are all the same.
+    /// LEB and offset of index nodes whose keys are all equal.
     single_keyed: Arc<BTreeSet<(u32, u32)>>,
-    /// Of a filesystem with authentication.
+    /// Hashes of a filesystem with authentication.
     hashes: Hashes,
-    /// Entries read last.
+    /// Cache of directory entries.
     entries: EntryCache,
-    /// For reading nodes.
+    /// Buffer for reading nodes.
     scratch: Vec<u8>,
 }
 
 impl Tnc {
-    /// Of a committed filesystem; nodes are read when they are needed.
+    /// Index of a committed filesystem; nodes are read when they are needed.
     pub(crate) fn open(root: NodePos, index_bytes: u64) -> Self {
         let root = Root { place: root, child: None };
         Self { root: Some(root), clean_bytes: index_bytes, committed_bytes: index_bytes, ..Self::empty() }
     }
 
-    /// Of a filesystem that is being made.
+    /// Index of a new filesystem.
     pub(crate) fn empty() -> Self {
         Self {
             root: None,
@@ -150,12 +150,12 @@ impl Tnc {
         }
     }
 
-    /// Keeps this number of entries from now on.
+    /// Sets the size of the entry cache.
     pub(crate) fn keep_entries(&mut self, entries: usize) {
         self.entries = EntryCache::new(entries);
     }
 
-    /// The way to the leaf with a key that is not hashed.
+    /// Path to the leaf of a key that is not hashed.
     fn find_leaf(&mut self, io: &mut DynIo<'_>, key: Key) -> Result<Option<Path>> {
         let path = self.seek(io, key, Side::Last, 0)?;
         Ok(path.filter(|path| path.zbranch(&self.arena).is_some_and(|zbranch| zbranch.key == key)))
@@ -167,7 +167,7 @@ impl Tnc {
         Ok(path.and_then(|path| path.zbranch(&self.arena).map(|zbranch| zbranch.place)))
     }
 
-    /// Leaves with keys from `from` to `to`, both included, at most `max` of them, in order, appended to `out`.
+    /// Appends to `out` up to `max` leaves with keys from `from` to `to`, both included, in order.
     pub(crate) fn leaves(
         &mut self,
         io: &mut DynIo<'_>,
@@ -192,7 +192,7 @@ impl Tnc {
         Ok(())
     }
 
-    /// A key that is not hashed leads to this place from now on; the space of the old node becomes dirty.
+    /// Sets the position of a key that is not hashed; the space of the old node becomes dirty.
     pub(crate) fn insert<S: IndexSpace>(
         &mut self,
         io: &mut DynIo<'_>,
@@ -209,7 +209,7 @@ impl Tnc {
         self.insert_at(io.layout().limits.fanout as usize, path, Zbranch::to_place(key, place))
     }
 
-    /// The leaf a path ends at stands at another place from now on.
+    /// Sets the position of the leaf at the end of a path.
     fn replace<S: IndexSpace>(&mut self, space: &mut S, path: &Path, place: NodePos) -> Result<()> {
         self.dirty_path(space, path)?;
         self.entries.forget(place);
@@ -220,12 +220,12 @@ impl Tnc {
         space.add_dirt(old.lnum, old.aligned_len())
     }
 
-    /// Bytes of the whole index as the next commit would leave it, with alignment.
+    /// Size of the whole index after the next commit with alignment, B.
     pub(crate) const fn index_bytes(&self) -> u64 {
         self.clean_bytes.saturating_add(self.arena.dirty_bytes())
     }
 
-    /// Index nodes that the next commit has to write.
+    /// Number of index nodes that the next commit writes.
     pub(crate) const fn dirty_nodes(&self) -> usize {
         self.arena.dirty()
     }

@@ -1,7 +1,7 @@
-//! Names: keys made of hashes, which several names can share.
+//! Names: keys are hashes, which several names can share.
 //!
-//! Entries with the same key stand next to each other, over as many nodes as it takes, in the order of their names:
-//! byte by byte, a shorter name before a longer one that begins with it. Linux depends on that order.
+//! Entries with the same key are adjacent, possibly across several index nodes, in the order of their names: byte by
+//! byte, a prefix before longer names. Linux depends on that order.
 
 use core::cmp::Ordering;
 
@@ -12,23 +12,23 @@ use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::DynIo;
 use floatgate_media::ubifs::{EntryNode, Frame, Key, KeyType, Node, NodeType};
 
-/// Entries with the same key.
+/// Adjacent entries with the same key.
 pub(super) struct Run {
-    /// The way to the first.
+    /// Path to the first entry.
     first: Path,
-    /// Positions of the nodes, in order; at least one.
+    /// Positions of the nodes in order, at least one.
     pub(super) places: Vec<NodePos>,
 }
 
 /// Position of a name among the entries with its key.
 pub(super) struct Resolved {
-    /// `None` if there are no entries with this key.
+    /// Entries with this key, if any.
     run: Option<Run>,
-    /// The entry with the name.
+    /// Index of the entry with the name.
     pub(super) found: Option<usize>,
-    /// The first entry of the run with a higher name.
+    /// Index of the first entry with a higher name.
     pub(super) higher: usize,
-    /// While replaying: an entry that is not where the index says.
+    /// Index of an entry that is missing on flash, during replay.
     pub(super) dangling: Option<usize>,
 }
 
@@ -59,7 +59,7 @@ impl Tnc {
         Ok(entry)
     }
 
-    /// The inode an entry names; `None` if it names none, or is not there while replaying.
+    /// Inode of an entry; `None` for a deletion, or an entry that is missing during replay.
     pub(super) fn entry_inode(
         &mut self,
         io: &mut DynIo<'_>,
@@ -87,7 +87,7 @@ impl Tnc {
         Ok((!places.is_empty()).then_some(Run { first, places }))
     }
 
-    /// True when the same key can stand behind the branch a path ends at, as far as memory knows.
+    /// True if the same key may follow the branch at the end of a path. Only nodes in memory are considered.
     fn may_go_on(&self, path: &Path, key: Key) -> bool {
         let Some(step) = path.last() else { return false };
         match self.arena.node(step.id).zbranches.get(step.slot + 1) {
@@ -96,7 +96,7 @@ impl Tnc {
         }
     }
 
-    /// The way to an entry of a run.
+    /// Path to an entry of a run.
     pub(super) fn nth_of(&mut self, io: &mut DynIo<'_>, run: &Run, at: usize) -> Result<Path> {
         let mut path = run.first.clone();
         for _ in 0..at {
@@ -105,7 +105,7 @@ impl Tnc {
         Ok(path)
     }
 
-    /// Looks for a name; `out` holds its node if it is found.
+    /// Searches for a name; `out` contains its node if it is found.
     fn resolve(&mut self, io: &mut DynIo<'_>, key: Key, name: &[u8], out: &mut Vec<u8>) -> Result<Resolved> {
         let Some(run) = self.run(io, key)? else { return Ok(Resolved::nothing(0)) };
         let mut resolved = Resolved::nothing(run.places.len());
@@ -142,7 +142,7 @@ impl Tnc {
         Ok(Err(low))
     }
 
-    /// Position of the entry of a name; `out` holds its node then.
+    /// Position of the entry of a name, whose node is then in `out`.
     pub(crate) fn find_name(
         &mut self,
         io: &mut DynIo<'_>,
@@ -155,14 +155,13 @@ impl Tnc {
         Ok(resolved.found.and_then(|at| places.get(at)).copied())
     }
 
-    /// The entry after `(key, name)` of the same inode and type, or the first one at or after `key` if there is no name; `out`
-    /// holds its node then.
+    /// Entry after `(key, name)` of the same inode and type, or the first one at or after `key` without a name. Its
+    /// node is then in `out`.
     ///
-    /// Entries follow each other in the order of their keys, and of their names where keys are the same; the name needs
-    /// not exist (any more).
+    /// Entries are ordered by key, and by name if keys are equal. The given name need not exist.
     ///
     /// # Errors
-    /// Names with the same key that are not in order, so that no caller goes round in circles.
+    /// Names with the same key that are not in order, which could cause endless loops in callers.
     pub(crate) fn next_name(
         &mut self,
         io: &mut DynIo<'_>,
@@ -190,7 +189,7 @@ impl Tnc {
         Ok(None)
     }
 
-    /// The way to the first entry behind a name.
+    /// Path to the first entry after a name.
     fn behind_name(
         &mut self,
         io: &mut DynIo<'_>,
@@ -211,7 +210,8 @@ impl Tnc {
         Ok(self.advance(io, &mut path)?.then_some(path))
     }
 
-    /// Names that are not in order can hide from a binary search, and then a listing would end too early.
+    /// Checks the order of names with the same key. Unordered names can hide from a binary search, and a listing would
+    /// end too early.
     fn check_order(&mut self, io: &mut DynIo<'_>, key: Key, places: &[NodePos]) -> Result<()> {
         let (mut previous, mut out) = (Vec::new(), Vec::new());
         for (at, &place) in places.iter().enumerate() {
@@ -257,8 +257,8 @@ impl Tnc {
         }
     }
 
-    /// The way to where an entry is inserted before another one of a run: behind the one before it, if there is one,
-    /// as keys of nodes above allow that.
+    /// Path to the insertion point before an entry of a run: after the previous entry if possible, because the keys of
+    /// nodes above allow that.
     fn before(&mut self, io: &mut DynIo<'_>, run: &Run, at: usize) -> Result<Path> {
         let Some(previous) = at.checked_sub(1) else { return Ok(run.first.clone()) };
         let mut path = self.nth_of(io, run, previous)?;
@@ -284,7 +284,7 @@ impl Tnc {
         self.delete(io, space, path)
     }
 
-    /// The way to the leaf with a key at a place.
+    /// Path to the leaf with a key at a position.
     pub(super) fn leaf_at(
         &mut self,
         io: &mut DynIo<'_>,
@@ -311,7 +311,7 @@ const fn out_of_order(place: NodePos) -> Error {
     Error::corrupt(place.lnum, place.offset, "names with the same hash are not in order")
 }
 
-/// The entry that a key leads to.
+/// Parses the entry of a key.
 fn parse_entry(key: Key, place: NodePos, node: &[u8]) -> Result<EntryNode<'_>> {
     let NodePos { lnum, offset, .. } = place;
     let misfit = |source| Error::node(lnum, offset, source);

@@ -1,4 +1,4 @@
-//! Removing leaves, and the nodes that become empty.
+//! Removing leaves and empty index nodes.
 
 use super::tree::{Path, Step};
 use super::{IndexSpace, Root, Tnc};
@@ -7,13 +7,13 @@ use crate::ubifs::error::Result;
 use crate::ubifs::io::DynIo;
 use floatgate_media::ubifs::{Key, KeyType};
 
-/// The highest key of an inode's.
+/// Highest possible key of an inode.
 pub(super) const fn highest_of(inode: u32) -> Key {
     Key::from_bits((inode as u64) << 32 | u32::MAX as u64)
 }
 
 impl Tnc {
-    /// Removes the leaf a path ends at; its space becomes dirty.
+    /// Removes the leaf at the end of a path; its space becomes dirty.
     pub(super) fn delete<S: IndexSpace>(
         &mut self,
         io: &mut DynIo<'_>,
@@ -23,7 +23,7 @@ impl Tnc {
         self.delete_run(io, space, path, 1)
     }
 
-    /// Removes leaves of one node, beginning at the one the path ends at.
+    /// Removes consecutive leaves of one node, starting at the end of the path.
     fn delete_run<S: IndexSpace>(
         &mut self,
         io: &mut DynIo<'_>,
@@ -40,7 +40,7 @@ impl Tnc {
         if self.arena.node(id).zbranches.is_empty() { self.prune(io, space, path) } else { Ok(()) }
     }
 
-    /// Removes the empty node a path ends in, and those above that become empty.
+    /// Removes the empty node at the end of a path, and nodes above that become empty.
     fn prune<S: IndexSpace>(&mut self, io: &mut DynIo<'_>, space: &mut S, mut path: Path) -> Result<()> {
         while let Some(Step { id, .. }) = path.0.pop() {
             self.arena.free(id);
@@ -54,7 +54,7 @@ impl Tnc {
         Ok(())
     }
 
-    /// Takes away roots with one child, which becomes the root.
+    /// Replaces a root with a single child by that child, repeatedly.
     fn collapse<S: IndexSpace>(&mut self, io: &mut DynIo<'_>, space: &mut S) -> Result<()> {
         while let Some(id) = self.root.and_then(|root| root.child) {
             let root = self.arena.node(id);
@@ -91,7 +91,7 @@ impl Tnc {
         Ok(())
     }
 
-    /// Removes an inode with all it has: data, entries, attributes and the inodes of these.
+    /// Removes an inode with its data, entries, attributes and their inodes.
     pub(crate) fn remove_inode<S: IndexSpace>(
         &mut self,
         io: &mut DynIo<'_>,

@@ -1,9 +1,11 @@
-//! Names while the journal is replayed.
+//! Names during the replay of the journal.
 //!
-//! The index on flash can lead to entries that are gone: deleted or moved since the commit, and their LEB erased and written
-//! anew, while what tells of it is still to be replayed. Such a branch dangles. Each of them belongs to a name that the
-//! journal removes, replaces or moves, so none is left in the end. Linux reads what stands there and calls it a match if
-//! the key is right; knowing which LEBs the journal has written is safer.
+//! The index on flash can refer to missing entries. Such an entry was deleted or moved since the commit, and its LEB
+//! was erased and rewritten. The journal node that records this is still to be replayed. Such a branch is dangling.
+//! Each belongs to a name that the journal removes, replaces or moves, so the replay resolves all of them.
+//!
+//! Linux reads the node at the position and accepts it if the key matches. Knowing which LEBs the journal has written
+//! is safer.
 
 use core::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,14 +17,14 @@ use crate::ubifs::error::Result;
 use crate::ubifs::io::DynIo;
 use floatgate_media::ubifs::{EntryNode, Key};
 
-/// The journal is being replayed.
+/// State of the replay.
 #[derive(Clone, Debug)]
 pub(super) struct Replay {
-    /// LEBs of the journal, and where it begins in each.
+    /// Start offset of the journal in each of its LEBs.
     buds: BTreeMap<u32, u32>,
     /// LEB and offset of entries inserted so far.
     inserted: BTreeSet<(u32, u32)>,
-    /// An entry that is gone was perhaps not deleted, but damaged.
+    /// True if a missing entry may be damaged and not deleted.
     met_damage: bool,
 }
 
@@ -31,26 +33,25 @@ impl Replay {
         self.buds.get(&place.lnum).is_some_and(|&start| place.offset >= start)
     }
 
-    /// True when the committed index leads to this place, and the journal was written there since.
+    /// True if the committed index refers to this position, and the journal was written there since.
     fn is_overwritten(&self, place: NodePos) -> bool {
         self.is_in_journal(place) && !self.inserted.contains(&(place.lnum, place.offset))
     }
 }
 
 impl Tnc {
-    /// The journal is replayed from here on. `buds` are the LEBs of the journal, and where it begins in each.
-    /// Looking for names passes over entries that are gone; removing or inserting a name that is not found removes
-    /// one of them.
+    /// Starts the replay; `buds` contains the start offset of the journal in each of its LEBs. From now on, searches
+    /// skip missing entries, and removing or inserting a name that is not found removes one of them.
     pub(crate) fn start_replay(&mut self, buds: BTreeMap<u32, u32>) {
         self.replay = Some(Replay { buds, inserted: BTreeSet::new(), met_damage: false });
     }
 
-    /// The journal has been replayed. Tells whether entries were passed over that may have been damaged rather than deleted.
+    /// Ends the replay. True if skipped entries may have been damaged and not deleted.
     pub(crate) fn end_replay(&mut self) -> bool {
         self.replay.take().is_some_and(|replay| replay.met_damage)
     }
 
-    /// Reads an entry; `None` if it is not there, while replaying.
+    /// Reads an entry; `None` if it is missing during replay.
     pub(super) fn try_entry<'o>(
         &mut self,
         io: &mut DynIo<'_>,
@@ -71,7 +72,7 @@ impl Tnc {
         }
     }
 
-    /// While replaying, entries can be missing, so there is no searching.
+    /// Searches names linearly, because entries can be missing during replay.
     pub(super) fn resolve_one_by_one(
         &mut self,
         io: &mut DynIo<'_>,
@@ -95,7 +96,7 @@ impl Tnc {
         Ok(())
     }
 
-    /// While replaying, what leads to the place of a new entry leads to one that was overwritten by it.
+    /// Removes a branch to the position of a new entry, which overwrote the old one, during replay.
     pub(super) fn make_way<S: IndexSpace>(
         &mut self,
         io: &mut DynIo<'_>,
@@ -115,7 +116,7 @@ impl Tnc {
         Ok(())
     }
 
-    /// Removes the last entry of a key, but not the one at `keep`, that is not where the index says.
+    /// Removes the last dangling entry of a key, except the one at `keep`.
     pub(super) fn remove_dangling<S: IndexSpace>(
         &mut self,
         io: &mut DynIo<'_>,

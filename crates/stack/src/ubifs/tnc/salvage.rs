@@ -1,4 +1,4 @@
-//! Leaves of a damaged index, and which keys it does not lead to any more.
+//! Leaves of a damaged index, and the key ranges that are lost.
 
 use super::Tnc;
 use super::tree::{Path, Side, Step, Zbranch};
@@ -7,23 +7,23 @@ use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::DynIo;
 use floatgate_media::ubifs::Key;
 
-/// Keys below an index node that cannot be used. Whether there were any between these is not known.
+/// Range of keys below an unusable index node. Whether the range contained keys is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LostKeys {
-    /// No lost key is lower.
+    /// Lower bound of the lost keys.
     pub(crate) from: Key,
-    /// No lost key is higher; `None` up to the end of the index.
+    /// Upper bound of the lost keys; `None` for the end of the index.
     pub(crate) to: Option<Key>,
     /// Fault of the node.
     pub(crate) error: Error,
 }
 
 impl Tnc {
-    /// All leaves with keys from `from` to `to`, both included, in order, appended to `out`. Index nodes that are damaged
-    /// are passed over and noted in `lost`.
+    /// Appends to `out` all leaves with keys from `from` to `to`, both included, in order. Damaged index nodes are
+    /// skipped and recorded in `lost`.
     ///
     /// # Errors
-    /// Failures of the volume.
+    /// Volume failures.
     pub(crate) fn salvage(
         &mut self,
         io: &mut DynIo<'_>,
@@ -67,7 +67,7 @@ impl Tnc {
 }
 
 impl Path {
-    /// Goes on to the next branch of the node it ends in, or behind the last one.
+    /// Advances to the next branch of the last node, or after its last one.
     fn step(&mut self) {
         if let Some(step) = self.0.last_mut() {
             step.slot += 1;

@@ -7,13 +7,13 @@ use crate::fs::NodePos;
 use crate::ubifs::layout::align8;
 use floatgate_media::ubifs::Key;
 
-/// Bytes of an index node without branches: the common header, the number of children and the level.
+/// Size of an index node without branches, B: common header, number of children and level.
 const NODE_HEADER_BYTES: usize = 28;
 
-/// Bytes of a branch. Hashes do not count: a filesystem with authentication is not written.
+/// Size of a branch without hash, B: a filesystem with authentication is never written.
 const BRANCH_BYTES: usize = 20;
 
-/// A node of the tree in memory.
+/// Identifier of an index node in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NodeId(NonZero<u32>);
 
@@ -23,62 +23,62 @@ impl NodeId {
     }
 }
 
-/// Position of a node that the index leads to.
+/// A branch of an index node (Linux: zbranch).
 #[derive(Clone, Debug)]
 pub(super) struct Zbranch {
-    /// The key of a leaf, or a lower bound of all keys below.
+    /// Key of a leaf, or lower bound of all keys below.
     pub(super) key: Key,
-    /// Its place; the default one for an index node that has changed since it was written.
+    /// Position of the node; the default value for a dirty index node.
     pub(super) place: NodePos,
-    /// The index node, if it is in memory.
+    /// Index node, if it is in memory.
     pub(super) child: Option<NodeId>,
 }
 
 impl Zbranch {
-    /// To a node on flash.
+    /// Branch to a node on flash.
     pub(super) const fn to_place(key: Key, place: NodePos) -> Self {
         Self { key, place, child: None }
     }
 
-    /// To an index node in memory that is not on flash.
+    /// Branch to a dirty index node in memory.
     pub(super) const fn to_node(key: Key, id: NodeId) -> Self {
         Self { key, place: NodePos { lnum: 0, offset: 0, len: 0 }, child: Some(id) }
     }
 }
 
-/// An index node in memory (Linux: znode). It has at least one branch, but while it is being changed.
+/// An index node in memory (Linux: znode). It has at least one branch, except while it is changed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Znode {
-    /// 0 for nodes that lead to leaves.
+    /// Level; 0 for nodes above leaves.
     pub(super) level: u16,
-    /// Not on flash as it is here. All nodes above a changed one are changed.
+    /// True if it differs from flash. All nodes above a dirty node are dirty.
     pub(super) dirty: bool,
-    /// Lowest key first.
+    /// Branches in the order of their keys.
     pub(super) zbranches: Vec<Zbranch>,
 }
 
 impl Znode {
-    /// Bytes on flash, with alignment.
+    /// Size on flash with alignment, B.
     pub(super) fn aligned_bytes(&self) -> u64 {
         aligned_bytes(self.zbranches.len())
     }
 
-    /// The first branch with a key of at least this.
+    /// Index of the first branch with a key of at least `key`.
     pub(super) fn first_at(&self, key: Key) -> usize {
         self.zbranches.partition_point(|zbranch| zbranch.key < key)
     }
 
-    /// The branch below which the lowest key can be that is at least this.
+    /// Index of the branch that contains the lowest key of at least `key`.
     fn first_below(&self, key: Key) -> usize {
         self.first_at(key).saturating_sub(1)
     }
 
-    /// The branch below which a key has to be that stands once.
+    /// Index of the branch that contains a unique key.
     fn last_below(&self, key: Key) -> usize {
         self.zbranches.partition_point(|zbranch| zbranch.key <= key).saturating_sub(1)
     }
 
-    /// The branch to follow to find a key.
+    /// Index of the branch to follow in search of a key.
     pub(super) fn branch_for(&self, key: Key, side: Side) -> usize {
         match side {
             Side::First => self.first_below(key),
@@ -87,39 +87,39 @@ impl Znode {
     }
 }
 
-/// Bytes on flash of a node with so many children, with alignment.
+/// Size on flash of a node with `children`, with alignment, B.
 fn aligned_bytes(children: usize) -> u64 {
     let bytes = NODE_HEADER_BYTES.saturating_add(children.saturating_mul(BRANCH_BYTES));
     u64::from(align8(u32::try_from(bytes).unwrap_or(u32::MAX - 7)))
 }
 
-/// Direction at keys that are equal to the one looked for.
+/// Side of equal keys on which a search ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
-    /// Towards the first of several equal keys.
+    /// The first of several equal keys.
     First,
-    /// Towards a key that occurs once, or the place at which it would be inserted.
+    /// A unique key, or its insertion point.
     Last,
 }
 
-/// Nodes in memory. A copy shares them until one of both changes them.
+/// Index nodes in memory. A clone shares them until one of both changes them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arena {
     nodes: Vec<Arc<Znode>>,
     unused: Vec<NodeId>,
-    /// Changed nodes.
+    /// Number of dirty nodes.
     dirty: usize,
-    /// Their bytes.
+    /// Size of the dirty nodes, B.
     dirty_bytes: u64,
 }
 
 impl Arena {
-    /// A node; ids come from this arena.
+    /// Node by its identifier, which must be from this arena.
     pub(super) fn node(&self, id: NodeId) -> &Znode {
         &self.nodes[id.index()]
     }
 
-    /// Changes a node; bytes of changed nodes are counted.
+    /// Changes a node, and updates the size of dirty nodes.
     pub(super) fn edit<R>(&mut self, id: NodeId, change: impl FnOnce(&mut Znode) -> R) -> R {
         let node = Arc::make_mut(&mut self.nodes[id.index()]);
         let before = if node.dirty { node.aligned_bytes() } else { 0 };
@@ -131,7 +131,7 @@ impl Arena {
         result
     }
 
-    /// A branch of a node, to change its place or key.
+    /// Mutable branch of a node.
     pub(super) fn zbranch_mut(&mut self, step: Step) -> Option<&mut Zbranch> {
         Arc::make_mut(&mut self.nodes[step.id.index()]).zbranches.get_mut(step.slot)
     }
@@ -154,23 +154,23 @@ impl Arena {
         id
     }
 
-    /// Forgets a node.
+    /// Removes a node.
     pub(super) fn free(&mut self, id: NodeId) {
         self.edit(id, |node| *node = Znode::default());
         self.unused.push(id);
     }
 
-    /// Changed nodes.
+    /// Number of dirty nodes.
     pub(super) const fn dirty(&self) -> usize {
         self.dirty
     }
 
-    /// Bytes of the changed nodes once they are written, with alignment.
+    /// Size of the dirty nodes on flash with alignment, B.
     pub(super) const fn dirty_bytes(&self) -> u64 {
         self.dirty_bytes
     }
 
-    /// The branch a step stands on.
+    /// Branch of a step.
     pub(super) fn zbranch(&self, step: Step) -> Option<&Zbranch> {
         self.node(step.id).zbranches.get(step.slot)
     }
@@ -179,18 +179,18 @@ impl Arena {
 /// A branch of a node in memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
-    /// The node.
+    /// Index node.
     pub(super) id: NodeId,
-    /// The branch; the number of branches for the place behind the last one.
+    /// Index of the branch; the number of branches for the position after the last one.
     pub(super) slot: usize,
 }
 
-/// The way from the root to a branch: the root first.
+/// Path from the root to a branch, the root first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Path(pub(super) Vec<Step>);
 
 impl Path {
-    /// The last step; a path has one.
+    /// Last step; a path is never empty.
     pub(super) fn last(&self) -> Option<Step> {
         self.0.last().copied()
     }
@@ -202,18 +202,18 @@ impl Path {
         }
     }
 
-    /// The branch it ends at; `None` behind the last branch of a node.
+    /// Branch at its end; `None` after the last branch of a node.
     pub(super) fn zbranch<'a>(&self, arena: &'a Arena) -> Option<&'a Zbranch> {
         self.last().and_then(|step| arena.zbranch(step))
     }
 
-    /// The lowest key that can stand in nodes behind the one it ends in; `None` if there are no more.
+    /// Lowest possible key in nodes after its last node; `None` at the end of the tree.
     pub(super) fn upper_bound(&self, arena: &Arena) -> Option<Key> {
         let above = self.0.len().saturating_sub(1);
         self.bound_above(arena, above)
     }
 
-    /// As [`upper_bound`](Self::upper_bound), for the node below the branch it ends at.
+    /// As [`upper_bound`](Self::upper_bound), for the node below the branch at its end.
     pub(super) fn upper_bound_below(&self, arena: &Arena) -> Option<Key> {
         self.bound_above(arena, self.0.len())
     }

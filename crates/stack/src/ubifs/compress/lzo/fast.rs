@@ -1,15 +1,16 @@
-//! Greedy matching in one pass, for blocks that a caller waits for: the first place that a hash of four bytes finds is taken.
+//! Greedy matching in one pass, for blocks that a caller waits for: uses the first match that a hash of four bytes
+//! finds.
 //!
-//! Linux makes the same trade: the kernel compresses with `lzo1x_1`, mkfs.ubifs with `lzo1x_999`.
+//! Linux has the same trade-off: the kernel compresses with `lzo1x_1`, mkfs.ubifs with `lzo1x_999`.
 
 use super::matches::{Bytes, Copy, Last};
 use super::write::Writer;
 
-/// Bytes of the shortest copy that is looked for: those that the hash covers.
+/// Minimum length of a match, B: the bytes covered by the hash.
 const SHORTEST: usize = 4;
 
-/// Literals since the last copy after which every second position is passed over, then two of three, and so on: data that
-/// do not repeat are not searched byte by byte.
+/// Literals since the last copy after which every second position is skipped, then two of three, and so on. This saves
+/// time on incompressible data.
 const LITERALS_PER_SKIP: usize = 32;
 
 /// A greedy compressor with its tables.
@@ -46,7 +47,7 @@ impl Greedy {
         writer.end();
     }
 
-    /// The copy of the last place with the same hash, if its first bytes are the same.
+    /// Copy from the last position with the same hash, if its first bytes are equal.
     #[inline(always)]
     fn search(&mut self, at: usize, room: usize) -> Option<Copy> {
         let here = self.bytes.word(at);

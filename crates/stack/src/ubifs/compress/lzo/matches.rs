@@ -1,29 +1,31 @@
-//! Where the bytes at each position of a block stood before.
+//! Match finder: earlier occurrences of the bytes at each position of a block.
 //!
-//! The cost of a copy of up to eight bytes depends on its length and on whether it is near, so all that matters is, for
-//! each length, the last place where the same bytes stood: a table for each length, by a hash of so many bytes. Longer
-//! copies are rarer, and are looked for along a chain of the positions whose next eight bytes hash alike.
+//! The cost of a copy of up to eight bytes depends only on its length and on whether it is near. So for each length
+//! only the last occurrence matters: there is one table per length, indexed by a hash of that many bytes. Longer copies
+//! are rarer, and are searched along a chain of positions with the same hash of eight bytes.
 //!
-//! Places are checked against the bytes, so a table may say anything: 0, the first position, is as good as nothing.
+//! Candidates are compared with the data, so table entries need not be valid: 0, the first position, serves as an empty
+//! entry.
 
 use super::{BLOCK, PAIR_DISTANCE, SHORT_DISTANCE, SHORT_LEN, TRIPLE_DISTANCE};
 
-/// Places along a chain looked at, at most.
+/// Maximum number of positions compared along a chain.
 const DEPTH: usize = 6;
 
-/// A match this long is taken to be the best for the positions inside it, too.
+/// Length above which a match is also used for the positions inside it.
 const LONG: usize = 24;
 
-/// Positions without a match until every second one is passed over, then twice as many until two of three are, and so on.
+/// Number of positions without a match after which every second one is skipped; after twice as many, two of three, and
+/// so on.
 const MISSES: usize = 64;
 
-/// Bytes read together.
+/// Bytes read at a time.
 const WORD: usize = 8;
 
-/// Odd, and spreads the bits of a word upwards: the golden ratio's.
+/// Hash multiplier: odd, with the bits of the golden ratio, which spreads a word's bits upwards.
 const HASH: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// A copy of bytes that stood `distance` before.
+/// A copy of bytes from `distance` bytes earlier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Copy {
     len: u16,
@@ -47,20 +49,20 @@ impl Copy {
     }
 }
 
-/// The copies that could make the bytes at a position; length 0 where there is none.
+/// Candidate copies at a position; length 0 for none.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Found {
-    /// The longest within the short instruction's reach, of 3 to 8 bytes.
+pub(super) struct Candidates {
+    /// Longest copy of 3 to 8 bytes within reach of the short instruction.
     pub(super) short: Copy,
-    /// The longest of all.
+    /// Longest copy.
     pub(super) long: Copy,
-    /// Two bytes, from near.
+    /// Copy of two bytes from nearby.
     pub(super) pair: Copy,
-    /// Three bytes, from just beyond the short instruction's reach.
+    /// Copy of three bytes from just beyond the reach of the short instruction.
     pub(super) triple: Copy,
 }
 
-impl Found {
+impl Candidates {
     /// The rest of a match one byte after its start.
     #[inline(always)]
     fn inside(before: Copy) -> Self {
@@ -71,11 +73,11 @@ impl Found {
     }
 }
 
-/// The last place of each hash of some bytes.
+/// Last position of each hash.
 pub(super) struct Last<const BYTES: u32, const SIZE: usize>(pub(super) [u16; SIZE]);
 
 impl<const BYTES: u32, const SIZE: usize> Last<BYTES, SIZE> {
-    /// Makes a place the last; returns the one before.
+    /// Sets the last position and returns the previous one.
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation)] // the place is inside a block, the hash has the bits of SIZE
     pub(super) fn replace(&mut self, at: usize, here: u64) -> usize {
@@ -85,7 +87,7 @@ impl<const BYTES: u32, const SIZE: usize> Last<BYTES, SIZE> {
     }
 }
 
-/// The longest of several: length in the upper half, distance in the lower, so that no branch is needed.
+/// Longest of several copies: length in the upper half, distance in the lower half, so that no branch is needed.
 #[derive(Clone, Copy, Default)]
 struct Longest(u32);
 
@@ -96,7 +98,7 @@ impl Longest {
         self.0 = self.0.max((len as u32) << 16 | distance as u32);
     }
 
-    /// If it has three bytes.
+    /// The copy, if it has at least three bytes.
     #[inline(always)]
     fn copy(self) -> Copy {
         let (len, distance) = ((self.0 >> 16) as usize, self.0 as usize & 0xFFFF);
@@ -104,7 +106,7 @@ impl Longest {
     }
 }
 
-/// The longest match, and the longest that a short instruction reaches.
+/// Longest match, and longest match within reach of a short instruction.
 #[derive(Clone, Copy, Default)]
 struct Both {
     short: Longest,
@@ -128,9 +130,9 @@ pub(super) struct Matches {
     last5: Last<5, 8192>,
     last6: Last<6, 8192>,
     last8: Last<8, 4096>,
-    /// The place before each place that has the same hash of eight bytes.
+    /// Previous position with the same hash of eight bytes, by position.
     chain: [u16; BLOCK],
-    found: [Found; BLOCK],
+    found: [Candidates; BLOCK],
 }
 
 impl Default for Matches {
@@ -144,7 +146,7 @@ impl Default for Matches {
             last6: Last([0; _]),
             last8: Last([0; _]),
             chain: [0; BLOCK],
-            found: [Found::default(); BLOCK],
+            found: [Candidates::default(); BLOCK],
         }
     }
 }
@@ -156,24 +158,25 @@ impl Matches {
         let mut before = Copy::NONE;
         let (mut at, mut misses) = (0, 0);
         while at < len {
-            let found = if before.len() > LONG { Found::inside(before) } else { self.search(at, len - at) };
+            let found =
+                if before.len() > LONG { Candidates::inside(before) } else { self.search(at, len - at) };
             self.found[at] = found;
             before = found.long;
             at += 1;
             misses = if before == Copy::NONE { misses + 1 } else { 0 };
             let over = (misses / MISSES).min(len - at);
-            self.found[at..at + over].fill(Found::default());
+            self.found[at..at + over].fill(Candidates::default());
             at += over;
         }
     }
 
-    /// The matches found, by position.
-    pub(super) const fn found(&self) -> &[Found; BLOCK] {
+    /// Matches by position.
+    pub(super) const fn candidates(&self) -> &[Candidates; BLOCK] {
         &self.found
     }
 
-    /// Takes a block, of which nothing is known yet; bytes of it. What is left of the block before would be as good, but
-    /// the same block must give the same bytes.
+    /// Starts a new block and returns its length. The tables are cleared, because the same block must always give the
+    /// same output.
     fn take(&mut self, data: &[u8]) -> usize {
         let len = self.bytes.set(data);
         self.last2.0.fill(0);
@@ -185,9 +188,9 @@ impl Matches {
         len
     }
 
-    /// The matches of a position, and its place in the tables.
+    /// Matches at a position, which is then added to the tables.
     #[inline(always)]
-    fn search(&mut self, at: usize, room: usize) -> Found {
+    fn search(&mut self, at: usize, room: usize) -> Candidates {
         let here = self.bytes.word(at);
         let pair = self.last2.replace(at, here);
         let nearest = self.last3.replace(at, here);
@@ -200,7 +203,7 @@ impl Matches {
         let eight = self.last8.replace(at, here);
         self.chain[at] = eight.try_into().unwrap_or(0);
         if at == 0 {
-            return Found::default();
+            return Candidates::default();
         }
         let mut both = Both::default();
         for from in places {
@@ -209,7 +212,7 @@ impl Matches {
         self.follow(eight, at, room, &mut both);
         let triple = triple(at - nearest) && room >= 3 && self.bytes.common(nearest, here) >= 3;
         let pair_near = at - pair <= PAIR_DISTANCE && room >= 2 && self.bytes.common(pair, here) >= 2;
-        Found {
+        Candidates {
             short: both.short.copy(),
             long: both.long.copy(),
             pair: if pair_near { Copy::new(2, at - pair) } else { Copy::NONE },
@@ -217,7 +220,7 @@ impl Matches {
         }
     }
 
-    /// The matches along a chain.
+    /// Searches the matches along a chain.
     #[inline(always)]
     fn follow(&self, mut from: usize, at: usize, room: usize, both: &mut Both) {
         for _ in 0..DEPTH {
@@ -234,13 +237,13 @@ impl Matches {
     }
 }
 
-/// A block, with zeros behind so that words can be read anywhere.
+/// A block, followed by zeros so that words can be read at any position.
 pub(super) struct Bytes([u8; BLOCK + WORD]);
 
 impl Bytes {
     pub(super) const EMPTY: Self = Self([0; BLOCK + WORD]);
 
-    /// Replaces the block; bytes of the new one.
+    /// Replaces the block and returns its length.
     pub(super) fn set(&mut self, data: &[u8]) -> usize {
         let len = data.len().min(BLOCK);
         let (block, rest) = self.0.split_at_mut(len);
@@ -254,13 +257,14 @@ impl Bytes {
         self.0[at % BLOCK..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
     }
 
-    /// Bytes that a place and a word share.
+    /// Number of equal bytes at a position and in a word.
     #[inline(always)]
     fn common(&self, from: usize, here: u64) -> usize {
         (self.word(from) ^ here).trailing_zeros() as usize / 8
     }
 
-    /// Bytes that two places share of which the first `len` are known to be; zeros behind the block are shared with any.
+    /// Number of equal bytes at two positions; the first `len` are known to be equal. The zeros after the block equal
+    /// any bytes.
     #[inline(always)]
     pub(super) fn extent(&self, from: usize, at: usize, mut len: usize) -> usize {
         while at + len < BLOCK {
@@ -274,7 +278,7 @@ impl Bytes {
     }
 }
 
-/// True when the copy of three bytes after a run of literals reaches this far, and no shorter one does.
+/// True if the distance is reached by the copy of three bytes after a run of literals, and by no shorter instruction.
 #[inline(always)]
 pub(super) const fn triple(distance: usize) -> bool {
     distance > SHORT_DISTANCE && distance <= TRIPLE_DISTANCE

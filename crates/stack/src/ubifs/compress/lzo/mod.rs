@@ -1,13 +1,13 @@
 //! LZO1X, a byte-oriented dictionary code: `docs/spec/lzo1x.md`.
 //!
-//! - [`read`]: bytes to data, hostile bytes included.
-//! - [`matches`]: where in the block its bytes stood before.
-//! - [`parse`]: the cheapest way through those matches.
-//! - [`fast`]: the first way through that is found.
-//! - [`write`]: instructions to bytes.
+//! - [`read`]: decoder, safe against malformed input.
+//! - [`matches`]: match finder.
+//! - [`parse`]: optimal parser: the cheapest sequence of instructions.
+//! - [`fast`]: greedy parser: the first sequence that is found.
+//! - [`write`]: encoder of instructions.
 //!
-//! Liblzo2 is not for us (GPL), and the crates that compress are slower or larger: `lzokay` 2.0 makes 1.3 % more bytes and
-//! reads at half the speed.
+//! Liblzo2 cannot be used (GPL), and other crates that compress are slower or worse: `lzokay` 2.0 produces 1.3 % more
+//! bytes and decompresses at half the speed.
 
 mod fast;
 mod matches;
@@ -27,27 +27,27 @@ use matches::Matches;
 use parse::Parser;
 use write::Writer;
 
-/// Bytes of the longest match with a short instruction, and how far back that reaches.
+/// Maximum length of a match with a short instruction, and its maximum distance.
 const SHORT_LEN: usize = 8;
 const SHORT_DISTANCE: usize = 2048;
 
-/// Bytes of the longest match that the three-byte instruction holds without more bytes for its length.
+/// Maximum length of a match with the three-byte instruction without length extension.
 const MEDIUM_LEN: usize = 33;
 
-/// Reach of the two-byte match after one to three literals.
+/// Maximum distance of the two-byte match after one to three literals.
 const PAIR_DISTANCE: usize = 1024;
 
-/// Reach of the three-byte match after four or more literals, from just beyond [`SHORT_DISTANCE`].
+/// Maximum distance of the three-byte match after four or more literals; it starts beyond [`SHORT_DISTANCE`].
 const TRIPLE_DISTANCE: usize = 3072;
 
-/// Literals that an instruction's last two bits count.
+/// Maximum number of literals counted by the last two bits of an instruction.
 const TRAILING: usize = 3;
 
-/// Literals of the longest run with a one-byte instruction, and of the longest run with one at the start of a block.
+/// Maximum run of literals of a one-byte instruction, inside a block and at its start.
 const RUN: usize = 18;
 const FIRST_RUN: usize = 238;
 
-/// Length that each zero byte adds to an instruction's length.
+/// Length that each zero byte adds to an instruction.
 const CHAIN: usize = 255;
 
 /// A block compressor with its tables.
@@ -58,7 +58,7 @@ enum Kind {
     Fast(Box<Greedy>),
 }
 
-/// The compressor that takes the cheapest way.
+/// Compressor with optimal parsing.
 #[derive(Default)]
 struct Smallest {
     matches: Box<Matches>,
@@ -86,10 +86,10 @@ impl Lzo {
 impl Smallest {
     fn compress(&mut self, data: &[u8], out: &mut Vec<u8>) {
         self.matches.find(data);
-        self.parser.solve(data.len(), self.matches.found());
+        self.parser.solve(data.len(), self.matches.candidates());
         let mut writer = Writer::new(out);
         let mut at = 0;
-        for step in self.parser.steps(data.len(), self.matches.found()) {
+        for step in self.parser.steps(data.len(), self.matches.candidates()) {
             writer.literals(data.get(at..at + step.literals).unwrap_or(&[]));
             writer.copy(step.literals, step.copy);
             at += step.literals + step.copy.len();

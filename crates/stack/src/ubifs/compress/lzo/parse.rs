@@ -1,14 +1,16 @@
-//! The cheapest sequence of instructions: for each position, from the last to the first, the fewest bytes that the rest
-//! of the block takes, by how many literals came before, since that decides which instructions there are and what the
-//! literals cost.
+//! Optimal parsing: the cheapest sequence of instructions.
+//!
+//! For each position, from the last to the first, it computes the fewest bytes for the rest of the block. The result
+//! depends on the number of literals before the position, which decides the available instructions and the cost of the
+//! literals.
 
-use super::matches::{Copy, Found};
+use super::matches::{Candidates, Copy};
 use super::{BLOCK, CHAIN, FIRST_RUN, MEDIUM_LEN, RUN, TRAILING};
 
-/// More than any block costs.
+/// More than the cost of any block.
 const NEVER: u16 = 0x7000;
 
-/// Marks the length of the longest copy in a choice.
+/// Flag in the length of a choice: the copy is the longest one.
 const LONG: u16 = 0x8000;
 
 /// Literals, and the copy after them.
@@ -21,18 +23,18 @@ pub(super) struct Step {
 /// The cheapest encoding from a position on.
 #[derive(Clone, Copy, Default)]
 struct Choice {
-    /// After a copy: literals until the next.
+    /// Number of literals after a copy until the next copy.
     literals: u16,
-    /// Bytes of the copy, and whether it is the long one.
+    /// Length of the copy, with the flag `LONG`.
     len: u16,
     long: bool,
-    /// After one to three literals, the pair is better than that copy.
+    /// True if a pair is better than that copy after one to three literals.
     pair: bool,
-    /// After four or more, the triple is.
+    /// True if a triple is better after four or more literals.
     triple: bool,
 }
 
-/// Bytes of the rest of the block in the upper half and a choice in the lower: the least is the cheapest.
+/// Cost in bytes in the upper half, choice in the lower half: the minimum is the cheapest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Cost(u32);
 
@@ -55,8 +57,8 @@ impl Cost {
     }
 }
 
-/// The fewest bytes for the rest of a block, where the next is a copy, after one to three literals; where four or more
-/// were the last, and how many more follow.
+/// Costs of the rest of the block: if a copy follows at once; after one to three literals; and after four or more
+/// literals, with the number of further literals.
 #[derive(Clone, Copy)]
 struct Next {
     few: u16,
@@ -71,10 +73,10 @@ impl Next {
 
 /// The tables of a block.
 pub(super) struct Parser {
-    /// The fewest bytes from each position on, after a copy.
+    /// Fewest bytes from each position on, after a copy.
     bytes: [u16; BLOCK + 1],
     choices: [Choice; BLOCK],
-    /// Literals before the first copy.
+    /// Number of literals before the first copy.
     first: usize,
 }
 
@@ -86,7 +88,7 @@ impl Default for Parser {
 
 impl Parser {
     /// Fills the tables for a block of `len` bytes.
-    pub(super) fn solve(&mut self, len: usize, found: &[Found; BLOCK]) {
+    pub(super) fn solve(&mut self, len: usize, found: &[Candidates; BLOCK]) {
         let len = len.min(BLOCK);
         self.bytes[..len].fill(NEVER);
         self.bytes[len] = 0;
@@ -98,9 +100,9 @@ impl Parser {
         self.first = first(&next).min(len);
     }
 
-    /// One position, by those behind it.
+    /// Computes one position from the positions after it.
     #[inline(always)]
-    fn step(&mut self, at: usize, found: &Found, next: &[Next; 4]) -> Next {
+    fn step(&mut self, at: usize, found: &Candidates, next: &[Next; 4]) -> Next {
         let copy = self.copies(at, found);
         let bytes = copy.bytes();
         let pair = 2 + self.rest(at, found.pair.len());
@@ -122,10 +124,10 @@ impl Parser {
         }
     }
 
-    /// The cheapest copy at a position. One that is not there has no bytes, and leads to where nothing is known yet. To stop
-    /// short of a copy's end by more than one byte gains nothing.
+    /// Cheapest copy at a position. An absent copy has length zero and leads to an unknown cost. Copies are shortened
+    /// by at most one byte; more gains nothing.
     #[inline(always)]
-    fn copies(&self, at: usize, found: &Found) -> Cost {
+    fn copies(&self, at: usize, found: &Candidates) -> Cost {
         let (short, long) = (found.short.len(), found.long.len());
         let shorter = if short > 3 { short - 1 } else { 0 };
         let costs = [
@@ -147,11 +149,11 @@ impl Parser {
         self.bytes[at + len]
     }
 
-    /// The instructions of a block, by its table. The literals after the last copy are not among them.
+    /// Instructions of a block according to the tables, without the literals after the last copy.
     pub(super) fn steps<'a>(
         &'a self,
         len: usize,
-        found: &'a [Found; BLOCK],
+        found: &'a [Candidates; BLOCK],
     ) -> impl Iterator<Item = Step> + 'a {
         let mut at = 0;
         let mut literals = self.first;
@@ -167,8 +169,8 @@ impl Parser {
         })
     }
 
-    /// The copy at a position, after so many literals.
-    fn chosen(&self, at: usize, literals: usize, found: &Found) -> Copy {
+    /// Copy chosen at a position after this number of literals.
+    fn chosen(&self, at: usize, literals: usize, found: &Candidates) -> Copy {
         let choice = &self.choices[at % BLOCK];
         match literals {
             1..=TRAILING if choice.pair => found.pair,
@@ -179,7 +181,7 @@ impl Parser {
     }
 }
 
-/// After a copy: another, or literals before it.
+/// Costs after a copy: another copy, or literals before it.
 #[inline(always)]
 fn literals(copy: u16, next: &[Next; 4]) -> Cost {
     let run = 4 + next[3].run_len;
@@ -190,7 +192,7 @@ fn literals(copy: u16, next: &[Next; 4]) -> Cost {
         .min(Cost::new(4 + next[3].run + run_cost(run), run))
 }
 
-/// Literals at the start of a block, where there is nothing to copy: at least one, and their number costs a byte.
+/// Number of literals at the start of a block, where no copy is possible: at least one. Their number costs a byte.
 fn first(next: &[Next; 4]) -> usize {
     let few =
         Cost::new(1 + next[0].few, 1).min(Cost::new(2 + next[1].few, 2)).min(Cost::new(3 + next[2].few, 3));
@@ -198,14 +200,14 @@ fn first(next: &[Next; 4]) -> usize {
     usize::from(few.min(Cost::new(4 + next[3].run + u16::from(usize::from(run) > FIRST_RUN), run)).choice())
 }
 
-/// Bytes of an instruction for a long copy.
+/// Size of the instruction for a long copy, B.
 #[inline(always)]
 #[allow(clippy::cast_possible_truncation)] // a block has a few bytes of chain at most
 const fn long_cost(len: usize) -> u16 {
     3 + ((len + CHAIN - 1 - MEDIUM_LEN) / CHAIN) as u16
 }
 
-/// Bytes of an instruction for four or more literals.
+/// Size of the instruction for four or more literals, B.
 #[inline(always)]
 #[allow(clippy::cast_possible_truncation)] // as above
 fn run_cost(literals: u16) -> u16 {

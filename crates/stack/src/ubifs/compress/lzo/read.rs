@@ -1,45 +1,45 @@
-//! Bytes to data: `docs/spec/lzo1x.md#instructions`. What Linux's decompressor accepts is accepted, and nothing else.
+//! LZO1X decoder: `docs/spec/lzo1x.md#instructions`. It accepts exactly what Linux's decompressor accepts.
 
 use super::{CHAIN, SHORT_DISTANCE, TRAILING};
 
-/// Reason for which LZO data are refused.
+/// Reason why LZO data is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LzoFault {
-    /// An instruction or its literals are cut off.
+    /// An instruction or its literals are truncated.
     #[error("the data end inside an instruction")]
     Truncated,
-    /// A copy of what would stand before the block.
+    /// A copy from before the start of the block.
     #[error("a copy from before the start of the block")]
     Before,
-    /// More data than there is room for.
+    /// The output exceeds the buffer.
     #[error("more data than the block holds")]
     TooLong,
-    /// The end is marked in a way that it is not.
+    /// Malformed end-of-stream marker.
     #[error("the mark of the end is malformed")]
     BadEnd,
-    /// Bytes behind the end.
+    /// Bytes after the end-of-stream marker.
     #[error("bytes behind the end")]
     Trailing,
 }
 
-/// Bytes of the mark of the end, and of the shortest data.
+/// Size of the end-of-stream marker, B, and minimum size of the data.
 const END: usize = 3;
 
-/// First byte of data that tell their version, and how many bytes those have at least.
+/// First byte of data with a version, and minimum size of such data, B.
 const VERSIONED: u8 = 17;
 const VERSIONED_LEN: usize = 5;
 
-/// Shortest run of zeros of version 1.
+/// Minimum length of a run of zeros in version 1.
 const ZEROS: usize = 4;
 
-/// Bytes copied together, where there is room for them.
+/// Bytes copied at a time, if there is room.
 const STRIDE: usize = 16;
 
-/// Decompresses into `out`; bytes written.
+/// Decompresses into `out` and returns the number of bytes.
 ///
 /// # Errors
 ///
-/// The first fault, and the byte of `data` up to which they were read.
+/// The first fault, and the offset in `data` at which it was found.
 pub(crate) fn decompress(data: &[u8], out: &mut [u8]) -> Result<usize, (usize, LzoFault)> {
     let mut reader = Reader { data, at: 0, out, len: 0, zero_runs: false };
     match reader.block() {
@@ -53,11 +53,11 @@ struct Reader<'a> {
     at: usize,
     out: &'a mut [u8],
     len: usize,
-    /// Version 1: there are instructions for runs of zeros.
+    /// True for version 1, which has instructions for runs of zeros.
     zero_runs: bool,
 }
 
-/// The predecessor of an instruction, which decides the meaning of the low codes.
+/// Kind of the previous instruction, which decides the meaning of the low codes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Last {
     Copy,
@@ -66,7 +66,7 @@ enum Last {
 }
 
 impl Reader<'_> {
-    /// All instructions.
+    /// Decodes all instructions.
     fn block(&mut self) -> Result<(), LzoFault> {
         if self.data.len() < END {
             return Err(LzoFault::Truncated);
@@ -108,7 +108,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The first byte may say the version, and how many literals follow.
+    /// Decodes the first byte, which may contain the version and the number of literals.
     fn start(&mut self) -> Result<Last, LzoFault> {
         if let [VERSIONED, version, ..] = *self.data
             && self.data.len() >= VERSIONED_LEN
@@ -137,7 +137,7 @@ impl Reader<'_> {
         Ok(byte)
     }
 
-    /// A length that goes on behind its instruction if the bits there are zero.
+    /// Length that is extended by further bytes if its bits in the instruction are zero.
     #[inline(always)]
     fn length(&mut self, code: u8, mask: u8) -> Result<usize, LzoFault> {
         let bits = usize::from(code & mask);
@@ -162,7 +162,7 @@ impl Reader<'_> {
         Ok((len, u16::from_le_bytes(*bytes)))
     }
 
-    /// The copies whose codes mean something else after a copy.
+    /// Copies whose codes have another meaning directly after a copy.
     #[inline(always)]
     fn low(&mut self, code: u8, last: Last) -> Result<(usize, usize, usize), LzoFault> {
         let back = (usize::from(self.byte()?) << 2) + usize::from(code >> 2) + 1;
@@ -177,7 +177,7 @@ impl Reader<'_> {
         self.literals(count)
     }
 
-    /// Up to three literals, by an instruction's last two bits.
+    /// Up to three literals, counted by the last two bits of an instruction.
     #[inline(always)]
     fn few(&mut self, bits: usize) -> Result<Last, LzoFault> {
         let count = bits & TRAILING;
@@ -214,7 +214,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Copies what stands `distance` before.
+    /// Copies output bytes from `distance` bytes earlier.
     #[inline(always)]
     fn copy(&mut self, len: usize, distance: usize) -> Result<(), LzoFault> {
         let from = self.len.checked_sub(distance).ok_or(LzoFault::Before)?;
@@ -232,7 +232,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Copies what overlaps itself: each round doubles what can be copied at once.
+    /// Copies an overlapping range: each round doubles the bytes that can be copied at once.
     fn repeat(&mut self, from: usize, len: usize, distance: usize) {
         let (mut done, mut ready) = (0, distance);
         while done < len {
@@ -243,7 +243,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Version 1: whether the copy is from the distance that stands for zeros.
+    /// True for a copy whose distance stands for a run of zeros in version 1.
     fn is_zeros(&self) -> bool {
         let far = self.data.get(self.at..).and_then(<[u8]>::first_chunk);
         self.zero_runs && far.is_some_and(|far| u16::from_le_bytes(*far) >> 2 == 0x3FFF)
@@ -262,7 +262,7 @@ impl Reader<'_> {
         self.few(usize::from(far))
     }
 
-    /// The mark of the end is a copy of three bytes, and the last.
+    /// Checks the end-of-stream marker: a copy of three bytes at the end of the data.
     fn end(&self, len: usize) -> Result<(), LzoFault> {
         match len {
             END if self.at == self.data.len() => Ok(()),

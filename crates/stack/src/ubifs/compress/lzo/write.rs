@@ -1,4 +1,4 @@
-//! Instructions to bytes: `docs/spec/lzo1x.md#instructions`.
+//! LZO1X encoder: `docs/spec/lzo1x.md#instructions`.
 
 use super::matches::{Copy, triple};
 use super::{CHAIN, FIRST_RUN, MEDIUM_LEN, PAIR_DISTANCE, RUN, SHORT_DISTANCE, SHORT_LEN, TRAILING};
@@ -15,7 +15,7 @@ impl<'a> Writer<'a> {
         Self { out, start }
     }
 
-    /// Literals: counted in the copy before, or by an instruction of their own.
+    /// Writes literals: counted in the previous copy, or by their own instruction.
     #[allow(clippy::cast_possible_truncation)] // each arm bounds its number
     pub(super) fn literals(&mut self, data: &[u8]) {
         let count = data.len();
@@ -29,7 +29,7 @@ impl<'a> Writer<'a> {
         self.out.extend_from_slice(data);
     }
 
-    /// The count of up to three literals is in the last byte but one of a copy.
+    /// Stores the count of up to three literals in the second to last byte of a copy.
     fn count_in_copy(&mut self, count: u8) {
         let at = self.out.len().saturating_sub(2);
         if let Some(byte) = self.out.get_mut(at) {
@@ -37,7 +37,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A copy after so many literals: the shortest instruction that there is for it.
+    /// Writes a copy after literals with the shortest possible instruction.
     #[allow(clippy::cast_possible_truncation)] // each field is masked or bounded
     pub(super) fn copy(&mut self, literals: usize, copy: Copy) {
         let (len, distance) = (copy.len(), copy.distance());
@@ -52,7 +52,7 @@ impl<'a> Writer<'a> {
         self.out.extend(short.map(|byte| byte as u8));
     }
 
-    /// A copy of any length and distance.
+    /// Writes a copy of any length and distance.
     #[allow(clippy::cast_possible_truncation)] // a block is shorter than 16 KiB
     fn far(&mut self, len: usize, back: usize) {
         match len {
@@ -62,7 +62,7 @@ impl<'a> Writer<'a> {
         self.out.extend(((back << 2) as u16).to_le_bytes());
     }
 
-    /// An instruction whose length did not fit: a zero byte for each 255, then the rest, 1 to 255.
+    /// Writes an instruction with a length extension: a zero byte for each 255, then the rest, 1 to 255.
     #[allow(clippy::cast_possible_truncation)] // the rest is below 256
     fn long(&mut self, code: u8, length: usize) {
         let zeros = length.saturating_sub(1) / CHAIN;
@@ -71,7 +71,7 @@ impl<'a> Writer<'a> {
         self.out.push((length - zeros * CHAIN) as u8);
     }
 
-    /// The end of a block.
+    /// Writes the end-of-stream marker.
     pub(super) fn end(self) {
         self.out.extend([0x11, 0, 0]);
     }

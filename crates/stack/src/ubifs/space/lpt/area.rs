@@ -1,4 +1,4 @@
-//! The LPT's own LEBs: free and dirty bytes of each, and the head that nodes are appended at.
+//! The LPT's own LEBs: free and dirty bytes of each, and the head at which nodes are appended.
 
 use floatgate_media::ubifs::lpt::{LebSpace, NodePos};
 
@@ -8,17 +8,17 @@ pub(super) struct Area {
     first_lnum: u32,
     leb_bytes: u32,
     lebs: Vec<LebSpace>,
-    /// Position of the next node. Linux: `nhead`.
+    /// Position of the next node (Linux: `nhead`).
     pub(super) head: NodePos,
 }
 
 impl Area {
-    /// LEBs with these properties.
+    /// An area of LEBs with these properties.
     pub(super) fn new(first_lnum: u32, leb_bytes: u32, lebs: Vec<LebSpace>, head: NodePos) -> Self {
         Self { first_lnum, leb_bytes, lebs, head }
     }
 
-    /// All LEBs empty, nodes go to the first.
+    /// An area of empty LEBs, with the head in the first one.
     pub(super) fn empty(first_lnum: u32, leb_bytes: u32, count: u32) -> Self {
         let lebs = vec![LebSpace { free: leb_bytes, dirty: 0 }; count as usize];
         Self::new(first_lnum, leb_bytes, lebs, NodePos { lnum: first_lnum, offset: 0 })
@@ -38,7 +38,7 @@ impl Area {
         (self.first_lnum..).zip(self.lebs.iter().copied())
     }
 
-    /// A node of so many bytes is not needed any more.
+    /// Marks a node of `bytes` as obsolete.
     pub(super) fn add_dirt(&mut self, lnum: u32, bytes: u32) {
         let leb_bytes = self.leb_bytes;
         if let Some(leb) = self.leb_mut(lnum) {
@@ -46,7 +46,7 @@ impl Area {
         }
     }
 
-    /// The LEB was written up to `end`, of which `padding` bytes are no nodes.
+    /// Records that a LEB was written up to `end`, including `padding` bytes.
     pub(super) fn written(&mut self, lnum: u32, end: u32, padding: u32) {
         let leb_bytes = self.leb_bytes;
         if let Some(leb) = self.leb_mut(lnum) {
@@ -55,7 +55,7 @@ impl Area {
         self.add_dirt(lnum, padding);
     }
 
-    /// The LEB is erased.
+    /// Records that a LEB was erased.
     pub(super) fn erased(&mut self, lnum: u32) {
         let leb_bytes = self.leb_bytes;
         if let Some(leb) = self.leb_mut(lnum) {
@@ -63,20 +63,20 @@ impl Area {
         }
     }
 
-    /// True when nothing is in a LEB.
+    /// True if a LEB is empty.
     pub(super) fn is_empty(&self, lnum: u32) -> bool {
         self.iter().any(|(other, leb)| other == lnum && leb.free == self.leb_bytes)
     }
 
-    /// The empty LEB that comes next after `lnum`, going round. Linux: `alloc_lpt_leb`.
+    /// Next empty LEB after `lnum`, wrapping around (Linux: `alloc_lpt_leb`).
     pub(super) fn next_empty(&self, lnum: u32) -> Option<u32> {
         let empty = |leb: &(u32, LebSpace)| leb.1.free == self.leb_bytes;
         let behind = self.iter().filter(|&(other, _)| other > lnum).find(empty);
         behind.or_else(|| self.iter().filter(|&(other, _)| other < lnum).find(empty)).map(|(lnum, _)| lnum)
     }
 
-    /// LEBs with nothing in them but outdated nodes and padding. While no node has been written since the last commit they
-    /// can be erased: the LPT on flash uses nothing in them.
+    /// LEBs that contain only obsolete nodes and padding. They can be erased while no node was written since the last
+    /// commit, because the LPT on flash does not use them.
     pub(super) fn unused(&self) -> Vec<u32> {
         let unused = |&(lnum, leb): &(u32, LebSpace)| {
             lnum != self.head.lnum && leb.dirty > 0 && leb.free + leb.dirty == self.leb_bytes
@@ -84,8 +84,8 @@ impl Area {
         self.iter().filter(unused).map(|(lnum, _)| lnum).collect()
     }
 
-    /// Bytes that nodes can be appended to: behind the head, and in LEBs that `counts` as empty, of which it is told which
-    /// one they are, from 0.
+    /// Bytes available for appending: after the head, and in LEBs that `counts` accepts as empty. It receives the index
+    /// of the LEB, from 0.
     pub(super) fn room(&self, counts: impl Fn(usize, LebSpace) -> bool) -> u64 {
         let behind_head = self.leb_bytes.saturating_sub(self.head.offset);
         let others = self

@@ -1,4 +1,4 @@
-//! Whether an LPT agrees with itself and with the master node.
+//! Consistency check of an LPT with itself and with the master node.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::DynIo;
 use crate::ubifs::layout::Layout;
 
-/// Reads every node of the LPT and compares: the table of its LEBs with where the nodes stand, the sums in the master
-/// node with the properties. Returns everything that is wrong.
+/// Reads every node of the LPT and compares the ltab with the positions of the nodes, and the totals in the master node
+/// with the properties. Returns all differences.
 ///
 /// # Errors
-/// A main area that ends behind the volume, failures of the volume.
+/// A main area that extends beyond the volume, volume failures.
 pub(crate) fn check_lpt(io: &mut DynIo<'_>, master: &Master) -> Result<Vec<Error>> {
     let mut notes = Vec::new();
     let (table, lpt) = read_unchecked(io, master, &mut Damage::Note(&mut notes))?;
@@ -49,12 +49,12 @@ fn is_behind_the_end(error: &Error) -> bool {
     matches!(reason, Some(Reason::OutOfRange { field: "saved LEB", .. }))
 }
 
-/// Sums without what is not on the media.
+/// Totals without values that are not stored on flash.
 const fn on_media(totals: SpaceTotals) -> SpaceTotals {
     SpaceTotals { taken_empty_lebs: 0, ..totals }
 }
 
-/// The sums of a master node, with the empty LEBs that the filesystem has grown by since.
+/// Totals in a master node, plus the empty LEBs that the filesystem has grown by since.
 fn sums(master: &Master, layout: &Layout) -> SpaceTotals {
     let Limits { leb_count, leb_bytes, .. } = layout.limits;
     let grown = leb_count.saturating_sub(master.leb_count);
@@ -73,7 +73,7 @@ fn sums(master: &Master, layout: &Layout) -> SpaceTotals {
 }
 
 impl Lpt {
-    /// Compares the table of the LPT's LEBs with the nodes in them.
+    /// Compares the ltab with the nodes in the LEBs.
     fn check_area(&self, geometry: &Geometry, notes: &mut Vec<Error>) {
         let mut nodes = self.nodes_in_use(geometry);
         nodes.sort_unstable_by_key(|(place, _)| (place.lnum, place.offset));

@@ -1,12 +1,12 @@
-//! Writing what changed of the LPT, behind its head.
+//! Writing the changed part of the LPT at its head.
 //!
-//! Nodes of a commit are packed end to end, in as many LEBs as they take; a node never crosses the end of a LEB. In each
-//! LEB what is left up to the end of a write is filled with 0xFF. A LEB that is opened was empty before, so nothing is
-//! overwritten that the LPT of the last commit consists of.
+//! Nodes of a commit are packed end to end into as many LEBs as needed; a node never crosses the end of a LEB. The rest
+//! of a write in each LEB is filled with 0xFF. New LEBs are empty, so nothing of the LPT of the last commit is
+//! overwritten.
 //!
-//! The LPT on flash is compacted early enough that all of the LPT could always be written ([`Lpt::make_room`]): Linux
-//! and `mkfs.ubifs` make the area four times the LPT. With one hardly larger than twice the LPT, the least that Linux
-//! mounts, room can run out, as it does in Linux. Then nothing has been written yet.
+//! The LPT on flash is compacted early enough that the whole LPT could be written at any time ([`Lpt::make_room`]):
+//! Linux and `mkfs.ubifs` make the area four times the LPT. In an area hardly larger than twice the LPT, the least that
+//! Linux mounts, space can run out, as it does in Linux. In that case nothing has been written yet.
 
 use floatgate_media::MediaError;
 use floatgate_media::ubifs::Master;
@@ -19,11 +19,11 @@ use super::tree::{NodeId, Slot};
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::DynIo;
 
-/// So many times the LPT has to fit into what is free, or the next commit moves nodes to make room. Linux:
-/// `need_write_all`.
+/// Minimum free space as a multiple of the LPT; with less, the next commit moves nodes to make space (Linux:
+/// `need_write_all`).
 const ROOM: u64 = 2;
 
-/// Categories in the order in which their LEBs are worth being in the save table.
+/// Categories of LEBs for the save table, by priority.
 const WORTH_SAVING: [Category; 6] = [
     Category::Empty,
     Category::Freeable,
@@ -33,7 +33,7 @@ const WORTH_SAVING: [Category; 6] = [
     Category::Free,
 ];
 
-/// Something to be written.
+/// A node or table to be written.
 #[derive(Clone, Copy, Debug)]
 enum Item {
     Node(NodeId),
@@ -41,24 +41,24 @@ enum Item {
     Lsave,
 }
 
-/// Nodes that are written into one LEB.
+/// Items that are written into one LEB.
 #[derive(Debug)]
 struct Run {
     lnum: u32,
-    /// First byte, a multiple of the smallest write.
+    /// Start offset, a multiple of the minimum I/O size.
     start: u32,
-    /// End of the nodes, before padding.
+    /// End offset of the items, before padding.
     end: u32,
     items: Vec<(u32, Item)>,
 }
 
-/// Finds places for items.
+/// Assigns positions to items.
 struct Packer<'a> {
     area: &'a mut Area,
     geometry: &'a Geometry,
-    /// Finished runs and, at the end, the one that is being filled.
+    /// Finished runs, and the current one at the end.
     runs: Vec<Run>,
-    /// Tables that have no place yet; they go wherever there is room first.
+    /// Tables without a position yet; they are placed as soon as there is room.
     tables: Vec<Item>,
     ltab: Option<NodePos>,
     lsave: Option<NodePos>,
@@ -85,7 +85,7 @@ impl<'a> Packer<'a> {
         self.position().offset.checked_add(len).is_some_and(|end| end <= self.leb_bytes())
     }
 
-    /// Puts an item where there is room for it.
+    /// Places an item in the current run, which has room for it.
     fn put(&mut self, item: Item, len: u32) -> NodePos {
         let place = self.position();
         if let Some(run) = self.runs.last_mut() {
@@ -95,7 +95,7 @@ impl<'a> Packer<'a> {
         place
     }
 
-    /// Puts those tables for which there is room.
+    /// Places the tables for which there is room.
     fn put_tables(&mut self) {
         while let Some(&table) = self.tables.last() {
             let len = table.bytes(self.geometry, false);
@@ -111,7 +111,7 @@ impl<'a> Packer<'a> {
         }
     }
 
-    /// Ends the run and goes on in an empty LEB, with the tables that have no place yet.
+    /// Ends the run and continues in an empty LEB, starting with the remaining tables.
     fn next_leb(&mut self) -> Result<()> {
         self.close();
         let at = self.position();
@@ -124,7 +124,7 @@ impl<'a> Packer<'a> {
         Ok(())
     }
 
-    /// Accounts for the run and the bytes that fill it up.
+    /// Accounts for the run and its padding.
     fn close(&mut self) {
         let unit = self.geometry.parameters().min_io_bytes.max(1);
         if let Some(run) = self.runs.last().filter(|run| run.end > run.start) {
@@ -133,7 +133,7 @@ impl<'a> Packer<'a> {
         }
     }
 
-    /// Puts a node, after the tables if they fit.
+    /// Places a node, after the tables if they fit.
     fn place(&mut self, item: Item, len: u32) -> Result<NodePos> {
         // Three LEBs are enough: one for each table, and one for the node.
         for _ in 0..3 {
@@ -145,7 +145,7 @@ impl<'a> Packer<'a> {
         if self.fits(len) { Ok(self.put(item, len)) } else { Err(too_large(self.position())) }
     }
 
-    /// Puts the tables that are left and ends the last run.
+    /// Places the remaining tables and ends the last run.
     fn finish(&mut self) -> Result<()> {
         for _ in 0..self.tables.len() {
             self.put_tables();
@@ -163,7 +163,7 @@ fn too_large(place: NodePos) -> Error {
 }
 
 impl Item {
-    /// Its size; `leaf` tells a pnode.
+    /// Size of the item, B; `leaf` is true for a pnode.
     const fn bytes(self, geometry: &Geometry, leaf: bool) -> u32 {
         match self {
             Self::Node(_) if leaf => geometry.pnode_bytes(),
@@ -175,10 +175,10 @@ impl Item {
 }
 
 impl Lpt {
-    /// Writes all nodes that changed, and the tables. Nothing of the LPT on flash is overwritten.
+    /// Writes all changed nodes, and the tables. Nothing of the LPT on flash is overwritten.
     ///
     /// # Errors
-    /// No room, in an area too small; failures of the volume.
+    /// No space, in an area that is too small; volume failures.
     pub(in super::super) fn commit(&mut self, io: &mut DynIo<'_>, table: &Table) -> Result<()> {
         let layout = table.layout();
         let geometry = &layout.limits.lpt_geometry;
@@ -195,7 +195,7 @@ impl Lpt {
         Ok(())
     }
 
-    /// Writes the positions of the LPT into the master node.
+    /// Stores the positions of the LPT in the master node.
     pub(in super::super) fn describe(&self, master: &mut Master) {
         if let Some(root) = self.tree.get(NodeId { row: 0, column: 0 }).and_then(|slot| slot.place) {
             (master.lpt_lnum, master.lpt_offset) = (root.lnum, root.offset);
@@ -209,8 +209,9 @@ impl Lpt {
         }
     }
 
-    /// LEBs that the LPT on flash uses nothing of count as erased from now on, so that the new table says so. They are unmapped
-    /// when it is on flash: what it says of other LEBs is what is in them. Linux: `lpt_tgc_start`.
+    /// Counts LEBs that the LPT on flash does not use as erased, so that the new ltab lists them as empty. They are
+    /// unmapped once the ltab is on flash, because the current ltab must match the contents of all LEBs (Linux:
+    /// `lpt_tgc_start`).
     fn release_unused(&mut self) {
         self.released = self.area.unused();
         for &lnum in &self.released {
@@ -218,10 +219,10 @@ impl Lpt {
         }
     }
 
-    /// Unmaps the LEBs that were released when the commit began, and are still empty. Linux: `lpt_tgc_end`.
+    /// Unmaps the LEBs that were released at the start of the commit and are still empty (Linux: `lpt_tgc_end`).
     ///
     /// # Errors
-    /// Failures of the volume.
+    /// Volume failures.
     pub(in super::super) fn commit_done(&mut self, io: &mut DynIo<'_>) -> Result<()> {
         for lnum in core::mem::take(&mut self.released) {
             if self.area.is_empty(lnum) {
@@ -231,10 +232,10 @@ impl Lpt {
         Ok(())
     }
 
-    /// Unmaps LEBs that the table says are empty and that have come back with a loss of power.
+    /// Unmaps LEBs that are empty according to the ltab but reappeared after a power loss.
     ///
     /// # Errors
-    /// Failures of the volume.
+    /// Volume failures.
     pub(in super::super) fn unmap_empty(&self, io: &mut DynIo<'_>) -> Result<()> {
         for (lnum, _) in self.area.iter().filter(|&(lnum, _)| self.area.is_empty(lnum)) {
             if io.is_mapped(lnum)? {
@@ -244,8 +245,8 @@ impl Lpt {
         Ok(())
     }
 
-    /// If room gets scarce, chooses nodes to be written although they did not change: in the small model all of them,
-    /// else those of one LEB after the other, until enough LEBs will be empty after the commit.
+    /// Selects unchanged nodes to be rewritten if space gets scarce: all of them in the small model, otherwise those of
+    /// one LEB after the other, until enough LEBs will be empty after the commit.
     fn make_room(&mut self, geometry: &Geometry) {
         let enough = ROOM * geometry.lpt_bytes();
         let leb_bytes = geometry.parameters().leb_bytes;
@@ -271,8 +272,8 @@ impl Lpt {
         }
     }
 
-    /// Bytes of each LEB that will be neither node nor empty LEB when the commit is done; free bytes of a LEB with nodes
-    /// in it count, as they are of no use before it is empty.
+    /// Bytes of each LEB that will be neither live nor in an empty LEB after the commit. Free bytes of a used LEB
+    /// count, because they cannot be used before it is empty.
     fn dirty_after_commit(&self, geometry: &Geometry) -> Vec<u32> {
         let first = geometry.parameters().first_lnum;
         let leb_bytes = geometry.parameters().leb_bytes;
@@ -300,7 +301,7 @@ impl Lpt {
         nodes.chain(ltab).chain(lsave).collect()
     }
 
-    /// Gives everything that is written its place, and accounts for it and for what it replaces.
+    /// Assigns positions to all items, and accounts for them and for the nodes they replace.
     fn lay_out(&mut self, geometry: &Geometry) -> Result<Vec<Run>> {
         let (leaf, marked) = (self.tree.leaf_row(), self.tree.marked());
         let outdated = self.outdated_by_commit(geometry);
@@ -359,7 +360,7 @@ impl Lpt {
     }
 }
 
-/// A pnode as it has to be written. LEBs past the end of the main area are free, for it can grow.
+/// Pnode to be written. LEBs after the end of the main area are free, because the area can grow.
 fn pnode(table: &Table, geometry: &Geometry, column: usize, number: u32) -> Pnode {
     let mut pnode = Pnode { number, ..Pnode::default() };
     let first = column * pnode.lebs.len();
@@ -372,7 +373,7 @@ fn pnode(table: &Table, geometry: &Geometry, column: usize, number: u32) -> Pnod
     pnode
 }
 
-/// The LEBs that Linux should know of first after a mount, filled up with the first of the main area.
+/// LEBs for the save table, which Linux reads first after a mount; filled up with the first LEBs of the main area.
 fn worth_saving(table: &Table, geometry: &Geometry) -> Vec<u32> {
     let count = geometry.parameters().lsave_count as usize;
     let of = |wanted: Category| table.iter().filter(move |(_, _, category)| *category == wanted);

@@ -1,7 +1,7 @@
-//! The tree that LEB properties are stored in on flash (LPT): where its nodes stand, how full its own LEBs are.
+//! LEB properties tree (LPT) on flash: positions of its nodes, and the space in its own LEBs.
 //!
-//! The properties themselves are in [`Table`](super::table::Table); nothing of a node is kept but its place. So a node
-//! is packed when it is written, and the garbage collector never reads one.
+//! The properties themselves are in [`Table`](super::table::Table); of a node only its position is kept in memory. So a
+//! node is encoded when it is written, and the garbage collector never reads one.
 
 mod area;
 mod check;
@@ -22,18 +22,18 @@ use tree::{NodeId, Tree};
 pub(super) struct Lpt {
     /// Positions of its nodes.
     tree: Tree,
-    /// Free and dirty space of its LEBs.
+    /// Free and dirty space of the LPT's LEBs.
     area: Area,
-    /// Position of the table of its LEBs (ltab); `None` if it was never written.
+    /// Position of the table of the LPT's LEBs (ltab); `None` if it was never written.
     ltab: Option<NodePos>,
     /// Position of the save table (lsave), in the big model.
     lsave: Option<NodePos>,
-    /// LEBs that count as erased since the commit has begun, and are unmapped when it is done.
+    /// LEBs that count as erased since the start of the commit, and are unmapped at its end.
     released: Vec<u32>,
 }
 
 impl Lpt {
-    /// Of a filesystem that is being made: everything has to be written, from the start of the area.
+    /// LPT of a new filesystem: everything must be written, from the start of the area.
     pub(super) fn empty(geometry: &Geometry) -> Self {
         let from = geometry.parameters();
         let mut tree = Tree::unwritten(geometry);
@@ -42,17 +42,17 @@ impl Lpt {
         Self { tree, area, ltab: None, lsave: None, released: Vec::new() }
     }
 
-    /// Bytes of a LEB of the LPT's that were never written; 0 for other LEBs.
+    /// Bytes of a LEB in the LPT area that were never written; 0 for other LEBs.
     pub(super) fn free_of(&self, lnum: u32) -> u32 {
         self.area.iter().find(|(other, _)| *other == lnum).map_or(0, |(_, leb)| leb.free)
     }
 
-    /// True when there is something to write.
+    /// True if nodes must be written.
     pub(super) fn is_dirty(&self) -> bool {
         self.tree.get(NodeId { row: 0, column: 0 }).is_some_and(|slot| slot.dirty)
     }
 
-    /// The properties of the LEB at this position of the main area have changed.
+    /// Marks the properties of the LEB at this index of the main area as changed.
     pub(super) fn mark_leb(&mut self, position: usize) {
         self.tree.mark(NodeId { row: self.tree.leaf_row(), column: position / FANOUT as usize });
     }

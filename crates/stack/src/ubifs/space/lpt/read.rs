@@ -1,7 +1,7 @@
 //! Reading the LPT of a committed filesystem.
 //!
-//! The tree is read row by row into slots that are known beforehand, each at most once. So no bytes on flash can make it
-//! loop or grow.
+//! The shape of the tree is known beforehand, and each node is read at most once, row by row. So hostile data can make
+//! neither an endless loop nor an unlimited tree.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use crate::ubifs::error::{Error, Result, narrow};
 use crate::ubifs::io::DynIo;
 use crate::ubifs::layout::Layout;
 
-/// Treatment of a damaged node.
+/// Treatment of damaged nodes.
 #[derive(Debug)]
 pub(crate) enum Damage<'p> {
-    /// The tree cannot be used.
+    /// Return the error.
     Refuse,
-    /// It is noted, and the LEBs below count as full.
+    /// Record the error, and count the LEBs below the node as full.
     Note(&'p mut Vec<Error>),
 }
 
 impl Damage<'_> {
-    /// Lets a result pass, or notes what is wrong and goes on without it. Failures that are no damage always pass.
+    /// Returns a result, or records damage and returns `None`. Errors that are not damage are always returned.
     pub(super) fn pass<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
         match (result, self) {
             (Err(error), Self::Note(notes)) if error.is_damage() => {
@@ -40,13 +40,13 @@ impl Damage<'_> {
     }
 }
 
-/// Reads nodes of the LPT; of each LEB it reads what is written, once.
+/// Reads nodes of the LPT; reads the written part of each LEB once.
 pub(super) struct Reader<'i, 'v> {
     io: &'i mut DynIo<'v>,
     layout: Arc<Layout>,
-    /// Bytes read of LEBs, from their start.
+    /// Bytes read so far from LEBs, from their start.
     lebs: BTreeMap<u32, Vec<u8>>,
-    /// Written bytes of LEBs, by their table; empty when unknown.
+    /// Number of written bytes of LEBs according to the ltab; empty if unknown.
     written: Vec<usize>,
 }
 
@@ -60,7 +60,7 @@ impl<'i, 'v> Reader<'i, 'v> {
         &self.layout.limits.lpt_geometry
     }
 
-    /// The bytes of a node.
+    /// Bytes of a node.
     fn bytes(&mut self, place: NodePos, kind: Kind) -> Result<&[u8]> {
         let NodePos { lnum, offset } = place;
         let len = kind.bytes(self.geometry());
@@ -76,8 +76,8 @@ impl<'i, 'v> Reader<'i, 'v> {
         bytes.ok_or(Error::corrupt(lnum, offset, "a node outside the LPT area"))
     }
 
-    /// Reads more of a LEB: to the page that holds the byte before `end`, and to where it is written. If the table is wrong
-    /// about that, all of it.
+    /// Reads more of a LEB: to the end of the page that contains the byte before `end`, and to the end of its written
+    /// part. Reads the whole LEB if the ltab is wrong about that.
     fn read_leb(&mut self, lnum: u32, held: usize, end: usize) -> Result<()> {
         let leb_bytes = self.layout.leb_bytes() as usize;
         let unit = (self.layout.min_io_bytes() as usize).max(1);
@@ -97,7 +97,7 @@ impl<'i, 'v> Reader<'i, 'v> {
         }
     }
 
-    /// An nnode, checked.
+    /// Reads and checks an nnode.
     pub(super) fn nnode(&mut self, place: NodePos, level: u32, number: u32) -> Result<Nnode> {
         let layout = Arc::clone(&self.layout);
         let geometry = &layout.limits.lpt_geometry;
@@ -106,7 +106,7 @@ impl<'i, 'v> Reader<'i, 'v> {
         checked.map_err(|source| Error::node(place.lnum, place.offset, source))
     }
 
-    /// A pnode, checked.
+    /// Reads and checks a pnode.
     pub(super) fn pnode(&mut self, place: NodePos, number: u32) -> Result<Pnode> {
         let layout = Arc::clone(&self.layout);
         let geometry = &layout.limits.lpt_geometry;
@@ -115,14 +115,14 @@ impl<'i, 'v> Reader<'i, 'v> {
         checked.map_err(|source| Error::node(place.lnum, place.offset, source))
     }
 
-    /// Checks the save table.
+    /// Reads and checks the save table.
     pub(super) fn lsave(&mut self, place: NodePos) -> Result<()> {
         let layout = Arc::clone(&self.layout);
         let lsave = Lsave::parse(self.bytes(place, Kind::Lsave)?, &layout.limits.lpt_geometry);
         lsave.map(|_| ()).map_err(|source| Error::node(place.lnum, place.offset, source))
     }
 
-    /// The table of the LPT's LEBs.
+    /// Reads the ltab.
     pub(super) fn ltab(&mut self, place: NodePos) -> Result<Vec<lpt::LebSpace>> {
         let layout = Arc::clone(&self.layout);
         let ltab = Ltab::parse(self.bytes(place, Kind::Ltab)?, &layout.limits.lpt_geometry);
@@ -133,17 +133,17 @@ impl<'i, 'v> Reader<'i, 'v> {
     }
 }
 
-/// Reads the LPT that a master node leads to. Where the table of its LEBs contradicts the nodes, the nodes count.
+/// Reads the LPT of a master node. If the ltab contradicts the nodes, the nodes are trusted.
 ///
 /// # Errors
-/// A main area that ends behind the volume; damage, if it is refused; failures of the volume.
+/// A main area that extends beyond the volume; damage, unless it is recorded; volume failures.
 pub(crate) fn read(io: &mut DynIo<'_>, master: &Master, damage: &mut Damage<'_>) -> Result<(Table, Lpt)> {
     let (table, mut lpt) = read_unchecked(io, master, damage)?;
     lpt.trust_nodes(&table.layout().limits.lpt_geometry);
     Ok((table, lpt))
 }
 
-/// As [`read`], with the table as it is.
+/// As [`read`], with an unverified ltab.
 pub(super) fn read_unchecked(
     io: &mut DynIo<'_>,
     master: &Master,
@@ -171,10 +171,10 @@ pub(super) fn read_unchecked(
     Ok((table, Lpt { tree, area, ltab: Some(ltab), lsave, released: Vec::new() }))
 }
 
-/// Gives the bytes of all pnodes, in the order of their LEBs, as they are on flash.
+/// Passes the bytes of all pnodes as stored on flash to `take`, in the order of their LEBs.
 ///
 /// # Errors
-/// As [`read`], damage refused.
+/// As [`read`] with damage as an error.
 pub(crate) fn pnode_bytes(io: &mut DynIo<'_>, master: &Master, take: &mut dyn FnMut(&[u8])) -> Result<()> {
     let (_, lpt) = read_unchecked(io, master, &mut Damage::Refuse)?;
     let mut reader = Reader::new(io);
@@ -211,7 +211,7 @@ fn read_tree(
     Ok(())
 }
 
-/// Reads a node: the places of its children, or the properties of its LEBs.
+/// Reads a node: the positions of its children, or the properties of its LEBs.
 fn read_node(
     reader: &mut Reader<'_, '_>,
     tree: &mut Tree,
@@ -233,7 +233,7 @@ fn read_node(
     Ok(())
 }
 
-/// Puts the properties of a pnode into the table.
+/// Copies the properties of a pnode to the table.
 fn fill(table: &mut Table, id: NodeId, pnode: &Pnode) -> Result<()> {
     let start = table.layout().limits.main.start;
     let first = id.column.saturating_mul(FANOUT as usize);
@@ -246,7 +246,7 @@ fn fill(table: &mut Table, id: NodeId, pnode: &Pnode) -> Result<()> {
     Ok(())
 }
 
-/// Nothing is known of the LEBs below a node: nothing is to be written there.
+/// Counts the LEBs below an unreadable node as full, so that nothing is written there.
 fn count_as_full(tree: &Tree, table: &mut Table, id: NodeId) -> Result<()> {
     let main = table.layout().limits.main.clone();
     let below = tree.lebs_below(id);
@@ -255,8 +255,8 @@ fn count_as_full(tree: &Tree, table: &mut Table, id: NodeId) -> Result<()> {
 }
 
 impl Lpt {
-    /// Sets dirty bytes to what is not a node in use, and free bytes to at most what is behind the last one, whatever
-    /// the table says: neither a wrong table nor a wrong head may make a commit overwrite nodes in use.
+    /// Derives dirty and free bytes from the live nodes, whatever the ltab contains. Otherwise a wrong ltab or head
+    /// could make a commit overwrite live nodes.
     fn trust_nodes(&mut self, geometry: &Geometry) {
         let leb_bytes = geometry.parameters().leb_bytes;
         let mut in_use = vec![(0u32, 0u32); self.area.lebs().len()];
@@ -283,7 +283,7 @@ impl Lpt {
         self.area = Area::new(geometry.parameters().first_lnum, leb_bytes, lebs, head);
     }
 
-    /// Places and sizes of everything the LPT on flash consists of.
+    /// Positions and sizes of the nodes and tables of the LPT on flash.
     pub(super) fn nodes_in_use(&self, geometry: &Geometry) -> Vec<(NodePos, u32)> {
         let leaf = self.tree.leaf_row();
         let sized = |(id, slot): (NodeId, super::tree::Slot)| {

@@ -1,8 +1,8 @@
-//! Places of the LPT's nodes, row by row.
+//! Positions of the LPT's nodes, row by row.
 
 use floatgate_media::ubifs::lpt::{FANOUT, Geometry, Nnode, NodePos, nnode_number};
 
-/// A node of the LPT: its row (0 is the root's, the last one has the pnodes) and which of the row it is.
+/// A node of the LPT: its row (0 for the root, the last one for pnodes) and its index in the row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NodeId {
     pub(super) row: usize,
@@ -12,25 +12,25 @@ pub(super) struct NodeId {
 /// State of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Slot {
-    /// Position of the node; one that was never written says that all LEBs below are empty.
+    /// Position of the node. If it was never written, all LEBs below it are empty.
     pub(super) place: Option<NodePos>,
-    /// Has to be written by the next commit. Then so have all its ancestors.
+    /// True if the next commit must write it; then the same applies to its ancestors.
     pub(super) dirty: bool,
 }
 
-/// Places of all nodes.
+/// Positions of all nodes.
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
     rows: Vec<Vec<Slot>>,
 }
 
 impl NodeId {
-    /// The node that leads to this one; `None` for the root.
+    /// Parent of the node; `None` for the root.
     pub(super) fn parent(self) -> Option<Self> {
         Some(Self { row: self.row.checked_sub(1)?, column: self.column / FANOUT as usize })
     }
 
-    /// The nodes that this one leads to, whether they exist or not.
+    /// Possible children of the node.
     pub(super) fn children(self) -> impl Iterator<Item = Self> {
         (0..FANOUT as usize)
             .map(move |child| Self { row: self.row + 1, column: self.column * FANOUT as usize + child })
@@ -38,7 +38,7 @@ impl NodeId {
 }
 
 impl Tree {
-    /// A tree of which nothing was written.
+    /// Tree of which no node was written.
     pub(super) fn unwritten(geometry: &Geometry) -> Self {
         let height = geometry.height();
         let width = |row: u32| {
@@ -49,7 +49,7 @@ impl Tree {
         Self { rows: (0..=height).map(width).collect() }
     }
 
-    /// The row of the pnodes.
+    /// Row of the pnodes.
     pub(super) const fn leaf_row(&self) -> usize {
         self.rows.len() - 1
     }
@@ -64,14 +64,14 @@ impl Tree {
         self.rows.get_mut(id.row)?.get_mut(id.column)
     }
 
-    /// All nodes, from the root's row down.
+    /// All nodes from the root's row downwards.
     pub(super) fn iter(&self) -> impl Iterator<Item = (NodeId, Slot)> + '_ {
         self.rows.iter().enumerate().flat_map(|(row, slots)| {
             slots.iter().enumerate().map(move |(column, slot)| (NodeId { row, column }, *slot))
         })
     }
 
-    /// The next commit writes a node, and so its ancestors.
+    /// Marks a node and its ancestors to be written.
     pub(super) fn mark(&mut self, id: NodeId) {
         let mut next = Some(id);
         while let Some(id) = next {
@@ -83,25 +83,25 @@ impl Tree {
         }
     }
 
-    /// The next commit writes all nodes that `wanted` chooses.
+    /// Marks all nodes selected by `wanted` to be written.
     pub(super) fn mark_all(&mut self, wanted: impl Fn(Slot) -> bool) {
         let chosen: Vec<NodeId> = self.iter().filter(|(_, slot)| wanted(*slot)).map(|(id, _)| id).collect();
         chosen.into_iter().for_each(|id| self.mark(id));
     }
 
-    /// Everything is written.
+    /// Clears all marks after a commit.
     pub(super) fn unmark_all(&mut self) {
         self.rows.iter_mut().flatten().for_each(|slot| slot.dirty = false);
     }
 
-    /// Nodes to write, children before their parents, from left to right: the order Linux writes them in.
+    /// Marked nodes, children before their parents, from left to right: the order in which Linux writes them.
     pub(super) fn marked(&self) -> Vec<NodeId> {
         let mut out = Vec::new();
         self.collect_marked(NodeId { row: 0, column: 0 }, &mut out);
         out
     }
 
-    /// Goes as deep as the tree is high, 16 at most.
+    /// Adds the marked nodes below `id`. The recursion depth is the height of the tree, at most 16.
     fn collect_marked(&self, id: NodeId, out: &mut Vec<NodeId>) {
         if self.get(id).is_some_and(|slot| slot.dirty) {
             id.children().for_each(|child| self.collect_marked(child, out));
@@ -109,7 +109,7 @@ impl Tree {
         }
     }
 
-    /// The number that a node carries in the big model.
+    /// Number stored in the node in the big model.
     pub(super) fn number(&self, id: NodeId) -> u32 {
         let narrow = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
         if id.row == self.leaf_row() {
@@ -124,7 +124,7 @@ impl Tree {
         u32::try_from(self.leaf_row() - id.row).unwrap_or(u32::MAX)
     }
 
-    /// An nnode as it has to be written.
+    /// Nnode to be written.
     pub(super) fn nnode(&self, id: NodeId) -> Nnode {
         let mut nnode = Nnode { number: self.number(id), ..Nnode::default() };
         for (child, place) in id.children().zip(&mut nnode.children) {
@@ -133,7 +133,7 @@ impl Tree {
         nnode
     }
 
-    /// LEBs of the main area below a node, by position; the range can reach past the area's end.
+    /// Range of LEB indices of the main area below a node; it may extend past the end of the area.
     pub(super) fn lebs_below(&self, id: NodeId) -> core::ops::Range<usize> {
         let reach = (FANOUT as usize).saturating_pow(self.level(id) + 1);
         let start = id.column.saturating_mul(reach);

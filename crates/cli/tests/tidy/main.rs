@@ -1,6 +1,8 @@
 //! Wording that can be checked by a program: doc comments, help texts, and numbers with their nouns in golden files.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod words;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -269,16 +271,18 @@ fn subcommands(help: &str) -> Vec<String> {
 
 #[test]
 fn every_help_text_has_examples() {
-    let mut checked = 0;
+    let (mut checked, mut found) = (0, Vec::new());
     let mut left = vec![Vec::new()];
     while let Some(command) = left.pop() {
         let words: Vec<&str> = command.iter().map(String::as_str).collect();
         let text = help(&words);
         assert!(text.contains("\nExamples:\n"), "`floatgate {} --help` has no examples", words.join(" "));
         checked += 1;
+        found.extend(words::help_findings(&words.join(" "), &text));
         left.extend(subcommands(&text).into_iter().map(|name| [command.clone(), vec![name]].concat()));
     }
     assert!(checked > 30, "only {checked} help texts were found");
+    println!("help texts: {} findings\n{}", found.len(), found.join("\n"));
 }
 
 /// Files below `cli` that write command lines: the names of texts in errors, the commands of published tables, and
