@@ -665,7 +665,7 @@ mod tests {
         };
         // What is not shown is no reason to write.
         let error = users(1).unwrap_err().to_string();
-        assert!(error.contains("mountinfo, which tells whether it is mounted"), "{error}");
+        assert!(error.contains("mountinfo, which lists mounted devices"), "{error}");
         write(
             "proc/self/mountinfo",
             "30 1 31:1 / /mnt rw - jffs2 mtd:root rw\n31 1 93:0 / /dos rw - vfat /dev/nftla rw\n",

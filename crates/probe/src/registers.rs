@@ -622,7 +622,7 @@ mod tests {
         answers.erase_block.value = Some(crate::Value::Count(3 << 20));
         let said = registers.disagreements(8 << 30, &answers);
         assert!(said[0].ends_with("the device has 8192 MiB"), "{said:?}");
-        assert!(said[1].contains("no multiple of the 3 MiB"), "{said:?}");
+        assert!(said[1].contains("not a multiple of the measured 3 MiB"), "{said:?}");
         assert_eq!(said.len(), 2);
         write("cid", "short");
         assert_eq!(Registers::read(folder.path()).unwrap_err().kind(), io::ErrorKind::InvalidData);

@@ -192,7 +192,7 @@ fn acls_that_linux_refuses_are_refused() {
     let no_mask = acl(&[(UserObj, 6, none), (User, 6, 7), (GroupObj, 4, none), (Others, 0, none)]);
     assert!(refused("/data", ACL_ACCESS, &no_mask).contains("needs a mask"));
     assert!(refused("/data", ACL_ACCESS, &access()[..20]).contains("in this order"));
-    assert!(refused("/data", ACL_ACCESS, b"text").contains("not that of an ACL"));
+    assert!(refused("/data", ACL_ACCESS, b"text").contains("not an ACL"));
     assert!(refused("/data", ACL_DEFAULT, &default()).contains("only a directory"));
     assert!(fs::read(&file).unwrap() == before);
 }
