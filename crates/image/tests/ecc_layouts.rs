@@ -192,23 +192,19 @@ fn properties_that_a_source_leaves_open_are_found() {
     assert!(decoded(&again, &dump).1 == data);
 }
 
-/// A dump whose bytes a 16-bit bus has exchanged comes back.
+/// A dump whose bytes a 16-bit bus has exchanged comes back, and so does an inverted one.
 #[test]
 fn exchanged_bytes_are_found() {
     let geometry = PageGeometry::new(2048, 64, None).unwrap();
-    let layout = Layout::named("omap-bch8").unwrap();
-    let scheme = Scheme::new(geometry.clone(), layout.usual_code().unwrap(), layout).unwrap();
-    let (data, clean) = worn(&scheme, 9);
-    for transform in [Transform::SwapBytes, Transform::Invert] {
-        let mut dump = clean.clone();
+    for (transform, name) in [(Transform::SwapBytes, "omap-bch8"), (Transform::Invert, "qcom-bch4")] {
+        let layout = Layout::named(name).unwrap();
+        let scheme = Scheme::new(geometry.clone(), layout.usual_code().unwrap(), layout).unwrap();
+        let (data, mut dump) = worn(&scheme, 9);
         transform.apply(&mut dump);
         let mut pages = dump.as_slice();
         let sampled = sample(&geometry, Dump { pages: &mut pages, apart: None }, &mut |_| ()).unwrap();
         let detection = Detector::new(&geometry, None).with_transforms().detect(&sampled);
-        assert_eq!(
-            (detection.transform, detection.candidates[0].layout.as_str()),
-            (Some(transform), "omap-bch8")
-        );
+        assert_eq!((detection.transform, detection.candidates[0].layout.as_str()), (Some(transform), name));
         transform.apply(&mut dump);
         assert!(back(&detection, &geometry, &dump).unwrap() == data);
     }

@@ -198,7 +198,7 @@ fn candidates(candidates: &[Candidate]) -> String {
 
 /// The next best code, in words.
 fn rival(c: &Candidate) -> Option<String> {
-    let rival = c.runner_up.as_ref()?;
+    let rival = c.runner_up.as_ref().filter(|rival| rival.evidence_bits > 0.0)?;
     let name = format!("{} in the layout {}", rival.code, rival.layout);
     let bits = measure(rival.evidence_bits, "bit");
     Some(if rival.evidence_bits + INDISTINGUISHABLE_BITS > c.evidence_bits {
