@@ -80,7 +80,7 @@ class Design {
     this.text.addEventListener('scroll', () => this.scrollMarks())
     this.sets = make('input', { '.value': this.state.sets, autocomplete: 'off', placeholder: 'bus.clock_hz=50e6 driver.continuous=true', oninput: () => this.set('sets', this.sets.value) })
     this.said = make('div', { id: `said-${this.title}`, 'aria-live': 'polite' })
-    this.command = make('pre', { tabindex: 0, role: 'region', 'aria-label': 'The same as a command' })
+    this.command = make('pre', { tabindex: 0, role: 'region', 'aria-label': `Design ${this.title} as a command` })
     this.old = make('p', { class: 'note', hidden: true }, 'The figures below are those from before the mistake.')
     this.result = make('div', {})
     this.node = make('section', { 'aria-label': `Design ${this.title}` },
