@@ -397,6 +397,7 @@ const LINES: &[(&str, &str)] = &[
     ("image stat", "image stat images/rootfs.ubi /bin/busybox --json"),
     ("image stat", "image stat images/rootfs.ubi /dev/console --json"),
     ("image extract", "image extract images/dump.bin images/extracted.tar --json"),
+    ("image patch", "image patch images/dump.bin images/rootfs.ubi --json"),
 ];
 
 #[test]

@@ -211,7 +211,6 @@ const EACH: &[&str] = &[
     "image diff rootfs.ubi rootfs.ubi",
     "image dump rootfs.ubi --path /etc/fstab",
     "image patch rootfs.ubi rootfs.ubi",
-    "as ubireader_display_info rootfs.ubi",
     "image build overlay -o rootfs.ubifs --format ubifs --part mt29f2g08aad",
     "image ubinize volumes.ini -o new.ubi --part mt29f2g08aad --image-seq 7",
     "image put rootfs.ubi hostname /etc/hostname",
@@ -243,8 +242,8 @@ const EACH: &[&str] = &[
     "image ls --help",
 ];
 
-/// Commands that print no result, only when they are ended, or after a guest has booted: these have tests of their own.
-const SILENT: [&str; 2] = ["image mount", "serve"];
+/// Commands that print no result, only when they are ended, after a guest has booted, or as another program does: these have tests of their own.
+const SILENT: [&str; 3] = ["image mount", "serve", "as"];
 
 /// A folder with what [`EACH`] names.
 fn files(name: &str) -> PathBuf {
@@ -338,7 +337,7 @@ fn a_closed_pipe_does_not_change_the_exit_status_of_a_check() {
 }
 
 /// Commands whose output is a file of another kind: a shell script, bytes of an image, a mount.
-const NO_FORMAT: [&str; 6] = ["completions", "man", "report", "sweep", "image cat", "image mount"];
+const NO_FORMAT: [&str; 7] = ["as", "completions", "man", "report", "sweep", "image cat", "image mount"];
 
 #[test]
 fn json_and_csv_are_options_of_every_command() {
