@@ -29,9 +29,8 @@ const SAMPLES: [Sample; 7] = [
 const TIME: i64 = 1_588_561_321;
 
 pub(super) fn unzipped(bytes: &[u8]) -> Vec<u8> {
-    let len = u32::from_le_bytes(bytes[bytes.len() - 4..].try_into().unwrap());
-    let mut out = vec![0; len as usize];
-    libdeflater::Decompressor::new().gzip_decompress(bytes, &mut out).unwrap();
+    let mut out = Vec::new();
+    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(bytes), &mut out).unwrap();
     out
 }
 
