@@ -215,7 +215,7 @@ impl Codec {
         }
     }
 
-    /// Hamming bytes of Linux's order in that of the code.
+    /// Converts Hamming bytes from Linux's order to the code's order.
     fn in_order(&self, ecc: hamming::Ecc) -> hamming::Ecc {
         let [first, second, third] = ecc;
         match self.code {

@@ -2,7 +2,7 @@
 //!
 //! - [`code`]: codes by name, and their sizes.
 //! - [`codec`]: encoders and decoders of steps and pages, bit for bit compatible with Linux's software engines (the one-bit
-//!   Hamming code, BCH codes; [`Bch`] is the bare code) and with some controllers, a Reed-Solomon code among them.
+//!   Hamming code, BCH codes; [`Bch`] is the bare code) and with some controllers.
 //! - [`erased`]: erased pages with bitflips.
 //! - [`layout`]: OOB layouts, bit-compatible with Linux's.
 //! # Example

@@ -3,42 +3,42 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Reason why an output cannot be written. The file of that name is as it was.
+/// Reason why an output cannot be written. An existing file is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
     /// Output and input are the same file.
     #[error("{} would be written over {}", .output.display(), .input.display())]
     SameFile {
-        /// The output.
+        /// Output path.
         output: PathBuf,
-        /// The input.
+        /// Input path.
         input: PathBuf,
     },
-    /// A directory has the name.
+    /// The path is a directory.
     #[error("{} is a folder", .0.display())]
     Folder(PathBuf),
-    /// The folder of the name does not exist.
+    /// The folder of the path does not exist.
     #[error("{}: there is no folder {}", .path.display(), .folder.display())]
     NoFolder {
-        /// The output.
+        /// Output path.
         path: PathBuf,
-        /// Its folder.
+        /// Missing folder.
         folder: PathBuf,
     },
     /// The name is a symbolic link whose target does not exist.
     #[error("{} is a symbolic link to a file that does not exist", .0.display())]
     Dangling(PathBuf),
-    /// Somebody mounts the file for writing or changes it: what they write would be lost with it.
+    /// Another process has mounted the file for writing or changes it; its changes would be lost.
     #[error("{} is mounted or being changed by another floatgate", .0.display())]
     InUse(PathBuf),
     /// A block device has too little room. Nothing was written to it.
     #[error("{} has {room} bytes, and the output {needed}", .path.display())]
     DeviceTooSmall {
-        /// The device.
+        /// Path of the device.
         path: PathBuf,
-        /// Bytes of the device.
+        /// Size of the device, B.
         room: u64,
-        /// Bytes of the output.
+        /// Size of the output, B.
         needed: u64,
     },
     /// `-` was given for an output that is read again while it is written.
@@ -50,9 +50,9 @@ pub enum OutputError {
     /// The host refuses.
     #[error("{}: {error}", shown(.path))]
     Host {
-        /// The output.
+        /// Output path.
         path: PathBuf,
-        /// Reason.
+        /// Error of the host.
         error: io::Error,
     },
 }

@@ -24,7 +24,7 @@ pub mod output {
         /// An output for reading and writing at any place. None of `inputs` may have its name.
         ///
         /// # Errors
-        /// An input has the name; `-` is none.
+        /// An input has the name. `-`, stdout, is refused.
         pub fn create(path: &Path, inputs: &[&Path]) -> Result<Self, OutputError> {
             if is_stdout(path) {
                 return Err(OutputError::NoStream);
@@ -166,7 +166,7 @@ pub(crate) mod lock {
         Host(#[from] io::Error),
     }
 
-    /// A file that nobody else changes meanwhile.
+    /// A file that no other program changes meanwhile.
     #[derive(Debug)]
     pub struct Lock(());
 

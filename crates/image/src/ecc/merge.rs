@@ -180,7 +180,7 @@ struct Merger<'g> {
     report: MergeReport,
 }
 
-/// What led to the right bytes of a step.
+/// Source of the right bytes of a step.
 #[derive(Clone, Copy)]
 enum Origin {
     Vote,

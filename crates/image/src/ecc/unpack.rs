@@ -39,7 +39,7 @@ const MAGICS: [(Packing, &[u8]); 4] = [
 /// The bytes that a file holds, and the formats around them, the outermost first.
 ///
 /// # Errors
-/// What reading meets; a file with more than four formats around each other.
+/// The file cannot be read, or has more than four formats around each other.
 pub fn unpack<'r>(file: impl Read + 'r) -> io::Result<(Box<dyn Read + 'r>, Vec<Packing>)> {
     let mut reader: Box<dyn Read + 'r> = Box::new(file);
     let mut packings = Vec::new();
