@@ -1,7 +1,7 @@
 //! Filesystems that are only read: `readonly` has their readers. They are listed, extracted, mounted and checked, and never written.
 
+use floatgate_files::File;
 use std::fmt;
-use std::fs::File;
 use std::sync::Arc;
 
 use floatgate_stack::fs::{Error, FileSystem};

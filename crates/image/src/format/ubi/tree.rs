@@ -1,6 +1,6 @@
 //! Volumes of a UBI device with a filesystem that is only read, such as a SquashFS.
 
-use std::fs::File;
+use floatgate_files::File;
 
 use super::raw::read_raw;
 use crate::ImageError;
@@ -35,7 +35,7 @@ pub(super) fn mount(chosen: Chosen<'_>) -> Result<Option<TreeFiles>, ImageError>
 }
 
 fn volume(chosen: Chosen<'_>) -> Result<Option<TreeFiles>, ImageError> {
-    let mut file = tempfile::tempfile().map_err(ImageError::File)?;
+    let mut file = floatgate_files::tempfile().map_err(ImageError::File)?;
     read_raw(chosen, &mut file)?;
     TreeFiles::in_file(file)
 }
