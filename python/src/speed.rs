@@ -175,5 +175,7 @@ pub(crate) fn speed(py: Python<'_>, named: Named, tests: Tests) -> PyResult<Nati
             speed_run::measure(library(), &config, options, &chosen)?.with_intervals(library(), &config)?
         })
     };
-    Ok(NativeSpeed(py.detach(work)?, named.origin(ResultKind::Speed)))
+    let run = py.detach(work)?;
+    let origin = named.origin(ResultKind::Speed).concluding(run.conclusion());
+    Ok(NativeSpeed(run, origin))
 }

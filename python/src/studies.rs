@@ -22,7 +22,7 @@ use floatgate_lab::study::{Age, Context, Endurance, Finished, Registered, STUDIE
 use floatgate_lab::trace::Operation;
 use floatgate_lab::{card, catalogue, fit, fs_compare, papers, trace};
 use floatgate_probe::partition::Layout;
-use floatgate_probe::{Noise, Probe, ProbeOptions, Report, Simulated, conclude, probe_simulated};
+use floatgate_probe::{Noise, Probe, ProbeOptions, Report, Simulated, conclude, conclusion, probe_simulated};
 use floatgate_sim::machine::FilesystemKind;
 use pyo3::prelude::*;
 use serde::Serialize;
@@ -32,6 +32,11 @@ use std::path::PathBuf;
 /// A result in its envelope, as its command prints it with `--json`.
 pub(crate) fn in_envelope(origin: &Origin, result: &impl Serialize) -> Result<String, Failure> {
     Ok(serde_json::to_string(&origin.around(result))?)
+}
+
+/// The conclusion of a probe.
+fn concluded(report: &Report) -> String {
+    conclusion(&report.answers).unwrap_or_default()
 }
 
 /// The entry of `all` with that name.
@@ -104,7 +109,7 @@ pub(crate) fn trace_operation<'py>(
     Ok(py.detach(|| -> Result<_, Failure> {
         let operation = chosen("operation", &operation, &Operation::ALL)?;
         let traced = trace::trace(library(), &named.config()?, named.options(), operation)?;
-        in_envelope(&named.origin(ResultKind::Trace), &traced)
+        in_envelope(&named.origin(ResultKind::Trace).concluding(traced.conclusion()), &traced)
     })?)
 }
 
@@ -127,7 +132,8 @@ pub(crate) fn compare_papers<'py>(
         };
         let kind = ResultKind::Papers;
         let origin = if table.as_os_str().is_empty() { kind.of_nothing() } else { kind.of(&table) };
-        in_envelope(&origin.seeded(seed), &papers::compare_seeded(library(), &papers, seed, &|_, _| ())?)
+        let report = papers::compare_seeded(library(), &papers, seed, &|_, _| ())?;
+        in_envelope(&origin.seeded(seed).concluding(report.summary.conclusion()), &report)
     })
 }
 
@@ -233,7 +239,7 @@ pub(crate) fn compare_filesystems(py: Python<'_>, named: Named, comparison: Comp
                 Some(help.to_owned()),
             ));
         }
-        in_envelope(&named.origin(ResultKind::Fs), &compared)
+        in_envelope(&named.origin(ResultKind::Fs).concluding(compared.conclusion()), &compared)
     })
 }
 
@@ -355,7 +361,7 @@ pub(crate) fn cut_power<'py>(
                 Some("choose another chip, a larger size, more steps or another seed".to_owned()),
             )
         })?;
-        let origin = ResultKind::Powercut.of(&setup).with(&set).seeded(seed);
+        let origin = ResultKind::Powercut.of(&setup).with(&set).seeded(seed).concluding(report.conclusion());
         in_envelope(&origin, &Summary::new(&flash.geometry, &options, &report))
     })
 }
@@ -403,7 +409,8 @@ pub(crate) fn advise_ecc<'py>(
         let origin = ResultKind::EccAdvise.of(&chip).with(&set);
         let chip = ecc::Chip::named(library(), &chip, &Override::parse_all(&set)?);
         let chip = chip.map_err(|error| Failure::of_name("chip", error))?;
-        in_envelope(&origin, &ecc::advise(chip, storage.use_()?, &codes))
+        let advice = ecc::advise(chip, storage.use_()?, &codes);
+        in_envelope(&origin.concluding(advice.conclusion()), &advice)
     })?)
 }
 
@@ -452,7 +459,8 @@ pub(crate) fn probe_card<'py>(
         }
         let mut report = Report::new(name.display().to_string(), &samples, conclude(&samples), true);
         report.judge(&samples, &[], &card::stated_classes(&spec));
-        in_envelope(&ResultKind::Probe.of(&name).with(&set).seeded(seed), &report)
+        let origin = ResultKind::Probe.of(&name).with(&set).seeded(seed);
+        in_envelope(&origin.concluding(concluded(&report)), &report)
     })
 }
 
@@ -550,7 +558,9 @@ pub(crate) fn advise_on(
                 FlashAdviceOptions { partition_bytes, years, temperature_c, write_bytes_per_day, seed };
             advise::flash::advise(library(), &board, &wanted, &|_| {})?
         };
-        in_envelope(&ResultKind::Advise.of(&advice.target).with(&set).seeded(seed), &advice.said(in_python))
+        let advice = advice.said(in_python);
+        let origin = ResultKind::Advise.of(&advice.target).with(&set).seeded(seed);
+        in_envelope(&origin.concluding(advice.conclusion()), &advice)
     })
 }
 
@@ -583,7 +593,7 @@ pub(crate) fn probe_device<'py>(
         if let Some(layout) = &mut report.partition {
             layout.judge(&answers, None);
         }
-        in_envelope(&ResultKind::Probe.of(&path).seeded(seed), &report)
+        in_envelope(&ResultKind::Probe.of(&path).seeded(seed).concluding(concluded(&report)), &report)
     })
 }
 
@@ -607,6 +617,7 @@ pub(crate) fn fit_results<'py>(
         let opened = library().setup(&setup)?;
         let report = fit::fit(library(), &opened, &sets, &fit::parse(&results), &free, &|_| ())?;
         let toml = fit::to_toml(&report, &base, &sets);
-        Ok((in_envelope(&ResultKind::Fit.of(&setup).with(&set), &report)?, toml))
+        let origin = ResultKind::Fit.of(&setup).with(&set).concluding(report.conclusion());
+        Ok((in_envelope(&origin, &report)?, toml))
     })
 }

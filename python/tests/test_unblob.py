@@ -36,7 +36,7 @@ def test_handlers_of_unblob_extract_with_floatgate(root: Path, tmp_path: Path) -
 
 def test_what_is_no_image_is_an_error_of_unblob(tmp_path: Path) -> None:
     from floatgate import _unblob
-    from unblob.models import ExtractError
+    from unblob.models import ExtractError  # type: ignore[import-not-found,unused-ignore]
 
     bad = tmp_path / "bad"
     bad.write_bytes(bytes(5000))

@@ -2,9 +2,10 @@
 
 use crate::common::{self, Failure, Outcome};
 use crate::fs::{SHARE, with_progress};
-use crate::output::ReportFormat;
+use crate::output::{self, ReportFormat};
 use crate::table::Table;
 use floatgate_config::{Library, Override};
+use floatgate_host::output::is_stdout;
 use floatgate_lab::fit::{
     self, FitReport, FittedParameter, FittedRow, Hypothesis, Prediction, RESULTS_MAX_BYTES,
 };
@@ -66,7 +67,14 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     let origin = ResultKind::Fit.of(&args.setup).with(&args.set).on_board(setup.board());
     let origin = origin.concluding(report.conclusion());
-    let shown = args.format.finish(&origin, &report, "rows", || show(&args.results, &report))?;
+    let is_on_stdout = args.output.as_deref().is_some_and(is_stdout);
+    let shown = if is_on_stdout && report.usable && !args.format.is_for_programs() {
+        // Stdout has the setup alone.
+        output::tell(&show(&args.results, &report));
+        ExitCode::SUCCESS
+    } else {
+        args.format.finish(&origin, &report, "rows", || show(&args.results, &report))?
+    };
     match &args.output {
         _ if report.usable => Ok(shown),
         Some(output) => Err(Failure::new(

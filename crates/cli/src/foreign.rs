@@ -41,31 +41,51 @@ struct Program {
     name: &'static str,
     /// Exit status of a failure.
     failed: u8,
+    /// Exit status of wrong usage: argparse and click have 2, mtd-utils 1 or that of any failure.
+    misused: u8,
     /// Exit status of a call without arguments, which prints the help; `None` where that is no special case.
     without_arguments: Option<u8>,
     command: fn() -> clap::Command,
+    arguments: fn(&[OsString]) -> Vec<OsString>,
     run: fn(&ArgMatches) -> Outcome,
 }
 
 /// The programs, by name.
 const PROGRAMS: [Program; 8] = [
-    program::<extract::Jefferson>("jefferson", 1, None),
-    program::<build::MkfsJffs2>("mkfs.jffs2", 1, None),
-    program::<build::MkfsUbifs>("mkfs.ubifs", 255, None),
-    program::<build::Sumtool>("sumtool", 1, None),
-    program::<build::Ubinize>("ubinize", 255, None),
-    program::<extract::DisplayInfo>("ubireader_display_info", 1, Some(1)),
-    program::<extract::ExtractFiles>("ubireader_extract_files", 1, Some(1)),
-    program::<extract::ExtractImages>("ubireader_extract_images", 1, Some(1)),
+    program::<extract::Jefferson>("jefferson", (1, 2), None),
+    program::<build::MkfsJffs2>("mkfs.jffs2", (255, 1), None),
+    program::<build::MkfsUbifs>("mkfs.ubifs", (255, 255), None),
+    program::<build::Sumtool>("sumtool", (255, 1), None),
+    program::<build::Ubinize>("ubinize", (255, 255), None),
+    program::<extract::DisplayInfo>("ubireader_display_info", (1, 2), Some(1)),
+    program::<extract::ExtractFiles>("ubireader_extract_files", (1, 2), Some(1)),
+    program::<extract::ExtractImages>("ubireader_extract_images", (1, 2), Some(1)),
 ];
 
 /// Arguments of a program, which it runs with.
 trait Run: CommandFactory + FromArgMatches {
+    /// The arguments in a form that clap reads as the program does.
+    fn arguments(arguments: &[OsString]) -> Vec<OsString> {
+        arguments.to_vec()
+    }
+
     fn run(&self) -> Outcome;
 }
 
-const fn program<P: Run>(name: &'static str, failed: u8, without_arguments: Option<u8>) -> Program {
-    Program { name, failed, without_arguments, command: P::command, run: run_parsed::<P> }
+const fn program<P: Run>(
+    name: &'static str,
+    (failed, misused): (u8, u8),
+    without_arguments: Option<u8>,
+) -> Program {
+    Program {
+        name,
+        failed,
+        misused,
+        without_arguments,
+        command: P::command,
+        arguments: P::arguments,
+        run: run_parsed::<P>,
+    }
 }
 
 fn run_parsed<P: Run>(matches: &ArgMatches) -> Outcome {
@@ -80,15 +100,15 @@ impl Program {
             return printed(&command.render_help().to_string(), status);
         }
         let name = [OsString::from(self.name)];
-        match command.try_get_matches_from_mut(name.iter().chain(arguments)) {
+        let arguments = (self.arguments)(arguments);
+        match command.try_get_matches_from_mut(name.iter().chain(&arguments)) {
             Ok(matches) => (self.run)(&matches).unwrap_or_else(|failure| self.fail(failure)),
             Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
                 printed(&error.render().to_string(), 0)
             }
             Err(error) => {
                 output::tell(error.render().to_string().trim_end());
-                // argparse and click have 2 for wrong usage, mtd-utils the status of any failure.
-                ExitCode::from(if self.failed == 1 { 2 } else { self.failed })
+                ExitCode::from(self.misused)
             }
         }
     }

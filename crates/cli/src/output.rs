@@ -204,6 +204,18 @@ impl ReportFormat {
         Ok(ExitCode::SUCCESS)
     }
 
+    /// As [`Self::finish`], of a text that another program reads: its lines stay whole.
+    pub(crate) fn finish_whole<T: Serialize>(
+        self,
+        origin: &Origin,
+        value: &T,
+        rows: &str,
+        text: impl FnOnce() -> String,
+    ) -> Outcome {
+        self.show(origin, value, rows, text, None)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
     /// As [`Self::print_rows`]; the command succeeds.
     pub(crate) fn finish_rows<T: Serialize>(
         self,

@@ -62,7 +62,7 @@ pub(crate) fn run(result: ResultKind, kinds: &[Kind], args: &Args) -> Outcome {
             format!("; `run --host` takes {}", cards.join(", "))
         };
         format!(
-            "{table}\n\n`floatgate {key}s NAME` prints the file; a setup takes it as `{key}.base`{of_cards}"
+            "{table}\n\n`floatgate list NAME` prints the file; a setup takes it as `{key}.base`{of_cards}"
         )
     })
 }

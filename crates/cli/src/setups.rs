@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     match &args.name {
         Some(name) if args.format.is_for_programs() || args.resolved => {
             let config = library.resolve(&library.setup(name)?, &[])?;
-            args.format.finish(&ResultKind::Setup.of(name), config.tree(), "", || config.to_toml())
+            args.format.finish_whole(&ResultKind::Setup.of(name), config.tree(), "", || config.to_toml())
         }
         Some(name) => {
             // A file of the user's own may be no setup at all.

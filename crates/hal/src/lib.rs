@@ -2,7 +2,7 @@
 //!
 //! - [`SpiFlash`]: a SPI NOR or NAND at its pins, as [`embedded_hal::spi::SpiDevice`]: for drivers of chips.
 //! - [`Flash`]: a SPI NOR behind a driver, as [`embedded_storage::nor_flash::NorFlash`] and its async twin: for filesystems and stores.
-//! - [`SdCard`] (feature `card`): an SD card in SPI mode at its pins, as a `SpiDevice`, or as a bus and CS#: for drivers of cards and the FAT on them.
+//! - `SdCard` (feature `card`): an SD card in SPI mode at its pins, as a `SpiDevice`, or as a bus and CS#: for drivers of cards and the FAT on them.
 //!
 //! ```
 //! use embedded_hal::spi::SpiDevice;

@@ -2,14 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use floatgate_mtd::advice;
+use floatgate_mtd::advice::Command::EccDecode;
+use floatgate_mtd::advice::CommandOption::{OobSize, PageSize};
+use floatgate_mtd::advice::{Advice, Help, shell};
 use floatgate_stack::Store;
 use serde::Serialize;
 
 use crate::ImageError;
 use crate::image::{Access, Image};
-use crate::pages::FlashSizes;
+use crate::pages::{FlashSizes, PageShape};
 use crate::words::{count, size};
 use crate::write_back::WriteBack;
 
@@ -18,6 +23,26 @@ const CHUNK: u64 = 1 << 20;
 
 /// Most blocks of bad flash that a report names.
 const NAMED: usize = 16;
+
+/// Bytes of the new image that a shell script copies at once, at most: the copy takes memory of the board.
+const PIECE: u64 = 4 << 20;
+
+/// Lines of a shell script before its first erase: the new image can be read and has its size.
+const CHECKS: &str = r#"fail() {
+	echo "$1" >&2
+	exit 1
+}
+[ -r "$NEW" ] || fail "$NEW cannot be read: nothing was erased"
+[ "$(wc -c <"$NEW")" -eq "$BYTES" ] || fail "$NEW does not have $BYTES bytes: nothing was erased"
+TMP=$(mktemp)
+trap 'rm -f "$TMP"' EXIT
+trap 'exit 1' HUP INT TERM
+# Copies PEBs to TMP. Arguments: the first, their number, their bytes in NEW.
+piece() {
+	dd if="$NEW" of="$TMP" bs="$PEB" skip="$1" count="$2" || fail "$NEW cannot be copied to $TMP"
+	[ "$(wc -c <"$TMP")" -eq "$3" ] || fail "$NEW cannot be copied to $TMP"
+}
+"#;
 
 /// Flash that a patch is for, as far as the images do not tell.
 #[derive(Clone, Debug, Default)]
@@ -78,6 +103,9 @@ pub struct Patch {
     pub runs: Vec<Run>,
     /// Reasons for which the new image does not fit the partition.
     pub misfits: Vec<String>,
+    /// Bytes of the file of the new image.
+    #[serde(skip)]
+    pub new_bytes: u64,
 }
 
 /// Language of a script.
@@ -87,6 +115,112 @@ pub enum ScriptKind {
     Mtd,
     /// U-Boot.
     Uboot,
+}
+
+/// Reason for which two images cannot be compared, or no script can be written.
+#[derive(Debug, thiserror::Error)]
+pub enum PatchError {
+    /// A file cannot be read, or does not tell enough.
+    #[error("{}", located(.path, .error))]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        error: Box<ImageError>,
+    },
+    /// One file has OOB, and the other has none.
+    #[error("{} has OOB, in {}, and {} has none", .with.display(), named(.pages), .without.display())]
+    OneWithOob {
+        /// The file with OOB.
+        with: PathBuf,
+        /// Its pages.
+        pages: PageShape,
+        /// The file without.
+        without: PathBuf,
+    },
+    /// One file has OOB, and nothing tells whether the other has it.
+    #[error("{} has OOB, in {}, and nothing tells whether {} has it", .with.display(), named(.pages), .other.display())]
+    UnknownPages {
+        /// The file with OOB.
+        with: PathBuf,
+        /// Its pages.
+        pages: PageShape,
+        /// The other file.
+        other: PathBuf,
+    },
+    /// Both files have OOB, in different pages.
+    #[error("the old image has {}, the new one has {}", named(.old), named(.new))]
+    PagesDiffer {
+        /// Pages of the old image.
+        old: PageShape,
+        /// Pages of the new image.
+        new: PageShape,
+    },
+    /// The last page of a new image with OOB is not whole.
+    #[error("{}: the file has {bytes} bytes, which are not whole pages of {page} bytes with their OOB", .path.display())]
+    PartOfPage {
+        /// The file.
+        path: PathBuf,
+        /// Its bytes.
+        bytes: u64,
+        /// Bytes of a page with its OOB.
+        page: u32,
+    },
+    /// No eraseblock begins where the partition is said to begin.
+    #[error("no eraseblock of {peb} bytes begins at byte {base} ({base:#x}) of a flash")]
+    Base {
+        /// Byte at which the partition is said to begin.
+        base: u64,
+        /// Bytes of an eraseblock.
+        peb: u32,
+    },
+    /// A name cannot be written into a script.
+    #[error("the name {0:?} cannot be in a script: it has control characters, or is not UTF-8")]
+    Name(PathBuf),
+}
+
+impl PatchError {
+    fn file(path: &Path, error: ImageError) -> Self {
+        Self::File { path: path.to_owned(), error: Box::new(error) }
+    }
+}
+
+impl Help for PatchError {
+    fn names_file(&self) -> bool {
+        true
+    }
+
+    fn help(&self) -> Advice {
+        match self {
+            Self::File { error, .. } => error.help(),
+            Self::OneWithOob { with, without, .. } => {
+                let (with, without) = (with.display().to_string(), without.display().to_string());
+                advice! { shell("floatgate ecc encode"), " first adds the OOB to ", without, ", or ", EccDecode, " takes it out of ", with }
+            }
+            Self::UnknownPages { .. } => {
+                advice! { PageSize, " and ", OobSize, " state the pages of both files; ", shell("floatgate ecc encode"), " adds OOB, ", EccDecode, " takes it out" }
+            }
+            Self::PagesDiffer { .. } => {
+                advice! { PageSize, " and ", OobSize, " state the pages if they were not found out rightly; otherwise take the OOB out of both files first: ", EccDecode }
+            }
+            Self::PartOfPage { .. } => advice! { "the file is cut off: take it again, whole" },
+            Self::Base { .. } => {
+                advice! { "name the byte at which the partition begins, a multiple of the size of an eraseblock" }
+            }
+            Self::Name(_) => advice! { "rename the file" },
+        }
+    }
+}
+
+/// A message with the name of a file, unless that is in it.
+fn located(path: &Path, error: &ImageError) -> String {
+    if error.names_file() { error.to_string() } else { format!("{}: {error}", path.display()) }
+}
+
+/// Sizes of pages for a message.
+fn named(pages: &PageShape) -> String {
+    let PageShape { page_bytes, oob_bytes, pages_per_block } = pages;
+    format!("pages of {page_bytes} + {oob_bytes} bytes, {pages_per_block} a block")
 }
 
 /// Sizes, kind and bad blocks of the flash that two files are for.
@@ -99,14 +233,20 @@ struct Blocks {
 }
 
 impl Blocks {
-    fn of(image: Option<&Image>, options: &PatchOptions) -> Result<Self, ImageError> {
+    fn of(
+        image: Option<&Image>,
+        pages: Option<PageShape>,
+        options: &PatchOptions,
+    ) -> Result<Self, ImageError> {
         let mut bad: BTreeSet<u32> = options.bad_pebs.iter().copied().collect();
-        let pages = image.and_then(|image| image.corrected.as_ref());
-        if let Some(corrected) = pages {
-            bad.extend(corrected.bad_blocks.iter().filter_map(|block| u32::try_from(*block).ok()));
-            let pages = corrected.pages;
+        if let Some(pages) = pages {
+            let marked = image.and_then(|image| image.corrected.as_ref()).map(|found| &found.bad_blocks);
+            bad.extend(marked.into_iter().flatten().filter_map(|block| u32::try_from(*block).ok()));
             let peb = u64::from(pages.block_bytes());
             let file_peb = u64::from(pages.stride()) * u64::from(pages.pages_per_block);
+            if peb == 0 {
+                return Err(ImageError::UnknownEraseblocks);
+            }
             let page_file = Some(pages.stride());
             return Ok(Self { peb, file_peb, page_file, flash: FlashKind::NandWithOob, bad });
         }
@@ -120,41 +260,116 @@ impl Blocks {
     }
 }
 
-/// Opens what may hold anything; `None` where nothing is found.
-fn opened(path: &Path, sizes: FlashSizes) -> Result<Option<Image>, ImageError> {
-    match Image::open_sized(path, Access::Read, sizes) {
-        Ok(image) => Ok(Some(image)),
-        Err(error) if error.is_of_contents() => Ok(None),
-        Err(error) => Err(error),
+/// Pages of a file, as far as it tells.
+#[derive(Clone, Copy)]
+enum Layout {
+    /// Nothing tells them.
+    Unknown,
+    /// The file is erased flash or empty, which is the same in all pages.
+    Any,
+    /// Pages without OOB.
+    Plain,
+    /// Pages with OOB.
+    WithOob(PageShape),
+}
+
+impl Layout {
+    fn of(image: &Image) -> Self {
+        let is_of_flash =
+            image.found.iter().any(|found| found.block_bytes().or(found.min_io_bytes()).is_some());
+        match &image.corrected {
+            Some(corrected) => Self::WithOob(corrected.pages),
+            None if is_of_flash => Self::Plain,
+            None => Self::Unknown,
+        }
+    }
+}
+
+/// One of two files that are compared.
+struct Side<'a> {
+    path: &'a Path,
+    /// Image that is found in it.
+    image: Option<Image>,
+    layout: Layout,
+    store: Box<dyn Store>,
+}
+
+impl<'a> Side<'a> {
+    /// Opens what may hold anything.
+    fn open(path: &'a Path, sizes: FlashSizes) -> Result<Self, PatchError> {
+        let (image, layout) = match Image::open_sized(path, Access::Read, sizes) {
+            Ok(image) => {
+                let layout = Layout::of(&image);
+                (Some(image), layout)
+            }
+            Err(ImageError::NothingInPages(pages)) => (None, Layout::WithOob(pages)),
+            Err(ImageError::Empty | ImageError::Blank(0xFF)) => (None, Layout::Any),
+            Err(error) if error.is_of_contents() => (None, Layout::Unknown),
+            Err(error) => return Err(PatchError::file(path, error)),
+        };
+        let file = floatgate_host::open::open_file(path, false).map_err(ImageError::File);
+        let store = file.and_then(|file| crate::image::store_of(&Arc::new(file)));
+        let store = store.map_err(|error| PatchError::file(path, error))?;
+        Ok(Self { path, image, layout, store })
+    }
+
+    /// Pages with OOB that both files have; `None` if both have none.
+    fn pages(old: &Self, new: &Self) -> Result<Option<PageShape>, PatchError> {
+        let one_with_oob = |with: &Self, pages, without: &Self| PatchError::OneWithOob {
+            with: with.path.to_owned(),
+            pages,
+            without: without.path.to_owned(),
+        };
+        let unknown = |with: &Self, pages, other: &Self| PatchError::UnknownPages {
+            with: with.path.to_owned(),
+            pages,
+            other: other.path.to_owned(),
+        };
+        match (old.layout, new.layout) {
+            (Layout::WithOob(one), Layout::WithOob(other)) if one != other => {
+                Err(PatchError::PagesDiffer { old: one, new: other })
+            }
+            (Layout::WithOob(pages), Layout::WithOob(_) | Layout::Any)
+            | (Layout::Any, Layout::WithOob(pages)) => Ok(Some(pages)),
+            (Layout::WithOob(pages), Layout::Plain) => Err(one_with_oob(old, pages, new)),
+            (Layout::Plain, Layout::WithOob(pages)) => Err(one_with_oob(new, pages, old)),
+            (Layout::WithOob(pages), Layout::Unknown) => Err(unknown(old, pages, new)),
+            (Layout::Unknown, Layout::WithOob(pages)) => Err(unknown(new, pages, old)),
+            _ => Ok(None),
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.store.size_bytes()
+    }
+
+    fn read(&self, at: u64, bytes: &mut [u8]) -> Result<(), PatchError> {
+        let read = self.store.read_at(at, bytes).map_err(ImageError::Store);
+        read.map_err(|error| PatchError::file(self.path, error))
     }
 }
 
 /// Compares an old image or dump with a new one.
 ///
 /// # Errors
-/// A file cannot be read; nothing tells the size of the eraseblocks.
-pub fn patch(old: &Path, new: &Path, options: &PatchOptions) -> Result<Patch, ImageError> {
-    let image = match opened(old, options.sizes)? {
-        Some(image) => Some(image),
-        None => opened(new, options.sizes)?,
-    };
-    let blocks = Blocks::of(image.as_ref(), options)?;
-    let [old, new] = [old, new].map(|path| {
-        let file = floatgate_host::open::open_file(path, false).map_err(ImageError::File)?;
-        crate::image::store_of(&std::sync::Arc::new(file))
-    });
-    compare(&*old?, &*new?, &blocks, options.partition_bytes)
+/// A file cannot be read; nothing tells the size of the eraseblocks; one file has OOB, and the other has none or other pages.
+pub fn patch(old: &Path, new: &Path, options: &PatchOptions) -> Result<Patch, PatchError> {
+    let (old, new) = (Side::open(old, options.sizes)?, Side::open(new, options.sizes)?);
+    let pages = Side::pages(&old, &new)?;
+    let image = old.image.as_ref().or(new.image.as_ref());
+    let blocks = Blocks::of(image, pages, options).map_err(|error| PatchError::file(old.path, error))?;
+    compare(&old, &new, &blocks, options.partition_bytes)
 }
 
 fn compare(
-    old: &dyn Store,
-    new: &dyn Store,
+    old: &Side<'_>,
+    new: &Side<'_>,
     blocks: &Blocks,
     partition: Option<u64>,
-) -> Result<Patch, ImageError> {
+) -> Result<Patch, PatchError> {
     let in_blocks = |bytes: u64, block: u64| u32::try_from(bytes.div_ceil(block)).unwrap_or(u32::MAX);
-    let old_pebs = in_blocks(old.size_bytes(), blocks.file_peb);
-    let new_pebs = in_blocks(new.size_bytes(), blocks.file_peb);
+    let old_pebs = in_blocks(old.bytes(), blocks.file_peb);
+    let new_pebs = in_blocks(new.bytes(), blocks.file_peb);
     let pebs = partition.map_or(old_pebs, |bytes| u32::try_from(bytes / blocks.peb).unwrap_or(u32::MAX));
     let small = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
     let mut patch = Patch {
@@ -167,6 +382,7 @@ fn compare(
         erased_pebs: 0,
         runs: Vec::new(),
         misfits: Vec::new(),
+        new_bytes: new.bytes(),
     };
     let mut bad = Vec::new();
     for peb in 0..old_pebs.max(new_pebs) {
@@ -193,14 +409,14 @@ fn compare(
 }
 
 /// Result for a block: `None` if it is the same in both, else true if it is erased in the new image. Behind the end of a file flash is erased.
-fn change(old: &dyn Store, new: &dyn Store, at: u64, len: u64) -> Result<Option<bool>, ImageError> {
+fn change(old: &Side<'_>, new: &Side<'_>, at: u64, len: u64) -> Result<Option<bool>, PatchError> {
     let (mut differs, mut erased) = (false, true);
     let chunk = usize::try_from(CHUNK.min(len)).unwrap_or(0);
     let (mut one, mut other) = (vec![0; chunk], vec![0; chunk]);
     for start in (at..at + len).step_by(chunk.max(1)) {
         let piece = usize::try_from((at + len - start).min(CHUNK)).unwrap_or(0);
-        old.read_at(start, &mut one[..piece]).map_err(ImageError::Store)?;
-        new.read_at(start, &mut other[..piece]).map_err(ImageError::Store)?;
+        old.read(start, &mut one[..piece])?;
+        new.read(start, &mut other[..piece])?;
         differs |= one[..piece] != other[..piece];
         erased &= other[..piece].iter().all(|byte| *byte == 0xFF);
     }
@@ -226,49 +442,91 @@ impl Patch {
 
     /// Commands that write the PEBs that change, for a new image with a file name. `base` is the byte of the flash where the partition begins, which U-Boot
     /// needs.
-    #[must_use]
-    pub fn script(&self, kind: ScriptKind, new: &Path, base: u64) -> String {
+    ///
+    /// # Errors
+    /// The name has control characters; no PEB begins at `base`; the last page of a file with OOB is not whole.
+    pub fn script(&self, kind: ScriptKind, new: &Path, base: u64) -> Result<String, PatchError> {
+        if let Some(page) = self.page_file_bytes.filter(|page| !self.new_bytes.is_multiple_of((*page).into()))
+        {
+            return Err(PatchError::PartOfPage { path: new.to_owned(), bytes: self.new_bytes, page });
+        }
         match kind {
-            ScriptKind::Mtd => self.shell(new),
-            ScriptKind::Uboot => self.uboot(new, base),
+            ScriptKind::Mtd => Ok(self.shell(printable(new)?)),
+            ScriptKind::Uboot => {
+                let end = self.runs.last().map_or(0, |run| run.offset + run.len);
+                if !base.is_multiple_of(self.peb_bytes.into()) || base.checked_add(end).is_none() {
+                    return Err(PatchError::Base { base, peb: self.peb_bytes });
+                }
+                let name = Path::new(new.file_name().unwrap_or_default());
+                Ok(self.uboot(printable(name)?, base))
+            }
         }
     }
 
-    fn shell(&self, new: &Path) -> String {
-        let name = new.display().to_string().replace('\'', r"'\''");
+    /// A run in pieces of which a board can hold a copy.
+    fn pieces(&self, run: Run) -> impl Iterator<Item = Run> {
+        let bytes = u64::from(self.peb_bytes);
+        let fitting = u32::try_from(PIECE / u64::from(self.file_peb_bytes.max(1))).unwrap_or(u32::MAX);
+        let most = if run.erased { run.pebs } else { fitting }.max(1);
+        (0..run.pebs).step_by(most as usize).map(move |first| {
+            let pebs = most.min(run.pebs - first);
+            let offset = run.offset + u64::from(first) * bytes;
+            let len = u64::from(pebs) * bytes;
+            Run { first_peb: run.first_peb + first, pebs, offset, len, erased: run.erased }
+        })
+    }
+
+    /// First byte of a run in the files, and the byte behind it.
+    fn in_files(&self, run: &Run) -> (u64, u64) {
+        let peb = u64::from(self.file_peb_bytes);
+        (u64::from(run.first_peb) * peb, (u64::from(run.first_peb) + u64::from(run.pebs)) * peb)
+    }
+
+    fn shell(&self, name: &str) -> String {
+        let name = name.replace('\'', r"'\''");
+        let Self { changed_pebs, pebs, new_bytes, file_peb_bytes, .. } = self;
         let mut text = format!(
-            "#!/bin/sh\n# Writes {} of {} PEBs. Usage: sh SCRIPT /dev/mtdN\nset -e\nMTD=${{1:?/dev/mtdN}}\nNEW='{name}'\n",
-            self.changed_pebs, self.pebs
+            "#!/bin/sh\n# Writes {changed_pebs} of {pebs} PEBs. Usage: sh SCRIPT /dev/mtdN\nset -e\nMTD=${{1:?/dev/mtdN}}\nNEW='{name}'\nBYTES={new_bytes}\nPEB={file_peb_bytes}\n",
         );
-        for run in &self.runs {
-            let Run { first_peb, pebs, offset, erased, .. } = *run;
-            let _ = writeln!(text, "flash_erase \"$MTD\" {offset:#x} {pebs}");
+        text.push_str(CHECKS);
+        for run in self.runs.iter().flat_map(|run| self.pieces(*run)) {
+            let Run { first_peb, pebs, offset, erased, .. } = run;
             if erased {
+                let _ = writeln!(text, "flash_erase \"$MTD\" {offset:#x} {pebs}");
                 continue;
             }
-            let read = format!("dd if=\"$NEW\" bs={} skip={first_peb} count={pebs}", self.file_peb_bytes);
+            let (start, end) = self.in_files(&run);
+            let bytes = self.new_bytes.clamp(start, end) - start;
+            let _ = writeln!(text, "piece {first_peb} {pebs} {bytes}");
+            let _ = writeln!(text, "flash_erase \"$MTD\" {offset:#x} {pebs}");
             let _ = match self.flash {
                 FlashKind::Nor => {
-                    writeln!(text, "{read} of=\"$MTD\" seek={first_peb} conv=notrunc")
+                    writeln!(text, "dd if=\"$TMP\" of=\"$MTD\" bs=\"$PEB\" seek={first_peb} conv=notrunc")
                 }
                 FlashKind::Nand => {
-                    writeln!(text, "{read} | nandwrite --noskipbad --skip-all-ffs -s {offset:#x} \"$MTD\" -")
+                    writeln!(text, "nandwrite --noskipbad --skip-all-ffs -p -s {offset:#x} \"$MTD\" \"$TMP\"")
                 }
+                // `nandwrite` does not pad where it takes the OOB from the file, whose pages are whole.
                 FlashKind::NandWithOob => {
-                    writeln!(text, "{read} | nandwrite --noskipbad -n -o -s {offset:#x} \"$MTD\" -")
+                    writeln!(text, "nandwrite --noskipbad -n -o -s {offset:#x} \"$MTD\" \"$TMP\"")
                 }
             };
         }
         text
     }
 
-    fn uboot(&self, new: &Path, base: u64) -> String {
+    fn uboot(&self, name: &str, base: u64) -> String {
         let command = if self.flash == FlashKind::Nor { "sf" } else { "nand" };
-        let name = new.file_name().unwrap_or_default().display().to_string().replace(['\n', '\r'], "?");
         let mut text = format!(
             "# Writes {} of {} PEBs. First load {name} to ${{loadaddr}}, for example: tftpboot ${{loadaddr}} FILE\n",
             self.changed_pebs, self.pebs
         );
+        // The last PEB is written whole: behind the end of the file the memory is filled as erased flash.
+        let written = self.runs.iter().filter(|run| !run.erased).map(|run| self.in_files(run).1).max();
+        if let Some(tail) = written.and_then(|end| end.checked_sub(self.new_bytes)).filter(|tail| *tail > 0) {
+            let end = self.new_bytes;
+            let _ = writeln!(text, "setexpr src ${{loadaddr}} + {end:#x}\nmw.b ${{src}} 0xff {tail:#x}");
+        }
         if command == "sf" {
             text.push_str("sf probe\n");
         }
@@ -278,7 +536,7 @@ impl Patch {
             if run.erased {
                 continue;
             }
-            let from = u64::from(run.first_peb) * u64::from(self.file_peb_bytes);
+            let from = self.in_files(run).0;
             let _ = writeln!(text, "setexpr src ${{loadaddr}} + {from:#x}");
             let pages = self
                 .page_file_bytes
@@ -294,4 +552,10 @@ impl Patch {
         }
         text
     }
+}
+
+/// The name of a file, if it stays in one line of a script.
+fn printable(path: &Path) -> Result<&str, PatchError> {
+    let name = path.to_str().filter(|name| !name.contains(char::is_control));
+    name.ok_or_else(|| PatchError::Name(path.to_owned()))
 }

@@ -25,7 +25,13 @@ pub fn conclusion(answers: &Answers) -> Option<String> {
             "This card writes {write} MB/s in order and {small} at random: small scattered writes do not slow it down."
         ),
         (Some(write), None, Some(read)) => {
-            format!("This card reads {read} MB/s and writes {write} MB/s in order.")
+            let small = match app_class(answers) {
+                Some("none") => {
+                    " It does not reach the application class A1: small scattered writes are slow."
+                }
+                _ => "",
+            };
+            format!("This card reads {read} MB/s and writes {write} MB/s in order.{small}")
         }
         (None, _, Some(read)) => {
             format!("This card reads {read} MB/s in order; only a probe that writes shows how it writes.")
@@ -42,6 +48,8 @@ fn scattered(answers: &Answers, small: f64, write: f64) -> String {
     });
     let better = if small * 2.0 > A1_MB_S {
         String::new()
+    } else if let Some(class @ ("A1" | "A2")) = app_class(answers) {
+        format!(" A short test reaches the application class {class}; long ones do not.")
     } else {
         let times = (A1_MB_S / small.max(1e-3)).round();
         format!(" A card of the application class A1 is at least {times:.0} times as fast there.")
@@ -49,6 +57,14 @@ fn scattered(answers: &Answers, small: f64, write: f64) -> String {
     format!(
         "This card is slow at small scattered writes, {small} MB/s against {write} in order{why}.{better}"
     )
+}
+
+/// Application class that the card reaches, if the answer is more likely right than wrong.
+fn app_class(answers: &Answers) -> Option<&'static str> {
+    match answers.app_class.value {
+        Some(Value::Word(class)) if answers.app_class.confidence >= SURE => Some(class),
+        _ => None,
+    }
 }
 
 fn measure(answer: &Answer) -> Option<f64> {

@@ -83,7 +83,8 @@ pub(super) fn run(args: &Args) -> Outcome {
     });
     let merged = Merged { schemes: schemes.collect(), report };
     told.report(&ResultKind::EccMerge.of(first), &merged, || show::merged(&merged, &paths))?;
-    Ok(if merged.report.is_good() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    let is_open = regions.iter().any(|(_, ecc)| matches!(ecc, RegionEcc::Unknown));
+    Ok(if merged.report.is_good() && !is_open { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 impl Args {
@@ -92,7 +93,7 @@ impl Args {
         first.ok_or_else(|| Failure::new("no dump is named", "name the dumps of one chip"))
     }
 
-    /// The code that was given, or those that explain the first dump.
+    /// The code that was given, or those that explain the first dump that has some.
     fn regions(&self, geometry: &PageGeometry, sources: &[Source]) -> Result<Regions, Failure> {
         if self.code.is_none() {
             return Ok(Regions::one(RegionEcc::None));
@@ -100,13 +101,18 @@ impl Args {
         if !self.code.is_open() {
             return Ok(Regions::one(RegionEcc::Code(Box::new(self.code.scheme(&self.geometry)?))));
         }
-        let Some(source) = sources.first() else { return Ok(Regions::one(RegionEcc::None)) };
-        let mut input = source.open()?;
-        let dump = Dump { pages: &mut input.reader, apart: None };
-        let sample = ecc::sample(geometry, dump, &mut |_| ());
-        let sample = sample.map_err(|error| {
-            files::failure(self.files.first().map_or(Path::new(""), PathBuf::as_path), &error)
-        })?;
-        Ok(ecc::detect(geometry, None, &sample).regions)
+        // A worn dump may tell no code where another one does.
+        let mut regions = Regions::one(RegionEcc::None);
+        for (source, path) in sources.iter().zip(&self.files) {
+            let mut input = source.open()?;
+            let dump = Dump { pages: &mut input.reader, apart: None };
+            let sample = ecc::sample(geometry, dump, &mut |_| ());
+            let sample = sample.map_err(|error| files::failure(path, &error))?;
+            regions = ecc::detect(geometry, None, &sample).regions;
+            if regions.schemes().next().is_some() {
+                break;
+            }
+        }
+        Ok(regions)
     }
 }

@@ -1,5 +1,6 @@
 //! Programs of mtd-utils that make images: mkfs.ubifs, ubinize, mkfs.jffs2 and sumtool.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufWriter, Seek as _};
 use std::path::{Path, PathBuf};
@@ -283,8 +284,8 @@ pub(super) struct MkfsJffs2 {
     #[arg(short, short_alias = 'd', long, value_name = "DIR")]
     root: Option<PathBuf>,
 
-    /// Fill the image up to SIZE bytes; without SIZE to a whole eraseblock
-    #[arg(short, long, value_name = "SIZE", num_args = 0..=1, require_equals = false, default_missing_value = "1", value_parser = bytes)]
+    /// Fill the image up to SIZE bytes, as -pSIZE or --pad=SIZE; without SIZE to a whole eraseblock
+    #[arg(short, long, value_name = "SIZE", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = bytes)]
     pad: Option<u64>,
 
     /// Bytes of a page of the machine; 4KiB is the only one
@@ -395,7 +396,40 @@ fn build_to(path: Option<&PathBuf>, source: &Source, options: &BuildOptions) -> 
     Ok(built)
 }
 
+/// Short options of mkfs.jffs2 without a value.
+const JFFS2_FLAGS: &str = "nlbfUvhV";
+
+/// Takes `-p` and its value, a number that follows at once, out of an argument with several short options: clap would want an equals sign.
+fn split_pad(argument: &str) -> Option<Vec<OsString>> {
+    let options = argument.strip_prefix('-').filter(|options| !options.starts_with('-'))?;
+    let (before, after) = options.split_once('p')?;
+    if !before.chars().all(|option| JFFS2_FLAGS.contains(option)) || after.starts_with('=') {
+        return None;
+    }
+    let mut split: Vec<OsString> = Vec::new();
+    if !before.is_empty() {
+        split.push(format!("-{before}").into());
+    }
+    if after.starts_with(|first: char| first.is_ascii_digit()) {
+        split.push(format!("--pad={after}").into());
+        return Some(split);
+    }
+    split.push("--pad".into());
+    if !after.is_empty() {
+        split.push(format!("-{after}").into());
+    }
+    Some(split)
+}
+
 impl Run for MkfsJffs2 {
+    fn arguments(arguments: &[OsString]) -> Vec<OsString> {
+        let split = |argument: &OsString| {
+            let split = argument.to_str().and_then(split_pad);
+            split.unwrap_or_else(|| vec![argument.clone()])
+        };
+        arguments.iter().flat_map(split).collect()
+    }
+
     fn run(&self) -> Outcome {
         if self.pagesize != 4096 {
             return Err(Failure::new("nodes have at most 4096 bytes of data", "leave --pagesize out"));
@@ -410,7 +444,8 @@ impl Run for MkfsJffs2 {
         let own = Jffs2Options {
             big_endian: self.big_endian,
             summaries: false,
-            pad_bytes: self.pad.map(|bytes| bytes.max(1)),
+            // The last eraseblock is filled up also without a size.
+            pad_bytes: self.pad.filter(|bytes| *bytes > 1),
         };
         let latest = if self.faketime { Some(0) } else { source_date_epoch()? };
         let overrides = Overrides { owner: self.squash_uids.then_some((0, 0)), latest };
@@ -456,7 +491,7 @@ pub(super) struct Sumtool {
     #[arg(short, long, visible_alias = "little-endian")]
     littleendian: bool,
 
-    /// Fill the last eraseblock up
+    /// Taken and not needed: the last eraseblock is always filled up
     #[arg(short, long)]
     pad: bool,
 
@@ -495,7 +530,7 @@ impl Sumtool {
 impl Run for Sumtool {
     fn run(&self) -> Outcome {
         let (tar, big_endian) = self.files()?;
-        let own = Jffs2Options { big_endian, summaries: true, pad_bytes: self.pad.then_some(1) };
+        let own = Jffs2Options { big_endian, summaries: true, pad_bytes: None };
         let is_nand = self.no_cleanmarkers || self.cleanmarker == 0;
         let options =
             jffs2(eraseblock(self.eraseblock), is_nand, own, Compression::Zlib, Overrides::default());

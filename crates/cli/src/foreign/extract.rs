@@ -173,6 +173,15 @@ impl ExtractFiles {
             let selection = volume_of(one, volume);
             if image.mount(&selection, true, Behaviour::default()).is_ok() || volume.ubifs.is_some() {
                 is_whole &= self.extract(image, &selection, &folder)?;
+            } else if is_damaged(image, &selection) {
+                // What reads past the damage decides what the volume holds. The other volumes do not depend on it.
+                match self.extract(image, &selection, &folder) {
+                    Ok(is_all) => is_whole &= is_all,
+                    Err(failure) => {
+                        let _ = failure.report();
+                        is_whole = false;
+                    }
+                }
             } else {
                 tell(&format!(
                     "extract_files Error: volume {}: no filesystem",
@@ -200,6 +209,11 @@ impl Run for ExtractFiles {
         }
         self.reader.status(is_whole)
     }
+}
+
+/// True where bytes of a volume are lost.
+fn is_damaged(image: &Image, selection: &Selection) -> bool {
+    read_raw(image, selection, &mut io::sink()).map_or(true, |raw| !raw.damaged_lebs.is_empty())
 }
 
 fn println_out(line: &str) -> Result<(), Failure> {
@@ -428,8 +442,11 @@ impl Run for Jefferson {
             DirectoryTarget::new(&self.dest, false).map_err(|error| failed_at(&self.dest, &error))?;
         let extracted = extraction.run(&mut target, &ExtractLimits::default(), &|_| {});
         let extracted = extracted.map_err(|error| Failure::new(&error, error.help()))?;
-        for loss in extracted.losses.iter().filter(|_| self.verbose > 0) {
+        for loss in &extracted.losses {
             tell(&loss.to_string());
+        }
+        if self.verbose > 0 {
+            tell(&format!("{} entries, {} bytes", extracted.entries, extracted.bytes));
         }
         // jefferson's status is 0 also where files are damaged.
         Ok(ExitCode::SUCCESS)

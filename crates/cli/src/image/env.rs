@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let image = super::map::open(&args.file, sizes).map_err(|error| failed(error.into()))?;
         let environment = env::read(&image, args.offset).map_err(failed)?;
         let environment = args.only_named(environment)?;
-        return args.format.finish(&origin, &environment, "variables", || args.text(&environment));
+        return args.format.finish_whole(&origin, &environment, "variables", || args.text(&environment));
     }
     let file = options::file(&args.file)?;
     let environment =
@@ -96,7 +96,7 @@ impl Args {
         Ok(environment)
     }
 
-    /// The variables, one a line, as mkenvimage reads them; where the environment is stands in comments.
+    /// The variables, one a line, as mkenvimage reads them; its places are comments.
     fn text(&self, environment: &Environment) -> String {
         let mut text = String::new();
         if self.names.is_empty() {

@@ -19,8 +19,8 @@ use std::process::ExitCode;
   floatgate image patch dump.bin rootfs.ubi --script uboot --base 8MiB
   floatgate image patch dump.bin rootfs.ubi --partition 64MiB --bad-pebs 900
 
-OLD is what is on the flash: a dump of the partition, bad blocks included, or the image that was written. Behind the end of a file flash is \
-taken as erased. The script erases the PEBs that differ and writes those that are not erased in NEW; the others are not touched. \
+OLD is what is on the flash: a dump of the partition, bad blocks included, or the image that was written. Both files have OOB in the same pages, or both have none. \
+Behind the end of a file flash is taken as erased. The script erases the PEBs that differ and writes those that are not erased in NEW; the others are not touched. \
 Exit status 1 when NEW does not fit: it is longer than the partition, or a PEB that would change is a bad block. No script is written then.")]
 pub(crate) struct Args {
     /// The image or dump that is on the flash
@@ -37,7 +37,7 @@ pub(crate) struct Args {
     #[arg(long, short, value_name = "FILE", requires = "script")]
     output: Option<PathBuf>,
 
-    /// Byte of the flash at which the partition begins, for U-Boot
+    /// Byte of the flash at which the partition begins, for U-Boot: a multiple of the size of a PEB
     #[arg(long, value_name = "BYTE", value_parser = super::sizes::bytes, default_value = "0")]
     base: u64,
 
@@ -93,6 +93,7 @@ impl Args {
             Script::Uboot => ScriptKind::Uboot,
         };
         let script = patch.script(kind, &self.new, self.base);
+        let script = script.map_err(|error| options::failure(&self.new, &error))?;
         let Some(path) = &self.output else { return output::print(&script) };
         let mut output = Output::create(path, &[&self.old, &self.new])?;
         output.write_all(script.as_bytes()).map_err(|error| output.failed(error))?;

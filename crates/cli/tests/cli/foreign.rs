@@ -90,3 +90,36 @@ fn a_patch_writes_only_what_changed() {
         assert!(refused.code == Some(1) && !refused.out.contains("flash_erase"), "{}", refused.out);
     }
 }
+
+#[test]
+fn a_patch_script_checks_before_it_erases() {
+    let folder = fresh("patch-script");
+    crate::images::write(&folder);
+    let old = std::fs::read(folder.join("rootfs.ubi")).unwrap();
+    let peb = 128 << 10;
+    let mut new = old[..4 * peb + 3000].to_vec();
+    new[4 * peb + 2500] ^= 1;
+    std::fs::write(folder.join("new.ubi"), &new).unwrap();
+    let script =
+        |kind: &str| run_in(&folder, ["image", "patch", "rootfs.ubi", "new.ubi", "--script", kind]).out;
+    let mtd = script("mtd");
+    let at = |part: &str| mtd.find(part).unwrap();
+    for check in ["[ -r \"$NEW\" ]", "-eq \"$BYTES\"", "piece 4 1 3000\n"] {
+        assert!(at(check) < at("flash_erase"), "{mtd}");
+    }
+    assert!(mtd.contains(&format!("BYTES={}\n", new.len())) && mtd.contains(" -p -s 0x80000 "), "{mtd}");
+    let uboot = script("uboot");
+    let fill = format!("+ {:#x}\nmw.b ${{src}} 0xff {:#x}\n", new.len(), peb - 3000);
+    assert!(uboot.contains(&fill), "{uboot}");
+    std::fs::write(folder.join("two\nlines.ubi"), &new).unwrap();
+    for (new, options, part) in [
+        ("new.ubi", &["--script", "uboot", "--base", "100"][..], "begins at byte 100"),
+        ("two\nlines.ubi", &["--script", "mtd"][..], "control characters"),
+        ("dump.nand", &["--script", "mtd"][..], "dump.nand has OOB"),
+    ] {
+        let mut line = vec!["image", "patch", "rootfs.ubi", new];
+        line.extend(options);
+        let refused = run_in(&folder, line);
+        assert!(refused.code == Some(2) && refused.err.contains(part), "{}{}", refused.out, refused.err);
+    }
+}

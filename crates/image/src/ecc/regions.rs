@@ -190,8 +190,11 @@ fn label(detector: &Detector, sample: &Sample, reach: Reach) -> (Vec<Scheme>, Ve
     (codes, states)
 }
 
-/// Groups that are marked bad, as far as the bytes are marks: bad blocks do not come in long rows.
+/// Groups that are marked bad, as far as the bytes are marks: bad blocks are few and do not come in long rows.
 fn marked(groups: &[Group]) -> Vec<bool> {
+    if 2 * groups.iter().filter(|group| group.is_marked).count() > groups.len() {
+        return vec![false; groups.len()];
+    }
     let rows = groups.chunk_by(|one, other| one.is_marked == other.is_marked);
     rows.flat_map(|row| row.iter().map(|group| group.is_marked && row.len() <= DAMAGED_RUN)).collect()
 }

@@ -22,6 +22,9 @@ const JOURNAL_DEVICE: u32 = 0x8;
 const META_BG: u32 = 0x10;
 const WIDE: u32 = 0x80;
 
+/// Feature that is needed to write: blocks are allocated in clusters.
+const BIGALLOC: u32 = 0x200;
+
 /// Flags of an inode.
 const EXTENTS: u32 = 0x8_0000;
 const INLINE: u32 = 0x1000_0000;
@@ -70,8 +73,14 @@ impl Ext {
         let head = media.bytes(SUPERBLOCK, 1024).ok_or_else(broken)?;
         let head = &head[..];
         let incompat = head.le32(96);
-        if incompat & (COMPRESSION | JOURNAL_DEVICE) != 0 {
-            return Err(unsupported("a compressed ext2, or a journal of its own"));
+        if incompat & COMPRESSION != 0 {
+            return Err(unsupported("this ext2 is compressed, which is not read"));
+        }
+        if incompat & JOURNAL_DEVICE != 0 {
+            return Err(unsupported("this ext is the journal of another one, and has no files"));
+        }
+        if head.le32(100) & BIGALLOC != 0 {
+            return Err(unsupported("this ext4 uses bigalloc, which is not read"));
         }
         let inode_bytes = if head.le32(76) == 0 { OLD_INODE } else { head.le16(88) };
         let is_wide = incompat & WIDE != 0;

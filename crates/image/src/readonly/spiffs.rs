@@ -30,6 +30,9 @@ const TIME_AT: usize = NAME_AT + NAME;
 /// Size of a file that was not closed.
 const UNKNOWN: u32 = u32::MAX;
 
+/// Bytes in which the lookup table of the first block ends.
+const HEAD: u64 = 4096;
+
 /// Most pages.
 const MAX_PAGES: u64 = 1 << 22;
 
@@ -60,8 +63,8 @@ pub(super) struct Spiffs {
 
 impl Spiffs {
     pub(super) fn new(media: Media) -> Option<Self> {
-        let head = media.bytes(0, usize::try_from(media.len().min(1 << 17)).ok()?)?;
-        let (page, block) = spiffs_shape(&head, media.len())?;
+        let head = media.bytes(0, usize::try_from(media.len().min(HEAD)).ok()?)?;
+        let (page, block, _) = spiffs_shape(&head, media.len(), |at| media.le16(at))?;
         let nodes = vec![Node::Directory(BTreeMap::new())];
         let mut fs = Self { media, page, objects: BTreeMap::new(), nodes, notes: Vec::new() };
         let names = fs.scan(block);

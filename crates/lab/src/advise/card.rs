@@ -20,6 +20,7 @@ use floatgate_mtd::advice;
 use floatgate_mtd::advice::{Command, CommandOption};
 use serde::Deserialize;
 use std::ops::RangeInclusive;
+use std::path::Path;
 
 /// A number with its evidence.
 #[derive(Clone, Debug, PartialEq)]
@@ -499,9 +500,17 @@ fn sure(evidence: &Evidence) -> String {
     format!("{:.0} % sure{reason}", evidence.confidence * 100.0)
 }
 
-/// Device that commands name: the target where it is one, else what an SD card usually is.
+/// Device that commands name: the target if it is one. For an image file it is a name that no device has, so that a pasted command
+/// overwrites nothing; for a card of the catalogue it is the usual name of an SD card.
 fn device(known: &DeviceFacts) -> &str {
-    if known.target.starts_with("/dev/") { &known.target } else { "/dev/mmcblk0" }
+    let is_description = known.target.ends_with(".toml") || known.target.ends_with(".json");
+    if known.target.starts_with("/dev/") {
+        &known.target
+    } else if !is_description && Path::new(&known.target).is_file() {
+        "/dev/sdX"
+    } else {
+        "/dev/mmcblk0"
+    }
 }
 
 /// Node of a partition: Linux puts a `p` between a name that ends with a digit and the number.

@@ -14,11 +14,17 @@
   const headings = (table) => [...table.tHead.rows[0].cells].map((th) => th.textContent);
   // The first rows of a long table are shown, until a reader asks for all.
   const FIRST = 25;
+  const PRINTED = 100;
   const fold = (table) => [...table.tBodies[0].rows].forEach((row, at) => row.classList.toggle("more", at >= FIRST));
   const foldable = (table) => {
     const rows = table.tBodies[0].rows.length;
     if (rows <= FIRST + 5) return;
     fold(table);
+    // Paper has the rows of a table of moderate length, and says how many a longer one has.
+    if (rows > PRINTED) {
+      table.classList.add("long");
+      table.parentElement.after(make("p", { className: "on-paper", textContent: `The first ${FIRST} of ${rows} rows; the page has all of them.` }));
+    }
     const button = make("button", { type: "button", className: "more-rows", textContent: `Show all ${rows} rows` });
     button.addEventListener("click", () => { table.classList.add("all"); button.remove(); });
     table.parentElement.after(button);

@@ -7,7 +7,9 @@ use crate::life::{self, YEARS_MAX};
 use crate::progress::Progress;
 use crate::report::Origin;
 use crate::technology::verdict::{Lead, choice, leads, sentences, three};
-use crate::technology::{Candidate, FigureInterval, Figures, Missing, Use, Workload, measure};
+use crate::technology::{
+    Candidate, FigureInterval, Figures, Missing, PARTITION_BYTES, Use, Workload, measure,
+};
 use floatgate_mtd::size;
 use floatgate_mtd::words::measure as quantity;
 use floatgate_sim::error::Error;
@@ -141,8 +143,10 @@ impl Study for Compare {
 
     fn report(output: &Comparison) -> Report {
         let Comparison { use_, candidates, conclusion, .. } = output;
-        let needed =
-            use_.partition_bytes.map_or_else(String::new, |bytes| format!("{}, ", size::text(bytes)));
+        let needed = use_.partition_bytes.map_or_else(
+            || format!("raw flash measured on {} at most, ", size::text(PARTITION_BYTES)),
+            |bytes| format!("{}, ", size::text(bytes)),
+        );
         let needed = format!(
             "needed: {needed}{} a day of {} for {}",
             life::in_units(use_.write_bytes_per_day),

@@ -21,7 +21,7 @@ use floatgate_sim::rig::{self, RigOptions};
 use std::path::Path;
 
 /// Partition of raw flash that is measured where no size is asked for, in bytes.
-const PARTITION_BYTES: u64 = 64 << 20;
+pub(crate) const PARTITION_BYTES: u64 = 64 << 20;
 /// Temperature of raw flash, in degrees Celsius.
 const TEMPERATURE_C: f64 = 40.0;
 /// Bytes of a small synchronised write: of a record of `fs`, and of a file of the trace `create`.
@@ -155,7 +155,12 @@ fn fill_from_flash(
     let all = flash::Candidate::all(library, board, &wanted, &board.configured(library, &wanted)?, &scope())?;
     let best = flash::Candidate::best(&all);
     let choice = best.compared.last().and_then(|compared| Some((compared, compared.choice()?)));
-    let Some((compared, choice)) = choice else { return Ok(()) };
+    let Some((compared, choice)) = choice else {
+        let refused = best.compared.last().and_then(|compared| compared.refused.first());
+        let reason = refused.map_or("no filesystem can be measured on it", |refused| refused.why.as_str());
+        candidate.cannot_be_used(reason);
+        return Ok(());
+    };
     let (Some(subject), Some(kind)) = (choice.subject, flash::kind(compared)) else {
         candidate.cannot_be_used(&choice.sentence);
         return Ok(());

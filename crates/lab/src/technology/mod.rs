@@ -9,6 +9,7 @@
 mod measure;
 pub mod verdict;
 
+pub(crate) use measure::PARTITION_BYTES;
 pub use measure::measure;
 
 use crate::uncertainty::Interval;

@@ -28,7 +28,8 @@ fn probe(view: &View<'_>) -> Option<Found> {
     let high = if incompat & INCOMPAT_64BIT == 0 { 0 } else { u64::from(block.le32(336)) << 32 };
     let blocks = high | u64::from(block.le32(4));
     let block_bytes = 1024_u64 << block.le32(24).min(6);
-    let per_group = block.le32(32);
+    // With bigalloc a group is counted in clusters.
+    let per_group = if ro_compat & 0x200 != 0 { block.le32(36) } else { block.le32(32) };
     // Copies of the superblock state the number of their group.
     let is_possible = blocks > 0
         && block.le16(90) == 0

@@ -1,4 +1,6 @@
-//! SPIFFS: each block ends its lookup table with a magic number that counts the blocks that follow.
+//! SPIFFS: each block ends its lookup table with a magic number, which mostly counts the blocks that follow.
+
+use std::cmp::Reverse;
 
 use super::{Begins, Probe};
 use crate::map::found::{Found, Kind};
@@ -6,70 +8,112 @@ use crate::map::view::{Numbers, View};
 
 pub(super) const PROBE: Probe = Probe { begins: Begins::Head { step: 4096, test: begins }, probe };
 
-/// Lower half of the magic number, which is combined with the bytes of a page and the number of blocks that follow.
+/// Lower half of the magic number, which is combined with the bytes of a page and, as an option, the number of blocks that follow.
 const MAGIC: u16 = 0x0529;
-
-/// Sizes of a page and a block: those of ESP-IDF and Arduino first.
-const SHAPES: [(u64, u64); 5] = [(256, 4096), (256, 8192), (256, 65536), (512, 8192), (512, 65536)];
 
 /// Fewest blocks whose numbers are believed.
 const MIN_BLOCKS: u16 = 4;
 
+/// Numbers from here on are none.
+const MAX_BLOCKS: u16 = 0x4000;
+
 /// Most blocks without a number.
 const MAX_ERASED: usize = 2;
 
-/// Place of the magic number in a block: before the erase counter, which ends the pages of the lookup table.
-const fn magic_at(page: u64, block: u64) -> u64 {
-    let entries = block / page * 2;
-    entries.next_multiple_of(page) - 4
+/// Bytes in which the lookup table of the first block ends.
+const HEAD: u64 = 4096;
+
+/// Bytes of a page and of a block.
+#[derive(Clone, Copy)]
+struct Shape {
+    page: u64,
+    block: u64,
 }
 
-fn blocks(bytes: &[u8], page: u64, block: u64) -> u16 {
-    let at = magic_at(page, block) as usize;
-    match bytes.get(at..at + 2) {
-        Some(magic) => magic.le16(0) ^ MAGIC ^ page as u16,
-        None => 0,
+impl Shape {
+    /// Pages of 128 to 4096 bytes, blocks of 4 to 256 KiB.
+    fn all() -> impl Iterator<Item = Self> {
+        let of_block =
+            |block: u32| (7..=12_u32).map(move |page| Self { page: 1_u64 << page, block: 1_u64 << block });
+        (12..=18_u32).flat_map(of_block).filter(|shape| shape.has_magic())
+    }
+
+    /// Bytes of the pages with the lookup table.
+    const fn table_bytes(self) -> u64 {
+        (self.block / self.page * 2).next_multiple_of(self.page)
+    }
+
+    /// Bytes of the entries in the lookup table: two for each page that is not its own.
+    const fn entry_bytes(self) -> u64 {
+        (self.block - self.table_bytes()) / self.page * 2
+    }
+
+    /// Place of the magic number in a block: before the erase counter, which ends the pages of the lookup table.
+    const fn magic_at(self) -> u64 {
+        self.table_bytes() - 4
+    }
+
+    /// True where the entries leave room for the magic number.
+    const fn has_magic(self) -> bool {
+        self.table_bytes() < self.block && self.table_bytes() <= HEAD && self.entry_bytes() <= self.magic_at()
+    }
+
+    /// Number of a block in its magic number.
+    const fn number(self, magic: u16) -> u16 {
+        magic ^ MAGIC ^ self.page as u16
+    }
+
+    /// Number of the first block, if the bytes can be its lookup table; 0 without numbers.
+    fn first(self, head: &[u8]) -> Option<u16> {
+        let at = self.magic_at() as usize;
+        let gap = head.get(self.entry_bytes() as usize..at)?;
+        let number = self.number(head.get(at..at + 2)?.le16(0));
+        let is_number = number == 0 || (MIN_BLOCKS..MAX_BLOCKS).contains(&number);
+        (is_number && gap.iter().all(|byte| *byte == 0xFF)).then_some(number)
+    }
+
+    /// Number of blocks, if the numbers of all are those of this shape.
+    fn count(self, head: &[u8], len: u64, magic: &impl Fn(u64) -> Option<u16>) -> Option<u64> {
+        let first = self.first(head)?;
+        let number = |index: u64| magic(index * self.block + self.magic_at()).map(|magic| self.number(magic));
+        if first == 0 {
+            // Without numbers the last block is that before one without the magic number.
+            let most = (len / self.block).min(MAX_BLOCKS.into());
+            let count = (0..most).take_while(|&index| number(index) == Some(0)).count() as u64;
+            return (count >= u64::from(MIN_BLOCKS)).then_some(count);
+        }
+        if u64::from(first) * self.block > len {
+            return None;
+        }
+        // A block that was just erased has no number. The search ends with the first one too many: bytes of any kind begin what may be a SPIFFS.
+        let allowed = usize::from(first - MIN_BLOCKS).min(MAX_ERASED);
+        let mut others = (0..first).filter(|&index| number(index.into()) != Some(first - index));
+        others.nth(allowed).is_none().then_some(first.into())
     }
 }
 
-/// Bytes of a page and of a block of the SPIFFS of `len` bytes that begins with these bytes. Two shapes can have their numbers at one place: that of the second block
-/// decides.
-pub(crate) fn shape(head: &[u8], len: u64) -> Option<(u64, u64)> {
-    let is_shape = |&(page, block): &(u64, u64)| {
-        let count = blocks(head, page, block);
-        let second = usize::try_from(block).ok().and_then(|block| head.get(block..));
-        let second = second.map_or(0, |second| blocks(second, page, block));
-        let is_next = second == 0 || second >= 0x4000 || second + 1 == count;
-        (MIN_BLOCKS..0x4000).contains(&count) && u64::from(count) * block <= len && is_next
-    };
-    SHAPES.into_iter().find(is_shape)
+/// Bytes of a page and of a block, and the number of blocks, of the SPIFFS of at most `len` bytes that begins with these bytes. `magic` reads two bytes.
+///
+/// The numbers of some shapes lie at the same places. All of them then fit only in part of the blocks, so the shape with most bytes is the right one.
+pub(crate) fn shape(head: &[u8], len: u64, magic: impl Fn(u64) -> Option<u16>) -> Option<(u64, u64, u64)> {
+    let fitting = Shape::all().filter_map(|shape| Some((shape, shape.count(head, len, &magic)?)));
+    let best = fitting.max_by_key(|(shape, count)| (count * shape.block, Reverse(shape.block)));
+    best.map(|(shape, count)| (shape.page, shape.block, count))
 }
 
 fn begins(head: &[u8]) -> bool {
     // Ids of objects: free, or small numbers with a flag.
     let first = head.le16(0);
-    (first == 0xFFFF || first & 0x7FFF < 0x2000)
-        && SHAPES.iter().any(|&(page, block)| (MIN_BLOCKS..0x4000).contains(&blocks(head, page, block)))
+    (first == 0xFFFF || first & 0x7FFF < 0x2000) && Shape::all().any(|shape| shape.first(head).is_some())
 }
 
 fn probe(view: &View<'_>) -> Option<Found> {
-    SHAPES.iter().find_map(|&(page, block)| {
-        let number = |index: u64| {
-            let magic = view.array(index * block + magic_at(page, block))?;
-            Some(u16::from_le_bytes(magic) ^ MAGIC ^ page as u16)
-        };
-        let count = number(0)?;
-        if !(MIN_BLOCKS..0x4000).contains(&count) || u64::from(count) * block > view.len() {
-            return None;
-        }
-        // A block that was just erased has no number. The search ends with the first one too many: bytes of any kind begin what may be a SPIFFS.
-        let allowed = usize::from(count - MIN_BLOCKS).min(MAX_ERASED);
-        let mut others = (0..count).filter(|&index| number(index.into()) != Some(count - index));
-        others.nth(allowed).is_none().then(|| {
-            Found::new(Kind::Spiffs, u64::from(count) * block)
-                .number("page_bytes", page)
-                .number("block_bytes", block)
-                .number("blocks", count)
-        })
-    })
+    let head = view.bytes(0, view.len().min(HEAD) as usize)?;
+    let (page, block, blocks) = shape(&head, view.len(), |at| view.array(at).map(u16::from_le_bytes))?;
+    Some(
+        Found::new(Kind::Spiffs, blocks * block)
+            .number("page_bytes", page)
+            .number("block_bytes", block)
+            .number("blocks", blocks),
+    )
 }
