@@ -82,7 +82,9 @@ fn lines_fit_into_the_columns_and_break_between_words() {
             let mut command = floatgate();
             command.args(line.split_whitespace()).current_dir(folder).env("COLUMNS", columns.to_string());
             let run = finish(&mut command);
-            let is_long = |text: &&str| text.chars().count() > *columns && is_breakable(text);
+            // Another program reads the variables of an environment.
+            let is_whole = line.starts_with("image env");
+            let is_long = |text: &&str| !is_whole && text.chars().count() > *columns && is_breakable(text);
             let long = run.out.lines().chain(run.err.lines()).filter(is_long);
             wrong.extend(long.map(|text| format!("{line} in {columns} columns: {text}")));
             // A waterfall names what there is room for, and a hex dump the first byte of each line.
