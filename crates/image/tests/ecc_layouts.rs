@@ -120,7 +120,7 @@ fn count(flags: &[bool]) -> usize {
     flags.iter().filter(|flag| **flag).count()
 }
 
-/// Whether a worn dump comes back, and whether another layout is stated with a confidence above 0.9.
+/// Two results for a worn dump: its data are recovered; a wrong layout is stated with a confidence above 0.9.
 fn stated(detector: &Detector, scheme: &Scheme, seed: u64) -> (bool, bool) {
     let (data, dump) = worn(scheme, seed);
     let mut pages = dump.as_slice();
@@ -172,7 +172,7 @@ fn back(detection: &Detection, geometry: &PageGeometry, dump: &[u8]) -> Result<V
     Ok(out)
 }
 
-/// What a source leaves open is found in the dump, and stated as a layout file.
+/// Properties that the source of a layout leaves open are found in the dump and printed as a layout file.
 #[test]
 fn properties_that_a_source_leaves_open_are_found() {
     let layout = Layout::named("marvell-bch8").unwrap();

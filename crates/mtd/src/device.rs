@@ -46,11 +46,11 @@ impl Done {
 /// Placement of OOB bytes (Linux: MTD_OPS_RAW, MTD_OPS_PLACE_OOB, MTD_OPS_AUTO_OOB).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OobMode {
-    /// As on the chip, without ECC.
+    /// All OOB bytes in their places, uncorrected (MTD_OPS_RAW).
     Raw,
-    /// As on the chip, with corrected data.
+    /// All OOB bytes in their places, beside corrected data (MTD_OPS_PLACE_OOB).
     Place,
-    /// Only the free bytes, one after the other.
+    /// The free OOB bytes, one after the other (MTD_OPS_AUTO_OOB).
     Auto,
 }
 

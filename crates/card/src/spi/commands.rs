@@ -126,7 +126,7 @@ impl SpiCard {
         self.session.out.extend([UNDRIVEN, errors | idle]);
     }
 
-    /// Refuses a command whose violation is noted.
+    /// Answers a refused command with R1 and these error bits. The caller records the violation.
     fn refuse(&mut self, errors: u8) {
         self.session.end_transfer();
         self.session.is_application = false;
@@ -281,7 +281,7 @@ impl SpiCard {
         self.queue_block(register);
     }
 
-    /// CMD6: functions, of which there are default and high speed (chapter 4.3.10).
+    /// CMD6: checks or switches the access mode, default or high speed (chapter 4.3.10).
     fn switch_function(&mut self, argument: u32) {
         let has_high_speed = self.registers.has_high_speed;
         let now = u8::from(self.session.is_high_speed);

@@ -112,7 +112,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// The session of a card that gets power at a time, and whose own start-up ends at `started_at`.
+    /// Session of a card that is powered up at `powered_at` and answers from `started_at` on.
     pub(super) const fn new(powered_at: Instant, started_at: Instant) -> Self {
         Self {
             powered_at,

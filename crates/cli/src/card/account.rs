@@ -17,7 +17,7 @@ pub(super) fn account_text(account: &CardAccount) -> String {
     let latency = &account.latency;
     let [median, p99, p999, longest] =
         [latency.p50_us, latency.p99_us, account.p999_us, latency.max_us].map(time);
-    // Of reads there is none.
+    // A trace of reads alone has no write amplification.
     let amplification = match write.bytes {
         0 => String::new(),
         _ => format!("write amplification {:.2}, ", account.write_amplification),

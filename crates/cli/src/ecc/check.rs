@@ -115,7 +115,7 @@ impl Args {
     }
 }
 
-/// A dump whose code is to be found, which is read twice.
+/// Input of a search for codes: the dump is read once to find them, and once to decode.
 pub(super) struct Finder<'a> {
     geometry: PageGeometry,
     path: &'a Path,
