@@ -2,10 +2,12 @@
 //!
 //! - [`read`]: extracts the CS# windows from a CSV or VCD file, with one data line in each direction;
 //! - [`check`]: runs these commands on a simulated chip;
-//! - [`export`]: exports a traced operation as VCD or as JSON for Perfetto.
+//! - [`export`]: exports a traced operation as VCD or as JSON for Perfetto;
+//! - [`pins`]: exports the signals at the pins of a serial chip.
 
 mod check;
 pub mod export;
+pub mod pins;
 mod read;
 
 pub use check::{Command, Polls, Report, Wrong, check};

@@ -1,9 +1,9 @@
 //! `floatgate trace`.
 
-use crate::common::{self, Grounded, Outcome, PartitionArg, SetupArgs};
+use crate::common::{self, Failure, Grounded, Outcome, PartitionArg, SetupArgs};
 use crate::output::{self, ReportFormat};
 use clap::builder::PossibleValuesParser;
-use floatgate_capture::export;
+use floatgate_capture::{export, pins};
 use floatgate_lab::plot;
 use floatgate_lab::report::ResultKind;
 use floatgate_lab::trace::{self, Operation, Traced};
@@ -18,6 +18,7 @@ use std::path::PathBuf;
   floatgate trace imx6-mx30lf2g18ac erase --corner max
   floatgate trace imx6-mx30lf2g18ac write-file
   floatgate trace am62a-w35n01jw write-page --perfetto write.json --vcd write.vcd
+  floatgate trace qca9558-s25fl064k write-page --pins write.vcd
   floatgate trace imx6-mx30lf2g18ac read-2-pages --json")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -37,6 +38,10 @@ pub(crate) struct Args {
     /// Write a value change dump, which GTKWave and Surfer open
     #[arg(long, value_name = "FILE.vcd")]
     vcd: Option<PathBuf>,
+
+    /// Write the signals at the pins of a serial chip, as a logic analyser sees them: sigrok, PulseView and check-capture decode them
+    #[arg(long, value_name = "FILE.vcd")]
+    pins: Option<PathBuf>,
 
     /// Write trace events as JSON, which Perfetto (ui.perfetto.dev) and speedscope open
     #[arg(long, value_name = "FILE.json")]
@@ -60,6 +65,14 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     if let Some(path) = &args.vcd {
         common::write_file(path, &export::vcd(&traced.spans))?;
+    }
+    if let Some(path) = &args.pins {
+        if traced.transfers.is_empty() {
+            let help =
+                "choose a setup with a SPI NOR or SPI NAND, or --vcd for the activities of every resource";
+            return Err(Failure::new("nothing went over the wires of a serial chip", help));
+        }
+        common::write_file(path, &pins::vcd(&traced.transfers))?;
     }
     if let Some(path) = &args.perfetto {
         let title = format!("{} on {}", traced.operation, traced.title);

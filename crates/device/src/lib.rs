@@ -47,5 +47,5 @@ pub mod violation;
 pub mod wire;
 
 pub use capability::{Otp, OtpArea, OtpRegion, ReadWhileWrite};
-pub use timeline::{Host, Resource, Span, Timeline};
+pub use timeline::{Host, Record, Resource, Span, Timeline};
 pub use violation::Violation;

@@ -4,6 +4,7 @@
 //! The [`Host`] is the thread whose elapsed time is accounted: every step of its clock is booked under one [`Phase`],
 //! so that a breakdown adds up without anybody checking.
 
+use crate::spi::Transfer;
 use floatgate_mtd::{Breakdown, Done, Geometry, Instant, Nanos, Phase};
 use serde::Serialize;
 
@@ -70,6 +71,15 @@ pub struct Span {
     pub what: &'static str,
 }
 
+/// What was recorded of a piece of work.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// Activities of all resources, sorted by start.
+    pub spans: Vec<Span>,
+    /// Operations on the wires of a serial chip, in order.
+    pub transfers: Vec<Transfer>,
+}
+
 /// Events of reads: bits that the ECC corrected, pages read again, blocks to be scrubbed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Corrections {
@@ -108,7 +118,7 @@ pub struct Host {
     now: Instant,
     spent: Breakdown,
     corrections: Corrections,
-    spans: Option<Vec<Span>>,
+    record: Option<Record>,
 }
 
 impl Host {
@@ -137,23 +147,26 @@ impl Host {
 
     /// Starts or stops recording spans; what was recorded so far is dropped.
     pub fn record(&mut self, on: bool) {
-        self.spans = on.then(Vec::new);
+        self.record = on.then(Record::default);
     }
 
     /// True when spans are recorded.
     #[inline]
     pub const fn is_recording(&self) -> bool {
-        self.spans.is_some()
+        self.record.is_some()
+    }
+
+    /// Takes what was recorded so far.
+    pub fn take_record(&mut self) -> Record {
+        let mut record = self.record.as_mut().map(std::mem::take).unwrap_or_default();
+        record.spans.sort_by_key(|s| (s.start, s.resource, s.end));
+        record.transfers.sort_by_key(|transfer| transfer.start);
+        record
     }
 
     /// Takes the spans recorded so far, sorted by start.
     pub fn take_spans(&mut self) -> Vec<Span> {
-        let mut spans = match &mut self.spans {
-            Some(spans) => std::mem::take(spans),
-            None => Vec::new(),
-        };
-        spans.sort_by_key(|s| (s.start, s.resource, s.end));
-        spans
+        self.take_record().spans
     }
 
     /// An operation asked for at `now` begins. A later `now` moves the clock unbooked: the caller was elsewhere. An
@@ -178,7 +191,7 @@ impl Host {
             return;
         }
         self.spent.add(phase, end.since(self.now));
-        if self.spans.is_some() {
+        if self.is_recording() {
             self.note(Span { resource, phase, start: self.now, end, what });
         }
         self.now = end;
@@ -196,23 +209,32 @@ impl Host {
     /// Records a span of a resource that works on its own, without moving the thread's clock. Free when not recording.
     #[inline]
     pub fn note(&mut self, span: Span) {
-        if let Some(spans) = &mut self.spans
+        if let Some(record) = &mut self.record
             && span.start < span.end
         {
-            spans.push(span);
+            record.spans.push(span);
+        }
+    }
+
+    /// Records an operation on the wires. Free when not recording.
+    #[inline]
+    pub(crate) fn note_transfer(&mut self, transfer: impl FnOnce() -> Transfer) {
+        if let Some(record) = &mut self.record {
+            record.transfers.push(transfer());
         }
     }
 
     /// A second thread that starts now, recording if this one does.
     #[must_use]
     pub fn fork(&self) -> Self {
-        Self { now: self.now, spans: self.spans.as_ref().map(|_| Vec::new()), ..Self::default() }
+        Self { now: self.now, record: self.record.as_ref().map(|_| Record::default()), ..Self::default() }
     }
 
     /// Takes over the records of a thread that has ended; its time is not this thread's.
     pub fn join(&mut self, mut other: Self) {
-        if let (Some(spans), Some(theirs)) = (&mut self.spans, &mut other.spans) {
-            spans.append(theirs);
+        if let (Some(record), Some(theirs)) = (&mut self.record, &mut other.record) {
+            record.spans.append(&mut theirs.spans);
+            record.transfers.append(&mut theirs.transfers);
         }
     }
 }

@@ -5,7 +5,7 @@
 use crate::fs_compare::{RANDOM, data, file_bytes, read_file, write_file};
 use crate::speed::{Corrections, Measured, printed_kib_s};
 use floatgate_config::Config;
-use floatgate_device::Span;
+use floatgate_device::Record;
 use floatgate_device::host::HostProfile;
 use floatgate_media::ubifs::ROOT_INODE;
 use floatgate_mtd::{Breakdown, Counted, Instant, Mtd};
@@ -107,7 +107,7 @@ pub fn trace(
     config: &Config,
     kind: machine::FilesystemKind,
     operation: FileOperation,
-) -> Result<(Measured, Instant, Vec<Span>), Error> {
+) -> Result<(Measured, Instant, Record), Error> {
     let (mut bench, mut fs) = Bench::new(rig, config, kind)?;
     let (bytes, random) = (PIECES[1], data(RANDOM));
     if operation != FileOperation::Write {
@@ -138,8 +138,8 @@ pub fn trace(
     // Attaching and mounting are one behind the other.
     let last = if operation == FileOperation::Attach { 0 } else { bench.tests.len() - 1 };
     let mut records = bench.records;
-    let (start, spans) = records.swap_remove(last);
-    Ok((bench.tests.swap_remove(last), start, spans))
+    let (start, record) = records.swap_remove(last);
+    Ok((bench.tests.swap_remove(last), start, record))
 }
 
 /// A new filesystem that fills the flash.
@@ -158,7 +158,7 @@ struct Bench {
     /// True when each test is recorded.
     is_recorded: bool,
     /// Start of each test that was recorded, and what every resource did in it.
-    records: Vec<(Instant, Vec<Span>)>,
+    records: Vec<(Instant, Record)>,
 }
 
 /// Name of the tests with pieces of this size.
@@ -194,7 +194,7 @@ impl Bench {
     fn end(&mut self, flash: &mut Flash, start: Instant, test: Measured) {
         if self.is_recorded {
             let host = flash.inner_mut().host();
-            self.records.push((start, host.take_spans()));
+            self.records.push((start, host.take_record()));
             host.record(false);
         }
         self.tests.push(test);

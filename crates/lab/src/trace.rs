@@ -3,8 +3,9 @@
 use crate::fs_speed::{self, FileOperation};
 use crate::speed;
 use floatgate_config::{Config, Library};
+use floatgate_device::spi::Transfer;
 use floatgate_device::wire::read_while_write;
-use floatgate_device::{Resource, Span};
+use floatgate_device::{Record, Resource, Span};
 use floatgate_mtd::{Breakdown, Done, Error as FlashError, Instant, Mtd};
 use floatgate_sim::error::Error;
 use floatgate_sim::machine::Filesystem;
@@ -83,6 +84,10 @@ pub struct Traced {
     /// Activities of every resource, times since the operation began.
     #[serde(serialize_with = "spans")]
     pub spans: Vec<Span>,
+    /// Operations on the wires of a serial chip, times since the operation began. Status reads that find the chip busy
+    /// are counted in the time and left out here.
+    #[serde(skip)]
+    pub transfers: Vec<Transfer>,
 }
 
 #[derive(Serialize)]
@@ -147,11 +152,11 @@ pub fn trace(
     let far = geometry.size_bytes / 2;
     let before = rig.device.breakdown();
     let start = rig.now();
-    let (outcome, mut spans) = rig.record(|device, now| perform(device, now, operation, &mut data, far));
+    let (outcome, record) = rig.record(|device, now| perform(device, now, operation, &mut data, far));
     let done = outcome.map_err(failed())?;
     let mut corrected = speed::Corrections::default();
     corrected.add(&done, &geometry);
-    since(&mut spans, start);
+    let Record { spans, transfers } = since(record, start);
     Ok(Traced {
         title: crate::speed_run::title(config),
         chip: format!("{} {}", rig.maker, rig.chip).trim().to_owned(),
@@ -162,15 +167,18 @@ pub fn trace(
         corrected,
         breakdown_ns: rig.device.breakdown() - before,
         spans,
+        transfers,
     })
 }
 
-/// Lets the times of spans count from a moment.
-fn since(spans: &mut [Span], origin: Instant) {
-    for span in spans {
-        span.start = Instant::ZERO + span.start.since(origin);
-        span.end = Instant::ZERO + span.end.since(origin);
+/// Counts the times of a record from a moment.
+fn since(mut record: Record, origin: Instant) -> Record {
+    let spans = record.spans.iter_mut().flat_map(|span| [&mut span.start, &mut span.end]);
+    let transfers = record.transfers.iter_mut().flat_map(|one| [&mut one.start, &mut one.end]);
+    for at in spans.chain(transfers) {
+        *at = Instant::ZERO + at.since(origin);
     }
+    record
 }
 
 /// Runs one operation of a new filesystem on a fresh rig and records it.
@@ -182,8 +190,8 @@ fn trace_file(
 ) -> Result<Traced, Error> {
     let kind = Filesystem::of_setup(config)?.kind;
     let (chip, link) = (format!("{} {}", rig.maker, rig.chip).trim().to_owned(), rig.device.link());
-    let (test, start, mut spans) = fs_speed::trace(rig, config, kind, operation)?;
-    since(&mut spans, start);
+    let (test, start, record) = fs_speed::trace(rig, config, kind, operation)?;
+    let Record { spans, transfers } = since(record, start);
     Ok(Traced {
         title: crate::speed_run::title(config),
         chip,
@@ -194,6 +202,7 @@ fn trace_file(
         corrected: test.corrected,
         breakdown_ns: test.breakdown_ns,
         spans,
+        transfers,
     })
 }
 

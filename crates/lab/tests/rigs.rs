@@ -187,7 +187,7 @@ fn fingerprint(name: &str, seed: u64) -> (Vec<u8>, Vec<Span>, Vec<bool>) {
     });
     let bad = bad.collect();
     let data = bytes(seed, rig.device.geometry().buffer_bytes as usize);
-    let (got, spans) = rig.record(|device, now| {
+    let (got, record) = rig.record(|device, now| {
         let now = device.erase(now, 0, block).unwrap().at;
         let now = device.write(now, 0, &data).unwrap().at;
         let mut got = vec![0; data.len()];
@@ -195,7 +195,7 @@ fn fingerprint(name: &str, seed: u64) -> (Vec<u8>, Vec<Span>, Vec<bool>) {
         got
     });
     seen.extend(got);
-    (seen, spans, bad)
+    (seen, record.spans, bad)
 }
 
 #[test]

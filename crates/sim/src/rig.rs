@@ -4,7 +4,7 @@ use crate::firmware::Firmware;
 use crate::linux_bus::{Chip, LinuxBus, NandEcc, NandRig};
 use crate::partition;
 use floatgate_config::{Config, ConfigError, Kind, Library, Problem};
-use floatgate_device::Span;
+use floatgate_device::Record;
 use floatgate_device::cells::CellsProfile;
 use floatgate_device::ecc_engine::{Algo, EccProfile, EccRequirement, EngineKind};
 use floatgate_device::host::{BchCycles, HostProfile};
@@ -45,14 +45,14 @@ impl Rig {
         self.device.host().now()
     }
 
-    /// Runs `work` on the device while recording, and returns the activity of every resource.
-    pub fn record<T>(&mut self, work: impl FnOnce(&mut dyn Device, Instant) -> T) -> (T, Vec<Span>) {
+    /// Runs `work` on the device while recording.
+    pub fn record<T>(&mut self, work: impl FnOnce(&mut dyn Device, Instant) -> T) -> (T, Record) {
         self.device.host().record(true);
         let now = self.now();
         let result = work(self.device.as_mut(), now);
-        let spans = self.device.host().take_spans();
+        let record = self.device.host().take_record();
         self.device.host().record(false);
-        (result, spans)
+        (result, record)
     }
 }
 

@@ -11,6 +11,7 @@
 #[cfg(target_os = "linux")]
 mod advise;
 mod breakdown;
+mod captures;
 #[cfg(target_os = "linux")]
 mod c_program;
 mod compare;

@@ -5,7 +5,7 @@ use super::mem::{PollPlan, SpiError, SpiMem, mean_wait};
 use super::op::{Clock, CommandShape, Data, Direction, Mode, SpiOp, Width};
 use super::phy::{PhyState, widest_eye};
 use super::profile::{Divider, SpiBus, SpiProfile, Via};
-use super::{SpiBoard, SpiChip, SpiMemWire, SpiWire};
+use super::{SpiBoard, SpiChip, SpiMemWire, SpiWire, Transfer};
 use crate::oracle::PageTruth;
 use crate::power::Power;
 use crate::timeline::{Host, Resource, Span, Timeline};
@@ -179,7 +179,7 @@ impl<C: SpiChip> SpiController<C> {
             return Err(self.lose_power(host));
         }
         host.pass_until(start, Phase::Waiting);
-        let refused = self.transfer(start, end, clock, op, data);
+        let refused = self.transfer(host, (start, end), clock, op, data);
         if self.power.is_watched() {
             self.count_operation(end);
         }
@@ -214,12 +214,13 @@ impl<C: SpiChip> SpiController<C> {
 
     fn transfer(
         &mut self,
-        start: Instant,
-        end: Instant,
+        host: &mut Host,
+        (start, end): (Instant, Instant),
         clock: Clock,
         op: &SpiOp,
         data: Data<'_>,
     ) -> Result<(), SpiError> {
+        let transfer = |data: &[u8]| Transfer { start, end, clock, op: *op, data: data.to_vec() };
         match data {
             Data::In(buf) => {
                 self.chip.exec(start, end, clock.hz(), op, Data::In(&mut *buf))?;
@@ -227,8 +228,16 @@ impl<C: SpiChip> SpiController<C> {
                 if self.garbled {
                     garble(buf);
                 }
+                host.note_transfer(|| transfer(buf));
             }
-            other => self.chip.exec(start, end, clock.hz(), op, other)?,
+            Data::Out(bytes) => {
+                self.chip.exec(start, end, clock.hz(), op, Data::Out(bytes))?;
+                host.note_transfer(|| transfer(bytes));
+            }
+            Data::None => {
+                self.chip.exec(start, end, clock.hz(), op, Data::None)?;
+                host.note_transfer(|| transfer(&[]));
+            }
         }
         Ok(())
     }
@@ -472,6 +481,7 @@ impl<C: SpiChip> SpiController<C> {
         let mut status = [0; 2];
         let bytes = &mut status[..(op.len as usize).min(2)];
         let outcome = self.chip.exec(start, end, clock.hz(), op, Data::In(bytes));
+        host.note_transfer(|| Transfer { start, end, clock, op: *op, data: bytes.to_vec() });
         host.note(Span { resource: Resource::Bus, phase: Phase::Polling, start, end, what: "status" });
         host.pass_until(ready.min(end), Phase::Array);
         host.pass_until(end + cost.finish_us, Phase::Polling);

@@ -14,7 +14,7 @@ pub use controller::SpiController;
 pub(crate) use mem::mean_wait;
 pub use mem::{PollPlan, SpiError, SpiMem};
 pub use mem_wire::{PollPauses, SpiMemWire};
-pub use op::{Clock, CmdExt, CommandShape, Data, Direction, Mode, SpiOp, Variant, Width};
+pub use op::{Clock, CmdExt, CommandShape, Data, Direction, Mode, SpiOp, Transfer, Variant, Width};
 pub use phy::{PhyProfile, PhyState, PhyTooFast};
 pub use profile::{SpiBus, SpiProfile};
 pub use wire::SpiWire;

@@ -1,6 +1,6 @@
 //! One serial operation: command, address, dummy cycles, data, each on its own number of lanes, at single or double rate.
 
-use floatgate_mtd::Nanos;
+use floatgate_mtd::{Instant, Nanos};
 use serde::Deserialize;
 use serde::de::{self, Deserializer};
 use std::fmt;
@@ -324,6 +324,21 @@ impl Clock {
     pub fn duration(self, op: &SpiOp) -> Nanos {
         self.time(op.half_cycles().iter().sum())
     }
+}
+
+/// An operation as it went over the wires.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// Time at which CS# went low.
+    pub start: Instant,
+    /// Time at which CS# went high.
+    pub end: Instant,
+    /// Clock of the bus.
+    pub clock: Clock,
+    /// Command, address and dummy cycles.
+    pub op: SpiOp,
+    /// Bytes of the data phase.
+    pub data: Vec<u8>,
 }
 
 /// One way in which a chip offers a command: a row of its read or program table.

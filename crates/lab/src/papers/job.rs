@@ -218,7 +218,7 @@ fn bus_page(library: &Library, config: &Config) -> Result<Outcome, Error> {
     let (mut data, mut spare) = (vec![0; page as usize], vec![0; oob as usize]);
     let outcome = rig.record(|device, now| device.read_oob(now, 0, &mut data, &mut spare, OobMode::Place));
     outcome.0.map_err(Error::flash("reading a page with OOB"))?;
-    let read = outcome.1.iter().rev().skip_while(|s| s.phase != Phase::Data);
+    let read = outcome.1.spans.iter().rev().skip_while(|s| s.phase != Phase::Data);
     let wires = [Phase::Command, Phase::Address, Phase::Dummy, Phase::Data];
     let mut breakdown = Breakdown::default();
     for span in read.take_while(|s| wires.contains(&s.phase)) {
