@@ -335,6 +335,7 @@ impl Prepared {
         let Self { mut tree, part, has_another_chip, board } = self;
         let plain = || sets.iter().filter(|set| !set.names_a_base());
         plain().try_for_each(|set| set.apply(&mut tree))?;
+        super::mechanism::derive(&mut tree)?;
         let changes_the_head = plain().any(|set| set.keys().first() == Some(&"part"));
         let part = match part {
             Some(part) if !changes_the_head => part,

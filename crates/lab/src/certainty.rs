@@ -5,6 +5,7 @@
 use floatgate_config::{About, Config, ConfigError, Kind, Library, Node, Override, Part, Setup, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// A value, and how sure its file is of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,7 +51,7 @@ pub fn least_certain<T: PartialEq>(
             after.is_some() && after != before
         })
     };
-    let mut all = numbers(library, &config, &TABLES)?;
+    let mut all = numbers(library, &Heads::default(), &config, &TABLES)?;
     all.sort_by(|a, b| a.0.confidence.total_cmp(&b.0.confidence));
     Ok(all.into_iter().find(|(value, node)| depends(&value.field, node)).map(|(value, _)| value))
 }
@@ -72,8 +73,8 @@ const COSTS: [&str; 9] = [
 ///
 /// # Errors
 /// A file that cannot be read.
-pub fn of_costs(library: &Library, config: &Config) -> Result<f64, ConfigError> {
-    let all = numbers(library, config, &COSTS)?;
+pub fn of_costs(library: &Library, heads: &Heads, config: &Config) -> Result<f64, ConfigError> {
+    let all = numbers(library, heads, config, &COSTS)?;
     Ok(all.into_iter().map(|(value, _)| value.confidence).fold(1.0, f64::min))
 }
 
@@ -91,7 +92,7 @@ pub struct Sourced {
 /// # Errors
 /// A file that cannot be read.
 pub fn sources(library: &Library, config: &Config) -> Result<Vec<Sourced>, ConfigError> {
-    let mut all: Vec<Sourced> = numbers(library, config, &["chip", "controller", "host"])?
+    let mut all: Vec<Sourced> = numbers(library, &Heads::default(), config, &["chip", "controller", "host"])?
         .into_iter()
         .map(|(certainty, node)| Sourced { value: text(node), certainty })
         .collect();
@@ -114,25 +115,37 @@ fn text(node: &Node) -> String {
 /// The values in these tables of a setup's files with their sources.
 fn numbers<'a>(
     library: &Library,
+    heads: &Heads,
     config: &'a Config,
     tables: &[&str],
 ) -> Result<Vec<(Certainty, &'a Node)>, ConfigError> {
-    let mut heads: BTreeMap<&str, About> = BTreeMap::new();
     let mut all = Vec::new();
     for &table in tables {
         for field in config.tree().get(table).map_or_else(Vec::new, |node| node.leaves(table)) {
             let Some(node) = config.tree().get(&field) else { continue };
             let file = node.origin.source.name();
-            if !heads.contains_key(file) {
-                heads.insert(file, about(library, file)?);
-            }
-            if let Some(source) = heads.get(file).and_then(|about| about.source_of(&field)) {
+            if let Some(source) = heads.of(library, file)?.source_of(&field) {
                 let (confidence, from) = (source.confidence, source.from.clone());
                 all.push((Certainty { file: file.to_owned(), confidence, from, field }, node));
             }
         }
     }
     Ok(all)
+}
+
+/// Heads of files of one library, which are read once.
+#[derive(Debug, Default)]
+pub struct Heads(RwLock<BTreeMap<String, Arc<About>>>);
+
+impl Heads {
+    fn of(&self, library: &Library, file: &str) -> Result<Arc<About>, ConfigError> {
+        if let Some(known) = self.0.read().unwrap_or_else(PoisonError::into_inner).get(file) {
+            return Ok(Arc::clone(known));
+        }
+        let read = Arc::new(about(library, file)?);
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(file.to_owned(), Arc::clone(&read));
+        Ok(read)
+    }
 }
 
 /// The head of a file of the library. Others, such as the setup itself, have no sources.

@@ -5,7 +5,7 @@
 //! software it may keep them waiting. The errors add up as squares do. Five numbers say how wide they are. They were chosen by looking at the rows of `papers boards` and `papers unfitted`, and `floatgate papers` counts how many of those the
 //! intervals hold (docs/fidelity.md).
 
-use crate::certainty;
+use crate::certainty::{self, Heads};
 use crate::fs_compare::Row;
 use crate::speed::{Measured, Test};
 use floatgate_config::{Config, ConfigError, Library};
@@ -96,9 +96,17 @@ impl Uncertainty {
     /// # Errors
     /// A chip that makes no sense, or a file that cannot be read.
     pub fn of(library: &Library, config: &Config) -> Result<Self, ConfigError> {
+        Self::with_heads(library, &Heads::default(), config)
+    }
+
+    /// The same with the heads of files that were read before.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub fn with_heads(library: &Library, heads: &Heads, config: &Config) -> Result<Self, ConfigError> {
         let [read, program, erase] = array_times(&config.chip()?);
         let is_unmeasured = config.extract::<bool>("host.unmeasured").unwrap_or(false);
-        let sure = if is_unmeasured { 0.0 } else { certainty::of_costs(library, config)? };
+        let sure = if is_unmeasured { 0.0 } else { certainty::of_costs(library, heads, config)? };
         let off = SOFTWARE_KNOWN + (SOFTWARE_UNKNOWN - SOFTWARE_KNOWN) * (1.0 - sure);
         Ok(Self {
             read: Error::of_array(read, ARRAY_LESS),

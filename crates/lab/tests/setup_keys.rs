@@ -362,13 +362,20 @@ impl Sources {
 }
 
 /// A section of the document: title, prefix of its keys, type, and the file of the type.
-const SECTIONS: [(&str, &str, &str, &str); 22] = [
+const SECTIONS: [(&str, &str, &str, &str); 24] = [
     ("Cells: wear, age and temperature of a NAND", "cells.", "CellsProfile", "device/src/cells/block.rs"),
     ("ECC engine of a NAND", "ecc.", "EccProfile", "device/src/ecc_engine.rs"),
     ("Partition, or `[[partition]]` for each of several", "partition.", "Partition", "sim/src/partition.rs"),
     ("Filesystem", "filesystem.", "Filesystem", "sim/src/machine.rs"),
     ("Page cache", "page_cache.", "PageCacheProfile", "sim/src/page_cache.rs"),
     ("Host", "host.", "HostProfile", "device/src/host.rs"),
+    ("CPU of a host, from which its costs follow", "host.cpu.", "CpuProfile", "config/src/mechanism.rs"),
+    (
+        "Work of a controller's driver, from which its costs follow",
+        "controller.work.",
+        "DriverWork",
+        "config/src/mechanism.rs",
+    ),
     ("Bus of SPI chips", "bus.", "SpiBus", "device/src/spi/controller.rs"),
     ("Bus of raw NAND", "bus.", "NandBoard", "device/src/raw_nand/controller.rs"),
     ("Bus of parallel NOR", "bus.", "NorBus", "device/src/parallel_nor/bus.rs"),

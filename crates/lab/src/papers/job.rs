@@ -116,8 +116,8 @@ impl Outcome {
             }
             Self::Filesystems(rows) => {
                 let name = row.measure.strip_prefix(FS)?.split_once(' ')?.1;
-                let figure = rows.iter().find(|row| row.name == name)?.value;
-                plain(figure, figure)
+                let row = rows.iter().find(|row| row.name == name)?;
+                Simulated { interval: row.interval, ..plain(row.value, row.value) }
             }
             Self::Keystore(lines) => {
                 let line = lines.iter().find(|line| line.test == row.row)?;

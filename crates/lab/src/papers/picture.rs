@@ -30,5 +30,6 @@ fn compared(row: &ReportRow) -> Compared {
     };
     let tenths = (row.residual * 1000.0).round() / 10.0;
     let note = if tenths == 0.0 { "none".to_owned() } else { format!("{tenths:+.1} %") };
-    Compared { name: row.row.clone(), published, simulated: row.simulated, note }
+    let interval = row.simulated_min.zip(row.simulated_max);
+    Compared { name: row.row.clone(), published, simulated: row.simulated, interval, note }
 }

@@ -24,6 +24,8 @@ pub struct Compared {
     pub published: Published,
     /// Simulated figure.
     pub simulated: f64,
+    /// The 80 % interval of the simulated figure, where there is one.
+    pub interval: Option<(f64, f64)>,
     /// Stands at the right: the residual.
     pub note: String,
 }
@@ -56,8 +58,8 @@ fn published() -> Rgb {
     series(1).colour
 }
 
-/// Tables below one another as an SVG document: simulated figures as squares, published ones as rings over them, published ranges
-/// as bars behind them.
+/// Tables below one another as an SVG document: simulated figures as squares with bars for their intervals, published ones as rings over
+/// them, published ranges as bars behind them.
 pub fn comparisons(title: &str, tables: &[Comparison]) -> String {
     let mut canvas = Canvas::new(title, WIDTH);
     let y = canvas.heading(title, "") + 6;
@@ -68,6 +70,9 @@ pub fn comparisons(title: &str, tables: &[Comparison]) -> String {
     }
     if rows().any(|row| matches!(row.published, Published::Range(..))) {
         legend.push((Key::Fill(published()), "published range".to_owned()));
+    }
+    if rows().any(|row| row.interval.is_some()) {
+        legend.push((Key::Fill(FAINT), "80 % interval".to_owned()));
     }
     let mut y = keys(&mut canvas, y, WIDTH - MARGIN, &legend) + 4;
     for table in tables {
@@ -97,9 +102,12 @@ fn draw(canvas: &mut Canvas, y: i32, table: &Comparison) -> i32 {
 /// An axis that holds all figures of a table.
 fn scale(table: &Comparison) -> Scale {
     let px = (MARGIN + NAMES, WIDTH - MARGIN - NOTE);
-    let figures = table.rows.iter().flat_map(|row| match row.published {
-        Published::Figure(figure) => [figure, figure, row.simulated],
-        Published::Range(min, max) => [min, max, row.simulated],
+    let figures = table.rows.iter().flat_map(|row| {
+        let (low, high) = row.interval.unwrap_or((row.simulated, row.simulated));
+        match row.published {
+            Published::Figure(figure) => [figure, figure, row.simulated, low, high],
+            Published::Range(min, max) => [min, max, row.simulated, low, high],
+        }
     });
     let (min, max) = figures.fold((f64::INFINITY, 0.0_f64), |(min, max), f| (min.min(f), max.max(f)));
     if min > 0.0 && max > min * LINEAR { Scale::log(px, min, max) } else { Scale::linear(px, max) }
@@ -112,6 +120,10 @@ fn draw_row(canvas: &mut Canvas, middle: i32, scale: &Scale, row: &Compared) {
     let at = |figure: f64| scale.at(figure.max(0.0));
     let mark = (at(row.simulated), middle);
     let tip = format!("{}: simulated {}", row.name, row.simulated);
+    if let Some((low, high)) = row.interval {
+        let area = Area { x: at(low), y: middle - 2, w: (at(high) - at(low)).max(2), h: 4 };
+        canvas.fill(area, FAINT, format!("{}: 80 % interval {low:.4} to {high:.4}", row.name));
+    }
     match row.published {
         Published::Figure(figure) => {
             canvas.mark(mark, simulated(), tip);
@@ -137,6 +149,7 @@ mod tests {
             name: "page read".to_owned(),
             published,
             simulated,
+            interval: Some((simulated * 0.8, simulated * 1.3)),
             note: "+1.0 %".to_owned(),
         });
         Comparison { title: "A table".to_owned(), unit: "KiB/s".to_owned(), rows: rows.collect() }

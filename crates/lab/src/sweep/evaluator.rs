@@ -6,6 +6,7 @@ use super::population;
 use super::space::{Space, Work};
 use super::spec::{Population, Spec, help_on};
 use super::waves::Waves;
+use crate::certainty::Heads;
 use floatgate_config::{Config, Library, Override, Prepared, Problem};
 use floatgate_sim::error::Error;
 use rayon::prelude::*;
@@ -28,6 +29,8 @@ pub struct Evaluator {
     members: Option<Space>,
     /// Setups by name and the overrides that name files.
     prepared: RwLock<BTreeMap<Vec<String>, Arc<Prepared>>>,
+    /// Heads of the files that setups name, for the intervals of figures.
+    heads: Heads,
 }
 
 /// Overrides of a key by their text, each parsed once as a grid repeats its values; with the reason for a text that is no value.
@@ -73,6 +76,7 @@ impl Evaluator {
             screen_tests,
             members,
             prepared: RwLock::default(),
+            heads: Heads::default(),
         })
     }
 
@@ -174,7 +178,8 @@ impl Evaluator {
     fn member(&self, own: &[&Override], seed: u64) -> Result<Found, Error> {
         let design = self.split(own);
         let measure = Measure::new(self.spec.measure, &self.spec.options, &design.options)?;
-        let of = Subjected { library: &self.library, setup: design.setup, sets: &design.sets, seed };
+        let (library, heads) = (&*self.library, &self.heads);
+        let of = Subjected { library, heads, setup: design.setup, sets: &design.sets, seed };
         let mut screened = self.screen(&of)?;
         let config = match self.spec.measure.wires_a_setup() {
             true => Some(self.config(&of, measure.corner())?),

@@ -4,12 +4,14 @@ use super::spec::{Spec, check_range, explained};
 use crate::age;
 use crate::card;
 use crate::card::speed::{CardState, CardTest};
+use crate::certainty::Heads;
 use crate::endurance::{self, Experiment, Life, Subject};
 use crate::fs_speed;
 use crate::powercut::{self, CutKind, Mode, SecondCut, SetupFlash};
 use crate::speed::{self, Measured, SpeedOptions, Test};
 use crate::speed_run;
 use crate::study::setup;
+use crate::uncertainty::Uncertainty;
 use floatgate_config::corner::Corner;
 use floatgate_config::{Config, Library, Override, Problem};
 use floatgate_sim::error::Error;
@@ -211,6 +213,8 @@ pub(super) struct Found {
 /// The subject of a measurement.
 pub(super) struct Subjected<'a> {
     pub(super) library: &'a Library,
+    /// Heads of files that were read for other designs.
+    pub(super) heads: &'a Heads,
     /// Name of the setup, part or card.
     pub(super) setup: &'a str,
     /// Overrides with the numbers of their designs.
@@ -352,7 +356,16 @@ impl Measure {
 
 /// True when a figure is of one of these tests, or when all are wanted.
 fn is_wanted(figure: &str, tests: &[String]) -> bool {
+    let figure = INTERVAL_ENDS.iter().find_map(|end| figure.strip_suffix(end)).unwrap_or(figure);
     tests.is_empty() || tests.iter().any(|test| figure == test || is_figure_of(figure, test))
+}
+
+/// Ends of the names of the columns that hold the 80 % interval of a figure.
+const INTERVAL_ENDS: [&str; 2] = [" interval_min", " interval_max"];
+
+/// True for an end of the interval of a figure.
+pub(super) fn is_interval_end(figure: &str) -> bool {
+    INTERVAL_ENDS.iter().any(|end| figure.ends_with(end))
 }
 
 /// True when a figure is a test's name and a unit.
@@ -384,6 +397,13 @@ fn figure(test: &Measured) -> (String, Figure) {
     (test_figure(&test.name, moves_bytes), Figure::Value(value))
 }
 
+/// Ends of the 80 % interval of a test's figure.
+fn interval_ends(test: &Measured, uncertainty: &Uncertainty) -> [(String, Figure); 2] {
+    let (name, interval) = (test_figure(&test.name, test.bytes > 0), uncertainty.interval(test));
+    let [min, max] = INTERVAL_ENDS.map(|end| format!("{name}{end}"));
+    [(min, Figure::Value(interval.min)), (max, Figure::Value(interval.max))]
+}
+
 /// Figures with their names; the last names may have none.
 fn named(names: &[&str], figures: impl IntoIterator<Item = Figure>) -> Vec<(String, Figure)> {
     names.iter().map(|name| (*name).to_owned()).zip(figures).collect()
@@ -402,8 +422,11 @@ pub(super) fn speed_tests(names: &[String]) -> Result<Vec<Test>, Error> {
 fn speed(of: &Subjected<'_>, config: &Config, bad_blocks: u32, tests: &SpeedOptions) -> Result<Found, Error> {
     let options = RigOptions { seed: of.seed, bad_blocks, ..RigOptions::default() };
     let run = speed_run::measure(of.library, config, options, tests)?;
+    let uncertainty = Uncertainty::with_heads(of.library, of.heads, config)?;
+    let tests = &run.report.tests;
+    let ends = tests.iter().flat_map(|test| interval_ends(test, &uncertainty));
     Ok(Found {
-        figures: run.report.tests.iter().map(figure).collect(),
+        figures: tests.iter().map(figure).chain(ends).collect(),
         texts: vec![
             ("reads".into(), run.link.read),
             ("writes".into(), run.link.write),

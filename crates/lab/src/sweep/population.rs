@@ -2,7 +2,7 @@
 
 use super::batch::Record;
 use super::constraint::Constraint;
-use super::measure::{Figure, Found};
+use super::measure::{Figure, Found, is_interval_end};
 use super::spec::{Population, Stop};
 use crate::interval::{bootstrap, wilson};
 use floatgate_sim::error::Error;
@@ -77,7 +77,9 @@ fn summaries(all: &[Found]) -> Vec<Summary> {
             |found: &Found| found.figures.iter().find(|(known, _)| known == name).map(|(_, figure)| *figure);
         all.iter().filter_map(figure).collect::<Vec<Figure>>()
     };
-    names.iter().map(|(name, _)| summary(name, &of(name))).collect()
+    // The interval of a chip says nothing about the spread of chips.
+    let names = names.iter().map(|(name, _)| name).filter(|name| !is_interval_end(name));
+    names.map(|name| summary(name, &of(name))).collect()
 }
 
 fn summary(name: &str, figures: &[Figure]) -> Summary {

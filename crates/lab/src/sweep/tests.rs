@@ -317,6 +317,19 @@ fn columns_that_are_none_are_wrong_for_all_designs() {
     }
 }
 
+/// Each figure of `speed` has the ends of its interval in columns behind the figures.
+#[test]
+fn figures_of_a_design_have_intervals() {
+    let results = swept(SPEC);
+    let (figures, low, high) = (
+        column(&results, "page read KiB/s"),
+        column(&results, "page read KiB/s interval_min"),
+        column(&results, "page read KiB/s interval_max"),
+    );
+    let holds = |((figure, low), high): ((&f64, &f64), &f64)| low < figure && figure < high;
+    assert!(!figures.is_empty() && figures.iter().zip(&low).zip(&high).all(holds), "{low:?} {high:?}");
+}
+
 /// A wrong rule is told before anything is measured, with the figures that there would have been.
 #[test]
 fn figures_are_known_before_they_are_measured() {
@@ -334,7 +347,8 @@ fn figures_are_known_before_they_are_measured() {
         let told = run(&evaluator, &mut results, |_| ()).unwrap_err().help().unwrap().to_string();
         let mut columns = swept(&format!("{spec}\n[space]\n{key}\n")).columns();
         columns.remove(0);
-        columns.retain(|(_, cells)| matches!(cells, Cells::Number(_)));
+        let is_figure = |name: &str| !super::measure::is_interval_end(name);
+        columns.retain(|(name, cells)| matches!(cells, Cells::Number(_)) && is_figure(name));
         let names: Vec<String> = columns.into_iter().map(|(name, _)| name).collect();
         assert_eq!(told, format!("there are {}", names.join(", ")));
     }

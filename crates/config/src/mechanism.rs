@@ -1,0 +1,502 @@
+//! Costs of software, computed from the work that a CPU does.
+//!
+//! A host names its CPU (`host.cpu`), and a controller states the work of its driver (`controller.work`): instructions,
+//! accesses to registers, interrupts. Resolving a setup replaces both tables by the costs that follow from them, such as
+//! `host.call_us` and `controller.exec.setup_us`. A cost that a file or the user states is kept.
+//!
+//! The counts of Linux's layers below are rounded means of the costs that were fitted to figures of boards, divided by the
+//! time of an instruction of the board's CPU. docs/fidelity.md lists them.
+
+use super::error::ConfigError;
+use super::node::{Node, Table, Value};
+use super::source::Origin;
+use floatgate_device::units;
+use floatgate_mtd::Nanos;
+use serde::Deserialize;
+
+/// CPU of a host: `host.cpu`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CpuProfile {
+    /// Core of the CPU.
+    pub core: Core,
+    /// Clock of the core.
+    #[serde(with = "units::hz")]
+    pub clock_hz: u64,
+    /// Time of a read from a device register, in ns; the core's usual value when absent.
+    #[serde(default)]
+    pub register_read_ns: Option<u32>,
+    /// Time of a write to a device register, in ns; the core's usual value when absent.
+    #[serde(default)]
+    pub register_write_ns: Option<u32>,
+}
+
+/// Work of a controller's driver: `controller.work`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DriverWork {
+    /// Instructions of an operation, cache misses included.
+    pub instructions: u32,
+    /// Register reads of an operation.
+    pub register_reads: u32,
+    /// Register writes of an operation.
+    pub register_writes: u32,
+    /// Interrupts for which an operation waits, beside the one of `exec.interrupt` or `op_cost.interrupt`.
+    pub interrupts: u32,
+    /// Work for each word from the chip.
+    pub rx: Option<WordWork>,
+    /// Work for each word to the chip.
+    pub tx: Option<WordWork>,
+    /// Work for each word that the CPU reads from the memory window.
+    pub mapped_rx: Option<WordWork>,
+    /// Work for each word that the CPU writes to the memory window.
+    pub mapped_tx: Option<WordWork>,
+}
+
+/// Work of the CPU for each word that it moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WordWork {
+    /// Bytes of a word.
+    pub bytes: u8,
+    /// Register reads of a word.
+    #[serde(default)]
+    pub register_reads: u32,
+    /// Register writes of a word.
+    #[serde(default)]
+    pub register_writes: u32,
+    /// Instructions of a word.
+    #[serde(default)]
+    pub instructions: u32,
+}
+
+/// CPU cores with their published speed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Core {
+    /// ARM920T.
+    #[serde(rename = "arm920t")]
+    Arm920t,
+    /// ARM926EJ-S.
+    #[serde(rename = "arm926")]
+    Arm926,
+    /// ARM1136 and ARM1176.
+    #[serde(rename = "arm11")]
+    Arm11,
+    /// Cortex-A5.
+    #[serde(rename = "cortex-a5")]
+    CortexA5,
+    /// Cortex-A7.
+    #[serde(rename = "cortex-a7")]
+    CortexA7,
+    /// Cortex-A8.
+    #[serde(rename = "cortex-a8")]
+    CortexA8,
+    /// Cortex-A9.
+    #[serde(rename = "cortex-a9")]
+    CortexA9,
+    /// Cortex-A15 and Brahma-B15.
+    #[serde(rename = "cortex-a15")]
+    CortexA15,
+    /// Cortex-A35.
+    #[serde(rename = "cortex-a35")]
+    CortexA35,
+    /// Cortex-A53 and Brahma-B53.
+    #[serde(rename = "cortex-a53")]
+    CortexA53,
+    /// Cortex-A55.
+    #[serde(rename = "cortex-a55")]
+    CortexA55,
+    /// Cortex-A72.
+    #[serde(rename = "cortex-a72")]
+    CortexA72,
+    /// Cortex-A73.
+    #[serde(rename = "cortex-a73")]
+    CortexA73,
+    /// Cortex-M0 and Cortex-M0+.
+    #[serde(rename = "cortex-m0")]
+    CortexM0,
+    /// Cortex-M3.
+    #[serde(rename = "cortex-m3")]
+    CortexM3,
+    /// Cortex-M4.
+    #[serde(rename = "cortex-m4")]
+    CortexM4,
+    /// Cortex-M7.
+    #[serde(rename = "cortex-m7")]
+    CortexM7,
+    /// Cortex-M33.
+    #[serde(rename = "cortex-m33")]
+    CortexM33,
+    /// MIPS 24K and 24KEc.
+    #[serde(rename = "mips-24k")]
+    Mips24k,
+    /// MIPS 34Kc.
+    #[serde(rename = "mips-34k")]
+    Mips34k,
+    /// MIPS 74Kc.
+    #[serde(rename = "mips-74k")]
+    Mips74k,
+    /// MIPS 1004Kc.
+    #[serde(rename = "mips-1004k")]
+    Mips1004k,
+    /// PowerPC e300.
+    #[serde(rename = "powerpc-e300")]
+    PowerpcE300,
+    /// PowerPC e500.
+    #[serde(rename = "powerpc-e500")]
+    PowerpcE500,
+    /// XuanTie C906 (RISC-V).
+    #[serde(rename = "xuantie-c906")]
+    XuantieC906,
+    /// SiFive U74 (RISC-V).
+    #[serde(rename = "sifive-u74")]
+    SifiveU74,
+    /// Xtensa LX6 of the ESP32.
+    #[serde(rename = "xtensa-lx6")]
+    XtensaLx6,
+    /// Xtensa LX7 of the ESP32-S2 and ESP32-S3.
+    #[serde(rename = "xtensa-lx7")]
+    XtensaLx7,
+    /// RISC-V core of the ESP32-C3 and ESP32-C6.
+    #[serde(rename = "riscv-esp32c3")]
+    RiscvEsp32c3,
+}
+
+/// Way from a core to memory and device registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Memory {
+    /// Small caches without a second level.
+    Level1,
+    /// A second level of cache.
+    Level2,
+    /// A second level of cache and prefetch by hardware.
+    Prefetched,
+    /// On-chip RAM, and device registers on a bus of the core's clock.
+    Tight,
+    /// On-chip RAM, and device registers on a slower peripheral bus.
+    TightSlowBus,
+}
+
+impl Core {
+    /// Dhrystone MIPS per MHz, times 100, as makers publish it, and the memory behind the core.
+    const fn facts(self) -> (u64, Memory) {
+        match self {
+            Self::Arm920t | Self::Arm926 => (110, Memory::Level1),
+            Self::Arm11 => (125, Memory::Level1),
+            Self::CortexA5 => (157, Memory::Level2),
+            Self::CortexA7 => (190, Memory::Level2),
+            Self::CortexA8 => (200, Memory::Level2),
+            Self::CortexA9 => (250, Memory::Level2),
+            Self::CortexA15 => (350, Memory::Prefetched),
+            Self::CortexA35 => (178, Memory::Prefetched),
+            Self::CortexA53 => (230, Memory::Prefetched),
+            Self::CortexA55 => (270, Memory::Prefetched),
+            Self::CortexA72 => (472, Memory::Prefetched),
+            Self::CortexA73 => (480, Memory::Prefetched),
+            Self::CortexM0 => (95, Memory::Tight),
+            Self::CortexM3 | Self::CortexM4 => (125, Memory::Tight),
+            Self::CortexM33 => (150, Memory::Tight),
+            Self::CortexM7 => (214, Memory::TightSlowBus),
+            Self::Mips24k => (144, Memory::Level1),
+            Self::Mips34k | Self::Mips74k => (160, Memory::Level1),
+            Self::Mips1004k => (160, Memory::Level2),
+            Self::PowerpcE300 => (189, Memory::Level1),
+            Self::PowerpcE500 => (240, Memory::Level2),
+            Self::XuantieC906 => (200, Memory::Level1),
+            Self::SifiveU74 => (264, Memory::Level2),
+            Self::XtensaLx6 | Self::XtensaLx7 => (110, Memory::TightSlowBus),
+            Self::RiscvEsp32c3 => (135, Memory::TightSlowBus),
+        }
+    }
+}
+
+impl Memory {
+    /// Time of a register read and of a register write, ns. Reads wait for the answer of the bus, writes are posted.
+    fn register_ns(self, clock_hz: u64) -> (f64, f64) {
+        let cycle = 1e9 / clock_hz.max(1) as f64;
+        match self {
+            Self::Level1 | Self::Level2 | Self::Prefetched => (READ_NS, WRITE_NS),
+            Self::Tight => (3.0 * cycle, 2.0 * cycle),
+            Self::TightSlowBus => (12.0 * cycle, 6.0 * cycle),
+        }
+    }
+
+    /// CPU cycles of a copied byte.
+    const fn copy_cycles(self) -> f64 {
+        match self {
+            Self::Level1 => 6.0,
+            Self::Level2 => 2.0,
+            Self::Prefetched => 0.72,
+            Self::Tight | Self::TightSlowBus => 1.0,
+        }
+    }
+
+    /// Time until a line of 32 bytes has come from memory, ns.
+    const fn miss_ns(self) -> i64 {
+        match self {
+            Self::Level1 => 150,
+            Self::Level2 => 50,
+            Self::Prefetched => 20,
+            Self::Tight | Self::TightSlowBus => 0,
+        }
+    }
+}
+
+/// Register read of a system on chip, ns: nine accesses for each word of the Macronix controller on a Zynq-7000 take 1040 ns
+/// (papers/p0-raynal-2025.toml).
+const READ_NS: f64 = 115.0;
+
+/// Register write of a system on chip, ns: a third of a read, as on the ARM926EJ-S of papers/p1-simmonds-2009.toml.
+const WRITE_NS: f64 = 38.0;
+
+/// Cycles of an instruction of ECC code on an ARM926EJ-S (Linux commit 437aa565e265), whose DMIPS per MHz are 1.1.
+const ARM926_CYCLES: f64 = 1.29;
+
+/// Instructions of the layers above a driver.
+#[derive(Clone, Copy, Debug)]
+struct Layers {
+    /// An MTD call.
+    call: f64,
+    /// Page of a call.
+    page: f64,
+    /// Interrupt, wake-up and switch to the thread that waits.
+    wakeup: f64,
+}
+
+impl Layers {
+    /// Linux: medians of the boards whose reads of pages and of eraseblocks are published (call), and of fitted costs.
+    const LINUX: Self = Self { call: 6_000.0, page: 6_000.0, wakeup: 14_000.0 };
+    /// Firmware without a kernel: assumed.
+    const FIRMWARE: Self = Self { call: 300.0, page: 300.0, wakeup: 300.0 };
+}
+
+/// Times of the work of a CPU.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    instruction_ps: f64,
+    read_ns: f64,
+    write_ns: f64,
+    wakeup_us: f64,
+}
+
+impl Times {
+    fn instructions_us(&self, count: f64) -> f64 {
+        count * self.instruction_ps / 1e6
+    }
+
+    fn op_us(&self, work: &DriverWork) -> f64 {
+        let registers =
+            f64::from(work.register_reads) * self.read_ns + f64::from(work.register_writes) * self.write_ns;
+        self.instructions_us(work.instructions.into()) + registers / 1e3
+    }
+
+    fn byte_ns(&self, word: &WordWork) -> f64 {
+        let ns = f64::from(word.register_reads) * self.read_ns
+            + f64::from(word.register_writes) * self.write_ns
+            + f64::from(word.instructions) * self.instruction_ps / 1e3;
+        ns / f64::from(word.bytes.max(1))
+    }
+}
+
+/// Replaces `host.cpu` and `controller.work` of a resolved setup by costs.
+pub(super) fn derive(tree: &mut Node) -> Result<(), ConfigError> {
+    let host = derive_host(tree)?;
+    if tree.get("controller.work").is_none() {
+        return Ok(());
+    }
+    let counts: DriverWork = tree.extract("controller.work")?;
+    if let (Some(work), Some(times)) = (remove(tree, "controller", "work"), host) {
+        derive_controller(tree, &work.origin, &counts, times);
+    }
+    Ok(())
+}
+
+/// Adds the costs of the host's CPU. The result is `None` for a host whose software takes no time.
+fn derive_host(tree: &mut Node) -> Result<Option<Times>, ConfigError> {
+    if tree.get("host.cpu").is_none() {
+        return Ok(stated(tree));
+    }
+    let cpu: CpuProfile = tree.extract("host.cpu")?;
+    if let Some(clock) = tree.get("host.cpu.clock_hz").filter(|_| cpu.clock_hz < SLOWEST_CPU_HZ) {
+        let message = format!("{} Hz is no clock of a CPU; a plain number is in Hz", cpu.clock_hz);
+        return Err(clock.wrong("host.cpu.clock_hz", message));
+    }
+    let Some(node) = remove(tree, "host", "cpu") else { return Ok(stated(tree)) };
+    let (dmips, memory) = cpu.core.facts();
+    let mhz = cpu.clock_hz as f64 / 1e6;
+    let instruction_ps = ARM926_CYCLES * 110.0 / dmips as f64 * 1e6 / mhz;
+    let is_firmware = tree.get("host.firmware").is_some_and(|node| matches!(node.value, Value::Bool(true)));
+    let layers = if is_firmware { Layers::FIRMWARE } else { Layers::LINUX };
+    let us = |instructions: f64| Value::Float(round(instructions * instruction_ps / 1e6));
+    let costs = [
+        ("instruction_ps", Value::Integer(instruction_ps.round() as i64)),
+        ("call_us", us(layers.call)),
+        ("page_us", us(layers.page)),
+        ("wakeup_us", us(layers.wakeup)),
+        ("copy_ns_per_kb", Value::Integer((memory.copy_cycles() * 1e6 / mhz).round() as i64)),
+        ("cache_miss_ns", Value::Integer(memory.miss_ns())),
+    ];
+    for (key, value) in costs {
+        state(tree, "host", key, value, &node.origin);
+    }
+    let (read_ns, write_ns) = memory.register_ns(cpu.clock_hz);
+    Ok(stated(tree).map(|times| Times {
+        read_ns: cpu.register_read_ns.map_or(read_ns, f64::from),
+        write_ns: cpu.register_write_ns.map_or(write_ns, f64::from),
+        ..times
+    }))
+}
+
+/// A time as setups state it.
+#[derive(Deserialize)]
+struct Microseconds(#[serde(with = "units::us")] Nanos);
+
+/// The lowest clock of a CPU; lower ones are a mistake of the unit.
+const SLOWEST_CPU_HZ: u64 = 1_000_000;
+
+/// Times of a host that states the time of an instruction.
+fn stated(tree: &Node) -> Option<Times> {
+    let instruction_ps = tree.extract::<f64>("host.instruction_ps").ok().filter(|&ps| ps > 0.0)?;
+    let wakeup = tree.extract::<Microseconds>("host.wakeup_us").map_or(Nanos::ZERO, |us| us.0);
+    let wakeup_us = wakeup.as_ns() as f64 / 1e3;
+    Some(Times { instruction_ps, read_ns: READ_NS, write_ns: WRITE_NS, wakeup_us })
+}
+
+fn derive_controller(tree: &mut Node, origin: &Origin, work: &DriverWork, times: Times) {
+    let setup = Value::Float(round(times.op_us(work)));
+    let finish = Value::Float(round(f64::from(work.interrupts) * times.wakeup_us));
+    let is_spi = tree.get("controller.reference_hz").is_some();
+    let mut operations = vec![if is_spi { "controller.exec" } else { "controller.op_cost" }];
+    for (mapped, cost) in [("read", "controller.dirmap.read_cost"), ("write", "controller.dirmap.write_cost")]
+    {
+        let uses = tree.get(&format!("controller.dirmap.{mapped}"));
+        if uses.is_some_and(|node| matches!(node.value, Value::Bool(true))) {
+            operations.push(cost);
+        }
+    }
+    for operation in operations {
+        state(tree, operation, "setup_us", setup.clone(), origin);
+        state(tree, operation, "finish_us", finish.clone(), origin);
+    }
+    let words = [
+        ("controller.rx", work.rx),
+        ("controller.tx", work.tx),
+        ("controller.dirmap.rx", work.mapped_rx),
+        ("controller.dirmap.tx", work.mapped_tx),
+    ];
+    for (path, word) in words {
+        if let Some(word) = word {
+            state(tree, path, "ns_per_byte", Value::Float(round(times.byte_ns(&word))), origin);
+        }
+    }
+}
+
+/// A time to the nanosecond or to the picosecond.
+fn round(time: f64) -> f64 {
+    (time * 1e3).round() / 1e3
+}
+
+/// Removes `table.key` from the tree.
+fn remove(tree: &mut Node, table: &str, key: &str) -> Option<Node> {
+    tree.as_table_mut()?.get_mut(table)?.as_table_mut()?.remove(key)
+}
+
+/// Sets `path.key`, unless it is set; missing tables are added.
+fn state(tree: &mut Node, path: &str, key: &str, value: Value, origin: &Origin) {
+    let mut node = tree;
+    for step in super::node::keys(path) {
+        let Some(table) = node.as_table_mut() else { return };
+        node = table
+            .entry(step.into())
+            .or_insert_with(|| Node { value: Value::Table(Table::new()), origin: origin.clone() });
+    }
+    if let Some(table) = node.as_table_mut() {
+        table.entry(key.into()).or_insert_with(|| Node { value, origin: origin.clone() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Config, Library, Override, Source};
+
+    fn config(text: &str, sets: &[&str]) -> Config {
+        let library = Library::built_in();
+        let setup = library.setup_from(&Source::text("test", text)).unwrap();
+        library.resolve(&setup, &Override::parse_all(sets).unwrap()).unwrap()
+    }
+
+    const BOARD: &str = "chip = 'w25n01gv'
+        bus.clock_hz = 50e6
+        [host]
+        cpu = { core = 'cortex-a7', clock_hz = '1 GHz' }
+        [controller]
+        reference_hz = 100e6
+        max_hz = 100e6
+        lanes = 1
+        work = { instructions = 10000, register_reads = 10, register_writes = 4, interrupts = 1, rx = { bytes = 4, register_reads = 2 } }
+    ";
+
+    fn number(config: &Config, path: &str) -> f64 {
+        config.extract(path).unwrap()
+    }
+
+    /// A CPU with half the clock makes software twice as slow; registers stay as they are.
+    #[test]
+    fn costs_follow_from_the_clock() {
+        let (fast, slow) = (config(BOARD, &[]), config(BOARD, &["host.cpu.clock_hz=500e6"]));
+        for path in ["host.call_us", "host.page_us", "host.wakeup_us", "controller.exec.finish_us"] {
+            let (fast, slow) = (number(&fast, path), number(&slow, path));
+            assert!((slow / fast - 2.0).abs() < 0.01, "{path}: {slow} {fast}");
+        }
+        let path = "controller.rx.ns_per_byte";
+        assert_eq!(number(&fast, path), number(&slow, path));
+        assert!(number(&slow, "controller.exec.setup_us") > number(&fast, "controller.exec.setup_us"));
+    }
+
+    /// Interrupts, register reads and instructions each make an operation slower; a faster core makes it faster.
+    #[test]
+    fn each_count_has_its_direction() {
+        let operation = |sets: &[&str]| {
+            let config = config(BOARD, sets);
+            number(&config, "controller.exec.setup_us") + number(&config, "controller.exec.finish_us")
+        };
+        let usual = operation(&[]);
+        for more in ["interrupts=2", "register_reads=20", "register_writes=8", "instructions=20000"] {
+            assert!(operation(&[&format!("controller.work.{more}")]) > usual, "{more}");
+        }
+        assert!(operation(&["host.cpu.core=cortex-a72"]) < usual);
+        assert!(operation(&["host.cpu.core=arm926"]) > usual);
+        assert!(operation(&["host.cpu.register_read_ns=500"]) > usual);
+    }
+
+    #[test]
+    fn a_stated_cost_is_kept_and_the_tables_are_gone() {
+        let config = config(BOARD, &["host.call_us=77", "controller.exec.setup_us=5"]);
+        assert_eq!(number(&config, "host.call_us"), 77.0);
+        assert_eq!(number(&config, "controller.exec.setup_us"), 5.0);
+        assert!(config.tree().get("host.cpu").is_none() && config.tree().get("controller.work").is_none());
+    }
+
+    /// Firmware has no system calls.
+    #[test]
+    fn firmware_is_lighter_than_linux() {
+        let linux = number(&config(BOARD, &[]), "host.call_us");
+        assert!(number(&config(BOARD, &["host.firmware=true"]), "host.call_us") < linux / 10.0);
+    }
+
+    #[test]
+    fn wrong_tables_have_their_place() {
+        let library = Library::built_in();
+        let setup = library.setup_from(&Source::text("test", BOARD)).unwrap();
+        for (set, names) in [
+            ("host.cpu.core=cortex-a99", "cortex-a99"),
+            ("host.cpu.clock_hz=1.2", "clock"),
+            ("controller.work.interupts=1", "interupts"),
+        ] {
+            let sets = Override::parse_all(&[set]).unwrap();
+            let error = library.resolve(&setup, &sets).unwrap_err();
+            assert!(error.one_line().contains(names), "{}", error.one_line());
+        }
+    }
+}
