@@ -532,6 +532,7 @@ pub(crate) fn advise_on(
         let Asked { write_bytes_per_day, partition_bytes, years, temperature_c, seed, .. } = asked;
         let sets = Override::parse_all(&set)?;
         let wanted = CardAdviceOptions {
+            needs: Vec::new(),
             traces,
             state,
             write_bytes_per_day: write_bytes_per_day.unwrap_or(advise::card::BYTES_PER_DAY),

@@ -36,7 +36,7 @@ impl BusMode {
         [Self::Spi, Self::Default, Self::HighSpeed, Self::Sdr50, Self::Ddr50, Self::Sdr104, Self::Hs200];
 
     /// Clock in MHz, and the data bits of one clock.
-    const fn rate(self) -> (u64, u64) {
+    pub const fn rate(self) -> (u64, u64) {
         match self {
             Self::Spi => (25, 1),
             Self::Default => (25, 4),
@@ -55,22 +55,54 @@ impl BusMode {
 
     /// Time of a command with its response.
     pub const fn command(self) -> Nanos {
-        Nanos::from_ns((COMMAND_CLOCKS + NCR_CLOCKS) * 1000 / self.rate().0)
+        ClockedBus::of(self, 0).command()
     }
 
     /// Time of `sectors` blocks of 512 bytes on the data lines.
     #[inline]
     pub const fn data(self, sectors: u64) -> Nanos {
-        let (mhz, bits) = self.rate();
-        Nanos::from_ns(sectors * (512 * 8 / bits + FRAME_CLOCKS) * 1000 / mhz)
+        ClockedBus::of(self, 0).data(sectors)
+    }
+}
+
+/// A mode of the interface at the clock that the host makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ClockedBus {
+    hz: u64,
+    /// Data bits of a clock.
+    bits: u64,
+}
+
+impl ClockedBus {
+    /// A mode at its own clock, or at that of the host where this is lower; 0 for a host without a limit.
+    pub(crate) const fn of(mode: BusMode, host_hz: u32) -> Self {
+        let (mhz, bits) = mode.rate();
+        let (hz, host_hz) = (mhz * 1_000_000, host_hz as u64);
+        Self { hz: if host_hz > 0 && host_hz < hz { host_hz } else { hz }, bits }
+    }
+
+    const fn clocks(self, clocks: u64) -> Nanos {
+        // 2^64 ns are 584 years: a request of 2^31 sectors has 10^13 clocks, which 10^9 take beyond 64 bits.
+        Nanos::from_ns((clocks as u128 * 1_000_000_000 / self.hz as u128) as u64)
+    }
+
+    /// Time of a command with its response.
+    pub(crate) const fn command(self) -> Nanos {
+        self.clocks(COMMAND_CLOCKS + NCR_CLOCKS)
+    }
+
+    /// Time of `sectors` blocks of 512 bytes on the data lines.
+    #[inline]
+    pub(crate) const fn data(self, sectors: u64) -> Nanos {
+        self.clocks(sectors * (512 * 8 / self.bits + FRAME_CLOCKS))
     }
 }
 
 /// Owner of the time on the bus.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum BusTime {
-    /// The card books the time of this mode.
-    Mode(BusMode),
+    /// The card books the time of this mode and clock.
+    Mode(ClockedBus),
     /// The host clocks the wires itself.
     Wires,
 }
@@ -105,5 +137,12 @@ mod tests {
         for (mode, mb_s) in BusMode::ALL.into_iter().zip(published) {
             assert!((mode.mb_s() / mb_s - 1.0).abs() < 0.04, "{mode:?}: {}", mode.mb_s());
         }
+    }
+
+    #[test]
+    fn a_host_with_a_lower_clock_is_slower_and_one_with_a_higher_is_not_faster() {
+        let at = |hz| ClockedBus::of(BusMode::HighSpeed, hz).data(1).as_ns();
+        assert_eq!([at(0), at(50_000_000), at(100_000_000)], [20_840; 3]);
+        assert_eq!(at(25_000_000), 41_680);
     }
 }

@@ -1,10 +1,11 @@
 //! The card as the host sees it: bus, command overhead, the buffer for parts of units, and the account.
 
-use crate::bus::BusTime;
+use crate::bus::{BusTime, ClockedBus};
 use crate::ftl::{Extent, Ftl};
 use crate::limits::HostSpec;
 use crate::nand::{Fault, Planes, State};
 use crate::power::{CardEnergy, PowerSpec, Times};
+use crate::registers::CardHealth;
 use crate::spec::{BadSpec, CardSpec};
 use floatgate_device::{Host, Resource};
 use floatgate_mtd::block_device::{check_count, check_sectors};
@@ -81,6 +82,10 @@ pub struct Card {
     read_command: Nanos,
     write_command: Nanos,
     au_switch: Nanos,
+    /// The card is busy with a write until its data is programmed.
+    is_write_through: bool,
+    /// A flush ends although data is still in RAM.
+    ignores_flush: bool,
     /// The buffer holds two pages: the next is read while one is sent.
     overlaps_reads: bool,
     idle_after: Nanos,
@@ -104,6 +109,10 @@ pub struct Card {
     timeouts: HostSpec,
     /// Time spent asleep.
     asleep: Nanos,
+    endurance_cycles: u32,
+    /// Blocks that were bad from the factory, and blocks that may fail beside them.
+    factory_bad: u32,
+    blocks_to_spare: u64,
     host: Host,
     ftl: Ftl,
 }
@@ -150,7 +159,12 @@ impl Card {
         spec.check()?;
         let unit_bytes = spec.unit_bytes();
         Ok(Self {
-            bus: BusTime::Mode(spec.host.bus.map_or(spec.bus, |fastest| spec.bus.min(fastest))),
+            bus: BusTime::Mode(ClockedBus::of(
+                spec.host.bus.map_or(spec.bus, |fastest| spec.bus.min(fastest)),
+                spec.host.clock_hz,
+            )),
+            is_write_through: spec.write_through,
+            ignores_flush: spec.loss.ignores_flush,
             read_command: spec.timing.read_command_us,
             write_command: spec.timing.write_command_us,
             au_switch: spec.timing.au_switch_us,
@@ -173,6 +187,9 @@ impl Card {
             power: spec.power,
             timeouts: spec.host,
             asleep: Nanos::ZERO,
+            endurance_cycles: spec.wear.endurance_cycles,
+            factory_bad: spec.bad_blocks,
+            blocks_to_spare: spec.blocks_to_spare(),
             host: Host::default(),
             ftl: Ftl::new(spec, options.stores, options.seed),
         })
@@ -200,6 +217,18 @@ impl Card {
     /// Number of blocks that are bad: from the factory, or since they failed.
     pub fn failed_blocks(&self) -> usize {
         self.ftl.nand.blocks.iter().filter(|block| block.state == State::Bad).count()
+    }
+
+    /// Life and spare blocks that are used, as a share of 1 where the rated cycles and the blocks to spare are.
+    pub fn health(&self) -> CardHealth {
+        let blocks = &self.ftl.nand.blocks;
+        let erases: u64 = blocks.iter().map(|block| u64::from(block.erases)).sum();
+        let mean = erases as f64 / blocks.len().max(1) as f64;
+        let failed = self.failed_blocks().saturating_sub(self.factory_bad as usize);
+        CardHealth {
+            life_used: mean / f64::from(self.endurance_cycles.max(1)),
+            spare_used: failed as f64 / self.blocks_to_spare.max(1) as f64,
+        }
     }
 
     /// Erase counts of all blocks.
@@ -242,6 +271,8 @@ impl Card {
     /// Leaves the time of commands and data on the bus to the host, who clocks the wires. The host has no time limit of its own.
     pub(crate) fn leave_bus_to_host(&mut self) {
         self.bus = BusTime::Wires;
+        // Such a host ends each write command with a flush.
+        self.is_write_through = false;
         self.timeouts = HostSpec::default();
     }
 
@@ -284,6 +315,9 @@ impl Card {
         self.pending.clear();
         self.last_page = NO_PAGE;
         self.host.resume(now);
+        if self.ftl.nand.is_dead() {
+            return Err(BlockErrorKind::Dead.at(0, self.host.now()));
+        }
         let recovered = self.ftl.power_on(self.host.now(), cut_in);
         self.finish();
         self.checked(0, recovered)
@@ -453,6 +487,12 @@ impl Card {
         self.ftl.write(pending.unit, &pending.data, extent)
     }
 
+    /// Programs all that is in RAM.
+    fn empty_ram(&mut self) -> Result<(), Fault> {
+        self.evict_all()?;
+        self.ftl.flush()
+    }
+
     fn evict_all(&mut self) -> Result<(), Fault> {
         while !self.pending.is_empty() {
             self.evict(0)?;
@@ -585,7 +625,7 @@ impl BlockDevice for Card {
     fn flush(&mut self, now: Instant) -> Result<Instant, BlockError> {
         let request = (0, self.begin(now), self.timeouts.write_timeout_us);
         self.start(now, 0, self.write_command)?;
-        let outcome = self.evict_all().and_then(|()| self.ftl.flush());
+        let outcome = if self.ignores_flush { Ok(()) } else { self.empty_ram() };
         self.finish();
         let outcome = self.checked(0, outcome);
         self.in_time(request, outcome)
@@ -631,6 +671,10 @@ impl Card {
             (at, rest) = (at + piece.sectors(), later);
         }
         self.stop(data.len() / SECTOR_BYTES);
+        if self.is_write_through && outcome.is_ok() {
+            self.ftl.now = self.ftl.now.max(self.host.now());
+            outcome = self.ftl.end_programs();
+        }
         self.finish();
         self.checked(lba, outcome)
     }

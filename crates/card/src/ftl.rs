@@ -405,6 +405,13 @@ impl Ftl {
         Ok(())
     }
 
+    /// All whole units that were written are on the NAND when this ends.
+    pub(crate) fn end_programs(&mut self) -> Result<(), Fault> {
+        self.program_partial_pages()?;
+        self.now = self.in_flight.iter().fold(self.now, |now, end| now.max(*end));
+        Ok(())
+    }
+
     /// Everything written is on the NAND when this ends, and everything discarded.
     pub(crate) fn flush(&mut self) -> Result<(), Fault> {
         self.program_partial_pages()?;

@@ -21,8 +21,10 @@
 //! - `nand`: blocks, dies, times, wear, and the spare areas: each slot has its logical address, each page a sequence number, each full
 //!   block a last page with a summary of its addresses. The map is all that a card needs much memory for, less than 4 bytes per 4 KiB: spare
 //!   areas of closed blocks are in a temporary file.
+//! - [`LossSpec`]: damage that cheap cards take when power goes away, beyond what a host must expect.
 //! - `power`: energy of operations and time, a supply that is limited, sleep. `limits`: how long requests may take, and a host that gives up.
 //! - [`CardRegisters`]: CID, CSD, SCR, SSR and EXT_CSD with the values of the specification; their layout is in `floatgate_media::sd`.
+//! - [`mod@protocol`]: commands and states of the SD bus and of an eMMC, from power-on to transfers.
 //! - [`spi`]: the card at its pins in SPI mode, byte by byte, for drivers that are not ours.
 //! - [`mod@reference`]: a card and a plain array beside it, for tests and for `floatgate powercut`.
 //! - [`Fake`] wraps any block device and claims to be larger; what `evil` firmware changes on the way out is its part, too.
@@ -66,6 +68,7 @@ mod nand;
 mod open_aus;
 mod packed;
 mod power;
+pub mod protocol;
 pub mod reference;
 mod registers;
 mod spare;
@@ -77,8 +80,8 @@ pub use card::{Card, CardMemory, CardOptions, CardStats};
 pub use fake::{Fake, FakeKind};
 pub use limits::{HostSpec, RequestLimits};
 pub use power::{CardEnergy, Overload, PowerSpec};
-pub use registers::{CardRegisters, ClassSpec, IdentitySpec, IoFunctionSpec};
+pub use registers::{CardHealth, CardRegisters, ClassSpec, IdentitySpec, IoFunctionSpec, MmcSpec};
 pub use spec::{
-    BadSpec, CardSpec, Collector, EvilSpec, FakeSpec, FatKind, FatSpec, Mapping, SlcSpec, TimingSpec,
-    WearSpec,
+    BadSpec, CardSpec, Collector, EvilSpec, FakeSpec, FatKind, FatSpec, LossSpec, Mapping, SlcSpec,
+    TimingSpec, WearSpec,
 };

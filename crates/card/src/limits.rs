@@ -25,6 +25,9 @@ pub struct HostSpec {
     pub erase_timeout_us: Nanos,
     /// Fastest mode of the host's interface: a card that has a faster one works in this; none for a host that has all.
     pub bus: Option<BusMode>,
+    /// Highest clock that the host makes for the interface, in Hz; 0 for a host that has those of all modes. Most hosts divide a clock of
+    /// their own by whole numbers, so that a card works at less than the clock of its mode.
+    pub clock_hz: u32,
     /// Time of the host's CPU for a request, us: file system, block layer, driver, interrupts.
     #[serde(with = "units::us")]
     pub request_us: Nanos,

@@ -6,7 +6,7 @@
 
 use crate::power::{Draw, Supply};
 use crate::spare::{BlockSpares, Spares};
-use crate::spec::{CardSpec, SlcSpec, TimingSpec, WearSpec};
+use crate::spec::{CardSpec, LossSpec, SlcSpec, TimingSpec, WearSpec};
 use floatgate_device::Timeline;
 use floatgate_device::array::Array;
 use floatgate_device::cells::rber::Conditions;
@@ -159,6 +159,10 @@ pub(crate) struct Nand {
     /// Time at which the card is pulled out.
     removal: Instant,
     is_lost: bool,
+    loss: LossSpec,
+    /// Losses of power amid an operation.
+    torn_operations: u64,
+    is_dead: bool,
 }
 
 /// Later than anything.
@@ -201,6 +205,9 @@ impl Nand {
             cut_in: 0,
             removal: NEVER,
             is_lost: false,
+            loss: spec.loss,
+            torn_operations: 0,
+            is_dead: false,
         };
         nand.blocks = (0..blocks as u64).map(|block| nand.new_block(block)).collect();
         nand.mark_factory_bad(spec.bad_blocks);
@@ -414,9 +421,13 @@ impl Nand {
         block.next = (block.next + mask) & !mask;
         let (kind, opened, old) = (block.kind, block.opened, block.programmed);
         block.programmed = block.next;
+        let was_lost = self.is_lost;
         let programmed = self.program_time(at, (first + old) >> self.page_shift, kind);
         let Ok(end) = programmed else {
             self.tear(first + old);
+            if !was_lost {
+                self.tear_before(first, old);
+            }
             return programmed;
         };
         self.operations.programs += 1;
@@ -578,6 +589,16 @@ impl Nand {
         }
     }
 
+    /// Pages that share their cells with the torn one lose what they had.
+    fn tear_before(&mut self, first: u32, old: u32) {
+        let page = 1 << self.page_shift;
+        for number in 1..=self.loss.torn_pages {
+            if let Some(slot) = old.checked_sub(number * page) {
+                self.tear(first + slot);
+            }
+        }
+    }
+
     fn clear(&mut self, slot: u32) {
         self.forget(slot);
         if self.stores() {
@@ -599,7 +620,23 @@ impl Nand {
             self.is_lost |= self.cut_in == 0;
         }
         self.is_lost |= self.removal < NEVER && end > self.removal + self.hold_up;
+        if self.is_lost {
+            self.tear_firmware();
+        }
         self.powered()
+    }
+
+    /// Power went away amid an operation: a card of some kinds has lost its firmware's tables by that, and does not start any more.
+    #[cold]
+    fn tear_firmware(&mut self) {
+        self.torn_operations += 1;
+        let dies = f64::from(self.loss.dies_per_million);
+        self.is_dead |= dies > 0.0 && unit(hash(self.seed, self.torn_operations, 5)) * 1e6 < dies;
+    }
+
+    /// True when the card does not start any more.
+    pub(crate) const fn is_dead(&self) -> bool {
+        self.is_dead
     }
 
     /// The card will be pulled out at this time; what ends within the hold-up time is done.

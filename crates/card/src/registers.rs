@@ -3,6 +3,7 @@
 use crate::bus::BusMode;
 use crate::limits::SDHC_BYTES_MAX;
 use crate::spec::CardSpec;
+use floatgate_device::units;
 use floatgate_media::Text;
 use floatgate_media::sd::{CardType, Cid, Csd, EraseTimeout, ExtCsd, Scr, SdVersion, Ssr};
 use floatgate_mtd::{Nanos, SECTOR_BYTES};
@@ -54,6 +55,50 @@ pub struct IoFunctionSpec {
     pub device: u16,
 }
 
+/// Partitions and background work that an eMMC states: `[card.mmc]`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MmcSpec {
+    /// Size of each of the two boot partitions in bytes: a multiple of 128 KiB.
+    #[serde(with = "units::bytes")]
+    pub boot_bytes: u64,
+    /// Size of the replay protected memory block (RPMB) in bytes: a multiple of 128 KiB.
+    #[serde(with = "units::bytes")]
+    pub rpmb_bytes: u64,
+    /// True when a part of the user's area can be set to one bit a cell once (enhanced area, pSLC).
+    pub enhanced: bool,
+    /// True when the card tells the host of its background work, and does it while the host is silent.
+    pub background: bool,
+}
+
+/// Unit of the sizes of boot partitions and RPMB (JESD84-B51, chapter 7.4).
+const PARTITION_UNIT: u64 = 128 << 10;
+
+/// Wear of a card as shares of 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CardHealth {
+    /// Mean cycles of the blocks over the rated ones.
+    pub life_used: f64,
+    /// Failed blocks over those that the card has to spare.
+    pub spare_used: f64,
+}
+
+impl CardHealth {
+    /// Life used in tenths from 1, as DEVICE_LIFE_TIME_EST of an eMMC states it: 1 up to 10 %, 10 up to 100 %, 11 beyond.
+    pub fn life_tenth(&self) -> u8 {
+        1 + (self.life_used.clamp(0.0, 1.0) * 10.0) as u8
+    }
+
+    /// PRE_EOL_INFO of an eMMC: 1 normal, 2 from 80 % and 3 from 90 % of the blocks to spare used.
+    pub const fn pre_eol(&self) -> u8 {
+        match self.spare_used {
+            0.9.. => 3,
+            0.8.. => 2,
+            _ => 1,
+        }
+    }
+}
+
 /// Registers of a card.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CardRegisters {
@@ -94,7 +139,7 @@ impl CardSpec {
         matches!(self.bus, BusMode::Sdr50 | BusMode::Ddr50 | BusMode::Sdr104)
     }
 
-    pub(crate) fn identity_rules(&self) -> [(bool, &'static str, &'static str); 5] {
+    pub(crate) fn identity_rules(&self) -> [(bool, &'static str, &'static str); 7] {
         let IdentitySpec { oem, name, year, month, .. } = &self.identity;
         let is_text = |text: &str, most: usize| {
             text.len() <= most && text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ')
@@ -113,6 +158,8 @@ impl CardSpec {
                 "from 2000 to 2255; of an eMMC from 2010 to 2025",
             ),
             (*month <= 12, "identity.month", "from 1 to 12"),
+            (is_partition(self.mmc.boot_bytes), "mmc.boot_bytes", PARTITION_RULE),
+            (is_partition(self.mmc.rpmb_bytes), "mmc.rpmb_bytes", PARTITION_RULE),
             (
                 [0, 2, 4, 6, 10].contains(&self.classes.speed)
                     && self.classes.uhs <= 15
@@ -124,7 +171,25 @@ impl CardSpec {
     }
 }
 
+/// Values that the registers can state.
+const PARTITION_RULE: &str = "a multiple of 128 KiB, up to 32640 KiB";
+
+const fn is_partition(bytes: u64) -> bool {
+    bytes.is_multiple_of(PARTITION_UNIT) && bytes <= 255 * PARTITION_UNIT
+}
+
 impl CardRegisters {
+    /// The registers of a card with this wear. Only an eMMC states it.
+    #[must_use]
+    pub fn worn(mut self, health: &CardHealth) -> Self {
+        if let Some(ext_csd) = &mut self.ext_csd {
+            ext_csd.pre_eol = health.pre_eol();
+            // Blocks change between one and more bits a cell: both types are of the same cells.
+            (ext_csd.life_a, ext_csd.life_b) = (health.life_tenth(), health.life_tenth());
+        }
+        self
+    }
+
     /// The registers of a new card.
     pub fn of(spec: &CardSpec) -> Self {
         let kind = if spec.is_mmc() { CardType::Mmc } else { CardType::Sd };
@@ -234,6 +299,13 @@ fn covering(time: Nanos, unit: Nanos) -> u8 {
     u8::try_from(time.as_ns().div_ceil(unit.as_ns()).max(1)).unwrap_or(u8::MAX)
 }
 
+/// Largest enhanced area in write protection groups: the whole card, which then holds one bit a cell.
+fn enhanced_max(spec: &CardSpec) -> u32 {
+    let group = u64::from(u8::try_from(spec.au_bytes.div_ceil(512 << 10)).unwrap_or(u8::MAX)) * (512 << 10);
+    let bytes = spec.capacity_bytes / u64::from(spec.bits_per_cell.max(1));
+    u32::try_from(bytes / group.max(1)).unwrap_or(u32::MAX).min((1 << 24) - 1)
+}
+
 fn ext_csd(spec: &CardSpec) -> ExtCsd {
     let pages = spec.buffer_bytes.div_ceil(spec.page_bytes.max(1));
     let wake = spec.power.wake_us.as_ns().div_ceil(100).max(1);
@@ -254,5 +326,14 @@ fn ext_csd(spec: &CardSpec) -> ExtCsd {
         pre_eol: 1,
         life_a: 1,
         life_b: 1,
+        boot: byte(spec.mmc.boot_bytes / PARTITION_UNIT),
+        rpmb: byte(spec.mmc.rpmb_bytes / PARTITION_UNIT),
+        write_protect_group: 1,
+        partitioning: if spec.mmc.enhanced { 0b11 } else { 0 },
+        enhanced_max: if spec.mmc.enhanced { enhanced_max(spec) } else { 0 },
+        enhanced: 0,
+        bkops_support: u8::from(spec.mmc.background),
+        bkops_enabled: if spec.mmc.background { 0b10 } else { 0 },
+        bkops_status: 0,
     }
 }

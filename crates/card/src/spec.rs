@@ -5,7 +5,7 @@ use crate::discards;
 use crate::fake::FakeKind;
 use crate::limits::HostSpec;
 use crate::power::PowerSpec;
-use crate::registers::{ClassSpec, IdentitySpec, IoFunctionSpec};
+use crate::registers::{ClassSpec, IdentitySpec, IoFunctionSpec, MmcSpec};
 use floatgate_device::cells::{ErrorSpec, Promise};
 use floatgate_device::ecc_engine::EccRequirement;
 use floatgate_device::units;
@@ -96,6 +96,18 @@ pub struct SlcSpec {
     /// Time to program a page, us.
     #[serde(with = "units::us")]
     pub t_prog_us: Nanos,
+}
+
+/// Damage by a loss of power beyond what a host must expect: `[card.loss]`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LossSpec {
+    /// True when a flush ends although data is still in RAM: a loss of power takes data that the host believes to be safe.
+    pub ignores_flush: bool,
+    /// Number of pages before a torn one that lose their contents with it: those of the same cells, which were programmed earlier.
+    pub torn_pages: u32,
+    /// Number of losses of power in a million, amid a program or an erase, after which the card does not start any more.
+    pub dies_per_million: u32,
 }
 
 /// Times of the NAND and of the controller: `[card.timing]`.
@@ -205,6 +217,10 @@ pub struct CardSpec {
     /// RAM for data on its way to the NAND, in bytes.
     #[serde(with = "units::bytes")]
     pub buffer_bytes: u64,
+    /// True when a card is busy with a write until the pages of its data are programmed; parts of a unit wait in RAM. Before version 6 the
+    /// SD specification has no flush, so that a card cannot answer from RAM and be sure to keep the data.
+    #[serde(default)]
+    pub write_through: bool,
     /// Dies that work at the same time; pages of a block alternate between them.
     pub dies: u32,
     /// Bits that a cell holds.
@@ -242,6 +258,12 @@ pub struct CardSpec {
     /// Firmware that changes contents; none for an honest card.
     #[serde(default)]
     pub evil: Option<EvilSpec>,
+    /// Damage by a loss of power; none for a card that keeps its promises.
+    #[serde(default)]
+    pub loss: LossSpec,
+    /// Partitions and background work of an eMMC.
+    #[serde(default)]
+    pub mmc: MmcSpec,
 }
 
 /// Not published for any card: long against the gap between two requests, short against a person.
@@ -325,6 +347,11 @@ impl CardSpec {
     pub(crate) fn discard_blocks(&self) -> u64 {
         let [slots, page] = [self.au_bytes, self.page_bytes].map(|bytes| bytes / self.unit_bytes().max(1));
         (discards::groups(self) + 2 * page) / slots.max(1) + 1
+    }
+
+    /// Blocks that may fail before the card can no longer write.
+    pub fn blocks_to_spare(&self) -> u64 {
+        u64::from(self.spare_blocks).saturating_sub(self.needed_spare_blocks() + u64::from(self.bad_blocks))
     }
 
     /// Blocks beyond those for the host's data: to work with, and for the bitmaps of discards.
@@ -505,7 +532,7 @@ impl CardSpec {
         ]
     }
 
-    fn cells(&self) -> [(bool, &'static str, &'static str); 10] {
+    fn cells(&self) -> [(bool, &'static str, &'static str); 12] {
         let wear = &self.wear;
         let claimed = self.fake.map_or(self.capacity_bytes, |fake| fake.claimed_bytes);
         let slots = self.au_bytes / self.unit_bytes().max(1);
@@ -518,6 +545,8 @@ impl CardSpec {
                 "from the capacity to 128 times that, in whole sectors",
             ),
             (self.evil.is_none_or(|evil| evil.one_in_sectors > 0), "evil.one_in_sectors", "at least 1"),
+            (self.loss.torn_pages <= 64, "loss.torn_pages", "at most 64"),
+            (self.loss.dies_per_million <= 1_000_000, "loss.dies_per_million", "at most 1000000"),
             ((1..=4).contains(&self.bits_per_cell), "bits_per_cell", "from 1 to 4"),
             (wear.endurance_cycles > 0, "wear.endurance_cycles", "at least 1"),
             ((0.01..=1000.0).contains(&wear.life_factor), "wear.life_factor", "from 0.01 to 1000"),

@@ -9,7 +9,7 @@ use floatgate_config::{Kind, Library, Override, Problem};
 use floatgate_lab::advise::card::{self, DeviceFacts};
 use floatgate_lab::advise::existing::{Existing, HEAD_BYTES};
 use floatgate_lab::advise::flash::{self, Board};
-use floatgate_lab::advise::mkfs::BlockFs;
+use floatgate_lab::advise::mkfs::{BlockFs, Need};
 use floatgate_lab::advise::{Advice, Point};
 use floatgate_lab::card::shipped::{ShippedTrace, traces};
 use floatgate_lab::card::{LoadedCard, is_card, load};
@@ -26,6 +26,7 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "Examples:
   floatgate advise samsung-evo-16g
   floatgate advise kingston-class-10 --workload postmark --state full
+  floatgate advise samsung-evo-16g --need root,power-cuts --workload create
   floatgate advise /dev/mmcblk0
   floatgate probe /dev/mmcblk0 --write --json > card.json && floatgate advise card.json
   floatgate advise imx6-mx30lf2g18ac --partition 64MiB --years 10 --temperature 55
@@ -49,6 +50,10 @@ pub(crate) struct Args {
     /// Workloads on cards: create, postmark, dbench, kernel-build [default: all]
     #[arg(long = "workload", value_name = "NAME,...", value_delimiter = ',')]
     workloads: Vec<String>,
+
+    /// Demands on the filesystem of a card: boot, root, fsck, trim, windows, power-cuts
+    #[arg(long = "need", value_name = "NAME,...", value_delimiter = ',')]
+    needs: Vec<String>,
 
     /// State of a card at the beginning [default: empty]
     #[arg(long, value_enum)]
@@ -163,6 +168,7 @@ fn of_card(
     }
     let wanted = card::AdviceOptions {
         traces: chosen(args)?,
+        needs: needs(args)?,
         state: args.state.unwrap_or(State::Empty).of_card(),
         write_bytes_per_day: args.write_per_day.unwrap_or(card::BYTES_PER_DAY),
         seed: args.seed,
@@ -292,6 +298,7 @@ fn of_flash(library: &Library, args: &Args, sets: &[Override]) -> Result<Advice,
         &[
             ("--fs", !args.filesystems.is_empty()),
             ("--workload", !args.workloads.is_empty()),
+            ("--need", !args.needs.is_empty()),
             ("--state", args.state.is_some()),
         ],
     )?;
@@ -321,6 +328,15 @@ fn unknown(library: &Library, args: &Args, error: floatgate_lab::Error) -> Failu
         format!("{name} is neither a file nor a card, setup or part of the catalogue"),
         format!("{near}`floatgate list parts` and `floatgate list setups` list them"),
     )
+}
+
+/// Demands that are asked for.
+fn needs(args: &Args) -> Result<Vec<Need>, Failure> {
+    let unknown = |name: &String| {
+        let known = Need::ALL.map(Need::name).join(", ");
+        Failure::new(format!("no need is called {name:?}"), format!("there are {known}"))
+    };
+    args.needs.iter().map(|name| Need::named(name).ok_or_else(|| unknown(name))).collect()
 }
 
 /// Traces of the filesystems and workloads that are asked for.

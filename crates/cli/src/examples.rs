@@ -60,6 +60,11 @@ page read speed is 15515 KiB/s
 2 page read speed is 15398 KiB/s
 ";
 
+/// A line of /proc/diskstats: 40 GiB written to an SD card.
+const DISKSTATS: &str = "\
+ 179       0 mmcblk0 52110 8123 4100312 300120 1310720 90211 83886080 990122 0 500120 1290242 0 0 0 0 0 0
+";
+
 const TRACE: &str = "time_us,kind,sector,sectors,latency_us
 0.000,write,2048,8,1000.000
 5000.000,read,4096,16,450.250
@@ -128,6 +133,7 @@ impl Folder<'_> {
         self.text("flash_speed.txt", "what flash_speed printed, for `fit`", FLASH_SPEED)?;
         self.text("boot.log", "the log of a boot, for `identify`", BOOT_LOG)?;
         self.text("trace.csv", "requests to a card", TRACE)?;
+        self.text("diskstats.txt", "counters of a block device, for `life`", DISKSTATS)?;
         self.text("capture.csv", "commands to a SPI NOR, from a logic analyser", CAPTURE)?;
         self.text("before.csv", "requests that came before those", TRACE)?;
         self.text("MLO", "a boot loader for a NAND", "boot loader")?;

@@ -128,6 +128,61 @@ fn the_readme_names_the_oldest_rust_and_the_packages_of_a_release() {
     }
 }
 
+/// Number, command and state of each statement in docs/papers-p4.md.
+fn statements(page: &str) -> Vec<(usize, Option<String>, String)> {
+    let rows = page.lines().filter_map(|line| {
+        let cells: Vec<&str> = line.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ").collect();
+        let [number, _, command, _, state] = cells[..] else { return None };
+        let command = command.strip_prefix('`').and_then(|rest| rest.strip_suffix('`'));
+        Some((number.parse().ok()?, command.map(str::to_owned), state.to_owned()))
+    });
+    rows.collect()
+}
+
+/// The table of 72 statements is whole, and the sentence above it counts its states.
+#[test]
+fn the_statements_of_a_document_are_counted() {
+    let page = std::fs::read_to_string(root().join("docs/papers-p4.md")).unwrap();
+    let rows = statements(&page);
+    let numbers: Vec<usize> = rows.iter().map(|(number, ..)| *number).collect();
+    assert_eq!(numbers, (1..=72).collect::<Vec<_>>());
+    let count = |state: &str| rows.iter().filter(|(.., own)| own == state).count();
+    let [ok, partly, missing, wrong, none] = ["ok", "partly", "missing", "wrong", "cannot be had"].map(count);
+    assert_eq!(ok + partly + missing + wrong + none, 72, "a state that the page does not explain");
+    let sentence = format!(
+        "Of 72 statements, {ok} are ok, {partly} partly, {missing} missing, {wrong} wrong, and {none} cannot be had."
+    );
+    assert!(page.contains(&sentence), "{sentence}");
+    for (number, command, state) in &rows {
+        assert!(command.is_some() || ["missing", "cannot be had"].contains(&state.as_str()), "{number}");
+    }
+}
+
+/// Each command of the 72 statements runs. Those that serve a card or boot a guest have tests of their own.
+#[test]
+#[ignore = "fifty commands, each once"]
+fn slow_the_commands_of_the_statements_run() {
+    let page = std::fs::read_to_string(root().join("docs/papers-p4.md")).unwrap();
+    let commands: std::collections::BTreeSet<String> =
+        statements(&page).into_iter().filter_map(|(_, command, _)| command).collect();
+    let folder = PathBuf::from(env!("CARGO_BIN_EXE_floatgate")).parent().unwrap().to_owned();
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    let tmp = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("statements");
+    std::fs::create_dir_all(&tmp).unwrap();
+    for line in commands {
+        if line.starts_with("floatgate serve") || line.contains("--nilfs-cleaner") {
+            continue;
+        }
+        let line = line.replace("/tmp/", &format!("{}/", tmp.display()));
+        let run = Command::new("sh").args(["-ec", &line]).env("PATH", &path).current_dir(&tmp).output();
+        let output = run.unwrap();
+        // A card that loses data is found: status 1.
+        let expected = if line.contains("powercut tears-neighbours") { Some(1) } else { Some(0) };
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), expected, "{line}\n{complaint}");
+    }
+}
+
 #[test]
 fn the_changelog_is_short() {
     let text = std::fs::read_to_string(root().join("CHANGELOG.md")).unwrap();

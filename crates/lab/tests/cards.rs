@@ -279,12 +279,40 @@ fn power_cuts_of_every_card_lose_nothing() {
         let mut card = card(&name, &[]);
         // Refused otherwise: what its firmware changes, or is behind its end, is no part of these tests.
         (card.spec.evil, card.spec.fake) = (None, None);
+        // Another test is about cards that lose data.
+        card.spec.loss = floatgate_card::LossSpec::default();
         let report = cut(&card, &options, &|_| {}).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(report.failures, [], "{name}");
         // The weakest blocks of a dying card are soon used up.
         assert!(report.cuts >= 20 || report.worn_out > 0, "{name}: {report:?}");
         let again = replay(&card, &options, CutId { seed: 1, number: 2 }).unwrap();
         assert!(again.runs == 1 && again.requests > 0, "{name}");
+    }
+}
+
+/// Cards that do not keep their promises when power goes away, and the words in which the cuts find that.
+#[test]
+fn power_cuts_show_which_cards_lose_data() {
+    use floatgate_lab::card::powercut::cut;
+    let options = CutOptions {
+        cuts: 200,
+        is_exhaustive: false,
+        seed: 1,
+        recovery_cuts: 1,
+        has_faults: false,
+        is_whole: false,
+    };
+    for (name, problem) in [
+        ("loses-flushed-8g", "neither old nor new"),
+        ("tears-neighbours-8g", "neither old nor new"),
+        ("dies-at-cut-8g", "does not answer any more"),
+    ] {
+        let card = card(name, &[]);
+        assert!(!card.is_sound(), "{name}");
+        let report = cut(&card, &options, &|_| {}).unwrap();
+        let problems: Vec<&str> = report.failures.iter().map(|failure| failure.problem.as_str()).collect();
+        assert!(problems.iter().any(|found| found.contains(problem)), "{name}: {problems:?}");
+        assert!(problems.iter().all(|found| found.contains(problem)), "{name}: {problems:?}");
     }
 }
 

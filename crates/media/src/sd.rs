@@ -537,6 +537,24 @@ pub struct ExtCsd {
     pub life_a: u8,
     /// Life used, in tenths from 1 (DEVICE_LIFE_TIME_EST_TYP_B, for MLC and TLC).
     pub life_b: u8,
+    /// Size of each of the two boot partitions in units of 128 KiB (BOOT_SIZE_MULT).
+    pub boot: u8,
+    /// Size of the replay protected memory block in units of 128 KiB (RPMB_SIZE_MULT).
+    pub rpmb: u8,
+    /// Write protection group in units of the erase group (HC_WP_GRP_SIZE).
+    pub write_protect_group: u8,
+    /// Partitioning (PARTITIONING_SUPPORT): bit 0 for general purpose partitions, bit 1 for an enhanced area.
+    pub partitioning: u8,
+    /// Largest enhanced area in write protection groups, 24 bits (MAX_ENH_SIZE_MULT). It holds one bit a cell.
+    pub enhanced_max: u32,
+    /// Enhanced area of the user's data in write protection groups, 24 bits (ENH_SIZE_MULT); 0 for none.
+    pub enhanced: u32,
+    /// Background work (BKOPS_SUPPORT): bit 0.
+    pub bkops_support: u8,
+    /// Background work (BKOPS_EN): bit 0 when the host starts it, bit 1 when the card does it by itself.
+    pub bkops_enabled: u8,
+    /// Need of background work (BKOPS_STATUS): 0 none, 1 some, 2 with loss of speed, 3 urgent.
+    pub bkops_status: u8,
 }
 
 impl ExtCsd {
@@ -564,7 +582,22 @@ impl ExtCsd {
             pre_eol: byte(267),
             life_a: byte(268),
             life_b: byte(269),
+            boot: byte(226),
+            rpmb: byte(168),
+            write_protect_group: byte(221),
+            partitioning: byte(160),
+            enhanced_max: word(157) & MAX_24_BITS,
+            enhanced: word(140) & MAX_24_BITS,
+            bkops_support: byte(502),
+            bkops_enabled: byte(163),
+            bkops_status: byte(246),
         }
+    }
+
+    /// Bytes of a write protection group, in which enhanced areas are counted.
+    #[must_use]
+    pub fn write_protect_bytes(&self) -> u64 {
+        u64::from(self.write_protect_group) * u64::from(self.erase_group) * (512 << 10)
     }
 
     /// Encodes the register.
@@ -587,10 +620,19 @@ impl ExtCsd {
             (267, self.pre_eol),
             (268, self.life_a),
             (269, self.life_b),
+            (226, self.boot),
+            (168, self.rpmb),
+            (221, self.write_protect_group),
+            (160, self.partitioning),
+            (502, self.bkops_support),
+            (163, self.bkops_enabled),
+            (246, self.bkops_status),
         ];
         let words = [(212, self.sectors), (249, self.cache_kbit)];
         let spread = words.iter().flat_map(|(place, word)| (*place..).zip(word.to_le_bytes()));
-        for (place, value) in single.into_iter().chain(spread) {
+        let sizes = [(157, self.enhanced_max), (140, self.enhanced)];
+        let short = sizes.iter().flat_map(|(place, size)| (*place..).zip(size.to_le_bytes()).take(3));
+        for (place, value) in single.into_iter().chain(spread).chain(short) {
             if let Some(byte) = bytes.get_mut(place) {
                 *byte = value;
             }
@@ -598,6 +640,9 @@ impl ExtCsd {
         bytes
     }
 }
+
+/// Largest number of 24 bits.
+const MAX_24_BITS: u32 = 0x00FF_FFFF;
 
 /// Parses exactly `N` bytes of hexadecimal digits; surrounding white space is ignored.
 ///

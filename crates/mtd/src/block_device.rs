@@ -45,6 +45,9 @@ pub enum BlockErrorKind {
     /// More bit errors than the device's ECC corrects.
     #[error("uncorrectable bit errors")]
     Uncorrectable,
+    /// The device lost what it needs to start, and answers no request any more.
+    #[error("the device does not answer any more")]
+    Dead,
     /// The host timed out before the device finished. The data may or may not be written.
     #[error("the device takes longer than the host waits")]
     TimedOut,

@@ -21,10 +21,11 @@ impl LoadedCard {
         format!("{} {}", self.part.maker, self.part.name).trim().to_owned()
     }
 
-    /// True for a genuine card with normal endurance.
+    /// True for a genuine card with normal endurance that keeps its data when power goes away.
     pub fn is_sound(&self) -> bool {
         let spec = &self.spec;
-        spec.fake.is_none() && spec.evil.is_none() && spec.wear.endurance_cycles >= ENDURANCE_CYCLES_MIN
+        let keeps_data = spec.evil.is_none() && spec.loss == floatgate_card::LossSpec::default();
+        spec.fake.is_none() && keeps_data && spec.wear.endurance_cycles >= ENDURANCE_CYCLES_MIN
     }
 }
 

@@ -19,7 +19,8 @@ use std::path::{Path, PathBuf};
   floatgate list fake-wraps-32g --registers --set card.classes.speed=10
 
 Shows the registers of a card as a host reads them, CID, CSD, SCR and SSR of SD cards, CID, CSD and EXT_CSD of eMMC, and what they say: maker, size, classes, \
-allocation unit, erase timeout. --registers DIR writes the files that Linux has for a card in sysfs (ext_csd: debugfs); `floatgate probe --registers DIR` \
+allocation unit, erase timeout; then the commands with which a host brings the card up: identification, voltage switch, CMD6, tuning, CMD12 and CMD23, each \
+with answer and state. --registers DIR writes the files that Linux has for a card in sysfs (ext_csd: debugfs); `floatgate probe --registers DIR` \
 reads them, and says what a measurement contradicts. Rows of the CSV are the registers.")]
 pub(crate) struct Args {
     /// A card's name (see `floatgate list parts`), or the path of a TOML file
@@ -66,7 +67,25 @@ fn text(report: &CardInfo) -> String {
         let digits: Vec<char> = register.text.chars().collect();
         digits.chunks(64).for_each(|line| text += &format!("  {}\n", line.iter().collect::<String>()));
     }
+    if !report.bring_up.is_empty() {
+        text += &format!("\nfrom power-on to the fastest mode, and two blocks\n{}", bring_up(report));
+    }
     text
+}
+
+/// Commands of a host, with answers and states.
+fn bring_up(report: &CardInfo) -> Table {
+    let mut table = Table::new(["command", "argument", "state after it", "answer", "purpose"]);
+    for step in &report.bring_up {
+        table.row([
+            step.command.clone(),
+            format!("{:#010x}", step.argument),
+            step.state.name().to_owned(),
+            step.answer.clone(),
+            step.purpose.to_owned(),
+        ]);
+    }
+    table
 }
 
 fn statements(report: &CardInfo) -> Table {
@@ -136,4 +155,17 @@ fn mmc_rows(mmc: &MmcStatement, row: &mut impl FnMut(&str, String)) {
     row("best write size", size(mmc.optimal_write_bytes));
     row("power off within", format!("{} ms", mmc.power_off_ms));
     row("life used", format!("tenth {}, spare blocks in state {}", mmc.life, mmc.pre_eol));
+    row("boot partitions", format!("two of {}", size(mmc.boot_bytes)));
+    row("RPMB", size(mmc.rpmb_bytes));
+    let enhanced = match (mmc.enhanced_bytes_max, mmc.enhanced_bytes) {
+        (0, _) => "not possible".to_owned(),
+        (most, now) => format!("{} of at most {}", size(now), size(most)),
+    };
+    row("one bit a cell", enhanced);
+    let background = match (mmc.has_background, mmc.is_background_automatic) {
+        (false, _) => "none that hosts know of",
+        (true, true) => "by itself while the host is silent",
+        (true, false) => "when the host starts it",
+    };
+    row("background work", background.to_owned());
 }

@@ -23,7 +23,8 @@ use std::time::Instant;
 Requests of all kinds and sizes run on a card; power goes away at an operation of its NAND or at a moment, and again while it recovers. Then everything that was \
 flushed has to be there, each other sector with its old or its new content, the map has to be ready within the bound of the card, and its own books have to be right. \
 The card has sixteen allocation units of sixteen pages, with the policies and times of the one named, so that it is worn, levelled and cleaned within hundreds of \
-requests; --whole takes it as it is. A failure prints an id, and --replay ID repeats that run alone.
+requests; --whole takes it as it is. A failure prints an id, and --replay ID repeats that run alone. \
+The cards loses-flushed-8g, tears-neighbours-8g and dies-at-cut-8g lose data as cheap ones do ([card.loss]).
 
 A million cuts: --cuts 1000000 --timing; docs/performance.md says how long that takes.")]
 pub(crate) struct Args {

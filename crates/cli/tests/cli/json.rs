@@ -314,6 +314,7 @@ const LINES: &[(&str, &str)] = &[
     ("record", "record stm32-n25q128a --fs jffs2 --partition 2MiB --ring 512KiB --json"),
     ("compare", "compare stm32-n25q128a samsung-evo-16g dying-8g --partition 1GiB --json"),
     ("life of a card", "life a1-32g --set card.capacity_bytes=3GiB --trace ext4-create --json"),
+    ("life of a card", "life emmc-16g --set card.capacity_bytes=3GiB --trace ext4-create --json"),
     ("life of a chip", "life mt29f8g08maawc --json"),
     ("life of a chip", "life mx30lf2g18ac --erase-only --blocks 1 --json"),
     ("life of a NOR", "life w25q128jv --json"),

@@ -4,20 +4,22 @@
 //! like what was probed, with the sizes that were found.
 
 use super::existing::Existing;
-use super::mkfs::{BlockFs, Place, Recipe, recipe};
+use super::mkfs::{BlockFs, Need, Place, Recipe, recipe};
 use super::stand_in::stand_in;
 use super::{Advice, Point, size};
 use crate::Error;
 use crate::card::LoadedCard;
 use crate::card::compare::{Cell, Matrix, NamedCard, compare};
+use crate::card::life::{Workload, life as worn};
 use crate::card::shipped::{ShippedTrace, capacity_bytes_min};
 use crate::card::state::CardState;
 use crate::life;
 use crate::progress::Listener;
-use floatgate_card::{CardSpec, Mapping};
+use floatgate_card::{CardSpec, LossSpec, Mapping};
 use floatgate_config::Library;
 use floatgate_mtd::advice;
 use floatgate_mtd::advice::{Command, CommandOption};
+use rayon::prelude::*;
 use serde::Deserialize;
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -64,6 +66,8 @@ pub struct DeviceFacts {
     pub findings: Vec<String>,
     /// Reason for which nothing should be stored on it: contents change, or its life is over.
     pub unsafe_because: Option<String>,
+    /// True when contents change: `unsafe_because` says how.
+    pub is_untrue: bool,
     /// Life used that the card states, at most, %.
     pub life_used_percent: Option<Evidence>,
     /// True when nothing but the device says how large it is: reads do not show a fake.
@@ -143,6 +147,7 @@ impl DeviceFacts {
             partitions: Vec::new(),
             findings: Vec::new(),
             unsafe_because: unsound(card),
+            is_untrue: spec.evil.is_some(),
             life_used_percent: None,
             is_size_unproven: false,
         }
@@ -199,6 +204,7 @@ impl DeviceFacts {
             is_card_visible,
             mb_s,
             is_size_unproven: real.as_ref().is_some_and(|real| real.confidence <= UNPROVEN),
+            is_untrue: answers.untrue().is_some(),
             unsafe_because: answers.untrue().or_else(|| answers.worn_out()),
             life_used_percent: count("life_used", &answers.life_used, &PERCENT)?,
             au_bytes,
@@ -213,6 +219,13 @@ impl DeviceFacts {
         let fake =
             fake.map(|claimed| format!("it has {} and says {}", size(self.capacity_bytes), size(claimed)));
         fake.or_else(|| self.unsafe_because.clone())
+    }
+
+    /// Reason for which the device does not keep what is written: it is smaller than it says, or changes contents. A device that is only worn
+    /// keeps it.
+    fn loses_data(&self) -> Option<String> {
+        let is_smaller = self.claimed_bytes.is_some_and(|claimed| claimed > self.capacity_bytes);
+        if is_smaller || self.is_untrue { self.untrusted_reason() } else { None }
     }
 
     /// Size of the largest partition that begins and ends at borders, in bytes.
@@ -384,11 +397,23 @@ fn unsound(card: &LoadedCard) -> Option<String> {
             "its firmware answers one in {} sectors with other contents the second time",
             evil.one_in_sectors
         )),
+        None if spec.loss != LossSpec::default() => Some(loss_words(&spec.loss)),
         None if spec.fake.is_none() && !card.is_sound() => {
             Some(format!("its blocks last for {} cycles", spec.wear.endurance_cycles))
         }
         None => None,
     }
+}
+
+/// Damage of a loss of power in words.
+fn loss_words(loss: &LossSpec) -> String {
+    let damage = [
+        (loss.ignores_flush, "loses data that it has confirmed as flushed"),
+        (loss.torn_pages > 0, "loses data beside what was being written"),
+        (loss.dies_per_million > 0, "may not start any more"),
+    ];
+    let words: Vec<&str> = damage.iter().filter(|(is_so, _)| *is_so).map(|(_, words)| *words).collect();
+    format!("at a loss of power it {}", words.join(", and "))
 }
 
 /// Bytes written to a card in a day where nothing else is said.
@@ -399,6 +424,8 @@ pub const BYTES_PER_DAY: u64 = 1 << 30;
 pub struct AdviceOptions {
     /// Traces of the filesystems and workloads that come into question.
     pub traces: Vec<ShippedTrace>,
+    /// Demands that the filesystem must meet.
+    pub needs: Vec<Need>,
     /// State of the card before the traces.
     pub state: CardState,
     /// Bytes that are written in a day, for the life in years.
@@ -436,21 +463,25 @@ pub fn advise(
     };
     let named = NamedCard { name: known.target.clone(), card: at_least_the_traces(model.clone()) };
     let matrix = compare(&[named], &wanted.traces, wanted.state, wanted.seed, progress)?;
-    let fs = best(&matrix)?;
+    let fs = best(&matrix, &wanted.needs)?;
     let mut points = Vec::new();
     points.extend(trust_point(known));
     points.extend(size_point(known));
     points.push(partition_point(known, fs, start, &place));
-    points.push(filesystem_point(&matrix, fs, &likeness));
-    points.push(recipe_point(known, &recipe(fs, &place), fs));
+    points.push(filesystem_point(&matrix, fs, &likeness, &wanted.needs));
+    points.push(recipe_point(known, &recipe(fs, &place), fs, &wanted.needs));
     points.extend(existing_point(known, &place));
     points.push(match known.is_card_visible {
         true => speed_point(known, &matrix, fs, &model, wanted)?,
         false => no_speed_point(known),
     });
     // What the device states counts, whatever else is visible.
-    if known.is_card_visible || known.life_used_percent.is_some() {
-        points.push(life_point(known, &matrix, fs, &model.spec, card.is_some(), wanted));
+    if let Some(reason) = known.loses_data() {
+        points.push(
+            Point::new("life", "no life is promised: it does not keep what is written").rests_on(reason),
+        );
+    } else if known.is_card_visible || known.life_used_percent.is_some() {
+        points.push(life_point(known, fs, &model, card.is_some(), wanted)?);
     }
     Ok(Advice {
         target: known.target.clone(),
@@ -469,13 +500,35 @@ pub(crate) fn at_least_the_traces(mut card: LoadedCard) -> LoadedCard {
     card
 }
 
-/// The filesystem that is fastest over all workloads.
-fn best(matrix: &Matrix) -> Result<BlockFs, Error> {
-    let first = matrix.cards.first().and_then(|card| card.filesystems.first());
-    let found = first.and_then(|score| BlockFs::named(&score.filesystem));
+/// The filesystem that is fastest over all workloads, of those that meet all demands.
+fn best(matrix: &Matrix, needs: &[Need]) -> Result<BlockFs, Error> {
+    let ranked: Vec<BlockFs> = matrix
+        .cards
+        .first()
+        .map(|card| card.filesystems.iter().filter_map(|score| BlockFs::named(&score.filesystem)).collect())
+        .unwrap_or_default();
+    if ranked.is_empty() {
+        return Err(Error::asked(
+            "nothing was compared",
+            "choose filesystems and workloads that have traces",
+        ));
+    }
+    let found = ranked.iter().copied().find(|fs| unmet(*fs, needs).is_none());
     found.ok_or_else(|| {
-        Error::asked("nothing was compared", "choose filesystems and workloads that have traces")
+        let reasons: Vec<String> = ranked
+            .iter()
+            .filter_map(|fs| Some(format!("not {}: {}", fs.name(), unmet(*fs, needs)?)))
+            .collect();
+        Error::asked(
+            format!("no filesystem meets all needs: {}", reasons.join("; ")),
+            "make two partitions, and ask for each with its own needs: one of FAT that boots, one for the root",
+        )
     })
+}
+
+/// The first demand that a filesystem does not meet, as its reason.
+fn unmet(fs: BlockFs, needs: &[Need]) -> Option<&'static str> {
+    needs.iter().find_map(|need| need.unmet_by(fs))
 }
 
 /// A card that changes what it stores, or is about to die.
@@ -567,11 +620,31 @@ fn partition_point(known: &DeviceFacts, fs: BlockFs, start: u64, place: &Place) 
     point
 }
 
-fn filesystem_point(matrix: &Matrix, fs: BlockFs, likeness: &str) -> Point {
+fn filesystem_point(matrix: &Matrix, fs: BlockFs, likeness: &str, needs: &[Need]) -> Point {
     let card = matrix.cards.first();
     let advice = card.map_or_else(String::new, |card| card.advice.clone());
-    let choice = if advice.starts_with("Use ") { advice } else { format!("Use {}. {advice}", fs.name()) };
+    let faster: Vec<&str> = card
+        .map(|card| card.filesystems.iter().map(|score| score.filesystem.as_str()))
+        .into_iter()
+        .flatten()
+        .take_while(|name| *name != fs.name())
+        .collect();
+    let reasons: Vec<String> = faster
+        .iter()
+        .filter_map(|name| {
+            Some(format!("not {name}, which is faster: {}", unmet(BlockFs::named(name)?, needs)?))
+        })
+        .collect();
+    let choice = match reasons.as_slice() {
+        [] if advice.starts_with("Use ") => advice,
+        [] => format!("Use {}. {advice}", fs.name()),
+        reasons => format!("Use {}, {}.", fs.name(), reasons.join("; ")),
+    };
     let mut point = Point::new("filesystem", choice).rests_on(likeness.to_owned());
+    if !needs.is_empty() {
+        let names: Vec<&str> = needs.iter().map(|need| need.name()).collect();
+        point = point.rests_on(format!("needs: {}", names.join(", ")));
+    }
     for cell in cells(matrix, fs) {
         point = point.rests_on(format!(
             "{}: {:.1} s of the card, {:.2} times that of the fastest ranked filesystem",
@@ -609,7 +682,7 @@ fn winners(matrix: &Matrix, fs: BlockFs) -> Vec<(String, String)> {
         .collect()
 }
 
-fn recipe_point(known: &DeviceFacts, recipe: &Recipe, fs: BlockFs) -> Point {
+fn recipe_point(known: &DeviceFacts, recipe: &Recipe, fs: BlockFs, needs: &[Need]) -> Point {
     let partition = node(device(known), 1);
     let mut point = Point::new("mkfs and mount", "make and mount it with the flash's own sizes")
         .command(format!("{} {partition}", recipe.mkfs))
@@ -624,6 +697,13 @@ fn recipe_point(known: &DeviceFacts, recipe: &Recipe, fs: BlockFs) -> Point {
     point = point.rests_on(format!("{limit}, {}", sure(open)));
     if known.page_bytes.confidence < 0.5 {
         point = point.unless("the page is larger: stride and clusters grow with it");
+    }
+    if fs == BlockFs::Ext4 && !needs.contains(&Need::PowerCuts) {
+        point = point.unless("a minute of work may be lost with the power: then mount with `commit=60`, too");
+    }
+    if matches!(fs, BlockFs::Ext4 | BlockFs::F2fs) {
+        point =
+            point.unless("programs touch many files without changing them: then mount with `lazytime`, too");
     }
     point
 }
@@ -745,15 +825,13 @@ pub(crate) fn life_bytes(spec: &CardSpec, capacity_bytes: u64, amplification: f6
 /// Bytes that can be written in a life, and years.
 fn life_point(
     known: &DeviceFacts,
-    matrix: &Matrix,
     fs: BlockFs,
-    spec: &CardSpec,
+    model: &LoadedCard,
     is_own: bool,
     wanted: &AdviceOptions,
-) -> Point {
-    let (sum, count) = cells(matrix, fs)
-        .fold((0.0, 0), |(sum, n), cell| (sum + cell.write_amplification.max(0.01).ln(), n + 1));
-    let amplification = (sum / f64::from(count.max(1))).exp();
+) -> Result<Point, Error> {
+    let spec = &model.spec;
+    let amplification = steady_amplification(model, fs, wanted)?;
     let blocks = flash_blocks(spec, known.capacity_bytes);
     let cycles = spec.wear.endurance_cycles;
     let used = known.life_used_percent.as_ref();
@@ -790,18 +868,59 @@ fn life_point(
             new_bytes / 1e12
         ));
     }
-    point
+    Ok(point
     .rests_on(format!("{cycles} {whose}"))
     .rests_on(format!(
         "{} of flash, {} spare blocks included",
         size(blocks * spec.au_bytes),
         spec.spare_blocks
     ))
-    .rests_on(format!("write amplification {amplification:.2}, the geometric mean over the workloads"))
+    .rests_on(advice! {
+        format!("{amplification:.2} erased bytes of flash for each byte written, in the steady state of a card that is half full: the geometric mean over the workloads, which "),
+        Command::Age, " of the card has one by one"
+    })
     .unless(match spec.mapping {
         Mapping::Page => "the card is full: garbage collection multiplies the writes",
         _ => "programs write in more places at once than allocation units are open: each closes one and copies it",
-    })
+    }))
+}
+
+/// Most requests of the run from which the wear of a workload follows.
+const WEAR_REQUESTS_MAX: usize = 1 << 18;
+
+/// Erased bytes of flash for each byte that the host writes, when each workload of a filesystem goes on for long: the geometric mean. The card is as small as
+/// the traces allow, with its share of spare blocks.
+fn steady_amplification(model: &LoadedCard, fs: BlockFs, wanted: &AdviceOptions) -> Result<f64, Error> {
+    let card = as_small_as_the_traces(model);
+    let traces: Vec<&ShippedTrace> =
+        wanted.traces.iter().filter(|trace| trace.filesystem == fs.name()).collect();
+    let of_trace = |trace: &&ShippedTrace| {
+        let requests = trace.requests(card.spec.au_bytes)?;
+        let workload = Workload {
+            before: requests.before,
+            requests: requests.workload,
+            state: if wanted.state == CardState::Full { CardState::Full } else { CardState::Used },
+            write_bytes_per_day: wanted.write_bytes_per_day,
+            requests_max: WEAR_REQUESTS_MAX,
+            seed: wanted.seed,
+        };
+        worn(&card, &workload, &|_| ()).map(|life| life.erased_per_written.max(0.01).ln())
+    };
+    let logs = traces.par_iter().map(of_trace).collect::<Result<Vec<f64>, Error>>()?;
+    Ok((logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp())
+}
+
+/// The card at the size that the traces need, with the share of spare blocks that it has.
+fn as_small_as_the_traces(model: &LoadedCard) -> LoadedCard {
+    let mut card = at_least_the_traces(model.clone());
+    let spec = &mut card.spec;
+    let small = capacity_bytes_min(spec.au_bytes).next_multiple_of(spec.au_bytes.max(1));
+    if spec.capacity_bytes > small {
+        let extra = spec.blocks_to_spare() as f64 * small as f64 / spec.capacity_bytes as f64;
+        spec.capacity_bytes = small;
+        spec.spare_blocks = spec.needed_spare_blocks() as u32 + spec.bad_blocks + extra.ceil() as u32;
+    }
+    card
 }
 
 #[cfg(test)]
@@ -859,6 +978,7 @@ mod tests {
         let wanted = AdviceOptions {
             traces: chosen.collect(),
             state: CardState::Empty,
+            needs: Vec::new(),
             write_bytes_per_day: 1 << 30,
             seed: 0,
         };
@@ -996,6 +1116,7 @@ mod tests {
         let wanted = AdviceOptions {
             traces: chosen.collect(),
             state: CardState::Empty,
+            needs: Vec::new(),
             write_bytes_per_day: 1 << 30,
             seed: 0,
         };
@@ -1010,6 +1131,33 @@ mod tests {
         assert!(none.starts_with("nothing of a card is visible") && !none.contains("expect,"), "{none}");
         for known in [of(20.0, json!(null)), of(3306.0, json!(4 << 20))] {
             assert!(speed(&known).1.starts_with("expect,"), "{known:?}");
+        }
+    }
+
+    #[test]
+    fn needs_leave_filesystems_out() {
+        assert_eq!(unmet(BlockFs::Ext4, &[Need::Root, Need::Fsck, Need::Trim, Need::PowerCuts]), None);
+        assert_eq!(unmet(BlockFs::Vfat, &[Need::Boot, Need::Windows, Need::Fsck]), None);
+        for (fs, need) in [
+            (BlockFs::Vfat, Need::Root),
+            (BlockFs::Vfat, Need::PowerCuts),
+            (BlockFs::Nilfs2, Need::Fsck),
+            (BlockFs::Ext4, Need::Boot),
+            (BlockFs::F2fs, Need::Windows),
+        ] {
+            assert!(unmet(fs, &[Need::Trim, need]).is_some(), "{fs:?} {need:?}");
+        }
+        assert!(Need::ALL.into_iter().all(|need| Need::named(need.name()) == Some(need)));
+    }
+
+    /// A fake gets no life; a card that is about to die gets its short one.
+    #[test]
+    fn a_fake_gets_no_life() {
+        let library = Library::built_in();
+        for (name, has_life) in [("fake-wraps-32g", false), ("evil-8g", false), ("dying-8g", true)] {
+            let card = load(&library, name, &[]).unwrap();
+            let known = DeviceFacts::of_card(name, &card);
+            assert_eq!(known.loses_data().is_none(), has_life, "{name}");
         }
     }
 }

@@ -50,6 +50,64 @@ impl BlockFs {
     }
 }
 
+/// A demand on the filesystem of a card, which some filesystems cannot meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// The boot ROM of a system on chip loads the next stage from it.
+    Boot,
+    /// It holds the root of a Linux system.
+    Root,
+    /// A program checks and repairs it.
+    Fsck,
+    /// It tells the card what is free.
+    Trim,
+    /// Windows and cameras read it.
+    Windows,
+    /// Power goes away at any moment.
+    PowerCuts,
+}
+
+impl Need {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Boot, Self::Root, Self::Fsck, Self::Trim, Self::Windows, Self::PowerCuts];
+
+    /// Name of an option.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Boot => "boot",
+            Self::Root => "root",
+            Self::Fsck => "fsck",
+            Self::Trim => "trim",
+            Self::Windows => "windows",
+            Self::PowerCuts => "power-cuts",
+        }
+    }
+
+    /// The demand of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|need| need.name() == name)
+    }
+
+    /// Reason for which a filesystem does not meet the demand; none where it does.
+    ///
+    /// All of them have discards and fstrim in Linux (FAT since 4.19).
+    pub const fn unmet_by(self, fs: BlockFs) -> Option<&'static str> {
+        match (self, fs) {
+            (Self::Boot, BlockFs::Vfat) => None,
+            (Self::Boot, _) => Some("boot ROMs read FAT alone"),
+            (Self::Windows, BlockFs::Vfat) => None,
+            (Self::Windows, _) => Some("Windows and cameras read FAT alone"),
+            (Self::Root, BlockFs::Vfat) => Some("FAT has no owners, modes, links and device nodes"),
+            (Self::PowerCuts, BlockFs::Vfat) => {
+                Some("FAT has no journal, and its two tables differ after a cut")
+            }
+            (Self::Fsck, BlockFs::Nilfs2) => Some("nilfs-utils have no fsck"),
+            _ => None,
+        }
+    }
+}
+
 /// A partition, and what of the flash its filesystem should know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {

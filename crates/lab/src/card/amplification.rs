@@ -231,6 +231,7 @@ fn spec(options: &AmplificationOptions, collector: Collector, logical: u32) -> C
         idle_blocks: 0,
         idle_after_us: Nanos::from_ms(50),
         buffer_bytes: UNIT_BYTES,
+        write_through: false,
         dies: 1,
         bits_per_cell: 2,
         bus: BusMode::Hs200,
@@ -260,6 +261,8 @@ fn spec(options: &AmplificationOptions, collector: Collector, logical: u32) -> C
         identity: floatgate_card::IdentitySpec::default(),
         classes: floatgate_card::ClassSpec::default(),
         io_function: None,
+        loss: floatgate_card::LossSpec::default(),
+        mmc: floatgate_card::MmcSpec::default(),
         fake: None,
         evil: None,
     };

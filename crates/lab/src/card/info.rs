@@ -2,7 +2,8 @@
 
 use super::LoadedCard;
 use crate::Error;
-use floatgate_card::{CardRegisters, IoFunctionSpec};
+use floatgate_card::protocol::{Protocol, Step};
+use floatgate_card::{CardOptions, CardRegisters, IoFunctionSpec};
 use floatgate_media::MediaError;
 use floatgate_media::sd::{CardType, Cid, Csd, ExtCsd, Scr, Ssr, parse_hex};
 use floatgate_mtd::{Nanos, SECTOR_BYTES};
@@ -82,6 +83,18 @@ pub struct MmcStatement {
     pub pre_eol: u8,
     /// Life used of MLC or TLC, in tenths from 1.
     pub life: u8,
+    /// Each of the two boot partitions, in bytes.
+    pub boot_bytes: u64,
+    /// Replay protected memory block, in bytes.
+    pub rpmb_bytes: u64,
+    /// Largest area that can hold one bit a cell (enhanced area, pSLC), in bytes; 0 for none.
+    pub enhanced_bytes_max: u64,
+    /// Area that holds one bit a cell, in bytes.
+    pub enhanced_bytes: u64,
+    /// True when the card has background work (BKOPS) that hosts know of.
+    pub has_background: bool,
+    /// True when it does this work by itself.
+    pub is_background_automatic: bool,
 }
 
 /// Times that the specifications and the registers allow for a request, us.
@@ -142,6 +155,8 @@ pub struct CardInfo {
     pub limits: Limits,
     /// Supply and energy.
     pub power: SupplyFacts,
+    /// Commands with which a host brings it up, with answers and states; empty in SPI mode.
+    pub bring_up: Vec<Step>,
 }
 
 /// Reads the registers of a card as a host does.
@@ -171,8 +186,20 @@ pub fn info(card: &LoadedCard) -> Result<CardInfo, Error> {
             erase_us: limits.erase.as_us_f64(),
         },
         power: power(card),
+        bring_up: bring_up(card)?,
         registers: files,
     })
+}
+
+fn bring_up(card: &LoadedCard) -> Result<Vec<Step>, Error> {
+    if card.spec.bus == floatgate_card::BusMode::Spi {
+        return Ok(Vec::new());
+    }
+    let options = CardOptions { seed: 0, stores: true };
+    let mut protocol = Protocol::in_small(&card.spec, options).map_err(|bad| {
+        Error::asked(format!("in small, this card is impossible: {bad}"), "set another value")
+    })?;
+    Ok(protocol.bring_up())
 }
 
 /// Registers that were read back from their files.
@@ -245,6 +272,12 @@ fn mmc(ext_csd: &ExtCsd) -> MmcStatement {
         power_off_ms: u64::from(ext_csd.power_off) * 10,
         pre_eol: ext_csd.pre_eol,
         life: ext_csd.life_b,
+        boot_bytes: u64::from(ext_csd.boot) * (128 << 10),
+        rpmb_bytes: u64::from(ext_csd.rpmb) * (128 << 10),
+        enhanced_bytes_max: u64::from(ext_csd.enhanced_max) * ext_csd.write_protect_bytes(),
+        enhanced_bytes: u64::from(ext_csd.enhanced) * ext_csd.write_protect_bytes(),
+        has_background: ext_csd.bkops_support & 1 == 1,
+        is_background_automatic: ext_csd.bkops_enabled & 2 == 2,
     }
 }
 

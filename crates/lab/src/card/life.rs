@@ -9,7 +9,7 @@ use super::trace::{Request, RequestKind};
 use crate::Error;
 use crate::life::DAYS_PER_YEAR;
 use crate::progress::{Listener, Progress};
-use floatgate_card::{CardOptions, CardSpec, CardStats};
+use floatgate_card::{CardHealth, CardOptions, CardRegisters, CardSpec, CardStats};
 use floatgate_mtd::SECTOR_BYTES;
 use floatgate_mtd::random::Random;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 pub const REQUESTS_MAX: usize = 1 << 20;
 
 /// Requests after which the rate is taken as it is.
-const BUDGET: usize = 2 << 20;
+pub const BUDGET: usize = 2 << 20;
 
 /// Least bytes that the host writes in a window.
 const WINDOW_BYTES: u64 = 256 << 20;
@@ -42,6 +42,8 @@ pub struct Workload {
     pub state: CardState,
     /// Bytes that the host writes in a day.
     pub write_bytes_per_day: u64,
+    /// Requests after which the rate is taken as it is.
+    pub requests_max: usize,
     /// Seed of the card, and of the lives of its blocks.
     pub seed: u64,
 }
@@ -95,6 +97,67 @@ pub struct CardLife {
     pub life_years_min: f64,
     /// Years of all but a tenth of the populations.
     pub life_years_max: f64,
+    /// Health that an eMMC states after years of this workload; empty for an SD card, which states none.
+    #[serde(default)]
+    pub health: Vec<StatedHealth>,
+}
+
+/// Health registers of an eMMC (EXT_CSD) after some years.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StatedHealth {
+    /// Years of the workload.
+    pub years: f64,
+    /// Mean cycles of the blocks over the rated ones, %.
+    pub life_used_percent: f64,
+    /// Failed blocks over those that the card has to spare, %.
+    pub spare_used_percent: f64,
+    /// DEVICE_LIFE_TIME_EST_TYP_A: life used of cells with one bit, in tenths from 1; 11 beyond the rated cycles.
+    pub life_a: u8,
+    /// DEVICE_LIFE_TIME_EST_TYP_B: life used of cells with more bits, in tenths from 1; 11 beyond the rated cycles.
+    pub life_b: u8,
+    /// PRE_EOL_INFO: 1 normal, 2 and 3 for 80 % and 90 % of the spare blocks used.
+    pub pre_eol: u8,
+}
+
+/// Years after which the health is looked at.
+const HEALTH_YEARS: [f64; 5] = [1.0, 2.0, 5.0, 10.0, 20.0];
+
+/// Health of an eMMC after each of the years, when a year takes this many cycles of each wearing block.
+fn health(spec: &CardSpec, cycles_per_year: f64, wearing: usize, to_spare: u64) -> Vec<StatedHealth> {
+    if CardRegisters::of(spec).ext_csd.is_none() {
+        return Vec::new();
+    }
+    let at = |years: f64| {
+        let cycles = cycles_per_year * years;
+        let failed = wearing as f64 * share_failed(spec, cycles);
+        let health = CardHealth {
+            life_used: cycles / f64::from(spec.wear.endurance_cycles.max(1)),
+            spare_used: failed / to_spare.max(1) as f64,
+        };
+        let registers = CardRegisters::of(spec).worn(&health).ext_csd;
+        let [life_a, life_b, pre_eol] =
+            registers.map_or([0; 3], |stated| [stated.life_a, stated.life_b, stated.pre_eol]);
+        StatedHealth {
+            years,
+            life_used_percent: health.life_used * 100.0,
+            spare_used_percent: health.spare_used.min(1.0) * 100.0,
+            life_a,
+            life_b,
+            pre_eol,
+        }
+    };
+    HEALTH_YEARS.map(at).to_vec()
+}
+
+/// Share of the blocks that have failed after this number of cycles: lives are spread as the logarithm of a normal distribution.
+fn share_failed(spec: &CardSpec, cycles: f64) -> f64 {
+    let spread = spec.wear.life_spread;
+    let middle = spec.wear.block_life(0.0);
+    if cycles <= 0.0 || spread <= 0.0 {
+        return if cycles > middle { 1.0 } else { 0.0 };
+    }
+    let deviation = libm::log(cycles / middle) / spread;
+    (1.0 + libm::erf(deviation / core::f64::consts::SQRT_2)) / 2.0
 }
 
 /// Wears a card.
@@ -114,7 +177,7 @@ pub fn life(card: &LoadedCard, workload: &Workload, progress: Listener<'_>) -> R
     new.reach(workload.state, card, workload.seed, &|steps| progress(Progress::Done(steps)))?;
     let mut at_work = new.meet(None);
     prepare(&mut at_work, workload.before.iter().map(|request| Ok(*request)), None)?;
-    let worn = Worn::by(&mut at_work, &workload.requests, spec.au_bytes)?;
+    let worn = Worn::by(&mut at_work, workload, spec.au_bytes)?;
     Ok(worn.life(card, workload))
 }
 
@@ -137,7 +200,8 @@ struct Window {
 }
 
 impl Worn {
-    fn by(at_work: &mut CardAtWork, requests: &[Request], block_bytes: u64) -> Result<Self, Error> {
+    fn by(at_work: &mut CardAtWork, workload: &Workload, block_bytes: u64) -> Result<Self, Error> {
+        let requests = &workload.requests;
         let written: u64 =
             requests.iter().filter(|one| one.kind == RequestKind::Write).map(|one| one.sectors).sum();
         let pass_bytes = written * SECTOR_BYTES as u64;
@@ -158,7 +222,7 @@ impl Worn {
             passes += passes_of_window;
             let window = at_work.wear_since(&earlier, block_bytes, passes_of_window * pass_bytes);
             let is_steady = window.erases_what_it_writes() && last.is_some_and(|last| window.is_like(last));
-            if is_steady || passes as usize * requests.len() >= BUDGET {
+            if is_steady || passes as usize * requests.len() >= workload.requests_max {
                 let erases =
                     at_work.erase_counts().zip(before).map(|(after, before)| after - before).collect();
                 let write_amplification = window.write_amplification;
@@ -184,7 +248,7 @@ impl Worn {
         let wearing = if has_static_levelling { self.erases.len() } else { worn.len() }.max(1);
         let mean = self.erases.iter().map(|erases| f64::from(*erases)).sum::<f64>() / wearing as f64;
         let most = worn.iter().copied().max().unwrap_or(0);
-        let blocks_to_spare = u64::from(spec.spare_blocks).saturating_sub(spec.needed_spare_blocks());
+        let blocks_to_spare = spec.blocks_to_spare();
         // Bytes of the host for a cycle of all wearing blocks.
         let of_cycle = wearing as f64 * spec.au_bytes as f64 / self.erased_per_written.max(f64::EPSILON);
         let [least, middle, longest] = cycles(spec, wearing, blocks_to_spare as usize, workload.seed);
@@ -216,6 +280,12 @@ impl Worn {
             life_years: years(life_bytes),
             life_years_min: years(life_bytes_min),
             life_years_max: years(life_bytes_max),
+            health: health(
+                spec,
+                workload.write_bytes_per_day as f64 * DAYS_PER_YEAR / of_cycle.max(f64::EPSILON),
+                wearing,
+                blocks_to_spare,
+            ),
         }
     }
 }
@@ -264,6 +334,20 @@ fn cycles(spec: &CardSpec, blocks: usize, to_spare: usize, seed: u64) -> [f64; 3
 mod tests {
     use super::*;
     use crate::card::{load, shipped};
+
+    /// Half of the blocks have failed at the middle of their lives; registers count tenths from 1 and stop at 11.
+    #[test]
+    fn registers_state_the_wear_of_the_years() {
+        let spec = load(&Library::built_in(), Path::new("emmc-16g"), &[]).unwrap().spec;
+        assert!((share_failed(&spec, spec.wear.block_life(0.0)) - 0.5).abs() < 1e-9);
+        let rated = f64::from(spec.wear.endurance_cycles);
+        let years = health(&spec, rated / 10.0, 1000, 100);
+        let tenths: Vec<u8> = years.iter().map(|year| year.life_b).collect();
+        assert_eq!(tenths, [2, 3, 6, 11, 11]);
+        assert!(years.iter().all(|year| year.life_a == year.life_b && (1..=3).contains(&year.pre_eol)));
+        assert_eq!(health(&spec, rated, 1000, 1).last().unwrap().pre_eol, 3);
+    }
+
     use floatgate_config::{Library, Override};
     use std::path::Path;
 
@@ -277,6 +361,7 @@ mod tests {
             requests: requests.workload,
             state: CardState::Used,
             write_bytes_per_day: 1 << 30,
+            requests_max: BUDGET,
             seed: 1,
         };
         life(&card, &workload, &|_| ()).unwrap()
@@ -294,6 +379,7 @@ mod tests {
         assert!((twice.rated_bytes / one.rated_bytes - 2.0).abs() < 0.1, "{one:?}\n{twice:?}");
         let alike = lived("a1-32g", &[SMALL, "card.wear.life_spread=0"]);
         assert!((alike.life_bytes_max / alike.life_bytes_min - 1.0).abs() < 1e-9, "{alike:?}");
+        assert!(one.health.is_empty(), "an SD card states no health: {one:?}");
         let without = lived("a1-32g", &[SMALL, "card.wear.static_difference=0"]);
         let with = lived("a1-32g", &[SMALL, "card.wear.static_difference=100"]);
         assert!(without.wearing_blocks < with.wearing_blocks, "{without:?}\n{with:?}");

@@ -6,7 +6,7 @@
 use crate::card::compare::{Cell, NamedCard, compare};
 use crate::card::replay::places_per_file;
 use crate::card::shipped::{AU_BYTES, find, traces};
-use crate::card::speed::{AlignmentRow, alignments, in_order_mb_s, random_in_file_mb_s};
+use crate::card::speed::{AlignmentRow, alignments, file_in_order_mb_s, in_order_mb_s, random_in_file_mb_s};
 use crate::card::state::CardState;
 use crate::card::{CardOptions, LoadedCard, load};
 use floatgate_card::{CardSpec, Fake};
@@ -83,7 +83,7 @@ pub(super) fn measure(
         PROBE => Outcome::Probe(Box::new(probed(&card, seed)?)),
         ALIGNMENT => Outcome::Alignment(alignments(&card, seed)?),
         NAND => Outcome::Nand(Box::new(card.spec)),
-        IN_ORDER => Outcome::Speeds(in_order_mb_s(&card.spec)?),
+        IN_ORDER => Outcome::Speeds([in_order_mb_s(&card.spec)?[0], file_in_order_mb_s(&card.spec, seed)?]),
         RANDOM => Outcome::Speeds(random_in_file_mb_s(&card.spec, seed)?),
         PLACES => Outcome::Places,
         TRACES => Outcome::Traces { own: played(&card, CardState::Empty)?, other: Vec::new() },

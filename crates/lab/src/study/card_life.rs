@@ -2,7 +2,7 @@
 
 use super::report::{Cell, Section, Table};
 use super::{Context, Report, Study};
-use crate::card::life::{CardLife, REQUESTS_MAX, Workload, life};
+use crate::card::life::{BUDGET, CardLife, REQUESTS_MAX, Workload, life};
 use crate::card::state::CardState;
 use crate::card::trace::{Reader, Request};
 use crate::card::{self, LoadedCard, shipped};
@@ -29,11 +29,13 @@ pub struct LifeOfCard;
   floatgate life samsung-evo-16g
   floatgate life emmc-16g --trace ext4-postmark --write-per-day 20GiB
   floatgate life a1-32g --trace trace.csv --full --json
+  floatgate life samsung-evo-16g --diskstats diskstats.txt --hours 36
 
 The trace is repeated without think times until it erases what it writes and two windows of 256 MiB differ by less than 5 %, or for two million requests. \
 The blocks of the card, with static wear levelling all of them, else those that the workload reaches, share these erases. The rated life ends at the rated cycles. \
 The interval comes from the spread of the lives of blocks (card.wear.life_spread): the card ends when more of them have failed than it has to spare. Erases of an SLC cache count \
-like all others. Time without power and temperature are not considered.")
+like all others. Time without power and temperature are not considered. For an eMMC a table has its health registers (EXT_CSD) after years of the workload. \
+--diskstats counts the sectors that were written since the start of the machine; --hours says how long that was, which /proc/uptime says of the machine here.")
 )]
 pub struct LifeOfCardOptions {
     /// A card's name (see `floatgate list parts`), or the path of a TOML file
@@ -46,6 +48,18 @@ pub struct LifeOfCardOptions {
     /// Bytes that the host writes in a day
     #[cfg_attr(feature = "command", arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = floatgate_mtd::size::parse))]
     write_per_day: u64,
+
+    /// Take the bytes of a day from a copy of /proc/diskstats, or from /proc/diskstats itself
+    #[cfg_attr(feature = "command", arg(long, value_name = "FILE", conflicts_with = "write_per_day"))]
+    diskstats: Option<PathBuf>,
+
+    /// The card in --diskstats [default: the first that is an SD card or an eMMC]
+    #[cfg_attr(feature = "command", arg(long, value_name = "NAME", requires = "diskstats"))]
+    device: Option<String>,
+
+    /// Hours in which the bytes of --diskstats were written [default: since the start of this machine]
+    #[cfg_attr(feature = "command", arg(long, value_name = "HOURS", requires = "diskstats"))]
+    hours: Option<f64>,
 
     /// Begin with a card that is full; else half of it is
     #[cfg_attr(feature = "command", arg(long))]
@@ -60,6 +74,93 @@ pub struct LifeOfCardOptions {
     seed: u64,
 }
 
+mod diskstats {
+    //! Bytes that a host writes in a day, from the counters that Linux keeps for each block device.
+
+    use floatgate_sim::error::Error;
+    use std::path::Path;
+
+    /// Sectors of the counters, whatever the device has (Documentation/admin-guide/iostats.rst).
+    const SECTOR_BYTES: f64 = 512.0;
+    /// Counters of the machine here, and its seconds since it was started.
+    const OF_THIS_MACHINE: &str = "/proc/diskstats";
+    const UPTIME: &str = "/proc/uptime";
+    /// Longest time that is believed, in hours: 100 years.
+    const HOURS_MAX: f64 = 876_600.0;
+
+    /// Bytes that the host writes to a device in a day.
+    ///
+    /// # Errors
+    /// An unreadable file; a device that is not in it; a time that is missing or impossible.
+    pub(super) fn bytes_per_day(path: &Path, device: Option<&str>, hours: Option<f64>) -> Result<u64, Error> {
+        let text = read(path)?;
+        let bytes = written(&text, device).map_err(|error| error.within(path.display().to_string()))?;
+        let hours = match hours {
+            Some(hours) => hours,
+            None if path == Path::new(OF_THIS_MACHINE) => uptime(&read(Path::new(UPTIME))?)?,
+            None => {
+                return Err(Error::asked(
+                    "the counters do not say in which time they were counted",
+                    "give it with --hours: `uptime` says it",
+                ));
+            }
+        };
+        if !(hours > 0.0 && hours <= HOURS_MAX) {
+            return Err(Error::asked(format!("{hours} hours"), "give a time above 0 and up to 100 years"));
+        }
+        Ok((bytes / hours * 24.0) as u64)
+    }
+
+    fn read(path: &Path) -> Result<String, Error> {
+        let wrong = |error: std::io::Error| {
+            Error::asked(error.to_string(), "name a copy of /proc/diskstats")
+                .within(path.display().to_string())
+        };
+        std::fs::read_to_string(path).map_err(wrong)
+    }
+
+    /// Seconds of the first field, in hours.
+    fn uptime(text: &str) -> Result<f64, Error> {
+        let seconds = text.split_whitespace().next().and_then(|field| field.parse::<f64>().ok());
+        seconds
+            .map(|seconds| seconds / 3600.0)
+            .ok_or_else(|| Error::asked(format!("{UPTIME} has no time"), "give it with --hours"))
+    }
+
+    /// Bytes written to a device since the counters began: the third field is its name, the tenth the sectors written.
+    pub(super) fn written(text: &str, device: Option<&str>) -> Result<f64, Error> {
+        let rows: Vec<(&str, f64)> = text
+            .lines()
+            .filter_map(|line| {
+                let mut fields = line.split_whitespace().skip(2);
+                Some((fields.next()?, fields.nth(6)?.parse::<u64>().ok()? as f64))
+            })
+            .collect();
+        let is_whole_card = |name: &str| {
+            name.strip_prefix("mmcblk")
+                .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        let found = match device {
+            Some(device) => rows.iter().find(|(name, _)| *name == device),
+            None => rows.iter().find(|(name, _)| is_whole_card(name)),
+        };
+        if let Some((_, sectors)) = found {
+            return Ok(sectors * SECTOR_BYTES);
+        }
+        let names: Vec<&str> =
+            rows.iter().map(|(name, _)| *name).filter(|name| !name.starts_with("loop")).collect();
+        let message = match device {
+            Some(device) => format!("no counters of {device}"),
+            None => "no SD card and no eMMC (mmcblkN)".to_owned(),
+        };
+        let help = match names.as_slice() {
+            [] => "name a copy of /proc/diskstats".to_owned(),
+            names => format!("--device names one of {}", names.join(", ")),
+        };
+        Err(Error::asked(message, help))
+    }
+}
+
 /// The trace where none is named.
 const TRACE: &str = "ext4-postmark";
 
@@ -69,6 +170,9 @@ impl Default for LifeOfCardOptions {
             card: PathBuf::new(),
             trace: TRACE.into(),
             write_per_day: 1 << 30,
+            diskstats: None,
+            device: None,
+            hours: None,
             full: false,
             set: Vec::new(),
             seed: 0,
@@ -87,7 +191,11 @@ impl Study for LifeOfCard {
     }
 
     fn run(options: &LifeOfCardOptions, context: &Context<'_>) -> Result<CardLife, Error> {
-        if options.write_per_day == 0 {
+        let write_bytes_per_day = match &options.diskstats {
+            Some(path) => diskstats::bytes_per_day(path, options.device.as_deref(), options.hours)?,
+            None => options.write_per_day,
+        };
+        if write_bytes_per_day == 0 {
             return Err(Error::asked("what is not written does not wear", "give the bytes of a day"));
         }
         let card = card::load(context.library, &options.card, &Override::parse_all(&options.set)?)?;
@@ -97,7 +205,8 @@ impl Study for LifeOfCard {
             before,
             requests,
             state,
-            write_bytes_per_day: options.write_per_day,
+            write_bytes_per_day,
+            requests_max: BUDGET,
             seed: options.seed,
         };
         life(&card, &workload, context.progress)
@@ -114,7 +223,11 @@ impl Study for LifeOfCard {
         Report {
             title: format!("{}: {}", life.card, life.title),
             head: vec![head],
-            sections: vec![Section::Table(table(life))],
+            sections: [Some(table(life)), health_table(life)]
+                .into_iter()
+                .flatten()
+                .map(Section::Table)
+                .collect(),
             conclusion: conclusion(life),
         }
     }
@@ -179,6 +292,32 @@ fn table(life: &CardLife) -> Table {
     Table::new(&["what", "value"], &[], rows).titled("wear in the steady state")
 }
 
+/// Health registers of an eMMC after years of the workload.
+fn health_table(life: &CardLife) -> Option<Table> {
+    if life.health.is_empty() {
+        return None;
+    }
+    let life_text = |tenth: u8| match tenth {
+        11.. => format!("{tenth:#04x}: beyond the rated cycles"),
+        _ => format!("{tenth:#04x}: {} to {} % used", (tenth - 1) * 10, tenth * 10),
+    };
+    let spare_text = |state: u8| {
+        let meaning =
+            ["not defined", "normal", "80 % of the spare blocks used", "90 % of the spare blocks used"];
+        format!("{state:#04x}: {}", meaning.get(usize::from(state)).unwrap_or(&"reserved"))
+    };
+    let rows = life.health.iter().map(|at| {
+        vec![
+            Cell::shown(at.years, format!("{:.0}", at.years)),
+            life_text(at.life_a.max(1)).into(),
+            life_text(at.life_b.max(1)).into(),
+            spare_text(at.pre_eol).into(),
+        ]
+    });
+    let columns = ["years", "EXT_CSD 268, LIFE_TIME_EST_TYP_A", "269, TYP_B", "267, PRE_EOL_INFO"];
+    Some(Table::new(&columns, &[], rows).titled("health registers after years of this workload"))
+}
+
 /// The life in a sentence.
 fn conclusion(life: &CardLife) -> String {
     let pace = format!("At {} a day", in_units(life.write_bytes_per_day));
@@ -206,5 +345,22 @@ fn span(years: f64) -> String {
         _ if years > YEARS_MAX => format!("more than {YEARS_MAX} years"),
         _ if years < 1.0 => format!("{:.0} days", years * DAYS_PER_YEAR),
         _ => format!("{years:.1} years"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::diskstats::written;
+
+    const COUNTERS: &str = " 179       0 mmcblk0 11 2 1000 5 30 4 204800 9 0 1 2 3 4 5 6 7 8\n \
+        179       1 mmcblk0p1 1 2 3 4 5 6 7 8 9 10 11\n   8       0 sda 1 2 3 4 5 6 4096 8 9 10 11\n broken line\n";
+
+    #[test]
+    fn sectors_written_are_the_tenth_field_of_the_card() {
+        assert_eq!(written(COUNTERS, None).unwrap(), 204_800.0 * 512.0);
+        assert_eq!(written(COUNTERS, Some("sda")).unwrap(), 4096.0 * 512.0);
+        let unknown = written(COUNTERS, Some("sdb")).unwrap_err();
+        assert!(format!("{unknown} {:?}", unknown.help()).contains("mmcblk0, mmcblk0p1, sda"), "{unknown}");
+        assert!(written("", None).is_err() && written("1 2 x", Some("x")).is_err());
     }
 }

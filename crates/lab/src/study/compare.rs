@@ -190,7 +190,9 @@ fn speed(candidates: &[Candidate]) -> Table {
 
 fn cost(candidates: &[Candidate]) -> Table {
     let row = |one: &Candidate| {
-        let Figures { space_bytes, life_years, write_mj_per_mib, usd_per_gb, usd, .. } = one.figures;
+        let Figures {
+            space_bytes, life_years, write_mj_per_mib, usd_per_gb, usd, write_mib_s_per_usd, ..
+        } = one.figures;
         let filesystem = one.filesystem.as_deref().unwrap_or_default();
         let words = [one.target.as_str(), &one.kind, filesystem].map(Cell::from);
         let space = space_bytes.map_or_else(
@@ -204,10 +206,10 @@ fn cost(candidates: &[Candidate]) -> Table {
                 Cell::shown(years, if is_long { format!("> {YEARS_MAX}") } else { three(years) })
             },
         );
-        let others = [write_mj_per_mib, usd_per_gb, usd].map(cell);
+        let others = [write_mj_per_mib, usd_per_gb, usd, write_mib_s_per_usd].map(cell);
         words.into_iter().chain([space, life]).chain(others).collect()
     };
-    let columns = ["space, MiB", "life, years", "write, mJ/MiB", "$ per GB", "$"];
+    let columns = ["space, MiB", "life, years", "write, mJ/MiB", "$ per GB", "$", "MiB/s for a $"];
     Table::new(&["target", "kind", "files"], &columns, candidates.iter().map(row))
         .titled("space, life and cost")
 }

@@ -83,6 +83,9 @@ impl Candidate {
             Err(error) => self.cannot_be_used(&error.to_string()),
             Ok(()) => {}
         }
+        let figures = &mut self.figures;
+        let paid = figures.usd.filter(|usd| *usd > 0.0);
+        figures.write_mib_s_per_usd = figures.write_mib_s.zip(paid).map(|(mib_s, usd)| mib_s / usd);
         Ok(self)
     }
 

@@ -92,6 +92,8 @@ pub struct Figures {
     pub usd_per_gb: Option<f64>,
     /// Price of the whole part in US dollars.
     pub usd: Option<f64>,
+    /// Speed of writes in order for each dollar of the whole part, MiB/s.
+    pub write_mib_s_per_usd: Option<f64>,
 }
 
 /// A figure, or several with the same origin.
