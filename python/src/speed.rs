@@ -29,9 +29,9 @@ arguments! { in order:
 }
 
 impl Named {
-    /// Origin of a result on the setup.
-    pub(crate) fn origin(&self, kind: ResultKind) -> Origin {
-        let origin = kind.of(&self.setup.0).with(&self.set.0).seeded(self.seed);
+    /// Origin of a result on the setup, which was opened.
+    pub(crate) fn origin(&self, kind: ResultKind, setup: &Setup) -> Origin {
+        let origin = kind.of_setup(&self.setup.0, setup).with(&self.set.0).seeded(self.seed);
         origin.on_chip(self.corner().unwrap_or_default(), self.bad_blocks)
     }
 
@@ -165,17 +165,17 @@ impl NativeSpeed {
 /// `floatgate speed`.
 #[pyfunction]
 pub(crate) fn speed(py: Python<'_>, named: Named, tests: Tests) -> PyResult<NativeSpeed> {
-    let work = || -> Result<SpeedRun, Failure> {
+    let work = || -> Result<NativeSpeed, Failure> {
         let (setup, sets) = named.open(&[])?;
         let (options, chosen) = (named.options(), tests.options()?);
-        Ok(if tests.advice {
+        let run = if tests.advice {
             speed_run::measure_with_advice(library(), &setup, &sets, options, &chosen)?
         } else {
             let config = library().resolve(&setup, &sets)?;
             speed_run::measure(library(), &config, options, &chosen)?.with_intervals(library(), &config)?
-        })
+        };
+        let origin = named.origin(ResultKind::Speed, &setup);
+        Ok(NativeSpeed(run, origin))
     };
-    let run = py.detach(work)?;
-    let origin = named.origin(ResultKind::Speed).concluding(run.conclusion());
-    Ok(NativeSpeed(run, origin))
+    Ok(py.detach(work)?)
 }

@@ -17,12 +17,14 @@ use floatgate_lab::card::shipped::ShippedTrace;
 use floatgate_lab::card::state::CardState;
 use floatgate_lab::endurance::{PAPER_CHIPS, Subject};
 use floatgate_lab::powercut::{self, CutKind, FlashId, SecondCut, SetupFlash, Summary};
-use floatgate_lab::report::{Origin, ResultKind, Rows, documented_kinds, schema_of, schema_of_all};
+use floatgate_lab::report::{
+    Concluded, Origin, ResultKind, Rows, documented_kinds, schema_of, schema_of_all,
+};
 use floatgate_lab::study::{Age, Context, Endurance, Finished, Registered, STUDIES, SpeedOfCard};
 use floatgate_lab::trace::Operation;
 use floatgate_lab::{card, catalogue, fit, fs_compare, papers, trace};
 use floatgate_probe::partition::Layout;
-use floatgate_probe::{Noise, Probe, ProbeOptions, Report, Simulated, conclude, conclusion, probe_simulated};
+use floatgate_probe::{Noise, Probe, ProbeOptions, Report, Simulated, conclude, probe_simulated};
 use floatgate_sim::machine::FilesystemKind;
 use pyo3::prelude::*;
 use serde::Serialize;
@@ -30,13 +32,8 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// A result in its envelope, as its command prints it with `--json`.
-pub(crate) fn in_envelope(origin: &Origin, result: &impl Serialize) -> Result<String, Failure> {
+pub(crate) fn in_envelope(origin: &Origin, result: &(impl Serialize + Concluded)) -> Result<String, Failure> {
     Ok(serde_json::to_string(&origin.around(result))?)
-}
-
-/// The conclusion of a probe.
-fn concluded(report: &Report) -> String {
-    conclusion(&report.answers).unwrap_or_default()
 }
 
 /// The entry of `all` with that name.
@@ -95,7 +92,7 @@ pub(crate) fn run_study<'py>(py: Python<'py>, name: String, options: String) -> 
     interruptible(py, move |cancel| {
         let all = STUDIES.iter().map(|study| (study.name(), *study)).collect::<Vec<_>>();
         let finished = finished(chosen("study", &name, &all)?, serde_json::from_str(&options)?, cancel)?;
-        Ok((in_envelope(&finished.origin, &finished.output)?, serde_json::to_string(&finished.rows)?))
+        Ok((in_envelope(&finished.origin, &finished)?, serde_json::to_string(&finished.rows)?))
     })
 }
 
@@ -108,8 +105,10 @@ pub(crate) fn trace_operation<'py>(
     take!(operation: String);
     Ok(py.detach(|| -> Result<_, Failure> {
         let operation = chosen("operation", &operation, &Operation::ALL)?;
-        let traced = trace::trace(library(), &named.config()?, named.options(), operation)?;
-        in_envelope(&named.origin(ResultKind::Trace).concluding(traced.conclusion()), &traced)
+        let (setup, sets) = named.open(&[])?;
+        let config = library().resolve(&setup, &sets)?;
+        let traced = trace::trace(library(), &config, named.options(), operation)?;
+        in_envelope(&named.origin(ResultKind::Trace, &setup), &traced)
     })?)
 }
 
@@ -133,7 +132,7 @@ pub(crate) fn compare_papers<'py>(
         let kind = ResultKind::Papers;
         let origin = if table.as_os_str().is_empty() { kind.of_nothing() } else { kind.of(&table) };
         let report = papers::compare_seeded(library(), &papers, seed, &|_, _| ())?;
-        in_envelope(&origin.seeded(seed).concluding(report.summary.conclusion()), &report)
+        in_envelope(&origin.seeded(seed), &report)
     })
 }
 
@@ -186,7 +185,7 @@ pub(crate) fn wear_out(
             names.into_iter().map(|name| Subject::new(library(), name, &sets)).collect();
         subjects.map_err(|error| Failure::of_name("chip", error))?;
         let finished = finished(&Endurance, wear.options(chip, set)?, cancel)?;
-        in_envelope(&finished.origin, &finished.output)
+        in_envelope(&finished.origin, &finished)
     })
 }
 
@@ -228,7 +227,8 @@ impl Comparison {
 #[pyfunction]
 pub(crate) fn compare_filesystems(py: Python<'_>, named: Named, comparison: Comparison) -> PyResult<String> {
     interruptible(py, move |cancel| {
-        let config = named.config()?;
+        let (setup, sets) = named.open(&[])?;
+        let config = library().resolve(&setup, &sets)?;
         let options = comparison.options()?;
         let compared =
             fs_compare::compare(library(), &config, named.options(), &options, &|_| cancel.check())?;
@@ -239,7 +239,7 @@ pub(crate) fn compare_filesystems(py: Python<'_>, named: Named, comparison: Comp
                 Some(help.to_owned()),
             ));
         }
-        in_envelope(&named.origin(ResultKind::Fs).concluding(compared.conclusion()), &compared)
+        in_envelope(&named.origin(ResultKind::Fs, &setup), &compared)
     })
 }
 
@@ -283,7 +283,7 @@ impl Lives {
 pub(crate) fn live(py: Python<'_>, named: Named, lives: Lives) -> PyResult<String> {
     interruptible(py, move |cancel| {
         let finished = finished(&Age, lives.options(&named)?, cancel)?;
-        in_envelope(&finished.origin, &finished.output)
+        in_envelope(&finished.origin, &finished)
     })
 }
 
@@ -361,8 +361,8 @@ pub(crate) fn cut_power<'py>(
                 Some("choose another chip, a larger size, more steps or another seed".to_owned()),
             )
         })?;
-        let origin = ResultKind::Powercut.of(&setup).with(&set).seeded(seed).concluding(report.conclusion());
-        in_envelope(&origin, &Summary::new(&flash.geometry, &options, &report))
+        let origin = ResultKind::Powercut.of(&setup).with(&set).seeded(seed);
+        in_envelope(&origin, &Summary::new(&flash, &options, &report))
     })
 }
 
@@ -410,7 +410,7 @@ pub(crate) fn advise_ecc<'py>(
         let chip = ecc::Chip::named(library(), &chip, &Override::parse_all(&set)?);
         let chip = chip.map_err(|error| Failure::of_name("chip", error))?;
         let advice = ecc::advise(chip, storage.use_()?, &codes);
-        in_envelope(&origin.concluding(advice.conclusion()), &advice)
+        in_envelope(&origin, &advice)
     })?)
 }
 
@@ -429,7 +429,7 @@ pub(crate) fn card_speed<'py>(
         let options = json!({ "card": card, "set": set, "sizes": sizes, "requests": requests, "seed": seed });
         let finished = finished(&SpeedOfCard, options, cancel);
         let finished = finished.map_err(|error| Failure::of_name("name", error))?;
-        in_envelope(&finished.origin, &finished.output)
+        in_envelope(&finished.origin, &finished)
     })
 }
 
@@ -460,7 +460,7 @@ pub(crate) fn probe_card<'py>(
         let mut report = Report::new(name.display().to_string(), &samples, conclude(&samples), true);
         report.judge(&samples, &[], &card::stated_classes(&spec));
         let origin = ResultKind::Probe.of(&name).with(&set).seeded(seed);
-        in_envelope(&origin.concluding(concluded(&report)), &report)
+        in_envelope(&origin, &report)
     })
 }
 
@@ -561,7 +561,7 @@ pub(crate) fn advise_on(
         };
         let advice = advice.said(in_python);
         let origin = ResultKind::Advise.of(&advice.target).with(&set).seeded(seed);
-        in_envelope(&origin.concluding(advice.conclusion()), &advice)
+        in_envelope(&origin, &advice)
     })
 }
 
@@ -594,7 +594,7 @@ pub(crate) fn probe_device<'py>(
         if let Some(layout) = &mut report.partition {
             layout.judge(&answers, None);
         }
-        in_envelope(&ResultKind::Probe.of(&path).seeded(seed).concluding(concluded(&report)), &report)
+        in_envelope(&ResultKind::Probe.of(&path).seeded(seed), &report)
     })
 }
 
@@ -618,7 +618,7 @@ pub(crate) fn fit_results<'py>(
         let opened = library().setup(&setup)?;
         let report = fit::fit(library(), &opened, &sets, &fit::parse(&results), &free, &|_| ())?;
         let toml = fit::to_toml(&report, &base, &sets);
-        let origin = ResultKind::Fit.of(&setup).with(&set).concluding(report.conclusion());
+        let origin = ResultKind::Fit.of_setup(&setup, &opened).with(&set);
         Ok((in_envelope(&origin, &report)?, toml))
     })
 }

@@ -103,7 +103,6 @@ impl Args {
 pub(crate) fn run(args: &Args) -> Outcome {
     let advice = advice(args)?.said(ToString::to_string);
     let origin = ResultKind::Advise.of(&advice.target).with(&args.set).seeded(args.seed);
-    let origin = origin.concluding(advice.conclusion());
     args.format.finish(&origin, &advice, "points", || text(&advice))
 }
 

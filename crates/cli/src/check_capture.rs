@@ -5,7 +5,7 @@ use crate::output::{self, ReportFormat};
 use crate::table::Table;
 use floatgate_capture::{Capture, Channels, Error, Report, check, read};
 use floatgate_config::{Library, Override};
-use floatgate_lab::report::ResultKind;
+use floatgate_lab::report::{Concluded, ResultKind};
 use floatgate_mtd::Nanos;
 use floatgate_sim::rig::{self, RigOptions};
 use serde::Serialize;
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         output::tell(&format!("the capture ends within the command at {at}, which is left out"));
     }
     let json = Json { part: config.part().name.clone(), report };
-    let origin = ResultKind::CheckCapture.of(&args.file).with(&args.set).concluding(conclusion(&json));
+    let origin = ResultKind::CheckCapture.of(&args.file).with(&args.set);
     args.format.print(&origin, &json, "commands", || shown(&json))?;
     Ok(if json.report.violation_count == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -101,13 +101,15 @@ const CAPTURE_MAX: u64 = 1 << 30;
 /// Broken rules that are shown to people.
 const SHOWN: usize = 20;
 
-/// Number of commands, and whether they broke a rule.
-fn conclusion(json: &Json) -> String {
-    let count: u64 = json.report.commands.iter().map(|command| command.count).sum();
-    let commands = common::grouped_count(count, "command");
-    match json.report.violation_count {
-        0 => format!("{}: {commands}, no rule is broken.", json.part),
-        broken => format!("{}: {commands}, {}.", json.part, common::grouped_count(broken, "violation")),
+impl Concluded for Json {
+    /// Number of commands, and whether they broke a rule.
+    fn conclusion(&self) -> String {
+        let count: u64 = self.report.commands.iter().map(|command| command.count).sum();
+        let commands = common::grouped_count(count, "command");
+        match self.report.violation_count {
+            0 => format!("{}: {commands}, no rule is broken.", self.part),
+            broken => format!("{}: {commands}, {}.", self.part, common::grouped_count(broken, "violation")),
+        }
     }
 }
 

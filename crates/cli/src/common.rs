@@ -46,6 +46,7 @@ pub(crate) struct SetupArgs {
 
 /// A setup as named on the command line.
 pub(crate) struct Named {
+    args: SetupArgs,
     pub(crate) library: Library,
     pub(crate) named: setup::Named,
     pub(crate) options: RigOptions,
@@ -66,11 +67,6 @@ impl PartitionArg {
 }
 
 impl SetupArgs {
-    /// Origin of a result on the setup.
-    pub(crate) fn origin(&self, kind: ResultKind) -> Origin {
-        kind.of(&self.setup).with(&self.set).seeded(self.seed).on_chip(self.corner.into(), self.bad_blocks)
-    }
-
     /// The same with the size of the partition among the overrides.
     pub(crate) fn sized(&self, PartitionArg { partition }: PartitionArg) -> Result<Self, Failure> {
         let mut sized = self.clone();
@@ -85,11 +81,18 @@ impl SetupArgs {
         let library = Library::built_in();
         let named = setup::Named::open(&library, &self.setup, &self.set, self.corner)?;
         let options = RigOptions { seed: self.seed, bad_blocks: self.bad_blocks, ..RigOptions::default() };
-        Ok(Named { library, named, options })
+        Ok(Named { args: self.clone(), library, named, options })
     }
 }
 
 impl Named {
+    /// Origin of a result on the setup.
+    pub(crate) fn origin(&self, kind: ResultKind) -> Origin {
+        let SetupArgs { setup, set, corner, seed, bad_blocks } = &self.args;
+        let origin = kind.of_setup(setup, &self.named.setup).with(set).seeded(*seed);
+        origin.on_chip((*corner).into(), *bad_blocks)
+    }
+
     /// Name of the setup whose board a part runs on.
     pub(crate) fn board(&self) -> Option<&str> {
         self.named.setup.board()

@@ -4,7 +4,7 @@ use crate::common::{self, Failure, Outcome};
 use crate::output::ReportFormat;
 use crate::table::Table;
 use floatgate_config::{Library, Override};
-use floatgate_lab::report::ResultKind;
+use floatgate_lab::report::{Concluded, ResultKind};
 use floatgate_program::conformance::{self, Check, Error, Verdict};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -94,8 +94,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let origin = args
         .parts
         .first()
-        .map_or_else(|| ResultKind::Conformance.of_nothing(), |part| ResultKind::Conformance.of(part))
-        .concluding(card.conclusion());
+        .map_or_else(|| ResultKind::Conformance.of_nothing(), |part| ResultKind::Conformance.of(part));
     args.format.print(&origin.with(&args.set), &card, "rows", || card.text())?;
     Ok(if card.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -190,6 +189,17 @@ const fn describe(check: Check) -> &'static str {
     }
 }
 
+impl Concluded for Card {
+    /// Number of checks that failed.
+    fn conclusion(&self) -> String {
+        let driver = &self.driver;
+        match self.failed {
+            0 => format!("{driver}: all {} passed.", common::count(self.passed, "check")),
+            failed => format!("{driver}: {} failed, {} passed.", common::count(failed, "check"), self.passed),
+        }
+    }
+}
+
 impl Card {
     fn new(driver: &Path, rows: Vec<Row>) -> Self {
         let count = |of: fn(&Verdict) -> bool| rows.iter().filter(|row| of(&row.verdict)).count();
@@ -225,14 +235,6 @@ impl Card {
             .collect();
         let legend: String = skipped.iter().map(|why| format!("-: skipped, as {why}\n")).collect();
         format!("{table}\n{legend}{}", failures.collect::<String>())
-    }
-
-    fn conclusion(&self) -> String {
-        let driver = &self.driver;
-        match self.failed {
-            0 => format!("{driver}: all {} passed.", common::count(self.passed, "check")),
-            failed => format!("{driver}: {} failed, {} passed.", common::count(failed, "check"), self.passed),
-        }
     }
 
     fn junit(&self) -> String {

@@ -65,8 +65,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let (Some(output), Some(base), true) = (&args.output, base, report.usable) {
         common::write_file(output, &fit::to_toml(&report, &base, &sets))?;
     }
-    let origin = ResultKind::Fit.of(&args.setup).with(&args.set).on_board(setup.board());
-    let origin = origin.concluding(report.conclusion());
+    let origin = ResultKind::Fit.of_setup(&args.setup, &setup).with(&args.set);
     let is_on_stdout = args.output.as_deref().is_some_and(is_stdout);
     let shown = if is_on_stdout && report.usable && !args.format.is_for_programs() {
         // Stdout has the setup alone.

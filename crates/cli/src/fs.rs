@@ -7,6 +7,8 @@ use floatgate_lab::fs_compare::{self, BySize, FsComparison, Options, Row, Subjec
 use floatgate_lab::plot::{self, BarRow};
 use floatgate_lab::progress::{Listener, Progress};
 use floatgate_lab::report::ResultKind;
+use floatgate_lab::technology::verdict::three;
+use floatgate_mtd::Nanos;
 use floatgate_sim::partition;
 use floatgate_sim::rig::Link;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -172,7 +174,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.plot {
         draw(path, &compared)?;
     }
-    let origin = setup.origin(ResultKind::Fs).on_board(named.board()).concluding(compared.conclusion());
+    let origin = named.origin(ResultKind::Fs);
     if args.format.csv {
         args.format.finish_rows(&origin, &compared.rows, String::new)?;
     } else {
@@ -216,8 +218,7 @@ fn by_size(args: &Args, named: &Named, subjects: &[Subject]) -> Outcome {
     if let Some(path) = &args.plot {
         common::write_picture(path, &compared.plot())?;
     }
-    let origin = args.setup.origin(ResultKind::FsPartition).on_board(named.board());
-    args.format.finish(&origin.concluding(compared.conclusion()), &compared, "rows", || of_sizes(&compared))
+    args.format.finish(&named.origin(ResultKind::FsPartition), &compared, "rows", || of_sizes(&compared))
 }
 
 fn of_sizes(compared: &BySize) -> String {
@@ -240,7 +241,7 @@ fn of_sizes(compared: &BySize) -> String {
     .numbers(2..6);
     for row in &compared.rows {
         let kib = |value: Option<f64>| value.map_or_else(String::new, |kib| format!("{kib:.0} KiB"));
-        let seconds = |value: Option<f64>| value.map_or_else(String::new, |s| format!("{s:.3} s"));
+        let seconds = |value: Option<f64>| value.map_or_else(String::new, |s| format!("{} s", three(s)));
         let why_not = row.why_not.as_deref().unwrap_or("");
         table.row([
             common::size(row.partition_bytes),
@@ -256,7 +257,7 @@ fn of_sizes(compared: &BySize) -> String {
         "\n{table}\n\nmounted full: files of 8 KiB of random bytes take {} % of the free space\n",
         compared.fill_percent
     );
-    for sentence in &compared.advice {
+    for sentence in compared.other_advice() {
         text += &format!("\n- {sentence}");
     }
     text
@@ -311,7 +312,7 @@ fn links(link: &Link, cpu_is_known: bool) -> String {
 fn figure(row: &Row) -> String {
     match row.unit {
         "KiB" => format!("{:.0} KiB", row.value),
-        unit => format!("{:.3} {unit}", row.value),
+        unit => format!("{} {unit}", three(row.value)),
     }
 }
 
@@ -378,13 +379,13 @@ fn details(rows: &[&Row]) -> String {
         Table::new(["", "", "before fsync", "programmed", "per byte", "erased", "most of one", "bottleneck"])
             .numbers(2..7);
     for row in writing {
-        let returned = row.returned_ns.map_or_else(String::new, |ns| format!("{:.3} s", ns as f64 / 1e9));
+        let returned = row.returned_ns.map_or_else(String::new, |ns| Nanos::from_ns(ns).to_string());
         table.row([
             row.name.clone(),
             row.subject.name().to_owned(),
             returned,
             format!("{} KiB", row.flash.programmed_bytes / 1024),
-            format!("{:.2}", row.write_amplification.unwrap_or(0.0)),
+            three(row.write_amplification.unwrap_or(0.0)),
             row.flash.erases.to_string(),
             row.flash.most_erased.to_string(),
             row.bottleneck.unwrap_or("").to_owned(),
@@ -399,7 +400,7 @@ fn tail(compared: &FsComparison) -> String {
         text +=
             &format!("\nnot measured: {} {}: {}", refused.subject.name(), refused.test.name(), refused.why);
     }
-    for sentence in &compared.advice {
+    for sentence in compared.other_advice() {
         text += &format!("\n- {sentence}");
     }
     text

@@ -3,7 +3,7 @@
 use crate::common::{Failure, Outcome, count, size};
 use crate::output::ReportFormat;
 use crate::table::Table;
-use floatgate_lab::identify::{Candidate, Device, Identified, NandSizes, identify};
+use floatgate_lab::identify::{Device, Identified, NandSizes, identify};
 use floatgate_lab::report::ResultKind;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -71,7 +71,7 @@ fn input(what: &str) -> Result<Vec<u8>, Failure> {
 fn text(identified: &Identified) -> String {
     let mut text = String::new();
     for device in &identified.devices {
-        let _ = writeln!(text, "{}\n", conclusion(device));
+        let _ = writeln!(text, "{}\n", heading(device));
         let _ = writeln!(text, "  {}", device.source);
         for note in &device.notes {
             let _ = writeln!(text, "  {note}");
@@ -84,25 +84,17 @@ fn text(identified: &Identified) -> String {
     text
 }
 
-fn conclusion(device: &Device) -> String {
+/// Name or id of a device, with the size that its source states.
+fn heading(device: &Device) -> String {
     let stated = device.name.as_ref().or(device.id.as_ref()).map_or("a chip", String::as_str);
     let own_size = device.size_bytes.map_or_else(String::new, |bytes| format!(", {}", size(bytes)));
-    match device.parts.as_slice() {
-        [] => {
-            let maker = device.maker.as_ref().map_or_else(String::new, |maker| format!(" of {maker}"));
-            format!("{stated}{maker}{own_size}: no part of the catalogue or of Linux's tables")
-        }
-        [only] => format!("{stated}: {} {}{}", only.maker, only.name, contradicted(only)),
-        several => format!("{stated}: {} share this", count(several.len(), "part")),
-    }
-}
-
-fn contradicted(part: &Candidate) -> String {
-    if part.contradictions.is_empty() {
-        String::new()
-    } else {
-        format!(", but {}", part.contradictions.join(", "))
-    }
+    let parts = match device.parts.as_slice() {
+        [] => String::new(),
+        [only] if only.contradictions.is_empty() => String::new(),
+        [only] => format!(": {} {}, but {}", only.maker, only.name, only.contradictions.join(", ")),
+        several => format!(": {} share this", count(several.len(), "part")),
+    };
+    format!("{stated}{own_size}{parts}")
 }
 
 fn table(device: &Device) -> Table {

@@ -1,13 +1,13 @@
 //! `floatgate otp`.
 
-use crate::common::{self, Failure, Outcome, SetupArgs};
+use crate::common::{self, Failure, Named, Outcome, SetupArgs};
 use crate::output::{self, ReportFormat};
 use crate::table::Table;
 use floatgate_host::Lock;
 use floatgate_host::output::Output;
 use floatgate_image::ImageError;
 use floatgate_lab::otp::{self, Device, OtpArea, Region, Step};
-use floatgate_lab::report::ResultKind;
+use floatgate_lab::report::{Concluded, ResultKind};
 use floatgate_mtd::advice::Help;
 use serde::Serialize;
 use std::fs::File;
@@ -143,6 +143,30 @@ struct Done {
     step: String,
 }
 
+impl Concluded for Json {
+    /// Bytes of the user area, and what is locked.
+    fn conclusion(&self) -> String {
+        let user = || self.regions.iter().filter(|region| region.area == "user");
+        let (bytes, written) = user()
+            .fold((0, 0), |(bytes, written), region| (bytes + region.bytes, written + region.written_bytes));
+        let locked: u64 = user().filter(|region| region.locked).map(|region| region.bytes).sum();
+        match (bytes, locked) {
+            (0, _) => "The chip has no OTP area for users.".to_owned(),
+            (_, 0) => format!("{written} of {bytes} bytes of the user area are written, and none is locked."),
+            (_, locked) if locked == bytes => {
+                format!("The user area is locked; {written} of its {bytes} bytes are written.")
+            }
+            (_, locked) => {
+                format!("{written} of {bytes} bytes of the user area are written, and {locked} are locked.")
+            }
+        }
+    }
+}
+
+/// Bytes are data, and a step is one line.
+impl Concluded for Bytes {}
+impl Concluded for Done {}
+
 pub(crate) fn run(args: &Args) -> Outcome {
     match &args.command {
         Command::Info(args) => info(args),
@@ -182,9 +206,10 @@ impl Common {
         }
     }
 
-    fn open(&self, steps: &[Step]) -> Result<Device, Failure> {
+    /// The chip, and the setup that it is on.
+    fn open(&self, steps: &[Step]) -> Result<(Device, Named), Failure> {
         let named = self.setup.open()?;
-        Ok(Device::open(&named.library, &named.config()?, named.options, steps)?)
+        Ok((Device::open(&named.library, &named.config()?, named.options, steps)?, named))
     }
 
     /// Does a step, and adds it to the state once the chip has taken it. Of two at the same time one is refused.
@@ -214,7 +239,7 @@ impl Common {
         write: impl FnOnce(&Path, &str) -> Result<(), Failure>,
     ) -> Outcome {
         let earlier = self.steps(true)?;
-        let mut device = self.open(&earlier)?;
+        let (mut device, named) = self.open(&earlier)?;
         let step = step(&mut device)?;
         device.run(&step)?;
         if let Some(path) = &self.state {
@@ -222,7 +247,7 @@ impl Common {
             write(path, &steps.concat())?;
         }
         let done = Done { chip: device.chip().to_owned(), step: step.to_string() };
-        self.format.finish(&self.setup.origin(ResultKind::OtpWrite), &done, "", || {
+        self.format.finish(&named.origin(ResultKind::OtpWrite), &done, "", || {
             format!("{}: {}", done.chip, done.step)
         })
     }
@@ -244,9 +269,9 @@ impl Change {
 }
 
 fn info(args: &Info) -> Outcome {
-    let mut device = args.common.open(&args.common.steps(false)?)?;
+    let (mut device, named) = args.common.open(&args.common.steps(false)?)?;
     let found = Json { chip: device.chip().to_owned(), regions: device.regions()? };
-    args.common.format.finish(&args.common.setup.origin(ResultKind::OtpInfo), &found, "regions", || {
+    args.common.format.finish(&named.origin(ResultKind::OtpInfo), &found, "regions", || {
         let mut table = Table::new(["area", "offset", "bytes", "written", "locked"]).numbers(1..4);
         for region in &found.regions {
             let locked = if region.locked { "yes" } else { "no" };
@@ -259,7 +284,7 @@ fn info(args: &Info) -> Outcome {
 
 fn read(args: &Read) -> Outcome {
     let area = if args.factory { OtpArea::Factory } else { OtpArea::User };
-    let mut device = args.common.open(&args.common.steps(false)?)?;
+    let (mut device, named) = args.common.open(&args.common.steps(false)?)?;
     let data = device.read(area, args.offset, args.length)?;
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>();
     let read = Bytes {
@@ -268,7 +293,7 @@ fn read(args: &Read) -> Outcome {
         offset: args.offset,
         data: hex(&data).concat(),
     };
-    args.common.format.finish(&args.common.setup.origin(ResultKind::OtpRead), &read, "", || {
+    args.common.format.finish(&named.origin(ResultKind::OtpRead), &read, "", || {
         let line =
             |(at, bytes): (u64, &[u8])| format!("{:06x}  {}\n", args.offset + at, hex(bytes).join(" "));
         // Of 16 bytes a line has 55 columns.

@@ -6,7 +6,7 @@ use clap::ValueEnum as _;
 use floatgate_host::output::Output;
 use floatgate_image::words;
 use floatgate_lab::csv;
-use floatgate_lab::report::{Origin, Rows};
+use floatgate_lab::report::{Concluded, Origin, Rows};
 use floatgate_lab::study::Finished;
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use serde::Serialize;
@@ -133,7 +133,7 @@ impl ReportFormat {
     ///
     /// `rows` is the dotted path of the list in the JSON that has the rows of the CSV. An empty path, or one that leads
     /// to no list, stands for the whole result: a row for each element, or one row.
-    pub(crate) fn print<T: Serialize>(
+    pub(crate) fn print<T: Serialize + Concluded>(
         self,
         origin: &Origin,
         value: &T,
@@ -148,7 +148,7 @@ impl ReportFormat {
         if self.csv {
             return print(&csv::table(&finished.rows));
         }
-        self.print(&finished.origin, &finished.output, "", || study::text(&finished.report))
+        self.print(&finished.origin, finished, "", || study::text(&finished.report))
     }
 
     /// As [`Self::print`], of a list.
@@ -171,7 +171,7 @@ impl ReportFormat {
         self.show(origin, &Rows { rows }, "rows", text, None)
     }
 
-    fn show<T: Serialize>(
+    fn show<T: Serialize + Concluded>(
         self,
         origin: &Origin,
         value: &T,
@@ -181,7 +181,7 @@ impl ReportFormat {
     ) -> Result<(), Failure> {
         let result = origin.around(value);
         if !self.is_for_programs() {
-            let text = concluded(&text(), origin.conclusion());
+            let text = with_conclusion(&text(), value);
             let text = harmless(&OddTexts::of(&result).map_err(bug)?.shown_in(text), colour());
             return print(&limit.map_or_else(|| text.clone(), |limit| wrap::fitted(&text, limit)));
         }
@@ -193,7 +193,7 @@ impl ReportFormat {
     }
 
     /// As [`Self::print`]; the command succeeds.
-    pub(crate) fn finish<T: Serialize>(
+    pub(crate) fn finish<T: Serialize + Concluded>(
         self,
         origin: &Origin,
         value: &T,
@@ -205,7 +205,7 @@ impl ReportFormat {
     }
 
     /// As [`Self::finish`], of a text that another program reads: its lines stay whole.
-    pub(crate) fn finish_whole<T: Serialize>(
+    pub(crate) fn finish_whole<T: Serialize + Concluded>(
         self,
         origin: &Origin,
         value: &T,
@@ -232,16 +232,17 @@ impl ReportFormat {
     }
 }
 
-/// A report with its conclusion at the end, whose first figure is bold on a terminal with colours.
-fn concluded(report: &str, conclusion: &str) -> String {
-    match conclusion {
-        "" => report.to_owned(),
-        conclusion => format!("{}\n\n{}", report.trim_end(), headline(conclusion)),
+/// A report with the conclusion of its result at the end, whose first figure is bold on a terminal with colours.
+pub(crate) fn with_conclusion(report: &str, result: &impl Concluded) -> String {
+    match (report.trim_end(), result.conclusion()) {
+        (_, conclusion) if conclusion.is_empty() => report.to_owned(),
+        ("", conclusion) => headline(&conclusion),
+        (text, conclusion) => format!("{text}\n\n{}", headline(&conclusion)),
     }
 }
 
 /// A conclusion whose first figure with its unit is bold, where there are colours.
-pub(crate) fn headline(conclusion: &str) -> String {
+fn headline(conclusion: &str) -> String {
     let Some((start, end)) = first_figure(conclusion).filter(|_| colour()) else {
         return conclusion.to_owned();
     };

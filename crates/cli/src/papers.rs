@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         common::write_picture(path, &papers::picture(&papers, &report))?;
     }
     let code = if report.summary.holds() { ExitCode::SUCCESS } else { ExitCode::from(1) };
-    let origin = origin(ResultKind::Papers).seeded(args.seed).concluding(report.summary.conclusion());
+    let origin = origin(ResultKind::Papers).seeded(args.seed);
     args.format.print(&origin, &report, "rows", || {
         let mut text = if args.summary { String::new() } else { show(&papers, &report) };
         text += &summary(&report.summary);

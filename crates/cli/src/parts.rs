@@ -5,7 +5,7 @@ use crate::output::{self, ReportFormat};
 use crate::table::Table;
 use floatgate_config::{ChipKind, Kind, Library, Loaded, Node, Part, Provenance};
 use floatgate_lab::catalogue::PartRow;
-use floatgate_lab::report::ResultKind;
+use floatgate_lab::report::{Concluded, ResultKind};
 use serde::Serialize;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -301,6 +301,9 @@ fn show(library: &Library, name: &Path, format: ReportFormat) -> Outcome {
     let shown = Shown { part, chip, card };
     format.finish(&origin, &shown, "", || page(&shown.part, &fields))
 }
+
+/// A page of the catalogue.
+impl Concluded for Shown {}
 
 /// A number of the chip, as the table shows it.
 #[derive(Serialize)]

@@ -402,11 +402,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if args.timing {
         output::tell(&show::rate(report.cuts, started.elapsed()));
     }
-    let (json, text) = (powercut::Summary::new(&flash.geometry, &options, &report), || {
+    let (json, text) = (powercut::Summary::new(&flash, &options, &report), || {
         format!("{}\n{}", flash.title(), show::text(args, &flash.geometry, &options, &report))
     });
-    let origin = args.origin(ResultKind::Powercut).seeded(args.seed).on_board(flash.board());
-    let origin = origin.concluding(report.conclusion());
+    let origin = args.origin(ResultKind::Powercut).seeded(args.seed);
     args.format.print(&origin, &json, "by_step", text)?;
     Ok(if report.failure_count == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -21,8 +21,7 @@ use floatgate_probe::picture::{Picture, pictures};
 use floatgate_probe::registers::{self, Registers};
 use floatgate_probe::{
     Answer, Answers, HEAD, IMAGE, Kind, Limits, Noise, Probe, ProbeError, ProbeOptions, Promise, Report,
-    Samples, Simulated, Value, Verdict, WritePlan, conclude, conclusion, fio, flashbench, members,
-    probe_simulated,
+    Samples, Simulated, Value, Verdict, WritePlan, conclude, fio, flashbench, members, probe_simulated,
 };
 use indicatif::{ProgressBar, ProgressFinish};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -628,7 +627,6 @@ fn report(args: &Args, target: String, mut measured: Measured) -> Outcome {
     }
     let report = summary(args, target, &measured)?;
     let origin = ResultKind::Probe.of(&report.target).with(&args.set).seeded(args.seed);
-    let origin = origin.concluding(conclusion(&report.answers).unwrap_or_default());
     args.format.print(&origin, &report, "answers", || text(&report, measured.tool))?;
     if let Some(raw) = &args.raw {
         common::write_file(raw, &samples.to_csv())?;

@@ -6,7 +6,7 @@ use crate::output::{ReportFormat, tell};
 use crate::probe::{in_use, is_agreed};
 use floatgate_host::mtd::{CharDevice, Flash as _, Shape, conditions, give_priority};
 use floatgate_host::signals::Ending;
-use floatgate_lab::report::ResultKind;
+use floatgate_lab::report::{Concluded, ResultKind};
 use floatgate_probe::mtd::{MtdReport, Speed, Weak, measure};
 use serde::Serialize;
 use std::io::{self, IsTerminal};
@@ -33,6 +33,9 @@ struct Report {
     /// Conclusions.
     advice: Vec<String>,
 }
+
+/// Its advice says what follows.
+impl Concluded for Report {}
 
 pub(crate) fn run(args: &Args<'_>) -> Outcome {
     let ending = Ending::new();

@@ -7,7 +7,7 @@ use crate::table::Table;
 use floatgate_host::disk::{Host, NotRestored, NotThisDevice};
 use floatgate_host::saved::{BadSaved, Damage, FolderError, SavedFile, SavedFolder};
 use floatgate_host::signals::Ending;
-use floatgate_lab::report::ResultKind;
+use floatgate_lab::report::{Concluded, ResultKind};
 use floatgate_mtd::size::text as size;
 use serde::Serialize;
 use std::io::{self, IsTerminal};
@@ -146,6 +146,9 @@ struct Listing {
     folder: PathBuf,
     files: Vec<Row>,
 }
+
+/// A list of files.
+impl Concluded for Listing {}
 
 impl Row {
     fn new((file, opened): (PathBuf, Result<SavedFile, BadSaved>)) -> Self {

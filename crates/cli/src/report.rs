@@ -58,9 +58,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     let options = RigOptions { seed: args.seed, ..RigOptions::default() };
     let mut report = Report::new(&args.title, &command_line());
-    if sets.is_empty() {
-        open_with_comparison(&mut report, &library, &inputs, args)?;
-    }
+    open_with_comparison(&mut report, &library, &inputs, args)?;
     for path in inputs {
         let name = path.display().to_string();
         match Input::of(path) {
@@ -90,7 +88,7 @@ fn open_with_comparison(
     if targets.len() < 2 {
         return Ok(());
     }
-    let options = json!({ "targets": targets, "seed": args.seed });
+    let options = json!({ "targets": targets, "set": args.set, "seed": args.seed });
     let context = Context { library, progress: &|_| (), table: None, plot: None };
     let finished = Registered::run(&Compare, options, &context)?;
     Ok(report.open_with_study("overview", &Compare, &finished.output)?)
@@ -101,7 +99,7 @@ fn speed_of_card(library: &Library, card: &Path, args: &Args) -> Result<String, 
     let options = json!({ "card": card, "set": args.set, "seed": args.seed });
     let context = Context { library, progress: &|_| (), table: None, plot: None };
     let finished = Registered::run(&SpeedOfCard, options, &context)?;
-    serde_json::to_string(&finished.origin.around(&finished.output)).map_err(output::bug)
+    serde_json::to_string(&finished.origin.around(&finished)).map_err(output::bug)
 }
 
 /// An input by the extension of its name.

@@ -3,9 +3,11 @@
 use crate::common::{Failure, Outcome};
 use crate::output::{self, ReportFormat};
 use crate::table::Table;
-use floatgate_config::{Key, Kind, Library};
-use floatgate_lab::catalogue;
+use floatgate_config::{Config, Key, Kind, Library, Problem};
 use floatgate_lab::report::ResultKind;
+use floatgate_lab::{Error, catalogue};
+use floatgate_sim::machine::Filesystem;
+use floatgate_sim::rig::{self, RigOptions};
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
@@ -54,12 +56,22 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
         Some(name) => {
             // A file of the user's own may be no setup at all.
-            library.resolve(&library.setup(name)?, &[])?;
+            refuse_unknown_keys(&library, &library.resolve(&library.setup(name)?, &[])?)?;
             output::print(library.open(Kind::Setup, name, None)?.content())?;
             Ok(ExitCode::SUCCESS)
         }
         None => list(&library, args.format),
     }
+}
+
+/// Refuses keys that no command reads: every table is read as for a measurement. A setup that cannot be measured is printed all the same.
+fn refuse_unknown_keys(library: &Library, config: &Config) -> Result<(), Failure> {
+    let options = RigOptions { stores: false, ..RigOptions::default() };
+    let wired = rig::wire(library, config, options).map(|_| ()).map_err(Error::from);
+    let mut errors = [wired.err(), Filesystem::of_setup(config).err()].into_iter().flatten();
+    let is_unknown =
+        |error: &Error| error.config().is_some_and(|error| error.problem() == Problem::UnknownKey);
+    errors.find(is_unknown).map_or(Ok(()), |error| Err(error.into()))
 }
 
 /// Lists keys with unit, default and meaning.

@@ -126,7 +126,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let tests = args.tests();
     let basis =
         named.basis(|config| speed_run::times_of_a_block(&named.library, config, named.options, &tests))?;
-    let origin = setup.origin(ResultKind::Speed).on_board(named.board()).concluding(run.conclusion());
+    let origin = named.origin(ResultKind::Speed);
     if args.format.csv {
         return args.format.finish_rows(&origin, &lines(&run), String::new);
     }

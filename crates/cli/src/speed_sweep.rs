@@ -9,7 +9,7 @@ use floatgate_config::{Combination, sweep};
 use floatgate_lab::certainty::Certainty;
 use floatgate_lab::conclusion::rate;
 use floatgate_lab::plot;
-use floatgate_lab::report::ResultKind;
+use floatgate_lab::report::{Concluded, ResultKind};
 use floatgate_lab::speed::{Latency, Measured};
 use floatgate_lab::speed_run::{self, SpeedRun, Swept};
 use floatgate_lab::technology::verdict::three;
@@ -90,16 +90,17 @@ pub(crate) fn run(args: &Args, setup: &SetupArgs, named: &Named) -> Outcome {
     if let Some(path) = &args.plot {
         plot_rows(path, &rows, &args.sweep, columns[0])?;
     }
-    let origin =
-        setup.origin(ResultKind::SpeedSweep).on_board(named.board()).concluding(conclusion(&rows, by));
+    let origin = named.origin(ResultKind::SpeedSweep);
     if args.format.csv {
         let board = named.board().map_or_else(|| setup.setup.display().to_string(), str::to_owned);
         let lines: Vec<Map<String, Value>> = rows.iter().map(|row| row.line(&board)).collect();
         args.format.print_rows(&origin, &lines, String::new)?;
     } else {
         let title = speed_run::title(&named.config()?);
-        args.format
-            .print_rows(&origin, &rows, || format!("{title}\n{}", text(&rows, &args.sweep, columns, by)))?;
+        let swept = Rows { rows: &rows, by };
+        args.format.print(&origin, &swept, "rows", || {
+            format!("{title}\n{}", text(&rows, &args.sweep, columns, by))
+        })?;
     }
     Ok(tell_refused(&rows))
 }
@@ -242,6 +243,20 @@ fn bottleneck(row: &Row, name: &str) -> String {
         let (phase, _) = test.breakdown_ns.largest();
         format!("{}: {phase} {:.0} %", test.name, test.share(phase) * 100.0)
     })
+}
+
+/// Combinations as a result, of which the fastest in a test is the conclusion.
+#[derive(Serialize)]
+struct Rows<'a> {
+    rows: &'a [Row],
+    #[serde(skip)]
+    by: &'a str,
+}
+
+impl Concluded for Rows<'_> {
+    fn conclusion(&self) -> String {
+        conclusion(self.rows, self.by)
+    }
 }
 
 /// The fastest combination of a test beside the slowest, and how many cannot be had.

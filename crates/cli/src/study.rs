@@ -106,7 +106,7 @@ pub(crate) fn run(study: &dyn Registered, arguments: &ArgMatches) -> Outcome {
     Ok(if finished.found_problem { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
-/// A report as the text of the command: its sections with blank lines between them, and the conclusion at the end.
+/// A report as the text of the command: its sections with blank lines between them. The conclusion follows in [`ReportFormat`].
 pub(crate) fn text(report: &Report) -> String {
     let title = Some(&report.title).filter(|title| !title.is_empty());
     let head: Vec<&str> = title.into_iter().chain(&report.head).map(String::as_str).collect();
@@ -116,9 +116,7 @@ pub(crate) fn text(report: &Report) -> String {
         Section::Bars { caption, bars } => format!("{caption}\n{}", drawn_bars(bars)),
         Section::Advice(all) => all.iter().map(|advice| format!("- {advice}")).collect::<Vec<_>>().join("\n"),
     });
-    let parts =
-        std::iter::once(head.join("\n")).chain(sections).chain([output::headline(&report.conclusion)]);
-    let parts = parts.filter(|part| !part.is_empty());
+    let parts = std::iter::once(head.join("\n")).chain(sections).filter(|part| !part.is_empty());
     parts.collect::<Vec<_>>().join("\n\n")
 }
 

@@ -83,8 +83,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Some(traced.ns)
     })?;
     let answer = Grounded { answer: &traced, basis };
-    let origin = setup.origin(ResultKind::Trace).on_board(named.board()).concluding(traced.conclusion());
-    args.format.finish(&origin, &answer, "spans", || {
+    args.format.finish(&named.origin(ResultKind::Trace), &answer, "spans", || {
         format!("{}\n{}\n{}", traced.title, text(&traced), answer.basis)
     })
 }

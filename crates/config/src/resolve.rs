@@ -369,7 +369,7 @@ fn explain_missing_part(tree: &Node, error: ConfigError) -> ConfigError {
         (None, Some(chip)) => ConfigError::new(Problem::MissingKey, "missing key `base` in [chip]")
             .path("chip.base")
             .at(chip.origin.value_place())
-            .help("name the part to start from, or give kind and name of your own in [part]"),
+            .help("write `base = \"w25n01gv\"` in [chip] to change a part, or describe a chip of your own with a table [part], as in `part = { kind = \"spi-nand\", name = \"MINE\" }`"),
         (None, None) => ConfigError::new(Problem::MissingKey, "missing key `chip`")
             .path("chip")
             .at(tree.origin.value_place())

@@ -1,7 +1,9 @@
 //! Conclusions from results that are no studies: one to three sentences, made from their figures.
 //!
-//! Studies have theirs in [`crate::study::Report::conclusion`], comparisons of technologies in [`crate::technology::verdict`], and probes in
-//! `floatgate_probe::conclusion`.
+//! Each result implements [`Concluded`], which its envelope asks for. Studies have theirs in [`crate::study::Report::conclusion`],
+//! and those of images and their ECC are in `image`.
+
+mod image;
 
 use crate::advise::{self, ecc};
 use crate::card::compare::Matrix;
@@ -10,14 +12,20 @@ use crate::card::replay::Replay;
 use crate::card::run::CardRun;
 use crate::fit::FitReport;
 use crate::fs_compare::{BySize, FsComparison, Row};
-use crate::papers::Summary;
+use crate::identify::{Candidate, Device, Identified};
+use crate::papers::{Report as Papers, Summary};
 use crate::powercut::Report as Cuts;
+use crate::report::Concluded;
 use crate::speed::Measured;
 use crate::speed_run::{Advice, SpeedRun, explain};
+use crate::study::setup::Grounded;
 use crate::technology::verdict::{seconds, three};
 use crate::trace::Traced;
+use floatgate_config::Node;
 use floatgate_image::words::count;
+use floatgate_mtd::size::text as size;
 use floatgate_mtd::{Nanos, Phase};
+use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -39,9 +47,11 @@ impl SpeedRun {
     fn test(&self, names: [&str; 2]) -> Option<&Measured> {
         self.report.tests.iter().find(|test| names.contains(&test.name.as_str()))
     }
+}
 
+impl Concluded for SpeedRun {
     /// Speed of reads and writes, what reads wait for, and the change that helps them most.
-    pub fn conclusion(&self) -> String {
+    fn conclusion(&self) -> String {
         let read = self.test(["page read", "read 64 KiB"]);
         let write = self.test(["page write", "write 64 KiB"]);
         let (Some(read), Some(write)) = (read, write) else { return String::new() };
@@ -61,9 +71,9 @@ fn bottleneck(advice: &Advice) -> String {
     format!("Reads spend {:.0} % of their time on {phase}; {next}.", advice.share_percent)
 }
 
-impl Traced {
+impl Concluded for Traced {
     /// Duration of the operation, and the phase that takes most of it.
-    pub fn conclusion(&self) -> String {
+    fn conclusion(&self) -> String {
         let (phase, ns) = self.breakdown_ns.largest();
         let share = ns.as_ns() as f64 / self.ns.max(1) as f64;
         let takes = format!("{} takes {}", self.operation, Nanos::from_ns(self.ns));
@@ -71,9 +81,9 @@ impl Traced {
     }
 }
 
-impl<C> advise::Advice<C> {
+impl<C> Concluded for advise::Advice<C> {
     /// The filesystem to use and what to expect of it, or why the device should not be used.
-    pub fn conclusion(&self) -> String {
+    fn conclusion(&self) -> String {
         let of = |topic: &str| self.points.iter().find(|point| point.topic == topic);
         if let Some(warning) = of("trust").or_else(|| of("size")) {
             return sentence(&warning.advice);
@@ -82,11 +92,15 @@ impl<C> advise::Advice<C> {
         let said = topics.iter().filter_map(|topic| of(topic)).map(|point| sentence(&point.advice));
         said.collect::<Vec<_>>().join(" ")
     }
+
+    fn board(&self) -> Option<&str> {
+        self.board.as_deref()
+    }
 }
 
-impl ecc::Advice {
+impl Concluded for ecc::Advice {
     /// The weakest code that is enough.
-    pub fn conclusion(&self) -> String {
+    fn conclusion(&self) -> String {
         match &self.needs {
             Some(code) => format!("It needs {code}: the weakest code that fits and holds for the rated cycles."),
             None => "No code that fits the OOB holds for the rated cycles: store data for a shorter time, cooler, or refresh it.".to_owned(),
@@ -94,11 +108,23 @@ impl ecc::Advice {
     }
 }
 
-impl FsComparison {
+impl Concluded for FsComparison {
     /// The filesystem to choose; what the figures say of speed where there is no choice.
-    pub fn conclusion(&self) -> String {
-        let choice = self.choice().map(|choice| choice.sentence);
-        sentence(&choice.or_else(|| self.advice.first().cloned()).unwrap_or_else(|| self.fastest()))
+    fn conclusion(&self) -> String {
+        sentence(&self.chosen().unwrap_or_else(|| self.fastest()))
+    }
+}
+
+impl FsComparison {
+    /// The phrase that its conclusion is made of, which may stand among its advice.
+    fn chosen(&self) -> Option<String> {
+        self.choice().map(|choice| choice.sentence).or_else(|| self.advice.first().cloned())
+    }
+
+    /// The advice that its conclusion does not repeat.
+    pub fn other_advice(&self) -> impl Iterator<Item = &str> {
+        let chosen = self.chosen();
+        self.advice.iter().map(String::as_str).filter(move |advice| Some(*advice) != chosen.as_deref())
     }
 
     /// The fastest and the slowest subject of the first test that has a speed.
@@ -116,8 +142,15 @@ impl FsComparison {
 }
 
 impl BySize {
+    /// The advice that its conclusion does not repeat.
+    pub fn other_advice(&self) -> impl Iterator<Item = &str> {
+        self.advice.iter().skip(1).map(String::as_str)
+    }
+}
+
+impl Concluded for BySize {
     /// The filesystem to choose by the size of the partition.
-    pub fn conclusion(&self) -> String {
+    fn conclusion(&self) -> String {
         sentence(self.advice.first().map_or("", String::as_str))
     }
 }
@@ -162,9 +195,9 @@ impl Cuts {
     }
 }
 
-impl CutReport {
+impl Concluded for CutReport {
     /// Number of cuts, and whether the card lost anything.
-    pub fn conclusion(&self) -> String {
+    fn conclusion(&self) -> String {
         let cuts = count(self.cuts + self.recovery_cuts, "power cut");
         match self.failures.len() as u64 {
             0 => format!(
@@ -173,6 +206,12 @@ impl CutReport {
             ),
             failed => format!("The card broke its promises in {} of {}.", failed, count(self.runs, "run")),
         }
+    }
+}
+
+impl Concluded for Papers {
+    fn conclusion(&self) -> String {
+        self.summary.conclusion()
     }
 }
 
@@ -193,9 +232,9 @@ impl Summary {
     }
 }
 
-impl FitReport {
+impl Concluded for FitReport {
     /// Distance between the figures and those of the fitted costs, and what else may be wrong.
-    pub fn conclusion(&self) -> String {
+    fn conclusion(&self) -> String {
         let fitted = self.rows.iter().filter(|row| row.fitted).count() as u64;
         let figures = count(fitted, "figure");
         if !self.usable {
@@ -211,9 +250,9 @@ impl FitReport {
     }
 }
 
-impl Matrix {
+impl Concluded for Matrix {
     /// The filesystem that is fastest on most cards; the advice of a single card.
-    pub fn conclusion(&self) -> String {
+    fn conclusion(&self) -> String {
         if let [only] = &self.cards[..] {
             return format!("{}: {}", only.card, only.advice);
         }
@@ -230,9 +269,9 @@ impl Matrix {
     }
 }
 
-impl Replay {
+impl Concluded for Replay {
     /// Time and speed of the trace on the card, and its longest request.
-    pub fn conclusion(&self) -> String {
+    fn conclusion(&self) -> String {
         let account = &self.account;
         let failed = match account.failed {
             0 => String::new(),
@@ -251,8 +290,21 @@ impl Replay {
     }
 }
 
+/// Runs of filesystems on a card as a result.
+#[derive(Serialize)]
+pub struct CardRuns<'a> {
+    /// The runs.
+    pub rows: &'a [CardRun],
+}
+
+impl Concluded for CardRuns<'_> {
+    fn conclusion(&self) -> String {
+        of_runs(self.rows)
+    }
+}
+
 /// The fastest filesystem under each workload, and the runs that failed.
-pub fn of_runs(runs: &[CardRun]) -> String {
+fn of_runs(runs: &[CardRun]) -> String {
     let mut workloads: Vec<&str> = Vec::new();
     for run in runs {
         if !workloads.contains(&run.workload.as_str()) {
@@ -278,4 +330,70 @@ pub fn of_runs(runs: &[CardRun]) -> String {
     let failed =
         (failed > 0).then(|| format!("{failed} of {} did not end clean.", count(runs.len() as u64, "run")));
     fastest.chain(failed).collect::<Vec<_>>().join(" ")
+}
+
+impl<T: Concluded> Concluded for Grounded<T> {
+    fn conclusion(&self) -> String {
+        self.answer.conclusion()
+    }
+
+    fn board(&self) -> Option<&str> {
+        self.answer.board()
+    }
+}
+
+/// A merged setup is no finding.
+impl Concluded for Node {}
+
+impl Concluded for floatgate_probe::Report {
+    fn conclusion(&self) -> String {
+        floatgate_probe::conclusion(&self.answers).unwrap_or_default()
+    }
+}
+
+impl Concluded for Identified {
+    /// What each device is.
+    fn conclusion(&self) -> String {
+        const MOST: usize = 3;
+        let said: Vec<String> = self.devices.iter().take(MOST).map(device).collect();
+        let more = match self.devices.len().saturating_sub(MOST) as u64 {
+            0 => String::new(),
+            more => format!(" The input names {}.", count(more, "more device")),
+        };
+        format!("{}{more}", said.join(" "))
+    }
+}
+
+/// The parts that a device may be, in a sentence.
+fn device(device: &Device) -> String {
+    let stated = device.name.as_ref().or(device.id.as_ref()).map_or("a chip", String::as_str);
+    let own_size = device.size_bytes.map_or_else(String::new, |bytes| format!(" of {}", size(bytes)));
+    match device.parts.as_slice() {
+        [] => {
+            let maker = device.maker.as_ref().map_or_else(String::new, |maker| format!(" from {maker}"));
+            format!("{stated}{maker}{own_size} is no part of the catalogue or of Linux's tables.")
+        }
+        [only] => format!("{stated} is {}{}.", named(only), contradicted(only)),
+        several => {
+            let names: Vec<String> = several.iter().take(2).map(named).collect();
+            let more = several.len() - names.len();
+            let more = if more > 0 { format!(" or {}", count(more as u64, "other")) } else { String::new() };
+            let joined = if more.is_empty() { names.join(" or ") } else { names.join(", ") };
+            format!(
+                "{stated} is one of {} with this id: {joined}{more}.",
+                count(several.len() as u64, "part")
+            )
+        }
+    }
+}
+
+fn named(part: &Candidate) -> String {
+    format!("{} {}", part.maker, part.name).trim().to_owned()
+}
+
+fn contradicted(part: &Candidate) -> String {
+    match part.contradictions.as_slice() {
+        [] => String::new(),
+        all => format!(", but {}", all.join(", ")),
+    }
 }

@@ -57,6 +57,7 @@ pub mod age;
 pub mod card;
 pub mod catalogue;
 pub mod certainty;
+#[cfg(not(target_family = "wasm"))]
 pub mod conclusion;
 pub mod csv;
 #[cfg(not(target_family = "wasm"))]

@@ -123,7 +123,18 @@ fn example_of(error: &ConfigError) -> Option<Advice> {
     if error.problem() != Problem::MissingKey {
         return None;
     }
-    let help = match error.report().path.split('.').next() {
+    let path = error.report().path;
+    let help = match path.split('.').next() {
+        _ if matches!(path.as_str(), "kind" | "part.kind") => {
+            "write `kind = \"spi-nand\"`; the kinds are `spi-nand`, `spi-nor`, `raw-nand` and `parallel-nor`"
+                .into()
+        }
+        _ if matches!(path.as_str(), "name" | "part.name") => {
+            "write `name = \"MINE\"`, which reports call the chip".into()
+        }
+        Some("bus" | "controller" | "host" | "driver") => {
+            advice! { "write `base = \"BOARD\"` at the top of the file to have it from a board that ", Command::Setups, " names, or copy it from ", Command::Setups.with("BOARD") }
+        }
         Some("chip") => advice! { Command::Parts.with("NAME"), " tells which parts have it" },
         Some("card") => advice! { Command::Parts.with("NAME"), " tells which cards have it" },
         Some("paper" | "table" | "fit" | "prediction") => {

@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     let kind = ResultKind::CardCompare;
     let origin = if let [card] = args.cards.as_slice() { kind.of(card) } else { kind.of_nothing() };
-    let origin = origin.with(&args.set).seeded(args.seed).concluding(matrix.conclusion());
+    let origin = origin.with(&args.set).seeded(args.seed);
     args.format.finish(&origin, &matrix, "cells", || text(&matrix))
 }
 

@@ -116,7 +116,6 @@ pub(crate) fn run(args: &Args) -> Outcome {
         common::write_picture(path, &picture(args, &card, &report)?)?;
     }
     let origin = ResultKind::CardReplay.of(&args.card).with(&args.set).seeded(args.seed);
-    let origin = origin.concluding(report.conclusion());
     args.format.finish(&origin, &report, "", || text(&report))
 }
 

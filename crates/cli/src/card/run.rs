@@ -12,7 +12,7 @@ use floatgate_lab::card::run::{
     CardRun, CutResults, Cuts, FILESYSTEMS, GUEST, Observers, TracePart, WORKLOADS, Workbench,
 };
 use floatgate_lab::card::{CardOptions, load_on_host};
-use floatgate_lab::conclusion::of_runs;
+use floatgate_lab::conclusion::CardRuns;
 use floatgate_lab::report::ResultKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -179,8 +179,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let is_clean = has_ended && runs.iter().all(|run| run.verdict == "clean");
     // The results are printed also where there is no room for the traces.
     let origin = ResultKind::CardRun.of(&args.card).with(&args.set).seeded(args.seed);
-    let origin = origin.concluding(of_runs(&runs));
-    args.format.print_rows(&origin, &runs, || text(&runs))?;
+    args.format.print(&origin, &CardRuns { rows: &runs }, "rows", || text(&runs))?;
     recorded?;
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

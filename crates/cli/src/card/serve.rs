@@ -12,7 +12,7 @@ use floatgate_host::serve::{Clock, MountedDevice, Punctuality, VhostDevice};
 use floatgate_host::signals::Endings;
 use floatgate_lab::card::serve::{CardAccount, CardAtWork, NewCard};
 use floatgate_lab::card::{CardOptions, load};
-use floatgate_lab::report::ResultKind;
+use floatgate_lab::report::{Concluded, ResultKind};
 use floatgate_mtd::advice::Help;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -106,6 +106,22 @@ struct Report {
     late_requests: u64,
     late_mean_us: f64,
     late_max_us: f64,
+}
+
+impl Concluded for Report {
+    /// Requests that failed, and those that this machine was too slow for.
+    fn conclusion(&self) -> String {
+        let failed = match self.account.failed {
+            0 => "No request failed".to_owned(),
+            failed => format!("{} failed", grouped_count(failed, "request")),
+        };
+        let late = match self.late_requests {
+            _ if self.time_scale == 0.0 => String::new(),
+            0 => ", and all were answered in time".to_owned(),
+            late => format!(", and {} came late: this machine was too slow", grouped_count(late, "answer")),
+        };
+        format!("{failed}{late}.")
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {

@@ -65,7 +65,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.plot {
         common::write_picture(path, &advise::picture(&advice))?;
     }
-    let origin = ResultKind::EccAdvise.of(&args.chip).with(&args.set).concluding(advice.conclusion());
+    let origin = ResultKind::EccAdvise.of(&args.chip).with(&args.set);
     args.format.finish(&origin, &advice, "codes", || text(&advice))
 }
 

@@ -3,13 +3,13 @@
 use super::files::Source;
 use super::options::{ApartArgs, CodeArgs, GeometryArgs};
 use super::show::{self, Told};
-use crate::common::{Failure, Outcome};
+use crate::common::{Failure, Outcome, grouped_count};
 use crate::output::ReportFormat;
 use floatgate_image::ecc::{
     self, DecodeOptions, DecodeReport, Detection, Detector, Dump, EccError, Layout, PageGeometry, RegionEcc,
     Regions, Transform,
 };
-use floatgate_lab::report::ResultKind;
+use floatgate_lab::report::{Concluded, ResultKind};
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -182,5 +182,36 @@ impl<'a> Finder<'a> {
         let outcome = work(dump, &mut |bytes| bar.set_position(bytes));
         bar.finish_and_clear();
         outcome.map_err(|error| self.apart.failure(&error, self.path, None))
+    }
+}
+
+impl Concluded for Checked {
+    /// The codes that fit, and what they cannot correct.
+    fn conclusion(&self) -> String {
+        let reports: Vec<&DecodeReport> =
+            self.regions.iter().filter_map(|region| region.report.as_ref()).collect();
+        let open = self.regions.iter().filter(|region| region.ecc == Protection::Unknown).count();
+        let open = match open {
+            0 => String::new(),
+            1 => " No code fits 1 part of the dump.".to_owned(),
+            parts => format!(" No code fits {parts} parts of the dump."),
+        };
+        match reports.as_slice() {
+            [] => "No code fits this dump.".to_owned(),
+            [only] => format!("{}{open}", only.conclusion()),
+            several => {
+                let mut codes: Vec<&str> = several.iter().map(|report| report.scheme.code.as_str()).collect();
+                codes.dedup();
+                let wrong: u64 = several.iter().map(|report| report.steps.uncorrectable).sum();
+                let bits: u64 = several.iter().map(|report| report.corrected_bits).sum();
+                let codes = codes.join(", then ");
+                let bits = grouped_count(bits, "bit");
+                let wrong = match wrong {
+                    0 => "correct all".to_owned(),
+                    wrong => format!("leave {} wrong", grouped_count(wrong, "step")),
+                };
+                format!("{codes}: these codes {wrong}, with {bits} corrected.{open}")
+            }
+        }
     }
 }

@@ -8,7 +8,7 @@ use crate::common::{self, Failure, Outcome};
 use crate::output::ReportFormat;
 use floatgate_host::output::Output;
 use floatgate_image::ecc::{self, BadBlocks, DecodeOptions, DecodeReport, Dump, PageGeometry, Scheme};
-use floatgate_lab::report::ResultKind;
+use floatgate_lab::report::{Concluded, ResultKind};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -89,6 +89,12 @@ struct Found {
 }
 
 /// Work on the pages.
+impl Concluded for Found {
+    fn conclusion(&self) -> String {
+        self.checked.conclusion()
+    }
+}
+
 enum How {
     Correct(Box<Scheme>),
     Strip(PageGeometry),

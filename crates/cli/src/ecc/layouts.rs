@@ -5,7 +5,7 @@ use crate::output::{self, ReportFormat};
 use crate::table::Table;
 use floatgate_image::ecc::Layout;
 use floatgate_image::ecc::layout::LayoutRow;
-use floatgate_lab::report::ResultKind;
+use floatgate_lab::report::{Concluded, ResultKind};
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
@@ -52,6 +52,9 @@ pub(super) fn run(args: &Args) -> Outcome {
 struct Layouts {
     layouts: Vec<LayoutRow>,
 }
+
+/// A catalogue.
+impl Concluded for Layouts {}
 
 fn list(layouts: &Layouts) -> String {
     let mut table = Table::new(["layout", "code", "written by"]);

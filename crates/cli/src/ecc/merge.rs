@@ -7,7 +7,7 @@ use crate::common::{self, Failure, Outcome};
 use crate::output::ReportFormat;
 use floatgate_host::output::Output;
 use floatgate_image::ecc::{self, Dump, MergeReport, PageGeometry, RegionEcc, Regions};
-use floatgate_lab::report::ResultKind;
+use floatgate_lab::report::{Concluded, ResultKind};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -58,6 +58,12 @@ pub(super) struct MergedScheme {
     pub(super) code: String,
     /// Name of the layout.
     pub(super) layout: String,
+}
+
+impl Concluded for Merged {
+    fn conclusion(&self) -> String {
+        self.report.conclusion()
+    }
 }
 
 pub(super) fn run(args: &Args) -> Outcome {

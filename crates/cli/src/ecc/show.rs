@@ -9,7 +9,7 @@ use floatgate_host::output::is_stdout;
 use floatgate_image::ecc::report::{BadBlockReport, DecodeReport, Failure};
 use floatgate_image::ecc::{Candidate, Detection, EncodeReport, Transform};
 use floatgate_image::words::measure;
-use floatgate_lab::report::Origin;
+use floatgate_lab::report::{Concluded, Origin};
 use serde::Serialize;
 use std::path::Path;
 use std::process::ExitCode;
@@ -44,14 +44,14 @@ impl Told {
     }
 
     /// Prints a report for programs, or as `text` for people.
-    pub(super) fn report<T: Serialize>(
+    pub(super) fn report<T: Serialize + Concluded>(
         self,
         origin: &Origin,
         report: &T,
         text: impl FnOnce() -> String,
     ) -> Result<(), common::Failure> {
         if self.to_stderr {
-            output::tell(&text());
+            output::tell(&output::with_conclusion(&text(), report));
             return Ok(());
         }
         self.format.print(origin, report, "", text)

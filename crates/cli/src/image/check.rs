@@ -4,7 +4,7 @@ use super::options::{self, ImageArgs};
 use super::sizes::ChipArgs;
 use crate::common::{Outcome, count};
 use crate::output::ReportFormat;
-use floatgate_image::check::{CheckReport, Finding, Outcome as Found, Structure, check};
+use floatgate_image::check::{CheckReport, check};
 use floatgate_image::repair::{Grown, Method, RepairReport, repair};
 use floatgate_image::{Access, Selection};
 use floatgate_lab::report::ResultKind;
@@ -103,12 +103,8 @@ fn repaired(out: &Path, report: &RepairReport) -> String {
     if report.bytes != report.bytes_before {
         text += &format!("it has {} bytes instead of {}\n", report.bytes, report.bytes_before);
     }
-    let in_notes = || "what may be lost is in the notes of `image check`".to_owned();
-    let untold = report.before.untold().or_else(|| (!report.before.may_be_lost.is_empty()).then(in_notes));
     if report.losses.is_empty() {
-        return text
-            + &untold
-                .map_or("nothing is lost".to_owned(), |untold| format!("nothing else is lost: {untold}"));
+        return text;
     }
     text += &format!("{} lost:\n", count(report.losses.len(), "thing"));
     for loss in report.losses.iter().take(FINDINGS) {
@@ -117,19 +113,7 @@ fn repaired(out: &Path, report: &RepairReport) -> String {
     if report.losses.len() > FINDINGS {
         text += &format!("  and {} more: --json lists all\n", report.losses.len() - FINDINGS);
     }
-    text + &untold.unwrap_or_default()
-}
-
-/// A mount makes good what is wrong, but for pages whose ECC code is unknown.
-fn recovered_by(report: &CheckReport) -> String {
-    let is_page =
-        |finding: &&Finding| finding.severity == Found::Recoverable && finding.structure == Structure::Page;
-    let (pages, all) = (report.findings.iter().filter(is_page).count(), report.count(Found::Recoverable));
-    match all - pages {
-        _ if pages == 0 => "that the next mount makes good".to_owned(),
-        0 => "of pages that could not be corrected".to_owned(),
-        rest => format!("of which the next mount makes {rest} good"),
-    }
+    text
 }
 
 fn text(report: &CheckReport) -> String {
@@ -146,17 +130,5 @@ fn text(report: &CheckReport) -> String {
     if left > 0 {
         text += &format!("{} more are not shown: --json lists them\n", count(left as usize, "finding"));
     }
-    let damaged = count(report.count(Found::Damaged), "finding");
-    let recoverable = count(report.count(Found::Recoverable), "finding");
-    let untold = report.untold();
-    text += &match report.outcome {
-        Found::Clean if untold.is_some() => "clean as far as its nodes tell".to_owned(),
-        Found::Clean if !report.may_be_lost.is_empty() => {
-            "clean as far as its headers tell: the notes say what may be lost".to_owned()
-        }
-        Found::Clean => "clean".to_owned(),
-        Found::Recoverable => format!("recoverable: {recoverable} {}", recovered_by(report)),
-        Found::Damaged => format!("damaged: {damaged} of damage, {recoverable} that a mount makes good"),
-    };
-    text + &untold.map_or_else(String::new, |untold| format!("; {untold}"))
+    text
 }

@@ -156,16 +156,6 @@ fn text(report: &DiffReport) -> String {
         let more = count(report.differences.len() - LINES, "more path");
         text += &format!("and {more}: --json lists all\n");
     }
-    let entries = usize::try_from(report.entries).unwrap_or(usize::MAX);
-    let compared = count(entries, "path");
-    text += &match report.differences.len() {
-        0 if !report.trouble.is_empty() => {
-            format!("{compared} compared: the same, as far as they can be read")
-        }
-        0 => format!("{compared} compared: all the same"),
-        1 => format!("{compared} compared: 1 of them differs"),
-        differ => format!("{compared} compared: {differ} of them differ"),
-    };
     text
 }
 

@@ -9,7 +9,7 @@ use floatgate_image::edit::{
     PutOptions, edit,
 };
 use floatgate_image::extract::Loss;
-use floatgate_lab::report::ResultKind;
+use floatgate_lab::report::{Concluded, ResultKind};
 use floatgate_stack::fs::{Rename, Timestamp};
 use serde::Serialize;
 use std::ffi::OsString;
@@ -242,6 +242,12 @@ struct Report<'r> {
     committed: &'r Committed,
     #[serde(flatten)]
     edited: &'r Edited,
+}
+
+impl Concluded for Report<'_> {
+    fn conclusion(&self) -> String {
+        self.edited.conclusion()
+    }
 }
 
 pub(crate) fn put(args: &PutArgs) -> Outcome {

@@ -1,7 +1,7 @@
 //! `floatgate image patch`.
 
 use super::options::{self, PageArgs};
-use crate::common::{self, Failure, Outcome, count};
+use crate::common::{self, Failure, Outcome};
 use crate::output::{self, ReportFormat};
 use crate::table::Table;
 use floatgate_host::output::Output;
@@ -102,13 +102,8 @@ impl Args {
 }
 
 fn text(patch: &Patch) -> String {
-    let Patch { changed_pebs, erased_pebs, pebs, peb_bytes, .. } = patch;
-    let changed = count(*changed_pebs as usize, "PEB");
-    let head = format!(
-        "{changed} of {pebs} differ, {erased_pebs} of them erased in the new image; a PEB has {peb_bytes} bytes"
-    );
     if patch.runs.is_empty() {
-        return head;
+        return String::new();
     }
     let mut table = Table::new(["first PEB", "PEBs", "offset", "bytes", "new contents"]).numbers(0..4);
     for run in &patch.runs {
@@ -120,5 +115,5 @@ fn text(patch: &Patch) -> String {
             if run.erased { "erased" } else { "data" }.to_owned(),
         ]);
     }
-    format!("{head}\n\n{table}")
+    table.to_string()
 }

@@ -6,7 +6,7 @@ use crate::common::{Outcome, count};
 use crate::output::ReportFormat;
 use floatgate_image::FileRow;
 use floatgate_image::extract::show_name;
-use floatgate_lab::report::ResultKind;
+use floatgate_lab::report::{Concluded, ResultKind};
 use floatgate_stack::fs::{Attributes, FileFlags, FileType};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -69,11 +69,18 @@ pub(crate) fn run(args: &Args) -> Outcome {
     args.format.finish(&origin, &stat, "", || text(&stat, &attributes))
 }
 
+/// Properties of a file are a listing.
+impl Concluded for Stat {}
+impl Concluded for Members {}
+
 /// The members of the JSON: its `target` is the image, that of a symbolic link is `link_target`.
-fn members(stat: &Stat) -> Map<String, Value> {
+#[derive(Serialize)]
+struct Members(Map<String, Value>);
+
+fn members(stat: &Stat) -> Members {
     let name = |key: String| if key == "target" { "link_target".to_owned() } else { key };
     let members = serde_json::to_value(stat).ok().and_then(|value| value.as_object().cloned());
-    members.into_iter().flatten().map(|(key, value)| (name(key), value)).collect()
+    Members(members.into_iter().flatten().map(|(key, value)| (name(key), value)).collect())
 }
 
 fn flag_names(flags: FileFlags) -> Vec<&'static str> {

@@ -8,7 +8,7 @@ use floatgate_host::output::Output;
 use floatgate_image::check::Finding;
 use floatgate_image::ubinize::{Headers, UbinizeError, image_seq, read, ubinize};
 use floatgate_image::write_back::WriteBack;
-use floatgate_lab::report::ResultKind;
+use floatgate_lab::report::{Concluded, ResultKind};
 use floatgate_mtd::advice::Help;
 use floatgate_stack::FileStore;
 use serde::Serialize;
@@ -105,6 +105,19 @@ struct Report {
     image_seq: u32,
     /// Remarks on volumes that Linux does not use as they were probably meant.
     warnings: Vec<Finding>,
+}
+
+impl Concluded for Report {
+    /// Number of remarks on the volumes.
+    fn conclusion(&self) -> String {
+        match self.warnings.len() {
+            0 => String::new(),
+            1 => "1 remark on the volumes: Linux may not use one as it was meant.".to_owned(),
+            remarks => {
+                format!("{remarks} remarks on the volumes: Linux may not use all of them as they were meant.")
+            }
+        }
+    }
 }
 
 impl std::fmt::Display for Report {

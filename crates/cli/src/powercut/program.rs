@@ -7,7 +7,7 @@ use crate::table::Table;
 use floatgate_config::Library;
 use floatgate_lab::fs_compare::own;
 use floatgate_lab::powercut::{CutKind, SecondCut, SetupFlash};
-use floatgate_lab::report::ResultKind;
+use floatgate_lab::report::{Concluded, ResultKind};
 use floatgate_program::Program;
 use floatgate_program::powercut::{
     self, Error, FailureKind, FoundFailure, History, Mode, Options, Place, Report, RunId,
@@ -28,6 +28,9 @@ struct Json {
     cuts: u64,
     failed_runs: u64,
     failures: Vec<FailureJson>,
+    /// Name of the setup whose board a part ran on; the envelope has it.
+    #[serde(skip)]
+    board: Option<String>,
 }
 
 /// A failure in JSON.
@@ -211,9 +214,9 @@ fn explore(args: &Args, source: &Source<'_>, options: &Options<'_>, flash: &Setu
         cuts: report.cuts,
         failed_runs: report.failed_runs,
         failures,
+        board: flash.board().map(str::to_owned),
     };
-    let origin = args.origin(ResultKind::PowercutProgram).seeded(options.seed).on_board(flash.board());
-    let origin = origin.concluding(conclusion(&json));
+    let origin = args.origin(ResultKind::PowercutProgram).seeded(options.seed);
     args.format.print(&origin, &json, "failures", || text(args, source, &json, &report, &flash.title()))?;
     Ok(if report.failed_runs == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -270,18 +273,27 @@ const fn describe(kind: FailureKind) -> &'static str {
     }
 }
 
-/// Number of power cuts, and whether the program lost anything.
-fn conclusion(json: &Json) -> String {
-    let runs = common::grouped_count(json.runs, "run");
-    match json.failed_runs {
-        0 => format!(
-            "{}: nothing was lost in {runs} with {}.",
-            json.program,
-            common::grouped_count(json.cuts, "power cut")
-        ),
-        failed => format!("{}: {} of {runs} failed.", json.program, common::grouped(failed)),
+impl Concluded for Json {
+    /// Number of power cuts, and whether the program lost anything.
+    fn conclusion(&self) -> String {
+        let runs = common::grouped_count(self.runs, "run");
+        match self.failed_runs {
+            0 => format!(
+                "{}: nothing was lost in {runs} with {}.",
+                self.program,
+                common::grouped_count(self.cuts, "power cut")
+            ),
+            failed => format!("{}: {} of {runs} failed.", self.program, common::grouped(failed)),
+        }
+    }
+
+    fn board(&self) -> Option<&str> {
+        self.board.as_deref()
     }
 }
+
+/// The report of a single run is one line, which says all.
+impl Concluded for ReplayJson {}
 
 fn text(args: &Args, source: &Source<'_>, json: &Json, report: &Report, title: &str) -> String {
     let mut text = format!(

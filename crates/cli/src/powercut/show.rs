@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use floatgate_lab::powercut::{self, Failure, FlashId, Mode, Options, Report, RunId};
+use floatgate_lab::report::Concluded;
 use floatgate_mtd::Geometry;
 use floatgate_sim::machine::FilesystemKind;
 use serde::Serialize;
@@ -160,6 +161,9 @@ pub(super) fn rate(cuts: u64, took: Duration) -> String {
     let seconds = took.as_secs_f64();
     format!("{} in {seconds:.2} s, {:.0} a second", common::grouped_count(cuts, "cut"), cuts as f64 / seconds)
 }
+
+/// The report of a single run is one line, which says all.
+impl Concluded for ReplayedJson<'_> {}
 
 /// Result of a run that was repeated.
 pub(super) fn replayed(args: &Args, id: &RunId, failure: Option<&Failure>) -> String {

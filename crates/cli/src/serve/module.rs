@@ -6,7 +6,7 @@ use crate::output::tell;
 use crate::table::Table;
 
 use floatgate_host::signals::Ending;
-use floatgate_lab::report::ResultKind;
+use floatgate_lab::report::{Concluded, ResultKind};
 use floatgate_sim::linux_bus::{Chosen, Direction, Driver, Form, LinuxBus, REQUEST_MAX};
 use floatgate_sim::rig;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
@@ -79,6 +79,12 @@ impl From<&Chosen> for ChosenRow {
                 ..row(&[*opcode], mode.to_string())
             },
         }
+    }
+}
+
+impl Concluded for Report {
+    fn conclusion(&self) -> String {
+        conclusion(&self.chip, self.commands, self.violation_count)
     }
 }
 
@@ -159,9 +165,7 @@ pub(super) fn run(args: &Args, path: &Path) -> Outcome {
     }
     served?;
     let report = Report::new(chip, &bus);
-    let origin = args.setup.origin(ResultKind::ServeModule).on_board(named.board());
-    let origin = origin.concluding(conclusion(chip, report.commands, report.violation_count));
-    args.format.finish(&origin, &report, "chosen", || report.text())
+    args.format.finish(&named.origin(ResultKind::ServeModule), &report, "chosen", || report.text())
 }
 
 /// Major number of Linux's miscellaneous devices, of which the module's is one.

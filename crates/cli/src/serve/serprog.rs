@@ -8,7 +8,7 @@ use crate::output::tell;
 use floatgate_host::output::Output;
 use floatgate_host::serprog;
 use floatgate_host::signals::Ending;
-use floatgate_lab::report::ResultKind;
+use floatgate_lab::report::{Concluded, ResultKind};
 use floatgate_mtd::Nanos;
 use floatgate_sim::programmer::Programmer;
 use floatgate_sim::rig;
@@ -53,6 +53,12 @@ struct Report {
     power_cut: bool,
     violation_count: u64,
     violations: Vec<ViolationRow>,
+}
+
+impl Concluded for Report {
+    fn conclusion(&self) -> String {
+        conclusion(&self.chip, self.commands, self.violation_count)
+    }
 }
 
 impl Report {
@@ -110,9 +116,7 @@ pub(super) fn run(args: &Args, place: &Place) -> Outcome {
         tell(report.text().trim_end());
         return Ok(std::process::ExitCode::SUCCESS);
     }
-    let origin = args.setup.origin(ResultKind::ServeSerprog).on_board(named.board());
-    let origin = origin.concluding(conclusion(chip, report.commands, report.violation_count));
-    args.format.finish(&origin, &report, "violations", || report.text())
+    args.format.finish(&named.origin(ResultKind::ServeSerprog), &report, "violations", || report.text())
 }
 
 /// The chip, and what clients did to it.

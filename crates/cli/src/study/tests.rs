@@ -29,14 +29,15 @@ fn of_line(line: &str) -> Finished {
 fn a_study_is_a_command_with_every_output() {
     let finished = of_line("floatgate card toy --sides 20 --json");
     let text = "A die\nmade of wood\n\nthrown with 20 sides\nhand   pips\nleft      4\nright    18\ntwo throws\n\nsides\n   high       3  ████████████████████████████████████████\n  lower       1  ██████████████\n\n- see `floatgate list parts` <for more>\n\n4 and 18";
-    assert_eq!(super::text(&finished.report), text);
+    assert_eq!(output::with_conclusion(&super::text(&finished.report), &finished), text);
     assert_eq!(csv::table(&finished.rows), "hand,pips\nleft,4\nright,18\n");
     let throws = [json!({ "hand": "left", "pips": 4 }), json!({ "hand": "right", "pips": 18 })];
     let whole = json!({
         "floatgate": env!("CARGO_PKG_VERSION"), "kind": "card-toy", "target": "die", "overrides": [], "seed": 3,
+        "conclusion": "4 and 18",
         "sides": 20, "throws": throws,
     });
-    let result = serde_json::to_value(finished.origin.around(&finished.output)).unwrap();
+    let result = serde_json::to_value(finished.origin.around(&finished)).unwrap();
     assert_eq!(result, whole);
     assert!(!finished.found_problem);
 

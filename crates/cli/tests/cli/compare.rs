@@ -50,6 +50,31 @@ fn what_is_no_comparison_is_refused() {
     }
 }
 
+/// A chip that its board refuses ended the whole comparison; now it is a row that says why. Overrides reach those that have the key.
+#[test]
+fn a_board_that_refuses_its_chip_is_a_row() {
+    let folder = fresh("compare-refused");
+    std::fs::write(folder.join("wrong.toml"), "base = \"stm32-n25q128a\"\nchip = \"mx30lf1g18ac\"\n")
+        .unwrap();
+    let line = "compare stm32-n25q128a wrong.toml samsung-evo-16g --partition 1MiB --set bus.clock_hz=20e6 --set card.open_aus=2";
+    let json: Value =
+        serde_json::from_str(&run_in(&folder, format!("{line} --json").split(' ')).out).unwrap();
+    let refused = &json["candidates"][1];
+    assert_eq!(refused["unfit"][0]["problem"], "unusable", "{refused}");
+    assert!(refused["read_mib_s"].is_null() && json["candidates"][2]["read_mib_s"].is_number(), "{json}");
+    let slower = json["candidates"][0]["read_mib_s"].as_f64().unwrap();
+    let usual: Value =
+        serde_json::from_str(&stdout("compare stm32-n25q128a samsung-evo-16g --partition 1MiB --json"))
+            .unwrap();
+    assert!(slower < 0.9 * usual["candidates"][0]["read_mib_s"].as_f64().unwrap(), "{json}");
+    let refused = run("compare stm32-n25q128a sama5d2-mx25l25635e --set card.open_aus=2");
+    assert!(
+        refused.code == Some(2) && refused.err.contains("none of the targets is a card"),
+        "{}",
+        refused.err
+    );
+}
+
 /// The verdict on several boards is the first thing on the page, and the command that made it the last.
 #[test]
 fn a_report_of_several_targets_opens_with_their_comparison() {

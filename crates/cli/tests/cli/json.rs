@@ -255,8 +255,46 @@ fn check_text(docs: &BTreeMap<String, Section>, section: &str, line: &str, text:
     let envelope = head.into_iter().map(|key| (key.clone(), result.shift_remove(&key).unwrap()));
     let envelope: Value = envelope.collect::<Map<_, _>>().into();
     Checker::new(docs, ENVELOPE, line).whole(&envelope);
-    Checker::new(docs, section, line).whole(&result.into())
+    let mut keys = Checker::new(docs, section, line).whole(&result.into());
+    keys.extend(envelope["conclusion"].as_str().map(|_| CONCLUSION.to_owned()));
+    keys
 }
+
+/// Mark of a result that has a conclusion, among the keys of its section.
+const CONCLUSION: &str = "envelope: conclusion";
+
+/// Sections of which nothing follows: catalogues, listings, data, and reports of one line.
+const WITHOUT_CONCLUSION: &[&str] = &[
+    "conformance --list",
+    "ecc layouts",
+    "examples",
+    "image dump",
+    "image env",
+    "image ls",
+    "image ls --history",
+    "image stat",
+    "image ubinize",
+    "life --example-trace",
+    "list",
+    "list NAME --registers",
+    "list PART",
+    "list PART --confidence",
+    "list SETUP",
+    "list controllers",
+    "list hosts",
+    "list keys",
+    "list parts",
+    "list parts --confidence",
+    "list schemas",
+    "list setups",
+    "list traces",
+    "otp read",
+    "otp write",
+    "papers --refit",
+    "powercut --lib --replay",
+    "powercut --replay",
+    "probe --kept",
+];
 
 /// The section of the file that `sweep` writes, which it has in place of `--json`.
 const SWEEP: &str = "File of a sweep";
@@ -427,6 +465,12 @@ fn output_and_documentation_have_the_same_keys() {
     for (section, report) in SERVE.into_iter().zip([crate::serprog::report(), crate::served_module::report()])
     {
         seen.entry(section).or_default().extend(check_text(&docs, section, section, &report));
+    }
+    let concluded = seen.iter().filter(|(_, keys)| keys.contains(CONCLUSION)).map(|(section, _)| *section);
+    let concluded: BTreeSet<&str> = concluded.collect();
+    for section in seen.keys() {
+        let is_expected = !WITHOUT_CONCLUSION.contains(section);
+        assert_eq!(concluded.contains(section), is_expected, "conclusion of {section}");
     }
     for (section, Section { keys, .. }) in &docs {
         let Some(seen) = seen.get(section.as_str()) else {

@@ -244,7 +244,7 @@ fn a_change_in_place_on_a_full_disk_leaves_the_image() {
     assert!(error.contains("No space left on device"), "{error}{}", run.out);
     let lines: Vec<&str> = run.out.lines().collect();
     assert_eq!((lines[0], lines[1], lines[3], lines[4]), (lines[2], "2", "filler", "small.ubi"), "{error}");
-    assert!(run.out.ends_with("clean\n"), "{}{}{error}", run.out, run.err);
+    assert!(run.out.ends_with("Clean.\n"), "{}{}{error}", run.out, run.err);
 }
 
 /// Commands with an output that is one of their inputs, or with one file for two outputs. IN is a file.

@@ -124,6 +124,15 @@ fn results_of_a_part_name_its_board() {
         board("powercut mx30lf1g18ac --fs jffs2 --cuts 2 --steps 20 --partition 1MiB --json"),
         Some(found.clone())
     );
+    // Each kind of result has it from its setup or from itself.
+    for line in [
+        "papers keystore w25q128jv --json",
+        "record mx30lf1g18ac --fs jffs2 --partition 8MiB --bytes 1MiB --json",
+        "otp info mx30lf1g18ac --json",
+        "advise mx30lf1g18ac --partition 4MiB --json",
+    ] {
+        assert!(board(line).is_some(), "{line}");
+    }
     assert_eq!(board("speed imx6-mx30lf2g18ac -c 1 --json"), None);
     let sweep = "speed mx30lf1g18ac -c 1 --sweep bus.interface=sdr0";
     assert_eq!(board(&format!("{sweep} --json")), Some(found.clone()));

@@ -485,6 +485,7 @@ pub fn advise(
     }
     Ok(Advice {
         target: known.target.clone(),
+        board: None,
         title: known.title.clone(),
         capacity_bytes: known.capacity_bytes,
         points,

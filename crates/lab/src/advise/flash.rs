@@ -165,6 +165,7 @@ pub fn advise(
     }
     Ok(Advice {
         target: board.name.clone(),
+        board: board.setup.board().map(str::to_owned),
         title: speed_run::title(&own),
         capacity_bytes: geometry.size_bytes,
         points,

@@ -71,6 +71,9 @@ pub struct Advice<W = Words> {
     /// The card, device or setup; the envelope has it in JSON.
     #[serde(skip)]
     pub target: String,
+    /// Name of the setup whose board a part runs on; the envelope has it in JSON.
+    #[serde(skip)]
+    pub board: Option<String>,
     /// Description in one line.
     pub title: String,
     /// Size in bytes.
@@ -82,7 +85,8 @@ pub struct Advice<W = Words> {
 impl Advice {
     /// The advice in the words of a surface, which names commands and options as it has them.
     pub fn said(self, say: impl Fn(&Words) -> String) -> Advice<String> {
-        let points = self.points.into_iter().map(|point| point.said(&say)).collect();
-        Advice { target: self.target, title: self.title, capacity_bytes: self.capacity_bytes, points }
+        let Self { target, board, title, capacity_bytes, points } = self;
+        let points = points.into_iter().map(|point| point.said(&say)).collect();
+        Advice { target, board, title, capacity_bytes, points }
     }
 }

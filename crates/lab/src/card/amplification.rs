@@ -10,6 +10,7 @@ use floatgate_mtd::{BlockDevice, BlockError, Nanos};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::path::Path;
 
 /// Over-provisioning where none is given.
 const PERCENTS: &str = "7,10,14,20,28";
@@ -93,6 +94,10 @@ impl Study for Amplification {
     type Output = List<AmplificationRow>;
 
     const NAME: &'static str = "card amplification";
+
+    fn setup(_options: &AmplificationOptions) -> Option<&Path> {
+        None
+    }
 
     fn origin(options: &AmplificationOptions, kind: Origin) -> Origin {
         kind.seeded(options.seed)

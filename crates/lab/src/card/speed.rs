@@ -51,7 +51,7 @@ const FILE_REQUEST_BYTES: u64 = 512 << 10;
 /// Share by which the speed of two windows may differ in the steady state, and of a window's bytes that may go into blocks that were unused.
 const STEADY: f64 = 0.1;
 
-/// Allocation units that a window of writes in order has at least in the steady state.
+/// Allocation units that a window of writes in order has at least in the steady state, which begins with the second pass over its sectors.
 const UNITS_MIN: u64 = 2;
 
 /// Most sectors that a sequential test goes over: 64 MiB, or twice the SLC cache where that is more, as what is in the cache is written again at its speed.
@@ -500,8 +500,9 @@ impl Bench {
             let au_bytes = self.au_sectors * SECTOR_BYTES as u64;
             let chance = if written >= 4 * au_bytes { au_bytes } else { 0 };
             let is_cleaning = filled as f64 <= (STEADY * written as f64).max(chance as f64);
-            // What closes an allocation unit belongs to the writes that filled it.
-            let has_whole_units = pattern.is_random || written >= UNITS_MIN * au_bytes;
+            // What closes an allocation unit belongs to the writes that filled it, and what the first pass over the sectors finds there is of other tests.
+            let has_whole_units = pattern.is_random
+                || written >= (UNITS_MIN * au_bytes).max(self.sequential_sectors() * SECTOR_BYTES as u64);
             let is_steady = is_cleaning && has_whole_units && (next.mb_s / window.mb_s - 1.0).abs() <= STEADY;
             (done, window) = (2 * done, CardTest { is_steady, ..next });
             if is_steady {

@@ -1,9 +1,10 @@
 //! A report as JSON has it.
 
+use super::flash::SetupFlash;
 use super::id::FlashId;
 use super::options::Options;
 use super::report::{Failure, Report, StepCounts};
-use floatgate_mtd::Geometry;
+use crate::report::Concluded;
 use serde::Serialize;
 
 /// Result of an exploration with its parameters, as JSON has it.
@@ -21,6 +22,10 @@ pub struct Summary<'a> {
     bad_pebs_max: u32,
     failure_count: u64,
     failures: Vec<&'a Failure>,
+    #[serde(skip)]
+    conclusion: String,
+    #[serde(skip)]
+    board: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -46,8 +51,9 @@ struct Step {
 }
 
 impl<'a> Summary<'a> {
-    /// Summary of a report on a flash with this geometry.
-    pub fn new(geometry: &Geometry, options: &Options, report: &'a Report) -> Self {
+    /// Summary of a report on the flash of a setup.
+    pub fn new(flash: &'a SetupFlash, options: &Options, report: &'a Report) -> Self {
+        let geometry = &flash.geometry;
         let on = match options.flash {
             FlashId::Ram(_) => "memory",
             FlashId::Chip { .. } => "chip",
@@ -71,6 +77,18 @@ impl<'a> Summary<'a> {
             bad_pebs_max: report.bad_pebs_max,
             failure_count: report.failure_count,
             failures: report.failures.iter().collect(),
+            conclusion: report.conclusion(),
+            board: flash.board(),
         }
+    }
+}
+
+impl Concluded for Summary<'_> {
+    fn conclusion(&self) -> String {
+        self.conclusion.clone()
+    }
+
+    fn board(&self) -> Option<&str> {
+        self.board
     }
 }

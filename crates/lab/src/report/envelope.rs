@@ -2,9 +2,11 @@
 //!
 //! - [`ResultKind`]: every result has one; `report` and `advise` go by it.
 //! - [`Origin`]: the fields of the envelope; [`Envelope`]: origin and result as one object; [`Rows`]: a list as a result.
+//! - [`Concluded`]: what each result says of itself, which the envelope asks for.
 //! - [`kind_of`]: the kind of JSON that was read, or why it cannot be used.
 
 use crate::study::{self, Registered};
+use floatgate_config::Setup;
 use floatgate_config::corner::Corner;
 use floatgate_sim::error::Error;
 use serde::de::{IntoDeserializer as _, value};
@@ -168,6 +170,11 @@ impl ResultKind {
         self.of_nothing().about(target)
     }
 
+    /// Origin of a result on a setup, or on the board that was found for a part.
+    pub fn of_setup(self, target: impl AsRef<Path>, setup: &Setup) -> Origin {
+        self.of(target).on_board(setup.board())
+    }
+
     /// Origin of a result that is about nothing in particular, such as a catalogue.
     pub fn of_nothing(self) -> Origin {
         Origin::of_kind(self.to_string())
@@ -217,7 +224,7 @@ impl Origin {
 
     /// With the setup whose board a part runs on, where one was found for it.
     #[must_use]
-    pub fn on_board(self, board: Option<&str>) -> Self {
+    pub(crate) fn on_board(self, board: Option<&str>) -> Self {
         Self { board: board.map(str::to_owned), ..self }
     }
 
@@ -240,20 +247,37 @@ impl Origin {
         Self { corner, bad_blocks: (bad_blocks > 0).then_some(bad_blocks), ..self }
     }
 
-    /// With the conclusion from the result, one to three sentences.
-    #[must_use]
-    pub fn concluding(self, conclusion: impl Into<String>) -> Self {
-        Self { conclusion: conclusion.into(), ..self }
-    }
-
-    /// The conclusion from the result; empty where none was drawn.
-    pub fn conclusion(&self) -> &str {
-        &self.conclusion
-    }
-
     /// The JSON object with the fields of the envelope, then those of a result, which is a struct or a map.
-    pub const fn around<'a, T: Serialize + ?Sized>(&'a self, result: &'a T) -> Envelope<'a, T> {
-        Envelope { origin: self, result }
+    pub fn around<'a, T: Serialize + Concluded + ?Sized>(&self, result: &'a T) -> Envelope<'a, T> {
+        let mut origin = self.clone();
+        origin.conclusion = result.conclusion();
+        if let Some(board) = result.board() {
+            origin.board = Some(board.to_owned());
+        }
+        Envelope { origin, result }
+    }
+}
+
+/// A result as its envelope sees it. The envelope asks for the conclusion, so that no caller can forget it.
+pub trait Concluded {
+    /// The conclusion from the result, one to three sentences; empty where none follows.
+    fn conclusion(&self) -> String {
+        String::new()
+    }
+
+    /// Name of the setup whose board a part ran on, of a result that knows it better than its origin.
+    fn board(&self) -> Option<&str> {
+        None
+    }
+}
+
+impl<T: Concluded + ?Sized> Concluded for &T {
+    fn conclusion(&self) -> String {
+        (**self).conclusion()
+    }
+
+    fn board(&self) -> Option<&str> {
+        (**self).board()
     }
 }
 
@@ -261,17 +285,19 @@ impl Origin {
 #[derive(Serialize)]
 pub struct Envelope<'a, T: ?Sized> {
     #[serde(flatten)]
-    origin: &'a Origin,
+    origin: Origin,
     #[serde(flatten)]
     result: &'a T,
 }
 
-/// A list as a result.
+/// A list as a result, from which nothing follows.
 #[derive(Serialize)]
 pub struct Rows<'a, T> {
     /// The elements.
     pub rows: &'a [T],
 }
+
+impl<T> Concluded for Rows<'_, T> {}
 
 /// Reason for which JSON cannot be used as a result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

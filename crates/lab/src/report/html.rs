@@ -204,8 +204,12 @@ fn chart(shown: &Chart) -> String {
             escaped(&bar.text)
         )
     };
+    let meaning = match shown.meaning() {
+        "" => String::new(),
+        meaning => format!(r#" <span class="meaning">({meaning})</span>"#),
+    };
     format!(
-        r#"<figure><figcaption>{}</figcaption><ul class="chart">{}</ul></figure>"#,
+        r#"<figure><figcaption>{}{meaning}</figcaption><ul class="chart">{}</ul></figure>"#,
         escaped(&shown.caption),
         each(&shown.bars, line)
     )
@@ -255,7 +259,9 @@ fn bars(bars: &[Bar]) -> String {
     let legend =
         each(used, |phase| format!(r#"<li><span class="swatch p-{0}"></span> {0}</li>"#, phase.name()));
     let bars = each(bars, |shown| format!("<li>{}</li>", bar(shown)));
-    format!(r#"<h3>Where the time goes</h3><ul class="legend">{legend}</ul><ul class="bars">{bars}</ul>"#)
+    format!(
+        r#"<h3>Where the time goes</h3><p class="origin">Each bar is the whole time of its test.</p><ul class="legend">{legend}</ul><ul class="bars">{bars}</ul>"#
+    )
 }
 
 fn bar(bar: &Bar) -> String {

@@ -4,6 +4,7 @@ use super::read::shown;
 use crate::study::report as study;
 use floatgate_image::words;
 use floatgate_mtd::Phase;
+use floatgate_mtd::size::text as size;
 use std::collections::BTreeSet;
 
 /// One input: a setup or a result.
@@ -48,6 +49,22 @@ pub(super) struct Heat {
 pub(super) struct Chart {
     pub(super) caption: String,
     pub(super) bars: Vec<ChartBar>,
+}
+
+impl Chart {
+    /// What a long bar means, from the unit in the caption; empty where it is neither good nor bad.
+    pub(super) fn meaning(&self) -> &'static str {
+        let unit = self.caption.rsplit([',', '(']).next().unwrap_or_default();
+        let unit = unit.trim().trim_end_matches(')').rsplit(' ').next().unwrap_or_default();
+        match unit {
+            "KiB/s" | "MiB/s" | "MB/s" | "IOPS" => "longer is faster",
+            "ns" | "us" | "ms" | "s" => "shorter is faster",
+            "years" => "longer lasts longer",
+            "GB" | "$" => "shorter is cheaper",
+            "mJ/MiB" | "uJ/request" => "shorter takes less energy",
+            _ => "",
+        }
+    }
 }
 
 /// A figure of a row.
@@ -203,6 +220,12 @@ impl Cell {
         }
     }
 
+    /// A whole number of bytes.
+    pub(super) fn bytes(&self) -> Option<u64> {
+        let value = self.number().filter(|value| value.fract() == 0.0 && (0.0..9e15).contains(value))?;
+        Some(value as u64)
+    }
+
     /// True for a cell without contents. 0 and `false` are findings.
     pub(super) fn is_empty(&self) -> bool {
         matches!(self, Self::Empty) || matches!(self, Self::Text(text) if text.is_empty())
@@ -244,6 +267,25 @@ impl Table {
         }
         drawn.truncate(if self.rows.len() <= SHORT_ROWS { SHORT_CHARTS } else { 1 });
         drawn.into_iter().filter_map(|at| self.chart(at)).collect()
+    }
+
+    /// Sizes in the unit in which they are whole, as the terminal shows them, in rows whose unit is the byte.
+    pub(super) fn sizes_in_units(&mut self) {
+        let at = |name: &str| self.columns.iter().position(|column| column == name);
+        let (Some(value), Some(unit)) = (at("value"), at("unit")) else { return };
+        for row in &mut self.rows {
+            let is_size = matches!(row.cells.get(unit), Some(Cell::Text(unit)) if unit == "B");
+            let bytes = row.cells.get(value).and_then(Cell::bytes).filter(|_| is_size);
+            let Some(bytes) = bytes else { continue };
+            let text = size(bytes);
+            let (number, name) = text.split_once(' ').unwrap_or((&text, ""));
+            if let Some(cell) = row.cells.get_mut(value) {
+                *cell = Cell::Shown(bytes as f64, number.to_owned());
+            }
+            if let Some(cell) = row.cells.get_mut(unit) {
+                *cell = Cell::Text(name.to_owned());
+            }
+        }
     }
 
     /// A column of numbers as bars.

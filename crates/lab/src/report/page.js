@@ -117,16 +117,29 @@
     for (const mark of chart.querySelectorAll(selector)) prepare(mark, rows[mark.__data__]);
   };
 
-  // The name of a row beside its dot, on the side where there is room.
+  // The names of rows beside their dots, where there is room: a name that would cover another one or a dot is left out.
   const LABELLED = 24;
-  const name = (dot, p) => {
-    const [x, y, width] = [Number(dot.getAttribute("cx")), Number(dot.getAttribute("cy")), Number(dot.ownerSVGElement.getAttribute("width"))];
-    const text = document.createElementNS(dot.namespaceURI, "text");
-    const isLeft = x > width * 0.6;
-    for (const [key, value] of Object.entries({ class: "name", x: x + (isLeft ? -9 : 9), y, dy: "0.35em", "text-anchor": isLeft ? "end" : "start", "aria-hidden": true })) text.setAttribute(key, value);
-    const words = p.row.cells[0].textContent;
-    text.textContent = words.length > 40 ? `${words.slice(0, 39)}…` : words;
-    dot.parentElement.append(text);
+  const PLACES = [[1, 0], [-1, 0], [1, -12], [-1, -12], [1, 12], [-1, 12]];
+  const meet = (a, b) => a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
+  const nameAll = (named) => {
+    const of = (dot, key) => Number(dot.getAttribute(key));
+    const taken = named.map(({ dot }) => ({ x: of(dot, "cx") - 5, y: of(dot, "cy") - 5, width: 10, height: 10 }));
+    for (const { dot, row } of named) {
+      const text = document.createElementNS(dot.namespaceURI, "text");
+      const set = (all) => { for (const [key, value] of Object.entries(all)) text.setAttribute(key, value); };
+      set({ class: "name", dy: "0.35em", "aria-hidden": true });
+      const words = row.cells[0].textContent;
+      text.textContent = words.length > 40 ? `${words.slice(0, 39)}…` : words;
+      dot.parentElement.append(text);
+      const width = of(dot.ownerSVGElement, "width");
+      const fits = ([side, down]) => {
+        set({ x: of(dot, "cx") + 9 * side, y: of(dot, "cy") + down, "text-anchor": side < 0 ? "end" : "start" });
+        const box = text.getBBox();
+        return box.x >= 0 && box.x + box.width <= width && !taken.some((other) => meet(box, other));
+      };
+      if (PLACES.some(fits)) taken.push(text.getBBox());
+      else text.remove();
+    }
   };
 
   // Scatter plots of two columns, with the Pareto front of the rows that are shown.
@@ -223,11 +236,13 @@
           Plot.dot(points, { x: "x", y: "y", r: (p) => (best.has(p) ? 5.5 : 4.5), ariaLabel: (p) => label(p.row), sort: null }),
         ],
       }));
+      const named = [];
       marks(chart, "circle", points, (dot, p) => {
         dot.setAttribute("class", best.has(p) ? "dot best" : counts(p.row) ? "dot" : "dot out");
         dot.setAttribute("role", "img");
         dot.setAttribute("tabindex", best.has(p) || points.length <= 60 ? 0 : -1);
-        if (points.length <= LABELLED) name(dot, p);
+        // Those of the front have the first choice.
+        if (points.length <= LABELLED) named[best.has(p) ? "unshift" : "push"]({ dot, row: p.row });
         const tell = () => {
           for (const other of chart.querySelectorAll(".at")) other.classList.remove("at");
           dot.classList.add("at");
@@ -235,6 +250,7 @@
         };
         for (const event of ["pointerenter", "focus", "click"]) dot.addEventListener(event, tell);
       });
+      nameAll(named);
     };
     data.addEventListener("rows", draw);
     addEventListener("resize", draw);

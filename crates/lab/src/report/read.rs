@@ -6,6 +6,7 @@ use super::model::{
 };
 use crate::study::Registered;
 use floatgate_mtd::Phase;
+use floatgate_mtd::size::text as size;
 use floatgate_sim::error::Error;
 use serde_json::{Map, Value};
 
@@ -124,6 +125,7 @@ fn object(
         section.tables.extend(table(name, kind, result, path, caption)?);
     }
     for table in &mut section.tables {
+        table.sizes_in_units();
         table.objectives = objectives(result);
         table.folded = kind == ResultKind::Speed;
     }
@@ -376,7 +378,11 @@ fn facts(result: &Map<String, Value>, tables: &[(&str, &str)], section: &mut Sec
     for (key, value) in flat(&others) {
         let is_listed = ["link.not given", "link.notes", "link.not_given"].contains(&key.as_str());
         if !value.is_empty() && !is_listed {
-            section.facts.push((key.replace("link.", "link: "), shown(&value)));
+            let key = key.replace("link.", "link: ");
+            section.facts.push(match (key.strip_suffix(" (bytes)"), value.bytes()) {
+                (Some(name), Some(bytes)) => (name.to_owned(), size(bytes)),
+                _ => (key, shown(&value)),
+            });
         }
     }
 }
@@ -387,6 +393,12 @@ fn is_empty_list(value: &Value) -> bool {
 
 /// Remarks of the result.
 fn notes(result: &Map<String, Value>) -> Vec<String> {
+    // The conclusion may be one of them, as a sentence.
+    let conclusion = result.get("conclusion").and_then(Value::as_str).unwrap_or_default();
+    let is_conclusion = |note: &&str| {
+        let tail = |text: &str| text.trim_end_matches('.').chars().skip(1).collect::<String>();
+        !conclusion.is_empty() && tail(note) == tail(conclusion)
+    };
     let link = result.get("link");
     let lists = [
         link.and_then(|link| link.get("not_given")),
@@ -400,6 +412,7 @@ fn notes(result: &Map<String, Value>) -> Vec<String> {
         .filter_map(Value::as_array)
         .flatten()
         .filter_map(Value::as_str)
+        .filter(|note| !is_conclusion(note))
         .map(plain)
         .collect()
 }

@@ -4,6 +4,7 @@ use super::envelope::ResultKind;
 use super::model::{Cell, Section, Table, plain};
 use super::read;
 use crate::certainty;
+use crate::report::Concluded as _;
 use crate::speed::SpeedOptions;
 use crate::speed_run;
 use crate::trace::{self, Operation};

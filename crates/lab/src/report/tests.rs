@@ -5,9 +5,28 @@ use serde_json::json;
 
 const SETUP: &str = "am62a-w35n01jw";
 
+/// A result with its conclusion.
+#[derive(serde::Serialize)]
+struct Plain<'a> {
+    #[serde(flatten)]
+    result: &'a serde_json::Value,
+    #[serde(skip)]
+    conclusion: &'static str,
+}
+
+impl Concluded for Plain<'_> {
+    fn conclusion(&self) -> String {
+        self.conclusion.to_owned()
+    }
+}
+
 /// A result as a command prints it.
 fn marked(kind: ResultKind, result: &serde_json::Value) -> String {
-    serde_json::to_string(&kind.of_nothing().around(result)).unwrap()
+    in_envelope(&kind.of_nothing(), result, "")
+}
+
+fn in_envelope(origin: &Origin, result: &serde_json::Value, conclusion: &'static str) -> String {
+    serde_json::to_string(&origin.around(&Plain { result, conclusion })).unwrap()
 }
 
 fn of_setup() -> Report {
@@ -312,7 +331,7 @@ fn a_section_names_the_input_of_its_result() {
     let rows = json!({ "rows": [{ "part": "a" }] });
     let origin = ResultKind::Parts.of("board.toml").with(&["chip=a".to_owned()]).seeded(7);
     let mut report = Report::new("", "");
-    report.add_json("list.json", &serde_json::to_string(&origin.around(&rows)).unwrap()).unwrap();
+    report.add_json("list.json", &in_envelope(&origin, &rows, "")).unwrap();
     let facts: Vec<(&str, &str)> =
         report.sections[0].facts.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     assert_eq!(facts, [("target", "board.toml"), ("overrides", "chip=a"), ("seed", "7")]);
@@ -350,14 +369,9 @@ fn every_kind_of_result_has_a_picture() {
 
 #[test]
 fn a_page_begins_with_conclusions_and_keeps_numbers_with_their_units() {
-    let of = |conclusion: &str| {
-        serde_json::to_string(
-            &ResultKind::Powercut
-                .of_nothing()
-                .concluding(conclusion)
-                .around(&json!({ "by_step": [], "kinds": [], "failures": [] })),
-        )
-        .unwrap()
+    let of = |conclusion| {
+        let result = json!({ "by_step": [], "kinds": [], "failures": [] });
+        in_envelope(&ResultKind::Powercut.of_nothing(), &result, conclusion)
     };
     let mut report = Report::new("Cuts", "floatgate report");
     report.add_json("a.json", &of("Nothing was lost in 5 power cuts.")).unwrap();

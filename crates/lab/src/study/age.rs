@@ -17,7 +17,7 @@ use floatgate_sim::machine::FilesystemKind;
 use floatgate_sim::partition;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// A filesystem over years, on cells that wear and lose charge.
@@ -179,6 +179,10 @@ impl Study for Age {
 
     const NAME: &'static str = "age";
     const STEPS: &'static str = "chips";
+
+    fn setup(options: &AgeOptions) -> Option<&Path> {
+        Some(&options.setup)
+    }
 
     fn origin(options: &AgeOptions, kind: Origin) -> Origin {
         let partition = options.partition.map(|bytes| format!("partition.size={bytes}"));

@@ -186,6 +186,10 @@ impl Study for LifeOfCard {
 
     const NAME: &'static str = "card life";
 
+    fn setup(_options: &LifeOfCardOptions) -> Option<&Path> {
+        None
+    }
+
     fn origin(options: &LifeOfCardOptions, kind: Origin) -> Origin {
         kind.about(&options.card).with(&options.set).seeded(options.seed)
     }

@@ -15,7 +15,7 @@ use floatgate_mtd::words::{count, grouped};
 use floatgate_sim::error::Error;
 use serde::Deserialize;
 use serde_json::{Value, to_value};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Requests to a card that is empty, used and full.
 pub struct SpeedOfCard;
@@ -35,7 +35,7 @@ pub struct SpeedOfCard;
   floatgate speed samsung-evo-16g --table power --set card.power.limit_ua=70100
 
 Sequential requests go over at most 64 MiB, or twice the SLC cache; what follows a write in the buffer is flushed before the clock stops. Writes go on, each time with as many \
-requests as before, until two windows in a row differ by less than 10 %, have two allocation units or more where they are written in order, and no cache or free block is left to fill; the last window counts. Where that takes \
+requests as before, until two windows in a row differ by less than 10 %, have been over all their sectors once where they are written in order, and no cache or free block is left to fill; the last window counts. Where that takes \
 more than 256 MiB, `steady` is no: the speed lasts no longer than the cache or the free blocks. The used card has its first \
 half written, the full card all of it, both then partly overwritten at random. Allocation units are written in turn, a request each, in order \
 and out of order; where the time jumps, one more than can be open is written. The alignment table is that of flashbench -a. Late are requests that take \
@@ -89,6 +89,10 @@ impl Study for SpeedOfCard {
         (ALIGNMENT, "Reads before, on and behind borders"),
         (POWER, "Energy of the requests, and those that took too long"),
     ];
+
+    fn setup(_options: &SpeedOfCardOptions) -> Option<&Path> {
+        None
+    }
 
     fn origin(options: &SpeedOfCardOptions, kind: Origin) -> Origin {
         kind.about(&options.card).with(&options.set).seeded(options.seed)

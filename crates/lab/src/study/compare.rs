@@ -3,20 +3,22 @@
 use super::options::Years;
 use super::report::{Cell, Section, Table};
 use super::{Context, Report, Study};
+use crate::card::is_card;
 use crate::life::{self, YEARS_MAX};
 use crate::progress::Progress;
 use crate::report::Origin;
 use crate::technology::verdict::{Lead, choice, leads, sentences, three};
 use crate::technology::{
-    Candidate, FigureInterval, Figures, Missing, PARTITION_BYTES, Use, Workload, measure,
+    Candidate, FigureInterval, Figures, Missing, PARTITION_BYTES, Use, Workload, is_of_card, measure,
 };
+use floatgate_config::{Library, Override};
 use floatgate_mtd::size;
 use floatgate_mtd::words::measure as quantity;
 use floatgate_sim::error::Error;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Storage technologies side by side.
 pub struct Compare;
@@ -31,6 +33,7 @@ pub struct Compare;
   floatgate compare ma35d1-w25n02jw emmc-16g zc702-mx25uw12845g
   floatgate compare w25n01gv samsung-evo-16g --workload create --partition 64MiB --years 5
   floatgate compare imx6-mx30lf2g18ac a1-32g --write-per-day 1GiB --csv
+  floatgate compare imx6-mx30lf2g18ac a1-32g --set card.bus=sdr104
 
 Raw flash is measured under JFFS2 or UBIFS, whichever `floatgate advise` chooses, as `floatgate fs` does it; a part runs on the board that fits it best. Cards \
 are used ones: requests in order of 1 MiB, and the traces of `floatgate fs cards` under the fastest of ext4, F2FS and FAT. A figure that cannot be had is \
@@ -40,6 +43,10 @@ pub struct CompareOptions {
     /// Names of setups, parts and cards, or paths of setups' TOML files
     #[cfg_attr(feature = "command", arg(required = true, num_args = 2.., value_name = "TARGET"))]
     targets: Vec<PathBuf>,
+
+    /// Override a field of all boards, or with `card.` of all cards: --set bus.clock_hz=50e6 --set card.bus=sdr104
+    #[cfg_attr(feature = "command", arg(long, value_name = "KEY=VALUE"))]
+    set: Vec<String>,
 
     /// Workload for which life and filesystem count: small files with fsync, PostMark, dbench, a build
     #[cfg_attr(feature = "command", arg(long, value_enum, default_value_t))]
@@ -66,6 +73,7 @@ impl Default for CompareOptions {
     fn default() -> Self {
         Self {
             targets: Vec::new(),
+            set: Vec::new(),
             workload: Workload::default(),
             partition: None,
             write_per_day: 100 << 20,
@@ -88,11 +96,23 @@ pub struct Comparison {
     /// The candidate to choose; none where several are as good.
     #[serde(default)]
     choice: Option<String>,
-    /// The conclusion, a sentence each.
-    conclusion: Vec<String>,
 }
 
 impl CompareOptions {
+    /// The overrides, each of which some target has.
+    fn sets(&self, library: &Library) -> Result<Vec<Override>, Error> {
+        let sets = Override::parse_all(&self.set)?;
+        for set in &sets {
+            let is_of_card = is_of_card(set);
+            if !self.targets.iter().any(|target| is_card(library, target) == is_of_card) {
+                let other = if is_of_card { "a card" } else { "a board" };
+                let message = format!("{}: none of the targets is {other}", set.path());
+                return Err(Error::asked(message, "leave it out, or name such a target"));
+            }
+        }
+        Ok(sets)
+    }
+
     fn use_(&self) -> Result<Use, Error> {
         if self.targets.len() < 2 {
             return Err(Error::asked(
@@ -121,28 +141,32 @@ impl Study for Compare {
     const NAME: &'static str = "compare";
     const STEPS: &'static str = "targets";
 
+    fn setup(_options: &CompareOptions) -> Option<&Path> {
+        None
+    }
+
     fn origin(options: &CompareOptions, kind: Origin) -> Origin {
         let targets: Vec<String> = options.targets.iter().map(|path| path.display().to_string()).collect();
-        kind.about(targets.join(" ")).seeded(options.seed)
+        kind.about(targets.join(" ")).with(&options.set).seeded(options.seed)
     }
 
     fn run(options: &CompareOptions, context: &Context<'_>) -> Result<Comparison, Error> {
         let use_ = options.use_()?;
+        let sets = options.sets(context.library)?;
         (context.progress)(Progress::Steps(options.targets.len() as u64));
         let one = |target: &PathBuf| {
-            let candidate = measure(context.library, target, &use_);
+            let candidate = measure(context.library, target, &sets, &use_);
             (context.progress)(Progress::Done(1));
             candidate
         };
         let candidates: Vec<Candidate> = options.targets.par_iter().map(one).collect::<Result<_, _>>()?;
         let leads = leads(&candidates);
-        let conclusion = sentences(&candidates, &leads, &use_);
         let choice = choice(&candidates, &leads).map(str::to_owned);
-        Ok(Comparison { use_, candidates, leads, choice, conclusion })
+        Ok(Comparison { use_, candidates, leads, choice })
     }
 
     fn report(output: &Comparison) -> Report {
-        let Comparison { use_, candidates, conclusion, .. } = output;
+        let Comparison { use_, candidates, leads, .. } = output;
         let needed = use_.partition_bytes.map_or_else(
             || format!("raw flash measured on {} at most, ", size::text(PARTITION_BYTES)),
             |bytes| format!("{}, ", size::text(bytes)),
@@ -157,7 +181,7 @@ impl Study for Compare {
         Report {
             title: "Storage technologies".to_owned(),
             head: vec![needed],
-            conclusion: conclusion.join(" "),
+            conclusion: sentences(candidates, leads, use_).join(" "),
             sections: [speed(candidates), cost].map(Section::Table).into(),
         }
     }

@@ -185,6 +185,10 @@ impl Study for Endurance {
         "Draw the paper's three figures: into FILE.svg, or into three files whose names begin with PREFIX",
     ));
 
+    fn setup(_options: &EnduranceOptions) -> Option<&Path> {
+        None
+    }
+
     fn origin(options: &EnduranceOptions, kind: Origin) -> Origin {
         let origin = match &options.chip {
             Some(chip) => kind.about(chip),

@@ -9,7 +9,7 @@ use crate::speed_run;
 use floatgate_sim::error::Error;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The test program of a microcontroller's keystore, with and without delays in its driver.
 pub struct Keystore;
@@ -66,6 +66,10 @@ impl Study for Keystore {
     type Output = Grounded<KeystoreOutput>;
 
     const NAME: &'static str = "keystore";
+
+    fn setup(options: &KeystoreOptions) -> Option<&Path> {
+        Some(&options.setup)
+    }
 
     fn origin(options: &KeystoreOptions, kind: Origin) -> Origin {
         kind.about(&options.setup).with(&options.set).seeded(options.seed)

@@ -29,11 +29,11 @@ pub use report::Report;
 
 use crate::card::amplification::Amplification;
 use crate::progress::Listener;
-use crate::report::Origin;
-use floatgate_config::Library;
+use crate::report::{Concluded, Origin};
+use floatgate_config::{Library, Setup};
 use floatgate_sim::error::Error;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -63,6 +63,9 @@ pub trait Study: Sync {
     const TABLES: &'static [(&'static str, &'static str)] = &[];
     /// Value and help of `plot`, of a study that draws pictures.
     const PLOT: Option<(&'static str, &'static str)> = None;
+
+    /// Name or path of the setup that it runs on, or of a part for which a board is found; `None` where there is no board.
+    fn setup(options: &Self::Options) -> Option<&Path>;
 
     /// The input that a result follows from, added to its kind.
     fn origin(options: &Self::Options, kind: Origin) -> Origin;
@@ -138,6 +141,19 @@ pub struct Finished {
     pub pictures: Vec<Picture>,
     /// True when the result is a problem.
     pub found_problem: bool,
+}
+
+/// In its envelope a run is its result.
+impl Serialize for Finished {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.output.serialize(to)
+    }
+}
+
+impl Concluded for Finished {
+    fn conclusion(&self) -> String {
+        self.report.conclusion.clone()
+    }
 }
 
 /// A study without its types, for the registry.
@@ -239,8 +255,11 @@ fn finish<S: Study>(study: &S, options: &S::Options, context: &Context<'_>) -> R
     let value = |error: serde_json::Error| {
         Error::asked(error.to_string(), "this is a bug in floatgate: please report it")
     };
+    // A target that is no setup, such as a card, has run on no board.
+    let setup = S::setup(options).and_then(|path| context.library.setup(path).ok());
+    let origin = S::origin(options, Origin::of_kind(study.kind(S::form(&output))));
     Ok(Finished {
-        origin: S::origin(options, Origin::of_kind(study.kind(S::form(&output)))),
+        origin: origin.on_board(setup.as_ref().and_then(Setup::board)),
         rows: S::rows(&output, context.table).map_err(value)?,
         report: S::report(&output),
         pictures: context.plot.map_or(Ok(Vec::new()), |path| S::pictures(&output, path))?,

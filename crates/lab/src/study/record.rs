@@ -18,7 +18,7 @@ use floatgate_sim::machine::FilesystemKind;
 use floatgate_sim::partition;
 use floatgate_sim::rig::{self, RigOptions};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The buffer that a recorder needs.
 pub struct Record;
@@ -233,6 +233,10 @@ impl Study for Record {
 
     const NAME: &'static str = "record";
     const STEPS: &'static str = "writes";
+
+    fn setup(options: &RecordOptions) -> Option<&Path> {
+        Some(&options.target)
+    }
 
     fn origin(options: &RecordOptions, kind: Origin) -> Origin {
         kind.about(&options.target).with(&options.set).seeded(options.seed)

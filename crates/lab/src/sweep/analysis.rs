@@ -241,12 +241,14 @@ impl Analysis {
         }
     }
 
-    /// The best feasible design of each objective.
+    /// The best feasible design of each objective: one of the front, of which there may be others that are as good in this objective and worse in
+    /// another one.
     pub(super) fn best(&self) -> Vec<Best> {
-        let best = |one: &Objective| {
-            one.best.map(|(value, design)| Best { column: one.column.clone(), value, design })
+        let best = |(at, one): (usize, &Objective)| {
+            let of_front = self.front.best(at).map(|(key, design)| (key * one.sign + 0.0, design as usize));
+            of_front.or(one.best).map(|(value, design)| Best { column: one.column.clone(), value, design })
         };
-        self.objectives.iter().filter_map(best).collect()
+        self.objectives.iter().enumerate().filter_map(best).collect()
     }
 
     /// A figure of a design, or a numeric key of it.
@@ -380,6 +382,13 @@ impl Eq for Key {}
 struct Front(BTreeMap<Vec<Key>, Vec<u32>>);
 
 impl Front {
+    /// The least value of an objective, and the first design that has it.
+    fn best(&self, objective: usize) -> Option<(f64, u32)> {
+        let of = |(point, designs): (&Vec<Key>, &Vec<u32>)| Some((*point.get(objective)?, *designs.first()?));
+        let least = self.0.iter().filter_map(of).min_by_key(|(key, _)| *key)?;
+        Some((least.0.0, least.1))
+    }
+
     fn add(&mut self, point: Vec<Key>, design: usize) {
         let design = u32::try_from(design).unwrap_or(u32::MAX);
         if let Some(designs) = self.0.get_mut(&point) {

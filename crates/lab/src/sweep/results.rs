@@ -8,6 +8,7 @@ use super::shard::Shard;
 use super::space::{KeyType, Space, Work};
 use super::spec::{Objectives, Spec};
 use super::waves::Waves;
+use crate::technology::verdict::three;
 use floatgate_image::words::count;
 use floatgate_sim::error::Error;
 use std::ops::Range;
@@ -21,9 +22,20 @@ const PAGE_ROWS: usize = 1 << 16;
 /// Reasons that a conclusion names.
 const REASONS: usize = 3;
 
-/// A figure with three decimals at most.
-fn rounded(value: f64) -> f64 {
-    (value * 1e3).round() / 1e3
+/// Units at the end of a figure's name.
+const UNITS: [&str; 9] = [" KiB/s", " MiB/s", " MB/s", " KiB", " ms", " us", " s", " years", " cycles"];
+
+/// A column with its value and unit: `page read is 11034 KiB/s`.
+fn measured(column: &str, value: f64) -> String {
+    let value = three(value);
+    if let Some((name, unit)) =
+        UNITS.iter().find_map(|unit| Some((column.strip_suffix(unit)?, unit.trim_start())))
+    {
+        return format!("{name} is {value} {unit}");
+    }
+    let unit = floatgate_config::keys().into_iter().find(|key| key.key == column).map_or("", |key| key.unit);
+    let space = if unit.is_empty() { "" } else { " " };
+    format!("`{column}` is {value}{space}{unit}")
 }
 
 /// Values of a column.
@@ -308,7 +320,7 @@ impl Results {
             let keys = self.space.keys().zip(self.space.values(design));
             let keys: Vec<String> =
                 keys.filter_map(|(key, value)| Some(format!("{key}={}", value?))).collect();
-            format!("The best `{column}` is {}, with {}.", rounded(value), keys.join(", "))
+            format!("The best {}, with {}.", measured(&column, value), keys.join(", "))
         });
         let front = (self.objectives().maximise.len() + self.objectives().minimise.len() > 1)
             .then(|| format!("The Pareto front has {}.", count(self.pareto() as u64, "design")));

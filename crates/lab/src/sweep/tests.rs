@@ -69,6 +69,14 @@ fn the_front_has_the_rows_that_no_other_dominates() {
     assert!(front.iter().sum::<f64>() > 1.0);
 }
 
+/// At the lowest clock several modes are as good, of which the fastest alone is on the front.
+#[test]
+fn the_best_designs_are_on_the_front_and_have_units() {
+    let said = swept(SPEC).conclusion();
+    assert!(said[1].starts_with("The best page read is ") && said[1].contains(" KiB/s, with "), "{said:?}");
+    assert!(said[2].starts_with("The best `bus.clock_hz` is 10000000 Hz, with bus.mode=1-8-8, "), "{said:?}");
+}
+
 #[test]
 fn shares_of_the_variance_add_up_to_all_of_it() {
     let all = swept(SPEC).sensitivity();

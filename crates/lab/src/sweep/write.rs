@@ -4,7 +4,7 @@ use super::analysis::Sensitivity;
 use super::results::{Cells, Page, Results};
 use super::spec::Objectives;
 use crate::csv;
-use crate::report::ResultKind;
+use crate::report::{Concluded, ResultKind};
 use floatgate_sim::error::Error;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -85,6 +85,18 @@ struct Head<'a> {
     pareto: usize,
     objectives: &'a Objectives,
     sensitivity: Vec<Sensitivity>,
+    #[serde(skip)]
+    of: &'a Results,
+}
+
+impl Concluded for Head<'_> {
+    fn conclusion(&self) -> String {
+        self.of.conclusion().join(" ")
+    }
+
+    fn board(&self) -> Option<&str> {
+        self.of.board()
+    }
 }
 
 impl Results {
@@ -130,10 +142,10 @@ impl Results {
             pareto: self.pareto(),
             objectives: self.objectives(),
             sensitivity: self.sensitivity(),
+            of: self,
         };
-        let origin = ResultKind::Sweep.of(self.setup()).on_board(self.board());
-        let origin = origin.concluding(self.conclusion().join(" "));
-        let head = serde_json::to_string(&origin.around(&head)).map_err(io::Error::from)?;
+        let head = serde_json::to_string(&ResultKind::Sweep.of(self.setup()).around(&head))
+            .map_err(io::Error::from)?;
         write!(out, "{},\n\"rows\": [", head.strip_suffix('}').unwrap_or(&head))?;
         let mut comma = "";
         self.each_page(|page| {

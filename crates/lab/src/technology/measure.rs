@@ -12,7 +12,7 @@ use crate::card::{LoadedCard, is_card, load};
 use crate::fs_compare::{FsComparison, Subject, Test};
 use crate::life::{DAYS_PER_YEAR, Endurance, FlashLife, HOT, Wear};
 use crate::speed_run;
-use floatgate_config::{Config, Kind, Library, Part};
+use floatgate_config::{Config, ConfigError, Kind, Library, Override, Part, Problem};
 use floatgate_device::host::HostProfile;
 use floatgate_sim::error::Error;
 use floatgate_sim::machine::FilesystemKind;
@@ -34,10 +34,13 @@ const STATE: CardState = CardState::Used;
 ///
 /// # Errors
 /// An unknown name, or a file that is wrong. What cannot be measured is in the result.
-pub fn measure(library: &Library, target: &Path, use_: &Use) -> Result<Candidate, Error> {
-    let mut candidate = match is_card(library, target) {
-        true => of_card(library, target, use_)?,
-        false => of_flash(library, target, use_)?,
+pub fn measure(library: &Library, target: &Path, sets: &[Override], use_: &Use) -> Result<Candidate, Error> {
+    let is_card = is_card(library, target);
+    // Keys of cards are no keys of boards.
+    let own: Vec<Override> = sets.iter().filter(|set| is_of_card(set) == is_card).cloned().collect();
+    let mut candidate = match is_card {
+        true => of_card(library, target, &own, use_)?,
+        false => of_flash(library, target, &own, use_)?,
     };
     if let Some(years) = candidate.figures.life_years.filter(|years| *years < use_.years) {
         candidate.unfit.push(Unfit::WearsOut { years, wanted_years: use_.years });
@@ -45,7 +48,35 @@ pub fn measure(library: &Library, target: &Path, use_: &Use) -> Result<Candidate
     Ok(candidate)
 }
 
+/// True for an override of a card.
+pub(crate) fn is_of_card(set: &Override) -> bool {
+    set.keys().first() == Some(&"card")
+}
+
+/// True for the error of a board that refuses its chip: the target is known, and its files are no nonsense.
+fn is_refusal(error: &ConfigError) -> bool {
+    matches!(error.problem(), Problem::WrongValue | Problem::MissingKey)
+}
+
 impl Candidate {
+    /// A candidate of which nothing is known but that it cannot be used.
+    fn refused(target: &Path, reason: &str) -> Self {
+        let name = target.display().to_string();
+        let mut new = Self {
+            title: name.clone(),
+            target: name,
+            kind: String::new(),
+            filesystem: None,
+            figures: Figures::default(),
+            intervals: Vec::new(),
+            missing: Vec::new(),
+            unfit: Vec::new(),
+            remarks: Vec::new(),
+        };
+        new.cannot_be_used(reason);
+        new
+    }
+
     /// A candidate without figures; the price is that of `bytes`.
     fn new(target: &Path, title: String, part: &Part, bytes: u64) -> Self {
         let mut new = Self {
@@ -79,7 +110,7 @@ impl Candidate {
     /// Fills in the figures, or the reason why the candidate cannot be used. A wrong file is an error.
     fn filled(mut self, fill: impl FnOnce(&mut Self) -> Result<(), Error>) -> Result<Self, Error> {
         match fill(&mut self) {
-            Err(Error::Config(error)) => return Err(error.into()),
+            Err(Error::Config(error)) if !is_refusal(&error) => return Err(error.into()),
             Err(error) => self.cannot_be_used(&error.to_string()),
             Ok(()) => {}
         }
@@ -96,14 +127,25 @@ impl Candidate {
 }
 
 /// Raw flash under the filesystem that suits it.
-fn of_flash(library: &Library, target: &Path, use_: &Use) -> Result<Candidate, Error> {
-    let setup = library.setup(target)?;
-    let own = library.resolve(&setup, &[])?;
-    let chip_bytes = own.chip()?.facts().size_bytes;
+fn of_flash(library: &Library, target: &Path, sets: &[Override], use_: &Use) -> Result<Candidate, Error> {
+    let is = |kind| target.to_str().is_some_and(|name| library.has(kind, name));
+    let setup = match library.setup(target) {
+        Err(_) if is(Kind::Part) => {
+            return Ok(Candidate::refused(target, "no board of the catalogue drives a chip of this kind"));
+        }
+        setup => setup?,
+    };
+    let resolved = library.resolve(&setup, sets).and_then(|own| {
+        let chip_bytes = own.chip()?.facts().size_bytes;
+        Ok((own, chip_bytes))
+    });
+    let (own, chip_bytes) = match resolved {
+        Err(error) if is_refusal(&error) => return Ok(Candidate::refused(target, &error.to_string())),
+        resolved => resolved?,
+    };
     let candidate = Candidate::new(target, speed_run::title(&own), own.part(), chip_bytes);
-    let board = Board { name: candidate.target.clone(), setup, sets: Vec::new() };
+    let board = Board { name: candidate.target.clone(), setup, sets: sets.to_vec() };
     candidate.filled(|candidate| {
-        let is = |kind| target.to_str().is_some_and(|name| library.has(kind, name));
         if is(Kind::Part) && !is(Kind::Setup) {
             candidate.remarks.push(format!("It runs on: {}.", candidate.title));
         }
@@ -232,8 +274,8 @@ fn years(bytes: f64, use_: &Use) -> f64 {
 }
 
 /// A card under the filesystem that is fastest for the workload.
-fn of_card(library: &Library, target: &Path, use_: &Use) -> Result<Candidate, Error> {
-    let card = load(library, target, &[])?;
+fn of_card(library: &Library, target: &Path, sets: &[Override], use_: &Use) -> Result<Candidate, Error> {
+    let card = load(library, target, sets)?;
     let name = target.display().to_string();
     let known = DeviceFacts::of_card(&name, &card);
     let candidate = Candidate::new(target, known.title.clone(), &card.part, card.spec.capacity_bytes);

@@ -9,8 +9,8 @@
 mod measure;
 pub mod verdict;
 
-pub(crate) use measure::PARTITION_BYTES;
 pub use measure::measure;
+pub(crate) use measure::{PARTITION_BYTES, is_of_card};
 
 use crate::uncertainty::Interval;
 use floatgate_mtd::size::text as size;

@@ -81,24 +81,41 @@ pub struct Lead {
     pub factor: f64,
 }
 
-/// The fastest candidates of each race in which two figures or more are known, and no other is as fast.
+/// The fastest candidates of each race in which two figures or more are known. Several lead where no difference between them shows; none where no other is slower.
 pub fn leads(candidates: &[Candidate]) -> Vec<Lead> {
-    let lead = |race: Race| {
-        let mut known: Vec<(&str, f64)> = candidates
-            .iter()
-            .filter_map(|one| Some((one.target.as_str(), race.figure(&one.figures)?)))
-            .filter(|(_, value)| *value > 0.0)
-            .collect();
-        known.sort_by(|a, b| race.factor(a.1, b.1).total_cmp(&1.0).reverse());
-        let [(target, value), (_, next), ..] = known[..] else { return None };
-        let factor = race.factor(value, next);
-        (factor > 1.0).then(|| Lead { race, target: target.to_owned(), value, factor })
-    };
-    Race::ALL.into_iter().filter_map(lead).collect()
+    Race::ALL.into_iter().flat_map(|race| leads_of(race, candidates)).collect()
 }
 
-/// The candidate to choose: the only one that would do, or the one of these that leads in most races, of several by the larger factors. `None` where none leads.
+fn leads_of(race: Race, candidates: &[Candidate]) -> Vec<Lead> {
+    let mut known: Vec<(&str, f64)> = candidates
+        .iter()
+        .filter_map(|one| Some((one.target.as_str(), race.figure(&one.figures)?)))
+        .filter(|(_, value)| *value > 0.0)
+        .collect();
+    known.sort_by(|a, b| race.factor(a.1, b.1).total_cmp(&1.0).reverse());
+    let Some((_, best)) = known.first().copied() else { return Vec::new() };
+    // As fast as the best one is who has the same figure in the table.
+    let shown = three(best);
+    let (first, others): (Vec<_>, Vec<_>) = known.into_iter().partition(|(_, value)| three(*value) == shown);
+    let Some((_, next)) = others.first().copied() else { return Vec::new() };
+    let factor = race.factor(best, next);
+    first.into_iter().map(|(target, value)| Lead { race, target: target.to_owned(), value, factor }).collect()
+}
+
+/// The candidate to choose: the only one that would do, or the one of these that leads in most races, of several by the larger factors. `None` where none leads,
+/// or where several are as good.
 pub fn choice<'a>(candidates: &'a [Candidate], leads: &[Lead]) -> Option<&'a str> {
+    match best(candidates, leads)[..] {
+        [only] => Some(only),
+        _ => None,
+    }
+}
+
+/// Logarithms of factors that differ by less are equal.
+const EQUAL: f64 = 1e-6;
+
+/// The candidates to choose from: one, or several that are as good.
+fn best<'a>(candidates: &'a [Candidate], leads: &[Lead]) -> Vec<&'a str> {
     let won = |target: &str| {
         let own: Vec<&Lead> = leads.iter().filter(|lead| lead.target == target).collect();
         (own.len(), own.iter().map(|lead| libm::log(lead.factor)).sum::<f64>())
@@ -110,9 +127,12 @@ pub fn choice<'a>(candidates: &'a [Candidate], leads: &[Lead]) -> Option<&'a str
         .collect();
     fit.sort_by(|(a, _), (b, _)| b.0.cmp(&a.0).then(b.1.total_cmp(&a.1)));
     match fit[..] {
-        [(_, only)] if candidates.len() > 1 => Some(only),
-        [((most, _), first), ..] if most > 0 => Some(first),
-        _ => None,
+        [(_, only)] if candidates.len() > 1 => vec![only],
+        [((most, by), _), ..] if most > 0 => {
+            let is_best = |(count, sum): (usize, f64)| count == most && (by - sum).abs() < EQUAL;
+            fit.iter().filter(|(won, _)| is_best(*won)).map(|(_, target)| *target).collect()
+        }
+        _ => Vec::new(),
     }
 }
 
@@ -121,24 +141,40 @@ pub fn sentences(candidates: &[Candidate], leads: &[Lead], use_: &Use) -> Vec<St
     [led(candidates, leads), fitness(candidates, use_)].into_iter().flatten().collect()
 }
 
+/// What a candidate leads in, as phrases.
+fn phrases(leads: &[Lead], target: &str) -> Vec<String> {
+    leads.iter().filter(|lead| lead.target == target).map(|lead| lead.race.phrase(lead.value)).collect()
+}
+
 fn led(candidates: &[Candidate], leads: &[Lead]) -> Option<String> {
-    let chosen = choice(candidates, leads);
-    let mut winners: Vec<&str> = chosen.into_iter().collect();
-    for lead in leads {
-        if !winners.contains(&lead.target.as_str()) {
-            winners.push(&lead.target);
+    let chosen = best(candidates, leads);
+    // Candidates with the same leads share a clause, those to choose the first one.
+    let mut groups: Vec<(Vec<String>, Vec<&str>)> = Vec::new();
+    for winner in chosen.iter().copied().chain(leads.iter().map(|lead| lead.target.as_str())) {
+        let own = phrases(leads, winner);
+        match groups.iter_mut().find(|(phrases, _)| *phrases == own) {
+            Some((_, winners)) if winners.contains(&winner) => {}
+            Some((_, winners)) => winners.push(winner),
+            None => groups.push((own, vec![winner])),
         }
     }
-    let clause = |winner: &&str| {
-        let phrases = leads.iter().filter(|lead| lead.target == **winner);
-        let phrases: Vec<String> = phrases.map(|lead| lead.race.phrase(lead.value)).collect();
-        match (chosen == Some(*winner), &phrases[..]) {
-            (true, []) => format!("Choose {winner}: no other would do"),
-            (true, phrases) => format!("Choose {winner}: it {}", listed(phrases, "and")),
-            (false, phrases) => format!("{winner} {}", listed(phrases, "and")),
+    let clause = |(phrases, winners): &(Vec<String>, Vec<&str>)| {
+        let is_chosen = winners.iter().any(|winner| chosen.contains(winner));
+        match (is_chosen, &phrases[..], &winners[..]) {
+            (true, [], winners) => format!("Choose {}: no other would do", listed(winners, "or")),
+            (true, phrases, [only]) => format!("Choose {only}: it {}", listed(phrases, "and")),
+            (true, phrases, several) => format!(
+                "Choose {}, which are as good: each {}",
+                listed(several, "or"),
+                listed(phrases, "and")
+            ),
+            (false, phrases, [only]) => format!("{only} {}", listed(phrases, "and")),
+            (false, phrases, several) => {
+                format!("each of {} {}", listed(several, "and"), listed(phrases, "and"))
+            }
         }
     };
-    let clauses: Vec<String> = winners.iter().map(clause).collect();
+    let clauses: Vec<String> = groups.iter().map(clause).collect();
     let unknown: Vec<&str> = candidates
         .iter()
         .filter(|one| one.figures.ready_s.is_none() && one.unfit.is_empty())
@@ -260,5 +296,22 @@ mod tests {
         assert_eq!(said(&all, &USE), ["All of them last 10 years at 100 MiB a day."]);
         let equal = [candidate("a", Some(1.0), 1.0, 1.0), candidate("b", Some(1.0), 1.0, 1.0)];
         assert_eq!(leads(&equal), [], "neither is faster");
+    }
+
+    /// Two equal boards were no leaders, so that a third one was chosen for the only race that it wins.
+    #[test]
+    fn equal_candidates_share_their_leads() {
+        let all = [
+            candidate("a", Some(2.0), 9.0, 1.0),
+            candidate("slow", Some(1.0), 1.0, 3.0),
+            candidate("b", Some(2.0), 9.0, 1.0),
+        ];
+        let leads = leads(&all);
+        assert_eq!(choice(&all, &leads), None, "a is as good as b");
+        assert_eq!(
+            said(&all, &USE)[0],
+            "Choose a or b, which are as good: each reads fastest (9.00 MiB/s), writes fastest (4.50 MiB/s), and has the fastest small synced writes (1.00 ms); slow is ready first (1.00 s)."
+        );
+        assert_eq!(choice(&all[..2], &super::leads(&all[..2])), Some("a"));
     }
 }
