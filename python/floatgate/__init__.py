@@ -12,48 +12,92 @@ file, and returns an object with ``rows``, ``to_dict()`` and ``to_pandas()``. No
 
 from __future__ import annotations
 
-from importlib.metadata import version as _version
+from typing import TYPE_CHECKING, Any
 
-from ._device import BlockDevice, Geometry, Mtd, SpiBus
-from ._error import Error, MissingFile
-from ._image import Built, Edit, Extracted, FileInfo, Findings, Image, ImageInfo
-from ._measured import Advice, Answer, Fit, FitRow, Point, Probe, advise, fit, probe
-from ._studies import (
-    Age,
-    CardSpeed,
-    Ecc,
-    Endurance,
-    FsComparison,
-    Papers,
-    Parts,
-    Powercut,
-    Setups,
-    Span,
-    Speed,
-    Study,
-    Trace,
-    age,
-    card,
-    ecc,
-    endurance,
-    fs,
-    papers,
-    parts,
-    powercut,
-    schema,
-    setups,
-    speed,
-    study,
-    trace,
-)
-from ._sweep import Table, sweep
+if TYPE_CHECKING:
+    from ._device import BlockDevice, Geometry, Mtd, NandBus, OtpRegion, SpiBus, Violation
+    from ._error import ArgumentError, Error, FlashError, MissingFile, PowerLost
+    from ._image import Built, Edit, Extracted, FileInfo, Findings, Image, ImageInfo
+    from ._measured import Advice, Answer, Fit, FitRow, Point, Probe, advise, fit, probe
+    from ._store import Store, StoreFailure, StorePowercut, powercut_store
+    from ._studies import (
+        Age,
+        CardSpeed,
+        Ecc,
+        Endurance,
+        FsComparison,
+        Papers,
+        Parts,
+        Powercut,
+        Setups,
+        Span,
+        Speed,
+        Study,
+        Trace,
+        age,
+        card,
+        ecc,
+        endurance,
+        fs,
+        papers,
+        parts,
+        powercut,
+        schema,
+        setups,
+        speed,
+        study,
+        trace,
+    )
+    from ._sweep import Table, sweep
 
-__version__ = _version("floatgate")
+    __version__: str
 
+#: Modules of the names, which are imported when a name is first used: an import of the package alone takes about a millisecond.
+_MODULES = {
+    "_device": ("BlockDevice", "Geometry", "Mtd", "NandBus", "OtpRegion", "SpiBus", "Violation"),
+    "_error": ("ArgumentError", "Error", "FlashError", "MissingFile", "PowerLost"),
+    "_image": ("Built", "Edit", "Extracted", "FileInfo", "Findings", "Image", "ImageInfo"),
+    "_measured": ("Advice", "Answer", "Fit", "FitRow", "Point", "Probe", "advise", "fit", "probe"),
+    "_store": ("Store", "StoreFailure", "StorePowercut", "powercut_store"),
+    "_studies": (
+        "Age",
+        "CardSpeed",
+        "Ecc",
+        "Endurance",
+        "FsComparison",
+        "Papers",
+        "Parts",
+        "Powercut",
+        "Setups",
+        "Span",
+        "Speed",
+        "Study",
+        "Trace",
+        "age",
+        "card",
+        "ecc",
+        "endurance",
+        "fs",
+        "papers",
+        "parts",
+        "powercut",
+        "schema",
+        "setups",
+        "speed",
+        "study",
+        "trace",
+    ),
+    "_sweep": ("Table", "sweep"),
+}
+
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+# Type checkers read this list.
 __all__ = [
     "Advice",
     "Age",
     "Answer",
+    "ArgumentError",
     "BlockDevice",
     "Built",
     "CardSpeed",
@@ -66,24 +110,32 @@ __all__ = [
     "Findings",
     "Fit",
     "FitRow",
+    "FlashError",
     "FsComparison",
     "Geometry",
     "Image",
     "ImageInfo",
     "MissingFile",
     "Mtd",
+    "NandBus",
+    "OtpRegion",
     "Papers",
     "Parts",
     "Point",
+    "PowerLost",
     "Powercut",
     "Probe",
     "Setups",
     "Span",
     "Speed",
     "SpiBus",
+    "Store",
+    "StoreFailure",
+    "StorePowercut",
     "Study",
     "Table",
     "Trace",
+    "Violation",
     "advise",
     "age",
     "card",
@@ -94,6 +146,7 @@ __all__ = [
     "papers",
     "parts",
     "powercut",
+    "powercut_store",
     "probe",
     "schema",
     "setups",
@@ -102,3 +155,23 @@ __all__ = [
     "sweep",
     "trace",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """A name of the package, from its module."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        value: Any = version("floatgate")
+    elif name in _MODULE_OF:
+        from importlib import import_module
+
+        value = getattr(import_module(f".{_MODULE_OF[name]}", __name__), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -8,10 +8,12 @@ from typing import Any, NoReturn, Optional, TypeVar
 
 from . import _floatgate as native
 from ._arguments import Overrides, Path, fspath, named, overrides
-from ._error import Error
+from ._error import ArgumentError
 from ._studies import Span
+from ._types import Corner, OobMode, OtpArea
 
 Done = TypeVar("Done")
+Device = TypeVar("Device", bound="_Device")
 
 #: A function that is told what each resource does.
 Observer = Callable[[Span], None]
@@ -40,85 +42,101 @@ class Geometry:
     ecc_step_bytes: int
 
 
+@dataclass(frozen=True)
+class OtpRegion:
+    """A part of an OTP area that is locked as a whole.
+
+    Attributes
+    ----------
+    start, length : int
+        First byte in the area, and number of bytes.
+    locked : bool
+        No more writes.
+    """
+
+    start: int
+    length: int
+    locked: bool
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A rule of the chip that a host has broken.
+
+    Attributes
+    ----------
+    at_ns : int
+        Virtual time in ns since power-on.
+    sent : bytes
+        The first bytes that were sent: command and address.
+    rule : str
+        The rule in words.
+    """
+
+    at_ns: int
+    sent: bytes
+    rule: str
+
+
 class _Device:
     """A device is a state in the native module: a copy of the object alone would be a second name for it."""
 
-    #: Advice where a copy is asked for.
-    _instead = "`fork()` makes a copy that goes its own way"
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError(f"{type(self).__name__} cannot be copied or pickled: {self._instead}")
-
-
-class Mtd(_Device):
-    """The flash of a setup under its driver, controller and ECC. Each call moves `now` on.
-
-    Parameters
-    ----------
-    setup, set, corner, seed, bad_blocks
-        As for `speed`.
-
-    Examples
-    --------
-    >>> flash = Mtd("am62a-w35n01jw")
-    >>> flash.write(0, b"x" * flash.geometry.write_bytes)
-    >>> flash.read(0, 4)
-    b'xxxx'
-    """
-
+    _native: Any
+    _name: str
     _observer: Optional[Observer] = None
 
-    def __init__(
-        self,
-        setup: Path,
-        set: Optional[Overrides] = None,
-        *,
-        corner: str = "typ",
-        seed: int = 0,
-        bad_blocks: int = 0,
-    ) -> None:
-        self._native = native.NativeMtd(named(setup, set, corner=corner, seed=seed, bad_blocks=bad_blocks))
-        self._name = fspath("setup", setup)
-        self.geometry = Geometry(**self._native.geometry())
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError(f"{type(self).__name__} cannot be copied or pickled: `fork()` makes a copy that goes its own way")
 
     @property
     def now(self) -> int:
         """Virtual time since power-on in ns."""
-        return self._native.now_ns()
+        now: int = self._native.now_ns()
+        return now
 
     @property
     def breakdown_ns(self) -> dict[str, int]:
-        """The account: nanoseconds since power-on by phase, such as ``array``, ``transfer``, ``cpu``."""
-        return self._native.breakdown_ns()
+        """The account: nanoseconds since power-on by phase, such as ``array``, ``data``, ``cpu``."""
+        breakdown: dict[str, int] = self._native.breakdown_ns()
+        return breakdown
 
-    def read(self, addr: int, length: int) -> bytes:
-        """Read `length` bytes at byte `addr`, corrected by the ECC."""
-        if self._observer is None:
-            return self._native.read(addr, length)
-        return self._observed(self._native.read, addr, length)
+    def wait(self, ns: int) -> None:
+        """Let virtual time pass.
 
-    def readinto(self, addr: int, buffer: Any) -> None:
-        """Fill a writable buffer (bytearray, memoryview, numpy) from byte `addr` on, without a copy.
+        Parameters
+        ----------
+        ns : int
+            Nanoseconds.
 
-        After an `Error` it has what was read until then.
+        Raises
+        ------
+        ArgumentError
+            The clock would pass 100 years.
+
+        Examples
+        --------
+        >>> flash = Mtd("am62a-w35n01jw")
+        >>> before = flash.now
+        >>> flash.wait(1_000_000)
+        >>> flash.now - before
+        1000000
         """
-        self._observed(self._native.readinto, addr, buffer)
-
-    def write(self, addr: int, data: Any) -> None:
-        """Program a buffer (bytes, bytearray, memoryview, numpy) at byte `addr`, without a copy.
-
-        Both are multiples of `geometry.write_bytes`, and erased before.
-        """
-        self._observed(self._native.write, addr, data)
-
-    def erase(self, addr: int, length: Optional[int] = None) -> None:
-        """Erase `length` bytes at byte `addr`, whole eraseblocks; one by default."""
-        self._observed(self._native.erase, addr, self.geometry.erase_bytes if length is None else length)
+        self._native.wait(ns)
 
     def observe(self, observer: Optional[Observer]) -> None:
         """Call `observer` after each operation with the `Span` of every activity of a resource; ``None`` ends that.
 
         Times are virtual, in ns since power-on. An exception of the observer goes to the caller of the operation, which was done.
+
+        Parameters
+        ----------
+        observer : function of a Span, or None
+            The function to call.
+
+        Raises
+        ------
+        TypeError
+            `observer` cannot be called.
 
         Examples
         --------
@@ -146,19 +164,77 @@ class Mtd(_Device):
                 if self._observer is not None:
                     self._observer(Span(*span))
 
-    def fork(self) -> Mtd:
-        """A copy of flash, driver and clock that goes its own way. Blocks that neither changes are shared.
+    def fork(self: Device) -> Device:
+        """A copy of the device and its clock that goes its own way. Blocks that neither changes are shared.
 
         The copy has no observer.
+
+        Returns
+        -------
+        the class of the device
+            The copy.
+
+        Examples
+        --------
+        >>> flash = Mtd("am62a-w35n01jw")
+        >>> copy = flash.fork()
+        >>> copy.write(0, b"x" * copy.geometry.write_bytes)
+        >>> flash.read(0, 1), copy.read(0, 1)
+        (b'\xff', b'x')
         """
         copy = object.__new__(type(self))
+        copy.__dict__.update({key: value for key, value in self.__dict__.items() if key not in ("_native", "_observer")})
         copy._native = self._native.fork()
         copy._native.record(False)
-        copy._name, copy.geometry = self._name, self.geometry
         return copy
 
-    def __repr__(self) -> str:
-        return f"<Mtd of {self._name!r}, {self.geometry.size_bytes} bytes, now {self.now} ns>"
+    def cancel_cut(self) -> None:
+        """Withdraw the order of a power cut that has not come.
+
+        Examples
+        --------
+        >>> flash = Mtd("am62a-w35n01jw")
+        >>> flash.cut(operation=1)
+        >>> flash.cancel_cut()
+        >>> flash.erase(0)
+        """
+        self._native.cancel_cut()
+
+    @property
+    def powered(self) -> bool:
+        """False from a loss of power until `restart`."""
+        powered: bool = self._native.is_powered()
+        return powered
+
+    def restart(self, off_ns: int = 100_000_000) -> None:
+        """Switch power off, if it is on, and on again, and set the device up as after power-on.
+
+        Parameters
+        ----------
+        off_ns : int
+            Virtual nanoseconds without power.
+
+        Raises
+        ------
+        PowerLost
+            A power cut came while the device was set up.
+
+        Examples
+        --------
+        >>> flash = Mtd("am62a-w35n01jw")
+        >>> flash.cut(operation=1)
+        >>> try:
+        ...     flash.erase(0)
+        ... except PowerLost:
+        ...     flash.restart()
+        >>> flash.powered
+        True
+        """
+        self._observed(self._native.restart, off_ns)
+
+
+class _Cuttable(_Device):
+    """A chip, whose programs and erases can be torn at any share."""
 
     def cut(self, operation: Optional[int] = None, share: float = 0.5, *, after_ns: int = 0) -> None:
         """Order a loss of power. What is going on then is left as far as it had come; all later calls fail until `restart`.
@@ -176,47 +252,545 @@ class Mtd(_Device):
         ------
         ValueError
             An operation below 1, a share that is not from 0 to 1, or a time before now.
+
+        Examples
+        --------
+        >>> flash = Mtd("am62a-w35n01jw")
+        >>> flash.cut(operation=2, share=0.3)
+        >>> flash.erase(0)
+        >>> flash.erase(0)
+        Traceback (most recent call last):
+        floatgate._error.PowerLost: power lost at 0x0
+        help: `restart()` switches power on again
         """
         self._native.order_cut(operation, share, after_ns)
 
-    @property
-    def powered(self) -> bool:
-        """False from a loss of power until `restart`."""
-        return self._native.is_powered()
 
-    def restart(self, off_ns: int = 100_000_000) -> None:
-        """Power comes back after `off_ns` nanoseconds, and the driver sets the chip up again."""
-        self._observed(self._native.restart, off_ns)
+class Mtd(_Cuttable):
+    """The flash of a setup under its driver, controller and ECC. Each call moves `now` on.
 
-    def read_oob(self, addr: int, mode: str = "auto") -> tuple[bytes, bytes]:
-        """Data and OOB of the page at byte `addr`.
+    Parameters
+    ----------
+    setup, set, corner, seed, bad_blocks
+        As for `speed`.
+
+    Raises
+    ------
+    ArgumentError
+        The setup or a value is wrong.
+
+    Examples
+    --------
+    >>> flash = Mtd("am62a-w35n01jw")
+    >>> flash.write(0, b"x" * flash.geometry.write_bytes)
+    >>> flash.read(0, 4)
+    b'xxxx'
+    """
+
+    _native: native.NativeMtd
+
+    def __init__(
+        self,
+        setup: Path,
+        set: Optional[Overrides] = None,
+        *,
+        corner: Corner = "typ",
+        seed: int = 0,
+        bad_blocks: int = 0,
+    ) -> None:
+        self._native = native.NativeMtd(named(setup, set, corner=corner, seed=seed, bad_blocks=bad_blocks))
+        self._name = fspath("setup", setup)
+        self.geometry = Geometry(**self._native.geometry())
+
+    def __repr__(self) -> str:
+        return f"<Mtd of {self._name!r}, {self.geometry.size_bytes} bytes, now {self.now} ns>"
+
+    def read(self, addr: int, length: int) -> bytes:
+        """Read bytes, corrected by the ECC.
 
         Parameters
         ----------
+        addr, length : int
+            First byte, and number of bytes.
+
+        Returns
+        -------
+        bytes
+            The bytes.
+
+        Raises
+        ------
+        FlashError
+            More bits are wrong than the ECC corrects.
+        ArgumentError
+            The range is not on the flash.
+
+        Examples
+        --------
+        >>> Mtd("am62a-w35n01jw").read(0, 2)
+        b'\xff\xff'
+        """
+        if self._observer is None:
+            return self._native.read(addr, length)
+        return self._observed(self._native.read, addr, length)
+
+    def readinto(self, addr: int, buffer: Any) -> None:
+        """Fill a writable buffer (bytearray, memoryview, numpy) from byte `addr` on, without a copy.
+
+        Parameters
+        ----------
+        addr : int
+            First byte.
+        buffer : buffer
+            What to fill. After an `Error` it has what was read until then.
+
+        Raises
+        ------
+        FlashError
+            More bits are wrong than the ECC corrects.
+        BufferError
+            The buffer is read-only.
+
+        Examples
+        --------
+        >>> buffer = bytearray(2)
+        >>> Mtd("am62a-w35n01jw").readinto(0, buffer)
+        >>> buffer
+        bytearray(b'\xff\xff')
+        """
+        self._observed(self._native.readinto, addr, buffer)
+
+    def write(self, addr: int, data: Any) -> None:
+        """Program a buffer (bytes, bytearray, memoryview, numpy) at byte `addr`, without a copy.
+
+        Parameters
+        ----------
+        addr : int
+            First byte, a multiple of `geometry.write_bytes`.
+        data : buffer
+            What to program, of whole pages. The range is erased before.
+
+        Raises
+        ------
+        FlashError
+            The range is not erased, or the program failed.
+
+        Examples
+        --------
+        >>> flash = Mtd("am62a-w35n01jw")
+        >>> flash.write(0, bytes(flash.geometry.write_bytes))
+        """
+        self._observed(self._native.write, addr, data)
+
+    def erase(self, addr: int, length: Optional[int] = None) -> None:
+        """Erase whole eraseblocks.
+
+        Parameters
+        ----------
+        addr : int
+            First byte of an eraseblock.
+        length : int, optional
+            Number of bytes; one eraseblock by default.
+
+        Raises
+        ------
+        FlashError
+            The erase failed, or the block is bad.
+
+        Examples
+        --------
+        >>> Mtd("am62a-w35n01jw").erase(0)
+        """
+        self._observed(self._native.erase, addr, self.geometry.erase_bytes if length is None else length)
+
+    def read_oob(self, addr: int, mode: OobMode = "auto") -> tuple[bytes, bytes]:
+        """Read a page with its OOB.
+
+        Parameters
+        ----------
+        addr : int
+            First byte of the page.
         mode : {"auto", "place", "raw"}
             The free OOB bytes alone; all as on the chip; all as on the chip, without ECC.
+
+        Returns
+        -------
+        tuple of bytes
+            Data and OOB.
+
+        Raises
+        ------
+        FlashError
+            The flash has no OOB, or more bits are wrong than the ECC corrects.
+
+        Examples
+        --------
+        >>> data, oob = Mtd("imx6-mx30lf2g18ac").read_oob(0, "raw")
+        >>> len(data), len(oob)
+        (2048, 64)
         """
         return self._observed(self._native.read_oob, addr, mode)
 
-    def write_oob(self, addr: int, data: Any, oob: Any, mode: str = "auto") -> None:
-        """Program a page with its OOB; `mode` as for `read_oob`."""
+    def write_oob(self, addr: int, data: Any, oob: Any, mode: OobMode = "auto") -> None:
+        """Program a page with its OOB.
+
+        Parameters
+        ----------
+        addr : int
+            First byte of the page.
+        data, oob : buffer
+            Data, which may be empty, and OOB.
+        mode : {"auto", "place", "raw"}
+            As for `read_oob`.
+
+        Raises
+        ------
+        FlashError
+            The page is not erased, or the program failed.
+
+        Examples
+        --------
+        >>> flash = Mtd("imx6-mx30lf2g18ac")
+        >>> flash.write_oob(0, bytes(2048), bytes(64), "raw")
+        """
         self._observed(self._native.write_oob, addr, data, oob, mode)
 
     def is_bad(self, addr: int) -> bool:
-        """True when the eraseblock at byte `addr` is marked bad."""
-        return self._native.is_bad(addr)
+        """Whether an eraseblock is marked bad.
+
+        Parameters
+        ----------
+        addr : int
+            First byte of the eraseblock.
+
+        Returns
+        -------
+        bool
+            True when it is bad.
+
+        Raises
+        ------
+        ArgumentError
+            The address is not that of an eraseblock.
+
+        Examples
+        --------
+        >>> Mtd("am62a-w35n01jw").is_bad(0)
+        False
+        """
+        return self._observed(self._native.is_bad, addr)
+
+    def mark_bad(self, addr: int) -> None:
+        """Mark an eraseblock bad on the flash, as a driver does.
+
+        Parameters
+        ----------
+        addr : int
+            First byte of the eraseblock.
+
+        Raises
+        ------
+        FlashError
+            The flash has no marks of bad blocks, as a NOR.
+
+        Examples
+        --------
+        >>> flash = Mtd("am62a-w35n01jw")
+        >>> flash.mark_bad(0)
+        >>> flash.is_bad(0)
+        True
+        """
+        self._observed(self._native.mark_bad, addr)
+
+    @property
+    def operations(self) -> int:
+        """Programs and erases of the chip since this was first asked for."""
+        self._native.count_operations()
+        return self._native.operations()
+
+    def fail(self, addr: int, *, program: bool = True, erase: bool = True, after_ns: int = 0) -> None:
+        """Let programs and erases of the eraseblock at an address fail, now or from a moment on.
+
+        A driver finds out by the status of the chip: the block has grown bad. On SPI NOR programs of one page fail.
+
+        Parameters
+        ----------
+        addr : int
+            A byte of the eraseblock.
+        program, erase : bool
+            Which operations fail. With neither the block works again.
+        after_ns : int
+            Virtual nanoseconds until then. It counts for the operations that begin later.
+
+        Raises
+        ------
+        ArgumentError
+            The address is beyond the flash, or the setup uses slc-mode.
+
+        Examples
+        --------
+        >>> flash = Mtd("am62a-w35n01jw")
+        >>> flash.fail(0, program=False)
+        >>> flash.erase(0)
+        Traceback (most recent call last):
+        floatgate._error.FlashError: the chip reports that erasing failed at 0x0
+        """
+        self._native.set_faults(addr, program, erase, after_ns)
+
+    def flip(self, addr: int, bit: int = 0, *, oob_byte: Optional[int] = None) -> None:
+        """Invert a bit on the chip until its eraseblock is erased.
+
+        Parameters
+        ----------
+        addr : int
+            Address of the byte.
+        bit : int
+            Bit of the byte, 0 to 7.
+        oob_byte : int, optional
+            Take this byte of the OOB of the page at `addr` instead.
+
+        Raises
+        ------
+        ValueError
+            There is no such bit.
+
+        Examples
+        --------
+        >>> flash = Mtd("imx6-mx30lf2g18ac")
+        >>> flash.write(0, bytes(2048))
+        >>> flash.flip(0, 3)
+        >>> flash.read(0, 1)  # corrected
+        b'\x00'
+        >>> flash.read_oob(0, "raw")[0][:1]
+        b'\x08'
+        """
+        self._native.flip(addr, bit, oob_byte)
+
+    def cycles(self, addr: int) -> int:
+        """Erase cycles that an eraseblock of NAND has behind it.
+
+        Parameters
+        ----------
+        addr : int
+            A byte of the eraseblock.
+
+        Returns
+        -------
+        int
+            The cycles.
+
+        Raises
+        ------
+        ArgumentError
+            The flash is a NOR, or the address is beyond it.
+
+        Examples
+        --------
+        >>> flash = Mtd("am62a-w35n01jw")
+        >>> flash.erase(0)
+        >>> flash.cycles(0)
+        1
+        """
+        return self._native.cycles(addr)
+
+    def wear(self, addr: int, cycles: int) -> None:
+        """Wear an eraseblock of NAND as that many erases with all pages programmed do. What is in it stays.
+
+        Parameters
+        ----------
+        addr : int
+            A byte of the eraseblock.
+        cycles : int
+            Further cycles.
+
+        Raises
+        ------
+        ArgumentError
+            The flash is a NOR, or the address is beyond it.
+
+        Examples
+        --------
+        >>> flash = Mtd("am62a-w35n01jw")
+        >>> flash.wear(0, 50_000)
+        >>> flash.cycles(0)
+        50000
+        """
+        self._native.wear(addr, cycles)
+
+    def bake(self, days: float, temperature_c: float = 40.0) -> None:
+        """Let all programmed pages of NAND lose charge, as on a shelf or in an oven. The clock does not move.
+
+        Parameters
+        ----------
+        days : float
+            Time in days.
+        temperature_c : float
+            Temperature in degrees Celsius.
+
+        Raises
+        ------
+        ArgumentError
+            The flash is a NOR.
+
+        Examples
+        --------
+        >>> Mtd("am62a-w35n01jw").bake(365, 55)
+        """
+        self._native.bake(days, temperature_c)
+
+    def otp_regions(self, area: OtpArea = "user") -> list[OtpRegion]:
+        """Regions of a one-time-programmable area.
+
+        Parameters
+        ----------
+        area : {"user", "factory"}
+            The user's area, or that of the maker, which is only read.
+
+        Returns
+        -------
+        list of OtpRegion
+            The regions; none where the chip has no such area.
+
+        Raises
+        ------
+        ArgumentError
+            No area has that name.
+
+        Examples
+        --------
+        >>> Mtd("stm32-n25q128a").otp_regions("user")[0].locked
+        False
+        """
+        return [OtpRegion(*region) for region in self._observed(self._native.otp_regions, area)]
+
+    def otp_read(self, addr: int, length: int, area: OtpArea = "user") -> bytes:
+        """Read a one-time-programmable area.
+
+        Parameters
+        ----------
+        addr, length : int
+            First byte in the area, and number of bytes.
+        area : {"user", "factory"}
+            As for `otp_regions`.
+
+        Returns
+        -------
+        bytes
+            The bytes.
+
+        Raises
+        ------
+        FlashError
+            The chip has no such area.
+        ArgumentError
+            The range is not in it.
+
+        Examples
+        --------
+        >>> Mtd("stm32-n25q128a").otp_read(0, 2)
+        b'\xff\xff'
+        """
+        return self._observed(self._native.otp_read, addr, length, area)
+
+    def otp_write(self, addr: int, data: Any) -> None:
+        """Write to the user's one-time-programmable area.
+
+        Parameters
+        ----------
+        addr : int
+            First byte in the area.
+        data : buffer
+            The bytes.
+
+        Raises
+        ------
+        FlashError
+            The region is locked, written before, or not there.
+
+        Examples
+        --------
+        >>> flash = Mtd("stm32-n25q128a")
+        >>> flash.otp_write(0, b"serial")
+        >>> flash.otp_read(0, 6)
+        b'serial'
+        """
+        self._observed(self._native.otp_write, addr, data)
+
+    def otp_erase(self, addr: int, length: int) -> None:
+        """Erase regions of the user's one-time-programmable area, where the chip can.
+
+        Parameters
+        ----------
+        addr, length : int
+            First byte in the area, and number of bytes.
+
+        Raises
+        ------
+        FlashError
+            The chip cannot, or a region is locked.
+
+        Examples
+        --------
+        >>> Mtd("stm32-n25q128a").otp_erase(0, 64)
+        Traceback (most recent call last):
+        floatgate._error.FlashError: not supported: this device has no such OTP area
+        """
+        self._observed(self._native.otp_erase, addr, length)
+
+    def otp_lock(self, addr: int, length: int) -> None:
+        """Lock regions of the user's one-time-programmable area for good.
+
+        Parameters
+        ----------
+        addr, length : int
+            First byte in the area, and number of bytes, of whole regions.
+
+        Raises
+        ------
+        FlashError
+            The chip has no such area.
+
+        Examples
+        --------
+        >>> flash = Mtd("stm32-n25q128a")
+        >>> region = flash.otp_regions()[0]
+        >>> flash.otp_lock(region.start, region.length)
+        >>> flash.otp_regions()[0].locked
+        True
+        """
+        self._observed(self._native.otp_lock, addr, length)
 
 
-class SpiBus(_Device):
+class _Bus(_Cuttable):
+    """A chip without a driver."""
+
+    @property
+    def violations(self) -> list[Violation]:
+        """Rules of the chip that were broken so far, the first 4096 of them."""
+        return [Violation(at, bytes(sent), rule) for at, sent, rule in self._native.violations()[0]]
+
+    @property
+    def violation_count(self) -> int:
+        """Number of all broken rules."""
+        count: int = self._native.violations()[1]
+        return count
+
+
+class SpiBus(_Bus):
     """The SPI chip of a setup behind its controller, without a driver: write one.
 
-    The chip speaks its command set alone and is stricter than silicon: an operation that breaks a rule is an `Error`, and so is one
-    that the controller cannot do.
+    The chip speaks its command set alone and is stricter than silicon: an operation that breaks a rule is an `Error` and one of
+    `violations`, and one that the controller cannot do is an `Error`.
 
     Parameters
     ----------
     setup, set, corner, seed, bad_blocks
         As for `speed`; the setup's chip is a SPI NAND or a SPI NOR.
+
+    Raises
+    ------
+    ArgumentError
+        The setup or a value is wrong, or the chip is on a parallel bus.
 
     Examples
     --------
@@ -225,14 +799,14 @@ class SpiBus(_Device):
     '20ba18'
     """
 
-    _instead = "make another one of the setup"
+    _native: native.NativeSpiBus
 
     def __init__(
         self,
         setup: Path,
         set: Optional[Overrides] = None,
         *,
-        corner: str = "typ",
+        corner: Corner = "typ",
         seed: int = 0,
         bad_blocks: int = 0,
     ) -> None:
@@ -241,15 +815,6 @@ class SpiBus(_Device):
 
     def __repr__(self) -> str:
         return f"<SpiBus of {self._name!r}, now {self.now} ns>"
-
-    @property
-    def now(self) -> int:
-        """Virtual time since power-on in ns."""
-        return self._native.now_ns()
-
-    def wait(self, ns: int) -> None:
-        """Let `ns` nanoseconds pass."""
-        self._native.wait(ns)
 
     def xfer(
         self,
@@ -285,6 +850,21 @@ class SpiBus(_Device):
         -------
         bytes
             What the chip has sent.
+
+        Raises
+        ------
+        FlashError
+            The chip refuses the operation, or there is no power.
+        ArgumentError
+            The controller cannot do it, or an argument is wrong.
+
+        Examples
+        --------
+        >>> bus = SpiBus("stm32-n25q128a")
+        >>> bus.xfer(0x06)  # WRITE ENABLE
+        b''
+        >>> bus.xfer(0x05, read=1)  # READ STATUS: write enabled
+        b'\x02'
         """
         command = {
             "opcode": opcode,
@@ -294,11 +874,258 @@ class SpiBus(_Device):
             "mode": mode,
         }
         if read and memoryview(data).nbytes:
-            raise Error("an operation sends or reads, not both", "split it into two operations")
+            raise ArgumentError("an operation sends or reads, not both", "split it into two operations")
         if read:
-            return self._native.receive(command, read)
-        self._native.send(command, data)
+            return self._observed(self._native.receive, command, read)
+        self._observed(self._native.send, command, data)
         return b""
+
+
+class NandBus(_Bus):
+    """The raw NAND of a setup at its pins: command, address and data cycles, and R/B#. Controller and driver are yours.
+
+    Cycles take as long as the interface says, with the pauses that every controller keeps between them. A cycle that breaks a rule of
+    the chip is one of `violations`; the chip ignores it, and what is read then is FFh.
+
+    Parameters
+    ----------
+    setup, set, corner, seed, bad_blocks
+        As for `speed`; the setup's chip is a raw NAND.
+
+    Raises
+    ------
+    ArgumentError
+        The setup or a value is wrong, or the chip is no raw NAND.
+
+    Examples
+    --------
+    >>> bus = NandBus("imx6-mx30lf2g18ac")
+    >>> bus.command(0xFF)  # RESET
+    >>> bus.wait_ready()
+    >>> bus.command(0x90)  # READ ID
+    >>> bus.address(b"\x00")
+    >>> bus.read_register(2).hex()
+    'c2da'
+    """
+
+    _native: native.NativeNandBus
+
+    def __init__(
+        self,
+        setup: Path,
+        set: Optional[Overrides] = None,
+        *,
+        corner: Corner = "typ",
+        seed: int = 0,
+        bad_blocks: int = 0,
+    ) -> None:
+        self._native = native.NativeNandBus(named(setup, set, corner=corner, seed=seed, bad_blocks=bad_blocks))
+        self._name = fspath("setup", setup)
+
+    def __repr__(self) -> str:
+        return f"<NandBus of {self._name!r}, now {self.now} ns>"
+
+    def select(self, target: int) -> None:
+        """Drive the CE# of a target from now on. Behind one that is not wired nothing answers.
+
+        Parameters
+        ----------
+        target : int
+            Number of the CE#, 0 at first.
+
+        Raises
+        ------
+        ArgumentError
+            The number is negative or above 255.
+
+        Examples
+        --------
+        >>> NandBus("imx6-mx30lf2g18ac").select(0)
+        """
+        self._native.select(target)
+
+    def set_interface(self, interface: str) -> None:
+        """Use another interface from now on. The chip is told separately, by SET FEATURES.
+
+        Parameters
+        ----------
+        interface : str
+            ``"sdr0"`` to ``"sdr5"``, or ``"nvddr0"`` to ``"nvddr5"``.
+
+        Raises
+        ------
+        ArgumentError
+            No interface has that name.
+
+        Examples
+        --------
+        >>> NandBus("imx6-mx30lf2g18ac").set_interface("sdr4")
+        """
+        self._native.set_interface(interface)
+
+    def command(self, opcode: int) -> None:
+        """Send a command cycle.
+
+        Parameters
+        ----------
+        opcode : int
+            Command byte.
+
+        Raises
+        ------
+        PowerLost
+            There is no power.
+
+        Examples
+        --------
+        >>> NandBus("imx6-mx30lf2g18ac").command(0xFF)
+        """
+        self._observed(self._native.command, opcode)
+
+    def address(self, cycles: Any) -> None:
+        """Send address cycles, one for each byte.
+
+        Parameters
+        ----------
+        cycles : buffer
+            Bytes of column and row, the low ones first.
+
+        Raises
+        ------
+        PowerLost
+            There is no power.
+
+        Examples
+        --------
+        >>> bus = NandBus("imx6-mx30lf2g18ac")
+        >>> bus.command(0x00)
+        >>> bus.address(bytes(5))
+        """
+        self._observed(self._native.address, cycles)
+
+    def write(self, data: Any) -> None:
+        """Send data cycles: bytes of a page.
+
+        Parameters
+        ----------
+        data : buffer
+            The bytes.
+
+        Raises
+        ------
+        PowerLost
+            There is no power.
+
+        Examples
+        --------
+        >>> bus = NandBus("imx6-mx30lf2g18ac")
+        >>> bus.command(0x80)
+        >>> bus.address(bytes(5))
+        >>> bus.write(b"data")
+        """
+        self._observed(self._native.write, data, False)
+
+    def write_register(self, data: Any) -> None:
+        """Send data cycles: parameters of a feature, which NV-DDR sends twice.
+
+        Parameters
+        ----------
+        data : buffer
+            The bytes.
+
+        Raises
+        ------
+        PowerLost
+            There is no power.
+
+        Examples
+        --------
+        >>> bus = NandBus("imx6-mx30lf2g18ac")
+        >>> bus.command(0xEF)
+        >>> bus.address(b"\x01")
+        >>> bus.write_register(bytes(4))
+        """
+        self._observed(self._native.write, data, True)
+
+    def read(self, length: int) -> bytes:
+        """Receive data cycles: bytes of a page.
+
+        Parameters
+        ----------
+        length : int
+            Number of bytes.
+
+        Returns
+        -------
+        bytes
+            The bytes.
+
+        Raises
+        ------
+        PowerLost
+            There is no power.
+
+        Examples
+        --------
+        >>> bus = NandBus("imx6-mx30lf2g18ac")
+        >>> bus.command(0x00)
+        >>> bus.address(bytes(5))
+        >>> bus.command(0x30)  # PAGE READ
+        >>> bus.wait_ready()
+        >>> bus.read(2)
+        b'\xff\xff'
+        """
+        return self._observed(self._native.read, length, False)
+
+    def read_register(self, length: int) -> bytes:
+        """Receive data cycles: status, id or parameters of a feature, which NV-DDR sends twice.
+
+        Parameters
+        ----------
+        length : int
+            Number of bytes.
+
+        Returns
+        -------
+        bytes
+            The bytes.
+
+        Raises
+        ------
+        PowerLost
+            There is no power.
+
+        Examples
+        --------
+        >>> bus = NandBus("imx6-mx30lf2g18ac")
+        >>> bus.command(0x70)  # READ STATUS: ready, not protected
+        >>> bus.read_register(1)
+        b'\xe0'
+        """
+        return self._observed(self._native.read, length, True)
+
+    @property
+    def ready(self) -> bool:
+        """State of R/B#."""
+        return self._native.is_ready()
+
+    def wait_ready(self) -> None:
+        """Wait for R/B#.
+
+        Raises
+        ------
+        PowerLost
+            Power was lost meanwhile.
+
+        Examples
+        --------
+        >>> bus = NandBus("imx6-mx30lf2g18ac")
+        >>> bus.command(0xFF)
+        >>> bus.wait_ready()
+        >>> bus.ready
+        True
+        """
+        self._observed(self._native.wait_ready)
 
 
 class BlockDevice(_Device):
@@ -314,7 +1141,21 @@ class BlockDevice(_Device):
         Overrides: ``{"card.open_aus": 4}``.
     seed : int
         Seed of its bad blocks and errors.
+
+    Raises
+    ------
+    ArgumentError
+        The card or a value is wrong.
+
+    Examples
+    --------
+    >>> card = BlockDevice("kingston-class-10")
+    >>> card.write(0, b"x" * 512)
+    >>> card.read(0, 512)[:2]
+    b'xx'
     """
+
+    _native: native.NativeCard
 
     #: Bytes of a sector, the unit of addresses.
     sector_bytes = 512
@@ -324,44 +1165,149 @@ class BlockDevice(_Device):
         self._native = native.NativeCard(self._name, overrides(set), seed)
         self.size_bytes = self._native.size_bytes()
 
-    @property
-    def now(self) -> int:
-        """Virtual time since power-on in ns."""
-        return self._native.now_ns()
-
-    @property
-    def breakdown_ns(self) -> dict[str, int]:
-        """The account: nanoseconds since power-on by phase."""
-        return self._native.breakdown_ns()
-
-    def fork(self) -> BlockDevice:
-        """A copy of the card and its clock that goes its own way."""
-        copy = object.__new__(type(self))
-        copy._native, copy._name, copy.size_bytes = self._native.fork(), self._name, self.size_bytes
-        return copy
-
     def __repr__(self) -> str:
         return f"<BlockDevice of {self._name!r}, {self.size_bytes} bytes, now {self.now} ns>"
 
+    def cut(self, operation: Optional[int] = None, *, after_ns: int = 0) -> None:
+        """Order a loss of power. What the flash of the card does then is torn; all later requests fail until `restart`.
+
+        Parameters
+        ----------
+        operation : int, optional
+            Number of the program or erase of the card's flash in which power goes, 1 for the next one. By default the card is pulled
+            out after `after_ns`.
+        after_ns : int
+            Virtual nanoseconds from now on.
+
+        Raises
+        ------
+        ValueError
+            An operation below 1, or a time before now.
+
+        Examples
+        --------
+        >>> card = BlockDevice("kingston-class-10")
+        >>> card.cut()
+        >>> card.write(0, bytes(512))
+        Traceback (most recent call last):
+        floatgate._error.PowerLost: power lost at sector 0
+        help: `restart()` switches power on again
+        """
+        self._native.order_cut(operation, after_ns)
+
+    @property
+    def write_amplification(self) -> float:
+        """Units that the card has programmed for each one that the host wrote; 0 before the first write."""
+        host, written, _ = self._native.counts()
+        return written / host if host else 0.0
+
+    @property
+    def erases(self) -> int:
+        """Erases of the card's flash so far."""
+        return self._native.counts()[2]
+
     def read(self, lba: int, length: int) -> bytes:
-        """Read `length` bytes, whole sectors, from sector `lba` on."""
-        return self._native.read(lba, length)
+        """Read whole sectors.
+
+        Parameters
+        ----------
+        lba : int
+            First sector.
+        length : int
+            Number of bytes, a multiple of 512.
+
+        Returns
+        -------
+        bytes
+            The bytes.
+
+        Raises
+        ------
+        FlashError
+            More bits are wrong than the card corrects, or there is no power.
+        ArgumentError
+            The range is not on the card.
+
+        Examples
+        --------
+        >>> BlockDevice("kingston-class-10").read(0, 512)[:2]
+        b'\x00\x00'
+        """
+        return self._observed(self._native.read, lba, length)
 
     def readinto(self, lba: int, buffer: Any) -> None:
         """Fill a writable buffer, whole sectors, from sector `lba` on, without a copy.
 
-        After an `Error` it has what was read until then.
+        Parameters
+        ----------
+        lba : int
+            First sector.
+        buffer : buffer
+            What to fill. After an `Error` it has what was read until then.
+
+        Raises
+        ------
+        FlashError
+            As `read`.
+        BufferError
+            The buffer is read-only.
+
+        Examples
+        --------
+        >>> BlockDevice("kingston-class-10").readinto(0, bytearray(512))
         """
-        self._native.readinto(lba, buffer)
+        self._observed(self._native.readinto, lba, buffer)
 
     def write(self, lba: int, data: Any) -> None:
-        """Write a buffer, whole sectors, from sector `lba` on."""
-        self._native.write(lba, data)
+        """Write whole sectors. They may be in a buffer of the card until `flush`.
+
+        Parameters
+        ----------
+        lba : int
+            First sector.
+        data : buffer
+            The bytes.
+
+        Raises
+        ------
+        FlashError
+            The card is worn out, or there is no power.
+
+        Examples
+        --------
+        >>> BlockDevice("kingston-class-10").write(0, bytes(512))
+        """
+        self._observed(self._native.write, lba, data)
 
     def discard(self, lba: int, count: int) -> None:
-        """Say that the contents of `count` sectors from `lba` on are not needed any more."""
-        self._native.discard(lba, count)
+        """Say that the contents of sectors are not needed any more.
+
+        Parameters
+        ----------
+        lba, count : int
+            First sector, and number of sectors.
+
+        Raises
+        ------
+        FlashError
+            There is no power.
+
+        Examples
+        --------
+        >>> BlockDevice("kingston-class-10").discard(0, 8)
+        """
+        self._observed(self._native.discard, lba, count)
 
     def flush(self) -> None:
-        """Wait until everything written is on the flash."""
-        self._native.flush()
+        """Wait until everything written is on the flash.
+
+        Raises
+        ------
+        FlashError
+            The card is worn out, or there is no power.
+
+        Examples
+        --------
+        >>> BlockDevice("kingston-class-10").flush()
+        """
+        self._observed(self._native.flush)

@@ -1,17 +1,25 @@
-"""Images as filesystems of fsspec: ``ubifs://`` and ``jffs2://``, read-only."""
+"""Images as filesystems of fsspec: ``ubifs://`` and ``jffs2://``. The image may be at any URL that fsspec reads."""
 
 from __future__ import annotations
 
 import errno
+import io
 import os
-from typing import Any, NoReturn, Optional
+import shutil
+import tempfile
+import weakref
+from typing import Any, Optional
 
+from fsspec.core import url_to_fs  # type: ignore[import-untyped,unused-ignore]
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem  # type: ignore[import-untyped,unused-ignore]
 
-from ._error import Error
-from ._image import FileInfo, Image
+from ._error import ArgumentError, Error
+from ._image import Edit, FileInfo, Image
 
-READ_ONLY = "images are read-only here; `floatgate.Image.edit` and `floatgate image put` change them"
+READ_ONLY = "images are read-only here; `writable=True`, `floatgate.Image.edit` and `floatgate image put` change them"
+
+#: Permissions of new files and directories.
+FILE_MODE, DIRECTORY_MODE = 0o644, 0o755
 
 
 _Version = Optional[tuple[int, ...]]
@@ -32,39 +40,81 @@ class ImageFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
     Parameters
     ----------
     image : str
-        Path of the file with the image.
+        Path or URL of the file with the image: ``"dump.ubi"``, ``"s3://bucket/dump.ubi"``, ``"zip://dump.ubi::https://..."``. What is not
+        on this machine is copied to a temporary file, and read again after `invalidate_cache`.
     volume : str, optional
         The UBI volume, by name or number.
     offset : int, optional
         Byte at which the image begins in the file.
     peb_size, page_size, oob_size, block_pages : int, optional
         Sizes of the flash, as of `floatgate.Image`.
+    writable : bool
+        Files can be written, too. Each change is an edit of the whole image; one at a URL is written back after it.
+    recover, grow : bool
+        As of `floatgate.Image.edit`.
+    image_options : dict, optional
+        Options of the filesystem of the image.
 
     Examples
     --------
     >>> fsspec.open("ubifs:///etc/passwd", image="dump.ubi")  # doctest: +SKIP
+    >>> fsspec.open("ubifs:///etc/passwd::s3://bucket/dump.ubi")  # doctest: +SKIP
     """
 
     root_marker = "/"
 
     def __init__(
         self,
-        image: str,
+        image: Optional[str] = None,
         volume: Optional[str] = None,
         offset: Optional[int] = None,
         peb_size: Optional[int] = None,
         page_size: Optional[int] = None,
         oob_size: Optional[int] = None,
         block_pages: Optional[int] = None,
+        writable: bool = False,
+        recover: bool = False,
+        grow: bool = False,
+        image_options: Optional[dict[str, Any]] = None,
+        # What fsspec passes of a chain of URLs.
+        fo: Optional[str] = None,
+        target_protocol: Optional[str] = None,
+        target_options: Optional[dict[str, Any]] = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        if (image is None) == (fo is None):
+            raise ArgumentError("there is no image" if image is None else "there are two images", "give `image`, or a URL behind ::")
         sizes = {"peb_size": peb_size, "page_size": page_size, "oob_size": oob_size, "block_pages": block_pages}
-        self._path = image
         self._which: dict[str, Any] = {"volume": volume, "offset": offset, **sizes}
         self._opened: Optional[tuple[_Version, Image]] = None
+        self._writable, self._edit_options = writable, {"recover": recover, "grow": grow}
+        #: Filesystem and path of an image that is not a file of this machine.
+        self._remote: Optional[tuple[Any, str]] = None
+        place = str(image if fo is None else fo)
+        if fo is not None and target_protocol is not None and "://" not in place:
+            place = f"{target_protocol}://{place}"
+        if "://" in place or "::" in place:
+            files, path = url_to_fs(place, **(image_options or target_options or {}))
+            if "file" in ([files.protocol] if isinstance(files.protocol, str) else files.protocol):
+                place = path
+            else:
+                self._remote, place = (files, path), self._temporary()
+                self._fetch(place)
+        self._path = place
         # What is wrong with an image is said at once.
         _ = self._image
+
+    def _temporary(self) -> str:
+        """Path of the copy of an image, which goes when this filesystem does."""
+        folder = tempfile.mkdtemp(prefix="floatgate-")
+        weakref.finalize(self, shutil.rmtree, folder, True)
+        return os.path.join(folder, "image")
+
+    def _fetch(self, path: Optional[str] = None) -> None:
+        if self._remote is not None:
+            files, remote = self._remote
+            files.get_file(remote, self._path if path is None else path)
 
     @property
     def _image(self) -> Image:
@@ -77,7 +127,14 @@ class ImageFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
     def invalidate_cache(self, path: Optional[str] = None) -> None:
         """Read the image again, also where its file seems to be the same."""
         self._opened = None
+        self._fetch()
         super().invalidate_cache(path)
+
+    def _edit(self) -> _Edit:
+        """Changes of the image, for a ``with`` block."""
+        if not self._writable:
+            raise NotImplementedError(READ_ONLY)
+        return _Edit(self)
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
@@ -168,21 +225,124 @@ class ImageFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
 
         return datetime.datetime.fromtimestamp(self.info(path)["mtime"], datetime.timezone.utc)
 
-    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise NotImplementedError(READ_ONLY)
+    def mkdir(self, path: str, create_parents: bool = True, **kwargs: Any) -> None:
+        """Make a directory."""
+        path = self._strip_protocol(path)
+        with self._edit() as edit:
+            if self.lexists(path):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+            edit.mkdir(path, parents=create_parents)
 
-    mkdir = makedirs = rmdir = _rm = cp_file = _refuse
+    def makedirs(self, path: str, exist_ok: bool = False) -> None:
+        """Make a directory, and those above it."""
+        path = self._strip_protocol(path)
+        with self._edit() as edit:
+            if not exist_ok and self.lexists(path):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+            edit.mkdir(path, parents=True)
+
+    def rmdir(self, path: str) -> None:
+        """Remove an empty directory."""
+        path = self._strip_protocol(path)
+        with self._edit() as edit:
+            if self.ls(path, detail=False):
+                raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), path)
+            edit.remove(path, recursive=True)
+
+    def _rm(self, path: str) -> None:
+        with self._edit() as edit:
+            edit.remove(self._strip_protocol(path))
+
+    def rm(self, path: Any, recursive: bool = False, maxdepth: Optional[int] = None) -> None:
+        """Remove files, all in one edit; with `recursive` directories with all that they hold."""
+        with self._edit() as edit:
+            for one in [path] if isinstance(path, str) else path:
+                edit.remove(self._strip_protocol(one), recursive=recursive)
+
+    def mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: Optional[int] = None, **kwargs: Any) -> None:
+        """Rename a file or a directory."""
+        with self._edit() as edit:
+            edit.rename(self._strip_protocol(path1), self._strip_protocol(path2))
+
+    def cp_file(self, path1: str, path2: str, **kwargs: Any) -> None:
+        """Copy a file in the image."""
+        with self._edit():
+            pass
+        if self.isdir(path1):
+            self.makedirs(path2, exist_ok=True)
+        else:
+            self.pipe_file(path2, self.cat_file(path1))
+
+    def _commit(self, path: str, source: str) -> None:
+        """Puts a file of this machine at a path. It keeps mode and owner of the one that is there."""
+        path = self._strip_protocol(path)
+        found = self._image.stat(self._found(path)) if self._followed(path) == "file" else None
+        with self._edit() as edit:
+            target = path if found is None else f"/{found.path}"
+            edit.put(source, target)
+            edit.chmod(target, FILE_MODE if found is None else found.permissions)
+            edit.chown(target, 0 if found is None else found.uid, 0 if found is None else found.gid)
 
     def _open(
         self, path: str, mode: str = "rb", block_size: Any = None, cache_options: Any = None, **kwargs: Any
-    ) -> ImageFile:
+    ) -> Any:
         if mode != "rb":
-            self._refuse()
+            with self._edit():
+                pass
+            if mode == "xb" and self.lexists(path):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+            return WrittenFile(self, path, self.cat_file(path) if mode == "ab" and self.exists(path) else b"")
         image = self._image
         found = self._found(path)
         if image.stat(found).type == "directory":
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         return ImageFile(self, found, mode, block_size or "default", image=image, cache_options=cache_options, **kwargs)
+
+
+class _Edit:
+    """An edit of the image of a filesystem, which is written back where it came from."""
+
+    def __init__(self, files: ImageFileSystem) -> None:
+        self._files = files
+        self._edit = files._image.edit(**files._edit_options)
+
+    def __enter__(self) -> Edit:
+        return self._edit.__enter__()
+
+    def __exit__(self, *raised: Any) -> None:
+        # An edit without changes is none.
+        self._edit.__exit__(*raised)
+        self._files._opened = None
+        if raised[0] is None and self._files._remote is not None and self._edit.result is not None:
+            files, path = self._files._remote
+            files.put_file(self._files._path, path)
+
+
+class WrittenFile(io.FileIO):
+    """A new file of an image, in a temporary file until it is closed."""
+
+    def __init__(self, files: ImageFileSystem, path: str, before: bytes) -> None:
+        number, self._source = tempfile.mkstemp(prefix="floatgate-")
+        super().__init__(number, "r+b")
+        self._files, self._image_path = files, path
+        self.write(before)
+
+    def close(self) -> None:
+        """Put the file into the image."""
+        if self.closed:
+            return
+        super().close()
+        try:
+            self._files._commit(self._image_path, self._source)
+        finally:
+            os.unlink(self._source)
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        # What was not written to its end is no file.
+        if kind is not None and not self.closed:
+            super().close()
+            os.unlink(self._source)
+        self.close()
 
 
 class UbifsFileSystem(ImageFileSystem):

@@ -13,8 +13,9 @@ from typing import Any, Optional, Union
 
 from . import _floatgate as native
 from ._arguments import Path, fspath, image_path
-from ._error import Error
+from ._error import ArgumentError
 from ._result import Result, row
+from ._types import Compression, ImageFormat
 
 #: Symbolic links that a path may lead through, as in Linux (MAXSYMLINKS).
 LINKS_MAX = 40
@@ -134,38 +135,115 @@ class Edit:
 
     def _add(self, what: str, path: Union[str, bytes], other: Union[str, bytes] = b"", recursive: bool = False) -> None:
         if not self._is_open:
-            raise Error("changes are made in a `with` block, and at its end", "write `with image.edit() as edit:`")
+            raise ArgumentError("changes are made in a `with` block, and at its end", "write `with image.edit() as edit:`")
         change = {"what": what, "path": image_path("path", path), "other": os.fsencode(other), "recursive": recursive}
         self._changes.append(change)
 
     def put(self, source: Path, path: Union[str, bytes]) -> None:
-        """Copy a file or directory of the host to `path`, as ``cp -a`` does."""
+        """Copy a file or directory of the host to `path`, as ``cp -a`` does.
+
+        Raises
+        ------
+        ArgumentError
+            The ``with`` block is over.
+
+        Examples
+        --------
+        >>> with Image("rootfs.ubi").edit() as edit:  # doctest: +SKIP
+        ...     edit.put("hostname", "/etc/hostname")
+        """
         self._add("put", path, fspath("source", source))
 
     def remove(self, path: Union[str, bytes], *, recursive: bool = False) -> None:
-        """Remove a file; with `recursive` a directory with all that it holds."""
+        """Remove a file; with `recursive` a directory with all that it holds.
+
+        Raises
+        ------
+        ArgumentError
+            The ``with`` block is over.
+
+        Examples
+        --------
+        >>> with Image("rootfs.ubi").edit() as edit:  # doctest: +SKIP
+        ...     edit.remove("/var/cache", recursive=True)
+        """
         self._add("remove", path, recursive=recursive)
 
     def mkdir(self, path: Union[str, bytes], *, parents: bool = False) -> None:
-        """Make a directory; with `parents` those above it, and an existing one is no error."""
+        """Make a directory; with `parents` those above it, and an existing one is no error.
+
+        Raises
+        ------
+        ArgumentError
+            The ``with`` block is over.
+
+        Examples
+        --------
+        >>> with Image("rootfs.ubi").edit() as edit:  # doctest: +SKIP
+        ...     edit.mkdir("/srv/www", parents=True)
+        """
         self._add("mkdir", path, recursive=parents)
 
     def rename(self, path: Union[str, bytes], new: Union[str, bytes]) -> None:
-        """Rename a file; an existing one of the new name is replaced."""
+        """Rename a file; an existing one of the new name is replaced.
+
+        Raises
+        ------
+        ArgumentError
+            The ``with`` block is over.
+
+        Examples
+        --------
+        >>> with Image("rootfs.ubi").edit() as edit:  # doctest: +SKIP
+        ...     edit.rename("/etc/motd.new", "/etc/motd")
+        """
         self._add("rename", path, image_path("new", new))
 
     def symlink(self, target: Union[str, bytes], path: Union[str, bytes]) -> None:
-        """Make a symbolic link at `path` that leads to `target`."""
+        """Make a symbolic link at `path` that leads to `target`.
+
+        Raises
+        ------
+        ArgumentError
+            The ``with`` block is over.
+
+        Examples
+        --------
+        >>> with Image("rootfs.ubi").edit() as edit:  # doctest: +SKIP
+        ...     edit.symlink("busybox", "/bin/sh")
+        """
         self._add("symlink", path, image_path("target", target))
 
     def chmod(self, path: Union[str, bytes], mode: Union[str, int], *, recursive: bool = False) -> None:
-        """Set permissions: ``0o644``, or as chmod reads them, ``"u+x,go-w"``."""
+        """Set permissions: ``0o644``, or as chmod reads them, ``"u+x,go-w"``.
+
+        Raises
+        ------
+        TypeError
+            The mode is neither an int nor a str.
+
+        Examples
+        --------
+        >>> with Image("rootfs.ubi").edit() as edit:  # doctest: +SKIP
+        ...     edit.chmod("/etc/shadow", 0o600)
+        """
         if not isinstance(mode, (str, int)):
             raise TypeError(f"mode: expected an int or a str, got {mode!r}")
         self._add("chmod", path, mode if isinstance(mode, str) else f"{mode:o}", recursive)
 
     def chown(self, path: Union[str, bytes], uid: int, gid: int, *, recursive: bool = False) -> None:
-        """Set owner and group."""
+        """Set owner and group.
+
+        Raises
+        ------
+        ArgumentError
+            The ``with`` block is over.
+
+        Examples
+        --------
+        >>> with Image("rootfs.ubi").edit() as edit:  # doctest: +SKIP
+        ...     edit.chown("/srv", 33, 33, recursive=True)
+        """
         self._add("chown", path, f"{uid}:{gid}", recursive)
 
     def __enter__(self) -> Edit:
@@ -261,11 +339,11 @@ class Image:
         source: Path,
         output: Path,
         *,
-        format: str = "ubi",
+        format: ImageFormat = "ubi",
         part: Optional[Path] = None,
         setup: Optional[Path] = None,
         sizes: Optional[tuple[int, int]] = None,
-        compress: Optional[str] = None,
+        compress: Optional[Compression] = None,
         volume: str = "rootfs",
         autoresize: bool = False,
         owner: Optional[tuple[int, int]] = None,
@@ -300,6 +378,17 @@ class Image:
         -------
         Built
             One row a thing that is not in the image bit for bit.
+
+        Raises
+        ------
+        ArgumentError
+            The sizes of the flash are not given, or the files do not fit.
+        MissingFile
+            The source is not there.
+
+        Examples
+        --------
+        >>> Image.build("rootfs/", "rootfs.ubi", part="mx30lf2g18ac")  # doctest: +SKIP
         """
         image = {
             "format": format,
@@ -327,6 +416,16 @@ class Image:
         grow : bool
             Let the volume grow as far as the changes need.
 
+        Returns
+        -------
+        Edit
+            The changes, for a ``with`` block.
+
+        Raises
+        ------
+        Error
+            At the end of the block: a change cannot be made, and none is.
+
         Examples
         --------
         >>> with Image("rootfs.ubi").edit() as edit:  # doctest: +SKIP
@@ -348,25 +447,104 @@ class Image:
         return f"Image({self.path!r})"
 
     def info(self) -> ImageInfo:
-        """What is in the file, and how to make an image like it."""
+        """What is in the file, and how to make an image like it.
+
+        Returns
+        -------
+        ImageInfo
+            A row for each image.
+
+        Raises
+        ------
+        ArgumentError
+            The file has no image that is known.
+
+        Examples
+        --------
+        >>> Image("rootfs.ubi").info().rows[0]["kind"]  # doctest: +SKIP
+        """
         data = json.loads(self._native.info())
         return ImageInfo(data, data["images"])
 
     def check(self) -> Findings:
-        """What is wrong with it; the file is not changed."""
+        """What is wrong with it; the file is not changed.
+
+        Returns
+        -------
+        Findings
+            A row for each finding.
+
+        Raises
+        ------
+        ArgumentError
+            The file has no image that can be checked.
+
+        Examples
+        --------
+        >>> Image("rootfs.ubi").check().outcome  # doctest: +SKIP
+        'clean'
+        """
         data = json.loads(self._native.check())
         return Findings(data, data["findings"])
 
     def ls(self, path: Union[str, bytes] = "/", *, recursive: bool = False) -> list[FileInfo]:
-        """Files of a directory, or the file itself, by name."""
+        """Files of a directory, or the file itself, by name.
+
+        Returns
+        -------
+        list of FileInfo
+            The files.
+
+        Raises
+        ------
+        MissingFile
+            The path is not in the image.
+
+        Examples
+        --------
+        >>> [file.name for file in Image("rootfs.ubi").ls("/etc")]  # doctest: +SKIP
+        """
         return [_file(entry) for entry in json.loads(self._native.ls(image_path("path", path), recursive))]
 
     def stat(self, path: Union[str, bytes]) -> FileInfo:
-        """Attributes of a file; symbolic links are not followed."""
+        """Attributes of a file; symbolic links are not followed.
+
+        Returns
+        -------
+        FileInfo
+            The attributes.
+
+        Raises
+        ------
+        MissingFile
+            The path is not in the image.
+
+        Examples
+        --------
+        >>> Image("rootfs.ubi").stat("/etc/passwd").size  # doctest: +SKIP
+        """
         return _file(json.loads(self._native.stat(image_path("path", path))))
 
     def resolve(self, path: str) -> str:
-        """The path without symbolic links in it."""
+        """The path without symbolic links in it.
+
+        Returns
+        -------
+        str
+            The path.
+
+        Raises
+        ------
+        MissingFile
+            The path is not in the image.
+        OSError
+            It leads through too many symbolic links.
+
+        Examples
+        --------
+        >>> Image("rootfs.ubi").resolve("/bin/sh")  # doctest: +SKIP
+        '/bin/busybox'
+        """
         left, done, links = fspath("path", path).split("/")[::-1], "", 0
         while left:
             part = left.pop()
@@ -387,7 +565,24 @@ class Image:
         return done or "/"
 
     def open(self, path: Union[str, bytes]) -> io.BufferedReader:
-        """A file of the image as a binary file object. In a path of type str symbolic links are followed."""
+        """A file of the image as a binary file object. In a path of type str symbolic links are followed.
+
+        Returns
+        -------
+        io.BufferedReader
+            The file.
+
+        Raises
+        ------
+        MissingFile
+            The path is not in the image.
+        IsADirectoryError
+            It is a directory.
+
+        Examples
+        --------
+        >>> Image("rootfs.ubi").open("/etc/hostname").read()  # doctest: +SKIP
+        """
         found = self.stat(path if isinstance(path, bytes) else self.resolve(path))
         if found.type == "directory":
             raise IsADirectoryError(21, "Is a directory", path)
@@ -402,6 +597,20 @@ class Image:
             Directory or tar.
         owner : bool
             Set owners, as far as the user may.
+
+        Returns
+        -------
+        Extracted
+            A row for each thing that was not restored bit for bit.
+
+        Raises
+        ------
+        ArgumentError
+            The target exists, or nothing can be extracted.
+
+        Examples
+        --------
+        >>> Image("dump.ubi").extract("rootfs.tar").entries  # doctest: +SKIP
         """
         data = json.loads(self._native.extract(fspath("target", target), owner))
         return Extracted(data, data["losses"])

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _floatgate as native
 from ._arguments import Overrides, Path, fspath, overrides, strings
-from ._error import Error, MissingFile
+from ._error import ArgumentError, Error, MissingFile
 from ._plot import Plotted, bars
 from ._result import Result, row
+from ._types import CardState
 
 #: Largest file of results; the native module refuses more.
 RESULTS_MAX_BYTES = 16 << 20
@@ -174,6 +175,16 @@ def probe(
     seed : int
         Seed of the order of the requests, and of a simulated card.
 
+    Returns
+    -------
+    Probe
+        A row for each question.
+
+    Raises
+    ------
+    ArgumentError
+        The target is no card and no device, or it is in use.
+
     Examples
     --------
     >>> answers = probe("fake-wraps-32g", write=True)
@@ -184,7 +195,7 @@ def probe(
     if not os.path.exists(name) or name.endswith(".toml"):
         data = json.loads(native.probe_card(name, overrides(set), write, noise, seed))
     elif write or set:
-        raise Error(
+        raise ArgumentError(
             f"{name}: a device or a file is only read here, and has no settings",
             "`floatgate probe --write` says what it overwrites, asks before, and restores it",
         )
@@ -234,7 +245,7 @@ def advise(
     *,
     filesystems: Sequence[str] = (),
     workloads: Sequence[str] = (),
-    state: str = "empty",
+    state: CardState = "empty",
     write_bytes_per_day: Optional[int] = None,
     partition_bytes: Optional[int] = None,
     years: float = 10.0,
@@ -262,6 +273,16 @@ def advise(
     seed : int
         Seed of chips and cards.
 
+    Returns
+    -------
+    Advice
+        A row for each question.
+
+    Raises
+    ------
+    ArgumentError
+        The target is unknown, or a filesystem, workload or state has another name.
+
     Examples
     --------
     >>> [point.topic for point in advise("kingston-class-10")][:2]
@@ -269,7 +290,7 @@ def advise(
     """
     probed = json.dumps(target.to_dict()) if isinstance(target, Probe) else None
     if probed is not None and set:
-        raise Error("a probe is measured, not simulated", "leave set out, or name a card of the catalogue")
+        raise ArgumentError("a probe is measured, not simulated", "leave set out, or name a card of the catalogue")
     name = target.target if isinstance(target, Probe) else fspath("target", target)
     asked = {
         "filesystems": strings("filesystems", filesystems),
@@ -320,6 +341,18 @@ def fit(
         it. A `str` of one word, or of one line that is the name of a file, is a path.
     free : sequence of str
         Further numbers of the setup to fit: ``"chip.timing.t_prog_us.typ"``.
+
+    Returns
+    -------
+    Fit
+        A row for each measured figure.
+
+    Raises
+    ------
+    ArgumentError
+        No figure was found in the results, or the setup is wrong.
+    MissingFile
+        The file of the results is not there.
 
     Examples
     --------

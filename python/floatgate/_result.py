@@ -54,18 +54,43 @@ class Tabular:
         raise NotImplementedError
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The rows as a ``pandas.DataFrame``. Needs pandas."""
+        """The rows as a tidy ``pandas.DataFrame``: one value a cell. Needs pandas.
+
+        A dict becomes a column for each key, ``breakdown_ns`` of a test ``breakdown_array_ns``, ``breakdown_data_ns`` and so on. A list
+        of texts becomes a text with semicolons, any other list JSON.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The rows.
+
+        Raises
+        ------
+        ImportError
+            pandas is not installed.
+
+        Examples
+        --------
+        >>> frame = speed("am62a-w35n01jw").to_pandas()
+        >>> bool((frame["breakdown_array_ns"] <= frame["ns"]).all())
+        True
+        """
         import pandas
 
-        return pandas.DataFrame(self._columns())
+        return pandas.DataFrame(tidy(self._columns(), self._units()))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The rows as an Arrow stream, which polars, duckdb and pyarrow take. Needs pyarrow."""
         import pyarrow  # type: ignore[import-untyped,unused-ignore]
 
         types = self._types()
-        arrays = {name: _arrow(column, types.get(name)) for name, column in self._columns().items()}
+        columns = tidy(self._columns(), self._units())
+        arrays = {name: _arrow(column, types.get(name)) for name, column in columns.items()}
         return pyarrow.table(arrays).__arrow_c_stream__(requested_schema)
+
+    def _units(self) -> Mapping[str, str]:
+        """Units of columns of dicts whose names do not say them."""
+        return {}
 
     def _types(self) -> Mapping[str, str]:
         """Arrow types of columns whose values need not tell them."""
@@ -85,6 +110,44 @@ class Tabular:
         more = f"<p>and {count - SHOWN} more</p>" if count > SHOWN else ""
         title = f"<p>{html.escape(self._title())}</p>" if self._title() else ""
         return f"{title}<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>{more}"
+
+
+#: Units at the end of names, which stay there when the key of a dict comes in between.
+SUFFIXES = ("_ns", "_us", "_bytes", "_kib_s", "_cycles")
+
+
+def tidy(columns: Mapping[str, list[Any]], units: Mapping[str, str]) -> dict[str, list[Any]]:
+    """Columns with one value a cell: of dicts a column for each key, of lists texts."""
+    result: dict[str, list[Any]] = {}
+    for name, values in columns.items():
+        if not any(isinstance(value, dict) for value in values):
+            result[name] = [_flat(value) for value in values]
+            continue
+        unit = next((suffix for suffix in SUFFIXES if name.endswith(suffix)), "")
+        stem, unit = name[: len(name) - len(unit)], unit or (f"_{units[name]}" if name in units else "")
+        keys = dict.fromkeys(key for value in values if isinstance(value, dict) for key in value)
+        for key in keys:
+            cells = [value.get(key) if isinstance(value, dict) else None for value in values]
+            end = "" if key.endswith(SUFFIXES) else unit
+            result.update(tidy({f"{stem}_{key.replace(' ', '_')}{end}": cells}, {}))
+    return result
+
+
+def _flat(value: object) -> object:
+    if not isinstance(value, (list, tuple)):
+        return value
+    if all(isinstance(one, str) for one in value):
+        return "; ".join(value)
+    return json.dumps(value)
+
+
+def rows_html(rows: Sequence[Mapping[str, Any]], count: int) -> str:
+    """A table of rows, of which there are `count`."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
+    lines = ("<tr>" + "".join(f"<td>{_cell(row.get(name))}</td>" for name in names) + "</tr>" for row in rows)
+    more = f"<p>and {count - len(rows)} more</p>" if count > len(rows) else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>{more}"
 
 
 def _arrow(values: list[Any], of: str | None) -> object:

@@ -6,13 +6,14 @@ import functools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Literal, Optional, cast
 
 from . import _floatgate as native
 from ._arguments import Overrides, Path, fspath, named, numbers, overrides, strings
-from ._error import Error
+from ._error import ArgumentError
 from ._plot import Plotted, bars, points, waterfall
 from ._result import Result, row, row_of
+from ._types import Corner, Filesystem, PaperSummary, PowercutFailure, Refused
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -276,6 +277,10 @@ class CardRow:
 class Speed(Plotted[SpeedRow]):
     """Result of `speed`."""
 
+    def _columns(self) -> dict[str, list[Any]]:
+        columns = super()._columns()
+        return {**columns, "interval_unit": ["KiB/s" if test.bytes else "ms" for test in self.rows]}
+
     # Most calls look at some figures: the result stays in Rust until its rows or its JSON are asked for.
     def __init__(self, run: native.NativeSpeed) -> None:
         self._run = run
@@ -356,13 +361,16 @@ class Papers(Plotted[PaperRow]):
         )
 
     @property
-    def summary(self) -> dict[str, Any]:
-        """Numbers of figures, missed ones, and median and worst residual."""
-        return dict(self._data["summary"])
+    def summary(self) -> PaperSummary:
+        """Numbers of figures and of missed ones, and median and worst residual."""
+        return cast(PaperSummary, dict(self._data["summary"]))
 
 
 class Endurance(Plotted[EnduranceRow]):
     """Result of `endurance`; one row a chip."""
+
+    def _units(self) -> dict[str, str]:
+        return {"life": "cycles", "program": "us", "erase": "us"}
 
     def _draw(self, ax: Axes) -> None:
         lives = [row.life for row in self.rows]
@@ -391,13 +399,17 @@ class FsComparison(Plotted[FsRow]):
         return list(self._data["advice"])
 
     @property
-    def refused(self) -> list[dict[str, str]]:
+    def refused(self) -> list[Refused]:
         """What could not be measured, with the reasons."""
         return list(self._data["refused"])
 
 
 class Age(Plotted[Life]):
     """Result of `age`; one row a chip."""
+
+    def _columns(self) -> dict[str, list[Any]]:
+        columns = super()._columns()
+        return {"erase_cycles" if name == "cycles" else name: values for name, values in columns.items()}
 
     @property
     def _run(self) -> Mapping[str, Any]:
@@ -442,7 +454,7 @@ class Powercut(Plotted[CutRow]):
         return int(self._data["cuts"])
 
     @property
-    def failures(self) -> list[dict[str, Any]]:
+    def failures(self) -> list[PowercutFailure]:
         """Failures with the ids that replay them (``floatgate powercut --replay ID``)."""
         return list(self._data["failures"])
 
@@ -484,6 +496,11 @@ class Parts(Result[PartRow]):
 def setups() -> Setups:
     """The built-in setups.
 
+    Returns
+    -------
+    Setups
+        A row for each setup.
+
     Examples
     --------
     >>> "am62a-w35n01jw" in [row.name for row in setups()]
@@ -494,7 +511,18 @@ def setups() -> Setups:
 
 
 def parts() -> Parts:
-    """The built-in chips and cards."""
+    """The built-in chips and cards.
+
+    Returns
+    -------
+    Parts
+        A row for each part.
+
+    Examples
+    --------
+    >>> "mx30lf2g18ac" in [row.part for row in parts()]
+    True
+    """
     data = json.loads(native.parts())
     return Parts(data, [row(PartRow, entry) for entry in data["rows"]])
 
@@ -507,9 +535,14 @@ def schema(kind: Optional[str] = None) -> dict[str, Any]:
     kind
         Value of ``kind`` in a result, such as ``"speed"``. Without it the schema covers every kind.
 
+    Returns
+    -------
+    dict
+        The schema.
+
     Raises
     ------
-    Error
+    ArgumentError
         No result is of this kind.
 
     Examples
@@ -525,7 +558,7 @@ def speed(
     setup: Path,
     set: Optional[Overrides] = None,
     *,
-    corner: str = "typ",
+    corner: Corner = "typ",
     seed: int = 0,
     bad_blocks: int = 0,
     first_block: int = 0,
@@ -534,7 +567,7 @@ def speed(
     pages: Sequence[int] = (),
     continuous: bool = False,
     secondary_block: Optional[int] = None,
-    fs: Optional[str] = None,
+    fs: Optional[Filesystem] = None,
     advice: bool = False,
 ) -> Speed:
     """``flash_speed``'s tests on a setup, in virtual time.
@@ -571,8 +604,13 @@ def speed(
 
     Raises
     ------
-    Error
+    ArgumentError
         The setup or an override is wrong, or the chip cannot be driven so.
+
+    Examples
+    --------
+    >>> speed("am62a-w35n01jw", {"bus.mode": "1S-8S-8S"})["page read"].bytes
+    131072
     """
     of = named(setup, set, corner, seed, bad_blocks)
     tests = (first_block, blocks, skip, numbers("pages", pages), continuous, secondary_block, fs, advice)
@@ -584,7 +622,7 @@ def trace(
     operation: str = "read-page",
     set: Optional[Overrides] = None,
     *,
-    corner: str = "typ",
+    corner: Corner = "typ",
     seed: int = 0,
     bad_blocks: int = 0,
 ) -> Trace:
@@ -596,6 +634,21 @@ def trace(
         As for `speed`.
     operation : str
         ``read-page``, ``read-2-pages``, ``read-block``, ``write-page``, ``erase``, ``mount``, ``write-file`` and the like.
+
+    Returns
+    -------
+    Trace
+        A row for each activity of a resource.
+
+    Raises
+    ------
+    ArgumentError
+        The setup, an override or an option is wrong.
+
+    Examples
+    --------
+    >>> [span.what for span in trace("am62a-w35n01jw", "erase") if span.resource == "die 0"]
+    ['tBERS']
     """
     of = named(setup, set, corner=corner, seed=seed, bad_blocks=bad_blocks)
     data = json.loads(native.trace_operation(of, operation))
@@ -611,6 +664,21 @@ def papers(table: Path = "", *, seed: int = 0) -> Papers:
         A paper (``P0``), a table (``octal``, ``P0/octal``) or the path of a TOML file; all by default.
     seed : int
         Seed of the chips in the rows on endurance.
+
+    Returns
+    -------
+    Papers
+        A row for each published figure.
+
+    Raises
+    ------
+    ArgumentError
+        No paper or table has that name.
+
+    Examples
+    --------
+    >>> papers("octal").summary["missed"]
+    0
     """
     data = json.loads(native.compare_papers(fspath("table", table), seed))
     return Papers(data, [row(PaperRow, entry) for entry in data["rows"]])
@@ -623,9 +691,9 @@ def endurance(
     blocks: int = 10,
     chips: int = 1,
     seed: int = 0,
-    pages: str = "1",
+    pages: Literal["1", "all"] = "1",
     temperature_c: float = 25.0,
-    pattern: str = "zeroes",
+    pattern: Literal["zeroes", "ones", "random", "checker"] = "zeroes",
     erase_only: bool = False,
     interleave: int = 1,
 ) -> Endurance:
@@ -637,14 +705,36 @@ def endurance(
         A NAND part; by default the eight chips of Desnoyers 2009.
     set : mapping, optional
         Overrides of the chip: ``{"chip.wear.life_factor": 30}``.
-    blocks, chips : int
-        Blocks of each chip, and chips.
+    blocks : int
+        Blocks of each chip.
     pages : {"1", "all"}
         Pages of the block that each cycle programs.
     temperature_c : float
         Degrees Celsius.
     pattern : {"zeroes", "ones", "random", "checker"}
         Data to program.
+
+    chips, seed : int
+        Number of chips, and seed of the first one.
+    erase_only : bool
+        Erase without programming.
+    interleave : int
+        Blocks written in turn, which has no effect on wear.
+
+    Returns
+    -------
+    Endurance
+        A row for each chip.
+
+    Raises
+    ------
+    ArgumentError
+        The chip, an override or an option is wrong.
+
+    Examples
+    --------
+    >>> endurance("mx30lf2g18ac", blocks=2).rows[0].nominal_cycles
+    100000
     """
     wear = {
         "blocks": blocks,
@@ -687,13 +777,29 @@ def fs(
         Bytes of the file that is written and read.
     fill_percent : int
         Percent of the free space that files take when mounting is measured.
+
+    Returns
+    -------
+    FsComparison
+        A row for each figure of a filesystem.
+
+    Raises
+    ------
+    ArgumentError
+        The setup, an override or an option is wrong, or nothing is left to compare.
+
+    Examples
+    --------
+    >>> run = fs("imx6-mx30lf2g18ac", {"partition.size": "16MiB"}, filesystems="ubifs", tests="mount")
+    >>> {row.unit for row in run}
+    {'ms'}
     """
     chosen = {
         "filesystems": strings("filesystems", filesystems),
         "tests": None if tests is None else strings("tests", tests),
     }
     if empty := [name for name, names in chosen.items() if names == []]:
-        raise Error(f"{empty[0]}: there is nothing to compare", f"give one of `{empty[0]}`, or leave it out")
+        raise ArgumentError(f"{empty[0]}: there is nothing to compare", f"give one of `{empty[0]}`, or leave it out")
     comparison = {
         **chosen,
         "bytes": bytes,
@@ -708,7 +814,7 @@ def age(
     setup: Path,
     set: Optional[Overrides] = None,
     *,
-    fs: str = "ubifs",
+    fs: Filesystem = "ubifs",
     years: float = 10.0,
     temperature_c: float = 40.0,
     write_bytes_per_day: int = 10 << 20,
@@ -739,6 +845,22 @@ def age(
         Number of chips, each with a seed of its own.
     seed : int
         Seed of the first chip.
+
+    Returns
+    -------
+    Age
+        A row for each chip.
+
+    Raises
+    ------
+    ArgumentError
+        The setup, an override or an option is wrong, or the setup has a NOR.
+
+    Examples
+    --------
+    >>> small = {"partition.size": "8MiB", "filesystem.ubi_bad_limit_of_partition": True}
+    >>> age("imx6-mx30lf2g18ac", small, years=1, chips=1).survived
+    1
     """
     lives = {
         "fs": fs,
@@ -757,11 +879,11 @@ def powercut(
     setup: Path,
     set: Optional[Overrides] = None,
     *,
-    fs: str = "ubifs",
-    mode: str = "linear",
+    fs: Filesystem = "ubifs",
+    mode: Literal["linear", "log", "exhaustive", "random", "unmount"] = "linear",
     cuts: int = 1000,
     steps: int = 150,
-    second: str = "never",
+    second: Literal["never", "sampled", "exhaustive"] = "never",
     fast: bool = False,
     faults: bool = False,
     size: Optional[int] = None,
@@ -791,6 +913,22 @@ def powercut(
         Bytes of the flash; 16 MiB by default.
     seed : int
         Seed of the workload and of what cuts leave.
+
+    Returns
+    -------
+    Powercut
+        A row for each kind of step.
+
+    Raises
+    ------
+    ArgumentError
+        The setup, an override or an option is wrong.
+
+    Examples
+    --------
+    >>> run = powercut("imx6-mx30lf2g18ac", cuts=4, steps=20)
+    >>> run.cuts, run.failure_count
+    (4, 0)
     """
     campaign = {
         "fs": fs,
@@ -830,6 +968,21 @@ def ecc(
         Years between program and read, degrees Celsius meanwhile, and reads of the block.
     uber : float
         Uncorrectable codewords per bit read that are acceptable.
+
+    Returns
+    -------
+    Ecc
+        A row for each code.
+
+    Raises
+    ------
+    ArgumentError
+        The chip, an override or a code is wrong.
+
+    Examples
+    --------
+    >>> ecc("mx30lf2g18ac").needs
+    'bch4/512'
     """
     storage = {"years": years, "temperature_c": temperature_c, "reads": reads, "uber": uber}
     data = json.loads(native.advise_ecc(fspath("chip", chip), overrides(set), strings("codes", codes), storage))
@@ -856,10 +1009,29 @@ def card(
         Bytes of requests, multiples of 512.
     requests : int
         Most requests of a test.
+
+    seed : int
+        Seed of the card and of the order of the requests.
+
+    Returns
+    -------
+    CardSpeed
+        A row for each kind of request in each state.
+
+    Raises
+    ------
+    ArgumentError
+        The card, an override or a size is wrong.
+
+    Examples
+    --------
+    >>> run = card("kingston-class-10", sizes=[4096], requests=20)
+    >>> {row.state for row in run} == {"empty", "used", "full"}
+    True
     """
     all_sizes = numbers("sizes", sizes)
     if not all_sizes or requests == 0:
-        raise Error("there is no request to make", "give `sizes` of 512 bytes or more, and `requests` of 1 or more")
+        raise ArgumentError("there is no request to make", "give `sizes` of 512 bytes or more, and `requests` of 1 or more")
     data = json.loads(native.card_speed(fspath("name", name), overrides(set), all_sizes, requests, seed))
     return CardSpeed(data, [row(CardRow, test) for test in data["tests"]])
 
@@ -881,6 +1053,21 @@ def study(name: str, **options: Any) -> Study:
         Words of the command.
     **options
         Options of the command, with underscores in place of hyphens; `set` is a mapping, as in `speed`.
+
+    Returns
+    -------
+    Study
+        A row for each line of ``--csv``.
+
+    Raises
+    ------
+    ArgumentError
+        No study has that name, or it has no such option.
+
+    Examples
+    --------
+    >>> len(study("card speed", card="kingston-class-10", sizes=[4096], requests=20)) > 0
+    True
     """
     if "set" in options:
         options["set"] = overrides(options["set"])

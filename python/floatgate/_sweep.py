@@ -8,13 +8,17 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Optional, Union
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _floatgate as native
 from ._arguments import Overrides, Path, fspath, override, overrides, strings
-from ._error import Error
-from ._result import Tabular
+from ._error import ArgumentError, Error
+from ._result import Tabular, rows_html
+from ._types import Sensitivity
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 #: Measurements, as ``measure`` of a specification names them.
 KINDS = ("speed", "fs", "age", "endurance", "powercut", "card")
@@ -24,6 +28,15 @@ CHUNKS = {"speed": 1000, "endurance": 16}
 
 #: Chunks that wait or run at any time on an executor: two for each of 128 workers, and no burden for memory.
 IN_FLIGHT = 256
+
+#: Attempts with a new pool when the workers of one have died without a result in between.
+ATTEMPTS = 3
+
+#: Rows that `Table.head` and notebooks show.
+HEAD = 5
+
+#: A function that is told how many designs are done, how many there are, and the seconds that are left; ``None`` before the first task.
+Progress = Callable[[int, int, Optional[float]], None]
 
 #: Overrides of one design; numpy's scalars are values, too.
 Design = Mapping[str, Any]
@@ -56,8 +69,9 @@ class Table(Tabular):
 
     def __reduce__(self) -> tuple[Any, tuple[str, list[str]]]:
         """A pickle has the specification and all that was measured."""
+        if self._results.range()[0] > 0:
+            raise TypeError("a share of a sweep cannot be pickled: its checkpoint has all that was measured")
         return _of_pickle, self._results.state()
-
     def _columns(self) -> dict[str, list[Any]]:
         return self._data
 
@@ -95,14 +109,98 @@ class Table(Tabular):
         return [row for row in self if row["pareto"]]
 
     @property
-    def sensitivity(self) -> list[dict[str, Any]]:
+    def sensitivity(self) -> list[Sensitivity]:
         """Share of each objective's variance that follows from each key alone, 0 to 1 (first-order Sobol index).
 
         Dicts with ``objective``, ``key`` and ``share``, the largest share of each objective first, and what is left in the last one, of which
         the key is ``interactions and rest``. The shares of an objective add up to 1.
         """
-        found: list[dict[str, Any]] = json.loads(self._results.sensitivity())
+        found: list[Sensitivity] = json.loads(self._results.sensitivity())
         return found
+
+    def head(self, rows: int = HEAD) -> list[dict[str, Any]]:
+        """The first rows, without reading the others.
+
+        Parameters
+        ----------
+        rows : int
+            Number of rows at most.
+
+        Returns
+        -------
+        list of dict
+            The rows by column.
+
+        Raises
+        ------
+        ArgumentError
+            The number is negative.
+
+        Examples
+        --------
+        >>> table = sweep("am62a-w35n01jw", {"bus.mode": ["1S-1S-8S", "1S-8S-8S"]}, "page read")
+        >>> [round(row["page read KiB/s"]) for row in table.head(1)]
+        [12500]
+        """
+        if rows < 0:
+            raise ArgumentError(f"rows is {rows}", "give 0 or more")
+        columns = {name: values for name, (_, values) in self._results.first_rows(rows).items()}
+        return [dict(zip(columns, values)) for values in zip(*columns.values())]
+
+    def plot(self, x: Optional[str] = None, y: Optional[str] = None, ax: Optional[Axes] = None) -> Axes:
+        """Draw a column over another one, a point for each design that is not refused. Needs matplotlib.
+
+        Parameters
+        ----------
+        x, y : str, optional
+            Columns with numbers. By default the last two of them, of which figures come behind keys.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; a figure of its own by default.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes. Designs on the Pareto front have another colour.
+
+        Raises
+        ------
+        ArgumentError
+            There is no such column with numbers.
+
+        Examples
+        --------
+        >>> table = sweep("am62a-w35n01jw", {"bus.clock_hz": [25e6, 50e6]}, "page read", maximise="page read KiB/s")
+        >>> table.plot("bus.clock_hz", "page read KiB/s").get_ylabel()
+        'page read KiB/s'
+        """
+        numeric = [name for name, (of, _) in self._results.column_types().items() if of in ("int64", "float64")]
+        chosen = [name for name in (x, y) if name is not None]
+        free = [name for name in numeric if name not in chosen]
+        x = free[-2 if y is None and len(free) > 1 else -1] if x is None and free else x
+        y = next((name for name in reversed(numeric) if name != x), None) if y is None else y
+        for argument, name in (("x", x), ("y", y)):
+            if name not in numeric:
+                raise ArgumentError(f"{argument}: {name!r} is no column with numbers", f"there are {', '.join(numeric)}")
+        if ax is None:
+            from matplotlib.figure import Figure
+
+            ax = Figure(figsize=(7.0, 4.0), layout="constrained").add_subplot()
+        for is_front, label in ((False, "other designs"), (True, "Pareto front")):
+            points = [
+                (a, b)
+                for a, b, front in zip(self[str(x)], self[str(y)], self["pareto"])
+                if a is not None and b is not None and bool(front) == is_front
+            ]
+            if points:
+                ax.scatter([a for a, _ in points], [b for _, b in points], s=12, label=label)
+        ax.set_xlabel(str(x).replace("$", r"\$"))
+        ax.set_ylabel(str(y).replace("$", r"\$"))
+        if any(self["pareto"]):
+            ax.legend(fontsize="small")
+        return ax
+
+    def _repr_html_(self) -> str:
+        return rows_html(self.head(60), len(self))
 
     def __getitem__(self, column: str) -> list[Any]:
         """A column by name."""
@@ -113,7 +211,7 @@ class Table(Tabular):
         return column in self._data
 
     def __len__(self) -> int:
-        return self._results.done()
+        return self._results.done() - self._results.range()[0]
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (dict(zip(self._data, values)) for values in zip(*self._data.values()))
@@ -144,7 +242,7 @@ class Table(Tabular):
     def to_parquet(self, path: Path) -> None:
         """As `write`, to a name that ends in ``.parquet``."""
         if not fspath("path", path).endswith(".parquet"):
-            raise Error(f"{path}: Parquet ends in .parquet", "name such a file, or use `write`")
+            raise ArgumentError(f"{path}: Parquet ends in .parquet", "name such a file, or use `write`")
         self.write(path)
 
 
@@ -219,6 +317,9 @@ def sweep(
     checkpoint: Optional[Path] = None,
     chunk: Optional[int] = None,
     seed: int = 0,
+    shard: Union[str, tuple[int, int], None] = None,
+    merge: Optional[Sequence[Path]] = None,
+    progress: Optional[Progress] = None,
     **more_options: Any,
 ) -> Table:
     """Measure every design of a space. ``floatgate sweep`` does the same, with a file in place of the arguments.
@@ -236,7 +337,8 @@ def sweep(
         ``"speed"``, ``"fs"`` (`speed` of a filesystem), ``"age"``, ``"endurance"``, ``"powercut"`` or ``"card"``;
         or tests of ``speed``, such as ``"page read"``.
     executor : optional
-        A ``concurrent.futures.Executor`` or a ``dask.distributed.Client``; all cores of this machine by default.
+        A ``concurrent.futures.Executor``, a ``dask.distributed.Client``, or a function that makes an executor, which is called again when
+        its workers have died; all cores of this machine by default.
     set : mapping, optional
         Overrides of all designs.
     tests : str or sequence of str
@@ -256,31 +358,44 @@ def sweep(
     maximise, minimise : str or sequence of str
         Columns of which more or less is better.
     output : path, optional
-        File to write: CSV, JSON or Parquet by its extension.
+        File to write: CSV, JSON or Parquet by its extension. With a slash at its end it is a folder, into which the workers write parts of
+        a Parquet data set, one a task.
     checkpoint : path, optional
         File that keeps what is measured; the same sweep goes on from it.
     chunk : int, optional
         Designs of a task. The result is the same with any number.
     seed : int
         Seed of the chip; of a population, of its first member.
+    shard : str or tuple of int, optional
+        Measure a share of the designs alone, ``"1/8"`` or ``(1, 8)`` for the first of eight, into the `checkpoint`.
+    merge : sequence of path, optional
+        Measure nothing, and take the figures of all shares from their checkpoints. All other arguments are those of the shares.
+    progress : function, optional
+        Called after each task with the number of designs that are done, of all, and the seconds that are left.
 
     Returns
     -------
     Table
-        One row a design.
+        One row a design; with `shard` the designs of the share, with a Pareto front of their own.
 
     Raises
     ------
-    Error
+    ArgumentError
         A key or name is unknown, or all designs are refused. One that is refused or screened out is a row.
     TypeError
         An argument is of another type.
+
+    Examples
+    --------
+    >>> table = sweep("am62a-w35n01jw", {"bus.clock_hz": [25e6, 50e6]}, "page read", constraints="page read KiB/s > 10000")
+    >>> table["feasible"]
+    [False, True]
     """
     if chunk is not None and not isinstance(chunk, int):
         raise TypeError(f"chunk: expected an int, got {chunk!r}")
     if chunk is not None and chunk < 1:
-        raise Error(f"a chunk of {chunk} designs", "give `chunk` of 1 or more")
-    works = hasattr(executor, "submit") or hasattr(executor, "get_executor")
+        raise ArgumentError(f"a chunk of {chunk} designs", "give `chunk` of 1 or more")
+    works = hasattr(executor, "submit") or hasattr(executor, "get_executor") or callable(executor)
     if executor is not None and (isinstance(executor, type) or not works):
         raise TypeError(f"executor: expected a concurrent.futures.Executor or a client of Dask, got {executor!r}")
     kind = measure if isinstance(measure, str) and measure in KINDS else "speed"
@@ -288,13 +403,13 @@ def sweep(
     if kind != measure:
         named_tests += strings("measure", measure)
         if not named_tests:
-            raise Error("there is nothing to measure", f'give `measure`: one of {", ".join(KINDS)}, or a test such as "page read"')
+            raise ArgumentError("there is nothing to measure", f'give `measure`: one of {", ".join(KINDS)}, or a test such as "page read"')
     output = None if output is None else fspath("output", output)
     checkpoint = None if checkpoint is None else fspath("checkpoint", checkpoint)
     if output is not None and output.endswith(".parquet"):
         _pyarrow()
     if output is not None and checkpoint is not None and os.path.realpath(output) == os.path.realpath(checkpoint):
-        raise Error(f"{checkpoint}: the output would replace the checkpoint", "name two files")
+        raise ArgumentError(f"{checkpoint}: the output would replace the checkpoint", "name two files")
     spec = {
         "setup": fspath("setup", setup),
         "set": overrides(set),
@@ -309,22 +424,137 @@ def sweep(
         **({"sample": _plain("sample", _mapping("sample", sample))} if sample is not None else {}),
         **({"population": _population(population)} if population is not None else {}),
     }
-    results = native.NativeSweep(json.dumps(spec), checkpoint, output)
+    share = None if shard is None else "/".join(map(str, shard)) if isinstance(shard, tuple) else str(shard)
+    parts = None if merge is None else [fspath("merge", part) for part in merge]
+    if share is not None and (parts is not None or output is not None):
+        raise ArgumentError("a share has neither an output nor shares of its own", "give `output` where the shares are merged")
+    results = native.NativeSweep(json.dumps(spec), checkpoint, output, share, parts)
     size = chunk or CHUNKS.get(kind, 1)
+    start, end = results.range()
+    watch = _Watch(results, start, end, progress)
+    folder = _parts_folder(output)
     try:
-        if executor is None:
+        if executor is None and folder is None:
             cores = os.cpu_count() or 1
             while results.measure(size if chunk or kind == "speed" else size * cores):
-                pass
+                watch.tell()
+        elif executor is None:
+            _spread_here(results, size, folder, watch)
+        elif hasattr(executor, "submit") or hasattr(executor, "get_executor"):
+            _spread(results, executor, size, folder, watch)
         else:
-            _spread(results, executor, size)
+            _spread_again(results, executor, size, folder, watch)
     finally:
         results.close()
     results.check_measured()
     table = Table(results)
-    if output is not None:
+    if folder is not None:
+        _finish_parts(table, folder)
+    elif output is not None:
         table.write(output)
     return table
+
+
+class _Watch:
+    """Tells the caller of a sweep how far it is."""
+
+    def __init__(self, results: native.NativeSweep, start: int, end: int, progress: Optional[Progress]) -> None:
+        self._results, self._start, self._end, self._progress = results, start, end, progress
+        self._began, self._done_before = self._clock(), results.done()
+        if progress is not None and not callable(progress):
+            raise TypeError(f"progress: expected a function of three arguments, got {progress!r}")
+
+    @staticmethod
+    def _clock() -> float:
+        import time
+
+        return time.monotonic()
+
+    def tell(self) -> None:
+        if self._progress is None:
+            return
+        done = self._results.done()
+        here, elapsed = done - self._done_before, self._clock() - self._began
+        left = elapsed / here * (self._end - done) if here else None
+        self._progress(done - self._start, self._end - self._start, left)
+
+
+def _parts_folder(output: Optional[str]) -> Optional[str]:
+    """Folder of the parts of a Parquet data set, made if it is not there."""
+    if output is None or not output.endswith("/"):
+        return None
+    _pyarrow()
+    try:
+        os.makedirs(output, exist_ok=True)
+        old = [name for name in os.listdir(output) if not name.startswith(".")]
+    except OSError as error:
+        raise Error(f"{output}: {error.strerror or error}", "name another output") from None
+    if old:
+        raise ArgumentError(f"{output}: the folder is not empty", "name another one, or remove what is in it")
+    return output
+
+
+def _measure_part(head: str, work: str, folder: str, types: Mapping[str, str]) -> str:
+    """Measures designs on this thread, and writes them as a part of a Parquet data set. Workers run it."""
+    line = native.measure_work(head, work)
+    _write_part(json.loads(line), json.loads(work), folder, types)
+    return line
+
+
+def _write_part(batch: Mapping[str, Any], work: Mapping[str, Any], folder: str, types: Mapping[str, str]) -> None:
+    arrow = _pyarrow()
+    count, first = len(work["designs"]), int(batch["first"])
+    columns: dict[str, Any] = {"design": arrow.array(range(first, first + count), "int64")}
+    for place, key in enumerate(work["keys"]):
+        of = types[key]
+        values = [design[place] for design in work["designs"]]
+        columns[key] = arrow.array([None if value is None else _typed(value, of) for value in values], of)
+    figures, texts = dict(batch["figures"]), dict(batch["texts"])
+    for name, values in figures.items():
+        columns[name] = arrow.array(values, "float64")
+    for name, values in {**texts, "refused": batch["refused"]}.items():
+        columns[name] = arrow.array(values, "string")
+    path = os.path.join(folder, f"part-{first:010}.parquet")
+    _replace(path, lambda file: arrow.parquet.write_table(arrow.table(columns), file, compression="snappy"))
+
+
+def _typed(value: str, of: str) -> Any:
+    if of == "bool":
+        return value == "true"
+    return int(value) if of == "int64" else float(value) if of == "float64" else value.strip('"')
+
+
+def _replace(path: str, write: Callable[[Any], None]) -> None:
+    """Writes a file, which is there as a whole or not at all."""
+    directory, name = os.path.split(path)
+    with tempfile.NamedTemporaryFile(dir=directory or ".", prefix=f".{name}.", delete=False) as file:
+        try:
+            write(file)
+            os.chmod(file.name, 0o666 & ~_umask())
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise
+
+
+def _finish_parts(table: Table, folder: str) -> None:
+    """Writes beside the parts what follows from all of them: numbers of designs, sensitivities and the Pareto front."""
+    results = table._results
+    feasible, refused, screened = results.counts()
+    facts = {**json.loads(results.facts()), "designs": len(table), "feasible": feasible, "refused": refused, "screened": screened}
+    front: list[int] = []
+    place = 0
+
+    def note(page: Mapping[str, tuple[str, list[Any]]]) -> None:
+        nonlocal place
+        flags = page["pareto"][1]
+        front.extend(place + at for at, flag in enumerate(flags) if flag)
+        place += len(flags)
+
+    results.each_page(note)
+    text = json.dumps({**facts, "pareto": front}).encode()
+    # The names of files that readers of a data set leave out begin with an underscore.
+    _replace(os.path.join(folder, "_floatgate.json"), lambda file: file.write(text))
 
 
 def _mapping(argument: str, value: Any) -> Mapping[str, Any]:
@@ -343,7 +573,7 @@ def _plain(name: str, value: Any) -> Any:
     if isinstance(value, (str, int)) or (isinstance(value, float) and math.isfinite(value)):
         return value
     if isinstance(value, float):
-        raise Error(f"{name}: {value!r} is no value", "give a finite number")
+        raise ArgumentError(f"{name}: {value!r} is no value", "give a finite number")
     raise TypeError(f"{name}: expected a str, a bool, an int, a float, or a list or dict of these, got {value!r}")
 
 
@@ -397,19 +627,59 @@ def _population(population: Mapping[str, Any]) -> dict[str, Any]:
     return {**_plain("population", {key: value for key, value in population.items() if key != "vary"}), "vary": axes}
 
 
-def _spread(results: native.NativeSweep, executor: Any, size: int) -> None:
+def _task(results: native.NativeSweep, folder: Optional[str]) -> tuple[Callable[..., str], tuple[Any, ...]]:
+    """The function that a worker runs, and its arguments behind head and work."""
+    if folder is None:
+        return native.measure_work, ()
+    return _measure_part, (os.path.abspath(folder), {name: of for name, (of, _) in results.column_types().items()})
+
+
+def _spread_here(results: native.NativeSweep, size: int, folder: Optional[str], watch: _Watch) -> None:
+    """Measure what is left on threads of this process."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(os.cpu_count() or 1) as executor:
+        _spread(results, executor, size, folder, watch)
+
+
+def _spread(results: native.NativeSweep, executor: Any, size: int, folder: Optional[str], watch: _Watch) -> None:
     """Measure what is left on an executor. Results come in the order of the designs."""
     # A client of Dask hands out an executor.
     executor = executor.get_executor() if hasattr(executor, "get_executor") else executor
     head, first = results.head(), results.done()
+    function, more = _task(results, folder)
     running: collections.deque[Any] = collections.deque()
     try:
         while (work := results.work(first, size)) is not None or running:
             if work is not None:
-                running.append(executor.submit(native.measure_work, head, work))
+                running.append(executor.submit(function, head, work, *more))
                 first += size
             if work is None or len(running) >= IN_FLIGHT:
                 results.add(running.popleft().result())
+                watch.tell()
     finally:
         for future in running:
             future.cancel()
+
+
+def _spread_again(
+    results: native.NativeSweep, make: Callable[[], Any], size: int, folder: Optional[str], watch: _Watch
+) -> None:
+    """Measure what is left on an executor, and on a new one when its workers have died."""
+    from concurrent.futures import BrokenExecutor
+
+    attempts = ATTEMPTS
+    while True:
+        before, executor = results.done(), make()
+        if not hasattr(executor, "submit") and not hasattr(executor, "get_executor"):
+            raise TypeError(f"executor: expected a function that makes a concurrent.futures.Executor, it made {executor!r}")
+        try:
+            _spread(results, executor, size, folder, watch)
+            return
+        except BrokenExecutor:
+            attempts = ATTEMPTS if results.done() > before else attempts - 1
+            if attempts == 0:
+                raise
+        finally:
+            if hasattr(executor, "shutdown"):
+                executor.shutdown(wait=True, cancel_futures=True)

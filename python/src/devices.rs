@@ -7,9 +7,15 @@ use crate::library;
 use crate::speed::Named;
 use floatgate_card::{Card, CardOptions, Fake};
 use floatgate_config::Override;
+use floatgate_device::cells::Cells;
+use floatgate_device::oracle::Faults;
 use floatgate_device::power::PowerCut;
+use floatgate_device::{Otp, OtpArea, Span};
 use floatgate_lab::{card, trace};
-use floatgate_mtd::{BlockDevice, Breakdown, ErrorKind, Instant, Nanos, OobMode, SECTOR_BYTES};
+use floatgate_mtd::{
+    BlockDevice, BlockErrorKind, Breakdown, ErrorKind, Instant, Nanos, OobMode, SECTOR_BYTES,
+};
+use floatgate_sim::partition;
 use floatgate_sim::rig::{self, Device};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -29,6 +35,17 @@ pub(crate) fn check_len(len: usize) -> Result<(), Failure> {
     Err(Failure::new(format!("{len} bytes in one call"), Some(help)))
 }
 
+/// Latest time of a clock: 100 years.
+const CLOCK_NS_MAX: u64 = 100 * 366 * 86_400 * 1_000_000_000;
+
+/// Time `ns` after `now`.
+pub(crate) fn later(now: Instant, ns: u64) -> Result<Instant, Failure> {
+    match now.as_ns().checked_add(ns) {
+        Some(at) if at <= CLOCK_NS_MAX => Ok(Instant::from_ns(at)),
+        _ => Err(Failure::new("the clock ends after 100 years", Some("give fewer nanoseconds".to_owned()))),
+    }
+}
+
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -46,29 +63,55 @@ pub(crate) fn by_phase<'py>(py: Python<'py>, breakdown: &Breakdown) -> PyResult<
 }
 
 /// Activity of a resource: its name, phase, start and end in ns, and what it was.
-type SpanTuple = (String, &'static str, u64, u64, &'static str);
+pub(crate) type SpanTuple = (String, &'static str, u64, u64, &'static str);
 
-/// A flash under its driver, with the clock of the only thread that uses it.
+/// A device with the clock of the only thread that uses it.
 struct Clocked<D> {
     device: D,
     now: Instant,
 }
 
+/// A block that fails from a moment on, or works again.
+#[derive(Clone, Copy, Debug)]
+struct PlannedFault {
+    from: Instant,
+    /// Byte address on the chip.
+    addr: u64,
+    faults: Faults,
+}
+
+/// Flash under its driver.
+struct Flash {
+    device: Box<dyn Device>,
+    now: Instant,
+    /// First byte of the partition on the chip; `None` in slc-mode.
+    chip_at: Option<u64>,
+    /// Faults whose moment has not come.
+    planned: Vec<PlannedFault>,
+}
+
 /// Flash of a setup.
 #[pyclass(frozen)]
-pub(crate) struct NativeMtd(Mutex<Clocked<Box<dyn Device>>>);
+pub(crate) struct NativeMtd(Mutex<Flash>);
 
 fn flash_failed(error: floatgate_mtd::Error) -> Failure {
-    let help = match error.kind {
+    let (kind, help) = match error.kind {
         ErrorKind::OutOfRange { .. } | ErrorKind::Misaligned { .. } => {
-            "`geometry` has the sizes of the flash"
+            return Failure::new(error, Some("`geometry` has the sizes of the flash".to_owned()));
         }
-        ErrorKind::NotErased => "erase the block before",
-        ErrorKind::BadBlock => "choose another block: `is_bad` tells which are bad",
-        ErrorKind::PowerLost => "`restart()` switches power on again",
-        _ => return Failure::new(error, None),
+        ErrorKind::PowerLost => return Failure::power_lost(error),
+        ErrorKind::NotErased => ("not erased", "erase the block before"),
+        ErrorKind::BadBlock => ("bad block", "choose another block: `is_bad` tells which are bad"),
+        ErrorKind::Uncorrectable => ("uncorrectable", ""),
+        ErrorKind::ProgramFailed => ("program failed", ""),
+        ErrorKind::EraseFailed => ("erase failed", ""),
+        ErrorKind::WriteProtected => ("write protected", ""),
+        ErrorKind::Timeout => ("timeout", ""),
+        ErrorKind::Unsupported(_) => ("unsupported", ""),
+        ErrorKind::DeviceLost => ("no answer", ""),
+        _ => ("refused", ""),
     };
-    Failure::new(error, Some(help.to_owned()))
+    Failure::of_flash(kind, error, Some(help.to_owned()).filter(|help| !help.is_empty()))
 }
 
 fn oob_mode(name: &str) -> Result<OobMode, Failure> {
@@ -83,13 +126,126 @@ fn oob_mode(name: &str) -> Result<OobMode, Failure> {
     }
 }
 
-impl Clocked<Box<dyn Device>> {
+fn otp_area(name: &str) -> Result<OtpArea, Failure> {
+    match name {
+        "user" => Ok(OtpArea::User),
+        "factory" => Ok(OtpArea::Factory),
+        _ => Err(Failure::new(
+            format!("area: no OTP area is called {name:?}"),
+            Some("there are `user` and `factory`".to_owned()),
+        )),
+    }
+}
+
+/// Order of a power cut: in the program or erase of this number from now on, when `share` of it is over; or some ns from now on.
+pub(crate) struct CutOrder {
+    operation: Option<u64>,
+    share: f64,
+    after: Nanos,
+}
+
+impl CutOrder {
+    pub(crate) fn new(
+        operation: &Bound<'_, PyAny>,
+        share: &Bound<'_, PyAny>,
+        after_ns: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
+        take!(operation: Option<i128>, share: f64, after_ns: i128);
+        let refused = |why: String| Err(PyValueError::new_err(why));
+        let operation = operation.map(u64::try_from).transpose();
+        match (operation, u64::try_from(after_ns)) {
+            (Err(_) | Ok(Some(0)), _) => {
+                refused("operation: give 1 for the next program or erase, or more".into())
+            }
+            _ if !(0.0..=1.0).contains(&share) => refused(format!("share: {share}; give 0 to 1")),
+            (_, Err(_)) => refused(format!("after_ns: {after_ns}; give 0 or more")),
+            (Ok(operation), Ok(after)) => Ok(Self { operation, share, after: Nanos::from_ns(after) }),
+        }
+    }
+
+    /// The order for a chip whose clock shows `now`.
+    pub(crate) fn at(&self, now: Instant) -> PowerCut {
+        match self.operation {
+            Some(operation) => PowerCut::During { operation, share: self.share },
+            None => PowerCut::At(now + self.after),
+        }
+    }
+}
+
+/// A span as Python gets it.
+pub(crate) fn span_tuple(span: Span) -> SpanTuple {
+    let (start, end) = (span.start.as_ns(), span.end.as_ns());
+    (trace::resource_name(span.resource), span.phase.name(), start, end, span.what)
+}
+
+impl Flash {
     /// Runs an operation from now on; the clock goes on to its end, or to when its failure was known.
     fn run(
         &mut self,
         operation: impl FnOnce(&mut dyn Device, Instant) -> Result<Instant, floatgate_mtd::Error>,
     ) -> Result<(), Failure> {
+        self.apply_faults();
         let outcome = operation(self.device.as_mut(), self.now);
+        self.now = match &outcome {
+            Ok(at) => *at,
+            Err(error) => error.at,
+        };
+        outcome.map(|_| ()).map_err(flash_failed)
+    }
+
+    /// Applies the planned faults whose moment has come, in the order of their moments.
+    fn apply_faults(&mut self) {
+        if self.planned.is_empty() {
+            return;
+        }
+        let now = self.now;
+        self.planned.sort_by_key(|fault| fault.from);
+        let due = self.planned.partition_point(|fault| fault.from <= now);
+        for fault in self.planned.drain(..due) {
+            self.device.oracle().set_faults(fault.addr, fault.faults);
+        }
+    }
+
+    /// Byte address on the chip of an address of the flash.
+    fn chip_addr(&self, addr: u64) -> Result<u64, Failure> {
+        let size = self.device.geometry().size_bytes;
+        if addr >= size {
+            let help = "`geometry` has the sizes of the flash".to_owned();
+            return Err(Failure::new(
+                format!("addr: {addr} is beyond the {size} bytes of the flash"),
+                Some(help),
+            ));
+        }
+        let offset = self.chip_at.ok_or_else(|| {
+            let help = "take a setup without `partition.slc`".to_owned();
+            Failure::new("in slc-mode the cells of an address are not addressed one by one", Some(help))
+        })?;
+        Ok(offset + addr)
+    }
+
+    /// Part of the chip and number in it of the eraseblock at an address.
+    fn cells_of(&mut self, addr: u64) -> Result<(usize, u32), Failure> {
+        let block = self.chip_addr(addr)? / u64::from(self.device.geometry().erase_bytes.max(1));
+        let of_part = self.device.oracle().cells(0).map_or(0, Cells::blocks);
+        if of_part == 0 {
+            let help = "take a setup with a NAND".to_owned();
+            return Err(Failure::new("the cells of a NOR have no model of wear", Some(help)));
+        }
+        let block = u32::try_from(block).unwrap_or(u32::MAX);
+        Ok(((block / of_part) as usize, block % of_part))
+    }
+
+    fn otp(&mut self) -> Result<&mut dyn Otp, Failure> {
+        self.device.otp().ok_or_else(|| Failure::of_flash("unsupported", "the chip has no OTP area", None))
+    }
+
+    /// As [`run`](Self::run), for an operation of the OTP areas.
+    fn run_otp(
+        &mut self,
+        operation: impl FnOnce(&mut dyn Otp, Instant) -> Result<Instant, floatgate_mtd::Error>,
+    ) -> Result<(), Failure> {
+        let now = self.now;
+        let outcome = operation(self.otp()?, now);
         self.now = match &outcome {
             Ok(at) => *at,
             Err(error) => error.at,
@@ -102,12 +258,13 @@ impl Clocked<Box<dyn Device>> {
 impl NativeMtd {
     #[new]
     fn open(py: Python<'_>, named: Named) -> PyResult<Self> {
-        let rig = py.detach(|| -> Result<_, Failure> {
-            Ok(rig::wire(library(), &named.config()?, named.options())?)
-        });
-        let mut rig = rig?;
-        let now = rig.now();
-        Ok(Self(Mutex::new(Clocked { device: rig.device, now })))
+        Ok(Self(Mutex::new(py.detach(|| -> Result<_, Failure> {
+            let config = named.config()?;
+            let chip_at = partition::linear_offset(&config)?;
+            let mut rig = rig::wire(library(), &config, named.options())?;
+            let now = rig.now();
+            Ok(Flash { device: rig.device, now, chip_at, planned: Vec::new() })
+        })?)))
     }
 
     fn now_ns(&self) -> u64 {
@@ -137,32 +294,223 @@ impl NativeMtd {
 
     /// A copy that goes its own way; blocks that neither changes are shared.
     fn fork(&self) -> Self {
-        let clocked = locked(&self.0);
-        Self(Mutex::new(Clocked { device: clocked.device.fork(), now: clocked.now }))
+        let flash = locked(&self.0);
+        let planned = flash.planned.clone();
+        Self(Mutex::new(Flash {
+            device: flash.device.fork(),
+            now: flash.now,
+            chip_at: flash.chip_at,
+            planned,
+        }))
     }
 
-    /// Orders a loss of power: in the program or erase of this number from now on, when `share` of it is over; or some ns from now on.
+    /// Orders a power cut.
     fn order_cut<'py>(
         &self,
         operation: &Bound<'py, PyAny>,
         share: &Bound<'py, PyAny>,
         after_ns: &Bound<'py, PyAny>,
     ) -> PyResult<()> {
-        take!(operation: Option<i128>, share: f64, after_ns: i128);
-        let refused = |why: String| Err(PyValueError::new_err(why));
-        let operation = operation.map(u64::try_from);
-        let mut clocked = locked(&self.0);
-        let cut = match (operation, u64::try_from(after_ns)) {
-            (Some(Err(_)), _) | (Some(Ok(0)), _) => {
-                return refused("operation: give 1 for the next program or erase, or more".into());
-            }
-            _ if !(0.0..=1.0).contains(&share) => return refused(format!("share: {share}; give 0 to 1")),
-            (_, Err(_)) => return refused(format!("after_ns: {after_ns}; give 0 or more")),
-            (Some(Ok(operation)), _) => PowerCut::During { operation, share },
-            (None, Ok(after)) => PowerCut::At(clocked.now + Nanos::from_ns(after)),
-        };
-        clocked.device.power_mut().order(Some(cut));
+        let order = CutOrder::new(operation, share, after_ns)?;
+        let mut flash = locked(&self.0);
+        let cut = order.at(flash.now);
+        flash.device.power_mut().order(Some(cut));
         Ok(())
+    }
+
+    /// Withdraws the order of a power cut.
+    fn cancel_cut(&self) {
+        locked(&self.0).device.power_mut().order(None);
+    }
+
+    /// Counts programs and erases from now on.
+    fn count_operations(&self) {
+        locked(&self.0).device.power_mut().count_operations();
+    }
+
+    /// Programs and erases that were counted.
+    fn operations(&self) -> u64 {
+        locked(&self.0).device.power().operations()
+    }
+
+    /// Lets time pass.
+    fn wait(&self, ns: &Bound<'_, PyAny>) -> PyResult<()> {
+        take!(ns: u64);
+        let mut flash = locked(&self.0);
+        let until = later(flash.now, ns)?;
+        flash.now = until;
+        Ok(())
+    }
+
+    /// Programs and erases of the eraseblock at an address fail from `after_ns` on, or work again.
+    fn set_faults<'py>(
+        &self,
+        addr: &Bound<'py, PyAny>,
+        program: &Bound<'py, PyAny>,
+        erase: &Bound<'py, PyAny>,
+        after_ns: &Bound<'py, PyAny>,
+    ) -> PyResult<()> {
+        take!(addr: u64, program: bool, erase: bool, after_ns: u64);
+        let mut flash = locked(&self.0);
+        let addr = flash.chip_addr(addr)?;
+        let from = later(flash.now, after_ns)?;
+        flash.planned.push(PlannedFault { from, addr, faults: Faults { program, erase } });
+        flash.apply_faults();
+        Ok(())
+    }
+
+    /// Inverts a bit of the byte at an address, or of a byte of its page's OOB, until the block is erased.
+    fn flip<'py>(
+        &self,
+        addr: &Bound<'py, PyAny>,
+        bit: &Bound<'py, PyAny>,
+        oob_byte: &Bound<'py, PyAny>,
+    ) -> PyResult<()> {
+        take!(addr: u64, bit: u32, oob_byte: Option<u32>);
+        if bit > 7 {
+            return Err(PyValueError::new_err(format!("bit: {bit}; give 0 to 7")));
+        }
+        let mut flash = locked(&self.0);
+        let addr = flash.chip_addr(addr)?;
+        let (oob_bytes, write_bytes) =
+            (flash.device.geometry().oob_bytes, flash.device.geometry().write_bytes);
+        let oracle = flash.device.oracle();
+        let row_bytes = oracle.array(0).map_or(0, |array| array.page_bytes() as u64).max(1);
+        // A row has the OOB behind the data. NOR has none, and any unit of writes.
+        let data_bytes = if oob_bytes > 0 { u64::from(write_bytes).max(1) } else { row_bytes };
+        let byte = match oob_byte {
+            None => addr % data_bytes,
+            Some(byte) if u64::from(byte) < row_bytes.saturating_sub(data_bytes) => {
+                data_bytes + u64::from(byte)
+            }
+            Some(byte) => {
+                let why = format!("oob_byte: {byte}; a page has {} bytes of OOB", row_bytes - data_bytes);
+                return Err(PyValueError::new_err(why));
+            }
+        };
+        let page = u32::try_from(addr / data_bytes).unwrap_or(u32::MAX);
+        oracle.inject(page, byte as u32 * 8 + bit);
+        Ok(())
+    }
+
+    /// Erase cycles of the eraseblock at an address.
+    fn cycles(&self, addr: &Bound<'_, PyAny>) -> PyResult<u32> {
+        take!(addr: u64);
+        let mut flash = locked(&self.0);
+        let (part, block) = flash.cells_of(addr)?;
+        Ok(flash.device.oracle().cells(part).map_or(0, |cells| cells.cycles(block)))
+    }
+
+    /// Wears an eraseblock by further cycles.
+    fn wear<'py>(&self, addr: &Bound<'py, PyAny>, cycles: &Bound<'py, PyAny>) -> PyResult<()> {
+        take!(addr: u64, cycles: u32);
+        let mut flash = locked(&self.0);
+        let (part, block) = flash.cells_of(addr)?;
+        if let Some(cells) = flash.device.oracle().cells_mut(part) {
+            cells.cycle(block, cycles);
+        }
+        Ok(())
+    }
+
+    /// Lets all programmed pages lose charge for some days at a temperature.
+    fn bake<'py>(&self, days: &Bound<'py, PyAny>, temperature_c: &Bound<'py, PyAny>) -> PyResult<()> {
+        take!(days: f64, temperature_c: f64);
+        if !(0.0..=1e6).contains(&days) {
+            return Err(PyValueError::new_err(format!("days: {days}; give 0 to 1000000")));
+        }
+        if !(-100.0..=400.0).contains(&temperature_c) {
+            return Err(PyValueError::new_err(format!("temperature_c: {temperature_c}; give -100 to 400")));
+        }
+        let mut flash = locked(&self.0);
+        // A NOR refuses.
+        flash.cells_of(0)?;
+        let oracle = flash.device.oracle();
+        for part in 0.. {
+            let Some(cells) = oracle.cells_mut(part) else { break };
+            cells.bake(days, temperature_c);
+        }
+        Ok(())
+    }
+
+    /// Regions of an OTP area: first byte, length, and whether it is locked.
+    fn otp_regions(&self, py: Python<'_>, area: &Bound<'_, PyAny>) -> PyResult<Vec<(u64, u64, bool)>> {
+        take!(area: String);
+        let area = otp_area(&area)?;
+        Ok(py.detach(|| -> Result<_, Failure> {
+            let mut flash = locked(&self.0);
+            let Ok(otp) = flash.otp() else { return Ok(Vec::new()) };
+            let count = otp.otp_regions(area);
+            let mut all = Vec::new();
+            for index in 0..count {
+                flash.run_otp(|otp, now| {
+                    let (region, at) = otp.otp_info(now, area, index)?;
+                    all.push((region.start, region.len, region.locked));
+                    Ok(at)
+                })?;
+            }
+            Ok(all)
+        })?)
+    }
+
+    /// Bytes of an OTP area.
+    fn otp_read<'py>(
+        &self,
+        py: Python<'py>,
+        addr: &Bound<'py, PyAny>,
+        length: &Bound<'py, PyAny>,
+        area: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        take!(addr: u64, length: usize, area: String);
+        check_len(length)?;
+        let area = otp_area(&area)?;
+        PyBytes::new_with(py, length, |bytes| {
+            let work = || {
+                locked(&self.0).run_otp(|otp, now| otp.otp_read(now, area, addr, bytes).map(|done| done.at))
+            };
+            py.detach(work).map_err(PyErr::from)
+        })
+    }
+
+    fn otp_write<'py>(
+        &self,
+        py: Python<'py>,
+        addr: &Bound<'py, PyAny>,
+        data: &Bound<'py, PyAny>,
+    ) -> PyResult<()> {
+        take!(addr: u64, data: Bytes<'_>);
+        let data = data.get();
+        let work = || locked(&self.0).run_otp(|otp, now| otp.otp_write(now, addr, data).map(|done| done.at));
+        Ok(py.detach(work)?)
+    }
+
+    fn otp_erase<'py>(
+        &self,
+        py: Python<'py>,
+        addr: &Bound<'py, PyAny>,
+        length: &Bound<'py, PyAny>,
+    ) -> PyResult<()> {
+        take!(addr: u64, length: u64);
+        let work =
+            || locked(&self.0).run_otp(|otp, now| otp.otp_erase(now, addr, length).map(|done| done.at));
+        Ok(py.detach(work)?)
+    }
+
+    fn otp_lock<'py>(
+        &self,
+        py: Python<'py>,
+        addr: &Bound<'py, PyAny>,
+        length: &Bound<'py, PyAny>,
+    ) -> PyResult<()> {
+        take!(addr: u64, length: u64);
+        let work = || locked(&self.0).run_otp(|otp, now| otp.otp_lock(now, addr, length).map(|done| done.at));
+        Ok(py.detach(work)?)
+    }
+
+    /// Marks the eraseblock at an address bad.
+    fn mark_bad(&self, py: Python<'_>, addr: &Bound<'_, PyAny>) -> PyResult<()> {
+        take!(addr: u64);
+        let work = || locked(&self.0).run(|flash, now| flash.mark_bad(now, addr).map(|done| done.at));
+        Ok(py.detach(work)?)
     }
 
     fn is_powered(&self) -> bool {
@@ -172,13 +520,17 @@ impl NativeMtd {
     /// Power is back after `off_ns`, and the driver has set the chip up again.
     fn restart<'py>(&self, py: Python<'py>, off_ns: &Bound<'py, PyAny>) -> PyResult<()> {
         take!(off_ns: u64);
-        Ok(py.detach(|| {
+        Ok(py.detach(|| -> Result<(), Failure> {
             let mut clocked = locked(&self.0);
-            let on = clocked.now + Nanos::from_ns(off_ns);
+            let on = later(clocked.now, off_ns)?;
             clocked.device.host().resume(on);
             let outcome = clocked.device.restart();
             clocked.now = clocked.now.max(clocked.device.host().now());
-            outcome.map_err(|why| Failure::new(why, None))
+            // A cut that comes meanwhile is the usual reason.
+            outcome.map_err(|why| match clocked.device.power().is_lost() {
+                true => Failure::power_lost(why),
+                false => Failure::of_flash("no answer", why, None),
+            })
         })?)
     }
 
@@ -189,12 +541,7 @@ impl NativeMtd {
 
     /// Activities recorded since the last call, by start.
     fn take_spans(&self) -> Vec<SpanTuple> {
-        let spans = locked(&self.0).device.host().take_spans();
-        let tuple = |span: floatgate_device::Span| {
-            let (start, end) = (span.start.as_ns(), span.end.as_ns());
-            (trace::resource_name(span.resource), span.phase.name(), start, end, span.what)
-        };
-        spans.into_iter().map(tuple).collect()
+        locked(&self.0).device.host().take_spans().into_iter().map(span_tuple).collect()
     }
 
     fn read<'py>(
@@ -313,7 +660,13 @@ impl Clocked<Fake<Card>> {
             Ok(at) => *at,
             Err(error) => error.at,
         };
-        outcome.map(|_| ()).map_err(|error| Failure::new(error, None))
+        outcome.map(|_| ()).map_err(|error| match error.kind {
+            BlockErrorKind::PowerLost => Failure::power_lost(error),
+            BlockErrorKind::WornOut => Failure::of_flash("worn out", error, None),
+            BlockErrorKind::Uncorrectable => Failure::of_flash("uncorrectable", error, None),
+            BlockErrorKind::TimedOut => Failure::of_flash("timeout", error, None),
+            _ => Failure::new(error, None),
+        })
     }
 }
 
@@ -348,6 +701,64 @@ impl NativeCard {
     fn fork(&self) -> Self {
         let clocked = locked(&self.0);
         Self(Mutex::new(Clocked { device: clocked.device.clone(), now: clocked.now }))
+    }
+
+    /// Orders a power cut: in the program or erase of this number from now on, or some ns from now on.
+    fn order_cut<'py>(&self, operation: &Bound<'py, PyAny>, after_ns: &Bound<'py, PyAny>) -> PyResult<()> {
+        let share = 0.5_f64.into_pyobject(operation.py())?;
+        let order = CutOrder::new(operation, share.as_any(), after_ns)?;
+        let mut card = locked(&self.0);
+        let now = card.now;
+        match order.at(now) {
+            PowerCut::At(at) => card.device.device_mut().order_removal(at),
+            PowerCut::During { operation, .. } => card.device.device_mut().order_cut(operation),
+        }
+        Ok(())
+    }
+
+    /// Withdraws the order of a power cut.
+    fn cancel_cut(&self) {
+        locked(&self.0).device.device_mut().cancel_cuts();
+    }
+
+    fn is_powered(&self) -> bool {
+        !locked(&self.0).device.device().is_lost()
+    }
+
+    /// Switches power on after `off_ns`: the card builds its map anew.
+    fn restart(&self, py: Python<'_>, off_ns: &Bound<'_, PyAny>) -> PyResult<()> {
+        take!(off_ns: u64);
+        Ok(py.detach(|| -> Result<(), Failure> {
+            let mut card = locked(&self.0);
+            let on = later(card.now, off_ns)?;
+            card.device.device_mut().cut_power();
+            card.run(|card, _| card.device_mut().power_on(on, 0))
+        })?)
+    }
+
+    /// Lets time pass.
+    fn wait(&self, ns: &Bound<'_, PyAny>) -> PyResult<()> {
+        take!(ns: u64);
+        let mut card = locked(&self.0);
+        let until = later(card.now, ns)?;
+        card.now = until;
+        Ok(())
+    }
+
+    /// Starts or stops recording what bus, firmware and array do.
+    fn record(&self, on: bool) {
+        locked(&self.0).device.device_mut().record(on);
+    }
+
+    /// Activities recorded since the last call, by start.
+    fn take_spans(&self) -> Vec<SpanTuple> {
+        locked(&self.0).device.device_mut().take_spans().into_iter().map(span_tuple).collect()
+    }
+
+    /// Units that the host wrote, units that the card programmed, and erases.
+    fn counts(&self) -> (u64, u64, u64) {
+        let stats = locked(&self.0).device.device().stats();
+        (stats.host_units, stats.written_units, stats.erases)
     }
 
     fn size_bytes(&self) -> u64 {

@@ -6,23 +6,50 @@ use floatgate_mtd::advice::Help;
 use pyo3::prelude::*;
 use std::path::Path;
 
+/// Class of an error in Python.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    /// An argument, a setup or an image is wrong.
+    Argument,
+    /// A file that a caller has named is not there.
+    MissingFile,
+    /// The flash failed or refused; with the name of the kind.
+    Flash(&'static str),
+    /// Power is lost.
+    PowerLost,
+}
+
 /// Message and advice of what becomes a `floatgate.Error`; made without the interpreter.
 pub(crate) struct Failure {
     message: String,
     help: Option<String>,
-    /// A file that a caller has named is not there.
-    is_of_missing_file: bool,
+    class: Class,
 }
 
 impl Failure {
     pub(crate) fn new(message: impl std::fmt::Display, help: Option<String>) -> Self {
-        Self { message: message.to_string(), help, is_of_missing_file: false }
+        Self { message: message.to_string(), help, class: Class::Argument }
+    }
+
+    /// An operation that the flash did not do; `kind` is the name of the reason.
+    pub(crate) fn of_flash(
+        kind: &'static str,
+        message: impl std::fmt::Display,
+        help: Option<String>,
+    ) -> Self {
+        Self { class: Class::Flash(kind), ..Self::new(message, help) }
+    }
+
+    /// An operation for which there was no power.
+    pub(crate) fn power_lost(message: impl std::fmt::Display) -> Self {
+        let help = Some("`restart()` switches power on again".to_owned());
+        Self { class: Class::PowerLost, ..Self::new(message, help) }
     }
 
     /// An error about a file of the caller's.
     pub(crate) fn of_file(path: &Path, error: impl std::fmt::Display, help: Option<String>) -> Self {
-        let is_of_missing_file = matches!(path.try_exists(), Ok(false));
-        Self { is_of_missing_file, ..Self::new(format!("{}: {error}", path.display()), help) }
+        let failure = Self::new(format!("{}: {error}", path.display()), help);
+        failure.missing(matches!(path.try_exists(), Ok(false)))
     }
 
     /// An error of what `argument` names, where it names nothing.
@@ -35,7 +62,8 @@ impl Failure {
 
     /// The same error where what is named is not there.
     pub(crate) fn missing(self, is_of_missing_file: bool) -> Self {
-        Self { is_of_missing_file: self.is_of_missing_file || is_of_missing_file, ..self }
+        let class = if is_of_missing_file { Class::MissingFile } else { self.class };
+        Self { class, ..self }
     }
 
     /// An error with its advice.
@@ -57,11 +85,8 @@ impl From<floatgate_lab::Error> for Failure {
         let place = place.filter(|place| !place.source.is_argument());
         let place = place.map_or_else(String::new, |place| format!("{place}: "));
         let problem = error.config().map(ConfigError::problem);
-        let is_of_missing_file = problem == Some(Problem::MissingFile);
-        Self {
-            is_of_missing_file,
-            ..Self::new(format!("{place}{error}"), error.help().as_ref().map(in_python))
-        }
+        let failure = Self::new(format!("{place}{error}"), error.help().as_ref().map(in_python));
+        failure.missing(problem == Some(Problem::MissingFile))
     }
 }
 
@@ -86,11 +111,19 @@ impl From<serde_json::Error> for Failure {
 impl From<Failure> for PyErr {
     fn from(failure: Failure) -> Self {
         Python::attach(|py| {
-            let name = if failure.is_of_missing_file { "MissingFile" } else { "Error" };
+            let Failure { message, help, class } = failure;
+            let name = match class {
+                Class::Argument => "ArgumentError",
+                Class::MissingFile => "MissingFile",
+                Class::Flash(_) => "FlashError",
+                Class::PowerLost => "PowerLost",
+            };
             let error = py.import("floatgate._error").and_then(|module| module.getattr(name));
-            error
-                .and_then(|error| error.call1((failure.message, failure.help)))
-                .map_or_else(|error| error, Self::from_value)
+            let made = error.and_then(|error| match class {
+                Class::Flash(kind) => error.call1((message, help, kind)),
+                _ => error.call1((message, help)),
+            });
+            made.map_or_else(|error| error, Self::from_value)
         })
     }
 }

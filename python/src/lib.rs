@@ -33,7 +33,7 @@ fn library() -> &'static Library {
 #[pyo3::pymodule(gil_used = false)]
 mod _floatgate {
     #[pymodule_export]
-    use crate::bus::NativeSpiBus;
+    use crate::bus::{NativeNandBus, NativeSpiBus};
     #[pymodule_export]
     use crate::devices::{NativeCard, NativeMtd};
     #[pymodule_export]

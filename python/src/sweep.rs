@@ -6,7 +6,9 @@ use crate::failure::Failure;
 use crate::library;
 use floatgate_config::{Problem, did_you_mean};
 use floatgate_host::output::Output;
-use floatgate_lab::sweep::{Batch, Cells, Evaluator, Format, Page, Results, Spec, Waves, Work, WriteError};
+use floatgate_lab::sweep::{
+    Batch, Cells, Evaluator, Format, Page, Results, Shard, Spec, Waves, Work, WriteError,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde::{Deserialize, Serialize};
@@ -15,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Arguments of `sweep` that may be misspelt.
-const ARGUMENTS: [&str; 15] = [
+const ARGUMENTS: [&str; 18] = [
     "measure",
     "executor",
     "set",
@@ -31,6 +33,9 @@ const ARGUMENTS: [&str; 15] = [
     "checkpoint",
     "chunk",
     "seed",
+    "shard",
+    "merge",
+    "progress",
 ];
 
 /// An error of a specification, of which the caller wrote the arguments: tables are mappings, and what `sweep` does not know is an option.
@@ -78,6 +83,11 @@ impl Head {
     }
 }
 
+/// True of a path with a slash at its end: parts of a Parquet data set are written into that folder.
+fn is_folder(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().ends_with(b"/")
+}
+
 /// A sweep with what is measured of it.
 #[pyclass(frozen)]
 pub(crate) struct NativeSweep {
@@ -86,6 +96,8 @@ pub(crate) struct NativeSweep {
     head: String,
     /// None of a sweep from a pickle, which measures nothing.
     evaluator: Option<Arc<Evaluator>>,
+    /// Number of the first design that is measured here.
+    start: usize,
     results: Mutex<Results>,
 }
 
@@ -97,22 +109,41 @@ impl NativeSweep {
 
 #[pymethods]
 impl NativeSweep {
-    /// A sweep from its specification in JSON, or the rest of it after a checkpoint. An output that could not be written at its end is refused.
+    /// A sweep from its specification in JSON, or the rest of it after a checkpoint; one share of it; or all of it from the checkpoints of the
+    /// shares. An output that could not be written at its end is refused.
     #[new]
     fn new(
         py: Python<'_>,
         spec: &str,
         checkpoint: Option<PathBuf>,
         output: Option<PathBuf>,
+        shard: Option<String>,
+        merge: Option<Vec<PathBuf>>,
     ) -> PyResult<Self> {
         Ok(py.detach(|| -> Result<Self, Failure> {
-            output.as_deref().map(Format::of).transpose()?;
+            output.as_deref().filter(|path| !is_folder(path)).map(Format::of).transpose()?;
             let text = spec.to_owned();
             let spec = Spec::from_json(spec).map_err(of_arguments)?;
             let head = Head::new(spec.head());
             let evaluator = head.evaluator()?;
-            let results = Mutex::new(Results::new(&evaluator, &spec, checkpoint.as_deref())?);
-            Ok(Self { spec: text, head: serde_json::to_string(&head)?, evaluator: Some(evaluator), results })
+            let shard: Option<Shard> = match shard {
+                Some(shard) => {
+                    Some(shard.parse().map_err(|why| Failure::new(format!("shard: {why}"), None))?)
+                }
+                None => None,
+            };
+            let results = match (shard, merge, checkpoint.as_deref()) {
+                (Some(shard), _, Some(path)) => Results::shard(&evaluator, &spec, shard, path)?,
+                (Some(_), _, None) => {
+                    let help = "name a `checkpoint`, which `merge` reads".to_owned();
+                    return Err(Failure::new("a share is kept in its checkpoint", Some(help)));
+                }
+                (None, Some(parts), _) => Results::merged(&evaluator, &spec, &parts)?,
+                (None, None, checkpoint) => Results::new(&evaluator, &spec, checkpoint)?,
+            };
+            let start = shard.map_or(0, |shard| shard.designs(results.designs()).start);
+            let (head, evaluator) = (serde_json::to_string(&head)?, Some(evaluator));
+            Ok(Self { spec: text, head, evaluator, start, results: Mutex::new(results) })
         })?)
     }
 
@@ -134,7 +165,7 @@ impl NativeSweep {
             let batches =
                 batches.ok_or_else(|| Failure::new("the pickle holds no batches of a sweep", None))?;
             let results = Mutex::new(Results::of_batches(&parsed, batches)?);
-            Ok(Self { spec, head: String::new(), evaluator: None, results })
+            Ok(Self { spec, head: String::new(), evaluator: None, start: 0, results })
         })?)
     }
 
@@ -144,6 +175,22 @@ impl NativeSweep {
 
     fn done(&self) -> usize {
         self.results().done()
+    }
+
+    /// Number of the first design that is measured here, and number behind the last one.
+    fn range(&self) -> (usize, usize) {
+        (self.start, self.results().end())
+    }
+
+    /// The first `most` rows, as [`columns`](Self::columns).
+    fn first_rows<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Bound<'py, PyDict>> {
+        let all = py.detach(|| -> Result<_, Failure> { Ok(self.results().first_rows(most)?) })?;
+        columns(py, all)
+    }
+
+    /// Names and types of the columns.
+    fn column_types<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        columns(py, self.results().columns())
     }
 
     /// Everything that a worker needs beside the designs.

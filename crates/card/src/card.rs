@@ -7,7 +7,7 @@ use crate::nand::{Fault, Planes, State};
 use crate::power::{CardEnergy, PowerSpec, Times};
 use crate::registers::CardHealth;
 use crate::spec::{BadSpec, CardSpec};
-use floatgate_device::{Host, Resource};
+use floatgate_device::{Host, Resource, Span};
 use floatgate_mtd::block_device::{check_count, check_sectors};
 use floatgate_mtd::{
     BlockDevice, BlockError, BlockErrorKind, Breakdown, Instant, Nanos, Phase, SECTOR_BYTES,
@@ -289,6 +289,21 @@ impl Card {
     /// Neither an operation nor a moment is ordered to lose power any more.
     pub const fn cancel_cuts(&mut self) {
         self.ftl.nand.cancel_cuts();
+    }
+
+    /// True when power is lost.
+    pub const fn is_lost(&self) -> bool {
+        self.ftl.nand.is_lost()
+    }
+
+    /// Starts or stops recording the activities of bus, firmware and array.
+    pub fn record(&mut self, on: bool) {
+        self.host.record(on);
+    }
+
+    /// Activities recorded since the last call, by start.
+    pub fn take_spans(&mut self) -> Vec<Span> {
+        self.host.take_spans()
     }
 
     /// Energy taken since the card was made.

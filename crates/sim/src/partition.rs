@@ -117,6 +117,14 @@ pub fn offset(config: &Config) -> Result<u64, ConfigError> {
     Partition::of_setup(config).map(|(partition, _)| partition.offset)
 }
 
+/// First byte on the chip of the partition in use; `None` in slc-mode, which leaves out every second page of the chip.
+///
+/// # Errors
+/// A wrong value.
+pub fn linear_offset(config: &Config) -> Result<Option<u64>, ConfigError> {
+    Partition::of_setup(config).map(|(partition, _)| (!partition.slc).then_some(partition.offset))
+}
+
 /// Wraps a device in the partition of the setup.
 ///
 /// # Errors

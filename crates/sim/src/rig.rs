@@ -8,9 +8,11 @@ use floatgate_device::Record;
 use floatgate_device::cells::CellsProfile;
 use floatgate_device::ecc_engine::{Algo, EccProfile, EccRequirement, EngineKind};
 use floatgate_device::host::{BchCycles, HostProfile};
+use floatgate_device::oracle::Oracle;
 use floatgate_device::parallel_nor::{
     self, NorBus, NorController, NorProfile, NorWire, ParallelNor, ParallelNorSpec,
 };
+use floatgate_device::power::Power;
 use floatgate_device::raw_nand::spec::FactoryBad;
 use floatgate_device::raw_nand::{
     self, BadBlocks, ChipOptions, DataInterface, NandBoard, NandController, NandProfile, NandWire, RawNand,
@@ -26,6 +28,7 @@ pub use floatgate_device::wire::{Device, Link};
 use floatgate_mtd::Instant;
 use floatgate_mtd::advice;
 use floatgate_mtd::advice::{Command, set};
+use std::fmt;
 use std::sync::Arc;
 
 /// A wired rig.
@@ -133,11 +136,54 @@ pub fn wire(library: &Library, config: &Config, options: RigOptions) -> Result<R
     Ok(Rig { device, chip: config.part().name.clone(), maker: config.part().maker.clone() })
 }
 
+/// A SPI chip behind its controller without a driver, with its supply. It can be copied.
+pub trait SpiHost: SpiMem + fmt::Debug + Send + Sync {
+    /// Supply of controller and chip.
+    fn power(&self) -> &Power;
+
+    /// Mutable access to the supply, to cut it.
+    fn power_mut(&mut self) -> &mut Power;
+
+    /// Switches power on again after a cut. The chip is as after power-on.
+    fn power_on(&mut self);
+
+    /// Access to the contents and the faults of the chip.
+    fn oracle(&mut self) -> &mut dyn Oracle;
+
+    /// Independent copy. Unchanged blocks are shared.
+    fn fork(&self) -> Box<dyn SpiHost>;
+}
+
+impl<C> SpiHost for SpiController<C>
+where
+    C: SpiChip + Oracle + Clone + fmt::Debug + Send + Sync + 'static,
+{
+    fn power(&self) -> &Power {
+        self.power()
+    }
+
+    fn power_mut(&mut self) -> &mut Power {
+        self.power_mut()
+    }
+
+    fn power_on(&mut self) {
+        self.power_on();
+    }
+
+    fn oracle(&mut self) -> &mut dyn Oracle {
+        self.chip_mut()
+    }
+
+    fn fork(&self) -> Box<dyn SpiHost> {
+        Box::new(self.clone())
+    }
+}
+
 /// A SPI chip behind its controller without a driver, for external drivers.
 ///
 /// # Errors
 /// A value is wrong or missing, or the chip is not a SPI chip.
-pub fn spi_bus(config: &Config, options: RigOptions) -> Result<Box<dyn SpiMem + Send>, RigError> {
+pub fn spi_bus(config: &Config, options: RigOptions) -> Result<Box<dyn SpiHost>, RigError> {
     config.only_keys(&KEYS)?;
     check_controller(config)?;
     check_cells(config)?;
@@ -189,6 +235,21 @@ pub fn pins(config: &Config, options: RigOptions) -> Result<Pins, RigError> {
             options,
         )?)),
     })
+}
+
+/// A raw NAND at its pins, as returned by [`pins`].
+///
+/// # Errors
+/// As [`pins`]; the chip is not a raw NAND.
+pub fn nand_wire(config: &Config, options: RigOptions) -> Result<NandWire<RawNand>, RigError> {
+    match pins(config, options)? {
+        Pins::RawNand(wire) => Ok(wire),
+        _ => {
+            let message = format!("{} is no raw NAND", config.part().name);
+            let help = "name a setup with a raw NAND";
+            Err(ConfigError::new(Problem::WrongValue, message).help(help).into())
+        }
+    }
 }
 
 /// A SPI NOR at its pins, as returned by [`pins`].

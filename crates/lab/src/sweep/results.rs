@@ -394,6 +394,26 @@ impl Results {
         if rows > 0 || self.done == 0 { write(page) } else { Ok(()) }
     }
 
+    /// The first `most` rows.
+    ///
+    /// # Errors
+    /// A checkpoint that cannot be read.
+    pub fn first_rows(&self, most: usize) -> Result<Page, Error> {
+        let front = self.analysis.front();
+        let mut page = self.columns();
+        let mut left = most;
+        for batch in self.checkpoint.batches() {
+            if left == 0 {
+                break;
+            }
+            let batch = batch?;
+            let count = batch.len().min(left);
+            (0..count).for_each(|at| self.push_row(&mut page, &batch, at, &front));
+            left -= count;
+        }
+        Ok(page)
+    }
+
     fn push_row(&self, page: &mut Page, batch: &Batch, at: usize, front: &[u32]) {
         let design = batch.first + at;
         let values = self.space.values(design);

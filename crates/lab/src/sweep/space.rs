@@ -4,7 +4,7 @@ use super::spec::{MAX_DESIGNS, Sample};
 use floatgate_mtd::random::{hash, unit};
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::ops::Range as Numbers;
 
@@ -239,7 +239,44 @@ enum Values {
     List(Vec<String>),
     Between(f64, f64),
     /// One for each design.
-    Each(Vec<Option<String>>),
+    Each(Listed),
+}
+
+/// Values of a key of listed designs. Each distinct text is kept once, so that a design takes four bytes.
+#[derive(Clone, Debug, Default)]
+struct Listed {
+    texts: Vec<String>,
+    /// For each design the place of its text; [`Listed::NONE`] for a design without the key.
+    places: Vec<u32>,
+}
+
+impl Listed {
+    const NONE: u32 = u32::MAX;
+
+    /// Values of a key in all designs.
+    fn new(values: impl Iterator<Item = Result<Option<String>, String>>) -> Result<Self, String> {
+        let mut known: HashMap<String, u32> = HashMap::new();
+        let mut places = Vec::new();
+        for value in values {
+            places.push(match value? {
+                None => Self::NONE,
+                Some(text) => {
+                    let next = u32::try_from(known.len()).unwrap_or(Self::NONE);
+                    *known.entry(text).or_insert(next)
+                }
+            });
+        }
+        let mut texts = vec![String::new(); known.len()];
+        for (text, place) in known {
+            texts[place as usize] = text;
+        }
+        Ok(Self { texts, places })
+    }
+
+    /// Value of a design.
+    fn get(&self, design: usize) -> Option<String> {
+        self.texts.get(*self.places.get(design)? as usize).cloned()
+    }
 }
 
 impl Values {
@@ -260,12 +297,12 @@ impl Values {
     }
 
     fn texts(&self) -> impl Iterator<Item = &str> + Clone {
-        let (list, each): (&[String], &[Option<String>]) = match self {
-            Self::List(list) => (list, &[]),
-            Self::Between(..) => (&[], &[]),
-            Self::Each(each) => (&[], each),
+        let texts: &[String] = match self {
+            Self::List(list) => list,
+            Self::Between(..) => &[],
+            Self::Each(each) => &each.texts,
         };
-        list.iter().map(String::as_str).chain(each.iter().flatten().map(String::as_str))
+        texts.iter().map(String::as_str)
     }
 
     fn key_type(&self) -> KeyType {
@@ -331,7 +368,7 @@ impl Space {
         keys.extend(designs.iter().flat_map(|design| design.0.keys()).filter(|key| known.insert(*key)));
         let column = |key: &&String| {
             let values = designs.iter().map(|design| design.0.get(*key).map(text).transpose());
-            Ok(((*key).clone(), Values::Each(values.collect::<Result<_, String>>()?)))
+            Ok(((*key).clone(), Values::Each(Listed::new(values)?)))
         };
         let axes = keys.iter().map(column).collect::<Result<_, String>>()?;
         Self { axes, how: How::Listed, designs: designs.len() }.checked()
@@ -386,7 +423,7 @@ impl Space {
     pub(super) fn values(&self, design: usize) -> Vec<Option<String>> {
         let mut rest = design;
         let mut value = |(axis, (_, of_axis)): (usize, &(String, Values))| match (self.how, of_axis) {
-            (_, Values::Each(each)) => each.get(design).cloned().flatten(),
+            (_, Values::Each(each)) => each.get(design),
             (How::Grid, Values::List(list)) => {
                 let value = list.get(rest % list.len()).cloned();
                 rest /= list.len();
