@@ -80,13 +80,14 @@ impl RawNand {
     fn cut(&mut self, operation: Operation, at: Instant) {
         let (begun, done) = (operation.start <= at, share_done(operation.start, operation.end, at));
         match operation.what {
-            Cut::Program { row } if begun => self.cells.cut_program(row, done, operation.start),
+            // Before the first pulse nothing has happened to the page.
+            Cut::Program { row } if begun && done > 0.0 => self.cells.cut_program(row, done, operation.start),
             Cut::Program { row } => self.undo_program(row),
             Cut::Erase { block, before } => self.cut_erase(block, *before, begun.then_some(done)),
         }
     }
 
-    /// A program that waited for another one.
+    /// A program that waited for another one, or whose first pulse did not come.
     fn undo_program(&mut self, row: u32) {
         if self.array.programs(row as usize) > 1 {
             // The page held something already, which the array has mixed with the new bytes.

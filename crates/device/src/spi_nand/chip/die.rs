@@ -288,6 +288,14 @@ impl Die {
         *next = (*next).max(page as u16 + 1);
     }
 
+    /// Takes the only program of a page back.
+    pub(super) fn undo_program(&mut self, row: u32) {
+        self.array.undo_program(row as usize);
+        self.cells.undo_program(row);
+        let per_block = (self.array.rows() / self.next_page.len()) as u32;
+        self.next_page[(row / per_block) as usize] = (row % per_block) as u16;
+    }
+
     /// Overwrites the ECC bytes in the cache with what the on-die engine leaves there.
     pub(super) fn blank_ecc_bytes(&mut self, plane: usize, spec: &SpiNandSpec) {
         self.fill_lazy_caches();

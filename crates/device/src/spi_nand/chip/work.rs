@@ -87,6 +87,10 @@ impl Die {
         }
         let done = share_done(work.start, work.end, at);
         match work.task {
+            // Before the first pulse nothing has happened to the page.
+            ArrayTask::Program if done <= 0.0 && self.array.programs(work.row as usize) == 1 => {
+                self.undo_program(work.row);
+            }
             ArrayTask::Program => self.cells.cut_program(work.row, done, at),
             ArrayTask::Erase => self.cut_erase(done),
             _ => {}
