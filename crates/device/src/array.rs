@@ -1,4 +1,4 @@
-//! The memory array: pages in erase blocks, copy-on-write, allocated only when written.
+//! The memory array: pages in eraseblocks, copy-on-write, allocated only when written.
 //!
 //! Cloning an array copies one pointer per block. Erased pages take no memory, and pages that repeat others little. In timing-only mode no data is stored
 //! and reads leave the buffer as it was; of NAND, two bytes per page tell what was programmed since the erase.
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Pages in erase blocks. "Page" is whatever is programmed at once, OOB included.
+/// Pages in eraseblocks. "Page" is whatever is programmed at once, OOB included.
 #[derive(Clone, Debug)]
 pub struct Array {
     page_bytes: usize,
@@ -157,7 +157,7 @@ fn cleared(from: usize, old: &[u8], new: &[u8]) -> Vec<u32> {
     bytes.flat_map(bits).collect()
 }
 
-/// One erase block that is not wholly erased.
+/// One eraseblock that is not wholly erased.
 #[derive(Clone, Debug)]
 struct Block {
     pages: Vec<Page>,

@@ -1,5 +1,5 @@
-//! Capabilities that only some devices have beside [`Mtd`](floatgate_mtd::Mtd): OTP areas, and reads while they write. A
-//! [`Device`](crate::wire::Device) gives out those it has.
+//! Capabilities that only some devices have beside [`Mtd`](floatgate_mtd::Mtd): OTP areas, and reads while they write.
+//! A [`Device`](crate::wire::Device) returns those that it has.
 
 use floatgate_mtd::{Done, Error, ErrorKind, Instant};
 

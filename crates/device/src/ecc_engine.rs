@@ -3,8 +3,8 @@
 //! Codes are those of Linux's software engines, Hamming and BCH, whoever computes them: hardware engines have codes and
 //! layouts of their own makers, of which most are not published. An engine tells of its result what [`Reports`] says.
 //!
-//! The cost of an engine follows from its kind (`cost`): the software engine takes the CPU's cycles, the external one a second
-//! pass of the data, the pipelined one nothing but its latency, the chip's own a longer tR.
+//! The cost of an engine follows from its kind (`cost`). The software engine takes CPU cycles, and the external one a
+//! second pass of the data. The pipelined one costs only its latency, and the chip's own a longer tR.
 //!
 //! [`EccEngine::encode`] and [`EccEngine::decode`] work on bytes. Where none are kept (timing only), wrong bits are counted step
 //! by step, which comes to the same as long as no step has more of them than the code corrects. Beyond that a decoder may find
@@ -29,7 +29,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EngineKind {
-    /// Nowhere.
+    /// No ECC is computed.
     None,
     /// In the chip, which reports the result in its status. Costs nothing beyond the chip's longer tR.
     #[default]
@@ -272,7 +272,7 @@ impl EccEngine {
     /// After a page was read: corrects `data`, and the ECC bytes in `oob`.
     ///
     /// # Errors
-    /// [`Uncorrectable`] when any step holds too many wrong bits; the other steps are corrected all the same.
+    /// [`Uncorrectable`] when any step holds too many wrong bits; the other steps are corrected.
     #[inline]
     pub fn decode(
         &mut self,

@@ -49,12 +49,13 @@ pub struct HostProfile {
     pub external_ecc: ExternalEcc,
 }
 
-/// CPU cycles of Linux's BCH encoder (lib/bch.c), counted for one core. It looks up four table rows for each 32 bits of data, and each row has
-/// as many words as the ECC bytes fill: the load unit of the core decides, which instructions per second (DMIPS) do not measure.
+/// CPU cycles of Linux's BCH encoder (lib/bch.c), counted for one core. The encoder looks up four table rows for each
+/// 32 bits of data, and each row has as many words as the ECC bytes fill. The load unit of the core decides its speed,
+/// which instructions per second (DMIPS) do not measure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BchCycles {
-    /// Clock of the CPU; 0 where nobody counted.
+    /// Clock of the CPU; 0 when its cycles were not counted.
     #[serde(with = "units::hz")]
     pub clock_hz: u64,
     /// Cycles for each 32 bits of data.
@@ -64,10 +65,10 @@ pub struct BchCycles {
 }
 
 impl BchCycles {
-    /// Nobody counted.
+    /// Value for a CPU whose cycles were not counted.
     pub const NONE: Self = Self { clock_hz: 0, word: 0, ecc_word: 0 };
 
-    /// Time of a KiB with that many words of ECC bytes a step, in ps; `None` where nobody counted.
+    /// Time of a KiB with that many words of ECC bytes a step, in ps; `None` when the cycles were not counted.
     pub fn ps_per_kib(&self, ecc_words: u32) -> Option<u64> {
         let cycles = u128::from(self.word) + u128::from(self.ecc_word) * u128::from(ecc_words);
         let ps = (cycles * (1024 / 4) * 1_000_000_000_000).checked_div(self.clock_hz.into())?;

@@ -7,10 +7,10 @@ use crate::array::Array;
 use crate::cells::Cells;
 use std::collections::BTreeMap;
 
-/// Knowledge of the page whose bytes were read last, which a driver uses to decode no more than it must. On real hardware nobody has
-/// it: bytes are then decoded, which finds the same, only slower.
+/// Knowledge of the page whose bytes were read last, which a driver uses to decode no more than it must. Real hardware
+/// does not have it: bytes are then decoded, which finds the same, only slower.
 pub trait PageTruth {
-    /// The wrong bits of that page (offsets, sorted); `None` where nobody knows.
+    /// The wrong bits of that page (offsets, sorted); `None` when they are unknown.
     fn wrong_bits(&self) -> Option<&[u32]> {
         None
     }

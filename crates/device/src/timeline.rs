@@ -50,7 +50,7 @@ pub enum Resource {
     Controller,
     /// An ECC engine outside the chip.
     Ecc,
-    /// The wires.
+    /// The bus between controller and chips.
     Bus,
     /// The memory array of die (LUN) or bank `n`.
     Die(u8),
@@ -71,7 +71,7 @@ pub struct Span {
     pub what: &'static str,
 }
 
-/// What was recorded of a piece of work.
+/// Recorded activities of a piece of work: spans of all resources, and transfers on the wires of a serial chip.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// Activities of all resources, sorted by start.

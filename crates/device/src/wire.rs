@@ -233,8 +233,9 @@ impl ReadWhileWrite for Partition<Box<dyn Device>> {
     }
 }
 
-/// A write, and a read that is asked for at the same time: in another bank, or by suspending the program, where the device can
-/// ([`Device::rww`]), else after the write, as a driver that holds its lock serves it. Returns when each was done.
+/// Runs a write, and a read that is requested at the same time. Where the device can ([`Device::rww`]), the read is
+/// served in another bank or by suspending the program. Elsewhere it follows the write, as with a driver that holds its
+/// lock. Returns when each was done.
 ///
 /// # Errors
 /// As [`Mtd::write`] and [`Mtd::read`]; the first failure is returned.

@@ -1,8 +1,9 @@
 //! Files in memory, over blobs of a web page.
 //!
-//! A file is a sequence of chunks. A chunk that was never written is that of the file below, if there is one, or a hole of zeros. A file keeps
-//! a bounded number of written chunks in memory and hands the oldest to the page as blobs, which a browser keeps on its disk. A copy shares
-//! all chunks with its original. So a dump of 256 MiB is opened, corrected and repaired in a fraction of its size.
+//! A file is a sequence of chunks. A chunk that was never written comes from the file below, if there is one, or is a
+//! hole of zeros. A file keeps a bounded number of written chunks in memory and hands the oldest to the page as blobs,
+//! which a browser keeps on its disk. A copy shares all chunks with its original. So a dump of 256 MiB is opened,
+//! corrected and repaired in a fraction of its size.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -102,7 +103,7 @@ pub enum Piece {
         blob: u32,
         /// First byte.
         offset: u64,
-        /// Bytes.
+        /// Length of the range in bytes.
         len: u64,
     },
     /// Bytes in memory.
@@ -493,7 +494,7 @@ impl File {
     }
 }
 
-/// Reading and writing at places, as that of `std::os::unix::fs`.
+/// Reading and writing at offsets, as with `FileExt` of `std::os::unix::fs`.
 pub trait FileExt {
     /// Reads from a byte on; the number of bytes read.
     ///

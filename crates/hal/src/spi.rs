@@ -36,7 +36,7 @@ impl SpiFlash {
     /// A chip by the name of its part, or of a setup with it.
     ///
     /// # Errors
-    /// There is no such part, or it is none on a SPI bus.
+    /// There is no such part, or it is not on a SPI bus.
     pub fn new(target: &str) -> Result<Self, OpenError> {
         match rig::pins(&config(target)?, RigOptions::default()).map_err(OpenError::new)? {
             Pins::RawNand(_) | Pins::ParallelNor(_) => {
@@ -50,7 +50,7 @@ impl SpiFlash {
         self.port.lock()
     }
 
-    /// Sets the clock in Hz; at first it is that of the part's board.
+    /// Sets the clock in Hz. At first it is the clock of the part's board.
     pub fn set_clock(&mut self, hz: u32) {
         wire!(&mut self.wires().0, wire => wire.set_clock(hz));
     }

@@ -561,7 +561,7 @@ impl Device {
         file.persist(path).map(drop).map_err(|error| failed(error.error))
     }
 
-    /// Reads the contents of a device that nobody has written to.
+    /// Loads contents from a file into a new device, to which nothing was written.
     pub(crate) fn load(&mut self, path: &Path) -> Result<(), Failure> {
         let failed = |why: std::io::Error| Failure::new(Status::File, format!("{}: {why}", path.display()));
         let most = self.with_oracle(|oracle| socket::contents_bytes_max(oracle))?;

@@ -29,15 +29,15 @@ pub enum LoadError {
     /// The file cannot be read or copied.
     #[error("{}: {error}", path.display())]
     File {
-        /// The file.
+        /// Path of the file that cannot be read or copied.
         path: PathBuf,
-        /// The reason.
+        /// Error of the operating system.
         error: io::Error,
     },
     /// The loader refuses it.
     #[error("{}: {why}", path.display())]
     Refused {
-        /// The file.
+        /// Path of the file that the loader refuses.
         path: PathBuf,
         /// Message of the loader.
         why: String,
@@ -48,7 +48,7 @@ pub enum LoadError {
     /// It lacks a function.
     #[error("{}: no function `{name}`", path.display())]
     NoFunction {
-        /// The file.
+        /// Path of the file that lacks the function.
         path: PathBuf,
         /// Name of the function.
         name: &'static str,

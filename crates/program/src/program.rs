@@ -73,7 +73,7 @@ impl TestDevice {
     /// Erases the eraseblock at an address.
     ///
     /// # Errors
-    /// The address is not that of an eraseblock; the chip reports a failure.
+    /// No eraseblock begins at the address; the chip reports a failure.
     pub fn erase(self, at: u64) -> Result<(), String> {
         self.call(|handle| {
             let length = handle.device.geometry()?.erase_bytes.into();
@@ -84,7 +84,7 @@ impl TestDevice {
     /// True when the eraseblock at an address is marked bad.
     ///
     /// # Errors
-    /// The address is not that of an eraseblock.
+    /// The address lies in no eraseblock.
     pub fn is_bad(self, at: u64) -> Result<bool, String> {
         self.call(|handle| handle.device.is_bad(at))
     }

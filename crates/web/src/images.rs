@@ -325,7 +325,7 @@ fn cat(fs: &mut ImageFs, file: &str, most: Option<u64>, page: &mut dyn Page) -> 
 
 /// Origin of the files of an archive.
 enum Origin {
-    /// An image.
+    /// One image, as the options select it in the dump.
     Image(Image),
     /// A part of a map, whose format has a reader.
     Part(Image, usize),

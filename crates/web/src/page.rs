@@ -31,7 +31,7 @@ unsafe extern "C" {
 /// Bytes of the next request.
 static INPUT: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
-/// The worker.
+/// The page's worker, through the functions that it exports to the module.
 struct Worker;
 
 impl Blobs for Worker {

@@ -8,7 +8,24 @@
 use super::{CRATES, crates, files, product_sources};
 
 /// Crates whose doc comments keep all rules.
-const CLEAN_CRATES: [&str; 9] = ["probe", "stack", "media", "mtd", "ecc", "sim", "config", "host", "capture"];
+const CLEAN_CRATES: [&str; 16] = [
+    "probe",
+    "stack",
+    "media",
+    "mtd",
+    "ecc",
+    "sim",
+    "config",
+    "host",
+    "capture",
+    "device",
+    "program",
+    "hal",
+    "web",
+    "files",
+    "capi",
+    "floatgate",
+];
 
 /// Pages of `docs` that keep all rules.
 const CLEAN_PAGES: [&str; 25] = [

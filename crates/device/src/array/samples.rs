@@ -27,7 +27,7 @@ const PAUSE_MAX: u32 = 16;
 /// Contents of a page.
 #[derive(Clone, Debug)]
 pub(super) enum Contents {
-    /// The bytes.
+    /// All bytes of the page, unpacked.
     Plain(Arc<[u8]>),
     /// Runs of samples, and the other bytes. See [`pack`].
     Packed(Arc<[u8]>),
@@ -155,7 +155,8 @@ impl Samples {
         self.pages.get()?.get(usize::from(number))?.get().map(|page| &**page)
     }
 
-    /// Gives a run the number of its sample instead of that of the candidate, which is a sample from now on.
+    /// Replaces the number of a candidate in `run` by the number of its sample. A candidate without a sample becomes
+    /// one; false when there is no room for it.
     fn number(&self, index: &mut Index, run: &mut Run) -> bool {
         let Some(candidate) = index.candidates.get_mut(usize::from(run.sample)) else { return false };
         let number = match candidate.sample {
@@ -174,7 +175,7 @@ impl Samples {
         run.sample = number;
         true
     }
-    /// Reads bytes of packed contents from a column on, as far as the page goes.
+    /// Reads bytes of packed contents from a column on, up to the end of the page.
     pub(super) fn read(&self, packed: &[u8], column: usize, out: &mut [u8]) {
         let mut put = |at: usize, bytes: &[u8]| {
             let (from, to) = (at.max(column), (at + bytes.len()).min(column + out.len()));
@@ -295,7 +296,8 @@ impl Index {
         }
     }
 
-    /// Makes the table as long as twice the places that there are with a page of so many more.
+    /// Lengthens the table if it has fewer than two slots for each place. Each candidate has `places` places; all
+    /// candidates are then entered again.
     fn make_room(&mut self, places: usize) {
         let needed = 2 * places * self.candidates.len();
         if needed <= self.table.len() {

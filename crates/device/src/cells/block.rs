@@ -94,7 +94,7 @@ struct Bound {
 }
 
 impl Bound {
-    /// Of a block that has just been erased.
+    /// The bound of a block that has just been erased.
     fn erased(profile: &CellsProfile) -> Self {
         Self { reads: profile.reads, ..Self::default() }
     }
@@ -209,7 +209,8 @@ impl Cells {
         self.bounds.iter_mut().for_each(|bound| bound.reads_until = 0);
     }
 
-    /// Lets all programmed pages lose charge for so many days at a temperature, as in an oven or on a shelf; the clock does not move.
+    /// Lets all programmed pages lose charge for `days` days at a temperature in degrees Celsius, as in an oven or on a
+    /// shelf. The clock does not move.
     pub fn bake(&mut self, days: f64, temperature_c: f64) {
         self.aged_days += days.max(0.0) * self.model.errors.acceleration(temperature_c);
         self.bounds.iter_mut().for_each(|bound| bound.reads_until = 0);
@@ -230,8 +231,8 @@ impl Cells {
         self.histories.len() as u32
     }
 
-    /// A block wears as by so many further cycles in which all its pages were programmed. What is in it stays: for years whose every
-    /// write need not be simulated.
+    /// Adds the wear of `cycles` further cycles in which all pages of the block were programmed. The contents of the
+    /// block stay. Years of use are thus reached without simulating each write.
     pub fn cycle(&mut self, block: u32, cycles: u32) {
         let (model, profile) = (&self.model, &self.profile);
         let history = open(&mut self.histories, model, profile, block);
@@ -465,8 +466,9 @@ impl Cells {
         }
     }
 
-    /// The bits of a page that are read wrong now, ascending, with the read thresholds lowered by so many deviations. `stored` is the page as
-    /// it was to be; without it (timing only) half of the bits count as programmed.
+    /// Offsets of the bits of a page that are read wrong now, ascending. The read thresholds are lowered by `lowered`
+    /// standard deviations of the cells' threshold voltage. `stored` is the page as it was to be; without it (timing
+    /// only) half of the bits count as programmed.
     #[cold]
     pub fn errors(
         &mut self,
@@ -569,7 +571,7 @@ const fn page_hash(key: u64, page: u32) -> u64 {
     mix(key ^ (page as u64 + 1).wrapping_mul(0xD1B5_4A32_D192_ED03))
 }
 
-/// Where a program that fails gives up: an assumption, so many that no code corrects them.
+/// Share of its work that a program has done when it fails. Assumed: it leaves more wrong bits than any code corrects.
 const GAVE_UP: f32 = 0.9;
 
 /// Damaged pages whose cells are kept: a torn page is read again and again, those of a block that is half erased once. A page takes

@@ -216,7 +216,7 @@ impl DamagedCells {
     }
 }
 
-/// Bits of a page that are to be 0, 64 at a time from the first on. All of them where nobody knows.
+/// Bits of a page that are to be 0, 64 at a time from the first on; all bits when the stored page is unknown.
 fn zeros_of(bits: u32, stored: Option<&[u8]>) -> impl Iterator<Item = u64> {
     (0..bits as usize).step_by(64).map(move |first| {
         let inside = u64::MAX >> (64 - (bits as usize - first).min(64));

@@ -1,11 +1,12 @@
 //! The raw bit error rate of a page: from wear, retention, read disturb, and what is programmed around it.
 //!
-//! `floor + a C^k + b C^m t^n + g C^p r^q` (Kim, Choi, Min, FAST 2019), with C the block's cycles, t days since the page was programmed (at
-//! the reference temperature: Arrhenius), r reads of the block since its erase, per page of it. Beside that, programming further
-//! pages of the block disturbs those programmed before.
+//! `floor + a C^k + b C^m t^n + g C^p r^q` (Kim, Choi, Min, FAST 2019), with C the block's cycles, t days since the
+//! page was programmed (at the reference temperature: Arrhenius), r reads of the block since its erase, per page of it.
+//! In addition, programming further pages of the block disturbs those programmed before.
 //!
-//! A chip that nobody has measured gets what its data sheet promises: the code that it asks for just holds (UBER 1e-15) at rated
-//! cycles after one year, or at a tenth of them after ten (JESD47, JESD218), and 1e5 (MLC) or 1e6 (SLC) reads of a block double that.
+//! A chip without measured rates gets the rates that its data sheet promises. The code that the data sheet requires
+//! just holds (UBER 1e-15) at rated cycles after one year, or at a tenth of them after ten (JESD47, JESD218). 1e5 (MLC)
+//! or 1e6 (SLC) reads of a block double that rate.
 
 use super::tail;
 use crate::ecc_engine::EccRequirement;

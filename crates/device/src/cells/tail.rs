@@ -64,8 +64,9 @@ pub fn beyond_dispersed(strength: u32, bits: u32, rber: f64, shape: f64) -> f64 
     sum(exp(ln_term(k)), strength + 1, bits, |k| (k + shape) / (k + 1.0) * q)
 }
 
-/// The largest raw bit error rate at which a code of `strength` over codewords of `bits` bits, `data_bits` of them data, leaves at
-/// most `uber` uncorrectable bits per data bit read (JESD218's definition: uncorrectable codewords over bits read).
+/// The largest raw bit error rate at which a code leaves at most `uber` uncorrectable bits per data bit read (JESD218's
+/// definition: uncorrectable codewords over bits read). The code corrects `strength` bits of a codeword of `bits` bits,
+/// `data_bits` of them data.
 pub fn tolerated_rber(strength: u32, bits: u32, data_bits: u32, uber: f64) -> f64 {
     let target = uber * f64::from(data_bits.max(1));
     let (mut low, mut high) = (-40.0, 0.0);

@@ -91,8 +91,9 @@ const fn pace_spread() -> f64 {
 }
 
 impl WearSpec {
-    /// Typical wear of a chip of which only the data sheet is known: typical times hold once the first few hundred cycles
-    /// are over, lives are those of the chips of Desnoyers 2009 (SLC: mean factor 19 as the geometric mean of six; MLC: 66 of two).
+    /// Typical wear of a chip of which only the data sheet is known. Typical times hold once the first few hundred
+    /// cycles are over. Lives are those of the chips of Desnoyers 2009 (SLC: mean factor 19 as the geometric mean of
+    /// six; MLC: 66 of two).
     pub fn typical(bits_per_cell: u8, t_prog: TypMaxUs, t_bers: TypMaxUs) -> Self {
         let slc = bits_per_cell == 1;
         let (program, erase) = if slc { ((8, 5), (4, 12)) } else { ((16, 10), (4, 14)) };
@@ -296,8 +297,9 @@ fn passed(shares: &[f64], scale: f64, wear: u64) -> u32 {
     shares.partition_point(|share| share * scale <= wear) as u32
 }
 
-/// Wear of one cycle in which `pages` of a block's `pages_per_block` pages were programmed, at a temperature in degrees Celsius:
-/// once for one page or none, twice for all; more below 25 C, twice at 5 C (Desnoyers 2009; linear in between is an assumption).
+/// Wear of one cycle in which `pages` of a block's `pages_per_block` pages were programmed, at a temperature in degrees
+/// Celsius. It is [`CYCLE`] for one page or none and twice as much for all pages. Below 25 C it is higher, at 5 C twice
+/// as high (Desnoyers 2009; linear in between is an assumption).
 pub fn stress(temperature_c: f64, pages: u32, pages_per_block: u32) -> u64 {
     let cold = 1.0 + (25.0 - temperature_c.clamp(-55.0, 25.0)) / 20.0;
     let further = f64::from(pages.clamp(1, pages_per_block.max(1)) - 1);

@@ -133,7 +133,7 @@ impl PageCode {
         &self.layout
     }
 
-    /// The codec.
+    /// Codec of the ECC steps, which computes ECC bytes and corrects with them.
     pub const fn codec(&self) -> &Codec {
         &self.codec
     }

@@ -49,9 +49,9 @@ pub struct NandFacts {
     pub t_bers_us: TypMaxUs,
     /// An erase of a blank block ends after its first pulse.
     pub blank_erase_stops: bool,
-    /// Wear of the blocks, where somebody measured it.
+    /// Wear of the blocks, if it was measured.
     pub wear: Option<WearSpec>,
-    /// Rates of bit errors, where somebody measured them.
+    /// Rates of bit errors, if they were measured.
     pub errors: Option<ErrorSpec>,
 }
 
@@ -73,12 +73,12 @@ impl NandFacts {
         self.bits_per_cell.clamp(1, 4)
     }
 
-    /// Wear of the blocks; typical of the kind of cell when nobody measured it.
+    /// Wear of the blocks as measured, or else typical wear of the kind of cell.
     pub fn wear_spec(&self) -> WearSpec {
         self.wear.unwrap_or_else(|| WearSpec::typical(self.cell_bits(), self.t_prog_us, self.t_bers_us))
     }
 
-    /// Rates of bit errors; derived from the data sheet when nobody measured them.
+    /// Rates of bit errors as measured, or else derived from the data sheet.
     pub fn error_spec(&self) -> ErrorSpec {
         let promise = || Promise {
             ecc: self.ecc,

@@ -31,7 +31,7 @@ pub(crate) enum Undo {
 }
 
 impl Undo {
-    /// Of a program of a page that is about to begin.
+    /// State before a program of a page that is about to begin.
     pub(crate) fn program(array: &Array, row: usize) -> Self {
         if !array.stores() {
             return Self::Nothing;
@@ -39,7 +39,7 @@ impl Undo {
         Self::Program { row, before: array.stored(row).map(Cow::into_owned) }
     }
 
-    /// Of an erase of array blocks that is about to begin.
+    /// State before an erase of array blocks that is about to begin.
     pub(crate) fn erase(array: &Array, blocks: std::ops::Range<usize>) -> Self {
         if !array.stores() {
             return Self::Nothing;

@@ -1,7 +1,8 @@
 //! Command set 0002 (AMD/Fujitsu/Spansion): unlock cycles, then a command.
 //!
-//! Stricter than silicon: a broken sequence is refused and forgotten; the query and the autoselect mode are left by reset
-//! before anything else; while the chip works only status reads, suspend and further blocks of an erase are taken.
+//! The model is stricter than silicon. A broken sequence is refused and forgotten. The query and the autoselect mode
+//! are left by reset before anything else. While the chip works it takes only status reads, suspend and further blocks
+//! of an erase.
 
 use super::cells::{Cells, Work};
 use super::command::amd as c;

@@ -136,7 +136,7 @@ impl NorController {
         &mut self.chip
     }
 
-    /// The profile.
+    /// Timing and limits of the controller.
     pub const fn profile(&self) -> &NorProfile {
         &self.profile
     }

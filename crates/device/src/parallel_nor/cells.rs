@@ -53,7 +53,7 @@ pub(super) struct Cells {
     pub(super) spec: ParallelNorSpec,
     pub(super) map: EraseMap,
     pub(super) array: Array,
-    /// Bytes in the smallest erase block: the array's block. Larger ones are several of these.
+    /// Bytes in the smallest eraseblock: the array's block. Larger ones are several of these.
     unit_bytes: u32,
     /// Bytes on the data bus: 1 or 2.
     pub(super) width: u32,

@@ -1,4 +1,4 @@
-//! Which erase block an address lies in, on chips with blocks of several sizes.
+//! The eraseblock in which an address lies, on chips with blocks of several sizes.
 
 /// Neighbouring blocks of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,7 +9,7 @@ struct Run {
     block_bytes: u32,
 }
 
-/// An erase block.
+/// Number, place and size of an eraseblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EraseBlock {
     /// Number of the block, from the lowest address.
@@ -22,7 +22,7 @@ pub struct EraseBlock {
     pub len: u32,
 }
 
-/// The erase blocks of a chip.
+/// The eraseblocks of a chip, as runs of blocks of one size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EraseMap {
     runs: Vec<Run>,

@@ -31,7 +31,7 @@ pub enum Interface {
     X8X16,
 }
 
-/// Neighbouring erase blocks of one size.
+/// Neighbouring eraseblocks of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NorRegion {
@@ -206,7 +206,7 @@ pub(super) fn impossible(why: impl Into<Cow<'static, str>>) -> BadSpec {
 
 const BLOCK: &str =
     "erase blocks must be multiples of 256 bytes below 16 MiB, 1 to 65536 in a region, at most 8 regions";
-const BUFFER: &str = "a program buffer needs `t_buffer_us`, and fits the smallest erase block and 1024 bytes";
+const BUFFER: &str = "a program buffer needs `t_buffer_us`, and fits the smallest eraseblock and 1024 bytes";
 const ID: &str = "`id` holds the maker's and the device code, and two more where the device code ends in 7Eh";
 const OTP: &str = "`otp` sizes must be powers of two, and with command set amd exactly one of them not zero";
 
@@ -278,7 +278,7 @@ impl ParallelNorSpec {
         if power(factory) && power(user) && one { Ok(()) } else { Err(impossible(OTP)) }
     }
 
-    /// The chip's erase blocks.
+    /// The chip's eraseblocks.
     pub fn erase_map(&self) -> EraseMap {
         EraseMap::new(self.geometry.regions.iter().map(|r| (r.blocks, r.block_bytes as u32)))
     }

@@ -20,7 +20,7 @@ impl NorWire {
         Self { chip, now: Instant::ZERO, power: Power::default(), violations: ViolationLog::default() }
     }
 
-    /// The chip.
+    /// The chip at the other end of the wires.
     pub const fn chip(&self) -> &ParallelNor {
         &self.chip
     }
@@ -56,7 +56,7 @@ impl NorWire {
         &mut self.power
     }
 
-    /// The supply.
+    /// Power supply of the chip, to see whether power is lost.
     pub const fn power(&self) -> &Power {
         &self.power
     }

@@ -33,7 +33,7 @@ impl Address {
         Some(Self { bytes, len: cycles.len() as u8 })
     }
 
-    /// The cycles.
+    /// Bytes of the address cycles, in the order on the bus.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len).min(self.bytes.len())]
@@ -82,7 +82,7 @@ pub trait NandBus: PageTruth {
     /// Chip enables (CE#) wired.
     fn targets(&self) -> u8;
 
-    /// Operations go to this target from now on. Numbers beyond the wired ones find nobody: reads give 0xFF.
+    /// Sends the following operations to this target. A number beyond the wired ones selects no chip: reads give 0xFF.
     fn select(&mut self, target: u8);
 
     /// True when controller and board can drive this interface.
@@ -97,7 +97,7 @@ pub trait NandBus: PageTruth {
     /// The interface in use.
     fn interface(&self) -> DataInterface;
 
-    /// Uses `interface` from now on. The chips are told separately, by SET FEATURES.
+    /// Uses `interface` from now on. The driver sets the interface of the chips separately, by SET FEATURES.
     ///
     /// # Errors
     /// `NotSupported`.

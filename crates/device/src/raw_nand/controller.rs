@@ -194,12 +194,12 @@ impl<C: NandChip> NandController<C> {
         self.chips.get_mut(target)
     }
 
-    /// The profile.
+    /// Timing and limits of the controller.
     pub const fn profile(&self) -> &NandProfile {
         &self.profile
     }
 
-    /// The board.
+    /// Clock, interface and wiring of the bus on the board.
     pub const fn board(&self) -> &NandBoard {
         &self.board
     }

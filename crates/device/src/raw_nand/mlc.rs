@@ -68,7 +68,7 @@ pub(super) struct ProgramTimes {
     pairing: Pairing,
     lsb: Nanos,
     msb: Nanos,
-    /// Of pages outside of blocks.
+    /// Time of pages outside of blocks (OTP), and of all pages on chips without a pairing.
     plain: Nanos,
 }
 

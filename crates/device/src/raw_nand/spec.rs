@@ -87,10 +87,10 @@ pub struct RawNandSpec {
     /// An erase ends as soon as a verify finds every cell erased: a blank block takes one pulse. Not all makers' chips do so.
     #[serde(default)]
     pub blank_erase_stops: bool,
-    /// Wear of the blocks, where somebody measured it.
+    /// Wear of the blocks, if it was measured.
     #[serde(default)]
     pub wear: Option<WearSpec>,
-    /// Rates of bit errors, where somebody measured them.
+    /// Rates of bit errors, if they were measured.
     #[serde(default)]
     pub errors: Option<ErrorSpec>,
 }

@@ -1,7 +1,7 @@
 //! ONFI data interfaces: what a cycle on a parallel NAND bus costs.
 //!
-//! Numbers are the minima (or, where the host has to wait for the chip, the maxima) of ONFI 4.2 section 4.3.1 for SDR and
-//! 4.3.2 for NV-DDR, at the values Linux's timing tables use (facts 2.1 and 2.2).
+//! Numbers are the minima of ONFI 4.2, section 4.3.1 for SDR and 4.3.2 for NV-DDR, or the maxima where the host has to
+//! wait for the chip. They are taken at the values that Linux's timing tables use (facts 2.1 and 2.2).
 
 use floatgate_mtd::Nanos;
 use serde::Deserialize;

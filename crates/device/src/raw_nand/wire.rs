@@ -11,7 +11,7 @@ use crate::power::Power;
 use crate::violation::{Recorded, Violation, ViolationLog};
 use floatgate_mtd::{Instant, Nanos};
 
-/// The level of lines that nobody drives.
+/// Byte that is read from undriven lines.
 const UNDRIVEN: u8 = 0xFF;
 
 /// Most address cycles of a command: a row and a column of four bytes each.
@@ -66,7 +66,7 @@ impl<C: NandChip> NandWire<C> {
         self.before = Before::Start;
     }
 
-    /// Uses another interface from now on. The chip is told separately, by SET FEATURES.
+    /// Uses another interface from now on. The host sets the chip's interface separately, by SET FEATURES.
     pub fn set_interface(&mut self, interface: DataInterface) {
         self.end_address();
         self.interface = interface;
@@ -104,7 +104,7 @@ impl<C: NandChip> NandWire<C> {
         &mut self.power
     }
 
-    /// The supply.
+    /// Power supply of the chips, to see whether power is lost.
     pub const fn power(&self) -> &Power {
         &self.power
     }

@@ -60,7 +60,7 @@ impl SpiBoard {
         self.profile.dirmap.is_some_and(|map| if direction == Direction::In { map.read } else { map.write })
     }
 
-    /// Clock of an operation with a limit of its own, without the PHY; a limit of 0 is none.
+    /// Clock of an operation that is limited to `max_hz` (0: no limit), without the PHY.
     pub(super) fn plain_clock(&self, max_hz: u32) -> Clock {
         if max_hz == 0 || self.base.hz() <= max_hz {
             return self.base;

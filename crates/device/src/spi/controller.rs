@@ -100,7 +100,7 @@ impl<C: SpiChip> SpiController<C> {
         }
     }
 
-    /// The profile.
+    /// Timing and limits of the controller.
     pub const fn profile(&self) -> &SpiProfile {
         &self.on.profile
     }
@@ -147,8 +147,8 @@ impl<C: SpiChip> SpiController<C> {
         self.on.base
     }
 
-    /// The highest clock at which single-rate data arrives intact without a calibrated PHY; `None` when the profile says
-    /// nothing of sampling.
+    /// The highest clock in Hz at which single-rate data arrives intact without a calibrated PHY; `None` when the
+    /// profile does not describe sampling.
     pub fn untuned_hz(&self) -> Option<u32> {
         let round_trip = self.on.profile.phy.as_ref()?.round_trip_ps.max(1);
         Some(clip(1_000_000_000_000 / u64::from(round_trip)))

@@ -31,7 +31,7 @@ impl<C: SpiChip> SpiMemWire<C> {
         Self { on, wire, on_wires: Nanos::ZERO }
     }
 
-    /// The controller.
+    /// The controller on its board.
     pub const fn controller(&self) -> &SpiBoard {
         &self.on
     }

@@ -43,7 +43,7 @@ pub enum ReadOn {
     Bytes(u32),
 }
 
-/// A chip on a SPI bus. It sees operations bit by bit, so to speak: it knows nothing of drivers.
+/// A chip on a SPI bus. It executes operations and does not know the driver.
 pub trait SpiChip: PageTruth {
     /// Executes one operation. CS# goes low at `start` and high at `end`; the clock runs at `hz`.
     ///
@@ -93,7 +93,7 @@ pub trait SpiChip: PageTruth {
     /// Pulses the reset pin, if the chip has one that is wired.
     fn reset_pin(&mut self, at: Instant);
 
-    /// Power goes away at `at` and comes back: what the array was doing is left as far as it had come, registers are as
+    /// Cuts the power at `at` and restores it. A program or an erase under way is left half done, and registers are as
     /// after power-on.
     fn power_cut(&mut self, at: Instant) {
         self.reset_pin(at);

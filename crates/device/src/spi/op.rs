@@ -59,8 +59,8 @@ impl Mode {
         self.cmd.lanes > 1 || self.cmd.dtr
     }
 
-    /// True when this is what somebody who asked for `asked` means: its data lanes and rate, and wide commands if it has
-    /// them.
+    /// True when this mode satisfies a request for `asked`: it has the data lanes and rate of `asked`, and wide
+    /// commands if `asked` has them.
     pub fn reaches(self, asked: Self) -> bool {
         self.data == asked.data && (self.is_stateful() || !asked.is_stateful())
     }

@@ -1,9 +1,9 @@
 //! Where a controller samples the data lines.
 //!
-//! A bit arrives late: clock output, the chip's tCLQV, board and input delay add up to the round trip. Without a PHY the
-//! controller samples one bit period after the clock edge that launched the bit; that fails as soon as the round trip is longer than a
-//! bit (facts 3.1: above about 60 MHz the sampling point must be tuned). A PHY shifts the sample by a delay line of equal
-//! taps, which calibration sweeps over a known pattern.
+//! A bit arrives late: clock output, the chip's tCLQV, board and input delay add up to the round trip. Without a PHY
+//! the controller samples one bit period after the clock edge that launched the bit. That fails as soon as the round
+//! trip is longer than a bit (facts 3.1: above about 60 MHz the sampling point must be tuned). A PHY shifts the sample
+//! by a delay line of equal taps, which calibration sweeps over a known pattern.
 
 use super::Mode;
 use serde::Deserialize;
@@ -75,7 +75,8 @@ impl PhyProfile {
     }
 }
 
-/// The longest run of good taps, first and last tap included; `None` when all are bad. Of equals the first.
+/// The longest run of good taps, first and last tap included; `None` when all are bad. The first of several equal runs
+/// counts.
 pub fn widest_eye(good: impl Iterator<Item = bool>) -> Option<(u16, u16)> {
     let mut best: Option<(u16, u16)> = None;
     let mut start = None;

@@ -1,15 +1,16 @@
 //! A SPI chip at its pins: bytes under chip select, on any number of lanes, for hosts that know no operations.
 //!
-//! The chip says which forms a command has in its present bus mode ([`SpiChip::shapes`]); the bytes of a window, from CS# low to CS#
-//! high, are matched with them as they come in, and become one operation of the chip. Where silicon would ignore what the host sends,
-//! or spoil data, the host reads FFh, as from lines that nobody drives, and the violation is recorded.
+//! The chip says which forms a command has in its present bus mode ([`SpiChip::shapes`]). The bytes of a window, from
+//! CS# low to CS# high, are matched with them as they come in, and become one operation of the chip. Where silicon
+//! would ignore what the host sends, or spoil data, the violation is recorded and the host reads FFh, as from undriven
+//! lines.
 
 use super::{Clock, CmdExt, CommandShape, Data, Direction, Mode, ReadOn, SpiChip, SpiOp, Width};
 use crate::power::Power;
 use crate::violation::{Recorded, Violation, ViolationLog};
 use floatgate_mtd::{Instant, Nanos};
 
-/// The level of lines that nobody drives.
+/// Byte that is read from undriven lines.
 const UNDRIVEN: u8 = 0xFF;
 
 /// Most bytes that are kept of one write. More than a page of any chip, so that the chip refuses what is longer.
@@ -27,7 +28,7 @@ pub struct SpiWire<C> {
     /// Half clock cycles since then.
     half_cycles: u64,
     phase: Phase,
-    /// The command, while its forms are told apart.
+    /// Opcode of the command, used until its form is known.
     opcode: u8,
     ext: CmdExt,
     forms: Vec<Form>,
@@ -173,7 +174,7 @@ impl<C: SpiChip> SpiWire<C> {
         &mut self.power
     }
 
-    /// The supply.
+    /// Power supply of the chip, to see whether power is lost.
     pub const fn power(&self) -> &Power {
         &self.power
     }
@@ -240,7 +241,7 @@ impl<C: SpiChip> SpiWire<C> {
         }
     }
 
-    /// Clocks dummy cycles, also those that make no whole byte. In the data phase the bytes of so many cycles are lost.
+    /// Clocks dummy cycles, also those that make no whole byte. In the data phase the bytes of these cycles are lost.
     pub fn dummy(&mut self, cycles: u32) {
         let half_cycles = u64::from(cycles) * 2;
         let of_header =
@@ -280,8 +281,8 @@ impl<C: SpiChip> SpiWire<C> {
         self.deselect();
     }
 
-    /// Clocks bytes of one phase of the command; returns how many. Without `input`, nobody looks at what the chip sends; without
-    /// `sent`, the host sends nothing.
+    /// Clocks bytes of one phase of the command; returns how many. Without `input`, the bytes that the chip sends are
+    /// dropped; without `sent`, the host sends nothing.
     fn clock_bytes(&mut self, width: Width, sent: &[u8], input: Option<&mut [u8]>) -> usize {
         let length = input.as_ref().map_or(sent.len(), |input| input.len());
         if self.phase == Phase::Header
@@ -366,7 +367,8 @@ impl<C: SpiChip> SpiWire<C> {
         }
     }
 
-    /// Calls `read` with the host's buffer, or with one whose bytes nobody looks at. After an error the buffer is undriven.
+    /// Calls `read` with the host's buffer, or with one that is dropped afterwards. After an error the buffer is
+    /// undriven.
     fn with_buffer(
         &mut self,
         input: Option<&mut [u8]>,

@@ -1,4 +1,4 @@
-//! Opcodes, feature registers and their bits, as far as makers agree on them (Linux: `spinand.h`).
+//! Opcodes, feature registers and their bits, where makers agree on them (Linux: `spinand.h`).
 
 use crate::spi::{Direction, SpiOp};
 

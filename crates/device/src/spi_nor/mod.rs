@@ -1,6 +1,5 @@
-//! Serial NOR flash: what a part is ([`spec`], [`check`]), what it says about itself ([`sfdp`]), the chip that
-//! executes its command set ([`chip`]), and the driver that finds out what it talks to and presents it as an MTD
-//! ([`driver`]).
+//! Serial NOR flash: the description of a part ([`spec`], [`check`]), its own tables ([`sfdp`]), and the chip that
+//! executes its command set ([`chip`]). The driver finds out which chip it has and presents it as an MTD ([`driver`]).
 
 pub mod check;
 pub mod chip;

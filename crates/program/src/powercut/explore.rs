@@ -55,7 +55,7 @@ pub struct Options<'a> {
 pub struct FoundFailure {
     /// The failure of that history.
     pub failure: Failure,
-    /// The history.
+    /// Shortest history that was found with this failure.
     pub history: History,
     /// Number of runs that failed in this way.
     pub runs: u64,

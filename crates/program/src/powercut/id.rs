@@ -9,7 +9,7 @@ use std::str::FromStr;
 pub struct History {
     /// Numbers of the steps in their order; power goes in the last one.
     pub steps: Vec<u32>,
-    /// The cuts.
+    /// Power cuts in the order in which they happen.
     pub cuts: Vec<CutAt>,
 }
 

@@ -1,8 +1,10 @@
-//! A program between two losses of power, in child processes: [`work`] runs the workload once and forks a process for each cut, at the
-//! step that is cut; [`once`] does a single run from the beginning, which programs need that are a process of their own.
+//! A program between two losses of power, in child processes. [`work`] runs the workload once and forks a process for
+//! each cut, at the step that is cut. [`once`] does a single run from the beginning, for programs that need a process
+//! of their own.
 //!
-//! In the operation that was ordered, the call of the program does not return, as no CPU goes on without power: the rest of the run
-//! happens in that call ([`Run::power_returns`]), with the next copy of the program, and ends the process.
+//! Power is lost in the operation that was ordered. The call of the program that runs it does not return, as no CPU
+//! goes on without power. The rest of the run happens in that call ([`Run::power_returns`]), with the next copy of the
+//! program, and ends the process.
 
 use super::cut::CutAt;
 use super::id::History;
@@ -97,7 +99,7 @@ pub(super) enum Message {
     End(Outcome),
 }
 
-/// Loads a program for so many boots; the reason in words where it cannot be loaded.
+/// Loads the given number of copies of a program, one for each boot; the reason in words where it cannot be loaded.
 pub type Load<'a> = &'a dyn Fn(usize) -> Result<Vec<Box<dyn Program>>, String>;
 
 /// A program and its flash.
@@ -188,7 +190,7 @@ fn start(subject: Subject<'_>, cuts: usize, sender: &Sender) -> (Programs, TestD
 struct Programs(Vec<RefCell<Box<dyn Program>>>);
 
 impl Programs {
-    /// Calls the program of a boot. That of the boot before may be in the middle of a call that does not return.
+    /// Calls the program of a boot. The program of the boot before may be in the middle of a call that does not return.
     fn with(
         &self,
         boot: usize,

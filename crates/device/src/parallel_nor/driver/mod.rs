@@ -64,9 +64,9 @@ struct Times {
 
 /// The driver of a chip that answers a CFI query, over any memory-mapped bus.
 ///
-/// The reported erase size is that of the largest blocks; on a chip with boot blocks, all small blocks in such a range
-/// are erased together. Bytes that do not fill a bus word are merged with what is in the flash, which costs a read.
-/// Timing-only chips cannot be merged with; only the time is right then.
+/// The reported erase size is the size of the largest blocks; on a chip with boot blocks, all small blocks in such a
+/// range are erased together. Bytes that do not fill a bus word are merged with what is in the flash, which costs a
+/// read. Timing-only chips cannot be merged with; only the time is right then.
 #[derive(Clone, Debug)]
 pub struct CfiDriver<B> {
     bus: B,
@@ -122,7 +122,7 @@ impl<B: NorMem> CfiDriver<B> {
         &self.identity
     }
 
-    /// The chip's erase blocks, small ones too.
+    /// The chip's eraseblocks, small ones too.
     pub const fn erase_map(&self) -> &EraseMap {
         &self.map
     }

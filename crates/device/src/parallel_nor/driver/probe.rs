@@ -31,7 +31,7 @@ pub struct Identity {
     pub id: Vec<u16>,
     /// Mapping of query addresses to the bus.
     pub view: BusView,
-    /// The query.
+    /// The chip's answer to the CFI query.
     pub cfi: Cfi,
     /// An erase may be suspended for reads.
     pub erase_suspend: bool,

@@ -69,7 +69,8 @@ impl RawNand {
         }
     }
 
-    /// In timing-only mode the array holds no marks; they are shown all the same, so that a scan finds them.
+    /// Shows the mark of a factory-bad block in bytes of a page. In timing-only mode the array holds no marks, but a
+    /// scan has to find them.
     pub(super) fn show_mark(&self, row: u32, column: usize, buf: &mut [u8]) {
         let g = &self.spec.geometry;
         let (block, page) = self.map.split(row);

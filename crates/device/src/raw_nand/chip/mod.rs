@@ -1,9 +1,13 @@
 //! The simulated raw NAND chip: one target, with everything behind its CE#.
 //!
-//! Stricter than silicon. A cycle that breaks a rule is refused with a [`Violation`] and ends the sequence it belongs to;
-//! nothing else changes. Rules that silicon leaves to luck: the first command after power-on is RESET; bus cycles are no
-//! faster than the timing mode in force; tRR, tWHR, tCCS and tADL are kept; no sequence is left half done; a page is not
-//! programmed more often than NOP allows, nor out of order where that matters.
+//! The model is stricter than silicon. A cycle that breaks a rule is refused with a [`Violation`] and ends the sequence
+//! it belongs to; nothing else changes. These rules are left to luck by silicon:
+//!
+//! - the first command after power-on is RESET;
+//! - bus cycles are no faster than the timing mode in force;
+//! - tRR, tWHR, tCCS and tADL are kept;
+//! - no sequence is left half done;
+//! - a page is not programmed more often than NOP allows, nor out of order where that matters.
 //!
 //! In timing-only mode pages are not stored, hence NOP is not checked.
 

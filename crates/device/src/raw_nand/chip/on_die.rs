@@ -1,7 +1,8 @@
 //! ECC in the chip (Toshiba BENAND): pages are corrected on their way out, the status tells how that went.
 //!
-//! FAIL: more wrong bits in a step than the code corrects, or a step that was programmed twice, with different bytes. Bit 3: so many
-//! wrong bits that the page should be rewritten.
+//! FAIL: more wrong bits in a step than the code corrects, or a step that was programmed twice, with different bytes.
+//! Bit 3: a step has at least three quarters of the wrong bits that the code corrects, and the page should be
+//! rewritten.
 
 use super::RawNand;
 use super::lun::Register;

@@ -9,7 +9,7 @@ use crate::violation::Violation;
 use floatgate_mtd::Instant;
 
 impl Lun {
-    /// A feature was set: if it is that of read retry, the thresholds change.
+    /// Changes the read thresholds if the feature that was set is the feature of read retry.
     pub(super) fn set_thresholds(&mut self, retry: Option<&ReadRetry>, feature: u8, mode: u8) {
         let retry = retry.filter(|retry| retry.kind == RetryKind::Feature && retry.feature == feature);
         if let Some(retry) = retry {
@@ -62,7 +62,8 @@ impl RawNand {
         Ok(())
     }
 
-    /// 16h: pages are read with these thresholds from now on. Values of no mode would read nobody knows what.
+    /// 16h: pages are read with these thresholds from now on. Values of no mode are refused, as their thresholds are
+    /// unknown.
     pub(super) fn apply_parameters(&mut self) -> Result<(), Violation> {
         let found = self.retry_registers().and_then(|retry| {
             let mode = retry.values.iter().position(|values| *values == self.retry_values)? as u8;

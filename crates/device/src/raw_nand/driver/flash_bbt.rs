@@ -1,8 +1,9 @@
 //! The bad block table on flash, in Linux's format.
 //!
-//! Two copies, table and mirror, in the last four blocks of each target. Each starts at the first page of its block: two
-//! bits a block (11 good or reserved, 01 or 10 worn out, 00 bad from the factory), lowest bits first; `Bbt0` or `1tbB` at
-//! byte 8 of the first page's OOB, a version at byte 12. The higher version wins (Linux: drivers/mtd/nand/raw/nand_bbt.c).
+//! Two copies, table and mirror, in the last four blocks of each target. Each starts at the first page of its block:
+//! two bits a block (11 good or reserved, 01 or 10 worn out, 00 bad from the factory), lowest bits first. The OOB of
+//! the first page has `Bbt0` or `1tbB` at byte 8, and a version at byte 12. The higher version wins (Linux:
+//! drivers/mtd/nand/raw/nand_bbt.c).
 
 use super::RawNandDriver;
 use crate::nand::bbt::BlockState;

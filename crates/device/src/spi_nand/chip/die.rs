@@ -323,7 +323,8 @@ impl Die {
         }
     }
 
-    /// After a failed erase nobody knows what the block holds: order counts no more.
+    /// Records a failed erase. The contents of the block are unknown then, and the order of its earlier programs no
+    /// longer counts.
     pub(super) fn erase_undone(&mut self, block: u32) {
         self.array.fail_erase(block as usize);
         self.next_page[block as usize] = 0;

@@ -1,4 +1,4 @@
-//! The simulated SPI NAND. It executes operations and knows nothing of drivers.
+//! The simulated SPI NAND. It executes operations and does not know the driver.
 //!
 //! Stricter than silicon, beyond what [`crate::Violation`] names:
 //!
@@ -7,8 +7,11 @@
 //! - reads from a cache that nothing was loaded into, and program executes of one, are refused;
 //! - a continuous read may not pass the end of its block, nor be faster than the array.
 //!
-//! Physical consequences instead of errors: a wrong plane-select bit reaches the other plane's cache; erasing a factory-bad
-//! block loses its marker; a reset during a program or an erase leaves what a loss of power would.
+//! Physical consequences instead of errors:
+//!
+//! - a wrong plane-select bit reaches the other plane's cache;
+//! - erasing a factory-bad block loses its marker;
+//! - a reset during a program or an erase leaves what a loss of power would.
 
 mod die;
 mod otp;

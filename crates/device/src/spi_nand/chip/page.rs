@@ -120,7 +120,8 @@ impl SpiNand {
         Ok(())
     }
 
-    /// Continuation of the read `op` while CS# stays low: to the end of the page, in the continuous mode to that of the block.
+    /// Continuation of the read `op` while CS# stays low: to the end of the page, in the continuous mode to the end of
+    /// the block.
     pub(super) fn reads_on(&self, op: &SpiOp) -> ReadOn {
         let g = &self.spec.geometry;
         match op.opcode {

@@ -77,7 +77,7 @@ impl Die {
         self.begin(ArrayTask::Reset, 0, at, length);
     }
 
-    /// Leaves in the cells what a task that ends at `at` has come to.
+    /// Leaves the cells in the state that the task had reached at `at`, when it was interrupted.
     fn interrupt(&mut self, at: Instant) {
         let work = self.work;
         // Behind a new controller the clock begins anew: what began later than `at` was over long ago.

@@ -4,7 +4,7 @@
 //! code's strength is repaired, any other is left as it is. A codeword is a step of data with its share of the OOB. One whose data
 //! were programmed twice, with different bytes, has ECC bytes that fit neither: it cannot be repaired, and reads as the AND of both.
 //! Data that are programmed while the engine is off change no ECC bytes: a few bits that went to 0 are wrong bits, any more cannot be repaired.
-//! Of OOB that was programmed twice nothing is lost: makers leave some of it to the user's own programs.
+//! OOB that was programmed twice loses nothing: makers leave some of it to the user's own programs.
 
 use super::super::spec::SpiNandGeometry;
 use super::die::{Die, Loaded};

@@ -1,7 +1,7 @@
 //! The SPI NAND driver: discovery by id, then [`Mtd`] in the order of operations that Linux uses.
 //!
-//! A page read is PAGE READ, status polls, READ FROM CACHE; a page write is WRITE ENABLE, PROGRAM LOAD of data and OOB,
-//! PROGRAM EXECUTE, status polls; an erase is WRITE ENABLE, BLOCK ERASE, status polls.
+//! A page read is PAGE READ, status polls, READ FROM CACHE. A page write is WRITE ENABLE, PROGRAM LOAD of data and OOB,
+//! PROGRAM EXECUTE, status polls. An erase is WRITE ENABLE, BLOCK ERASE, status polls.
 
 mod bad;
 mod lines;
@@ -65,7 +65,7 @@ pub enum ProbeError {
     /// The engine is the chip's, which has none.
     #[error("the chip has no on-die ECC: set ecc.engine to software, external or pipelined")]
     NoOnDieEcc,
-    /// The engine's code cannot be had for pages like the chip's.
+    /// The engine's code does not exist or does not fit the chip's pages.
     #[error("ecc: {0}")]
     Ecc(#[from] PageCodeError),
     /// The chip did not answer in the mode it was switched to.
@@ -152,7 +152,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         &self.ecc.engine
     }
 
-    /// The controller.
+    /// The controller that the driver uses.
     pub const fn bus(&self) -> &S {
         &self.bus
     }

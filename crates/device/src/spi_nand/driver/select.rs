@@ -20,9 +20,9 @@ pub(super) struct Choice {
 /// Reason why reads are not continuous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoStream {
-    /// Nobody asked for them.
+    /// The option `continuous` is off.
     NotAsked,
-    /// They were asked for and cannot be had.
+    /// The option is on, but they are impossible for this reason.
     Cannot(&'static str),
 }
 

@@ -30,9 +30,9 @@ pub struct SpiNandGeometry {
     /// OOB bytes per page.
     #[serde(deserialize_with = "bytes_u32")]
     pub oob_bytes: u32,
-    /// Pages per erase block.
+    /// Pages per eraseblock.
     pub pages_per_block: u32,
-    /// Erase blocks per LUN, of all planes together.
+    /// Eraseblocks per LUN, of all planes together.
     pub blocks_per_lun: u32,
     /// Planes per LUN, each with a cache register of its own.
     #[serde(default = "one")]

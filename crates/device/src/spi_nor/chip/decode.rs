@@ -74,8 +74,8 @@ pub(super) enum RegisterCmd {
 }
 
 impl Cmd {
-    /// The commands that the chip accepts while it programs or erases. A suspend command that finds nothing to do is told
-    /// so by itself.
+    /// The commands that the chip accepts while it programs or erases. A suspend command with nothing to suspend is
+    /// refused when it is executed.
     pub(super) const fn allowed_while_busy(self) -> bool {
         use RegisterCmd::{ReadFlagStatus, ReadSecurity, ReadStatus, ReadStatus2, ReadStatus3};
         matches!(
@@ -91,13 +91,13 @@ impl Cmd {
 /// Address bytes that a command takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AddressBytes {
-    /// None.
+    /// No address bytes.
     No,
     /// As many as the address mode says.
     Current,
     /// This many.
     Always(u8),
-    /// Of a register read: none, in 8D-8D-8D as many as the specification says.
+    /// Number for id and status registers: 0, in 8D-8D-8D as many as the specification says.
     Status,
 }
 

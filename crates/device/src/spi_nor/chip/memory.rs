@@ -115,7 +115,7 @@ impl SpiNor {
         if bytes.iter().zip(&old[column..]).any(impossible) { Err(Violation::NotErased) } else { Ok(()) }
     }
 
-    /// Between the time of a byte and that of a page, in proportion.
+    /// Time to program `len` bytes, in proportion between the times of a byte and of a page.
     fn program_time(&self, len: u64) -> Nanos {
         let page = u64::from(self.spec.geometry.page_bytes);
         let whole = self.spec.timing.t_pp_us.typ;

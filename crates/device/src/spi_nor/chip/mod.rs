@@ -118,8 +118,7 @@ impl SpiNor {
         Ok(())
     }
 
-    /// Size of the smallest erase type: a block of the array.
-    /// Bytes of the smallest erase block.
+    /// Bytes of the smallest eraseblock, which is a block of the array.
     pub fn block_bytes(&self) -> u64 {
         self.erase_types.first().map_or(1, |t| u64::from(t.bytes))
     }

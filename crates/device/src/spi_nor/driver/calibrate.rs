@@ -25,8 +25,7 @@ const PATTERN: [u8; PATTERN_BYTES] = {
 
 impl<S: SpiMem> Engine<S> {
     /// Makes sure that the chip holds the pattern, then sweeps the sampling point while the array is read through the
-    /// mapping: it is the only path that runs at the PHY's clock, so id and SFDP, which are plain operations, would
-    /// prove nothing.
+    /// mapping. Only the mapping runs at the PHY's clock: id and SFDP, which are plain operations, would prove nothing.
     pub(super) fn calibrate(&mut self, host: &mut Host) -> Result<PhyState, ProbeError> {
         let addr = match self.options.pattern_addr {
             0 => self.spec.geometry.size_bytes - u64::from(self.erase_bytes),

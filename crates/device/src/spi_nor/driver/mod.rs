@@ -75,7 +75,7 @@ impl<S: SpiMem> SpiNorDriver<S> {
         &mut self.host
     }
 
-    /// The controller.
+    /// The controller that the driver uses.
     pub const fn bus(&self) -> &S {
         &self.engine.bus
     }
@@ -85,9 +85,9 @@ impl<S: SpiMem> SpiNorDriver<S> {
         &mut self.engine.bus
     }
 
-    /// Gives the controller back with the chip as after power-on, so that a boot ROM finds what it expects (Linux
-    /// does so on shutdown): by 66h/99h, by the reset pin, or by E9h where only the address mode was changed. Also
-    /// says when.
+    /// Returns the controller and the time, with the chip as after power-on, so that a boot ROM finds what it expects
+    /// (Linux does so on shutdown). The chip is reset by 66h/99h or by the reset pin; where only the address mode was
+    /// changed, E9h restores it.
     ///
     /// # Errors
     /// When the chip refuses.

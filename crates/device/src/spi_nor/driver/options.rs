@@ -9,7 +9,7 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Options {
-    /// Erase block size of the MTD. 0: the smallest that the chip has (Linux: CONFIG_MTD_SPI_NOR_USE_4K_SECTORS).
+    /// Eraseblock size of the MTD. 0: the smallest that the chip has (Linux: CONFIG_MTD_SPI_NOR_USE_4K_SECTORS).
     #[serde(with = "units::bytes")]
     pub erase_bytes: u64,
     /// Length of the transfers by which the fastest read command is chosen.
@@ -29,7 +29,7 @@ pub struct Options {
     pub wide_programs: bool,
     /// Suspend an erase under way when a read asks for the chip, where the chip can.
     pub suspend_for_read: bool,
-    /// Address of the PHY calibration pattern. 0: in the last erase block.
+    /// Address of the PHY calibration pattern. 0: in the last eraseblock.
     #[serde(with = "units::bytes")]
     pub pattern_addr: u64,
     /// Write the calibration pattern when that place is blank.

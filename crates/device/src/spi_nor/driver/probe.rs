@@ -291,7 +291,7 @@ impl<S: SpiMem> Engine<S> {
         self.set_dummy(host, choice)
     }
 
-    /// Undoes [`Engine::set_up`] as far as it is volatile.
+    /// Undoes the volatile settings of [`Engine::set_up`].
     pub(super) fn restore(&mut self, host: &mut Host) -> Result<(), Error> {
         let four = self.ops.current_addr_bytes == 4;
         let command = |engine: &Self, opcode| Ops::command(&engine.spec, opcode, engine.ops.octal);
@@ -401,8 +401,9 @@ impl<S: SpiMem> Engine<S> {
         Ok(())
     }
 
-    /// Runs the commands of an SFDP sequence. The table does not tell address and data bytes apart, as a serial line needs no
-    /// such thing: up to two bytes behind a command are data (a write of status registers), else the last is data behind an address.
+    /// Runs the commands of an SFDP sequence. The table does not tell address and data bytes apart, as a serial line
+    /// needs no such thing. One or two bytes behind a command are data (a write of status registers). From three bytes
+    /// on, the last is data behind an address.
     fn run_sequence(&mut self, host: &mut Host, sequence: &OctalSequence) -> Result<(), SpiError> {
         for step in &sequence.steps {
             match *step.sent() {

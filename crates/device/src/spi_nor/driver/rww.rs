@@ -5,8 +5,8 @@
 //! between two such exchanges if its bank is free; the writer's status reads wait meanwhile. Without
 //! read-while-write, or in the same bank, one call waits for the other.
 //!
-//! Each release of the bus wakes the reader, but the bus is not handed over: the writer's loop takes it again at once, and the
-//! reader finds it free only if it happens to look in between. [`Race`] says how many looks that takes.
+//! Each release of the bus wakes the reader, but the bus is not handed over. The writer's loop takes it again at once,
+//! and the reader finds it free only if it happens to look in between. [`Race`] says how many looks that takes.
 
 use super::SpiNorDriver;
 use super::engine::{Engine, Job};
@@ -27,9 +27,9 @@ struct Race {
 }
 
 impl Race {
-    /// A race for a bus that is held for `hold` in each round of polling and free for `free`, by a reader that is awake `wakeup`
-    /// after a release. When it looks depends on nothing that the writer does, so that a look succeeds with the share of time
-    /// that the bus is free; the reader of this model wins when half of all readers have.
+    /// A race for a bus that is held for `hold` in each round of polling and free for `free`, by a reader that is awake
+    /// `wakeup` after a release. The time of a look does not depend on the writer, so that a look succeeds with the
+    /// share of time that the bus is free. The reader of this model wins when half of all readers have.
     fn new(hold: Nanos, free: Nanos, wakeup: Nanos) -> Self {
         if wakeup <= free {
             return Self { look: Nanos::ZERO, looks: 0 };
