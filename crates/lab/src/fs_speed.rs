@@ -8,7 +8,7 @@ use floatgate_config::Config;
 use floatgate_device::Record;
 use floatgate_device::host::HostProfile;
 use floatgate_media::ubifs::ROOT_INODE;
-use floatgate_mtd::{Breakdown, Counted, Instant, Mtd};
+use floatgate_mtd::{Breakdown, Counted, Instant, Mtd, Phase};
 use floatgate_sim::cpu::Cpu;
 use floatgate_sim::error::Error;
 use floatgate_sim::machine::{self, Layers, failed};
@@ -253,7 +253,10 @@ impl Bench {
         let mut fs = self.mounted_again(fs, &mut |bench, flash, now| {
             let clock = Clock::at(now, flash);
             if let Some(before) = start.replace(clock) {
-                let test = before.measured("attach", 0, 1, &clock);
+                let scan = bench.cpu.headers(clock.reads - before.reads);
+                let mut test = before.measured("attach", 0, 1, &clock);
+                test.ns += scan.as_ns();
+                test.breakdown_ns.add(Phase::Cpu, scan);
                 bench.end(flash, before.now, test);
             }
             bench.begin(flash);
@@ -289,6 +292,8 @@ struct Clock {
     now: Instant,
     spent: Breakdown,
     corrected: Corrections,
+    /// Calls that read.
+    reads: u64,
 }
 
 impl Clock {
@@ -298,7 +303,8 @@ impl Clock {
     }
 
     fn at(now: Instant, flash: &mut Flash) -> Self {
-        Self { now, spent: flash.breakdown(), corrected: flash.inner_mut().host().corrections() }
+        let reads = flash.operations().reads;
+        Self { now, spent: flash.breakdown(), corrected: flash.inner_mut().host().corrections(), reads }
     }
 
     fn measured(&self, name: &str, bytes: u64, calls: u64, end: &Self) -> Measured {

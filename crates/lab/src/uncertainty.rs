@@ -2,11 +2,11 @@
 //!
 //! Each part of the time is uncertain by itself: the array by the range from typical to maximum that the data sheet states,
 //! software and controller by how sure the profiles are of their costs. The wires are exact, but where nobody measured the
-//! software it may keep them waiting. The errors add up as squares do. Five numbers say how wide they are. They were chosen by looking at the rows of `papers boards` and `papers unfitted`, and `floatgate papers` counts how many of those the
+//! software it may keep them waiting. The errors add up as squares do. Nine numbers say how wide they are. They were chosen by looking at the rows of `papers boards` and `papers unfitted`, and `floatgate papers` counts how many of those the
 //! intervals hold (docs/fidelity.md).
 
 use crate::certainty::{self, Heads};
-use crate::fs_compare::Row;
+use crate::fs_compare::{Row, Subject};
 use crate::speed::{Measured, Test};
 use floatgate_config::{Config, ConfigError, Library};
 use floatgate_device::spec::ChipSpec;
@@ -45,14 +45,33 @@ impl Interval {
     }
 }
 
-/// Reads and programs take that share less than typical, at least.
-const ARRAY_LESS: f64 = 0.15;
+/// Errors of array times.
+#[derive(Clone, Copy, Debug)]
+struct Spread {
+    /// Share by which a time is shorter than typical, at least.
+    less: f64,
+    /// Share of the way from the typical to the maximum time, at most.
+    towards_max: f64,
+}
 
-/// Erases take that share less: what data sheets call typical is long.
-const ERASE_LESS: f64 = 0.5;
+/// Reads of all chips.
+const READ: Spread = Spread { less: 0.15, towards_max: 0.4 };
 
-/// That share of the way from the typical to the maximum time is taken, at most.
-const ARRAY_TOWARDS_MAX: f64 = 0.4;
+/// Programs of NAND.
+const NAND_PROGRAM: Spread = Spread { less: 0.25, towards_max: 0.4 };
+
+/// Programs of NOR: what data sheets call typical is long.
+const NOR_PROGRAM: Spread = Spread { less: 0.5, towards_max: 0.4 };
+
+/// Erases: what data sheets call typical is long, and depends on contents and wear.
+const ERASE: Spread = Spread { less: 0.7, towards_max: 0.6 };
+
+/// The code of a filesystem and of UBI, of which only codecs, checksums and copies are counted, adds up to that share to a time that is
+/// known otherwise.
+const FILESYSTEM_KNOWN: f64 = 0.35;
+
+/// The same where nothing is known of the software.
+const FILESYSTEM_UNKNOWN: f64 = 1.1;
 
 /// Costs that were fitted to one board are off by that share on its other rows.
 const SOFTWARE_KNOWN: f64 = 0.25;
@@ -68,9 +87,9 @@ struct Error {
 }
 
 impl Error {
-    fn of_array(times: TypMaxUs, less: f64) -> Self {
-        let more = (times.max.as_us_f64() / times.typ.as_us_f64().max(1e-3) - 1.0) * ARRAY_TOWARDS_MAX;
-        Self { less, more: more.max(ARRAY_LESS) }
+    fn of_array(times: TypMaxUs, spread: Spread) -> Self {
+        let more = (times.max.as_us_f64() / times.typ.as_us_f64().max(1e-3) - 1.0) * spread.towards_max;
+        Self { less: spread.less, more: more.max(READ.less) }
     }
 
     /// A factor to either side.
@@ -105,13 +124,14 @@ impl Uncertainty {
     /// As [`Self::of`].
     pub fn with_heads(library: &Library, heads: &Heads, config: &Config) -> Result<Self, ConfigError> {
         let [read, program, erase] = array_times(&config.chip()?);
+        let program_spread = if config.chip_kind()?.is_nand() { NAND_PROGRAM } else { NOR_PROGRAM };
         let is_unmeasured = config.extract::<bool>("host.unmeasured").unwrap_or(false);
         let sure = if is_unmeasured { 0.0 } else { certainty::of_costs(library, heads, config)? };
         let off = SOFTWARE_KNOWN + (SOFTWARE_UNKNOWN - SOFTWARE_KNOWN) * (1.0 - sure);
         Ok(Self {
-            read: Error::of_array(read, ARRAY_LESS),
-            program: Error::of_array(program, ARRAY_LESS),
-            erase: Error::of_array(erase, ERASE_LESS),
+            read: Error::of_array(read, READ),
+            program: Error::of_array(program, program_spread),
+            erase: Error::of_array(erase, ERASE),
             software: Error::of_factor(off),
             unknown: 1.0 - sure,
         })
@@ -125,7 +145,8 @@ impl Uncertainty {
             // A filesystem's time is made of all three, programs above all.
             Some(Test::Write(_)) | None => self.program,
         };
-        let (least, most) = self.times(array, &test.breakdown_ns);
+        let is_of_flash = Test::from_name(&test.name).is_some();
+        let (least, most) = self.times(array, &test.breakdown_ns, self.code(!is_of_flash));
         if test.bytes == 0 {
             return Interval { min: least / 1e6, max: most / 1e6 };
         }
@@ -136,7 +157,8 @@ impl Uncertainty {
     /// Interval of a row of `floatgate fs`: a time or a speed; none of a size.
     pub fn interval_of_row(&self, row: &Row) -> Option<Interval> {
         let array = if row.flash.programmed_bytes == 0 { self.read } else { self.program };
-        let (least, most) = self.times(array, &row.breakdown_ns);
+        let is_raw = matches!(row.subject, Subject::Mtdblock | Subject::Mtdchar);
+        let (least, most) = self.times(array, &row.breakdown_ns, self.code(!is_raw));
         let total = row.breakdown_ns.total().as_ns() as f64;
         let is_time = row.unit == "s";
         if total == 0.0 || row.ns == 0 {
@@ -146,16 +168,23 @@ impl Uncertainty {
         Some(Interval { min: row.value * min, max: row.value * max })
     }
 
+    /// Error of a whole time by code of filesystems that is not counted.
+    fn code(&self, is_of_filesystem: bool) -> Error {
+        let off = FILESYSTEM_KNOWN + (FILESYSTEM_UNKNOWN - FILESYSTEM_KNOWN) * self.unknown;
+        Error::of_factor(if is_of_filesystem { off } else { 0.0 })
+    }
+
     /// The shortest and the longest time with this breakdown, ns.
-    fn times(&self, array: Error, spent: &Breakdown) -> (f64, f64) {
+    fn times(&self, array: Error, spent: &Breakdown, code: Error) -> (f64, f64) {
         let ns = |phase: Phase| spent[phase].as_ns() as f64;
         let software: f64 = [Phase::Ecc, Phase::Controller, Phase::Cpu, Phase::Polling].map(ns).iter().sum();
         // Software that nobody measured may also be a cost that is missing here: one of each byte, as its time on the wires is.
         let missing = ns(Phase::Data) * self.unknown;
         let total = spent.total().as_ns() as f64;
         let off = |array: f64, software: f64| array.hypot(software);
-        let less = off(ns(Phase::Array) * array.less, software * self.software.less);
-        let more = off(ns(Phase::Array) * array.more, (software + missing) * self.software.more);
+        let less = off(ns(Phase::Array) * array.less, software * self.software.less).hypot(total * code.less);
+        let more = off(ns(Phase::Array) * array.more, (software + missing) * self.software.more)
+            .hypot(total * code.more);
         (total - less, total + more)
     }
 }

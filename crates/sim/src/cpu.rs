@@ -87,6 +87,10 @@ const fn unpacking(codec: Codec) -> Cost {
 /// CRC32 by table, like `crc32_le` of Linux: four instructions per byte plus a fifth of the loop.
 const CHECKSUM: Count = per_thousand(5_000, 32);
 
+/// UBI's code for one of the two headers that a scan reads of each eraseblock: call, check, record. Counted in the published attach of a
+/// Devkit8000 (papers/unfitted.toml, devkit8000).
+const HEADER: Count = per_thousand(28_500_000, 0);
+
 /// Copy, with cache misses on both sides.
 const COPY: Count = per_thousand(250, 62);
 
@@ -153,6 +157,11 @@ impl Cpu {
         self.time(CHECKSUM, operations.read_bytes + operations.programmed_bytes)
     }
 
+    /// Time of UBI's code for that many headers read in an attach.
+    pub fn headers(&self, reads: u64) -> Nanos {
+        self.time(HEADER, reads)
+    }
+
     /// Time to copy `bytes` from the kernel to a program.
     pub fn copy_to_user(&self, bytes: u64) -> Nanos {
         self.copy(self.to_user, bytes)
@@ -195,6 +204,15 @@ mod tests {
     }
 
     /// Measured: 467 thousand instructions and 7463 misses for random bytes, 111 thousand and 2450 for zeros.
+    /// A scan of twice the eraseblocks takes twice the time, and a faster CPU half of it.
+    #[test]
+    fn headers_take_the_time_of_the_cpu() {
+        let (slow, fast) = (arm926(), Cpu::of(&HostProfile { instruction_ps: 4_161, ..HostProfile::NONE }));
+        assert_eq!(slow.headers(2000), slow.headers(1000) * 2);
+        assert!(fast.headers(1000) < slow.headers(1000));
+        assert_eq!(Cpu::of(&HostProfile::NONE).headers(1000), Nanos::ZERO);
+    }
+
     #[test]
     fn zlib_takes_longer_over_random_bytes() {
         let (random, zeros) = (packed(Codec::Zlib, 4096, None), packed(Codec::Zlib, 4096, Some(41)));

@@ -21,7 +21,7 @@ use crate::speed_run;
 use crate::uncertainty::{Interval, Uncertainty};
 use floatgate_config::{Config, Library};
 use floatgate_device::host::HostProfile;
-use floatgate_mtd::{Breakdown, Counted, Instant, Mtd as _};
+use floatgate_mtd::{Breakdown, Counted, Instant, Mtd as _, Nanos, Phase};
 use floatgate_sim::cpu::Cpu;
 use floatgate_sim::error::Error;
 use floatgate_sim::machine::Filesystem;
@@ -245,6 +245,15 @@ pub struct Row {
 }
 
 impl Row {
+    /// The time of this row, in seconds, and then of the CPU.
+    fn and_cpu(mut self, time: Nanos) -> Self {
+        self.value += time.as_secs_f64();
+        self.ns += time.as_ns();
+        self.breakdown_ns.add(Phase::Cpu, time);
+        self.bottleneck = (self.ns > 0).then(|| self.breakdown_ns.largest().0.name());
+        self
+    }
+
     /// The times of this row and then of another one, on flash of its own.
     fn and_then(mut self, next: Self) -> Self {
         self.value += next.value;

@@ -203,7 +203,8 @@ impl Mounting<'_> {
         };
         let mut rows = Vec::new();
         if let Some(attached) = attached {
-            rows.push(row(&format!("mount {what}: attach"), from, attached));
+            let scan = self.bench.cpu.headers((attached.operations - from.operations).reads);
+            rows.push(row(&format!("mount {what}: attach"), from, attached).and_cpu(scan));
         }
         rows.push(row(&format!("mount {what}"), attached.unwrap_or(from), mounted));
         if let Some(answered) = first_answer(vfs.clone()).map_err(machine::failed("listing a file"))? {
