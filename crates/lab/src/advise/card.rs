@@ -876,10 +876,9 @@ fn life_point(
         size(blocks * spec.au_bytes),
         spec.spare_blocks
     ))
-    .rests_on(advice! {
-        format!("{amplification:.2} erased bytes of flash for each byte written, in the steady state of a card that is half full: the geometric mean over the workloads, which "),
-        Command::Age, " of the card has one by one"
-    })
+    .rests_on(format!(
+        "{amplification:.2} erased bytes of flash for each byte written, in the steady state of a used card: the geometric mean over the workloads"
+    ))
     .unless(match spec.mapping {
         Mapping::Page => "the card is full: garbage collection multiplies the writes",
         _ => "programs write in more places at once than allocation units are open: each closes one and copies it",
