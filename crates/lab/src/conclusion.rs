@@ -355,7 +355,7 @@ impl Concluded for floatgate_probe::Report {
 }
 
 impl Concluded for Identified {
-    /// What each device is.
+    /// Identity of each device.
     fn conclusion(&self) -> String {
         const MOST: usize = 3;
         let said: Vec<String> = self.devices.iter().take(MOST).map(device).collect();

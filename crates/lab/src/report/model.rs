@@ -52,7 +52,7 @@ pub(super) struct Chart {
 }
 
 impl Chart {
-    /// What a long bar means, from the unit in the caption; empty where it is neither good nor bad.
+    /// Meaning of a long bar, from the unit in the caption; empty where it is neither good nor bad.
     pub(super) fn meaning(&self) -> &'static str {
         let unit = self.caption.rsplit([',', '(']).next().unwrap_or_default();
         let unit = unit.trim().trim_end_matches(')').rsplit(' ').next().unwrap_or_default();

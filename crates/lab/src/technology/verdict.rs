@@ -147,7 +147,7 @@ pub fn sentences(candidates: &[Candidate], leads: &[Lead], use_: &Use) -> Vec<St
     [led(candidates, leads), fitness(candidates, use_)].into_iter().flatten().collect()
 }
 
-/// What a candidate leads in, as phrases.
+/// Phrases for the leads of a candidate.
 fn phrases(leads: &[Lead], target: &str) -> Vec<String> {
     leads.iter().filter(|lead| lead.target == target).map(|lead| lead.race.phrase(lead.value)).collect()
 }
