@@ -42,6 +42,17 @@ def test_speed_is_that_of_the_command() -> None:
         run["page hole"]
 
 
+def test_results_have_the_conclusion_and_the_board_of_the_command() -> None:
+    part = "mx30lf1g18ac"
+    for own, line in [
+        (floatgate.speed(part, blocks=1), ["speed", part, "-c", "1"]),
+        (floatgate.trace(part, "read-page"), ["trace", part, "read-page"]),
+    ]:
+        shown = json.loads(command(*line, "--json"))
+        assert shown["board"] and shown["conclusion"]
+        assert [own.to_dict()[key] for key in ("board", "conclusion")] == [shown["board"], shown["conclusion"]]
+
+
 def test_a_speed_is_made_when_it_is_asked_for_and_can_be_pickled() -> None:
     run = floatgate.speed("am62a-w35n01jw", blocks=1, fs=None)
     assert "rows" not in vars(run)

@@ -29,9 +29,12 @@ use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+/// Least percentage that is named: below it a bound of 0.0 % would be wrong.
+const LEAST_PERCENT: f64 = 0.1;
+
 /// A ratio in percent with three digits at most.
 fn percent(ratio: f64) -> String {
-    let percent = ratio.abs() * 100.0;
+    let percent = (ratio.abs() * 100.0).max(LEAST_PERCENT);
     if percent < 10.0 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
 }
 
@@ -352,7 +355,7 @@ impl Concluded for floatgate_probe::Report {
 }
 
 impl Concluded for Identified {
-    /// What each device is.
+    /// Identity of each device.
     fn conclusion(&self) -> String {
         const MOST: usize = 3;
         let said: Vec<String> = self.devices.iter().take(MOST).map(device).collect();
@@ -372,6 +375,9 @@ fn device(device: &Device) -> String {
         [] => {
             let maker = device.maker.as_ref().map_or_else(String::new, |maker| format!(" from {maker}"));
             format!("{stated}{maker}{own_size} is no part of the catalogue or of Linux's tables.")
+        }
+        [only] if stated.eq_ignore_ascii_case(&only.name) => {
+            format!("{} is in the catalogue{}.", named(only), contradicted(only))
         }
         [only] => format!("{stated} is {}{}.", named(only), contradicted(only)),
         several => {

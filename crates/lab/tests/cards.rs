@@ -97,6 +97,23 @@ fn speeds_in_a_cache_are_not_steady() {
     assert!(small.is_steady && small.mb_s < 1.2 * large.mb_s, "{small:?} {large:?}");
 }
 
+/// The first pass over the sectors finds blocks that the tests before it have emptied: two equal windows within it are no steady state.
+#[test]
+fn writes_of_the_first_pass_are_not_steady() {
+    let card = card("emmc-16g", &["card.capacity_bytes='2 GiB'"]);
+    let options = CardSpeedOptions { requests: 500, sizes: vec![4096, 32768, 1 << 20], seed: 0 };
+    let tests = measure(&card, &options, &|_| ()).unwrap().tests;
+    let in_order = |bytes: u64| {
+        let is_it = |test: &&floatgate_lab::card::speed::CardTest| {
+            (test.state, &*test.operation, &*test.access, test.request_bytes)
+                == (CardState::Full, "write", "sequential", bytes)
+        };
+        tests.iter().find(is_it).unwrap()
+    };
+    let (small, large) = (in_order(32768), in_order(1 << 20));
+    assert!(!small.is_steady || small.mb_s < 2.0 * large.mb_s, "{small:?} {large:?}");
+}
+
 /// Random writes of a card with a cache, as full as it can be, go on until the cache and the free blocks are used up: they are not faster than writes in
 /// order. An empty card cannot reach that state in a test, and says so.
 #[test]

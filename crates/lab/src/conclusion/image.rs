@@ -151,7 +151,10 @@ impl Concluded for Built {
 
 impl Concluded for Edited {
     fn conclusion(&self) -> String {
-        all_but(self.losses.len(), "was kept", "not kept")
+        match self.losses.len() {
+            0 => format!("{} changed, and nothing was lost.", count(self.entries, "entry")),
+            losses => all_but(losses, "was kept", "not kept"),
+        }
     }
 }
 
@@ -194,6 +197,9 @@ impl Concluded for Patch {
             return format!("The new image does not fit: {first}.{more}");
         }
         let Self { changed_pebs, erased_pebs, pebs, peb_bytes, .. } = self;
+        if *changed_pebs == 0 {
+            return format!("All {pebs} PEBs are the same: there is nothing to write.");
+        }
         let changed = count((*changed_pebs).into(), "PEB");
         let peb = size((*peb_bytes).into());
         format!("{changed} of {pebs} differ, {erased_pebs} of them erased in the new image; a PEB has {peb}.")

@@ -52,11 +52,12 @@ pub(super) struct Chart {
 }
 
 impl Chart {
-    /// What a long bar means, from the unit in the caption; empty where it is neither good nor bad.
+    /// Meaning of a long bar, from the unit in the caption; empty where it is neither good nor bad.
     pub(super) fn meaning(&self) -> &'static str {
         let unit = self.caption.rsplit([',', '(']).next().unwrap_or_default();
         let unit = unit.trim().trim_end_matches(')').rsplit(' ').next().unwrap_or_default();
         match unit {
+            "confidence" => "longer is surer",
             "KiB/s" | "MiB/s" | "MB/s" | "IOPS" => "longer is faster",
             "ns" | "us" | "ms" | "s" => "shorter is faster",
             "years" => "longer lasts longer",
@@ -269,18 +270,25 @@ impl Table {
         drawn.into_iter().filter_map(|at| self.chart(at)).collect()
     }
 
-    /// Sizes in the unit in which they are whole, as the terminal shows them, in rows whose unit is the byte.
-    pub(super) fn sizes_in_units(&mut self) {
+    /// Sizes and times as the terminal shows them, in rows whose unit is the byte or the microsecond.
+    pub(super) fn in_readable_units(&mut self) {
         let at = |name: &str| self.columns.iter().position(|column| column == name);
         let (Some(value), Some(unit)) = (at("value"), at("unit")) else { return };
         for row in &mut self.rows {
-            let is_size = matches!(row.cells.get(unit), Some(Cell::Text(unit)) if unit == "B");
-            let bytes = row.cells.get(value).and_then(Cell::bytes).filter(|_| is_size);
-            let Some(bytes) = bytes else { continue };
-            let text = size(bytes);
+            let (Some(Cell::Text(name)), Some(cell)) = (row.cells.get(unit), row.cells.get(value)) else {
+                continue;
+            };
+            let (Some(exact), text) = (match name.as_str() {
+                "B" => (cell.number(), cell.bytes().map(size)),
+                "us" => (cell.number(), cell.number().map(|us| time((us.max(0.0) * 1e3).round() as u64))),
+                _ => (None, None),
+            }) else {
+                continue;
+            };
+            let Some(text) = text else { continue };
             let (number, name) = text.split_once(' ').unwrap_or((&text, ""));
             if let Some(cell) = row.cells.get_mut(value) {
-                *cell = Cell::Shown(bytes as f64, number.to_owned());
+                *cell = Cell::Shown(exact, number.to_owned());
             }
             if let Some(cell) = row.cells.get_mut(unit) {
                 *cell = Cell::Text(name.to_owned());

@@ -119,6 +119,8 @@
 
   // The names of rows beside their dots, where there is room: a name that would cover another one or a dot is left out.
   const LABELLED = 24;
+  // Margin of a plot with the numbers of its axis.
+  const LEFT = 64;
   const PLACES = [[1, 0], [-1, 0], [1, -12], [-1, -12], [1, 12], [-1, 12]];
   const meet = (a, b) => a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
   const nameAll = (named) => {
@@ -135,7 +137,7 @@
       const fits = ([side, down]) => {
         set({ x: of(dot, "cx") + 9 * side, y: of(dot, "cy") + down, "text-anchor": side < 0 ? "end" : "start" });
         const box = text.getBBox();
-        return box.x >= 0 && box.x + box.width <= width && !taken.some((other) => meet(box, other));
+        return box.x >= LEFT && box.x + box.width <= width && !taken.some((other) => meet(box, other));
       };
       if (PLACES.some(fits)) taken.push(text.getBBox());
       else text.remove();
@@ -228,7 +230,7 @@
       };
       const scale = (values) => ({ ...room(values), grid: true, nice: true, ...(isEqual ? { type: "log", tickFormat: "~g" } : { zero: false, tickFormat: values.some((v) => Math.abs(v) >= 1e5) ? "~s" : undefined }) });
       const chart = picture(canvas, caption.textContent, "group", (width) => ({
-        height: Math.max(240, Math.min(460, width * 0.6)), marginLeft: 64, marginBottom: 42, inset: 6, r: { type: "identity" },
+        height: Math.max(240, Math.min(460, width * 0.6)), marginLeft: LEFT, marginBottom: 42, inset: 6, r: { type: "identity" },
         x: { ...scale(points.map((p) => p.x)), label: names[ax], labelAnchor: "center", labelArrow: "none", labelOffset: 38, ticks: width / 110 },
         y: { ...scale(points.map((p) => p.y)), label: names[ay] },
         marks: [

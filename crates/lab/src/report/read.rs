@@ -125,7 +125,7 @@ fn object(
         section.tables.extend(table(name, kind, result, path, caption)?);
     }
     for table in &mut section.tables {
-        table.sizes_in_units();
+        table.in_readable_units();
         table.objectives = objectives(result);
         table.folded = kind == ResultKind::Speed;
     }

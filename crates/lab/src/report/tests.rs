@@ -359,7 +359,22 @@ fn every_kind_of_result_has_a_picture() {
     assert_eq!((charts[0].caption.as_str(), bars), ("runs", vec![("sync", 3.0), ("create", 5.0)]));
     let answers = json!({ "answers": {
         "page": { "value": 4096, "unit": "B", "confidence": 0.5 }, "speed": { "value": 9, "unit": "MB/s", "confidence": 0.9 } } });
-    assert_eq!(section(ResultKind::Probe, &answers).charts()[0].caption, "confidence");
+    let probed = section(ResultKind::Probe, &answers);
+    assert_eq!(probed.charts()[0].caption, "confidence");
+    // Sizes are those of the terminal.
+    let page = &probed.tables[0].rows[0].cells;
+    assert!(page.contains(&model::Cell::Shown(4096.0, "4".to_owned())), "{page:?}");
+    assert!(page.contains(&model::Cell::Text("KiB".to_owned())), "{page:?}");
+    for (caption, meaning) in [
+        ("read, MiB/s", "longer is faster"),
+        ("ready, s", "shorter is faster"),
+        ("page read KiB/s", "longer is faster"),
+        ("life, years", "longer lasts longer"),
+        ("runs", ""),
+    ] {
+        let chart = model::Chart { caption: caption.to_owned(), bars: Vec::new() };
+        assert_eq!(chart.meaning(), meaning, "{caption}");
+    }
     let cell = |card: &str, filesystem: &str, time: f64, is_ranked: bool| json!({ "card": card, "filesystem": filesystem, "workload": "create", "relative_time": time, "is_ranked": is_ranked });
     let cells = [cell("x", "ext4", 2.0, true), cell("x", "f2fs", 1.0, true), cell("x", "nilfs2", 0.1, false)];
     let heat = section(ResultKind::CardCompare, &json!({ "cells": cells, "cards": [] })).heat.unwrap();

@@ -9,7 +9,8 @@ use crate::progress::Progress;
 use crate::report::Origin;
 use crate::technology::verdict::{Lead, choice, leads, sentences, three};
 use crate::technology::{
-    Candidate, FigureInterval, Figures, Missing, PARTITION_BYTES, Use, Workload, is_of_card, measure,
+    Candidate, FigureInterval, Figures, Missing, PARTITION_BLOCKS, PARTITION_BYTES, Use, Workload,
+    is_of_card, measure,
 };
 use floatgate_config::{Library, Override};
 use floatgate_mtd::size;
@@ -52,7 +53,7 @@ pub struct CompareOptions {
     #[cfg_attr(feature = "command", arg(long, value_enum, default_value_t))]
     workload: Workload,
 
-    /// Size that is needed; raw flash is measured on a partition of this size [default: 64 MiB, or all of a smaller chip]
+    /// Size that is needed; raw flash is measured on a partition of this size [default: 64 MiB or 128 eraseblocks, or all of a smaller chip]
     #[cfg_attr(feature = "command", arg(long, alias = "size", value_name = "BYTES", value_parser = size::parse))]
     partition: Option<u64>,
 
@@ -168,7 +169,10 @@ impl Study for Compare {
     fn report(output: &Comparison) -> Report {
         let Comparison { use_, candidates, leads, .. } = output;
         let needed = use_.partition_bytes.map_or_else(
-            || format!("raw flash measured on {} at most, ", size::text(PARTITION_BYTES)),
+            || {
+                let usual = size::text(PARTITION_BYTES);
+                format!("raw flash measured on {usual} or {PARTITION_BLOCKS} eraseblocks at most, ")
+            },
             |bytes| format!("{}, ", size::text(bytes)),
         );
         let needed = format!(

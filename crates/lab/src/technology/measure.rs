@@ -22,6 +22,8 @@ use std::path::Path;
 
 /// Partition of raw flash that is measured where no size is asked for, in bytes.
 pub(crate) const PARTITION_BYTES: u64 = 64 << 20;
+/// Least number of eraseblocks of that partition: UBI sets some 40 aside for bad ones of a large chip.
+pub(crate) const PARTITION_BLOCKS: u64 = 128;
 /// Temperature of raw flash, in degrees Celsius.
 const TEMPERATURE_C: f64 = 40.0;
 /// Bytes of a small synchronised write: of a record of `fs`, and of a file of the trace `create`.
@@ -111,7 +113,12 @@ impl Candidate {
     fn filled(mut self, fill: impl FnOnce(&mut Self) -> Result<(), Error>) -> Result<Self, Error> {
         match fill(&mut self) {
             Err(Error::Config(error)) if !is_refusal(&error) => return Err(error.into()),
-            Err(error) => self.cannot_be_used(&error.to_string()),
+            Err(error) => {
+                // Nothing else is to be said of figures that there are none of.
+                self.remarks.clear();
+                self.missing.retain(|missing| missing.quantity == Quantity::Price);
+                self.cannot_be_used(&error.to_string());
+            }
             Ok(()) => {}
         }
         let figures = &mut self.figures;
@@ -167,7 +174,8 @@ fn partition_bytes(library: &Library, own: &Config, use_: &Use) -> Result<(u64, 
     let wired = rig::wire(library, own, RigOptions { stores: false, ..RigOptions::default() })?;
     let erase_bytes = u64::from(wired.device.geometry().erase_bytes.max(1));
     let largest = partition::largest(own)? / erase_bytes * erase_bytes;
-    let wanted = use_.partition_bytes.unwrap_or(PARTITION_BYTES).min(largest);
+    let usual = PARTITION_BYTES.max(PARTITION_BLOCKS * erase_bytes);
+    let wanted = use_.partition_bytes.unwrap_or(usual).min(largest);
     Ok((largest, wanted.div_ceil(erase_bytes) * erase_bytes))
 }
 
@@ -207,7 +215,9 @@ fn fill_from_flash(
         return Ok(());
     };
     let (Some(subject), Some(kind)) = (choice.subject, flash::kind(compared)) else {
-        candidate.cannot_be_used(&choice.sentence);
+        let why = |subject| compared.space(subject).and_then(Result::err).unwrap_or_default();
+        let [jffs2, ubifs] = [Subject::Jffs2, Subject::Ubifs].map(why);
+        candidate.cannot_be_used(&format!("neither JFFS2 ({jffs2}) nor UBIFS ({ubifs}) is possible on it"));
         return Ok(());
     };
     candidate.filesystem = Some(subject.title().to_owned());

@@ -10,7 +10,7 @@ mod measure;
 pub mod verdict;
 
 pub use measure::measure;
-pub(crate) use measure::{PARTITION_BYTES, is_of_card};
+pub(crate) use measure::{PARTITION_BLOCKS, PARTITION_BYTES, is_of_card};
 
 use crate::uncertainty::Interval;
 use floatgate_mtd::size::text as size;

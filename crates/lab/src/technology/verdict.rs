@@ -96,9 +96,12 @@ fn leads_of(race: Race, candidates: &[Candidate]) -> Vec<Lead> {
     let Some((_, best)) = known.first().copied() else { return Vec::new() };
     // As fast as the best one is who has the same figure in the table.
     let shown = three(best);
-    let (first, others): (Vec<_>, Vec<_>) = known.into_iter().partition(|(_, value)| three(*value) == shown);
+    let (mut first, others): (Vec<_>, Vec<_>) =
+        known.into_iter().partition(|(_, value)| three(*value) == shown);
     let Some((_, next)) = others.first().copied() else { return Vec::new() };
     let factor = race.factor(best, next);
+    // A target may be named twice.
+    first.dedup_by_key(|(target, _)| *target);
     first.into_iter().map(|(target, value)| Lead { race, target: target.to_owned(), value, factor }).collect()
 }
 
@@ -130,7 +133,10 @@ fn best<'a>(candidates: &'a [Candidate], leads: &[Lead]) -> Vec<&'a str> {
         [(_, only)] if candidates.len() > 1 => vec![only],
         [((most, by), _), ..] if most > 0 => {
             let is_best = |(count, sum): (usize, f64)| count == most && (by - sum).abs() < EQUAL;
-            fit.iter().filter(|(won, _)| is_best(*won)).map(|(_, target)| *target).collect()
+            let mut best: Vec<&str> =
+                fit.iter().filter(|(won, _)| is_best(*won)).map(|(_, target)| *target).collect();
+            best.dedup();
+            best
         }
         _ => Vec::new(),
     }
@@ -141,7 +147,7 @@ pub fn sentences(candidates: &[Candidate], leads: &[Lead], use_: &Use) -> Vec<St
     [led(candidates, leads), fitness(candidates, use_)].into_iter().flatten().collect()
 }
 
-/// What a candidate leads in, as phrases.
+/// Phrases for the leads of a candidate.
 fn phrases(leads: &[Lead], target: &str) -> Vec<String> {
     leads.iter().filter(|lead| lead.target == target).map(|lead| lead.race.phrase(lead.value)).collect()
 }
