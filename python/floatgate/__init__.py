@@ -7,7 +7,7 @@ file, and returns an object with ``rows``, ``to_dict()`` and ``to_pandas()``. No
 >>> import floatgate
 >>> run = floatgate.speed("am62a-w35n01jw", set={"bus.mode": "1S-8S-8S"})
 >>> round(run["page read"].kib_s)
-11016
+10799
 """
 
 from __future__ import annotations
