@@ -387,7 +387,7 @@ def sweep(
 
     Examples
     --------
-    >>> table = sweep("am62a-w35n01jw", {"bus.clock_hz": [25e6, 50e6]}, "page read", constraints="page read KiB/s > 8000")
+    >>> table = sweep("am62a-w35n01jw", {"bus.clock_hz": [25e6, 50e6]}, "page read", constraints="page read KiB/s > 12000")
     >>> table["feasible"]
     [False, True]
     """

@@ -359,8 +359,8 @@ def test_bits_are_wrong_until_the_block_is_erased() -> None:
 def test_blocks_wear_and_pages_lose_charge() -> None:
     flash = floatgate.Mtd("imx6-mx30lf2g18ac", {"ecc.strength": 2})
     page, block = flash.geometry.write_bytes, flash.geometry.erase_bytes
-    flash.wear(0, 200_000)
-    assert flash.cycles(0) == flash.cycles(block) + 200_000
+    flash.wear(0, 300_000)
+    assert flash.cycles(0) == flash.cycles(block) + 300_000
     for addr in range(0, block, page):
         flash.write(addr, b"\0" * page)
         flash.write(block + addr, b"\0" * page)
@@ -375,8 +375,8 @@ def test_blocks_wear_and_pages_lose_charge() -> None:
         return count
 
     assert lost(0) == lost(block) == 0
-    flash.bake(3650, 55)
-    assert lost(0) > 10 * (lost(block) + 1)
+    flash.bake(3650, 125)
+    assert lost(0) > lost(block) + 10
     with pytest.raises(ValueError, match="no model of wear"):
         floatgate.Mtd("stm32-n25q128a").cycles(0)
     with pytest.raises(ValueError, match="^days: "):
