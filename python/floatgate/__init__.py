@@ -12,9 +12,12 @@ file, and returns an object with ``rows``, ``to_dict()`` and ``to_pandas()``. No
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+# As of `typing`, whose import takes longer than all of this package's.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from ._device import BlockDevice, Geometry, Mtd, NandBus, OtpRegion, SpiBus, Violation
     from ._error import ArgumentError, Error, FlashError, MissingFile, PowerLost
     from ._image import Built, Edit, Extracted, FileInfo, Findings, Image, ImageInfo
