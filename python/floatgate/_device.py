@@ -165,7 +165,7 @@ class _Device:
                     self._observer(Span(*span))
 
     def fork(self: Device) -> Device:
-        """A copy of the device and its clock that goes its own way. Blocks that neither changes are shared.
+        r"""A copy of the device and its clock that goes its own way. Blocks that neither changes are shared.
 
         The copy has no observer.
 
@@ -306,7 +306,7 @@ class Mtd(_Cuttable):
         return f"<Mtd of {self._name!r}, {self.geometry.size_bytes} bytes, now {self.now} ns>"
 
     def read(self, addr: int, length: int) -> bytes:
-        """Read bytes, corrected by the ECC.
+        r"""Read bytes, corrected by the ECC.
 
         Parameters
         ----------
@@ -335,7 +335,7 @@ class Mtd(_Cuttable):
         return self._observed(self._native.read, addr, length)
 
     def readinto(self, addr: int, buffer: Any) -> None:
-        """Fill a writable buffer (bytearray, memoryview, numpy) from byte `addr` on, without a copy.
+        r"""Fill a writable buffer (bytearray, memoryview, numpy) from byte `addr` on, without a copy.
 
         Parameters
         ----------
@@ -538,7 +538,7 @@ class Mtd(_Cuttable):
         self._native.set_faults(addr, program, erase, after_ns)
 
     def flip(self, addr: int, bit: int = 0, *, oob_byte: Optional[int] = None) -> None:
-        """Invert a bit on the chip until its eraseblock is erased.
+        r"""Invert a bit on the chip until its eraseblock is erased.
 
         Parameters
         ----------
@@ -587,8 +587,9 @@ class Mtd(_Cuttable):
         Examples
         --------
         >>> flash = Mtd("am62a-w35n01jw")
+        >>> before = flash.cycles(0)
         >>> flash.erase(0)
-        >>> flash.cycles(0)
+        >>> flash.cycles(0) - before
         1
         """
         return self._native.cycles(addr)
@@ -610,7 +611,7 @@ class Mtd(_Cuttable):
 
         Examples
         --------
-        >>> flash = Mtd("am62a-w35n01jw")
+        >>> flash = Mtd("am62a-w35n01jw", {"cells.cycles": 0})
         >>> flash.wear(0, 50_000)
         >>> flash.cycles(0)
         50000
@@ -664,7 +665,7 @@ class Mtd(_Cuttable):
         return [OtpRegion(*region) for region in self._observed(self._native.otp_regions, area)]
 
     def otp_read(self, addr: int, length: int, area: OtpArea = "user") -> bytes:
-        """Read a one-time-programmable area.
+        r"""Read a one-time-programmable area.
 
         Parameters
         ----------
@@ -733,7 +734,7 @@ class Mtd(_Cuttable):
         --------
         >>> Mtd("stm32-n25q128a").otp_erase(0, 64)
         Traceback (most recent call last):
-        floatgate._error.FlashError: not supported: this device has no such OTP area
+        floatgate._error.FlashError: not supported: this OTP area cannot be erased
         """
         self._observed(self._native.otp_erase, addr, length)
 
@@ -827,7 +828,7 @@ class SpiBus(_Bus):
         read: int = 0,
         mode: str = "1S-1S-1S",
     ) -> bytes:
-        """Run one operation: CS# low, command, address, dummy cycles, data, CS# high.
+        r"""Run one operation: CS# low, command, address, dummy cycles, data, CS# high.
 
         Parameters
         ----------
@@ -882,7 +883,7 @@ class SpiBus(_Bus):
 
 
 class NandBus(_Bus):
-    """The raw NAND of a setup at its pins: command, address and data cycles, and R/B#. Controller and driver are yours.
+    r"""The raw NAND of a setup at its pins: command, address and data cycles, and R/B#. Controller and driver are yours.
 
     Cycles take as long as the interface says, with the pauses that every controller keeps between them. A cycle that breaks a rule of
     the chip is one of `violations`; the chip ignores it, and what is read then is FFh.
@@ -1026,7 +1027,7 @@ class NandBus(_Bus):
         self._observed(self._native.write, data, False)
 
     def write_register(self, data: Any) -> None:
-        """Send data cycles: parameters of a feature, which NV-DDR sends twice.
+        r"""Send data cycles: parameters of a feature, which NV-DDR sends twice.
 
         Parameters
         ----------
@@ -1048,7 +1049,7 @@ class NandBus(_Bus):
         self._observed(self._native.write, data, True)
 
     def read(self, length: int) -> bytes:
-        """Receive data cycles: bytes of a page.
+        r"""Receive data cycles: bytes of a page.
 
         Parameters
         ----------
@@ -1068,6 +1069,8 @@ class NandBus(_Bus):
         Examples
         --------
         >>> bus = NandBus("imx6-mx30lf2g18ac")
+        >>> bus.command(0xFF)  # RESET
+        >>> bus.wait_ready()
         >>> bus.command(0x00)
         >>> bus.address(bytes(5))
         >>> bus.command(0x30)  # PAGE READ
@@ -1078,7 +1081,7 @@ class NandBus(_Bus):
         return self._observed(self._native.read, length, False)
 
     def read_register(self, length: int) -> bytes:
-        """Receive data cycles: status, id or parameters of a feature, which NV-DDR sends twice.
+        r"""Receive data cycles: status, id or parameters of a feature, which NV-DDR sends twice.
 
         Parameters
         ----------
@@ -1098,6 +1101,8 @@ class NandBus(_Bus):
         Examples
         --------
         >>> bus = NandBus("imx6-mx30lf2g18ac")
+        >>> bus.command(0xFF)  # RESET, which a chip needs first
+        >>> bus.wait_ready()
         >>> bus.command(0x70)  # READ STATUS: ready, not protected
         >>> bus.read_register(1)
         b'\xe0'
@@ -1207,7 +1212,7 @@ class BlockDevice(_Device):
         return self._native.counts()[2]
 
     def read(self, lba: int, length: int) -> bytes:
-        """Read whole sectors.
+        r"""Read whole sectors.
 
         Parameters
         ----------

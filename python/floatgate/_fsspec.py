@@ -304,7 +304,8 @@ class _Edit:
 
     def __init__(self, files: ImageFileSystem) -> None:
         self._files = files
-        self._edit = files._image.edit(**files._edit_options)
+        options = files._edit_options
+        self._edit = files._image.edit(recover=options["recover"], grow=options["grow"])
 
     def __enter__(self) -> Edit:
         return self._edit.__enter__()

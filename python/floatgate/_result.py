@@ -115,6 +115,9 @@ class Tabular:
 #: Units at the end of names, which stay there when the key of a dict comes in between.
 SUFFIXES = ("_ns", "_us", "_bytes", "_kib_s", "_cycles")
 
+#: Keys of dicts that are ratios or have a unit of their own.
+WITHOUT_UNIT = ("over_nominal", "change", "histogram")
+
 
 def tidy(columns: Mapping[str, list[Any]], units: Mapping[str, str]) -> dict[str, list[Any]]:
     """Columns with one value a cell: of dicts a column for each key, of lists texts."""
@@ -128,7 +131,7 @@ def tidy(columns: Mapping[str, list[Any]], units: Mapping[str, str]) -> dict[str
         keys = dict.fromkeys(key for value in values if isinstance(value, dict) for key in value)
         for key in keys:
             cells = [value.get(key) if isinstance(value, dict) else None for value in values]
-            end = "" if key.endswith(SUFFIXES) else unit
+            end = "" if key.endswith(SUFFIXES) or key in WITHOUT_UNIT else unit
             result.update(tidy({f"{stem}_{key.replace(' ', '_')}{end}": cells}, {}))
     return result
 

@@ -8,6 +8,7 @@ were written since.
 from __future__ import annotations
 
 import errno
+import functools
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from random import Random
@@ -357,8 +358,7 @@ class _Run:
         if hasattr(store, "check"):
             self._call("check", store.check)
         for name in self._model.names():
-            # Bound now: the name changes.
-            self._model.check_after_cut(name, self._call("check", lambda name=name: store.read(name)))
+            self._model.check_after_cut(name, self._call("check", functools.partial(store.read, name)))
 
     def order(self, cut: Cut) -> None:
         self.flash.cut(cut.operation, SHARES[cut.kind])
@@ -682,10 +682,9 @@ def _explored(
             first[failed.kind] = (history, kept, runs + 1)
         if progress is not None:
             progress(number + 1, len(jobs))
-    found = []
+    failures: list[StoreFailure] = []
     for kind, (history, kept, runs) in sorted(first.items()):
         shorter, reason = _Search(subject, kind).shortest(history)
-        repeats = reason is not None
-        failed = _Failed(kept.kind, reason or kept.reason)
-        found.append(_failure(subject, shorter, failed, runs, len(history.steps), repeats))
-    return {"operations": sum(operations), "runs": len(jobs), "cuts": done, "failed_runs": failed_runs, "found": found}
+        shortened = _Failed(kept.kind, reason or kept.reason)
+        failures.append(_failure(subject, shorter, shortened, runs, len(history.steps), reason is not None))
+    return {"operations": sum(operations), "runs": len(jobs), "cuts": done, "failed_runs": failed_runs, "found": failures}

@@ -120,7 +120,8 @@ pub(crate) fn of_argument(py: Python<'_>, name: impl Display, error: PyErr) -> P
     let is_of_python = error.is_instance_of::<PyTypeError>(py)
         || error.is_instance_of::<PyValueError>(py)
         || error.is_instance_of::<PyBufferError>(py);
-    if !is_of_python {
+    // An `ArgumentError` is a `ValueError`, too.
+    if !is_of_python || error.value(py).hasattr("help").unwrap_or(false) {
         return error;
     }
     let said = error.get_type(py).call1((format!("{name}: {}", error.value(py)),));

@@ -124,7 +124,7 @@ impl NativeSpiBus {
         take!(ns: u64);
         let mut bus = locked(&self.0);
         let until = later(bus.host.now(), ns)?;
-        bus.host.resume(until);
+        bus.host.wait_until(until, Resource::Cpu, Phase::Waiting, "wait");
         Ok(())
     }
 
@@ -200,7 +200,7 @@ impl NativeSpiBus {
             let _ = controller.exec(host, &SpiOp::command(0), Data::None);
         }
         controller.power_on();
-        host.resume(on);
+        host.pass_until(on, Phase::Waiting);
         Ok(())
     }
 

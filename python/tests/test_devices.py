@@ -47,11 +47,15 @@ def test_a_page_is_programmed_once() -> None:
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_a_device_is_copied_by_fork_alone(copied: Callable[[Any], Any]) -> None:
-    for device in (floatgate.Mtd("am62a-w35n01jw"), floatgate.BlockDevice("kingston-class-10")):
+    devices = (
+        floatgate.Mtd("am62a-w35n01jw"),
+        floatgate.BlockDevice("kingston-class-10"),
+        floatgate.SpiBus("stm32-n25q128a"),
+        floatgate.NandBus("imx6-mx30lf2g18ac"),
+    )
+    for device in devices:
         with pytest.raises(TypeError, match=r"cannot be copied or pickled: `fork\(\)` makes a copy"):
             copied(device)
-    with pytest.raises(TypeError, match="SpiBus cannot be copied or pickled: make another one"):
-        copied(floatgate.SpiBus("stm32-n25q128a"))
 
 
 @pytest.mark.parametrize("device", ["flash", "card"])
@@ -113,7 +117,7 @@ def test_oob_is_written_with_its_page() -> None:
     assert (data, read) == (b"\x5a" * geometry.write_bytes, oob.tobytes())
     assert len(flash.read_oob(0, "raw")[1]) == geometry.oob_bytes
     with pytest.raises(floatgate.Error, match="no mode"):
-        flash.read_oob(0, "all")
+        flash.read_oob(0, "all")  # type: ignore[arg-type]
 
 
 def test_rules_of_flash_are_kept() -> None:
@@ -293,3 +297,224 @@ def test_a_spi_nand_is_driven_too() -> None:
     while bus.xfer(0x0F, 0xC0, address_bytes=1, read=1)[0] & 1:
         pass
     assert bus.xfer(0x03, 0, address_bytes=2, dummy_cycles=8, read=4) == b"\xff" * 4
+
+
+@pytest.mark.parametrize("setup", ["am62a-w35n01jw", "imx6-mx30lf2g18ac", "stm32-n25q128a"])
+def test_faults_come_when_they_are_planned(setup: str) -> None:
+    flash = floatgate.Mtd(setup)
+    block, page = flash.geometry.erase_bytes, max(flash.geometry.write_bytes, 256)
+    flash.fail(block, program=False)
+    flash.erase(0)
+    with pytest.raises(floatgate.FlashError) as erase:
+        flash.erase(block)
+    assert erase.value.kind == "erase failed"
+    flash.fail(block, program=False, erase=False)
+    flash.erase(block)
+    flash.fail(0, erase=False, after_ns=1_000_000_000)
+    copy = flash.fork()
+    flash.write(0, bytes(page))
+    flash.wait(1_000_000_000)
+    flash.erase(0)
+    for device in (flash, copy):
+        device.wait(1_000_000_000)
+        with pytest.raises(floatgate.FlashError) as program:
+            device.write(0, bytes(page))
+        assert program.value.kind == "program failed"
+    with pytest.raises(ValueError, match="beyond the"):
+        flash.fail(flash.geometry.size_bytes)
+
+
+def test_faults_of_a_partition_are_at_its_addresses() -> None:
+    flash = floatgate.Mtd("am62a-w35n01jw", {"partition.offset": "1MiB", "partition.size": "4MiB"})
+    flash.fail(0)
+    with pytest.raises(floatgate.FlashError):
+        flash.erase(0)
+    flash.erase(flash.geometry.erase_bytes)
+
+
+def test_bits_are_wrong_until_the_block_is_erased() -> None:
+    flash = floatgate.Mtd("imx6-mx30lf2g18ac")
+    page = flash.geometry.write_bytes
+    flash.write(page, bytes(page))
+    flash.flip(page + 7, 5)
+    flash.flip(page, 0, oob_byte=40)
+    assert flash.read(page, page) == bytes(page)
+    data, oob = flash.read_oob(page, "raw")
+    assert data[7] == 1 << 5 and sum(data) == 1 << 5
+    for bit in range(8):
+        flash.flip(page + 100, bit)
+    with pytest.raises(floatgate.FlashError) as caught:
+        flash.read(page, page)
+    assert caught.value.kind == "uncorrectable"
+    flash.erase(0)
+    assert flash.read(page, 1) == b"\xff"
+    for wrong in ({"bit": 8}, {"oob_byte": 64}):
+        with pytest.raises(ValueError, match="^(bit|oob_byte): "):
+            flash.flip(0, **wrong)
+    nor = floatgate.Mtd("stm32-n25q128a")
+    nor.flip(1000, 1)
+    assert nor.read(1000, 1) == b"\xfd"
+
+
+def test_blocks_wear_and_pages_lose_charge() -> None:
+    flash = floatgate.Mtd("imx6-mx30lf2g18ac", {"ecc.strength": 2})
+    page, block = flash.geometry.write_bytes, flash.geometry.erase_bytes
+    flash.wear(0, 300_000)
+    assert flash.cycles(0) == flash.cycles(block) + 300_000
+    for addr in range(0, block, page):
+        flash.write(addr, b"\0" * page)
+        flash.write(block + addr, b"\0" * page)
+
+    def lost(start: int) -> int:
+        count = 0
+        for addr in range(start, start + block, page):
+            try:
+                flash.read(addr, page)
+            except floatgate.FlashError:
+                count += 1
+        return count
+
+    assert lost(0) == lost(block) == 0
+    flash.bake(3650, 125)
+    assert lost(0) > lost(block) + 10
+    with pytest.raises(ValueError, match="no model of wear"):
+        floatgate.Mtd("stm32-n25q128a").cycles(0)
+    with pytest.raises(ValueError, match="^days: "):
+        flash.bake(-1)
+
+
+def test_marks_of_bad_blocks_stay() -> None:
+    flash = floatgate.Mtd("imx6-mx30lf2g18ac")
+    block = flash.geometry.erase_bytes
+    flash.mark_bad(3 * block)
+    flash.restart()
+    assert [flash.is_bad(number * block) for number in range(5)] == [False, False, False, True, False]
+    with pytest.raises(floatgate.FlashError) as caught:
+        flash.erase(3 * block)
+    assert caught.value.kind == "bad block"
+
+
+def test_otp_is_written_once_and_locked() -> None:
+    flash = floatgate.Mtd("stm32-n25q128a")
+    region = flash.otp_regions()[0]
+    assert not region.locked and region.length >= 64
+    flash.otp_write(region.start, b"serial 1")
+    assert flash.fork().otp_read(region.start, 8) == b"serial 1"
+    flash.otp_lock(region.start, region.length)
+    assert flash.otp_regions()[0].locked
+    with pytest.raises(floatgate.FlashError) as caught:
+        flash.otp_write(region.start, b"serial 2")
+    assert caught.value.kind == "write protected"
+    with pytest.raises(ValueError, match="^area: "):
+        flash.otp_regions("maker")  # type: ignore[arg-type]
+
+
+def test_a_spi_bus_is_cut_forked_and_observed() -> None:
+    bus = floatgate.SpiBus("stm32-n25q128a")
+    seen: list[floatgate.Span] = []
+    bus.observe(seen.append)
+    assert _erase_and_program(bus, b"one") == b"one"
+    assert {span.resource for span in seen} >= {"bus"} and sum(bus.breakdown_ns.values()) == bus.now
+    bus.observe(None)
+    other = bus.fork()
+    # Power goes in the erase.
+    bus.cut(1, 0.5)
+    with pytest.raises(floatgate.PowerLost, match="restart"):
+        _erase_and_program(bus, b"two")
+    assert not bus.powered
+    bus.restart()
+    assert bus.powered and bus.xfer(0x03, 0, read=3) not in (b"one", b"two")
+    assert other.xfer(0x03, 0, read=3) == b"one"
+    # Without an order, too, the chip forgets what it has in registers.
+    other.xfer(0x06)
+    assert other.xfer(0x05, read=1) == b"\x02"
+    other.restart()
+    assert other.xfer(0x05, read=1) == b"\x00"
+    assert other.violations == []
+    with pytest.raises(floatgate.FlashError):
+        other.xfer(0x02, 0x123456, data=b"x")
+    assert [(one.sent.hex(), one.rule) for one in other.violations] == [("02123456", "program or erase without write enable")]
+    assert other.violation_count == 1
+
+
+def _program_page(bus: floatgate.NandBus, row: int, data: bytes) -> bytes:
+    """Programs a page of a raw NAND and reads its beginning; the status is checked."""
+    address = bytes(2) + row.to_bytes(3, "little")
+    bus.command(0x80)
+    bus.address(address)
+    bus.write(data)
+    bus.command(0x10)
+    bus.wait_ready()
+    bus.command(0x70)
+    assert bus.read_register(1)[0] & 1 == 0
+    return _read_page(bus, row, len(data))
+
+
+def _read_page(bus: floatgate.NandBus, row: int, length: int) -> bytes:
+    bus.command(0x00)
+    bus.address(bytes(2) + row.to_bytes(3, "little"))
+    bus.command(0x30)
+    bus.wait_ready()
+    return bus.read(length)
+
+
+def test_a_driver_in_python_sends_cycles_to_a_raw_nand() -> None:
+    bus = floatgate.NandBus("imx6-mx30lf2g18ac")
+    bus.command(0xFF)
+    assert not bus.ready
+    bus.wait_ready()
+    bus.command(0x90)
+    bus.address(b"\0")
+    assert bus.read_register(2).hex() == "c2da"
+    seen: list[floatgate.Span] = []
+    bus.observe(seen.append)
+    assert _program_page(bus, 0, b"cycles") == b"cycles"
+    assert [span.what for span in seen if span.resource == "die 0"] == ["busy", "busy"]
+    assert bus.violations == [] and sum(bus.breakdown_ns.values()) == bus.now
+    other = bus.fork()
+    bus.cut(1, 0.2)
+    with pytest.raises(floatgate.PowerLost):
+        _program_page(bus, 1, bytes(2048))
+    bus.restart()
+    bus.command(0xFF)
+    bus.wait_ready()
+    assert _read_page(bus, 1, 2048) != bytes(2048)
+    assert _read_page(bus, 0, 6) == b"cycles"
+    assert _read_page(other, 1, 2048) == b"\xff" * 2048
+    # A command that no chip has.
+    other.command(0xB7)
+    assert other.violation_count == 1 and other.violations[0].sent == b"\xb7"
+    other.set_interface("sdr4")
+    with pytest.raises(ValueError, match="^interface: "):
+        other.set_interface("sdr9")
+    with pytest.raises(floatgate.Error, match="no raw NAND"):
+        floatgate.NandBus("stm32-n25q128a")
+
+
+def test_a_card_is_cut_and_observed() -> None:
+    card = floatgate.BlockDevice("kingston-class-10")
+    seen: list[floatgate.Span] = []
+    card.observe(seen.append)
+    card.write(0, b"a" * 4096)
+    card.flush()
+    assert {"bus", "controller", "die 0"} <= {span.resource for span in seen}
+    card.observe(None)
+    other = card.fork()
+    for device, order in ((card, {"operation": 1}), (other, {"after_ns": 0})):
+        device.cut(**order)
+        with pytest.raises(floatgate.PowerLost, match="restart"):
+            for number in range(64):
+                device.write(number * 128, b"b" * 65536)
+            device.flush()
+        assert not device.powered
+        before = device.now
+        device.restart()
+        assert device.powered and device.now > before
+        # Each sector has what was flushed, or something later.
+        assert device.read(0, 512) in (b"a" * 512, b"b" * 512)
+    card.cut(1_000_000)
+    card.cancel_cut()
+    card.write(0, b"c" * 512)
+    assert card.write_amplification > 0 and card.erases >= 0
+    with pytest.raises(ValueError, match="^operation: "):
+        card.cut(0)

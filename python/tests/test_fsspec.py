@@ -197,3 +197,56 @@ def test_dask_reads_out_of_a_dump(dump: Path) -> None:
     bag = pytest.importorskip("dask.bag")
     lines = bag.read_text("ubifs:///sensor.csv", storage_options={"image": str(dump)})
     assert lines.count().compute(scheduler="synchronous") == 5001
+
+
+def test_an_image_may_be_at_any_url(tmp_path: Path) -> None:
+    built = _built(tmp_path, "image", "a\n1\n", part="mx30lf2g18ac")
+    memory = fsspec.filesystem("memory")
+    memory.pipe_file("/dumps/image.ubi", built.read_bytes())
+    for protocol in ("ubifs", "jffs2"):
+        files = fsspec.filesystem(protocol, image="memory://dumps/image.ubi")
+        assert files.cat("/data.csv") == b"a\n1\n"
+    assert fsspec.filesystem("ubifs", image=f"file://{built}").cat("/data.csv") == b"a\n1\n"
+    with fsspec.open("ubifs:///data.csv::memory://dumps/image.ubi") as file:
+        assert file.read() == b"a\n1\n"
+    with pytest.raises(floatgate.Error, match="there is no image"):
+        fsspec.filesystem("ubifs")
+
+
+@pytest.mark.parametrize("place", ["file", "url"])
+def test_a_writable_filesystem_changes_the_image(place: str, tmp_path: Path) -> None:
+    built = _built(tmp_path, "image", "old", part="mx30lf2g18ac")
+    memory = fsspec.filesystem("memory")
+    memory.pipe_file("/dumps/written.ubi", built.read_bytes())
+    image = str(built) if place == "file" else "memory://dumps/written.ubi"
+    files = fsspec.filesystem("ubifs", image=image, writable=True, skip_instance_cache=True)
+    files.makedirs("/var/log")
+    files.pipe("/var/log/one", b"one")
+    with files.open("/var/log/two", "wb") as file:
+        file.write(b"t" * 100_000)
+    with files.open("/var/log/one", "ab") as file:
+        file.write(b" and more")
+    files.mv("/data.csv", "/moved.csv")
+    files.cp("/moved.csv", "/var/copied.csv")
+    files.touch("/empty")
+    with pytest.raises(ZeroDivisionError), files.open("/var/log/none", "wb") as file:
+        file.write(b"half")
+        raise ZeroDivisionError
+    with pytest.raises(FileExistsError):
+        files.open("/empty", "xb")
+    with pytest.raises(OSError, match="not empty"):
+        files.rmdir("/var/log")
+    files.rm("/var/log/two")
+    if place == "url":
+        built.write_bytes(memory.cat_file("/dumps/written.ubi"))
+    found = floatgate.Image(built)
+    assert {file.path for file in found.ls("/", recursive=True) if file.type == "file"} == {
+        "empty",
+        "moved.csv",
+        "var/copied.csv",
+        "var/log/one",
+    }
+    assert found.open("/var/log/one").read() == b"one and more"
+    one = found.stat("/var/log/one")
+    assert (one.permissions, one.uid, one.gid) == (0o644, 0, 0)
+    assert found.check().outcome == "clean"

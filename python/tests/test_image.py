@@ -212,7 +212,7 @@ def test_errors_of_images_have_advice(tmp_path: Path) -> None:
     for attempt in (
         lambda: floatgate.Image(tmp_path / "x"),
         lambda: floatgate.Image.build(tmp_path, tmp_path / "out"),
-        lambda: floatgate.Image.build(tmp_path, tmp_path / "out", part="mx30lf2g18ac", format="ext4"),
+        lambda: floatgate.Image.build(tmp_path, tmp_path / "out", part="mx30lf2g18ac", format="ext4"),  # type: ignore[arg-type]
         lambda: floatgate.Image.build(tmp_path / "missing", tmp_path / "out", part="mx30lf2g18ac"),
         lambda: floatgate.Image.build(tmp_path, tmp_path / "no/out", part="mx30lf2g18ac"),
     ):

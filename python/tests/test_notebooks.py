@@ -21,7 +21,7 @@ def _cells(notebook: Path) -> list[dict[str, Any]]:
 
 
 def test_there_are_notebooks() -> None:
-    assert len(NOTEBOOKS) == 4
+    assert len(NOTEBOOKS) == 5
 
 
 def _run(notebook: Path) -> tuple[dict[str, Any], list[Any]]:

@@ -424,7 +424,7 @@ def test_advice_on_a_card_is_for_what_it_is_used_for() -> None:
     advice = floatgate.advise("kingston-class-10", filesystems=["f2fs"], workloads=["create"], state="used")
     assert "f2fs" in next(point.advice for point in advice if point.topic == "filesystem").lower()
     with pytest.raises(floatgate.Error, match="^state: "):
-        floatgate.advise("kingston-class-10", state="half")
+        floatgate.advise("kingston-class-10", state="half")  # type: ignore[arg-type]
     with pytest.raises(floatgate.Error, match="^filesystems: "):
         floatgate.advise("kingston-class-10", filesystems=["ufs"])
 

@@ -480,3 +480,116 @@ def test_what_is_wrong_is_said_wherever_it_is_found(tmp_path: Path) -> None:
 def test_errors_come_back_from_workers() -> None:
     error = pickle.loads(pickle.dumps(floatgate.Error("message", "advice")))
     assert (error.message, error.help, str(error)) == ("message", "advice", "message\nhelp: advice")
+
+
+OBJECTIVES: dict[str, Any] = {
+    "constraints": "page read KiB/s > 8000",
+    "maximise": "page read KiB/s",
+    "minimise": "bus.clock_hz",
+}
+
+
+def test_shares_make_the_bytes_of_one_run(tmp_path: Path) -> None:
+    whole = floatgate.sweep(SETUP, SPACE, "page read", output=tmp_path / "whole.csv", **OBJECTIVES)
+    parts = [tmp_path / f"{number}.part" for number in (1, 2, 3)]
+    shares = [
+        floatgate.sweep(SETUP, SPACE, "page read", shard=(number, 3), checkpoint=part, chunk=2, **OBJECTIVES)
+        for number, part in enumerate(parts, 1)
+    ]
+    assert [len(share) for share in shares] == [4, 4, 4]
+    assert shares[1].head(1)[0]["bus.mode"] == "1S-8S-8S"
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(shares[1])
+    merged = floatgate.sweep(SETUP, SPACE, "page read", merge=parts[::-1], output=tmp_path / "merged.csv", **OBJECTIVES)
+    assert merged == whole and merged.sensitivity == whole.sensitivity and merged.pareto == whole.pareto
+    assert (tmp_path / "merged.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+    with pytest.raises(ValueError, match="no file has the designs"):
+        floatgate.sweep(SETUP, SPACE, "page read", merge=parts[1:], **OBJECTIVES)
+    for wrong in ({"shard": "4/3", "checkpoint": tmp_path / "x"}, {"shard": "1/2"}, {"shard": "1/2", "merge": parts}):
+        with pytest.raises(ValueError, match="share"):
+            floatgate.sweep(SETUP, SPACE, "page read", **wrong)  # type: ignore[arg-type]
+
+
+def test_progress_is_told_with_the_time_that_is_left() -> None:
+    for executor in (None, ThreadPoolExecutor(2)):
+        told: list[tuple[int, int, Any]] = []
+        floatgate.sweep(SETUP, SPACE, "page read", executor, chunk=3, progress=lambda *step: told.append(step))
+        assert [(done, of) for done, of, _ in told] == [(3, 12), (6, 12), (9, 12), (12, 12)]
+        assert all(left >= 0 for *_, left in told) and told[-1][2] == 0
+    with pytest.raises(TypeError, match="^progress: "):
+        floatgate.sweep(SETUP, SPACE, progress=3)  # type: ignore[arg-type]
+
+
+def test_a_broken_pool_is_made_again() -> None:
+    made: list[ProcessPoolExecutor] = []
+
+    def pool() -> ProcessPoolExecutor:
+        made.append(ProcessPoolExecutor(1, mp_context=get_context("spawn")))
+        return made[-1]
+
+    def kill(done: int, of: int, left: Any) -> None:
+        if len(made) == 1:
+            for process in made[0]._processes.values():
+                process.kill()
+
+    space = {"bus.clock_hz": range(10_000_000, 50_000_000, 100_000)}
+    table = floatgate.sweep(SETUP, space, "page read", pool, chunk=4, progress=kill)
+    assert len(made) == 2
+    assert table == floatgate.sweep(SETUP, space, "page read")
+
+
+def test_a_pool_that_breaks_each_time_ends_the_sweep() -> None:
+    class Broken(ThreadPoolExecutor):
+        def submit(self, *args: Any, **kwargs: Any) -> Any:
+            raise BrokenProcessPool("dead")
+
+    made: list[Any] = []
+    with pytest.raises(BrokenProcessPool):
+        floatgate.sweep(SETUP, SPACE, "page read", lambda: made.append(1) or Broken(1))  # type: ignore[func-returns-value]
+    assert len(made) == 3
+
+
+def test_workers_write_parts_of_a_data_set(tmp_path: Path) -> None:
+    table = floatgate.sweep(SETUP, SPACE, "page read", **OBJECTIVES)
+    for name, executor in (("here", None), ("threads", ThreadPoolExecutor(2))):
+        folder = f"{tmp_path / name}/"
+        floatgate.sweep(SETUP, SPACE, "page read", executor, chunk=5, output=folder, **OBJECTIVES)
+        assert sorted(os.listdir(folder)) == ["_floatgate.json", *(f"part-{first:010}.parquet" for first in (0, 5, 10))]
+        whole = pandas.read_parquet(folder)
+        assert whole["design"].tolist() == list(range(12))
+        frame = table.to_pandas()
+        for column in ("bus.mode", "bus.clock_hz", "page read KiB/s", "refused"):
+            assert whole[column].astype(object).where(whole[column].notna(), None).tolist() == table[column], column
+        facts = json.loads(Path(folder, "_floatgate.json").read_text())
+        assert facts["pareto"] == frame.index[frame["pareto"]].tolist()
+        assert (facts["designs"], facts["feasible"], facts["refused"]) == (12, table.feasible, table.refused)
+        assert facts["sensitivity"] == table.sensitivity
+        with pytest.raises(ValueError, match="not empty"):
+            floatgate.sweep(SETUP, SPACE, "page read", output=folder)
+
+
+def test_a_table_shows_its_head_and_draws() -> None:
+    table = floatgate.sweep(SETUP, SPACE, "page read", **OBJECTIVES)
+    assert table.head(3) == table.rows[:3] and table.head(0) == [] and table.head(100) == table.rows
+    assert table.plot("bus.clock_hz", "page read KiB/s").get_xlabel() == "bus.clock_hz"
+    axes = table.plot()
+    assert {axes.get_xlabel(), axes.get_ylabel()} <= set(table.columns)
+    with pytest.raises(ValueError, match="no column with numbers"):
+        table.plot("bus.mode")
+    with pytest.raises(ValueError, match="rows is -1"):
+        table.head(-1)
+    assert "1S-8S-8S" in table._repr_html_()
+
+
+def test_frames_have_one_value_a_cell() -> None:
+    frames = [
+        floatgate.speed(SETUP).to_pandas(),
+        floatgate.endurance("mx30lf2g18ac", blocks=2).to_pandas(),
+        floatgate.probe("fake-wraps-32g").to_pandas(),
+        floatgate.advise("kingston-class-10").to_pandas(),
+    ]
+    for frame in frames:
+        for column in frame:
+            assert not any(isinstance(cell, (dict, list)) for cell in frame[column]), column
+    assert {"breakdown_array_ns", "interval_unit"} <= set(frames[0])
+    assert {"life_median_cycles"} <= set(frames[1])

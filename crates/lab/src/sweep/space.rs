@@ -473,3 +473,18 @@ fn shuffled(number: usize, n: usize, seed: u64, axis: usize) -> usize {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listed_designs_keep_each_text_once() {
+        let texts = ["a", "b", "a"].map(|text| Ok(Some(text.to_owned())));
+        let listed = Listed::new(texts.into_iter().chain([Ok(None)])).unwrap();
+        assert_eq!((listed.texts.len(), listed.places.len()), (2, 4));
+        let values: Vec<Option<String>> = (0..5).map(|design| listed.get(design)).collect();
+        let values: Vec<Option<&str>> = values.iter().map(Option::as_deref).collect();
+        assert_eq!(values, [Some("a"), Some("b"), Some("a"), None, None]);
+    }
+}
