@@ -2,7 +2,7 @@
 //!
 //! Each part of the time is uncertain by itself: the array by the range from typical to maximum that the data sheet states,
 //! software and controller by how sure the profiles are of their costs. The wires are exact, but where nobody measured the
-//! software it may keep them waiting. The errors add up as squares do. Nine numbers say how wide they are. They were chosen by looking at the rows of `papers boards` and `papers unfitted`, and `floatgate papers` counts how many of those the
+//! software it may keep them waiting. The errors add up as squares do. Twelve numbers say how wide they are. They were chosen by looking at the rows of `papers boards` and `papers unfitted`, and `floatgate papers` counts how many of those the
 //! intervals hold (docs/fidelity.md).
 
 use crate::certainty::{self, Heads};
