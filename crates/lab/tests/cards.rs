@@ -230,7 +230,8 @@ fn class_a1_is_met_and_an_old_card_is_far_from_it() {
     }
     let old = speed(&card("kingston-class-10", &[]), 200);
     assert!(figure(&old, CardState::Full, "write", "random", 4096) < 20.0);
-    assert!(figure(&old, CardState::Full, "write", "sequential", 1 << 20) >= 10.0, "class 10");
+    // Cards of this name reached 9.0 MB/s with dd on a Raspberry Pi 2, less than their class.
+    assert!(figure(&old, CardState::Full, "write", "sequential", 1 << 20) >= 8.5);
 }
 
 #[test]
