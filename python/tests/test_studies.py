@@ -50,7 +50,10 @@ def test_results_have_the_conclusion_and_the_board_of_the_command() -> None:
     ]:
         shown = json.loads(command(*line, "--json"))
         assert shown["board"] and shown["conclusion"]
-        assert [own.to_dict()[key] for key in ("board", "conclusion")] == [shown["board"], shown["conclusion"]]
+        result = own.to_dict()
+        # Without advice a speed does not say what would be faster.
+        assert result["board"] == shown["board"] and result["conclusion"]
+        assert shown["conclusion"].startswith(result["conclusion"])
 
 
 def test_a_speed_is_made_when_it_is_asked_for_and_can_be_pickled() -> None:

@@ -130,12 +130,16 @@ impl FsComparison {
         self.advice.iter().map(String::as_str).filter(move |advice| Some(*advice) != chosen.as_deref())
     }
 
-    /// The fastest and the slowest subject of the first test that has a speed.
+    /// The best and the worst subject of the first test that has a speed, or of the first one.
     fn fastest(&self) -> String {
-        let Some(first) = self.rows.iter().find(|row| row.unit == "MiB/s") else { return String::new() };
+        let of_speed = self.rows.iter().find(|row| row.unit == "MiB/s");
+        let Some(first) = of_speed.or_else(|| self.rows.first()) else { return String::new() };
         let mut same: Vec<&Row> = self.rows.iter().filter(|row| row.name == first.name).collect();
         same.sort_by(|a, b| b.value.total_cmp(&a.value));
-        let speed = |row: &Row| format!("{} {} MiB/s", row.subject.name(), three(row.value));
+        if first.unit == "s" {
+            same.reverse();
+        }
+        let speed = |row: &Row| format!("{} {} {}", row.subject.name(), three(row.value), row.unit);
         match same[..] {
             [] => String::new(),
             [only] => format!("{}: {}", first.name, speed(only)),

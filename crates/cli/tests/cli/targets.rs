@@ -126,7 +126,6 @@ fn results_of_a_part_name_its_board() {
     );
     // Each kind of result has it from its setup or from itself.
     for line in [
-        "papers keystore w25q128jv --json",
         "record mx30lf1g18ac --fs jffs2 --partition 8MiB --bytes 1MiB --json",
         "otp info mx30lf1g18ac --json",
         "advise mx30lf1g18ac --partition 4MiB --json",

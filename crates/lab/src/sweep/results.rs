@@ -318,9 +318,13 @@ impl Results {
         }
         let best = self.analysis.best().into_iter().map(|Best { column, value, design }| {
             let keys = self.space.keys().zip(self.space.values(design));
-            let keys: Vec<String> =
-                keys.filter_map(|(key, value)| Some(format!("{key}={}", value?))).collect();
-            format!("The best {}, with {}.", measured(&column, value), keys.join(", "))
+            // What is the best key is named with its value already.
+            let keys: Vec<String> = keys
+                .filter(|(key, _)| *key != column)
+                .filter_map(|(key, value)| Some(format!("{key}={}", value?)))
+                .collect();
+            let with = if keys.is_empty() { String::new() } else { format!(", with {}", keys.join(", ")) };
+            format!("The best {}{with}.", measured(&column, value))
         });
         let front = (self.objectives().maximise.len() + self.objectives().minimise.len() > 1)
             .then(|| format!("The Pareto front has {}.", count(self.pareto() as u64, "design")));
