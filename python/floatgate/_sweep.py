@@ -681,5 +681,5 @@ def _spread_again(
             if attempts == 0:
                 raise
         finally:
-            if hasattr(executor, "shutdown"):
-                executor.shutdown(wait=True, cancel_futures=True)
+            # A client of Dask is closed, and its scheduler stays.
+            executor.close() if hasattr(executor, "get_executor") else executor.shutdown(wait=True)

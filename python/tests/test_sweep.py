@@ -507,7 +507,7 @@ def test_shares_make_the_bytes_of_one_run(tmp_path: Path) -> None:
         floatgate.sweep(SETUP, SPACE, "page read", merge=parts[1:], **OBJECTIVES)
     for wrong in ({"shard": "4/3", "checkpoint": tmp_path / "x"}, {"shard": "1/2"}, {"shard": "1/2", "merge": parts}):
         with pytest.raises(ValueError, match="share"):
-            floatgate.sweep(SETUP, SPACE, "page read", **wrong)  # type: ignore[arg-type]
+            floatgate.sweep(SETUP, SPACE, "page read", **wrong)
 
 
 def test_progress_is_told_with_the_time_that_is_left() -> None:

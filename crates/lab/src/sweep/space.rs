@@ -8,10 +8,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::ops::Range as Numbers;
 
-/// Overrides of one design by key.
-#[derive(Clone, Debug, Default, Serialize)]
-#[serde(transparent)]
-pub struct Design(BTreeMap<String, toml::Value>);
+/// Overrides of one design, sorted by key. A map would take several hundred bytes more for each design.
+#[derive(Clone, Debug, Default)]
+pub struct Design(Box<[(String, toml::Value)]>);
+
+impl Serialize for Design {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_map(self.0.iter().map(|(key, value)| (key, value)))
+    }
+}
 
 impl<'de> Deserialize<'de> for Design {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
@@ -23,11 +28,17 @@ impl<'de> Deserialize<'de> for Design {
             })
             .map_err(D::Error::custom)?;
         }
-        Ok(Self(design))
+        Ok(Self(design.into_iter().collect()))
     }
 }
 
 impl Design {
+    /// Value of a key.
+    fn get(&self, key: &str) -> Option<&toml::Value> {
+        let at = self.0.binary_search_by(|(known, _)| known.as_str().cmp(key)).ok()?;
+        Some(&self.0[at].1)
+    }
+
     /// The overrides as `--set` takes them.
     pub(super) fn overrides(&self) -> Result<Vec<String>, String> {
         self.0.iter().map(|(key, value)| Ok(format!("{key}={}", text(value)?))).collect()
@@ -365,9 +376,10 @@ impl Space {
     pub(super) fn listed(designs: &[Design]) -> Result<Self, String> {
         let mut keys: Vec<&String> = Vec::new();
         let mut known = BTreeSet::new();
-        keys.extend(designs.iter().flat_map(|design| design.0.keys()).filter(|key| known.insert(*key)));
+        let all = designs.iter().flat_map(|design| design.0.iter().map(|(key, _)| key));
+        keys.extend(all.filter(|key| known.insert(*key)));
         let column = |key: &&String| {
-            let values = designs.iter().map(|design| design.0.get(*key).map(text).transpose());
+            let values = designs.iter().map(|design| design.get(key).map(text).transpose());
             Ok(((*key).clone(), Values::Each(Listed::new(values)?)))
         };
         let axes = keys.iter().map(column).collect::<Result<_, String>>()?;
