@@ -363,3 +363,54 @@ fn a_fake_shows_what_it_is() {
         device.flush(Instant::ZERO).unwrap();
     }
 }
+
+/// A write that is answered from RAM ends before its page is programmed; one that is written through ends after it, and survives a cut without a flush.
+#[test]
+fn a_card_that_writes_through_is_busy_until_the_page_is_programmed() {
+    let paged = "mapping = 'page'\nmap_unit_bytes = 1024\nidle_blocks = 2\n";
+    let after_a_cut = |through: bool| {
+        let spec = spec(&format!("{paged}write_through = {through}"), "");
+        let mut card = Card::new(&spec, CardOptions::default()).unwrap();
+        let written = card.write(card.now(), 0, &[0x5A; 1024]).unwrap();
+        let taken = written.since(Instant::ZERO);
+        card.cut_power();
+        let ready = card.power_on(card.now(), 0).unwrap();
+        let mut back = [0; 1024];
+        card.read(ready, 0, &mut back).unwrap();
+        (taken >= spec.timing.t_prog_us, back == [0x5A; 1024])
+    };
+    assert_eq!(after_a_cut(true), (true, true));
+    assert_eq!(after_a_cut(false), (false, false));
+}
+
+/// A cut in the middle of a program destroys the pages before it in the same cells, though they were flushed.
+#[test]
+fn a_torn_page_takes_its_neighbours_with_it() {
+    let kept = |torn: u32| {
+        let spec = spec("open_aus_random = 0", &format!("loss = {{ torn_pages = {torn} }}"));
+        let mut card = Card::new(&spec, CardOptions::default()).unwrap();
+        let page = [0x5A; 4096];
+        let written = card.write(card.now(), 0, &page).unwrap();
+        let flushed = card.flush(written).unwrap();
+        card.order_cut(1);
+        let cut = card.write(flushed, 8, &page).and_then(|at| card.flush(at));
+        assert!(cut.is_err());
+        let ready = card.power_on(card.now(), 0).unwrap();
+        let mut back = [0; 4096];
+        card.read(ready, 0, &mut back).unwrap();
+        card.check().unwrap();
+        back == page
+    };
+    assert!(kept(0) && !kept(1));
+}
+
+/// A card that may die at a cut answers nothing afterwards.
+#[test]
+fn a_dead_card_does_not_start() {
+    let spec = spec("", "loss = { dies_per_million = 1000000 }");
+    let mut card = Card::new(&spec, CardOptions::default()).unwrap();
+    card.order_cut(1);
+    let cut = card.write(card.now(), 0, &[1; 4096]).and_then(|at| card.flush(at));
+    assert!(cut.is_err());
+    assert_eq!(card.power_on(card.now(), 0).unwrap_err().kind, BlockErrorKind::Dead);
+}
