@@ -11,9 +11,9 @@
 #[cfg(target_os = "linux")]
 mod advise;
 mod breakdown;
-mod captures;
 #[cfg(target_os = "linux")]
 mod c_program;
+mod captures;
 mod compare;
 mod completions;
 mod determinism;
