@@ -372,7 +372,9 @@ impl Mounting<'_> {
     /// The time of mounts one after the other, attaching included.
     fn mounted_row(&self, name: &str, mounts: &[Remounted]) -> Option<Row> {
         let row = |mount: &Remounted| {
-            Timed { to: mount.mounted, ..self.timed(name, 0, mount.from, &mount.vfs) }.seconds()
+            let headers = |attached: Moment| (attached.operations - mount.from.operations).reads;
+            let scan = self.bench.cpu.headers(mount.attached.map_or(0, headers));
+            Timed { to: mount.mounted, ..self.timed(name, 0, mount.from, &mount.vfs) }.seconds().and_cpu(scan)
         };
         mounts.iter().map(row).reduce(Row::and_then)
     }
