@@ -101,7 +101,7 @@ mod diskstats {
             None => {
                 return Err(Error::asked(
                     "the counters do not say in which time they were counted",
-                    "give it with --hours: `uptime` says it",
+                    "give the hours: `uptime` says them",
                 ));
             }
         };
@@ -124,7 +124,7 @@ mod diskstats {
         let seconds = text.split_whitespace().next().and_then(|field| field.parse::<f64>().ok());
         seconds
             .map(|seconds| seconds / 3600.0)
-            .ok_or_else(|| Error::asked(format!("{UPTIME} has no time"), "give it with --hours"))
+            .ok_or_else(|| Error::asked(format!("{UPTIME} has no time"), "give the hours"))
     }
 
     /// Bytes written to a device since the counters began: the third field is its name, the tenth the sectors written.
@@ -155,7 +155,7 @@ mod diskstats {
         };
         let help = match names.as_slice() {
             [] => "name a copy of /proc/diskstats".to_owned(),
-            names => format!("--device names one of {}", names.join(", ")),
+            names => format!("name one of {}", names.join(", ")),
         };
         Err(Error::asked(message, help))
     }
