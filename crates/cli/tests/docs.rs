@@ -296,8 +296,10 @@ fn the_readme_counts_right() {
     let rows = summary["by_operation"].as_array().unwrap();
     assert_eq!(names.len(), rows.len());
     for (name, row) in names.iter().zip(rows) {
-        let held =
-            row["hold"].as_u64().filter(|_| row["intervals"] != 0).map_or(String::new(), |n| n.to_string());
+        let held = match row["intervals"].as_u64() {
+            None | Some(0) => String::new(),
+            Some(intervals) => format!("{} of {intervals}", row["hold"]),
+        };
         let median = row["median"].as_f64().unwrap() * 100.0;
         let claim =
             format!("| {name} | {} | {median:.1} % | {held} |", row["predicted"]).replace("|  |", "| |");
