@@ -103,6 +103,9 @@ fn replay<C: SpiChip>(windows: &[Window], wire: &mut SpiWire<C>) -> Report {
         wire.set_clock(window.clock_hz.unwrap_or(SLOW_HZ).clamp(1, FAST_HZ));
         wire.select();
         wire.exchange(&mut window.sent.clone());
+        // A program or an erase begins when CS# rises, which may be long after the last byte.
+        let selected = Nanos::from_ns(window.end_ns.saturating_sub(window.start_ns));
+        wire.advance(selected.saturating_sub(wire.now().since(start)));
         wire.deselect();
         let busy = wire.chip().busy_until().since(wire.now());
         if busy > Nanos::ZERO && unseen.is_none() {

@@ -7,8 +7,8 @@ use floatgate_host::output::{OutputError, is_same_file, is_stdout};
 use std::path::{Path, PathBuf};
 
 /// Options whose value is a file that is written.
-const OUTPUTS: [&str; 9] =
-    ["output", "plot", "raw", "record", "repair", "checkpoint", "junit", "vcd", "perfetto"];
+const OUTPUTS: [&str; 10] =
+    ["output", "plot", "raw", "record", "repair", "checkpoint", "junit", "vcd", "pins", "perfetto"];
 
 /// Refuses an output that is an input, or another output. A file that does not exist is none of them.
 ///

@@ -298,7 +298,7 @@ fn the_readme_counts_right() {
     for (name, row) in names.iter().zip(rows) {
         let held = match row["intervals"].as_u64() {
             None | Some(0) => String::new(),
-            Some(intervals) => format!("{} of {intervals}", row["hold"]),
+            Some(intervals) => format!("{}/{intervals}", row["hold"]),
         };
         let median = row["median"].as_f64().unwrap() * 100.0;
         let claim =

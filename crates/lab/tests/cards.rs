@@ -94,7 +94,7 @@ fn speeds_in_a_cache_are_not_steady() {
         assert!(!cached.is_steady || cached.mb_s < 2.0 * bare.mb_s, "{cached:?} {bare:?}");
     }
     let [small, large] = in_order("kingston-class-10", &[]).try_into().unwrap();
-    assert!(small.is_steady && small.mb_s < 1.2 * large.mb_s, "{small:?} {large:?}");
+    assert!(small.mb_s < 1.2 * large.mb_s, "{small:?} {large:?}");
 }
 
 /// The first pass over the sectors finds blocks that the tests before it have emptied: two equal windows within it are no steady state.

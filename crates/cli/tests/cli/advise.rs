@@ -283,7 +283,13 @@ fn only_what_is_left_of_an_emmc_is_counted() {
     };
     let terabytes = |all: &Value| {
         let life = point(all, "life")["advice"].as_str().unwrap().to_owned();
-        life["about ".len()..].split(' ').next().unwrap().parse::<f64>().unwrap()
+        let mut words = life["about ".len()..].split(' ');
+        let number = words.next().unwrap().parse::<f64>().unwrap();
+        match words.next().unwrap() {
+            "TB" => number,
+            "GB" => number / 1000.0,
+            unit => panic!("{unit} in {life}"),
+        }
     };
     let (_, new) = state(1, 1, 1);
     let (text, used) = state(1, 5, 6);

@@ -82,7 +82,7 @@ fn a_patch_writes_only_what_changed() {
     assert_eq!(script.matches("flash_erase").count(), 2, "{script}");
     assert_eq!(script.matches("nandwrite").count(), 1, "{script}");
     let same = run_in(&folder, ["image", "patch", "rootfs.ubi", "rootfs.ubi"]);
-    assert!(same.out.starts_with("0 PEBs"), "{}", same.out);
+    assert!(same.out.starts_with("All 64 PEBs are the same"), "{}", same.out);
     for bad in [["--bad-pebs", "3"], ["--partition", "256KiB"]] {
         let mut line = vec!["image", "patch", "rootfs.ubi", "new.ubi", "--script", "mtd"];
         line.extend(bad);

@@ -147,6 +147,7 @@ fn the_parameters_that_info_prints_make_such_an_image() {
         .nth(1)
         .unwrap()
         .lines()
+        .take_while(|line| line.is_empty() || line.starts_with(' '))
         .map(|line| format!("{}\n", line.trim()))
         .collect();
     std::fs::write(folder.join("volumes.ini"), ini).unwrap();

@@ -139,7 +139,8 @@ fn the_recipe_makes_such_an_image() {
     let info = words(&folder, "image info old.ubi", 0).out;
     let recipe = info.split("to make such an image:\n").nth(1).unwrap();
     let (commands, ini) = recipe.split_once("  with this volumes.ini:\n").unwrap();
-    let ini: String = ini.lines().map(|line| format!("{}\n", line.trim())).collect();
+    let ini = ini.lines().take_while(|line| line.is_empty() || line.starts_with(' '));
+    let ini: String = ini.map(|line| format!("{}\n", line.trim())).collect();
     assert!(commands.contains(" -e 7 ") && commands.contains("-o rootfs.img"), "{commands}");
     assert!(ini.contains("image=volume-1.img") && !ini.contains("image=none.img"), "{ini}");
     let made = folder.join("made");

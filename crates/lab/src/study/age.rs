@@ -31,8 +31,7 @@ pub struct Age;
     feature = "command",
     command(after_help = "Examples:
   floatgate life imx6-mx30lf2g18ac --partition 16MiB --years 10 --temperature 55
-  floatgate life imx6-mx30lf2g18ac --partition 16MiB --set cells.cycles=150000 --set ecc.strength=2 --temperature 70 --write-per-day 64KiB \
---scrub-days 91,never --chips 4
+  floatgate life imx6-mx30lf2g18ac --partition 16MiB --temperature 70 --scrub-days 91,never --chips 4
   floatgate life am62a-w35n01jw --partition 16MiB --fs jffs2 --years 5 --chips 2 --json
   floatgate life sama5d2-mx25l25635e --fs jffs2 --years 10
 
