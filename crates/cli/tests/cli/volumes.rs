@@ -137,10 +137,9 @@ fn the_recipe_makes_such_an_image() {
     .unwrap();
     words(&folder, "image ubinize volumes.ini -o old.ubi --part mt29f2g08aad --erase-counter 7", 0);
     let info = words(&folder, "image info old.ubi", 0).out;
-    let recipe = info.split("to make such an image:\n").nth(1).unwrap();
+    let recipe = recipe(&info);
     let (commands, ini) = recipe.split_once("  with this volumes.ini:\n").unwrap();
-    let ini = ini.lines().take_while(|line| line.is_empty() || line.starts_with(' '));
-    let ini: String = ini.map(|line| format!("{}\n", line.trim())).collect();
+    let ini: String = ini.lines().map(|line| format!("{}\n", line.trim())).collect();
     assert!(commands.contains(" -e 7 ") && commands.contains("-o rootfs.img"), "{commands}");
     assert!(ini.contains("image=volume-1.img") && !ini.contains("image=none.img"), "{ini}");
     let made = folder.join("made");
@@ -156,7 +155,16 @@ fn the_recipe_makes_such_an_image() {
     assert_eq!(run.code, Some(0), "{}{}", run.out, run.err);
     words(&folder, "image diff old.ubi made/image.ubi --no-times --volume rootfs", 0);
     let other = words(&folder, "image info made/image.ubi", 0).out;
-    assert_eq!(other.split("to make such an image:\n").nth(1), Some(recipe));
+    assert_eq!(self::recipe(&other), recipe);
+}
+
+/// The indented lines of what `image info` prints to make such an image; the conclusion follows.
+fn recipe(info: &str) -> String {
+    let lines = info.split("to make such an image:\n").nth(1).unwrap().lines();
+    lines
+        .take_while(|line| line.is_empty() || line.starts_with(' '))
+        .map(|line| format!("{line}\n"))
+        .collect()
 }
 
 #[test]
