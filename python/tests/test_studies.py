@@ -44,10 +44,11 @@ def test_speed_is_that_of_the_command() -> None:
 
 def test_results_have_the_conclusion_and_the_board_of_the_command() -> None:
     part = "mx30lf1g18ac"
-    for own, line in [
+    results: list[tuple[Result[Any], list[str]]] = [
         (floatgate.speed(part, blocks=1), ["speed", part, "-c", "1"]),
         (floatgate.trace(part, "read-page"), ["trace", part, "read-page"]),
-    ]:
+    ]
+    for own, line in results:
         shown = json.loads(command(*line, "--json"))
         assert shown["board"] and shown["conclusion"]
         result = own.to_dict()

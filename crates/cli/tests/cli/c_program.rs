@@ -73,12 +73,12 @@ fn crashes_and_hangs_are_failures_of_the_program() {
     std::fs::write(&source, HOSTILE).unwrap();
     for (name, does, kind, why) in [
         ("crash", "-DHOSTILE=abort()", "crash", "SIGABRT"),
-        ("hang", "-DHOSTILE=for(;;)", "hang", "no end after 0.1 s"),
+        ("hang", "-DHOSTILE=for(;;)", "hang", "no end after 0.5 s"),
         ("exit", "-DHOSTILE=exit(3)", "exit", "it ended itself with status 3"),
         ("text", "-DHOSTILE=return\"torn\"", "recovery", "torn"),
     ] {
         compile(&folder, name, &source, &[does]);
-        let run = cuts(&folder, &format!("--steps 3 --kind late --time-limit 0.1 --lib ./{name}.so --json"));
+        let run = cuts(&folder, &format!("--steps 3 --kind late --time-limit 0.5 --lib ./{name}.so --json"));
         assert_eq!(run.code, Some(1), "{name}: {}", run.err);
         let failure = serde_json::from_str::<Value>(&run.out).unwrap()["failures"][0].clone();
         assert_eq!(failure["kind"], kind, "{failure}");
