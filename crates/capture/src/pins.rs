@@ -28,7 +28,8 @@ pub fn vcd(transfers: &[Transfer]) -> String {
 /// A value change dump under way.
 struct Dump {
     text: String,
-    now: Option<Instant>,
+    /// Time of the last change.
+    now: Instant,
     /// Level of each channel, as in the dump.
     levels: Vec<bool>,
     /// Start of the CS# window, its clock, and its half cycles so far.
@@ -50,14 +51,7 @@ impl Dump {
         text += &format!("$upscope $end\n$enddefinitions $end\n#0\n{values}");
         let mut levels = vec![false; lines.len() + 2];
         levels[0] = true;
-        Self {
-            text,
-            now: Some(Instant::ZERO),
-            levels,
-            start: Instant::ZERO,
-            clock: Clock::new(1),
-            half_cycles: 0,
-        }
+        Self { text, now: Instant::ZERO, levels, start: Instant::ZERO, clock: Clock::new(1), half_cycles: 0 }
     }
 
     fn set(&mut self, at: Instant, code: u8, level: bool) {
@@ -65,7 +59,7 @@ impl Dump {
         if std::mem::replace(known, level) == level {
             return;
         }
-        if self.now.replace(at) != Some(at) {
+        if std::mem::replace(&mut self.now, at) != at {
             self.text += &format!("#{}\n", at.as_ns());
         }
         self.text += &format!("{}{}\n", u8::from(level), char::from(code));
@@ -85,16 +79,20 @@ impl Dump {
         let address = op.addr.to_be_bytes();
         self.bytes(op.mode.addr, Direction::Out, &address[4 - usize::from(op.addr_bytes.min(4))..]);
         for _ in 0..op.dummy_cycles {
-            let (rise, fall) = (self.at(self.half_cycles + 1), self.at(self.half_cycles + 2));
-            self.set(rise, CLOCK, true);
-            self.set(fall, CLOCK, false);
-            self.half_cycles += 2;
+            self.cycle(self.at(self.half_cycles + 1));
         }
         self.bytes(op.mode.data, op.dir, &transfer.data);
         let before_next = next.map_or(transfer.end, |next| Instant::from_ns(next.as_ns().saturating_sub(1)));
-        let end = transfer.end.min(before_next).max(self.now.unwrap_or(transfer.end));
+        let end = transfer.end.min(before_next).max(self.now);
         self.set(end, CLOCK, false);
         self.set(end, SELECT, true);
+    }
+
+    /// A clock cycle that rises at `rise`.
+    fn cycle(&mut self, rise: Instant) {
+        self.half_cycles += 2;
+        self.set(rise, CLOCK, true);
+        self.set(self.at(self.half_cycles), CLOCK, false);
     }
 
     /// Bytes of a phase, highest bit first. At single rate they are valid at the rising edge; at double rate at every
@@ -104,21 +102,19 @@ impl Dump {
         for byte in bytes {
             for group in (0..8 / lanes).rev() {
                 let begin = self.at(self.half_cycles);
+                let end = self.at(self.half_cycles + if width.dtr { 1 } else { 2 });
+                let middle = begin + Nanos::from_ns(end.since(begin).as_ns() / 2);
                 for lane in 0..lanes {
                     // A single data line from the chip is the second one.
                     let line = if lanes == 1 && direction == Direction::In { 1 } else { lane };
                     self.set(begin, FIRST_LINE + line, byte >> (group * lanes + lane) & 1 != 0);
                 }
-                let end = self.at(self.half_cycles + if width.dtr { 1 } else { 2 });
-                let middle = begin + Nanos::from_ns(end.since(begin).as_ns() / 2);
                 if width.dtr {
                     let level = !self.levels[usize::from(CLOCK - SELECT)];
                     self.set(middle, CLOCK, level);
                     self.half_cycles += 1;
                 } else {
-                    self.set(middle, CLOCK, true);
-                    self.set(end, CLOCK, false);
-                    self.half_cycles += 2;
+                    self.cycle(middle);
                 }
             }
         }
