@@ -74,7 +74,7 @@ pub(crate) struct ClockedBus {
 }
 
 impl ClockedBus {
-    /// A mode at its own clock, or at that of the host where this is lower; 0 for a host without a limit.
+    /// A mode at its own clock, or at the clock of the host where this is lower; 0 for a host without a limit.
     pub(crate) const fn of(mode: BusMode, host_hz: u32) -> Self {
         let (mhz, bits) = mode.rate();
         let (hz, host_hz) = (mhz * 1_000_000, host_hz as u64);

@@ -208,8 +208,9 @@ impl Card {
         }
     }
 
-    /// Bytes that the host can write before the card must clean a block for them, as long as it is neither idle nor discards anything: what is left of the
-    /// SLC cache and of the blocks that were never written or are free.
+    /// Bytes that the host can write before the card must clean a block for them, if it is neither idle nor
+    /// discards anything. They are what is left of the SLC cache and of the blocks that were never written or
+    /// are free.
     pub fn unused_bytes(&self) -> u64 {
         self.ftl.unused_slots() * self.unit_sectors * SECTOR_BYTES as u64
     }
@@ -388,7 +389,7 @@ impl Card {
         }
     }
 
-    /// The host gives up a request that began at `start` when it takes longer than `limit`; the card has done it all the same.
+    /// Gives up a request that began at `start` and takes longer than `limit`; the card has finished it nevertheless.
     fn in_time(
         &self,
         (lba, start, limit): (u64, Instant, Nanos),
@@ -515,7 +516,7 @@ impl Card {
         Ok(())
     }
 
-    /// Planes that a read needs of the page in which it begins. It is told apart from the next page by the map.
+    /// Planes that a read needs of the page in which it begins. The map distinguishes this page from the next one.
     fn planes_ahead(&self, mut lba: u64, mut sectors: u64) -> Planes {
         if !self.ftl.nand.has_planes() {
             return Planes::FIRST;

@@ -1,9 +1,11 @@
 //! Discards that survive a loss of power: bitmaps of the units without contents, written to the NAND.
 //!
-//! The units of a card are in groups. Each group has a bitmap, which is a map unit of its own behind those of the host: it has a slot, is
-//! cleaned and found again as any other, and its page has a sequence number. When the map is rebuilt, the units in a bitmap lose the slots
-//! that were programmed before it. A bitmap is made when its page is programmed, whether for a flush or because its block is cleaned. What
-//! other pages have gathered in RAM is programmed before, so that the older bitmap is not needed any more.
+//! The units of a card are in groups. Each group has a bitmap, which is a map unit of its own behind the
+//! units of the host. The bitmap has a slot, is cleaned and found again as any other unit, and its page has a
+//! sequence number. When the map is rebuilt, the units in a bitmap lose the slots that were programmed before
+//! it. A bitmap is made when its page is programmed, whether for a flush or because its block is cleaned.
+//! What other pages have gathered in RAM is programmed before, so that the older bitmap is not needed any
+//! more.
 
 use crate::packed::PackedInts;
 use crate::spec::CardSpec;

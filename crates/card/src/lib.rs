@@ -8,11 +8,11 @@
 //!   from the NAND (read, modify, write).
 //! - `ftl`: a map from units to *slots* of NAND blocks. A unit is always written to a new slot; where, is the policy:
 //!
-//!   | mapping | goes to | is cleaned by |
-//!   |---|---|---|
-//!   | `block` | the open block of its allocation unit (`open_aus`): K are open, R of them in any order | closing the one used least recently: copy the rest, erase |
-//!   | `hybrid` | as `block` while in order or of a long request, else log blocks shared by all | moving the rest of a log block that is less than half valid, else merging its allocation units |
-//!   | `page` | one frontier | moving the valid units of the emptiest (greedy) or oldest (FIFO) block |
+//!   - `block`: the open block of its allocation unit (`open_aus`). K are open, R of them in any order. Cleaning closes the
+//!     one used least recently: the rest is copied, and the old block erased.
+//!   - `hybrid`: as `block` for a unit in order or of a long request, else log blocks shared by all. Cleaning moves the rest of
+//!     a log block that is less than half valid, else it merges its allocation units.
+//!   - `page`: one frontier. Cleaning moves the valid units of the emptiest (greedy) or oldest (FIFO) block.
 //!
 //!   The SLC cache, a page-mapped FAT area and the bitmaps of discards are streams with a frontier of their own. In each case the valid units of a block are written
 //!   anew, and a block to which the map does not point any more is free. Wear levelling and refresh clean blocks, too.
@@ -33,8 +33,9 @@
 //! not full) and believes, of two slots with the same address, the one with the later sequence number. Nothing that the map pointed to at
 //! the last flush is erased before what replaces it is programmed. A merge that was cut counts for nothing and starts again.
 //! Discards are recorded with the next flush, or when the whole card is discarded (`discards`): from then on a cut does not bring contents
-//! back. [`CardSpec::power_on_bound`] is the longest time that this takes. A card that is pulled out at some time ([`Card::order_removal`]) goes on for its hold-up time: the first operation, in the order
-//! in which the controller gives them, that would end later is torn, and none after it takes place.
+//! back. [`CardSpec::power_on_bound`] is the longest time that this takes. A card that is pulled out at some
+//! time ([`Card::order_removal`]) goes on for its hold-up time. The first operation that would end later is
+//! torn, in the order in which the controller issues them, and no later one takes place.
 //!
 //! **Time** is closed form: dies and the channel are timelines that are reserved; a write ends when its data has a place in the RAM buffer.
 //!

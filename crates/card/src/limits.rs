@@ -7,7 +7,7 @@ use floatgate_device::units;
 use floatgate_mtd::Nanos;
 use serde::Deserialize;
 
-/// The host of a card: `[card.host]`. Of a request that it gives up, the card does the rest all the same.
+/// The host of a card: `[card.host]`. The card finishes a request that the host gives up.
 ///
 /// Linux drops a request to an SD card when a block that is read is not there after 100 ms, and when the card is busy with what was written for
 /// 10 s (`MMC_BLK_TIMEOUT_MS`).
@@ -28,7 +28,7 @@ pub struct HostSpec {
     /// Highest clock that the host makes for the interface, in Hz; 0 for a host that has those of all modes. Most hosts divide a clock of
     /// their own by whole numbers, so that a card works at less than the clock of its mode.
     pub clock_hz: u32,
-    /// Time of the host's CPU for a request, us: file system, block layer, driver, interrupts.
+    /// Time of the host's CPU for a request, us: filesystem, block layer, driver, interrupts.
     #[serde(with = "units::us")]
     pub request_us: Nanos,
     /// Time of the host's CPU for data, in ns per 1000 bytes.

@@ -1,5 +1,5 @@
-//! The log of a hybrid card: its oldest block is cleaned a unit with each write, so that the log has room for the next block when one is
-//! full, and no request waits for more than a merge.
+//! The log of a hybrid card: its oldest block is cleaned a unit with each write. The log thus has room for
+//! the next block when one is full, and no request waits for more than a merge.
 
 use crate::ftl::Ftl;
 use crate::nand::{Fault, Kind, State};

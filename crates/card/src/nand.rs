@@ -136,7 +136,8 @@ pub(crate) struct Nand {
     plane_bytes: usize,
     /// Slots per block in SLC mode.
     slc_slots: u32,
-    /// Spare areas. A page's sequence number is counted from that of its block's first page: 2^32 programs are more than a block stays open for.
+    /// Spare areas. A page's sequence number is counted from the number of its block's first page: 2^32
+    /// programs are more than a block stays open for.
     spares: Spares,
     contents: Array,
     dies: Vec<Timeline>,
@@ -349,7 +350,7 @@ impl Nand {
         self.contents.stores()
     }
 
-    /// Blocks begin on different dies, so that some of them written in turn keep all dies busy.
+    /// Die of a page: blocks begin on different dies, so that blocks written alternately keep all dies busy.
     fn die_of(&self, page: u32) -> usize {
         match self.dies.len() {
             1 => 0,
@@ -572,7 +573,7 @@ impl Nand {
         }
     }
 
-    /// Probability that a page cannot be corrected after so many erases, and the read retries it needs before.
+    /// Probability that a page cannot be corrected after this number of erases, and the read retries it needs before.
     fn failure(&self, erases: u32) -> (f64, u8) {
         let rber = self.errors.rber(&Conditions { cycles: f64::from(erases), ..Conditions::NEW }).total();
         let bits = self.wear.ecc_step_bytes * 8;
@@ -582,7 +583,7 @@ impl Nand {
         ((step * self.ecc_steps).min(1.0), (used * 3.0).min(7.0) as u8)
     }
 
-    /// The cells of a page that was under way when power went: nothing of it can be read.
+    /// Tears the cells of a page that was being programmed when power went away: the page cannot be read.
     fn tear(&mut self, first: u32) {
         for slot in first..first + (1 << self.page_shift) {
             self.clear(slot);

@@ -58,7 +58,7 @@ impl OpenAus {
         unit / self.units_per_au
     }
 
-    /// Number of allocation units of a card with so many units.
+    /// Number of allocation units of a card with this number of map units.
     pub(crate) const fn aus(&self, units: u32) -> u32 {
         units.div_ceil(self.units_per_au)
     }
@@ -92,8 +92,8 @@ impl OpenAus {
 }
 
 impl Ftl {
-    /// True when a hybrid card writes this unit into the block of its allocation unit: when the request is too long for the log, goes on
-    /// with an open allocation unit in order, or begins one with a whole unit.
+    /// True when a hybrid card writes this unit into the block of its allocation unit. The request is then
+    /// too long for the log, goes on with an open allocation unit in order, or begins one with a whole unit.
     pub(crate) fn is_for_au(&self, unit: u32, extent: Extent) -> bool {
         let au = self.open.au_of(unit);
         let offset = unit - self.open.units_of(au).start;
@@ -187,7 +187,7 @@ impl Ftl {
         self.close(block)
     }
 
-    /// True when slot n of the block is that of unit n, or empty.
+    /// True when slot n of the block holds unit n, or is empty.
     fn is_block_in_order(&self, au: u32, block: u32) -> Result<bool, Fault> {
         let (spares, units) = (self.nand.spares(block)?, self.open.units_of(au));
         let written = self.nand.blocks[block as usize].next;

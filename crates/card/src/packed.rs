@@ -16,7 +16,7 @@ pub(crate) struct PackedInts {
     len: usize,
 }
 
-/// One in so many numbers can be changed before a base is copied.
+/// Divisor of the length: the base is copied when more than `len / CHANGED_MAX` numbers differ from it.
 const CHANGED_MAX: usize = 16;
 
 impl PackedInts {

@@ -1,8 +1,9 @@
 //! Supply of a card: current and energy of each operation, a limited supply, sleep, and what is left when the card is pulled out.
 //!
-//! Energy of the array is drawn by operations; that of bus and controller follows from the time they work. A supply that cannot deliver the
-//! current of all operations at once is a timeline that each operation reserves for its charge over the current that is left for the array:
-//! operations on several dies slow each other down, and a single one is stretched when it needs more than there is.
+//! Operations draw the energy of the array; the energy of bus and controller follows from the time they work.
+//! A supply that cannot deliver the current of all operations at once is a timeline. Each operation reserves
+//! it for its charge over the current that is left for the array. Operations on several dies slow each other
+//! down, and a single one is stretched when it needs more than there is.
 
 use floatgate_device::Timeline;
 use floatgate_device::units;
@@ -32,7 +33,7 @@ pub struct PowerSpec {
     pub idle_ua: u32,
     /// Current of the controller while a request is under way, uA.
     pub controller_ua: u32,
-    /// Current of the interface while bits are on it, beyond that of the controller, uA.
+    /// Current of the interface while bits are on it, in addition to the controller's, uA.
     pub bus_ua: u32,
     /// Current of a die that reads, uA.
     pub read_ua: u32,
@@ -176,7 +177,7 @@ pub(crate) enum Draw {
     SlcRead,
     Program,
     SlcProgram,
-    /// Of a block, on all dies.
+    /// Erase of a block on all dies.
     Erase,
 }
 
@@ -193,7 +194,7 @@ pub(crate) struct Supply {
 }
 
 impl Supply {
-    /// `times` of the operations by [`Draw`], that of an erase on one of `dies`.
+    /// A supply for operations of these `times` by [`Draw`]; an erase draws the current of all `dies` for its time.
     pub(crate) fn new(spec: PowerSpec, times: [Nanos; 5], dies: u32) -> Self {
         let currents = [
             spec.read_ua,

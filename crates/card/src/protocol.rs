@@ -420,7 +420,7 @@ impl Protocol {
         self.answer_in(state)
     }
 
-    /// Ends a transfer whose number of blocks is known when all are through.
+    /// Counts transferred blocks. A transfer of a known number of blocks (one, or set by CMD23) ends with the last.
     fn advance(&mut self, blocks: u32) {
         let Some((sector, left)) = self.transfer else { return };
         let left = left.map(|left| left.saturating_sub(blocks));

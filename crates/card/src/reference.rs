@@ -94,7 +94,7 @@ impl ReferenceModel {
         })
     }
 
-    /// The card.
+    /// The simulated card behind the model.
     pub const fn card(&self) -> &Card {
         &self.card
     }

@@ -107,7 +107,7 @@ impl BlockSpares {
         self.words[slot as usize].checked_sub(1)
     }
 
-    /// Sequence number of a page, counted from that of the block's first page.
+    /// Sequence number of a page, counted from the number of the block's first page.
     pub(crate) fn sequence(&self, page: u32) -> u32 {
         self.words[self.slots + page as usize]
     }

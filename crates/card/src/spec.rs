@@ -412,7 +412,7 @@ impl CardSpec {
         small
     }
 
-    /// Bit errors of the cells, as far as the rated cycles and the code say.
+    /// Bit errors of the cells that follow from the rated cycles and the ECC.
     pub(crate) fn errors(&self) -> ErrorSpec {
         let ecc = EccRequirement { strength: self.wear.ecc_strength, step_bytes: self.wear.ecc_step_bytes };
         ErrorSpec::typical(Promise {

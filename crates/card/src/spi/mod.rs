@@ -6,9 +6,10 @@
 //!
 //! Sources: SD Physical Layer Simplified Specification, chapter 7 (SPI mode), and its timing diagrams.
 //!
-//! A broken rule of the specification is recorded, and the card goes on as cards do where drivers in wide use depend on it: after CS# that goes
-//! high inside a command, or a data token at once after the response. Clock cycles with CS# high end a transfer.
-//! A write command ends, and busy with it, when its data is on flash; so nothing that a host has waited for is lost with the power.
+//! A broken rule of the specification is recorded, and the card goes on as real cards do where drivers in
+//! wide use depend on it. Examples are CS# that goes high inside a command, and a data token at once after
+//! the response. Clock cycles with CS# high end a transfer. A write command ends, and busy with it, when its
+//! data is on flash; so nothing that a host has waited for is lost with the power.
 
 mod commands;
 mod session;
@@ -23,7 +24,7 @@ use floatgate_device::violation::{Violation, ViolationLog};
 use floatgate_mtd::{BlockDevice, BlockError, BlockErrorKind, Instant, Nanos, SECTOR_BYTES};
 use session::{Activity, Session};
 
-/// Level of a line that nobody drives, and of an idle host.
+/// Level of an undriven line, and of an idle host.
 const UNDRIVEN: u8 = 0xFF;
 
 /// Clock cycles of a byte.

@@ -14,7 +14,7 @@ pub(super) enum Stage {
     SdBus,
     /// Idle: not initialised.
     Idle,
-    /// Initialised.
+    /// Initialised: the card takes commands for its data.
     Ready,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct Write {
 /// Meaning of the next bytes of the host.
 #[derive(Clone, Debug)]
 pub(super) enum Activity {
-    /// A command.
+    /// A command frame of 6 bytes.
     Command,
     /// Nothing, or the command that ends a transfer: the card sends blocks.
     Read(Read),

@@ -8,7 +8,7 @@
 use super::{CRATES, crates, files, product_sources};
 
 /// Crates whose doc comments keep all rules.
-const CLEAN_CRATES: [&str; 16] = [
+const CLEAN_CRATES: [&str; 17] = [
     "probe",
     "stack",
     "media",
@@ -20,6 +20,7 @@ const CLEAN_CRATES: [&str; 16] = [
     "capture",
     "device",
     "program",
+    "card",
     "hal",
     "web",
     "files",
