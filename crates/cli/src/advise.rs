@@ -63,7 +63,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES", value_parser = image::sizes::bytes)]
     write_per_day: Option<u64>,
 
-    /// Size of the partition of raw flash [default: that of the setup]
+    /// Size of the partition of raw flash [default: from the setup]
     #[arg(long, alias = "size", value_name = "BYTES", value_parser = image::sizes::bytes)]
     partition: Option<u64>,
 

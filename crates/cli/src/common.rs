@@ -123,7 +123,7 @@ impl Failure {
         Self { shown: shown(&message.to_string(), None), help: Some(help.to_string()) }
     }
 
-    /// Adds advice to that of the failure.
+    /// Appends a piece of advice to the advice of the failure.
     pub(crate) fn and(self, advice: &str) -> Self {
         let help = self.help.map_or_else(|| advice.to_owned(), |help| format!("{help}; {advice}"));
         Self { help: Some(help), ..self }

@@ -27,7 +27,7 @@ pub(crate) struct Args {
     #[arg(required_unless_present = "list")]
     parts: Vec<PathBuf>,
 
-    /// The driver
+    /// Shared object with the driver under test
     #[arg(long, value_name = "DRIVER.so", required_unless_present = "list")]
     driver: Option<PathBuf>,
 
@@ -60,7 +60,7 @@ struct Row {
     verdict: Verdict,
 }
 
-/// The card.
+/// Scorecard of a driver: counts of verdicts, and a row for each check.
 #[derive(Serialize)]
 struct Card {
     driver: String,

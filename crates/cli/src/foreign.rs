@@ -41,7 +41,7 @@ struct Program {
     name: &'static str,
     /// Exit status of a failure.
     failed: u8,
-    /// Exit status of wrong usage: argparse and click have 2, mtd-utils 1 or that of any failure.
+    /// Exit status of wrong usage: 2 with argparse and click, 1 or the status of any failure with mtd-utils.
     misused: u8,
     /// Exit status of a call without arguments, which prints the help; `None` where that is no special case.
     without_arguments: Option<u8>,

@@ -43,7 +43,7 @@ const LISTS: [&str; 7] = ["parts", "setups", "controllers", "hosts", "keys", "tr
 enum What {
     /// Chips and cards
     Parts(parts::Args),
-    /// Boards
+    /// Boards ready to run, each with its chip, controller and host
     Setups(setups::Args),
     /// Controllers that setups are based on
     #[command(

@@ -93,7 +93,8 @@ enum Command {
     Otp(otp::Args),
     /// SD cards and eMMC: how fast they are empty, used and full, and what slows them down
     Card(card::Args),
-    /// Measure a card, drive or file that nobody knows, and conclude: erase block, page, open allocation units, caches, real size
+    /// Measure an unknown card, drive or file, and conclude: allocation unit, page, open allocation units,
+    /// caches, real size
     Probe(probe::Args),
     /// Identify a chip or card by its id, a parameter page, a register or the log of a boot
     Identify(identify::Args),
@@ -125,7 +126,7 @@ enum Command {
     List(list::Args),
     /// Chips and cards
     Parts(parts::Args),
-    /// Boards
+    /// Boards ready to run, each with its chip, controller and host
     Setups(setups::Args),
     /// The controllers that setups are based on
     #[command(after_help = "Examples:\n  floatgate list controllers\n  floatgate list cadence-qspi-am62a")]

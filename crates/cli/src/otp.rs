@@ -212,7 +212,8 @@ impl Common {
         Ok((Device::open(&named.library, &named.config()?, named.options, steps)?, named))
     }
 
-    /// Does a step, and adds it to the state once the chip has taken it. Of two at the same time one is refused.
+    /// Does a step, and adds it to the state once the chip has taken it. When two
+    /// processes do this at the same time, one is refused.
     fn change(&self, step: impl FnOnce(&mut Device) -> Result<Step, Failure>) -> Outcome {
         let Some(path) = self.state.as_deref().filter(|path| can_lock(path)) else {
             return self.change_unlocked(step, common::write_file);

@@ -46,7 +46,8 @@ pub(crate) fn stdout_failed(error: &io::Error) -> Failure {
 
 /// Prints to stdout, with a newline at the end.
 ///
-/// A closed pipe (`| head`) is no failure: its reader has seen enough, and the exit status is that of the command.
+/// A closed pipe (`| head`) is no failure: its reader has seen enough, and the exit status stays as the
+/// command sets it.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let end = if text.ends_with('\n') { "" } else { "\n" };
     match Output::stdout()?.file().write_all(format!("{text}{end}").as_bytes()) {
@@ -232,7 +233,7 @@ impl ReportFormat {
     }
 }
 
-/// A report with the conclusion of its result at the end, whose first figure is bold on a terminal with colours.
+/// Appends the conclusion of a result to its report. The first figure of the conclusion is bold on a terminal with colours.
 pub(crate) fn with_conclusion(report: &str, result: &impl Concluded) -> String {
     match (report.trim_end(), result.conclusion()) {
         (_, conclusion) if conclusion.is_empty() => report.to_owned(),

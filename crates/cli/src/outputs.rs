@@ -1,4 +1,5 @@
-//! Files that a command writes are none of those that it reads, and no two of them are the same: checked for all commands before they start.
+//! Checks of the files that a command writes, made before it starts. Each one differs from all inputs and
+//! from all other outputs.
 
 use crate::common::Failure;
 use clap::parser::ValueSource;
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 const OUTPUTS: [&str; 10] =
     ["output", "plot", "raw", "record", "repair", "checkpoint", "junit", "vcd", "pins", "perfetto"];
 
-/// Refuses an output that is an input, or another output. A file that does not exist is none of them.
+/// Refuses an output that is an input, or another output. A file that does not exist cannot be an input.
 ///
 /// # Errors
 /// The first such output.

@@ -73,8 +73,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 150, value_parser = clap::value_parser!(u32).range(1..=i64::from(powercut::MAX_STEPS)))]
     steps: u32,
 
-    /// Cut the power again: a number of times after each first cut, 1 at most of UBIFS and JFFS2, any number of a program; or at every
-    /// operation of each recovery, each in every way [default: 0; exhaustive with --mode exhaustive]
+    /// Cut the power again: a number of times after each first cut, 1 at most of UBIFS and JFFS2, any number
+    /// of a program. Or cut at every operation of each recovery, each in every way [default: 0; exhaustive
+    /// with --mode exhaustive]
     #[arg(long, value_name = "N|exhaustive", value_parser = recovery_cuts)]
     recovery_cuts: Option<RecoveryCuts>,
 
@@ -91,8 +92,9 @@ pub(crate) struct Args {
     #[arg(long)]
     fast: bool,
 
-    /// The flash has faults too: the chip as many bad blocks as its maker allows (bit errors come with --set cells.cycles=N);
-    /// on flash in memory bit errors within the ECC's strength, bad blocks, programs and erases that fail
+    /// The flash has faults too. The chip has as many bad blocks as its maker allows (bit errors come with
+    /// --set cells.cycles=N). Flash in memory has bit errors within the ECC's strength, bad blocks, programs
+    /// and erases that fail
     #[arg(long)]
     faults: bool,
 
@@ -150,9 +152,9 @@ const RECOVERY_CUTS_MAX: u32 = 1000;
 /// A run to repeat.
 #[derive(Clone)]
 enum Run {
-    /// Of a filesystem.
+    /// A run of a filesystem.
     Filesystem(RunId),
-    /// Of a program.
+    /// A run of a program.
     Program(ProgramRunId),
 }
 
@@ -198,7 +200,7 @@ enum ModeArg {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum SecondArg {
-    /// Never
+    /// Never cut the power again
     Never,
     /// Once after each first cut
     Sampled,

@@ -78,7 +78,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", group = "writing", conflicts_with_all = ["write", "set", "raw", "plot", "printed", "noise"])]
     restore: Option<PathBuf>,
 
-    /// End after so many minutes, those to restore what was overwritten included, or 2 GiB written for each ten of them [default: 10]
+    /// End after this number of minutes, including the time to restore what was overwritten, or after 2 GiB
+    /// written for each ten minutes [default: 10]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1440), conflicts_with_all = ["from", "restore"])]
     minutes: Option<u64>,
 
@@ -94,7 +95,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
 
-    /// Folder with the registers of the card: the files cid, csd, scr, ssr, life_time and pre_eol_info as sysfs has them, and ext_csd. That of a block device is found
+    /// Folder with the registers of the card: the files cid, csd, scr, ssr, life_time and pre_eol_info as
+    /// sysfs has them, and ext_csd. The folder of a block device is found without it
     #[arg(long, value_name = "DIR")]
     registers: Option<PathBuf>,
 
@@ -337,7 +339,7 @@ fn real_bytes(samples: &Samples) -> u64 {
     conclude(samples).capacity.count().unwrap_or(samples.capacity)
 }
 
-/// Opens a file or block device that nobody uses.
+/// Opens a file or block device that is not in use.
 fn open(path: &Path, writes: bool) -> Result<Host, Failure> {
     let failed = |error: io::Error| Failure::new(format!("{}: {error}", path.display()), advice(&error));
     let refuse = |users: &[String]| match users.is_empty() {
@@ -396,7 +398,7 @@ fn write_speed(samples: &Samples) -> f64 {
 /// Time from which on it is said that restoring takes time, s.
 const LONG_S: f64 = 3.0;
 
-/// Writes back what was saved, on a device that took so many bytes a second.
+/// Writes saved data back, to a device that wrote `speed` bytes per second.
 fn restore(path: &Path, host: &mut Host, speed: f64) -> Result<(), Failure> {
     let saved = host.kept_bytes();
     let seconds = saved as f64 / speed;
@@ -447,7 +449,7 @@ pub(crate) fn in_use(path: &Path, users: &[String], done: &str) -> Failure {
     )
 }
 
-/// Refuses a node that does not exist: its name is none of a catalogue.
+/// Refuses a path below /dev that does not exist, before it is taken for a name of the catalogue.
 pub(crate) fn require_node(path: &Path) -> Result<(), Failure> {
     if !path.starts_with("/dev") || path.exists() {
         return Ok(());
@@ -461,7 +463,7 @@ pub(crate) fn require_node(path: &Path) -> Result<(), Failure> {
     Err(Failure::new(format!("{}: there is no such device", path.display()), help))
 }
 
-/// Refuses to write to a member of a RAID, of LVM, or to swap that nobody uses yet.
+/// Refuses to write to a member of a RAID or of LVM, or to swap, that is not in use yet.
 fn refuse_members(path: &Path, host: &mut Host) -> Result<(), Failure> {
     let unreadable = |error: TargetError| {
         Failure::new(
@@ -480,7 +482,7 @@ fn refuse_members(path: &Path, host: &mut Host) -> Result<(), Failure> {
     ))
 }
 
-/// Partitions of a device. One that fails has its answers all the same.
+/// Partitions of a device. A table that cannot be read is reported, and the probe goes on without it.
 fn layout(path: &Path, host: &mut Host) -> Option<Layout> {
     Layout::read(host).unwrap_or_else(|error| {
         tell(&format!("{}: no partition table: {error}", path.display()));

@@ -30,7 +30,7 @@ struct Report {
     found: MtdReport,
     /// Circumstances that make times wrong.
     conditions: Vec<String>,
-    /// Conclusions.
+    /// Conclusions of the measurement, a sentence each.
     advice: Vec<String>,
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args<'_>) -> Outcome {
     Ok(ExitCode::from(u8::from(!complete)))
 }
 
-/// Refuses to write to flash that is used; reading it harms nobody, but takes longer.
+/// Refuses to write to flash that is in use; reading it is safe, but takes longer.
 fn look_for_users(args: &Args<'_>, flash: &mut CharDevice) -> Result<(), Failure> {
     let shown = args.path.display();
     match flash.holders() {

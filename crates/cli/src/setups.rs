@@ -64,7 +64,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
 }
 
-/// Refuses keys that no command reads: every table is read as for a measurement. A setup that cannot be measured is printed all the same.
+/// Refuses keys that no command reads: every table is read as for a measurement. A setup that cannot be
+/// measured is printed nevertheless.
 fn refuse_unknown_keys(library: &Library, config: &Config) -> Result<(), Failure> {
     let options = RigOptions { stores: false, ..RigOptions::default() };
     let wired = rig::wire(library, config, options).map(|_| ()).map_err(Error::from);

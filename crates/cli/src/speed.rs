@@ -64,9 +64,9 @@ pub(crate) struct Args {
     #[arg(short = 'k', long = "sec-peb", value_name = "BLOCK")]
     pub(crate) secondary_block: Option<u32>,
 
-    /// Test a new filesystem on the flash instead of the bare flash: files written and read in pieces of 4 KiB, 64 KiB and 1 MiB,
-    /// attached, mounted, 100 files of 2 KiB created, listed, removed; --count gives the size of a file. The table filesystem of
-    /// the setup says how it is mounted
+    /// Test a new filesystem on the flash instead of the bare flash. Files are written and read in pieces of
+    /// 4 KiB, 64 KiB and 1 MiB; it is attached and mounted; 100 files of 2 KiB are created, listed, removed.
+    /// The size of a file comes from --count. The table filesystem of the setup says how it is mounted
     #[arg(long, value_name = "KIND")]
     pub(crate) fs: Option<FilesystemKind>,
 

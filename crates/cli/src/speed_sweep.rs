@@ -105,7 +105,7 @@ pub(crate) fn run(args: &Args, setup: &SetupArgs, named: &Named) -> Outcome {
     Ok(tell_refused(&rows))
 }
 
-/// Counts the combinations that cannot be had; the exit status is 1 when there are some, as that of `floatgate sweep`.
+/// Counts the combinations that are impossible; the exit status is 1 when there are some, as in `floatgate sweep`.
 fn tell_refused(rows: &[Row]) -> ExitCode {
     let mut reasons = rows.iter().filter_map(|row| row.refused.as_ref());
     let Some(first) = reasons.next() else { return ExitCode::SUCCESS };
@@ -245,7 +245,7 @@ fn bottleneck(row: &Row, name: &str) -> String {
     })
 }
 
-/// Combinations as a result, of which the fastest in a test is the conclusion.
+/// Combinations of a sweep as a result. The conclusion names the fastest combination in the test `by`.
 #[derive(Serialize)]
 struct Rows<'a> {
     rows: &'a [Row],
@@ -259,7 +259,8 @@ impl Concluded for Rows<'_> {
     }
 }
 
-/// The fastest combination of a test beside the slowest, and how many cannot be had.
+/// Conclusion from a sweep: the fastest combination of a test, its ratio to the slowest, and the number of
+/// impossible ones.
 fn conclusion(rows: &[Row], by: &str) -> String {
     let mut measured: Vec<&Row> = rows.iter().filter(|row| row.test(by).is_some()).collect();
     measured.sort_by(|a, b| b.speed(by).total_cmp(&a.speed(by)));

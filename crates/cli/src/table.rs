@@ -13,8 +13,9 @@ const PROSE: usize = 28;
 
 /// A table as the whole command draws it.
 ///
-/// In a pipe each row is one line of any length. On a terminal, prose is wrapped at spaces, and optional columns are left out where the last column would be
-/// too narrow; when the columns are still too wide, others are left out, too, which a line below the table names. Names and numbers are never broken.
+/// In a pipe each row is one line of any length. On a terminal, prose is wrapped at spaces, and optional
+/// columns are left out where the last column would be too narrow. When the columns are still too wide,
+/// others are left out, too, and a line below the table names them. Names and numbers are never broken.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     header: Vec<String>,

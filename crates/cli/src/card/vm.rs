@@ -87,8 +87,8 @@ const OUT_OF_PATIENCE: [i32; 2] = [124, 128 + 9];
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl Guest<'_> {
-    /// Serves the card to the guest until that has ended. Of a guest that was ended from outside, or by its own failure, the runs so far are returned,
-    /// the last one unfinished; false then.
+    /// Serves the card to the guest until that has ended. Returns the runs so far, with the last one
+    /// unfinished, and false when the guest was ended from outside or by its own failure.
     pub(super) fn boot(
         &self,
         vm: VmKind,

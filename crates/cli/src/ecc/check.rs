@@ -81,7 +81,7 @@ impl CheckedRegion {
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Protection {
-    /// A code.
+    /// A code that was identified by its ECC bytes.
     Code,
     /// The OOB holds no ECC.
     None,

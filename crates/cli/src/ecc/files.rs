@@ -26,8 +26,8 @@ impl Input {
         Ok(Self { reader: Box::new(file), bytes })
     }
 
-    /// Opens a file with parts of a dump, of which each page has so many bytes there. A compressed or sparse file is read as what it holds; a file
-    /// of whole pages is a dump, whatever its first bytes are.
+    /// Opens a file with parts of a dump, in which each page has `page_bytes` bytes. A compressed or sparse
+    /// file is read as what it holds; a file of whole pages is a dump, whatever its first bytes are.
     pub(super) fn open_dump(path: &Path, page_bytes: u32) -> Result<Self, Failure> {
         if is_stdout(path) {
             return Self::unpacked(path, io::stdin(), None);

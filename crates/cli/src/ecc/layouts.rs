@@ -47,13 +47,13 @@ pub(super) fn run(args: &Args) -> Outcome {
     args.format.finish(&ResultKind::EccLayouts.of_nothing(), &layouts, "layouts", || show(&layouts))
 }
 
-/// The layouts.
+/// Layouts as a result: all of the catalogue, or the one that was named.
 #[derive(serde::Serialize)]
 struct Layouts {
     layouts: Vec<LayoutRow>,
 }
 
-/// A catalogue.
+/// A catalogue has no conclusion.
 impl Concluded for Layouts {}
 
 fn list(layouts: &Layouts) -> String {

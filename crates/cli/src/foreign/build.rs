@@ -46,7 +46,7 @@ pub(super) struct MkfsUbifs {
     #[arg(short = 'c', long)]
     max_leb_cnt: u32,
 
-    /// The image
+    /// File for the image
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -196,7 +196,7 @@ impl Run for MkfsUbifs {
 #[derive(clap::Parser)]
 #[command(about, version)]
 pub(super) struct Ubinize {
-    /// The image
+    /// File for the image
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 
@@ -479,15 +479,15 @@ pub(super) struct Sumtool {
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 
-    /// The image
+    /// Image to read: JFFS2 without summaries
     #[arg(short, long, value_name = "FILE")]
     input: PathBuf,
 
-    /// Taken and not needed: the byte order is that of the image
+    /// Taken and not needed: the image's own byte order is used
     #[arg(short, long, visible_alias = "big-endian")]
     bigendian: bool,
 
-    /// Taken and not needed: the byte order is that of the image
+    /// Taken and not needed: the image's own byte order is used
     #[arg(short, long, visible_alias = "little-endian")]
     littleendian: bool,
 

@@ -63,7 +63,7 @@ struct Reader {
     #[arg(short = 'f', long = "u-boot-fix")]
     u_boot_fix: bool,
 
-    /// The file
+    /// File with the image, a UBI device or a bare UBIFS
     filepath: PathBuf,
 }
 
@@ -395,7 +395,7 @@ fn display_ubi(ubi: &UbiInfo, is_ubifs: bool) -> String {
 #[derive(clap::Parser)]
 #[command(about)]
 pub(super) struct Jefferson {
-    /// The file
+    /// File with the JFFS2 image
     file: PathBuf,
 
     /// Folder for the files, which is made
@@ -453,7 +453,8 @@ impl Run for Jefferson {
     }
 }
 
-/// Removes what has a name of the image in a folder, so that it can be written anew. A name that is none is left to the extraction.
+/// Removes what has a name of the image in a folder, so that it can be written anew. The extraction reports a
+/// name that is not valid in a folder.
 fn remove(folder: &Path, name: &[u8]) -> io::Result<()> {
     if matches!(name, b"" | b"." | b"..") || name.contains(&b'/') || name.contains(&0) {
         return Ok(());

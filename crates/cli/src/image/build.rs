@@ -37,7 +37,7 @@ pub(crate) struct Args {
     /// A directory, a tar, or - for a tar on stdin
     source: PathBuf,
 
-    /// The image
+    /// File for the image
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
 

@@ -30,8 +30,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     chip: ChipArgs,
 
-    /// Write a new image with everything that can be saved, with OOB if the old image has OOB; files that have lost
-    /// their names go to lost+found, or to lost-NUMBER in the root directory of a JFFS2
+    /// Write a new image with everything that can be saved, with OOB if the old image has OOB. Files that
+    /// have lost their names go to lost+found, or to lost-NUMBER in the root directory of a JFFS2
     #[arg(long, value_name = "OUT", conflicts_with_all = ["volume", "auth_key", "auth_hashes", "part", "setup", "partition"])]
     repair: Option<PathBuf>,
 

@@ -76,11 +76,11 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum AreaName {
-    /// The superblock
+    /// The superblock node, with the properties of the filesystem
     Superblock,
     /// All master nodes, in both LEBs
     Master,
-    /// The log
+    /// The log: references to the buds of the journal, and commit starts
     Log,
     /// The orphan area
     Orphans,

@@ -38,8 +38,8 @@ struct EditArgs {
     #[arg(long)]
     recover: bool,
 
-    /// Let the volume, or the image of a JFFS2, grow as far as the change needs; without, it keeps its size, to which a shorter file may
-    /// still grow
+    /// Let the volume, or the image of a JFFS2, grow as the change needs; without, it keeps its size, to
+    /// which a shorter file may still grow
     #[arg(long, conflicts_with = "lebs")]
     grow: bool,
 
@@ -157,7 +157,7 @@ pub(crate) struct MkdirArgs {
     #[arg(long, short)]
     parents: bool,
 
-    /// Permissions
+    /// Permissions of the new directories, as chmod takes them
     #[arg(long, short, value_name = "MODE", default_value = "0755")]
     mode: Permissions,
 

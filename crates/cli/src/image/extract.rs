@@ -41,8 +41,9 @@ pub(crate) struct Args {
     /// A directory, a file that ends in .tar, or - for a tar on stdout
     target: PathBuf,
 
-    /// The files at an earlier moment, as `floatgate image ls --history` lists them: a sequence number of a UBIFS, INODE:VERSION of a
-    /// JFFS2 (all else as it is), or a time in UTC, as YYYY-MM-DD HH:MM:SS or @SECONDS since 1970. A date alone is the end of that day
+    /// The files at an earlier moment, as `floatgate image ls --history` lists them. A moment is a sequence
+    /// number of a UBIFS, or INODE:VERSION of a JFFS2 (all else as it is). It may also be a time in UTC, as
+    /// YYYY-MM-DD HH:MM:SS or @SECONDS since 1970. A date alone is the end of that day
     #[arg(long, value_name = "MOMENT", value_parser = super::history::moment)]
     at: Option<At>,
 

@@ -38,7 +38,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", requires = "rw")]
     lebs: Option<u32>,
 
-    /// Let other users access it, as far as permissions allow (without root: needs user_allow_other in /etc/fuse.conf)
+    /// Let other users access it, within the permissions of its files (without root: needs user_allow_other
+    /// in /etc/fuse.conf)
     #[arg(long)]
     allow_other: bool,
 }

@@ -41,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTE", value_parser = super::sizes::bytes, default_value = "0")]
     base: u64,
 
-    /// Size of the partition [default: that of OLD]
+    /// Size of the partition [default: size of OLD]
     #[arg(long, value_name = "BYTES", value_parser = super::sizes::bytes)]
     partition: Option<u64>,
 

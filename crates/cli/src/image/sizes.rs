@@ -86,7 +86,7 @@ pub(super) struct FlashArgs {
     #[arg(long, short = 'm', visible_alias = "min-io-size", value_name = "BYTES", value_parser = bytes32, conflicts_with_all = ["part", "setup"])]
     page_size: Option<u32>,
 
-    /// Bytes of a PEB (erase block), such as 128KiB
+    /// Bytes of a PEB, such as 128KiB
     #[arg(long, short = 'p', value_name = "BYTES", value_parser = bytes32, conflicts_with_all = ["part", "setup"])]
     peb_size: Option<u32>,
 

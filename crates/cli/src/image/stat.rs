@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 impl Concluded for Stat {}
 impl Concluded for Members {}
 
-/// The members of the JSON: its `target` is the image, that of a symbolic link is `link_target`.
+/// The members of the JSON: `target` is the image, `link_target` the target of a symbolic link.
 #[derive(Serialize)]
 struct Members(Map<String, Value>);
 

@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// The ini file that lists the volumes
     ini: PathBuf,
 
-    /// The image
+    /// File for the image
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
 

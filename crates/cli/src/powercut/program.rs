@@ -61,7 +61,7 @@ struct ReplayFailure {
     why: String,
 }
 
-/// The program.
+/// Program under test in a power-cut run.
 pub(super) enum Source<'a> {
     /// A shared object.
     Object(&'a Path),

@@ -263,7 +263,7 @@ fn check_text(docs: &BTreeMap<String, Section>, section: &str, line: &str, text:
 /// Mark of a result that has a conclusion, among the keys of its section.
 const CONCLUSION: &str = "envelope: conclusion";
 
-/// Sections of which nothing follows: catalogues, listings, data, and reports of one line.
+/// Sections of `docs/json.md` whose results have no conclusion: catalogues, listings, data, and reports of one line.
 const WITHOUT_CONCLUSION: &[&str] = &[
     "conformance --list",
     "ecc layouts",

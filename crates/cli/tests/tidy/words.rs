@@ -8,7 +8,7 @@
 use super::{CRATES, crates, files, product_sources};
 
 /// Crates whose doc comments keep all rules.
-const CLEAN_CRATES: [&str; 17] = [
+const CLEAN_CRATES: [&str; 18] = [
     "probe",
     "stack",
     "media",
@@ -21,6 +21,7 @@ const CLEAN_CRATES: [&str; 17] = [
     "device",
     "program",
     "card",
+    "cli",
     "hal",
     "web",
     "files",
