@@ -38,7 +38,7 @@ pub struct Copy {
     pub active: bool,
 }
 
-/// A variable.
+/// Variable of a U-Boot environment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Variable {
     /// Its name.
@@ -68,7 +68,7 @@ pub enum EnvError {
     /// There are several, and none was chosen.
     #[error("the dump has {} environments: {}", .0.len(), .0.iter().map(|at| format!("{at:#x}")).collect::<Vec<_>>().join(", "))]
     Several(Vec<u64>),
-    /// Of a redundant pair only one copy was found.
+    /// Only one copy of a redundant pair was found.
     #[error(
         "the environment at {0:#x} is one of a redundant pair, and the other copy was not found: a change would overwrite the only good one"
     )]
@@ -105,8 +105,9 @@ pub fn read(image: &Image, offset: Option<u64>) -> Result<Environment, EnvError>
     Ok(Environment { copies, variables })
 }
 
-/// Changes variables of an environment, in the file or in a new one. Of a redundant pair the copy that U-Boot does not use is written, and becomes the one
-/// that it uses, as `saveenv` does. The file is replaced as a whole.
+/// Changes variables of an environment, in the file or in a new one. In a redundant pair, the copy that
+/// U-Boot does not use is written, and becomes the one in use, as with `saveenv`. The file is replaced as a
+/// whole.
 ///
 /// # Errors
 /// As [`read`]; variables that do not fit; the file cannot be written.

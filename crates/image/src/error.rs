@@ -177,7 +177,7 @@ pub enum ImageError {
         "the device needs {}, but at byte {offset:#x} of the file there is something else", count(*.pebs, "more eraseblock")
     )]
     Occupied {
-        /// Eraseblocks.
+        /// Number of missing eraseblocks.
         pebs: u64,
         /// Where what is in the way begins, or a little before.
         offset: u64,
@@ -185,7 +185,7 @@ pub enum ImageError {
     /// Bytes of a JFFS2 are missing in the file, or too many: where, and how many.
     #[error("the image cannot be changed: {0}")]
     Shifted(String),
-    /// Somebody else is changing the file.
+    /// Another program is changing the file.
     #[error("the file is mounted or being changed by somebody else")]
     Locked,
     /// A check of a new image finds something.
@@ -209,7 +209,7 @@ pub enum ImageError {
     /// Nothing tells the size of eraseblocks.
     #[error("nothing tells the size of the eraseblocks")]
     UnknownEraseblocks,
-    /// The size of eraseblocks that was stated is not that of the image.
+    /// The stated size of eraseblocks differs from the size in the image.
     #[error("the image is not made for eraseblocks of {stated} bytes: {why}")]
     PebSize {
         /// Bytes of an eraseblock as they were stated.
@@ -231,7 +231,7 @@ pub enum ImageError {
 /// Something that images have only where they have LEBs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LebsOnly {
-    /// A volume.
+    /// A volume with its own name and size.
     #[error("a volume")]
     Volume,
     /// Reading what is in a volume.

@@ -41,7 +41,7 @@ pub struct FileRow {
 }
 
 impl FileRow {
-    /// The row of the file at `path`; `target` is that of a symbolic link.
+    /// The row of the file at `path`; `target` is where a symbolic link points.
     pub fn new(path: String, attributes: &Attributes, target: Option<&[u8]>) -> Self {
         Self {
             path,

@@ -1,4 +1,4 @@
-//! Doing all that can be done with bytes that nobody vouches for. Fuzzers call this, and tests with damaged images.
+//! All operations of this crate on untrusted bytes. Fuzzers call this, and tests with damaged images.
 //!
 //! Nothing comes back: what counts is that each of these ends, without a panic, in time and memory that the length of the bytes
 //! bounds.
@@ -45,7 +45,8 @@ pub fn mend(bytes: &mut [u8]) {
     }
 }
 
-/// Gives the nodes of a JFFS2 in these bytes good CRCs: of header, fields, name and data, as far as the lengths in them allow.
+/// Gives the nodes of a JFFS2 in these bytes good CRCs: of header, fields, name and data, where the lengths
+/// in them allow.
 pub fn mend_jffs2(bytes: &mut [u8]) {
     for at in (0..bytes.len()).step_by(4) {
         let node = &mut bytes[at..];

@@ -8,7 +8,7 @@ use crate::image::Image;
 pub use crate::report::{At, Change, Revision};
 use crate::selection::{Chosen, Selection};
 
-/// Lists all nodes of files that are still there, in the order in which they were written as far as it is known.
+/// Lists all nodes of files that are still there, in the order in which they were written, if it is known.
 ///
 /// # Errors
 /// Several images or volumes and none chosen; no filesystem; the file cannot be read.

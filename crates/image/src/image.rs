@@ -35,7 +35,7 @@ pub struct Image {
     pub(crate) bytes: Bytes,
     /// Changes that put eraseblocks into their places; [`found`](Self::found) counts with them.
     pub(crate) splices: Splices,
-    /// Of a dump whose OOB was taken out.
+    /// Results of the ECC, for a dump whose OOB was taken out.
     pub corrected: Option<Corrected>,
     /// Codes of such a dump.
     pub(crate) protection: Option<Protection>,
@@ -163,12 +163,12 @@ impl Image {
 pub(crate) struct Origin {
     offset: u64,
     splices: Splices,
-    /// Of a dump with OOB.
+    /// Places of the corrected pages, for a dump with OOB.
     corrected: Option<Corrected>,
 }
 
 impl Origin {
-    /// Of an image that stands in a file as it is, unless something is said of that.
+    /// The place of an image in a file that is changed by `splices` and, for a dump with OOB, by `corrected`.
     pub(crate) fn new(found: &Found, splices: Splices, corrected: Option<Corrected>) -> Self {
         Self { offset: found.offset, splices, corrected }
     }

@@ -26,7 +26,7 @@ const NOT_READ: &str = "names and data of files were not read: `floatgate image 
 pub struct ImageInfo {
     /// Each image.
     pub images: Vec<OneImage>,
-    /// Of a dump with OOB: what its ECC found.
+    /// Results of the ECC, for a dump with OOB.
     pub ecc: Option<Corrected>,
     /// Every byte is FFh: erased flash.
     pub erased: bool,

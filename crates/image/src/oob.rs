@@ -18,7 +18,7 @@ use crate::pages::PageShape;
 pub struct Corrected {
     /// Offset of the first page in the file, bytes.
     pub offset: u64,
-    /// The pages.
+    /// Sizes of the dump's pages, OOB and blocks.
     pub pages: PageShape,
     /// Parts of the dump, each with its own protection.
     pub regions: Vec<CorrectedRegion>,

@@ -123,7 +123,7 @@ pub(super) struct CleanMarkers {
     marker: [u8; CLEAN_MARKER_BYTES],
 }
 
-/// The clean markers of the filesystems of a dump that has such markers; `marker` tells that of an image.
+/// The clean markers of the filesystems of a dump that has such markers; `marker` returns the marker of an image.
 pub(super) fn clean_markers(
     dump: &File,
     corrected: &Corrected,

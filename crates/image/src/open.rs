@@ -230,9 +230,10 @@ impl Image {
         Ok(Self { room, ..self })
     }
 
-    /// Opens a dump in which an image begins at `offset`, in pages whose sizes follow from the distances of its nodes. A controller that puts other bytes
-    /// before or between the data makes these look shifted, or smaller than they are: pages as the image wants them are tried first, and taken if a
-    /// code explains them.
+    /// Opens a dump in which an image begins at `offset`, in pages whose sizes follow from the distances of
+    /// its nodes. A controller that puts other bytes before or between the data makes these look shifted, or
+    /// smaller than they are. Pages as the image wants them are therefore tried first, and taken if a code
+    /// explains them.
     fn in_found_pages(
         file: &Arc<File>,
         offset: u64,
@@ -262,7 +263,8 @@ impl Image {
         }
     }
 
-    /// Opens a dump whose pages, of stated sizes, begin with the file. Where the size of its blocks was not stated, that of the PEBs is taken.
+    /// Opens a dump whose pages, of stated sizes, begin with the file. Where the size of its blocks was not
+    /// stated, the size of the PEBs is taken.
     fn in_stated_pages(
         file: &Arc<File>,
         (pages, has_blocks): (PageShape, bool),
@@ -323,7 +325,8 @@ impl Image {
         Self { found, bytes, splices, corrected, protection, lebs, sizes, access, room }.with_room()
     }
 
-    /// The image that is meant: the one that begins at the offset, or the only one. One that is told by its nodes may begin with any of them.
+    /// The image that is meant: the one that begins at the offset, or the only one. An image that is
+    /// recognised by its nodes may begin with any of them.
     ///
     /// # Errors
     /// There is none, or there are several.

@@ -44,7 +44,7 @@ piece() {
 }
 "#;
 
-/// Flash that a patch is for, as far as the images do not tell.
+/// Flash that a patch is for, where the images do not imply it.
 #[derive(Clone, Debug, Default)]
 pub struct PatchOptions {
     /// Sizes of the flash that were stated.
@@ -55,7 +55,7 @@ pub struct PatchOptions {
     pub bad_pebs: Vec<u32>,
 }
 
-/// Kind of flash, as far as it decides how it is written.
+/// Kind of flash: it decides how a patch is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FlashKind {
@@ -97,7 +97,7 @@ pub struct Patch {
     pub pebs: u32,
     /// PEBs that change.
     pub changed_pebs: u32,
-    /// Of these, PEBs that are erased in the new image.
+    /// PEBs among them that are erased in the new image.
     pub erased_pebs: u32,
     /// The PEBs that change.
     pub runs: Vec<Run>,
@@ -123,9 +123,9 @@ pub enum PatchError {
     /// A file cannot be read, or does not tell enough.
     #[error("{}", located(.path, .error))]
     File {
-        /// The file.
+        /// Path of the file that failed.
         path: PathBuf,
-        /// The reason.
+        /// Reason of the failure.
         error: Box<ImageError>,
     },
     /// One file has OOB, and the other has none.
@@ -159,7 +159,7 @@ pub enum PatchError {
     /// The last page of a new image with OOB is not whole.
     #[error("{}: the file has {bytes} bytes, which are not whole pages of {page} bytes with their OOB", .path.display())]
     PartOfPage {
-        /// The file.
+        /// Path of the file with a part of a page.
         path: PathBuf,
         /// Its bytes.
         bytes: u64,
@@ -260,7 +260,7 @@ impl Blocks {
     }
 }
 
-/// Pages of a file, as far as it tells.
+/// Pages of a file, from the images in it.
 #[derive(Clone, Copy)]
 enum Layout {
     /// Nothing tells them.

@@ -19,16 +19,16 @@ const ERASE: usize = 1 << 16;
 /// A page as it will be.
 #[derive(Debug)]
 enum Page {
-    /// Erased.
+    /// Erased: all bytes are FFh.
     Ones,
-    /// Written.
+    /// Written, with these bytes.
     Bytes(Box<[u8; PAGE]>),
 }
 
-/// A change.
+/// Pending change of the store.
 #[derive(Debug)]
 enum Change {
-    /// So many bytes become 0xFF.
+    /// A range of `len` bytes becomes 0xFF.
     Erase { offset: u64, len: u64 },
     /// Bytes are written.
     Write { offset: u64, data: Vec<u8> },

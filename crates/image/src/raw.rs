@@ -8,7 +8,7 @@ use crate::image::Image;
 use crate::selection::{Chosen, Selection};
 
 /// Writes the bytes of a volume: of a static one its data, of a dynamic one all up to the last LEB that is mapped, with 0xFF for
-/// LEBs that are not. Of a filesystem without UBI they are those in the file.
+/// LEBs that are not. For a filesystem without UBI, they are the bytes in the file.
 ///
 /// # Errors
 /// Several images or volumes and none chosen; a device that cannot be attached, a volume whose update was cut off; the host's.

@@ -56,7 +56,7 @@ pub struct RepairReport {
     pub filesystems: u64,
     /// Files and directories that were written, if all was written anew.
     pub entries: u64,
-    /// Of these, files to which no name led; they are in `lost+found`.
+    /// Files among them to which no name led; they are in `lost+found`.
     pub nameless: u64,
     /// Losses: files and parts of files that are not in the new image.
     pub losses: Vec<Loss>,
@@ -189,7 +189,8 @@ fn shifted_ubi(image: &Image) -> Option<u64> {
     image.found.windows(2).find(is_shifted).map(|pair| image.file_byte(pair[1].offset))
 }
 
-/// Copies a file. Of a dump with OOB the copy is as the ECC corrects it, as far as images go; the number of such pages.
+/// Copies a file. The copy of a dump with OOB has the bytes that the ECC corrected, within images; the number
+/// of such pages is returned.
 fn copy(from: &Path, to: &Output, image: &Image) -> Result<u64, ImageError> {
     let source = File::open(from).map_err(ImageError::File)?;
     let mut target = to.file();

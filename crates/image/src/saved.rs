@@ -98,7 +98,7 @@ impl Saved {
     }
 }
 
-/// A file without a name for what is written before the output. Beside it there is room.
+/// A file without a name for what is written before the output. The folder of the output has room for it.
 pub(crate) fn scratch(output: &Output) -> Result<File, ImageError> {
     Ok(tempfile_in(output.folder()).map_err(|error| output.failed(error))?)
 }

@@ -33,7 +33,7 @@ impl From<&Selection> for FlashSizes {
 /// An image of a file that was chosen, and what is meant in it.
 #[derive(Clone, Copy)]
 pub(crate) struct Chosen<'c> {
-    /// The file.
+    /// File with its images.
     pub(crate) image: &'c Image,
     /// The image in it.
     pub(crate) found: &'c Found,

@@ -10,7 +10,7 @@ use crate::report::{CheckReport, Outcome};
 pub enum Status {
     /// 0: done, and nothing is lost.
     Good,
-    /// 1: done, and something is told: losses, differences, what a mount makes good, or what cannot be decided.
+    /// 1: done, with something to report: losses, differences, what a mount makes good, or what cannot be decided.
     Told,
     /// 2: damaged, or not done.
     Bad,

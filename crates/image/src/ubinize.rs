@@ -324,8 +324,8 @@ pub fn read(path: &Path) -> Result<Vec<VolumeSource>, UbinizeError> {
     parse(&text, path)
 }
 
-/// An image sequence number that follows from volumes and what is in them, so that what remains of another image on a flash is
-/// told apart; never 0, which would match any.
+/// An image sequence number that follows from volumes and what is in them, so that UBI recognises PEBs left
+/// by another image. It is never 0, which would match any.
 ///
 /// # Errors
 /// A file that cannot be read.

@@ -1,4 +1,4 @@
-//! Walks of directory trees that nobody vouches for: in a damaged image a directory can contain itself, or have several names.
+//! Walks of untrusted directory trees: in a damaged image a directory can contain itself, or have several names.
 //!
 //! [`Entered`] bounds every walk by the directories that an image holds; [`Walk`] goes through a mounted filesystem with it.
 
@@ -28,12 +28,12 @@ pub struct Entered {
 }
 
 impl Entered {
-    /// For a walk that goes at most so many directories deep.
+    /// For a walk that enters at most `depth_max` levels of directories.
     pub const fn new(depth_max: usize) -> Self {
         Self { directories: BTreeSet::new(), depth_max }
     }
 
-    /// Enters a directory by its inode number; `depth` is that of its path, 0 for the root.
+    /// Enters a directory by its inode number; `depth` counts the names of its path, 0 for the root.
     ///
     /// # Errors
     /// The walk must not go on there.
@@ -45,7 +45,7 @@ impl Entered {
     }
 }
 
-/// A directory that a walk has come to.
+/// A directory that a walk has read.
 #[derive(Clone, Debug)]
 pub struct Directory {
     /// Names from where the walk began.

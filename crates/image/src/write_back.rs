@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::image::Image;
 
-/// Kind of an image, as far as it decides how it is written to flash.
+/// Kind of an image: it decides how the image is written to flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteBack {
     /// A UBI device: the erase counters of the flash stay.

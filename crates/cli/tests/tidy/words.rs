@@ -8,7 +8,7 @@
 use super::{CRATES, crates, files, product_sources};
 
 /// Crates whose doc comments keep all rules.
-const CLEAN_CRATES: [&str; 18] = [
+const CLEAN_CRATES: [&str; 19] = [
     "probe",
     "stack",
     "media",
@@ -22,6 +22,7 @@ const CLEAN_CRATES: [&str; 18] = [
     "program",
     "card",
     "cli",
+    "image",
     "hal",
     "web",
     "files",

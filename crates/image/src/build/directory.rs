@@ -13,7 +13,7 @@ use rustix::fs::{IFlags, Mode, OFlags};
 use super::BuildError;
 use super::item::{BLOCK, Feeder, Item, ItemKind, Xattrs};
 
-/// Longest list of attribute names, and longest value, that Linux gives out.
+/// Longest list of attribute names, and longest value, that Linux returns, bytes.
 const XATTR_MAX: usize = 65536;
 
 /// Directories inside each other.

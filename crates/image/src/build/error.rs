@@ -15,13 +15,13 @@ pub enum BuildError {
     Source {
         /// The directory or the tar.
         path: PathBuf,
-        /// Reason.
+        /// Error of the operating system.
         error: std::io::Error,
     },
     /// The tar is damaged.
     #[error("{}: {what}", .path.display())]
     Tar {
-        /// The tar.
+        /// Path of the tar file.
         path: PathBuf,
         /// Description of the fault.
         what: &'static str,
@@ -40,7 +40,7 @@ pub enum BuildError {
     /// A tar from a pipe does not say how large it is.
     #[error("the size of what comes from stdin is not known")]
     SizeUnknown {
-        /// True for a JFFS2, whose size is that of its partition.
+        /// True for a JFFS2, which is as large as its partition.
         is_jffs2: bool,
     },
     /// The image is larger than it is to be.

@@ -12,10 +12,10 @@ use crate::report::Loss;
 /// Bytes of a block.
 pub(super) const BLOCK: usize = BLOCK_BYTES as usize;
 
-/// A batch is full with so many bytes of data,
+/// Bytes of data with which a batch is full.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// or so many steps.
+/// Steps with which a batch is full.
 const BATCH_STEPS: usize = 2048;
 
 /// Bytes of a file that are read together.
@@ -37,7 +37,7 @@ pub(super) enum ItemKind {
 }
 
 impl ItemKind {
-    /// Type of the file; of another name of a file that came before that of a regular one.
+    /// Type of the file; a regular file for another name of an earlier file.
     pub(super) const fn file_type(&self) -> FileType {
         match self {
             Self::Directory => FileType::Directory,

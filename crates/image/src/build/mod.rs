@@ -58,7 +58,7 @@ use write::Writer;
 #[cfg(not(target_family = "wasm"))]
 pub(crate) use write::lost_time;
 
-/// Fewest LEBs that a filesystem can grow to if nobody says how many.
+/// Fewest LEBs that a filesystem can grow to if no option names a number.
 const LEAST_MAX_LEBS: u32 = 128;
 
 /// Source of the files.
@@ -66,7 +66,7 @@ const LEAST_MAX_LEBS: u32 = 128;
 pub enum Source {
     /// A directory of the host.
     Directory(PathBuf),
-    /// A tar.
+    /// A tar file at this path.
     Tar(PathBuf),
     /// A tar from stdin.
     Stdin,
@@ -111,7 +111,7 @@ impl Jffs2Options {
 /// Options of a build.
 #[derive(Clone, Debug)]
 pub struct BuildOptions {
-    /// The flash.
+    /// Geometry of the flash that the image is for.
     pub shape: FlashShape,
     /// Container around the filesystem.
     pub container: Container,
@@ -153,7 +153,7 @@ pub struct Built {
     pub bytes: u64,
     /// Bytes of the image.
     pub image_bytes: u64,
-    /// LEBs that the filesystem has; a volume needs as many. Of a JFFS2, its eraseblocks.
+    /// LEBs that the filesystem has; a volume needs as many. For a JFFS2, its eraseblocks.
     pub lebs: u32,
     /// LEBs that it can grow to.
     pub max_lebs: u32,
@@ -377,8 +377,9 @@ fn lebs(count: u64) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// LEBs that the filesystem can grow to: as asked for, as the volume has if it does not grow, as the flash has, or twice what
-/// the source can take at most, rounded up to a power of two.
+/// LEBs that the filesystem can grow to: the number from the options, or the LEBs of a volume that does not
+/// grow. Otherwise they are what the flash has, or twice what the source can need at most, rounded up to a
+/// power of two.
 fn max_lebs(
     source: &Source,
     options: &BuildOptions,

@@ -27,8 +27,8 @@ pub struct DecodeOptions {
     pub erased_threshold: Option<u32>,
 }
 
-/// Corrects a dump and writes its data. What cannot be corrected is written as it was read, and reported. `progress` is
-/// told how many bytes of the pages' file are done.
+/// Corrects a dump and writes its data. What cannot be corrected is written as it was read, and reported.
+/// `progress` gets the number of bytes of the pages' file that are done.
 ///
 /// # Errors
 /// A file without a whole page, OOB that is too short or too long; what reading and writing meet.

@@ -1,9 +1,10 @@
 //! Which codes and layouts a dump was written with: the usual ones are tried on some of its pages.
 //!
-//! A wrong code may seem to fit: a code of one bit per step "corrects" half of all random steps. So each step is weighed
-//! by how unlikely its result would be if the ECC bytes were random: an exact match counts most, many corrected bits of a
-//! weak code next to nothing, and an uncorrectable step against. The sum is a log-likelihood ratio in bits. The same ECC
-//! bytes prove nothing twice: OOB without ECC is often the same on all pages. A code has to explain nearly all steps as well.
+//! A wrong code may seem to fit: a code of one bit per step "corrects" half of all random steps. So each step
+//! is weighed by how unlikely its result would be if the ECC bytes were random. An exact match counts most,
+//! many corrected bits of a weak code next to nothing, and an uncorrectable step against the code. The sum is
+//! a log-likelihood ratio in bits. The same ECC bytes prove nothing twice: OOB without ECC is often the same
+//! on all pages. A code has to explain nearly all steps as well.
 
 use super::layout::Layout;
 use super::regions::{self, RegionEcc, Regions};
@@ -43,7 +44,7 @@ const OTHER_POLYNOMIAL: u32 = 0x4443;
 /// (Markov's inequality); with 450 codes and layouts in 1000 regions that is below one in a million.
 const BELIEVED_BITS: f64 = 40.0;
 
-/// Of ten steps so many are explained by a code that is believed.
+/// Steps of every ten that a code must explain to be believed.
 const EXPLAINED_OF_TEN: u64 = 9;
 
 /// Steps of a dump that its own code cannot correct: worn or half-written pages, other codes in other parts. A guess;
@@ -293,7 +294,7 @@ pub fn detect(geometry: &PageGeometry, layout: Option<&Layout>, sample: &Sample)
 pub(super) enum Reach {
     /// Those in the layouts of files.
     Files,
-    /// Also what the sources of these leave open, and layouts that nobody has described.
+    /// Also parameters that the sources of these leave open, and undescribed layouts.
     All,
 }
 
@@ -681,8 +682,9 @@ fn key(bytes: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Logarithm to base 2 of the chance that a step matches by accident with at most 0, 1, 2 ... bits corrected, where the ECC bytes have nothing
-/// to do with the data: codewords of that distance among all words of as many check bits.
+/// Logarithm to base 2 of the chance that a step matches by accident with at most 0, 1, 2 ... bits corrected.
+/// The ECC bytes then have nothing to do with the data: codewords of that distance among all words of as many
+/// check bits.
 fn log2_chances(code: Code) -> Vec<f64> {
     let data_bits = 8 * code.step_bytes();
     let check_bits = match code {

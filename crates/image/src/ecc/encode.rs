@@ -26,7 +26,7 @@ pub struct EncodeReport {
     pub scheme: SchemeReport,
     /// Pages written.
     pub pages: u64,
-    /// Of these, pages of FFh: their OOB is FFh as well, so that a programmer may leave them out.
+    /// Pages of FFh among them: their OOB is FFh as well, so that a programmer may leave them out.
     pub erased_pages: u64,
     /// Bytes FFh that filled the last page.
     pub padding_bytes: u64,
@@ -34,8 +34,8 @@ pub struct EncodeReport {
     pub written_bytes: u64,
 }
 
-/// Writes `data` as pages with OOB. Unused OOB bytes are FFh, bad block markers with them. `progress` is told how many
-/// bytes of `data` are done.
+/// Writes `data` as pages with OOB. Unused OOB bytes are FFh, bad block markers with them. `progress` gets
+/// the number of bytes of `data` that are done.
 ///
 /// # Errors
 /// An empty image, or one larger than the chip; what reading and writing meet.

@@ -11,7 +11,7 @@ pub enum EccError {
     Size {
         /// Name of the thing that has the size.
         what: &'static str,
-        /// The size.
+        /// Size that was stated.
         value: u64,
         /// Smallest possible.
         least: u64,

@@ -9,7 +9,7 @@
 //! - [`mod@merge`]: several dumps of one chip as one.
 //! - [`transform`]: dumps whose bytes or bits were exchanged.
 //! - [`mod@unpack`]: compressed and sparse files as the bytes that they hold.
-//! - `search`: BCH codes in layouts that nobody has described.
+//! - `search`: BCH codes in undescribed layouts.
 //! - [`regions`]: the parts of a dump that they protect.
 //!
 //! Files of any size pass in chunks of whole blocks; memory does not grow with them.

@@ -12,7 +12,7 @@ use std::ops::Range;
 /// Most places of a dump at which all codes are tried.
 const SEEDS: usize = 16;
 
-/// Most places of a dump at which a layout is looked for that nobody has described.
+/// Most places of a dump at which an undescribed layout is looked for.
 const MAX_SEARCHES: usize = 3;
 
 /// Groups of pages at such a place, where one alone does not tell.
@@ -104,7 +104,7 @@ struct Run {
     state: State,
 }
 
-/// Finds the regions of a dump among the codes that it may be written with, and in layouts that nobody has described.
+/// Finds the regions of a dump among the codes that it may be written with, and in undescribed layouts.
 pub(super) fn find(detector: &Detector, sample: &Sample, reach: Reach) -> Regions {
     let (codes, states) = label(detector, sample, reach);
     let mut runs = runs(&states);
@@ -190,7 +190,7 @@ fn label(detector: &Detector, sample: &Sample, reach: Reach) -> (Vec<Scheme>, Ve
     (codes, states)
 }
 
-/// Groups that are marked bad, as far as the bytes are marks: bad blocks are few and do not come in long rows.
+/// Groups that are marked bad, unless the bytes are not marks: bad blocks are few and do not come in long rows.
 fn marked(groups: &[Group]) -> Vec<bool> {
     if 2 * groups.iter().filter(|group| group.is_marked).count() > groups.len() {
         return vec![false; groups.len()];
@@ -277,7 +277,8 @@ fn join(runs: &mut Vec<Run>) {
     });
 }
 
-/// Different OOBs that pages without ECC have at most, as clean markers of JFFS2 make them: so many, or this part of the different pages.
+/// Most different OOBs of pages without ECC, as clean markers of JFFS2 make them: this number, or one for
+/// each `PLAIN_PART` different pages.
 const PLAIN_OOBS: usize = 2;
 const PLAIN_PART: usize = 8;
 

@@ -58,7 +58,7 @@ pub struct SchemeReport {
 pub struct Erased {
     /// Number of pages.
     pub pages: u64,
-    /// Of these, pages with bitflips.
+    /// Pages with bitflips among them.
     pub with_bitflips: u64,
     /// Bits of data and ECC that were not 1.
     pub bitflips: u64,
@@ -163,8 +163,8 @@ impl DecodeReport {
         self.written_bytes += later.written_bytes;
     }
 
-    /// True when more than half of the blocks are marked bad: then what was read as markers are none. Makers guarantee
-    /// some 98 % good blocks.
+    /// True when more than half of the blocks are marked bad: the bytes that were read as markers are then
+    /// something else. Makers guarantee some 98 % good blocks.
     pub fn too_many_bad(&self) -> bool {
         self.bad_blocks.as_ref().is_some_and(|bad| 2 * bad.count > bad.blocks)
     }

@@ -101,7 +101,7 @@ impl Scheme {
         &self.geometry
     }
 
-    /// The code.
+    /// Code that corrects the pages.
     pub const fn code(&self) -> Code {
         self.codec.code()
     }

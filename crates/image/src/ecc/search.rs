@@ -1,4 +1,4 @@
-//! BCH codes in layouts that nobody has described, found from the pages alone.
+//! BCH codes in undescribed layouts, found from the pages alone.
 //!
 //! The codes are linear: the sum of two pages holds codewords without their mask. A codeword is divisible by the minimal polynomial of its field,
 //! so all places where one may begin and end are tried by division; its other roots tell the strength. Then the steps that follow must
@@ -10,7 +10,8 @@ use super::{Layout, PageGeometry, Scheme};
 use floatgate_ecc::{BitOrder, Code, Divisor, Inversion};
 use rayon::prelude::*;
 
-/// Primitive polynomials in use: Linux's of degree 13 to 15, that of Atmel and others for 1024 bytes, and Allwinner's.
+/// Primitive polynomials in use: Linux's of degree 13 to 15, the one of Atmel and others for 1024 bytes, and
+/// Allwinner's.
 const POLYNOMIALS: [u32; 5] = [0x201B, 0x402B, 0x4443, 0x5803, 0x8003];
 
 /// Data bytes of a step.

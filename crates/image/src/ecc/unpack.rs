@@ -8,7 +8,7 @@ use std::io::{self, BufReader, Chain, Cursor, Read};
 /// Largest window of a compressed file, bytes.
 pub const WINDOW: u32 = 64 << 20;
 
-/// Bytes by which a format is told.
+/// First bytes of a file from which its format is recognised.
 const MAGIC_BYTES: u64 = 6;
 
 /// Most formats around each other, as an xz file of a sparse image.
@@ -18,11 +18,11 @@ const LAYERS: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Packing {
-    /// gzip.
+    /// gzip (RFC 1952).
     Gzip,
-    /// xz.
+    /// The xz container.
     Xz,
-    /// zstd.
+    /// Zstandard frames (RFC 8878).
     Zstd,
     /// Android sparse image.
     AndroidSparse,
@@ -130,7 +130,7 @@ enum Chunk {
     Open,
 }
 
-/// Bytes of the header, and of that of a chunk.
+/// Bytes of the file header, and of the header of a chunk.
 const HEADER: u16 = 28;
 const CHUNK_HEADER: u16 = 12;
 

@@ -3,7 +3,7 @@
 //! - [`Session`]: an image that is being changed, in memory until [`Session::commit`].
 //! - [`Editor`]: what can be done with the files of a mounted filesystem.
 //! - [`put`](mod@put): files of the host into the image.
-//! - [`Permissions`]: what `chmod` is told.
+//! - [`Permissions`]: modes in the notations of `chmod`.
 //!
 //! The image keeps its erase counters, volumes and sizes; a volume grows only if that is asked for, and nothing is moved because of
 //! wear. A file that is shorter than its volumes grows when it has to, at most to their size. An image that asks for its free space
@@ -44,7 +44,7 @@ use crate::words::{count, show_name, size};
 /// Reason for which a change was not made. The image is as it was.
 #[derive(Debug, thiserror::Error)]
 pub enum EditError {
-    /// The image.
+    /// Failure of the image file.
     #[error(transparent)]
     Image(#[from] ImageError),
     /// Something in the image.
@@ -116,7 +116,7 @@ pub enum EditError {
     Refused {
         /// The path in the image.
         path: String,
-        /// Reason.
+        /// Reason for the refusal, in words.
         what: &'static str,
     },
 }

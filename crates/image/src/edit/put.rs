@@ -234,7 +234,8 @@ impl Put<'_, '_> {
         self.editor.done.losses.push(Loss::new(job.target.parts(), what));
     }
 
-    /// Owner, permissions and times. Nobody has read the copy, so that it was read last when it was written.
+    /// Owner, permissions and times. The access time is set to the modification time, as the copy has not
+    /// been read yet.
     fn finish(&mut self, path: &ImagePath, inode: u32, metadata: &Metadata) -> Result<(), EditError> {
         let nanoseconds = u32::try_from(metadata.mtime_nsec()).unwrap_or(0);
         let mtime = Timestamp { seconds: metadata.mtime(), nanoseconds };

@@ -23,7 +23,7 @@ use crate::write_back::WriteBack;
 use floatgate_host::Lock;
 use floatgate_host::output::{self, Output};
 
-/// An image that is too small grows by one part in so many until it is not.
+/// Divisor for growth: an image that is too small grows by one part in 8 until it is large enough.
 const GROWTH: u32 = 8;
 
 /// PEBs that UBI needs beside those of volumes and the reserve for bad blocks: two copies of the volume table, one for wear levelling, one
@@ -131,7 +131,7 @@ impl Session {
     /// Opens an image and mounts what is meant in it.
     ///
     /// # Errors
-    /// As [`Image::mount`]; somebody else is changing the file.
+    /// As [`Image::mount`]; another program is changing the file.
     pub fn open(path: &Path, options: &EditOptions) -> Result<Self, EditError> {
         Self::with_lebs(path, options, None)
     }
@@ -154,7 +154,7 @@ impl Session {
         Ok(Self { fs, image, grown, losses, pending, found, oob, path, output, _lock: lock })
     }
 
-    /// The filesystem.
+    /// Mounted filesystem of the image.
     pub fn fs(&mut self) -> &mut dyn FileSystem {
         &mut *self.fs
     }
@@ -162,8 +162,8 @@ impl Session {
     /// Unmounts the filesystem and writes the changes to the file, in the order in which a chip would have seen them. Who stops
     /// this half-way leaves what a power cut leaves: an image to be recovered.
     ///
-    /// A bare UBIFS has no UBI that changes LEBs atomically, and a JFFS2 no transactions: the whole file is written anew beside the old one and takes its
-    /// place, as with an output of its own.
+    /// A bare UBIFS has no UBI that changes LEBs atomically, and a JFFS2 no transactions. The whole file is
+    /// therefore written anew beside the old one and takes its place, as with an output of its own.
     ///
     /// # Errors
     /// No space in the image: nothing was written. The file cannot be written.

@@ -119,8 +119,8 @@ fn damage(part: &Part) -> String {
     }
 }
 
-/// Name of the file of a part: its offset, its format and its name, which comes from the dump: only letters, digits and `. _ -` of it stay, so that it is no
-/// path and no option.
+/// Name of the file of a part: its offset, its format and its name. The name comes from the dump, so that
+/// only its letters, digits and `. _ -` stay: it is no path and no option.
 fn file_name(part: &Part) -> String {
     let plain = |text: &str| -> String {
         let kept = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };

@@ -26,7 +26,7 @@ const NEW_FILE: OFlags =
 /// The set-user-ID and set-group-ID bits.
 const SET_ID: u32 = 0o6000;
 
-/// Loss of a program that would run as somebody else than in the image.
+/// Loss of a program that would run as another user than in the image.
 const NO_SET_ID: &str = "permissions: the set-user-ID and set-group-ID bits are dropped, as owner and group are others than in the image";
 
 /// A directory that an extraction fills.

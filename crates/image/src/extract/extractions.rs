@@ -19,8 +19,8 @@ impl Extractions {
         found.format().extraction(Chosen { image, found: &found, selection }).map(Self)
     }
 
-    /// Finds what there was at an earlier moment, of one filesystem. What garbage collection has erased since is missing, or there is an older
-    /// state of it: as far as that can be seen the report says so.
+    /// Finds what there was at an earlier moment, of one filesystem. What garbage collection has erased since
+    /// is missing, or has an older state; the report says so where this is visible.
     ///
     /// # Errors
     /// As [`open`](Self::open); several volumes and none chosen; a moment of another kind of filesystem.

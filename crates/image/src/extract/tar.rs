@@ -1,8 +1,8 @@
 //! Extracting as a tar with every attribute, for which no special rights are needed.
 //!
 //! POSIX.1-2001 (pax) records carry what a header does not: nanoseconds, long names, large sizes, and extended attributes
-//! as `SCHILY.xattr.`, which GNU tar and libarchive read (`tar --xattrs --xattrs-include='*'`). Of a file with holes only the data
-//! are stored, in GNU tar's sparse format 1.0, which libarchive and Python read too.
+//! as `SCHILY.xattr.`, which GNU tar and libarchive read (`tar --xattrs --xattrs-include='*'`). A file with
+//! holes is stored as its data only, in GNU tar's sparse format 1.0, which libarchive and Python read too.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};

@@ -34,7 +34,7 @@ pub struct Entry<'a> {
     pub attributes: &'a Attributes,
     /// Extended attributes, names with their prefix.
     pub xattrs: &'a [(Vec<u8>, Vec<u8>)],
-    /// Of a symbolic link.
+    /// Target of a symbolic link.
     pub target: Option<&'a [u8]>,
 }
 
@@ -69,7 +69,7 @@ pub enum ExtractError {
         path: String,
         /// Name of the quantity that is limited.
         what: &'static str,
-        /// The limit.
+        /// Largest value that is allowed.
         limit: u64,
     },
 }
@@ -109,7 +109,7 @@ pub trait Target {
     fn link(&mut self, entry: &Entry<'_>, first: &[Vec<u8>]) -> Result<Vec<String>, io::Error>;
 }
 
-/// A target that reads all and keeps nothing: what the image has lost is listed all the same.
+/// A target that reads all and keeps nothing; losses of the image are still listed.
 pub(crate) struct Nowhere;
 
 impl Target for Nowhere {

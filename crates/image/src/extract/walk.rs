@@ -48,7 +48,8 @@ struct Level {
     encrypted: bool,
 }
 
-/// Extracts the whole filesystem, entries of a directory in the order of their names. `progress` is told the bytes done after each file.
+/// Extracts the whole filesystem, entries of a directory in the order of their names. `progress` gets the
+/// number of bytes done after each file.
 ///
 /// # Errors
 /// The target cannot be written, or there are more entries than the limit.

@@ -1,8 +1,9 @@
 //! Extracting as a zip, which every desktop opens without other programs.
 //!
-//! Files are stored and not compressed. Beside the header of a file there are extra fields of Info-ZIP for its modification time (`UT`) and its
-//! owner (`ux`), and the mode of Unix is in the central directory; a file of 4 GiB or more has the fields of zip64. A zip holds less than a tar:
-//! what it cannot hold is reported as a loss.
+//! Files are stored and not compressed. The header of a file has extra fields of Info-ZIP for its
+//! modification time (`UT`) and its owner (`ux`). The mode of Unix is in the central directory; a file of 4
+//! GiB or more has the fields of zip64. A zip holds less than a tar: what it cannot hold is reported as a
+//! loss.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
@@ -76,7 +77,7 @@ impl<W: Write + Seek> ZipTarget<W> {
         Ok(())
     }
 
-    /// Writes an entry with so many bytes of data.
+    /// Writes an entry with `size` bytes of data.
     fn append(&mut self, entry: &Entry<'_>, name: Vec<u8>, data: &mut dyn Read, size: u64) -> io::Result<()> {
         let extra = extra(entry.attributes);
         let offset = self.at;

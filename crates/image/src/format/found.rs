@@ -65,7 +65,7 @@ impl Found {
         }
     }
 
-    /// Smallest write of the flash as far as the image tells, bytes.
+    /// Smallest write of the flash, bytes; `None` if the image does not imply it.
     pub(crate) const fn min_io_bytes(&self) -> Option<u32> {
         match &self.content {
             Content::Ubi(shape) => Some(shape.min_io_bytes),

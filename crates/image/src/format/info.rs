@@ -36,7 +36,7 @@ pub struct OneImage {
 }
 
 impl OneImage {
-    /// An image of which nothing more than its place is known yet.
+    /// An image at its place in the file, whose properties are still unknown.
     pub(crate) const fn new(offset: u64, len: u64) -> Self {
         Self {
             offset,

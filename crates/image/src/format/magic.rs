@@ -35,8 +35,8 @@ fn is_blank(bytes: &[u8]) -> bool {
     bytes.iter().all(|&byte| byte == 0xFF) || bytes.iter().all(|&byte| byte == 0)
 }
 
-/// True when a node of UBIFS begins a LEB. A LEB smaller than a superblock is none of UBIFS: what is in it are data of an image that
-/// the volume holds.
+/// True when a node of UBIFS begins a LEB. A LEB smaller than a superblock does not belong to a UBIFS: it
+/// holds data of an image in the volume.
 pub(crate) fn is_node(head: &[u8]) -> bool {
     head.starts_with(&NODE_MAGIC) && head.len() >= HEAD_BYTES
 }
@@ -47,7 +47,7 @@ pub(crate) const HEAD_BYTES: usize = 4096;
 /// A format that is recognised and not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OtherFormat {
-    /// A squashfs.
+    /// A squashfs filesystem.
     Squashfs,
     /// An image of U-Boot.
     UBootImage,
@@ -57,9 +57,9 @@ pub enum OtherFormat {
     Ext,
     /// An EROFS.
     Erofs,
-    /// A cramfs.
+    /// A cramfs filesystem.
     Cramfs,
-    /// A JFFS2 of which nothing more than its magic number is good.
+    /// A JFFS2 whose only good part is its magic number.
     DamagedJffs2,
     /// A kernel for ARM.
     ZImage,
@@ -79,7 +79,7 @@ pub enum OtherFormat {
     Bzip2,
     /// Compressed by LZ4.
     Lz4,
-    /// A tar.
+    /// A tar archive.
     Tar,
     /// The end of the firmware of an OpenWrt that was never started.
     OverlayMark,

@@ -216,7 +216,7 @@ pub(crate) fn structure(bytes: &[u8]) -> Option<Dumped> {
     ubi::dump::of_header(bytes).or_else(|| jffs2::dump::of_node(bytes))
 }
 
-/// A node of UBIFS that begins with these bytes, with its damage if it is none.
+/// A node of UBIFS that begins with these bytes, with its damage if it is not valid.
 pub(crate) fn any_node(bytes: &[u8]) -> Dumped {
     ubifs::dump::of_node(bytes)
 }

@@ -18,7 +18,7 @@ pub(crate) type FilePending = Pending<Box<dyn Store>>;
 /// The bytes in which [`Image::found`](super::Image::found) counts.
 #[derive(Clone)]
 pub(crate) enum Bytes {
-    /// A file.
+    /// A file as it is.
     File(Arc<File>),
     /// Corrected pages of a dump with OOB, which is written as well.
     Pages(Box<OobPages>, Arc<File>),
@@ -43,7 +43,7 @@ impl Bytes {
 #[derive(Clone, Debug)]
 pub(crate) struct HostRoom {
     file: Arc<File>,
-    /// Of a dump with OOB.
+    /// Corrected pages, for a dump with OOB.
     oob: Option<OobPages>,
     /// Bytes that the images have room in now.
     len: u64,

@@ -63,7 +63,7 @@ kinds! {
     Erofs = "EROFS",
     /// A CramFS.
     Cramfs = "CramFS",
-    /// A romfs.
+    /// A romfs filesystem.
     Romfs = "romfs",
     /// A LittleFS of version 2.
     Littlefs = "LittleFS",
@@ -148,7 +148,7 @@ pub enum Value {
     Number(u64),
     /// A number with a fraction.
     Real(f64),
-    /// A text.
+    /// Text, in UTF-8.
     Text(String),
 }
 

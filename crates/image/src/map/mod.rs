@@ -112,7 +112,7 @@ impl FlashMap {
     }
 }
 
-/// The conclusion.
+/// The conclusion: the number of parts that were found, and those that are damaged.
 impl fmt::Display for FlashMap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let known = self.top().filter(|part| !part.kind.is_gap()).count();

@@ -81,7 +81,8 @@ fn searches() -> Vec<Search> {
     PROBES.iter().filter_map(search).collect()
 }
 
-/// Places of a chunk, from `cursor` on, that look like the beginning of a format. Of two at one place the first in the table comes first.
+/// Places of a chunk, from `cursor` on, that look like the beginning of a format. When two formats fit one
+/// place, the first in the table comes first.
 fn candidates(searches: &[Search], chunk: &[u8], start: u64, cursor: u64) -> Vec<(u64, &'static Probe)> {
     let mut all = Vec::new();
     for Search { probe, at, step, finders } in searches {

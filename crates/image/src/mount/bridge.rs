@@ -20,8 +20,9 @@ use super::Answer;
 use super::handler::{NewNode, Times, pack_device};
 use super::shared::{Served, Shared};
 
-/// The time for which the kernel may keep names and attributes: always, as nobody else changes the image. What its
-/// own requests change it takes for unknown itself, and [`Bridge::forget_attributes`] tells it of the rest.
+/// The time for which the kernel may keep names and attributes: always, as no other program changes the
+/// image. What its own requests change it takes for unknown itself, and [`Bridge::forget_attributes`] tells
+/// it of the rest.
 const BELIEVED: Duration = Duration::from_secs(1 << 24);
 
 /// Bytes that `stat` counts blocks in.

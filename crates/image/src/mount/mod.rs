@@ -1,7 +1,7 @@
 //! An image as a folder of the host, through FUSE.
 //!
 //! - [`Handler`]: what the kernel asks for, as plain methods on a filesystem; an error is a number of the host.
-//! - `shared`: the filesystem behind a lock, and the thread that writes back what nobody asks to be written.
+//! - `shared`: the filesystem behind a lock, and the thread that writes back without a request.
 //! - `bridge`: from FUSE's requests to the handler and back.
 //! - [`Mounted`]: a mount, from its beginning to its end.
 
@@ -44,7 +44,7 @@ pub struct MountSetup {
     pub recover: bool,
     /// For writing: number of LEBs that the volume grows to; without, it keeps its size.
     pub lebs: Option<u32>,
-    /// Other users of the host see it as well, as far as permissions let them.
+    /// Other users of the host see it as well, within their permissions.
     pub allow_other: bool,
     /// Clock that gives the time stamps of changes.
     pub clock: fn() -> Timestamp,
@@ -55,13 +55,13 @@ pub struct MountSetup {
 /// Reason for which an image cannot be mounted, or the mount did not end well.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
-    /// The image.
+    /// The image cannot be opened or mounted.
     #[error(transparent)]
     Image(#[from] ImageError),
     /// The filesystem has too few LEBs to be mounted for writing.
     #[error(transparent)]
     TooSmall(TooSmall),
-    /// The folder.
+    /// The folder cannot be the place of the mount.
     #[error(transparent)]
     Folder(#[from] FolderError),
 }

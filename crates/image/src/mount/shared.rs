@@ -61,7 +61,7 @@ impl Shared {
         answer
     }
 
-    /// Writes back whenever nobody has asked for anything for a while, and now and then, until the mount ends.
+    /// Writes back whenever no request has come for a period, and now and then, until the mount ends.
     fn write_back(&self) {
         let mut periods = 0;
         let mut seen = 0;

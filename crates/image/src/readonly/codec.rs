@@ -13,7 +13,7 @@ const MEMORY_KIB: u32 = 64 << 10;
 /// Shortest match of LZ4.
 const LZ4_MATCH_MIN: usize = 4;
 
-/// A compression.
+/// Compression of the blocks of a read-only filesystem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Codec {
     /// Deflate with the frame of zlib.
@@ -28,7 +28,7 @@ pub(super) enum Codec {
     Xz,
     /// A block of LZ4.
     Lz4,
-    /// Zstandard.
+    /// Zstandard (RFC 8878).
     Zstd,
 }
 

@@ -43,7 +43,7 @@ const MAP_AT: usize = 40;
 /// Deepest tree of extents.
 const DEPTH_MAX: u16 = 5;
 
-/// Longest extent; a longer length is that of one that was not written.
+/// Longest extent, blocks; an extent with a larger length was allocated and not written.
 const EXTENT_MAX: u16 = 0x8000;
 
 /// Largest inode.

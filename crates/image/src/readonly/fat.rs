@@ -46,7 +46,8 @@ pub(super) struct Fat {
     media: Media,
     layout: FatLayout,
     clusters: u64,
-    /// Entries of the root of FAT12 and FAT16, which is in front of the clusters; first cluster of that of FAT32.
+    /// The root directory: its length in bytes for FAT12 and FAT16, where it is in front of the clusters, and
+    /// its first cluster for FAT32.
     root: (u64, u32),
     places: Places,
     root_number: u32,
@@ -130,7 +131,7 @@ impl Fat {
         cluster >= 2 && u64::from(cluster) < self.clusters + 2
     }
 
-    /// The clusters from one on, as far as they lead; a chain without an end ends where all clusters would be in it.
+    /// The chain of clusters from `first` on; a chain without an end is returned empty.
     fn chain(&mut self, first: u32) -> Arc<Vec<u32>> {
         if let Some(chain) = self.chains.get(first) {
             return chain;

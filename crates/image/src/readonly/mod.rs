@@ -96,7 +96,7 @@ trait Tree: Send {
     /// Properties of an inode.
     fn inode(&mut self, inode: u32) -> Option<Inode>;
 
-    /// Names in a directory, as far as they can be read, and whether these are all.
+    /// Names in a directory that can be read, and true when these are all.
     fn names(&mut self, directory: u32) -> (Names, bool);
 
     /// Reads a block of a file or a link; what lies behind its end is zeros.

@@ -33,7 +33,7 @@ pub enum Outcome {
 pub enum Layer {
     /// Headers of PEBs, the volume table.
     Ubi,
-    /// The filesystem.
+    /// A UBIFS filesystem.
     Ubifs,
     /// The filesystem, where it is a JFFS2.
     Jffs2,
@@ -78,7 +78,7 @@ pub enum Structure {
     Version,
     /// Inodes of a JFFS2 without any node.
     Inodes,
-    /// A directory.
+    /// A directory in a filesystem.
     Directory,
     /// A regular file.
     File,
@@ -155,7 +155,7 @@ pub struct Finding {
     pub leb: Option<u32>,
     /// Byte in the LEB.
     pub leb_offset: Option<u32>,
-    /// The structure.
+    /// Structure that the finding is about.
     pub structure: Structure,
     /// Description of the finding.
     pub what: String,
@@ -271,7 +271,7 @@ pub struct VolumeCheck {
 }
 
 impl VolumeCheck {
-    /// A filesystem without UBI of which nothing is known yet.
+    /// A filesystem without UBI before its check.
     pub(crate) fn bare() -> Self {
         Self { id: None, name: None, ..Self::other(0, String::new()) }
     }
@@ -303,7 +303,7 @@ pub struct ImageCheck {
     /// Format of a filesystem that is only read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tree: Option<Kind>,
-    /// Of a UBI device.
+    /// Counts of PEBs, for a UBI device.
     pub pebs: Option<PebCounts>,
     /// Volumes; one without a name if there is no UBI.
     pub volumes: Vec<VolumeCheck>,
@@ -339,14 +339,14 @@ pub struct CheckReport {
     pub findings: Vec<Finding>,
     /// Number of findings beyond the listed ones.
     pub unlisted: u64,
-    /// Parts of the file of which nothing tells whether they are of other data or have overwritten an image.
+    /// Parts of the file that may be other data or may have overwritten an image.
     pub unknown: Vec<Part>,
     /// Places where something may be lost, and nothing tells: what stands where the image would go on, the end of a device without LEBs.
     pub may_be_lost: Vec<Part>,
 }
 
 impl CheckReport {
-    /// Words for the parts of which nothing tells what was there.
+    /// Words for the parts whose former contents are unknown.
     #[must_use]
     pub fn untold(&self) -> Option<String> {
         let parts: Vec<String> =
@@ -358,7 +358,7 @@ impl CheckReport {
         self.findings.push(finding);
     }
 
-    /// The outcome is that of the worst finding.
+    /// Sets the outcome from the worst finding.
     pub(crate) fn set_outcome(&mut self) {
         let worst = self.findings.iter().map(|finding| finding.severity).max();
         self.outcome = worst.unwrap_or_default();

@@ -21,7 +21,7 @@ pub enum Wanted {
     Peb(u32),
     /// The node of an inode, or of one of its blocks.
     Inode {
-        /// The inode.
+        /// Inode number of the node.
         inode: u32,
         /// A block of 4096 bytes of the file.
         block: Option<u32>,
@@ -44,19 +44,19 @@ pub enum Wanted {
 /// An area of the filesystem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Area {
-    /// The superblock.
+    /// The superblock node, in LEB 0.
     Superblock,
     /// Both LEBs of master nodes.
     Master,
-    /// The log.
+    /// The log: references to the buds of the journal, and commit starts.
     Log,
-    /// Orphans.
+    /// The orphan area: inodes that were removed while open.
     Orphans,
     /// The root of the index of the last commit.
     Index,
 }
 
-/// A field.
+/// Field of a header or node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Field {
     /// Byte in the structure.
@@ -80,7 +80,7 @@ pub struct Dumped {
     pub leb_offset: Option<u32>,
     /// Length in bytes.
     pub len: usize,
-    /// The fields.
+    /// Fields of the structure, in their order on the flash.
     pub fields: Vec<Field>,
     /// Bytes behind the fields (data, a name, numbers) in hexadecimal.
     #[serde(skip_serializing_if = "String::is_empty")]

@@ -9,11 +9,11 @@ use crate::words::{show_name, show_path};
 /// A moment in the life of a filesystem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
-    /// Of a UBIFS: the node with this sequence number was the last one.
+    /// UBIFS: the node with this sequence number was the last one.
     Sqnum(u64),
-    /// Of a JFFS2, which orders the nodes of an inode only: this version of the inode, and everything else as it is.
+    /// JFFS2, which orders the nodes of an inode only: this version of the inode, and everything else as it is.
     Version {
-        /// The inode.
+        /// Inode number of the file.
         inode: u32,
         /// Version of its last node.
         version: u32,
@@ -25,12 +25,14 @@ pub enum At {
 /// A node that is still there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Revision {
-    /// Moment at which the node was the last one, as `extract` takes it: a sequence number of UBIFS, inode and version of JFFS2; empty of an extended
-    /// attribute of JFFS2, which is in no order with other nodes.
+    /// Moment at which the node was the last one, as `extract` takes it: a sequence number of UBIFS, inode
+    /// and version of JFFS2. It is empty for an extended attribute of JFFS2, which is in no order with other
+    /// nodes.
     pub at: String,
-    /// The inode that the node belongs to: of a name that of its directory.
+    /// The inode that the node belongs to; a name belongs to its directory.
     pub inode: u32,
-    /// Path that the file had last; that of the name. Bytes that are not UTF-8 as `\xNN`; empty if no name is left.
+    /// Last path of the file or, for a name, the path of the name. Bytes that are not UTF-8 as `\xNN`; empty
+    /// if no name is left.
     pub path: String,
     /// Time of the change, seconds since 1970, where the node has one.
     pub time: Option<i64>,

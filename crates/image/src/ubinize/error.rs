@@ -14,7 +14,7 @@ pub enum UbinizeError {
     Ini {
         /// The ini file.
         path: PathBuf,
-        /// The line, from 1 on; that of the section's name where something is missing.
+        /// The line, from 1 on; the line of the section's name where something is missing.
         line: usize,
         /// Description of the fault.
         what: String,
@@ -22,7 +22,7 @@ pub enum UbinizeError {
     /// A volume is not possible.
     #[error("volume {name:?}: {what}")]
     Volume {
-        /// The volume.
+        /// Name of the volume or its section.
         name: String,
         /// Description of the fault.
         what: String,
@@ -33,9 +33,9 @@ pub enum UbinizeError {
     /// A file cannot be read.
     #[error("{}: {error}", .path.display())]
     Read {
-        /// The file.
+        /// Path of the file that cannot be read.
         path: PathBuf,
-        /// Reason.
+        /// Error of the operating system.
         error: std::io::Error,
     },
     /// The image cannot be written.

@@ -26,7 +26,7 @@ pub(super) struct SparseMap {
 }
 
 impl SparseMap {
-    /// From offsets and lengths in turn; `None` if they make no file with `stored` bytes of data.
+    /// A map from alternating offsets and lengths; `None` if they make no file with `stored` bytes of data.
     fn new(numbers: &[u64], size: u64, stored: u64) -> Option<Self> {
         if !numbers.len().is_multiple_of(2) {
             return None;
@@ -46,7 +46,7 @@ impl SparseMap {
         (end <= size && bytes == stored).then_some(Self { pieces, size })
     }
 
-    /// Of a file without holes.
+    /// The map of a file without holes.
     pub(super) fn whole(size: u64) -> Self {
         Self { pieces: (size > 0).then_some((0, size)).into_iter().collect(), size }
     }

@@ -17,7 +17,7 @@ struct Span {
     bits: u32,
 }
 
-/// A step.
+/// Message and check bits of one ECC step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Step {
     /// Bits that the code covers, in the order of the page.
@@ -130,8 +130,8 @@ impl PageMap {
         }
     }
 
-    /// Writes bytes to the steps, each from a sequence of its own: its data and covered OOB bytes, then its ECC bytes. So are the bytes behind the
-    /// last step.
+    /// Writes bytes to the steps, each from a sequence of its own: its data and covered OOB bytes, then its
+    /// ECC bytes. Bytes behind the last step get a sequence of their own, too.
     pub(in crate::ecc) fn put_by_step<S: Iterator<Item = u8>>(
         &self,
         raw: &mut [u8],

@@ -255,7 +255,7 @@ pub enum LayoutError {
         /// Greatest value.
         most: u32,
     },
-    /// The generator of the randomizer is none.
+    /// The generator of the randomizer is not valid.
     #[error("randomizer: {0}")]
     Randomizer(&'static str),
     /// No layout of that name.
@@ -489,7 +489,8 @@ fn polynomials(code: Code) -> Vec<Code> {
     of_degree.filter_map(code).collect()
 }
 
-/// Primitive polynomials in use, by degree: Linux's (8219, 16427, 32771), that of Atmel and others, Allwinner's, and the reciprocals of Linux's.
+/// Primitive polynomials in use, by degree: Linux's (8219, 16427, 32771), the one of Atmel and others,
+/// Allwinner's, and the reciprocals of Linux's.
 const POLYNOMIALS: [u32; 7] = [0x201B, 0x3601, 0x402B, 0x4443, 0x5803, 0x8003, 0xC001];
 
 const fn bits_name(bits: BitOrder) -> &'static str {

@@ -59,7 +59,7 @@ pub(super) enum Part {
     Group(Times, Vec<Item>),
 }
 
-/// A pattern.
+/// Parsed pattern of a layout, with its text.
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
     text: String,

@@ -36,7 +36,7 @@ enum Restart {
     Page,
 }
 
-/// A randomizer.
+/// Randomizer (scrambler) of a NAND controller: a linear recurrence whose bits are XORed with the page.
 #[derive(Clone, Debug)]
 pub(in crate::ecc) struct Randomizer {
     /// Polynomial of the recurrence without its leading term.
@@ -76,7 +76,7 @@ impl Randomizer {
         Ok(Self { taps, degree, skip: form.skip, seeds: form.seeds, restart: form.restart })
     }
 
-    /// The masks of pages, of which a block has so many where that is known.
+    /// The masks of pages; `pages_per_block` limits their number where it is known.
     pub(in crate::ecc) fn masks(&self, pages_per_block: Option<u32>) -> Arc<Masks> {
         let seeds = pages_per_block.map_or(self.seeds.len(), |pages| self.seeds.len().min(pages as usize));
         Arc::new(Masks { randomizer: self.clone(), masks: (0..seeds).map(|_| OnceLock::new()).collect() })

@@ -35,9 +35,10 @@ pub(crate) fn around(
     Ok([before, behind].map(|range| range.map(|range| image.part(range))))
 }
 
-/// Parts around a JFFS2 that may have overwritten nodes of it. The part behind the last node is one if it stands where the filesystem would go on:
-/// the file begins with it and holds no other image, while in a dump of a chip other data follow as a rule. The part in front is one if the
-/// names of directories are missing that have names in them.
+/// Parts around a JFFS2 that may have overwritten nodes of it. The part behind the last node is one if it
+/// stands where the filesystem would go on: the file begins with it and holds no other image. In a dump of a
+/// chip, other data follow as a rule. The part in front is one if the names of directories are missing that
+/// have names in them.
 pub(crate) fn overwritten(
     image: &Image,
     found: &Found,

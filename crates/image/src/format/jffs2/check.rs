@@ -140,7 +140,7 @@ fn note_nameless(fs: &FileJffs2, report: &mut CheckReport) {
     report.add(Finding::new(Layer::Jffs2, Severity::Note, Structure::Directory, what, consequence));
 }
 
-/// Notes an image that goes on where another one ends: nothing of it is damaged.
+/// Notes an image that goes on where another one ends; it is not damaged.
 fn note_base(counts: &Counts, report: &mut CheckReport) {
     let Some(last) = counts.base_inodes else { return };
     let what = format!("inodes up to {last} are of another image, the base of this incremental one");

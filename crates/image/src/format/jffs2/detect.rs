@@ -33,13 +33,14 @@ const PIECE: usize = 1 << 16;
 /// Nodes and clean markers that are looked at for the pages of a dump with OOB.
 const PLACES: usize = 1 << 11;
 
-/// Bytes behind a chunk that are looked at, too: those of the longest node by which filesystems are told apart, a dirent.
+/// Bytes behind a chunk that are looked at, too: the length of a dirent, the longest node that identifies a
+/// filesystem.
 const OVERLAP: usize = 40 + 255;
 
 /// Nodes that are remembered to tell filesystems apart: more than a flash of 1 GiB has of files.
 const REMEMBERED: usize = 1 << 22;
 
-/// Most filesystems of one byte order, one behind the other, that are told apart.
+/// Most filesystems of one byte order, one behind the other, that are distinguished.
 const BORDERS_MAX: usize = 64;
 
 /// Which node of its filesystem a node is: true for names, inode, version.
@@ -119,7 +120,7 @@ pub(crate) fn find(
     Ok(found)
 }
 
-/// Has nodes that contradict the stated size tell their own, if it can be that of another filesystem.
+/// Clears the stated size where nodes contradict it, if it can be the size of another filesystem.
 fn leave_unstated(all: &mut [Stretch]) -> Result<(), ImageError> {
     let own: Vec<&Stretch> = all.iter().filter(|stretch| !stretch.is_left_over(all)).collect();
     if own.iter().all(|stretch| stretch.require_stated().is_err()) {
@@ -155,7 +156,7 @@ pub(crate) fn find_at(
 struct Search {
     /// In the order in which they begin; those of one byte order do not overlap.
     stretches: Vec<Stretch>,
-    /// Of these the last one of each byte order and magic number.
+    /// The last stretch of each byte order and magic number.
     last: [Option<usize>; Endian::ALL.len()],
     /// The first nodes of all, and the first bytes of clean markers as they stand in the OOB.
     first: Vec<Place>,

@@ -1,4 +1,4 @@
-//! Nodes, field by field and a line each, with what has become of them.
+//! Nodes, a line each or field by field, and whether each is still in use.
 
 use std::fmt::Debug;
 

@@ -23,7 +23,7 @@ impl Files {
     /// The files as they are.
     ///
     /// # Errors
-    /// Nothing of it can be mounted; the file cannot be read.
+    /// No part of the image can be mounted; the file cannot be read.
     pub(super) fn open(image: &Image, found: &Found, shape: &Jffs2Shape) -> Result<Self, ImageError> {
         let mut fs = mount(image.store()?, found, shape)?;
         let mut losses = losses(&mut fs, "have no node");

@@ -5,7 +5,8 @@ use floatgate_media::jffs2::NODE_ALIGN;
 /// Longest stretch between two nodes that may hold something else than erased flash: what damage leaves.
 pub(super) const GAP: u64 = 1 << 20;
 
-/// Eraseblocks are powers of two between these, bytes; the last is that of `mkfs.jffs2` where nothing tells.
+/// Eraseblocks are powers of two between these, bytes; the last is the size of `mkfs.jffs2` where nodes do
+/// not imply another.
 pub(super) const ERASE_MIN: u64 = 4 << 10;
 pub(super) const ERASE_MAX: u64 = 4 << 20;
 pub(super) const ERASE_USUAL: u64 = 64 << 10;
@@ -16,7 +17,7 @@ pub(super) const UNUSED_MAX: u64 = 12 << 10;
 /// Boundaries between eraseblocks that no node crosses, of which two are no chance: nodes lie side by side.
 const BOUNDARIES_MIN: u32 = 2;
 
-/// So many are believed before clean markers and summaries.
+/// Number of such boundaries that count more than clean markers and summaries.
 const BOUNDARIES_SURE: u32 = 5;
 
 /// Eraseblocks as they could lie: a byte of the file where one begins, and what nodes say of each size.

@@ -67,7 +67,7 @@ enum SaidOfXattr {
 /// All good nodes, as they stand on the flash.
 #[derive(Debug, Default)]
 struct Nodes {
-    /// Of inodes and names.
+    /// Nodes of inodes and names.
     files: Vec<Node>,
     xattrs: Vec<XattrRecord>,
 }
@@ -152,7 +152,8 @@ impl Attributes {
         all
     }
 
-    /// An attribute that an inode has or has lost, or an older value of one; the newest value is told where it is given to an inode.
+    /// Describes an attribute that an inode has or has lost, or an older value of one; the newest value is
+    /// listed where it is given to an inode.
     fn describe(&self, record: &XattrRecord, names: &LastNames) -> Option<Revision> {
         let newest = self.values.get(&record.xid);
         let owner = self.owners.get(&record.xid);
@@ -255,7 +256,7 @@ pub(crate) struct Mounted {
 /// Mounts the filesystem as it was at a moment; the parts of files that are not there any more are listed.
 ///
 /// # Errors
-/// A moment that is none of JFFS2, a node that is not there, a time before all nodes; the file cannot be read.
+/// A moment of another format, a node that is not there, a time before all nodes; the file cannot be read.
 pub(crate) fn at(image: &Image, found: &Found, shape: &Jffs2Shape, at: At) -> Result<Mounted, ImageError> {
     let Nodes { files: nodes, xattrs } = nodes(&*image.store()?, found, shape)?;
     let past = match at {

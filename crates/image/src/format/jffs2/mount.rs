@@ -25,7 +25,7 @@ type FileFlash = StoreFlash<Window<Box<dyn Store>>>;
 /// Mounts what was found, for reading.
 ///
 /// # Errors
-/// Nothing of it can be mounted; the host's.
+/// No part of the image can be mounted; the host's.
 pub(crate) fn mount(
     store: Box<dyn Store>,
     found: &Found,
@@ -109,7 +109,7 @@ pub(super) fn mount_flash(flash: FileFlash, options: &MountOptions) -> Result<Fi
     })
 }
 
-/// The flash that a JFFS2 was made for, as far as it is known: pages do not matter for reading.
+/// The flash that a JFFS2 was made for, without its pages, which do not matter for reading.
 pub(super) fn geometry(shape: &Jffs2Shape, len: u64) -> Geometry {
     let size_bytes = len.next_multiple_of(u64::from(shape.erase_bytes));
     Geometry::plain(FlashKind::Nor, size_bytes, shape.erase_bytes, 1)

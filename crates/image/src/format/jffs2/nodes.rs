@@ -76,7 +76,7 @@ impl<'b> Iterator for Pieces<'b> {
     }
 }
 
-/// Fills a part of an eraseblock with a padding node; where that has no room, with bytes that are none.
+/// Fills a part of an eraseblock with a padding node, or with FFh where it is too small for one.
 pub(super) fn pad(bytes: &mut [u8], endian: Endian) {
     if bytes.len() < Header::SIZE {
         return bytes.fill(0xFF);

@@ -1,11 +1,11 @@
 //! A JFFS2 made sound where it is.
 //!
 //! Damaged nodes become padding, as a mount leaves them out anyway; nothing else moves, so that no free eraseblock is needed. A node whose mark
-//! is the damage loses that. A name of a
-//! file of which nothing is left becomes one that was removed; one that nobody can open gets bytes that names have. Where nodes of one
-//! version contradict each other, those of their inode get versions anew, in the order in which they count. A directory without a good node of its own gets a new one in the room that
-//! damage or the last eraseblock leaves, and keeps what is in it; so do files without a name, which get one in the root directory, and parts
-//! of files without a node, which become holes.
+//! is the damage loses that. A name whose file is lost becomes a deletion dirent; one that no program can
+//! open gets bytes that names have. Where nodes of one version contradict each other, those of their inode
+//! get versions anew, in the order in which they count. A directory without a good node of its own gets a new
+//! one in the room that damage or the last eraseblock leaves, and keeps what is in it. Files without a name
+//! get one in the root directory. Parts of files without a node become holes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -41,7 +41,7 @@ const ROOM: usize = Inode::SIZE;
 /// Bytes of the smallest eraseblock: an image may be made for smaller ones than it is read with.
 const SMALLEST: usize = 4 << 10;
 
-/// Mode of a directory of which nothing but its name is known.
+/// Mode of a directory that is known by its name alone.
 const DIRECTORY_MODE: u32 = 0o040_755;
 
 /// Sizes of eraseblocks for which a JFFS2 is mended at most.
@@ -202,7 +202,7 @@ fn has_no_nodes(block: &[u8], endian: Endian) -> bool {
 struct Wrong {
     /// Places of eraseblocks that have damage in them.
     places: BTreeSet<u64>,
-    /// Of these, nodes whose CRCs are good.
+    /// Places of damaged nodes whose CRCs are good.
     bad_nodes: BTreeSet<u64>,
     /// Nodes that are marked as obsolete, and are not.
     marked: BTreeSet<u64>,
@@ -210,7 +210,7 @@ struct Wrong {
     dangling: BTreeSet<u64>,
     /// Places of names that are removed.
     removed: BTreeSet<u64>,
-    /// Places of names that nobody can open.
+    /// Places of names that no program can open.
     impossible: BTreeSet<u64>,
     /// Places of names in what is no directory.
     misplaced: BTreeSet<u64>,
@@ -466,8 +466,8 @@ impl Mending {
         directories
     }
 
-    /// Gives names that nobody can open bytes that names have. All nodes of a name go with it; where the directory has the new name already,
-    /// they are given up.
+    /// Gives names that no program can open bytes that names have. All nodes of a name go with it; where the
+    /// directory has the new name already, they are given up.
     fn rename(&mut self, places: &BTreeSet<u64>, saved: &mut Saved) {
         let newest = self.index.dirents.iter().filter(|name| places.contains(&name.at));
         let mut taken = BTreeSet::new();
@@ -675,7 +675,8 @@ impl Mending {
     }
 }
 
-/// Place of a summary at the end of an eraseblock. Elsewhere nobody looks for one, and other nodes may follow it.
+/// Place of a summary at the end of an eraseblock. Linux reads one there only, and other nodes may follow one
+/// elsewhere.
 fn summary_at(block: &[u8], (at, piece): (usize, Piece<'_>)) -> Option<usize> {
     let is_summary = |header: &Header, node: &[u8]| {
         header.node_type == NodeType::Summary && at + node.len() == block.len()

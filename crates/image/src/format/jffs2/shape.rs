@@ -12,7 +12,7 @@ pub struct Jffs2Shape {
     pub big_endian: bool,
     /// Its nodes have the magic number 0x1984 of the first JFFS2, which today's Linux does not mount.
     pub old_magic: bool,
-    /// Bytes of an eraseblock, as far as nodes tell.
+    /// Bytes of an eraseblock, from the places of nodes or a guess.
     pub erase_bytes: u32,
     /// Nothing in the image tells the size of its eraseblocks.
     pub erase_is_guess: bool,
@@ -31,7 +31,7 @@ pub struct Jffs2Shape {
 }
 
 impl Jffs2Shape {
-    /// The shape of a JFFS2 whose pages have to be corrected first, as far as it is known.
+    /// The shape of a JFFS2 whose pages have to be corrected first; its eraseblocks are not known yet.
     pub(super) const fn in_pages(endian: Endian, pages: PageShape) -> Self {
         Self {
             big_endian: endian.is_big(),

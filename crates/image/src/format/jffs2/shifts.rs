@@ -11,13 +11,14 @@ use floatgate_media::jffs2::{Endian, NODE_ALIGN};
 
 const ALIGN: u64 = NODE_ALIGN as u64;
 
-/// Shifts without anything between the nodes, of so many eraseblocks, that are believed: a whole number of nodes is missing.
+/// Fewest eraseblocks for each shift without anything between the nodes; more such shifts contradict a size.
+/// Fewer are believed: a whole number of nodes is missing there.
 const CROSSED_OF: u64 = 4;
 
 /// Such shifts, of any number of eraseblocks, before a size is given up.
 const CROSSED_MIN: u64 = 8;
 
-/// A node of a file, as far as it tells eraseblocks.
+/// A node of a file, with the properties from which eraseblocks are derived.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node {
     pub(super) at: u64,
@@ -42,7 +43,7 @@ impl Node {
 /// Place of a node in its eraseblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Edge {
-    /// Anywhere.
+    /// Any place in the eraseblock.
     No,
     /// It is the first: a clean marker.
     Begins,
@@ -247,7 +248,7 @@ impl Layout {
         (first % self.erase_bytes + self.erase_bytes - begins) % self.erase_bytes
     }
 
-    /// Changes that put all eraseblocks into their places, if the first has so many bytes before the first node.
+    /// Changes that put all eraseblocks into their places, if the first has `into_first` bytes before the first node.
     pub(super) fn splices(&self, nodes: &[Node], into_first: u64, endian: Endian) -> Vec<Splice> {
         let erase = self.erase_bytes;
         let mut begins = (nodes[0].at + erase - into_first) % erase;

@@ -20,7 +20,8 @@ pub struct Splice {
 }
 
 impl Splice {
-    /// Padding with so many bytes more than are left out; or with fewer, if an eraseblock lacks less than half to that.
+    /// Padding with `missing` bytes more than are left out; or with fewer, if an eraseblock lacks less than
+    /// half to that.
     pub(super) fn new(left_out: Range<u64>, missing: u64, nodes: (u64, u64), endian: Endian) -> Self {
         let (len, erase) = (left_out.end - left_out.start, nodes.1);
         let padding = match len.checked_sub(erase - missing) {
@@ -56,7 +57,7 @@ impl Splice {
         }
     }
 
-    /// Reads a padding node of so many bytes from one of them on; what is too short for one is erased.
+    /// Reads a padding node of `node` bytes from byte `into` on; one that is too short for a header is erased.
     fn read_node(&self, node: u64, into: u64, buf: &mut [u8]) {
         if node < Header::SIZE as u64 {
             return buf.fill(0xFF);

@@ -163,7 +163,7 @@ pub(super) struct Pair {
 }
 
 impl Rivals {
-    /// Nodes that are told apart before a byte.
+    /// Number of identified nodes before a byte.
     fn before(&self, byte: u64) -> usize {
         self.nodes.partition_point(|&at| at < byte)
     }

@@ -41,7 +41,7 @@ pub(super) const CHUNK: usize = 1 << 20;
 pub(crate) struct Extent {
     /// Eraseblocks that it has.
     pub(crate) blocks: u32,
-    /// Eraseblocks that it can have, if it is told to grow.
+    /// Eraseblocks that it can have when a command lets it grow.
     pub(crate) most: u32,
     /// Eraseblocks that it can be told to have: as many as the next command finds again.
     pub(crate) lasting: u32,
@@ -93,8 +93,8 @@ impl Extent {
         image.part(found.offset..self.own_end)
     }
 
-    /// Bytes of a JFFS2 that is to have so many eraseblocks, as far as there is place, or those that it has. One that is to `recover` has place over what
-    /// may have overwritten it.
+    /// Bytes of a JFFS2 with `blocks` eraseblocks, but at least those that it has and at most those with
+    /// room. One that is to `recover` has place over what may have overwritten it.
     pub(crate) fn bytes(&self, blocks: Option<u32>, recover: bool) -> u64 {
         let most = if recover && self.over.is_some() { self.limit } else { self.most };
         u64::from(blocks.unwrap_or(0).clamp(self.blocks, most)) * u64::from(self.erase_bytes)
@@ -245,11 +245,13 @@ fn erase_overwritten(
     Ok(())
 }
 
-/// Mounts so many bytes of a file for writing. A file that ends before gets erased flash up to there, and what is behind the last eraseblock with nodes
-/// becomes such. Files that have lost their names are removed if it is to `recover`.
+/// Mounts `bytes` of a file for writing. A file that ends before gets erased flash up to there, and what is
+/// behind the last eraseblock with nodes becomes such. Files that have lost their names are removed if it is
+/// to `recover`.
 ///
 /// # Errors
-/// Nothing of it can be mounted; files that have lost their names; no eraseblock is free for any change; the host's.
+/// No part of the image can be mounted; files that have lost their names; no eraseblock is free for any
+/// change; the host's.
 fn mount(
     mut store: Box<dyn Store>,
     found: &Found,
@@ -285,7 +287,7 @@ fn mount(
     }
 }
 
-/// Mounts what was found for writing, as far as nothing is destroyed by it that may be of other data.
+/// Mounts what was found for writing, unless that would destroy what may be other data.
 ///
 /// # Errors
 /// A guess of the size of eraseblocks; something behind the last node, unless it is to `recover`; as [`mount`].
@@ -313,7 +315,7 @@ pub(super) fn mount_in_place(
     mount(store, found, shape, len, recover)
 }
 
-/// The flash that a JFFS2 was made for, as far as its nodes tell.
+/// The flash that a JFFS2 was made for, as its nodes imply it.
 fn writable_geometry(shape: &Jffs2Shape, len: u64) -> Geometry {
     if shape.is_nor() {
         return Geometry { buffer_bytes: NOR_BUFFER, ..geometry(shape, len) };

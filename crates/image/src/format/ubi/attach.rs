@@ -30,7 +30,7 @@ impl Image {
     /// Attaches what is left of a UBI device.
     ///
     /// # Errors
-    /// Nothing of it is left.
+    /// The device cannot be attached at all.
     pub fn attach_remains(&self, found: &Found) -> Result<FileUbi, ImageError> {
         self.attach_to_read(found, true)
     }
@@ -72,8 +72,8 @@ impl Image {
 
     /// Attaches a UBI device to change what is in its volumes, and nothing else.
     ///
-    /// Of what follows the last PEB with headers only as many PEBs are taken as the volumes need, and only erased ones: the
-    /// rest may belong to somebody else. Nothing is moved because of wear, and no volume grows.
+    /// Behind the last PEB with headers, only erased PEBs are taken, and only as many as the volumes need:
+    /// the rest may belong to something else. Nothing is moved because of wear, and no volume grows.
     pub(crate) fn attach_for_writing(
         &self,
         found: &Found,
@@ -113,7 +113,7 @@ impl Image {
     }
 }
 
-/// The PEBs of a device, as far as they have headers.
+/// The PEBs of a device up to the last one with headers.
 struct Pebs {
     /// Bytes up to the end of the last one.
     bytes: u64,
@@ -202,7 +202,7 @@ impl Attaching {
     }
 }
 
-/// PEBs that a device with so many good ones lacks for its volumes, if that is why it was refused.
+/// PEBs that a device with `pebs` good ones lacks for its volumes, if that is why it was refused.
 fn missing_pebs(fault: &AttachFault, pebs: u32) -> Option<u64> {
     match fault {
         AttachFault::Ubi(UbiError::NoSpace { need, available }) => {

@@ -115,7 +115,7 @@ fn is_same(one: &EcHeader, other: &EcHeader) -> bool {
     key(one) == key(other) && of_image
 }
 
-/// Headers in even distances, as far as they go.
+/// Regions of headers in even distances.
 ///
 /// A device begins with the first header that no other device holds. Headers between those of its PEBs are data: of an image in a
 /// file or a volume, which may have the same geometry and the same image sequence number.
@@ -323,8 +323,8 @@ impl Region {
         self.single && !possible
     }
 
-    /// The pages of a dump with OOB: those in which most headers, records of the volume table and nodes of UBIFS are whole. Of equals those
-    /// that most chips have.
+    /// The pages of a dump with OOB: those in which most headers, records of the volume table and nodes of
+    /// UBIFS are whole. Among equals, the most common ones are taken.
     fn pages(&self, store: &dyn Store) -> Result<Option<PageShape>, ImageError> {
         let mut best: Option<(u64, PageShape)> = None;
         for shape in self.shapes.iter().filter(|_| self.shapes.len() > 1) {
@@ -403,9 +403,9 @@ impl Region {
         Ok(true)
     }
 
-    /// Takes in PEBs before the first good EC header. Those in a region before, if they follow each other as far as that region's first
-    /// PEB and none of its PEBs begins there: then that region is data of theirs. PEBs that reach into it less far stay with it: bytes of
-    /// a dump are missing there.
+    /// Takes in PEBs before the first good EC header. PEBs within a region before are taken in if they follow
+    /// each other up to that region's first PEB, and none of its PEBs begins there: that region is then their
+    /// data. PEBs that reach into it less far stay with it: bytes of a dump are missing there.
     fn grow_down(
         &mut self,
         store: &mut dyn Store,
@@ -445,9 +445,10 @@ impl Region {
         Ok(())
     }
 
-    /// True when a PEB behind the last good EC header of this device, which has a damaged one itself, belongs to it and not to the
-    /// device behind: its EC header is more like this one's, or else a VID header is where this device has them, or else, where both
-    /// have it there, another PEB of this device has not the same LEB already. The LEBs of both are read when they are asked for first.
+    /// True when a PEB with a damaged EC header, behind the last good one of this device, belongs to it and
+    /// not to the device behind. The first difference decides: the device whose EC header is more alike, the
+    /// one at whose offset a VID header stands, or the one that does not hold the same LEB already. The LEBs
+    /// of both are read when they are asked for first.
     fn continues_in(
         &self,
         store: &mut dyn Store,

@@ -80,7 +80,7 @@ impl Device {
         Ok(device)
     }
 
-    /// Volumes whose records are lost have as many LEBs as a filesystem in them says, as far as there are PEBs.
+    /// Volumes whose records are lost have the LEBs that a filesystem in them states, at most the number of PEBs.
     fn ask_filesystems(&mut self, store: &mut impl Store) -> Result<(), ImageError> {
         if !self.survey.table().lost {
             return Ok(());
@@ -121,8 +121,8 @@ impl Device {
         MappedVolume::new(store, geometry, places)
     }
 
-    /// The volume of a filesystem that is to be salvaged, as LEBs. Behind the last one stand the PEBs whose LEB cannot be told, but for
-    /// those that are told by what stands in them.
+    /// The volume of a filesystem that is to be salvaged, as LEBs. Behind the last one stand the PEBs with
+    /// unknown LEBs; those that hold a superblock or master node are put in their place.
     pub(crate) fn salvaged<S: Store>(&self, mut store: S, id: u32) -> MappedVolume<S> {
         let (geometry, mut places) = self.places(id, Mapping::Salvage);
         if self.survey.nameless().next().is_some() {

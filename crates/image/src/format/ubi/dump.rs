@@ -21,7 +21,7 @@ pub(crate) fn of_peb(device: Option<&Device>, pnum: u32, origin: &Origin) -> Res
     Ok(vec![ec, vid])
 }
 
-/// The header that begins with these bytes, as far as its magic number tells.
+/// The EC or VID header that begins with these bytes; the magic number decides.
 pub(crate) fn of_header(bytes: &[u8]) -> Option<Dumped> {
     match *bytes.first_chunk()? {
         EC_MAGIC => Some(of_ec(&state(EcHeader::parse(bytes, ReadFlips::default())))),

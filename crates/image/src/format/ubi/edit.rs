@@ -44,7 +44,7 @@ pub(super) fn writable_volume(
     Ok(Box::new(volume))
 }
 
-/// Moves what stands behind the first `end` bytes of a device into free PEBs before, as far as there are any.
+/// Moves what stands behind the first `end` bytes of a device into free PEBs before, while there are any.
 ///
 /// # Errors
 /// The device cannot be attached or written.

@@ -251,7 +251,7 @@ fn volumes(Chosen { image, found, selection }: Chosen<'_>) -> Result<Vec<(u32, V
     Ok(meant.map(|volume| (volume.id, volume.name)).collect())
 }
 
-/// True when a volume holds something else than a UBIFS, as far as Linux finds its LEBs.
+/// True when a volume does not hold a UBIFS in the LEBs that Linux finds.
 fn is_raw(chosen: Chosen<'_>) -> Result<bool, ImageError> {
     match open_volume(chosen) {
         Ok((mut volume, ..)) => Ok(!has_filesystem(&mut volume)),

@@ -40,7 +40,7 @@ impl TargetFlash {
     }
 }
 
-/// A volume of UBI as far as it matters to a filesystem in it.
+/// Properties of a UBI volume that matter to a filesystem in it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
     /// Its LEBs and their sizes.

@@ -51,13 +51,13 @@ pub struct UbiInfo {
     pub available_lebs: u32,
     /// Lowest, mean and highest erase counter.
     pub erase_counts: [u32; 3],
-    /// The volumes.
+    /// Volumes of the device, with what they hold.
     pub volumes: Vec<OneVolume>,
     /// Findings on the flash that the image is meant for, where it does not fit.
     pub misfits: Vec<Finding>,
 }
 
-/// A volume.
+/// Volume of a UBI device, and what is in it.
 #[derive(Clone, Debug, Serialize)]
 pub struct OneVolume {
     /// Volume id.
@@ -295,7 +295,8 @@ impl fmt::Display for OneVolume {
 }
 
 impl OneVolume {
-    /// A name for files and sections: that of the volume, if neither a shell nor an ini file takes it for something else.
+    /// A name for files and sections: the name of the volume, if neither a shell nor an ini file takes it for
+    /// something else.
     fn plain_name(&self) -> String {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
         let is_safe =

@@ -14,8 +14,9 @@ const PAGES_PER_BLOCK: [u32; 6] = [16, 32, 64, 128, 256, 512];
 /// Page sizes that chips have.
 const PAGE_BYTES: [u32; 6] = [512, 1024, 2048, 4096, 8192, 16384];
 
-/// Pages and OOB that make up a block of so many bytes, where data begin at the end of a page; those that most chips have first. A page
-/// of half the size with half the OOB always does as well: what is in the pages has to tell which it is.
+/// Pages and OOB that make up a block of `stride` bytes, where data begin at the end of a page; those that
+/// most chips have first. A page of half the size with half the OOB always does as well: what is in the pages
+/// has to tell which it is.
 pub(crate) fn page_shapes(stride: u64, data_offset: u32, sizes: &FlashSizes) -> Vec<PageShape> {
     let pages_per_block = PAGES_PER_BLOCK.into_iter().chain(sizes.pages.pages_per_block);
     let blocks: BTreeSet<u32> = pages_per_block.filter(|&pages| pages > 0).collect();
@@ -68,7 +69,7 @@ pub(super) fn is_page(header: &EcHeader, page_bytes: u32) -> bool {
     end.checked_next_multiple_of(page_bytes.into()) == Some(header.data_offset.into())
 }
 
-/// The smallest write, bytes: that of a UBIFS in the device, if there is one, or what headers tell.
+/// The smallest write, bytes: from a UBIFS in the device, if there is one, or from the headers.
 ///
 /// Data begin with the first page behind the VID header. NOR has no pages: there the headers follow each other. Where data begin at
 /// twice the VID header's place, that header stands in a page of its own, or in a sub-page where no chip has such pages.

@@ -409,7 +409,7 @@ fn lose_lebs(lebs: &[Option<VidHeader>], name: &str, saved: &mut Saved) {
     }
 }
 
-/// Copies LEBs as far as they are mapped, up to their last byte that is not erased.
+/// Copies the mapped LEBs of a range, up to their last byte that is not erased.
 fn copy_lebs<V: Volume>(
     volume: &mut V,
     lebs: Range<u32>,

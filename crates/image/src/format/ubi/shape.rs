@@ -22,12 +22,12 @@ const NOR_BUFFER: u32 = 256;
 /// The smallest write that UBIFS has on NOR.
 const UBIFS_MIN_IO: u32 = 8;
 
-/// The largest write of a UBIFS without UBI, as far as its smallest one tells.
+/// The largest write of a UBIFS without UBI, bytes, derived from its smallest one.
 pub(crate) const fn max_write_bytes(min_io_bytes: u32) -> u32 {
     if min_io_bytes == UBIFS_MIN_IO { NOR_BUFFER } else { min_io_bytes }
 }
 
-/// The flash that a UBI device was made for, as far as its headers tell.
+/// The flash that a UBI device was made for, derived from its headers.
 pub fn flash_geometry(shape: &UbiShape, len: u64) -> Geometry {
     let min_io = shape.min_io_bytes;
     let is_nor = min_io < 256;

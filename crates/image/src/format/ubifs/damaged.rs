@@ -334,7 +334,7 @@ impl<V: Volume + 'static> DamagedUbifs<V> {
         Ok(false)
     }
 
-    /// Damage, as far as it was looked for.
+    /// Damage that was found; what was not looked at is not in it.
     pub fn problems(&self) -> impl Iterator<Item = &Problem> {
         let all = match &self.state {
             State::Surveyed(surveyed) => surveyed.survey.problems(),
@@ -539,7 +539,7 @@ impl<V: Volume + 'static> Surveyed<V> {
     }
 }
 
-/// Name for a file that has lost its name; `None` if nothing of it is left.
+/// Name for a file that has lost its name; `None` if the file is lost, too.
 fn nameless_name(inode: u32, file: &File) -> Option<Name> {
     let file_type = match file.inode.and_then(|inode| inode.file_type()) {
         Some(file_type) => file_type,

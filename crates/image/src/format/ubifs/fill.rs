@@ -98,8 +98,8 @@ impl Fill<'_> {
         }
     }
 
-    /// Writes all below a directory. Of all names that are known those of the lowest inode come first: so they were written the first time,
-    /// as a rule, and what filled the LEBs then fills them again.
+    /// Writes all below a directory. Among all names that are known, the lowest inode comes first. Files were
+    /// written in this order the first time, as a rule, and what filled the LEBs then fills them again.
     fn descend(&mut self, top: Level) -> Result<(), Error> {
         let mut pending = BTreeMap::new();
         let mut next = Some(top);
@@ -196,7 +196,7 @@ impl Fill<'_> {
         }
     }
 
-    /// Bytes of a file: as its inode says, or as far as there are data that can be read.
+    /// Bytes of a file: as its inode says, or up to the end of the data that can be read.
     fn size(&mut self, old: &File) -> Result<u64, Error> {
         // An older inode can be of a time when the file was shorter.
         let known = old.inode.map(|inode| inode.size);

@@ -14,7 +14,7 @@ use crate::format::ubi::fit;
 use crate::report::Finding;
 use crate::words::{count, size};
 
-/// A filesystem.
+/// Contents of a UBIFS filesystem.
 #[derive(Clone, Debug, Serialize)]
 pub struct UbifsInfo {
     /// Version of the format.
@@ -25,7 +25,7 @@ pub struct UbifsInfo {
     pub leb_bytes: u32,
     /// LEBs it has.
     pub lebs: u32,
-    /// Of these, whole LEBs in a file without UBI that is cut off; `None` where nothing in use is missing.
+    /// Whole LEBs among them in a file without UBI that is cut off; `None` where nothing in use is missing.
     pub lebs_there: Option<u32>,
     /// Number of LEBs in use that no PEB has, within UBI; `None` where the filesystem does not tell.
     pub lebs_missing: Option<u32>,
@@ -75,7 +75,7 @@ pub struct AuthenticationInfo {
     pub algorithm: String,
     /// The superblock is signed; without a signature it has an HMAC, which a key verifies.
     pub signed: bool,
-    /// True when everything is authentic, as far as hashes tell without a key; `None` if that was not looked at.
+    /// True when everything is authentic by its hashes, which need no key; `None` if that was not looked at.
     pub verified: Option<bool>,
     /// It was verified by the key, and not by hashes only.
     pub by_key: bool,

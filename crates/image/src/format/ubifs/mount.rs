@@ -46,7 +46,7 @@ pub(crate) fn growth(volume: &mut dyn Volume) -> Result<Growth, ImageError> {
     Ok(Growth { now, max, lasting: max, volume, what: "volume", unit: "LEB", own: None, over: None })
 }
 
-/// The volume of an image without UBI, to be written as far as `access` says.
+/// The volume of an image without UBI; `access` decides whether it can be written.
 ///
 /// # Errors
 /// The file ends within a LEB, or cannot be read.

@@ -20,8 +20,8 @@ use crate::selection::Selection;
 use crate::words::show_path;
 use floatgate_host::output::Output;
 
-/// LEBs beyond twice as many as there were that a filesystem may need when it is written anew: what it holds was there before, so
-/// that more than a second copy of it is not needed, but for heads and areas of a small one.
+/// LEBs, beyond twice the former number, that a filesystem may need when it is written anew. Its contents had
+/// room before, so that no more than a second copy is needed, except for heads and areas of a small one.
 const GROWTH_LEBS: u32 = 64;
 
 /// Mounts a copy of a filesystem without UBI in the output for writing, and ends that in order.
@@ -83,7 +83,7 @@ pub(crate) struct Rebuilt {
 }
 
 impl Rebuilt {
-    /// Writes a filesystem anew, whose volume has `lebs` LEBs; `name` is that of the volume. The old volume comes back.
+    /// Writes a filesystem anew, whose volume has `lebs` LEBs and the name `name`. The old volume comes back.
     ///
     /// Where it does not fit into as many LEBs as it could grow to, it is one that can grow further.
     pub(crate) fn new<S: Store + 'static>(
@@ -201,7 +201,7 @@ fn lost_names(survey: &Survey<dyn Volume>) -> Vec<Loss> {
     damaged_names(survey, Structure::Entry)
 }
 
-/// Names of which nothing but counts in an inode is left, each at the file or the directory that it is missing in.
+/// Names that are known from counts in an inode only, each at the file or the directory that it is missing in.
 fn counted_names(survey: &Survey<dyn Volume>) -> Vec<Loss> {
     let of = |problem: &Problem| {
         let inode = problem.inodes.as_ref().map_or(ROOT_INODE, |inodes| *inodes.start());

@@ -30,7 +30,7 @@ const NAME_MAX: usize = 128;
 /// Longest value that is kept.
 const VALUE_MAX: u64 = 4096;
 
-/// A property: its value as far as it is short, and where it stands in the blob.
+/// A property: its value if it is short, and where it stands in the blob.
 #[derive(Clone, Debug)]
 pub(crate) struct Property {
     pub(crate) name: String,
@@ -67,7 +67,8 @@ impl Node {
     }
 }
 
-/// The tree at the beginning of a stretch: its nodes and its length. Of one whose end is missing these are the nodes before the cut.
+/// The tree at the beginning of a stretch: its nodes and its length. A tree whose end is missing has the
+/// nodes before the cut.
 pub(crate) fn parse(view: &View<'_>) -> Option<(Vec<Node>, u64)> {
     let header = view.array::<40>(0)?;
     let header = &header[..];

@@ -33,7 +33,7 @@ pub(crate) enum Begins {
     Magic {
         /// Byte of the part.
         at: usize,
-        /// The numbers.
+        /// Byte strings of which one stands there.
         magics: &'static [&'static [u8]],
         /// The part begins at multiples of this.
         step: u64,
@@ -42,7 +42,7 @@ pub(crate) enum Begins {
     Head {
         /// The part begins at multiples of this.
         step: usize,
-        /// The test.
+        /// True for the first bytes of the format.
         test: fn(&[u8]) -> bool,
     },
 }

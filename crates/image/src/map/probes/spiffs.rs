@@ -14,7 +14,7 @@ const MAGIC: u16 = 0x0529;
 /// Fewest blocks whose numbers are believed.
 const MIN_BLOCKS: u16 = 4;
 
-/// Numbers from here on are none.
+/// Block numbers are smaller than this.
 const MAX_BLOCKS: u16 = 0x4000;
 
 /// Most blocks without a number.

@@ -6,7 +6,7 @@ use crate::map::view::{Numbers, View};
 
 pub(super) const PROBE: Probe = Probe { begins: Begins::Head { step: 512, test: begins }, probe };
 
-/// Distances between pages: without OOB, and with that of common chips.
+/// Distances between pages, bytes: without OOB, and with the OOB of common chips.
 const STRIDES: [u64; 7] = [2048, 2112, 2176, 4096, 4224, 4320, 512];
 
 /// Fewest headers that are believed.

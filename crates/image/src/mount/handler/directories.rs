@@ -14,13 +14,13 @@ const BATCH: usize = 256;
 /// A file to be made, as `mknod` has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewNode<'a> {
-    /// The directory.
+    /// Inode number of the parent directory.
     pub directory: u32,
     /// The name in it.
     pub name: &'a [u8],
     /// Type and permissions, as in POSIX.
     pub mode: u32,
-    /// Of a device: its number as the kernel packs it into 32 bits.
+    /// Number of a device as the kernel packs it into 32 bits; only devices use it.
     pub device: u32,
     /// User who creates the entry.
     pub uid: u32,
@@ -35,7 +35,7 @@ pub struct Listed<'l> {
     pub inode: u32,
     /// Type of the file.
     pub file_type: FileType,
-    /// The name.
+    /// Name of the entry.
     pub name: &'l [u8],
     /// Offset at which the next read of the directory continues.
     pub next: u64,

@@ -71,7 +71,7 @@ impl Handler {
         Ok((lost != 0).then_some(mode & 0o7777 & !lost))
     }
 
-    /// Takes away what lets a file run as another user: somebody writes to it who may not keep that.
+    /// Takes away what lets a file run as another user, before a write by a user who may not keep that.
     ///
     /// # Errors
     /// Flags that forbid it; no space.

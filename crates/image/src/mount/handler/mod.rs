@@ -35,7 +35,7 @@ pub struct Handler {
     /// Directories that are open, with what they held when they were last read from the start.
     listings: BTreeMap<u64, Option<Vec<DirEntry>>>,
     next_handle: u64,
-    /// Where directories are, as far as the kernel came across them.
+    /// Parents of the directories that the kernel came across, by inode number.
     parents: BTreeMap<u32, u32>,
     /// Something was changed that may not be on flash.
     changed: bool,
