@@ -163,7 +163,7 @@ impl Concluded for Json {
     }
 }
 
-/// Bytes are data, and a step is one line.
+/// Data and the report of a step, which is one line, have no conclusion.
 impl Concluded for Bytes {}
 impl Concluded for Done {}
 

@@ -302,7 +302,7 @@ fn show(library: &Library, name: &Path, format: ReportFormat) -> Outcome {
     format.finish(&origin, &shown, "", || page(&shown.part, &fields))
 }
 
-/// A page of the catalogue.
+/// A page of the catalogue has no conclusion.
 impl Concluded for Shown {}
 
 /// A number of the chip, as the table shows it.

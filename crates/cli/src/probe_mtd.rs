@@ -34,7 +34,7 @@ struct Report {
     advice: Vec<String>,
 }
 
-/// Its advice says what follows.
+/// The conclusions are in the field `advice`.
 impl Concluded for Report {}
 
 pub(crate) fn run(args: &Args<'_>) -> Outcome {

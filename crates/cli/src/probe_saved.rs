@@ -147,7 +147,7 @@ struct Listing {
     files: Vec<Row>,
 }
 
-/// A list of files.
+/// A list of files has no conclusion.
 impl Concluded for Listing {}
 
 impl Row {

@@ -1,10 +1,13 @@
 //! `floatgate life`: a filesystem over years, on cells that wear, leak and are disturbed.
 //!
-//! A chip is filled with files that stay, and others are written over every day. Time jumps from one event to the next, and cells lose the charge of
-//! the days between: every 91 days and at the end what was written in them; every so often a pass of **ubihealthd**, which reads all PEBs so that UBI moves
-//! what has bit errors; and after each a look at the files that stayed. A little of what is written is really written; the rest only wears the blocks
-//! by [`crate::life::Wear`]: those that hold nothing that stays, and all of them once wear levelling moves that, too (Linux: `UBI_WL_THRESHOLD`). Retention
-//! is [`Cells::bake`](floatgate_device::cells::Cells::bake): no read or erasure is skipped that the bits of a page depend on.
+//! A chip is filled with files that stay, and others are written over every day. Time jumps from one event to
+//! the next, and cells lose the charge of the days between. Every 91 days and at the end, the data of these
+//! days are written. A pass of **ubihealthd** at a set interval reads all PEBs, so that UBI moves what has
+//! bit errors. After each event, the files that stayed are compared. A little of what is written is really
+//! written; the rest only wears the blocks by [`crate::life::Wear`]: those that hold nothing that stays, and
+//! all of them once wear levelling moves that, too (Linux: `UBI_WL_THRESHOLD`). Retention is
+//! [`Cells::bake`](floatgate_device::cells::Cells::bake): no read or erasure is skipped that the bits of a
+//! page depend on.
 //!
 //! Cells of NOR are not simulated: its blocks last as long as the part promises, and so do its data.
 
@@ -114,7 +117,7 @@ pub struct Report {
     /// Lower and upper end of the probability that a chip survives (Wilson, 95 %); none where all chips live alike, which shows nothing of how chips
     /// differ.
     pub probability: Option<[f64; 2]>,
-    /// The lives.
+    /// Lives of the simulated chips, by seed.
     pub lives: Vec<Life>,
 }
 
@@ -187,7 +190,7 @@ pub fn run(
     run_with(library, config, options, &flash, progress)
 }
 
-/// As [`run`], on flash with a known life: that of the partition of which `config` has a sample.
+/// As [`run`], on flash with a known life: the life of the partition that `config` samples.
 ///
 /// # Errors
 /// As [`run`].
@@ -444,7 +447,7 @@ impl Aging {
         Ok(())
     }
 
-    /// Writes so many bytes over, of which the first are really written.
+    /// Writes `bytes` over; only the first of them are really written.
     fn write_over(&mut self, bytes: u64) -> Result<(), String> {
         let really = bytes.min(2 * self.hot_bytes);
         self.write_really(really)?;
@@ -454,7 +457,7 @@ impl Aging {
         Ok(())
     }
 
-    /// Writes the file that changes over, as often as so many bytes take.
+    /// Writes the file that changes over, until `really` bytes are written.
     fn write_really(&mut self, really: u64) -> Result<(), String> {
         let root = self.fs.root();
         let inode = self.fs.lookup(root, b"changes").map_err(in_words("writing"))?;
@@ -470,7 +473,7 @@ impl Aging {
         Ok(())
     }
 
-    /// Blocks that change wear from so many cycles to so many; all of them once wear levelling moves what stays.
+    /// Wears the blocks that change from `before` to `after` cycles; all blocks once wear levelling moves what stays.
     fn wear_blocks(&mut self, before: f64, after: f64) {
         let flash = self.fs.device();
         let (all, erased) = (flash.geometry().blocks(), flash.erased());
@@ -496,8 +499,8 @@ impl Aging {
         }
     }
 
-    /// Compares the files that stay with what was written, on a copy: UBI moves what is read with bit errors, and nobody but ubihealthd
-    /// reads here.
+    /// Compares the files that stay with what was written, on a copy: UBI moves what is read with bit errors,
+    /// and only ubihealthd reads here.
     fn look(&self) -> Result<(), String> {
         let (mut fs, mut buf) = (self.fs.clone(), vec![0; self.file_bytes as usize]);
         for (number, &inode) in self.files.iter().enumerate() {

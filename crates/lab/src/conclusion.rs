@@ -300,7 +300,7 @@ impl Concluded for Replay {
 /// Runs of filesystems on a card as a result.
 #[derive(Serialize)]
 pub struct CardRuns<'a> {
-    /// The runs.
+    /// Runs in the order of the guest.
     pub rows: &'a [CardRun],
 }
 
@@ -349,7 +349,7 @@ impl<T: Concluded> Concluded for Grounded<T> {
     }
 }
 
-/// A merged setup is no finding.
+/// A merged setup has no conclusion.
 impl Concluded for Node {}
 
 impl Concluded for floatgate_probe::Report {

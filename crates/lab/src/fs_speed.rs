@@ -64,7 +64,7 @@ pub struct FilesystemReport {
 pub struct Tested {
     /// The device that was tested.
     pub device: Box<dyn Device>,
-    /// The filesystem.
+    /// Kind, sizes and space of the filesystem.
     pub report: FilesystemReport,
     /// The tests in order.
     pub tests: Vec<Measured>,

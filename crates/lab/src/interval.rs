@@ -47,7 +47,7 @@ mod tests {
         assert!(wilson(0, 10)[0] < 1e-9);
     }
 
-    /// Of 200 samples from 0 to 1 the mean is known to about 0.04 (1.96 / sqrt(12 * 200)).
+    /// The mean of 200 samples from 0 to 1 is known to about 0.04 (1.96 / sqrt(12 * 200)).
     #[test]
     fn a_bootstrap_is_as_wide_as_the_normal_distribution_says() {
         let samples: Vec<f64> = (0..200).map(|i| f64::from(i * 73 % 200) / 199.0).collect();

@@ -24,7 +24,7 @@ pub(crate) const DAYS_PER_YEAR: f64 = 365.25;
 /// Years beyond which wear is not what ends a device.
 pub const YEARS_MAX: f64 = 100.0;
 
-/// Years until so many bytes are written; none where nothing is written, or where it takes more than [`YEARS_MAX`].
+/// Years until `bytes` are written; none where nothing is written, or where it takes more than [`YEARS_MAX`].
 pub fn years(bytes: f64, bytes_per_day: u64) -> Option<f64> {
     let years = bytes / bytes_per_day as f64 / DAYS_PER_YEAR;
     Some(years).filter(|years| *years <= YEARS_MAX)
@@ -46,7 +46,7 @@ pub(crate) fn terabytes(bytes: f64) -> String {
     if bytes < 1e11 { format!("{:.1} GB", bytes / 1e9) } else { format!("{:.1} TB", bytes / 1e12) }
 }
 
-/// The years of [`years`] in words, which follow "so many bytes can be written, ".
+/// The years of [`years`] in words, which follow a number of bytes "can be written, ".
 pub fn in_words(bytes: f64, bytes_per_day: u64) -> String {
     let pace = format!("at {} a day", in_units(bytes_per_day));
     match years(bytes, bytes_per_day) {
@@ -191,8 +191,8 @@ impl Wear {
         })
     }
 
-    /// Erase cycles of the most worn block after programs have written so many bytes. Blocks that hold no file that stays wear first; from a
-    /// difference of `UBI_WL_THRESHOLD` cycles on all wear alike.
+    /// Erase cycles of the most worn block after programs have written `bytes`. Blocks that hold no file that
+    /// stays wear first; from a difference of `UBI_WL_THRESHOLD` cycles on all wear alike.
     pub fn cycles(&self, bytes: f64) -> f64 {
         let erasures = bytes * self.erasures_per_byte;
         let changing = f64::from(self.changing);
@@ -200,14 +200,14 @@ impl Wear {
         apart + (erasures - apart * changing) / f64::from(self.blocks)
     }
 
-    /// Bytes that programs can write until the most worn block has so many cycles.
+    /// Bytes that programs can write until the most worn block has this number of cycles.
     pub fn bytes(&self, cycles: f64) -> f64 {
         let apart = cycles.min(WEAR_THRESHOLD);
         let erasures = apart * f64::from(self.changing) + (cycles - apart) * f64::from(self.blocks);
         erasures / self.erasures_per_byte
     }
 
-    /// True when all blocks wear alike after so many cycles of the most worn one.
+    /// True when all blocks wear alike after this number of cycles of the most worn one.
     pub(crate) fn is_levelled(cycles: f64) -> bool {
         cycles >= WEAR_THRESHOLD
     }
@@ -239,7 +239,7 @@ impl FlashLife {
         self.wear.bytes(self.endurance.left() as f64)
     }
 
-    /// Years at so many bytes a day; none beyond [`YEARS_MAX`].
+    /// Years at this number of bytes a day; none beyond [`YEARS_MAX`].
     pub fn years(&self, bytes_per_day: u64) -> Option<f64> {
         years(self.bytes(), bytes_per_day)
     }

@@ -32,14 +32,14 @@ pub enum Step {
     Erase {
         /// Byte of the area.
         offset: u64,
-        /// Bytes.
+        /// Number of bytes to erase.
         len: u64,
     },
     /// `lock OFFSET LENGTH`, for good.
     Lock {
         /// Byte of the area.
         offset: u64,
-        /// Bytes.
+        /// Number of bytes to lock.
         len: u64,
     },
 }

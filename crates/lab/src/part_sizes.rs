@@ -82,7 +82,7 @@ pub fn shape_of_setup(library: &Library, name: impl AsRef<Path>) -> Result<Flash
     })
 }
 
-/// A chip as far as dumps of it need it.
+/// Properties of a chip that its dumps depend on.
 pub struct DumpPart {
     /// Sizes and marker.
     pub geometry: PageGeometry,

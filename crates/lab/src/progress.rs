@@ -3,9 +3,9 @@
 /// News of work that is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// The work has so many steps.
+    /// Number of steps that the work has.
     Steps(u64),
-    /// So many more of them are done.
+    /// Number of further steps that are done.
     Done(u64),
 }
 

@@ -10,7 +10,7 @@ use floatgate_sim::machine::failed;
 use floatgate_sim::vfs::Vfs;
 use serde::{Deserialize, Serialize};
 
-/// Shares of the writes whose longest time is told.
+/// Shares of the writes whose longest time is reported.
 pub const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 1.0];
 
 /// Data that arrive at a steady rate, and the ring that they are written to.
@@ -28,7 +28,7 @@ pub struct Stream {
 
 /// Storage of a recorder, in virtual time.
 pub trait Storage {
-    /// The present.
+    /// Current time of the storage.
     fn now(&self) -> Instant;
 
     /// Waits for the next data.
@@ -100,7 +100,7 @@ pub fn record(storage: &mut dyn Storage, stream: Stream, progress: Listener<'_>)
     Ok(Recording::new(stream, times, buffer_bytes))
 }
 
-/// Time in which so many bytes arrive.
+/// Time in which `bytes` arrive at `per_s` bytes a second.
 fn time_of(bytes: u64, per_s: u64) -> Nanos {
     Nanos::from_ns((u128::from(bytes) * 1_000_000_000 / u128::from(per_s.max(1))) as u64)
 }

@@ -1,8 +1,8 @@
 //! `flash_speed`'s tests on any [`floatgate_mtd::Mtd`], in virtual time: the figures that the tool prints, the exact ones
 //! beside them, and where the time went.
 //!
-//! Order, units and rounding are those of mtd-utils 2.3's `flash_speed`: each test times one loop over the chosen
-//! blocks, and prints KiB * 1000 / ms with both the KiB of a unit and the milliseconds rounded down.
+//! Order, units and rounding are those of mtd-utils 2.3's `flash_speed`: each test times one loop over the
+//! chosen blocks. It prints KiB * 1000 / ms with both the KiB of a unit and the milliseconds rounded down.
 
 use crate::fs_speed::FilesystemReport;
 use crate::uncertainty::Interval;
@@ -25,7 +25,7 @@ pub struct SpeedOptions {
     pub skip: u32,
     /// Also read in units of these many pages.
     pub pages: Vec<u32>,
-    /// Also read in units of 2 to 16, 32 and 64 pages, as far as an eraseblock has them (`-C`).
+    /// Also read in units of 2 to 16, 32 and 64 pages, if an eraseblock has them (`-C`).
     pub continuous: bool,
     /// Secondary block of the read-while-write latency test (`-k`).
     pub secondary_block: Option<u32>,

@@ -50,7 +50,7 @@ impl SpeedRun {
 /// Bottleneck of a test, and the single change that helps most.
 #[derive(Clone, Debug, Serialize)]
 pub struct Advice {
-    /// The test.
+    /// Name of the test.
     pub test: String,
     /// The phase that takes most of the time.
     pub bottleneck: &'static str,
@@ -352,7 +352,8 @@ pub fn sweep(
     Ok(outcomes.into_iter().map(|outcome| outcome.map_err(|error| error.to_string())).collect())
 }
 
-/// The times of the tests on one block, from which it can be seen whether a value matters; `None` when they cannot be had.
+/// The times of the tests on one block, from which it can be seen whether a value matters; `None` when they
+/// are not available.
 pub fn times_of_a_block(
     library: &Library,
     config: &Config,

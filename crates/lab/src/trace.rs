@@ -69,7 +69,7 @@ pub struct Traced {
     pub chip: String,
     /// Link between driver and chip.
     pub link: Link,
-    /// The operation.
+    /// Name of the operation, as on the command line.
     pub operation: &'static str,
     /// Bytes moved or erased.
     pub bytes: u64,

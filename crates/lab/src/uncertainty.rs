@@ -1,9 +1,10 @@
 //! The interval of a simulated figure: where 8 of 10 boards of this kind would be.
 //!
 //! Each part of the time is uncertain by itself: the array by the range from typical to maximum that the data sheet states,
-//! software and controller by how sure the profiles are of their costs. The wires are exact, but where nobody measured the
-//! software it may keep them waiting. The errors add up as squares do. Twelve numbers say how wide they are. They were chosen by looking at the rows of `papers boards` and `papers unfitted`, and `floatgate papers` counts how many of those the
-//! intervals hold (docs/fidelity.md).
+//! software and controller by how sure the profiles are of their costs. The wires are exact, but software
+//! that was not measured may keep them waiting. The errors add up as squares do. Twelve numbers say how wide
+//! they are. They were chosen by looking at the rows of `papers boards` and `papers unfitted`, and
+//! `floatgate papers` counts how many of those the intervals hold (docs/fidelity.md).
 
 use crate::certainty::{self, Heads};
 use crate::fs_compare::{Row, Subject};
@@ -76,7 +77,8 @@ const FILESYSTEM_UNKNOWN: f64 = 1.1;
 /// Costs that were fitted to one board are off by that share on its other rows.
 const SOFTWARE_KNOWN: f64 = 0.25;
 
-/// Costs of which nothing is known are off by that factor less 1. In between it follows from the confidence of the least sure.
+/// A cost without any evidence is off by that factor less 1. In between it follows from the confidence of the
+/// least sure.
 const SOFTWARE_UNKNOWN: f64 = 1.8;
 
 /// Relative error of a time to either side.
@@ -110,7 +112,7 @@ pub struct Uncertainty {
 }
 
 impl Uncertainty {
-    /// Of a setup's chip, controller and host.
+    /// Uncertainty of a setup's chip, controller and host.
     ///
     /// # Errors
     /// A chip that makes no sense, or a file that cannot be read.
@@ -234,7 +236,7 @@ mod tests {
         interval.half_width()
     }
 
-    /// Wires make an interval narrow, a program with a high maximum and software that nobody measured make it wide.
+    /// Wires make an interval narrow, a program with a high maximum and software that was not measured make it wide.
     #[test]
     fn intervals_are_as_wide_as_their_parts_are_uncertain() {
         let board = "imx6-mx30lf2g18ac";

@@ -88,7 +88,7 @@ struct Found {
     checked: Checked,
 }
 
-/// Work on the pages.
+/// The conclusion of the check of the pages.
 impl Concluded for Found {
     fn conclusion(&self) -> String {
         self.checked.conclusion()

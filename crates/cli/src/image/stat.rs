@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     args.format.finish(&origin, &stat, "", || text(&stat, &attributes))
 }
 
-/// Properties of a file are a listing.
+/// A listing of properties has no conclusion.
 impl Concluded for Stat {}
 impl Concluded for Members {}
 

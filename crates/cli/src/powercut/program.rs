@@ -292,7 +292,7 @@ impl Concluded for Json {
     }
 }
 
-/// The report of a single run is one line, which says all.
+/// The report of a single run is one line, and needs no conclusion.
 impl Concluded for ReplayJson {}
 
 fn text(args: &Args, source: &Source<'_>, json: &Json, report: &Report, title: &str) -> String {

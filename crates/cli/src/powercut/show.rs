@@ -162,7 +162,7 @@ pub(super) fn rate(cuts: u64, took: Duration) -> String {
     format!("{} in {seconds:.2} s, {:.0} a second", common::grouped_count(cuts, "cut"), cuts as f64 / seconds)
 }
 
-/// The report of a single run is one line, which says all.
+/// The report of a single run is one line, and needs no conclusion.
 impl Concluded for ReplayedJson<'_> {}
 
 /// Result of a run that was repeated.

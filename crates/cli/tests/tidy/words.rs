@@ -8,7 +8,7 @@
 use super::{CRATES, crates, files, product_sources};
 
 /// Crates whose doc comments keep all rules.
-const CLEAN_CRATES: [&str; 19] = [
+const CLEAN_CRATES: [&str; 20] = [
     "probe",
     "stack",
     "media",
@@ -23,6 +23,7 @@ const CLEAN_CRATES: [&str; 19] = [
     "card",
     "cli",
     "image",
+    "lab",
     "hal",
     "web",
     "files",

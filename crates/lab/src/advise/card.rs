@@ -1,7 +1,8 @@
 //! Advice on a card or block device, known from the catalogue or from the answers of a probe.
 //!
-//! The choice of the filesystem comes from replays of the shipped traces ([`crate::card::compare`]) on a card of the catalogue, or on the one that is most
-//! like what was probed, with the sizes that were found.
+//! The choice of the filesystem comes from replays of the shipped traces ([`crate::card::compare`]). They run
+//! on a card of the catalogue, or on the one that is most like what was probed, with the sizes that were
+//! found.
 
 use super::existing::Existing;
 use super::mkfs::{BlockFs, Need, Place, Recipe, recipe};
@@ -27,7 +28,7 @@ use std::path::Path;
 /// A number with its evidence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evidence {
-    /// The number.
+    /// The number itself, in the unit of its field.
     pub value: u64,
     /// Probability that it is right.
     pub confidence: f64,
@@ -37,7 +38,7 @@ pub struct Evidence {
     pub reason: String,
 }
 
-/// A device as far as advice needs it.
+/// Properties of a device on which advice depends.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceFacts {
     /// Name or path.
@@ -252,7 +253,7 @@ fn assumed(value: u64, reason: &str) -> Evidence {
     Evidence { value, confidence: ASSUMED, alternatives: Vec::new(), reason: reason.to_owned() }
 }
 
-/// The JSON of a probe, which anybody may have written, as far as advice needs it.
+/// The parts of a probe's JSON on which advice depends; the JSON is untrusted input.
 #[derive(Deserialize)]
 struct Probed {
     capacity_bytes: Option<u64>,
@@ -766,7 +767,7 @@ fn existing_point(known: &DeviceFacts, place: &Place) -> Option<Point> {
     Some(point)
 }
 
-/// A device of which nothing tells what card it is: a model would be any card.
+/// Point on speed for a device that shows no sign of a card: no model would be better than another.
 fn no_speed_point(known: &DeviceFacts) -> Point {
     let point = Point::new(
         "speed",

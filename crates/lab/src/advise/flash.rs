@@ -29,7 +29,7 @@ pub const BYTES_PER_DAY: u64 = 10 << 20;
 /// Options of advice on raw flash.
 #[derive(Clone, Debug)]
 pub struct AdviceOptions {
-    /// Size of the partition in bytes; none for that of the setup.
+    /// Size of the partition in bytes; none for the setup's own size.
     pub partition_bytes: Option<u64>,
     /// Years that data must last.
     pub years: f64,
@@ -62,12 +62,12 @@ impl AdviceOptions {
     }
 }
 
-/// A board.
+/// A setup with the overrides of the user, which advice is for.
 #[derive(Clone)]
 pub struct Board {
     /// Name of the setup.
     pub name: String,
-    /// The setup.
+    /// Setup of the board, from the catalogue or a file.
     pub setup: Setup,
     /// Overrides of the user.
     pub sets: Vec<Override>,

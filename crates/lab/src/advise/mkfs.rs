@@ -1,9 +1,11 @@
 //! Options with which filesystems are made for the allocation unit and the page of a card.
 //!
 //! - ext4: `stride` is a page and `stripe_width` an allocation unit, so that the allocator begins files on borders (Linaro's Flash memory wiki, Bergmann 2011).
-//! - F2FS: a section, which is cleaned as one, is a whole number of allocation units; as many logs are written in turn as the card has open ones.
+//! - F2FS: a section, which is cleaned as one, is a whole number of allocation units. It alternates between
+//!   as many logs as the card has open units.
 //! - NILFS2: a segment is the largest power of two that fits an allocation unit a whole number of times.
-//! - FAT: reserved sectors move the first cluster to a border, as the SD Association's File System Specification has it.
+//! - FAT: reserved sectors move the first cluster to a border, as the `File System Specification` of the SD
+//!   Association has it.
 
 use super::size;
 use serde::Serialize;
@@ -187,7 +189,7 @@ pub fn f2fs_segments(place: &Place) -> u64 {
     }
 }
 
-/// Logs that F2FS writes in turn: six, four or two.
+/// Logs between which F2FS alternates: six, four or two.
 const fn f2fs_logs(open_aus: u64) -> u64 {
     match open_aus {
         6.. => 6,

@@ -16,7 +16,8 @@ const CHANGE_MAX: f64 = 16.0;
 /// Share by which a speed may miss the measured one.
 const NEAR: f64 = 0.02;
 
-/// The sound card of the catalogue that is most like the device, with the sizes and speeds of the device as far as such a card can have them.
+/// The sound card of the catalogue that is most like the device, with the sizes and speeds of the device
+/// where such a card can have them.
 pub(super) fn stand_in(library: &Library, known: &DeviceFacts) -> Result<(LoadedCard, String), Error> {
     let distance = |spec: &CardSpec| -> Result<f64, Error> {
         let ratio = |a: u64, b: u64| (a.max(1) as f64 / b.max(1) as f64).ln().abs();

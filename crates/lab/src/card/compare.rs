@@ -1,7 +1,8 @@
 //! Cards, filesystems and workloads, compared by the traces that the project ships.
 //!
-//! Each cell is a replay without think times on a card of its own, which has been through mkfs and mounting, so that the times are the card's
-//! alone; the cells do not depend on the number of threads. The cards of a row are clones of one, which was brought into the state.
+//! Each cell is a replay without think times on a card of its own. The card has been through mkfs and
+//! mounting, so that the times are the card's alone; the cells do not depend on the number of threads. The
+//! cards of a row are clones of one, which was brought into the state.
 
 use super::replay::{ThinkTime, WritePlaces, prepare, replay};
 use super::serve::NewCard;
@@ -18,7 +19,7 @@ use serde::Serialize;
 pub struct NamedCard {
     /// Name in the catalogue, or path.
     pub name: String,
-    /// The card.
+    /// Card as it was loaded from the catalogue.
     pub card: LoadedCard,
 }
 
@@ -35,7 +36,7 @@ pub struct Cell {
     pub mount_us: f64,
     /// Time that the card works on the requests, in us.
     pub time_us: f64,
-    /// This time over that of the fastest ranked filesystem on the same card under the same workload.
+    /// This time over the time of the fastest ranked filesystem on the same card under the same workload.
     pub relative_time: f64,
     /// False when the trace lacks work that the filesystem does in use ([`ShippedTrace::is_complete`]), and there are others.
     pub is_ranked: bool,

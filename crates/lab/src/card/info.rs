@@ -133,7 +133,7 @@ pub struct CardInfo {
     pub card: String,
     /// Description in one line.
     pub title: String,
-    /// The registers.
+    /// Registers with their fields.
     pub registers: Vec<Register>,
     /// Identification from CID.
     pub identity: Identity,

@@ -127,7 +127,7 @@ impl CutReport {
     }
 }
 
-/// Cuts a card. `progress` is told how many cuts are done since it was told last.
+/// Cuts a card. `progress` gets the number of cuts since its last call.
 ///
 /// # Errors
 /// A card that is impossible in the size asked for.

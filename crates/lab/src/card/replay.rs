@@ -195,7 +195,7 @@ impl<'a> Player<'a> {
     }
 }
 
-/// Most open allocation units that are told apart.
+/// Most open allocation units that are distinguished.
 const DEPTH_MAX: usize = 256;
 
 /// Counts how many allocation units were written since the last write to the same one (Mattson's stack distance).

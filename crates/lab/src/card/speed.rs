@@ -1,5 +1,5 @@
-//! The speed of a card: requests of several sizes on an empty, a used and a full card, allocation units written in turn, and reads
-//! across borders (`flashbench -a`).
+//! The speed of a card: requests of several sizes on an empty, a used and a full card, allocation units
+//! written alternately, and reads across borders (`flashbench -a`).
 
 pub use super::state::CardState;
 use super::{LoadedCard, info};
@@ -57,7 +57,7 @@ const UNITS_MIN: u64 = 2;
 /// Most sectors that a sequential test goes over: 64 MiB, or twice the SLC cache where that is more, as what is in the cache is written again at its speed.
 const SEQUENTIAL_SECTORS: u64 = 1 << 17;
 
-/// Most allocation units that are written in turn: twice the 24 of a Samsung Pro (Chubb 2015), and some.
+/// Most allocation units that are written alternately: twice the 24 of a Samsung Pro (Chubb 2015), and some.
 const OPEN_AUS_MAX: u32 = 64;
 
 /// Result of one test.
@@ -127,7 +127,7 @@ impl Latencies {
     }
 }
 
-/// Allocation units written in turn.
+/// Speeds with some allocation units written alternately.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OpenAuRow {
     /// Number of allocation units.
@@ -192,7 +192,7 @@ pub struct CardSpeed {
     pub limit_mw: Option<f64>,
     /// Requests by state, operation, access and size.
     pub tests: Vec<CardTest>,
-    /// Allocation units written in turn, on the full card.
+    /// Allocation units written alternately, on the full card.
     pub open_au_rows: Vec<OpenAuRow>,
     /// Reads across borders, on the full card.
     pub alignment_rows: Vec<AlignmentRow>,
@@ -264,7 +264,7 @@ pub fn alignments(card: &LoadedCard, seed: u64) -> Result<Vec<AlignmentRow>, Err
 /// Speeds in order of a card that nothing was written to, MB/s: reads, and writes as many as a probe has.
 ///
 /// # Errors
-/// The card is none, or fails.
+/// The specification is impossible, or the card fails.
 pub(crate) fn in_order_mb_s(spec: &CardSpec) -> Result<[f64; 2], Error> {
     let mut bench = Bench::in_order(spec, CardState::Empty, 0)?;
     let mut mb_s = |pattern| {
@@ -277,7 +277,7 @@ pub(crate) fn in_order_mb_s(spec: &CardSpec) -> Result<[f64; 2], Error> {
 /// Speed of a file of 400 MiB that is written in order to a used card, MB/s, as `dd` measures it. Linux asks a host for 512 KiB at most.
 ///
 /// # Errors
-/// The card is none, has less room, or fails.
+/// The specification is impossible, or the card has less room or fails.
 pub(crate) fn file_in_order_mb_s(spec: &CardSpec, seed: u64) -> Result<f64, Error> {
     let mut bench = Bench::in_order(spec, CardState::Used, seed)?;
     let (start, sectors) = (bench.now(), FILE_REQUEST_BYTES / SECTOR_BYTES as u64);
@@ -303,7 +303,7 @@ pub(crate) struct Essentials {
 /// The essentials of a card in a state.
 ///
 /// # Errors
-/// The card is none, or fails.
+/// The specification is impossible, or the card fails.
 pub(crate) fn essentials(spec: &CardSpec, state: CardState, seed: u64) -> Result<Essentials, Error> {
     let mut bench = Bench::in_order(spec, state, seed)?;
     let read = bench.run(IN_ORDER_READS).map_err(failed)?;
@@ -316,7 +316,7 @@ pub(crate) fn essentials(spec: &CardSpec, state: CardState, seed: u64) -> Result
 /// The file was written in order to a used card. iozone measures so on a Raspberry Pi.
 ///
 /// # Errors
-/// The card is none, has less room, or fails.
+/// The specification is impossible, or the card has less room or fails.
 pub fn random_in_file_mb_s(spec: &CardSpec, seed: u64) -> Result<[f64; 2], Error> {
     let options = CardSpeedOptions { requests: 0, sizes: Vec::new(), seed };
     let mut bench = Bench::new(spec, CardState::Used, &options, &|_| ())?;
@@ -589,7 +589,7 @@ impl Bench {
         }
     }
 
-    /// 1 to twice the open allocation units, written in turn.
+    /// Tests of 1 to twice the open allocation units, written alternately.
     fn open_aus(&mut self) -> Result<Vec<OpenAuRow>, BlockError> {
         // Past the FAT area; every second one, as flashbench leaves room between them.
         let first = 4;

@@ -19,7 +19,7 @@ use floatgate_image::words::count;
 use floatgate_mtd::size::text as size;
 use floatgate_mtd::words::{grouped, noun};
 
-/// The variables are read by another program, and registers are what a card states.
+/// Listings without a conclusion.
 impl Concluded for Environment {}
 impl Concluded for CardInfo {}
 impl Concluded for Refit {}

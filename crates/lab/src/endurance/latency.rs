@@ -21,14 +21,14 @@ pub struct Latency {
     pub last_100_us: f64,
     /// The fastest of any cycle of any block.
     pub fastest_us: f64,
-    /// The slowest.
+    /// The slowest of any cycle of any block.
     pub slowest_us: f64,
     /// Last over first.
     pub change: f64,
 }
 
 impl Latency {
-    /// Of an operation in lives. None where no cycle succeeded.
+    /// Latency of one operation in several lives. None where no cycle succeeded.
     pub(super) fn of(lives: &[&[Stretch]], time: fn(&Stretch) -> Nanos) -> Option<Self> {
         let lived: Vec<&[Stretch]> = lives.iter().copied().filter(|life| cycles(life) > 0).collect();
         let mean = |range: fn(u64) -> (u64, u64)| {

@@ -75,7 +75,7 @@ pub struct Experiment {
     pub pattern: Pattern,
     /// Nothing is programmed: erases only.
     pub erase_only: bool,
-    /// Blocks that are written in turn. They share nothing that wears, so this changes no result.
+    /// Number of blocks that are written alternately. They share nothing that wears, so this changes no result.
     pub interleave: u32,
 }
 

@@ -52,11 +52,11 @@ pub struct Report {
 /// Cycles until the status fails.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Life {
-    /// Of the first block to fail.
+    /// Cycles of the first block to fail.
     pub min: u64,
-    /// Of the middle one; the lower of two.
+    /// Cycles of the middle one; the lower of two.
     pub median: u64,
-    /// Of the last.
+    /// Cycles of the last block to fail.
     pub max: u64,
     /// Mean number of cycles.
     pub mean: f64,

@@ -12,8 +12,8 @@ use super::linear;
 use super::model::Model;
 use rayon::prelude::*;
 
-/// Violation of the rows' intervals that is allowed beside that of the best fit, as a share of the time: steps of polls, and what two eraseblocks
-/// have otherwise than many.
+/// Violation of the rows' intervals that is allowed beyond the violation of the best fit, as a share of the
+/// time: steps of polls, and what two eraseblocks have otherwise than many.
 const SLACK: f64 = 0.002;
 
 /// First step away from a value with which all figures agree, in units of the cost's scale; each further one is twice as long.
@@ -114,7 +114,7 @@ fn close(x: f64) -> f64 {
     CLOSE * x.abs().max(1.0)
 }
 
-/// True when an end of `new` is beyond that of `old`.
+/// True when an end of `new` is beyond the same end of `old`.
 fn is_farther(new: &(End, End), old: &(End, End)) -> bool {
     new.0.end < old.0.end || new.1.end > old.1.end
 }
@@ -238,8 +238,10 @@ impl<'m, 'l> Search<'m, 'l> {
         End { near, end: far }
     }
 
-    /// A choice of the other costs with which all figures agree where cost `i` is `x`, found downhill from one of the `starts`: first to the middle of
-    /// what the figures allow, then, as the least squares may be outside of it where something is inside, to where nothing is outside.
+    /// A choice of the other costs with which all figures agree where cost `i` is `x`, found downhill from
+    /// one of the `starts`. The first descent leads to the middle of what the figures allow. The least
+    /// squares may be outside of it where something is inside; a second descent then leads to where nothing
+    /// is outside.
     fn refit(&self, i: usize, x: f64, starts: &[Vec<f64>]) -> Option<Near> {
         let without = |all: &[f64]| {
             let (left, right) = all.split_at(i.min(all.len()));

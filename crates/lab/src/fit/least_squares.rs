@@ -44,7 +44,8 @@ pub(crate) fn squares(errors: &[f64]) -> f64 {
     errors.iter().map(|e| e * e).sum()
 }
 
-/// Place where the sum of the squares of `errors` is least, as far as steps downhill lead from `at`. None when the start has no errors.
+/// Place where the sum of the squares of `errors` is least, by steps downhill from `at`. None when the start
+/// has no errors.
 pub(crate) fn minimise(
     mut at: Vec<f64>,
     bounds: &[Bounds],

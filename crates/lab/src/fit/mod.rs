@@ -106,9 +106,9 @@ pub struct FitReport {
     pub understood: usize,
     /// Lines that are not.
     pub unknown: Vec<Unknown>,
-    /// The costs.
+    /// Costs of the setup that were fitted.
     pub parameters: Vec<FittedParameter>,
-    /// The figures.
+    /// Figures of the input, with their residuals.
     pub rows: Vec<FittedRow>,
     /// The fitted rows' residual of the largest size.
     pub worst: f64,
@@ -261,7 +261,7 @@ fn no_figure(unknown: &[Unknown]) -> Error {
     )
 }
 
-/// The costs that fit the figures `keep` best, as far as steps downhill lead from `start`.
+/// The costs that fit the figures `keep` best, by steps downhill from `start`.
 fn solve(model: &Model<'_>, keep: &[usize], start: &[f64], prior: f64) -> Option<Vec<f64>> {
     minimise(start.to_vec(), &model.bounds(), Effort::FULL, |at| {
         let times = model.times_of(at, keep)?;

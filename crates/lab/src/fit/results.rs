@@ -90,7 +90,7 @@ pub struct Unknown {
     pub why: String,
 }
 
-/// An input.
+/// Figures that were read from an input.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Results {
     /// Blocks with at least one figure.
@@ -176,7 +176,7 @@ struct Dd {
     call: u64,
     /// Number of records that `count=` asks for.
     count: Option<u64>,
-    /// True of writes; or the reason why its figure is none of the flash.
+    /// True for writes; or the reason why its figure does not measure the flash.
     write: Result<bool, String>,
 }
 
@@ -200,7 +200,7 @@ struct DdRun {
 }
 
 impl DdRun {
-    /// True of writes; or the reason why its time is none of the flash.
+    /// True for writes; or the reason why its time does not measure the flash.
     fn direction(&self, is_counted: bool) -> Result<bool, String> {
         let write = self.command.as_ref().map_or(Ok(false), |dd| dd.write.clone())?;
         match &self.failed {
@@ -315,7 +315,7 @@ impl Reader {
         self.results.unknown.push(Unknown { line, text, why });
     }
 
-    /// Reason why a speed that `floatgate probe` prints is not that of written blocks, or was printed of those.
+    /// Reason why a speed that `floatgate probe` prints does not belong to written blocks, or repeats one that does.
     fn is_other_state(&self, measurement: &Measurement) -> Option<String> {
         let is_known = self.block.figures.iter().any(|known| known.measure == measurement.measure);
         match self.state {
@@ -417,7 +417,8 @@ impl Reader {
         Some(Line::Figure(Measurement::of_bytes(measure, span, bytes, format!("{seconds} s"))))
     }
 
-    /// `real 0m 1.86s` behind what a shell's `time` has run, where dd prints no time itself: that of BusyBox may be built so.
+    /// `real 0m 1.86s` behind what a shell's `time` has run, where dd prints no time itself: BusyBox's dd may
+    /// be built so.
     fn timed_dd(&self, text: &str) -> Option<Line> {
         let time = shell_time(text)?;
         if self.dd.has_time {
@@ -747,7 +748,7 @@ fn bytes_of(unit: &str) -> Option<f64> {
     }
 }
 
-/// A speed between two numbers of units of so many bytes.
+/// A speed between two numbers of units a second, each of `bytes` bytes.
 fn per_s(low: f64, high: f64, bytes: f64) -> Figure {
     Figure::NsPerByte(1e9 / (high * bytes), 1e9 / (low * bytes))
 }

@@ -15,7 +15,7 @@ use serde::Serialize;
 pub struct SizeRow {
     /// Bytes of the partition.
     pub partition_bytes: u64,
-    /// The filesystem.
+    /// Filesystem on this partition.
     pub subject: Subject,
     /// Space for files after mkfs as `df` says it, in KiB.
     pub free_kib: Option<f64>,
@@ -83,7 +83,8 @@ pub(crate) fn comparisons(
 /// Compares filesystems on partitions of several sizes in bytes; `at` makes the configuration of one. `progress` hears how far it is.
 ///
 /// # Errors
-/// No size or no filesystem is asked for; the setup is wrong, or a partition of a size cannot be on its chip. What cannot be on a partition is told in the result.
+/// No size or no filesystem is asked for; the setup is wrong, or a partition of a size cannot be on its chip.
+/// The result lists what cannot be on a partition.
 pub fn by_size(
     library: &Library,
     at: &(dyn Fn(u64) -> Result<Config, Error> + Sync),

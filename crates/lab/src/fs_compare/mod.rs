@@ -1,4 +1,5 @@
-//! `floatgate fs`: filesystems and the bare flash side by side, as "Flash file systems: JFFS2 and UBIFS compared" (Simmonds, 2009) measures them: writing,
+//! `floatgate fs`: filesystems and the bare flash side by side, as
+//! `Flash file systems: JFFS2 and UBIFS compared` (Simmonds, 2009) measures them. The figures are of writing,
 //! reading, mounting, space, and what synchronising costs.
 //!
 //! Each test begins on a chip of its own, and each case of it on a copy of the empty filesystem. Programs see the filesystem through
@@ -90,7 +91,7 @@ impl Subject {
     }
 }
 
-/// A test.
+/// Test of `floatgate fs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Test {
@@ -211,16 +212,16 @@ pub struct FlashUse {
     pub mean_erased: f64,
 }
 
-/// A figure.
+/// Figure of a subject in one case of a test.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// The thing compared.
     pub subject: Subject,
-    /// The test.
+    /// Test that the case belongs to.
     pub test: Test,
     /// Name of the case: `write random 64 KiB`.
     pub name: String,
-    /// The figure.
+    /// The measured value, in `unit`.
     pub value: f64,
     /// Its unit: MiB/s, s, KiB.
     pub unit: &'static str,
@@ -278,7 +279,7 @@ fn phases<S: serde::Serializer>(breakdown: &Breakdown, serializer: S) -> Result<
 pub struct Refused {
     /// The thing compared.
     pub subject: Subject,
-    /// The test.
+    /// Test that is impossible.
     pub test: Test,
     /// Reason, in words.
     pub why: String,
@@ -299,7 +300,7 @@ pub struct FsComparison {
     pub link: Link,
     /// False when the setup does not say how fast the CPU is: its time is missing then.
     pub cpu_is_known: bool,
-    /// The figures.
+    /// Figures of all subjects and tests.
     pub rows: Vec<Row>,
     /// Tests that could not be made.
     pub refused: Vec<Refused>,
@@ -360,13 +361,13 @@ impl Bench<'_> {
     }
 }
 
-/// One of so many eraseblocks of the chip is bad in [`Test::BadBlocks`]: 2 %.
+/// Divisor for the bad eraseblocks of the chip in [`Test::BadBlocks`]: one in 50 is bad, 2 %.
 const BAD_SHARE: u64 = 50;
 
 /// Compares filesystems on a setup; `progress` hears of the tests of each subject.
 ///
 /// # Errors
-/// The setup is wrong. What cannot be on this flash is told in the result.
+/// The setup is wrong. The result lists what cannot be on this flash.
 pub fn compare(
     library: &Library,
     config: &Config,

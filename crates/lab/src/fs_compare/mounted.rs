@@ -475,7 +475,8 @@ fn walk(vfs: &mut Vfs) -> FsResult<()> {
     Ok(())
 }
 
-/// Files of random bytes or text, a thousand in a directory, as far as they go in; their number.
+/// Writes files of random bytes or text, a thousand in a directory, until `number` of them or a full
+/// filesystem; returns their number.
 fn fill_with(vfs: &mut Vfs, number: u64, bytes: u64, content: &str) -> FsResult<u64> {
     use floatgate_stack::fs::{NewFile, NewKind};
     const DIRECTORY: NewFile<'_> = NewFile { kind: NewKind::Directory, permissions: 0o755, uid: 0, gid: 0 };

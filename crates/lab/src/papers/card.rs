@@ -1,7 +1,7 @@
 //! Measurements of the rows on cards, on the card of the catalogue that stands where other rows name their setup.
 //!
-//! A measure names its run and, behind a colon, what is wanted of it: `card probe: open AUs`. Rows that want something of the same run
-//! share it; a run of traces is that of one workload.
+//! A measure names its run and, behind a colon, what is wanted of it: `card probe: open AUs`. Rows with the
+//! same run share it; a run of traces replays one workload.
 
 use crate::card::compare::{Cell, NamedCard, compare};
 use crate::card::replay::places_per_file;
@@ -153,7 +153,8 @@ fn answer(answers: &Answers, what: &str) -> Option<f64> {
     }
 }
 
-/// `pre 4194304`: a column of a row of `flashbench -a`, in us. `step 4194304` is its difference over that of half the alignment.
+/// `pre 4194304`: a column of a row of `flashbench -a`, in us. `step 4194304` is its difference over the
+/// difference of half the alignment.
 fn alignment(rows: &[AlignmentRow], what: &str) -> Option<f64> {
     let (column, align) = what.split_once(' ')?;
     let align: u64 = align.parse().ok()?;
@@ -187,7 +188,7 @@ fn nand_us(spec: &CardSpec, what: &str) -> Option<f64> {
     }
 }
 
-/// `ext4 by 4096`: places per file, where a place is written in units of so many bytes.
+/// `ext4 by 4096`: places per file, where a place is written in units of this number of bytes.
 fn places(what: &str) -> Option<f64> {
     let (filesystem, unit_bytes) = what.split_once(" by ")?;
     let trace = find(&format!("{filesystem}-create"))?;
@@ -195,8 +196,9 @@ fn places(what: &str) -> Option<f64> {
     places_per_file(&requests, trace.files?, unit_bytes.parse().ok()?)
 }
 
-/// The figure that is wanted of a workload, as `ext4 over f2fs, postmark`: the time of one filesystem over that of another on the card. `longest ext4 over f2fs`
-/// takes their longest requests, `longest ext4` is a time in s. `ext4` alone and `slowest over fastest` are compared with the other card.
+/// The figure of a workload that a row names, as `ext4 over f2fs, postmark`: the time of one filesystem over
+/// the time of another on the card. `longest ext4 over f2fs` takes their longest requests, `longest ext4` is
+/// a time in s. `ext4` alone and `slowest over fastest` are compared with the other card.
 fn compared(own: &[Cell], other: &[Cell], what: &str) -> Option<f64> {
     let (figure, workload) = what.rsplit_once(", ")?;
     let of = |cells: &'_ [Cell], filesystem: &str| -> Option<(f64, f64)> {

@@ -1,7 +1,7 @@
 //! Measurements of the rows on endurance, on the part that stands where other rows name their setup.
 //!
-//! Most are ratios, as the document speaks of factors. Those on reads and on blocks written in turn are taken from a simulated chip
-//! with its driver; a setup stands there as usual.
+//! Most are ratios, as the document speaks of factors. Rows on reads and on blocks written alternately are
+//! taken from a simulated chip with its driver; a setup stands there as usual.
 
 use crate::endurance::{self, Experiment, Latency, Pages, Pattern, Subject, cycles};
 use floatgate_config::{Library, Override};
@@ -159,7 +159,7 @@ const BLOCKS: u64 = 4;
 /// Erase and program cycles that make a block worn, where the chip minds.
 const CYCLES: u32 = 2000;
 
-/// Time to write all pages of some erased blocks: each block to its end, or one page of each in turn.
+/// Time to write all pages of some erased blocks: each block to its end, or one page of each alternately.
 fn write_blocks(rig: &mut Rig, in_turn: bool) -> Result<Nanos, Error> {
     let (block, page) = sizes(rig);
     erase(rig, BLOCKS)?;

@@ -37,7 +37,7 @@ pub struct Paper {
     /// Fitted parameters.
     #[serde(default, rename = "fit")]
     pub fits: Vec<Fit>,
-    /// Predictions of figures that nobody has published yet.
+    /// Predictions of figures that are not published yet.
     #[serde(default, rename = "prediction")]
     pub predictions: Vec<Prediction>,
     /// The whole document, where this is a selection of its tables: fits are to all rows.
@@ -98,7 +98,7 @@ pub(super) const fn ten() -> u32 {
 pub struct Row {
     /// Name of the row.
     pub row: String,
-    /// The figure.
+    /// Published value, in the unit of the table.
     #[serde(default)]
     pub published: Option<f64>,
     /// The lower end of a range. It stands with the upper one in place of a figure; of a direction one of the two stands alone.
@@ -134,7 +134,7 @@ pub struct Row {
 /// A published figure, or a range of figures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Published {
-    /// This.
+    /// A single value.
     Figure(f64),
     /// That it lies between these two.
     Range(f64, f64),
@@ -214,7 +214,7 @@ pub struct Fit {
     pub rows: Vec<String>,
 }
 
-/// A figure that nobody has published.
+/// Prediction of a figure that is not published yet.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prediction {

@@ -26,9 +26,9 @@ pub(super) struct Job {
 /// Result of a run.
 #[derive(Clone, Debug)]
 pub(super) enum Outcome {
-    /// Of a row on endurance.
+    /// Ratio or time of a row on endurance.
     Claim(f64),
-    /// Of rows on cards.
+    /// Results of a run that rows on cards share.
     Card(card::Outcome),
     Figure {
         printed: f64,
@@ -55,8 +55,8 @@ pub(super) fn job(table: &Table, row: &Row) -> Job {
     }
 }
 
-/// The part of a measure that says what is run: rows of `floatgate fs` whose names go on after a colon come from the run of the one that
-/// does not; rows on cards say after a colon what they want of their run.
+/// The part of a measure that says what is run. Rows of `floatgate fs` whose names go on after a colon come
+/// from the run of the one that does not. Rows on cards name the figure of their run after a colon.
 fn run_of(measure: &str) -> String {
     if measure.starts_with(card::PREFIX) {
         return card::run_of(measure);
@@ -228,8 +228,9 @@ fn bus_page(library: &Library, config: &Config) -> Result<Outcome, Error> {
     Ok(Outcome::Figure { printed: us, exact: us, kib: None, breakdown, interval: None })
 }
 
-/// U-Boot's `sf update` of so many eraseblocks that hold something else, in s: each is read, compared, erased and programmed before the
-/// next (U-Boot: `spi_flash_update_block`). The comparison, some 10 ns a byte, is left out.
+/// U-Boot's `sf update` of `blocks` eraseblocks that hold something else, in s: each is read, compared,
+/// erased and programmed before the next (U-Boot: `spi_flash_update_block`). The comparison, some 10 ns a
+/// byte, is left out.
 fn update(library: &Library, config: &Config, blocks: u32) -> Result<Outcome, Error> {
     let mut rig = rig::wire(library, config, RigOptions { stores: false, ..RigOptions::default() })?;
     let bytes = rig.device.geometry().erase_bytes;

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// The fits of papers once more, from the values that the files state.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Refit {
-    /// The parameters.
+    /// Parameters, with their stated and fitted values.
     pub parameters: Vec<RefittedParameter>,
     /// The rows that decide them.
     pub rows: Vec<RefittedRow>,
@@ -23,7 +23,7 @@ pub struct Refit {
 /// A parameter of a [`Refit`].
 #[derive(Clone, Debug, Serialize)]
 pub struct RefittedParameter {
-    /// The document.
+    /// Name of the published document.
     pub paper: String,
     /// The file that states it.
     pub file: String,
@@ -40,7 +40,7 @@ pub struct RefittedParameter {
 /// A row of a [`Refit`].
 #[derive(Clone, Debug, Serialize)]
 pub struct RefittedRow {
-    /// The document.
+    /// Name of the published document.
     pub paper: String,
     /// Name of the row, `table/row`.
     pub row: String,
@@ -145,8 +145,8 @@ fn groups<'p>(library: &Library, paper: &'p Paper) -> Vec<Group<'p>> {
         .collect()
 }
 
-/// The parameter as the run's setup has it: a number above 0. Of typical and maximum times it is the typical one, of an
-/// operation's cost what comes after it.
+/// The parameter as the run's setup has it: a number above 0. A path to typical and maximum times leads to
+/// the typical one, a path to an operation's cost to what comes after it.
 fn parameter(library: &Library, job: &Job, fit: &Fit) -> Option<Parameter> {
     let config = library.resolve(&library.setup(&job.setup).ok()?, &[]).ok()?;
     let path = fit.parameter.strip_prefix("profile.measured.").unwrap_or(&fit.parameter);

@@ -9,11 +9,11 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
-    /// Reads.
+    /// Reads of the flash.
     Read,
-    /// Programs.
+    /// Programs of the flash.
     Program,
-    /// Erases.
+    /// Erases of the flash.
     Erase,
     /// UBI is attached.
     Attach,
@@ -50,7 +50,7 @@ impl Operation {
 /// Predicted rows of one [`Operation`].
 #[derive(Clone, Debug, Serialize)]
 pub struct ByOperation {
-    /// The operation.
+    /// Operation that the rows measure.
     pub operation: Operation,
     /// Number of its predicted rows.
     pub predicted: usize,
@@ -200,7 +200,7 @@ pub struct Report {
     pub rows: Vec<ReportRow>,
     /// Their summary.
     pub summary: Summary,
-    /// Predictions of figures that nobody has published yet.
+    /// Predictions of figures that are not published yet.
     pub predictions: Vec<ReportPrediction>,
 }
 

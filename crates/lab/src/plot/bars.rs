@@ -100,8 +100,9 @@ impl Layout {
     }
 }
 
-/// Horizontal stacked bars as an SVG document, one per row in the given order: label at the left below `of`, the title of this axis;
-/// the phases as segments, time per call and note at the right; a legend of the phases that occur, and an axis with round ticks.
+/// Horizontal stacked bars as an SVG document, one per row in the given order. The label is at the left below
+/// `of`, the title of this axis; the phases are segments; time per call and note are at the right. A legend
+/// of the phases that occur and an axis with round ticks follow.
 pub fn bars(rows: &[BarRow], of: &str, (title, subtitle): (&str, &str), scale: Scale) -> String {
     let mut layout = Layout::new(rows);
     let mut canvas = Canvas::new(title, layout.width());

@@ -313,8 +313,8 @@ fn escape(text: &str) -> String {
 pub(super) mod tests {
     use super::*;
 
-    /// Checks that `svg` is well-formed XML (elements, attributes, entities, characters), as far as this module can
-    /// get it wrong.
+    /// Checks that `svg` is well-formed XML (elements, attributes, entities, characters), for the faults that
+    /// this module can make.
     pub(crate) fn assert_well_formed(svg: &str) {
         let mut open: Vec<&str> = Vec::new();
         let mut rest = svg;

@@ -9,7 +9,7 @@ use super::text_width::wrap;
 /// Published figure or range of a quantity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Published {
-    /// A figure.
+    /// A single value.
     Figure(f64),
     /// That it lies between these two.
     Range(f64, f64),

@@ -20,7 +20,7 @@ pub(super) fn name(resource: Resource) -> String {
 /// A row of a waterfall.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lane {
-    /// Whose.
+    /// Resource of the row, such as the bus or a die.
     pub(super) resource: Resource,
     /// True when it is the resource's first row.
     pub(super) first: bool,

@@ -11,15 +11,15 @@ pub(super) const TEXT: Rgb = [0x22, 0x22, 0x22];
 pub(super) const FAINT: Rgb = [0x5C, 0x5C, 0x5C];
 /// Grid lines.
 pub(super) const GRID: Rgb = [0xE2, 0xE2, 0xE2];
-/// Axes.
+/// Colour of the axes.
 pub(super) const AXIS: Rgb = [0x9A, 0x9A, 0x9A];
 /// Every other lane.
 pub(super) const STRIPE: Rgb = [0xF6, 0xF6, 0xF6];
-/// Paper.
+/// Background of the page.
 pub(super) const WHITE: Rgb = [0xFF, 0xFF, 0xFF];
 
-/// Colours of the series of a chart: those of Okabe and Ito ("Color Universal Design", 2002), which readers with any kind of
-/// colour vision tell apart, without yellow, which is too light for lines on white.
+/// Colours of the series of a chart, by Okabe and Ito ("Color Universal Design", 2002), which readers with
+/// any kind of colour vision tell apart. Their yellow is left out: it is too light for lines on white.
 const SERIES: [Rgb; 7] = [
     [0x00, 0x72, 0xB2], // blue
     [0xD5, 0x5E, 0x00], // vermillion
@@ -90,9 +90,9 @@ impl Ink {
 
 /// The look of a phase, the same in every picture.
 ///
-/// Luminance rises in the order of [`Phase::ALL`], so that a grey print keeps the order of the legend; the hues were
-/// searched for the largest smallest difference of any pair under normal vision, protanopia, deuteranopia and
-/// tritanopia.
+/// Luminance rises in the order of [`Phase::ALL`], so that a grey print keeps the order of the legend. The
+/// hues were searched for the largest smallest difference of any pair under normal vision, protanopia,
+/// deuteranopia and tritanopia.
 pub const fn ink(phase: Phase) -> Ink {
     match phase {
         Phase::Array => Ink::new(0x57247B, 54, '█'),

@@ -71,7 +71,7 @@ impl Pen {
         self.columns += other.columns;
     }
 
-    /// The line.
+    /// The line as text, with its last escape ended.
     pub(super) fn finish(mut self) -> String {
         self.switch(Paint::Plain);
         self.out

@@ -12,10 +12,11 @@ const WIDTH: std::ops::RangeInclusive<usize> = 24..=400;
 /// Between a lane's name and the lane.
 const GUTTER: usize = 2;
 
-/// One operation on the timelines of its resources, for a terminal of `width` columns (24 to 400; 80 and more look
-/// best): a ruler, a line per resource with its spans to scale, a legend, and a numbered table of all spans in which
-/// repeats are merged (`status x7`: the length is that of each). With `colour`, terminal escapes for 256 colours;
-/// without, each phase has a glyph of its own. No newline at the end.
+/// One operation on the timelines of its resources, for a terminal of `width` columns (24 to 400; 80 and more
+/// look best). A ruler is followed by a line per resource with its spans to scale, a legend, and a numbered
+/// table of all spans. The table merges repeats (`status x7`); their length is the length of each. With
+/// `colour`, terminal escapes for 256 colours; without, each phase has a glyph of its own. No newline at the
+/// end.
 pub fn waterfall_text(spans: &[Span], width: usize, colour: bool) -> String {
     if spans.is_empty() {
         return "no spans recorded".to_owned();

@@ -20,12 +20,13 @@ const BOX: i32 = 22;
 const LEAST: i32 = 2;
 /// A box of many spans keeps this share of its colour, however short they are.
 const PALEST: f64 = 0.25;
-/// A box may end this many px later than its time, for the sake of [`LEAST`], and less where the next long one has
-/// little room; what would have to end later still is not drawn, but counted in the tip of the box before.
+/// A box may end this many px later than its time, for the sake of [`LEAST`], and less where the next long
+/// one has little room. A box that would have to end later still is not drawn, but counted in the tip of the
+/// box before.
 const DRIFT: i32 = 8;
 
-/// One operation on the timelines of its resources as an SVG document: a lane per resource from the CPU down to the
-/// dies, time to scale from the operation's start, spans as boxes in their phases' colours.
+/// One operation on the timelines of its resources as an SVG document: a lane per resource from the CPU down
+/// to the dies. Time is to scale from the operation's start, and spans are boxes in their phases' colours.
 ///
 /// The full text of a box (operation, phase, start, length) is its tip, for viewers that show tips. The shortest span is
 /// visible; neighbours too short to tell apart are drawn as one box when they are the same, the paler the more idle time is

@@ -222,9 +222,9 @@ fn use_it(fs: &mut dyn FileSystem, seed: u64) -> Result<(), Error> {
 
 /// The space of every LEB is known, and no PEB is lost. Everything has been brought to flash before.
 ///
-/// A cut may leave one PEB that is set aside. It holds a LEB that was unmapped, and is back because power was cut from the very
-/// beginning of its erasure: if its data cannot be read, it is erased when the LEB is used again; if only its VID header cannot, UBI
-/// keeps it for whoever wants to look at it, as Linux does.
+/// A cut may leave one PEB that is set aside. It holds a LEB that was unmapped, and is back because power was
+/// cut from the very beginning of its erasure. If its data cannot be read, it is erased when the LEB is used
+/// again. If only its VID header cannot be read, UBI keeps the PEB for inspection, as Linux does.
 fn adds_up(fs: &mut Fs, cuts: u64) -> Result<(), String> {
     let found = fs.check().map_err(|error| format!("checking space: {error}"))?;
     if let Some(first) = found.first() {

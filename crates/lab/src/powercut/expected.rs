@@ -1,9 +1,10 @@
 //! The states that are allowed after a loss of power.
 //!
-//! Names, links, extended attributes and the inodes that go with them are written by one journal head, so that after a loss of
-//! power they are those of one moment: not before the last that was brought to flash, nor after the step under way. Attributes
-//! of a file are written together, and later: they are those of one moment, too, but of its own. Data are written by another
-//! head, block by block: each block is one that the file had since it was brought to flash.
+//! Names, links, extended attributes and the inodes that go with them are written by one journal head. After
+//! a loss of power they are therefore the state of one moment: not before the last that was brought to flash,
+//! nor after the step under way. Attributes of a file are written together, and later: they are those of one
+//! moment, too, but of its own. Data are written by another head, block by block: each block is one that the
+//! file had since it was brought to flash.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -21,7 +22,7 @@ const BLOCK: usize = 4096;
 pub(super) struct Named {
     pub(super) file_type: FileType,
     links: u32,
-    /// Of a directory; a file's is written later.
+    /// Size of a directory; the size of a file is written later.
     size: Option<u64>,
     device: Option<DeviceNumber>,
     target: Option<Vec<u8>>,

@@ -20,7 +20,7 @@ const RUNS_PER_WORKLOAD: u64 = 2000;
 /// Most cuts of recoveries in one run at random.
 const MAX_AGAIN: u64 = 3;
 
-/// Is told how many runs are done; the number is of runs since it was told last.
+/// Function that gets the number of runs since its last call.
 pub type Progress<'a> = &'a (dyn Fn(u64) + Sync);
 
 /// Runs workloads on flash in memory and cuts them.
@@ -36,7 +36,7 @@ pub fn explore(options: &Options, progress: Progress<'_>) -> Result<Report, Work
     }
 }
 
-/// Runs something with so many threads; with 0 one for each core.
+/// Runs something with `threads` threads; with 0 one for each core.
 ///
 /// # Errors
 /// The system does not give as many, in words.
@@ -236,7 +236,7 @@ fn random_cut(random: &mut Random, kinds: &[CutKind], operations: u64) -> Option
     Some(CutAt { operation, kind, tear: random.bits() as u32 >> 16 })
 }
 
-/// Cuts of the recovery that takes so many operations.
+/// Cuts of a recovery that takes `recovery` operations.
 fn second_cuts(options: &Options, first: &[CutAt], recovery: u64) -> Vec<CutAt> {
     match options.second {
         SecondCut::Never => Vec::new(),

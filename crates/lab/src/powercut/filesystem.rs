@@ -224,7 +224,7 @@ pub(super) fn operations(fs: &Fs) -> u64 {
     fs.device().operations()
 }
 
-/// Lets the layers do their background work as far as it gets in a second.
+/// Lets the layers do background work for a second.
 pub(super) fn idle(fs: &mut Fs) {
     fs.wait_until(fs.now() + floatgate_mtd::Nanos::from_ms(1000));
 }

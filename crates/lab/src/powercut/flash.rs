@@ -62,7 +62,7 @@ pub(super) fn fault_plan(geometry: &Geometry, seed: u64) -> FaultPlan {
     }
 }
 
-/// Bad blocks among 1024 that UBI is told to expect where there are faults.
+/// Bad blocks among 1024 that UBI is configured for where there are faults.
 pub(super) const MAX_BAD_PER_1024: u32 = 150;
 
 const NOR_HAS_NO_FAULTS: &str =
@@ -115,8 +115,8 @@ pub fn shrunk(device: &Geometry, size_bytes: Option<u64>) -> Result<Geometry, St
     Ok(Geometry { kind, size_bytes: wanted - wanted % erase_bytes, partition_of: None, ..device.clone() })
 }
 
-/// Erase block size of SPI NOR whose smallest sectors are too small for UBIFS: the sectors of all chips, which Linux takes when
-/// it is built without `CONFIG_MTD_SPI_NOR_USE_4K_SECTORS`.
+/// Size of eraseblocks of SPI NOR whose smallest sectors are too small for UBIFS: the sectors of all chips,
+/// which Linux takes when it is built without `CONFIG_MTD_SPI_NOR_USE_4K_SECTORS`.
 const SECTORS: &str = "driver.erase_bytes=64KiB";
 
 /// The flash of a setup, as power cuts need it.
@@ -212,8 +212,9 @@ fn holds_ubifs(geometry: &Geometry) -> bool {
     ubi_geometry(geometry).is_some_and(|ubi| ubi.leb_bytes() >= MIN_LEB_BYTES)
 }
 
-/// Bytes from the start of a flash program to that of a LEB. UBIFS as Linux has it takes them for 0, and may refuse to
-/// mount after a power cut where they are not: `recovery.c` aligns to `max_write_size` in the LEB, without `leb_start`.
+/// Bytes from the start of a flash program to the start of a LEB. UBIFS as Linux has it takes them for 0, and
+/// may refuse to mount after a power cut where they are not: `recovery.c` aligns to `max_write_size` in the
+/// LEB, without `leb_start`.
 #[must_use]
 pub fn leb_start(geometry: &Geometry) -> u32 {
     let program_bytes = geometry.write_bytes.max(geometry.buffer_bytes);

@@ -34,12 +34,12 @@ pub enum FlashId {
 
 /// One run: flash, workload, and how it ends.
 ///
-/// Written as `FLASH:SEED.STEPS:OPERATION.KIND.TEAR-OPERATION.KIND.TEAR` with as many cuts as there are, `TEAR` left out where
-/// it is 0, or as `FLASH:SEED.STEPS:unmount.STEP`; an `f` follows `STEPS` where the flash has faults, and a `j` where the
-/// filesystem is a JFFS2.
+/// Written as `FLASH:SEED.STEPS:OPERATION.KIND.TEAR-OPERATION.KIND.TEAR` with as many cuts as there are,
+/// `TEAR` left out where it is 0, or as `FLASH:SEED.STEPS:unmount.STEP`. An `f` follows `STEPS` where the
+/// flash has faults, and a `j` where the filesystem is a JFFS2.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunId {
-    /// The flash.
+    /// Flash in memory, or the chip of a setup.
     pub flash: FlashId,
     /// Kind of the filesystem.
     pub fs: FilesystemKind,

@@ -2,11 +2,12 @@
 //! back with everything that was brought to flash.
 //!
 //! In the order of an exploration: a seed says what the filesystem is like (`filesystem`) and what is done with it (`workload`).
-//! That is recorded once (`record`): before each step the whole device is kept (blocks are copy-on-write, so that this costs
-//! little), and with it what may be found when power goes away in that step (`state`). From there each flash operation is cut,
-//! before it or in the middle of it ([`CutKind`]), power comes back, the filesystem is mounted, compared, used and mounted again
-//! (`run`). [`Options`] say which operations are cut, a [`Report`] what came of it; every failure has an [id](RunId) that
-//! replays it alone, on any machine with any number of threads.
+//! The workload is recorded once (`record`): before each step the whole device is kept (blocks are
+//! copy-on-write, so that this costs little). What may be found when power goes away in that step is kept
+//! with it (`state`). From there each flash operation is cut, before it or in the middle of it ([`CutKind`]),
+//! power comes back, the filesystem is mounted, compared, used and mounted again (`run`). [`Options`] say
+//! which operations are cut, a [`Report`] what came of it; every failure has an [id](RunId) that replays it
+//! alone, on any machine with any number of threads.
 
 mod chip;
 mod cut_run;

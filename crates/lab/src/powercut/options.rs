@@ -14,7 +14,7 @@ pub enum Mode {
     Log,
     /// Every one, in every way.
     Exhaustive,
-    /// So many at random, of as many workloads as that takes.
+    /// This number of operations at random, in as many workloads as that takes.
     Random(u64),
     /// None: the filesystem is unmounted after each step instead.
     Unmount,
@@ -23,7 +23,7 @@ pub enum Mode {
 /// Second power cut, while the filesystem recovers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecondCut {
-    /// No.
+    /// Recovery is not cut.
     Never,
     /// After each first cut once, at an operation of the recovery that follows from the seed; at random up to four times.
     Sampled,
@@ -34,7 +34,7 @@ pub enum SecondCut {
 /// Options of an exploration.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The flash: at most 65536 erase blocks of at most 16 MiB, and small if it is to be quick.
+    /// The flash: at most 65536 eraseblocks of at most 16 MiB, and small if it is to be quick.
     pub flash: FlashId,
     /// Kind of the filesystem.
     pub fs: FilesystemKind,

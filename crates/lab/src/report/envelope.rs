@@ -2,7 +2,7 @@
 //!
 //! - [`ResultKind`]: every result has one; `report` and `advise` go by it.
 //! - [`Origin`]: the fields of the envelope; [`Envelope`]: origin and result as one object; [`Rows`]: a list as a result.
-//! - [`Concluded`]: what each result says of itself, which the envelope asks for.
+//! - [`Concluded`]: the conclusion of each result, which its envelope has.
 //! - [`kind_of`]: the kind of JSON that was read, or why it cannot be used.
 
 use crate::study::{self, Registered};
@@ -258,7 +258,8 @@ impl Origin {
     }
 }
 
-/// A result as its envelope sees it. The envelope asks for the conclusion, so that no caller can forget it.
+/// Conclusion of a result, and the board that it is about. [`Origin::around`] calls both methods, so that each result in
+/// an envelope has its conclusion.
 pub trait Concluded {
     /// The conclusion from the result, one to three sentences; empty where none follows.
     fn conclusion(&self) -> String {
@@ -290,10 +291,10 @@ pub struct Envelope<'a, T: ?Sized> {
     result: &'a T,
 }
 
-/// A list as a result, from which nothing follows.
+/// A list as a result without a conclusion.
 #[derive(Serialize)]
 pub struct Rows<'a, T> {
-    /// The elements.
+    /// Elements of the list.
     pub rows: &'a [T],
 }
 

@@ -120,7 +120,7 @@ fn contents(comparison: Option<&Table>, sections: &[Section]) -> String {
     format!(r##"<nav aria-label="Contents"><ul>{compared}{links}</ul></nav>"##)
 }
 
-/// The conclusions of all sections; of several targets that were compared, that of the comparison alone.
+/// The conclusions of all sections; of several targets that were compared, the comparison's alone.
 fn verdict(sections: &[Section]) -> String {
     let opening = sections.iter().find(|one| one.opens_report);
     if let (Some(one), _) | (None, [one]) = (opening, sections) {

@@ -89,7 +89,7 @@ impl Report {
         Ok(())
     }
 
-    /// Adds the result of a study whose conclusion is that of the whole page, before all others.
+    /// Adds the result of a study whose conclusion is the conclusion of the whole page, before all others.
     ///
     /// # Errors
     /// As [`Report::add_study`].

@@ -20,7 +20,7 @@ pub(super) struct Section {
     pub(super) facts: Vec<(String, String)>,
     /// Its conclusion, at its beginning and in the summary of the page; empty where the figures say it.
     pub(super) conclusion: String,
-    /// Sentences.
+    /// Remarks of the result, a sentence each.
     pub(super) notes: Vec<String>,
     pub(super) bars: Vec<Bar>,
     pub(super) waterfalls: Vec<Waterfall>,
@@ -29,7 +29,7 @@ pub(super) struct Section {
     pub(super) compared: Vec<Compared>,
     /// Sources of the numbers, as a table of its own.
     pub(super) sources: Option<Table>,
-    /// A comparison whose conclusion is that of the whole page.
+    /// True for a comparison whose conclusion is the conclusion of the whole page.
     pub(super) opens_report: bool,
     pub(super) heat: Option<Heat>,
 }

@@ -274,7 +274,7 @@ fn rows_at(value: &Value, path: &str) -> Option<Vec<Cells>> {
     Some(all)
 }
 
-/// A row, and its key where it is that of an object.
+/// A row, and its key where the row belongs to an object.
 type NamedRow<'a> = (Option<&'a str>, &'a Map<String, Value>);
 
 /// Rows of a list, or those of an object with their keys.

@@ -47,7 +47,7 @@ pub struct AgeOptions {
     #[cfg_attr(feature = "command", arg(long, value_name = "KEY=VALUE"))]
     set: Vec<String>,
 
-    /// Size of the partition [default: that of the setup]
+    /// Size of the partition [default: from the setup]
     #[cfg_attr(feature = "command", arg(long, alias = "size", value_name = "BYTES", value_parser = size::parse))]
     partition: Option<u64>,
 
@@ -307,7 +307,7 @@ fn survival(run: &Run) -> String {
     format!("{scrub}: {survived} survive{probability}")
 }
 
-/// Lives of simulated chips. Of chips that live alike, one row has all.
+/// Lives of simulated chips. Chips that live alike share one row.
 fn simulated(run: &Run) -> Section {
     let chips = run.lives.len();
     let shown = if run.probability.is_some() { chips } else { chips.min(1) };

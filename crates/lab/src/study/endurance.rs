@@ -86,7 +86,7 @@ pub struct EnduranceOptions {
     #[cfg_attr(feature = "command", arg(long))]
     erase_only: bool,
 
-    /// Number of blocks to write in turn (it makes no difference either)
+    /// Number of blocks to write alternately (no effect on wear)
     #[cfg_attr(feature = "command", arg(long, value_name = "BLOCKS", default_value_t = Self::default().interleave))]
     interleave: u32,
 

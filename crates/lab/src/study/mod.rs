@@ -42,7 +42,7 @@ use std::path::{Path, PathBuf};
 pub const STUDIES: &[&dyn Registered] =
     &[&Age, &LifeOfCard, &SpeedOfCard, &Amplification, &Compare, &Endurance, &Keystore, &Record];
 
-/// A study.
+/// Study of the command and of Python, with its options and its result.
 pub trait Study: Sync {
     /// Its options. What is left out has the value of `Default`.
     #[cfg(feature = "command")]
@@ -123,7 +123,7 @@ pub struct Context<'a> {
 pub struct Picture {
     /// File that it is for.
     pub path: PathBuf,
-    /// The picture.
+    /// The document, SVG.
     pub svg: String,
 }
 
@@ -131,7 +131,7 @@ pub struct Picture {
 pub struct Finished {
     /// Kind of the result and its input.
     pub origin: Origin,
-    /// The result.
+    /// The result as it stands in JSON.
     pub output: Value,
     /// Rows of the CSV.
     pub rows: Value,
@@ -276,7 +276,7 @@ pub fn of_kind(kind: &str) -> Option<&'static dyn Registered> {
 /// A list as a result.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct List<T> {
-    /// The elements.
+    /// Elements of the list.
     pub rows: Vec<T>,
 }
 

@@ -11,7 +11,7 @@ macro_rules! bounded {
         pub struct $name(pub(super) $number);
 
         impl $name {
-            /// The number.
+            /// The number within its bounds.
             pub const fn get(self) -> $number {
                 self.0
             }
@@ -45,7 +45,7 @@ macro_rules! bounded {
 bounded! {
     /// Years of use.
     Years: f64, (0.1..=100.0), "a number of years from 0.1 to 100";
-    /// A temperature.
+    /// A temperature in degrees Celsius.
     Celsius: f64, (-55.0..=150.0), "degrees Celsius from -55 to 150";
     /// Percent of the free space of a filesystem that files take.
     Fill: u32, (1..=80), "a whole number from 1 to 80";

@@ -63,7 +63,7 @@ pub struct RecordOptions {
     #[cfg_attr(feature = "command", arg(long, value_name = "KIND"))]
     fs: Option<FilesystemKind>,
 
-    /// Size of the partition of raw flash [default: that of the setup]
+    /// Size of the partition of raw flash [default: from the setup]
     #[cfg_attr(feature = "command", arg(long, alias = "size", value_name = "BYTES", value_parser = size::parse))]
     partition: Option<u64>,
 
@@ -129,7 +129,7 @@ struct New {
     title: String,
     on: String,
     free_bytes: u64,
-    /// True for a filesystem, which writes all of the flash in turn whatever the ring.
+    /// True for a filesystem, which writes all of the flash round robin, whatever the ring.
     is_log: bool,
     storage: Box<dyn Fn() -> Result<Box<dyn Storage>, Error>>,
 }

@@ -72,16 +72,16 @@ pub struct Column {
 /// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
-    /// Words.
+    /// To the left, for words.
     Left,
-    /// Numbers.
+    /// To the right, for numbers.
     Right,
 }
 
 /// A cell of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
-    /// Words.
+    /// Words, in one or more lines.
     Text(String),
     /// A number: the exact value, which tables are sorted by, and the text that is shown.
     Number {

@@ -102,7 +102,7 @@ pub struct Basis {
 /// An answer with its basis.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Grounded<T> {
-    /// The answer.
+    /// The answer itself, as a result without its basis.
     #[serde(flatten)]
     pub answer: T,
     /// Its basis.

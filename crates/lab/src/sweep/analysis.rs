@@ -15,9 +15,10 @@ const BINS: usize = 16;
 /// In place of a key: what no key explains alone.
 const REST: &str = "interactions and rest";
 
-/// Share of an objective's variance that follows from one key: the first-order Sobol index, estimated as the variance of the
-/// means of the designs with the same value (of ranges: in the same of 16 bins) over the variance of all designs. The shares of an objective
-/// add up to 1 with that of `interactions and rest`.
+/// Share of an objective's variance that follows from one key: the first-order Sobol index. It is estimated
+/// as the variance of the means of the designs with the same value (of ranges: in the same of 16 bins) over
+/// the variance of all designs. The shares of an objective and its share for `interactions and rest` add up
+/// to 1.
 ///
 /// Means of few designs differ by chance, too: of designs that are drawn at random this is taken off, as by Kelley's epsilon squared (1935).
 /// Keys that vary together, as in designs that are listed or refused, explain the same variance: their shares are scaled down to 1.
@@ -38,7 +39,7 @@ pub(super) struct Analysis {
     pub(super) texts: Vec<String>,
     /// Designs that are not refused and meet all constraints.
     pub(super) feasible: usize,
-    /// Designs that cannot be had.
+    /// Designs that are impossible, with the first reason.
     pub(super) refused: Reasons,
     /// Designs that missed a condition of `screen`.
     pub(super) screened: Reasons,

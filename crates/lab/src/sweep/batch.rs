@@ -59,7 +59,7 @@ impl Batch {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// A batch from its line; `None` for a line that is none.
+    /// A batch from its line; `None` for a line that is not valid.
     pub fn from_line(line: &str) -> Option<Self> {
         let batch: Self = serde_json::from_str(line).ok()?;
         let count = batch.len();

@@ -18,7 +18,7 @@ impl Constraint {
     /// Reads a condition such as `page read KiB/s > 10000`.
     ///
     /// # Errors
-    /// A text that is none.
+    /// The text is not a condition.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let found = ["<=", ">=", "<", ">"].into_iter().find_map(|sign| Some((sign, text.split_once(sign)?)));
         let parsed = found.and_then(|(sign, (column, limit))| {

@@ -286,8 +286,8 @@ impl Evaluator {
     }
 }
 
-/// True when no value of a design can be the reason of an error: a column that is none, a key that nothing asks for, or the files of the
-/// setup. A design that names files of its own has other keys than the next one.
+/// True when no value of a design can be the reason of an error: an unknown column, a key that no code asks
+/// for, or the files of the setup. A design that names files of its own has other keys than the next one.
 fn is_of_all_designs(error: &Error, own: &[&Override]) -> bool {
     if matches!(error, Error::NoColumn { .. }) {
         return true;
@@ -297,7 +297,7 @@ fn is_of_all_designs(error: &Error, own: &[&Override]) -> bool {
     error.config().is_some_and(|error| !is_of_a_value(error.problem())) && !own.iter().any(names_files)
 }
 
-/// A design that cannot be had.
+/// Record of an impossible design.
 fn refused(error: &Error) -> Record {
     Record { refused: Some(error.to_string()), ..Record::default() }
 }

@@ -197,7 +197,7 @@ impl Default for Card {
 /// A figure of one chip.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 pub(super) enum Figure {
-    /// A quantity.
+    /// A quantity in its own unit.
     Value(f64),
     /// Events among tries, of which the share is wanted.
     Share { hits: u64, tries: u64 },

@@ -41,13 +41,13 @@ fn measured(column: &str, value: f64) -> String {
 /// Values of a column.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cells {
-    /// Truths.
+    /// Truth values, such as `feasible`.
     Bool(Vec<Option<bool>>),
     /// Whole numbers.
     Integer(Vec<Option<i64>>),
-    /// Numbers.
+    /// Numbers with decimals.
     Number(Vec<Option<f64>>),
-    /// Texts.
+    /// Texts, such as names.
     Text(Vec<Option<String>>),
 }
 
@@ -78,7 +78,7 @@ impl Results {
     /// Results without any design yet, or those of a checkpoint.
     ///
     /// # Errors
-    /// A space that is none; a checkpoint that cannot be opened, or belongs to another sweep.
+    /// An invalid space; a checkpoint that cannot be opened, or belongs to another sweep.
     pub fn new(evaluator: &Evaluator, spec: &Spec, checkpoint: Option<&Path>) -> Result<Self, Error> {
         let checkpoint = match checkpoint {
             Some(path) => Checkpoint::open(path, &subject(evaluator, spec)?)?,
@@ -155,7 +155,7 @@ impl Results {
     /// Results from batches that were measured elsewhere.
     ///
     /// # Errors
-    /// A space that is none; batches of another one.
+    /// An invalid space; batches of another one.
     pub fn of_batches(spec: &Spec, batches: impl IntoIterator<Item = Batch>) -> Result<Self, Error> {
         let mut results = Self::of_checkpoint(spec, Checkpoint::temporary()?, None)?;
         batches.into_iter().try_for_each(|batch| results.add(&batch))?;
@@ -291,7 +291,7 @@ impl Results {
         self.analysis.pareto()
     }
 
-    /// Number of designs that cannot be had, and the reason of the first.
+    /// Number of impossible designs, and the reason of the first.
     pub fn refused(&self) -> (usize, Option<&str>) {
         (self.analysis.refused.count, self.analysis.refused.first.as_deref())
     }

@@ -468,8 +468,9 @@ fn share(seed: u64, axis: usize, design: usize) -> f64 {
     unit(hash(seed, axis as u64, design as u64))
 }
 
-/// The place of a number below `n` in an order of all of them that follows from seed and axis: a Feistel network of four rounds over the
-/// next power of four, repeated until the result is below `n` (Black and Rogaway 2002). It needs no table.
+/// The place of a number below `n` in an order of all of them that follows from seed and axis. A Feistel
+/// network of four rounds over the next power of four is repeated until the result is below `n` (Black and
+/// Rogaway 2002). It needs no table.
 fn shuffled(number: usize, n: usize, seed: u64, axis: usize) -> usize {
     let bits = (usize::BITS - n.saturating_sub(1).leading_zeros()).div_ceil(2).max(1);
     let mask = (1 << bits) - 1;

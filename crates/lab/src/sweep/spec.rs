@@ -76,7 +76,7 @@ pub(super) fn explained<T: DeserializeOwned>(json: &str, error: &serde_json::Err
     }
 }
 
-/// Refuses a number that is none of those possible for a key.
+/// Refuses a number that is not possible for a key.
 pub(super) fn check_range<T: PartialOrd + Display>(
     key: &str,
     value: T,
@@ -101,7 +101,7 @@ fn wrong(key: &str, message: String, help: impl Into<Advice>) -> Error {
     ConfigError::new(Problem::WrongValue, message).path(key).help(help).into()
 }
 
-/// A sweep.
+/// Specification of a sweep: setup, designs, measure and objectives.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
@@ -184,7 +184,7 @@ pub struct Population {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stop {
-    /// The figure.
+    /// Column of the figure.
     pub column: String,
     /// Upper less lower end of the 95 % interval, in the figure's unit.
     pub width: f64,
@@ -226,7 +226,7 @@ impl Spec {
     /// Reads a specification in TOML, of which `name` is the file. Its keys are in alphabetical order.
     ///
     /// # Errors
-    /// A text that is none.
+    /// The text is not a valid specification.
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
         let tree = Node::parse(&Source::text(name, text)).map_err(helped)?;
         if tree.child("setup").is_none() && tree.child("chip").is_some() {
@@ -247,7 +247,7 @@ impl Spec {
     /// Reads a specification in JSON, with the same names. Its keys are in the order of the text.
     ///
     /// # Errors
-    /// A text that is none.
+    /// The text is not a valid specification.
     pub fn from_json(text: &str) -> Result<Self, Error> {
         let spec: Self = serde_json::from_str(text).map_err(|error| explained::<Self>(text, &error))?;
         spec.check()?;
@@ -259,7 +259,7 @@ impl Spec {
         Self { space: Axes::default(), designs: None, sample: None, ..self.clone() }
     }
 
-    /// The designs.
+    /// Designs of the sweep, from their list or the axes.
     pub(super) fn space(&self) -> Result<Space, Error> {
         let space = match &self.designs {
             Some(_) if self.sample.is_some() => {

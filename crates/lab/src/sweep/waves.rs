@@ -13,7 +13,7 @@ pub(super) struct Wave {
 }
 
 impl Wave {
-    /// A wave from its line; `None` for a line that is none.
+    /// A wave from its line; `None` for a line that is not valid.
     pub(super) fn from_line(line: &str) -> Option<Self> {
         serde_json::from_str(line).ok()
     }

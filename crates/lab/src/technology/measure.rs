@@ -61,7 +61,7 @@ fn is_refusal(error: &ConfigError) -> bool {
 }
 
 impl Candidate {
-    /// A candidate of which nothing is known but that it cannot be used.
+    /// A candidate that cannot be used, without figures.
     fn refused(target: &Path, reason: &str) -> Self {
         let name = target.display().to_string();
         let mut new = Self {
@@ -79,7 +79,7 @@ impl Candidate {
         new
     }
 
-    /// A candidate without figures; the price is that of `bytes`.
+    /// A candidate without figures; its price is for `bytes`.
     fn new(target: &Path, title: String, part: &Part, bytes: u64) -> Self {
         let mut new = Self {
             target: target.display().to_string(),

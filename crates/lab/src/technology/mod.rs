@@ -1,7 +1,8 @@
 //! Storage technologies side by side: NAND and NOR under a filesystem for flash, SD cards and eMMC.
 //!
 //! Nothing is modelled here. Flash is measured by [`crate::fs_compare`] and [`crate::life`] on the eraseblocks that [`crate::advise`] chooses, cards by
-//! [`crate::card::speed`] and by replays of the shipped traces. A figure that cannot be had is [`Missing`], with its reason.
+//! [`crate::card::speed`] and by replays of the shipped traces. A figure that is not available is
+//! [`Missing`], with its reason.
 //!
 //! - [`measure`]: one candidate.
 //! - [`verdict`]: who is the fastest for what, and who would not do.
@@ -54,7 +55,7 @@ impl std::fmt::Display for Workload {
 /// Use that the candidates are compared for.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Use {
-    /// The workload.
+    /// Workload by whose times the candidates are compared.
     pub workload: Workload,
     /// Bytes that have to fit; none where any size will do.
     pub partition_bytes: Option<u64>,
@@ -138,7 +139,7 @@ pub struct FigureInterval {
 /// Reason why a candidate lacks a figure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
-    /// The figure.
+    /// Figure that is missing.
     pub quantity: Quantity,
     /// The reason, a phrase.
     pub reason: String,
@@ -206,7 +207,7 @@ pub struct Candidate {
     /// The 80 % intervals of those figures that have some.
     #[serde(default)]
     pub intervals: Vec<FigureInterval>,
-    /// Figures that cannot be had.
+    /// Figures that are not available, with reasons.
     pub missing: Vec<Missing>,
     /// Reasons why it would not do; none of a candidate that would.
     pub unfit: Vec<Unfit>,

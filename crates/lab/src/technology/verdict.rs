@@ -71,7 +71,7 @@ pub fn seconds(value: f64) -> String {
 /// The fastest of those whose figure is known.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Lead {
-    /// The comparison.
+    /// Comparison in which the candidate leads.
     pub race: Race,
     /// Name of the fastest candidate.
     pub target: String,

@@ -73,7 +73,7 @@ pub struct Chip {
 /// A source of measured bit error rates.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ErrorSource {
-    /// The publication.
+    /// Publication that measured them.
     pub from: String,
     /// Probability that the coefficients are right, 0 to 1.
     pub confidence: f64,
@@ -98,10 +98,10 @@ pub struct Verdict {
     pub enough: bool,
 }
 
-/// The advice.
+/// Advice on the ECC of a chip.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Advice {
-    /// The chip.
+    /// Chip that the advice is for.
     #[serde(flatten)]
     pub chip: Chip,
     /// Use of the chip.
@@ -154,7 +154,7 @@ impl Choice {
         Self { name: code.to_string(), strength, step_bytes, ecc_bytes, hidden: false }
     }
 
-    /// Nobody tells which code a chip has; it cannot do with fewer check bits than a BCH code.
+    /// Makers do not state which code a chip has; it cannot do with fewer check bits than a BCH code.
     fn on_die(strength: u32, step_bytes: u32) -> Self {
         let ecc_bytes = floatgate_ecc::bch_bytes(step_bytes, strength);
         Self {

@@ -4,7 +4,7 @@ use super::Advice;
 use crate::plot::{Chart, Curve, curves};
 use floatgate_image::words::measure;
 
-/// Fewer lost pages per page read than this are not drawn: nobody reads 1e20 pages.
+/// Fewer lost pages per page read than this are not drawn: no device reads 1e20 pages.
 const FLOOR: f64 = 1e-20;
 
 /// The advice as an SVG document.

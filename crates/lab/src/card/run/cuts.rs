@@ -1,8 +1,9 @@
 //! Losses of power of the drive that a guest works on.
 //!
-//! [`WriteLog`] has the guest's writes with their data, in a temporary file. [`CutDrive`] is the drive as a loss of power may leave it: what was written before the
-//! last flush is there, and what was written or discarded after it is old or new, map unit by map unit, as a card leaves it; or sector by sector. The guest's filesystem recovers on it; what it writes is forgotten with
-//! the next cut.
+//! [`WriteLog`] has the guest's writes with their data, in a temporary file. [`CutDrive`] is the drive as a
+//! loss of power may leave it: what was written before the last flush is there. What was written or discarded
+//! after it is old or new, map unit by map unit, as a card leaves it, or sector by sector. The guest's
+//! filesystem recovers on it; what it writes is forgotten with the next cut.
 
 use crate::card::powercut::CutFailure;
 use floatgate_mtd::SECTOR_BYTES;
@@ -113,7 +114,7 @@ impl WriteLog {
     }
 }
 
-/// Moment of a loss of power: before the event with this number, after so many flushes of the workload.
+/// Moment of a loss of power: before the event with this number, after this number of flushes of the workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Moment {
     event: usize,

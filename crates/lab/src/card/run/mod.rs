@@ -3,7 +3,8 @@
 //! `cuts`: the drive after losses of power, on which the guest's filesystem has to recover.
 //!
 //! [`Workbench`] is the device that the guest has. A write to the sector behind the card's end is a mark, no request; each run begins with
-//! a new card that has one partition. The card's time passes with that of who serves it: only during requests, or with the guest's.
+//! a new card that has one partition. The card's time passes with the time of its server: only during
+//! requests, or with the guest's clock.
 
 mod cuts;
 
@@ -62,8 +63,9 @@ pub struct CardRun {
     /// Protection period of NILFS2's cleaner in s; absent when it does not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protection_period_s: Option<u32>,
-    /// Verdict: `clean`; `full` when the workload found no space left on a filesystem that is clean all the same; `failed` with the phase that failed
-    /// (`mkfs`, `mount`, `cleaner`, `fill`, `workload`, `umount`, `fsck`, `recovery` from a loss of power); `unfinished`.
+    /// Verdict: `clean`; `full` when the workload found no space left on a filesystem that is still clean;
+    /// `failed` with the phase that failed; `unfinished`. Phases are `mkfs`, `mount`, `cleaner`, `fill`,
+    /// `workload`, `umount`, `fsck` and `recovery` from a loss of power.
     pub verdict: String,
     /// Last words of the program that failed, or the phase that was not finished; empty where all went well.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -200,7 +202,7 @@ impl Workbench {
         }
     }
 
-    /// Takes a mark. Unknown ones are none of ours.
+    /// Takes a mark. Unknown marks are ignored.
     fn mark(&mut self, host: Instant, text: &str) -> Result<(), Error> {
         let words: Vec<&str> = text.split_whitespace().collect();
         match words[..] {

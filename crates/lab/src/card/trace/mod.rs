@@ -95,7 +95,7 @@ impl std::fmt::Display for Place {
 pub struct TraceError {
     /// Place of the fault.
     pub place: Place,
-    /// The fault.
+    /// Kind of the fault, with its details.
     pub fault: TraceFault,
 }
 
@@ -106,7 +106,7 @@ pub enum TraceFault {
     /// The file cannot be read.
     #[error(transparent)]
     Host(io::Error),
-    /// The beginning is that of no known format.
+    /// The file does not begin like any known format.
     #[error("no trace in a known format")]
     Unknown,
     /// There is nothing in it.
@@ -211,7 +211,7 @@ fn whole_sectors(field: &'static str, bytes: u64) -> Result<u64, TraceFault> {
 /// Mark that some programs put before a text in UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// Fault of a beginning that is that of no format.
+/// Fault of a file that does not begin like any known format.
 fn unknown(head: &[u8]) -> TraceFault {
     match head {
         [] => TraceFault::Empty,

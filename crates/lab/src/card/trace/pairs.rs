@@ -4,10 +4,11 @@ use super::{Request, RequestKind};
 use floatgate_mtd::Nanos;
 use std::collections::VecDeque;
 
-/// Most requests on their way at the same time. A request whose completion was lost leaves without a latency when so many have followed.
+/// Most requests on their way at the same time. A request whose completion was lost leaves without a latency
+/// when this number of requests have followed.
 const MOST: usize = 4096;
 
-/// Requests that wait for their completion, or for that of one before them.
+/// Requests that wait for their completion, or for the completion of one before them.
 pub(super) struct Pairs {
     waiting: VecDeque<Request>,
     /// Time of the first issue.

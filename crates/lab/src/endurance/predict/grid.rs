@@ -86,7 +86,7 @@ impl Counted {
         Grid::new(from, to, weight).map(Self)
     }
 
-    /// Of a monotone function of the end.
+    /// Interval of a monotone function of the end.
     pub(super) fn interval(&self, of: impl Fn(f64) -> f64) -> Interval {
         let at = |share| of(libm::exp(self.0.quantile(share)));
         Interval { median: at(0.5), low: at(0.05), high: at(0.95) }
@@ -113,7 +113,8 @@ impl Aged {
         Interval { median: at(0.5), low: at(0.05), high: at(0.95) }
     }
 
-    /// Wear until the end: the life is that of any block of the chip, the share of it that is left is known.
+    /// Wear until the end: the life is distributed as for any block of the chip, the share of it that is left
+    /// is known.
     pub(super) fn remaining(&self, wear: &Wear) -> Interval {
         let (centre, spread) = log_life(wear);
         let below = |log_left: f64| {

@@ -113,7 +113,7 @@ pub fn predict(subject: &Subject, experiment: &Experiment, samples: &[Sample]) -
 }
 
 impl Interval {
-    /// Of a decreasing function: its low end came from the high one.
+    /// The interval of a decreasing function: its low end came from the high one.
     const fn reversed(self) -> Self {
         Self { low: self.high, high: self.low, ..self }
     }

@@ -13,7 +13,7 @@ const DIRECTORY: &str = "d";
 /// Bytes of a file that is written at most.
 const FILE_MAX: u64 = 12_000;
 
-/// The program at a path, for so many boots.
+/// The program at a path, once for each of `boots` boots.
 pub fn load(path: &'static str, boots: usize) -> Vec<Box<dyn Booted>> {
     (0..boots).map(|_| Box::new(Boot { path, program: None }) as Box<dyn Booted>).collect()
 }

@@ -78,7 +78,7 @@ impl RemoteFlash<'_> {
     /// Erases the eraseblock at an address.
     ///
     /// # Errors
-    /// The address is not that of an eraseblock; the chip reports a failure.
+    /// The address does not begin an eraseblock; the chip reports a failure.
     pub fn erase(&mut self, at: u64) -> Result<(), Refusal> {
         self.operation(FlashOp::Erase { at }, &[]).map(drop)
     }
@@ -86,7 +86,7 @@ impl RemoteFlash<'_> {
     /// True when the eraseblock at an address is marked bad.
     ///
     /// # Errors
-    /// The address is not that of an eraseblock.
+    /// The address does not begin an eraseblock.
     pub fn is_bad(&mut self, at: u64) -> Result<bool, Refusal> {
         Ok(self.operation(FlashOp::IsBad { at }, &[])?.0)
     }

@@ -23,7 +23,7 @@ pub(in crate::powercut) struct KnownFiles {
 /// State that a step has brought to flash for certain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::powercut) struct Durable {
-    /// Everything.
+    /// Everything that was written before.
     pub(in crate::powercut) all: bool,
     /// All names.
     pub(in crate::powercut) names: bool,
