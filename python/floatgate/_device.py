@@ -15,7 +15,7 @@ from ._types import Corner, OobMode, OtpArea
 Done = TypeVar("Done")
 Device = TypeVar("Device", bound="_Device")
 
-#: A function that is told what each resource does.
+#: Function that gets each span of work of a resource.
 Observer = Callable[[Span], None]
 
 
@@ -172,7 +172,7 @@ class _Device:
         Returns
         -------
         the class of the device
-            The copy.
+            Independent copy with its own clock.
 
         Examples
         --------
@@ -237,7 +237,7 @@ class _Cuttable(_Device):
     """A chip, whose programs and erases can be torn at any share."""
 
     def cut(self, operation: Optional[int] = None, share: float = 0.5, *, after_ns: int = 0) -> None:
-        """Order a loss of power. What is going on then is left as far as it had come; all later calls fail until `restart`.
+        """Order a loss of power. An operation under way stays half done; all later calls fail until `restart`.
 
         Parameters
         ----------
@@ -316,7 +316,7 @@ class Mtd(_Cuttable):
         Returns
         -------
         bytes
-            The bytes.
+            Bytes that were read.
 
         Raises
         ------
@@ -471,7 +471,7 @@ class Mtd(_Cuttable):
         Raises
         ------
         ArgumentError
-            The address is not that of an eraseblock.
+            The address does not begin an eraseblock.
 
         Examples
         --------
@@ -577,7 +577,7 @@ class Mtd(_Cuttable):
         Returns
         -------
         int
-            The cycles.
+            Number of cycles since the chip was new.
 
         Raises
         ------
@@ -645,7 +645,7 @@ class Mtd(_Cuttable):
         Parameters
         ----------
         area : {"user", "factory"}
-            The user's area, or that of the maker, which is only read.
+            The user's area, or the maker's, which is read-only.
 
         Returns
         -------
@@ -677,7 +677,7 @@ class Mtd(_Cuttable):
         Returns
         -------
         bytes
-            The bytes.
+            Bytes that were read.
 
         Raises
         ------
@@ -701,7 +701,7 @@ class Mtd(_Cuttable):
         addr : int
             First byte in the area.
         data : buffer
-            The bytes.
+            Bytes to write.
 
         Raises
         ------
@@ -946,7 +946,7 @@ class NandBus(_Bus):
         self._native.select(target)
 
     def set_interface(self, interface: str) -> None:
-        """Use another interface from now on. The chip is told separately, by SET FEATURES.
+        """Use another interface from now on. A SET FEATURES command has to set the chip to it, too.
 
         Parameters
         ----------
@@ -1010,7 +1010,7 @@ class NandBus(_Bus):
         Parameters
         ----------
         data : buffer
-            The bytes.
+            Bytes of the page, in order.
 
         Raises
         ------
@@ -1032,7 +1032,7 @@ class NandBus(_Bus):
         Parameters
         ----------
         data : buffer
-            The bytes.
+            Parameters, one byte each.
 
         Raises
         ------
@@ -1059,7 +1059,7 @@ class NandBus(_Bus):
         Returns
         -------
         bytes
-            The bytes.
+            Bytes that the chip sent.
 
         Raises
         ------
@@ -1091,7 +1091,7 @@ class NandBus(_Bus):
         Returns
         -------
         bytes
-            The bytes.
+            Bytes that the chip sent.
 
         Raises
         ------
@@ -1224,7 +1224,7 @@ class BlockDevice(_Device):
         Returns
         -------
         bytes
-            The bytes.
+            Contents of the sectors.
 
         Raises
         ------
@@ -1271,7 +1271,7 @@ class BlockDevice(_Device):
         lba : int
             First sector.
         data : buffer
-            The bytes.
+            Bytes of whole sectors.
 
         Raises
         ------

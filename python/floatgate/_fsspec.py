@@ -171,8 +171,8 @@ class ImageFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
     def get(self, rpath: Any, lpath: Any, recursive: bool = False, *, on_error: Optional[str] = None, **kwargs: Any) -> None:
         """Copy files to the host. Symbolic links are followed.
 
-        Of those that lead nowhere, ``on_error`` says whether they are left out (``"omit"``, the default of a directory), or a
-        ``FileNotFoundError`` (``"raise"``, that of a single file).
+        A link that leads nowhere is left out with ``on_error="omit"``, the default of a directory. With ``"raise"``, the default
+        of a single file, it is a ``FileNotFoundError``.
         """
         super().get(rpath, lpath, recursive, on_error=on_error or ("omit" if recursive else "raise"), **kwargs)
 
@@ -353,7 +353,7 @@ class UbifsFileSystem(ImageFileSystem):
 
 
 class Jffs2FileSystem(ImageFileSystem):
-    """``jffs2://``."""
+    """``jffs2://``, a class of its own like ``ubifs://``."""
 
     protocol = "jffs2"
 

@@ -295,7 +295,7 @@ class Image:
     Parameters
     ----------
     path : str or path
-        The file.
+        File with the image or dump.
     volume : str, optional
         The UBI volume, by name or number, where several hold a UBIFS.
     offset : int, optional
@@ -303,7 +303,7 @@ class Image:
     peb_size : int, optional
         Bytes of an eraseblock of the flash; a small JFFS2 does not tell it.
     page_size, oob_size, block_pages : int, optional
-        Of a NAND dump with OOB: data bytes and OOB bytes of a page, and pages of a block, where they are not found out.
+        Sizes of a NAND dump with OOB, where they are not found: data bytes and OOB bytes of a page, and pages of a block.
 
     Examples
     --------
@@ -356,7 +356,7 @@ class Image:
         source : str or path
             A directory or a tar.
         output : str or path
-            The image.
+            File for the image.
         format : {"ubi", "ubifs", "jffs2"}
             Container of the filesystem.
         part, setup : str or path, optional
@@ -414,7 +414,7 @@ class Image:
         recover : bool
             Recover a filesystem that was not unmounted; without, such an image is refused.
         grow : bool
-            Let the volume grow as far as the changes need.
+            Let the volume grow as the changes need.
 
         Returns
         -------
@@ -493,7 +493,7 @@ class Image:
         Returns
         -------
         list of FileInfo
-            The files.
+            Files of the directory, or the one file.
 
         Raises
         ------
@@ -512,7 +512,7 @@ class Image:
         Returns
         -------
         FileInfo
-            The attributes.
+            Attributes of the file.
 
         Raises
         ------
@@ -531,7 +531,7 @@ class Image:
         Returns
         -------
         str
-            The path.
+            Path of the file or directory itself.
 
         Raises
         ------
@@ -570,7 +570,7 @@ class Image:
         Returns
         -------
         io.BufferedReader
-            The file.
+            File object, which can seek.
 
         Raises
         ------
@@ -596,7 +596,7 @@ class Image:
         target : str or path
             Directory or tar.
         owner : bool
-            Set owners, as far as the user may.
+            Set owners, where the user may do so.
 
         Returns
         -------

@@ -160,7 +160,7 @@ def probe(
     noise: float = 1.0,
     seed: int = 0,
 ) -> Probe:
-    """Measure a card or drive that nobody knows: erase block, page, open allocation units, caches, real size.
+    """Measure an unknown card or drive: allocation unit, page, open allocation units, caches, real size.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def probe(
     set : mapping, optional
         Overrides of a simulated card.
     write : bool
-        Ask what only writes show, too, of a simulated card.
+        Also run write tests, on a simulated card.
     noise : float
         Jitter of a simulated card: 1 as on real ones, 0 for none.
     seed : int

@@ -62,7 +62,7 @@ class Tabular:
         Returns
         -------
         pandas.DataFrame
-            The rows.
+            One line for each row.
 
         Raises
         ------
@@ -154,7 +154,7 @@ def rows_html(rows: Sequence[Mapping[str, Any]], count: int) -> str:
 
 
 def _arrow(values: list[Any], of: str | None) -> object:
-    """A column for Arrow, which has one type in each: where there are several, all become texts, those that are none in JSON."""
+    """A column for Arrow, which has one type in each. Where there are several, all become texts: those of other types in JSON."""
     import pyarrow
 
     if of != "string":

@@ -1,8 +1,8 @@
 """Power cuts of a filesystem, a translation layer or a key-value store that is written in Python.
 
 The store runs in this process on a simulated flash. A run repeats the workload from its start, loses power in a flash operation, mounts
-the store again and compares what it reads with a reference model: for each name the value that was synchronised last, and those that
-were written since.
+the store again and compares what it reads with a reference model. The model has, for each name, the value that was synchronised last,
+and those that were written since.
 """
 
 from __future__ import annotations

@@ -538,7 +538,7 @@ def schema(kind: Optional[str] = None) -> dict[str, Any]:
     Returns
     -------
     dict
-        The schema.
+        Schema as a dict, ready for a validator.
 
     Raises
     ------
@@ -719,7 +719,7 @@ def endurance(
     erase_only : bool
         Erase without programming.
     interleave : int
-        Blocks written in turn, which has no effect on wear.
+        Number of blocks written alternately, which has no effect on wear.
 
     Returns
     -------
@@ -830,7 +830,7 @@ def age(
     setup, set
         As for `speed`; a setup with a NAND, as cells of NOR are not simulated.
     fs : {"ubifs", "jffs2"}
-        The filesystem.
+        Filesystem that ages.
     years : float
         Years that each chip is to live, 0.1 to 100.
     temperature_c : float
@@ -896,7 +896,7 @@ def powercut(
     setup, set
         As for `speed`.
     fs : {"ubifs", "jffs2"}
-        The filesystem.
+        Filesystem that loses power.
     mode : {"linear", "log", "exhaustive", "random", "unmount"}
         Which flash operations are cut.
     cuts : int

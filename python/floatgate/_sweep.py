@@ -35,7 +35,7 @@ ATTEMPTS = 3
 #: Rows that `Table.head` and notebooks show.
 HEAD = 5
 
-#: A function that is told how many designs are done, how many there are, and the seconds that are left; ``None`` before the first task.
+#: Function that gets the number of designs that are done, of all, and the seconds that are left; ``None`` before the first task.
 Progress = Callable[[int, int, Optional[float]], None]
 
 #: Overrides of one design; numpy's scalars are values, too.
@@ -47,10 +47,15 @@ Space = Union[Mapping[str, Iterable[Any]], Iterable[Design]]
 class Table(Tabular):
     """Result of `sweep`: one row a design, in the order of the space.
 
-    Its columns are the keys of the space; for each test ``"<test> KiB/s"``, or ``"<test> ms"`` where no bytes are moved; ``reads``
-    and ``writes``, the operations and clocks that the driver chose; ``not given``, requests that could not be met;
-    ``feasible`` (all constraints hold), ``pareto`` (no feasible design is better in one objective and as good in the others); and
-    ``refused``, the reason for which a design cannot be had or the condition of the screen that it missed, or ``None``.
+    It has these columns:
+
+    - the keys of the space;
+    - ``"<test> KiB/s"`` for each test, or ``"<test> ms"`` where no bytes are moved;
+    - ``reads`` and ``writes``, the operations and clocks that the driver chose;
+    - ``not given``, requests that could not be met;
+    - ``feasible``: all constraints hold;
+    - ``pareto``: no feasible design is better in one objective and as good in the others;
+    - ``refused``, the reason why a design is impossible, or the condition of the screen that it missed, or ``None``.
 
     Rows stay in a file until they are asked for.
     """
@@ -95,7 +100,7 @@ class Table(Tabular):
 
     @property
     def refused(self) -> int:
-        """Number of designs that cannot be had; their reasons are in the column ``refused``."""
+        """Number of impossible designs; their reasons are in the column ``refused``."""
         return self._results.counts()[1]
 
     @property
@@ -564,7 +569,7 @@ def _mapping(argument: str, value: Any) -> Mapping[str, Any]:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """A value as JSON has it; `name` is that of the argument. Arrays and scalars of numpy have theirs in tolist()."""
+    """A value as JSON has it; `name` is the argument's, for messages. Arrays and scalars of numpy have theirs in tolist()."""
     value = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, Mapping):
         return {key: _plain(f"{name}.{key}", one) for key, one in value.items()}

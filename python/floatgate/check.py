@@ -57,7 +57,7 @@ def size_bytes(text: str) -> int:
     Returns
     -------
     int
-        The bytes.
+        Number of bytes.
 
     Raises
     ------

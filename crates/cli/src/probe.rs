@@ -54,7 +54,7 @@ pub(crate) struct Args {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Ask what only writes show, too: open allocation units, caches, the real size. Says what it overwrites, and asks before
+    /// Also run write tests, for open allocation units, caches and the real size. Reports what it overwrites, and asks before
     #[arg(long, group = "writing")]
     write: bool,
 
