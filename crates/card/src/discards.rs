@@ -4,8 +4,7 @@
 //! units of the host. The bitmap has a slot, is cleaned and found again as any other unit, and its page has a
 //! sequence number. When the map is rebuilt, the units in a bitmap lose the slots that were programmed before
 //! it. A bitmap is made when its page is programmed, whether for a flush or because its block is cleaned.
-//! What other pages have gathered in RAM is programmed before, so that the older bitmap is not needed any
-//! more.
+//! Data that other pages have gathered in RAM is programmed before, so that the older bitmap is not needed.
 
 use crate::packed::PackedInts;
 use crate::spec::CardSpec;

@@ -19,13 +19,13 @@ use std::process::ExitCode;
 const LISTED: usize = 10;
 
 #[derive(clap::Args)]
-#[command(after_help = "The results are a text with any of
-  output of flash_speed or of the kernel's mtd_speedtest, with or without dmesg's time stamps
-  lines of dd (`16777216 bytes (16.0MB) copied, 2.71 seconds`), with the command or the records above them
-  `real 0m 1.86s` of a shell's time, with the command line of dd above it (`# time dd if=/dev/mtd4 of=/dev/null bs=10M count=1`)
-  lines of U-Boot: what `time sf read`, `time nand read`, `time mtd read` and `sf update` print
-  lines of your own: `page read 227 us`, `eraseblock write 3.4 MiB/s`
-  `set bus.mode=1-1-1`: the conditions of what follows; `blocks 16`: eraseblocks that flash_speed moved
+#[command(after_help = "The results are a text with any of these:
+  - output of flash_speed or of the kernel's mtd_speedtest, with or without dmesg's time stamps
+  - lines of dd (`16777216 bytes (16.0MB) copied, 2.71 seconds`), with the command or the records above them
+  - `real 0m 1.86s` of a shell's time, with the command line of dd above it (`# time dd if=/dev/mtd4 of=/dev/null bs=10M count=1`)
+  - lines of U-Boot: what `time sf read`, `time nand read`, `time mtd read` and `sf update` print
+  - lines of your own: `page read 227 us`, `eraseblock write 3.4 MiB/s`
+  - `set bus.mode=1-1-1`: the conditions of what follows; `blocks 16`: eraseblocks that flash_speed moved
 
 Examples:
   floatgate fit imx6-mx30lf2g18ac flash_speed.txt
