@@ -97,7 +97,7 @@ pub struct Patch {
     pub pebs: u32,
     /// PEBs that change.
     pub changed_pebs: u32,
-    /// PEBs among them that are erased in the new image.
+    /// Changed PEBs that are erased in the new image.
     pub erased_pebs: u32,
     /// The PEBs that change.
     pub runs: Vec<Run>,

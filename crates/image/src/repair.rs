@@ -56,7 +56,7 @@ pub struct RepairReport {
     pub filesystems: u64,
     /// Files and directories that were written, if all was written anew.
     pub entries: u64,
-    /// Files among them to which no name led; they are in `lost+found`.
+    /// Written files to which no name led; they are in `lost+found`.
     pub nameless: u64,
     /// Losses: files and parts of files that are not in the new image.
     pub losses: Vec<Loss>,

@@ -26,7 +26,7 @@ pub struct EncodeReport {
     pub scheme: SchemeReport,
     /// Pages written.
     pub pages: u64,
-    /// Pages of FFh among them: their OOB is FFh as well, so that a programmer may leave them out.
+    /// Written pages of FFh: their OOB is FFh as well, so that a programmer may leave them out.
     pub erased_pages: u64,
     /// Bytes FFh that filled the last page.
     pub padding_bytes: u64,

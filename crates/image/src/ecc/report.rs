@@ -58,7 +58,7 @@ pub struct SchemeReport {
 pub struct Erased {
     /// Number of pages.
     pub pages: u64,
-    /// Pages with bitflips among them.
+    /// Pages without data that have bitflips.
     pub with_bitflips: u64,
     /// Bits of data and ECC that were not 1.
     pub bitflips: u64,

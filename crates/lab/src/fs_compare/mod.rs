@@ -279,7 +279,7 @@ fn phases<S: serde::Serializer>(breakdown: &Breakdown, serializer: S) -> Result<
 pub struct Refused {
     /// The thing compared.
     pub subject: Subject,
-    /// Test that is impossible.
+    /// Test that was not possible.
     pub test: Test,
     /// Reason, in words.
     pub why: String,

@@ -475,8 +475,8 @@ fn walk(vfs: &mut Vfs) -> FsResult<()> {
     Ok(())
 }
 
-/// Writes files of random bytes or text, a thousand in a directory, until `number` of them or a full
-/// filesystem; returns their number.
+/// Writes files of random bytes or text, a thousand in a directory, until there are `number` of them or the
+/// filesystem is full; returns their number.
 fn fill_with(vfs: &mut Vfs, number: u64, bytes: u64, content: &str) -> FsResult<u64> {
     use floatgate_stack::fs::{NewFile, NewKind};
     const DIRECTORY: NewFile<'_> = NewFile { kind: NewKind::Directory, permissions: 0o755, uid: 0, gid: 0 };

@@ -68,9 +68,9 @@ impl Records {
         time(self.get(key)?)
     }
 
-    /// Extended attributes, sorted by name. Those in star's form come first (GNU tar has `=` and `%` in a
-    /// name as `%3D` and `%25`). SELinux' label follows, which GNU tar keeps apart and without the zero at
-    /// its end, and then ACLs, which are text in records of their own.
+    /// Extended attributes, sorted by name: those in star's form (GNU tar has `=` and `%` in a name as `%3D`
+    /// and `%25`), then SELinux' label and ACLs where star's form lacks them. GNU tar keeps the label apart
+    /// and without the zero at its end; ACLs are text in records of their own.
     pub(super) fn xattrs(&self) -> Xattrs {
         let star = self.0.iter().filter_map(|(key, value)| Some((key.strip_prefix(STAR)?, value)));
         let mut xattrs: Vec<_> = star.map(|(name, value)| (unescaped(name), value.clone())).collect();

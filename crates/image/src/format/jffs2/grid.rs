@@ -5,8 +5,8 @@ use floatgate_media::jffs2::NODE_ALIGN;
 /// Longest stretch between two nodes that may hold something else than erased flash: what damage leaves.
 pub(super) const GAP: u64 = 1 << 20;
 
-/// Eraseblocks are powers of two between these, bytes; the last is the size of `mkfs.jffs2` where nodes do
-/// not imply another.
+/// Eraseblocks are powers of two between these, bytes; the last is the default of `mkfs.jffs2`, taken where
+/// nodes do not imply a size.
 pub(super) const ERASE_MIN: u64 = 4 << 10;
 pub(super) const ERASE_MAX: u64 = 4 << 20;
 pub(super) const ERASE_USUAL: u64 = 64 << 10;

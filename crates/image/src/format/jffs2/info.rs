@@ -24,11 +24,11 @@ pub struct Jffs2Info {
     pub shape: Jffs2Shape,
     /// Eraseblocks in the image.
     pub eraseblocks: u64,
-    /// Eraseblocks among them with a summary of their nodes at the end.
+    /// Eraseblocks with a summary of their nodes at the end.
     pub summaries: u32,
-    /// Eraseblocks among them without any node but a clean marker.
+    /// Eraseblocks without any node but a clean marker.
     pub empty: u32,
-    /// Eraseblocks among them that are marked bad in the OOB of a dump.
+    /// Eraseblocks that are marked bad in the OOB of a dump.
     pub bad: u32,
     /// Eraseblocks begin with a clean marker.
     pub clean_markers: bool,

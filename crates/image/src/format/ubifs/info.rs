@@ -25,7 +25,7 @@ pub struct UbifsInfo {
     pub leb_bytes: u32,
     /// LEBs it has.
     pub lebs: u32,
-    /// Whole LEBs among them in a file without UBI that is cut off; `None` where nothing in use is missing.
+    /// Whole LEBs in a file without UBI that is cut off; `None` where nothing in use is missing.
     pub lebs_there: Option<u32>,
     /// Number of LEBs in use that no PEB has, within UBI; `None` where the filesystem does not tell.
     pub lebs_missing: Option<u32>,

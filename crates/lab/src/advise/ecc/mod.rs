@@ -73,7 +73,7 @@ pub struct Chip {
 /// A source of measured bit error rates.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ErrorSource {
-    /// Publication that measured them.
+    /// Publication with the measured rates.
     pub from: String,
     /// Probability that the coefficients are right, 0 to 1.
     pub confidence: f64,
