@@ -294,9 +294,9 @@ fn steady(mut card: Card, seed: u64) -> Result<f64, BlockError> {
 
 /// Write amplification under uniform random writes, after P. Desnoyers, Analytic modeling of SSD write performance, SYSTOR 2012.
 ///
-/// `ratio` is physical over logical units. For FIFO (LRU) cleaning it is ratio / (ratio + W(-ratio
-/// e^-ratio)), with Lambert's W. Greedy cleaning of blocks of n units finds some with fewer valid units than
-/// the mean of the oldest, so that it is a little lower, and the same for large blocks.
+/// `ratio` is physical over logical units. For FIFO (LRU) cleaning it is ratio / (ratio + W(-ratio e^-ratio)), with
+/// Lambert's W. Greedy cleaning of blocks of n units finds some with fewer valid units than the mean of the
+/// oldest, so that it is a little lower, and the same for large blocks.
 pub fn published(collector: Collector, ratio: f64, units_per_block: u32) -> f64 {
     let n = f64::from(units_per_block);
     match collector {
