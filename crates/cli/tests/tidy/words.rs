@@ -2,63 +2,9 @@
 //! word order, none of the phrases that readers stumbled over, and one word for one thing.
 //!
 //! A text is split into paragraphs (code, tables and headings are left out), these into sentences, and each sentence
-//! is compared with the rules below. Crates and pages in [`CLEAN_CRATES`] and [`CLEAN_PAGES`] have no findings; for the
-//! others the number is printed (`cargo test --test tidy words -- --nocapture`).
+//! is compared with the rules below.
 
 use super::{CRATES, crates, files, product_sources};
-
-/// Crates whose doc comments keep all rules.
-const CLEAN_CRATES: [&str; 20] = [
-    "probe",
-    "stack",
-    "media",
-    "mtd",
-    "ecc",
-    "sim",
-    "config",
-    "host",
-    "capture",
-    "device",
-    "program",
-    "card",
-    "cli",
-    "image",
-    "lab",
-    "hal",
-    "web",
-    "files",
-    "capi",
-    "floatgate",
-];
-
-/// Pages of `docs` that keep all rules.
-const CLEAN_PAGES: [&str; 25] = [
-    "DESIGN.md",
-    "SUMMARY.md",
-    "captures.md",
-    "cards.md",
-    "checks.md",
-    "chips.md",
-    "conformance.md",
-    "drivers.md",
-    "ecc-layouts.md",
-    "fidelity.md",
-    "filesystems.md",
-    "fit.md",
-    "glossary.md",
-    "image-map.md",
-    "library.md",
-    "limits.md",
-    "media-assumptions.md",
-    "migration.md",
-    "powercut.md",
-    "probe.md",
-    "python.md",
-    "scale.md",
-    "setup.md",
-    "tour.md",
-    "write-back.md",
-];
 
 /// Most words of a sentence; a piece of code counts as one word.
 const WORDS_MAX: usize = 35;
@@ -302,27 +248,12 @@ pub(crate) fn help_findings(command: &str, help: &str) -> Vec<String> {
 fn words_of_crates() {
     let mut wrong = Vec::new();
     for name in CRATES {
-        let mut found = Vec::new();
         for path in product_sources(name) {
             let shown = path.strip_prefix(crates()).unwrap().display().to_string();
-            found.extend(source_findings(&shown, &std::fs::read_to_string(&path).unwrap()));
+            wrong.extend(source_findings(&shown, &std::fs::read_to_string(&path).unwrap()));
         }
-        wrong.extend(enforced(name, &CLEAN_CRATES, found));
     }
     assert!(wrong.is_empty(), "{} sentences:\n{}", wrong.len(), wrong.join("\n"));
-}
-
-/// The findings of a crate or page that is clean; those of another one are counted, and printed if WORDS names it.
-#[expect(clippy::print_stdout, reason = "a count for whoever rewrites the rest")]
-fn enforced(name: &str, clean: &[&str], found: Vec<String>) -> Vec<String> {
-    if clean.contains(&name) {
-        return found;
-    }
-    println!("{name}: {} findings", found.len());
-    if std::env::var("WORDS").is_ok_and(|words| words == name) {
-        println!("{}", found.join("\n"));
-    }
-    Vec::new()
 }
 
 #[test]
@@ -330,8 +261,7 @@ fn words_of_pages() {
     let mut wrong = Vec::new();
     for path in files(&crates().join("../docs"), "md") {
         let name = path.file_name().unwrap().to_str().unwrap();
-        let found = page_findings(name, &std::fs::read_to_string(&path).unwrap());
-        wrong.extend(enforced(name, &CLEAN_PAGES, found));
+        wrong.extend(page_findings(name, &std::fs::read_to_string(&path).unwrap()));
     }
     assert!(wrong.is_empty(), "{} sentences:\n{}", wrong.len(), wrong.join("\n"));
 }
