@@ -194,4 +194,14 @@ mod tests {
         assert_eq!(replace(&mut text, "chip.timing.t", "2"), None);
         assert_eq!(replace(&mut text, "chip.timing.t_ce_us.typ", "2"), None);
     }
+
+    #[test]
+    fn the_page_of_chips_lists_every_part_with_stated_times() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/chips.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let stated = read().unwrap();
+        let all = stated.iter().flat_map(|one| &one.parts);
+        let missing: Vec<&String> = all.filter(|part| !page.contains(&format!("\n| {part} | "))).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+    }
 }
