@@ -1,13 +1,14 @@
 //! The chips in Linux's tables, one per line, written by `scripts/import-kernel`, and parts made from them on demand.
 //!
 //! A line is found by its text, and only that line is parsed, so that programs that use other parts are not slowed
-//! down. The kernel has no times; they are those of the [`family`]. A part of the catalogue hides the kernel's chip
-//! with the same name or id.
+//! down. The kernel has no times; they are those of the [`family`], or those that a source states ([`times`]). A part
+//! of the catalogue hides the kernel's chip with the same name or id.
 
 mod family;
 mod raw_nand;
 mod spi_nand;
 mod spi_nor;
+mod times;
 
 pub(super) use family::Families;
 
@@ -183,12 +184,13 @@ impl KernelChip {
     /// Text of the generated part file.
     pub(super) fn part(&self, library: &Library) -> Option<String> {
         let table = self.table()?;
-        match self.kind {
+        let text = match self.kind {
             ChipKind::SpiNand => spi_nand::part(self, table, &library.families().spi_nand),
             ChipKind::SpiNor => spi_nor::part(self, table, &library.families().spi_nor),
             ChipKind::RawNand => raw_nand::part(self, table, library),
             ChipKind::ParallelNor => None,
-        }
+        };
+        text.map(|text| times::apply(self.key, text))
     }
 }
 
@@ -220,9 +222,14 @@ pub(super) fn id_text(name: &str) -> Option<String> {
     Some(format!("[{}]", bytes.join(", ")))
 }
 
-/// Appends a `[[source]]` to a part file.
+/// Appends a `[[source]]` to a part file, with what the part lacks as its note.
 fn source(text: &mut String, of: &[&str], from: &str, confidence: f64, gaps: &[Gap]) {
     let note: Vec<String> = gaps.iter().map(Gap::to_string).collect();
+    append_source(text, of, from, confidence, &note.join("; "));
+}
+
+/// Appends a `[[source]]` to a part file.
+fn append_source(text: &mut String, of: &[&str], from: &str, confidence: f64, note: &str) {
     let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
     let of: Vec<String> = of.iter().map(|path| quoted(path)).collect();
     let _ = write!(
@@ -232,7 +239,7 @@ fn source(text: &mut String, of: &[&str], from: &str, confidence: f64, gaps: &[G
         quoted(from)
     );
     if !note.is_empty() {
-        let _ = writeln!(text, "note = {}", quoted(&note.join("; ")));
+        let _ = writeln!(text, "note = {}", quoted(note));
     }
 }
 
