@@ -3,6 +3,7 @@
 //! - [`SpiFlash`]: a SPI NOR or NAND at its pins, as [`embedded_hal::spi::SpiDevice`]: for drivers of chips.
 //! - [`Flash`]: a SPI NOR behind a driver, as [`embedded_storage::nor_flash::NorFlash`] and its async twin: for filesystems and stores.
 //! - `SdCard` (feature `card`): an SD card in SPI mode at its pins, as a `SpiDevice`, or as a bus and CS#: for drivers of cards and the FAT on them.
+//! - `CardStream` (feature `card`): a card behind its host's driver, as `Read`, `Write` and `Seek` of embedded-io and their async twins.
 //!
 //! ```
 //! use embedded_hal::spi::SpiDevice;
@@ -20,6 +21,8 @@
 mod card;
 mod flash;
 mod spi;
+#[cfg(feature = "card")]
+mod stream;
 mod wires;
 
 #[cfg(feature = "card")]
@@ -27,6 +30,8 @@ pub use card::{CardWires, ContentsError, SdCard};
 pub use flash::{Flash, FlashError};
 pub use floatgate_device::violation::{Recorded, Violation};
 pub use spi::{SpiFlash, SpiWires};
+#[cfg(feature = "card")]
+pub use stream::{CardStream, StreamError};
 pub use wires::{Bus, ChipSelect, Delay};
 
 use floatgate_config::{Config, Library};
