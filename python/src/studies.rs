@@ -466,7 +466,7 @@ pub(crate) fn probe_card<'py>(
 
 arguments! {
     /// Questions about a card or a chip: its workload, its partition, and its life.
-    pub(crate) struct Asked {
+    pub(crate) struct AdviceArgs {
         filesystems: Vec<String>,
         workloads: Vec<String>,
         state: String,
@@ -478,7 +478,7 @@ arguments! {
     }
 }
 
-impl Asked {
+impl AdviceArgs {
     /// The traces of the filesystems and workloads that are named, or all.
     fn traces(&self) -> Result<Vec<ShippedTrace>, Failure> {
         let all = card::shipped::traces();
@@ -524,12 +524,12 @@ pub(crate) fn advise_on(
     target: PathBuf,
     probed: Option<String>,
     set: Vec<String>,
-    asked: Asked,
+    args: AdviceArgs,
 ) -> PyResult<String> {
     interruptible(py, move |_| {
-        let traces = asked.traces()?;
-        let state = asked.state()?;
-        let Asked { write_bytes_per_day, partition_bytes, years, temperature_c, seed, .. } = asked;
+        let traces = args.traces()?;
+        let state = args.state()?;
+        let AdviceArgs { write_bytes_per_day, partition_bytes, years, temperature_c, seed, .. } = args;
         let sets = Override::parse_all(&set)?;
         let wanted = CardAdviceOptions {
             needs: Vec::new(),

@@ -56,9 +56,9 @@ fn not_found() -> io::Error {
 
 /// A chunk that was handed out; its blob ends with the last copy.
 #[derive(Debug)]
-struct Kept(u32);
+struct BlobHandle(u32);
 
-impl Drop for Kept {
+impl Drop for BlobHandle {
     fn drop(&mut self) {
         if let Some(blobs) = BLOBS.get() {
             blobs.release(self.0);
@@ -74,7 +74,7 @@ enum Chunk {
     /// In memory.
     Memory(Arc<Vec<u8>>),
     /// Handed out to the page.
-    Kept(Arc<Kept>),
+    Blob(Arc<BlobHandle>),
 }
 
 /// The file below: bytes of a blob up to a length.
@@ -147,7 +147,7 @@ impl Contents {
             None => return self.read_below(number * CHUNK as u64 + skip as u64, buf),
             Some(Chunk::Uniform(byte)) => buf.fill(*byte),
             Some(Chunk::Memory(bytes)) => buf.copy_from_slice(&bytes[skip..skip + buf.len()]),
-            Some(Chunk::Kept(kept)) => return read_blob(kept.0, skip as u64, buf),
+            Some(Chunk::Blob(handle)) => return read_blob(handle.0, skip as u64, buf),
         }
         Ok(())
     }
@@ -196,7 +196,7 @@ impl Contents {
             {
                 *chunk = match uniform(bytes) {
                     Some(byte) => Chunk::Uniform(byte),
-                    None => Chunk::Kept(Arc::new(Kept(blobs.keep(bytes)?))),
+                    None => Chunk::Blob(Arc::new(BlobHandle(blobs.keep(bytes)?))),
                 };
             }
         }
@@ -241,7 +241,7 @@ impl Contents {
             (None, Some(below)) if at + len as u64 <= below.len => {
                 Piece::Blob { blob: below.blob, offset: at, len: len as u64 }
             }
-            (Some(Chunk::Kept(kept)), _) => Piece::Blob { blob: kept.0, offset: 0, len: len as u64 },
+            (Some(Chunk::Blob(handle)), _) => Piece::Blob { blob: handle.0, offset: 0, len: len as u64 },
             _ => Piece::Bytes(Vec::new()),
         }
     }

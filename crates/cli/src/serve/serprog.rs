@@ -18,14 +18,14 @@ use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-/// Where clients are served.
+/// Connection on which clients are served.
 #[derive(Clone)]
-pub(super) enum Place {
+pub(super) enum Endpoint {
     Stdio,
     Tcp(Vec<SocketAddr>),
 }
 
-impl FromStr for Place {
+impl FromStr for Endpoint {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -94,8 +94,8 @@ impl Report {
     }
 }
 
-pub(super) fn run(args: &Args, place: &Place) -> Outcome {
-    if matches!(place, Place::Stdio) && args.format.is_for_programs() {
+pub(super) fn run(args: &Args, endpoint: &Endpoint) -> Outcome {
+    if matches!(endpoint, Endpoint::Stdio) && args.format.is_for_programs() {
         let message =
             "--serprog -: stdout carries the protocol, so there is no place for a report in JSON or CSV";
         return Err(Failure::new(message, "serve a TCP port: --serprog 0"));
@@ -106,13 +106,13 @@ pub(super) fn run(args: &Args, place: &Place) -> Outcome {
     let state = args.prepare(&mut programmer)?;
     let mut server = Server { programmer, state, clients: 0, power_cut: false, ending: Ending::new() };
     let chip = &config.part().name;
-    match place {
-        Place::Stdio => drop(server.serve(Stdin, Output::stdout()?.file())?),
-        Place::Tcp(addresses) => server.listen(addresses, chip, args.once)?,
+    match endpoint {
+        Endpoint::Stdio => drop(server.serve(Stdin, Output::stdout()?.file())?),
+        Endpoint::Tcp(addresses) => server.listen(addresses, chip, args.once)?,
     }
     server.state.as_mut().map_or(Ok(()), State::finish)?;
     let report = Report::new(chip, server.clients, &server.programmer, server.power_cut);
-    if matches!(place, Place::Stdio) {
+    if matches!(endpoint, Endpoint::Stdio) {
         tell(report.text().trim_end());
         return Ok(std::process::ExitCode::SUCCESS);
     }

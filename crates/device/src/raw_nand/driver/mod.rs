@@ -18,7 +18,7 @@ mod retry;
 #[cfg(test)]
 mod tests;
 
-pub use info::{ChipInfo, FoundBy};
+pub use info::{ChipInfo, IdSource};
 
 use super::address::RowMap;
 use super::bus::{NandBus, NandChip};

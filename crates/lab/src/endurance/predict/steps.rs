@@ -1,7 +1,7 @@
 //! Times as pulses, and what pulses say about the pace of a block.
 
 use super::super::subject::Subject;
-use super::input::{Place, Sample};
+use super::input::{InputLocation, Sample};
 use floatgate_device::cells::{CYCLE, Pulses, Wear};
 use floatgate_sim::error::Error;
 
@@ -35,7 +35,7 @@ pub(super) struct Reading {
 /// A time that a chip cannot take.
 #[derive(Debug)]
 pub(super) struct Unlike {
-    place: Place,
+    location: InputLocation,
     what: &'static str,
     us: f64,
     range: (f64, f64),
@@ -46,7 +46,7 @@ impl Unlike {
     pub(super) fn on(self, subject: &Subject) -> Error {
         let (low, high) = self.range;
         Error::asked(
-            format!("{}: no block of {} {} in {} us", self.place, subject.name, self.what, self.us),
+            format!("{}: no block of {} {} in {} us", self.location, subject.name, self.what, self.us),
             format!("it takes from {low} to {high} us; check the chip and the unit"),
         )
     }
@@ -98,7 +98,7 @@ fn count(
     let (fewest, most) = (f64::from(fewest), f64::from(most));
     if !(fewest - 1.5..=most + 1.5).contains(&n) {
         let range = (overhead + fewest * step, overhead + most * step);
-        return Err(Unlike { place: sample.place, what, us, range });
+        return Err(Unlike { location: sample.location, what, us, range });
     }
     Ok(Some(libm::round(n).clamp(fewest, most)))
 }

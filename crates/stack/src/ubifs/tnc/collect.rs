@@ -9,7 +9,7 @@ use floatgate_media::ubifs::Key;
 
 /// An index node found on flash.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct FoundNode {
+pub(super) struct IndexNodeRef {
     /// Level of the node.
     pub(super) level: u16,
     /// Lowest key of the node.
@@ -20,7 +20,7 @@ pub(super) struct FoundNode {
     pub(super) offset: u32,
 }
 
-impl FoundNode {
+impl IndexNodeRef {
     const fn stands_at(&self, place: NodePos) -> bool {
         place.len > 0 && place.lnum == self.lnum && place.offset == self.offset
     }
@@ -60,7 +60,7 @@ impl Tnc {
         lnum: u32,
         offset: u32,
     ) -> Result<bool> {
-        let Some(path) = self.index_node_at(io, FoundNode { level, key, lnum, offset })? else {
+        let Some(path) = self.index_node_at(io, IndexNodeRef { level, key, lnum, offset })? else {
             return Ok(false);
         };
         self.dirty_path(space, &path)?;
@@ -71,7 +71,7 @@ impl Tnc {
     ///
     /// The branch to it can have a lower key than its first branch, if leaves were removed, but later branches have no
     /// lower key.
-    fn index_node_at(&mut self, io: &mut DynIo<'_>, found: FoundNode) -> Result<Option<Path>> {
+    fn index_node_at(&mut self, io: &mut DynIo<'_>, found: IndexNodeRef) -> Result<Option<Path>> {
         let Some(root) = self.load_root(io)? else { return Ok(None) };
         if self.root.is_some_and(|root| found.stands_at(root.place)) {
             let is_level = self.arena.node(root).level == found.level;
@@ -92,7 +92,7 @@ impl Tnc {
     }
 
     /// Path to the first branch that can refer to an index node.
-    fn branches_above(&mut self, io: &mut DynIo<'_>, found: FoundNode) -> Result<Option<Path>> {
+    fn branches_above(&mut self, io: &mut DynIo<'_>, found: IndexNodeRef) -> Result<Option<Path>> {
         let Some(above) = found.level.checked_add(1) else { return Ok(None) };
         let Some(mut path) = self.seek(io, found.key, Side::First, above)? else { return Ok(None) };
         if let Some(step) = path.last() {
@@ -104,7 +104,7 @@ impl Tnc {
 
     /// Use of an index node found on flash: `Some(true)` if the tree contains it, `Some(false)` if only the committed
     /// index does.
-    pub(super) fn use_of(&mut self, io: &mut DynIo<'_>, found: FoundNode) -> Result<Option<bool>> {
+    pub(super) fn use_of(&mut self, io: &mut DynIo<'_>, found: IndexNodeRef) -> Result<Option<bool>> {
         if self.old_index.contains(&(found.lnum, found.offset)) {
             return Ok(Some(false));
         }
