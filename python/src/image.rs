@@ -1,7 +1,7 @@
 //! Files in images and dumps.
 
 use crate::advice::in_python;
-use crate::arguments::{arguments, take};
+use crate::arguments::{arguments, extract};
 use crate::cancel::interruptible;
 use crate::failure::Failure;
 use crate::studies::in_envelope;
@@ -122,7 +122,7 @@ impl NativeImage {
 
     /// Files of a directory, or the file itself.
     fn ls<'py>(&self, py: Python<'py>, path: Vec<u8>, recursive: &Bound<'py, PyAny>) -> PyResult<String> {
-        take!(recursive: bool);
+        extract!(recursive: bool);
         Ok(py.detach(|| -> Result<_, Failure> {
             let rows = self.with_files(|fs| self.list(fs, &path, recursive))?;
             Ok(serde_json::to_string(&rows)?)
@@ -176,7 +176,7 @@ impl NativeImage {
         target: PathBuf,
         owner: &Bound<'py, PyAny>,
     ) -> PyResult<String> {
-        take!(owner: bool);
+        extract!(owner: bool);
         interruptible(py, move |cancel| {
             let this = slf.get();
             let is_tar = target.extension().is_some_and(|extension| extension == "tar");

@@ -127,7 +127,7 @@ fn replay<C: SpiChip>(windows: &[Window], wire: &mut SpiWire<C>) -> Report {
         let before = starts.partition_point(|(start, _)| *start <= at);
         before.checked_sub(1).and_then(|before| starts.get(before)).map_or(0, |(_, captured)| *captured)
     };
-    let wrong = wire.violations().kept().iter();
+    let wrong = wire.violations().recorded().iter();
     report.violations = wrong
         .map(|one| Wrong { at_ns: at_ns(one.at), rule: one.rule.to_string(), bytes: one.bytes.clone() })
         .collect();

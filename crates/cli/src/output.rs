@@ -103,14 +103,14 @@ pub(crate) fn unless_quiet(bar: ProgressBar) -> ProgressBar {
 }
 
 /// Prints a remark to stderr, unless `--quiet` is given.
-pub(crate) fn tell(text: &str) {
+pub(crate) fn print_note(text: &str) {
     if !QUIET.load(Ordering::Relaxed) {
-        complain(text);
+        print_stderr(text);
     }
 }
 
 /// Prints to stderr. A message that cannot be printed is lost: there is no other place for it.
-pub(crate) fn complain(text: &str) {
+pub(crate) fn print_stderr(text: &str) {
     let limit = columns_of(rustix::stdio::stderr());
     let text = harmless(text, colour_of_stderr());
     let fitted = limit.map_or_else(|| format!("{text}\n"), |limit| wrap::fitted(&text, limit));

@@ -2,7 +2,7 @@
 
 use crate::common::{self, Failure, Outcome};
 use crate::fs::progress_bar;
-use crate::output::{ReportFormat, tell};
+use crate::output::{ReportFormat, print_note};
 use crate::probe::{in_use, is_agreed};
 use floatgate_host::mtd::{CharDevice, Flash as _, Shape, conditions, give_priority};
 use floatgate_host::signals::Ending;
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args<'_>) -> Outcome {
     let report = Report { target: shown.to_string(), found, conditions, advice };
     args.format.print(&ResultKind::ProbeMtd.of(args.path), &report, "speeds", || text(&report))?;
     if !complete {
-        tell(&format!("{shown}: ended early: the rest was not read"));
+        print_note(&format!("{shown}: ended early: the rest was not read"));
     }
     Ok(ExitCode::from(u8::from(!complete)))
 }
@@ -82,7 +82,7 @@ fn look_for_users(args: &Args<'_>, flash: &mut CharDevice) -> Result<(), Failure
             Err(in_use(args.path, &users, "without --write it is only read; nothing was written"))
         }
         Ok(users) if !users.is_empty() => {
-            tell(&format!(
+            print_note(&format!(
                 "{shown} is in use and is only read: {}; its times may be longer for it",
                 users.join("; ")
             ));
@@ -109,7 +109,7 @@ fn advice_on(error: &io::Error, writes: bool) -> &'static str {
 /// Says what is going to be written, and asks.
 fn agree(path: &Path, ending: &Ending) -> Result<(), Failure> {
     let path = path.display();
-    tell(&format!(
+    print_note(&format!(
         "{path}: writes and erases at most 16 blank eraseblocks, each three times; they are blank again at the end. Nothing else is written"
     ));
     let refused = |why: &str| {
@@ -118,7 +118,7 @@ fn agree(path: &Path, ending: &Ending) -> Result<(), Failure> {
     if !io::stdin().is_terminal() {
         return refused("nobody can be asked, as stdin is no terminal");
     }
-    tell("write? [y/N]");
+    print_note("write? [y/N]");
     if is_agreed(ending) { Ok(()) } else { refused("not agreed") }
 }
 

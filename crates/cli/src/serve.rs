@@ -149,7 +149,7 @@ struct ViolationRow {
 /// The rules that were broken, each with its first violation.
 fn violation_rows(log: &ViolationLog) -> Vec<ViolationRow> {
     let mut rows: Vec<ViolationRow> = Vec::new();
-    for one in log.kept() {
+    for one in log.recorded() {
         let rule = one.rule.to_string();
         match rows.iter_mut().find(|row| row.rule == rule) {
             Some(row) => row.count += 1,

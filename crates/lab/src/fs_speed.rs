@@ -220,7 +220,7 @@ impl Bench {
             .map_err(failed("writing the file to read"))?;
         let mut large = self.mounted_again(large, &mut |_, _, _| ())?;
         // A JFFS2 reads what it has not checked twice.
-        large.settle().map_err(failed("checking after the mount"))?;
+        large.finish_background_work().map_err(failed("checking after the mount"))?;
         for piece in PIECES {
             self.test(&mut large.clone(), &format!("read {}", name_of(piece)), bytes, |fs| {
                 read_file(fs, b"file", piece as usize)

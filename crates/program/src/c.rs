@@ -569,7 +569,7 @@ pub unsafe extern "C" fn fg_violation(
     call(handle, |device| {
         let log = device.violations().ok_or_else(Failure::wrong_kind)?;
         let none = || Failure::new(Status::OutOfRange, "no violation has this number");
-        let one = usize::try_from(index).ok().and_then(|index| log.kept().get(index)).ok_or_else(none)?;
+        let one = usize::try_from(index).ok().and_then(|index| log.recorded().get(index)).ok_or_else(none)?;
         let hex: Vec<String> = one.bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         // SAFETY: as the header asks.
         unsafe {

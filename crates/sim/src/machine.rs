@@ -49,7 +49,7 @@ pub trait OnDevice<D>: FileSystem + fmt::Debug + Sync {
     ///
     /// # Errors
     /// Device failures.
-    fn settle(&mut self) -> fs::Result<()> {
+    fn finish_background_work(&mut self) -> fs::Result<()> {
         Ok(())
     }
 
@@ -233,7 +233,7 @@ impl<D: Below> OnDevice<D> for Jffs2<D> {
         (**self).set_now(now);
     }
 
-    fn settle(&mut self) -> fs::Result<()> {
+    fn finish_background_work(&mut self) -> fs::Result<()> {
         while self.check_next()? {}
         Ok(())
     }

@@ -51,7 +51,7 @@ impl ReportDestination {
         text: impl FnOnce() -> String,
     ) -> Result<(), common::Failure> {
         if self.to_stderr {
-            output::tell(&output::with_conclusion(&text(), report));
+            output::print_note(&output::with_conclusion(&text(), report));
             return Ok(());
         }
         self.format.print(origin, report, "", text)

@@ -199,7 +199,7 @@ fn explore(args: &Args, source: &Source<'_>, options: &Options<'_>, flash: &Setu
     bar.finish_and_clear();
     let report = report?;
     if args.timing {
-        output::tell(&super::show::rate(report.cuts, started.elapsed()));
+        output::print_note(&super::show::rate(report.cuts, started.elapsed()));
     }
     let id = |history: &History| {
         RunId { flash: flash.id().to_string(), seed: options.seed, history: history.clone() }.to_string()

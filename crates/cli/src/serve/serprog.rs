@@ -4,7 +4,7 @@ use super::{
     Args, State, TICK, ViolationRow, conclusion, is_readable, time, violation_rows, violations_text,
 };
 use crate::common::{Failure, Outcome, count, grouped, grouped_count};
-use crate::output::tell;
+use crate::output::print_note;
 use floatgate_host::output::Output;
 use floatgate_host::serprog;
 use floatgate_host::signals::Ending;
@@ -113,7 +113,7 @@ pub(super) fn run(args: &Args, endpoint: &Endpoint) -> Outcome {
     server.state.as_mut().map_or(Ok(()), State::finish)?;
     let report = Report::new(chip, server.clients, &server.programmer, server.power_cut);
     if matches!(endpoint, Endpoint::Stdio) {
-        tell(report.text().trim_end());
+        print_note(report.text().trim_end());
         return Ok(std::process::ExitCode::SUCCESS);
     }
     args.format.finish(&named.origin(ResultKind::ServeSerprog), &report, "violations", || report.text())
@@ -136,7 +136,7 @@ impl Server {
         };
         let listener = TcpListener::bind(addresses).map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
-        tell(&format!("{chip} is served on {address} (serprog): Ctrl-C ends it"));
+        print_note(&format!("{chip} is served on {address} (serprog): Ctrl-C ends it"));
         while !self.ending.is_asked() {
             match is_readable(&listener) {
                 Ok(true) => {}
@@ -169,7 +169,7 @@ impl Server {
         let requests = Patient { inner: requests, ending: &self.ending };
         let mut served = Served::new(&mut self.programmer, self.state.as_mut());
         if let Err(error) = serprog::serve(requests, answers, &mut served) {
-            tell(&format!("the connection of client {} failed: {error}", self.clients));
+            print_note(&format!("the connection of client {} failed: {error}", self.clients));
         }
         served.saved?;
         // A programmer takes power off the socket when its client leaves.

@@ -184,7 +184,7 @@ impl Work<'_> {
             self.shape.load(scheme, self.chunk, at, &mut corrector.raw);
             let number = self.first_page + at as u64;
             let found = corrector.correct(number);
-            corrector.take_data(data);
+            corrector.extract_data(data);
             self.count(scheme, &corrector, found, number, &mut tally);
         }
         if corrector.is_foreign() { self.leave(scheme, first, data) } else { tally }

@@ -644,7 +644,7 @@ impl Trial {
             self.evidence += if *marker == 0xFF { 1.0 } else { -8.0 };
         }
         let (mut messages, mut ecc) = (Vec::new(), Vec::new());
-        scheme.map().take(raw, &mut messages, &mut ecc);
+        scheme.map().extract(raw, &mut messages, &mut ecc);
         let mut rest = messages.as_mut_slice();
         let eccs = ecc.chunks_exact_mut(scheme.code().ecc_bytes() as usize);
         for (bytes, ecc) in scheme.map().message_bytes().zip(eccs) {

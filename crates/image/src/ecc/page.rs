@@ -17,7 +17,7 @@ pub(super) enum PageContent {
 /// True when a raw page as it was read is erased, but for as many bits as the code corrects in each step.
 pub(super) fn is_erased_raw(scheme: &Scheme, raw: &[u8]) -> bool {
     let (mut messages, mut ecc) = (Vec::new(), Vec::new());
-    scheme.map().take(raw, &mut messages, &mut ecc);
+    scheme.map().extract(raw, &mut messages, &mut ecc);
     let most = scheme.code().strength().saturating_mul(scheme.steps());
     check_erased(&mut messages, &mut ecc, &mut [], most).is_ok()
 }
@@ -60,7 +60,7 @@ impl<'a> Corrector<'a> {
 
     /// Corrects the page of a number in `self.raw`, which is not randomized afterwards. Steps that cannot be corrected stay as they are.
     pub(super) fn correct(&mut self, number: u64) -> PageContent {
-        self.scheme.map().take(&self.raw, &mut self.messages, &mut self.ecc);
+        self.scheme.map().extract(&self.raw, &mut self.messages, &mut self.ecc);
         if self.is_erased() {
             return PageContent::Erased(0);
         }
@@ -72,7 +72,7 @@ impl<'a> Corrector<'a> {
                 return PageContent::Erased(bits);
             }
             self.scheme.randomize(number, &mut self.raw);
-            self.scheme.map().take(&self.raw, &mut self.messages, &mut self.ecc);
+            self.scheme.map().extract(&self.raw, &mut self.messages, &mut self.ecc);
         }
         if self.weights.is_some() {
             self.read.0.clone_from(&self.messages);
@@ -98,8 +98,8 @@ impl<'a> Corrector<'a> {
     }
 
     /// Copies the data of the page in `self.raw`.
-    pub(super) fn take_data(&mut self, data: &mut [u8]) {
-        self.scheme.map().take_data(&mut self.raw, data);
+    pub(super) fn extract_data(&mut self, data: &mut [u8]) {
+        self.scheme.map().extract_data(&mut self.raw, data);
     }
 
     /// Forgets the pages of the block before.

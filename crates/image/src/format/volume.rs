@@ -44,7 +44,7 @@ pub(crate) fn open_volume(chosen: Chosen<'_>) -> Result<Opened, ImageError> {
         let mut head = vec![0xFF; HEAD_BYTES.min(geometry.leb_bytes as usize)];
         let is_read = match volume.place(lnum) {
             Some(place) => store.read_at(place, &mut head).is_ok(),
-            None => device.survey.tell_all(id),
+            None => device.survey.defines_all_lebs(id),
         };
         (lnum < geometry.lebs).then(|| if is_read { head } else { Vec::new() })
     })?;

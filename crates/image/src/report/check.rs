@@ -348,7 +348,7 @@ pub struct CheckReport {
 impl CheckReport {
     /// Words for the parts whose former contents are unknown.
     #[must_use]
-    pub fn untold(&self) -> Option<String> {
+    pub fn undetermined(&self) -> Option<String> {
         let parts: Vec<String> =
             self.unknown.iter().map(|part| format!("{} to {}", part.offset, part.end())).collect();
         (!parts.is_empty()).then(|| format!("what was in bytes {} cannot be told", parts.join(" and ")))

@@ -180,7 +180,7 @@ impl Mounting<'_> {
             .map_err(machine::failed("writing the file to read"))?;
         let mut vfs = self.again(vfs)?.vfs;
         // A JFFS2 reads what it has not checked twice.
-        vfs.settle().map_err(machine::failed("checking after the mount"))?;
+        vfs.finish_background_work().map_err(machine::failed("checking after the mount"))?;
         let mut rows = Vec::new();
         for name in ["read first", "read again"] {
             let from = vfs.moment();
@@ -210,7 +210,7 @@ impl Mounting<'_> {
         if let Some(answered) = first_answer(vfs.clone()).map_err(machine::failed("listing a file"))? {
             rows.push(row(&format!("mount {what}: then ls of one file"), mounted, answered));
         }
-        vfs.settle().map_err(machine::failed("checking after the mount"))?;
+        vfs.finish_background_work().map_err(machine::failed("checking after the mount"))?;
         rows.push(row(&format!("mount {what}: then until usable"), mounted, vfs.moment()));
         if let Some(bytes) = vfs.kernel_memory() {
             let name = format!("mount {what}: memory");

@@ -60,7 +60,7 @@ trait Field: Sized {
     #[cfg(test)]
     const C_TYPE: &str;
 
-    fn take(bytes: &mut &[u8]) -> Option<Self>;
+    fn read_from(bytes: &mut &[u8]) -> Option<Self>;
     fn put(&self, bytes: &mut Vec<u8>);
 }
 
@@ -70,7 +70,7 @@ macro_rules! number {
             #[cfg(test)]
             const C_TYPE: &str = $c;
 
-            fn take(bytes: &mut &[u8]) -> Option<Self> {
+            fn read_from(bytes: &mut &[u8]) -> Option<Self> {
                 let (first, rest) = bytes.split_first_chunk()?;
                 *bytes = rest;
                 Some(Self::from_le_bytes(*first))
@@ -89,7 +89,7 @@ impl<const N: usize> Field for [u8; N] {
     #[cfg(test)]
     const C_TYPE: &str = "__u8";
 
-    fn take(bytes: &mut &[u8]) -> Option<Self> {
+    fn read_from(bytes: &mut &[u8]) -> Option<Self> {
         let (first, rest) = bytes.split_first_chunk()?;
         *bytes = rest;
         Some(*first)
@@ -113,8 +113,8 @@ macro_rules! structures {
                 pub(super) const SIZE: usize = $(size_of::<$kind>() +)* 0;
 
                 #[allow(dead_code, reason = "one side of the protocol reads a structure, and the other one writes it")]
-                fn take(bytes: &mut &[u8]) -> Option<Self> {
-                    Some(Self { $($field: Field::take(bytes)?),* })
+                fn read_from(bytes: &mut &[u8]) -> Option<Self> {
+                    Some(Self { $($field: Field::read_from(bytes)?),* })
                 }
 
                 #[allow(dead_code, reason = "one side of the protocol reads a structure, and the other one writes it")]
@@ -247,29 +247,30 @@ impl<'a> Request<'a> {
     pub(super) fn decode(bytes: &'a [u8]) -> Result<Self, BadRequest> {
         let mut rest = bytes;
         let short = BadRequest::Length(bytes.len());
-        let head = RawRequest::take(&mut rest).ok_or(short)?;
+        let head = RawRequest::read_from(&mut rest).ok_or(short)?;
         check("in_len", head.in_len, head.in_len <= DATA_MAX)?;
         let what = match head.kind {
-            SUPPORTS => What::Supports(spi_op(&RawSpiOp::take(&mut rest).ok_or(short)?, 0).ok()),
+            SUPPORTS => What::Supports(spi_op(&RawSpiOp::read_from(&mut rest).ok_or(short)?, 0).ok()),
             EXEC | MAPPED => {
-                let op = spi_op(&RawSpiOp::take(&mut rest).ok_or(short)?, head.in_len.max(head.out_len))?;
+                let op =
+                    spi_op(&RawSpiOp::read_from(&mut rest).ok_or(short)?, head.in_len.max(head.out_len))?;
                 What::Spi { op, mapped: head.kind == MAPPED }
             }
             POLL => {
-                let op = spi_op(&RawSpiOp::take(&mut rest).ok_or(short)?, head.in_len)?;
-                let RawPoll { initial_us, interval_us } = RawPoll::take(&mut rest).ok_or(short)?;
+                let op = spi_op(&RawSpiOp::read_from(&mut rest).ok_or(short)?, head.in_len)?;
+                let RawPoll { initial_us, interval_us } = RawPoll::read_from(&mut rest).ok_or(short)?;
                 let us = |us: u32| Nanos::from_us(u64::from(us.min(WAIT_MAX_MS * 1000)));
                 What::Poll { op, initial: us(initial_us), interval: us(interval_us) }
             }
             NAND => {
                 check("count", head.count, head.count <= INSTR_MAX)?;
                 check("target", head.target, head.target < TARGETS_MAX)?;
-                let step = |_| step(&RawInstr::take(&mut rest).ok_or(short)?);
+                let step = |_| step(&RawInstr::read_from(&mut rest).ok_or(short)?);
                 let steps = (0..head.count).map(step).collect::<Result<Vec<_>, _>>()?;
                 check_lengths(&steps, &head)?;
                 What::Nand { target: head.target as u8, steps }
             }
-            INTERFACE => interface(&RawInterface::take(&mut rest).ok_or(short)?)?,
+            INTERFACE => interface(&RawInterface::read_from(&mut rest).ok_or(short)?)?,
             READY => What::Ready((head.target != u32::MAX).then_some(head.target)),
             other => return Err(BadRequest::Value("kind", other.into())),
         };

@@ -295,7 +295,7 @@ impl Survey {
     }
 
     /// True if the headers define the position of every LEB of a volume, so that a missing LEB is a lost one.
-    pub fn tell_all(&self, id: u32) -> bool {
+    pub fn defines_all_lebs(&self, id: u32) -> bool {
         self.nameless().next().is_none() && self.guessed.range(lebs_of(id)).next().is_none()
     }
 

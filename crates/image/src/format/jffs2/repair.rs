@@ -246,7 +246,7 @@ impl Defects {
                 if let Some(first) = fs.counts().first_foreign {
                     let nodes = count(fs.counts().foreign_nodes, "node");
                     let at = origin.file_byte(first);
-                    saved.lose(
+                    saved.record_loss(
                         "/",
                         format!("{nodes} of the other byte order or magic, the first at byte {at} ({at:#x})"),
                     );
@@ -258,7 +258,7 @@ impl Defects {
                 let place = origin.file_byte(at);
                 let what =
                     format!("a node of type {code:#06x}, which is not known, at byte {place} ({place:#x})");
-                saved.lose("/", what);
+                saved.record_loss("/", what);
                 defects.places.insert(at);
                 defects.bad_nodes.insert(at);
             }
@@ -425,7 +425,7 @@ impl RepairPlan {
         let named = lost_names.iter().map(|name| name.dirent.inode).collect();
         for name in lost_names {
             let shown = show_name(&name.name);
-            saved.lose(
+            saved.record_loss(
                 "/",
                 format!(
                     "name {shown} in directory {}, which is damaged: it may have been another one",
@@ -478,7 +478,7 @@ impl RepairPlan {
                 && taken.insert((parent, name.clone()));
             if is_free {
                 let what = format!("name {:?}: it is {:?} now", show_name(&old), show_name(&name));
-                saved.lose("/", what);
+                saved.record_loss("/", what);
             }
             for one in self.index.dirents.iter().filter(|one| one.dirent.parent == parent && one.name == old)
             {
@@ -510,7 +510,7 @@ impl RepairPlan {
         for &inode in directories {
             let version = self.index.highest(inode).saturating_add(1);
             self.add_inode(&Inode { inode, version, mode: DIRECTORY_MODE, ..Inode::default() });
-            saved.lose("/", format!("owner, permissions and times of directory {inode}"));
+            saved.record_loss("/", format!("owner, permissions and times of directory {inode}"));
         }
     }
 

@@ -182,7 +182,7 @@ fn without_superblock<V: Volume + 'static>(
     let layout = geometry::superblock(whole, &FormatOptions::default())
         .and_then(|superblock| superblock::layout(&superblock, whole));
     // What is wrong with the superblock says more than that no other fits, or that there is nothing.
-    let first = problems.list.first().map(|problem| Error::Superblock(problem.told()));
+    let first = problems.list.first().map(|problem| Error::Superblock(problem.description()));
     let layout = match layout {
         Ok(layout) => layout,
         Err(error) => return Err((first.unwrap_or(error), volume)),

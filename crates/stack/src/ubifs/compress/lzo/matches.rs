@@ -154,7 +154,7 @@ impl Default for Matches {
 impl Matches {
     /// Finds the matches of a block.
     pub(super) fn find(&mut self, data: &[u8]) {
-        let len = self.take(data);
+        let len = self.start_block(data);
         let mut before = Copy::NONE;
         let (mut at, mut misses) = (0, 0);
         while at < len {
@@ -177,7 +177,7 @@ impl Matches {
 
     /// Starts a new block and returns its length. The tables are cleared, because the same block must always give the
     /// same output.
-    fn take(&mut self, data: &[u8]) -> usize {
+    fn start_block(&mut self, data: &[u8]) -> usize {
         let len = self.bytes.set(data);
         self.last2.0.fill(0);
         self.last3.0.fill(0);
