@@ -76,7 +76,7 @@ impl BlockStarts {
     }
 
     /// Excludes the starts inside of a node; false if none would be left, and then nothing changes.
-    fn try_add(&mut self, node: &Node) -> bool {
+    fn narrow_by(&mut self, node: &Node) -> bool {
         if *self.beyond.get_or_insert(node.at % ALIGN) != node.at % ALIGN {
             return false;
         }
@@ -150,7 +150,7 @@ impl Layout {
             if node.is_apart && at > first {
                 apart = Some((at, block_starts.clone()));
             }
-            if block_starts.try_add(node) {
+            if block_starts.narrow_by(node) {
                 at += 1;
                 continue;
             }
