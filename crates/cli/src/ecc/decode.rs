@@ -59,17 +59,21 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if args.code.is_open() {
         return args.find(destination);
     }
-    let how = args.how()?;
-    let geometry = how.geometry();
+    let task = args.task()?;
+    let geometry = task.geometry();
     let mut input = Input::open_dump(&args.file, args.apart.page_bytes(geometry))?;
     let mut apart = args.apart.open(geometry)?;
     let mut output = Output::stream(&args.output, &args.inputs())?;
     let bar = input.progress();
     let mut progress = |bytes| bar.set_position(bytes);
     let dump = Dump { pages: &mut input.reader, apart: args.apart.apart(&mut apart) };
-    let decoded = match &how {
-        How::Correct(scheme) => ecc::decode(scheme, dump, Some(&mut output), args.options(), &mut progress),
-        How::Strip(geometry) => ecc::strip(geometry, dump, Some(&mut output), args.options(), &mut progress),
+    let decoded = match &task {
+        DecodeTask::Correct(scheme) => {
+            ecc::decode(scheme, dump, Some(&mut output), args.options(), &mut progress)
+        }
+        DecodeTask::Strip(geometry) => {
+            ecc::strip(geometry, dump, Some(&mut output), args.options(), &mut progress)
+        }
     };
     bar.finish_and_clear();
     let report = decoded.map_err(|error| args.apart.failure(&error, &args.file, Some(&args.output)))?;
@@ -95,12 +99,12 @@ impl Concluded for DetectedReport {
     }
 }
 
-enum How {
+enum DecodeTask {
     Correct(Box<Scheme>),
     Strip(PageGeometry),
 }
 
-impl How {
+impl DecodeTask {
     fn geometry(&self) -> &PageGeometry {
         match self {
             Self::Correct(scheme) => scheme.geometry(),
@@ -110,11 +114,11 @@ impl How {
 }
 
 impl Args {
-    fn how(&self) -> Result<How, Failure> {
+    fn task(&self) -> Result<DecodeTask, Failure> {
         if self.code.is_none() {
-            return Ok(How::Strip(self.geometry.open()?.0));
+            return Ok(DecodeTask::Strip(self.geometry.open()?.0));
         }
-        self.code.scheme(&self.geometry).map(|scheme| How::Correct(Box::new(scheme)))
+        self.code.scheme(&self.geometry).map(|scheme| DecodeTask::Correct(Box::new(scheme)))
     }
 
     /// Finds the codes of the dump, each region's own, and decodes it.

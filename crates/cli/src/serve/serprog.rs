@@ -166,7 +166,7 @@ impl Server {
     /// Serves a client until it leaves, power fails, or a signal comes. True when power failed.
     fn serve(&mut self, requests: impl Read, answers: impl Write) -> Result<bool, Failure> {
         self.clients += 1;
-        let requests = Patient { inner: requests, ending: &self.ending };
+        let requests = InterruptibleReader { inner: requests, ending: &self.ending };
         let mut served = Served::new(&mut self.programmer, self.state.as_mut());
         if let Err(error) = serprog::serve(requests, answers, &mut served) {
             print_note(&format!("the connection of client {} failed: {error}", self.clients));
@@ -243,12 +243,12 @@ impl serprog::Programmer for Served<'_> {
 }
 
 /// A connection. A signal that ends the command ends its reads.
-struct Patient<'e, R> {
+struct InterruptibleReader<'e, R> {
     inner: R,
     ending: &'e Ending,
 }
 
-impl<R: Read> Read for Patient<'_, R> {
+impl<R: Read> Read for InterruptibleReader<'_, R> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         while !self.ending.is_asked() {
             match self.inner.read(bytes) {

@@ -136,12 +136,12 @@ pub(super) struct DamagedCells {
     page: u64,
     damage: Damage,
     stored: Option<Box<[u8]>>,
-    suspects: Suspects,
+    suspects: CandidateBits,
 }
 
 /// Bits of a page that may read wrong, ascending.
 #[derive(Clone, Debug, Default)]
-struct Suspects {
+struct CandidateBits {
     /// Those that always do.
     wrong: Vec<u32>,
     unstable: Vec<Unstable>,
@@ -202,7 +202,7 @@ impl DamagedCells {
 
     /// Appends the bits that read wrong at read number `read`, ascending.
     pub(super) fn errors(&self, read: u32, out: &mut Vec<u32>) {
-        let Suspects { wrong, unstable } = &self.suspects;
+        let CandidateBits { wrong, unstable } = &self.suspects;
         out.reserve(wrong.len() + unstable.len());
         let mut rest = 0;
         for cell in unstable {
@@ -230,8 +230,8 @@ fn zeros_of(bits: u32, stored: Option<&[u8]>) -> impl Iterator<Item = u64> {
 }
 
 /// Bits among the candidates that may read wrong. The hash of a cell decides.
-fn suspects(page: u64, candidates: impl Iterator<Item = u64>, reads: impl Fn(u64) -> Reads) -> Suspects {
-    let mut found = Suspects::default();
+fn suspects(page: u64, candidates: impl Iterator<Item = u64>, reads: impl Fn(u64) -> Reads) -> CandidateBits {
+    let mut found = CandidateBits::default();
     // No branch depends on a hash: half of them would be predicted wrong, which costs more than all else here.
     let (mut wrong, mut unstable) = ([0; 64], [Unstable::default(); 64]);
     for (first, mut word) in (0..).step_by(64).zip(candidates) {

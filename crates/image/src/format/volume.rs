@@ -53,7 +53,7 @@ pub(crate) fn open_volume(chosen: Chosen<'_>) -> Result<Opened, ImageError> {
 }
 
 /// A volume whose filesystem may be damaged.
-pub(crate) struct Remains {
+pub(crate) struct DamagedVolume {
     pub(crate) volume: Box<dyn Volume>,
     /// LEBs behind the end of the volume: such whose number is not known.
     pub(crate) nameless: Range<u32>,
@@ -61,7 +61,7 @@ pub(crate) struct Remains {
     pub(crate) damage: Vec<AttachFault>,
 }
 
-impl Remains {
+impl DamagedVolume {
     /// The volume that is meant, for reading, whatever is damaged in it and in the device around it.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Designs to figures: overrides resolved, one chip or a population measured.
 
 use super::batch::{Batch, Record};
-use super::measure::{ChipFigures, Figure, Measure, MeasureKind, OPTIONS, SETUP, Subjected};
+use super::measure::{ChipFigures, Figure, Measure, MeasureKind, MeasureSubject, OPTIONS, SETUP};
 use super::population;
 use super::space::{Space, Work};
 use super::spec::{Population, Spec, help_on};
@@ -179,7 +179,7 @@ impl Evaluator {
         let design = self.split(own);
         let measure = Measure::new(self.spec.measure, &self.spec.options, &design.options)?;
         let (library, heads) = (&*self.library, &self.heads);
-        let of = Subjected { library, heads, setup: design.setup, sets: &design.sets, seed };
+        let of = MeasureSubject { library, heads, setup: design.setup, sets: &design.sets, seed };
         let mut screened = self.screen(&of)?;
         let config = match self.spec.measure.wires_a_setup() {
             true => Some(self.config(&of, measure.corner())?),
@@ -193,7 +193,7 @@ impl Evaluator {
     }
 
     /// Figures of `speed` that come before the measurement itself.
-    fn screen(&self, of: &Subjected<'_>) -> Result<ChipFigures, Error> {
+    fn screen(&self, of: &MeasureSubject<'_>) -> Result<ChipFigures, Error> {
         if self.spec.screen.is_empty() {
             return Ok(ChipFigures::default());
         }
@@ -260,7 +260,11 @@ impl Evaluator {
         design
     }
 
-    fn config(&self, of: &Subjected<'_>, corner: floatgate_config::corner::Corner) -> Result<Config, Error> {
+    fn config(
+        &self,
+        of: &MeasureSubject<'_>,
+        corner: floatgate_config::corner::Corner,
+    ) -> Result<Config, Error> {
         let library = of.library;
         if corner == floatgate_config::corner::Corner::Typical {
             return Ok(self.prepared(of.setup, of.sets)?.with(of.sets)?);

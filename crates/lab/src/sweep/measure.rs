@@ -211,7 +211,7 @@ pub(super) struct ChipFigures {
 }
 
 /// The subject of a measurement.
-pub(super) struct Subjected<'a> {
+pub(super) struct MeasureSubject<'a> {
     pub(super) library: &'a Library,
     /// Heads of files that were read for other designs.
     pub(super) heads: &'a Heads,
@@ -327,7 +327,7 @@ impl Measure {
     /// or all are wanted.
     pub(super) fn run(
         &self,
-        of: &Subjected<'_>,
+        of: &MeasureSubject<'_>,
         config: Option<&Config>,
         tests: &[String],
     ) -> Result<ChipFigures, Error> {
@@ -420,7 +420,7 @@ pub(super) fn speed_tests(names: &[String]) -> Result<Vec<Test>, Error> {
 
 /// A speed test of the flash or a filesystem on it.
 fn speed(
-    of: &Subjected<'_>,
+    of: &MeasureSubject<'_>,
     config: &Config,
     bad_blocks: u32,
     tests: &SpeedOptions,
@@ -451,13 +451,13 @@ impl Speed {
         })
     }
 
-    fn run(&self, of: &Subjected<'_>, config: &Config, tests: &[String]) -> Result<ChipFigures, Error> {
+    fn run(&self, of: &MeasureSubject<'_>, config: &Config, tests: &[String]) -> Result<ChipFigures, Error> {
         speed(of, config, self.bad_blocks, &self.options(tests)?)
     }
 }
 
 impl Fs {
-    fn run(&self, of: &Subjected<'_>, config: &Config) -> Result<ChipFigures, Error> {
+    fn run(&self, of: &MeasureSubject<'_>, config: &Config) -> Result<ChipFigures, Error> {
         let options = SpeedOptions {
             blocks: SpeedOptions::blocks_unless_usual(self.blocks),
             filesystem: Some(self.fs),
@@ -470,7 +470,7 @@ impl Fs {
 impl Age {
     const FIGURES: [&str; 5] = ["survived", "years", "moved LEBs", "new bad blocks", "most cycles"];
 
-    fn run(&self, of: &Subjected<'_>, config: &Config) -> Result<ChipFigures, Error> {
+    fn run(&self, of: &MeasureSubject<'_>, config: &Config) -> Result<ChipFigures, Error> {
         let report = age::run(
             of.library,
             config,
@@ -512,7 +512,7 @@ impl Endurance {
         "last programs us",
     ];
 
-    fn run(&self, of: &Subjected<'_>) -> Result<ChipFigures, Error> {
+    fn run(&self, of: &MeasureSubject<'_>) -> Result<ChipFigures, Error> {
         let subject = Subject::new(of.library, of.setup, of.sets)?;
         let experiment = Experiment {
             blocks: self.blocks,
@@ -533,7 +533,7 @@ impl Endurance {
 impl Powercut {
     const FIGURES: [&str; 4] = ["failing runs", "operations", "cuts", "most bad PEBs"];
 
-    fn run(&self, of: &Subjected<'_>) -> Result<ChipFigures, Error> {
+    fn run(&self, of: &MeasureSubject<'_>) -> Result<ChipFigures, Error> {
         let flash = SetupFlash::of_setup(of.library, of.setup, of.sets, (self.fs, self.size_bytes))?;
         let options = powercut::Options {
             flash: flash.id(),
@@ -576,7 +576,7 @@ impl Card {
         all
     }
 
-    fn run(&self, of: &Subjected<'_>) -> Result<ChipFigures, Error> {
+    fn run(&self, of: &MeasureSubject<'_>) -> Result<ChipFigures, Error> {
         let card = card::load(of.library, of.setup, of.sets)?;
         let options = card::speed::CardSpeedOptions {
             requests: self.requests,

@@ -197,11 +197,11 @@ pub(super) struct Request<'a> {
     pub(super) in_len: usize,
     /// Data for the chip.
     pub(super) out: &'a [u8],
-    pub(super) what: What,
+    pub(super) what: RequestBody,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum RequestBody {
     /// Asks whether the controller supports an operation; `None` for an operation that no chip has.
     Supports(Option<SpiOp>),
     Spi {
@@ -250,17 +250,17 @@ impl<'a> Request<'a> {
         let head = RawRequest::read_from(&mut rest).ok_or(short)?;
         check("in_len", head.in_len, head.in_len <= DATA_MAX)?;
         let what = match head.kind {
-            SUPPORTS => What::Supports(spi_op(&RawSpiOp::read_from(&mut rest).ok_or(short)?, 0).ok()),
+            SUPPORTS => RequestBody::Supports(spi_op(&RawSpiOp::read_from(&mut rest).ok_or(short)?, 0).ok()),
             EXEC | MAPPED => {
                 let op =
                     spi_op(&RawSpiOp::read_from(&mut rest).ok_or(short)?, head.in_len.max(head.out_len))?;
-                What::Spi { op, mapped: head.kind == MAPPED }
+                RequestBody::Spi { op, mapped: head.kind == MAPPED }
             }
             POLL => {
                 let op = spi_op(&RawSpiOp::read_from(&mut rest).ok_or(short)?, head.in_len)?;
                 let RawPoll { initial_us, interval_us } = RawPoll::read_from(&mut rest).ok_or(short)?;
                 let us = |us: u32| Nanos::from_us(u64::from(us.min(WAIT_MAX_MS * 1000)));
-                What::Poll { op, initial: us(initial_us), interval: us(interval_us) }
+                RequestBody::Poll { op, initial: us(initial_us), interval: us(interval_us) }
             }
             NAND => {
                 check("count", head.count, head.count <= INSTR_MAX)?;
@@ -268,10 +268,10 @@ impl<'a> Request<'a> {
                 let step = |_| step(&RawInstr::read_from(&mut rest).ok_or(short)?);
                 let steps = (0..head.count).map(step).collect::<Result<Vec<_>, _>>()?;
                 check_lengths(&steps, &head)?;
-                What::Nand { target: head.target as u8, steps }
+                RequestBody::Nand { target: head.target as u8, steps }
             }
             INTERFACE => interface(&RawInterface::read_from(&mut rest).ok_or(short)?)?,
-            READY => What::Ready((head.target != u32::MAX).then_some(head.target)),
+            READY => RequestBody::Ready((head.target != u32::MAX).then_some(head.target)),
             other => return Err(BadRequest::Value("kind", other.into())),
         };
         if rest.len() != head.out_len as usize {
@@ -282,7 +282,7 @@ impl<'a> Request<'a> {
     }
 }
 
-impl What {
+impl RequestBody {
     /// Refuses data that no phase of the request uses.
     fn check_direction(&self, head: &RawRequest) -> Result<(), BadRequest> {
         let (reads, writes) = match self {
@@ -386,10 +386,10 @@ fn step(raw: &RawInstr) -> Result<Step, BadRequest> {
     })
 }
 
-fn interface(raw: &RawInterface) -> Result<What, BadRequest> {
+fn interface(raw: &RawInterface) -> Result<RequestBody, BadRequest> {
     let mode = u8::try_from(raw.mode).map_err(|_| BadRequest::Value("mode", raw.mode.into()))?;
     let interface = if raw.nvddr == 0 { DataInterface::Sdr(mode) } else { DataInterface::NvDdr(mode) };
-    Ok(What::Interface { interface, check_only: raw.check_only != 0 })
+    Ok(RequestBody::Interface { interface, check_only: raw.check_only != 0 })
 }
 
 #[cfg(test)]

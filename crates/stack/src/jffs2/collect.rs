@@ -16,7 +16,7 @@ pub(super) struct Collector {
     /// Highest inode that was checked.
     checked: Option<u32>,
     /// Positions of replaced nodes found by the mount's scan.
-    losers: Vec<u32>,
+    superseded: Vec<u32>,
     /// Eraseblocks that must be emptied and erased before the first write.
     unsettled: Vec<u32>,
     /// Eraseblocks whose last page must be rewritten before the first write.
@@ -34,14 +34,14 @@ fn is_good(bytes: &[u8], endian: Endian) -> bool {
 
 impl Collector {
     pub(super) fn new(
-        (losers, copies): (Vec<u32>, BTreeMap<u32, u32>),
+        (superseded, copies): (Vec<u32>, BTreeMap<u32, u32>),
         (unsettled, unsettled_ends): (Vec<u32>, Vec<u32>),
     ) -> Self {
-        Self { losers, unsettled, unsettled_ends, copies, ..Self::default() }
+        Self { superseded, unsettled, unsettled_ends, copies, ..Self::default() }
     }
 
-    pub(super) fn take_losers(&mut self) -> Vec<u32> {
-        std::mem::take(&mut self.losers)
+    pub(super) fn take_superseded(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.superseded)
     }
 
     /// Records that an eraseblock was emptied or erased.

@@ -149,15 +149,15 @@ impl Names {
             return None;
         };
         let is_rival = old.is_rival(&new);
-        let loser = if old.order() > new.order() { new } else { std::mem::replace(old, new) };
+        let superseded = if old.order() > new.order() { new } else { std::mem::replace(old, new) };
         if is_rival {
-            directory.rivals.insert(name.to_vec(), loser.order());
+            directory.rivals.insert(name.to_vec(), superseded.order());
         }
-        directory.stale.insert(loser.at, crc::jffs2(name));
-        if loser.inode != old.inode {
-            self.unnamed.insert(loser.inode);
+        directory.stale.insert(superseded.at, crc::jffs2(name));
+        if superseded.inode != old.inode {
+            self.unnamed.insert(superseded.inode);
         }
-        Some(loser.at)
+        Some(superseded.at)
     }
 
     /// Adds a dirent node that is marked obsolete.

@@ -39,7 +39,7 @@ pub(super) struct Stretch {
     pub(super) end: u64,
     /// Byte where the next other node begins, if one follows.
     pub(super) followed: Option<u64>,
-    pub(super) rivals: Rivals,
+    pub(super) rivals: IdentifiedNodes,
     pub(super) nodes: u64,
     /// Bytes of the nodes.
     pub(super) bytes: u64,
@@ -71,7 +71,7 @@ impl Stretch {
             start,
             end: start,
             followed: None,
-            rivals: Rivals::default(),
+            rivals: IdentifiedNodes::default(),
             nodes: 0,
             bytes: 0,
             markers: Marks::default(),
@@ -147,7 +147,7 @@ impl Stretch {
 /// Places of nodes that can be told apart, and pairs of them with one inode and one version. Where they say different things, the two are of
 /// different filesystems: a garbage collector moves nodes as they are, or gives them a new version.
 #[derive(Debug, Default)]
-pub(super) struct Rivals {
+pub(super) struct IdentifiedNodes {
     /// In the order of the file.
     pub(super) nodes: Vec<u64>,
     pub(super) pairs: Vec<Pair>,
@@ -162,7 +162,7 @@ pub(super) struct Pair {
     pub(super) is_copy: bool,
 }
 
-impl Rivals {
+impl IdentifiedNodes {
     /// Number of identified nodes before a byte.
     fn before(&self, byte: u64) -> usize {
         self.nodes.partition_point(|&at| at < byte)

@@ -29,7 +29,7 @@ use floatgate_host::output::Output;
 /// PEBs that UBI needs besides those of volumes: the volume table, wear levelling, atomic changes.
 const OWN_PEBS: u64 = 4;
 
-type Flash = StoreFlash<Roomy>;
+type Flash = StoreFlash<ExtendedSpace>;
 
 type Salvaged = MappedVolume<Box<dyn Store>>;
 
@@ -137,7 +137,7 @@ pub(super) fn rebuild(
     let lebs: BTreeMap<u32, u32> = device.survey.volumes().map(lebs).collect();
     let reserved = lebs.values().map(|&lebs| u64::from(lebs)).sum();
     let is_last = ends_file(&*target, found, shape);
-    let space = Roomy::over(target, &device, found, is_last, output)?;
+    let space = ExtendedSpace::over(target, &device, found, is_last, output)?;
     let mut ubi = format(&device, space, found, reserved)?;
     for (id, record) in device.survey.volumes() {
         let lebs = lebs.get(&id).copied().unwrap_or(record.reserved_pebs);
@@ -219,7 +219,12 @@ fn ends_file(store: &dyn Store, found: &Found, shape: &UbiShape) -> bool {
 }
 
 /// An empty device in this space, with room for volumes of `reserved` LEBs, that counts the erasures of the old one on.
-fn format(device: &Device, space: Roomy, found: &Found, reserved: u64) -> Result<Ubi<Flash>, ImageError> {
+fn format(
+    device: &Device,
+    space: ExtendedSpace,
+    found: &Found,
+    reserved: u64,
+) -> Result<Ubi<Flash>, ImageError> {
     let mut geometry = device.survey.flash().clone();
     let peb = u64::from(geometry.erase_bytes);
     let needed = (reserved + OWN_PEBS + found.bad_pebs.len() as u64) * peb;
@@ -269,14 +274,14 @@ fn create(
 
 /// The space of a device, and room behind it in a file of its own: volumes can have more LEBs than an image has PEBs, as `ubinize`
 /// makes them.
-struct Roomy {
+struct ExtendedSpace {
     space: Window<Box<dyn Store>>,
     room: FileStore,
     /// Byte at which the room begins: the end of the last PEB that the device had.
     end: u64,
 }
 
-impl Roomy {
+impl ExtendedSpace {
     fn over(
         target: Box<dyn Store>,
         device: &Device,
@@ -319,7 +324,7 @@ impl Roomy {
     }
 }
 
-impl Store for Roomy {
+impl Store for ExtendedSpace {
     fn size_bytes(&self) -> u64 {
         self.end + self.room.size_bytes()
     }

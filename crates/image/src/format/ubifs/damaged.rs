@@ -17,7 +17,7 @@ use crate::extract::source::{Name, Source, Xattrs, names_of, readable_xattrs, wi
 use crate::extract::target::{ExtractError, ExtractLimits, Extracted, Extracting, Target};
 use crate::extract::walk::extract;
 use crate::format::found::Content;
-use crate::format::volume::{Remains, open_volume};
+use crate::format::volume::{DamagedVolume, open_volume};
 use crate::image::Image;
 use crate::report::{At, Loss};
 use crate::selection::{Chosen, Selection};
@@ -59,7 +59,7 @@ impl Extraction {
             Content::Ubifs(shape) => (u64::from(shape.leb_bytes), false),
             _ => (1, true),
         };
-        let Remains { volume, nameless, damage } = Remains::open(chosen)?;
+        let DamagedVolume { volume, nameless, damage } = DamagedVolume::open(chosen)?;
         let mut remains = DamagedUbifs::with_nameless(volume, nameless, &selection.authenticate)?;
         // Without UBI a LEB of the journal that is empty and one that is erased look the same.
         let is_lost = |&lnum: &u32| is_ubi || (u64::from(lnum) + 1) * leb_bytes > found.len;

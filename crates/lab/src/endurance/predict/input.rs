@@ -232,7 +232,7 @@ struct Element {
 
 /// A report, or its trace.
 #[derive(Deserialize)]
-struct Whole {
+struct ReportFile {
     trace: Points,
 }
 
@@ -246,7 +246,7 @@ fn json(text: &str) -> Result<Vec<Sample>, TraceError> {
     let elements: Result<Vec<Element>, serde_json::Error> = if list {
         serde_json::from_str(text)
     } else {
-        serde_json::from_str::<Whole>(text).map(|whole| whole.trace.points)
+        serde_json::from_str::<ReportFile>(text).map(|whole| whole.trace.points)
     };
     let elements = elements.map_err(|e| {
         let text = e.to_string();

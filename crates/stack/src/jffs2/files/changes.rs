@@ -4,7 +4,7 @@ use super::super::blocks::Owner;
 use super::super::file::File;
 use super::super::log::Purpose;
 use super::super::names::Directory;
-use super::super::xattrs::Loser;
+use super::super::xattrs::SupersededNode;
 use super::super::{Cached, Jffs2};
 use super::{TARGET_MAX, VALUE_MAX, check_name, short_id, stored};
 use crate::fs::{
@@ -407,7 +407,7 @@ impl Jffs2<dyn Mtd> {
         let mut bytes = [0; Xref::SIZE];
         xref.emit(self.endian, &mut bytes);
         let at = self.write_node(&bytes, Owner::Xref(xref.inode), Entry::Xref { offset: 0 })?;
-        if let Some(Loser { at: before, .. }) = self.xattrs.refer(xref, at) {
+        if let Some(SupersededNode { at: before, .. }) = self.xattrs.refer(xref, at) {
             self.obsolete(before)?;
         }
         Ok(())
