@@ -106,7 +106,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Some(FormatName::Csv) => Format::Csv,
         Some(FormatName::Json) => Format::Json,
         Some(FormatName::Parquet) => Format::Parquet,
-        None => Format::of(path).map_err(|error| Failure::from(error).and("--format names one"))?,
+        None => {
+            Format::from_extension(path).map_err(|error| Failure::from(error).and("--format names one"))?
+        }
     };
     let format = format.available()?;
     let inputs = args.checkpoint.iter().chain(&merge).map(PathBuf::as_path);

@@ -204,7 +204,7 @@ pub unsafe extern "C" fn fg_open(
     // SAFETY: checked for NULL; the header asks for room for a pointer there.
     unsafe { handle.write(std::ptr::null_mut()) };
     // SAFETY: as the header asks.
-    let open = || unsafe { Device::open(text(target)?, &texts(sets)?, seed, Level::of(level)?) };
+    let open = || unsafe { Device::open(text(target)?, &texts(sets)?, seed, Level::from_number(level)?) };
     match catch_unwind(open).unwrap_or_else(|_| Err(Failure::internal())) {
         Ok(device) => {
             let new = Box::new(Handle::new(device));

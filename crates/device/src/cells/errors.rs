@@ -107,7 +107,7 @@ struct Reached {
 
 impl Reached {
     /// Cells that are reached when the share `done` of the pulses is over, where the first needs the share `first` and the last one `span` more.
-    fn of(done: f32, first: f64, span: f64) -> Self {
+    fn after(done: f32, first: f64, span: f64) -> Self {
         let further = |margin: f64| number_below(|cell| f64::from(done) - (first + span * cell) > margin);
         Self { surely: further(EDGE), maybe: further(-EDGE) }
     }
@@ -167,21 +167,21 @@ impl DamagedCells {
         let suspects =
             match damage {
                 Damage::HalfProgrammed { done } => {
-                    let reached = Reached::of(done, 0.3, 0.7);
+                    let reached = Reached::after(done, 0.3, 0.7);
                     let reads = |cell| reached.reads(cell, Right, FlickersInverted, Wrong);
                     suspects(page, zeros_of(bits, stored), |hash| {
                         if zeros(hash) { reads(hash >> 11) } else { Right }
                     })
                 }
                 Damage::HalfErased { done } => {
-                    let reached = Reached::of(done, 0.2, 0.6);
+                    let reached = Reached::after(done, 0.2, 0.6);
                     let reads = |cell| reached.reads(cell, Wrong, Flickers, Right);
                     suspects(page, zeros_of(bits, stored), |hash| {
                         if zeros(hash) { reads(hash >> 11) } else { Right }
                     })
                 }
                 Damage::PartnerMoved { done } => {
-                    let (begun, ended) = (Reached::of(done, 0.0, 0.4), Reached::of(done, 0.5, 0.4));
+                    let (begun, ended) = (Reached::after(done, 0.0, 0.4), Reached::after(done, 0.5, 0.4));
                     let moving = |cell| match begun.reads(cell, Wrong, Flickers, Right) {
                         Wrong => ended.reads(cell, Right, FlickersInverted, Wrong),
                         // Within the edges of both, a draw would have to say both.

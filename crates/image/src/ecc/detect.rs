@@ -538,7 +538,7 @@ impl Weights {
         Self { decoded, uncorrectable }
     }
 
-    pub(super) fn of(&self, result: Result<u32, Uncorrectable>) -> f64 {
+    pub(super) fn evidence(&self, result: Result<u32, Uncorrectable>) -> f64 {
         match result {
             Ok(bits) => self.decoded.get(bits as usize).copied().unwrap_or(0.0),
             Err(Uncorrectable) => self.uncorrectable,
@@ -671,7 +671,7 @@ impl Trial {
             Err(Uncorrectable) => self.failed += 1,
         }
         if proves || result.is_err() {
-            self.evidence += self.weights.of(result);
+            self.evidence += self.weights.evidence(result);
         }
     }
 }

@@ -123,7 +123,7 @@ impl<'a> Corrector<'a> {
             let (message, later) = rest.split_at(bytes.min(rest.len()));
             rest = later;
             if !is_constant(message) {
-                evidence += weights.of(*step);
+                evidence += weights.evidence(*step);
             }
         }
         self.evidence += evidence;

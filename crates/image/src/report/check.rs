@@ -177,7 +177,7 @@ impl Finding {
     ) -> Self {
         Self {
             layer,
-            severity: Outcome::of(severity),
+            severity: Outcome::from_severity(severity),
             offset: None,
             peb: None,
             volume: None,
@@ -203,7 +203,7 @@ impl Finding {
 }
 
 impl Outcome {
-    const fn of(severity: Severity) -> Self {
+    const fn from_severity(severity: Severity) -> Self {
         match severity {
             Severity::Note => Self::Clean,
             Severity::Recoverable => Self::Recoverable,
@@ -222,7 +222,7 @@ impl Outcome {
 
 impl Layer {
     /// The layer of a structure of UBIFS.
-    pub(crate) const fn of(structure: ubifs::Structure) -> Self {
+    pub(crate) const fn of_ubifs(structure: ubifs::Structure) -> Self {
         match structure {
             ubifs::Structure::Data => Self::Data,
             _ => Self::Ubifs,

@@ -72,7 +72,7 @@ pub(super) fn record(
     seed: u64,
     steps: usize,
 ) -> Result<Recording, WorkloadError> {
-    let mut variant = Variant::of(seed);
+    let mut variant = Variant::from_seed(seed);
     variant.sync &= fs == FilesystemKind::Ubifs;
     let recipe = Recipe { fs, variant, faults };
     let mut fs = recipe.make(flash, seed).map_err(WorkloadError::at_start)?;

@@ -152,7 +152,7 @@ impl AxisBins {
         }
     }
 
-    fn of(&self, text: &str) -> Option<usize> {
+    fn bin(&self, text: &str) -> Option<usize> {
         match self {
             Self::Each(known) => known.get(text).copied(),
             Self::Wide { least, most } => {
@@ -278,7 +278,7 @@ impl Analysis {
             objective.spread.add(value, origin);
             for ((bins, axis), text) in objective.bins.iter_mut().zip(&self.axes).zip(values) {
                 // Designs without the key have a bin of their own.
-                let bin = text.as_deref().and_then(|text| axis.of(text)).unwrap_or(usize::MAX);
+                let bin = text.as_deref().and_then(|text| axis.bin(text)).unwrap_or(usize::MAX);
                 bins.entry(bin).or_default().add(value, origin);
             }
         }

@@ -232,7 +232,7 @@ impl Evaluator {
                 waves.keep(design, wave);
             }
         };
-        population::measure(population, &self.spec.constraints, waves.of(design), keep, |number| {
+        population::measure(population, &self.spec.constraints, waves.members(design), keep, |number| {
             let values =
                 self.members.as_ref().map_or_else(Vec::new, |members| members.values(number as usize));
             let keys = self.members.iter().flat_map(Space::keys);

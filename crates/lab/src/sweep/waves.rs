@@ -43,7 +43,7 @@ impl Waves {
     }
 
     /// Members of a design that are measured already.
-    pub(super) fn of(&self, design: usize) -> Vec<ChipFigures> {
+    pub(super) fn members(&self, design: usize) -> Vec<ChipFigures> {
         self.known.get(&design).cloned().unwrap_or_default()
     }
 

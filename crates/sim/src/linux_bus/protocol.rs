@@ -377,7 +377,9 @@ fn step(raw: &RawInstr) -> Result<Step, BadRequest> {
         INSTR_CMD => Step::Cmd(raw.value),
         INSTR_ADDR => {
             let bytes = raw.addr.get(..usize::from(raw.value));
-            Step::Addr(bytes.and_then(Address::of).ok_or(BadRequest::Value("value", raw.value.into()))?)
+            Step::Addr(
+                bytes.and_then(Address::from_cycles).ok_or(BadRequest::Value("value", raw.value.into()))?,
+            )
         }
         INSTR_DATA_IN => Step::In { len, register },
         INSTR_DATA_OUT => Step::Out { len, register },

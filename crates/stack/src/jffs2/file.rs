@@ -120,7 +120,7 @@ impl File {
             all.retain(|_, node| is_like(node));
         }
         loop {
-            let (file, covered) = Self::of(&all);
+            let (file, covered) = Self::assemble(&all);
             let mut damaged = None;
             for node in file.nodes.values().filter(|_| !checked) {
                 if let Err(fault) = read_data(flash, node)? {
@@ -177,7 +177,7 @@ impl File {
     }
 
     /// Assembles a file from nodes; also returns the positions of obsolete nodes.
-    fn of(all: &BTreeMap<NodeRef, FileNode>) -> (Self, Vec<u32>) {
+    fn assemble(all: &BTreeMap<NodeRef, FileNode>) -> (Self, Vec<u32>) {
         let mut file = Self::default();
         let mut covered = Vec::new();
         for node in all.values() {

@@ -132,7 +132,7 @@ impl Ubi<dyn Mtd> {
 
     /// Builds the state from the scan, without writing; returns the copies of the volume table unchanged.
     fn load(&mut self, scan: &mut Scan, options: &AttachOptions) -> Result<TableCopies, AttachFault> {
-        self.counts = Counts::of(scan);
+        self.counts = Counts::from_scan(scan);
         let copies = self.read_table(scan)?;
         let records = self.parse_table(scan, &copies, options)?;
         self.take_over(scan, &records, options)?;

@@ -32,11 +32,11 @@ impl Ubi<dyn Mtd> {
         let pebs = self.io.pebs;
         scan.read(&mut self.io, 0..pebs)?;
         let nothing = if scan.found.is_empty() { AttachFault::Empty } else { AttachFault::NoVolumeTable };
-        let survey = Survey::of(&mut scan, &mut self.io)?;
+        let survey = Survey::from_scan(&mut scan, &mut self.io)?;
         if survey.volumes().next().is_none() && survey.faults.contains(&AttachFault::NoVolumeTable) {
             return Err(nothing);
         }
-        self.counts = Counts::of(&scan);
+        self.counts = Counts::from_scan(&scan);
         let mut room = u64::from(self.good_pebs().saturating_add(MISSING_LEBS_MAX));
         let has_room = |&(_, record): &(u32, &VolumeRecord)| {
             let left = room.checked_sub(u64::from(record.reserved_pebs));

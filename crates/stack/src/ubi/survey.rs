@@ -62,11 +62,11 @@ impl Survey {
         let mut scan = Scan::forgiving(io.pebs);
         let pebs = io.pebs;
         scan.read(&mut io, 0..pebs)?;
-        Self::of(&mut scan, &mut io)
+        Self::from_scan(&mut scan, &mut io)
     }
 
     /// Chooses the PEB of each LEB. The scan keeps the PEBs for a salvage.
-    pub(super) fn of(scan: &mut Scan, io: &mut DynIo<'_>) -> Result<Self, AttachFault> {
+    pub(super) fn from_scan(scan: &mut Scan, io: &mut DynIo<'_>) -> Result<Self, AttachFault> {
         let mut survey = Self {
             geometry: io.geometry,
             flash: io.mtd.geometry().clone(),

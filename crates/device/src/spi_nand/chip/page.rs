@@ -273,6 +273,6 @@ impl SpiNand {
 
     /// Faults of a block of the selected die.
     fn faults(&self, block: u32) -> Faults {
-        self.faults.of(self.active as u32 * self.spec.blocks_per_die() + block)
+        self.faults.of_block(self.active as u32 * self.spec.blocks_per_die() + block)
     }
 }

@@ -41,7 +41,7 @@ impl AddressMode {
     }
 
     /// As Linux: dedicated commands are preferred, because they leave nothing behind for a boot ROM to stumble over.
-    fn of(spec: &SpiNorSpec) -> Result<Self, ProbeError> {
+    fn preferred(spec: &SpiNorSpec) -> Result<Self, ProbeError> {
         let erase = spec.erase.values().any(|e| e.opcode_4b.is_some());
         if spec.geometry.size_bytes <= REACH_3B {
             Ok(Self::Three)
@@ -61,7 +61,7 @@ fn has_stateless(variants: &[Variant]) -> bool {
 
 /// Chooses read, program and erase commands.
 pub(super) fn choose(bus: &impl SpiMem, spec: &SpiNorSpec, options: &Options) -> Result<Choice, ProbeError> {
-    let mut way = AddressMode::of(spec)?;
+    let mut way = AddressMode::preferred(spec)?;
     let limit = bus.mode_limit();
     let len = u32::try_from(options.transfer_bytes).unwrap_or(u32::MAX).max(2) & !1;
     let reads = ops(spec, way, Direction::In, [&spec.reads, &spec.reads_4b]);

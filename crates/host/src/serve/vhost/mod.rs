@@ -193,7 +193,7 @@ impl<D: BlockDevice> Session<D> {
                 // Without protocol features nobody enables the queue.
                 self.is_enabled = message.u64(0)? & HAS_PROTOCOL_FEATURES == 0;
             }
-            request::SET_MEM_TABLE => self.memory = Memory::of(message)?,
+            request::SET_MEM_TABLE => self.memory = Memory::from_message(message)?,
             request::SET_VRING_NUM => self.queue.set_size(one_queue(message)?)?,
             request::SET_VRING_ADDR => self.queue.set_addresses(message, &self.memory)?,
             request::SET_VRING_BASE => self.queue.next = one_queue(message)? as u16,

@@ -328,7 +328,7 @@ impl Jffs2<dyn Mtd> {
         let (fields, of_type) = self.typed(inode)?;
         let unknown =
             Error::Unsupported("JFFS2 has attributes in user., trusted., security. and of POSIX ACLs");
-        let (prefix, rest) = XattrPrefix::of(name).ok_or(unknown)?;
+        let (prefix, rest) = XattrPrefix::split(name).ok_or(unknown)?;
         match (how, self.xattrs.find(inode, name)) {
             (SetXattr::Create, Some(_)) => return Err(Error::Exists),
             (SetXattr::Replace, None) => return Err(Error::NotFound),
@@ -380,7 +380,7 @@ impl Jffs2<dyn Mtd> {
 
     /// Writes or replaces an attribute of an inode, with the value in on-flash format.
     fn write_xattr(&mut self, inode: u32, name: &[u8], value: &[u8]) -> Result<()> {
-        let Some((prefix, rest)) = XattrPrefix::of(name) else { return Err(Error::BadName) };
+        let Some((prefix, rest)) = XattrPrefix::split(name) else { return Err(Error::BadName) };
         let most = VALUE_MAX.min(self.blocks.erase_bytes as usize / 2);
         if value.len() > most {
             return Err(Error::TooLarge { what: "value of an attribute", len: value.len() as u64 });

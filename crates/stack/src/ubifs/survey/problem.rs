@@ -73,7 +73,7 @@ impl Problem {
     }
 
     /// Creates a problem from an error, with its position.
-    pub(crate) fn of(
+    pub(crate) fn from_error(
         severity: Severity,
         structure: Structure,
         error: &Error,
