@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut output = Output::stream(&args.output, &inputs)?;
     let library = Library::built_in();
     let sets = Override::parse_all(&args.set)?;
-    if !sets.is_empty() && inputs.iter().all(|path| Input::from_extension(path) != Input::Setup) {
+    if !sets.is_empty() && inputs.iter().all(|path| Input::of(path) != Input::Setup) {
         return Err(Failure::new(
             "--set: there is no setup whose fields it could change",
             "name a setup, or set the fields where the results are measured: `floatgate speed SETUP --set ... --json`",
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     open_with_comparison(&mut report, &library, &inputs, args)?;
     for path in inputs {
         let name = path.display().to_string();
-        match Input::from_extension(path) {
+        match Input::of(path) {
             Input::Json => report.add_json(&name, &read_text(path, MOST, "name a file with a result")?)?,
             Input::Csv => report.add_csv(&name, &read_text(path, MOST, "name a file with rows")?)?,
             Input::Parquet => return Err(parquet(&name)),
@@ -85,7 +85,7 @@ fn open_with_comparison(
     args: &Args,
 ) -> Result<(), Failure> {
     let targets: Vec<&Path> =
-        inputs.iter().copied().filter(|path| Input::from_extension(path) == Input::Setup).collect();
+        inputs.iter().copied().filter(|path| Input::of(path) == Input::Setup).collect();
     if targets.len() < 2 {
         return Ok(());
     }
@@ -113,7 +113,7 @@ enum Input {
 }
 
 impl Input {
-    fn from_extension(path: &Path) -> Self {
+    fn of(path: &Path) -> Self {
         let extension = path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
         match extension.as_deref() {
             Some("json") => Self::Json,
