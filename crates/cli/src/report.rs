@@ -84,8 +84,7 @@ fn open_with_comparison(
     inputs: &[&Path],
     args: &Args,
 ) -> Result<(), Failure> {
-    let targets: Vec<&Path> =
-        inputs.iter().copied().filter(|path| Input::of(path) == Input::Setup).collect();
+    let targets: Vec<&Path> = inputs.iter().copied().filter(|path| Input::of(path) == Input::Setup).collect();
     if targets.len() < 2 {
         return Ok(());
     }
