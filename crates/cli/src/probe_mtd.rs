@@ -4,7 +4,7 @@ use crate::common::{self, Failure, Outcome};
 use crate::fs::progress_bar;
 use crate::output::{ReportFormat, print_note};
 use crate::probe::{in_use, is_agreed};
-use floatgate_host::mtd::{CharDevice, Flash as _, Shape, conditions, give_priority};
+use floatgate_host::mtd::{CharDevice, Flash as _, Shape, conditions, raise_priority};
 use floatgate_host::signals::Ending;
 use floatgate_lab::report::{Concluded, ResultKind};
 use floatgate_probe::mtd::{MtdReport, Speed, Weak, measure};
@@ -42,12 +42,12 @@ pub(crate) fn run(args: &Args<'_>) -> Outcome {
     let shown = args.path.display();
     let mut flash = CharDevice::open(args.path, args.writes)
         .map_err(|error| Failure::new(format!("{shown}: {error}"), advice_on(&error, args.writes)))?;
-    look_for_users(args, &mut flash)?;
+    refuse_if_in_use(args, &mut flash)?;
     if args.writes && !args.agreed {
         agree(args.path, &ending)?;
     }
     let before = conditions();
-    let conditions = before.into_iter().chain(give_priority()).collect();
+    let conditions = before.into_iter().chain(raise_priority()).collect();
     let bar = progress_bar("{wide_bar} {pos} of {len} eraseblocks, {elapsed}");
     let found = measure(&mut flash, args.writes, &mut |done, all| {
         bar.set_length(all);
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args<'_>) -> Outcome {
 }
 
 /// Refuses to write to flash that is in use; reading it is safe, but takes longer.
-fn look_for_users(args: &Args<'_>, flash: &mut CharDevice) -> Result<(), Failure> {
+fn refuse_if_in_use(args: &Args<'_>, flash: &mut CharDevice) -> Result<(), Failure> {
     let shown = args.path.display();
     match flash.holders() {
         Err(error) if args.writes => {

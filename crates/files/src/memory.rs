@@ -183,11 +183,11 @@ impl Contents {
         if let Some(Chunk::Memory(bytes)) = self.chunks.get_mut(&number) {
             Arc::make_mut(bytes)[skip..skip + data.len()].copy_from_slice(data);
         }
-        self.hand_out()
+        self.move_to_blobs()
     }
 
     /// Hands the oldest chunks to the page until the file has few in memory.
-    fn hand_out(&mut self) -> io::Result<()> {
+    fn move_to_blobs(&mut self) -> io::Result<()> {
         let Some(blobs) = BLOBS.get() else { return Ok(()) };
         while self.resident.len() > RESIDENT_MAX {
             let Some(number) = self.resident.pop_front() else { break };

@@ -276,7 +276,7 @@ impl Bench {
     ) -> Result<Vfs, Error> {
         let in_words = |why: String| Error::asked(why, "this is a fault of floatgate: please report it");
         fs.sync().map_err(failed("sync"))?;
-        let (mut flash, now) = fs.into_fs().give_back().map_err(|(why, _)| in_words(why))?;
+        let (mut flash, now) = fs.into_fs().into_device().map_err(|(why, _)| in_words(why))?;
         let before = flash.operations();
         step(self, &mut flash, now);
         let layers = self.layers.clone();

@@ -93,7 +93,7 @@ pub trait OnDevice<D>: FileSystem + fmt::Debug + Sync {
     ///
     /// # Errors
     /// Reason why it cannot be unmounted, as text, with the device.
-    fn give_back(self: Box<Self>) -> Result<(D, Instant), (String, D)>;
+    fn into_device(self: Box<Self>) -> Result<(D, Instant), (String, D)>;
 }
 
 impl<D: 'static> Clone for Box<dyn OnDevice<D>> {
@@ -196,7 +196,7 @@ impl<D: BaseDevice> OnDevice<D> for OnUbi<D> {
         (*self).abandon().into_ubi().into_mtd()
     }
 
-    fn give_back(self: Box<Self>) -> Result<(D, Instant), (String, D)> {
+    fn into_device(self: Box<Self>) -> Result<(D, Instant), (String, D)> {
         let volume = (*self).unmount().map_err(|(error, volume)| {
             (format!("UBIFS does not unmount: {error}"), volume.into_ubi().into_mtd())
         })?;
@@ -260,7 +260,7 @@ impl<D: BaseDevice> OnDevice<D> for Jffs2<D> {
         (*self).into_mtd()
     }
 
-    fn give_back(self: Box<Self>) -> Result<(D, Instant), (String, D)> {
+    fn into_device(self: Box<Self>) -> Result<(D, Instant), (String, D)> {
         let fs = *self;
         let unmounted = fs.end();
         unmounted.map_err(|(error, mtd)| (format!("JFFS2 does not unmount: {error}"), mtd))

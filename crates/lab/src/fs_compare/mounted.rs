@@ -128,7 +128,7 @@ impl Mounting<'_> {
     fn again(&self, mut vfs: Vfs) -> Result<Remounted, Error> {
         let in_words = |why: String| Error::asked(why, self.method.advice());
         vfs.sync().map_err(machine::failed("sync"))?;
-        let (flash, now) = vfs.into_fs().give_back().map_err(|(why, _)| in_words(why))?;
+        let (flash, now) = vfs.into_fs().into_device().map_err(|(why, _)| in_words(why))?;
         let (from, before) = (Moment::of(&flash, now), flash.operations());
         let mut attached = None;
         let mounted =

@@ -193,7 +193,7 @@ impl Recipe {
 
     /// Unmounts, detaches and gives the flash back.
     pub(super) fn unmount(fs: Fs) -> Result<Device, (String, Device)> {
-        fs.give_back().map(|(flash, _)| flash)
+        fs.into_device().map(|(flash, _)| flash)
     }
 }
 

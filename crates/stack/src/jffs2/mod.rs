@@ -353,7 +353,7 @@ impl Jffs2<dyn Mtd> {
         self.note_lost_xattrs();
         self.damage.extend(self.xattrs.bad_acls(self.endian));
         self.note_last_versions();
-        let doubles = self.xattrs.take_doubles();
+        let doubles = self.xattrs.take_duplicates();
         if !self.options.read_only {
             if !doubles.is_empty() || !out.second_names.is_empty() {
                 self.empty_unsettled().map_err(MountError::Recovery)?;

@@ -170,7 +170,7 @@ impl Xattrs {
 
     /// Removes references to attributes that a newer one of the same name replaces, left by an interrupted change.
     /// Returns inodes and numbers of attributes.
-    pub(super) fn take_doubles(&mut self) -> Vec<(u32, u32)> {
+    pub(super) fn take_duplicates(&mut self) -> Vec<(u32, u32)> {
         let mut newest: BTreeMap<(u32, &[u8]), (u32, u32)> = BTreeMap::new();
         let mut doubles = Vec::new();
         for (&(inode, xid), reference) in self.refs.iter().filter(|(_, reference)| !reference.is_deleted()) {

@@ -258,7 +258,7 @@ impl Ubi<dyn Mtd> {
                 return Ok(());
             }
             Header::Found(..) => {
-                self.io.give_up();
+                self.io.enter_ro_mode();
                 return Err(UbiError::FastmapLies { pnum, id: leb.volume, lnum: leb.lnum });
             }
             Header::Erased | Header::Corrupt(_) => false,

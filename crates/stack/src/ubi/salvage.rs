@@ -92,14 +92,14 @@ impl SalvagedTable {
         }
         match good {
             Ok(volumes) => table.volumes = volumes,
-            Err(_) => table.put_together(copies, geometry, most, users),
+            Err(_) => table.assemble(copies, geometry, most, users),
         }
         let marked = table.volumes.iter().filter(|(_, record)| record.update_marker != 0);
         table.faults.extend(marked.map(|(&id, _)| UbiError::UpdateMarker { id }.into()));
         table
     }
 
-    fn put_together(
+    fn assemble(
         &mut self,
         copies: &[Option<Vec<u8>>; 2],
         geometry: &Geometry,

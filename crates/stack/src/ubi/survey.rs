@@ -248,7 +248,7 @@ impl Survey {
     }
 
     /// Assumes that a volume with a lost record has at least `lebs` LEBs.
-    pub fn believe_lebs(&mut self, id: u32, lebs: u32) {
+    pub fn assume_lebs(&mut self, id: u32, lebs: u32) {
         if let Some(record) = self.volumes.get_mut(&id).filter(|_| self.table.lost) {
             record.reserved_pebs = record.reserved_pebs.max(lebs);
         }

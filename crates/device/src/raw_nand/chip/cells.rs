@@ -48,11 +48,11 @@ fn look(
     if suspicious {
         cells.errors(row, at, lowered, array.stored(row as usize).as_deref(), wrong);
     }
-    turn_over(wrong, array.flips(row as usize));
+    toggle_bits(wrong, array.flips(row as usize));
 }
 
 /// Injected errors on top: a bit that is wrong twice is right.
-fn turn_over(wrong: &mut Vec<u32>, flips: &[u32]) {
+fn toggle_bits(wrong: &mut Vec<u32>, flips: &[u32]) {
     for flip in flips {
         match wrong.binary_search(flip) {
             Ok(at) => _ = wrong.remove(at),

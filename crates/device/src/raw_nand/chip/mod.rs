@@ -312,7 +312,7 @@ impl NandChip for RawNand {
     #[inline]
     fn data_out(&mut self, at: Instant, interface: DataInterface, buf: &mut [u8]) -> Result<(), Violation> {
         self.check_interface(interface)?;
-        let outcome = self.give_data(at, interface, buf);
+        let outcome = self.output_data(at, interface, buf);
         if outcome.is_err() {
             self.abandon();
         }

@@ -334,13 +334,13 @@ impl Past {
         for node in own {
             past.0.insert(node, nodes[node].version <= version);
         }
-        past.bring_back_children(nodes, inode, version);
-        past.bring_back(nodes, inode)?;
+        past.restore_children(nodes, inode, version);
+        past.restore_inode(nodes, inode)?;
         Ok(past)
     }
 
     /// Has files that names lead to again be there: on NOR their nodes were marked.
-    fn bring_back_children(&mut self, nodes: &[Node], directory: u32, version: u32) {
+    fn restore_children(&mut self, nodes: &[Node], directory: u32, version: u32) {
         let mut children: BTreeMap<&[u8], (u32, u32)> = BTreeMap::new();
         for node in nodes.iter().filter(|node| node.owner == directory && node.version <= version) {
             if let NodeContent::Name { name, inode } = &node.content {
@@ -358,7 +358,7 @@ impl Past {
     }
 
     /// Has the last name of an inode, and those of the directories above it, lead to it again.
-    fn bring_back(&mut self, nodes: &[Node], inode: u32) -> Result<(), ImageError> {
+    fn restore_inode(&mut self, nodes: &[Node], inode: u32) -> Result<(), ImageError> {
         let mut newest: BTreeMap<u32, (u32, u32, usize)> = BTreeMap::new();
         let mut by_name: BTreeMap<(u32, &[u8]), Vec<usize>> = BTreeMap::new();
         for (number, node) in nodes.iter().enumerate() {

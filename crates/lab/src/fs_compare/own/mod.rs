@@ -314,7 +314,7 @@ impl OnDevice<Flash> for Own {
         self.flash
     }
 
-    fn give_back(mut self: Box<Self>) -> std::result::Result<(Flash, Instant), (String, Flash)> {
+    fn into_device(mut self: Box<Self>) -> std::result::Result<(Flash, Instant), (String, Flash)> {
         match self.ask(&Request::Unmount, &[]) {
             Ok(_) => Ok((self.flash, self.now)),
             Err(error) => Err((format!("it does not unmount: {error}"), self.flash)),

@@ -208,7 +208,7 @@ impl Survey<dyn Volume> {
             names.check(&self.tree, inode, file, &mut found);
         }
         found.into_iter().for_each(|problem| self.problems.add(problem));
-        self.tree.mend_inodes();
+        self.tree.repair_inodes();
     }
 
     /// Drops names from a search that have no inode, or exceed the inode's link count: they were deleted.

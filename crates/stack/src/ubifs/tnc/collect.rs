@@ -21,7 +21,7 @@ pub(super) struct IndexNodeRef {
 }
 
 impl IndexNodeRef {
-    const fn stands_at(&self, place: NodePos) -> bool {
+    const fn is_at(&self, place: NodePos) -> bool {
         place.len > 0 && place.lnum == self.lnum && place.offset == self.offset
     }
 }
@@ -73,13 +73,13 @@ impl Tnc {
     /// lower key.
     fn index_node_at(&mut self, io: &mut DynIo<'_>, found: IndexNodeRef) -> Result<Option<Path>> {
         let Some(root) = self.load_root(io)? else { return Ok(None) };
-        if self.root.is_some_and(|root| found.stands_at(root.place)) {
+        if self.root.is_some_and(|root| found.is_at(root.place)) {
             let is_level = self.arena.node(root).level == found.level;
             return Ok(is_level.then(|| Path(vec![Step { id: root, slot: 0 }])));
         }
         let Some(mut path) = self.branches_above(io, found)? else { return Ok(None) };
         while let Some(zbranch) = path.zbranch(&self.arena) {
-            if found.stands_at(zbranch.place) {
+            if found.is_at(zbranch.place) {
                 let id = self.load_child(io, &path)?;
                 path.0.push(Step { id, slot: 0 });
                 return Ok(Some(path));
