@@ -292,7 +292,7 @@ def advise(
     if probed is not None and set:
         raise ArgumentError("a probe is measured, not simulated", "leave set out, or name a card of the catalogue")
     name = target.target if isinstance(target, Probe) else fspath("target", target)
-    asked = {
+    args = {
         "filesystems": strings("filesystems", filesystems),
         "workloads": strings("workloads", workloads),
         "state": state,
@@ -302,7 +302,7 @@ def advise(
         "temperature_c": temperature_c,
         "seed": seed,
     }
-    data = json.loads(native.advise_on(name, probed, overrides(set), asked))
+    data = json.loads(native.advise_on(name, probed, overrides(set), args))
     return Advice(data, [row(Point, point) for point in data["points"]])
 
 

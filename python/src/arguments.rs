@@ -23,7 +23,7 @@ macro_rules! arguments {
 
             fn extract(all: pyo3::Borrowed<'_, 'py, pyo3::PyAny>) -> pyo3::PyResult<Self> {
                 let mut all = $crate::arguments::$all::new(&all)?;
-                Ok(Self { $($field: all.take(stringify!($field))?,)* })
+                Ok(Self { $($field: all.argument(stringify!($field))?,)* })
             }
         }
     };
@@ -38,13 +38,13 @@ macro_rules! arguments {
 pub(crate) use arguments;
 
 /// Converts arguments of a function, which come as objects: those of PyO3 are named in a note alone, which older Pythons do not have.
-macro_rules! take {
+macro_rules! extract {
     ($($name:ident: $kind:ty),* $(,)?) => {
         $(let $name: $kind = $crate::arguments::given(stringify!($name), $name)?;)*
     };
 }
 
-pub(crate) use take;
+pub(crate) use extract;
 
 /// A path of the host.
 pub(crate) struct HostPath(pub(crate) PathBuf);
@@ -77,7 +77,7 @@ impl<'a, 'py> ByName<'a, 'py> {
         Ok(Self(all))
     }
 
-    pub(crate) fn take<T: FromPyObjectOwned<'py>>(&mut self, name: &str) -> PyResult<T> {
+    pub(crate) fn argument<T: FromPyObjectOwned<'py>>(&mut self, name: &str) -> PyResult<T> {
         given(name, &self.0.get_item(name)?)
     }
 }
@@ -85,16 +85,16 @@ impl<'a, 'py> ByName<'a, 'py> {
 /// Arguments in a tuple.
 pub(crate) struct InOrder<'a, 'py> {
     all: &'a Bound<'py, PyTuple>,
-    places: RangeFrom<usize>,
+    indices: RangeFrom<usize>,
 }
 
 impl<'a, 'py> InOrder<'a, 'py> {
     pub(crate) fn new(all: &'a Bound<'py, PyAny>) -> PyResult<Self> {
-        Ok(Self { all: all.cast()?, places: 0.. })
+        Ok(Self { all: all.cast()?, indices: 0.. })
     }
 
-    pub(crate) fn take<T: FromPyObjectOwned<'py>>(&mut self, name: &str) -> PyResult<T> {
-        let value = self.all.get_borrowed_item(self.places.next().unwrap_or(usize::MAX))?;
+    pub(crate) fn argument<T: FromPyObjectOwned<'py>>(&mut self, name: &str) -> PyResult<T> {
+        let value = self.all.get_borrowed_item(self.indices.next().unwrap_or(usize::MAX))?;
         value.extract().map_err(|error: T::Error| of_value::<T>(name, &value, error.into()))
     }
 }

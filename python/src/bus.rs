@@ -1,6 +1,6 @@
 //! Chips without a driver: operations of a SPI chip behind its controller, and the cycles of a raw NAND at its pins.
 
-use crate::arguments::{arguments, take};
+use crate::arguments::{arguments, extract};
 use crate::buffer::Bytes;
 use crate::devices::{CutOrder, SpanTuple, by_phase, check_len, later, locked, span_tuple};
 use crate::failure::Failure;
@@ -23,7 +23,7 @@ fn violation_tuples(log: &ViolationLog) -> Vec<ViolationTuple> {
     let tuple = |one: &floatgate_device::violation::Recorded| {
         (one.at.as_ns(), one.bytes.clone(), one.rule.to_string())
     };
-    log.kept().iter().map(tuple).collect()
+    log.recorded().iter().map(tuple).collect()
 }
 
 /// A chip behind its controller, and the clock of the thread that drives it.
@@ -121,7 +121,7 @@ impl NativeSpiBus {
 
     /// Lets time pass.
     fn wait(&self, ns: &Bound<'_, PyAny>) -> PyResult<()> {
-        take!(ns: u64);
+        extract!(ns: u64);
         let mut bus = locked(&self.0);
         let until = later(bus.host.now(), ns)?;
         bus.host.wait_until(until, Resource::Cpu, Phase::Waiting, "wait");
@@ -130,7 +130,7 @@ impl NativeSpiBus {
 
     /// Runs an operation that sends `data`, if any.
     fn send(&self, command: Command, data: &Bound<'_, PyAny>) -> PyResult<()> {
-        take!(data: Bytes<'_>);
+        extract!(data: Bytes<'_>);
         let (op, data) = (command.op()?, data.get());
         let mut bus = locked(&self.0);
         let len = length(&*bus.controller, data.len())?;
@@ -148,7 +148,7 @@ impl NativeSpiBus {
         command: Command,
         read: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        take!(read: usize);
+        extract!(read: usize);
         let op = command.op()?;
         let mut bus = locked(&self.0);
         let bytes = length(&*bus.controller, read)?;
@@ -190,7 +190,7 @@ impl NativeSpiBus {
 
     /// Switches power off, if it is on, and on again after `off_ns`.
     fn restart(&self, off_ns: &Bound<'_, PyAny>) -> PyResult<()> {
-        take!(off_ns: u64);
+        extract!(off_ns: u64);
         let mut bus = locked(&self.0);
         let on = later(bus.host.now(), off_ns)?;
         let Bus { controller, host, .. } = &mut *bus;
@@ -272,7 +272,7 @@ impl NativeNandBus {
 
     /// Lets time pass.
     fn wait(&self, ns: &Bound<'_, PyAny>) -> PyResult<()> {
-        take!(ns: u64);
+        extract!(ns: u64);
         let mut cycles = locked(&self.0);
         let until = later(cycles.wire.now(), ns)?;
         cycles.advance(until);
@@ -281,7 +281,7 @@ impl NativeNandBus {
 
     /// Drives the CE# of a target.
     fn select(&self, target: &Bound<'_, PyAny>) -> PyResult<()> {
-        take!(target: u8);
+        extract!(target: u8);
         let mut cycles = locked(&self.0);
         cycles.target = target;
         cycles.wire.select(usize::from(target));
@@ -290,7 +290,7 @@ impl NativeNandBus {
 
     /// Uses another interface.
     fn set_interface(&self, interface: &Bound<'_, PyAny>) -> PyResult<()> {
-        take!(interface: String);
+        extract!(interface: String);
         let parsed: DataInterface = interface.parse().map_err(|error| {
             let help = "interfaces are `sdr0` to `sdr5` and `nvddr0` to `nvddr5`".to_owned();
             Failure::new(format!("interface: {error}"), Some(help))
@@ -301,21 +301,21 @@ impl NativeNandBus {
 
     /// A command cycle.
     fn command(&self, opcode: &Bound<'_, PyAny>) -> PyResult<()> {
-        take!(opcode: u8);
+        extract!(opcode: u8);
         let kind = (Resource::Bus, Phase::Command, "command");
         Ok(locked(&self.0).run(kind, |wire| wire.command(opcode))?)
     }
 
     /// Address cycles.
     fn address(&self, data: &Bound<'_, PyAny>) -> PyResult<()> {
-        take!(data: Bytes<'_>);
+        extract!(data: Bytes<'_>);
         let kind = (Resource::Bus, Phase::Address, "address");
         Ok(locked(&self.0).run(kind, |wire| wire.address(data.get()))?)
     }
 
     /// Data cycles to the chip.
     fn write(&self, data: &Bound<'_, PyAny>, is_register: bool) -> PyResult<()> {
-        take!(data: Bytes<'_>);
+        extract!(data: Bytes<'_>);
         check_len(data.get().len())?;
         let kind = (Resource::Bus, Phase::Data, "data in");
         Ok(locked(&self.0).run(kind, |wire| match is_register {
@@ -331,7 +331,7 @@ impl NativeNandBus {
         length: &Bound<'py, PyAny>,
         is_register: bool,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        take!(length: usize);
+        extract!(length: usize);
         check_len(length)?;
         let kind = (Resource::Bus, Phase::Data, "data out");
         PyBytes::new_with(py, length, |bytes| {
@@ -386,7 +386,7 @@ impl NativeNandBus {
 
     /// Switches power off, if it is on, and on again after `off_ns`.
     fn restart(&self, off_ns: &Bound<'_, PyAny>) -> PyResult<()> {
-        take!(off_ns: u64);
+        extract!(off_ns: u64);
         let mut cycles = locked(&self.0);
         let on = later(cycles.wire.now(), off_ns)?;
         if !cycles.wire.power().is_lost() {

@@ -1,6 +1,6 @@
 //! Simulated devices in virtual time: flash under its driver, and cards.
 
-use crate::arguments::take;
+use crate::arguments::extract;
 use crate::buffer::{Bytes, BytesMut};
 use crate::failure::Failure;
 use crate::library;
@@ -150,7 +150,7 @@ impl CutOrder {
         share: &Bound<'_, PyAny>,
         after_ns: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
-        take!(operation: Option<i128>, share: f64, after_ns: i128);
+        extract!(operation: Option<i128>, share: f64, after_ns: i128);
         let refused = |why: String| Err(PyValueError::new_err(why));
         let operation = operation.map(u64::try_from).transpose();
         match (operation, u64::try_from(after_ns)) {
@@ -335,7 +335,7 @@ impl NativeMtd {
 
     /// Lets time pass.
     fn wait(&self, ns: &Bound<'_, PyAny>) -> PyResult<()> {
-        take!(ns: u64);
+        extract!(ns: u64);
         let mut flash = locked(&self.0);
         let until = later(flash.now, ns)?;
         flash.now = until;
@@ -350,7 +350,7 @@ impl NativeMtd {
         erase: &Bound<'py, PyAny>,
         after_ns: &Bound<'py, PyAny>,
     ) -> PyResult<()> {
-        take!(addr: u64, program: bool, erase: bool, after_ns: u64);
+        extract!(addr: u64, program: bool, erase: bool, after_ns: u64);
         let mut flash = locked(&self.0);
         let addr = flash.chip_addr(addr)?;
         let from = later(flash.now, after_ns)?;
@@ -366,7 +366,7 @@ impl NativeMtd {
         bit: &Bound<'py, PyAny>,
         oob_byte: &Bound<'py, PyAny>,
     ) -> PyResult<()> {
-        take!(addr: u64, bit: u32, oob_byte: Option<u32>);
+        extract!(addr: u64, bit: u32, oob_byte: Option<u32>);
         if bit > 7 {
             return Err(PyValueError::new_err(format!("bit: {bit}; give 0 to 7")));
         }
@@ -395,7 +395,7 @@ impl NativeMtd {
 
     /// Erase cycles of the eraseblock at an address.
     fn cycles(&self, addr: &Bound<'_, PyAny>) -> PyResult<u32> {
-        take!(addr: u64);
+        extract!(addr: u64);
         let mut flash = locked(&self.0);
         let (part, block) = flash.cells_of(addr)?;
         Ok(flash.device.oracle().cells(part).map_or(0, |cells| cells.cycles(block)))
@@ -403,7 +403,7 @@ impl NativeMtd {
 
     /// Wears an eraseblock by further cycles.
     fn wear<'py>(&self, addr: &Bound<'py, PyAny>, cycles: &Bound<'py, PyAny>) -> PyResult<()> {
-        take!(addr: u64, cycles: u32);
+        extract!(addr: u64, cycles: u32);
         let mut flash = locked(&self.0);
         let (part, block) = flash.cells_of(addr)?;
         if let Some(cells) = flash.device.oracle().cells_mut(part) {
@@ -414,7 +414,7 @@ impl NativeMtd {
 
     /// Lets all programmed pages lose charge for some days at a temperature.
     fn bake<'py>(&self, days: &Bound<'py, PyAny>, temperature_c: &Bound<'py, PyAny>) -> PyResult<()> {
-        take!(days: f64, temperature_c: f64);
+        extract!(days: f64, temperature_c: f64);
         if !(0.0..=1e6).contains(&days) {
             return Err(PyValueError::new_err(format!("days: {days}; give 0 to 1000000")));
         }
@@ -434,7 +434,7 @@ impl NativeMtd {
 
     /// Regions of an OTP area: first byte, length, and whether it is locked.
     fn otp_regions(&self, py: Python<'_>, area: &Bound<'_, PyAny>) -> PyResult<Vec<(u64, u64, bool)>> {
-        take!(area: String);
+        extract!(area: String);
         let area = otp_area(&area)?;
         Ok(py.detach(|| -> Result<_, Failure> {
             let mut flash = locked(&self.0);
@@ -460,7 +460,7 @@ impl NativeMtd {
         length: &Bound<'py, PyAny>,
         area: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        take!(addr: u64, length: usize, area: String);
+        extract!(addr: u64, length: usize, area: String);
         check_len(length)?;
         let area = otp_area(&area)?;
         PyBytes::new_with(py, length, |bytes| {
@@ -477,7 +477,7 @@ impl NativeMtd {
         addr: &Bound<'py, PyAny>,
         data: &Bound<'py, PyAny>,
     ) -> PyResult<()> {
-        take!(addr: u64, data: Bytes<'_>);
+        extract!(addr: u64, data: Bytes<'_>);
         let data = data.get();
         let work = || locked(&self.0).run_otp(|otp, now| otp.otp_write(now, addr, data).map(|done| done.at));
         Ok(py.detach(work)?)
@@ -489,7 +489,7 @@ impl NativeMtd {
         addr: &Bound<'py, PyAny>,
         length: &Bound<'py, PyAny>,
     ) -> PyResult<()> {
-        take!(addr: u64, length: u64);
+        extract!(addr: u64, length: u64);
         let work =
             || locked(&self.0).run_otp(|otp, now| otp.otp_erase(now, addr, length).map(|done| done.at));
         Ok(py.detach(work)?)
@@ -501,14 +501,14 @@ impl NativeMtd {
         addr: &Bound<'py, PyAny>,
         length: &Bound<'py, PyAny>,
     ) -> PyResult<()> {
-        take!(addr: u64, length: u64);
+        extract!(addr: u64, length: u64);
         let work = || locked(&self.0).run_otp(|otp, now| otp.otp_lock(now, addr, length).map(|done| done.at));
         Ok(py.detach(work)?)
     }
 
     /// Marks the eraseblock at an address bad.
     fn mark_bad(&self, py: Python<'_>, addr: &Bound<'_, PyAny>) -> PyResult<()> {
-        take!(addr: u64);
+        extract!(addr: u64);
         let work = || locked(&self.0).run(|flash, now| flash.mark_bad(now, addr).map(|done| done.at));
         Ok(py.detach(work)?)
     }
@@ -519,7 +519,7 @@ impl NativeMtd {
 
     /// Power is back after `off_ns`, and the driver has set the chip up again.
     fn restart<'py>(&self, py: Python<'py>, off_ns: &Bound<'py, PyAny>) -> PyResult<()> {
-        take!(off_ns: u64);
+        extract!(off_ns: u64);
         Ok(py.detach(|| -> Result<(), Failure> {
             let mut clocked = locked(&self.0);
             let on = later(clocked.now, off_ns)?;
@@ -550,7 +550,7 @@ impl NativeMtd {
         addr: &Bound<'py, PyAny>,
         length: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        take!(addr: u64, length: usize);
+        extract!(addr: u64, length: usize);
         check_len(length)?;
         PyBytes::new_with(py, length, |bytes| {
             py.detach(|| locked(&self.0).run(|flash, now| flash.read(now, addr, bytes).map(|done| done.at)))
@@ -565,7 +565,7 @@ impl NativeMtd {
         addr: &Bound<'py, PyAny>,
         buffer: &Bound<'py, PyAny>,
     ) -> PyResult<()> {
-        take!(addr: u64, buffer: BytesMut<'_>);
+        extract!(addr: u64, buffer: BytesMut<'_>);
         let mut buffer = buffer;
         let bytes = buffer.get();
         let work = || locked(&self.0).run(|flash, now| flash.read(now, addr, bytes).map(|done| done.at));
@@ -578,7 +578,7 @@ impl NativeMtd {
         addr: &Bound<'py, PyAny>,
         data: &Bound<'py, PyAny>,
     ) -> PyResult<()> {
-        take!(addr: u64, data: Bytes<'_>);
+        extract!(addr: u64, data: Bytes<'_>);
         let data = data.get();
         let work = || locked(&self.0).run(|flash, now| flash.write(now, addr, data).map(|done| done.at));
         Ok(py.detach(work)?)
@@ -590,7 +590,7 @@ impl NativeMtd {
         addr: &Bound<'py, PyAny>,
         length: &Bound<'py, PyAny>,
     ) -> PyResult<()> {
-        take!(addr: u64, length: u64);
+        extract!(addr: u64, length: u64);
         let work = || locked(&self.0).run(|flash, now| flash.erase(now, addr, length).map(|done| done.at));
         Ok(py.detach(work)?)
     }
@@ -602,7 +602,7 @@ impl NativeMtd {
         addr: &Bound<'py, PyAny>,
         mode: &Bound<'py, PyAny>,
     ) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
-        take!(addr: u64, mode: String);
+        extract!(addr: u64, mode: String);
         let mode = oob_mode(&mode)?;
         let (data, oob) = py.detach(|| -> Result<_, Failure> {
             let mut clocked = locked(&self.0);
@@ -625,7 +625,7 @@ impl NativeMtd {
         oob: &Bound<'py, PyAny>,
         mode: &Bound<'py, PyAny>,
     ) -> PyResult<()> {
-        take!(addr: u64, data: Bytes<'_>, oob: Bytes<'_>, mode: String);
+        extract!(addr: u64, data: Bytes<'_>, oob: Bytes<'_>, mode: String);
         let (data, oob, mode) = (data.get(), oob.get(), oob_mode(&mode)?);
         let work = || {
             locked(&self.0).run(|flash, now| flash.write_oob(now, addr, data, oob, mode).map(|done| done.at))
@@ -634,7 +634,7 @@ impl NativeMtd {
     }
 
     fn is_bad<'py>(&self, py: Python<'py>, addr: &Bound<'py, PyAny>) -> PyResult<bool> {
-        take!(addr: u64);
+        extract!(addr: u64);
         Ok(py.detach(|| -> Result<_, Failure> {
             let mut clocked = locked(&self.0);
             let now = clocked.now;
@@ -679,7 +679,7 @@ impl NativeCard {
         set: Vec<String>,
         seed: &Bound<'py, PyAny>,
     ) -> PyResult<Self> {
-        take!(seed: u64);
+        extract!(seed: u64);
         let device = py.detach(|| -> Result<_, Failure> {
             let loaded = card::load(library(), &card, &Override::parse_all(&set)?)?;
             let made = Fake::of_spec(&loaded.spec, CardOptions { seed, stores: true });
@@ -727,7 +727,7 @@ impl NativeCard {
 
     /// Switches power on after `off_ns`: the card builds its map anew.
     fn restart(&self, py: Python<'_>, off_ns: &Bound<'_, PyAny>) -> PyResult<()> {
-        take!(off_ns: u64);
+        extract!(off_ns: u64);
         Ok(py.detach(|| -> Result<(), Failure> {
             let mut card = locked(&self.0);
             let on = later(card.now, off_ns)?;
@@ -738,7 +738,7 @@ impl NativeCard {
 
     /// Lets time pass.
     fn wait(&self, ns: &Bound<'_, PyAny>) -> PyResult<()> {
-        take!(ns: u64);
+        extract!(ns: u64);
         let mut card = locked(&self.0);
         let until = later(card.now, ns)?;
         card.now = until;
@@ -771,7 +771,7 @@ impl NativeCard {
         lba: &Bound<'py, PyAny>,
         length: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        take!(lba: u64, length: usize);
+        extract!(lba: u64, length: usize);
         check_len(length)?;
         PyBytes::new_with(py, length, |bytes| {
             let work = || locked(&self.0).run(|card, now| card.read(now, lba, bytes));
@@ -786,14 +786,14 @@ impl NativeCard {
         lba: &Bound<'py, PyAny>,
         buffer: &Bound<'py, PyAny>,
     ) -> PyResult<()> {
-        take!(lba: u64, buffer: BytesMut<'_>);
+        extract!(lba: u64, buffer: BytesMut<'_>);
         let mut buffer = buffer;
         let bytes = buffer.get();
         Ok(py.detach(|| locked(&self.0).run(|card, now| card.read(now, lba, bytes)))?)
     }
 
     fn write<'py>(&self, py: Python<'py>, lba: &Bound<'py, PyAny>, data: &Bound<'py, PyAny>) -> PyResult<()> {
-        take!(lba: u64, data: Bytes<'_>);
+        extract!(lba: u64, data: Bytes<'_>);
         let data = data.get();
         Ok(py.detach(|| locked(&self.0).run(|card, now| card.write(now, lba, data)))?)
     }
@@ -804,7 +804,7 @@ impl NativeCard {
         lba: &Bound<'py, PyAny>,
         count: &Bound<'py, PyAny>,
     ) -> PyResult<()> {
-        take!(lba: u64, count: u64);
+        extract!(lba: u64, count: u64);
         Ok(py.detach(|| locked(&self.0).run(|card, now| card.discard(now, lba, count)))?)
     }
 

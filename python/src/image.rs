@@ -1,7 +1,7 @@
 //! Files in images and dumps.
 
 use crate::advice::in_python;
-use crate::arguments::{arguments, take};
+use crate::arguments::{arguments, extract};
 use crate::cancel::interruptible;
 use crate::failure::Failure;
 use crate::studies::in_envelope;
@@ -25,7 +25,7 @@ use std::sync::{Mutex, PoisonError};
 
 arguments! {
     /// What is meant in a file.
-    pub(crate) struct Which {
+    pub(crate) struct ImageSelection {
         volume: Option<String>,
         offset: Option<u64>,
         peb_size: Option<u32>,
@@ -35,9 +35,9 @@ arguments! {
     }
 }
 
-impl From<Which> for Selection {
-    fn from(which: Which) -> Self {
-        let Which { volume, offset, peb_size, page_size, oob_size, block_pages } = which;
+impl From<ImageSelection> for Selection {
+    fn from(which: ImageSelection) -> Self {
+        let ImageSelection { volume, offset, peb_size, page_size, oob_size, block_pages } = which;
         let pages = PageSizes { page_bytes: page_size, oob_bytes: oob_size, pages_per_block: block_pages };
         Self { offset, volume, peb_bytes: peb_size, pages, ..Self::default() }
     }
@@ -98,7 +98,7 @@ impl NativeImage {
 #[pymethods]
 impl NativeImage {
     #[new]
-    fn open(py: Python<'_>, path: PathBuf, which: Which) -> PyResult<Self> {
+    fn open(py: Python<'_>, path: PathBuf, which: ImageSelection) -> PyResult<Self> {
         let selection = Selection::from(which);
         let image = py.detach(|| Image::open_sized(&path, Access::Read, FlashSizes::from(&selection)));
         let image = image.map_err(|error| Failure::helped_in(&path, &error))?;
@@ -122,7 +122,7 @@ impl NativeImage {
 
     /// Files of a directory, or the file itself.
     fn ls<'py>(&self, py: Python<'py>, path: Vec<u8>, recursive: &Bound<'py, PyAny>) -> PyResult<String> {
-        take!(recursive: bool);
+        extract!(recursive: bool);
         Ok(py.detach(|| -> Result<_, Failure> {
             let rows = self.with_files(|fs| self.list(fs, &path, recursive))?;
             Ok(serde_json::to_string(&rows)?)
@@ -176,7 +176,7 @@ impl NativeImage {
         target: PathBuf,
         owner: &Bound<'py, PyAny>,
     ) -> PyResult<String> {
-        take!(owner: bool);
+        extract!(owner: bool);
         interruptible(py, move |cancel| {
             let this = slf.get();
             let is_tar = target.extension().is_some_and(|extension| extension == "tar");

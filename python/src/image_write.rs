@@ -3,7 +3,7 @@
 use crate::arguments::arguments;
 use crate::cancel::interruptible;
 use crate::failure::Failure;
-use crate::image::Which;
+use crate::image::ImageSelection;
 use crate::library;
 use crate::studies::in_envelope;
 use floatgate_host::output::Output;
@@ -177,7 +177,7 @@ arguments! {
     /// An image to change, and where the result goes.
     pub(crate) struct Changed {
         path: PathBuf,
-        which: Which,
+        which: ImageSelection,
         output: Option<PathBuf>,
         recover: bool,
         grow: bool,

@@ -1,7 +1,7 @@
 //! The other workloads, each as its command prints it with `--json`.
 
 use crate::advice::in_python;
-use crate::arguments::{arguments, take};
+use crate::arguments::{arguments, extract};
 use crate::cancel::{Cancel, interruptible};
 use crate::failure::Failure;
 use crate::library;
@@ -102,7 +102,7 @@ pub(crate) fn trace_operation<'py>(
     named: Named,
     operation: &Bound<'py, PyAny>,
 ) -> PyResult<String> {
-    take!(operation: String);
+    extract!(operation: String);
     Ok(py.detach(|| -> Result<_, Failure> {
         let operation = chosen("operation", &operation, &Operation::ALL)?;
         let (setup, sets) = named.open(&[])?;
@@ -119,7 +119,7 @@ pub(crate) fn compare_papers<'py>(
     table: PathBuf,
     seed: &Bound<'py, PyAny>,
 ) -> PyResult<String> {
-    take!(seed: u64);
+    extract!(seed: u64);
     interruptible(py, move |_| {
         let papers = match table.to_str() {
             Some(name) if !name.ends_with(".toml") => papers::select(papers::built_in()?, name)?,
@@ -343,7 +343,7 @@ pub(crate) fn cut_power<'py>(
     seed: &Bound<'py, PyAny>,
     campaign: Campaign,
 ) -> PyResult<String> {
-    take!(seed: u64);
+    extract!(seed: u64);
     interruptible(py, move |cancel| {
         let of = (filesystem_kind(&campaign.fs)?, campaign.size);
         let flash = SetupFlash::of_setup(library(), &setup, &Override::parse_all(&set)?, of)?;
@@ -396,7 +396,7 @@ pub(crate) fn advise_ecc<'py>(
     codes: &Bound<'py, PyAny>,
     storage: Storage,
 ) -> PyResult<String> {
-    take!(codes: Vec<String>);
+    extract!(codes: Vec<String>);
     Ok(py.detach(|| -> Result<_, Failure> {
         let parse = |text: &String| text.parse::<Code>().map_err(EccError::from);
         let codes = codes.iter().map(parse).collect::<Result<Vec<_>, _>>();
@@ -423,7 +423,7 @@ pub(crate) fn card_speed<'py>(
     requests: &Bound<'py, PyAny>,
     seed: &Bound<'py, PyAny>,
 ) -> PyResult<String> {
-    take!(sizes: Vec<u64>, requests: u32, seed: u64);
+    extract!(sizes: Vec<u64>, requests: u32, seed: u64);
     interruptible(py, move |cancel| {
         let card = serde_json::to_value(name)?;
         let options = json!({ "card": card, "set": set, "sizes": sizes, "requests": requests, "seed": seed });
@@ -443,7 +443,7 @@ pub(crate) fn probe_card<'py>(
     noise: &Bound<'py, PyAny>,
     seed: &Bound<'py, PyAny>,
 ) -> PyResult<String> {
-    take!(write: bool, noise: f64, seed: u64);
+    extract!(write: bool, noise: f64, seed: u64);
     interruptible(py, move |cancel| {
         check_ranges(&[((0.0..=100.0).contains(&noise), "noise", "0 to 100")])?;
         let spec = card::load(library(), &name, &Override::parse_all(&set)?)?.spec;
@@ -466,7 +466,7 @@ pub(crate) fn probe_card<'py>(
 
 arguments! {
     /// Questions about a card or a chip: its workload, its partition, and its life.
-    pub(crate) struct Asked {
+    pub(crate) struct AdviceArgs {
         filesystems: Vec<String>,
         workloads: Vec<String>,
         state: String,
@@ -478,7 +478,7 @@ arguments! {
     }
 }
 
-impl Asked {
+impl AdviceArgs {
     /// The traces of the filesystems and workloads that are named, or all.
     fn traces(&self) -> Result<Vec<ShippedTrace>, Failure> {
         let all = card::shipped::traces();
@@ -524,12 +524,12 @@ pub(crate) fn advise_on(
     target: PathBuf,
     probed: Option<String>,
     set: Vec<String>,
-    asked: Asked,
+    args: AdviceArgs,
 ) -> PyResult<String> {
     interruptible(py, move |_| {
-        let traces = asked.traces()?;
-        let state = asked.state()?;
-        let Asked { write_bytes_per_day, partition_bytes, years, temperature_c, seed, .. } = asked;
+        let traces = args.traces()?;
+        let state = args.state()?;
+        let AdviceArgs { write_bytes_per_day, partition_bytes, years, temperature_c, seed, .. } = args;
         let sets = Override::parse_all(&set)?;
         let wanted = CardAdviceOptions {
             needs: Vec::new(),
@@ -572,7 +572,7 @@ pub(crate) fn probe_device<'py>(
     path: PathBuf,
     seed: &Bound<'py, PyAny>,
 ) -> PyResult<String> {
-    take!(seed: u64);
+    extract!(seed: u64);
     interruptible(py, move |cancel| {
         let failed = |why: &dyn std::fmt::Display| Failure::of_file(&path, why, None);
         let users = holders(&path).map_err(|error| failed(&error))?;
@@ -608,7 +608,7 @@ pub(crate) fn fit_results<'py>(
     free: &Bound<'py, PyAny>,
     base: String,
 ) -> PyResult<(String, String)> {
-    take!(results: Vec<u8>, free: Vec<String>);
+    extract!(results: Vec<u8>, free: Vec<String>);
     interruptible(py, move |_| {
         if results.len() as u64 > fit::RESULTS_MAX_BYTES {
             let help = format!("give at most {} MiB", fit::RESULTS_MAX_BYTES >> 20);

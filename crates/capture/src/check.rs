@@ -33,7 +33,7 @@ pub struct Polls {
 
 /// A violated rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Wrong {
+pub struct BrokenRule {
     /// Start of the command in ns since the start of the capture.
     pub at_ns: u64,
     /// Description of the rule.
@@ -58,7 +58,7 @@ pub struct Report {
     /// Number of violations.
     pub violation_count: u64,
     /// The first violations.
-    pub violations: Vec<Wrong>,
+    pub violations: Vec<BrokenRule>,
 }
 
 /// Sends the commands of a capture to a chip; `None` if the chip has no SPI bus.
@@ -127,9 +127,9 @@ fn replay<C: SpiChip>(windows: &[Window], wire: &mut SpiWire<C>) -> Report {
         let before = starts.partition_point(|(start, _)| *start <= at);
         before.checked_sub(1).and_then(|before| starts.get(before)).map_or(0, |(_, captured)| *captured)
     };
-    let wrong = wire.violations().kept().iter();
+    let wrong = wire.violations().recorded().iter();
     report.violations = wrong
-        .map(|one| Wrong { at_ns: at_ns(one.at), rule: one.rule.to_string(), bytes: one.bytes.clone() })
+        .map(|one| BrokenRule { at_ns: at_ns(one.at), rule: one.rule.to_string(), bytes: one.bytes.clone() })
         .collect();
     report
 }

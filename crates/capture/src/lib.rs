@@ -10,5 +10,5 @@ pub mod export;
 pub mod pins;
 mod read;
 
-pub use check::{Command, Polls, Report, Wrong, check};
+pub use check::{BrokenRule, Command, Polls, Report, check};
 pub use read::{Capture, Channels, Error, Window, read};

@@ -81,29 +81,29 @@ pub fn read(text: &str, channels: &Channels) -> Result<Capture, Error> {
 }
 
 /// Columns of the four lines in a file.
-struct Places {
+struct LineColumns {
     cs: usize,
     clk: usize,
     mosi: usize,
     miso: Option<usize>,
 }
 
-impl Places {
+impl LineColumns {
     fn find(names: &[String], channels: &Channels) -> Result<Self, Error> {
-        let place = |given: &Option<String>, usual: &[&str]| {
+        let column = |given: &Option<String>, usual: &[&str]| {
             names.iter().position(|name| match given {
                 Some(given) => name == given,
                 None => usual.contains(&name.to_lowercase().as_str()),
             })
         };
-        let need = |line, place: Option<usize>| {
-            place.ok_or_else(|| Error::NoChannel { line, names: names.to_vec() })
+        let need = |line, column: Option<usize>| {
+            column.ok_or_else(|| Error::NoChannel { line, names: names.to_vec() })
         };
         Ok(Self {
-            cs: need("CS#", place(&channels.cs, CS))?,
-            clk: need("the clock", place(&channels.clk, CLK))?,
-            mosi: need("the data to the chip", place(&channels.mosi, MOSI))?,
-            miso: match place(&channels.miso, MISO) {
+            cs: need("CS#", column(&channels.cs, CS))?,
+            clk: need("the clock", column(&channels.clk, CLK))?,
+            mosi: need("the data to the chip", column(&channels.mosi, MOSI))?,
+            miso: match column(&channels.miso, MISO) {
                 None if channels.miso.is_some() => need("the data from the chip", None).map(Some)?,
                 miso => miso,
             },
@@ -242,25 +242,30 @@ fn samples<'a>(
     time: usize,
     channels: &Channels,
 ) -> Result<Capture, Error> {
-    let places = Places::find(names, channels)?;
+    let line_columns = LineColumns::find(names, channels)?;
     let (mut decoder, mut clock) = (Decoder::default(), Clock { first: None, last_ns: 0 });
     for (line, text) in lines {
         let row: Vec<&str> = fields(text).collect();
-        let level = |place: usize| match row.get(place) {
+        let level = |column: usize| match row.get(column) {
             Some(&"0") => Ok(false),
             Some(&"1") => Ok(true),
             _ => Err(Error::Line { line, why: "a level that is neither 0 nor 1" }),
         };
         let at_ns = clock.ns(number(&row, time, line)?, line)?;
-        let miso = places.miso.map_or(Ok(false), level)?;
-        let now = Levels { cs: level(places.cs)?, clk: level(places.clk)?, mosi: level(places.mosi)?, miso };
+        let miso = line_columns.miso.map_or(Ok(false), level)?;
+        let now = Levels {
+            cs: level(line_columns.cs)?,
+            clk: level(line_columns.clk)?,
+            mosi: level(line_columns.mosi)?,
+            miso,
+        };
         decoder.levels(at_ns, now);
     }
     Ok(decoder.finish())
 }
 
-fn number(row: &[&str], place: usize, line: usize) -> Result<f64, Error> {
-    let number = row.get(place).and_then(|text| text.parse().ok());
+fn number(row: &[&str], column: usize, line: usize) -> Result<f64, Error> {
+    let number = row.get(column).and_then(|text| text.parse().ok());
     number.ok_or(Error::Line { line, why: "a time that is no number" })
 }
 
@@ -313,15 +318,17 @@ impl Table {
             if is_new && matches!(self.window, WindowBy::Type(_)) {
                 continue;
             }
-            let byte = |place: Option<usize>| place.map_or(Some(0), |place| byte(row.get(place)?));
+            let byte = |column: Option<usize>| column.map_or(Some(0), |column| byte(row.get(column)?));
             let wrong = Error::Line { line, why: "a byte that is no number from 0 to 255" };
             let (Some(sent), Some(received)) = (byte(Some(self.mosi)), byte(self.miso)) else {
                 return Err(wrong);
             };
             open.sent.push(sent);
             open.received.push(received);
-            let took_ns =
-                self.duration.and_then(|place| row.get(place)?.parse::<f64>().ok()).map(|s| (s * 1e9) as u64);
+            let took_ns = self
+                .duration
+                .and_then(|column| row.get(column)?.parse::<f64>().ok())
+                .map(|s| (s * 1e9) as u64);
             open.end_ns = at_ns.saturating_add(took_ns.unwrap_or(0).min(1_000_000_000));
             // From the first clock edge to the last one of a byte.
             let hz = took_ns
@@ -372,8 +379,8 @@ fn vcd(text: &str, channels: &Channels) -> Result<Capture, Error> {
             _ => {}
         }
     }
-    let places = Places::find(&names, channels)?;
-    let code = |place: usize| codes.get(place).map_or("", String::as_str);
+    let line_columns = LineColumns::find(&names, channels)?;
+    let code = |column: usize| codes.get(column).map_or("", String::as_str);
     let (mut decoder, mut clock) = (Decoder::default(), Clock { first: None, last_ns: 0 });
     let (mut now, mut at_ns) = (Levels::default(), 0);
     for (line, word) in words {
@@ -390,13 +397,13 @@ fn vcd(text: &str, channels: &Channels) -> Result<Capture, Error> {
             _ => continue,
         };
         let of = word.get(1..).unwrap_or_default();
-        if of == code(places.cs) {
+        if of == code(line_columns.cs) {
             now.cs = level;
-        } else if of == code(places.clk) {
+        } else if of == code(line_columns.clk) {
             now.clk = level;
-        } else if of == code(places.mosi) {
+        } else if of == code(line_columns.mosi) {
             now.mosi = level;
-        } else if places.miso.is_some_and(|miso| of == code(miso)) {
+        } else if line_columns.miso.is_some_and(|miso| of == code(miso)) {
             now.miso = level;
         }
     }

@@ -1,4 +1,4 @@
-//! The core of the translation layer: a map from logical units to slots, blocks that are opened, filled and closed, and cleaning.
+//! The core of the translation layer: a map from map units to slots, blocks that are opened, filled and closed, and cleaning.
 //!
 //! Policies only decide into which block a unit goes: [`open_aus`](crate::open_aus) into the block of its allocation unit, a [`Stream`]
 //! into the one block that takes everything. Whatever its policy, a block is cleaned by writing its valid units anew, and is free when the
@@ -58,7 +58,7 @@ pub(crate) struct Units {
 #[derive(Clone, Debug)]
 pub(crate) struct Ftl {
     pub(crate) nand: Nand,
-    /// Slot + 1 of each logical unit, 0 for none: those of the host, then the bitmaps of discards.
+    /// Slot + 1 of each map unit, 0 for none: those of the host, then the bitmaps of discards.
     map: PackedInts,
     discards: Discards,
     /// Blocks in which nothing is valid.
@@ -162,7 +162,7 @@ impl Ftl {
             }
     }
 
-    /// Slot of a logical unit, `None` when it was never written or is discarded.
+    /// Slot of a map unit, `None` when it was never written or is discarded.
     #[inline]
     pub(crate) fn slot(&self, unit: u32) -> Option<u32> {
         self.map.get(unit as usize).checked_sub(1)

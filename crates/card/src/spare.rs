@@ -1,4 +1,4 @@
-//! Spare areas of the NAND's pages: the logical unit of each slot, and the sequence number of each page.
+//! Spare areas of the NAND's pages: the map unit of each slot, and the sequence number of each page.
 //!
 //! A real card has them on the NAND, and reads them when it cleans a block or rebuilds its map. Here those of blocks that are being written are in
 //! memory. Those of closed blocks are in a temporary file without a name, which clones of a card share, so that a card needs little more memory
@@ -9,7 +9,7 @@ use floatgate_files::{File, tempfile};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Spare areas of the pages of one block: the logical unit + 1 of each slot, 0 for none, then the sequence number of each page.
+/// Spare areas of the pages of one block: the map unit + 1 of each slot, 0 for none, then the sequence number of each page.
 type Words = Box<[u32]>;
 
 /// Spare areas of one block: in memory, in the file, or blank.
@@ -37,7 +37,7 @@ impl Spares {
         Self { blocks: vec![Place::default(); blocks], slots, pages, file: Arc::new(Mutex::new(file)) }
     }
 
-    /// Writes the logical unit of a slot of a block that is being written, `None` for no unit.
+    /// Writes the map unit of a slot of a block that is being written, `None` for no unit.
     #[inline]
     pub(crate) fn set_unit(&mut self, block: u32, slot: u32, unit: Option<u32>) {
         self.words_mut(block)[slot as usize] = unit.map_or(0, |unit| unit + 1);
@@ -102,7 +102,7 @@ pub(crate) struct BlockSpares {
 }
 
 impl BlockSpares {
-    /// Logical unit that a slot of the block was written for.
+    /// Map unit that a slot of the block was written for.
     pub(crate) fn unit(&self, slot: u32) -> Option<u32> {
         self.words[slot as usize].checked_sub(1)
     }

@@ -12,7 +12,7 @@ use floatgate_device::units;
 use floatgate_mtd::{Nanos, SECTOR_BYTES};
 use serde::{Deserialize, Serialize};
 
-/// Placement of logical units on the NAND.
+/// Placement of map units on the NAND.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mapping {
@@ -21,7 +21,7 @@ pub enum Mapping {
     Block,
     /// As `Block`, and short requests that are not in order go to log blocks shared by all allocation units.
     Hybrid,
-    /// Units anywhere, collected as garbage.
+    /// Map units anywhere, collected as garbage.
     Page,
 }
 
@@ -192,7 +192,7 @@ pub struct CardSpec {
     /// Bytes that the map places as one; a page where it is absent. Smaller writes read, change and write a whole unit.
     #[serde(default, with = "units::bytes")]
     pub map_unit_bytes: u64,
-    /// Placement of logical units.
+    /// Placement of map units.
     pub mapping: Mapping,
     /// Choice of the block that garbage collection cleans (`page`).
     #[serde(default)]

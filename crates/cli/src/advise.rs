@@ -14,7 +14,7 @@ use floatgate_lab::advise::{Advice, Point};
 use floatgate_lab::card::shipped::{ShippedTrace, traces};
 use floatgate_lab::card::{LoadedCard, is_card, load};
 use floatgate_lab::fit::{self, RESULTS_MAX_BYTES};
-use floatgate_lab::report::{EnvelopeError, KnownKind, ResultKind, kind_of};
+use floatgate_lab::report::{EnvelopeError, ResultKind, StoredKind, kind_of};
 use floatgate_lab::study::options::{Celsius, Years};
 use floatgate_probe::flashbench;
 use std::fs::File;
@@ -226,7 +226,7 @@ fn saved(path: &Path) -> Result<Option<Saved>, Failure> {
     let json = serde_json::from_str(&text)
         .map_err(|error| Failure::new(format!("{}: no JSON of a probe: {error}", path.display()), what))?;
     match kind_of(&json).map_err(|error| error.of_file(&path.display().to_string()))? {
-        KnownKind::Other(ResultKind::Probe) => Ok(Some(Saved::Report(text))),
+        StoredKind::Other(ResultKind::Probe) => Ok(Some(Saved::Report(text))),
         kind => Err(no_target(path, &format!("a result of the kind `{kind}`"))),
     }
 }

@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     })?;
     if let Some(ns) = cut_off_ns {
         let at = Nanos::from_ns(ns);
-        output::tell(&format!("the capture ends within the command at {at}, which is left out"));
+        output::print_note(&format!("the capture ends within the command at {at}, which is left out"));
     }
     let json = Json { part: config.part().name.clone(), report };
     let origin = ResultKind::CheckCapture.of(&args.file).with(&args.set);

@@ -1,6 +1,6 @@
 //! Common parts of the subcommands: options, failures, files.
 
-use crate::output::{self, tell};
+use crate::output::{self, print_note};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use floatgate_config::{Config, ConfigError, Excerpt, Library};
 use floatgate_host::output::{Output, OutputError, is_stdout, reader_left};
@@ -135,7 +135,7 @@ impl Failure {
             return ExitCode::SUCCESS;
         }
         let help = self.help.map_or_else(String::new, |help| format!("\nhelp: {help}"));
-        output::complain(&(self.shown + &help));
+        output::print_stderr(&(self.shown + &help));
         ExitCode::from(2)
     }
 }
@@ -253,7 +253,7 @@ pub(crate) fn finish(output: Output) -> Result<(), Failure> {
     let name = output.name().to_owned();
     output.finish()?;
     if !is_stdout(&name) {
-        tell(&format!("wrote {}", name.display()));
+        print_note(&format!("wrote {}", name.display()));
     }
     Ok(())
 }

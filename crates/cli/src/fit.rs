@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let is_on_stdout = args.output.as_deref().is_some_and(is_stdout);
     let shown = if is_on_stdout && report.usable && !args.format.is_for_programs() {
         // Stdout has the setup alone.
-        output::tell(&show(&args.results, &report));
+        output::print_note(&show(&args.results, &report));
         ExitCode::SUCCESS
     } else {
         args.format.finish(&origin, &report, "rows", || show(&args.results, &report))?

@@ -107,7 +107,7 @@ impl Program {
                 printed(&error.render().to_string(), 0)
             }
             Err(error) => {
-                output::tell(error.render().to_string().trim_end());
+                output::print_note(error.render().to_string().trim_end());
                 ExitCode::from(self.misused)
             }
         }
@@ -135,6 +135,6 @@ pub(crate) fn called() -> Option<ExitCode> {
     let path = arguments.next()?;
     let name = Path::new(&path).file_name()?.to_str()?;
     let program = PROGRAMS.iter().find(|program| program.name == name)?;
-    signals::remove_outputs_at_the_end(output::tell);
+    signals::remove_outputs_at_the_end(output::print_note);
     Some(program.run(&arguments.collect::<Vec<_>>()))
 }

@@ -153,7 +153,7 @@ fn main() -> ExitCode {
     let command = match parse() {
         Ok(Ok(Parsed::Command(command))) => command,
         Ok(Ok(Parsed::Study(study, arguments))) => {
-            signals::remove_outputs_at_the_end(output::tell);
+            signals::remove_outputs_at_the_end(output::print_note);
             return study::run(study, &arguments).unwrap_or_else(Failure::report);
         }
         Ok(Err(refused)) => return refused.report(),
@@ -175,7 +175,7 @@ fn main() -> ExitCode {
         _ => false,
     };
     if !ends_itself {
-        signals::remove_outputs_at_the_end(output::tell);
+        signals::remove_outputs_at_the_end(output::print_note);
     }
     let outcome = match command {
         Command::Speed(args) => speed::run(&args),
@@ -278,7 +278,7 @@ const NUMBERS: [(&str, &str); 3] = [
 fn refuse(message: &clap::Error) -> ExitCode {
     let text = message.render();
     let text = if output::colour_of_stderr() { text.ansi().to_string() } else { text.to_string() };
-    output::complain(
+    output::print_stderr(
         NUMBERS.iter().fold(text, |text, (of_rust, ours)| text.replace(of_rust, ours)).trim_end(),
     );
     ExitCode::from(2)

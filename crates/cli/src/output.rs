@@ -103,14 +103,14 @@ pub(crate) fn unless_quiet(bar: ProgressBar) -> ProgressBar {
 }
 
 /// Prints a remark to stderr, unless `--quiet` is given.
-pub(crate) fn tell(text: &str) {
+pub(crate) fn print_note(text: &str) {
     if !QUIET.load(Ordering::Relaxed) {
-        complain(text);
+        print_stderr(text);
     }
 }
 
 /// Prints to stderr. A message that cannot be printed is lost: there is no other place for it.
-pub(crate) fn complain(text: &str) {
+pub(crate) fn print_stderr(text: &str) {
     let limit = columns_of(rustix::stdio::stderr());
     let text = harmless(text, colour_of_stderr());
     let fitted = limit.map_or_else(|| format!("{text}\n"), |limit| wrap::fitted(&text, limit));
@@ -183,7 +183,7 @@ impl ReportFormat {
         let result = origin.around(value);
         if !self.is_for_programs() {
             let text = with_conclusion(&text(), value);
-            let text = harmless(&OddTexts::of(&result).map_err(bug)?.shown_in(text), colour());
+            let text = harmless(&ControlTexts::of(&result).map_err(bug)?.shown_in(text), colour());
             return print(&limit.map_or_else(|| text.clone(), |limit| wrap::fitted(&text, limit)));
         }
         if self.json {
@@ -312,12 +312,12 @@ fn colour_sequence(text: &str) -> Option<usize> {
 /// Texts in a result that have control characters, found as it becomes JSON. In a report for people each is shown without them, so that no title
 /// sets a colour or looks like a line of the report.
 #[derive(Default)]
-struct OddTexts {
+struct ControlTexts {
     text: String,
     found: Vec<String>,
 }
 
-impl OddTexts {
+impl ControlTexts {
     fn of(value: &impl Serialize) -> serde_json::Result<Self> {
         let mut all = Self::default();
         value.serialize(&mut Serializer::with_formatter(io::sink(), &mut all))?;
@@ -330,7 +330,7 @@ impl OddTexts {
     }
 }
 
-impl Formatter for &mut OddTexts {
+impl Formatter for &mut ControlTexts {
     fn begin_string<W: ?Sized + Write>(&mut self, _: &mut W) -> io::Result<()> {
         self.text.clear();
         Ok(())
@@ -424,8 +424,9 @@ mod tests {
     #[test]
     fn colours_are_those_of_the_report_alone() {
         let title = "a\u{1B}[31m\nb";
-        let odd = OddTexts::of(&serde_json::json!({ "title": title, "rows": [{ "name": "plain" }, "\n"] }))
-            .unwrap();
+        let odd =
+            ControlTexts::of(&serde_json::json!({ "title": title, "rows": [{ "name": "plain" }, "\n"] }))
+                .unwrap();
         let report = format!("{title}: \u{1B}[31mred\u{1B}[39m\nplain\u{1B}[2J\n");
         let shown = harmless(&odd.shown_in(report), true);
         assert_eq!(shown, "a\u{fffd}[31m b: \u{1B}[31mred\u{1B}[39m\nplain\u{fffd}[2J\n");

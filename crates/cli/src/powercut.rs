@@ -249,7 +249,7 @@ impl Args {
         let name = self.setup.as_deref().unwrap_or(Path::new(""));
         let flash = SetupFlash::of_setup(library, name, &sets, (fs, self.partition))?;
         if let Some(bytes) = flash.too_small_bytes {
-            output::tell(&show::larger_sectors(bytes, flash.geometry.erase_bytes));
+            output::print_note(&show::larger_sectors(bytes, flash.geometry.erase_bytes));
         }
         Ok(flash)
     }
@@ -402,7 +402,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     bar.finish_and_clear();
     let report = report.map_err(|error| no_workload(&error))?;
     if args.timing {
-        output::tell(&show::rate(report.cuts, started.elapsed()));
+        output::print_note(&show::rate(report.cuts, started.elapsed()));
     }
     let (json, text) = (powercut::Summary::new(&flash, &options, &report), || {
         format!("{}\n{}", flash.title(), show::text(args, &flash.geometry, &options, &report))

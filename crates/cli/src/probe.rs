@@ -2,7 +2,7 @@
 
 use crate::common::{self, Failure, Outcome, grouped_count, read_text};
 use crate::fs::progress_bar;
-use crate::output::{ReportFormat, tell};
+use crate::output::{ReportFormat, print_note};
 use crate::probe_mtd;
 use crate::probe_saved::{self, Saving};
 use crate::table::Table;
@@ -363,13 +363,13 @@ fn host(args: &Args, path: &Path, ending: &Ending) -> Result<Measured, Failure> 
         ));
     }
     if host.is_cached() {
-        tell(&format!(
+        print_note(&format!(
             "{}: this loop device uses the page cache, whose times are others than those of what is below it: `losetup --direct-io=on` leaves the cache out",
             path.display()
         ));
     }
     if host.rest_bytes() > 0 {
-        tell(&format!(
+        print_note(&format!(
             "{}: its last {} are no whole sector, and are left out",
             path.display(),
             size(host.rest_bytes())
@@ -403,7 +403,7 @@ fn restore(path: &Path, host: &mut Host, speed: f64) -> Result<(), Failure> {
     let saved = host.kept_bytes();
     let seconds = saved as f64 / speed;
     if seconds.is_finite() && seconds > LONG_S {
-        tell(&format!("restoring {} takes about {seconds:.0} s", rounded(saved)));
+        print_note(&format!("restoring {} takes about {seconds:.0} s", rounded(saved)));
     }
     let bar = progress_bar("{spinner} {elapsed} restoring {bytes} of {total_bytes}");
     bar.set_length(saved);
@@ -411,7 +411,7 @@ fn restore(path: &Path, host: &mut Host, speed: f64) -> Result<(), Failure> {
     bar.finish_and_clear();
     restored.map_err(|error| probe_saved::not_restored(path, saved, &error))?;
     if saved > 0 {
-        tell(&format!("{} restored", rounded(saved)));
+        print_note(&format!("{} restored", rounded(saved)));
     }
     Ok(())
 }
@@ -426,9 +426,9 @@ fn write_back(args: &Args, path: &Path, saved: &Path) -> Outcome {
     let ending = Ending::new();
     let file = probe_saved::open(saved)?;
     let mut host = open(path, true)?;
-    probe_saved::take(path, &mut host, saved, file)?;
+    probe_saved::prepare_restore(path, &mut host, saved, file)?;
     let bytes = host.kept_bytes();
-    tell(&format!(
+    print_note(&format!(
         "{}: overwrites {} with the contents saved in {}",
         path.display(),
         rounded(bytes),
@@ -485,7 +485,7 @@ fn refuse_members(path: &Path, host: &mut Host) -> Result<(), Failure> {
 /// Partitions of a device. A table that cannot be read is reported, and the probe goes on without it.
 fn layout(path: &Path, host: &mut Host) -> Option<Layout> {
     Layout::read(host).unwrap_or_else(|error| {
-        tell(&format!("{}: no partition table: {error}", path.display()));
+        print_note(&format!("{}: no partition table: {error}", path.display()));
         None
     })
 }
@@ -537,12 +537,12 @@ fn measure_with_writes(
     if plan != *announced {
         let ranges = plan.announcement();
         if !args.yes {
-            tell(&format!(
+            print_note(&format!(
                 "it is smaller than it says: further tests would overwrite {ranges}, which needs --yes"
             ));
             return Ok(());
         }
-        tell(&format!("it is smaller than it says: overwrites {ranges}"));
+        print_note(&format!("it is smaller than it says: overwrites {ranges}"));
     }
     probe.measure_writes(&plan)
 }
@@ -558,13 +558,13 @@ fn announce(
     ending: &Ending,
     saved: &Path,
 ) -> Result<(), ProbeError> {
-    tell(&format!(
+    print_note(&format!(
         "{}: overwrites {}; all is restored at the end, after about {} at most",
         path.display(),
         plan.announcement(),
         grouped_count(args.minutes.unwrap_or(MINUTES), "minute")
     ));
-    tell(&format!(
+    print_note(&format!(
         "what it overwrites is saved in {}: if it is killed or power is lost, --restore writes that back",
         saved.display()
     ));
@@ -582,7 +582,7 @@ fn ask(path: &Path, ending: &Ending) -> Result<(), Failure> {
     if !io::stdin().is_terminal() {
         return refused("nobody can be asked, as stdin is no terminal");
     }
-    tell("overwrite? [y/N]");
+    print_note("overwrite? [y/N]");
     if is_agreed(ending) { Ok(()) } else { refused("not agreed") }
 }
 
@@ -642,7 +642,10 @@ fn report(args: &Args, target: String, mut measured: Measured) -> Outcome {
             ProbeError::Folder(_) => "; --keep names another folder",
             _ => "",
         };
-        tell(&format!("{}: {trouble}: the answers are those of the samples so far{more}", report.target));
+        print_note(&format!(
+            "{}: {trouble}: the answers are those of the samples so far{more}",
+            report.target
+        ));
     }
     match (loss, trouble) {
         (Some(loss), _) => Err(loss),

@@ -2,9 +2,9 @@
 
 use crate::common::{self, Failure, Outcome};
 use crate::fs::progress_bar;
-use crate::output::{ReportFormat, tell};
+use crate::output::{ReportFormat, print_note};
 use crate::probe::{in_use, is_agreed};
-use floatgate_host::mtd::{CharDevice, Flash as _, Shape, conditions, give_priority};
+use floatgate_host::mtd::{CharDevice, Flash as _, Shape, conditions, raise_priority};
 use floatgate_host::signals::Ending;
 use floatgate_lab::report::{Concluded, ResultKind};
 use floatgate_probe::mtd::{MtdReport, Speed, Weak, measure};
@@ -42,12 +42,12 @@ pub(crate) fn run(args: &Args<'_>) -> Outcome {
     let shown = args.path.display();
     let mut flash = CharDevice::open(args.path, args.writes)
         .map_err(|error| Failure::new(format!("{shown}: {error}"), advice_on(&error, args.writes)))?;
-    look_for_users(args, &mut flash)?;
+    refuse_if_in_use(args, &mut flash)?;
     if args.writes && !args.agreed {
         agree(args.path, &ending)?;
     }
     let before = conditions();
-    let conditions = before.into_iter().chain(give_priority()).collect();
+    let conditions = before.into_iter().chain(raise_priority()).collect();
     let bar = progress_bar("{wide_bar} {pos} of {len} eraseblocks, {elapsed}");
     let found = measure(&mut flash, args.writes, &mut |done, all| {
         bar.set_length(all);
@@ -66,13 +66,13 @@ pub(crate) fn run(args: &Args<'_>) -> Outcome {
     let report = Report { target: shown.to_string(), found, conditions, advice };
     args.format.print(&ResultKind::ProbeMtd.of(args.path), &report, "speeds", || text(&report))?;
     if !complete {
-        tell(&format!("{shown}: ended early: the rest was not read"));
+        print_note(&format!("{shown}: ended early: the rest was not read"));
     }
     Ok(ExitCode::from(u8::from(!complete)))
 }
 
 /// Refuses to write to flash that is in use; reading it is safe, but takes longer.
-fn look_for_users(args: &Args<'_>, flash: &mut CharDevice) -> Result<(), Failure> {
+fn refuse_if_in_use(args: &Args<'_>, flash: &mut CharDevice) -> Result<(), Failure> {
     let shown = args.path.display();
     match flash.holders() {
         Err(error) if args.writes => {
@@ -82,7 +82,7 @@ fn look_for_users(args: &Args<'_>, flash: &mut CharDevice) -> Result<(), Failure
             Err(in_use(args.path, &users, "without --write it is only read; nothing was written"))
         }
         Ok(users) if !users.is_empty() => {
-            tell(&format!(
+            print_note(&format!(
                 "{shown} is in use and is only read: {}; its times may be longer for it",
                 users.join("; ")
             ));
@@ -109,7 +109,7 @@ fn advice_on(error: &io::Error, writes: bool) -> &'static str {
 /// Says what is going to be written, and asks.
 fn agree(path: &Path, ending: &Ending) -> Result<(), Failure> {
     let path = path.display();
-    tell(&format!(
+    print_note(&format!(
         "{path}: writes and erases at most 16 blank eraseblocks, each three times; they are blank again at the end. Nothing else is written"
     ));
     let refused = |why: &str| {
@@ -118,7 +118,7 @@ fn agree(path: &Path, ending: &Ending) -> Result<(), Failure> {
     if !io::stdin().is_terminal() {
         return refused("nobody can be asked, as stdin is no terminal");
     }
-    tell("write? [y/N]");
+    print_note("write? [y/N]");
     if is_agreed(ending) { Ok(()) } else { refused("not agreed") }
 }
 

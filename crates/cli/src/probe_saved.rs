@@ -1,7 +1,7 @@
 //! Files with the contents that `floatgate probe --write` overwrites: `--keep`, `--kept`, `--forget` and `--restore`.
 
 use crate::common::{self, Failure, Outcome};
-use crate::output::{ReportFormat, tell};
+use crate::output::{ReportFormat, print_note};
 use crate::probe::{is_agreed, rounded};
 use crate::table::Table;
 use floatgate_host::disk::{Host, NotRestored, NotThisDevice};
@@ -58,7 +58,12 @@ pub(crate) fn open(path: &Path) -> Result<SavedFile, Failure> {
 }
 
 /// Prepares a device to be restored from a file, and reports what of it is damaged.
-pub(crate) fn take(path: &Path, host: &mut Host, saved: &Path, file: SavedFile) -> Result<(), Failure> {
+pub(crate) fn prepare_restore(
+    path: &Path,
+    host: &mut Host,
+    saved: &Path,
+    file: SavedFile,
+) -> Result<(), Failure> {
     let label = file.label().to_owned();
     host.restore_from(file).map_err(|error| {
         let help = match error {
@@ -70,8 +75,8 @@ pub(crate) fn take(path: &Path, host: &mut Host, saved: &Path, file: SavedFile) 
         Failure::new(format!("{}: {error}", path.display()), help)
     })?;
     if !host.damage().is_empty() {
-        tell(&format!("{} is damaged and cannot restore:", saved.display()));
-        tell(&listed(host.damage()));
+        print_note(&format!("{} is damaged and cannot restore:", saved.display()));
+        print_note(&listed(host.damage()));
     }
     Ok(())
 }
@@ -211,7 +216,7 @@ pub(crate) fn forget(path: &Path, agreed: bool) -> Outcome {
         Err(BadSaved::Damaged { .. } | BadSaved::Version(_)) => "a file that cannot be restored".to_owned(),
         Err(_) => return open(path).map(|_| ExitCode::SUCCESS),
     };
-    tell(&format!("{}: deletes {words}, which is not restored", path.display()));
+    print_note(&format!("{}: deletes {words}, which is not restored", path.display()));
     if !agreed {
         let refused = |why: &str| {
             Err(Failure::new(
@@ -222,7 +227,7 @@ pub(crate) fn forget(path: &Path, agreed: bool) -> Outcome {
         if !io::stdin().is_terminal() {
             return refused("nobody can be asked, as stdin is no terminal");
         }
-        tell("delete? [y/N]");
+        print_note("delete? [y/N]");
         if !is_agreed(&ending) {
             return refused("not agreed");
         }

@@ -11,7 +11,7 @@ use floatgate_mtd::Nanos;
 use floatgate_sim::socket::{Socket, ViolationLog};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use serde::Serialize;
-use serprog::Place;
+use serprog::Endpoint;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ pub(crate) struct Args {
 
     /// Serve a SPI NOR to flashrom on this TCP port; - is stdin and stdout
     #[arg(long, value_name = "[HOST:]PORT")]
-    serprog: Option<Place>,
+    serprog: Option<Endpoint>,
 
     /// Serve a SPI NOR, SPI NAND or raw NAND to the kernel's own drivers through its module [default device: /dev/floatgate]
     #[arg(long, value_name = "DEVICE", num_args = 0..=1, require_equals = true, default_missing_value = "/dev/floatgate")]
@@ -83,7 +83,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     match (&args.serprog, &args.module) {
-        (Some(place), _) => serprog::run(args, place),
+        (Some(endpoint), _) => serprog::run(args, endpoint),
         (None, Some(device)) => module::run(args, device),
         // Clap has one of them.
         (None, None) => Err(bug("serve without a client")),
@@ -149,7 +149,7 @@ struct ViolationRow {
 /// The rules that were broken, each with its first violation.
 fn violation_rows(log: &ViolationLog) -> Vec<ViolationRow> {
     let mut rows: Vec<ViolationRow> = Vec::new();
-    for one in log.kept() {
+    for one in log.recorded() {
         let rule = one.rule.to_string();
         match rows.iter_mut().find(|row| row.rule == rule) {
             Some(row) => row.count += 1,
@@ -326,9 +326,9 @@ mod tests {
         for wrong in ["", "1", "1.8", "x.0"] {
             assert!(wrong.parse::<Bit>().is_err(), "{wrong}");
         }
-        assert!(matches!("-".parse(), Ok(Place::Stdio)));
+        assert!(matches!("-".parse(), Ok(Endpoint::Stdio)));
         for wrong in ["", "70000", "localhost", "localhost:x"] {
-            assert!(wrong.parse::<Place>().is_err(), "{wrong}");
+            assert!(wrong.parse::<Endpoint>().is_err(), "{wrong}");
         }
     }
 }

@@ -102,15 +102,15 @@ pub(crate) fn run(args: &Args, setup: &SetupArgs, named: &Named) -> Outcome {
             format!("{title}\n{}", text(&rows, &args.sweep, columns, by))
         })?;
     }
-    Ok(tell_refused(&rows))
+    Ok(print_refused(&rows))
 }
 
 /// Counts the combinations that are impossible; the exit status is 1 when there are some, as in `floatgate sweep`.
-fn tell_refused(rows: &[Row]) -> ExitCode {
+fn print_refused(rows: &[Row]) -> ExitCode {
     let mut reasons = rows.iter().filter_map(|row| row.refused.as_ref());
     let Some(first) = reasons.next() else { return ExitCode::SUCCESS };
     let (refused, all) = (1 + reasons.count(), common::count(rows.len(), "combination"));
-    output::tell(&format!("{refused} of {all} cannot be had (`refused`), the first because: {first}"));
+    output::print_note(&format!("{refused} of {all} cannot be had (`refused`), the first because: {first}"));
     ExitCode::FAILURE
 }
 

@@ -1,7 +1,7 @@
 //! `floatgate sweep`.
 
 use crate::common::{self, Failure, Outcome, read_text};
-use crate::output::{self, tell};
+use crate::output::{self, print_note};
 use floatgate_config::Library;
 use floatgate_host::output::Output;
 use floatgate_host::signals;
@@ -106,7 +106,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Some(FormatName::Csv) => Format::Csv,
         Some(FormatName::Json) => Format::Json,
         Some(FormatName::Parquet) => Format::Parquet,
-        None => Format::of(path).map_err(|error| Failure::from(error).and("--format names one"))?,
+        None => {
+            Format::from_extension(path).map_err(|error| Failure::from(error).and("--format names one"))?
+        }
     };
     let format = format.available()?;
     let inputs = args.checkpoint.iter().chain(&merge).map(PathBuf::as_path);
@@ -133,11 +135,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
     common::finish(output)?;
     let designs = common::count(results.designs(), "design");
     if let (screened, Some(first)) = results.screened() {
-        tell(&format!("{screened} of {designs} miss `screen` (column `refused`), the first: {first}"));
+        print_note(&format!("{screened} of {designs} miss `screen` (column `refused`), the first: {first}"));
     }
-    tell(&results.conclusion().join("\n"));
+    print_note(&results.conclusion().join("\n"));
     let (refused, Some(first)) = results.refused() else { return Ok(ExitCode::SUCCESS) };
-    tell(&format!("{refused} of {designs} cannot be had (column `refused`), the first because: {first}"));
+    print_note(&format!(
+        "{refused} of {designs} cannot be had (column `refused`), the first because: {first}"
+    ));
     Ok(ExitCode::FAILURE)
 }
 
@@ -163,7 +167,7 @@ fn run_shard(args: &Args, spec_path: &Path, evaluator: &Evaluator, spec: &Spec) 
 
 /// Measures what the results do not have yet.
 fn measure(args: &Args, evaluator: &Evaluator, results: &mut Results) -> Result<(), Failure> {
-    signals::say_at_the_end(match &args.checkpoint {
+    signals::set_last_message(match &args.checkpoint {
         Some(path) => format!("interrupted: the same command goes on from {}", path.display()),
         None => {
             "interrupted, and nothing is kept: with --checkpoint FILE the same command goes on where it was"

@@ -1,6 +1,6 @@
 //! Conversion of nodes to typed values with serde. An error gets its path and position where it leaves a key or value.
 
-use super::de_error::{DeError, Kind, Spot, missing_key};
+use super::de_error::{DeError, ErrorPosition, Kind, missing_key};
 use super::error::ConfigError;
 use super::nearest::listed;
 use super::node::{Node, Value, join, keys};
@@ -30,7 +30,7 @@ impl Node {
         S: DeserializeSeed<'de>,
     {
         let node = self.get(path).ok_or_else(|| self.missing(path))?;
-        seed.deserialize(Typed(node)).map_err(|error| error.at(node, Spot::Value).into_config(path))
+        seed.deserialize(Typed(node)).map_err(|error| error.at(node, ErrorPosition::Value).into_config(path))
     }
 
     /// The typed value at a dotted path, or the type's default if the path is missing.
@@ -155,7 +155,8 @@ impl<'de> SeqAccess<'de> for &mut Elements<'de> {
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, DeError> {
         let Some(node) = self.elements.get(self.next) else { return Ok(None) };
         let value = seed.deserialize(Typed(node));
-        let value = value.map_err(|error| error.at(node, Spot::Value).within(self.next.to_string()))?;
+        let value =
+            value.map_err(|error| error.at(node, ErrorPosition::Value).within(self.next.to_string()))?;
         self.next += 1;
         Ok(Some(value))
     }
@@ -187,14 +188,14 @@ impl<'de> MapAccess<'de> for Entries<'de> {
         self.current = self.rest.next();
         let Some((key, node)) = self.current else { return Ok(None) };
         let key: StrDeserializer<'_, DeError> = key.into_deserializer();
-        seed.deserialize(key).map(Some).map_err(|error| error.at(node, Spot::Key))
+        seed.deserialize(key).map(Some).map_err(|error| error.at(node, ErrorPosition::Key))
     }
 
     fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, DeError> {
         let Some((key, node)) = self.current.take() else {
             return Err(de::Error::custom("a value was asked for before its key"));
         };
-        seed.deserialize(Typed(node)).map_err(|error| error.at(node, Spot::Value).within(key))
+        seed.deserialize(Typed(node)).map_err(|error| error.at(node, ErrorPosition::Value).within(key))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -226,7 +227,7 @@ struct Content<'de> {
 
 impl Content<'_> {
     fn locate<T>(&self, result: Result<T, DeError>) -> Result<T, DeError> {
-        result.map_err(|error| error.at(self.content, Spot::Value).within(self.key))
+        result.map_err(|error| error.at(self.content, ErrorPosition::Value).within(self.key))
     }
 }
 

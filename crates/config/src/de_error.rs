@@ -11,7 +11,7 @@ use std::fmt;
 pub(super) struct DeError {
     kind: Kind,
     /// The node at fault, once known.
-    at: Option<Box<(Node, Spot)>>,
+    at: Option<Box<(Node, ErrorPosition)>>,
     /// Keys from the node up, innermost first.
     path: Vec<String>,
 }
@@ -25,7 +25,7 @@ pub(super) enum Kind {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Spot {
+pub(super) enum ErrorPosition {
     Key,
     Value,
 }
@@ -36,8 +36,8 @@ impl DeError {
     }
 
     /// Sets the position, unless an inner level has set it.
-    pub(super) fn at(mut self, node: &Node, spot: Spot) -> Self {
-        self.at.get_or_insert_with(|| Box::new((node.clone(), spot)));
+    pub(super) fn at(mut self, node: &Node, position: ErrorPosition) -> Self {
+        self.at.get_or_insert_with(|| Box::new((node.clone(), position)));
         self
     }
 
@@ -48,15 +48,17 @@ impl DeError {
 
     pub(super) fn into_config(self, base: &str) -> ConfigError {
         let path = self.path.iter().rev().fold(base.to_owned(), |path, key| join(&path, key));
-        let Some((node, spot)) = self.at.as_deref() else {
+        let Some((node, position)) = self.at.as_deref() else {
             return ConfigError::new(Problem::WrongValue, self.to_string()).path(path);
         };
-        let place = match spot {
-            Spot::Key => node.origin.key_place(),
-            Spot::Value => node.origin.value_place(),
+        let place = match position {
+            ErrorPosition::Key => node.origin.key_place(),
+            ErrorPosition::Value => node.origin.value_place(),
         };
         match &self.kind {
-            Kind::UnknownKey { key, known } if *spot == Spot::Key => unknown_key(&path, key, known, node),
+            Kind::UnknownKey { key, known } if *position == ErrorPosition::Key => {
+                unknown_key(&path, key, known, node)
+            }
             Kind::MissingKey(key) => missing_key(node, &path, key),
             Kind::UnknownVariant { found, known } => {
                 let best = did_you_mean(found, known.iter().copied());

@@ -394,7 +394,7 @@ impl Array {
         let spoiled = self
             .steps
             .map_or(0, |steps| self.stored(row).map_or(0, |old| steps.spoiled(&old, column, bytes)));
-        self.put_down(row, column, bytes, spoiled);
+        self.clear_page_bits(row, column, bytes, spoiled);
     }
 
     /// Programs a page while an ECC engine in the chip is off, which leaves the ECC bytes as they are. Up to `strength` bits of a step that has
@@ -415,13 +415,13 @@ impl Array {
                 _ => {}
             }
         }
-        self.put_down(row, 0, &bytes, spoiled);
+        self.clear_page_bits(row, 0, &bytes, spoiled);
         wrong.retain(|bit| self.flips(row).binary_search(bit).is_err());
         wrong.into_iter().for_each(|bit| self.inject(row, bit));
     }
 
     /// Brings bits of a page from 1 to 0, where the ECC of the `spoiled` steps fits no longer.
-    fn put_down(&mut self, row: usize, column: usize, bytes: &[u8], spoiled: u64) {
+    fn clear_page_bits(&mut self, row: usize, column: usize, bytes: &[u8], spoiled: u64) {
         let new = match self.held(row) {
             None if bytes.len() == self.page_bytes => Some(self.samples.contents(bytes)),
             Some(Contents::Plain(_)) => None,

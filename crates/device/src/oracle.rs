@@ -63,7 +63,7 @@ impl BlockFaults {
     }
 
     #[inline]
-    pub(crate) fn of(&self, block: u32) -> Faults {
+    pub(crate) fn of_block(&self, block: u32) -> Faults {
         if self.0.is_empty() {
             return Faults::NONE;
         }

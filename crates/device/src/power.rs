@@ -89,8 +89,8 @@ impl Power {
         }
     }
 
-    /// Power is gone, and nothing happens any more. Returns when it went; `None` if it was gone already.
-    pub(crate) const fn lose(&mut self) -> Option<Instant> {
+    /// Switches the power off, after which nothing happens. Returns the time of it; `None` if the power was off already.
+    pub(crate) const fn switch_off(&mut self) -> Option<Instant> {
         let (at, first) = (self.until, !self.lost);
         (self.until, self.during, self.lost) = (Instant::ZERO, None, true);
         if first { Some(at) } else { None }

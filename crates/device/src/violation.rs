@@ -87,33 +87,33 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Most bytes that are kept of a command.
+    /// Maximum number of bytes recorded of a command.
     pub const BYTES_MAX: usize = 16;
 }
 
-/// The violations of a host that drives a chip byte by byte. The first ones are kept, all are counted.
+/// The violations of a host that drives a chip byte by byte. The first ones are recorded, all are counted.
 #[derive(Clone, Debug, Default)]
 pub struct ViolationLog {
-    kept: Vec<Recorded>,
+    recorded: Vec<Recorded>,
     count: u64,
 }
 
 impl ViolationLog {
-    /// Most violations that are kept.
-    const KEPT_MAX: usize = 4096;
+    /// Maximum number of violations recorded.
+    const RECORDED_MAX: usize = 4096;
 
     /// Adds a violation.
     pub fn record(&mut self, at: Instant, bytes: &[u8], rule: Violation) {
         self.count += 1;
-        if self.kept.len() < Self::KEPT_MAX {
+        if self.recorded.len() < Self::RECORDED_MAX {
             let bytes = bytes[..bytes.len().min(Recorded::BYTES_MAX)].to_vec();
-            self.kept.push(Recorded { at, bytes, rule });
+            self.recorded.push(Recorded { at, bytes, rule });
         }
     }
 
     /// The first violations, in order of time.
-    pub fn kept(&self) -> &[Recorded] {
-        &self.kept
+    pub fn recorded(&self) -> &[Recorded] {
+        &self.recorded
     }
 
     /// Number of all violations.

@@ -56,9 +56,9 @@ fn not_found() -> io::Error {
 
 /// A chunk that was handed out; its blob ends with the last copy.
 #[derive(Debug)]
-struct Kept(u32);
+struct BlobHandle(u32);
 
-impl Drop for Kept {
+impl Drop for BlobHandle {
     fn drop(&mut self) {
         if let Some(blobs) = BLOBS.get() {
             blobs.release(self.0);
@@ -74,12 +74,12 @@ enum Chunk {
     /// In memory.
     Memory(Arc<Vec<u8>>),
     /// Handed out to the page.
-    Kept(Arc<Kept>),
+    Blob(Arc<BlobHandle>),
 }
 
 /// The file below: bytes of a blob up to a length.
 #[derive(Clone, Copy, Debug)]
-struct Below {
+struct BackingBlob {
     blob: u32,
     len: u64,
 }
@@ -88,7 +88,7 @@ struct Below {
 #[derive(Clone, Debug, Default)]
 struct Contents {
     len: u64,
-    below: Option<Below>,
+    backing: Option<BackingBlob>,
     chunks: BTreeMap<u64, Chunk>,
     /// Numbers of chunks in memory, the oldest first; some may have left it.
     resident: VecDeque<u64>,
@@ -135,11 +135,11 @@ fn read_blob(blob: u32, offset: u64, buf: &mut [u8]) -> io::Result<()> {
 
 impl Contents {
     fn read_below(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
-        let below = self.below.unwrap_or(Below { blob: 0, len: 0 });
-        let held = below.len.saturating_sub(offset).min(buf.len() as u64) as usize;
+        let backing = self.backing.unwrap_or(BackingBlob { blob: 0, len: 0 });
+        let held = backing.len.saturating_sub(offset).min(buf.len() as u64) as usize;
         let (front, rest) = buf.split_at_mut(held);
         rest.fill(0);
-        if front.is_empty() { Ok(()) } else { read_blob(below.blob, offset, front) }
+        if front.is_empty() { Ok(()) } else { read_blob(backing.blob, offset, front) }
     }
 
     fn read_chunk(&self, number: u64, skip: usize, buf: &mut [u8]) -> io::Result<()> {
@@ -147,7 +147,7 @@ impl Contents {
             None => return self.read_below(number * CHUNK as u64 + skip as u64, buf),
             Some(Chunk::Uniform(byte)) => buf.fill(*byte),
             Some(Chunk::Memory(bytes)) => buf.copy_from_slice(&bytes[skip..skip + buf.len()]),
-            Some(Chunk::Kept(kept)) => return read_blob(kept.0, skip as u64, buf),
+            Some(Chunk::Blob(handle)) => return read_blob(handle.0, skip as u64, buf),
         }
         Ok(())
     }
@@ -183,11 +183,11 @@ impl Contents {
         if let Some(Chunk::Memory(bytes)) = self.chunks.get_mut(&number) {
             Arc::make_mut(bytes)[skip..skip + data.len()].copy_from_slice(data);
         }
-        self.hand_out()
+        self.move_to_blobs()
     }
 
     /// Hands the oldest chunks to the page until the file has few in memory.
-    fn hand_out(&mut self) -> io::Result<()> {
+    fn move_to_blobs(&mut self) -> io::Result<()> {
         let Some(blobs) = BLOBS.get() else { return Ok(()) };
         while self.resident.len() > RESIDENT_MAX {
             let Some(number) = self.resident.pop_front() else { break };
@@ -196,7 +196,7 @@ impl Contents {
             {
                 *chunk = match uniform(bytes) {
                     Some(byte) => Chunk::Uniform(byte),
-                    None => Chunk::Kept(Arc::new(Kept(blobs.keep(bytes)?))),
+                    None => Chunk::Blob(Arc::new(BlobHandle(blobs.keep(bytes)?))),
                 };
             }
         }
@@ -219,8 +219,8 @@ impl Contents {
             let first_gone = len.div_ceil(CHUNK as u64);
             self.chunks.retain(|number, _| *number < first_gone);
             self.resident.retain(|number| *number < first_gone);
-            if let Some(below) = &mut self.below {
-                below.len = below.len.min(len);
+            if let Some(backing) = &mut self.backing {
+                backing.len = backing.len.min(len);
             }
             let kept = (len % CHUNK as u64) as usize;
             let last = len / CHUNK as u64;
@@ -237,11 +237,11 @@ impl Contents {
 
     fn piece(&self, number: u64, len: usize) -> Piece {
         let at = number * CHUNK as u64;
-        match (self.chunks.get(&number), self.below) {
-            (None, Some(below)) if at + len as u64 <= below.len => {
-                Piece::Blob { blob: below.blob, offset: at, len: len as u64 }
+        match (self.chunks.get(&number), self.backing) {
+            (None, Some(backing)) if at + len as u64 <= backing.len => {
+                Piece::Blob { blob: backing.blob, offset: at, len: len as u64 }
             }
-            (Some(Chunk::Kept(kept)), _) => Piece::Blob { blob: kept.0, offset: 0, len: len as u64 },
+            (Some(Chunk::Blob(handle)), _) => Piece::Blob { blob: handle.0, offset: 0, len: len as u64 },
             _ => Piece::Bytes(Vec::new()),
         }
     }
@@ -333,7 +333,7 @@ pub fn tempfile_in(_folder: &Path) -> io::Result<File> {
 
 /// Gives a name to a range-readable blob of the page: the file is read when it is used, and changes of it stay in memory.
 pub fn name_blob(path: &Path, blob: u32, len: u64) {
-    let contents = Contents { len, below: Some(Below { blob, len }), ..Contents::default() };
+    let contents = Contents { len, backing: Some(BackingBlob { blob, len }), ..Contents::default() };
     lock(&NAMED).insert(path.to_owned(), Arc::new(Mutex::new(contents)));
 }
 

@@ -190,7 +190,7 @@ impl Fs {
     /// [`Error::Mount`]: it cannot be unmounted.
     pub fn unmount(self) -> Result<Flash> {
         let Self { fs, chip, maker, .. } = self;
-        let (mut device, now) = fs.give_back().map_err(|(why, _)| Error::Mount(why))?;
+        let (mut device, now) = fs.into_device().map_err(|(why, _)| Error::Mount(why))?;
         device.host().resume(now);
         Ok(Flash::of(Rig { device, chip, maker }))
     }

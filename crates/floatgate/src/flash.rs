@@ -8,7 +8,7 @@ use std::fmt;
 
 /// The time that an operation took, and where it went. It prints as `96.2 us: array 25.0, data 68.1, cpu 3.10`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Took {
+pub struct OperationTime {
     /// Time from the call to its end.
     pub total: Nanos,
     /// The same time by phase; its sum is the total.
@@ -17,7 +17,7 @@ pub struct Took {
     pub bitflips: u32,
 }
 
-impl fmt::Display for Took {
+impl fmt::Display for OperationTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.breakdown)?;
         match self.bitflips {
@@ -109,7 +109,7 @@ impl Flash {
     ///
     /// # Errors
     /// [`Error::Flash`]: beyond the end, more wrong bits than the ECC corrects, no power.
-    pub fn read(&mut self, addr: u64, buf: &mut [u8]) -> Result<Took> {
+    pub fn read(&mut self, addr: u64, buf: &mut [u8]) -> Result<OperationTime> {
         self.run(|device, now| device.read(now, addr, buf))
     }
 
@@ -117,7 +117,7 @@ impl Flash {
     ///
     /// # Errors
     /// [`Error::Flash`]: beyond the end, misaligned, not erased, write protected, the chip reports a failure, no power.
-    pub fn write(&mut self, addr: u64, data: &[u8]) -> Result<Took> {
+    pub fn write(&mut self, addr: u64, data: &[u8]) -> Result<OperationTime> {
         self.run(|device, now| device.write(now, addr, data))
     }
 
@@ -125,7 +125,7 @@ impl Flash {
     ///
     /// # Errors
     /// [`Error::Flash`]: beyond the end, a bad block, write protected, the chip reports a failure, no power.
-    pub fn erase_block(&mut self, block: u32) -> Result<Took> {
+    pub fn erase_block(&mut self, block: u32) -> Result<OperationTime> {
         let (addr, len) = (self.address(block), self.geometry().erase_bytes.into());
         self.run(|device, now| device.erase(now, addr, len))
     }
@@ -156,7 +156,7 @@ impl Flash {
     ///
     /// # Errors
     /// [`Error::Flash`]: beyond the end, flash that has no bad blocks, no power.
-    pub fn mark_bad(&mut self, block: u32) -> Result<Took> {
+    pub fn mark_bad(&mut self, block: u32) -> Result<OperationTime> {
         let addr = self.address(block);
         self.run(|device, now| device.mark_bad(now, addr))
     }
@@ -201,10 +201,10 @@ impl Flash {
     fn run(
         &mut self,
         operation: impl FnOnce(&mut dyn Device, Instant) -> std::result::Result<Done, floatgate_mtd::Error>,
-    ) -> Result<Took> {
+    ) -> Result<OperationTime> {
         let (start, before) = (self.now(), self.rig.device.breakdown());
         let done = operation(self.rig.device.as_mut(), start)?;
         let breakdown = self.rig.device.breakdown() - before;
-        Ok(Took { total: done.at.since(start), breakdown, bitflips: done.bitflips })
+        Ok(OperationTime { total: done.at.since(start), breakdown, bitflips: done.bitflips })
     }
 }

@@ -11,7 +11,7 @@
 //! # Time
 //!
 //! Each device carries a clock of virtual time, [`Instant`], that begins with power-on and stands still between calls. Durations are
-//! [`Nanos`]. [`Took`] says how long an operation took and where the time went.
+//! [`Nanos`]. [`OperationTime`] says how long an operation took and where the time went.
 //!
 //! # Further down
 //!
@@ -35,7 +35,7 @@ mod setup;
 pub use error::{Error, Result};
 #[cfg(feature = "filesystems")]
 pub use filesystem::{Filesystem, Fs};
-pub use flash::{Cut, Flash, Took};
+pub use flash::{Cut, Flash, OperationTime};
 #[cfg(feature = "cards")]
 pub use memory_card::Card;
 pub use setup::Setup;

@@ -1,7 +1,7 @@
 //! An SD card or eMMC, with its clock.
 
 use crate::setup::library;
-use crate::{Result, Took};
+use crate::{OperationTime, Result};
 use floatgate_card::{CardOptions, Fake};
 use floatgate_config::{Kind, Override};
 use floatgate_mtd::{BlockDevice, BlockError, Instant, Nanos};
@@ -63,7 +63,7 @@ impl Card {
     ///
     /// # Errors
     /// [`Error::Card`](crate::Error::Card): beyond the end, no whole sectors, more wrong bits than the card corrects.
-    pub fn read(&mut self, lba: u64, buf: &mut [u8]) -> Result<Took> {
+    pub fn read(&mut self, lba: u64, buf: &mut [u8]) -> Result<OperationTime> {
         self.run(|card, now| card.read(now, lba, buf))
     }
 
@@ -71,7 +71,7 @@ impl Card {
     ///
     /// # Errors
     /// [`Error::Card`](crate::Error::Card): beyond the end, no whole sectors, worn out.
-    pub fn write(&mut self, lba: u64, data: &[u8]) -> Result<Took> {
+    pub fn write(&mut self, lba: u64, data: &[u8]) -> Result<OperationTime> {
         self.run(|card, now| card.write(now, lba, data))
     }
 
@@ -79,7 +79,7 @@ impl Card {
     ///
     /// # Errors
     /// [`Error::Card`](crate::Error::Card): beyond the end.
-    pub fn discard(&mut self, lba: u64, count: u64) -> Result<Took> {
+    pub fn discard(&mut self, lba: u64, count: u64) -> Result<OperationTime> {
         self.run(|card, now| card.discard(now, lba, count))
     }
 
@@ -87,7 +87,7 @@ impl Card {
     ///
     /// # Errors
     /// [`Error::Card`](crate::Error::Card): worn out.
-    pub fn flush(&mut self) -> Result<Took> {
+    pub fn flush(&mut self) -> Result<OperationTime> {
         self.run(|card, now| card.flush(now))
     }
 
@@ -104,11 +104,15 @@ impl Card {
     fn run(
         &mut self,
         request: impl FnOnce(&mut Fake<floatgate_card::Card>, Instant) -> std::result::Result<Instant, BlockError>,
-    ) -> Result<Took> {
+    ) -> Result<OperationTime> {
         let (start, before) = (self.now, self.device.breakdown());
         let outcome = request(&mut self.device, start);
         self.now = *outcome.as_ref().unwrap_or_else(|error| &error.at);
         outcome?;
-        Ok(Took { total: self.now.since(start), breakdown: self.device.breakdown() - before, bitflips: 0 })
+        Ok(OperationTime {
+            total: self.now.since(start),
+            breakdown: self.device.breakdown() - before,
+            bitflips: 0,
+        })
     }
 }

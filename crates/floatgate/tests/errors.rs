@@ -64,7 +64,7 @@ fn a_wrong_text_is_pointed_into() {
 #[test]
 fn wrong_addresses_are_refused() {
     let mut flash = small().flash().unwrap();
-    let kind = |outcome: Result<floatgate::Took>| match outcome {
+    let kind = |outcome: Result<floatgate::OperationTime>| match outcome {
         Err(Error::Flash(error)) => error.kind,
         other => panic!("{other:?}"),
     };

@@ -134,7 +134,7 @@ fn a_mount_takes_as_long_as_in_lab() {
 
     let rig = rig("am62a-nopm-w35n01jw", &["partition.size=8MiB"], RigOptions::default());
     let layers = machine::Filesystem::of_setup(&setup.config().unwrap()).unwrap().layers().unwrap();
-    let (device, unmounted) = machine::make(rig, &layers).unwrap().give_back().unwrap();
+    let (device, unmounted) = machine::make(rig, &layers).unwrap().into_device().unwrap();
     let fs = layers.mount(device, unmounted, &mut |_, _| ()).unwrap();
     assert_eq!(mounted.mount_time(), fs.now().since(unmounted));
     assert_eq!(mounted.now(), fs.now());

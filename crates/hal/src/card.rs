@@ -72,7 +72,7 @@ impl SdCard {
 
     /// The first violations of the specification's rules, each with the command to which it belongs.
     pub fn violations(&self) -> Vec<Recorded> {
-        self.wires().0.violations().kept().to_vec()
+        self.wires().0.violations().recorded().to_vec()
     }
 
     /// Cuts power in this program or erase within the card, counted from 1 from now on. Without power the card reads as FFh.

@@ -62,7 +62,7 @@ impl SpiFlash {
 
     /// The first violations of the chip's rules.
     pub fn violations(&self) -> Vec<Recorded> {
-        wire!(&self.wires().0, wire => wire.violations().kept().to_vec())
+        wire!(&self.wires().0, wire => wire.violations().recorded().to_vec())
     }
 
     /// Cuts power in the middle of this program or erase, counted from 1 from now on. Without power the chip reads as FFh.

@@ -17,12 +17,12 @@ use std::sync::{Arc, OnceLock};
 static LAST_WORDS: OnceLock<String> = OnceLock::new();
 
 /// Sets the message, which explains how to continue.
-pub fn say_at_the_end(words: String) {
+pub fn set_last_message(words: String) {
     let _ = LAST_WORDS.set(words);
 }
 
-/// Makes SIGINT, SIGTERM and SIGHUP remove unfinished outputs before they end the process. `tell` prints to the user.
-pub fn remove_outputs_at_the_end(tell: fn(&str)) {
+/// Makes SIGINT, SIGTERM and SIGHUP remove unfinished outputs before they end the process. `print` shows a message to the user.
+pub fn remove_outputs_at_the_end(print: fn(&str)) {
     let handled = handled();
     // A limit on the size of files (ulimit -f) is an error of the write then, and does not end the process.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
@@ -31,7 +31,7 @@ pub fn remove_outputs_at_the_end(tell: fn(&str)) {
     std::thread::spawn(move || {
         for signal in signals.forever() {
             output::remove_unfinished();
-            LAST_WORDS.get().into_iter().for_each(|words| tell(words));
+            LAST_WORDS.get().into_iter().for_each(|words| print(words));
             let _ = emulate_default_handler(signal);
         }
     });
@@ -54,12 +54,12 @@ impl Endings {
         Ok(Self(signals))
     }
 
-    /// Starts a thread that unmounts with each signal. `tell` prints to the user.
-    pub fn unmount_with_each(self, mut unmounter: Unmounter, tell: fn(&str)) {
+    /// Starts a thread that unmounts with each signal. `print` shows a message to the user.
+    pub fn unmount_with_each(self, mut unmounter: Unmounter, print: fn(&str)) {
         self.with_each(move || match unmounter.unmount() {
             Ok(true) => {}
-            Ok(false) => tell("still in use: the mount ends with its last user"),
-            Err(error) => tell(&format!("cannot be unmounted: {error}")),
+            Ok(false) => print("still in use: the mount ends with its last user"),
+            Err(error) => print(&format!("cannot be unmounted: {error}")),
         });
     }
 

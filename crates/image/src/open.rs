@@ -39,8 +39,8 @@ fn spooled(stream: &mut dyn std::io::Read) -> Result<File, ImageError> {
     Ok(file)
 }
 
-/// Knowledge of a file: codes of a dump with OOB, and sizes that were stated.
-type Known<'k> = (Option<&'k Protection>, FlashSizes);
+/// Codes of a dump with OOB, where they are known, and sizes that the user stated.
+type StatedLayout<'k> = (Option<&'k Protection>, FlashSizes);
 
 /// The bytes of a file in which images were found, and these as they are found when all eraseblocks are in their places.
 fn spliced(
@@ -84,13 +84,13 @@ impl Image {
         if access == Access::Read {
             return Self::over_readable(file, sizes);
         }
-        Self::over_known(file, access, (None, sizes))
+        Self::over_stated(file, access, (None, sizes))
     }
 
-    /// As [`over_known`](Self::over_known) for reading; where nothing of flash is found, filesystems that are only read are looked for.
+    /// As [`over_stated`](Self::over_stated) for reading; where nothing of flash is found, filesystems that are only read are looked for.
     fn over_readable(file: File, sizes: FlashSizes) -> Result<Self, ImageError> {
         let copy = file.try_clone().map_err(ImageError::File)?;
-        let error = match Self::over_known(copy, Access::Read, (None, sizes)) {
+        let error = match Self::over_stated(copy, Access::Read, (None, sizes)) {
             Err(error) if error.is_of_contents() => error,
             opened => return opened,
         };
@@ -157,7 +157,7 @@ impl Image {
     /// As [`open_any`](Self::open_any), of a file that is open.
     pub(crate) fn over_any(file: File, sizes: FlashSizes) -> Result<Self, ImageError> {
         let copy = file.try_clone().map_err(ImageError::File)?;
-        match Self::over_known(copy, Access::Read, (None, sizes)) {
+        match Self::over_stated(copy, Access::Read, (None, sizes)) {
             Err(ImageError::NothingInPages(pages)) => {
                 Self::corrected(&Arc::new(file), 0, pages, Access::Read, (None, sizes))
             }
@@ -175,7 +175,7 @@ impl Image {
         sizes: impl Into<FlashSizes>,
     ) -> Result<(Self, FilePending, Option<OobPages>), ImageError> {
         let file = File::open(path).map_err(ImageError::File)?;
-        let mut image = Self::over_known(file, Access::Write, (None, sizes.into()))?;
+        let mut image = Self::over_stated(file, Access::Write, (None, sizes.into()))?;
         let pending = Pending::new(image.bytes.open()?);
         let oob = match std::mem::replace(&mut image.bytes, Bytes::Pending(pending.clone())) {
             Bytes::Pages(pages, _) => Some(*pages),
@@ -190,17 +190,17 @@ impl Image {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn over(file: File, access: Access) -> Result<Self, ImageError> {
-        Self::over_known(file, access, (None, FlashSizes::default()))
+        Self::over_stated(file, access, (None, FlashSizes::default()))
     }
 
     /// Opens a file that has been made of the one with this image.
     pub(super) fn open_like(&self, path: &Path, access: Access) -> Result<Self, ImageError> {
         let file = File::options().read(true).write(access == Access::Write).open(path);
-        Self::over_known(file.map_err(ImageError::File)?, access, (self.protection.as_ref(), self.sizes))
+        Self::over_stated(file.map_err(ImageError::File)?, access, (self.protection.as_ref(), self.sizes))
     }
 
     /// Opens a file of which the codes, or sizes of the flash, are known.
-    fn over_known(file: File, access: Access, known: Known<'_>) -> Result<Self, ImageError> {
+    fn over_stated(file: File, access: Access, known: StatedLayout<'_>) -> Result<Self, ImageError> {
         let (_, sizes) = known;
         let file = Arc::new(file);
         let mut store = store_of(&file)?;
@@ -239,7 +239,7 @@ impl Image {
         offset: u64,
         pages: PageShape,
         access: Access,
-        known: Known<'_>,
+        known: StatedLayout<'_>,
     ) -> Result<Self, ImageError> {
         let block = u64::from(pages.stride()) * u64::from(pages.pages_per_block);
         let start = offset % block;
@@ -269,7 +269,7 @@ impl Image {
         file: &Arc<File>,
         (pages, has_blocks): (PageShape, bool),
         access: Access,
-        known: Known<'_>,
+        known: StatedLayout<'_>,
     ) -> Result<Self, ImageError> {
         let image = Self::corrected(file, 0, pages, access, known)?.require_found(pages)?;
         let peb_bytes = image.found.iter().filter(|found| found.has_volumes()).find_map(Found::block_bytes);
@@ -292,7 +292,7 @@ impl Image {
         start: u64,
         pages: PageShape,
         access: Access,
-        (known, sizes): Known<'_>,
+        (known, sizes): StatedLayout<'_>,
     ) -> Result<Self, ImageError> {
         let geometry = geometry(pages)?;
         let known = known.filter(|(of, _)| *of == geometry).map(|(_, regions)| regions);

@@ -113,11 +113,11 @@ fn repair_to(path: &Path, output: &Output, selection: &Selection) -> Result<Repa
             [_] if corrected_pages == 0 => before.outcome,
             _ => outcome_of(out, &image, found)?,
         };
-        let mended = mend(&image, found, outcome, output, &mut saved).map_err(|error| match error {
+        let repaired = repair_one(&image, found, outcome, output, &mut saved).map_err(|error| match error {
             ImageError::Occupied { .. } => not_repaired(&image, error),
             error => error,
         });
-        method = method.max(mended?);
+        method = method.max(repaired?);
     }
     let is_checked = method == Method::Copied && corrected_pages == 0;
     if !is_checked {
@@ -217,7 +217,7 @@ fn copy_store(source: &dyn Store, to: &Output) -> Result<(), ImageError> {
 }
 
 /// Makes one of the images in a file clean; a clean one stays as it is.
-fn mend(
+fn repair_one(
     image: &Image,
     found: &Found,
     outcome: Outcome,

@@ -81,9 +81,9 @@ impl Saved {
     }
 
     /// A file was saved to which no name leads.
-    pub(crate) fn lose_name(&mut self, path: &str) {
+    pub(crate) fn record_nameless_file(&mut self, path: &str) {
         self.nameless.push(self.losses.len());
-        self.lose(path, NAMELESS);
+        self.record_loss(path, NAMELESS);
     }
 
     /// Says where the losses behind the first `known` are.
@@ -93,7 +93,7 @@ impl Saved {
         }
     }
 
-    pub(crate) fn lose(&mut self, path: &str, what: impl Into<String>) {
+    pub(crate) fn record_loss(&mut self, path: &str, what: impl Into<String>) {
         self.losses.push(Loss { path: path.to_owned(), what: what.into() });
     }
 }

@@ -11,7 +11,7 @@ pub enum Status {
     /// 0: done, and nothing is lost.
     Good,
     /// 1: done, with something to report: losses, differences, what a mount makes good, or what cannot be decided.
-    Told,
+    Reported,
     /// 2: damaged, or not done.
     Bad,
 }
@@ -22,7 +22,7 @@ impl Status {
     pub const fn code(self) -> u8 {
         match self {
             Self::Good => 0,
-            Self::Told => 1,
+            Self::Reported => 1,
             Self::Bad => 2,
         }
     }
@@ -34,7 +34,7 @@ impl CheckReport {
     pub const fn status(&self) -> Status {
         match self.outcome {
             Outcome::Clean if self.may_be_lost.is_empty() => Status::Good,
-            Outcome::Clean | Outcome::Recoverable => Status::Told,
+            Outcome::Clean | Outcome::Recoverable => Status::Reported,
             Outcome::Damaged => Status::Bad,
         }
     }
@@ -44,7 +44,7 @@ impl Extracted {
     /// Exit status of `image extract`.
     #[must_use]
     pub const fn status(&self) -> Status {
-        if self.losses.is_empty() { Status::Good } else { Status::Told }
+        if self.losses.is_empty() { Status::Good } else { Status::Reported }
     }
 }
 
@@ -54,7 +54,7 @@ impl RepairReport {
     pub const fn status(&self) -> Status {
         match self.outcome {
             Repaired::Intact | Repaired::Wholly if self.before.may_be_lost.is_empty() => Status::Good,
-            _ => Status::Told,
+            _ => Status::Reported,
         }
     }
 }
@@ -65,7 +65,7 @@ impl DiffReport {
     pub fn status(&self) -> Status {
         match (self.trouble.is_empty(), self.is_same()) {
             (false, _) => Status::Bad,
-            (true, false) => Status::Told,
+            (true, false) => Status::Reported,
             (true, true) => Status::Good,
         }
     }

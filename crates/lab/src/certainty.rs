@@ -124,7 +124,7 @@ fn numbers<'a>(
         for field in config.tree().get(table).map_or_else(Vec::new, |node| node.leaves(table)) {
             let Some(node) = config.tree().get(&field) else { continue };
             let file = node.origin.source.name();
-            if let Some(source) = heads.of(library, file)?.source_of(&field) {
+            if let Some(source) = heads.read(library, file)?.source_of(&field) {
                 let (confidence, from) = (source.confidence, source.from.clone());
                 all.push((Certainty { file: file.to_owned(), confidence, from, field }, node));
             }
@@ -138,7 +138,7 @@ fn numbers<'a>(
 pub struct Heads(RwLock<BTreeMap<String, Arc<About>>>);
 
 impl Heads {
-    fn of(&self, library: &Library, file: &str) -> Result<Arc<About>, ConfigError> {
+    fn read(&self, library: &Library, file: &str) -> Result<Arc<About>, ConfigError> {
         if let Some(known) = self.0.read().unwrap_or_else(PoisonError::into_inner).get(file) {
             return Ok(Arc::clone(known));
         }

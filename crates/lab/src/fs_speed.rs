@@ -220,7 +220,7 @@ impl Bench {
             .map_err(failed("writing the file to read"))?;
         let mut large = self.mounted_again(large, &mut |_, _, _| ())?;
         // A JFFS2 reads what it has not checked twice.
-        large.settle().map_err(failed("checking after the mount"))?;
+        large.finish_background_work().map_err(failed("checking after the mount"))?;
         for piece in PIECES {
             self.test(&mut large.clone(), &format!("read {}", name_of(piece)), bytes, |fs| {
                 read_file(fs, b"file", piece as usize)
@@ -276,7 +276,7 @@ impl Bench {
     ) -> Result<Vfs, Error> {
         let in_words = |why: String| Error::asked(why, "this is a fault of floatgate: please report it");
         fs.sync().map_err(failed("sync"))?;
-        let (mut flash, now) = fs.into_fs().give_back().map_err(|(why, _)| in_words(why))?;
+        let (mut flash, now) = fs.into_fs().into_device().map_err(|(why, _)| in_words(why))?;
         let before = flash.operations();
         step(self, &mut flash, now);
         let layers = self.layers.clone();

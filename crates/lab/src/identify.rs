@@ -264,11 +264,11 @@ fn of_register(text: &str) -> Option<Device> {
 /// Parts to look among.
 struct Catalogue {
     library: Library,
-    parts: Vec<Known>,
+    parts: Vec<CataloguePart>,
 }
 
 /// A part with its id.
-struct Known {
+struct CataloguePart {
     key: String,
     /// Name in the kernel's table, where that is another one.
     alias: Option<&'static str>,
@@ -285,16 +285,16 @@ impl Catalogue {
             let kind = loaded.chip().ok()?.kind();
             let id: Vec<u16> = loaded.table.extract("id").unwrap_or_default();
             let id = id.into_iter().filter_map(|byte| u8::try_from(byte).ok()).collect();
-            Some(Known { key: key.to_owned(), alias: None, kind, id, kernel: None })
+            Some(CataloguePart { key: key.to_owned(), alias: None, kind, id, kernel: None })
         });
-        let mut parts: Vec<Known> = own.collect();
+        let mut parts: Vec<CataloguePart> = own.collect();
         for chip in floatgate_config::kernel_chips() {
             let own = library.own_of(&chip).map(str::to_owned);
             match own.and_then(|own| parts.iter_mut().find(|part| part.key == own)) {
                 Some(part) if part.id == bytes_of(chip.id()) => {
                     (part.kernel, part.alias) = (Some(chip.kernel()), Some(chip.key));
                 }
-                _ => parts.push(Known {
+                _ => parts.push(CataloguePart {
                     key: chip.key.to_owned(),
                     alias: None,
                     kind: chip.kind,
@@ -310,7 +310,7 @@ impl Catalogue {
     fn find_parts(&self, device: &mut Device) {
         let id = device.id.as_ref().and_then(|id| hex(id)).unwrap_or_default();
         let name = device.name.as_ref().map(|name| name.to_lowercase());
-        let fits = |part: &&Known| {
+        let fits = |part: &&CataloguePart| {
             // A reader may give fewer bytes than the table has, or more.
             let by_id =
                 id.len() >= 2 && part.id.len() >= 2 && (part.id.starts_with(&id) || id.starts_with(&part.id));
@@ -335,8 +335,8 @@ impl Catalogue {
         nands.map(|part| self.candidate(part, device)).filter(is_possible).collect()
     }
 
-    fn candidate(&self, known: &Known, device: &Device) -> Candidate {
-        let loaded = self.library.load(Kind::Part, &known.key).ok();
+    fn candidate(&self, part: &CataloguePart, device: &Device) -> Candidate {
+        let loaded = self.library.load(Kind::Part, &part.key).ok();
         let head: Option<Part> = loaded.as_ref().and_then(|loaded| loaded.head.extract("").ok());
         let chip = loaded.as_ref().and_then(|loaded| loaded.chip().ok());
         let facts = chip.as_ref().map(ChipSpec::facts);
@@ -349,14 +349,14 @@ impl Catalogue {
             on_die_ecc: nand.on_die_ecc,
         });
         let mut candidate = Candidate {
-            part: known.key.clone(),
-            name: head.as_ref().map_or_else(|| known.key.to_uppercase(), |head| head.name.clone()),
+            part: part.key.clone(),
+            name: head.as_ref().map_or_else(|| part.key.to_uppercase(), |head| head.name.clone()),
             maker: head.map(|head| head.maker).unwrap_or_default(),
-            kind: known.kind.name(),
-            id: hex_text(&known.id),
+            kind: part.kind.name(),
+            id: hex_text(&part.id),
             size_bytes: facts.map(|facts| facts.size_bytes).filter(|size| *size > 0),
             nand,
-            kernel: known.kernel,
+            kernel: part.kernel,
             contradictions: Vec::new(),
         };
         candidate.contradictions = contradictions(&candidate, device);
@@ -413,7 +413,7 @@ impl Catalogue {
     }
 }
 
-impl Known {
+impl CataloguePart {
     /// True for its name, also without the letters of package and grade that data sheets add.
     fn is_named(&self, name: &str) -> bool {
         self.key == name || self.alias == Some(name) || self.key.len() >= 7 && name.starts_with(&self.key)

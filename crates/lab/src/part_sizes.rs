@@ -21,7 +21,7 @@ pub fn shape_of_part(library: &Library, name: impl AsRef<Path>) -> Result<FlashS
     let Some(facts) = chip.facts().nand else {
         return Err(crate::Error::asked(
             format!(
-                "{} is a {}: the size of its erase blocks is a choice",
+                "{} is a {}: the size of its eraseblocks is a choice",
                 name.as_ref().display(),
                 chip.kind()
             ),

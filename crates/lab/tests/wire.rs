@@ -99,7 +99,7 @@ impl<C: SpiChip + Clone> SpiChip for Twins<C> {
                 outcome
             }
         };
-        let recorded = self.wire.violations().kept().first().map(|one| one.rule);
+        let recorded = self.wire.violations().recorded().first().map(|one| one.rule);
         assert_eq!(recorded, outcome.err(), "{op:02x?}");
         assert_eq!(self.wire.now(), end, "{op:02x?}");
         assert_eq!(self.wire.chip().busy_until(), self.chip.busy_until(), "{op:02x?}");
@@ -280,7 +280,7 @@ fn a_command_that_the_chip_does_not_have_reads_ffh_and_is_recorded() {
     wire.advance(Nanos::from_us(5));
     wire.transfer(&[0xD5, 1, 2], &mut answer);
     assert_eq!(answer, [0xFF; 3]);
-    let recorded = wire.violations().kept();
+    let recorded = wire.violations().recorded();
     assert_eq!(recorded.len(), 1);
     assert_eq!((recorded[0].at.as_ns(), recorded[0].rule), (5000, Violation::UnknownCommand(0xD5)));
     assert_eq!(recorded[0].bytes, [0xD5, 1, 2]);
@@ -305,7 +305,7 @@ fn a_command_that_is_cut_short_does_nothing() {
     assert_eq!(byte, [0x12]);
     wire.transfer(&[0x20, 0, 0, 0], &mut []);
     wire.transfer(&[0x03, 0, 0, 0], &mut byte);
-    assert_eq!((byte, wire.violations().kept()[3].rule), ([0xFF], Violation::Busy));
+    assert_eq!((byte, wire.violations().recorded()[3].rule), ([0xFF], Violation::Busy));
     wire.advance(Nanos::from_ms(1000));
     wire.transfer(&[0x03, 0, 0, 0], &mut byte);
     assert_eq!((byte, wire.violations().count()), ([0xFF], 4));
@@ -426,7 +426,7 @@ impl NandBus for Cycles {
                 Instr::RegIn(out) => wire.read_register(out),
                 Instr::RegOut(bytes) => wire.write_register(bytes),
             }
-            if let Some(broken) = wire.violations().kept().first() {
+            if let Some(broken) = wire.violations().recorded().first() {
                 return Err(NandError::Chip(broken.rule));
             }
         }
@@ -472,7 +472,7 @@ impl Words {
         self.0.clear_violations();
         let result = cycles(&mut self.0);
         host.pass_until(self.0.now(), Phase::Waiting);
-        self.0.violations().kept().first().map_or(Ok(result), |broken| Err(broken.rule))
+        self.0.violations().recorded().first().map_or(Ok(result), |broken| Err(broken.rule))
     }
 }
 
@@ -536,7 +536,7 @@ fn cycles_that_no_chip_knows_are_recorded() {
     let mut id = [0; 2];
     wire.read_register(&mut id);
     assert_eq!(id, [0xFF; 2], "before the first RESET");
-    assert_eq!(wire.violations().kept()[0].bytes, [0x90]);
+    assert_eq!(wire.violations().recorded()[0].bytes, [0x90]);
     wire.clear_violations();
     wire.command(0xFF);
     assert!(!wire.is_ready());

@@ -66,7 +66,7 @@ pub use device::{Done, Mtd, OobMode};
 pub use error::{Error, ErrorKind};
 pub use faults::{FaultPlan, Faults};
 pub use geometry::{FlashKind, Geometry};
-pub use pairing::{Group, PairPlace, Pairing, PairingError, PairingScheme};
+pub use pairing::{Group, PairPosition, Pairing, PairingError, PairingScheme};
 pub use partition::{Partition, PartitionError};
 pub use power_cut::{Cut, CutKind, PowerCut, Stage, Tear};
 pub use ram::RamFlash;

@@ -77,7 +77,7 @@ pub enum Group {
 
 /// Pair and group of a page in its block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct PairPlace {
+pub struct PairPosition {
     /// Number of the pair, counted in the order of LSB pages.
     pub pair: u32,
     /// Group of the page within its pair: LSB or MSB.
@@ -149,9 +149,9 @@ impl Pairing {
     }
 
     /// Pair and group of `page`; `None` beyond the block. Without a scheme each page is a separate pair.
-    pub const fn pair_of(self, page: u32) -> Option<PairPlace> {
+    pub const fn pair_of(self, page: u32) -> Option<PairPosition> {
         if self.is_none() {
-            return Some(PairPlace { pair: page, group: Group::Lsb });
+            return Some(PairPosition { pair: page, group: Group::Lsb });
         }
         if page >= self.pages {
             return None;
@@ -165,12 +165,12 @@ impl Pairing {
         } else {
             (unit / 2 - 1, Group::Msb)
         };
-        Some(PairPlace { pair: pair * couple + side, group })
+        Some(PairPosition { pair: pair * couple + side, group })
     }
 
     /// Page at `place`; `None` if the block has no such page.
     #[inline]
-    pub const fn page_of(self, place: PairPlace) -> Option<u32> {
+    pub const fn page_of(self, place: PairPosition) -> Option<u32> {
         if self.is_none() {
             return if matches!(place.group, Group::Lsb) { Some(place.pair) } else { None };
         }
@@ -194,11 +194,11 @@ impl Pairing {
             return None;
         }
         match self.pair_of(page) {
-            Some(PairPlace { pair, group: Group::Lsb }) => {
-                self.page_of(PairPlace { pair, group: Group::Msb })
+            Some(PairPosition { pair, group: Group::Lsb }) => {
+                self.page_of(PairPosition { pair, group: Group::Msb })
             }
-            Some(PairPlace { pair, group: Group::Msb }) => {
-                self.page_of(PairPlace { pair, group: Group::Lsb })
+            Some(PairPosition { pair, group: Group::Msb }) => {
+                self.page_of(PairPosition { pair, group: Group::Lsb })
             }
             None => None,
         }
@@ -218,7 +218,7 @@ mod tests {
 
     fn pairs(scheme: PairingScheme, pages: u32) -> Vec<(u32, u32)> {
         let pairing = Pairing::new(scheme, pages).unwrap();
-        let page = |pair, group| pairing.page_of(PairPlace { pair, group }).unwrap();
+        let page = |pair, group| pairing.page_of(PairPosition { pair, group }).unwrap();
         (0..pages / 2).map(|pair| (page(pair, Group::Lsb), page(pair, Group::Msb))).collect()
     }
 
@@ -273,7 +273,7 @@ mod tests {
         assert!(seen.iter().all(|&pages| pages == 2));
         assert_eq!((pairing.pair_of(pages), pairing.partner(pages)), (None, None));
         for group in [Group::Lsb, Group::Msb] {
-            assert_eq!(pairing.page_of(PairPlace { pair: pages / 2, group }), None);
+            assert_eq!(pairing.page_of(PairPosition { pair: pages / 2, group }), None);
         }
     }
 
@@ -281,9 +281,9 @@ mod tests {
     fn without_a_scheme_each_page_is_alone() {
         let none = Pairing::new(PairingScheme::None, 63).unwrap();
         assert_eq!(none, Pairing::NONE);
-        assert_eq!(none.pair_of(7), Some(PairPlace { pair: 7, group: Group::Lsb }));
-        assert_eq!(none.page_of(PairPlace { pair: 7, group: Group::Lsb }), Some(7));
-        assert_eq!(none.page_of(PairPlace { pair: 7, group: Group::Msb }), None);
+        assert_eq!(none.pair_of(7), Some(PairPosition { pair: 7, group: Group::Lsb }));
+        assert_eq!(none.page_of(PairPosition { pair: 7, group: Group::Lsb }), Some(7));
+        assert_eq!(none.page_of(PairPosition { pair: 7, group: Group::Msb }), None);
         assert!(none.is_lsb(63) && none.partner(7).is_none());
     }
 

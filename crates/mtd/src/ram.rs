@@ -195,7 +195,7 @@ impl RamFlash {
             None => held.only_clears(place.offset, data),
             Some(limit) => {
                 held.programs(place.offset / g.write_bytes as usize) < limit
-                    && held.takes(place.offset, data, g.sub_page_bytes as usize)
+                    && held.accepts(place.offset, data, g.sub_page_bytes as usize)
             }
         };
         if fits { Ok(()) } else { Err(ErrorKind::NotErased) }
@@ -254,7 +254,7 @@ impl RamFlash {
 
     /// Programs OOB bytes. The caller checked the range.
     fn program_oob(&mut self, block: usize, offset: usize, oob: &[u8]) -> Result<(), ErrorKind> {
-        if self.blocks[block].as_ref().is_some_and(|held| !held.takes_oob(offset, oob)) {
+        if self.blocks[block].as_ref().is_some_and(|held| !held.accepts_oob(offset, oob)) {
             return Err(ErrorKind::NotErased);
         }
         self.block_mut(block).program_oob(offset, oob);
@@ -328,7 +328,7 @@ impl Mtd for RamFlash {
         let first = self.oob_place(now, addr, data.len(), oob.len(), mode)?;
         let at = self.work(now, 1);
         let place = self.place(addr);
-        let fits = self.blocks[place.block].as_ref().is_none_or(|held| held.takes_oob(first, oob));
+        let fits = self.blocks[place.block].as_ref().is_none_or(|held| held.accepts_oob(first, oob));
         if !fits {
             return Err(ErrorKind::NotErased.at(addr, at));
         }

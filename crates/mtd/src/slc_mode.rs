@@ -8,7 +8,7 @@ use crate::account::Breakdown;
 use crate::device::{Done, Mtd, OobMode, check_aligned, check_range};
 use crate::error::{Error, ErrorKind};
 use crate::geometry::{FlashKind, Geometry};
-use crate::pairing::{Group, PairPlace};
+use crate::pairing::{Group, PairPosition};
 use crate::time::Instant;
 
 /// Reason why a device cannot be used in slc-mode.
@@ -76,7 +76,7 @@ impl<D: Mtd> SlcMode<D> {
         let (half, page) = (u64::from(self.geometry.erase_bytes), self.geometry.write_bytes);
         // An offset in a block is below 4 GiB.
         let (block, offset) = (addr / half, (addr % half) as u32);
-        let place = PairPlace { pair: offset / page, group: Group::Lsb };
+        let place = PairPosition { pair: offset / page, group: Group::Lsb };
         let Some(lsb) = self.inner.geometry().pairing.page_of(place) else {
             return Err(ErrorKind::OutOfRange { len: 0, size: self.geometry.size_bytes }.at(addr, now));
         };

@@ -204,7 +204,7 @@ pub unsafe extern "C" fn fg_open(
     // SAFETY: checked for NULL; the header asks for room for a pointer there.
     unsafe { handle.write(std::ptr::null_mut()) };
     // SAFETY: as the header asks.
-    let open = || unsafe { Device::open(text(target)?, &texts(sets)?, seed, Level::of(level)?) };
+    let open = || unsafe { Device::open(text(target)?, &texts(sets)?, seed, Level::from_number(level)?) };
     match catch_unwind(open).unwrap_or_else(|_| Err(Failure::internal())) {
         Ok(device) => {
             let new = Box::new(Handle::new(device));
@@ -569,7 +569,7 @@ pub unsafe extern "C" fn fg_violation(
     call(handle, |device| {
         let log = device.violations().ok_or_else(Failure::wrong_kind)?;
         let none = || Failure::new(Status::OutOfRange, "no violation has this number");
-        let one = usize::try_from(index).ok().and_then(|index| log.kept().get(index)).ok_or_else(none)?;
+        let one = usize::try_from(index).ok().and_then(|index| log.recorded().get(index)).ok_or_else(none)?;
         let hex: Vec<String> = one.bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         // SAFETY: as the header asks.
         unsafe {

@@ -437,7 +437,7 @@ impl Bench {
         let first = self.chip(|chip| {
             let log = chip.violations()?;
             // Commands to a busy chip are the matter of another check.
-            log.kept().iter().find(|one| one.rule != Violation::Busy).cloned()
+            log.recorded().iter().find(|one| one.rule != Violation::Busy).cloned()
         });
         let Some(one) = first else { return Ok(()) };
         let bytes: Vec<String> = one.bytes.iter().take(6).map(|byte| format!("{byte:02x}")).collect();

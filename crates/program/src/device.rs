@@ -130,7 +130,7 @@ pub(crate) enum Level {
 }
 
 impl Level {
-    pub(crate) fn of(number: i32) -> Result<Self, Failure> {
+    pub(crate) fn from_number(number: i32) -> Result<Self, Failure> {
         match number {
             0 => Ok(Self::Pins),
             1 => Ok(Self::Mtd),

@@ -20,7 +20,7 @@ use floatgate_device::spi_nor::SpiNor;
 use floatgate_device::timeline::Host;
 
 use floatgate_mtd::{Instant, Nanos, Phase};
-use protocol::{DATA_MAX, RawAnswer, RawConfig, Request, Step, What};
+use protocol::{DATA_MAX, RawAnswer, RawConfig, Request, RequestBody, Step};
 
 /// A chip behind its controller.
 #[derive(Clone, Debug)]
@@ -178,7 +178,7 @@ impl LinuxBus {
     }
 
     fn run(&mut self, request: &Request<'_>, data: &mut [u8]) -> i32 {
-        if let What::Ready(device) = request.what {
+        if let RequestBody::Ready(device) = request.what {
             self.driver = device.map_or(Driver::Missing, Driver::Attached);
             return 0;
         }
@@ -187,7 +187,7 @@ impl LinuxBus {
             Chip::SpiNand(wire) => run_spi(wire, &mut self.chosen, request, data),
             Chip::RawNand(rig) => rig.run(&mut self.chosen, request, data),
         };
-        let is_operation = !matches!(request.what, What::Supports(_) | What::Interface { .. });
+        let is_operation = !matches!(request.what, RequestBody::Supports(_) | RequestBody::Interface { .. });
         self.operations += u64::from(is_operation);
         if is_operation && self.is_dead() { EIO } else { result }
     }
@@ -398,11 +398,11 @@ fn run_spi<C: SpiChip>(
     data: &mut [u8],
 ) -> i32 {
     let (op, mapped) = match &request.what {
-        What::Supports(op) => {
+        RequestBody::Supports(op) => {
             return op.as_ref().is_some_and(|op| wire.controller().supports(op.mode)).into();
         }
-        What::Spi { op, mapped } => (op, *mapped),
-        What::Poll { op, .. } => (op, false),
+        RequestBody::Spi { op, mapped } => (op, *mapped),
+        RequestBody::Poll { op, .. } => (op, false),
         _ => return EOPNOTSUPP,
     };
     if !wire.controller().supports(op.mode) {
@@ -412,7 +412,7 @@ fn run_spi<C: SpiChip>(
     let name = wire.wire().chip().command_name(op);
     count(chosen, Form::Spi { opcode, name, mode, addr_bytes, dummy_cycles, dir, mapped }, len.into());
     match request.what {
-        What::Poll { initial, interval, .. } => wire.poll(op, PollPauses { initial, interval }, data),
+        RequestBody::Poll { initial, interval, .. } => wire.poll(op, PollPauses { initial, interval }, data),
         _ => {
             let data = match dir {
                 Direction::None => Data::None,
@@ -438,7 +438,7 @@ fn count(chosen: &mut Vec<Chosen>, form: Form, bytes: u64) {
 impl NandRig {
     fn run(&mut self, chosen: &mut Vec<Chosen>, request: &Request<'_>, data: &mut [u8]) -> i32 {
         match &request.what {
-            What::Nand { target, steps } => {
+            RequestBody::Nand { target, steps } => {
                 let commands = steps.iter().filter_map(|step| match step {
                     Step::Cmd(opcode) => Some(*opcode),
                     _ => None,
@@ -449,14 +449,14 @@ impl NandRig {
                 self.controller.select(*target);
                 self.exec(steps, request.out, data)
             }
-            What::Interface { interface, check_only: true } => {
+            RequestBody::Interface { interface, check_only: true } => {
                 if *interface == DataInterface::POWER_ON || self.controller.supports(*interface) {
                     0
                 } else {
                     EOPNOTSUPP
                 }
             }
-            What::Interface { interface, check_only: false } => {
+            RequestBody::Interface { interface, check_only: false } => {
                 match self.controller.set_interface(&mut self.host, *interface) {
                     Ok(()) => 0,
                     Err(_) => EOPNOTSUPP,

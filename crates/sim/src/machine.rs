@@ -21,9 +21,9 @@ use std::fmt;
 use std::str::FromStr;
 
 /// A device that a machine can be built on.
-pub trait Below: Mtd + Clone + fmt::Debug + Send + Sync + 'static {}
+pub trait BaseDevice: Mtd + Clone + fmt::Debug + Send + Sync + 'static {}
 
-impl<D: Mtd + Clone + fmt::Debug + Send + Sync + 'static> Below for D {}
+impl<D: Mtd + Clone + fmt::Debug + Send + Sync + 'static> BaseDevice for D {}
 
 /// A filesystem mounted on a device, with all layers in between.
 pub trait OnDevice<D>: FileSystem + fmt::Debug + Sync {
@@ -49,7 +49,7 @@ pub trait OnDevice<D>: FileSystem + fmt::Debug + Sync {
     ///
     /// # Errors
     /// Device failures.
-    fn settle(&mut self) -> fs::Result<()> {
+    fn finish_background_work(&mut self) -> fs::Result<()> {
         Ok(())
     }
 
@@ -93,7 +93,7 @@ pub trait OnDevice<D>: FileSystem + fmt::Debug + Sync {
     ///
     /// # Errors
     /// Reason why it cannot be unmounted, as text, with the device.
-    fn give_back(self: Box<Self>) -> Result<(D, Instant), (String, D)>;
+    fn into_device(self: Box<Self>) -> Result<(D, Instant), (String, D)>;
 }
 
 impl<D: 'static> Clone for Box<dyn OnDevice<D>> {
@@ -116,7 +116,7 @@ pub struct Census {
 /// UBIFS on UBI on a device.
 type OnUbi<D> = Ubifs<UbiVolume<D>>;
 
-impl<D: Below> OnDevice<D> for OnUbi<D> {
+impl<D: BaseDevice> OnDevice<D> for OnUbi<D> {
     fn fork(&self) -> Box<dyn OnDevice<D>> {
         Box::new(self.clone())
     }
@@ -196,7 +196,7 @@ impl<D: Below> OnDevice<D> for OnUbi<D> {
         (*self).abandon().into_ubi().into_mtd()
     }
 
-    fn give_back(self: Box<Self>) -> Result<(D, Instant), (String, D)> {
+    fn into_device(self: Box<Self>) -> Result<(D, Instant), (String, D)> {
         let volume = (*self).unmount().map_err(|(error, volume)| {
             (format!("UBIFS does not unmount: {error}"), volume.into_ubi().into_mtd())
         })?;
@@ -205,7 +205,7 @@ impl<D: Below> OnDevice<D> for OnUbi<D> {
     }
 }
 
-impl<D: Below> OnDevice<D> for Jffs2<D> {
+impl<D: BaseDevice> OnDevice<D> for Jffs2<D> {
     fn fork(&self) -> Box<dyn OnDevice<D>> {
         Box::new(self.clone())
     }
@@ -233,7 +233,7 @@ impl<D: Below> OnDevice<D> for Jffs2<D> {
         (**self).set_now(now);
     }
 
-    fn settle(&mut self) -> fs::Result<()> {
+    fn finish_background_work(&mut self) -> fs::Result<()> {
         while self.check_next()? {}
         Ok(())
     }
@@ -260,7 +260,7 @@ impl<D: Below> OnDevice<D> for Jffs2<D> {
         (*self).into_mtd()
     }
 
-    fn give_back(self: Box<Self>) -> Result<(D, Instant), (String, D)> {
+    fn into_device(self: Box<Self>) -> Result<(D, Instant), (String, D)> {
         let fs = *self;
         let unmounted = fs.end();
         unmounted.map_err(|(error, mtd)| (format!("JFFS2 does not unmount: {error}"), mtd))
@@ -475,7 +475,12 @@ impl Layers {
     ///
     /// # Errors
     /// Reason why the filesystem is impossible, as text.
-    pub fn make<D: Below>(&self, mtd: D, now: Instant, lebs: u32) -> Result<Box<dyn OnDevice<D>>, String> {
+    pub fn make<D: BaseDevice>(
+        &self,
+        mtd: D,
+        now: Instant,
+        lebs: u32,
+    ) -> Result<Box<dyn OnDevice<D>>, String> {
         match self {
             Self::Ubifs(layers) => layers.make(mtd, now, lebs),
             Self::Jffs2(_) if mtd.geometry().blocks() < JFFS2_BLOCKS_MIN => Err(format!(
@@ -495,7 +500,7 @@ impl Layers {
     ///
     /// # Errors
     /// Reason why it cannot be mounted, as text.
-    pub fn mount<D: Below>(
+    pub fn mount<D: BaseDevice>(
         &self,
         mtd: D,
         now: Instant,
@@ -513,7 +518,7 @@ impl Layers {
 
 impl UbifsLayers {
     /// Formats a device for UBI, and creates one volume with a filesystem.
-    fn make<D: Below>(&self, mtd: D, now: Instant, lebs: u32) -> Result<Box<dyn OnDevice<D>>, String> {
+    fn make<D: BaseDevice>(&self, mtd: D, now: Instant, lebs: u32) -> Result<Box<dyn OnDevice<D>>, String> {
         let format = UbiFormat { now, ..UbiFormat::default() };
         let (mtd, now) = Ubi::format(mtd, &format).map_err(|(error, _)| error.to_string())?;
         let attach = AttachOptions { now, ..self.attach.clone() };
@@ -531,7 +536,7 @@ impl UbifsLayers {
     }
 
     /// Creates a volume with a filesystem.
-    fn format<D: Below>(&self, mut ubi: Ubi<D>, name: &[u8], lebs: u32) -> Result<OnUbi<D>, String> {
+    fn format<D: BaseDevice>(&self, mut ubi: Ubi<D>, name: &[u8], lebs: u32) -> Result<OnUbi<D>, String> {
         let id = ubi.create_volume(&NewVolume::dynamic(name, lebs)).map_err(|error| error.to_string())?;
         let volume = ubi.open_volume(id).map_err(|(error, _)| error.to_string())?;
         let format = FormatOptions { max_lebs: Some(lebs), ..self.format.clone() };
@@ -542,7 +547,7 @@ impl UbifsLayers {
     }
 
     /// Attaches and mounts. The error contains the device.
-    fn mount<D: Below>(
+    fn mount<D: BaseDevice>(
         &self,
         mtd: D,
         now: Instant,
@@ -563,7 +568,7 @@ impl UbifsLayers {
     }
 
     /// Mounts the filesystem of a volume. The error contains the device.
-    fn open<D: Below>(&self, ubi: Ubi<D>, name: &[u8]) -> Result<OnUbi<D>, (String, D)> {
+    fn open<D: BaseDevice>(&self, ubi: Ubi<D>, name: &[u8]) -> Result<OnUbi<D>, (String, D)> {
         let Some(id) = ubi.id_of(name) else {
             return Err(("the volume has gone".to_owned(), ubi.into_mtd()));
         };
@@ -592,7 +597,7 @@ pub fn make(rig: Rig, layers: &Layers) -> Result<Box<dyn OnDevice<Box<dyn Device
 ///
 /// # Errors
 /// As [`make`].
-pub fn make_on<D: Below>(
+pub fn make_on<D: BaseDevice>(
     chip: &str,
     device: D,
     now: Instant,

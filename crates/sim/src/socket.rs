@@ -69,7 +69,7 @@ pub(crate) fn arrays(chip: &dyn Oracle) -> impl Iterator<Item = &Array> {
 /// Contents of a SPI NOR with its registers and OTP area, as [`Socket::contents`].
 pub fn of_nor(chip: &SpiNor) -> Vec<u8> {
     let mut bytes = of_arrays(chip);
-    bytes.extend(chip.kept_registers());
+    bytes.extend(chip.nonvolatile());
     bytes.extend(MARK);
     bytes
 }
@@ -107,12 +107,12 @@ fn array_bytes(array: &Array) -> usize {
 /// # Errors
 /// The bytes are not of a chip of this size.
 pub fn set_nor(chip: &mut SpiNor, bytes: &[u8]) -> Result<(), WrongContents> {
-    let (image, kept) = (chip.array(0).map_or(0, array_bytes), chip.kept_registers().len());
+    let (image, kept) = (chip.array(0).map_or(0, array_bytes), chip.nonvolatile().len());
     let wrong = || WrongContents::Nor { found: bytes.len(), image, whole: image + kept + MARK.len() };
     let (array, registers) = bytes.split_at_checked(image).ok_or_else(wrong)?;
     if !registers.is_empty() {
         let registers = registers.strip_suffix(MARK).ok_or_else(wrong)?;
-        chip.set_kept_registers(registers).map_err(|_| wrong())?;
+        chip.set_nonvolatile(registers).map_err(|_| wrong())?;
     }
     set_arrays(chip, array)
 }

@@ -263,8 +263,8 @@ impl Vfs {
     ///
     /// # Errors
     /// Errors of the filesystem.
-    pub fn settle(&mut self) -> Result<()> {
-        let result = self.fs.settle();
+    pub fn finish_background_work(&mut self) -> Result<()> {
+        let result = self.fs.finish_background_work();
         self.book();
         result
     }

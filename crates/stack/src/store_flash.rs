@@ -189,30 +189,39 @@ impl<S: Store> StoreFlash<S> {
     fn merge(&mut self, at: Instant, addr: u64, data: &[u8], old: &mut [u8]) -> Result<(), Error> {
         let fetched = self.fetch(addr, old);
         self.host(fetched, addr, at)?;
-        let taken = self.taken(addr, old, data);
-        let old = &mut old[..taken];
+        let programmable = self.programmable_bytes(addr, old, data);
+        let old = &mut old[..programmable];
         old.iter_mut().zip(data).for_each(|(old, new)| *old &= new);
         let put = self.put(addr, old);
         self.host(put, addr, at)?;
-        if taken < data.len() { Err(ErrorKind::NotErased.at(addr + taken as u64, at)) } else { Ok(()) }
+        if programmable < data.len() {
+            Err(ErrorKind::NotErased.at(addr + programmable as u64, at))
+        } else {
+            Ok(())
+        }
     }
 
     /// Number of bytes before the first page that cannot be programmed with `new` over `old`.
-    fn taken(&self, addr: u64, old: &[u8], new: &[u8]) -> usize {
+    fn programmable_bytes(&self, addr: u64, old: &[u8], new: &[u8]) -> usize {
         let Geometry { kind, sub_page_bytes, write_bytes, buffer_bytes, .. } = self.geometry;
-        if takes(kind, old, new, sub_page_bytes as usize) {
+        if is_programmable(kind, old, new, sub_page_bytes as usize) {
             return new.len();
         }
         let page = u64::from(write_bytes.max(buffer_bytes));
-        let mut taken = 0;
-        while taken < new.len() {
-            let end = new.len().min(taken + (page - (addr + taken as u64) % page) as usize);
-            if !takes(kind, &old[taken..end], &new[taken..end], sub_page_bytes as usize) {
+        let mut programmable = 0;
+        while programmable < new.len() {
+            let end = new.len().min(programmable + (page - (addr + programmable as u64) % page) as usize);
+            if !is_programmable(
+                kind,
+                &old[programmable..end],
+                &new[programmable..end],
+                sub_page_bytes as usize,
+            ) {
                 break;
             }
-            taken = end;
+            programmable = end;
         }
-        taken
+        programmable
     }
 
     fn put(&mut self, addr: u64, bytes: &[u8]) -> Result<(), StoreError> {
@@ -250,7 +259,7 @@ impl<S: Store> StoreFlash<S> {
 }
 
 /// True if `new` can be programmed over `old`.
-fn takes(kind: FlashKind, old: &[u8], new: &[u8], unit: usize) -> bool {
+fn is_programmable(kind: FlashKind, old: &[u8], new: &[u8], unit: usize) -> bool {
     let erased = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0xFF);
     match kind {
         FlashKind::Nor => old.iter().zip(new).all(|(old, new)| old & new == *new),

@@ -1,6 +1,6 @@
 //! Designs: what `floatgate speed` does, on setups of the catalogue or of the page's text.
 
-use crate::{Answer, Failure, Place, json};
+use crate::{Answer, Failure, TextRange, json};
 use floatgate_config::corner::Corner;
 use floatgate_config::{ConfigError, Kind, Library, Override, Setup, Source, sweep};
 use floatgate_lab::catalogue::{PartRow, SetupRow, parts, setups};
@@ -60,11 +60,11 @@ fn units(text: &str, byte: usize) -> usize {
     text[..at].encode_utf16().count()
 }
 
-fn place_of(error: &ConfigError) -> Option<Place> {
+fn place_of(error: &ConfigError) -> Option<TextRange> {
     let report = error.report();
     let place = error.place()?;
     let text = place.source.content();
-    Some(Place {
+    Some(TextRange {
         file: place.source.name().to_owned(),
         line: report.line?,
         start: units(text, place.span.start),

@@ -51,12 +51,12 @@ struct Failure {
     /// Advice to the user.
     help: Option<String>,
     /// Place in the text of a setup.
-    place: Option<Place>,
+    place: Option<TextRange>,
 }
 
 /// Place of an error in the text of a setup, in UTF-16 code units as a page counts them.
 #[derive(Debug, Serialize)]
-struct Place {
+struct TextRange {
     /// Name of the text.
     file: String,
     /// Line, from 1.

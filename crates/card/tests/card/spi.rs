@@ -132,7 +132,7 @@ impl Host {
     }
 
     fn rules(&self) -> Vec<Violation> {
-        self.card.violations().kept().iter().map(|violation| violation.rule).collect()
+        self.card.violations().recorded().iter().map(|violation| violation.rule).collect()
     }
 }
 

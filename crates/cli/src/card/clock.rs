@@ -11,7 +11,7 @@ const WATCHED: Duration = Duration::from_micros(120);
 #[expect(clippy::disallowed_methods, reason = "the edge: a served card lives by the host's clock")]
 pub(super) fn clock(base: Instant, scale: f64) -> Box<dyn Clock> {
     if scale == 0.0 {
-        Box::new(AsFastAsPossible(base))
+        Box::new(Unpaced(base))
     } else {
         Box::new(RealTime { start: HostInstant::now(), base, scale })
     }
@@ -46,9 +46,9 @@ impl Clock for RealTime {
 }
 
 /// The device is always waited for, and nothing takes time between two requests.
-struct AsFastAsPossible(Instant);
+struct Unpaced(Instant);
 
-impl Clock for AsFastAsPossible {
+impl Clock for Unpaced {
     fn now(&mut self) -> Instant {
         self.0
     }

@@ -112,7 +112,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         .map_err(|error| Failure::new(error, "ask for fewer threads"))??;
     if args.timing {
         let seconds = started.elapsed().as_secs_f64();
-        output::tell(&format!("{} cuts in {seconds:.1} s", grouped(report.cuts)));
+        output::print_note(&format!("{} cuts in {seconds:.1} s", grouped(report.cuts)));
     }
     // As CSV the report is one row.
     let origin = ResultKind::CardPowercut.of(&args.card).with(&args.set).seeded(args.seed);

@@ -47,8 +47,8 @@ pub(crate) struct Args {
     after: Option<PathBuf>,
 
     /// Time between a completion and the next request: as in the trace, or none
-    #[arg(long, value_enum, default_value_t = Think::Keep)]
-    think_time: Think,
+    #[arg(long, value_enum, default_value_t = ThinkTimeArg::Keep)]
+    think_time: ThinkTimeArg,
 
     /// State of the card at the beginning
     #[arg(long, value_enum, default_value_t = State::Empty)]
@@ -79,7 +79,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum Think {
+enum ThinkTimeArg {
     Keep,
     None,
 }
@@ -138,8 +138,8 @@ fn played(
     prepare(&mut at_work, before, recording.map(Recording::observer))
         .map_err(|error| error.within(format!("before {}", trace.display())))?;
     let think_time = match args.think_time {
-        Think::Keep => ThinkTime::Keep,
-        Think::None => ThinkTime::None,
+        ThinkTimeArg::Keep => ThinkTime::Keep,
+        ThinkTimeArg::None => ThinkTime::None,
     };
     replay(card, at_work, requests, think_time)
         .map_err(|error: Error| error.within(trace.display().to_string()).into())

@@ -5,10 +5,10 @@ use super::clock::clock;
 use super::recorded::Recording;
 use super::time;
 use crate::common::{Failure, Outcome, grouped_count};
-use crate::output::{self, ReportFormat, bug, tell};
+use crate::output::{self, ReportFormat, bug, print_note};
 use floatgate_config::{Library, Override};
 use floatgate_host::mount::FolderError;
-use floatgate_host::serve::{Clock, MountedDevice, Punctuality, VhostDevice};
+use floatgate_host::serve::{Clock, DelayStats, MountedDevice, VhostDevice};
 use floatgate_host::signals::Endings;
 use floatgate_lab::card::serve::{CardAccount, CardAtWork, NewCard};
 use floatgate_lab::card::{CardOptions, load};
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     card: PathBuf,
 
     #[command(flatten)]
-    way: Way,
+    way: Transport,
 
     /// Override any field of the card: --set card.open_aus=4 --set card.bus=sdr104
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -70,7 +70,7 @@ pub(crate) struct Args {
 
 #[derive(clap::Args)]
 #[group(required = true, multiple = false)]
-struct Way {
+struct Transport {
     /// Folder in which the file `card` appears
     #[arg(long, value_name = "DIR")]
     fuse: Option<PathBuf>,
@@ -138,9 +138,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let recording = args.record.as_deref().map(Recording::new).transpose()?;
     let clock = clock(new.now(), args.time_scale);
     let at_work = new.meet(recording.as_ref().map(Recording::observer));
-    let (at_work, punctuality) = args.serve(&card.name(), at_work, clock, endings)?;
+    let (at_work, delays) = args.serve(&card.name(), at_work, clock, endings)?;
     let recorded = recording.map_or(Ok(()), Recording::finish);
-    let Punctuality { requests, late_requests, late_sum, late_max } = punctuality;
+    let DelayStats { requests, late_requests, late_sum, late_max } = delays;
     let report = Report {
         account: at_work.account(&card),
         time_scale: args.time_scale,
@@ -162,7 +162,7 @@ impl Args {
         card: CardAtWork,
         clock: Box<dyn Clock>,
         endings: Endings,
-    ) -> Result<(CardAtWork, Punctuality), Failure> {
+    ) -> Result<(CardAtWork, DelayStats), Failure> {
         if let Some(socket) = &self.way.vhost_user {
             let failed = |error: FolderError, advice: &str| Failure::new(error, advice);
             let left = "name a file that does not exist yet, in a folder that can be written; remove a socket that is left over";
@@ -170,7 +170,7 @@ impl Args {
                 VhostDevice::new(card, clock, "floatgate", socket).map_err(|error| failed(error, left))?;
             let mut stopper = Some(stopper);
             endings.with_each(move || drop(stopper.take()));
-            output::tell(&format!(
+            output::print_note(&format!(
                 "{name} waits for a virtual machine on {}: Ctrl-C ends it",
                 socket.display()
             ));
@@ -180,8 +180,8 @@ impl Args {
         let failed = |error: FolderError| self.failed(&error);
         let folder = self.way.fuse.clone().unwrap_or_default();
         let mut mounted = MountedDevice::new(card, clock, "card", &folder).map_err(failed)?;
-        endings.unmount_with_each(mounted.unmounter(), tell);
-        output::tell(&format!("{name} is served as {}: Ctrl-C ends it", folder.join("card").display()));
+        endings.unmount_with_each(mounted.unmounter(), print_note);
+        output::print_note(&format!("{name} is served as {}: Ctrl-C ends it", folder.join("card").display()));
         mounted.serve().map_err(failed)
     }
 

@@ -3,7 +3,7 @@
 use super::clock::clock;
 use super::run::{host, is_installed, needs, path};
 use crate::common::Failure;
-use crate::output::tell;
+use crate::output::print_note;
 use floatgate_host::mount::{FolderError, Unmounter};
 use floatgate_host::serve::{Clock, MountedDevice, VhostDevice};
 use floatgate_host::signals::Endings;
@@ -114,25 +114,25 @@ impl Guest<'_> {
                 "raise `--patience`",
             ),
             _ => {
-                let said = self.said();
-                let last = last_lines(&said);
+                let output = self.console_output();
+                let last = last_lines(&output);
                 (
                     format!("the guest has not ended as it should, during {phase}{last}"),
-                    help_after(&said, &last),
+                    help_after(&output, &last),
                 )
             }
         };
         if runs.is_empty() {
             return Err(Failure::new(problem, help));
         }
-        tell(&format!("{problem}\n{help}; the runs so far follow"));
+        print_note(&format!("{problem}\n{help}; the runs so far follow"));
         Ok((runs, false))
     }
 
-    /// All that the guest has said.
-    fn said(&self) -> String {
-        let said = fs::read(self.log()).unwrap_or_default();
-        String::from_utf8_lossy(&said).replace('\r', "")
+    /// Output of the guest on its console.
+    fn console_output(&self) -> String {
+        let output = fs::read(self.log()).unwrap_or_default();
+        String::from_utf8_lossy(&output).replace('\r', "")
     }
 
     /// Clock by which the card is served.

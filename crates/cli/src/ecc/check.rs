@@ -2,7 +2,7 @@
 
 use super::files::Source;
 use super::options::{ApartArgs, CodeArgs, GeometryArgs};
-use super::show::{self, Told};
+use super::show::{self, ReportDestination};
 use crate::common::{Failure, Outcome, grouped_count};
 use crate::output::ReportFormat;
 use floatgate_image::ecc::{
@@ -90,7 +90,7 @@ pub(super) enum Protection {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let told = Told::new(None, args.format)?;
+    let destination = ReportDestination::new(None, args.format)?;
     let finder = Finder::new(args.geometry.open()?.0, &args.file, &args.apart)?;
     let (regions, detection) = match args.code.code()? {
         Some(_) => (Regions::one(RegionEcc::Code(Box::new(args.code.scheme(&args.geometry)?))), None),
@@ -104,7 +104,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let regions =
         finder.decode((&regions, transform), options, None)?.into_iter().map(CheckedRegion::without_code);
     let checked = Checked { detection, regions: regions.collect() };
-    told.report(&ResultKind::EccCheck.of(&args.file), &checked, || show::checked(&checked))?;
+    destination.report(&ResultKind::EccCheck.of(&args.file), &checked, || show::checked(&checked))?;
     Ok(if checked.regions.iter().all(CheckedRegion::is_good) { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 

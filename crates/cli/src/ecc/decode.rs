@@ -3,7 +3,7 @@
 use super::check::{Checked, CheckedRegion, Finder};
 use super::files::Input;
 use super::options::{ApartArgs, CodeArgs, GeometryArgs};
-use super::show::{self, Told};
+use super::show::{self, ReportDestination};
 use crate::common::{self, Failure, Outcome};
 use crate::output::ReportFormat;
 use floatgate_host::output::Output;
@@ -55,32 +55,36 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let told = Told::new(Some(&args.output), args.format)?;
+    let destination = ReportDestination::new(Some(&args.output), args.format)?;
     if args.code.is_open() {
-        return args.find(told);
+        return args.find(destination);
     }
-    let how = args.how()?;
-    let geometry = how.geometry();
+    let task = args.task()?;
+    let geometry = task.geometry();
     let mut input = Input::open_dump(&args.file, args.apart.page_bytes(geometry))?;
     let mut apart = args.apart.open(geometry)?;
     let mut output = Output::stream(&args.output, &args.inputs())?;
     let bar = input.progress();
     let mut progress = |bytes| bar.set_position(bytes);
     let dump = Dump { pages: &mut input.reader, apart: args.apart.apart(&mut apart) };
-    let decoded = match &how {
-        How::Correct(scheme) => ecc::decode(scheme, dump, Some(&mut output), args.options(), &mut progress),
-        How::Strip(geometry) => ecc::strip(geometry, dump, Some(&mut output), args.options(), &mut progress),
+    let decoded = match &task {
+        DecodeTask::Correct(scheme) => {
+            ecc::decode(scheme, dump, Some(&mut output), args.options(), &mut progress)
+        }
+        DecodeTask::Strip(geometry) => {
+            ecc::strip(geometry, dump, Some(&mut output), args.options(), &mut progress)
+        }
     };
     bar.finish_and_clear();
     let report = decoded.map_err(|error| args.apart.failure(&error, &args.file, Some(&args.output)))?;
     common::finish(output)?;
-    told.report(&ResultKind::EccDecode.of(&args.file), &report, || show::decoded(&report))?;
+    destination.report(&ResultKind::EccDecode.of(&args.file), &report, || show::decoded(&report))?;
     Ok(show::code(&report))
 }
 
 /// Result of decoding a dump whose codes were found.
 #[derive(Serialize)]
-struct Found {
+struct DetectedReport {
     /// All regions together.
     #[serde(flatten)]
     all: DecodeReport,
@@ -89,18 +93,18 @@ struct Found {
 }
 
 /// The conclusion of the check of the pages.
-impl Concluded for Found {
+impl Concluded for DetectedReport {
     fn conclusion(&self) -> String {
         self.checked.conclusion()
     }
 }
 
-enum How {
+enum DecodeTask {
     Correct(Box<Scheme>),
     Strip(PageGeometry),
 }
 
-impl How {
+impl DecodeTask {
     fn geometry(&self) -> &PageGeometry {
         match self {
             Self::Correct(scheme) => scheme.geometry(),
@@ -110,15 +114,15 @@ impl How {
 }
 
 impl Args {
-    fn how(&self) -> Result<How, Failure> {
+    fn task(&self) -> Result<DecodeTask, Failure> {
         if self.code.is_none() {
-            return Ok(How::Strip(self.geometry.open()?.0));
+            return Ok(DecodeTask::Strip(self.geometry.open()?.0));
         }
-        self.code.scheme(&self.geometry).map(|scheme| How::Correct(Box::new(scheme)))
+        self.code.scheme(&self.geometry).map(|scheme| DecodeTask::Correct(Box::new(scheme)))
     }
 
     /// Finds the codes of the dump, each region's own, and decodes it.
-    fn find(&self, told: Told) -> Outcome {
+    fn find(&self, destination: ReportDestination) -> Outcome {
         let finder = Finder::new(self.geometry.open()?.0, &self.file, &self.apart)?;
         let detection = finder.detect(None)?;
         if detection.found().is_none() {
@@ -135,8 +139,9 @@ impl Args {
         let all = DecodeReport::total(regions.iter().filter_map(|region| region.report.as_ref()));
         let regions: Vec<CheckedRegion> = regions.into_iter().map(CheckedRegion::without_code).collect();
         let is_good = regions.iter().all(CheckedRegion::is_good);
-        let found = Found { all, checked: Checked { detection: Some(detection), regions } };
-        told.report(&ResultKind::EccDecode.of(&self.file), &found, || show::checked(&found.checked))?;
+        let report = DetectedReport { all, checked: Checked { detection: Some(detection), regions } };
+        destination
+            .report(&ResultKind::EccDecode.of(&self.file), &report, || show::checked(&report.checked))?;
         Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::from(1) })
     }
 

@@ -2,7 +2,7 @@
 
 use super::files::{self, Input};
 use super::options::{CodeArgs, GeometryArgs};
-use super::show::{self, Told};
+use super::show::{self, ReportDestination};
 use crate::common::{self, Outcome};
 use crate::output::ReportFormat;
 use floatgate_host::output::Output;
@@ -47,7 +47,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let told = Told::new(Some(&args.output), args.format)?;
+    let destination = ReportDestination::new(Some(&args.output), args.format)?;
     let scheme = args.code.scheme(&args.geometry)?;
     let mut input = Input::open(&args.file)?;
     let mut output = Output::stream(&args.output, &[&args.file])?;
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         _ => files::failure(&args.file, &error),
     })?;
     common::finish(output)?;
-    told.report(&ResultKind::EccEncode.of(&args.file), &report, || show::encoded(&report))?;
+    destination.report(&ResultKind::EccEncode.of(&args.file), &report, || show::encoded(&report))?;
     Ok(ExitCode::SUCCESS)
 }
 

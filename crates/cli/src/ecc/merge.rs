@@ -2,7 +2,7 @@
 
 use super::files::{self, Input, Source};
 use super::options::{CodeArgs, GeometryArgs};
-use super::show::{self, Told};
+use super::show::{self, ReportDestination};
 use crate::common::{self, Failure, Outcome};
 use crate::output::ReportFormat;
 use floatgate_host::output::Output;
@@ -67,7 +67,7 @@ impl Concluded for Merged {
 }
 
 pub(super) fn run(args: &Args) -> Outcome {
-    let told = Told::new(Some(&args.output), args.format)?;
+    let destination = ReportDestination::new(Some(&args.output), args.format)?;
     let geometry = args.geometry.open()?.0;
     let sources = args.files.iter().map(|path| Source::new(path, geometry.full_page()));
     let sources = sources.collect::<Result<Vec<_>, _>>()?;
@@ -88,7 +88,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         Some(MergedScheme { first_page: pages.start, code, layout })
     });
     let merged = Merged { schemes: schemes.collect(), report };
-    told.report(&ResultKind::EccMerge.of(first), &merged, || show::merged(&merged, &paths))?;
+    destination.report(&ResultKind::EccMerge.of(first), &merged, || show::merged(&merged, &paths))?;
     let is_open = regions.iter().any(|(_, ecc)| matches!(ecc, RegionEcc::Unknown));
     Ok(if merged.report.is_good() && !is_open { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

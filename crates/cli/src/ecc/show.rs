@@ -25,12 +25,12 @@ const INDISTINGUISHABLE_BITS: f64 = 3.3;
 
 /// Destination of a report.
 #[derive(Clone, Copy)]
-pub(super) struct Told {
+pub(super) struct ReportDestination {
     format: ReportFormat,
     to_stderr: bool,
 }
 
-impl Told {
+impl ReportDestination {
     /// Stdout, unless the data is there.
     pub(super) fn new(output: Option<&Path>, format: ReportFormat) -> Result<Self, common::Failure> {
         let to_stderr = output.is_some_and(is_stdout);
@@ -51,7 +51,7 @@ impl Told {
         text: impl FnOnce() -> String,
     ) -> Result<(), common::Failure> {
         if self.to_stderr {
-            output::tell(&output::with_conclusion(&text(), report));
+            output::print_note(&output::with_conclusion(&text(), report));
             return Ok(());
         }
         self.format.print(origin, report, "", text)

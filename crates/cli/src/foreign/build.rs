@@ -10,7 +10,7 @@ use super::Run;
 use crate::common::{self, Failure, Outcome};
 use crate::image::sizes::{bytes, bytes32};
 use crate::image::{failure, source_date_epoch};
-use crate::output::tell;
+use crate::output::print_note;
 use floatgate_host::output::Output;
 use floatgate_image::build::{
     BuildError, BuildOptions, Built, Container, FlashShape, Jffs2Options, Overrides, Source, build,
@@ -121,10 +121,10 @@ fn build_failed(path: &Path, error: &BuildError) -> Failure {
 /// Reports what was made; the exit status, which mtd-utils have 0 where files lose attributes, too.
 fn made(path: &Path, built: &Built, is_verbose: bool) -> Outcome {
     for loss in &built.losses {
-        tell(&format!("warning: {loss}"));
+        print_note(&format!("warning: {loss}"));
     }
     if is_verbose {
-        tell(&format!("{}: {} entries, {} bytes", path.display(), built.entries, built.image_bytes));
+        print_note(&format!("{}: {} entries, {} bytes", path.display(), built.entries, built.image_bytes));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -270,7 +270,7 @@ impl Run for Ubinize {
         let done = ubinize::ubinize(&shape, &headers, &volumes, &mut store).map_err(failed)?;
         common::finish(output)?;
         if self.verbose {
-            tell(&format!("{}: {} PEBs", self.output.display(), done.pebs));
+            print_note(&format!("{}: {} PEBs", self.output.display(), done.pebs));
         }
         Ok(ExitCode::SUCCESS)
     }

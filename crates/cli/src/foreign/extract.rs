@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use super::Run;
 use crate::common::{Failure, Outcome};
 use crate::image;
-use crate::output::{self, tell};
+use crate::output::{self, print_note};
 use floatgate_image::extract::{
     Contents, DirectoryTarget, Entry, ExtractLimits, Extractions, Target, show_name,
 };
@@ -157,10 +157,10 @@ impl ExtractFiles {
         let extracted = extraction.run(&mut plain, &ExtractLimits::default(), &|_| {});
         let extracted = extracted.map_err(|error| Failure::new(&error, error.help()))?;
         for loss in &extracted.losses {
-            tell(&format!("extract_files Warn: {loss}"));
+            print_note(&format!("extract_files Warn: {loss}"));
         }
         if self.reader.says_more() {
-            tell(&format!("{} entries, {} bytes", extracted.entries, extracted.bytes));
+            print_note(&format!("{} entries, {} bytes", extracted.entries, extracted.bytes));
         }
         Ok(extracted.losses.is_empty())
     }
@@ -183,7 +183,7 @@ impl ExtractFiles {
                     }
                 }
             } else {
-                tell(&format!(
+                print_note(&format!(
                     "extract_files Error: volume {}: no filesystem",
                     show_name(volume.name.as_bytes())
                 ));
@@ -291,7 +291,7 @@ impl ExtractImages {
         let raw = read_raw(image, selection, &mut BufWriter::new(file));
         let raw = raw.map_err(|error| image::failure(&self.reader.filepath, &error))?;
         for lnum in &raw.damaged_lebs {
-            tell(&format!("extract_images Warn: LEB {lnum} is damaged or missing"));
+            print_note(&format!("extract_images Warn: LEB {lnum} is damaged or missing"));
         }
         Ok(raw.damaged_lebs.is_empty())
     }
@@ -443,10 +443,10 @@ impl Run for Jefferson {
         let extracted = extraction.run(&mut target, &ExtractLimits::default(), &|_| {});
         let extracted = extracted.map_err(|error| Failure::new(&error, error.help()))?;
         for loss in &extracted.losses {
-            tell(&loss.to_string());
+            print_note(&loss.to_string());
         }
         if self.verbose > 0 {
-            tell(&format!("{} entries, {} bytes", extracted.entries, extracted.bytes));
+            print_note(&format!("{} entries, {} bytes", extracted.entries, extracted.bytes));
         }
         // jefferson's status is 0 also where files are damaged.
         Ok(ExitCode::SUCCESS)

@@ -1,7 +1,7 @@
 //! `floatgate image build`.
 
-use super::extract::tell_losses;
-use super::options::{self, tell_warnings};
+use super::extract::print_losses;
+use super::options::{self, print_warnings};
 use super::sizes::{self, FlashArgs};
 use crate::common::{self, Failure, Outcome, count, grouped, grouped_count};
 use crate::output::ReportFormat;
@@ -173,7 +173,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let write_back = WriteBack::of_built(&options).map_err(failed)?;
     common::finish(output)?;
     if !args.report_format.is_for_programs() {
-        options::tell_write_back(write_back, &args.output);
+        options::print_write_back(write_back, &args.output);
     }
     args.report(&built)
 }
@@ -312,8 +312,8 @@ impl Args {
             )
         })?;
         if !self.report_format.is_for_programs() {
-            tell_warnings(&built.warnings);
-            tell_losses("not in the image bit for bit", &built.losses);
+            print_warnings(&built.warnings);
+            print_losses("not in the image bit for bit", &built.losses);
         }
         Ok(if built.losses.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
     }

@@ -1,6 +1,6 @@
 //! `floatgate image cat`.
 
-use super::extract::{tell_losses, tell_notes};
+use super::extract::{print_losses, print_notes};
 use super::options::ImageArgs;
 use crate::common::Outcome;
 use crate::output;
@@ -66,8 +66,8 @@ fn raw(args: &Args) -> Outcome {
     let mut out = Output::stdout()?;
     let raw = read_raw(&image, &args.image.selection(), &mut out);
     let raw = raw.map_err(|error| args.image.failed(error))?;
-    tell_notes(&raw.notes);
+    print_notes(&raw.notes);
     let lost = |lnum: &u32| Loss { path: format!("LEB {lnum}"), what: "damaged or missing".to_owned() };
-    tell_losses("not restored bit for bit", &raw.damaged_lebs.iter().map(lost).collect::<Vec<_>>());
+    print_losses("not restored bit for bit", &raw.damaged_lebs.iter().map(lost).collect::<Vec<_>>());
     Ok(if raw.damaged_lebs.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

@@ -61,7 +61,7 @@ fn run_repair(args: &Args, out: &Path) -> Outcome {
         text(&report.before) + "\n" + &repaired(out, &report)
     })?;
     if !args.format.is_for_programs() {
-        options::tell_write_back(report.write_back, out);
+        options::print_write_back(report.write_back, out);
     }
     Ok(ExitCode::from(report.status().code()))
 }

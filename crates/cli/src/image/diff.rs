@@ -122,10 +122,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if !args.format.is_for_programs() {
         if !args.raw && !report.not_compared.is_empty() {
             let volumes = report.not_compared.join(", ");
-            output::tell(&format!("note: without --raw or --volume, not compared: volume {volumes}"));
+            output::print_note(&format!("note: without --raw or --volume, not compared: volume {volumes}"));
         }
         for loss in report.trouble.iter().take(LINES) {
-            output::tell(&loss.to_string());
+            output::print_note(&loss.to_string());
         }
     }
     Ok(ExitCode::from(report.status().code()))

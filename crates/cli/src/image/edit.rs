@@ -430,18 +430,18 @@ impl EditArgs {
             text
         })?;
         if !self.format.is_for_programs() {
-            tell_losses(&edited.losses);
-            options::tell_write_back(committed.write_back, committed.file.as_ref());
+            print_losses(&edited.losses);
+            options::print_write_back(committed.write_back, committed.file.as_ref());
         }
         Ok(if edited.losses.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
     }
 }
 
-pub(super) fn tell_losses(losses: &[Loss]) {
+pub(super) fn print_losses(losses: &[Loss]) {
     for Loss { path, what } in losses.iter().take(LINES) {
-        output::tell(&format!("not kept: {path}: {what}"));
+        output::print_note(&format!("not kept: {path}: {what}"));
     }
     if losses.len() > LINES {
-        output::tell(&format!("and {} more: --json lists all", losses.len() - LINES));
+        output::print_note(&format!("and {} more: --json lists all", losses.len() - LINES));
     }
 }

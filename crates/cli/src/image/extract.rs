@@ -124,8 +124,8 @@ impl Args {
         })?;
         if !self.format.is_for_programs() {
             let problem = |part: &ExtractedPart| Some(format!("{}: {}", part.file, part.problem.as_ref()?));
-            tell_notes(&all.parts.iter().filter_map(problem).collect::<Vec<_>>());
-            tell_losses("not restored bit for bit", &all.losses);
+            print_notes(&all.parts.iter().filter_map(problem).collect::<Vec<_>>());
+            print_losses("not restored bit for bit", &all.losses);
         }
         let is_whole = all.losses.is_empty() && all.parts.iter().all(|part| part.problem.is_none());
         Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(1) })
@@ -189,13 +189,13 @@ impl Args {
             format!("wrote {}: {entries}, {bytes} bytes{past}", self.target.display())
         };
         if to_stdout {
-            output::tell(&done());
+            output::print_note(&done());
         } else {
             self.format.print(&self.image.origin(ResultKind::ImageExtract), extracted, "losses", done)?;
         }
         if !self.format.is_for_programs() {
-            tell_notes(&extracted.notes);
-            tell_losses("not restored bit for bit", &extracted.losses);
+            print_notes(&extracted.notes);
+            print_losses("not restored bit for bit", &extracted.losses);
         }
         let status = extracted.status().code();
         Ok(ExitCode::from(if is_uncorrected { status.max(1) } else { status }))
@@ -203,24 +203,24 @@ impl Args {
 }
 
 /// Says what else is damaged.
-pub(super) fn tell_notes(notes: &[String]) {
-    notes.iter().take(LINES).for_each(|note| output::tell(note));
+pub(super) fn print_notes(notes: &[String]) {
+    notes.iter().take(LINES).for_each(|note| output::print_note(note));
     if notes.len() > LINES {
-        output::tell(&format!("  and {} more: --json lists all", notes.len() - LINES));
+        output::print_note(&format!("  and {} more: --json lists all", notes.len() - LINES));
     }
 }
 
 /// Lists what is lost.
-pub(super) fn tell_losses(how: &str, losses: &[Loss]) {
+pub(super) fn print_losses(how: &str, losses: &[Loss]) {
     if losses.is_empty() {
         return;
     }
-    output::tell(&format!("{} {how}:", count(losses.len(), "thing")));
+    output::print_note(&format!("{} {how}:", count(losses.len(), "thing")));
     for loss in losses.iter().take(LINES) {
-        output::tell(&format!("  {loss}"));
+        output::print_note(&format!("  {loss}"));
     }
     if losses.len() > LINES {
-        output::tell(&format!("  and {} more: --json lists all", losses.len() - LINES));
+        output::print_note(&format!("  and {} more: --json lists all", losses.len() - LINES));
     }
 }
 

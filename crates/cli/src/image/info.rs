@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let is_guess =
         info.images.iter().filter_map(|one| one.jffs2.as_ref()).any(|jffs2| jffs2.shape.erase_is_guess);
     if is_guess && !args.format.is_for_programs() {
-        output::tell(
+        output::print_note(
             "note: the size of the eraseblocks is a guess: --peb-size states it, for all commands of `floatgate image`",
         );
     }

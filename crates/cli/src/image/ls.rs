@@ -4,7 +4,7 @@ use super::history;
 use super::options::ImageArgs;
 use super::show;
 use crate::common::Outcome;
-use crate::output::{ReportFormat, tell};
+use crate::output::{ReportFormat, print_note};
 use floatgate_image::FileRow;
 use floatgate_image::extract::{show_name, show_path};
 use floatgate_image::list::{Listed, list};
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let rows: Vec<FileRow> = listing.files.iter().map(Listed::row).collect();
     args.format.print_listing(&args.image.origin(ResultKind::ImageLs), &rows, || text(&listing.files))?;
     for (path, why) in &listing.refused {
-        tell(&format!("not listed: {}: {why}", show_path(path)));
+        print_note(&format!("not listed: {}: {why}", show_path(path)));
     }
     Ok(if listing.refused.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

@@ -1,9 +1,9 @@
 //! `floatgate image mount`.
 
-use super::edit::{now, tell_losses};
+use super::edit::{now, print_losses};
 use super::options::ImageArgs;
 use crate::common::{Failure, Outcome};
-use crate::output::{self, bug, tell};
+use crate::output::{self, bug, print_note};
 use floatgate_host::signals::Endings;
 use floatgate_image::mount::{MountError, MountSetup, Mounted};
 use floatgate_mtd::advice::Help;
@@ -53,15 +53,17 @@ pub(crate) fn run(args: &Args) -> Outcome {
         lebs: args.lebs,
         allow_other: args.allow_other,
         clock: now,
-        on_failure: |error| output::tell(&format!("writing failed, the mount is read-only now: {error}")),
+        on_failure: |error| {
+            output::print_note(&format!("writing failed, the mount is read-only now: {error}"))
+        },
     };
     let mut mounted =
         Mounted::new(args.image.file()?, &args.directory, setup).map_err(|e| args.failed(&e))?;
-    endings.unmount_with_each(mounted.unmounter(), tell);
-    tell_losses(&mounted.losses);
+    endings.unmount_with_each(mounted.unmounter(), print_note);
+    print_losses(&mounted.losses);
     let how = if args.rw { "read and write" } else { "read-only" };
     let (image, directory) = (args.image.image.display(), args.directory.display());
-    output::tell(&format!("{image} is mounted on {directory}, {how}: Ctrl-C ends it"));
+    output::print_note(&format!("{image} is mounted on {directory}, {how}: Ctrl-C ends it"));
     mounted.serve().map_err(|error| args.failed(&error))?;
     Ok(ExitCode::SUCCESS)
 }

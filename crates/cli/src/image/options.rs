@@ -172,16 +172,16 @@ pub(crate) fn failure(path: &Path, error: &(impl Help + fmt::Display)) -> Failur
 }
 
 /// Prints remarks on an image that was made.
-pub(super) fn tell_warnings(warnings: &[Finding]) {
+pub(super) fn print_warnings(warnings: &[Finding]) {
     for Finding { volume, what, consequence, .. } in warnings {
         let volume = volume.iter().map(|name| format!("volume {name:?}: ")).collect::<String>();
-        output::tell(&format!("warning: {volume}{what}: {consequence}"));
+        output::print_note(&format!("warning: {volume}{what}: {consequence}"));
     }
 }
 
 /// Prints how a file that was written goes back to flash. What is no file, such as a block device, is there already.
-pub(super) fn tell_write_back(write_back: WriteBack, file: &Path) {
+pub(super) fn print_write_back(write_back: WriteBack, file: &Path) {
     if file.metadata().is_ok_and(|metadata| metadata.is_file()) {
-        output::tell(&write_back.line(file));
+        output::print_note(&write_back.line(file));
     }
 }

@@ -81,7 +81,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         None => args.format.print(&ResultKind::ImagePatch.of(&args.new), &patch, "runs", || text(&patch))?,
     }
     if !args.format.is_for_programs() {
-        patch.misfits.iter().for_each(|misfit| output::tell(&format!("does not fit: {misfit}")));
+        patch.misfits.iter().for_each(|misfit| output::print_note(&format!("does not fit: {misfit}")));
     }
     Ok(ExitCode::from(u8::from(!patch.misfits.is_empty())))
 }

@@ -1,6 +1,6 @@
 //! `floatgate image ubinize`.
 
-use super::options::{self, tell_warnings};
+use super::options::{self, print_warnings};
 use super::sizes::FlashArgs;
 use crate::common::{self, Failure, Outcome, count};
 use crate::output::ReportFormat;
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     common::finish(output)?;
     if !args.format.is_for_programs() {
         let vid_header_offset = geometry.vid_header_offset();
-        options::tell_write_back(WriteBack::Ubi { vid_header_offset }, &args.output);
+        options::print_write_back(WriteBack::Ubi { vid_header_offset }, &args.output);
     }
     let report = Report {
         file: args.output.display().to_string(),
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         warnings: made.warnings,
     };
     if !args.format.is_for_programs() {
-        tell_warnings(&report.warnings);
+        print_warnings(&report.warnings);
     }
     args.format.finish(&ResultKind::ImageUbinize.of(&args.ini), &report, "", || report.to_string())
 }

@@ -10,7 +10,7 @@ use floatgate_lab::powercut::{CutKind, SecondCut, SetupFlash};
 use floatgate_lab::report::{Concluded, ResultKind};
 use floatgate_program::Program;
 use floatgate_program::powercut::{
-    self, Error, FailureKind, FoundFailure, History, Mode, Options, Place, Report, RunId,
+    self, Error, FailureKind, History, MinimalFailure, Mode, Options, Report, RunId, RunPhase,
 };
 use floatgate_sim::machine::FilesystemKind;
 use serde::Serialize;
@@ -78,21 +78,21 @@ impl Source<'_> {
     }
 
     /// Function of a shared object, or what a filesystem does.
-    fn place(&self, place: Place) -> String {
+    fn place(&self, place: RunPhase) -> String {
         let after = |cuts| match cuts {
             0 => String::new(),
             cuts => format!(" after {}", common::count(cuts, "power cut")),
         };
         match (self, place) {
-            (_, Place::Load) => "loading".to_owned(),
-            (Self::Object(_), Place::Prepare) => "floatgate_test_prepare".to_owned(),
-            (Self::Object(_), Place::Recover(cuts)) => format!("floatgate_test_recover{}", after(cuts)),
-            (Self::Object(_), Place::Check(cuts)) => format!("floatgate_test_check{}", after(cuts)),
-            (Self::Object(_), Place::Step(step)) => format!("floatgate_test_step {step}"),
-            (Self::Filesystem(_), Place::Prepare) => "format".to_owned(),
-            (Self::Filesystem(_), Place::Recover(cuts)) => format!("mount{}", after(cuts)),
-            (Self::Filesystem(_), Place::Check(cuts)) => format!("comparison of the files{}", after(cuts)),
-            (Self::Filesystem(_), Place::Step(step)) => format!("step {step}"),
+            (_, RunPhase::Load) => "loading".to_owned(),
+            (Self::Object(_), RunPhase::Prepare) => "floatgate_test_prepare".to_owned(),
+            (Self::Object(_), RunPhase::Recover(cuts)) => format!("floatgate_test_recover{}", after(cuts)),
+            (Self::Object(_), RunPhase::Check(cuts)) => format!("floatgate_test_check{}", after(cuts)),
+            (Self::Object(_), RunPhase::Step(step)) => format!("floatgate_test_step {step}"),
+            (Self::Filesystem(_), RunPhase::Prepare) => "format".to_owned(),
+            (Self::Filesystem(_), RunPhase::Recover(cuts)) => format!("mount{}", after(cuts)),
+            (Self::Filesystem(_), RunPhase::Check(cuts)) => format!("comparison of the files{}", after(cuts)),
+            (Self::Filesystem(_), RunPhase::Step(step)) => format!("step {step}"),
         }
     }
 
@@ -199,7 +199,7 @@ fn explore(args: &Args, source: &Source<'_>, options: &Options<'_>, flash: &Setu
     bar.finish_and_clear();
     let report = report?;
     if args.timing {
-        output::tell(&super::show::rate(report.cuts, started.elapsed()));
+        output::print_note(&super::show::rate(report.cuts, started.elapsed()));
     }
     let id = |history: &History| {
         RunId { flash: flash.id().to_string(), seed: options.seed, history: history.clone() }.to_string()
@@ -222,7 +222,7 @@ fn explore(args: &Args, source: &Source<'_>, options: &Options<'_>, flash: &Setu
 }
 
 impl FailureJson {
-    fn of(source: &Source<'_>, found: &FoundFailure, id: String) -> Self {
+    fn of(source: &Source<'_>, found: &MinimalFailure, id: String) -> Self {
         Self {
             kind: found.failure.kind,
             at: source.place(found.failure.place),

@@ -24,7 +24,7 @@ pub(super) fn text(args: &Args, geometry: &Geometry, options: &Options, report: 
 }
 
 /// On what power is cut.
-const fn where_it_is(options: &Options) -> &'static str {
+const fn cut_site(options: &Options) -> &'static str {
     match options.flash {
         FlashId::Ram(_) => "flash in memory",
         FlashId::Chip { .. } => "the simulated chip",
@@ -34,7 +34,7 @@ const fn where_it_is(options: &Options) -> &'static str {
 fn head(geometry: &Geometry, options: &Options, report: &Report) -> String {
     let mut text = format!(
         "{}: {} eraseblocks of {} KiB, pages of {} B, sub-pages of {} B",
-        where_it_is(options),
+        cut_site(options),
         geometry.blocks(),
         geometry.erase_bytes / 1024,
         geometry.write_bytes,

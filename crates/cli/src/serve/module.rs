@@ -2,7 +2,7 @@
 
 use super::{Args, ViolationRow, conclusion, hex, is_readable, time, violation_rows, violations_text};
 use crate::common::{Failure, Outcome, grouped, grouped_count};
-use crate::output::tell;
+use crate::output::print_note;
 use crate::table::Table;
 
 use floatgate_host::signals::Ending;
@@ -209,7 +209,7 @@ impl Server<'_> {
         let ending = Ending::new();
         let config = self.bus.config();
         self.device.write_all(&config).map_err(|error| self.failed(error))?;
-        tell(&format!("{} is on the bus of {}: Ctrl-C ends it", self.chip, self.path.display()));
+        print_note(&format!("{} is on the bus of {}: Ctrl-C ends it", self.chip, self.path.display()));
         let mut request = vec![0; REQUEST_MAX];
         while !ending.is_asked() && !self.bus.is_dead() {
             match self.receive(&mut request) {
@@ -247,15 +247,15 @@ impl Server<'_> {
             sent => sent.map_err(|error| self.failed(error))?,
         }
         if self.bus.driver() != before {
-            self.tell_driver();
+            self.print_driver();
         }
         Ok(())
     }
 
-    fn tell_driver(&self) {
+    fn print_driver(&self) {
         match self.bus.driver() {
-            Driver::Attached(number) => tell(&format!("{} is /dev/mtd{number}", self.chip)),
-            Driver::Missing => tell(&format!(
+            Driver::Attached(number) => print_note(&format!("{} is /dev/mtd{number}", self.chip)),
+            Driver::Missing => print_note(&format!(
                 "no driver of the kernel has taken {}: load {}, and see dmesg",
                 self.chip,
                 self.bus.driver_name()

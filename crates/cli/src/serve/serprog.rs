@@ -4,7 +4,7 @@ use super::{
     Args, State, TICK, ViolationRow, conclusion, is_readable, time, violation_rows, violations_text,
 };
 use crate::common::{Failure, Outcome, count, grouped, grouped_count};
-use crate::output::tell;
+use crate::output::print_note;
 use floatgate_host::output::Output;
 use floatgate_host::serprog;
 use floatgate_host::signals::Ending;
@@ -18,14 +18,14 @@ use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-/// Where clients are served.
+/// Connection on which clients are served.
 #[derive(Clone)]
-pub(super) enum Place {
+pub(super) enum Endpoint {
     Stdio,
     Tcp(Vec<SocketAddr>),
 }
 
-impl FromStr for Place {
+impl FromStr for Endpoint {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -94,8 +94,8 @@ impl Report {
     }
 }
 
-pub(super) fn run(args: &Args, place: &Place) -> Outcome {
-    if matches!(place, Place::Stdio) && args.format.is_for_programs() {
+pub(super) fn run(args: &Args, endpoint: &Endpoint) -> Outcome {
+    if matches!(endpoint, Endpoint::Stdio) && args.format.is_for_programs() {
         let message =
             "--serprog -: stdout carries the protocol, so there is no place for a report in JSON or CSV";
         return Err(Failure::new(message, "serve a TCP port: --serprog 0"));
@@ -106,14 +106,14 @@ pub(super) fn run(args: &Args, place: &Place) -> Outcome {
     let state = args.prepare(&mut programmer)?;
     let mut server = Server { programmer, state, clients: 0, power_cut: false, ending: Ending::new() };
     let chip = &config.part().name;
-    match place {
-        Place::Stdio => drop(server.serve(Stdin, Output::stdout()?.file())?),
-        Place::Tcp(addresses) => server.listen(addresses, chip, args.once)?,
+    match endpoint {
+        Endpoint::Stdio => drop(server.serve(Stdin, Output::stdout()?.file())?),
+        Endpoint::Tcp(addresses) => server.listen(addresses, chip, args.once)?,
     }
     server.state.as_mut().map_or(Ok(()), State::finish)?;
     let report = Report::new(chip, server.clients, &server.programmer, server.power_cut);
-    if matches!(place, Place::Stdio) {
-        tell(report.text().trim_end());
+    if matches!(endpoint, Endpoint::Stdio) {
+        print_note(report.text().trim_end());
         return Ok(std::process::ExitCode::SUCCESS);
     }
     args.format.finish(&named.origin(ResultKind::ServeSerprog), &report, "violations", || report.text())
@@ -136,7 +136,7 @@ impl Server {
         };
         let listener = TcpListener::bind(addresses).map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
-        tell(&format!("{chip} is served on {address} (serprog): Ctrl-C ends it"));
+        print_note(&format!("{chip} is served on {address} (serprog): Ctrl-C ends it"));
         while !self.ending.is_asked() {
             match is_readable(&listener) {
                 Ok(true) => {}
@@ -166,10 +166,10 @@ impl Server {
     /// Serves a client until it leaves, power fails, or a signal comes. True when power failed.
     fn serve(&mut self, requests: impl Read, answers: impl Write) -> Result<bool, Failure> {
         self.clients += 1;
-        let requests = Patient { inner: requests, ending: &self.ending };
+        let requests = InterruptibleReader { inner: requests, ending: &self.ending };
         let mut served = Served::new(&mut self.programmer, self.state.as_mut());
         if let Err(error) = serprog::serve(requests, answers, &mut served) {
-            tell(&format!("the connection of client {} failed: {error}", self.clients));
+            print_note(&format!("the connection of client {} failed: {error}", self.clients));
         }
         served.saved?;
         // A programmer takes power off the socket when its client leaves.
@@ -243,12 +243,12 @@ impl serprog::Programmer for Served<'_> {
 }
 
 /// A connection. A signal that ends the command ends its reads.
-struct Patient<'e, R> {
+struct InterruptibleReader<'e, R> {
     inner: R,
     ending: &'e Ending,
 }
 
-impl<R: Read> Read for Patient<'_, R> {
+impl<R: Read> Read for InterruptibleReader<'_, R> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         while !self.ending.is_asked() {
             match self.inner.read(bytes) {

@@ -281,7 +281,7 @@ fn flashbench_sees_how_many_allocation_units_stay_open() {
         let au = bytes(&card["au_bytes"]);
         let Some((_, mount)) = serve("served-open", &[&name, "--time-scale", "20"]) else { return };
         let file = mount.directory.join("card");
-        // flashbench's buffers have 64 MiB. Its places are 12 of what it takes for an erase block apart, from an offset on.
+        // flashbench's buffers have 64 MiB. Its places are 12 of what it takes for an allocation unit apart, from an offset on.
         let erase = au.min(64 << 20);
         let offset = (au > erase).then(|| format!("--offset={au}"));
         let (erase, block) = (format!("--erasesize={erase}"), format!("--blocksize={}", erase / 32));

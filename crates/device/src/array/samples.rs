@@ -60,7 +60,7 @@ impl Run {
         [a, b, c, d, e, f, g, h]
     }
 
-    const fn of([a, b, c, d, e, f, g, h]: [u8; PACKED_RUN]) -> Self {
+    const fn from_bytes([a, b, c, d, e, f, g, h]: [u8; PACKED_RUN]) -> Self {
         let of = u16::from_le_bytes;
         Self { column: of([a, b]), len: of([c, d]), sample: of([e, f]), from: of([g, h]) }
     }
@@ -217,7 +217,7 @@ fn unpack(packed: &[u8]) -> (impl Iterator<Item = Run>, &[u8]) {
         .split_first_chunk()
         .map_or((0, packed), |(count, packed)| (u16::from_le_bytes(*count), packed));
     let (runs, rest) = packed.split_at((usize::from(count) * PACKED_RUN).min(packed.len()));
-    (runs.as_chunks().0.iter().map(|run| Run::of(*run)), rest)
+    (runs.as_chunks().0.iter().map(|run| Run::from_bytes(*run)), rest)
 }
 
 impl Index {

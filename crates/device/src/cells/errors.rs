@@ -107,7 +107,7 @@ struct Reached {
 
 impl Reached {
     /// Cells that are reached when the share `done` of the pulses is over, where the first needs the share `first` and the last one `span` more.
-    fn of(done: f32, first: f64, span: f64) -> Self {
+    fn after(done: f32, first: f64, span: f64) -> Self {
         let further = |margin: f64| number_below(|cell| f64::from(done) - (first + span * cell) > margin);
         Self { surely: further(EDGE), maybe: further(-EDGE) }
     }
@@ -136,12 +136,12 @@ pub(super) struct DamagedCells {
     page: u64,
     damage: Damage,
     stored: Option<Box<[u8]>>,
-    suspects: Suspects,
+    suspects: CandidateBits,
 }
 
 /// Bits of a page that may read wrong, ascending.
 #[derive(Clone, Debug, Default)]
-struct Suspects {
+struct CandidateBits {
     /// Those that always do.
     wrong: Vec<u32>,
     unstable: Vec<Unstable>,
@@ -167,21 +167,21 @@ impl DamagedCells {
         let suspects =
             match damage {
                 Damage::HalfProgrammed { done } => {
-                    let reached = Reached::of(done, 0.3, 0.7);
+                    let reached = Reached::after(done, 0.3, 0.7);
                     let reads = |cell| reached.reads(cell, Right, FlickersInverted, Wrong);
                     suspects(page, zeros_of(bits, stored), |hash| {
                         if zeros(hash) { reads(hash >> 11) } else { Right }
                     })
                 }
                 Damage::HalfErased { done } => {
-                    let reached = Reached::of(done, 0.2, 0.6);
+                    let reached = Reached::after(done, 0.2, 0.6);
                     let reads = |cell| reached.reads(cell, Wrong, Flickers, Right);
                     suspects(page, zeros_of(bits, stored), |hash| {
                         if zeros(hash) { reads(hash >> 11) } else { Right }
                     })
                 }
                 Damage::PartnerMoved { done } => {
-                    let (begun, ended) = (Reached::of(done, 0.0, 0.4), Reached::of(done, 0.5, 0.4));
+                    let (begun, ended) = (Reached::after(done, 0.0, 0.4), Reached::after(done, 0.5, 0.4));
                     let moving = |cell| match begun.reads(cell, Wrong, Flickers, Right) {
                         Wrong => ended.reads(cell, Right, FlickersInverted, Wrong),
                         // Within the edges of both, a draw would have to say both.
@@ -202,7 +202,7 @@ impl DamagedCells {
 
     /// Appends the bits that read wrong at read number `read`, ascending.
     pub(super) fn errors(&self, read: u32, out: &mut Vec<u32>) {
-        let Suspects { wrong, unstable } = &self.suspects;
+        let CandidateBits { wrong, unstable } = &self.suspects;
         out.reserve(wrong.len() + unstable.len());
         let mut rest = 0;
         for cell in unstable {
@@ -230,8 +230,8 @@ fn zeros_of(bits: u32, stored: Option<&[u8]>) -> impl Iterator<Item = u64> {
 }
 
 /// Bits among the candidates that may read wrong. The hash of a cell decides.
-fn suspects(page: u64, candidates: impl Iterator<Item = u64>, reads: impl Fn(u64) -> Reads) -> Suspects {
-    let mut found = Suspects::default();
+fn suspects(page: u64, candidates: impl Iterator<Item = u64>, reads: impl Fn(u64) -> Reads) -> CandidateBits {
+    let mut found = CandidateBits::default();
     // No branch depends on a hash: half of them would be predicted wrong, which costs more than all else here.
     let (mut wrong, mut unstable) = ([0; 64], [Unstable::default(); 64]);
     for (first, mut word) in (0..).step_by(64).zip(candidates) {

@@ -298,7 +298,7 @@ impl Amd {
         }
         if !self.load.full() {
             check_aligned(cells, addr, data)?;
-            self.load.take(addr, data, cells.array.stores())?;
+            self.load.add_words(addr, data, cells.array.stores())?;
             self.last_bit7 = data[data.len() - cells.width as usize] & c::DQ7;
             self.step = Step::Load;
             return Ok(());

@@ -181,7 +181,7 @@ impl Cells {
         buffered: bool,
     ) -> Result<(), Violation> {
         let block = self.block(addr)?;
-        let failed = self.faults.of(block.index).program;
+        let failed = self.faults.of_block(block.index).program;
         let mut undo = Undo::Nothing;
         if self.array.stores() {
             let row = addr as usize / self.array.page_bytes();
@@ -218,7 +218,7 @@ impl Cells {
 
     /// Starts to erase a block, or adds it to the erase whose window is open.
     pub(super) fn erase(&mut self, at: Instant, block: &EraseBlock) {
-        let failed = self.faults.of(block.index).erase;
+        let failed = self.faults.of_block(block.index).erase;
         let time = self.spec.block_erase(block.region);
         let mut range = block.start..block.start + block.len;
         let window = self.spec.timing.t_erase_window_us;
@@ -246,7 +246,7 @@ impl Cells {
         let (mut total, mut undo) = (Nanos::ZERO, Undo::Nothing);
         for block in &blocks {
             let time = self.spec.block_erase(block.region);
-            let failed = self.faults.of(block.index).erase;
+            let failed = self.faults.of_block(block.index).erase;
             total += if failed { time.max } else { time.typ };
             if !failed {
                 undo = undo.and(self.clear(block));

@@ -373,7 +373,7 @@ fn impossible_chips_are_named() {
     let cases: [(Break, &str); 8] = [
         (|s| s.geometry.size_bytes = 3, "`size_bytes` must be a power of two"),
         (|s| s.geometry.regions[0].blocks = 7, "the erase regions hold"),
-        (|s| s.geometry.regions[0].block_bytes = 1000, "erase blocks must be"),
+        (|s| s.geometry.regions[0].block_bytes = 1000, "eraseblocks must be"),
         (|s| s.timing.t_buffer_us = None, "a program buffer needs"),
         (|s| s.geometry.interface = Interface::X8, "the chip does not offer a 16-bit bus"),
         (|s| s.id.truncate(2), "`id` holds"),

@@ -178,7 +178,7 @@ impl Intel {
         }
         if !self.load.full() {
             check_aligned(cells, addr, data)?;
-            self.load.take(addr, data, cells.array.stores())?;
+            self.load.add_words(addr, data, cells.array.stores())?;
             self.step = Step::Load;
             return Ok(());
         }

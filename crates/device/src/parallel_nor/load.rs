@@ -34,7 +34,7 @@ impl Load {
     }
 
     /// Takes a run of data cycles. `keep` false counts them only.
-    pub(super) fn take(&mut self, addr: u32, data: &[u8], keep: bool) -> Result<(), Violation> {
+    pub(super) fn add_words(&mut self, addr: u32, data: &[u8], keep: bool) -> Result<(), Violation> {
         let line = self.bytes.len() as u32;
         if self.len == 0 {
             self.start = addr;

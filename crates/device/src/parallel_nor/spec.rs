@@ -205,7 +205,7 @@ pub(super) fn impossible(why: impl Into<Cow<'static, str>>) -> BadSpec {
 }
 
 const BLOCK: &str =
-    "erase blocks must be multiples of 256 bytes below 16 MiB, 1 to 65536 in a region, at most 8 regions";
+    "eraseblocks must be multiples of 256 bytes below 16 MiB, 1 to 65536 in a region, at most 8 regions";
 const BUFFER: &str = "a program buffer needs `t_buffer_us`, and fits the smallest eraseblock and 1024 bytes";
 const ID: &str = "`id` holds the maker's and the device code, and two more where the device code ends in 7Eh";
 const OTP: &str = "`otp` sizes must be powers of two, and with command set amd exactly one of them not zero";

@@ -119,7 +119,7 @@ impl NorWire {
         if !self.power.is_lost() && self.now <= self.power.until {
             return false;
         }
-        if let Some(at) = self.power.lose() {
+        if let Some(at) = self.power.switch_off() {
             self.chip.power_cut(at);
         }
         true

@@ -27,7 +27,7 @@ impl Address {
     }
 
     /// These cycles; `None` for more than 8.
-    pub fn of(cycles: &[u8]) -> Option<Self> {
+    pub fn from_cycles(cycles: &[u8]) -> Option<Self> {
         let mut bytes = [0; 8];
         bytes.get_mut(..cycles.len())?.copy_from_slice(cycles);
         Some(Self { bytes, len: cycles.len() as u8 })

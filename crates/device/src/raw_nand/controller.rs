@@ -233,7 +233,7 @@ impl<C: NandChip> NandController<C> {
         if self.power.until > now {
             return Ok(());
         }
-        if let Some(at) = self.power.lose() {
+        if let Some(at) = self.power.switch_off() {
             self.chips.iter_mut().for_each(|chip| chip.power_cut(at));
         }
         Err(NandError::PowerLost)

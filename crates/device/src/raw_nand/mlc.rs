@@ -81,7 +81,7 @@ impl ProgramTimes {
 
     /// tPROG of a row; of OTP pages without.
     #[inline]
-    pub(super) const fn of(&self, row: Option<u32>, pages_per_block: u32) -> Nanos {
+    pub(super) const fn row_time(&self, row: Option<u32>, pages_per_block: u32) -> Nanos {
         match row {
             Some(row) if !self.pairing.is_none() => {
                 if self.pairing.is_lsb(row % pages_per_block) {

@@ -250,7 +250,7 @@ impl<C: NandChip> NandWire<C> {
         if !self.power.is_lost() && self.now < self.power.until {
             return false;
         }
-        if let Some(at) = self.power.lose() {
+        if let Some(at) = self.power.switch_off() {
             self.chips.iter_mut().for_each(|chip| chip.power_cut(at));
         }
         true

@@ -83,7 +83,7 @@ impl<C: SpiChip> SpiController<C> {
     /// Takes the chip through the cut that was ordered.
     #[cold]
     fn lose_power(&mut self, host: &mut Host) -> SpiError {
-        if let Some(at) = self.power.lose() {
+        if let Some(at) = self.power.switch_off() {
             host.pass_until(self.chip.busy_until().min(at), Phase::Array);
             host.pass_until(at, Phase::Waiting);
             self.chip.power_cut(at);

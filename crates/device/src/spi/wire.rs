@@ -81,17 +81,17 @@ impl Form {
     }
 
     /// Takes a byte of the header. False when this form does not go on so.
-    fn take(&mut self, width: Width, byte: u8) -> bool {
+    fn shift_in(&mut self, width: Width, byte: u8) -> bool {
         if self.addr_left > 0 {
             self.addr = self.addr << 8 | u32::from(byte);
             self.addr_left -= 1;
             return width == self.shape.mode.addr;
         }
-        self.take_dummies(width.half_cycles(1))
+        self.shift_dummies(width.half_cycles(1))
     }
 
     /// Takes clock cycles whose data do not count.
-    const fn take_dummies(&mut self, half_cycles: u64) -> bool {
+    const fn shift_dummies(&mut self, half_cycles: u64) -> bool {
         if self.addr_left > 0 || half_cycles > self.dummy_left {
             return false;
         }
@@ -247,7 +247,7 @@ impl<C: SpiChip> SpiWire<C> {
         let of_header =
             self.phase == Phase::Header && self.forms.iter().any(|form| form.dummy_left >= half_cycles);
         if of_header {
-            self.forms.retain_mut(|form| form.take_dummies(half_cycles));
+            self.forms.retain_mut(|form| form.shift_dummies(half_cycles));
             self.ignore_without_forms();
         } else if let Some(width) = self.width_of_data() {
             let mut bytes = half_cycles / width.half_cycles(1).max(1);
@@ -292,7 +292,7 @@ impl<C: SpiChip> SpiWire<C> {
         }
         match self.phase {
             Phase::Opcode | Phase::Extension | Phase::Header => {
-                self.take_header(width, sent.first().copied().unwrap_or(UNDRIVEN));
+                self.shift_header(width, sent.first().copied().unwrap_or(UNDRIVEN));
                 self.half_cycles += width.half_cycles(1);
                 fill(input, 1);
                 return 1;
@@ -461,14 +461,14 @@ impl<C: SpiChip> SpiWire<C> {
         if !self.power.is_lost() && self.now() <= self.power.until {
             return false;
         }
-        if let Some(at) = self.power.lose() {
+        if let Some(at) = self.power.switch_off() {
             self.chip.power_cut(at);
         }
         true
     }
 
     /// A command byte, or a byte between it and the data.
-    fn take_header(&mut self, width: Width, byte: u8) {
+    fn shift_header(&mut self, width: Width, byte: u8) {
         match self.phase {
             Phase::Opcode => {
                 self.opcode = byte;
@@ -489,7 +489,7 @@ impl<C: SpiChip> SpiWire<C> {
                 self.phase = Phase::Header;
             }
             Phase::Extension => self.ignore(Violation::UnknownCommand(self.opcode)),
-            _ => self.forms.retain_mut(|form| form.take(width, byte)),
+            _ => self.forms.retain_mut(|form| form.shift_in(width, byte)),
         }
         self.ignore_without_forms();
     }

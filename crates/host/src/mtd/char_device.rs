@@ -143,7 +143,7 @@ impl Flash for CharDevice {
 
 /// Pins this thread to the first CPU that it may use, and raises its priority if permitted. Returns the steps that
 /// failed.
-pub fn give_priority() -> Vec<String> {
+pub fn raise_priority() -> Vec<String> {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
     let mut trouble = Vec::new();
     let pinned = sched_getaffinity(None).and_then(|allowed| {

@@ -3,7 +3,7 @@
 mod char_device;
 mod users;
 
-pub use char_device::{CharDevice, conditions, give_priority};
+pub use char_device::{CharDevice, conditions, raise_priority};
 pub use users::number_of;
 pub(crate) use users::{attached, block_devices, family, number};
 

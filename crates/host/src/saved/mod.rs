@@ -116,7 +116,7 @@ pub enum Damage {
 
 /// Ranges that could not be restored.
 #[derive(Debug, Default)]
-pub(crate) struct Trouble {
+pub(crate) struct RestoreFailures {
     /// First failure of the device.
     pub(crate) first: Option<TargetError>,
     /// Bytes that were not written back because the device failed.
@@ -416,19 +416,19 @@ impl<S: Store> SavedRanges<S> {
 
     /// Writes all ranges back, the latest first, and syncs the device. If addresses wrap around, the earliest data is
     /// the true one and is written last. `watch` receives the number of bytes so far.
-    pub(crate) fn restore(&mut self, disk: &mut impl Disk, mut watch: impl FnMut(u64)) -> Trouble {
+    pub(crate) fn restore(&mut self, disk: &mut impl Disk, mut watch: impl FnMut(u64)) -> RestoreFailures {
         let pieces = std::mem::take(&mut self.pieces);
-        let (mut trouble, mut done) = (Trouble::default(), 0);
+        let (mut failures, mut done) = (RestoreFailures::default(), 0);
         for piece in pieces.iter().rev() {
             let written = self.contents(piece).and_then(|()| disk.write_back(piece.position, &self.buf));
             if let Err(error) = written {
-                trouble.first.get_or_insert(TargetError {
+                failures.first.get_or_insert(TargetError {
                     operation: "restoring",
                     position: piece.position,
                     bytes: piece.bytes,
                     reason: error.to_string(),
                 });
-                trouble.lost += piece.bytes;
+                failures.lost += piece.bytes;
             }
             done += piece.bytes;
             watch(done);
@@ -436,8 +436,8 @@ impl<S: Store> SavedRanges<S> {
         self.pieces = pieces;
         if let Err(error) = disk.sync() {
             let reason = error.to_string();
-            trouble.first.get_or_insert(TargetError { operation: "flush", position: 0, bytes: 0, reason });
+            failures.first.get_or_insert(TargetError { operation: "flush", position: 0, bytes: 0, reason });
         }
-        trouble
+        failures
     }
 }

@@ -29,7 +29,7 @@ pub trait Clock: Send {
 
 /// Timeliness of the answers of a served device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Punctuality {
+pub struct DelayStats {
     /// Number of requests to the device.
     pub requests: u64,
     /// Number of answers that were computed later than due.
@@ -73,12 +73,12 @@ impl<D: BlockDevice + Send + 'static> MountedDevice<D> {
     ///
     /// # Errors
     /// The connection to the kernel failed, or a request hit a bug.
-    pub fn serve(self) -> Result<(D, Punctuality), FolderError> {
+    pub fn serve(self) -> Result<(D, DelayStats), FolderError> {
         let Self { session, served, directory } = self;
         mount::run(session, &directory)?;
         let bug = || FolderError::host(&directory, io::Error::other("a request has failed in the middle"));
         let served = Arc::into_inner(served).ok_or_else(bug)?.into_inner().map_err(|_| bug())?;
-        Ok((served.device, served.punctuality))
+        Ok((served.device, served.delays))
     }
 }
 
@@ -98,7 +98,7 @@ const PUNCH_HOLE: i32 = 0x03;
 pub(super) struct Served<D> {
     pub(super) device: D,
     clock: Box<dyn Clock>,
-    pub(super) punctuality: Punctuality,
+    pub(super) delays: DelayStats,
     /// Buffer for the sectors of a read, or of a write that is not aligned to sectors.
     buffer: Vec<u8>,
 }
@@ -111,7 +111,7 @@ fn sectors(offset: u64, len: usize) -> Range<u64> {
 
 impl<D: BlockDevice> Served<D> {
     pub(super) fn new(device: D, clock: Box<dyn Clock>) -> Self {
-        Self { device, clock, punctuality: Punctuality::default(), buffer: Vec::new() }
+        Self { device, clock, delays: DelayStats::default(), buffer: Vec::new() }
     }
 
     /// Executes a request, and waits until it ends.
@@ -124,7 +124,7 @@ impl<D: BlockDevice> Served<D> {
         let is_late = self.clock.now() > end;
         self.clock.wait_until(end);
         let late = self.clock.now().since(end);
-        let counts = &mut self.punctuality;
+        let counts = &mut self.delays;
         counts.requests += 1;
         counts.late_requests += u64::from(is_late);
         counts.late_sum += late;
@@ -472,7 +472,7 @@ mod tests {
             "it should have been answered earlier"
         );
         let (late_sum, late_max) = (Nanos::from_us(5), Nanos::from_us(5));
-        let late = Punctuality { requests: 4, late_requests: 1, late_sum, late_max };
-        assert_eq!(served.punctuality, late);
+        let late = DelayStats { requests: 4, late_requests: 1, late_sum, late_max };
+        assert_eq!(served.delays, late);
     }
 }

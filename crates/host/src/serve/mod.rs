@@ -3,5 +3,5 @@
 mod fuse;
 mod vhost;
 
-pub use fuse::{Clock, MountedDevice, Punctuality};
+pub use fuse::{Clock, DelayStats, MountedDevice};
 pub use vhost::{Stopper, VhostDevice};

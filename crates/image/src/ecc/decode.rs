@@ -1,6 +1,6 @@
 //! Pages with OOB to corrected data.
 
-use super::page::{Corrector, Found};
+use super::page::{Corrector, PageContent};
 use super::regions::{RegionEcc, Regions};
 use super::report::{BadBlockReport, DecodeReport, Failure, SchemeReport, Tally};
 use super::stream::{Chunk, Dump, Grouping, Pages, Shape, Writer, all_ff};
@@ -184,7 +184,7 @@ impl Work<'_> {
             self.shape.load(scheme, self.chunk, at, &mut corrector.raw);
             let number = self.first_page + at as u64;
             let found = corrector.correct(number);
-            corrector.take_data(data);
+            corrector.extract_data(data);
             self.count(scheme, &corrector, found, number, &mut tally);
         }
         if corrector.is_foreign() { self.leave(scheme, first, data) } else { tally }
@@ -218,9 +218,16 @@ impl Work<'_> {
         tally
     }
 
-    fn count(&self, scheme: &Scheme, corrector: &Corrector<'_>, found: Found, page: u64, tally: &mut Tally) {
+    fn count(
+        &self,
+        scheme: &Scheme,
+        corrector: &Corrector<'_>,
+        found: PageContent,
+        page: u64,
+        tally: &mut Tally,
+    ) {
         tally.pages += 1;
-        if let Found::Erased(bitflips) = found {
+        if let PageContent::Erased(bitflips) = found {
             return tally.erased(bitflips);
         }
         for (step, result) in (0..).zip(&corrector.steps) {

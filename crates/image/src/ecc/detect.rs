@@ -538,7 +538,7 @@ impl Weights {
         Self { decoded, uncorrectable }
     }
 
-    pub(super) fn of(&self, result: Result<u32, Uncorrectable>) -> f64 {
+    pub(super) fn evidence(&self, result: Result<u32, Uncorrectable>) -> f64 {
         match result {
             Ok(bits) => self.decoded.get(bits as usize).copied().unwrap_or(0.0),
             Err(Uncorrectable) => self.uncorrectable,
@@ -644,7 +644,7 @@ impl Trial {
             self.evidence += if *marker == 0xFF { 1.0 } else { -8.0 };
         }
         let (mut messages, mut ecc) = (Vec::new(), Vec::new());
-        scheme.map().take(raw, &mut messages, &mut ecc);
+        scheme.map().extract(raw, &mut messages, &mut ecc);
         let mut rest = messages.as_mut_slice();
         let eccs = ecc.chunks_exact_mut(scheme.code().ecc_bytes() as usize);
         for (bytes, ecc) in scheme.map().message_bytes().zip(eccs) {
@@ -671,7 +671,7 @@ impl Trial {
             Err(Uncorrectable) => self.failed += 1,
         }
         if proves || result.is_err() {
-            self.evidence += self.weights.of(result);
+            self.evidence += self.weights.evidence(result);
         }
     }
 }

@@ -150,7 +150,7 @@ impl<'s> Encoder<'s> {
                 self.raw[byte] ^= mask[byte];
             }
         }
-        map.take(&self.raw, &mut self.messages, &mut self.ecc);
+        map.extract(&self.raw, &mut self.messages, &mut self.ecc);
         let mut rest = self.messages.as_slice();
         let eccs = self.ecc.chunks_exact_mut(self.scheme.code().ecc_bytes() as usize);
         for (bytes, ecc) in map.message_bytes().zip(eccs) {
@@ -161,7 +161,7 @@ impl<'s> Encoder<'s> {
         map.put_ecc(&mut self.raw, &self.ecc);
         self.scheme.randomize(number, &mut self.raw);
         if self.scheme.is_randomized() && form == Form::OnlyEcc {
-            map.take(&self.raw, &mut self.messages, &mut self.ecc);
+            map.extract(&self.raw, &mut self.messages, &mut self.ecc);
         }
         match form {
             Form::WithOob => out.copy_from_slice(&self.raw),

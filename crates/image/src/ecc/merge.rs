@@ -324,7 +324,7 @@ fn vote(raws: &[&[u8]], out: &mut [u8]) -> (u64, u64) {
 /// The steps of a raw page that is not randomized.
 fn steps(scheme: &Scheme, raw: &[u8]) -> Vec<Step> {
     let (mut messages, mut ecc) = (Vec::new(), Vec::new());
-    scheme.map().take(raw, &mut messages, &mut ecc);
+    scheme.map().extract(raw, &mut messages, &mut ecc);
     let mut rest = messages.as_slice();
     let eccs = ecc.chunks_exact(scheme.code().ecc_bytes() as usize);
     let step = |(bytes, ecc): (usize, &[u8])| {

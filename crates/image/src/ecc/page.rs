@@ -7,7 +7,7 @@ use floatgate_ecc::{Uncorrectable, check_erased};
 
 /// Result of decoding a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum PageContent {
     /// Erased, with the number of data and ECC bits that are not 1.
     Erased(u32),
     /// Data: see the results of its steps.
@@ -17,7 +17,7 @@ pub(super) enum Found {
 /// True when a raw page as it was read is erased, but for as many bits as the code corrects in each step.
 pub(super) fn is_erased_raw(scheme: &Scheme, raw: &[u8]) -> bool {
     let (mut messages, mut ecc) = (Vec::new(), Vec::new());
-    scheme.map().take(raw, &mut messages, &mut ecc);
+    scheme.map().extract(raw, &mut messages, &mut ecc);
     let most = scheme.code().strength().saturating_mul(scheme.steps());
     check_erased(&mut messages, &mut ecc, &mut [], most).is_ok()
 }
@@ -59,20 +59,20 @@ impl<'a> Corrector<'a> {
     }
 
     /// Corrects the page of a number in `self.raw`, which is not randomized afterwards. Steps that cannot be corrected stay as they are.
-    pub(super) fn correct(&mut self, number: u64) -> Found {
-        self.scheme.map().take(&self.raw, &mut self.messages, &mut self.ecc);
+    pub(super) fn correct(&mut self, number: u64) -> PageContent {
+        self.scheme.map().extract(&self.raw, &mut self.messages, &mut self.ecc);
         if self.is_erased() {
-            return Found::Erased(0);
+            return PageContent::Erased(0);
         }
         if self.scheme.is_randomized() {
             let most = self.threshold.saturating_mul(self.scheme.steps());
             if let Ok(bits) = check_erased(&mut self.messages, &mut self.ecc, &mut [], most) {
                 self.steps.fill(Ok(0));
                 self.scheme.map().put(&mut self.raw, &self.messages, &self.ecc);
-                return Found::Erased(bits);
+                return PageContent::Erased(bits);
             }
             self.scheme.randomize(number, &mut self.raw);
-            self.scheme.map().take(&self.raw, &mut self.messages, &mut self.ecc);
+            self.scheme.map().extract(&self.raw, &mut self.messages, &mut self.ecc);
         }
         if self.weights.is_some() {
             self.read.0.clone_from(&self.messages);
@@ -90,7 +90,7 @@ impl<'a> Corrector<'a> {
         if self.steps.iter().any(|step| *step != Ok(0)) {
             self.scheme.map().put(&mut self.raw, &self.messages, &self.ecc);
         }
-        if is_erased { Found::Erased(self.steps.iter().flatten().sum()) } else { Found::Data }
+        if is_erased { PageContent::Erased(self.steps.iter().flatten().sum()) } else { PageContent::Data }
     }
 
     fn is_erased(&self) -> bool {
@@ -98,8 +98,8 @@ impl<'a> Corrector<'a> {
     }
 
     /// Copies the data of the page in `self.raw`.
-    pub(super) fn take_data(&mut self, data: &mut [u8]) {
-        self.scheme.map().take_data(&mut self.raw, data);
+    pub(super) fn extract_data(&mut self, data: &mut [u8]) {
+        self.scheme.map().extract_data(&mut self.raw, data);
     }
 
     /// Forgets the pages of the block before.
@@ -123,7 +123,7 @@ impl<'a> Corrector<'a> {
             let (message, later) = rest.split_at(bytes.min(rest.len()));
             rest = later;
             if !is_constant(message) {
-                evidence += weights.of(*step);
+                evidence += weights.evidence(*step);
             }
         }
         self.evidence += evidence;
@@ -139,8 +139,8 @@ impl<'a> Corrector<'a> {
     pub(crate) fn correct_with_oob(&mut self, number: u64, page: &mut [u8]) -> u32 {
         self.raw.copy_from_slice(page);
         let bits = match self.correct(number) {
-            Found::Erased(bits) => bits,
-            Found::Data => {
+            PageContent::Erased(bits) => bits,
+            PageContent::Data => {
                 self.scheme.randomize(number, &mut self.raw);
                 self.steps.iter().flatten().sum()
             }

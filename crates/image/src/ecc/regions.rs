@@ -109,7 +109,7 @@ pub(super) fn find(detector: &Detector, sample: &Sample, reach: Reach) -> Region
     let (codes, states) = label(detector, sample, reach);
     let mut runs = runs(&states);
     let unknown: Vec<usize> = (0..states.len()).filter(|&at| states[at] == State::Unknown).collect();
-    take_in_damage(&mut runs, |run| {
+    include_damage(&mut runs, |run| {
         // Groups of the run with data, and those of them that its code does not explain.
         let unexplained = unknown.iter().filter(|at| run.contains(at)).count();
         (run.clone().filter(|&at| states[at] != State::Silent).count(), unexplained)
@@ -247,7 +247,7 @@ fn runs(states: &[State]) -> Vec<Run> {
 }
 
 /// Has a region take in short runs that its code does not explain, between others that it does, up to a tenth of it.
-fn take_in_damage(runs: &mut Vec<Run>, counts: impl Fn(&Range<usize>) -> (usize, usize)) {
+fn include_damage(runs: &mut Vec<Run>, counts: impl Fn(&Range<usize>) -> (usize, usize)) {
     let mut at = 1;
     while at + 1 < runs.len() {
         let (before, after) = (&runs[at - 1], &runs[at + 1]);

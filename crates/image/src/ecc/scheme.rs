@@ -152,7 +152,7 @@ impl Scheme {
     /// Adds the bits of the randomizer to a raw page, or takes them away.
     pub(super) fn randomize(&self, page: u64, raw: &mut [u8]) {
         if let Some(masks) = &self.masks {
-            let mask = masks.of(page, &self.map, self.geometry.full_page() as usize);
+            let mask = masks.page(page, &self.map, self.geometry.full_page() as usize);
             raw.iter_mut().zip(mask).for_each(|(byte, mask)| *byte ^= mask);
         }
     }

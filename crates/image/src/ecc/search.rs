@@ -37,9 +37,9 @@ const TRIED: usize = 6;
 /// Least strength that is looked for: a weaker code has too few bits to be told from chance.
 const LEAST_STRENGTH: u32 = 2;
 
-/// Place of a codeword: the message, and its end with the ECC bytes.
+/// Byte range of a codeword: the message, and its end with the ECC bytes.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct CodewordRange {
     start: usize,
     message_end: usize,
     ecc_start: usize,
@@ -94,14 +94,14 @@ impl<'s> Hypothesis<'s> {
 
     /// The first scheme that explains the pages.
     fn search(&self, pages: &[&Page]) -> Option<Scheme> {
-        let places = self.sums.iter().take(TRIED).map(|sum| self.first_places(sum));
-        let mut places = places.into_iter().find(|places| !places.is_empty())?;
+        let ranges = self.sums.iter().take(TRIED).map(|sum| self.first_ranges(sum));
+        let mut ranges = ranges.into_iter().find(|ranges| !ranges.is_empty())?;
         // The later a codeword begins the less it covers that is the same in all pages.
-        places.sort_by_key(|place| std::cmp::Reverse(place.start));
-        let mut patterns = places.iter().filter_map(|place| {
-            let inversion = self.inversion(place)?;
-            let patterns = self.patterns(place);
-            let mut schemes = patterns.iter().filter_map(|pattern| self.scheme(place, inversion, pattern));
+        ranges.sort_by_key(|range| std::cmp::Reverse(range.start));
+        let mut patterns = ranges.iter().filter_map(|range| {
+            let inversion = self.inversion(range)?;
+            let patterns = self.patterns(range);
+            let mut schemes = patterns.iter().filter_map(|pattern| self.scheme(range, inversion, pattern));
             schemes.find(|scheme| Trial::over(scheme, pages).is_believed())
         });
         patterns.next()
@@ -111,13 +111,13 @@ impl<'s> Hypothesis<'s> {
         self.geometry.full_page() as usize
     }
 
-    /// Places of the codeword of the first step.
-    fn first_places(&self, sum: &[u8]) -> Vec<Place> {
-        (0..=HEAD).flat_map(|start| self.places(sum, start)).collect()
+    /// Ranges of the codeword of the first step.
+    fn first_ranges(&self, sum: &[u8]) -> Vec<CodewordRange> {
+        (0..=HEAD).flat_map(|start| self.ranges(sum, start)).collect()
     }
 
-    /// Places of a codeword that begins at a byte.
-    fn places(&self, sum: &[u8], start: usize) -> Vec<Place> {
+    /// Ranges of a codeword that begins at a byte.
+    fn ranges(&self, sum: &[u8], start: usize) -> Vec<CodewordRange> {
         let (page_bytes, data_end) = (self.geometry.page_bytes as usize, start + self.step_bytes);
         let push = |rest, byte: &u8| self.divisor.push(rest, *byte);
         let Some(data) = sum.get(start..data_end) else { return Vec::new() };
@@ -139,19 +139,24 @@ impl<'s> Hypothesis<'s> {
         found
     }
 
-    /// The place of a codeword whose message, with the remainder `rest`, goes on at a byte with OOB bytes and the ECC bytes.
-    fn end(&self, sum: &[u8], (start, message_end, at): (usize, usize, usize), rest: u16) -> Option<Place> {
+    /// The range of a codeword whose message, with the remainder `rest`, goes on at a byte with OOB bytes and the ECC bytes.
+    fn end(
+        &self,
+        sum: &[u8],
+        (start, message_end, at): (usize, usize, usize),
+        rest: u16,
+    ) -> Option<CodewordRange> {
         let mut rest = rest;
         for end in at + 1..=self.raw_bytes().min(at + MAX_ECC) {
             rest = self.divisor.push(rest, *sum.get(end - 1)?);
             if rest == 0 {
-                let place = Place { start, message_end, ecc_start: at, end, strength: 0 };
-                let strength = self.divisor.strength(&place.word(sum));
+                let range = CodewordRange { start, message_end, ecc_start: at, end, strength: 0 };
+                let strength = self.divisor.strength(&range.word(sum));
                 let is_there = strength >= LEAST_STRENGTH && end - at >= self.ecc_bytes(strength);
                 if is_there
-                    && self.sums.iter().filter(|other| self.holds(other, &place, strength)).count() > 1
+                    && self.sums.iter().filter(|other| self.holds(other, &range, strength)).count() > 1
                 {
-                    return Some(Place { strength, ..place });
+                    return Some(CodewordRange { strength, ..range });
                 }
             }
         }
@@ -162,19 +167,19 @@ impl<'s> Hypothesis<'s> {
         (self.divisor.degree() * strength).div_ceil(8) as usize
     }
 
-    /// True when a sum has a codeword in a place.
-    fn holds(&self, sum: &[u8], place: &Place, strength: u32) -> bool {
-        let word = place.word(sum);
+    /// True when a sum has a codeword in a range.
+    fn holds(&self, sum: &[u8], range: &CodewordRange, strength: u32) -> bool {
+        let word = range.word(sum);
         word.iter().fold(0, |rest, byte| self.divisor.push(rest, *byte)) == 0
             && self.divisor.strength(&word) >= strength
     }
 
-    /// The mask under which pages hold a codeword in a place.
-    fn inversion(&self, place: &Place) -> Option<Inversion> {
-        let ecc_bytes = self.ecc_bytes(place.strength);
+    /// The mask under which pages hold a codeword in a range.
+    fn inversion(&self, range: &CodewordRange) -> Option<Inversion> {
+        let ecc_bytes = self.ecc_bytes(range.strength);
         let counts = [Inversion::Erased, Inversion::None, Inversion::All].map(|inversion| {
             let holds = |page: &&Vec<u8>| {
-                let mut word = place.word(page);
+                let mut word = range.word(page);
                 let message = word.len() - ecc_bytes;
                 match inversion {
                     Inversion::Erased => word.iter_mut().for_each(|byte| *byte = !*byte),
@@ -182,7 +187,7 @@ impl<'s> Hypothesis<'s> {
                     Inversion::All => word.iter_mut().skip(message).for_each(|byte| *byte = !*byte),
                 }
                 // Bits after the check bits may be 0 or 1.
-                let padding = 8 * ecc_bytes as u32 - self.divisor.degree() * place.strength;
+                let padding = 8 * ecc_bytes as u32 - self.divisor.degree() * range.strength;
                 if let Some(last) = word.last_mut() {
                     *last &= 0xFF << padding;
                 }
@@ -197,19 +202,19 @@ impl<'s> Hypothesis<'s> {
             .map(|(inversion, _)| inversion)
     }
 
-    /// Patterns with the first codeword in a place, the likeliest first.
-    fn patterns(&self, place: &Place) -> Vec<String> {
+    /// Patterns with the first codeword in a range, the likeliest first.
+    fn patterns(&self, range: &CodewordRange) -> Vec<String> {
         let page_bytes = self.geometry.page_bytes as usize;
-        if place.ecc_start >= page_bytes && page_bytes > self.step_bytes {
-            self.apart(place).into_iter().collect()
+        if range.ecc_start >= page_bytes && page_bytes > self.step_bytes {
+            self.apart(range).into_iter().collect()
         } else {
-            self.interleaved(place)
+            self.interleaved(range)
         }
     }
 
-    fn scheme(&self, place: &Place, inversion: Inversion, pattern: &str) -> Option<Scheme> {
+    fn scheme(&self, range: &CodewordRange, inversion: Inversion, pattern: &str) -> Option<Scheme> {
         let step_bytes = u32::try_from(self.step_bytes).ok()?;
-        let code = Code::bch_over(place.strength, step_bytes, self.divisor.polynomial()).ok()?;
+        let code = Code::bch_over(range.strength, step_bytes, self.divisor.polynomial()).ok()?;
         let layout = Layout::found(pattern, code, self.bits, inversion).ok()?;
         Scheme::new(self.geometry.clone(), code, &layout).ok()
     }
@@ -219,57 +224,63 @@ impl<'s> Hypothesis<'s> {
     }
 
     /// True when most sums that hold the first step hold this one, too.
-    fn follows(&self, place: &Place) -> bool {
-        self.sums.iter().filter(|sum| self.holds(sum, place, place.strength)).count() > 1
+    fn follows(&self, range: &CodewordRange) -> bool {
+        self.sums.iter().filter(|sum| self.holds(sum, range, range.strength)).count() > 1
     }
 
     /// Pattern with the ECC bytes behind the data of the page.
-    fn apart(&self, place: &Place) -> Option<String> {
+    fn apart(&self, range: &CodewordRange) -> Option<String> {
         let (page_bytes, n) = (self.geometry.page_bytes as usize, self.steps());
-        let length = place.end - place.ecc_start;
-        let step = |at: usize| Place {
+        let length = range.end - range.ecc_start;
+        let step = |at: usize| CodewordRange {
             start: self.step_bytes,
             message_end: 2 * self.step_bytes,
             ecc_start: at,
             end: at + length,
-            ..*place
+            ..*range
         };
-        if place.start != 0 || place.message_end != self.step_bytes {
+        if range.start != 0 || range.message_end != self.step_bytes {
             return None;
         }
         let last = self.raw_bytes().checked_sub(length)?;
-        let next = (place.end..=last).find(|&at| self.follows(&step(at)))?;
-        let stride = next - place.ecc_start;
-        let meta = length - self.ecc_bytes(place.strength);
+        let next = (range.end..=last).find(|&at| self.follows(&step(at)))?;
+        let stride = next - range.ecc_start;
+        let meta = length - self.ecc_bytes(range.strength);
         let own = [item("meta", meta), "ecc".to_owned()].concat();
         let tail = item("free", stride - length);
-        let lead = item("free", place.ecc_start - page_bytes);
+        let lead = item("free", range.ecc_start - page_bytes);
         Some(format!("data {lead}{}*({own} {tail}) ({own})", n - 1).replace(" )", ")"))
     }
 
     /// Patterns with each step's ECC bytes behind its data.
-    fn interleaved(&self, place: &Place) -> Vec<String> {
+    fn interleaved(&self, range: &CodewordRange) -> Vec<String> {
         let (n, gap, ecc) =
-            (self.steps(), place.ecc_start - place.message_end, self.ecc_bytes(place.strength));
-        let covered = place.end - place.start - gap;
+            (self.steps(), range.ecc_start - range.message_end, self.ecc_bytes(range.strength));
+        let covered = range.end - range.start - gap;
         let Some(extra) = covered.checked_sub(ecc + self.step_bytes) else { return Vec::new() };
         // OOB bytes before the data of the first step belong to it alone; others come back in each.
         let step = |start: usize, extra: usize| {
-            let message_end = start + place.message_end - place.start - extra;
+            let message_end = start + range.message_end - range.start - extra;
             let ecc_start = message_end + gap;
-            Place { start, message_end, ecc_start, end: ecc_start + place.end - place.ecc_start, ..*place }
+            CodewordRange {
+                start,
+                message_end,
+                ecc_start,
+                end: ecc_start + range.end - range.ecc_start,
+                ..*range
+            }
         };
-        let lead = |before| [item("free", place.start), item("meta", before)].concat();
+        let lead = |before| [item("free", range.start), item("meta", before)].concat();
         let own = |after| format!("data {}{}ecc", item("meta", after), item("free", gap));
         if n == 1 {
             return vec![format!("{}({})", lead(0), own(extra))];
         }
         // Bytes that are the same in all pages do not show: the latest start has the fewest of them.
-        let starts = (place.end..=place.end + HEAD).rev();
+        let starts = (range.end..=range.end + HEAD).rev();
         let next = starts.flat_map(|start| [(start, extra, 0), (start, 0, extra)]);
         let next = next.filter(|&(start, before, _)| self.follows(&step(start, before)));
         let patterns = next.map(|(start, before, after)| {
-            let (own, tail) = (own(after), item("free", start - place.end));
+            let (own, tail) = (own(after), item("free", start - range.end));
             format!("{}{}*({own} {tail}) ({own})", lead(before), n - 1).replace(" )", ")")
         });
         patterns.collect()
@@ -281,8 +292,8 @@ fn item(kind: &str, bytes: usize) -> String {
     if bytes == 0 { String::new() } else { format!("{kind}:{bytes} ") }
 }
 
-impl Place {
-    /// The word in this place of a page or a sum.
+impl CodewordRange {
+    /// The word in this range of a page or a sum.
     fn word(&self, page: &[u8]) -> Vec<u8> {
         let part = |from: usize, to: usize| page.get(from..to).unwrap_or(&[]);
         [part(self.start, self.message_end), part(self.ecc_start, self.end)].concat()

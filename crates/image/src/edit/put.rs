@@ -215,11 +215,11 @@ impl Put<'_, '_> {
             let value = match get_xattr(&job.source, &name) {
                 Ok(value) if holds.xattr(&name) => value,
                 Ok(_) => {
-                    self.lose(job, &name, "the filesystem keeps no such attributes");
+                    self.record_lost_xattr(job, &name, "the filesystem keeps no such attributes");
                     continue;
                 }
                 Err(error) => {
-                    self.lose(job, &name, &error.to_string());
+                    self.record_lost_xattr(job, &name, &error.to_string());
                     continue;
                 }
             };
@@ -229,7 +229,7 @@ impl Put<'_, '_> {
         Ok(())
     }
 
-    fn lose(&mut self, job: &Job, name: &[u8], why: &str) {
+    fn record_lost_xattr(&mut self, job: &Job, name: &[u8], why: &str) {
         let what = format!("extended attribute {}: {why}", show_name(name));
         self.editor.done.losses.push(Loss::new(job.target.parts(), what));
     }

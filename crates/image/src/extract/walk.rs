@@ -79,7 +79,7 @@ impl Walk<'_> {
     fn run(&mut self) -> Result<(), ExtractError> {
         let root = self.source.root();
         let attributes = self.attributes_of(root, FileType::Directory);
-        self.lose_of(root);
+        self.report_losses_of(root);
         let attributes = attributes.unwrap_or_else(|| without_inode(root, FileType::Directory, 0));
         let mut levels: Vec<Level> = self.enter(attributes)?.into_iter().collect();
         let names: BTreeSet<Vec<u8>> =
@@ -106,23 +106,22 @@ impl Walk<'_> {
     }
 
     /// Says that something is lost, once: a name and its inode can have the same doubts.
-    fn lose(&mut self, what: impl Into<String>) {
+    fn report_loss(&mut self, what: impl Into<String>) {
         let loss = Loss::new(&self.path, what);
-        let said =
-            self.done.losses.iter().rev().take_while(|said| said.path == loss.path).any(|said| *said == loss);
-        if !said {
+        let mut of_path = self.done.losses.iter().rev().take_while(|other| other.path == loss.path);
+        if !of_path.any(|other| *other == loss) {
             self.done.losses.push(loss);
         }
     }
 
-    fn lose_all(&mut self, problems: Vec<String>) {
-        problems.into_iter().for_each(|what| self.lose(what));
+    fn report_losses(&mut self, problems: Vec<String>) {
+        problems.into_iter().for_each(|what| self.report_loss(what));
     }
 
     /// Losses of an inode that the source knows; it reports them once.
-    fn lose_of(&mut self, inode: u32) {
+    fn report_losses_of(&mut self, inode: u32) {
         let lost = self.source.lost(inode);
-        self.lose_all(lost);
+        self.report_losses(lost);
     }
 
     fn target_error(&self, error: std::io::Error) -> ExtractError {
@@ -131,7 +130,7 @@ impl Walk<'_> {
 
     fn losses(&mut self, outcome: Result<Vec<String>, std::io::Error>) -> Result<(), ExtractError> {
         let problems = outcome.map_err(|error| self.target_error(error))?;
-        self.lose_all(problems);
+        self.report_losses(problems);
         Ok(())
     }
 
@@ -147,11 +146,11 @@ impl Walk<'_> {
         let level = match self.check_name(again) {
             _ if encrypted => self.visit_encrypted(inode, file_type),
             Ok(()) => {
-                doubt.into_iter().for_each(|doubt| self.lose(doubt));
+                doubt.into_iter().for_each(|doubt| self.report_loss(doubt));
                 self.visit_inode(inode, file_type)?
             }
             Err(what) => {
-                self.lose(what);
+                self.report_loss(what);
                 None
             }
         };
@@ -163,7 +162,7 @@ impl Walk<'_> {
 
     /// An encrypted name: it is lost, and so is all below it.
     fn visit_encrypted(&mut self, inode: u32, file_type: FileType) -> Option<Level> {
-        self.lose(ENCRYPTED);
+        self.report_loss(ENCRYPTED);
         if file_type != FileType::Directory {
             return None;
         }
@@ -190,10 +189,10 @@ impl Walk<'_> {
         }
         let losses = self.done.losses.len();
         let attributes = self.attributes_of(inode, file_type);
-        self.lose_of(inode);
+        self.report_losses_of(inode);
         let Some(attributes) = attributes else { return Ok(None) };
         if attributes.file_type != file_type {
-            self.lose("the directory and the inode say that it is of different types");
+            self.report_loss("the directory and the inode say that it is of different types");
         }
         if attributes.file_type == FileType::Directory {
             return self.enter(attributes);
@@ -213,10 +212,10 @@ impl Walk<'_> {
         };
         let known = matches!(file_type, FileType::Directory | FileType::Regular);
         if error == Error::NotFound || !known {
-            self.lose(format!("its inode: {error}"));
+            self.report_loss(format!("its inode: {error}"));
             return None;
         }
-        self.lose(format!("its inode, and with it owner, permissions, times and size: {error}"));
+        self.report_loss(format!("its inode, and with it owner, permissions, times and size: {error}"));
         let size = if file_type == FileType::Regular { self.data_end(inode) } else { 0 };
         Some(without_inode(inode, file_type, size))
     }
@@ -235,7 +234,7 @@ impl Walk<'_> {
     fn may_enter(&mut self, attributes: &Attributes) -> bool {
         let entered = self.entered.enter(attributes.inode, self.path.len());
         if let Err(refused) = entered {
-            self.lose(refused.to_string());
+            self.report_loss(refused.to_string());
         }
         entered.is_ok()
     }
@@ -247,7 +246,7 @@ impl Walk<'_> {
         let mut xattrs = self.xattrs(&attributes);
         if attributes.is_encrypted() {
             // Its own name is not.
-            self.lose("the directory is encrypted: it is restored as one that is not, and empty");
+            self.report_loss("the directory is encrypted: it is restored as one that is not, and empty");
             xattrs.retain(|(name, _)| name != ENCRYPTION_CONTEXT);
         }
         let outcome = self.target.enter(&Entry {
@@ -264,8 +263,8 @@ impl Walk<'_> {
     /// Names in a directory, the last one first.
     fn names(&mut self, directory: u32) -> Vec<Name> {
         let (mut names, damage) = self.source.names(directory);
-        self.lose_all(damage);
-        self.lose_of(directory);
+        self.report_losses(damage);
+        self.report_losses_of(directory);
         names.sort_by(|a, b| b.name.cmp(&a.name));
         names
     }
@@ -282,7 +281,7 @@ impl Walk<'_> {
 
     fn leaf(&mut self, attributes: &Attributes) -> Result<(), ExtractError> {
         if attributes.is_encrypted() {
-            self.lose(ENCRYPTED);
+            self.report_loss(ENCRYPTED);
             return Ok(());
         }
         if attributes.links > 1 {
@@ -292,7 +291,7 @@ impl Walk<'_> {
         match attributes.file_type {
             FileType::Regular => self.file(attributes, &xattrs),
             FileType::Other(_) => {
-                self.lose("it is of an unknown type");
+                self.report_loss("it is of an unknown type");
                 Ok(())
             }
             _ => self.special(attributes, &xattrs),
@@ -303,12 +302,12 @@ impl Walk<'_> {
         let attributes = match self.source.attributes(inode) {
             Ok(attributes) => attributes,
             Err(error) => {
-                self.lose(format!("its inode: {error}"));
+                self.report_loss(format!("its inode: {error}"));
                 return Ok(());
             }
         };
         if self.damaged.contains(&inode) {
-            self.lose(format!("another name of {}, see there", show_path(first)));
+            self.report_loss(format!("another name of {}, see there", show_path(first)));
         }
         let entry = Entry { path: &self.path, attributes: &attributes, xattrs: &[], target: None };
         let outcome = self.target.link(&entry, first);
@@ -318,7 +317,7 @@ impl Walk<'_> {
     fn file(&mut self, attributes: &Attributes, xattrs: &Xattrs) -> Result<(), ExtractError> {
         let bytes = self.done.bytes.saturating_add(attributes.size);
         if bytes > self.limits.bytes {
-            self.lose(format!(
+            self.report_loss(format!(
                 "with its {} bytes there would be more than {}",
                 attributes.size, self.limits.bytes
             ));
@@ -332,8 +331,8 @@ impl Walk<'_> {
         let outcome = self.target.file(&entry, &mut contents);
         let damage = super::contents::Contents::damage(&mut contents);
         self.buffer = contents.into_buffer();
-        self.lose_all(damage);
-        self.lose_of(attributes.inode);
+        self.report_losses(damage);
+        self.report_losses_of(attributes.inode);
         self.losses(outcome)?;
         (self.progress)(self.done.bytes);
         Ok(())
@@ -344,13 +343,13 @@ impl Walk<'_> {
             FileType::Symlink => match self.source.read_link(attributes.inode) {
                 Ok(mut target) => {
                     if let Some(zero) = target.iter().position(|&byte| byte == 0) {
-                        self.lose("the target of the link has a zero in it: what follows that is left out, as Linux does");
+                        self.report_loss("the target of the link has a zero in it: what follows that is left out, as Linux does");
                         target.truncate(zero);
                     }
                     Some(target)
                 }
                 Err(error) => {
-                    self.lose(format!("the target of the link: {error}"));
+                    self.report_loss(format!("the target of the link: {error}"));
                     // Its other names are lost as well.
                     self.first_names.remove(&attributes.inode);
                     return Ok(());
@@ -370,7 +369,7 @@ impl Walk<'_> {
             return Vec::new();
         }
         let (mut xattrs, damage) = self.source.xattrs(attributes.inode);
-        self.lose_all(damage);
+        self.report_losses(damage);
         xattrs.sort();
         xattrs
     }

@@ -44,7 +44,7 @@ pub(crate) fn open_volume(chosen: Chosen<'_>) -> Result<Opened, ImageError> {
         let mut head = vec![0xFF; HEAD_BYTES.min(geometry.leb_bytes as usize)];
         let is_read = match volume.place(lnum) {
             Some(place) => store.read_at(place, &mut head).is_ok(),
-            None => device.survey.tell_all(id),
+            None => device.survey.defines_all_lebs(id),
         };
         (lnum < geometry.lebs).then(|| if is_read { head } else { Vec::new() })
     })?;
@@ -53,7 +53,7 @@ pub(crate) fn open_volume(chosen: Chosen<'_>) -> Result<Opened, ImageError> {
 }
 
 /// A volume whose filesystem may be damaged.
-pub(crate) struct Remains {
+pub(crate) struct DamagedVolume {
     pub(crate) volume: Box<dyn Volume>,
     /// LEBs behind the end of the volume: such whose number is not known.
     pub(crate) nameless: Range<u32>,
@@ -61,7 +61,7 @@ pub(crate) struct Remains {
     pub(crate) damage: Vec<AttachFault>,
 }
 
-impl Remains {
+impl DamagedVolume {
     /// The volume that is meant, for reading, whatever is damaged in it and in the device around it.
     ///
     /// # Errors

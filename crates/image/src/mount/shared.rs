@@ -33,11 +33,11 @@ struct State {
 
 impl State {
     /// Tells the user of a failure, once.
-    fn tell_failure(&mut self) {
+    fn report_failure(&mut self) {
         if let Some(error) = self.served.as_ref().and_then(Served::failure)
-            && let Some(tell) = self.on_failure.take()
+            && let Some(report) = self.on_failure.take()
         {
-            tell(&error);
+            report(&error);
         }
     }
 }
@@ -57,7 +57,7 @@ impl Shared {
         let mut state = self.state.lock().map_err(|_| Errno::IO)?;
         state.requests += 1;
         let answer = work(state.served.as_mut().ok_or(Errno::IO)?);
-        state.tell_failure();
+        state.report_failure();
         answer
     }
 
@@ -73,7 +73,7 @@ impl Shared {
                 periods = 0;
             }
             seen = *requests;
-            state.tell_failure();
+            state.report_failure();
             match self.ended.wait_timeout(state, PERIOD) {
                 Ok((again, _)) => state = again,
                 Err(_) => return,

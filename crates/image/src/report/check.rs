@@ -177,7 +177,7 @@ impl Finding {
     ) -> Self {
         Self {
             layer,
-            severity: Outcome::of(severity),
+            severity: Outcome::from_severity(severity),
             offset: None,
             peb: None,
             volume: None,
@@ -203,7 +203,7 @@ impl Finding {
 }
 
 impl Outcome {
-    const fn of(severity: Severity) -> Self {
+    const fn from_severity(severity: Severity) -> Self {
         match severity {
             Severity::Note => Self::Clean,
             Severity::Recoverable => Self::Recoverable,
@@ -222,7 +222,7 @@ impl Outcome {
 
 impl Layer {
     /// The layer of a structure of UBIFS.
-    pub(crate) const fn of(structure: ubifs::Structure) -> Self {
+    pub(crate) const fn of_ubifs(structure: ubifs::Structure) -> Self {
         match structure {
             ubifs::Structure::Data => Self::Data,
             _ => Self::Ubifs,
@@ -348,7 +348,7 @@ pub struct CheckReport {
 impl CheckReport {
     /// Words for the parts whose former contents are unknown.
     #[must_use]
-    pub fn untold(&self) -> Option<String> {
+    pub fn undetermined(&self) -> Option<String> {
         let parts: Vec<String> =
             self.unknown.iter().map(|part| format!("{} to {}", part.offset, part.end())).collect();
         (!parts.is_empty()).then(|| format!("what was in bytes {} cannot be told", parts.join(" and ")))

@@ -10,7 +10,7 @@ use floatgate_media::ubifs::{Frame, Node as Body};
 use floatgate_stack::fs::{CompressedBlock, Compression, FileFlags, FilledFile, NewFile, NewKind, Timestamp};
 use floatgate_stack::ubifs::probe;
 
-use super::tree::Kept;
+use super::tree::ExtractedFile;
 use super::*;
 use crate::ImageError;
 use crate::repair::{Method, RepairReport, Repaired, repair};
@@ -29,7 +29,7 @@ struct Sample {
     /// Where LEBs begin in it, and how many bytes they have.
     lebs: Vec<usize>,
     leb_bytes: usize,
-    whole: BTreeMap<String, Kept>,
+    whole: BTreeMap<String, ExtractedFile>,
     /// Names of inodes, the root's too.
     paths: BTreeMap<u32, Vec<String>>,
 }
@@ -196,11 +196,12 @@ fn enclose(bare: &[u8], leb_bytes: usize, lebs: u32) -> Vec<u8> {
 }
 
 /// Content of an image. Every name of a file has all of it.
-fn resolved(bytes: &[u8]) -> BTreeMap<String, Kept> {
+fn resolved(bytes: &[u8]) -> BTreeMap<String, ExtractedFile> {
     let (memory, extracted) = read(bytes, &Selection::default());
     assert_eq!(extracted.losses, []);
-    let first =
-        |kept: &Kept| kept.first.as_ref().map_or_else(|| kept.clone(), |first| memory.files[first].clone());
+    let first = |kept: &ExtractedFile| {
+        kept.first.as_ref().map_or_else(|| kept.clone(), |first| memory.files[first].clone())
+    };
     memory.files.iter().map(|(path, kept)| (path.clone(), first(kept))).collect()
 }
 

@@ -3,7 +3,7 @@
 use floatgate_media::ubifs::Frame;
 use floatgate_mtd::random::Random;
 
-use super::tree::Kept;
+use super::tree::ExtractedFile;
 use super::*;
 
 /// Whatever is not as it should be is listed, itself or a directory above it.
@@ -30,7 +30,7 @@ pub(super) fn assert_lists_all(whole: &Memory, found: &Memory, extracted: &Extra
         let is_whole = found.files.get(path) == Some(kept);
         let first: Vec<_> = extracted.losses.iter().take(8).collect();
         let (found, kept) = (found.files.get(path), kept);
-        let short = |kept: &Kept| Kept { data: Vec::new(), ..kept.clone() };
+        let short = |kept: &ExtractedFile| ExtractedFile { data: Vec::new(), ..kept.clone() };
         assert!(
             is_whole || listed(path),
             "{path} is not restored, and not listed: {:?} for {:?}, {first:?}",

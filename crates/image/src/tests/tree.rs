@@ -14,7 +14,7 @@ use crate::extract::{Contents, Entry, Target};
 
 /// A file as it was extracted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct ExtractedFile {
     pub(crate) mode: u32,
     pub(crate) owner: (u32, u32),
     pub(crate) mtime: Timestamp,
@@ -29,7 +29,7 @@ pub(crate) struct Kept {
 /// Keeps all that is extracted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Memory {
-    pub(crate) files: BTreeMap<String, Kept>,
+    pub(crate) files: BTreeMap<String, ExtractedFile>,
 }
 
 impl Memory {
@@ -37,8 +37,8 @@ impl Memory {
     pub(crate) fn differences(&self, other: &Self) -> Vec<String> {
         let paths: BTreeSet<&String> = self.files.keys().chain(other.files.keys()).collect();
         let differ = paths.into_iter().filter(|path| self.files.get(*path) != other.files.get(*path));
-        let short = |kept: Option<&Kept>| {
-            kept.map(|kept| Kept { data: kept.data.len().to_string().into_bytes(), ..kept.clone() })
+        let short = |kept: Option<&ExtractedFile>| {
+            kept.map(|kept| ExtractedFile { data: kept.data.len().to_string().into_bytes(), ..kept.clone() })
         };
         differ
             .map(|path| {
@@ -49,7 +49,7 @@ impl Memory {
 
     fn keep(&mut self, entry: &Entry<'_>, data: Vec<u8>, first: Option<&[Vec<u8>]>) {
         let attributes = entry.attributes;
-        let kept = Kept {
+        let kept = ExtractedFile {
             mode: attributes.mode,
             owner: (attributes.uid, attributes.gid),
             mtime: attributes.mtime,

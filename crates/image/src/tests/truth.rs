@@ -11,7 +11,7 @@ use floatgate_media::ubi::VolumeType;
 use floatgate_mtd::Geometry;
 use floatgate_stack::ubi::{AttachOptions, NewVolume, Ubi};
 
-use super::tree::Kept;
+use super::tree::ExtractedFile;
 use super::{Memory, device, flash, format, in_order, open, populate};
 use crate::check::check;
 use crate::extract::{ExtractLimits, Extracted, Extractions};
@@ -25,7 +25,7 @@ use floatgate_mtd::random::Random;
 struct Sample {
     name: &'static str,
     bytes: Vec<u8>,
-    truth: BTreeMap<String, Kept>,
+    truth: BTreeMap<String, ExtractedFile>,
     /// Bytes of an eraseblock and of a page.
     block: usize,
     page: usize,
@@ -179,9 +179,10 @@ impl Damage {
 }
 
 /// The files of a memory; every name of a file has all of it.
-fn resolved(memory: &Memory) -> BTreeMap<String, Kept> {
-    let first =
-        |kept: &Kept| kept.first.as_ref().map_or_else(|| kept.clone(), |first| memory.files[first].clone());
+fn resolved(memory: &Memory) -> BTreeMap<String, ExtractedFile> {
+    let first = |kept: &ExtractedFile| {
+        kept.first.as_ref().map_or_else(|| kept.clone(), |first| memory.files[first].clone())
+    };
     memory.files.iter().map(|(path, kept)| (path.clone(), first(kept))).collect()
 }
 
@@ -261,7 +262,7 @@ impl Figures {
         sample: &Sample,
         bytes: &[u8],
         damage: &Damage,
-        (found, losses): (&BTreeMap<String, Kept>, &Extracted),
+        (found, losses): (&BTreeMap<String, ExtractedFile>, &Extracted),
     ) {
         let folder = tempfile::tempdir().unwrap();
         let [from, to] = ["image", "repaired"].map(|name| folder.path().join(name));
@@ -302,9 +303,9 @@ impl Figures {
     fn compare(
         &mut self,
         what: &str,
-        before: &BTreeMap<String, Kept>,
+        before: &BTreeMap<String, ExtractedFile>,
         extracted: &Extracted,
-        after: &BTreeMap<String, Kept>,
+        after: &BTreeMap<String, ExtractedFile>,
         report: &RepairReport,
     ) {
         let is_lossy = |path: &str| extracted.losses.iter().any(|loss| loss.path == path);
@@ -395,7 +396,7 @@ fn a_cut_file_is_told() {
             assert!(cut.contains("the file is cut: it ends"), "{end}: {cut}");
         }
         if let Ok((report, _)) = repaired(bytes) {
-            assert_eq!(report.status(), Status::Told, "{end}: {:?}", report.losses);
+            assert_eq!(report.status(), Status::Reported, "{end}: {:?}", report.losses);
         }
     }
     let live = Sample::ubi("live", false, false);
@@ -424,7 +425,7 @@ fn an_extraction_tells_that_a_static_volume_fails_its_crc() {
     let is_first = |peb: &[u8]| super::vid_header(peb).is_some_and(|vid| (vid.volume_id, vid.lnum) == (0, 1));
     let peb = bytes.chunks(block).position(is_first).unwrap();
     bytes[(peb + 1) * block - 5] = 0x7F;
-    assert_eq!(statuses(&bytes), [Status::Bad, Status::Told]);
+    assert_eq!(statuses(&bytes), [Status::Bad, Status::Reported]);
 }
 
 #[test]
@@ -484,7 +485,7 @@ fn copies_of_the_volume_table_are_padded_alike() {
     assert_eq!(statuses(&bytes), [Status::Good; 2]);
     let mut differ = bytes.clone();
     differ[table + len..table + padded].fill(0);
-    assert_eq!(statuses(&differ), [Status::Told, Status::Good], "Linux says that copy 2 is damaged");
+    assert_eq!(statuses(&differ), [Status::Reported, Status::Good], "Linux says that copy 2 is damaged");
     bytes[table + 3] ^= 1;
     for damaged in [bytes, differ] {
         let (report, out) = repaired(&damaged).unwrap();
@@ -513,7 +514,7 @@ fn what_is_no_ubi_afterwards_is_not_written() {
     assert_eq!(statuses(&bytes)[0], Status::Bad);
     if let Ok((report, out)) = repaired(&bytes) {
         let (memory, _) = extracted(&out).unwrap();
-        let names = |files: &BTreeMap<String, Kept>| {
+        let names = |files: &BTreeMap<String, ExtractedFile>| {
             let all = files.keys().map(|path| path.trim_start_matches("/volume-0").to_owned());
             all.filter(|path| path.len() > 1).collect::<BTreeSet<_>>()
         };
@@ -550,9 +551,9 @@ fn nodes_of_a_jffs2_that_are_erased_between_others_are_told() {
     for &(at, len) in dirents.iter().step_by(7) {
         let mut bytes = sample.bytes.clone();
         bytes[at..at + len.next_multiple_of(4)].fill(0xFF);
-        assert_eq!(statuses(&bytes), [Status::Bad, Status::Told], "{at}");
+        assert_eq!(statuses(&bytes), [Status::Bad, Status::Reported], "{at}");
         let (report, out) = repaired(&bytes).unwrap();
-        assert_eq!(report.status(), Status::Told);
+        assert_eq!(report.status(), Status::Reported);
         assert_ne!(statuses(&out)[0], Status::Bad);
     }
 }
@@ -565,7 +566,7 @@ fn an_overwritten_end_of_a_jffs2_is_told() {
     bytes[last..].fill(0xAA);
     let statuses = statuses(&bytes);
     assert!(!statuses.contains(&Status::Good), "{statuses:?}");
-    assert_eq!(repaired(&bytes).unwrap().0.status(), Status::Told);
+    assert_eq!(repaired(&bytes).unwrap().0.status(), Status::Reported);
 }
 
 /// Linux takes a clean marker with another length than its own for its header alone.

@@ -184,8 +184,12 @@ fn a_verdict_says_what_cannot_be_told() {
         let report = check(&open(&bytes).unwrap(), &Selection::default()).unwrap();
         assert_eq!(report.unknown, [Part { offset: start as u64, len: 2 * ERASE as u64 }], "{kind:?}");
         let untold = format!("what was in bytes {start} to {} cannot be told", bytes.len());
-        assert_eq!(report.untold().as_deref(), Some(&*untold), "{kind:?}");
-        assert_eq!(check(&open(&whole).unwrap(), &Selection::default()).unwrap().untold(), None, "{kind:?}");
+        assert_eq!(report.undetermined().as_deref(), Some(&*untold), "{kind:?}");
+        assert_eq!(
+            check(&open(&whole).unwrap(), &Selection::default()).unwrap().undetermined(),
+            None,
+            "{kind:?}"
+        );
     }
 }
 

@@ -78,9 +78,9 @@ impl Concluded for CheckReport {
     fn conclusion(&self) -> String {
         let damaged = count(self.count(Outcome::Damaged) as u64, "finding");
         let recoverable = count(self.count(Outcome::Recoverable) as u64, "finding");
-        let untold = self.untold();
+        let undetermined = self.undetermined();
         let outcome = match self.outcome {
-            Outcome::Clean if untold.is_some() => "clean as far as its nodes tell".to_owned(),
+            Outcome::Clean if undetermined.is_some() => "clean as far as its nodes tell".to_owned(),
             Outcome::Clean if !self.may_be_lost.is_empty() => {
                 "clean as far as its headers tell: the notes say what may be lost".to_owned()
             }
@@ -90,7 +90,10 @@ impl Concluded for CheckReport {
                 format!("damaged: {damaged} of damage, {recoverable} that a mount makes good")
             }
         };
-        sentence(&untold.map_or_else(|| outcome.clone(), |untold| format!("{outcome}; {untold}")))
+        sentence(
+            &undetermined
+                .map_or_else(|| outcome.clone(), |undetermined| format!("{outcome}; {undetermined}")),
+        )
     }
 }
 
@@ -110,14 +113,15 @@ impl Concluded for RepairReport {
     /// Number of losses.
     fn conclusion(&self) -> String {
         let in_notes = || "what may be lost is in the notes of `image check`".to_owned();
-        let untold = self.before.untold().or_else(|| (!self.before.may_be_lost.is_empty()).then(in_notes));
-        let lost = match (self.losses.len() as u64, &untold) {
+        let undetermined =
+            self.before.undetermined().or_else(|| (!self.before.may_be_lost.is_empty()).then(in_notes));
+        let lost = match (self.losses.len() as u64, &undetermined) {
             (0, None) => "nothing is lost".to_owned(),
             (0, Some(_)) => "nothing else is lost".to_owned(),
             (1, _) => "1 thing is lost".to_owned(),
             (losses, _) => format!("{} are lost", count(losses, "thing")),
         };
-        sentence(&untold.map_or_else(|| lost.clone(), |untold| format!("{lost}: {untold}")))
+        sentence(&undetermined.map_or_else(|| lost.clone(), |undetermined| format!("{lost}: {undetermined}")))
     }
 }
 

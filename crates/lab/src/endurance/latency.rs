@@ -29,7 +29,7 @@ pub struct Latency {
 
 impl Latency {
     /// Latency of one operation in several lives. None where no cycle succeeded.
-    pub(super) fn of(lives: &[&[Stretch]], time: fn(&Stretch) -> Nanos) -> Option<Self> {
+    pub(super) fn over_lives(lives: &[&[Stretch]], time: fn(&Stretch) -> Nanos) -> Option<Self> {
         let lived: Vec<&[Stretch]> = lives.iter().copied().filter(|life| cycles(life) > 0).collect();
         let mean = |range: fn(u64) -> (u64, u64)| {
             let each = lived.iter().map(|life| mean_us(life, range(cycles(life)), time));
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn means_are_of_the_cycles_that_they_name() {
         let life = [stretch(0, 50, 300), stretch(50, 49_950, 200), stretch(50_000, 25, 100)];
-        let latency = Latency::of(&[&life], |s| s.program).unwrap();
+        let latency = Latency::over_lives(&[&life], |s| s.program).unwrap();
         assert_eq!((latency.first_100_us, latency.last_100_us), (250.0, 175.0));
         assert_eq!((latency.typical_us, latency.change), (200.5, 0.7));
         assert_eq!((latency.fastest_us, latency.slowest_us), (100.0, 300.0));
@@ -81,8 +81,8 @@ mod tests {
     #[test]
     fn short_lives_have_fewer_than_a_hundred_cycles() {
         let (short, long) = ([stretch(0, 4, 100)], [stretch(0, 400, 200)]);
-        let latency = Latency::of(&[&short, &long], |s| s.erase).unwrap();
+        let latency = Latency::over_lives(&[&short, &long], |s| s.erase).unwrap();
         assert_eq!((latency.first_100_us, latency.typical_us, latency.last_100_us), (300.0, 300.0, 300.0));
-        assert_eq!(Latency::of(&[], |s| s.erase), None);
+        assert_eq!(Latency::over_lives(&[], |s| s.erase), None);
     }
 }

@@ -154,7 +154,7 @@ pub fn run_all(subjects: &[Subject], experiment: &Experiment) -> Result<Vec<Repo
 
 fn report(s: &Subject, e: &Experiment, numbers: &[(u32, u32)], lives: &[Vec<Stretch>]) -> Option<Report> {
     let slices: Vec<&[Stretch]> = lives.iter().map(Vec::as_slice).collect();
-    let program = if e.erase_only { None } else { Some(Latency::of(&slices, |s| s.program)?) };
+    let program = if e.erase_only { None } else { Some(Latency::over_lives(&slices, |s| s.program)?) };
     let lived = lives.iter().map(|life| cycles(life));
     let blocks: Vec<BlockCycles> = numbers
         .iter()
@@ -176,7 +176,7 @@ fn report(s: &Subject, e: &Experiment, numbers: &[(u32, u32)], lives: &[Vec<Stre
         experiment: e.clone(),
         life: summary(&blocks, s.nominal_cycles)?,
         program,
-        erase: Latency::of(&slices, |s| s.erase)?,
+        erase: Latency::over_lives(&slices, |s| s.erase)?,
         read_us: s.read.typ.as_us_f64(),
         read_max_us: s.read.max.as_us_f64(),
         busy_hours: busy_hours(s, e, lives),

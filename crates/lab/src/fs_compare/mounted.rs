@@ -15,19 +15,19 @@ struct Mounting<'a> {
     bench: &'a Bench<'a>,
     subject: Subject,
     test: Test,
-    how: How,
+    method: MountMethod,
 }
 
 /// Ways to make and mount a filesystem.
 #[derive(Clone)]
-enum How {
+enum MountMethod {
     /// With our layers.
     Layers(Layers),
     /// By a program with this path.
     Program(&'static str),
 }
 
-impl How {
+impl MountMethod {
     fn make(&self, flash: Flash, now: Instant) -> Result<Mounted, String> {
         match self {
             Self::Layers(layers) => layers.make(flash, now, u32::MAX),
@@ -86,14 +86,15 @@ const SYNC_PIECE: usize = 4 << 10;
 
 impl Bench<'_> {
     pub(super) fn of_filesystem(&self, subject: Subject, test: Test) -> Result<Vec<Row>, Error> {
-        let layers = |kind| Ok(How::Layers(machine::Filesystem { kind, ..self.filesystem }.layers()?));
-        let how: Result<How, Error> = match subject {
+        let layers =
+            |kind| Ok(MountMethod::Layers(machine::Filesystem { kind, ..self.filesystem }.layers()?));
+        let method: Result<MountMethod, Error> = match subject {
             Subject::Mtdblock | Subject::Mtdchar => return Ok(Vec::new()),
             Subject::Jffs2 => layers(FilesystemKind::Jffs2),
             Subject::Ubifs => layers(FilesystemKind::Ubifs),
-            Subject::Own(path) => Ok(How::Program(path)),
+            Subject::Own(path) => Ok(MountMethod::Program(path)),
         };
-        let mounting = Mounting { bench: self, subject, test, how: how? };
+        let mounting = Mounting { bench: self, subject, test, method: method? };
         match test {
             Test::Write => mounting.writes(),
             Test::Read => mounting.reads(),
@@ -114,27 +115,28 @@ impl Mounting<'_> {
 
     fn new_fs_on(&self, (flash, now): (Flash, Instant)) -> Result<Vfs, Error> {
         let bytes = flash.geometry().erase_bytes;
-        if bytes < MIN_LEB_BYTES && self.how.is_ubifs() {
+        if bytes < MIN_LEB_BYTES && self.method.is_ubifs() {
             let why = format!("eraseblocks of {bytes} B, and UBIFS takes LEBs of {MIN_LEB_BYTES} B and more");
             return Err(Error::asked(why, machine::too_small()));
         }
-        let made = self.how.make(flash, now);
-        let fs = made.map_err(|why| Error::asked(why, self.how.advice()))?;
+        let made = self.method.make(flash, now);
+        let fs = made.map_err(|why| Error::asked(why, self.method.advice()))?;
         Vfs::on_new(fs, self.bench.cpu, self.bench.page_cache).map_err(machine::failed("sync"))
     }
 
     /// Unmounts and mounts again: nothing is in memory.
     fn again(&self, mut vfs: Vfs) -> Result<Remounted, Error> {
-        let in_words = |why: String| Error::asked(why, self.how.advice());
+        let in_words = |why: String| Error::asked(why, self.method.advice());
         vfs.sync().map_err(machine::failed("sync"))?;
-        let (flash, now) = vfs.into_fs().give_back().map_err(|(why, _)| in_words(why))?;
+        let (flash, now) = vfs.into_fs().into_device().map_err(|(why, _)| in_words(why))?;
         let (from, before) = (Moment::of(&flash, now), flash.operations());
         let mut attached = None;
-        let mounted = self.how.mount(flash, now, &mut |flash, now| attached = Some(Moment::of(flash, now)));
+        let mounted =
+            self.method.mount(flash, now, &mut |flash, now| attached = Some(Moment::of(flash, now)));
         let fs = mounted.map_err(in_words)?;
         let vfs = Vfs::new(fs, self.bench.cpu, self.bench.page_cache, before);
         let mounted = vfs.moment();
-        Ok(Remounted { vfs, from, attached: attached.filter(|_| self.how.is_ubifs()), mounted })
+        Ok(Remounted { vfs, from, attached: attached.filter(|_| self.method.is_ubifs()), mounted })
     }
 
     fn timed<'r>(&self, name: &'r str, bytes: u64, from: Moment, vfs: &'r Vfs) -> Timed<'r> {
@@ -180,7 +182,7 @@ impl Mounting<'_> {
             .map_err(machine::failed("writing the file to read"))?;
         let mut vfs = self.again(vfs)?.vfs;
         // A JFFS2 reads what it has not checked twice.
-        vfs.settle().map_err(machine::failed("checking after the mount"))?;
+        vfs.finish_background_work().map_err(machine::failed("checking after the mount"))?;
         let mut rows = Vec::new();
         for name in ["read first", "read again"] {
             let from = vfs.moment();
@@ -210,7 +212,7 @@ impl Mounting<'_> {
         if let Some(answered) = first_answer(vfs.clone()).map_err(machine::failed("listing a file"))? {
             rows.push(row(&format!("mount {what}: then ls of one file"), mounted, answered));
         }
-        vfs.settle().map_err(machine::failed("checking after the mount"))?;
+        vfs.finish_background_work().map_err(machine::failed("checking after the mount"))?;
         rows.push(row(&format!("mount {what}: then until usable"), mounted, vfs.moment()));
         if let Some(bytes) = vfs.kernel_memory() {
             let name = format!("mount {what}: memory");
@@ -255,7 +257,7 @@ impl Mounting<'_> {
         let files = filled.map_err(machine::failed(&unpacked))?;
         if files < tree.files {
             let why = format!("only {files} of the {} files have room", tree.files);
-            return Err(Error::asked(why, self.how.advice()));
+            return Err(Error::asked(why, self.method.advice()));
         }
         let mut rows = vec![self.timed(&unpacked, tree.bytes().unwrap_or(0), from, &vfs).seconds()];
         rows.extend(self.mount_rows(vfs.clone(), &what)?);
@@ -312,7 +314,7 @@ impl Mounting<'_> {
         let (mut vfs, name) = (self.mounted_sync()?, "sync: mounted with -o sync");
         let from = vfs.moment();
         // UBIFS does it by itself, for others the VFS calls fsync after each write (Linux: `generic_write_sync`).
-        let by_vfs = !self.how.is_ubifs();
+        let by_vfs = !self.method.is_ubifs();
         write_with(&mut vfs, b"file", bytes, &content, by_vfs, false).map_err(machine::failed(name))?;
         rows.push(self.timed(name, bytes, from, &vfs).speed());
         rows.retain(|row| self.bench.options.wants(&row.name));
@@ -321,11 +323,11 @@ impl Mounting<'_> {
 
     /// As `new_fs`, mounted with `-o sync`.
     fn mounted_sync(&self) -> Result<Vfs, Error> {
-        let mut how = self.how.clone();
-        if let How::Layers(Layers::Ubifs(layers)) = &mut how {
+        let mut method = self.method.clone();
+        if let MountMethod::Layers(Layers::Ubifs(layers)) = &mut method {
             layers.behaviour.sync = true;
         }
-        Mounting { how, ..*self }.new_fs()
+        Mounting { method, ..*self }.new_fs()
     }
 
     fn with_bad_blocks(&self) -> Result<Vec<Row>, Error> {
@@ -347,13 +349,13 @@ impl Mounting<'_> {
     /// Two filesystems that share the flash: UBIFS on two volumes of one UBI, which wears all eraseblocks alike, others in two partitions.
     fn volumes(&self) -> Result<Vec<Row>, Error> {
         let one = self.new_fs()?;
-        let two = match self.how.clone() {
-            How::Layers(Layers::Ubifs(mut layers)) => {
+        let two = match self.method.clone() {
+            MountMethod::Layers(Layers::Ubifs(mut layers)) => {
                 layers.second_volume = true;
-                let two = Mounting { how: How::Layers(Layers::Ubifs(layers)), ..*self };
+                let two = Mounting { method: MountMethod::Layers(Layers::Ubifs(layers)), ..*self };
                 vec![two.again(two.new_fs()?)?]
             }
-            How::Layers(Layers::Jffs2(_)) | How::Program(_) => {
+            MountMethod::Layers(Layers::Jffs2(_)) | MountMethod::Program(_) => {
                 let half = |second| self.again(self.new_fs_on(self.bench.half_chip(second)?)?);
                 vec![half(false)?, half(true)?]
             }

@@ -99,7 +99,7 @@ pub(super) struct Simulated {
 
 impl Outcome {
     /// Figure of this run that `row` measures, if there is one.
-    pub(super) fn of(&self, row: &Row) -> Option<Simulated> {
+    pub(super) fn figure(&self, row: &Row) -> Option<Simulated> {
         let plain = |printed, exact| Simulated { printed, exact, kib: None, interval: None };
         Some(match self {
             Self::Figure { printed, exact, kib, interval, .. } => {

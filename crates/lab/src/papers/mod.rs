@@ -166,7 +166,7 @@ fn report_row(
     done: &BTreeMap<Job, Outcome>,
 ) -> Result<ReportRow, Error> {
     let job = job(table, row);
-    let simulated = done.get(&job).and_then(|outcome| outcome.of(row));
+    let simulated = done.get(&job).and_then(|outcome| outcome.figure(row));
     let simulated = simulated.ok_or_else(|| {
         Error::asked(
             format!("{}/{}: {:?} measures no {:?}", paper.paper, table.name, row.measure, row.row),

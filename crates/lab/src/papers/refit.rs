@@ -234,7 +234,7 @@ impl Group<'_> {
         for (parameter, log) in self.parameters.iter().zip(at) {
             job.set.push(format!("{}={}", parameter.path, parameter.at(*log)));
         }
-        run(library, &job, 0).ok()?.of(subject.row)
+        run(library, &job, 0).ok()?.figure(subject.row)
     }
 
     /// The logarithm of simulated over published, which stands in the middle of its resolution.

@@ -34,7 +34,7 @@ impl Lane {
         if self.first { name(self.resource) } else { String::new() }
     }
 
-    fn takes(&self, span: &Span) -> bool {
+    fn has_room_for(&self, span: &Span) -> bool {
         self.spans.last().is_none_or(|last| last.end <= span.start)
     }
 }
@@ -75,7 +75,7 @@ impl Lanes {
 /// Puts `span` into the first of its resource's rows (from `from` on) that is free, or into a new one.
 fn place(lanes: &mut Vec<Lane>, from: usize, span: Span) {
     let rows = lanes.len() - from;
-    match lanes[from..].iter().position(|lane| lane.takes(&span)) {
+    match lanes[from..].iter().position(|lane| lane.has_room_for(&span)) {
         Some(row) => lanes[from + row].spans.push(span),
         None if rows >= MOST_ROWS => lanes[from + MOST_ROWS - 1].spans.push(span),
         None => lanes.push(Lane { resource: span.resource, first: rows == 0, spans: vec![span] }),

@@ -16,7 +16,7 @@ use floatgate_sim::machine::FilesystemKind;
 
 /// State that a recovery has brought back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum RecoveredState {
     /// Names as they were at an earlier moment that was possible still.
     Earlier,
     /// As before the step.
@@ -32,7 +32,7 @@ pub(super) struct Recovered {
     pub(super) cuts: u64,
     /// Flash operations of the last recovery, which was not cut.
     pub(super) operations: u64,
-    pub(super) found: Found,
+    pub(super) state: RecoveredState,
     /// Bad PEBs in the end.
     pub(super) bad_pebs: u32,
 }
@@ -68,16 +68,16 @@ fn run_cuts(recording: &Recording, cuts: &[CutAt]) -> Result<Recovered, String> 
     let before = flash.operations();
     let mut fs = recording.recipe.mount(flash).map_err(|(what, _)| what)?;
     let operations = operations(&fs) - before;
-    let found = compare(recording.recipe.fs, moment, &mut fs)?;
+    let state = compare(recording.recipe.fs, moment, &mut fs)?;
     let bad_pebs = go_on(&recording.recipe, fs, recording.seed ^ first.operation, done)?;
-    Ok(Recovered { cuts: done, operations, found, bad_pebs })
+    Ok(Recovered { cuts: done, operations, state, bad_pebs })
 }
 
 fn cut_step(recording: &Recording, moment: &Moment, cut: CutAt) -> Result<Device, String> {
-    let (mut fs, mut known) = (moment.fs.clone(), moment.known.clone());
+    let (mut fs, mut live_files) = (moment.fs.clone(), moment.live_files.clone());
     let nth = cut.operation - moment.operations.start() + 1;
     order(fs.device_mut(), CutAt { operation: nth, ..cut }, recording.seed ^ cut.operation);
-    let ended = workload::run(fs, &recording.recipe, &mut known, &moment.step, moment.number);
+    let ended = workload::run(fs, &recording.recipe, &mut live_files, &moment.step, moment.number);
     let (mut flash, what) = match ended {
         Ok((fs, _)) => (fs.abandon(), "without an error".to_owned()),
         Err((what, flash)) => (flash, what),
@@ -110,7 +110,7 @@ fn power_on(flash: &mut Device) -> Result<(), String> {
 }
 
 /// Compares what is there with what may be there.
-fn compare(kind: FilesystemKind, moment: &Moment, fs: &mut Fs) -> Result<Found, String> {
+fn compare(kind: FilesystemKind, moment: &Moment, fs: &mut Fs) -> Result<RecoveredState, String> {
     let tree = Tree::read(fs).map_err(|error| format!("reading names: {error}"))?;
     let Some(back) = moment.trees.iter().rev().position(|possible| **possible == tree) else {
         return Err(tree.describe(&moment.trees));
@@ -123,7 +123,7 @@ fn compare(kind: FilesystemKind, moment: &Moment, fs: &mut Fs) -> Result<Found, 
         }
     }
     sound(kind, fs, &tree)?;
-    Ok([Found::After, Found::Before].get(back).copied().unwrap_or(Found::Earlier))
+    Ok([RecoveredState::After, RecoveredState::Before].get(back).copied().unwrap_or(RecoveredState::Earlier))
 }
 
 /// Names and inodes agree, and no inode is there without a name.
@@ -144,8 +144,8 @@ fn sound(kind: FilesystemKind, fs: &mut Fs, tree: &Tree) -> Result<(), String> {
 
 /// Unmounts after a step: all of it has to be there.
 fn run_unmount(recording: &Recording, step: usize) -> Result<Recovered, String> {
-    let (fs, known) = recording.after(step);
-    let (mut fs, mut open) = (fs.clone(), known.open());
+    let (fs, live_files) = recording.after(step);
+    let (mut fs, mut open) = (fs.clone(), live_files.open());
     open.try_for_each(|inode| fs.close(inode)).map_err(|error| format!("closing a file: {error}"))?;
     let before = Everything::read(&mut fs)?;
     let flash = Recipe::unmount(fs).map_err(|(what, _)| what)?;
@@ -155,7 +155,7 @@ fn run_unmount(recording: &Recording, step: usize) -> Result<Recovered, String> 
     before.require(&mut fs)?;
     sound(recording.recipe.fs, &mut fs, &before.tree)?;
     let bad_pebs = go_on(&recording.recipe, fs, recording.seed ^ step as u64, 0)?;
-    Ok(Recovered { cuts: 0, operations, found: Found::After, bad_pebs })
+    Ok(Recovered { cuts: 0, operations, state: RecoveredState::After, bad_pebs })
 }
 
 /// All names and files.

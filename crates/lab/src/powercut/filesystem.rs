@@ -40,7 +40,7 @@ pub(super) struct Variant {
 }
 
 impl Variant {
-    pub(super) fn of(seed: u64) -> Self {
+    pub(super) fn from_seed(seed: u64) -> Self {
         let mut random = Random::numbered(seed, 0x56_61_72);
         let compressions = [Compression::Lzo, Compression::Zlib, Compression::Zstd, Compression::None];
         Self {
@@ -109,7 +109,7 @@ fn limits(seed: u64, page_bytes: usize) -> Limits {
 
 /// Parameters of the filesystem that belongs to a seed, in words.
 pub fn describe(fs: FilesystemKind, seed: u64) -> String {
-    let variant = Variant::of(seed);
+    let variant = Variant::from_seed(seed);
     if fs == FilesystemKind::Jffs2 {
         let compression = match variant.compression {
             Compression::Lzo => "LZO",
@@ -193,7 +193,7 @@ impl Recipe {
 
     /// Unmounts, detaches and gives the flash back.
     pub(super) fn unmount(fs: Fs) -> Result<Device, (String, Device)> {
-        fs.give_back().map(|(flash, _)| flash)
+        fs.into_device().map(|(flash, _)| flash)
     }
 }
 

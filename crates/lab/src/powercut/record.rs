@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::expected::{FileNow, FileStates, Tree};
 use super::filesystem::{Device, Fs, Recipe, Variant, operations};
-use super::workload::{self, Durable, KnownFiles, Step};
+use super::workload::{self, Durable, LiveFiles, Step};
 use floatgate_sim::machine::FilesystemKind;
 use floatgate_stack::fs::Rename;
 
@@ -47,14 +47,14 @@ pub(super) struct Recording {
     pub(super) operations: u64,
     /// The filesystem after the last step.
     pub(super) last: Fs,
-    pub(super) last_known: KnownFiles,
+    pub(super) last_live_files: LiveFiles,
 }
 
 /// The filesystem before a step, and what may be found when power goes away during it.
 #[derive(Debug)]
 pub(super) struct Moment {
     pub(super) fs: Fs,
-    pub(super) known: KnownFiles,
+    pub(super) live_files: LiveFiles,
     pub(super) step: Step,
     pub(super) number: usize,
     /// Flash operations of the step, counted from the start of the workload.
@@ -72,28 +72,28 @@ pub(super) fn record(
     seed: u64,
     steps: usize,
 ) -> Result<Recording, WorkloadError> {
-    let mut variant = Variant::of(seed);
+    let mut variant = Variant::from_seed(seed);
     variant.sync &= fs == FilesystemKind::Ubifs;
     let recipe = Recipe { fs, variant, faults };
     let mut fs = recipe.make(flash, seed).map_err(WorkloadError::at_start)?;
     let mut recorder = Recorder::new(&mut fs, recipe.fs).map_err(WorkloadError::at_start)?;
     let start = operations(&fs);
-    let mut known = KnownFiles::default();
+    let mut live_files = LiveFiles::default();
     let mut moments = Vec::with_capacity(steps);
     for (number, step) in workload::steps(seed, steps).into_iter().enumerate() {
         let wrong = |what: String| WorkloadError::Failed { step: number, what };
-        let before = (fs.clone(), known.clone());
+        let before = (fs.clone(), live_files.clone());
         let first = operations(&fs) - start + 1;
         let (after, durable) =
-            workload::run(fs, &recipe, &mut known, &step, number).map_err(|(what, _)| wrong(what))?;
+            workload::run(fs, &recipe, &mut live_files, &step, number).map_err(|(what, _)| wrong(what))?;
         fs = after;
-        recorder.note(&mut fs, &known, &step).map_err(wrong)?;
+        recorder.note(&mut fs, &live_files, &step).map_err(wrong)?;
         let operations = first..=operations(&fs) - start;
         moments.push(recorder.moment(before, step, number, operations));
         recorder.note_durable(&mut fs, durable).map_err(wrong)?;
     }
     let operations = operations(&fs) - start;
-    Ok(Recording { recipe, seed, moments, operations, last: fs, last_known: known })
+    Ok(Recording { recipe, seed, moments, operations, last: fs, last_live_files: live_files })
 }
 
 impl Recording {
@@ -104,10 +104,10 @@ impl Recording {
     }
 
     /// The filesystem after a step.
-    pub(super) fn after(&self, step: usize) -> (&Fs, &KnownFiles) {
+    pub(super) fn after(&self, step: usize) -> (&Fs, &LiveFiles) {
         self.moments
             .get(step + 1)
-            .map_or((&self.last, &self.last_known), |moment| (&moment.fs, &moment.known))
+            .map_or((&self.last, &self.last_live_files), |moment| (&moment.fs, &moment.live_files))
     }
 }
 
@@ -137,7 +137,7 @@ impl Recorder {
     }
 
     /// Records that the state after a step may be found from now on.
-    fn note(&mut self, fs: &mut Fs, known: &KnownFiles, step: &Step) -> Result<(), String> {
+    fn note(&mut self, fs: &mut Fs, live_files: &LiveFiles, step: &Step) -> Result<(), String> {
         let now = Tree::read(fs).map_err(|error| error.to_string())?;
         let exchange = matches!(step, Step::Rename { how: Rename::Exchange, .. });
         let number = self.base + self.trees.len();
@@ -146,7 +146,7 @@ impl Recorder {
             self.changed_at.extend(touched.into_iter().map(|inode| (inode, number)));
         }
         // A file without a name can have had one at a moment that is possible still.
-        for inode in now.files().chain(known.open()) {
+        for inode in now.files().chain(live_files.open()) {
             let file = FileNow::read(fs, inode).map_err(|error| error.to_string())?;
             let of_bytes = self.kind == FilesystemKind::Jffs2;
             let states = self.files.entry(inode).or_insert_with(|| Arc::new(FileStates::new(of_bytes)));
@@ -167,14 +167,14 @@ impl Recorder {
 
     fn moment(
         &self,
-        before: (Fs, KnownFiles),
+        before: (Fs, LiveFiles),
         step: Step,
         number: usize,
         operations: RangeInclusive<u64>,
     ) -> Moment {
-        let (fs, known) = before;
+        let (fs, live_files) = before;
         let (trees, files) = (self.trees.clone(), self.files.clone());
-        Moment { fs, known, step, number, operations, trees, files }
+        Moment { fs, live_files, step, number, operations, trees, files }
     }
 
     /// Records that synchronised data can no longer be found in their earlier state.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use floatgate_mtd::power_cut::CutKind;
 use serde::Serialize;
 
-use super::cut_run::{Found, Recovered};
+use super::cut_run::{Recovered, RecoveredState};
 use super::id::{kind_index, kind_name};
 
 /// Failures that are kept.
@@ -83,10 +83,10 @@ impl Report {
         counts.cuts += run.cuts;
         counts.recovery_operations += run.operations;
         counts.recovery_operations_max = counts.recovery_operations_max.max(run.operations);
-        *match run.found {
-            Found::Earlier => &mut counts.found_earlier,
-            Found::Before => &mut counts.found_before,
-            Found::After => &mut counts.found_after,
+        *match run.state {
+            RecoveredState::Earlier => &mut counts.found_earlier,
+            RecoveredState::Before => &mut counts.found_before,
+            RecoveredState::After => &mut counts.found_after,
         } += 1;
     }
 

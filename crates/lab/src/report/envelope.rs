@@ -334,14 +334,14 @@ impl EnvelopeError {
 
 /// Kind of a result that was read.
 #[derive(Clone)]
-pub enum KnownKind {
+pub enum StoredKind {
     /// The result of a study, with the whole kind.
     Study(&'static dyn Registered, String),
     /// Another result.
     Other(ResultKind),
 }
 
-impl fmt::Display for KnownKind {
+impl fmt::Display for StoredKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Study(_, kind) => f.write_str(kind),
@@ -354,17 +354,17 @@ impl fmt::Display for KnownKind {
 ///
 /// # Errors
 /// JSON without an envelope, of a newer version, or of a kind that this version does not know.
-pub fn kind_of(json: &Value) -> Result<KnownKind, EnvelopeError> {
+pub fn kind_of(json: &Value) -> Result<StoredKind, EnvelopeError> {
     let text = |key: &str| json.get(key).and_then(Value::as_str).ok_or(EnvelopeError::Missing);
     let (version, kind) = (text("floatgate")?, text("kind")?);
     if numbers(version).ok_or(EnvelopeError::Missing)? > numbers(VERSION).unwrap_or_default() {
         return Err(EnvelopeError::Newer(version.to_owned()));
     }
     if let Some(study) = study::of_kind(kind) {
-        return Ok(KnownKind::Study(study, kind.to_owned()));
+        return Ok(StoredKind::Study(study, kind.to_owned()));
     }
     ResultKind::deserialize(kind.into_deserializer())
-        .map(KnownKind::Other)
+        .map(StoredKind::Other)
         .map_err(|_: value::Error| EnvelopeError::Unknown(kind.to_owned()))
 }
 

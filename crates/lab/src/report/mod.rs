@@ -18,7 +18,7 @@ mod schema;
 mod setup;
 
 use crate::study::Registered;
-pub use envelope::{Concluded, Envelope, EnvelopeError, KnownKind, Origin, ResultKind, Rows, kind_of};
+pub use envelope::{Concluded, Envelope, EnvelopeError, Origin, ResultKind, Rows, StoredKind, kind_of};
 use floatgate_config::{Library, Override, Setup};
 use floatgate_sim::error::Error;
 use floatgate_sim::rig::RigOptions;

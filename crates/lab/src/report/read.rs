@@ -1,6 +1,6 @@
 //! The JSON of floatgate's commands (docs/json.md) as sections.
 
-use super::envelope::{KnownKind, ResultKind, kind_of};
+use super::envelope::{ResultKind, StoredKind, kind_of};
 use super::model::{
     Bar, Cell, Compared, Heat, Section, Stretch, Table, Waterfall, heading, plain, rows_of, time,
 };
@@ -67,8 +67,8 @@ pub(super) fn section(name: &str, value: &Value) -> Result<Section, Error> {
         return Ok(section);
     }
     match kind_of(value).map_err(|error| error.of_file(name))? {
-        KnownKind::Study(study, kind) => section_of_study(name, kind, study, value),
-        KnownKind::Other(kind) => section_of(name, kind, value),
+        StoredKind::Study(study, kind) => section_of_study(name, kind, study, value),
+        StoredKind::Other(kind) => section_of(name, kind, value),
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) struct Analysis {
     /// Designs that are not refused.
     pub(super) measured: usize,
     objectives: Vec<Objective>,
-    front: Front,
+    front: ParetoFront,
     axes: Vec<AxisBins>,
     keys: Vec<(String, KeyType)>,
     /// The designs are a sample of the space.
@@ -152,7 +152,7 @@ impl AxisBins {
         }
     }
 
-    fn of(&self, text: &str) -> Option<usize> {
+    fn bin(&self, text: &str) -> Option<usize> {
         match self {
             Self::Each(known) => known.get(text).copied(),
             Self::Wide { least, most } => {
@@ -186,7 +186,7 @@ impl Analysis {
             screened: Reasons::default(),
             measured: 0,
             objectives,
-            front: Front::default(),
+            front: ParetoFront::default(),
             axes,
             keys: space.key_types().map(|(key, of)| (key.to_owned(), of)).collect(),
             is_sample: spec.sample.is_some(),
@@ -278,7 +278,7 @@ impl Analysis {
             objective.spread.add(value, origin);
             for ((bins, axis), text) in objective.bins.iter_mut().zip(&self.axes).zip(values) {
                 // Designs without the key have a bin of their own.
-                let bin = text.as_deref().and_then(|text| axis.of(text)).unwrap_or(usize::MAX);
+                let bin = text.as_deref().and_then(|text| axis.bin(text)).unwrap_or(usize::MAX);
                 bins.entry(bin).or_default().add(value, origin);
             }
         }
@@ -380,9 +380,9 @@ impl Eq for Key {}
 
 /// Points than which no other is better in one objective and as good in all others, with the designs that have them.
 #[derive(Default)]
-struct Front(BTreeMap<Vec<Key>, Vec<u32>>);
+struct ParetoFront(BTreeMap<Vec<Key>, Vec<u32>>);
 
-impl Front {
+impl ParetoFront {
     /// The least value of an objective, and the first design that has it.
     fn best(&self, objective: usize) -> Option<(f64, u32)> {
         let of = |(point, designs): (&Vec<Key>, &Vec<u32>)| Some((*point.get(objective)?, *designs.first()?));

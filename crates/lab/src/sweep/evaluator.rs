@@ -1,7 +1,7 @@
 //! Designs to figures: overrides resolved, one chip or a population measured.
 
 use super::batch::{Batch, Record};
-use super::measure::{Figure, Found, Measure, MeasureKind, OPTIONS, SETUP, Subjected};
+use super::measure::{ChipFigures, Figure, Measure, MeasureKind, MeasureSubject, OPTIONS, SETUP};
 use super::population;
 use super::space::{Space, Work};
 use super::spec::{Population, Spec, help_on};
@@ -175,11 +175,11 @@ impl Evaluator {
     }
 
     /// A design on one chip.
-    fn member(&self, own: &[&Override], seed: u64) -> Result<Found, Error> {
+    fn member(&self, own: &[&Override], seed: u64) -> Result<ChipFigures, Error> {
         let design = self.split(own);
         let measure = Measure::new(self.spec.measure, &self.spec.options, &design.options)?;
         let (library, heads) = (&*self.library, &self.heads);
-        let of = Subjected { library, heads, setup: design.setup, sets: &design.sets, seed };
+        let of = MeasureSubject { library, heads, setup: design.setup, sets: &design.sets, seed };
         let mut screened = self.screen(&of)?;
         let config = match self.spec.measure.wires_a_setup() {
             true => Some(self.config(&of, measure.corner())?),
@@ -189,13 +189,13 @@ impl Evaluator {
         screened.figures.extend(found.figures);
         let board = config.as_ref().and_then(Config::board);
         let board = board.map(|board| ("board".into(), board.to_owned()));
-        Ok(Found { texts: board.into_iter().chain(found.texts).collect(), ..screened })
+        Ok(ChipFigures { texts: board.into_iter().chain(found.texts).collect(), ..screened })
     }
 
     /// Figures of `speed` that come before the measurement itself.
-    fn screen(&self, of: &Subjected<'_>) -> Result<Found, Error> {
+    fn screen(&self, of: &MeasureSubject<'_>) -> Result<ChipFigures, Error> {
         if self.spec.screen.is_empty() {
-            return Ok(Found::default());
+            return Ok(ChipFigures::default());
         }
         let speed = Measure::new(MeasureKind::Speed, &toml::Table::new(), &[])?;
         let found = speed.run(of, Some(&self.config(of, speed.corner())?), &self.screen_tests)?;
@@ -211,7 +211,7 @@ impl Evaluator {
                 return Err(Error::asked(message, "change `screen`"));
             }
         }
-        Ok(Found { figures: found.figures, texts: Vec::new() })
+        Ok(ChipFigures { figures: found.figures, texts: Vec::new() })
     }
 
     fn population(
@@ -226,13 +226,13 @@ impl Evaluator {
             figures.extend(measure.figures(&self.tests)?);
             population::check_column(stop, &figures)?;
         }
-        let keep = |wave: &[Found]| {
+        let keep = |wave: &[ChipFigures]| {
             // What takes no time is measured again sooner than it is read.
             if self.spec.measure.takes_long() {
                 waves.keep(design, wave);
             }
         };
-        population::measure(population, &self.spec.constraints, waves.of(design), keep, |number| {
+        population::measure(population, &self.spec.constraints, waves.members(design), keep, |number| {
             let values =
                 self.members.as_ref().map_or_else(Vec::new, |members| members.values(number as usize));
             let keys = self.members.iter().flat_map(Space::keys);
@@ -260,7 +260,11 @@ impl Evaluator {
         design
     }
 
-    fn config(&self, of: &Subjected<'_>, corner: floatgate_config::corner::Corner) -> Result<Config, Error> {
+    fn config(
+        &self,
+        of: &MeasureSubject<'_>,
+        corner: floatgate_config::corner::Corner,
+    ) -> Result<Config, Error> {
         let library = of.library;
         if corner == floatgate_config::corner::Corner::Typical {
             return Ok(self.prepared(of.setup, of.sets)?.with(of.sets)?);
@@ -303,7 +307,7 @@ fn refused(error: &Error) -> Record {
 }
 
 /// The figures of one chip.
-fn record(found: &Found) -> Record {
+fn record(found: &ChipFigures) -> Record {
     let figures = found.figures.iter().map(|(name, figure)| (name.clone(), Some(figure.mean()))).collect();
     Record { figures, texts: found.texts.clone(), refused: None }
 }

@@ -205,13 +205,13 @@ pub(super) enum Figure {
 
 /// Figures of one chip, and the texts beside them.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
-pub(super) struct Found {
+pub(super) struct ChipFigures {
     pub(super) figures: Vec<(String, Figure)>,
     pub(super) texts: Vec<(Cow<'static, str>, String)>,
 }
 
 /// The subject of a measurement.
-pub(super) struct Subjected<'a> {
+pub(super) struct MeasureSubject<'a> {
     pub(super) library: &'a Library,
     /// Heads of files that were read for other designs.
     pub(super) heads: &'a Heads,
@@ -327,10 +327,10 @@ impl Measure {
     /// or all are wanted.
     pub(super) fn run(
         &self,
-        of: &Subjected<'_>,
+        of: &MeasureSubject<'_>,
         config: Option<&Config>,
         tests: &[String],
-    ) -> Result<Found, Error> {
+    ) -> Result<ChipFigures, Error> {
         let mut found = match (self, config) {
             (Self::Speed(speed), Some(config)) => speed.run(of, config, tests)?,
             (Self::Fs(fs), Some(config)) => fs.run(of, config)?,
@@ -338,7 +338,7 @@ impl Measure {
             (Self::Endurance(endurance), _) => endurance.run(of)?,
             (Self::Powercut(powercut), _) => powercut.run(of)?,
             (Self::Card(card), _) => card.run(of)?,
-            (_, None) => Found::default(),
+            (_, None) => ChipFigures::default(),
         };
         if !tests.is_empty() {
             found.figures.retain(|(name, _)| is_wanted(name, tests));
@@ -419,13 +419,18 @@ pub(super) fn speed_tests(names: &[String]) -> Result<Vec<Test>, Error> {
 }
 
 /// A speed test of the flash or a filesystem on it.
-fn speed(of: &Subjected<'_>, config: &Config, bad_blocks: u32, tests: &SpeedOptions) -> Result<Found, Error> {
+fn speed(
+    of: &MeasureSubject<'_>,
+    config: &Config,
+    bad_blocks: u32,
+    tests: &SpeedOptions,
+) -> Result<ChipFigures, Error> {
     let options = RigOptions { seed: of.seed, bad_blocks, ..RigOptions::default() };
     let run = speed_run::measure(of.library, config, options, tests)?;
     let uncertainty = Uncertainty::with_heads(of.library, of.heads, config)?;
     let tests = &run.report.tests;
     let ends = tests.iter().flat_map(|test| interval_ends(test, &uncertainty));
-    Ok(Found {
+    Ok(ChipFigures {
         figures: tests.iter().map(figure).chain(ends).collect(),
         texts: vec![
             ("reads".into(), run.link.read),
@@ -446,13 +451,13 @@ impl Speed {
         })
     }
 
-    fn run(&self, of: &Subjected<'_>, config: &Config, tests: &[String]) -> Result<Found, Error> {
+    fn run(&self, of: &MeasureSubject<'_>, config: &Config, tests: &[String]) -> Result<ChipFigures, Error> {
         speed(of, config, self.bad_blocks, &self.options(tests)?)
     }
 }
 
 impl Fs {
-    fn run(&self, of: &Subjected<'_>, config: &Config) -> Result<Found, Error> {
+    fn run(&self, of: &MeasureSubject<'_>, config: &Config) -> Result<ChipFigures, Error> {
         let options = SpeedOptions {
             blocks: SpeedOptions::blocks_unless_usual(self.blocks),
             filesystem: Some(self.fs),
@@ -465,7 +470,7 @@ impl Fs {
 impl Age {
     const FIGURES: [&str; 5] = ["survived", "years", "moved LEBs", "new bad blocks", "most cycles"];
 
-    fn run(&self, of: &Subjected<'_>, config: &Config) -> Result<Found, Error> {
+    fn run(&self, of: &MeasureSubject<'_>, config: &Config) -> Result<ChipFigures, Error> {
         let report = age::run(
             of.library,
             config,
@@ -482,7 +487,7 @@ impl Age {
             },
             &|| (),
         )?;
-        let Some(life) = report.lives.first() else { return Ok(Found::default()) };
+        let Some(life) = report.lives.first() else { return Ok(ChipFigures::default()) };
         let survived = Figure::Share { hits: u64::from(life.failure.is_none()), tries: 1 };
         let values = [
             life.failed_after_years.unwrap_or(self.years),
@@ -491,7 +496,7 @@ impl Age {
             f64::from(life.cycles.most),
         ];
         let figures = [survived].into_iter().chain(values.map(Figure::Value));
-        Ok(Found { figures: named(&Self::FIGURES, figures), texts: Vec::new() })
+        Ok(ChipFigures { figures: named(&Self::FIGURES, figures), texts: Vec::new() })
     }
 }
 
@@ -507,7 +512,7 @@ impl Endurance {
         "last programs us",
     ];
 
-    fn run(&self, of: &Subjected<'_>) -> Result<Found, Error> {
+    fn run(&self, of: &MeasureSubject<'_>) -> Result<ChipFigures, Error> {
         let subject = Subject::new(of.library, of.setup, of.sets)?;
         let experiment = Experiment {
             blocks: self.blocks,
@@ -521,14 +526,14 @@ impl Endurance {
         let times = [Some(&report.erase), report.program.as_ref()];
         let times = times.into_iter().flatten().flat_map(|time| [time.typical_us, time.last_100_us]);
         let figures = cycles.into_iter().chain(times).map(Figure::Value);
-        Ok(Found { figures: named(&Self::FIGURES, figures), texts: Vec::new() })
+        Ok(ChipFigures { figures: named(&Self::FIGURES, figures), texts: Vec::new() })
     }
 }
 
 impl Powercut {
     const FIGURES: [&str; 4] = ["failing runs", "operations", "cuts", "most bad PEBs"];
 
-    fn run(&self, of: &Subjected<'_>) -> Result<Found, Error> {
+    fn run(&self, of: &MeasureSubject<'_>) -> Result<ChipFigures, Error> {
         let flash = SetupFlash::of_setup(of.library, of.setup, of.sets, (self.fs, self.size_bytes))?;
         let options = powercut::Options {
             flash: flash.id(),
@@ -547,7 +552,7 @@ impl Powercut {
         let failing = Figure::Share { hits: report.failure_count, tries: report.runs };
         let values = [report.operations as f64, report.cuts as f64, f64::from(report.bad_pebs_max)];
         let figures = [failing].into_iter().chain(values.map(Figure::Value));
-        Ok(Found { figures: named(&Self::FIGURES, figures), texts: Vec::new() })
+        Ok(ChipFigures { figures: named(&Self::FIGURES, figures), texts: Vec::new() })
     }
 }
 
@@ -571,7 +576,7 @@ impl Card {
         all
     }
 
-    fn run(&self, of: &Subjected<'_>) -> Result<Found, Error> {
+    fn run(&self, of: &MeasureSubject<'_>) -> Result<ChipFigures, Error> {
         let card = card::load(of.library, of.setup, of.sets)?;
         let options = card::speed::CardSpeedOptions {
             requests: self.requests,
@@ -584,6 +589,6 @@ impl Card {
         let mut figures: Vec<(String, Figure)> =
             report.tests.iter().map(|test| (name(test), Figure::Value(test.mb_s))).collect();
         figures.push((Self::POWER_ON.to_owned(), Figure::Value(report.power_on_us)));
-        Ok(Found { figures, texts: Vec::new() })
+        Ok(ChipFigures { figures, texts: Vec::new() })
     }
 }

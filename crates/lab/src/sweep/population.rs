@@ -2,7 +2,7 @@
 
 use super::batch::Record;
 use super::constraint::Constraint;
-use super::measure::{Figure, Found, is_interval_end};
+use super::measure::{ChipFigures, Figure, is_interval_end};
 use super::spec::{Population, Stop};
 use crate::interval::{bootstrap, wilson};
 use floatgate_sim::error::Error;
@@ -27,9 +27,9 @@ struct Summary {
 pub(super) fn measure(
     population: &Population,
     constraints: &[Constraint],
-    known: Vec<Found>,
-    keep: impl Fn(&[Found]),
-    member: impl Fn(u32) -> Result<Found, Error> + Sync,
+    known: Vec<ChipFigures>,
+    keep: impl Fn(&[ChipFigures]),
+    member: impl Fn(u32) -> Result<ChipFigures, Error> + Sync,
 ) -> Result<Record, Error> {
     let mut all = known;
     loop {
@@ -40,7 +40,7 @@ pub(super) fn measure(
             return Ok(record(&summaries, all));
         }
         let to = population.members.min((from as u32).saturating_add(population.least));
-        let wave: Vec<Result<Found, Error>> = (from as u32..to).into_par_iter().map(&member).collect();
+        let wave: Vec<Result<ChipFigures, Error>> = (from as u32..to).into_par_iter().map(&member).collect();
         // One by one: the first error of several does not depend on the number of threads then.
         for found in wave {
             all.push(found?);
@@ -70,11 +70,12 @@ fn is_enough(stop: Option<&Stop>, constraints: &[Constraint], summaries: &[Summa
 }
 
 /// Figures that the first member has; those of a figure are all values, or all shares.
-fn summaries(all: &[Found]) -> Vec<Summary> {
+fn summaries(all: &[ChipFigures]) -> Vec<Summary> {
     let names = all.first().map_or(&[][..], |first| &first.figures);
     let of = |name: &str| {
-        let figure =
-            |found: &Found| found.figures.iter().find(|(known, _)| known == name).map(|(_, figure)| *figure);
+        let figure = |found: &ChipFigures| {
+            found.figures.iter().find(|(known, _)| known == name).map(|(_, figure)| *figure)
+        };
         all.iter().filter_map(figure).collect::<Vec<Figure>>()
     };
     // The interval of a chip says nothing about the spread of chips.
@@ -98,7 +99,7 @@ fn summary(name: &str, figures: &[Figure]) -> Summary {
     Summary { name: name.to_owned(), mean, interval }
 }
 
-fn record(summaries: &[Summary], all: Vec<Found>) -> Record {
+fn record(summaries: &[Summary], all: Vec<ChipFigures>) -> Record {
     let mut figures = vec![(MEMBERS.to_owned(), Some(all.len() as f64))];
     for Summary { name, mean, interval } in summaries {
         let [low, high] = interval.map_or([None; 2], |ends| ends.map(Some));

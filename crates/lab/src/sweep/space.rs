@@ -326,7 +326,7 @@ impl Values {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum How {
+enum Sampling {
     Grid,
     Listed,
     Random(u64),
@@ -337,7 +337,7 @@ enum How {
 #[derive(Clone, Debug)]
 pub(super) struct Space {
     axes: Vec<(String, Values)>,
-    how: How,
+    sampling: Sampling,
     designs: usize,
 }
 
@@ -353,10 +353,14 @@ pub struct Work {
 
 impl Space {
     pub(super) fn new(axes: &Axes, sample: Option<&Sample>) -> Result<Self, String> {
-        let (how, drawn) = match sample {
-            None => (How::Grid, None),
-            Some(&Sample { random: Some(n), latin_hypercube: None, seed }) => (How::Random(seed), Some(n)),
-            Some(&Sample { random: None, latin_hypercube: Some(n), seed }) => (How::Latin(seed), Some(n)),
+        let (sampling, drawn) = match sample {
+            None => (Sampling::Grid, None),
+            Some(&Sample { random: Some(n), latin_hypercube: None, seed }) => {
+                (Sampling::Random(seed), Some(n))
+            }
+            Some(&Sample { random: None, latin_hypercube: Some(n), seed }) => {
+                (Sampling::Latin(seed), Some(n))
+            }
             Some(_) => return Err("`sample` has either `random` or `latin_hypercube`".to_owned()),
         };
         if axes.is_empty() {
@@ -369,7 +373,7 @@ impl Space {
         let axes: Vec<(String, Values)> = axes.0.iter().map(named).collect::<Result<_, String>>()?;
         let grid = axes.iter().try_fold(1_usize, |n, (_, values)| n.checked_mul(values.texts().count()));
         let designs = drawn.or(grid).unwrap_or(usize::MAX);
-        Self { axes, how, designs }.checked()
+        Self { axes, sampling, designs }.checked()
     }
 
     /// Designs one by one; keys stand in the order in which they first come.
@@ -383,7 +387,7 @@ impl Space {
             Ok(((*key).clone(), Values::Each(Listed::new(values)?)))
         };
         let axes = keys.iter().map(column).collect::<Result<_, String>>()?;
-        Self { axes, how: How::Listed, designs: designs.len() }.checked()
+        Self { axes, sampling: Sampling::Listed, designs: designs.len() }.checked()
     }
 
     /// Keys that vary between members of a population; without keys nothing does.
@@ -434,16 +438,16 @@ impl Space {
     /// Values of a design, in the order of the keys. In a grid the last key changes fastest.
     pub(super) fn values(&self, design: usize) -> Vec<Option<String>> {
         let mut rest = design;
-        let mut value = |(axis, (_, of_axis)): (usize, &(String, Values))| match (self.how, of_axis) {
+        let mut value = |(axis, (_, of_axis)): (usize, &(String, Values))| match (self.sampling, of_axis) {
             (_, Values::Each(each)) => each.get(design),
-            (How::Grid, Values::List(list)) => {
+            (Sampling::Grid, Values::List(list)) => {
                 let value = list.get(rest % list.len()).cloned();
                 rest /= list.len();
                 value
             }
-            (How::Grid | How::Listed, other) => other.at(0.0),
-            (How::Random(seed), _) => of_axis.at(share(seed, axis, design)),
-            (How::Latin(seed), _) => {
+            (Sampling::Grid | Sampling::Listed, other) => other.at(0.0),
+            (Sampling::Random(seed), _) => of_axis.at(share(seed, axis, design)),
+            (Sampling::Latin(seed), _) => {
                 let stratum = shuffled(design, self.designs, seed, axis);
                 of_axis.at((stratum as f64 + share(seed, axis, design)) / self.designs as f64)
             }

@@ -1,7 +1,7 @@
 //! Members of designs that are not done: measuring those of one design may take hours, so a checkpoint keeps each wave of them.
 
 use super::checkpoint::Appender;
-use super::measure::Found;
+use super::measure::ChipFigures;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 #[derive(Deserialize, Serialize)]
 pub(super) struct Wave {
     design: usize,
-    members: Vec<Found>,
+    members: Vec<ChipFigures>,
 }
 
 impl Wave {
@@ -22,7 +22,7 @@ impl Wave {
 /// The waves of designs that are not done, and where the next ones go.
 #[derive(Debug, Default)]
 pub struct Waves {
-    known: BTreeMap<usize, Vec<Found>>,
+    known: BTreeMap<usize, Vec<ChipFigures>>,
     file: Option<Appender>,
 }
 
@@ -43,12 +43,12 @@ impl Waves {
     }
 
     /// Members of a design that are measured already.
-    pub(super) fn of(&self, design: usize) -> Vec<Found> {
+    pub(super) fn members(&self, design: usize) -> Vec<ChipFigures> {
         self.known.get(&design).cloned().unwrap_or_default()
     }
 
     /// Keeps the next members of a design. What cannot be kept is measured again: that is no reason to end a sweep.
-    pub(super) fn keep(&self, design: usize, members: &[Found]) {
+    pub(super) fn keep(&self, design: usize, members: &[ChipFigures]) {
         let Some(file) = &self.file else { return };
         let wave = Wave { design, members: members.to_vec() };
         if let Ok(line) = serde_json::to_string(&wave) {

@@ -27,7 +27,7 @@ impl Format {
     ///
     /// # Errors
     /// No extension of these.
-    pub fn of(path: &Path) -> Result<Self, Error> {
+    pub fn from_extension(path: &Path) -> Result<Self, Error> {
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("csv") => Ok(Self::Csv),
             Some("json") => Ok(Self::Json),

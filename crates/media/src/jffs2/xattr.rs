@@ -49,7 +49,7 @@ impl XattrPrefix {
 
     /// The namespace of a name, and the rest of it, as a node stores them; `None` for a name in no namespace that JFFS2 has.
     #[must_use]
-    pub fn of(name: &[u8]) -> Option<(Self, &[u8])> {
+    pub fn split(name: &[u8]) -> Option<(Self, &[u8])> {
         let whole =
             [Self::AclAccess, Self::AclDefault].into_iter().find(|prefix| prefix.text().as_bytes() == name);
         if let Some(prefix) = whole {

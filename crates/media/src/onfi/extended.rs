@@ -100,7 +100,7 @@ impl OnfiExtendedPage {
         let mut page = Self::default();
         let mut at = HEADER_BYTES;
         for section in used(&<[Section; SECTIONS]>::decode(bytes, SECTIONS_AT)) {
-            page.take_section(*section, span(bytes, at, section.len_bytes())?, at)?;
+            page.add_section(*section, span(bytes, at, section.len_bytes())?, at)?;
             at += section.len_bytes();
         }
         if at == bytes.len() {
@@ -110,7 +110,7 @@ impl OnfiExtendedPage {
     }
 
     /// Keeps one section and what of it this crate understands.
-    fn take_section(&mut self, section: Section, body: &[u8], at: usize) -> Result<(), MediaError> {
+    fn add_section(&mut self, section: Section, body: &[u8], at: usize) -> Result<(), MediaError> {
         self.sections.push(section, "sections").map_err(|reason| reason.at(at))?;
         if section.kind == ECC_SECTION && self.ecc.is_none() {
             chunk::<{ EccInfo::SIZE }>(body, 0).map_err(|error| error.shifted(at))?;

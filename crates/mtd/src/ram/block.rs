@@ -38,13 +38,13 @@ impl Block {
     }
 
     /// True if `new` may be programmed at `offset`: in each unit the old or the new bytes are all ones.
-    pub(super) fn takes(&self, offset: usize, new: &[u8], unit: usize) -> bool {
-        takes(&self.data, offset, new, unit)
+    pub(super) fn accepts(&self, offset: usize, new: &[u8], unit: usize) -> bool {
+        accepts(&self.data, offset, new, unit)
     }
 
     /// True if the OOB bytes `new` may be programmed, with each byte as a unit.
-    pub(super) fn takes_oob(&self, offset: usize, new: &[u8]) -> bool {
-        takes(&self.oob, offset, new, 1)
+    pub(super) fn accepts_oob(&self, offset: usize, new: &[u8]) -> bool {
+        accepts(&self.oob, offset, new, 1)
     }
 
     /// True if `new` only clears bits at `offset`.
@@ -105,7 +105,7 @@ fn copy_prefix(bytes: &[u8], offset: usize, out: &mut [u8]) {
     rest.fill(0xFF);
 }
 
-fn takes(bytes: &[u8], offset: usize, new: &[u8], unit: usize) -> bool {
+fn accepts(bytes: &[u8], offset: usize, new: &[u8], unit: usize) -> bool {
     let old = tail(bytes, offset);
     old.chunks(unit).zip(new.chunks(unit)).all(|(old, new)| is_erased(old) || is_erased(new))
 }

@@ -1,7 +1,7 @@
 //! Contents of a cell-less device after a power cut, drawn from a seed.
 //!
 //! Each range of bytes that an interrupted operation left half done is recorded until its block is erased. The number
-//! of wrong bits depends on [`Remains`] and, page by page, on the range's seed; it varies by one bit from read to read.
+//! of wrong bits depends on [`TornState`] and, page by page, on the range's seed; it varies by one bit from read to read.
 //! Cells that were programmed or erased too little drift towards one, so wrong bits are zeros that read as ones.
 //!
 //! With ECC, wrong bits within its strength are corrected and reported; beyond it the read is uncorrectable and returns
@@ -27,7 +27,7 @@ const FLIPS_WITHOUT_ECC: u64 = 3;
 
 /// Damage of a range of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Remains {
+enum TornState {
     /// Reads as erased; data programmed here becomes marginal.
     Weak,
     /// Up to twice as many bit errors in one ECC step as the code corrects, and one more.
@@ -40,7 +40,7 @@ enum Remains {
 #[derive(Clone, Debug)]
 struct Stretch {
     range: Range<usize>,
-    remains: Remains,
+    state: TornState,
     seed: u64,
 }
 
@@ -73,9 +73,9 @@ impl Torn {
         self.blocks.remove(&block);
     }
 
-    fn add(&mut self, block: usize, range: Range<usize>, remains: Remains, seed: u64) {
+    fn add(&mut self, block: usize, range: Range<usize>, state: TornState, seed: u64) {
         if !range.is_empty() {
-            self.blocks.entry(block).or_default().push(Stretch { range, remains, seed });
+            self.blocks.entry(block).or_default().push(Stretch { range, state, seed });
         }
     }
 
@@ -83,14 +83,14 @@ impl Torn {
     pub(super) fn programmed(&mut self, place: BlockOffset, len: usize) {
         let Some(stretches) = self.blocks.get_mut(&place.block) else { return };
         let range = place.offset..place.offset + len;
-        let weak = |s: &&Stretch| s.remains == Remains::Weak && !overlap(&s.range, &range).is_empty();
+        let weak = |s: &&Stretch| s.state == TornState::Weak && !overlap(&s.range, &range).is_empty();
         let Some(found) = stretches.iter().find(weak) else { return };
         let new = overlap(&found.range, &range);
         let seed = Random::numbered(found.seed, place.offset as u64).bits();
         // NOR may program the same bytes over and over.
-        let known = |s: &Stretch| s.remains != Remains::Weak && overlap(&s.range, &new) == new;
+        let known = |s: &Stretch| s.state != TornState::Weak && overlap(&s.range, &new) == new;
         if !stretches.iter().any(known) {
-            stretches.push(Stretch { range: new, remains: Remains::Marginal, seed });
+            stretches.push(Stretch { range: new, state: TornState::Marginal, seed });
         }
     }
 
@@ -99,7 +99,7 @@ impl Torn {
         let mut flips = Flips::default();
         let Some(stretches) = self.blocks.get(&place.block) else { return flips };
         let read = place.offset..place.offset + buf.len();
-        for stretch in stretches.iter().filter(|s| s.remains != Remains::Weak) {
+        for stretch in stretches.iter().filter(|s| s.state != TornState::Weak) {
             let mut met = overlap(&stretch.range, &read);
             while !met.is_empty() {
                 let page = met.start / unit;
@@ -123,7 +123,7 @@ impl Stretch {
     fn flips(&self, page: usize, strength: u32, read: u64) -> u32 {
         let mut of_page = Random::numbered(self.seed, page as u64);
         let mut of_read = Random::numbered(self.seed, u64::MAX - read);
-        let mixed = self.remains == Remains::Mixed;
+        let mixed = self.state == TornState::Mixed;
         if strength == 0 {
             let holds = !mixed && of_page.below(3) == 0;
             return if holds { 0 } else { 1 + of_read.below(FLIPS_WITHOUT_ECC) as u32 };
@@ -230,27 +230,27 @@ impl RamFlash {
         let share = random.below(3);
         let mut mask = |bytes: &mut [u8]| bytes.iter_mut().for_each(|b| *b |= some_bits(share, &mut random));
         self.block_mut(block).raise(first, &mut mask);
-        self.torn.add(block, first..len, Remains::Mixed, seed);
-        self.torn.add(block, len..self.geometry.erase_bytes as usize, Remains::Weak, seed);
+        self.torn.add(block, first..len, TornState::Mixed, seed);
+        self.torn.add(block, len..self.geometry.erase_bytes as usize, TornState::Weak, seed);
     }
 
     fn tear_page(&mut self, addr: u64, data: &[u8], stage: Stage, seed: u64) {
         let place = self.place(addr);
         let range = place.offset..place.offset + data.len();
-        let remains = match stage {
-            Stage::Early => Remains::Weak,
+        let state = match stage {
+            Stage::Early => TornState::Weak,
             Stage::Middle => {
                 let part = partly(data, &mut Random::numbered(seed, 0));
                 self.put(place, &part);
                 // Nothing to be seen of it is no codeword either, but an erased page.
-                if is_erased(&part) { Remains::Weak } else { Remains::Mixed }
+                if is_erased(&part) { TornState::Weak } else { TornState::Mixed }
             }
             Stage::Late => {
                 self.put(place, data);
-                Remains::Marginal
+                TornState::Marginal
             }
         };
-        self.torn.add(place.block, range, remains, seed);
+        self.torn.add(place.block, range, state, seed);
     }
 }
 
@@ -299,13 +299,13 @@ impl Tear for RamFlash {
         match stage {
             Stage::Early => {
                 let len = self.blocks[block].as_deref().map_or(0, |held| held.data().len());
-                self.torn.add(block, 0..len, Remains::Marginal, seed);
+                self.torn.add(block, 0..len, TornState::Marginal, seed);
             }
             Stage::Middle => self.half_erase(block, seed),
             Stage::Late => {
                 self.blocks[block] = None;
                 self.torn.forget(block);
-                self.torn.add(block, 0..size, Remains::Weak, seed);
+                self.torn.add(block, 0..size, TornState::Weak, seed);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::cut::CutAt;
 use super::id::History;
-use super::run::{self, Failure, FailureKind, Job, Load, Message, Outcome, Place, Subject};
+use super::run::{self, Failure, FailureKind, Job, Load, Message, Outcome, RunPhase, Subject};
 use super::{CUTS_MAX, STEPS_MAX};
 use crate::process::{self, Child};
 use floatgate_mtd::CutKind;
@@ -52,7 +52,7 @@ pub struct Options<'a> {
 
 /// A failure with the shortest history that was found for it.
 #[derive(Clone, Debug)]
-pub struct FoundFailure {
+pub struct MinimalFailure {
     /// The failure of that history.
     pub failure: Failure,
     /// Shortest history that was found with this failure.
@@ -77,7 +77,7 @@ pub struct Report {
     /// Runs that failed.
     pub failed_runs: u64,
     /// The failures, one of each kind.
-    pub failures: Vec<FoundFailure>,
+    pub failures: Vec<MinimalFailure>,
 }
 
 /// Reason for which there is no exploration.
@@ -164,7 +164,7 @@ pub fn replay(options: &Options<'_>, history: &History) -> Result<Option<Failure
 /// Runs the workload without a cut; the operations of each step.
 fn rehearse(subject: &Subject<'_>, steps: &[u32]) -> Result<Vec<u64>, Error> {
     let child = process::fork(|pipe| run::work(subject.clone(), steps, &[], pipe))?;
-    let (mut place, mut operations, mut outcome, mut not_loaded) = (Place::Load, Vec::new(), None, None);
+    let (mut place, mut operations, mut outcome, mut not_loaded) = (RunPhase::Load, Vec::new(), None, None);
     let end = child.watch(subject.limit, |line| match serde_json::from_slice(line) {
         Ok(Message::At(at)) => place = at,
         Ok(Message::Operations(count)) => operations.push(count),
@@ -179,7 +179,7 @@ fn rehearse(subject: &Subject<'_>, steps: &[u32]) -> Result<Vec<u64>, Error> {
         }
         (None, Some(Outcome::Good(_))) => Ok(operations),
         (None, Some(Outcome::Failed(failure))) => Err(Error::Workload(failure)),
-        _ if place == Place::Load => {
+        _ if place == RunPhase::Load => {
             let failure = run::ended(end, place, subject.limit);
             let does = match failure.kind {
                 FailureKind::Crash => "crashes",
@@ -287,7 +287,7 @@ fn run_all(
 /// Does one run, from the beginning.
 fn try_history(subject: &Subject<'_>, history: &History) -> Result<Outcome, Error> {
     let child = process::fork(|pipe| run::once(subject.clone(), history, pipe))?;
-    let (mut place, mut is_ordered, mut outcome, mut not_loaded) = (Place::Load, false, None, None);
+    let (mut place, mut is_ordered, mut outcome, mut not_loaded) = (RunPhase::Load, false, None, None);
     let end = child.watch(subject.limit, |line| match serde_json::from_slice(line) {
         Ok(Message::At(at)) => place = at,
         Ok(Message::Ordered) => is_ordered = true,
@@ -331,19 +331,20 @@ fn shortest(
     kind: FailureKind,
     history: History,
     runs: u64,
-) -> Result<FoundFailure, Error> {
+) -> Result<MinimalFailure, Error> {
     let steps_before = history.steps.len();
     let mut search = Search { subject, kind, runs_left: SHORTENING_RUNS };
     let Some(failure) = search.fails(&history)? else {
         let why = "it failed once, and not again in the same run".to_owned();
-        let failure = Failure { kind, place: Place::Step(history.steps.last().copied().unwrap_or(0)), why };
-        return Ok(FoundFailure { failure, history, runs, steps_before, repeats: false });
+        let failure =
+            Failure { kind, place: RunPhase::Step(history.steps.last().copied().unwrap_or(0)), why };
+        return Ok(MinimalFailure { failure, history, runs, steps_before, repeats: false });
     };
     let mut best = (history, failure);
     search.drop_cuts(&mut best)?;
     search.drop_steps(&mut best)?;
     let (history, failure) = best;
-    Ok(FoundFailure { failure, history, runs, steps_before, repeats: true })
+    Ok(MinimalFailure { failure, history, runs, steps_before, repeats: true })
 }
 
 struct Search<'a> {

@@ -9,9 +9,9 @@ mod id;
 mod run;
 
 pub use cut::{CutAt, ParseCutError, kind_name, share};
-pub use explore::{Error, FoundFailure, Mode, Options, Report, explore, replay};
+pub use explore::{Error, MinimalFailure, Mode, Options, Report, explore, replay};
 pub use id::{History, ParseRunIdError, RunId};
-pub use run::{Failure, FailureKind, Load, Place};
+pub use run::{Failure, FailureKind, Load, RunPhase};
 
 /// Steps of a workload at most.
 pub const STEPS_MAX: usize = 100_000;

@@ -25,10 +25,10 @@ const STEPS_AFTER: u32 = 3;
 /// Steps at most between two power cuts: a cut that comes later than that is left out.
 const STEPS_BETWEEN: u32 = 64;
 
-/// Place in a run.
+/// Phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Place {
+pub enum RunPhase {
     /// The program is loaded.
     Load,
     /// `floatgate_test_prepare`.
@@ -67,7 +67,7 @@ pub struct Failure {
     /// Kind of the failure.
     pub kind: FailureKind,
     /// Function of the program that found it.
-    pub place: Place,
+    pub place: RunPhase,
     /// Reason in words.
     pub why: String,
 }
@@ -87,7 +87,7 @@ pub(super) enum Outcome {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Message {
-    At(Place),
+    At(RunPhase),
     NotLoaded(String),
     /// Power is cut in what follows.
     Ordered,
@@ -151,7 +151,7 @@ impl Sender {
     }
 
     /// Calls the program; a text that it returns ends the process.
-    fn call(&self, place: Place, kind: FailureKind, work: impl FnOnce() -> Result<(), String>) {
+    fn call(&self, place: RunPhase, kind: FailureKind, work: impl FnOnce() -> Result<(), String>) {
         self.send(&Message::At(place));
         if let Err(why) = work() {
             self.end(Outcome::Failed(Failure { kind, place, why }));
@@ -167,7 +167,7 @@ fn start(subject: Subject<'_>, cuts: usize, sender: &Sender) -> (Programs, TestD
     if subject.can_fork {
         process::limit_memory();
     }
-    sender.send(&Message::At(Place::Load));
+    sender.send(&Message::At(RunPhase::Load));
     // One for the factory, one for each boot, and one for the boot at the end.
     let programs = match (subject.load)(cuts + 3) {
         Ok(programs) => Programs(programs.into_iter().map(RefCell::new).collect()),
@@ -179,8 +179,8 @@ fn start(subject: Subject<'_>, cuts: usize, sender: &Sender) -> (Programs, TestD
     let mut device = Device::behind(subject.flash);
     device.count_operations();
     let device = TestDevice::new(Box::into_raw(Box::new(Handle::new(device))));
-    sender.call(Place::Prepare, FailureKind::Step, || programs.with(0, |program| program.prepare(device)));
-    sender.call(Place::Recover(0), FailureKind::Recovery, || {
+    sender.call(RunPhase::Prepare, FailureKind::Step, || programs.with(0, |program| program.prepare(device)));
+    sender.call(RunPhase::Recover(0), FailureKind::Recovery, || {
         programs.with(1, |program| program.recover(device))
     });
     (programs, device)
@@ -218,7 +218,7 @@ pub(super) fn work(subject: Subject<'_>, steps: &[u32], jobs: &[Job], pipe: Pipe
         }
         let before = operations(device);
         let in_step = || programs.with(1, |program| program.step(device, step));
-        sender.call(Place::Step(step), FailureKind::Step, in_step);
+        sender.call(RunPhase::Step(step), FailureKind::Step, in_step);
         sender.send(&Message::Operations(operations(device) - before));
     }
     let last = Run { programs, cuts: Vec::new(), next_step: Cell::new(0), boots: Cell::new(1), sender };
@@ -235,7 +235,7 @@ fn run(job: &Job, step: u32, programs: &Rc<Programs>, device: TestDevice, limit:
         Ok(child) => outcome_of(child, limit),
         Err(error) => Outcome::Failed(failed(
             FailureKind::Exit,
-            Place::Step(step),
+            RunPhase::Step(step),
             format!("no child process: {error}"),
         )),
     }
@@ -248,19 +248,19 @@ pub(super) fn once(subject: Subject<'_>, history: &History, pipe: PipeWriter) {
     let Some((&last, before)) = history.steps.split_last() else { return };
     for &step in before {
         let in_step = || programs.with(1, |program| program.step(device, step));
-        sender.call(Place::Step(step), FailureKind::Step, in_step);
+        sender.call(RunPhase::Step(step), FailureKind::Step, in_step);
     }
     sender.send(&Message::Ordered);
     Run::new(Rc::new(programs), history.cuts.clone(), last, sender).interrupted(device);
 }
 
-const fn failed(kind: FailureKind, place: Place, why: String) -> Failure {
+const fn failed(kind: FailureKind, place: RunPhase, why: String) -> Failure {
     Failure { kind, place, why }
 }
 
 /// End of a child that does a run.
 fn outcome_of(child: process::Child, limit: Duration) -> Outcome {
-    let (mut place, mut outcome) = (Place::Load, None);
+    let (mut place, mut outcome) = (RunPhase::Load, None);
     let end = child.watch(limit, |line| match serde_json::from_slice(line) {
         Ok(Message::At(at)) => place = at,
         Ok(Message::End(end)) => outcome = Some(end),
@@ -270,7 +270,7 @@ fn outcome_of(child: process::Child, limit: Duration) -> Outcome {
 }
 
 /// Failure of a program that ended without a message.
-pub(super) fn ended(end: std::io::Result<End>, place: Place, limit: Duration) -> Failure {
+pub(super) fn ended(end: std::io::Result<End>, place: RunPhase, limit: Duration) -> Failure {
     match end {
         Ok(End::Signal(signal)) => failed(FailureKind::Crash, place, process::signal_name(signal)),
         Ok(End::TimedOut) => {
@@ -336,7 +336,7 @@ impl Run {
     fn step(&self, device: TestDevice) {
         let step = self.next_step.get();
         self.next_step.set(step.wrapping_add(1));
-        self.sender.call(Place::Step(step), FailureKind::Step, || {
+        self.sender.call(RunPhase::Step(step), FailureKind::Step, || {
             self.program(|program| program.step(device, step))
         });
     }
@@ -363,14 +363,16 @@ impl Run {
             handle.ledger.power_returned();
             handle.device.restore_power().map_err(|failure| failure.message)
         });
-        self.sender.call(Place::Recover(cuts), FailureKind::Recovery, || on);
+        self.sender.call(RunPhase::Recover(cuts), FailureKind::Recovery, || on);
         order(self);
-        self.sender.call(Place::Recover(cuts), FailureKind::Recovery, || {
+        self.sender.call(RunPhase::Recover(cuts), FailureKind::Recovery, || {
             self.program(|program| program.recover(device))
         });
-        self.sender
-            .call(Place::Check(cuts), FailureKind::Check, || self.program(|program| program.check(device)));
-        self.sender
-            .call(Place::Check(cuts), FailureKind::Lost, || with(device, |handle| handle.ledger.verdict()));
+        self.sender.call(RunPhase::Check(cuts), FailureKind::Check, || {
+            self.program(|program| program.check(device))
+        });
+        self.sender.call(RunPhase::Check(cuts), FailureKind::Lost, || {
+            with(device, |handle| handle.ledger.verdict())
+        });
     }
 }

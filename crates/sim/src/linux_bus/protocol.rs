@@ -60,7 +60,7 @@ trait Field: Sized {
     #[cfg(test)]
     const C_TYPE: &str;
 
-    fn take(bytes: &mut &[u8]) -> Option<Self>;
+    fn read_from(bytes: &mut &[u8]) -> Option<Self>;
     fn put(&self, bytes: &mut Vec<u8>);
 }
 
@@ -70,7 +70,7 @@ macro_rules! number {
             #[cfg(test)]
             const C_TYPE: &str = $c;
 
-            fn take(bytes: &mut &[u8]) -> Option<Self> {
+            fn read_from(bytes: &mut &[u8]) -> Option<Self> {
                 let (first, rest) = bytes.split_first_chunk()?;
                 *bytes = rest;
                 Some(Self::from_le_bytes(*first))
@@ -89,7 +89,7 @@ impl<const N: usize> Field for [u8; N] {
     #[cfg(test)]
     const C_TYPE: &str = "__u8";
 
-    fn take(bytes: &mut &[u8]) -> Option<Self> {
+    fn read_from(bytes: &mut &[u8]) -> Option<Self> {
         let (first, rest) = bytes.split_first_chunk()?;
         *bytes = rest;
         Some(*first)
@@ -113,8 +113,8 @@ macro_rules! structures {
                 pub(super) const SIZE: usize = $(size_of::<$kind>() +)* 0;
 
                 #[allow(dead_code, reason = "one side of the protocol reads a structure, and the other one writes it")]
-                fn take(bytes: &mut &[u8]) -> Option<Self> {
-                    Some(Self { $($field: Field::take(bytes)?),* })
+                fn read_from(bytes: &mut &[u8]) -> Option<Self> {
+                    Some(Self { $($field: Field::read_from(bytes)?),* })
                 }
 
                 #[allow(dead_code, reason = "one side of the protocol reads a structure, and the other one writes it")]
@@ -197,11 +197,11 @@ pub(super) struct Request<'a> {
     pub(super) in_len: usize,
     /// Data for the chip.
     pub(super) out: &'a [u8],
-    pub(super) what: What,
+    pub(super) what: RequestBody,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum RequestBody {
     /// Asks whether the controller supports an operation; `None` for an operation that no chip has.
     Supports(Option<SpiOp>),
     Spi {
@@ -247,30 +247,31 @@ impl<'a> Request<'a> {
     pub(super) fn decode(bytes: &'a [u8]) -> Result<Self, BadRequest> {
         let mut rest = bytes;
         let short = BadRequest::Length(bytes.len());
-        let head = RawRequest::take(&mut rest).ok_or(short)?;
+        let head = RawRequest::read_from(&mut rest).ok_or(short)?;
         check("in_len", head.in_len, head.in_len <= DATA_MAX)?;
         let what = match head.kind {
-            SUPPORTS => What::Supports(spi_op(&RawSpiOp::take(&mut rest).ok_or(short)?, 0).ok()),
+            SUPPORTS => RequestBody::Supports(spi_op(&RawSpiOp::read_from(&mut rest).ok_or(short)?, 0).ok()),
             EXEC | MAPPED => {
-                let op = spi_op(&RawSpiOp::take(&mut rest).ok_or(short)?, head.in_len.max(head.out_len))?;
-                What::Spi { op, mapped: head.kind == MAPPED }
+                let op =
+                    spi_op(&RawSpiOp::read_from(&mut rest).ok_or(short)?, head.in_len.max(head.out_len))?;
+                RequestBody::Spi { op, mapped: head.kind == MAPPED }
             }
             POLL => {
-                let op = spi_op(&RawSpiOp::take(&mut rest).ok_or(short)?, head.in_len)?;
-                let RawPoll { initial_us, interval_us } = RawPoll::take(&mut rest).ok_or(short)?;
+                let op = spi_op(&RawSpiOp::read_from(&mut rest).ok_or(short)?, head.in_len)?;
+                let RawPoll { initial_us, interval_us } = RawPoll::read_from(&mut rest).ok_or(short)?;
                 let us = |us: u32| Nanos::from_us(u64::from(us.min(WAIT_MAX_MS * 1000)));
-                What::Poll { op, initial: us(initial_us), interval: us(interval_us) }
+                RequestBody::Poll { op, initial: us(initial_us), interval: us(interval_us) }
             }
             NAND => {
                 check("count", head.count, head.count <= INSTR_MAX)?;
                 check("target", head.target, head.target < TARGETS_MAX)?;
-                let step = |_| step(&RawInstr::take(&mut rest).ok_or(short)?);
+                let step = |_| step(&RawInstr::read_from(&mut rest).ok_or(short)?);
                 let steps = (0..head.count).map(step).collect::<Result<Vec<_>, _>>()?;
                 check_lengths(&steps, &head)?;
-                What::Nand { target: head.target as u8, steps }
+                RequestBody::Nand { target: head.target as u8, steps }
             }
-            INTERFACE => interface(&RawInterface::take(&mut rest).ok_or(short)?)?,
-            READY => What::Ready((head.target != u32::MAX).then_some(head.target)),
+            INTERFACE => interface(&RawInterface::read_from(&mut rest).ok_or(short)?)?,
+            READY => RequestBody::Ready((head.target != u32::MAX).then_some(head.target)),
             other => return Err(BadRequest::Value("kind", other.into())),
         };
         if rest.len() != head.out_len as usize {
@@ -281,7 +282,7 @@ impl<'a> Request<'a> {
     }
 }
 
-impl What {
+impl RequestBody {
     /// Refuses data that no phase of the request uses.
     fn check_direction(&self, head: &RawRequest) -> Result<(), BadRequest> {
         let (reads, writes) = match self {
@@ -376,7 +377,9 @@ fn step(raw: &RawInstr) -> Result<Step, BadRequest> {
         INSTR_CMD => Step::Cmd(raw.value),
         INSTR_ADDR => {
             let bytes = raw.addr.get(..usize::from(raw.value));
-            Step::Addr(bytes.and_then(Address::of).ok_or(BadRequest::Value("value", raw.value.into()))?)
+            Step::Addr(
+                bytes.and_then(Address::from_cycles).ok_or(BadRequest::Value("value", raw.value.into()))?,
+            )
         }
         INSTR_DATA_IN => Step::In { len, register },
         INSTR_DATA_OUT => Step::Out { len, register },
@@ -385,10 +388,10 @@ fn step(raw: &RawInstr) -> Result<Step, BadRequest> {
     })
 }
 
-fn interface(raw: &RawInterface) -> Result<What, BadRequest> {
+fn interface(raw: &RawInterface) -> Result<RequestBody, BadRequest> {
     let mode = u8::try_from(raw.mode).map_err(|_| BadRequest::Value("mode", raw.mode.into()))?;
     let interface = if raw.nvddr == 0 { DataInterface::Sdr(mode) } else { DataInterface::NvDdr(mode) };
-    Ok(What::Interface { interface, check_only: raw.check_only != 0 })
+    Ok(RequestBody::Interface { interface, check_only: raw.check_only != 0 })
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ pub(super) enum Owner {
 
 /// A node and its position.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Placed {
+pub(super) struct RawNodeRef {
     /// First byte on the flash.
     pub(super) at: u32,
     /// Length in bytes, including the padding up to the next node.
@@ -58,7 +58,7 @@ pub(super) enum State {
 pub(super) struct Block {
     pub(super) state: State,
     /// Nodes in the order of their positions.
-    pub(super) nodes: Vec<Placed>,
+    pub(super) nodes: Vec<RawNodeRef>,
     /// Number of bytes written from the start.
     pub(super) end: u32,
     /// Bytes of live nodes; a damaged summary may list more than fit.
@@ -233,7 +233,7 @@ impl Blocks {
     pub(super) fn add(&mut self, at: u32, len: u32, owner: Owner) {
         let start = self.start(self.number_of(at));
         self.change(self.number_of(at), |block| {
-            block.nodes.push(Placed { at, len, owner, live: true });
+            block.nodes.push(RawNodeRef { at, len, owner, live: true });
             block.live += u64::from(len);
             block.end = block.end.max(at - start + len);
         });
@@ -406,14 +406,14 @@ impl Blocks {
     }
 
     /// First live node of an eraseblock at or after a flash offset.
-    pub(super) fn next_live(&self, block: u32, from: u32) -> Option<Placed> {
+    pub(super) fn next_live(&self, block: u32, from: u32) -> Option<RawNodeRef> {
         let nodes = &self.get(block).nodes;
         let first = nodes.partition_point(|node| node.at < from);
         nodes[first..].iter().find(|node| node.live).copied()
     }
 
     /// Nodes of an eraseblock that extend beyond a flash offset.
-    pub(super) fn beyond(&self, at: u32) -> Vec<Placed> {
+    pub(super) fn beyond(&self, at: u32) -> Vec<RawNodeRef> {
         let nodes = self.get(self.number_of(at)).nodes.iter();
         nodes.filter(|node| node.live && node.at + node.len > at).copied().collect()
     }

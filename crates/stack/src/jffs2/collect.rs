@@ -1,6 +1,6 @@
 //! Garbage collection: moves the live nodes of an eraseblock, so that it can be erased.
 
-use super::blocks::{Owner, Placed, State};
+use super::blocks::{Owner, RawNodeRef, State};
 use super::{Jffs2, NodeRef};
 use crate::fs::{Error, FileType, Result};
 use floatgate_media::jffs2::{Body, DirentNode, Endian, Entry, Header, Inode, NodeType, XattrNode, Xref};
@@ -16,7 +16,7 @@ pub(super) struct Collector {
     /// Highest inode that was checked.
     checked: Option<u32>,
     /// Positions of replaced nodes found by the mount's scan.
-    losers: Vec<u32>,
+    superseded: Vec<u32>,
     /// Eraseblocks that must be emptied and erased before the first write.
     unsettled: Vec<u32>,
     /// Eraseblocks whose last page must be rewritten before the first write.
@@ -34,14 +34,14 @@ fn is_good(bytes: &[u8], endian: Endian) -> bool {
 
 impl Collector {
     pub(super) fn new(
-        (losers, copies): (Vec<u32>, BTreeMap<u32, u32>),
+        (superseded, copies): (Vec<u32>, BTreeMap<u32, u32>),
         (unsettled, unsettled_ends): (Vec<u32>, Vec<u32>),
     ) -> Self {
-        Self { losers, unsettled, unsettled_ends, copies, ..Self::default() }
+        Self { superseded, unsettled, unsettled_ends, copies, ..Self::default() }
     }
 
-    pub(super) fn take_losers(&mut self) -> Vec<u32> {
-        std::mem::take(&mut self.losers)
+    pub(super) fn take_superseded(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.superseded)
     }
 
     /// Records that an eraseblock was emptied or erased.
@@ -156,7 +156,7 @@ impl Jffs2<dyn Mtd> {
 
     /// Reads a node, or its copy if the node is bad. The later copy is live, and its eraseblock is emptied first: if
     /// power was lost while it was erased, it may read differently than during the scan.
-    fn read_or_copy(&mut self, node: Placed) -> Result<Vec<u8>> {
+    fn read_or_copy(&mut self, node: RawNodeRef) -> Result<Vec<u8>> {
         let mut bytes = vec![0; node.len as usize];
         let copy = self.collector.copies.get(&node.at).copied();
         for at in std::iter::once(node.at).chain(copy) {
@@ -179,7 +179,7 @@ impl Jffs2<dyn Mtd> {
     }
 
     /// Writes the information of a node to a new position.
-    fn renew(&mut self, node: Placed) -> Result<()> {
+    fn renew(&mut self, node: RawNodeRef) -> Result<()> {
         let mut bytes = vec![0; node.len as usize];
         self.flash.read(u64::from(node.at), &mut bytes).map_err(|error| self.fail(&error))?;
         match node.owner {
@@ -191,7 +191,7 @@ impl Jffs2<dyn Mtd> {
 
     /// Rewrites the live parts of a partly obsolete inode node as new nodes, merged to whole pages where data is
     /// adjacent.
-    fn renew_inode(&mut self, inode: u32, node: Placed, bytes: &[u8]) -> Result<()> {
+    fn renew_inode(&mut self, inode: u32, node: RawNodeRef, bytes: &[u8]) -> Result<()> {
         let Some(found) = self.file(inode)?.node_at(node.at) else {
             self.obsolete(node.at)?;
             return Ok(());
@@ -214,7 +214,7 @@ impl Jffs2<dyn Mtd> {
     }
 
     /// Rewrites a dirent node. A deletion dirent is dropped when no older node of the name is left.
-    fn renew_dirent(&mut self, parent: u32, node: Placed, bytes: &[u8]) -> Result<()> {
+    fn renew_dirent(&mut self, parent: u32, node: RawNodeRef, bytes: &[u8]) -> Result<()> {
         let parsed = DirentNode::parse(bytes, self.endian).ok();
         let known = parsed.and_then(|dirent| Some((dirent.name, self.names.entry(parent, dirent.name)?)));
         let Some((name, named)) = known.filter(|(_, named)| named.at == node.at) else {
@@ -232,7 +232,7 @@ impl Jffs2<dyn Mtd> {
     }
 
     /// Copies a node unchanged. A damaged node is dropped.
-    pub(super) fn move_node(&mut self, node: Placed, bytes: &[u8]) -> Result<()> {
+    pub(super) fn move_node(&mut self, node: RawNodeRef, bytes: &[u8]) -> Result<()> {
         let endian = self.endian;
         let Ok(header) = Header::parse(bytes, endian) else { return self.drop_node(node) };
         let Some(exact) = bytes.get(..header.len as usize) else { return self.drop_node(node) };
@@ -284,7 +284,7 @@ impl Jffs2<dyn Mtd> {
     }
 
     /// Drops a damaged node; its file or directory then lacks it.
-    fn drop_node(&mut self, node: Placed) -> Result<()> {
+    fn drop_node(&mut self, node: RawNodeRef) -> Result<()> {
         self.obsolete(node.at)?;
         if let Owner::Inode(inode) = node.owner {
             if let Some(cached) = self.nodes.get_mut(&inode) {

@@ -66,13 +66,13 @@ pub(super) struct File {
 
 /// Nodes of a file that reading found to be obsolete or damaged.
 #[derive(Debug, Default)]
-pub(super) struct Useless {
+pub(super) struct ObsoleteNodes {
     /// Positions of replaced and damaged nodes.
     pub(super) places: Vec<u32>,
     pub(super) damage: Vec<Damage>,
 }
 
-impl Useless {
+impl ObsoleteNodes {
     fn damaged(&mut self, at: u32, fault: Fault) {
         self.damaged_unless(false, at, fault);
     }
@@ -98,9 +98,9 @@ impl File {
         (number, refs): (u32, &[NodeRef]),
         named: Option<FileType>,
         checked: bool,
-    ) -> Result<(Self, Useless), Error> {
+    ) -> Result<(Self, ObsoleteNodes), Error> {
         let mut all = BTreeMap::new();
-        let mut useless = Useless::default();
+        let mut useless = ObsoleteNodes::default();
         let mut damaged_heads = Vec::new();
         for node in refs {
             match read_node(flash, endian, number, *node)? {
@@ -120,7 +120,7 @@ impl File {
             all.retain(|_, node| is_like(node));
         }
         loop {
-            let (file, covered) = Self::of(&all);
+            let (file, covered) = Self::assemble(&all);
             let mut damaged = None;
             for node in file.nodes.values().filter(|_| !checked) {
                 if let Err(fault) = read_data(flash, node)? {
@@ -177,7 +177,7 @@ impl File {
     }
 
     /// Assembles a file from nodes; also returns the positions of obsolete nodes.
-    fn of(all: &BTreeMap<NodeRef, FileNode>) -> (Self, Vec<u32>) {
+    fn assemble(all: &BTreeMap<NodeRef, FileNode>) -> (Self, Vec<u32>) {
         let mut file = Self::default();
         let mut covered = Vec::new();
         for node in all.values() {

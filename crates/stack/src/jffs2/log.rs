@@ -1,7 +1,7 @@
 //! Writing nodes: free space, positions, the write buffer, summaries.
 
 use super::Jffs2;
-use super::blocks::{Owner, Placed};
+use super::blocks::{Owner, RawNodeRef};
 use crate::fs::{Error, Result};
 use floatgate_media::jffs2::{Entry, Header, NODE_ALIGN, NodeType, Summary, emit_summary};
 use floatgate_mtd::{ErrorKind, Mtd};
@@ -218,7 +218,7 @@ impl Jffs2<dyn Mtd> {
     /// Abandons the open eraseblock after a failed program; buffered data is written elsewhere.
     fn leave_failed_block(&mut self, at: u32) -> Result<()> {
         let from = self.flash.waiting().map_or(at, |waiting| waiting as u32);
-        let mut saved: Vec<(Placed, Vec<u8>)> = Vec::new();
+        let mut saved: Vec<(RawNodeRef, Vec<u8>)> = Vec::new();
         for node in self.blocks.beyond(from) {
             let mut bytes = vec![0; node.len as usize];
             self.flash.read(u64::from(node.at), &mut bytes).map_err(|error| self.fail(&error))?;

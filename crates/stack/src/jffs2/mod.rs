@@ -262,7 +262,7 @@ impl<M: Mtd + 'static> Jffs2<M> {
             damage: scan.damage,
             files: BTreeMap::new(),
             blocks: scan.blocks,
-            collector: Collector::new((scan.losers, scan.copies), (unsettled, ends)),
+            collector: Collector::new((scan.superseded, scan.copies), (unsettled, ends)),
             listed: (0, Vec::new()),
             is_listed: false,
             summarized: scan.summarized,
@@ -320,7 +320,7 @@ impl Jffs2<dyn Mtd> {
     /// Recovers the state found by the scan.
     fn start(&mut self) -> Result<(), MountError> {
         self.nodes.entry(ROOT_INODE).or_default();
-        let mut useless = self.collector.take_losers();
+        let mut useless = self.collector.take_superseded();
         let mut kept = Vec::new();
         if self.options.read_only || self.options.keeps_nameless {
             self.adopt_nameless();
@@ -353,7 +353,7 @@ impl Jffs2<dyn Mtd> {
         self.note_lost_xattrs();
         self.damage.extend(self.xattrs.bad_acls(self.endian));
         self.note_last_versions();
-        let doubles = self.xattrs.take_doubles();
+        let doubles = self.xattrs.take_duplicates();
         if !self.options.read_only {
             if !doubles.is_empty() || !out.second_names.is_empty() {
                 self.empty_unsettled().map_err(MountError::Recovery)?;

@@ -126,7 +126,7 @@ impl Links {
 
 /// Inodes and names that a mount ignores.
 #[derive(Debug, Default)]
-pub(super) struct LeftOut {
+pub(super) struct IgnoredNodes {
     pub(super) damage: Vec<Damage>,
     /// Inodes without a name.
     pub(super) inodes: Vec<u32>,
@@ -149,15 +149,15 @@ impl Names {
             return None;
         };
         let is_rival = old.is_rival(&new);
-        let loser = if old.order() > new.order() { new } else { std::mem::replace(old, new) };
+        let superseded = if old.order() > new.order() { new } else { std::mem::replace(old, new) };
         if is_rival {
-            directory.rivals.insert(name.to_vec(), loser.order());
+            directory.rivals.insert(name.to_vec(), superseded.order());
         }
-        directory.stale.insert(loser.at, crc::jffs2(name));
-        if loser.inode != old.inode {
-            self.unnamed.insert(loser.inode);
+        directory.stale.insert(superseded.at, crc::jffs2(name));
+        if superseded.inode != old.inode {
+            self.unnamed.insert(superseded.inode);
         }
-        Some(loser.at)
+        Some(superseded.at)
     }
 
     /// Adds a dirent node that is marked obsolete.
@@ -370,8 +370,8 @@ impl Names {
 
     /// Finds inodes without a name and their contents, which a mount by Linux deletes. Removes names of missing inodes
     /// and returns them.
-    pub(super) fn remove_orphans(&mut self, nodes: &BTreeMap<u32, Cached>) -> LeftOut {
-        let mut out = LeftOut::default();
+    pub(super) fn remove_orphans(&mut self, nodes: &BTreeMap<u32, Cached>) -> IgnoredNodes {
+        let mut out = IgnoredNodes::default();
         let mut damage = Vec::new();
         for (parent, directory) in &mut self.directories {
             let is_there = *parent == ROOT_INODE || nodes.contains_key(parent);

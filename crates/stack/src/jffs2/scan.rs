@@ -4,7 +4,7 @@ use super::blocks::{Blocks, Owner, State};
 use super::damage::{Damage, Fault, MountError, listed_as};
 use super::flash::Flash;
 use super::names::{Named, Names};
-use super::xattrs::{Loser, Xattrs};
+use super::xattrs::{SupersededNode, Xattrs};
 use super::{Cached, Counts, MountOptions, NodeRef};
 use floatgate_media::MediaError;
 use floatgate_media::jffs2::{
@@ -39,7 +39,7 @@ pub(super) struct Scan {
     pub(super) damage: Vec<Damage>,
     pub(super) blocks: Blocks,
     /// Positions of replaced nodes.
-    pub(super) losers: Vec<u32>,
+    pub(super) superseded: Vec<u32>,
     /// Highest inode number of any node: names of deleted inodes may still be on flash.
     pub(super) highest_inode: u32,
     /// Eraseblocks in which a power loss may have interrupted the last write or the erase: they may read differently
@@ -145,7 +145,7 @@ impl Scan {
             counts: Counts::default(),
             damage: Vec::new(),
             blocks: Blocks::new(&geometry, flash.marker_bytes()),
-            losers: Vec::new(),
+            superseded: Vec::new(),
             highest_inode: ROOT_INODE,
             unsettled: BTreeSet::new(),
             copies: BTreeMap::new(),
@@ -536,14 +536,14 @@ impl Scan {
             NodeType::Xattr => XattrNode::parse(node, endian).map(|node| {
                 self.counts.xattr_nodes += 1;
                 self.place(at, len, Owner::Xattr(node.xattr.xid));
-                let loser = self.xattrs.add(&node, at as u32);
-                self.record_loser(at as u32, loser);
+                let superseded = self.xattrs.add(&node, at as u32);
+                self.record_superseded(at as u32, superseded);
             }),
             NodeType::Xref => Xref::parse(node, endian).map(|xref| {
                 self.highest_inode = self.highest_inode.max(xref.inode);
                 self.place(at, len, Owner::Xref(xref.inode));
-                let loser = self.xattrs.refer(&xref, at as u32);
-                self.record_loser(at as u32, loser);
+                let superseded = self.xattrs.refer(&xref, at as u32);
+                self.record_superseded(at as u32, superseded);
             }),
             NodeType::CleanMarker => {
                 self.counts.clean_markers += 1;
@@ -616,20 +616,20 @@ impl Scan {
         if let Some(twin) = twin {
             self.twins(twin.at, named.at);
         }
-        let loser = self.names.add(parent, name, named, time);
+        let superseded = self.names.add(parent, name, named, time);
         // A copy is no change: something may have overwritten an eraseblock with another one.
-        self.has_replaced |= loser.is_some() && twin.is_none();
-        self.losers.extend(loser);
+        self.has_replaced |= superseded.is_some() && twin.is_none();
+        self.superseded.extend(superseded);
     }
 
-    /// Records the loser of two nodes for the same attribute.
-    fn record_loser(&mut self, at: u32, loser: Option<Loser>) {
-        let Some(Loser { at: lost, other, is_copy }) = loser else { return };
+    /// Records the superseded one of two nodes for the same attribute.
+    fn record_superseded(&mut self, at: u32, superseded: Option<SupersededNode>) {
+        let Some(SupersededNode { at: lost, other, is_copy }) = superseded else { return };
         if is_copy {
             self.twins(at, other);
         }
         self.has_replaced |= !is_copy;
-        self.losers.push(lost);
+        self.superseded.push(lost);
     }
 
     /// Records two nodes of one version as copies: power was lost before or while the eraseblock of the older one was

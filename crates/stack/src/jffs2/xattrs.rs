@@ -69,7 +69,7 @@ pub(super) struct Xattrs {
 
 /// The obsolete one of two nodes of an attribute, or of two references.
 #[derive(Clone, Copy)]
-pub(super) struct Loser {
+pub(super) struct SupersededNode {
     pub(super) at: u32,
     /// Position of the node that was known before.
     pub(super) other: u32,
@@ -79,7 +79,7 @@ pub(super) struct Loser {
 
 impl Xattrs {
     /// Adds an attribute node. The newer one of two wins; the position of the other is returned.
-    pub(super) fn add(&mut self, node: &XattrNode<'_>, at: u32) -> Option<Loser> {
+    pub(super) fn add(&mut self, node: &XattrNode<'_>, at: u32) -> Option<SupersededNode> {
         let xattr = &node.xattr;
         self.highest_xid = self.highest_xid.max(xattr.xid);
         if matches!(xattr.prefix, XattrPrefix::Other(_)) {
@@ -95,16 +95,16 @@ impl Xattrs {
         };
         let (is_same, other) = (old.version == new.version, old.at);
         let is_copy = is_same && (&old.name, &old.stored) == (&new.name, &new.stored);
-        let loser = if old.order() > new.order() { new } else { std::mem::replace(old, new) };
+        let superseded = if old.order() > new.order() { new } else { std::mem::replace(old, new) };
         if is_same && !is_copy {
-            self.rivals.insert(xattr.xid, loser.order());
+            self.rivals.insert(xattr.xid, superseded.order());
         }
-        Some(Loser { at: loser.at, other, is_copy })
+        Some(SupersededNode { at: superseded.at, other, is_copy })
     }
 
     /// Adds a node that gives an attribute to an inode or removes it. The newer one of two wins; the position of the
     /// other is returned.
-    pub(super) fn refer(&mut self, xref: &Xref, at: u32) -> Option<Loser> {
+    pub(super) fn refer(&mut self, xref: &Xref, at: u32) -> Option<SupersededNode> {
         self.highest_xid = self.highest_xid.max(xref.xid);
         self.highest_sequence = self.highest_sequence.max(xref.sequence);
         let new = Reference { sequence: xref.sequence, at };
@@ -114,8 +114,8 @@ impl Xattrs {
             return None;
         };
         let (is_copy, other) = (old.sequence == new.sequence, old.at);
-        let loser = if old.sequence > new.sequence { new } else { std::mem::replace(old, new) };
-        Some(Loser { at: loser.at, other, is_copy })
+        let superseded = if old.sequence > new.sequence { new } else { std::mem::replace(old, new) };
+        Some(SupersededNode { at: superseded.at, other, is_copy })
     }
 
     /// Attributes whose nodes contradict each other.
@@ -170,7 +170,7 @@ impl Xattrs {
 
     /// Removes references to attributes that a newer one of the same name replaces, left by an interrupted change.
     /// Returns inodes and numbers of attributes.
-    pub(super) fn take_doubles(&mut self) -> Vec<(u32, u32)> {
+    pub(super) fn take_duplicates(&mut self) -> Vec<(u32, u32)> {
         let mut newest: BTreeMap<(u32, &[u8]), (u32, u32)> = BTreeMap::new();
         let mut doubles = Vec::new();
         for (&(inode, xid), reference) in self.refs.iter().filter(|(_, reference)| !reference.is_deleted()) {

@@ -43,7 +43,7 @@ fn behind_the_end_of_the_store_all_is_erased() {
     assert_eq!(d.store().len(), 300);
     d.write(NOW, 1040, &[1; 16]).unwrap();
     assert_eq!(read(&mut d, 1036, 8), [[0xFF; 4], [1; 4]].concat());
-    assert_eq!(d.store().len(), 1280, "the store does not end inside an erase block");
+    assert_eq!(d.store().len(), 1280, "the store does not end inside an eraseblock");
 }
 
 #[test]

@@ -91,7 +91,7 @@ impl Ubi<dyn Mtd> {
         let copies = self.load(&mut scan, options)?;
         self.keep_fastmap(options, None);
         let stale = std::mem::take(&mut scan.fastmap);
-        self.make_good(&mut scan, (&stale, &begun), copies, options)
+        self.finish_attach(&mut scan, (&stale, &begun), copies, options)
     }
 
     /// Attaches by a fastmap; `false` if no fastmap agrees with the rest of the flash.
@@ -118,7 +118,7 @@ impl Ubi<dyn Mtd> {
             stale.append(&mut scan.fastmap);
         }
         self.keep_fastmap(options, Some(layout).filter(|_| keep));
-        self.make_good(&mut scan, (&stale, &begun), copies, options)?;
+        self.finish_attach(&mut scan, (&stale, &begun), copies, options)?;
         Ok(true)
     }
 
@@ -132,7 +132,7 @@ impl Ubi<dyn Mtd> {
 
     /// Builds the state from the scan, without writing; returns the copies of the volume table unchanged.
     fn load(&mut self, scan: &mut Scan, options: &AttachOptions) -> Result<TableCopies, AttachFault> {
-        self.counts = Counts::of(scan);
+        self.counts = Counts::from_scan(scan);
         let copies = self.read_table(scan)?;
         let records = self.parse_table(scan, &copies, options)?;
         self.take_over(scan, &records, options)?;
@@ -273,7 +273,7 @@ impl Ubi<dyn Mtd> {
 
     /// Makes the writes needed before the device can be used: erases stale fastmaps, synchronises the copies of the
     /// volume table, and grows an auto-resize volume.
-    fn make_good(
+    fn finish_attach(
         &mut self,
         scan: &mut Scan,
         (stale, begun): (&[ClaimedPeb], &[u32]),
@@ -284,7 +284,7 @@ impl Ubi<dyn Mtd> {
             return Ok(());
         }
         if options.after_power_cut {
-            self.doubt_free();
+            self.suspect_free_pebs();
             self.erase_doubtful(scan, begun)?;
             self.erase_begun(options.fastmap == FastmapUse::Write || !stale.is_empty())?;
         }

@@ -27,26 +27,26 @@ pub(super) struct Layout {
 }
 
 /// Reason why a fastmap cannot be used.
-enum Miss {
+enum FastmapFault {
     /// The fastmap is missing, damaged or wrong.
     Unusable,
     /// The device failed.
     Lost,
 }
 
-impl From<UbiError> for Miss {
+impl From<UbiError> for FastmapFault {
     fn from(error: UbiError) -> Self {
         if error == UbiError::PowerLost { Self::Lost } else { Self::Unusable }
     }
 }
 
-impl From<MediaError> for Miss {
+impl From<MediaError> for FastmapFault {
     fn from(_: MediaError) -> Self {
         Self::Unusable
     }
 }
 
-impl From<AttachFault> for Miss {
+impl From<AttachFault> for FastmapFault {
     fn from(fault: AttachFault) -> Self {
         match fault {
             AttachFault::Ubi(error) => error.into(),
@@ -55,29 +55,29 @@ impl From<AttachFault> for Miss {
     }
 }
 
-fn require(good: bool) -> Result<(), Miss> {
-    if good { Ok(()) } else { Err(Miss::Unusable) }
+fn require(good: bool) -> Result<(), FastmapFault> {
+    if good { Ok(()) } else { Err(FastmapFault::Unusable) }
 }
 
 /// State read from the fastmap whose anchor is among the PEBs of `first`; `None` if there is no good one.
 pub(super) fn read(io: &mut DynIo<'_>, first: &Scan) -> Result<Option<(Scan, Layout)>, AttachFault> {
     match try_read(io, first) {
         Ok(read) => Ok(Some(read)),
-        Err(Miss::Unusable) => Ok(None),
-        Err(Miss::Lost) => Err(UbiError::PowerLost.into()),
+        Err(FastmapFault::Unusable) => Ok(None),
+        Err(FastmapFault::Lost) => Err(UbiError::PowerLost.into()),
     }
 }
 
-fn try_read(io: &mut DynIo<'_>, first: &Scan) -> Result<(Scan, Layout), Miss> {
+fn try_read(io: &mut DynIo<'_>, first: &Scan) -> Result<(Scan, Layout), FastmapFault> {
     let anchors = first.fastmap.iter().filter(|found| found.header.volume_id == FASTMAP_SUPERBLOCK_VOLUME);
-    let anchor = anchors.max_by_key(|found| found.header.sqnum).ok_or(Miss::Unusable)?;
+    let anchor = anchors.max_by_key(|found| found.header.sqnum).ok_or(FastmapFault::Unusable)?;
     let mut head = [0; FastmapSuperblock::SIZE];
     require(io.read_data(anchor.pnum, 0, &mut head)? != Quality::Damaged)?;
     let superblock = FastmapSuperblock::parse(&head)?;
     let len = u64::from(superblock.peb_count) * u64::from(io.leb_bytes());
     require(len == io.geometry.fastmap_bytes(io.pebs))?;
     let mut scan = Scan::new(io.pebs);
-    let mut bytes = vec![0; usize::try_from(len).map_err(|_| Miss::Unusable)?];
+    let mut bytes = vec![0; usize::try_from(len).map_err(|_| FastmapFault::Unusable)?];
     for (index, (peb, part)) in superblock.pebs().zip(bytes.chunks_mut(io.leb_bytes() as usize)).enumerate() {
         require(index > 0 || peb.pnum == anchor.pnum)?;
         scan.read_part(io, peb, index == 0, part)?;
@@ -94,8 +94,8 @@ fn try_read(io: &mut DynIo<'_>, first: &Scan) -> Result<(Scan, Layout), Miss> {
 
 impl Scan {
     /// Adds a PEB listed in the fastmap; an error if it is listed twice.
-    fn place(&mut self, peb: PebEc, state: PebState) -> Result<(), Miss> {
-        let entry = self.pebs.get_mut(peb.pnum as usize).ok_or(Miss::Unusable)?;
+    fn place(&mut self, peb: PebEc, state: PebState) -> Result<(), FastmapFault> {
+        let entry = self.pebs.get_mut(peb.pnum as usize).ok_or(FastmapFault::Unusable)?;
         require(entry.state == PebState::Bad && u64::from(peb.erase_count) <= MAX_ERASE_COUNT)?;
         entry.state = state;
         entry.erase_count = peb.erase_count;
@@ -110,11 +110,11 @@ impl Scan {
         peb: PebEc,
         anchor: bool,
         part: &mut [u8],
-    ) -> Result<(), Miss> {
+    ) -> Result<(), FastmapFault> {
         self.place(peb, PebState::Fastmap)?;
         require(!io.is_bad(peb.pnum)?)?;
         self.read_known_ec(io, peb.pnum)?;
-        let Header::Found(header, scrub) = io.read_vid(peb.pnum)? else { return Err(Miss::Unusable) };
+        let Header::Found(header, scrub) = io.read_vid(peb.pnum)? else { return Err(FastmapFault::Unusable) };
         let volume = if anchor { FASTMAP_SUPERBLOCK_VOLUME } else { FASTMAP_DATA_VOLUME };
         require(header.volume_id == volume)?;
         self.max_sqnum = self.max_sqnum.max(header.sqnum);
@@ -123,8 +123,8 @@ impl Scan {
     }
 
     /// Reads an EC header that must exist: its erase counter, and whether it needs scrubbing.
-    fn read_known_ec(&mut self, io: &mut DynIo<'_>, pnum: u32) -> Result<(u32, bool), Miss> {
-        let Header::Found(header, flips) = io.read_ec(pnum)? else { return Err(Miss::Unusable) };
+    fn read_known_ec(&mut self, io: &mut DynIo<'_>, pnum: u32) -> Result<(u32, bool), FastmapFault> {
+        let Header::Found(header, flips) = io.read_ec(pnum)? else { return Err(FastmapFault::Unusable) };
         let seq = header.image_seq;
         require(seq == 0 || io.image_seq == 0 || seq == io.image_seq)?;
         io.image_seq = io.image_seq.max(seq);
@@ -132,7 +132,7 @@ impl Scan {
     }
 
     /// Builds the state from the fastmap, and reads the PEBs of its pools.
-    fn fill(&mut self, io: &mut DynIo<'_>, map: &Fastmap<'_>) -> Result<(), Miss> {
+    fn fill(&mut self, io: &mut DynIo<'_>, map: &Fastmap<'_>) -> Result<(), FastmapFault> {
         for peb in map.pebs(PebList::Free) {
             self.place(peb, PebState::Free)?;
             self.pebs[peb.pnum as usize].erasure = Erasure::ByFastmap;
@@ -169,9 +169,9 @@ impl Scan {
         }
     }
 
-    fn map_volume(&mut self, map: &VolumeMap<'_>) -> Result<(), Miss> {
+    fn map_volume(&mut self, map: &VolumeMap<'_>) -> Result<(), FastmapFault> {
         let volume = &map.volume;
-        let volume_type = volume.volume_type.volume_type().ok_or(Miss::Unusable)?;
+        let volume_type = volume.volume_type.volume_type().ok_or(FastmapFault::Unusable)?;
         let internal = volume.volume_id == LAYOUT_VOLUME;
         let fixed = volume_type == floatgate_media::ubi::VolumeType::Static;
         for (lnum, pnum) in (0u32..).zip(map.pnums()) {
@@ -186,7 +186,7 @@ impl Scan {
                 data_pad: volume.data_pad,
                 ..VidHeader::default()
             };
-            let peb = self.pebs.get_mut(pnum as usize).ok_or(Miss::Unusable)?;
+            let peb = self.pebs.get_mut(pnum as usize).ok_or(FastmapFault::Unusable)?;
             let mapped = matches!(peb.state, PebState::Used | PebState::Scrub);
             require(mapped && peb.leb.is_none())?;
             peb.leb = Some(LebId { volume: volume.volume_id, lnum });
@@ -196,8 +196,8 @@ impl Scan {
     }
 
     /// Reads a pool PEB, which may have been written since; its headers count, as in a scan.
-    fn read_pool(&mut self, io: &mut DynIo<'_>, pnum: u32, volumes: &[u32]) -> Result<(), Miss> {
-        let state = self.pebs.get(pnum as usize).ok_or(Miss::Unusable)?.state;
+    fn read_pool(&mut self, io: &mut DynIo<'_>, pnum: u32, volumes: &[u32]) -> Result<(), FastmapFault> {
+        let state = self.pebs.get(pnum as usize).ok_or(FastmapFault::Unusable)?.state;
         require(state == PebState::Bad)?;
         let (found, fastmaps) = (self.found.len(), self.fastmap.len());
         self.read_peb(io, pnum)?;
@@ -206,7 +206,7 @@ impl Scan {
     }
 
     /// Checks that every PEB is bad or listed. Listed PEBs that are in use but hold no LEB are erased.
-    fn account(&mut self) -> Result<(), Miss> {
+    fn account(&mut self) -> Result<(), FastmapFault> {
         let unnamed = self.pebs.iter().filter(|peb| peb.state == PebState::Bad).count();
         require(unnamed as u64 == u64::from(self.bad))?;
         for (pnum, peb) in (0u32..).zip(&mut self.pebs) {
@@ -258,7 +258,7 @@ impl Ubi<dyn Mtd> {
                 return Ok(());
             }
             Header::Found(..) => {
-                self.io.give_up();
+                self.io.enter_ro_mode();
                 return Err(UbiError::FastmapLies { pnum, id: leb.volume, lnum: leb.lnum });
             }
             Header::Erased | Header::Corrupt(_) => false,

@@ -188,7 +188,7 @@ impl DynIo<'_> {
     }
 
     /// Makes the device read-only after a failure that cannot be worked around.
-    pub(super) fn give_up(&mut self) {
+    pub(super) fn enter_ro_mode(&mut self) {
         self.read_only.get_or_insert(ReadOnlyReason::Failure);
     }
 

@@ -134,7 +134,7 @@ impl Ubi<dyn Mtd> {
     pub(super) fn fail_to_read_only(&mut self, result: Result<(), UbiError>) -> Result<(), UbiError> {
         match &result {
             Ok(()) | Err(UbiError::Access(_) | UbiError::NoFreePeb) => {}
-            Err(_) => self.io.give_up(),
+            Err(_) => self.io.enter_ro_mode(),
         }
         result
     }

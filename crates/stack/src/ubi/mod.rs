@@ -102,7 +102,7 @@ struct Counts {
 }
 
 impl Counts {
-    fn of(scan: &scan::Scan) -> Self {
+    fn from_scan(scan: &scan::Scan) -> Self {
         Self { bad: scan.bad, corrupted: scan.corrupted, alien: scan.alien, ..Self::default() }
     }
 }

@@ -36,7 +36,7 @@ impl Ubi<dyn Mtd> {
     }
 
     /// Assumes that a write may have begun in any free PEB.
-    pub(super) fn doubt_free(&mut self) {
+    pub(super) fn suspect_free_pebs(&mut self) {
         let free =
             self.pebs.iter_mut().filter(|peb| peb.state == PebState::Free && peb.erasure == Erasure::Known);
         free.for_each(|peb| peb.erasure = Erasure::Unverified);

@@ -99,7 +99,7 @@ impl Ubi<dyn Mtd> {
             }
             Err(error) => {
                 debug_assert_eq!(before, self.peb(from).state);
-                self.io.give_up();
+                self.io.enter_ro_mode();
                 Err(error)
             }
         }
@@ -114,7 +114,7 @@ impl Ubi<dyn Mtd> {
             self.schedule_wear_levelling();
             return Ok(());
         }
-        self.io.give_up();
+        self.io.enter_ro_mode();
         let LebId { volume: id, lnum } = leb.unwrap_or(LebId { volume: 0, lnum: 0 });
         Err(UbiError::Damaged { id, lnum })
     }

@@ -32,11 +32,11 @@ impl Ubi<dyn Mtd> {
         let pebs = self.io.pebs;
         scan.read(&mut self.io, 0..pebs)?;
         let nothing = if scan.found.is_empty() { AttachFault::Empty } else { AttachFault::NoVolumeTable };
-        let survey = Survey::of(&mut scan, &mut self.io)?;
+        let survey = Survey::from_scan(&mut scan, &mut self.io)?;
         if survey.volumes().next().is_none() && survey.faults.contains(&AttachFault::NoVolumeTable) {
             return Err(nothing);
         }
-        self.counts = Counts::of(&scan);
+        self.counts = Counts::from_scan(&scan);
         let mut room = u64::from(self.good_pebs().saturating_add(MISSING_LEBS_MAX));
         let has_room = |&(_, record): &(u32, &VolumeRecord)| {
             let left = room.checked_sub(u64::from(record.reserved_pebs));
@@ -92,14 +92,14 @@ impl SalvagedTable {
         }
         match good {
             Ok(volumes) => table.volumes = volumes,
-            Err(_) => table.put_together(copies, geometry, most, users),
+            Err(_) => table.assemble(copies, geometry, most, users),
         }
         let marked = table.volumes.iter().filter(|(_, record)| record.update_marker != 0);
         table.faults.extend(marked.map(|(&id, _)| UbiError::UpdateMarker { id }.into()));
         table
     }
 
-    fn put_together(
+    fn assemble(
         &mut self,
         copies: &[Option<Vec<u8>>; 2],
         geometry: &Geometry,

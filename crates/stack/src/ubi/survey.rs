@@ -62,11 +62,11 @@ impl Survey {
         let mut scan = Scan::forgiving(io.pebs);
         let pebs = io.pebs;
         scan.read(&mut io, 0..pebs)?;
-        Self::of(&mut scan, &mut io)
+        Self::from_scan(&mut scan, &mut io)
     }
 
     /// Chooses the PEB of each LEB. The scan keeps the PEBs for a salvage.
-    pub(super) fn of(scan: &mut Scan, io: &mut DynIo<'_>) -> Result<Self, AttachFault> {
+    pub(super) fn from_scan(scan: &mut Scan, io: &mut DynIo<'_>) -> Result<Self, AttachFault> {
         let mut survey = Self {
             geometry: io.geometry,
             flash: io.mtd.geometry().clone(),
@@ -248,7 +248,7 @@ impl Survey {
     }
 
     /// Assumes that a volume with a lost record has at least `lebs` LEBs.
-    pub fn believe_lebs(&mut self, id: u32, lebs: u32) {
+    pub fn assume_lebs(&mut self, id: u32, lebs: u32) {
         if let Some(record) = self.volumes.get_mut(&id).filter(|_| self.table.lost) {
             record.reserved_pebs = record.reserved_pebs.max(lebs);
         }
@@ -295,7 +295,7 @@ impl Survey {
     }
 
     /// True if the headers define the position of every LEB of a volume, so that a missing LEB is a lost one.
-    pub fn tell_all(&self, id: u32) -> bool {
+    pub fn defines_all_lebs(&self, id: u32) -> bool {
         self.nameless().next().is_none() && self.guessed.range(lebs_of(id)).next().is_none()
     }
 

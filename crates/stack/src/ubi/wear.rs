@@ -151,7 +151,7 @@ impl Ubi<dyn Mtd> {
             Err(error) if error.is_flash_failure() => self.retire_peb(pnum, error),
             Err(error) => {
                 self.set_state(pnum, PebState::Bad);
-                self.io.give_up();
+                self.io.enter_ro_mode();
                 Err(error)
             }
         }
@@ -181,11 +181,11 @@ impl Ubi<dyn Mtd> {
         self.set_state(pnum, PebState::Bad);
         let replaceable = self.counts.reserve > 0 || self.counts.available > 0;
         if !self.io.bad_allowed || !replaceable {
-            self.io.give_up();
+            self.io.enter_ro_mode();
             return Err(error);
         }
         if let Err(error) = self.io.mark_bad(pnum) {
-            self.io.give_up();
+            self.io.enter_ro_mode();
             return Err(error);
         }
         if self.counts.reserve > 0 {

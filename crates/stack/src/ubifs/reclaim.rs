@@ -11,7 +11,7 @@ impl Core<dyn Volume> {
     /// is not enough. Callers with unwritten pages write them first: budgets are pessimistic, and written nodes take
     /// less space.
     ///
-    /// Return the cost with `Space::give_back` after the operation has written, or with `Space::withdraw` if it did
+    /// Return the cost with `Space::release` after the operation has written, or with `Space::withdraw` if it did
     /// not.
     ///
     /// # Errors

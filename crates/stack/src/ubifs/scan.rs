@@ -147,7 +147,7 @@ impl ScannedLeb {
                 return Ok(Stop::Empty);
             }
             let scanned = scan_node(rest);
-            let Some(advance) = scanned.advance() else { return Ok(Stop::of(&scanned)) };
+            let Some(advance) = scanned.advance() else { return Ok(Stop::from_scanned(&scanned)) };
             if let Scanned::Node(frame) = scanned {
                 // A good CRC over an impossible node is not what a power cut leaves: no stop, but an error.
                 let node = ScannedNode::new(&frame, self.lnum, self.end)?;
@@ -170,7 +170,7 @@ pub(crate) enum Stop {
 }
 
 impl Stop {
-    const fn of(scanned: &Scanned<'_>) -> Self {
+    const fn from_scanned(scanned: &Scanned<'_>) -> Self {
         match scanned {
             Scanned::CorruptNode(error) => Self::Corrupt(*error),
             Scanned::Garbage | Scanned::BadPadding => Self::Garbage,

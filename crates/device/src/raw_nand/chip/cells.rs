@@ -48,11 +48,11 @@ fn look(
     if suspicious {
         cells.errors(row, at, lowered, array.stored(row as usize).as_deref(), wrong);
     }
-    turn_over(wrong, array.flips(row as usize));
+    toggle_bits(wrong, array.flips(row as usize));
 }
 
 /// Injected errors on top: a bit that is wrong twice is right.
-fn turn_over(wrong: &mut Vec<u32>, flips: &[u32]) {
+fn toggle_bits(wrong: &mut Vec<u32>, flips: &[u32]) {
     for flip in flips {
         match wrong.binary_search(flip) {
             Ok(at) => _ = wrong.remove(at),
@@ -92,7 +92,7 @@ impl RawNand {
     /// Programs the cells of a page. `broken` blocks fail by themselves, after as long as usual.
     #[inline]
     pub(super) fn program_cells(&mut self, row: u32, begin: Instant, broken: bool) -> Outcome {
-        let page_time = self.program_times.of(Some(row), self.spec.geometry.pages_per_block);
+        let page_time = self.program_times.row_time(Some(row), self.spec.geometry.pages_per_block);
         if broken {
             return Outcome { time: page_time, failed: true };
         }
@@ -111,7 +111,7 @@ impl RawNand {
     /// Erases the cells of a block.
     pub(super) fn erase_cells(&mut self, block: u32) -> Outcome {
         let typical = self.spec.timing.t_bers_us;
-        if self.faults.of(block).erase {
+        if self.faults.of_block(block).erase {
             return Outcome { time: typical.typ, failed: true };
         }
         let Outcome { time, failed } = self.cells.erase(block);

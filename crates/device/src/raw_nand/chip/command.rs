@@ -85,7 +85,7 @@ fn little_endian(bytes: &[u8]) -> u32 {
 }
 
 impl RawNand {
-    pub(super) fn take_command(
+    pub(super) fn latch_command(
         &mut self,
         at: Instant,
         interface: DataInterface,
@@ -250,7 +250,7 @@ impl RawNand {
         Ok(())
     }
 
-    pub(super) fn take_address(
+    pub(super) fn latch_address(
         &mut self,
         at: Instant,
         interface: DataInterface,
@@ -446,7 +446,7 @@ impl RawNand {
     }
 
     #[inline]
-    pub(super) fn take_data(
+    pub(super) fn write_data(
         &mut self,
         at: Instant,
         interface: DataInterface,

@@ -37,8 +37,8 @@ impl Faults {
 
     /// A failed program leaves the page undefined (here: unchanged), a failed erase leaves the block unchanged.
     #[inline]
-    pub(super) fn of(&self, block: u32) -> oracle::Faults {
-        self.blocks.of(block)
+    pub(super) fn of_block(&self, block: u32) -> oracle::Faults {
+        self.blocks.of_block(block)
     }
 
     pub(super) fn set(&mut self, block: u32, faults: oracle::Faults) {

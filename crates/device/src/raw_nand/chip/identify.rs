@@ -279,7 +279,7 @@ impl RawNand {
     }
 
     /// Bytes of id, parameter pages, unique id or feature, one after the other.
-    pub(super) fn give_bytes(&mut self, at: Instant, buf: &mut [u8]) -> Result<(), Violation> {
+    pub(super) fn output_bytes(&mut self, at: Instant, buf: &mut [u8]) -> Result<(), Violation> {
         if at < self.lun().ready {
             return Err(Violation::Busy);
         }

@@ -292,7 +292,7 @@ impl NandChip for RawNand {
     #[inline]
     fn command(&mut self, at: Instant, interface: DataInterface, opcode: u8) -> Result<(), Violation> {
         self.work = [None; 2];
-        let outcome = self.take_command(at, interface, opcode);
+        let outcome = self.latch_command(at, interface, opcode);
         if outcome.is_err() {
             self.abandon();
         }
@@ -302,7 +302,7 @@ impl NandChip for RawNand {
     #[inline]
     fn address(&mut self, at: Instant, interface: DataInterface, bytes: &[u8]) -> Result<(), Violation> {
         self.work = [None; 2];
-        let outcome = self.check_interface(interface).and_then(|()| self.take_address(at, interface, bytes));
+        let outcome = self.check_interface(interface).and_then(|()| self.latch_address(at, interface, bytes));
         if outcome.is_err() {
             self.abandon();
         }
@@ -312,7 +312,7 @@ impl NandChip for RawNand {
     #[inline]
     fn data_out(&mut self, at: Instant, interface: DataInterface, buf: &mut [u8]) -> Result<(), Violation> {
         self.check_interface(interface)?;
-        let outcome = self.give_data(at, interface, buf);
+        let outcome = self.output_data(at, interface, buf);
         if outcome.is_err() {
             self.abandon();
         }
@@ -322,7 +322,7 @@ impl NandChip for RawNand {
     #[inline]
     fn data_in(&mut self, at: Instant, interface: DataInterface, bytes: &[u8]) -> Result<(), Violation> {
         self.check_interface(interface)?;
-        let outcome = self.take_data(at, interface, bytes);
+        let outcome = self.write_data(at, interface, bytes);
         if outcome.is_err() {
             self.abandon();
         }

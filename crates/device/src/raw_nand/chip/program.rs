@@ -148,7 +148,7 @@ impl RawNand {
         match self.lun().loads[plane].target {
             Register::Page(row) => {
                 let block = row / self.spec.geometry.pages_per_block;
-                (!self.faults.of(block).program).then_some(row)
+                (!self.faults.of_block(block).program).then_some(row)
             }
             Register::Empty | Register::Otp(_) => None,
         }
@@ -164,11 +164,11 @@ impl RawNand {
             Register::Empty => Outcome { time: Nanos::ZERO, failed: false },
             Register::Otp(page) => {
                 let failed = self.otp.program(page, loaded);
-                Outcome { time: self.program_times.of(None, 0), failed }
+                Outcome { time: self.program_times.row_time(None, 0), failed }
             }
             Register::Page(row) => {
                 let block = row / self.spec.geometry.pages_per_block;
-                let broken = self.faults.of(block).program;
+                let broken = self.faults.of_block(block).program;
                 if !broken {
                     self.array.program(row as usize, loaded.column, loaded.bytes);
                     self.array.mark_programmed(row as usize, loaded.sub_pages);
@@ -236,7 +236,7 @@ impl RawNand {
         let mut cuts = [const { None }; PLANES_MAX as usize];
         let blocks = queued.into_iter().flatten().map(|row| row / per_block);
         for (block, cut) in blocks.zip(&mut cuts) {
-            *cut = (!self.faults.of(block).erase).then(|| self.before_erase(block));
+            *cut = (!self.faults.of_block(block).erase).then(|| self.before_erase(block));
             let one = self.erase_cells(block);
             all = Outcome { time: all.time.max(one.time), failed: all.failed || one.failed };
             if one.failed {

@@ -184,7 +184,7 @@ impl RawNand {
     }
 
     #[inline]
-    pub(super) fn give_data(
+    pub(super) fn output_data(
         &mut self,
         at: Instant,
         interface: DataInterface,
@@ -199,18 +199,18 @@ impl RawNand {
         match self.output {
             Output::Register => {
                 self.step = Step::Idle;
-                self.give_register(at, interface.timing(), buf)
+                self.output_register(at, interface.timing(), buf)
             }
             Output::Status => {
                 buf.fill(self.status(at));
                 Ok(())
             }
-            _ => self.give_bytes(at, buf),
+            _ => self.output_bytes(at, buf),
         }
     }
 
     #[inline]
-    fn give_register(&mut self, at: Instant, timing: &BusTiming, buf: &mut [u8]) -> Result<(), Violation> {
+    fn output_register(&mut self, at: Instant, timing: &BusTiming, buf: &mut [u8]) -> Result<(), Violation> {
         let lun = self.lun();
         if at < lun.ready {
             return Err(Violation::Busy);

@@ -13,7 +13,7 @@ use floatgate_mtd::{Nanos, Pairing};
 
 /// Source by which a chip was recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FoundBy {
+pub enum IdSource {
     /// ONFI parameter page.
     Onfi,
     /// JEDEC parameter page.
@@ -31,7 +31,7 @@ pub struct ChipInfo {
     /// READ ID bytes, without repetition.
     pub id: Vec<u8>,
     /// Source by which the chip was recognised.
-    pub found_by: FoundBy,
+    pub id_source: IdSource,
     /// Model, empty when only the id is known.
     pub model: String,
     /// Sizes; `targets` counts those that answered.
@@ -97,7 +97,7 @@ impl ChipInfo {
             NandEcc { strength: u32::from(page.ecc_bits), step_bytes: 512, on_die: page.ecc_bits == 0 };
         Self {
             id: id.to_vec(),
-            found_by: FoundBy::Onfi,
+            id_source: IdSource::Onfi,
             model: page.model.as_str().to_owned(),
             geometry: NandGeometry {
                 page_bytes: page.page_bytes,
@@ -137,7 +137,7 @@ impl ChipInfo {
         let has = |command| page.commands.contains(command);
         let ecc = page.ecc[0];
         Self {
-            found_by: FoundBy::Jedec,
+            id_source: IdSource::Jedec,
             model: page.model.as_str().to_owned(),
             geometry: NandGeometry {
                 page_bytes: page.page_bytes,
@@ -175,7 +175,7 @@ impl ChipInfo {
         let blocks = g.chip_bytes / u64::from(g.block_bytes.max(1));
         let strength = if g.bits_per_cell > 1 { 4 } else { 1 };
         Self {
-            found_by: FoundBy::IdBytes,
+            id_source: IdSource::IdBytes,
             geometry: NandGeometry {
                 page_bytes: g.page_bytes,
                 oob_bytes: g.oob_bytes,
@@ -192,7 +192,7 @@ impl ChipInfo {
     /// From the catalogue alone.
     pub(super) fn from_catalogue(id: &[u8], spec: &RawNandSpec) -> Self {
         let info = Self {
-            found_by: FoundBy::Catalogue,
+            id_source: IdSource::Catalogue,
             geometry: NandGeometry { targets: 1, ..spec.geometry },
             ecc: spec.ecc,
             read_cache: spec.read_cache,
@@ -228,7 +228,7 @@ impl ChipInfo {
     fn unknown(id: &[u8]) -> Self {
         Self {
             id: id.to_vec(),
-            found_by: FoundBy::IdBytes,
+            id_source: IdSource::IdBytes,
             model: String::new(),
             geometry: NandGeometry {
                 page_bytes: 0,

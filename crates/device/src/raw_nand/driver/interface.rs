@@ -26,7 +26,7 @@ pub(super) fn choose<B: NandBus>(
     if wanted == DataInterface::POWER_ON {
         return Ok(wanted);
     }
-    if tell(bus, host, info, wanted).is_ok() && confirmed(bus, host, info, wanted)? {
+    if set_timing_mode(bus, host, info, wanted).is_ok() && confirmed(bus, host, info, wanted)? {
         return Ok(wanted);
     }
     bus.set_interface(host, DataInterface::POWER_ON)?;
@@ -38,7 +38,7 @@ pub(super) fn choose<B: NandBus>(
     Ok(DataInterface::POWER_ON)
 }
 
-fn tell<B: NandBus>(
+fn set_timing_mode<B: NandBus>(
     bus: &mut B,
     host: &mut Host,
     info: &ChipInfo,

@@ -4,7 +4,6 @@
 //! for bad blocks, then `range`, `page`, `planes`, `oob` and `otp` do the work.
 
 mod bad;
-mod can;
 mod discover;
 mod flash_bbt;
 mod info;
@@ -15,10 +14,11 @@ mod page;
 mod planes;
 mod range;
 mod retry;
+mod supported;
 #[cfg(test)]
 mod tests;
 
-pub use info::{ChipInfo, FoundBy};
+pub use info::{ChipInfo, IdSource};
 
 use super::address::RowMap;
 use super::bus::{NandBus, NandChip};
@@ -33,11 +33,11 @@ use crate::nand::ecc::PageEcc;
 use crate::nand::span;
 use crate::power::Power;
 use crate::timeline::Host;
-use can::Can;
 use floatgate_ecc::OobLayout;
 use floatgate_mtd::device::{check_aligned, check_range};
 use floatgate_mtd::{Breakdown, Done, Error, ErrorKind, FlashKind, Geometry, Instant, Mtd, OobMode};
 use serde::Deserialize;
+use supported::SupportedModes;
 
 /// Source of the driver's knowledge of bad blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -210,12 +210,12 @@ impl<B: NandBus> RawNandDriver<B> {
         let layout = engine.code().map_or_else(|| OobLayout::no_ecc(g.oob_bytes), |code| *code.layout());
         let geometry = mtd_geometry(&info, &engine, &layout, bus.sub_page_writes());
         let rows = info.rows();
-        let can = Can::of(&info, &bus, &engine);
+        let supported = SupportedModes::detect(&info, &bus, &engine);
         Self {
-            sequential: options.continuous.unwrap_or(true) && can.continuous.is_ok(),
-            cached_programs: options.cached_programs && can.cached_programs.is_ok(),
-            multi_plane: options.multi_plane && can.multi_plane.is_ok(),
-            not_given: can.not_given(&options),
+            sequential: options.continuous.unwrap_or(true) && supported.continuous.is_ok(),
+            cached_programs: options.cached_programs && supported.cached_programs.is_ok(),
+            multi_plane: options.multi_plane && supported.multi_plane.is_ok(),
+            not_given: supported.not_in_force(&options),
             ecc_oob: if engine.on_host() { g.oob_bytes as usize } else { 0 },
             bad_blocks: options.bad_blocks,
             bbt: BadBlockTable::new(geometry.blocks(), BlockState::Good),

@@ -22,7 +22,7 @@ fn longest(time: TypMaxUs) -> Nanos {
 const ID_BYTES: u32 = 512;
 
 /// Position of a row in its die.
-struct Place {
+struct RowPosition {
     row: u32,
     block: u32,
     page: u32,
@@ -30,7 +30,7 @@ struct Place {
 }
 
 impl SpiNand {
-    fn place(&self, row: u32) -> Result<Place, Violation> {
+    fn row_position(&self, row: u32) -> Result<RowPosition, Violation> {
         let g = &self.spec.geometry;
         let (block, page) = (row / g.pages_per_block, row % g.pages_per_block);
         if block >= self.spec.blocks_per_die() {
@@ -38,7 +38,7 @@ impl SpiNand {
         }
         // Without a select bit the planes share one cache as far as the bus can tell.
         let caches = if self.spec.quirks.plane_select_bit { g.planes } else { 1 };
-        Ok(Place { row, block, page, plane: (block % caches) as usize })
+        Ok(RowPosition { row, block, page, plane: (block % caches) as usize })
     }
 
     /// The on-die code in force, if any.
@@ -68,11 +68,11 @@ impl SpiNand {
         if self.die().config & c::OTP_ENABLE != 0 {
             return self.otp_page_read(call, row, length);
         }
-        let place = self.place(row)?;
+        let position = self.row_position(row)?;
         let streams = self.continuous().is_some();
         let die = self.die();
         die.ecc = EccResult::default();
-        die.load_row(row, place.plane, code.as_ref(), call.end);
+        die.load_row(row, position.plane, code.as_ref(), call.end);
         die.stream = streams.then_some(row);
         die.begin(ArrayTask::Read, row, call.end, length);
         Ok(())
@@ -224,9 +224,9 @@ impl SpiNand {
         if self.die().config & c::OTP_ENABLE != 0 {
             return self.otp_program(call);
         }
-        let place = self.place(call.op.addr)?;
+        let position = self.row_position(call.op.addr)?;
         self.unprotected()?;
-        let plane = place.plane;
+        let plane = position.plane;
         if self.die().loaded(plane) == Loaded::Nothing {
             return Err(Violation::Sequence("program execute of a cache that holds nothing"));
         }
@@ -236,14 +236,14 @@ impl SpiNand {
             let spec = std::sync::Arc::clone(&self.spec);
             self.die().blank_ecc_bytes(plane, &spec);
         }
-        self.die().check_program(place.block, place.page, place.row, plane)?;
-        let broken = self.faults(place.block).program;
+        self.die().check_program(position.block, position.page, position.row, plane)?;
+        let broken = self.faults(position.block).program;
         let most = longest(self.spec.timing.t_prog_us);
         let die = self.die();
-        die.program(place.block, place.page, place.row, plane, unseen_by);
-        let outcome = die.cells.program(place.row, call.end);
+        die.program(position.block, position.page, position.row, plane, unseen_by);
+        let outcome = die.cells.program(position.row, call.end);
         (die.program_failed, die.write_enabled) = (broken || outcome.failed, false);
-        die.begin(ArrayTask::Program, place.row, call.end, outcome.time.min(most));
+        die.begin(ArrayTask::Program, position.row, call.end, outcome.time.min(most));
         Ok(())
     }
 
@@ -253,17 +253,17 @@ impl SpiNand {
         if !self.die().write_enabled {
             return Err(Violation::NoWriteEnable);
         }
-        let place = self.place(call.op.addr)?;
+        let position = self.row_position(call.op.addr)?;
         self.unprotected()?;
         if self.die().config & c::OTP_ENABLE != 0 {
             return Err(Violation::Sequence("OTP pages cannot be erased"));
         }
-        let broken = self.faults(place.block).erase;
+        let broken = self.faults(position.block).erase;
         let most = longest(self.spec.timing.t_bers_us);
         let die = self.die();
-        let outcome = die.prepare_erase(Erasing { block: place.block, broken });
+        let outcome = die.prepare_erase(Erasing { block: position.block, broken });
         (die.erase_failed, die.write_enabled) = (broken || outcome.failed, false);
-        die.begin(ArrayTask::Erase, place.row - place.page, call.end, outcome.time.min(most));
+        die.begin(ArrayTask::Erase, position.row - position.page, call.end, outcome.time.min(most));
         Ok(())
     }
 
@@ -273,6 +273,6 @@ impl SpiNand {
 
     /// Faults of a block of the selected die.
     fn faults(&self, block: u32) -> Faults {
-        self.faults.of(self.active as u32 * self.spec.blocks_per_die() + block)
+        self.faults.of_block(self.active as u32 * self.spec.blocks_per_die() + block)
     }
 }

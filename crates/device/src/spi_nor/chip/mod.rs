@@ -99,22 +99,22 @@ impl SpiNor {
         *if value { ones } else { zeros } |= 1u8 << (bit & 7);
     }
 
-    /// Contents of the non-volatile registers and of the OTP area, for [`Self::set_kept_registers`].
-    pub fn kept_registers(&self) -> Vec<u8> {
-        self.regs.kept().into_iter().chain(self.otp.kept()).collect()
+    /// Contents of the non-volatile registers and of the OTP area, for [`Self::set_nonvolatile`].
+    pub fn nonvolatile(&self) -> Vec<u8> {
+        self.regs.nonvolatile().into_iter().chain(self.otp.nonvolatile()).collect()
     }
 
     /// Sets the non-volatile registers and the OTP area.
     ///
     /// # Errors
     /// The bytes are not those of a chip of this part.
-    pub fn set_kept_registers(&mut self, bytes: &[u8]) -> Result<(), BadSpec> {
+    pub fn set_nonvolatile(&mut self, bytes: &[u8]) -> Result<(), BadSpec> {
         let refused = || super::check::impossible("registers and OTP area of another part");
         let (registers, otp) = bytes.split_first_chunk().ok_or_else(refused)?;
-        if !self.otp.keep(otp) {
+        if !self.otp.set_nonvolatile(otp) {
             return Err(refused());
         }
-        self.regs.keep(*registers);
+        self.regs.set_nonvolatile(*registers);
         Ok(())
     }
 

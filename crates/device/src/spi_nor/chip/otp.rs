@@ -39,13 +39,13 @@ impl Otp {
     }
 
     /// Contents and lock, which a chip keeps without power.
-    pub(super) fn kept(&self) -> impl Iterator<Item = u8> {
+    pub(super) fn nonvolatile(&self) -> impl Iterator<Item = u8> {
         [u8::from(self.locked)].into_iter().chain(self.cells.iter().copied())
     }
 
     /// Sets contents and lock. False for another number of bytes.
-    pub(super) fn keep(&mut self, kept: &[u8]) -> bool {
-        let Some((locked, cells)) = kept.split_first() else { return false };
+    pub(super) fn set_nonvolatile(&mut self, bytes: &[u8]) -> bool {
+        let Some((locked, cells)) = bytes.split_first() else { return false };
         if cells.len() != self.cells.len() {
             return false;
         }

@@ -48,13 +48,13 @@ impl Registers {
     }
 
     /// The bytes that a chip keeps without power.
-    pub(super) const fn kept(&self) -> [u8; 4] {
+    pub(super) const fn nonvolatile(&self) -> [u8; 4] {
         [self.sr1, self.sr2, self.sr3, self.function]
     }
 
     /// Sets the bytes that a chip keeps without power.
-    pub(super) const fn keep(&mut self, kept: [u8; 4]) {
-        [self.sr1, self.sr2, self.sr3, self.function] = kept;
+    pub(super) const fn set_nonvolatile(&mut self, bytes: [u8; 4]) {
+        [self.sr1, self.sr2, self.sr3, self.function] = bytes;
     }
 
     /// Sets volatile registers to their defaults.

@@ -16,14 +16,14 @@ pub(super) struct Choice {
     pub(super) program: SpiOp,
     pub(super) erase_opcode: u8,
     pub(super) erase_bytes: u32,
-    pub(super) addressing: AddressWay,
+    pub(super) addressing: AddressMode,
     /// Modes of the read commands that were eligible, fastest first.
     pub(super) offered: Vec<Mode>,
 }
 
 /// Address mode outside 8D-8D-8D.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AddressWay {
+pub(super) enum AddressMode {
     /// Three bytes.
     Three,
     /// Commands that always take four bytes.
@@ -32,7 +32,7 @@ pub(super) enum AddressWay {
     FourByteMode,
 }
 
-impl AddressWay {
+impl AddressMode {
     pub(super) const fn bytes(self) -> u8 {
         match self {
             Self::Three => 3,
@@ -41,7 +41,7 @@ impl AddressWay {
     }
 
     /// As Linux: dedicated commands are preferred, because they leave nothing behind for a boot ROM to stumble over.
-    fn of(spec: &SpiNorSpec) -> Result<Self, ProbeError> {
+    fn preferred(spec: &SpiNorSpec) -> Result<Self, ProbeError> {
         let erase = spec.erase.values().any(|e| e.opcode_4b.is_some());
         if spec.geometry.size_bytes <= REACH_3B {
             Ok(Self::Three)
@@ -61,7 +61,7 @@ fn has_stateless(variants: &[Variant]) -> bool {
 
 /// Chooses read, program and erase commands.
 pub(super) fn choose(bus: &impl SpiMem, spec: &SpiNorSpec, options: &Options) -> Result<Choice, ProbeError> {
-    let mut way = AddressWay::of(spec)?;
+    let mut way = AddressMode::preferred(spec)?;
     let limit = bus.mode_limit();
     let len = u32::try_from(options.transfer_bytes).unwrap_or(u32::MAX).max(2) & !1;
     let reads = ops(spec, way, Direction::In, [&spec.reads, &spec.reads_4b]);
@@ -81,11 +81,11 @@ pub(super) fn choose(bus: &impl SpiMem, spec: &SpiNorSpec, options: &Options) ->
     let programs = usable(bus, &programs, limit, spec.geometry.page_bytes);
     let same_state = |op: &&SpiOp| op.mode.is_stateful() == read.mode.is_stateful();
     let program = *programs.iter().find(same_state).ok_or(ProbeError::NoCommand("page program"))?;
-    let four = way == AddressWay::FourByteCommands || read.mode.is_stateful();
+    let four = way == AddressMode::FourByteCommands || read.mode.is_stateful();
     let (erase_opcode, erase_bytes) = choose_erase(spec, options, four)?;
     if read.mode.is_stateful() {
         // The address mode stays as it was at power-on; 8D-8D-8D does without.
-        way = AddressWay::Three;
+        way = AddressMode::Three;
     }
     Ok(Choice { read, program, erase_opcode, erase_bytes, addressing: way, offered })
 }
@@ -97,10 +97,10 @@ const fn knows(program: &Variant, options: &Options) -> bool {
 }
 
 /// All forms of a command, in the way that addresses will be sent.
-fn ops(spec: &SpiNorSpec, way: AddressWay, dir: Direction, lists: [&[Variant]; 2]) -> Vec<SpiOp> {
+fn ops(spec: &SpiNorSpec, way: AddressMode, dir: Direction, lists: [&[Variant]; 2]) -> Vec<SpiOp> {
     let [current, four] = lists;
     let stateful = |v: &&Variant| v.mode.is_stateful();
-    let plain = if way == AddressWay::FourByteCommands { four } else { current };
+    let plain = if way == AddressMode::FourByteCommands { four } else { current };
     let stateless = plain.iter().filter(|v| !stateful(v)).map(|v| (v, way.bytes()));
     let octal = current.iter().chain(four).filter(stateful).map(|v| (v, 4));
     let make = |(v, bytes): (&Variant, u8)| {

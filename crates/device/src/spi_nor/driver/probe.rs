@@ -1,7 +1,7 @@
 //! Finding out what is there, and setting it up.
 
 use super::SpiNorDriver;
-use super::choose::{AddressWay, Choice, choose};
+use super::choose::{AddressMode, Choice, choose};
 use super::engine::{Engine, Failures, Ops, bounce};
 use super::options::Options;
 use crate::host::HostProfile;
@@ -259,7 +259,7 @@ impl Ops {
     fn of(spec: &SpiNorSpec, options: &Options, choice: &Choice, octal: bool) -> Self {
         let command = |opcode| Self::command(spec, opcode, octal);
         let erase_addr = if octal { 4 } else { choice.addressing.bytes() };
-        let four = octal || choice.addressing == AddressWay::FourByteMode;
+        let four = octal || choice.addressing == AddressMode::FourByteMode;
         Self {
             read: choice.read,
             program: choice.program,
@@ -282,7 +282,7 @@ impl<S: SpiMem> Engine<S> {
         if choice.read.mode.is_stateful() {
             return self.enter_octal(host, choice);
         }
-        if choice.addressing == AddressWay::FourByteMode {
+        if choice.addressing == AddressMode::FourByteMode {
             self.enter_4b(host)?;
         }
         if choice.read.mode.data.lanes == 4 || choice.program.mode.data.lanes == 4 {

@@ -3,7 +3,7 @@ use crate::spi::Variant;
 use crate::spi_nor::spec::{EraseType, Octal, OctalSwitch, SpiNorSpec};
 use crate::spi_nor::test_parts;
 
-fn tell(spec: &SpiNorSpec) -> SpiNorSpec {
+fn round_trip(spec: &SpiNorSpec) -> SpiNorSpec {
     learn(&emit(spec).unwrap(), &spec.id).unwrap()
 }
 
@@ -22,21 +22,21 @@ fn opcodes(spec: &SpiNorSpec) -> Vec<(u32, u8, Option<u8>)> {
 fn the_tables_of_every_part_tell_what_it_is() {
     for part in test_parts::ALL.into_iter().chain([test_parts::EVERY_MODE]) {
         let spec = test_parts::spec(part);
-        let told = tell(&spec);
-        assert_eq!(told.geometry.size_bytes, spec.geometry.size_bytes);
-        assert_eq!(told.geometry.page_bytes, spec.geometry.page_bytes);
-        assert_eq!(opcodes(&told), opcodes(&spec));
-        assert_eq!(forms(&told.reads), forms(&spec.reads));
-        assert_eq!(told.addressing, spec.addressing);
-        assert_eq!(told.quad_enable, spec.quad_enable);
-        assert_eq!(told.soft_reset, spec.soft_reset);
+        let learned = round_trip(&spec);
+        assert_eq!(learned.geometry.size_bytes, spec.geometry.size_bytes);
+        assert_eq!(learned.geometry.page_bytes, spec.geometry.page_bytes);
+        assert_eq!(opcodes(&learned), opcodes(&spec));
+        assert_eq!(forms(&learned.reads), forms(&spec.reads));
+        assert_eq!(learned.addressing, spec.addressing);
+        assert_eq!(learned.quad_enable, spec.quad_enable);
+        assert_eq!(learned.soft_reset, spec.soft_reset);
         let suspend = |s: &SpiNorSpec| s.suspend.map(|s| (s.suspend, s.resume));
-        assert_eq!(suspend(&told), suspend(&spec));
+        assert_eq!(suspend(&learned), suspend(&spec));
         let stateless = |list: &[Variant]| {
             forms(&list.iter().filter(|v| !v.mode.is_stateful()).copied().collect::<Vec<_>>())
         };
-        assert_eq!(stateless(&told.reads_4b), stateless(&spec.reads_4b));
-        assert_eq!(stateless(&told.programs_4b), stateless(&spec.programs_4b));
+        assert_eq!(stateless(&learned.reads_4b), stateless(&spec.reads_4b));
+        assert_eq!(stateless(&learned.programs_4b), stateless(&spec.programs_4b));
     }
 }
 
@@ -44,13 +44,13 @@ fn the_tables_of_every_part_tell_what_it_is() {
 fn times_come_back_rounded_up() {
     for part in test_parts::ALL {
         let spec = test_parts::spec(part);
-        let told = tell(&spec);
-        for (told, real) in told.erase_types().iter().zip(spec.erase_types()) {
-            let (got, want) = (told.t_us.typ.as_ns(), real.t_us.typ.as_ns());
+        let learned = round_trip(&spec);
+        for (learned, real) in learned.erase_types().iter().zip(spec.erase_types()) {
+            let (got, want) = (learned.t_us.typ.as_ns(), real.t_us.typ.as_ns());
             assert!(got >= want && got <= want * 13 / 10, "{got} {want}");
-            assert!(told.t_us.max >= real.t_us.max);
+            assert!(learned.t_us.max >= real.t_us.max);
         }
-        let (got, want) = (told.timing.t_pp_us.typ.as_ns(), spec.timing.t_pp_us.typ.as_ns());
+        let (got, want) = (learned.timing.t_pp_us.typ.as_ns(), spec.timing.t_pp_us.typ.as_ns());
         assert!(got >= want && got <= want * 12 / 10, "{got} {want}");
     }
 }
@@ -58,26 +58,26 @@ fn times_come_back_rounded_up() {
 #[test]
 fn octal_parts_tell_how_to_switch() {
     let spec = test_parts::spec(test_parts::MX25UW12845G);
-    let told = tell(&spec);
-    let Octal { switch, ext, status_addr_bytes, status_dummy } = told.octal.unwrap();
+    let learned = round_trip(&spec);
+    let Octal { switch, ext, status_addr_bytes, status_dummy } = learned.octal.unwrap();
     let real = spec.octal.unwrap();
     assert_eq!((ext, status_addr_bytes, status_dummy), (real.ext, real.status_addr_bytes, real.status_dummy));
     let OctalSwitch::Sequence(sequence) = switch else { panic!("not learnt") };
     assert_eq!(sequence.steps[1].sent(), [0x72, 0, 0, 0, 0, 0x02]);
-    let read = told.reads_4b.iter().find(|v| v.mode == Mode::OCTAL_DTR).unwrap();
+    let read = learned.reads_4b.iter().find(|v| v.mode == Mode::OCTAL_DTR).unwrap();
     assert_eq!((read.opcode, read.dummy, read.max_hz), (0xEE, 20, 200_000_000));
 }
 
 #[test]
 fn the_catalogue_keeps_its_limits_and_the_chip_its_sizes() {
     let mut spec = test_parts::spec(test_parts::W25Q128JV);
-    let told = tell(&spec);
-    assert_eq!(merge(spec.clone(), &told), spec);
+    let learned = round_trip(&spec);
+    assert_eq!(merge(spec.clone(), &learned), spec);
     // The entry is wrong about the size and does not know a read.
     let right = spec.clone();
     spec.geometry.size_bytes /= 2;
     spec.reads.retain(|v| v.opcode != 0xEB);
-    let merged = merge(spec, &told);
+    let merged = merge(spec, &learned);
     assert_eq!(merged.geometry, right.geometry);
     assert_eq!(forms(&merged.reads), forms(&right.reads));
 }

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use floatgate_mtd::{BlockDevice, SECTOR_BYTES};
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::fuse::{Clock, Punctuality, Served};
+use super::fuse::{Clock, DelayStats, Served};
 use crate::mount::FolderError;
 use message::{Message, bad, request};
 use queue::{Address, Memory, Piece, Queue};
@@ -94,7 +94,7 @@ impl<D: BlockDevice> VhostDevice<D> {
     ///
     /// # Errors
     /// The connection fails, or the messages are not vhost-user.
-    pub fn serve(self) -> Result<(D, Punctuality), FolderError> {
+    pub fn serve(self) -> Result<(D, DelayStats), FolderError> {
         let Self { served, name, listener, path, stopped } = self;
         let failed = |error| FolderError::host(&path, error);
         let connected = ready(&stopped, &[listener.as_fd()]).and_then(|ready| match ready {
@@ -103,7 +103,7 @@ impl<D: BlockDevice> VhostDevice<D> {
         });
         // Nobody else can connect.
         let _ = std::fs::remove_file(&path);
-        let Some(socket) = connected.map_err(failed)? else { return Ok((served.device, served.punctuality)) };
+        let Some(socket) = connected.map_err(failed)? else { return Ok((served.device, served.delays)) };
         let mut session = Session {
             served,
             name,
@@ -115,7 +115,7 @@ impl<D: BlockDevice> VhostDevice<D> {
             is_enabled: true,
         };
         session.run(socket, &stopped).map_err(failed)?;
-        Ok((session.served.device, session.served.punctuality))
+        Ok((session.served.device, session.served.delays))
     }
 }
 
@@ -193,7 +193,7 @@ impl<D: BlockDevice> Session<D> {
                 // Without protocol features nobody enables the queue.
                 self.is_enabled = message.u64(0)? & HAS_PROTOCOL_FEATURES == 0;
             }
-            request::SET_MEM_TABLE => self.memory = Memory::of(message)?,
+            request::SET_MEM_TABLE => self.memory = Memory::from_message(message)?,
             request::SET_VRING_NUM => self.queue.set_size(one_queue(message)?)?,
             request::SET_VRING_ADDR => self.queue.set_addresses(message, &self.memory)?,
             request::SET_VRING_BASE => self.queue.next = one_queue(message)? as u16,

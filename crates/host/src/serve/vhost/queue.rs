@@ -45,7 +45,7 @@ pub(super) struct Memory(Vec<Region>);
 
 impl Memory {
     /// Memory from the region table in a message. User Mode Linux sends room for two regions, but only one.
-    pub(super) fn of(message: &mut Message) -> io::Result<Self> {
+    pub(super) fn from_message(message: &mut Message) -> io::Result<Self> {
         let fds: Vec<OwnedFd> = std::mem::take(&mut message.fds);
         if fds.len() != message.u32(0)? as usize {
             return Err(bad("the table of memory has another number of regions than of descriptors"));

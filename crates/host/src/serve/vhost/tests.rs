@@ -82,7 +82,7 @@ struct FrontEnd {
     kick: UnixStream,
     call: UnixStream,
     requests: u16,
-    served: JoinHandle<Result<(Ram, Punctuality), FolderError>>,
+    served: JoinHandle<Result<(Ram, DelayStats), FolderError>>,
     stopper: Stopper,
     folder: tempfile::TempDir,
 }
@@ -169,7 +169,7 @@ impl FrontEnd {
         status[0]
     }
 
-    fn ended(self) -> Result<(Ram, Punctuality), FolderError> {
+    fn ended(self) -> Result<(Ram, DelayStats), FolderError> {
         drop(self.socket);
         let ended = self.served.join().unwrap();
         self.folder.close().unwrap();
@@ -198,9 +198,9 @@ fn requests_reach_the_device() {
     assert_eq!(end.request(IN, CAPACITY, 512, true), IOERR);
     assert_eq!(end.request(OUT, 0, 100, false), IOERR);
     assert_eq!(end.request(99, 0, 512, true), UNSUPP);
-    let (ram, punctuality) = end.ended().unwrap();
+    let (ram, delays) = end.ended().unwrap();
     assert_eq!((ram.0[3 * 512], ram.0[4 * 512]), (0, 0xA5));
-    assert_eq!(punctuality.requests, 5);
+    assert_eq!(delays.requests, 5);
 }
 
 #[test]

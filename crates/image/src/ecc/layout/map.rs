@@ -142,8 +142,8 @@ impl PageMap {
             let spans = || step.message.iter().chain(&step.ecc);
             let bytes: usize = spans().map(|span| span.bits.div_ceil(8) as usize).sum();
             let bytes: Vec<u8> = sequence().take(bytes).collect();
-            let rest = put(&step.message, raw, &bytes);
-            put(&step.ecc, raw, rest);
+            let rest = write_spans(&step.message, raw, &bytes);
+            write_spans(&step.ecc, raw, rest);
             end = spans().map(|span| span.end()).max().unwrap_or(0).max(end);
         }
         end = self.zeros.iter().map(|span| span.end()).max().unwrap_or(0).max(end);
@@ -220,13 +220,13 @@ impl PageMap {
 
     /// Copies the messages of a raw page, one after the other, and the ECC bytes. Bits that pad the last ECC byte of a step read 1 where the
     /// flash has none.
-    pub(in crate::ecc) fn take(&self, raw: &[u8], messages: &mut Vec<u8>, ecc: &mut Vec<u8>) {
+    pub(in crate::ecc) fn extract(&self, raw: &[u8], messages: &mut Vec<u8>, ecc: &mut Vec<u8>) {
         messages.clear();
         ecc.clear();
         for step in &self.steps {
-            take(&step.message, raw, messages);
+            read_spans(&step.message, raw, messages);
             let end = ecc.len() + self.ecc_bytes as usize;
-            take(&step.ecc, raw, ecc);
+            read_spans(&step.ecc, raw, ecc);
             ecc.resize(end, 0xFF);
             if let Some(last) = ecc.last_mut()
                 && !step.ecc_bits().is_multiple_of(8)
@@ -240,20 +240,20 @@ impl PageMap {
     pub(in crate::ecc) fn put(&self, raw: &mut [u8], messages: &[u8], ecc: &[u8]) {
         let mut rest = messages;
         for (step, ecc) in self.steps.iter().zip(ecc.chunks_exact(self.ecc_bytes as usize)) {
-            rest = put(&step.message, raw, rest);
-            put(&step.ecc, raw, ecc);
+            rest = write_spans(&step.message, raw, rest);
+            write_spans(&step.ecc, raw, ecc);
         }
     }
 
     /// Copies the ECC bytes alone to a raw page.
     pub(in crate::ecc) fn put_ecc(&self, raw: &mut [u8], ecc: &[u8]) {
         for (step, ecc) in self.steps.iter().zip(ecc.chunks_exact(self.ecc_bytes as usize)) {
-            put(&step.ecc, raw, ecc);
+            write_spans(&step.ecc, raw, ecc);
         }
     }
 
     /// Copies the data of a corrected raw page.
-    pub(in crate::ecc) fn take_data(&self, raw: &mut [u8], data: &mut [u8]) {
+    pub(in crate::ecc) fn extract_data(&self, raw: &mut [u8], data: &mut [u8]) {
         self.exchange(raw);
         let mut out = data;
         for span in &self.data {
@@ -269,7 +269,7 @@ impl PageMap {
         for span in &self.zeros {
             span.write(raw, &vec![0; span.bits.div_ceil(8) as usize]);
         }
-        put(&self.data, raw, data);
+        write_spans(&self.data, raw, data);
         self.exchange(raw);
     }
 
@@ -426,7 +426,7 @@ impl Builder {
         let data_steps = self.data_steps;
         for (at, step) in self.map.steps.iter_mut().enumerate() {
             if step.message.is_empty() && at < data_steps {
-                step.message = data.take(step_bits);
+                step.message = data.take_bits(step_bits);
                 let got = 8 * step.message_bytes();
                 if got != step_bits {
                     return Err(LayoutError::Count {
@@ -436,7 +436,7 @@ impl Builder {
                     });
                 }
             }
-            step.ecc.extend(ecc.take(ecc_bits - step.ecc_bits().min(ecc_bits)));
+            step.ecc.extend(ecc.take_bits(ecc_bits - step.ecc_bits().min(ecc_bits)));
             step.limit_ecc(ecc_bits);
             if step.ecc_bits() != ecc_bits {
                 let got = step.ecc_bits().into();
@@ -479,7 +479,7 @@ impl<'s> Queue<'s> {
         self.now.bits == 0 && self.spans.as_slice().is_empty()
     }
 
-    fn take(&mut self, mut bits: u32) -> Vec<Span> {
+    fn take_bits(&mut self, mut bits: u32) -> Vec<Span> {
         let mut taken = Vec::new();
         while bits > 0 {
             if self.now.bits == 0 {
@@ -506,12 +506,12 @@ impl Step {
 
     /// Cuts what an ECC item has beyond the code's own bytes.
     fn limit_ecc(&mut self, bits: u32) {
-        self.ecc = Queue::new(&std::mem::take(&mut self.ecc)).take(bits);
+        self.ecc = Queue::new(&std::mem::take(&mut self.ecc)).take_bits(bits);
     }
 }
 
 /// Appends the bits of spans.
-fn take(spans: &[Span], raw: &[u8], out: &mut Vec<u8>) {
+fn read_spans(spans: &[Span], raw: &[u8], out: &mut Vec<u8>) {
     for span in spans {
         let from = out.len();
         out.resize(from + span.bits.div_ceil(8) as usize, 0);
@@ -522,7 +522,7 @@ fn take(spans: &[Span], raw: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Writes bytes to spans; those that are left.
-fn put<'b>(spans: &[Span], raw: &mut [u8], bytes: &'b [u8]) -> &'b [u8] {
+fn write_spans<'b>(spans: &[Span], raw: &mut [u8], bytes: &'b [u8]) -> &'b [u8] {
     let mut rest = bytes;
     for span in spans {
         let (now, later) = rest.split_at((span.bits.div_ceil(8) as usize).min(rest.len()));

@@ -121,7 +121,7 @@ impl Parser<'_> {
         !self.rest().is_empty()
     }
 
-    fn takes(&mut self, symbol: char) -> bool {
+    fn accept(&mut self, symbol: char) -> bool {
         let is_there = self.rest().starts_with(symbol);
         self.at += usize::from(is_there);
         is_there
@@ -154,7 +154,7 @@ impl Parser<'_> {
             }
             _ => return self.item().map(Part::Item),
         };
-        if !self.takes('(') {
+        if !self.accept('(') {
             return Err(self.fault("`(` is missing"));
         }
         let mut items = Vec::new();
@@ -162,7 +162,7 @@ impl Parser<'_> {
             if !self.skip_spaces() {
                 return Err(self.fault("`)` is missing"));
             }
-            if self.takes(')') {
+            if self.accept(')') {
                 return Ok(Part::Group(times, items));
             }
             items.push(self.item()?);
@@ -173,14 +173,14 @@ impl Parser<'_> {
     }
 
     fn star(&mut self) -> Result<(), LayoutError> {
-        if self.takes('*') { Ok(()) } else { Err(self.fault("`*` is missing")) }
+        if self.accept('*') { Ok(()) } else { Err(self.fault("`*` is missing")) }
     }
 
     fn item(&mut self) -> Result<Item, LayoutError> {
         let fault = self.fault("not data, ecc, free, meta, zero or a group in parentheses");
         let word = self.word(|symbol| symbol.is_ascii_alphabetic());
         let kind = KINDS.iter().find(|(name, _)| *name == word).map(|(_, kind)| *kind).ok_or(fault)?;
-        let bytes = if self.takes(':') { Some(self.number()?) } else { None };
+        let bytes = if self.accept(':') { Some(self.number()?) } else { None };
         let ends = self.rest().chars().next().is_none_or(|next| next.is_whitespace() || next == ')');
         if ends { Ok(Item { kind, bytes }) } else { Err(self.fault("a space is missing")) }
     }

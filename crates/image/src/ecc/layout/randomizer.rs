@@ -112,7 +112,7 @@ impl Randomizer {
 
 impl Masks {
     /// The bits that are added to a page.
-    pub(in crate::ecc) fn of(&self, page: u64, map: &PageMap, raw_bytes: usize) -> &[u8] {
+    pub(in crate::ecc) fn page(&self, page: u64, map: &PageMap, raw_bytes: usize) -> &[u8] {
         let at = (page % self.masks.len().max(1) as u64) as usize;
         let Some((mask, seed)) = self.masks.get(at).zip(self.randomizer.seeds.get(at)) else { return &[] };
         mask.get_or_init(|| self.randomizer.mask(*seed, map, raw_bytes))

@@ -283,7 +283,7 @@ pub(super) fn survey(fs: &mut FileJffs2, origin: &Origin) -> Survey {
 struct Check<'c> {
     fs: &'c mut FileJffs2,
     /// Damage that has its finding.
-    told: usize,
+    reported: usize,
     origin: &'c Origin,
     report: &'c mut CheckReport,
     /// Names that cannot stay as they are.
@@ -296,11 +296,19 @@ struct Check<'c> {
 
 impl<'c> Check<'c> {
     const fn new(fs: &'c mut FileJffs2, origin: &'c Origin, report: &'c mut CheckReport) -> Self {
-        Self { fs, told: 0, origin, report, wrong: Vec::new(), gaps: Gaps::new(), of_inodes: BTreeMap::new() }
+        Self {
+            fs,
+            reported: 0,
+            origin,
+            report,
+            wrong: Vec::new(),
+            gaps: Gaps::new(),
+            of_inodes: BTreeMap::new(),
+        }
     }
 
     fn run(&mut self, checked: &mut VolumeCheck) {
-        self.tell(None);
+        self.report_new_damage(None);
         self.name(self.fs.root(), "/");
         let mut walk = Walk::new(self.fs.root());
         let mut seen = BTreeSet::new();
@@ -310,8 +318,8 @@ impl<'c> Check<'c> {
                 // What is no directory has a name of another type, which is told.
                 Err((_, WalkError::Unreadable(Error::NotDirectory))) => continue,
                 Err((path, error)) => {
-                    self.lose(Structure::Directory, &error.to_string(), show_path(&path));
-                    self.lose_directory(&path, &error);
+                    self.add_unreadable(Structure::Directory, &error.to_string(), show_path(&path));
+                    self.record_lost_directory(&path, &error);
                     continue;
                 }
             };
@@ -319,7 +327,7 @@ impl<'c> Check<'c> {
             let folder = show_path(&directory.path);
             for entry in directory.entries {
                 let path = format!("{}/{}", folder.trim_end_matches('/'), show_name(&entry.name));
-                self.tell_type(directory.inode, &entry, &path);
+                self.check_type(directory.inode, &entry, &path);
                 self.name(entry.inode, &path);
                 if entry.name.len() > NAME_MAX {
                     let what =
@@ -338,19 +346,19 @@ impl<'c> Check<'c> {
                     Ok(Some(bytes)) if is_first => {
                         checked.files += 1;
                         checked.bytes = checked.bytes.saturating_add(bytes);
-                        self.tell_gaps(entry.inode, &path);
+                        self.report_gaps(entry.inode, &path);
                     }
                     Ok(_) => {}
                     // The walk comes to directories by itself.
                     Err(_) if entry.file_type == FileType::Directory => {}
                     Err(error) => {
                         if is_first {
-                            self.lose(Structure::File, &error.to_string(), path.clone());
+                            self.add_unreadable(Structure::File, &error.to_string(), path.clone());
                         }
-                        self.lose_name(directory.inode, &entry.name, &error);
+                        self.record_lost_name(directory.inode, &entry.name, &error);
                     }
                 }
-                self.tell(Some(&path));
+                self.report_new_damage(Some(&path));
                 let new = known..self.report.findings.len();
                 if !new.is_empty() {
                     self.of_inodes.entry(entry.inode).or_default().extend(new);
@@ -358,7 +366,7 @@ impl<'c> Check<'c> {
             }
         }
         self.fs.check_parents();
-        self.tell(None);
+        self.report_new_damage(None);
     }
 
     /// Gives the findings of an inode another of its names.
@@ -369,7 +377,7 @@ impl<'c> Check<'c> {
     }
 
     /// Makes a finding of a name that tells another type of file than its inode.
-    fn tell_type(&mut self, directory: u32, entry: &DirEntry, path: &str) {
+    fn check_type(&mut self, directory: u32, entry: &DirEntry, path: &str) {
         let Ok(Attributes { file_type, mode, .. }) = self.fs.attributes(entry.inode) else { return };
         if file_type != entry.file_type {
             let consequence = "Linux goes by the inode; who only lists the directory is misled";
@@ -380,7 +388,7 @@ impl<'c> Check<'c> {
     }
 
     /// Makes findings of parts of a file that no node has, and of a target that Linux refuses.
-    fn tell_gaps(&mut self, inode: u32, path: &str) {
+    fn report_gaps(&mut self, inode: u32, path: &str) {
         match self.fs.attributes(inode) {
             Ok(Attributes { file_type: FileType::Regular, .. }) => {
                 for gap in self.fs.gaps(inode).unwrap_or_default() {
@@ -454,7 +462,7 @@ impl<'c> Check<'c> {
     }
 
     /// Remembers the name of a file of which no node is good, or of a symbolic link whose target is not.
-    fn lose_name(&mut self, directory: u32, name: &[u8], error: &Error) {
+    fn record_lost_name(&mut self, directory: u32, name: &[u8], error: &Error) {
         let inode = self.fs.lookup(directory, name);
         let is_lost = match inode.and_then(|inode| self.fs.attributes(inode)) {
             Ok(Attributes { file_type, .. }) => file_type == FileType::Symlink,
@@ -466,7 +474,7 @@ impl<'c> Check<'c> {
     }
 
     /// Remembers the name of a directory that is not entered.
-    fn lose_directory(&mut self, path: &[Vec<u8>], error: &WalkError) {
+    fn record_lost_directory(&mut self, path: &[Vec<u8>], error: &WalkError) {
         let fault = match error {
             WalkError::Refused(Refused::Again | Refused::TooDeep(_)) => NameFault::Again,
             WalkError::Unreadable(error) if error.is_damage() => NameFault::Lost,
@@ -480,16 +488,16 @@ impl<'c> Check<'c> {
         }
     }
 
-    fn lose(&mut self, structure: Structure, what: &str, path: String) {
+    fn add_unreadable(&mut self, structure: Structure, what: &str, path: String) {
         let mut finding = Finding::new(Layer::Jffs2, Severity::Damaged, structure, what, "it cannot be read");
         finding.name_paths(std::iter::once(path));
         self.report.add(finding);
     }
 
     /// Makes findings of the damage that was met since the last call, by a file or while mounting.
-    fn tell(&mut self, path: Option<&str>) {
-        let new: Vec<_> = self.fs.damaged_nodes()[self.told..].to_vec();
-        self.told += new.len();
+    fn report_new_damage(&mut self, path: Option<&str>) {
+        let new: Vec<_> = self.fs.damaged_nodes()[self.reported..].to_vec();
+        self.reported += new.len();
         for damage in new {
             let is_torn = self.fs.is_torn(&damage);
             let severity = if is_torn || damage.fault == Fault::Summary {

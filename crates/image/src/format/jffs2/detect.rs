@@ -11,7 +11,7 @@ use floatgate_stack::store::Store;
 use memchr::memmem;
 
 use super::grid::{ERASE_MIN, GAP, sizes};
-use super::pages::{self, Place};
+use super::pages::{self, LocatedNode};
 use super::shape::Jffs2Shape;
 use super::stretch::{Gap, Pair, Stretch};
 use crate::ImageError;
@@ -159,7 +159,7 @@ struct Search {
     /// The last stretch of each byte order and magic number.
     last: [Option<usize>; Endian::ALL.len()],
     /// The first nodes of all, and the first bytes of clean markers as they stand in the OOB.
-    first: Vec<Place>,
+    first: Vec<LocatedNode>,
     markers: Vec<u64>,
     /// Byte behind the last node.
     next: u64,
@@ -249,7 +249,7 @@ impl Search {
         endian: Endian,
     ) -> Result<usize, ImageError> {
         if self.first.len() < PLACES {
-            self.first.push(Place { at, header: *header, endian });
+            self.first.push(LocatedNode { at, header: *header, endian });
         }
         self.next = at + header.padded_len();
         let said = size_by_summary(store, at, header, endian)?;
@@ -295,12 +295,12 @@ fn size_by_summary(
 }
 
 /// A dump in pages with OOB, if the first nodes and clean markers of a file tell one.
-fn with_oob(nodes: &[Place], markers: &[u64], size: u64, sizes: &FlashSizes) -> Option<Found> {
+fn with_oob(nodes: &[LocatedNode], markers: &[u64], size: u64, sizes: &FlashSizes) -> Option<Found> {
     let (pages, origin) = pages::find(nodes, markers, sizes)?;
     let block = u64::from(pages.stride()) * u64::from(pages.pages_per_block);
-    let place = |node: &Place| node.at.checked_sub(origin).map(|at| origin + at / block * block);
-    let offset = nodes.iter().find_map(place)?;
-    let end = nodes.iter().rev().find_map(place)? + block;
+    let block_start = |node: &LocatedNode| node.at.checked_sub(origin).map(|at| origin + at / block * block);
+    let offset = nodes.iter().find_map(block_start)?;
+    let end = nodes.iter().rev().find_map(block_start)? + block;
     let shape = Jffs2Shape::in_pages(nodes.first()?.endian, pages);
     let found = Found::new(offset, end.min(size) - offset, Content::Jffs2(shape));
     Some(Found { pages: Some(pages), ..found })

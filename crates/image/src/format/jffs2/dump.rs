@@ -42,7 +42,7 @@ pub(crate) fn dump(
         let len = usize::try_from((found.len - start).min(erase)).unwrap_or(block.len());
         store.read_at(found.offset + start, &mut block[..len]).map_err(ImageError::Store)?;
         for (at, piece) in pieces(&block[..len], shape.endian()) {
-            listing.take(number, start + at as u64, piece, origin);
+            listing.add(number, start + at as u64, piece, origin);
         }
     }
     if listing.all.is_empty() {
@@ -130,7 +130,7 @@ struct Listing {
 }
 
 impl Listing {
-    fn take(&mut self, block: u32, at: u64, piece: Piece<'_>, origin: &Origin) {
+    fn add(&mut self, block: u32, at: u64, piece: Piece<'_>, origin: &Origin) {
         let (node_type, mut dumped) = match piece {
             Piece::Erased(_) => return,
             Piece::Unknown(bytes) => {

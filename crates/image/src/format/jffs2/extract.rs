@@ -2,7 +2,7 @@
 
 use super::around::{around, overwritten};
 use super::history::{self, Mounted};
-use super::mount::{FileJffs2, Told, damage, losses, mount};
+use super::mount::{FileJffs2, ReportedDamage, damage, losses, mount};
 use super::shape::Jffs2Shape;
 use crate::ImageError;
 use crate::extract::source::FileSystemSource;
@@ -68,8 +68,9 @@ impl Extracting for Files {
         let (kept, left_out): (Vec<_>, Vec<_>) =
             damage(&fs, &origin).into_iter().partition(|damage| damage.is_kept);
         extracted.notes.extend(kept.into_iter().map(|damage| damage.what));
-        let lost =
-            |damage: Told| Loss::new(&[], format!("{}: what it held is missing, or older", damage.what));
+        let lost = |damage: ReportedDamage| {
+            Loss::new(&[], format!("{}: what it held is missing, or older", damage.what))
+        };
         extracted.losses.extend(left_out.into_iter().map(lost).chain(losses));
         Ok(extracted)
     }

@@ -31,11 +31,11 @@ struct Node {
     version: u32,
     /// Time of the change, seconds since 1970.
     time: u32,
-    said: Said,
+    content: NodeContent,
 }
 
 #[derive(Clone, Debug)]
-enum Said {
+enum NodeContent {
     Inode {
         mode: u32,
         bytes: u32,
@@ -55,11 +55,11 @@ struct XattrRecord {
     at: u64,
     obsolete: bool,
     xid: u32,
-    said: SaidOfXattr,
+    content: XattrContent,
 }
 
 #[derive(Clone, Debug)]
-enum SaidOfXattr {
+enum XattrContent {
     Value { version: u32, name: String, bytes: usize },
     Reference { inode: u32, is_deleted: bool },
 }
@@ -99,25 +99,25 @@ impl Nodes {
         match body {
             Body::Inode(inode) => {
                 let data = (inode.file_len > 0).then(|| (u64::from(inode.offset), inode.end()));
-                let said = Said::Inode { mode: inode.mode, bytes: inode.file_bytes, data };
+                let content = NodeContent::Inode { mode: inode.mode, bytes: inode.file_bytes, data };
                 let (owner, version, time) = (inode.inode, inode.version, inode.ctime_s);
-                self.files.push(Node { at, header, owner, version, time, said });
+                self.files.push(Node { at, header, owner, version, time, content });
             }
             Body::Dirent(node) => {
                 let dirent = node.dirent;
-                let said = Said::Name { name: node.name.to_vec(), inode: dirent.inode };
+                let content = NodeContent::Name { name: node.name.to_vec(), inode: dirent.inode };
                 let (owner, version, time) = (dirent.parent, dirent.version, dirent.mctime_s);
-                self.files.push(Node { at, header, owner, version, time, said });
+                self.files.push(Node { at, header, owner, version, time, content });
             }
             Body::Xattr(node) => {
                 let name = [node.xattr.prefix.text().as_bytes(), node.name].concat();
                 let (version, bytes) = (node.xattr.version, node.value.len());
-                let said = SaidOfXattr::Value { version, name: show_name(&name), bytes };
-                self.xattrs.push(XattrRecord { at, obsolete, xid: node.xattr.xid, said });
+                let content = XattrContent::Value { version, name: show_name(&name), bytes };
+                self.xattrs.push(XattrRecord { at, obsolete, xid: node.xattr.xid, content });
             }
             Body::Xref(xref) => {
-                let said = SaidOfXattr::Reference { inode: xref.inode, is_deleted: xref.is_deleted() };
-                self.xattrs.push(XattrRecord { at, obsolete, xid: xref.xid, said });
+                let content = XattrContent::Reference { inode: xref.inode, is_deleted: xref.is_deleted() };
+                self.xattrs.push(XattrRecord { at, obsolete, xid: xref.xid, content });
             }
             Body::Summary | Body::Other => {}
         }
@@ -137,16 +137,16 @@ impl Attributes {
     fn of(records: &[XattrRecord]) -> Self {
         let mut all = Self::default();
         for record in records {
-            match &record.said {
-                SaidOfXattr::Value { version, name, bytes } => {
+            match &record.content {
+                XattrContent::Value { version, name, bytes } => {
                     let value = (*version, format!("{name}, {}", count(*bytes as u64, "byte")));
                     let newest = all.values.entry(record.xid).or_default();
                     *newest = value.max(std::mem::take(newest));
                 }
-                SaidOfXattr::Reference { inode, is_deleted: false } => {
+                XattrContent::Reference { inode, is_deleted: false } => {
                     all.owners.entry(record.xid).or_insert(*inode);
                 }
-                SaidOfXattr::Reference { .. } => {}
+                XattrContent::Reference { .. } => {}
             }
         }
         all
@@ -157,8 +157,8 @@ impl Attributes {
     fn describe(&self, record: &XattrRecord, names: &LastNames) -> Option<Revision> {
         let newest = self.values.get(&record.xid);
         let owner = self.owners.get(&record.xid);
-        let (inode, what) = match &record.said {
-            SaidOfXattr::Reference { inode, is_deleted } => {
+        let (inode, what) = match &record.content {
+            XattrContent::Reference { inode, is_deleted } => {
                 let lost = if *is_deleted { "lost " } else { "" };
                 let value = newest.map_or_else(
                     || format!("{}, whose value is lost", record.xid),
@@ -166,13 +166,13 @@ impl Attributes {
                 );
                 (*inode, format!("{lost}extended attribute {value}"))
             }
-            SaidOfXattr::Value { version, .. } if newest.is_some_and(|newest| newest.0 == *version) => {
+            XattrContent::Value { version, .. } if newest.is_some_and(|newest| newest.0 == *version) => {
                 if owner.is_some() {
                     return None;
                 }
                 (0, format!("extended attribute {}", newest.map_or("", |newest| newest.1.as_str())))
             }
-            SaidOfXattr::Value { name, bytes, .. } => {
+            XattrContent::Value { name, bytes, .. } => {
                 let bytes = count(*bytes as u64, "byte");
                 (owner.copied().unwrap_or(0), format!("older value of extended attribute {name}, {bytes}"))
             }
@@ -203,7 +203,7 @@ pub(crate) fn list(image: &Image, found: &Found, shape: &Jffs2Shape) -> Result<V
     let is_live = |at, obsolete: bool| !obsolete && fs.as_ref().is_some_and(|fs| fs.is_live(at));
     let mut names = LastNames::default();
     for node in &nodes.files {
-        if let Said::Name { name, inode } = &node.said {
+        if let NodeContent::Name { name, inode } = &node.content {
             let live = is_live(node.at, node.header.obsolete);
             let order = (live, u64::from(node.time), u64::from(node.version));
             names.add(*inode, order, (node.owner, name));
@@ -224,15 +224,15 @@ pub(crate) fn list(image: &Image, found: &Found, shape: &Jffs2Shape) -> Result<V
 }
 
 fn describe(node: &Node, names: &LastNames) -> Revision {
-    let (change, path, what) = match &node.said {
-        Said::Inode { mode, bytes, data } => {
+    let (change, path, what) = match &node.content {
+        NodeContent::Inode { mode, bytes, data } => {
             let path = names.path(node.owner, ROOT_INODE);
             match data {
                 Some((from, to)) => (Change::Data, path, format!("bytes {from} to {to} of {bytes}")),
                 None => (Change::Inode, path, format!("mode {mode:o}, {bytes} bytes")),
             }
         }
-        Said::Name { name, inode } => {
+        NodeContent::Name { name, inode } => {
             let path = names.path_of(node.owner, name, ROOT_INODE);
             match inode {
                 0 => (Change::Removed, path, "name removed".to_owned()),
@@ -283,7 +283,7 @@ pub(crate) fn at(image: &Image, found: &Found, shape: &Jffs2Shape, at: At) -> Re
 /// Directories that are there again, but without their names, which were removed first: the moment is not one of theirs.
 fn emptied(fs: &mut FileJffs2, now: &mut FileJffs2, nodes: &[Node]) -> Vec<String> {
     let mut last_name: BTreeMap<u32, u32> = BTreeMap::new();
-    for node in nodes.iter().filter(|node| matches!(node.said, Said::Name { inode: 1.., .. })) {
+    for node in nodes.iter().filter(|node| matches!(node.content, NodeContent::Name { inode: 1.., .. })) {
         let last = last_name.entry(node.owner).or_default();
         *last = node.version.max(*last);
     }
@@ -310,7 +310,7 @@ impl Past {
     /// Clocks go back, where none runs on without power: a node of an inode is not older than those of lower versions.
     fn of_time(nodes: &[Node], seconds: i64) -> Result<Self, ImageError> {
         let is_later = |node: &&Node| i64::from(node.time) > seconds;
-        let is_inode = |node: &&Node| matches!(node.said, Said::Inode { .. });
+        let is_inode = |node: &&Node| matches!(node.content, NodeContent::Inode { .. });
         let mut first_later: BTreeMap<u32, u32> = BTreeMap::new();
         for node in nodes.iter().filter(is_inode).filter(is_later) {
             let first = first_later.entry(node.owner).or_insert(node.version);
@@ -334,23 +334,23 @@ impl Past {
         for node in own {
             past.0.insert(node, nodes[node].version <= version);
         }
-        past.bring_back_children(nodes, inode, version);
-        past.bring_back(nodes, inode)?;
+        past.restore_children(nodes, inode, version);
+        past.restore_inode(nodes, inode)?;
         Ok(past)
     }
 
     /// Has files that names lead to again be there: on NOR their nodes were marked.
-    fn bring_back_children(&mut self, nodes: &[Node], directory: u32, version: u32) {
+    fn restore_children(&mut self, nodes: &[Node], directory: u32, version: u32) {
         let mut children: BTreeMap<&[u8], (u32, u32)> = BTreeMap::new();
         for node in nodes.iter().filter(|node| node.owner == directory && node.version <= version) {
-            if let Said::Name { name, inode } = &node.said {
+            if let NodeContent::Name { name, inode } = &node.content {
                 let newest = children.entry(name).or_default();
                 *newest = (*newest).max((node.version, *inode));
             }
         }
         let children: BTreeSet<u32> = children.into_values().map(|(_, inode)| inode).collect();
         for (number, node) in nodes.iter().enumerate() {
-            let is_inode = matches!(node.said, Said::Inode { .. });
+            let is_inode = matches!(node.content, NodeContent::Inode { .. });
             if is_inode && node.owner != directory && children.contains(&node.owner) {
                 self.0.insert(number, true);
             }
@@ -358,11 +358,11 @@ impl Past {
     }
 
     /// Has the last name of an inode, and those of the directories above it, lead to it again.
-    fn bring_back(&mut self, nodes: &[Node], inode: u32) -> Result<(), ImageError> {
+    fn restore_inode(&mut self, nodes: &[Node], inode: u32) -> Result<(), ImageError> {
         let mut newest: BTreeMap<u32, (u32, u32, usize)> = BTreeMap::new();
         let mut by_name: BTreeMap<(u32, &[u8]), Vec<usize>> = BTreeMap::new();
         for (number, node) in nodes.iter().enumerate() {
-            if let Said::Name { name, inode } = &node.said {
+            if let NodeContent::Name { name, inode } = &node.content {
                 let known = newest.entry(*inode).or_default();
                 *known = (*known).max((node.time, node.version, number));
                 by_name.entry((node.owner, name)).or_default().push(number);
@@ -372,7 +372,7 @@ impl Past {
         while at != ROOT_INODE && seen.insert(at) {
             let missing = || ImageError::NoMoment(format!("no name of inode {at} is on the flash any more"));
             let &(_, version, number) = newest.get(&at).ok_or_else(missing)?;
-            let Said::Name { name, .. } = &nodes[number].said else { break };
+            let NodeContent::Name { name, .. } = &nodes[number].content else { break };
             let directory = nodes[number].owner;
             for &other in by_name.get(&(directory, name)).into_iter().flatten() {
                 if nodes[other].version > version {

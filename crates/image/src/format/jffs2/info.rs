@@ -91,7 +91,7 @@ pub(crate) fn jffs2_info(
         base_inodes,
         directories,
         files,
-        damage: damage(&fs, &image.origin(found)).into_iter().map(|told| told.what).collect(),
+        damage: damage(&fs, &image.origin(found)).into_iter().map(|damage| damage.what).collect(),
         around,
     })
 }

@@ -80,20 +80,20 @@ pub(crate) fn losses(fs: &mut FileJffs2, reason: &str) -> Vec<Loss> {
 }
 
 /// Damage that a mount has met until now.
-pub(crate) fn damage(fs: &FileJffs2, origin: &Origin) -> Vec<Told> {
-    let told = |damage: &Damage| {
+pub(crate) fn damage(fs: &FileJffs2, origin: &Origin) -> Vec<ReportedDamage> {
+    let reported = |damage: &Damage| {
         let what = match &damage.fault {
             Fault::Missing { .. } => damage.fault.to_string(),
             fault => Damage { at: origin.file_byte(damage.at), fault: fault.clone() }.to_string(),
         };
         let is_kept = matches!(damage.fault, Fault::Summary | Fault::Marked | Fault::LastVersion { .. });
-        Told { what, is_kept }
+        ReportedDamage { what, is_kept }
     };
-    fs.damaged_nodes().iter().map(told).collect()
+    fs.damaged_nodes().iter().map(reported).collect()
 }
 
-/// Damage in words, with its place in the file.
-pub(crate) struct Told {
+/// Description of a damage, with its byte in the file.
+pub(crate) struct ReportedDamage {
     pub(crate) what: String,
     /// All nodes that the damage is about are read: it costs no contents.
     pub(crate) is_kept: bool,

@@ -18,9 +18,9 @@ const OOB_STEP: usize = 2;
 /// Pages that a block can have.
 const PAGES_PER_BLOCK: std::ops::RangeInclusive<u64> = 16..=512;
 
-/// A node of a file.
+/// Header of a node and its byte in a file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct LocatedNode {
     /// Byte of the file where it begins.
     pub(super) at: u64,
     pub(super) header: Header,
@@ -58,7 +58,7 @@ impl Layout {
     }
 
     /// Nodes that follow right behind the one before, and what of this and of the markers no plain file has.
-    fn score(&self, nodes: &[Place], markers: &[u64]) -> (u64, u64) {
+    fn score(&self, nodes: &[LocatedNode], markers: &[u64]) -> (u64, u64) {
         let (mut links, mut evidence) = (0, 0);
         let mut before = None;
         for node in nodes {
@@ -81,7 +81,7 @@ impl Layout {
 }
 
 /// Pages of a dump, and the byte of the file where the first whole block begins; `None` of a file without OOB.
-pub(super) fn find(nodes: &[Place], markers: &[u64], sizes: &FlashSizes) -> Option<(PageShape, u64)> {
+pub(super) fn find(nodes: &[LocatedNode], markers: &[u64], sizes: &FlashSizes) -> Option<(PageShape, u64)> {
     let first = nodes.first()?.at;
     let plain =
         nodes.windows(2).filter(|pair| pair[0].at + pair[0].header.padded_len() == pair[1].at).count();
@@ -111,7 +111,12 @@ pub(super) fn find(nodes: &[Place], markers: &[u64], sizes: &FlashSizes) -> Opti
 }
 
 /// Adds the blocks: of the size that was stated, or as far apart as clean markers are, or as nodes that do not cross their ends tell, or as most chips have them.
-fn with_blocks(layout: Layout, nodes: &[Place], markers: &[u64], sizes: &FlashSizes) -> (PageShape, u64) {
+fn with_blocks(
+    layout: Layout,
+    nodes: &[LocatedNode],
+    markers: &[u64],
+    sizes: &FlashSizes,
+) -> (PageShape, u64) {
     let Layout { page_bytes, oob_bytes, origin } = layout;
     let is_possible = |pages: &u64| PAGES_PER_BLOCK.contains(pages) && pages.is_power_of_two();
     let page_of = |marker: &u64| marker.checked_sub(origin).map(|at| at / layout.stride());
@@ -132,7 +137,7 @@ fn with_blocks(layout: Layout, nodes: &[Place], markers: &[u64], sizes: &FlashSi
 }
 
 /// The eraseblocks that nodes allow, of the data without the OOB.
-fn grid(layout: Layout, nodes: &[Place]) -> Grid {
+fn grid(layout: Layout, nodes: &[LocatedNode]) -> Grid {
     let mut grid = Grid::new(0, None);
     let mut before = 0;
     for node in nodes {

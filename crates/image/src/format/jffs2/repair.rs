@@ -44,7 +44,7 @@ const SMALLEST: usize = 4 << 10;
 /// Mode of a directory that is known by its name alone.
 const DIRECTORY_MODE: u32 = 0o040_755;
 
-/// Sizes of eraseblocks for which a JFFS2 is mended at most.
+/// Sizes of eraseblocks for which a JFFS2 is repaired at most.
 const SIZES_TRIED: usize = 3;
 
 /// Leaves out of an image what stands behind the last node in its eraseblock, unless that is damage: it may be of other data.
@@ -60,7 +60,7 @@ fn leave_tail(image: &Image, found: &mut Found, shape: &Jffs2Shape) -> Result<()
     Ok(())
 }
 
-/// Makes a JFFS2 clean. The new nodes may tell another size of eraseblocks than it has: then a summary states the size, or it is mended as that other one.
+/// Makes a JFFS2 clean. The new nodes may tell another size of eraseblocks than it has: then a summary states the size, or it is repaired as that other one.
 ///
 /// # Errors
 /// The file cannot be read or written; a mount that nothing here can make possible.
@@ -78,8 +78,8 @@ pub(super) fn repair(
     for _ in 0..SIZES_TRIED {
         let Content::Jffs2(shape) = &found.content else { break };
         let lost = image.corrected.as_ref().map(|corrected| corrected.lost_pages(&found)).unwrap_or_default();
-        let mended = mend(&|| target(image, out), (&found, &image.origin(&found)), shape, saved);
-        mended.map_err(|error| match error {
+        let repaired = repair_damage(&|| target(image, out), (&found, &image.origin(&found)), shape, saved);
+        repaired.map_err(|error| match error {
             ImageError::NoRepairRoom(own) => ImageError::NoRepairRoom(image.part(own.offset..own.end())),
             error => error,
         })?;
@@ -115,7 +115,7 @@ type Open<'o> = dyn Fn() -> Result<Box<dyn Store>, ImageError> + 'o;
 ///
 /// # Errors
 /// The file cannot be read or written; a mount that nothing here can make possible.
-fn mend(
+fn repair_damage(
     open: &Open<'_>,
     (found, origin): (&Found, &Origin),
     shape: &Jffs2Shape,
@@ -124,23 +124,23 @@ fn mend(
     let mut has_room = true;
     let mut found = found.clone();
     for _ in 0..ROUNDS {
-        let Some(wrong) = Wrong::find(open()?, (&found, origin), shape, saved)? else { return Ok(()) };
-        let mut mending = Mending::read(open()?, &found, shape, &wrong)?;
-        mending.change(&wrong, has_room, saved);
-        if !mending.write(&wrong)? {
+        let Some(defects) = Defects::find(open()?, (&found, origin), shape, saved)? else { return Ok(()) };
+        let mut plan = RepairPlan::read(open()?, &found, shape, &defects)?;
+        plan.change(&defects, has_room, saved);
+        if !plan.write(&defects)? {
             if !has_room {
                 let Found { offset, len, .. } = found;
                 return Err(ImageError::NoRepairRoom(Part { offset, len }));
             }
             has_room = false;
         }
-        found.len = mending.len;
+        found.len = plan.len;
     }
     Ok(())
 }
 
 /// Writes eraseblocks with pages again that the ECC could not correct, so that their ECC is right: what is left in them is what
-/// [`mend`] has left.
+/// [`repair_damage`] has left.
 ///
 /// # Errors
 /// The file cannot be read or written.
@@ -153,16 +153,16 @@ fn write_again(
     if lost_pages.is_empty() {
         return Ok(());
     }
-    let mut mending = Mending::read(store, found, shape, &Wrong::default())?;
+    let mut plan = RepairPlan::read(store, found, shape, &Defects::default())?;
     let erase = u64::from(shape.erase_bytes);
     let blocks: BTreeSet<u64> = lost_pages.iter().map(|at| at - at % erase).collect();
     for start in blocks {
-        let mut block = mending.block(start)?;
-        clean(&mut block, mending.endian, &BTreeSet::new());
-        if has_no_nodes(&block, mending.endian) {
+        let mut block = plan.block(start)?;
+        clean(&mut block, plan.endian, &BTreeSet::new());
+        if has_no_nodes(&block, plan.endian) {
             block.fill(0xFF);
         }
-        mending.write_block(start, &block)?;
+        plan.write_block(start, &block)?;
     }
     Ok(())
 }
@@ -172,16 +172,16 @@ fn write_again(
 /// # Errors
 /// The file cannot be read or written.
 fn state_size(store: Box<dyn Store>, found: &Found, shape: &Jffs2Shape) -> Result<bool, ImageError> {
-    let mut mending = Mending::read(store, found, shape, &Wrong::default())?;
-    for start in mending.blocks().into_iter().rev() {
-        let mut block = mending.block(start)?;
-        let Some((at, Piece::Erased(len))) = pieces(&block, mending.endian).last() else { continue };
-        if at + len < mending.erase_bytes {
+    let mut plan = RepairPlan::read(store, found, shape, &Defects::default())?;
+    for start in plan.blocks().into_iter().rev() {
+        let mut block = plan.block(start)?;
+        let Some((at, Piece::Erased(len))) = pieces(&block, plan.endian).last() else { continue };
+        if at + len < plan.erase_bytes {
             continue;
         }
-        summarize(&mut block, mending.endian, at);
-        if marked_summary(&block, mending.endian).is_some() {
-            mending.write_block(start, &block)?;
+        summarize(&mut block, plan.endian, at);
+        if marked_summary(&block, plan.endian).is_some() {
+            plan.write_block(start, &block)?;
             return Ok(true);
         }
     }
@@ -199,7 +199,7 @@ fn has_no_nodes(block: &[u8], endian: Endian) -> bool {
 
 /// Damage of a JFFS2, by places in it.
 #[derive(Debug, Default)]
-struct Wrong {
+struct Defects {
     /// Places of eraseblocks that have damage in them.
     places: BTreeSet<u64>,
     /// Places of damaged nodes whose CRCs are good.
@@ -226,7 +226,7 @@ struct Wrong {
     missing: Option<u32>,
 }
 
-impl Wrong {
+impl Defects {
     /// Looks for what is wrong, and lists it among the losses.
     fn find(
         store: Box<dyn Store>,
@@ -234,37 +234,37 @@ impl Wrong {
         shape: &Jffs2Shape,
         saved: &mut Saved,
     ) -> Result<Option<Self>, ImageError> {
-        let mut wrong = Self::default();
+        let mut defects = Self::default();
         match mount(store, found, shape) {
             Ok(mut fs) => {
                 let Survey { losses, names, gaps } = survey(&mut fs, origin);
                 saved.losses.extend(losses);
-                (wrong.names, wrong.gaps) = (names, gaps);
+                (defects.names, defects.gaps) = (names, gaps);
                 for damage in fs.damaged_nodes() {
-                    wrong.take(damage);
+                    defects.add(damage);
                 }
                 if let Some(first) = fs.counts().first_foreign {
                     let nodes = count(fs.counts().foreign_nodes, "node");
                     let at = origin.file_byte(first);
-                    saved.lose(
+                    saved.record_loss(
                         "/",
                         format!("{nodes} of the other byte order or magic, the first at byte {at} ({at:#x})"),
                     );
                     let erase = shape.erase_bytes;
-                    wrong.places.extend((first..found.len).step_by(erase as usize));
+                    defects.places.extend((first..found.len).step_by(erase as usize));
                 }
             }
             Err(ImageError::Jffs2(MountError::Incompatible { at, code })) => {
                 let place = origin.file_byte(at);
                 let what =
                     format!("a node of type {code:#06x}, which is not known, at byte {place} ({place:#x})");
-                saved.lose("/", what);
-                wrong.places.insert(at);
-                wrong.bad_nodes.insert(at);
+                saved.record_loss("/", what);
+                defects.places.insert(at);
+                defects.bad_nodes.insert(at);
             }
             Err(error) => return Err(error),
         }
-        Ok(Some(wrong).filter(|wrong| !wrong.is_empty()))
+        Ok(Some(defects).filter(|defects| !defects.is_empty()))
     }
 
     fn is_empty(&self) -> bool {
@@ -275,7 +275,7 @@ impl Wrong {
         !has_places && !has_names && !has_inodes
     }
 
-    fn take(&mut self, damage: &Damage) {
+    fn add(&mut self, damage: &Damage) {
         let of_its_kind = match &damage.fault {
             Fault::NoName { inode, name } => return self.nameless.push((*inode, name.clone())),
             Fault::Missing { first, .. } => {
@@ -309,8 +309,8 @@ impl Wrong {
     }
 }
 
-/// The changes of a JFFS2.
-struct Mending {
+/// Nodes of a JFFS2 with the changes that a repair makes to them.
+struct RepairPlan {
     store: Box<dyn Store>,
     offset: u64,
     len: u64,
@@ -331,15 +331,15 @@ struct Mending {
     new: VecDeque<Vec<u8>>,
 }
 
-impl Mending {
+impl RepairPlan {
     /// Reads all nodes but the bad ones.
     fn read(
         store: Box<dyn Store>,
         found: &Found,
         shape: &Jffs2Shape,
-        wrong: &Wrong,
+        defects: &Defects,
     ) -> Result<Self, ImageError> {
-        let mut mending = Self {
+        let mut plan = Self {
             store,
             offset: found.offset,
             len: found.len,
@@ -348,20 +348,20 @@ impl Mending {
             endian: shape.endian(),
             index: Index::default(),
             names: BTreeMap::new(),
-            marked: wrong.marked.clone(),
-            given_up: wrong.bad_nodes.clone(),
+            marked: defects.marked.clone(),
+            given_up: defects.bad_nodes.clone(),
             versions: BTreeMap::new(),
             new: VecDeque::new(),
         };
-        if mending.ends_file()? {
+        if plan.ends_file()? {
             // A mount takes the last eraseblock for a whole one, too.
-            mending.len = mending.len.next_multiple_of(shape.erase_bytes.into());
+            plan.len = plan.len.next_multiple_of(shape.erase_bytes.into());
         }
-        for start in mending.blocks() {
-            let block = mending.block(start)?;
-            mending.index.add(start, &block, mending.endian, &wrong.bad_nodes);
+        for start in plan.blocks() {
+            let block = plan.block(start)?;
+            plan.index.add(start, &block, plan.endian, &defects.bad_nodes);
         }
-        Ok(mending)
+        Ok(plan)
     }
 
     /// First bytes of the eraseblocks that are not bad.
@@ -400,22 +400,22 @@ impl Mending {
     }
 
     /// Decides which nodes are written again, and which are added if there is room for them.
-    fn change(&mut self, wrong: &Wrong, has_room: bool, saved: &mut Saved) {
+    fn change(&mut self, defects: &Defects, has_room: bool, saved: &mut Saved) {
         let named = self.restore_names(saved);
-        let mut directories = self.remove_names(wrong, has_room);
-        self.rename(&wrong.impossible, saved);
-        self.move_to_root(&wrong.misplaced);
-        for &of in &wrong.renumbered {
+        let mut directories = self.remove_names(defects, has_room);
+        self.rename(&defects.impossible, saved);
+        self.move_to_root(&defects.misplaced);
+        for &of in &defects.renumbered {
             self.versions.extend(self.index.in_order(of).into_iter().zip(1..));
         }
         if has_room {
             let nameless: Vec<_> =
-                wrong.nameless.iter().filter(|(inode, _)| !named.contains(inode)).collect();
+                defects.nameless.iter().filter(|(inode, _)| !named.contains(inode)).collect();
             directories
                 .extend(nameless.iter().map(|(inode, _)| inode).filter(|i| self.index.inode(**i).is_none()));
             self.add_directories(&directories, saved);
-            self.add_names(&nameless, wrong.missing);
-            self.fill_gaps(&wrong.gaps);
+            self.add_names(&nameless, defects.missing);
+            self.fill_gaps(&defects.gaps);
         }
     }
 
@@ -425,7 +425,7 @@ impl Mending {
         let named = lost_names.iter().map(|name| name.dirent.inode).collect();
         for name in lost_names {
             let shown = show_name(&name.name);
-            saved.lose(
+            saved.record_loss(
                 "/",
                 format!(
                     "name {shown} in directory {}, which is damaged: it may have been another one",
@@ -439,17 +439,17 @@ impl Mending {
 
     /// Has names removed that lead nowhere or not where they should, and types corrected. The directories without a node of their own come
     /// back that get a new one, if there is room for it.
-    fn remove_names(&mut self, wrong: &Wrong, has_room: bool) -> BTreeSet<u32> {
+    fn remove_names(&mut self, defects: &Defects, has_room: bool) -> BTreeSet<u32> {
         let mut directories = BTreeSet::new();
         let at = |places: &BTreeSet<u64>, fault| {
             let names = self.index.dirents.iter().filter(|name| places.contains(&name.at));
             names.map(|name| (name.clone(), fault)).collect::<Vec<_>>()
         };
         let newest =
-            |wrong: &WrongName| Some((self.index.newest(wrong.directory, &wrong.name)?.clone(), wrong.fault));
-        let mut all = at(&wrong.dangling, NameFault::Lost);
-        all.extend(at(&wrong.removed, NameFault::Again));
-        all.extend(wrong.names.iter().filter_map(newest));
+            |name: &WrongName| Some((self.index.newest(name.directory, &name.name)?.clone(), name.fault));
+        let mut all = at(&defects.dangling, NameFault::Lost);
+        all.extend(at(&defects.removed, NameFault::Again));
+        all.extend(defects.names.iter().filter_map(newest));
         for (Name { at, dirent, name }, fault) in all {
             let is_directory =
                 floatgate_media::jffs2::file_type(dirent.dirent_type) == Some(FileType::Directory);
@@ -478,7 +478,7 @@ impl Mending {
                 && taken.insert((parent, name.clone()));
             if is_free {
                 let what = format!("name {:?}: it is {:?} now", show_name(&old), show_name(&name));
-                saved.lose("/", what);
+                saved.record_loss("/", what);
             }
             for one in self.index.dirents.iter().filter(|one| one.dirent.parent == parent && one.name == old)
             {
@@ -510,7 +510,7 @@ impl Mending {
         for &inode in directories {
             let version = self.index.highest(inode).saturating_add(1);
             self.add_inode(&Inode { inode, version, mode: DIRECTORY_MODE, ..Inode::default() });
-            saved.lose("/", format!("owner, permissions and times of directory {inode}"));
+            saved.record_loss("/", format!("owner, permissions and times of directory {inode}"));
         }
     }
 
@@ -562,9 +562,9 @@ impl Mending {
     }
 
     /// Writes the eraseblocks that change; false if none does.
-    fn write(&mut self, wrong: &Wrong) -> Result<bool, ImageError> {
+    fn write(&mut self, defects: &Defects) -> Result<bool, ImageError> {
         let erase = self.erase_bytes as u64;
-        let nodes = wrong.places.iter().chain(&self.given_up);
+        let nodes = defects.places.iter().chain(&self.given_up);
         let nodes = nodes.chain(self.names.keys()).chain(self.versions.keys());
         let changed: BTreeSet<u64> = nodes.map(|at| at - at % erase).collect();
         let mut is_changed = false;

@@ -51,16 +51,16 @@ pub(super) enum Edge {
     Ends,
 }
 
-/// Places where eraseblocks can begin, modulo their size: words that no node lies across.
+/// Words, modulo the size of eraseblocks, at which one can begin: those that no node crosses.
 #[derive(Clone, Debug)]
-struct Places {
+struct BlockStarts {
     words: Vec<bool>,
     left: usize,
     /// Bytes beyond a multiple of [`NODE_ALIGN`] at which nodes stand.
     beyond: Option<u64>,
 }
 
-impl Places {
+impl BlockStarts {
     fn all(erase_bytes: u64) -> Self {
         let words = (erase_bytes / ALIGN) as usize;
         Self { words: vec![true; words], left: words, beyond: None }
@@ -75,8 +75,8 @@ impl Places {
         self.beyond.is_none_or(|beyond| at % ALIGN == beyond) && self.words[self.word(at)]
     }
 
-    /// Takes a node in; false if no place would be left, and then nothing changes.
-    fn take(&mut self, node: &Node) -> bool {
+    /// Excludes the starts inside of a node; false if none would be left, and then nothing changes.
+    fn narrow_by(&mut self, node: &Node) -> bool {
         if *self.beyond.get_or_insert(node.at % ALIGN) != node.at % ALIGN {
             return false;
         }
@@ -96,7 +96,7 @@ impl Places {
         is_left
     }
 
-    /// Leaves out the places inside of a node.
+    /// Excludes the starts inside of a node.
     fn keep_whole(&mut self, node: &Node) -> bool {
         let inside = (u64::from(node.len).div_ceil(ALIGN) - 1) as usize;
         if inside >= self.words.len() {
@@ -125,7 +125,7 @@ impl Places {
 #[derive(Clone, Debug)]
 struct Row {
     nodes: Range<usize>,
-    places: Places,
+    block_starts: BlockStarts,
 }
 
 /// The eraseblocks of a stretch of nodes.
@@ -141,39 +141,39 @@ pub(super) struct Layout {
 
 impl Layout {
     /// Lays out eraseblocks of one size; `None` where nodes contradict it.
-    pub(super) fn of(nodes: &[Node], erase_bytes: u64) -> Option<Self> {
+    pub(super) fn lay_out(nodes: &[Node], erase_bytes: u64) -> Option<Self> {
         let mut layout = Self { erase_bytes, rows: Vec::new(), crossed: 0, filled: 0 };
-        let mut places = Places::all(erase_bytes);
+        let mut block_starts = BlockStarts::all(erase_bytes);
         let (mut first, mut at) = (0, 0);
-        let mut apart: Option<(usize, Places)> = None;
+        let mut apart: Option<(usize, BlockStarts)> = None;
         while let Some(node) = nodes.get(at) {
             if node.is_apart && at > first {
-                apart = Some((at, places.clone()));
+                apart = Some((at, block_starts.clone()));
             }
-            if places.take(node) {
+            if block_starts.narrow_by(node) {
                 at += 1;
                 continue;
             }
             if at == first {
                 return None;
             }
-            let (end, kept) = apart.take().unwrap_or((at, places));
+            let (end, kept) = apart.take().unwrap_or((at, block_starts));
             layout.crossed += u64::from(!nodes[end].is_apart);
             layout.push(nodes, first..end, kept);
             if layout.crossed > CROSSED_MIN && layout.is_contradicted() {
                 return None;
             }
-            (first, at, places) = (end, end, Places::all(erase_bytes));
+            (first, at, block_starts) = (end, end, BlockStarts::all(erase_bytes));
         }
-        layout.push(nodes, first..at, places);
+        layout.push(nodes, first..at, block_starts);
         layout.join_around_strays(nodes);
         Some(layout)
     }
 
-    fn push(&mut self, all: &[Node], nodes: Range<usize>, places: Places) {
+    fn push(&mut self, all: &[Node], nodes: Range<usize>, block_starts: BlockStarts) {
         let bytes: u64 = all[nodes.clone()].iter().map(|node| u64::from(node.len)).sum();
         self.filled += bytes / self.erase_bytes;
-        self.rows.push(Row { nodes, places });
+        self.rows.push(Row { nodes, block_starts });
     }
 
     /// Joins rows that fit each other around one that fits neither: nodes in the data of a file whose own is damaged.
@@ -182,10 +182,10 @@ impl Layout {
         for row in std::mem::take(&mut self.rows) {
             if let [.., before, stray] = rows.as_mut_slice()
                 && nodes[stray.nodes.end - 1].end() - nodes[stray.nodes.start].at < self.erase_bytes
-                && before.places.fits(&row.places)
+                && before.block_starts.fits(&row.block_starts)
             {
                 before.nodes.end = row.nodes.end;
-                before.places = row.places;
+                before.block_starts = row.block_starts;
                 rows.pop();
             } else {
                 rows.push(row);
@@ -196,7 +196,7 @@ impl Layout {
 
     /// The eraseblocks that a stretch most likely has, and true where nodes tell their size.
     pub(super) fn find(nodes: &[Node]) -> Option<(Self, bool)> {
-        let all: Vec<Self> = sizes().filter_map(|size| Self::of(nodes, size)).collect();
+        let all: Vec<Self> = sizes().filter_map(|size| Self::lay_out(nodes, size)).collect();
         let fewest = all.iter().map(|layout| layout.crossed).min()?;
         let sure = all.iter().find(|layout| layout.is_sure(nodes));
         let told = all.iter().rev().find(|layout| layout.crossed == fewest && layout.has_edges(nodes));
@@ -243,7 +243,7 @@ impl Layout {
         let (row, first) = (&self.rows[0], nodes[0].at);
         let starts = nodes[row.nodes.clone()].iter().map(|node| node.at);
         let words = (0..self.erase_bytes / ALIGN).map(|word| first + word * ALIGN);
-        let begins = likely.into_iter().chain(starts).chain(words).find(|&at| row.places.has(at));
+        let begins = likely.into_iter().chain(starts).chain(words).find(|&at| row.block_starts.has(at));
         let begins = begins.unwrap_or(first) % self.erase_bytes;
         (first % self.erase_bytes + self.erase_bytes - begins) % self.erase_bytes
     }
@@ -268,7 +268,7 @@ impl Layout {
     /// Bytes that are missing before a row, modulo the eraseblock; eraseblocks before begin at `begins`.
     fn missing(&self, row: &Row, nodes: &[Node], begins: u64) -> u64 {
         let (erase, first) = (self.erase_bytes, nodes[row.nodes.start]);
-        let fits = |&missing: &u64| row.places.has(begins + erase - missing);
+        let fits = |&missing: &u64| row.block_starts.has(begins + erase - missing);
         let expected =
             first.expected.map(|expected| (expected + erase - first.at % erase) % erase).filter(fits);
         let of_place = |at: u64| (begins + erase - at % erase) % erase;

@@ -39,7 +39,7 @@ pub(super) struct Stretch {
     pub(super) end: u64,
     /// Byte where the next other node begins, if one follows.
     pub(super) followed: Option<u64>,
-    pub(super) rivals: Rivals,
+    pub(super) rivals: IdentifiedNodes,
     pub(super) nodes: u64,
     /// Bytes of the nodes.
     pub(super) bytes: u64,
@@ -48,7 +48,7 @@ pub(super) struct Stretch {
     /// Ends of summaries, which end eraseblocks.
     pub(super) summaries: Marks,
     /// Sizes of eraseblocks that summaries state: how many do, and where the last of these ends.
-    pub(super) said: BTreeMap<u64, (u32, u64)>,
+    pub(super) summary_sizes: BTreeMap<u64, (u32, u64)>,
     /// Nodes behind erased flash: most begin eraseblocks.
     pub(super) resumed: Marks,
     /// Bytes of the file.
@@ -71,12 +71,12 @@ impl Stretch {
             start,
             end: start,
             followed: None,
-            rivals: Rivals::default(),
+            rivals: IdentifiedNodes::default(),
             nodes: 0,
             bytes: 0,
             markers: Marks::default(),
             summaries: Marks::default(),
-            said: BTreeMap::new(),
+            summary_sizes: BTreeMap::new(),
             resumed: Marks::default(),
             file_bytes,
             stated,
@@ -87,8 +87,8 @@ impl Stretch {
         }
     }
 
-    /// Takes in a node; `said` is the size of eraseblocks that it states.
-    pub(super) fn add(&mut self, at: u64, header: &Header, gap: Gap, said: Option<u64>) {
+    /// Takes in a node; `stated` is the size of eraseblocks that it states.
+    pub(super) fn add(&mut self, at: u64, header: &Header, gap: Gap, stated: Option<u64>) {
         self.nodes += 1;
         self.followed = None;
         self.bytes += header.padded_len();
@@ -102,8 +102,8 @@ impl Stretch {
             }
             NodeType::Summary => {
                 self.summaries.add(end);
-                if let Some(size) = said {
-                    let (count, last_end) = self.said.entry(size).or_default();
+                if let Some(size) = stated {
+                    let (count, last_end) = self.summary_sizes.entry(size).or_default();
                     (*count, *last_end) = (*count + 1, end);
                 }
                 Edge::Ends
@@ -147,7 +147,7 @@ impl Stretch {
 /// Places of nodes that can be told apart, and pairs of them with one inode and one version. Where they say different things, the two are of
 /// different filesystems: a garbage collector moves nodes as they are, or gives them a new version.
 #[derive(Debug, Default)]
-pub(super) struct Rivals {
+pub(super) struct IdentifiedNodes {
     /// In the order of the file.
     pub(super) nodes: Vec<u64>,
     pub(super) pairs: Vec<Pair>,
@@ -162,7 +162,7 @@ pub(super) struct Pair {
     pub(super) is_copy: bool,
 }
 
-impl Rivals {
+impl IdentifiedNodes {
     /// Number of identified nodes before a byte.
     fn before(&self, byte: u64) -> usize {
         self.nodes.partition_point(|&at| at < byte)
@@ -241,8 +241,8 @@ pub(super) struct Eraseblocks {
 
 impl Stretch {
     /// The eraseblocks that most summaries state, unless a node crosses the end of one.
-    fn said(&self) -> Option<Eraseblocks> {
-        let (&bytes, &(_, end)) = self.said.iter().max_by_key(|(_, (count, _))| *count)?;
+    fn stated_by_summaries(&self) -> Option<Eraseblocks> {
+        let (&bytes, &(_, end)) = self.summary_sizes.iter().max_by_key(|(_, (count, _))| *count)?;
         let into_first = (self.start + bytes - end % bytes) % bytes;
         let block = |at: u64| (at - self.start + into_first) / bytes;
         let is_whole = self.places.iter().all(|node| block(node.at) == block(node.end() - 1));
@@ -252,9 +252,9 @@ impl Stretch {
     /// The eraseblocks that were stated, or those that summaries, clean markers and nodes tell: a power of two that no node crosses.
     pub(super) fn eraseblocks(&self) -> Eraseblocks {
         if self.stated.is_none()
-            && let Some(said) = self.said()
+            && let Some(stated) = self.stated_by_summaries()
         {
-            return said;
+            return stated;
         }
         let told = self.markers.erase_bytes().into_iter().chain(self.summaries.erase_bytes()).min();
         let alone = self.summaries.first.filter(|_| self.summaries.count == 1);
@@ -334,7 +334,7 @@ impl Stretch {
     }
 
     fn layout_of(&self, erase_bytes: u64) -> Option<Layout> {
-        Layout::of(&self.places, erase_bytes).filter(|layout| !layout.is_contradicted())
+        Layout::lay_out(&self.places, erase_bytes).filter(|layout| !layout.is_contradicted())
     }
 
     /// True when something may be missing between nodes.

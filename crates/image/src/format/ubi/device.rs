@@ -93,7 +93,7 @@ impl Device {
             store.read_at(self.data_start(pnum), &mut bytes).map_err(ImageError::Store)?;
             if let Ok(Node::Superblock(superblock)) = Frame::parse(&bytes).and_then(|frame| frame.node()) {
                 let lebs = superblock.leb_count.min(self.survey.peb_count());
-                self.survey.believe_lebs(volume, lebs);
+                self.survey.assume_lebs(volume, lebs);
             }
         }
         Ok(())

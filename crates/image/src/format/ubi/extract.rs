@@ -147,7 +147,7 @@ impl Parts {
         for Part { name, content } in parts {
             let extracted = match content {
                 PartContent::Filesystem(extraction) => {
-                    let mut within = Within { target: &mut *target, folder: name.clone() };
+                    let mut within = SubdirectoryTarget { target: &mut *target, folder: name.clone() };
                     extraction.run(&mut within, limits, progress)?
                 }
                 PartContent::Raw(file, raw) => write_raw(target, &name, file, raw)?,
@@ -313,18 +313,18 @@ impl Contents for RawContents {
 }
 
 /// A target in a directory of another one.
-struct Within<'t> {
+struct SubdirectoryTarget<'t> {
     target: &'t mut dyn Target,
     folder: Vec<u8>,
 }
 
-impl Within<'_> {
+impl SubdirectoryTarget<'_> {
     fn path(&self, path: &[Vec<u8>]) -> Vec<Vec<u8>> {
         [std::slice::from_ref(&self.folder), path].concat()
     }
 }
 
-impl Target for Within<'_> {
+impl Target for SubdirectoryTarget<'_> {
     fn enter(&mut self, entry: &Entry<'_>) -> io::Result<Vec<String>> {
         let path = self.path(entry.path);
         self.target.enter(&Entry { path: &path, ..entry.clone() })

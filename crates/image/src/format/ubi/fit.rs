@@ -77,8 +77,13 @@ pub(crate) fn superblock_in(head: &[u8]) -> Option<Superblock> {
 pub(crate) fn of_volume(superblock: &Superblock, room: &Room) -> Vec<Finding> {
     let finding = |severity, what, consequence: &str| {
         let structure = ubifs::Structure::Superblock;
-        let mut finding =
-            Finding::new(Layer::of(structure), severity, Structure::Ubifs(structure), what, consequence);
+        let mut finding = Finding::new(
+            Layer::of_ubifs(structure),
+            severity,
+            Structure::Ubifs(structure),
+            what,
+            consequence,
+        );
         (finding.leb, finding.leb_offset) = (Some(0), Some(0));
         vec![finding]
     };

@@ -29,7 +29,7 @@ use floatgate_host::output::Output;
 /// PEBs that UBI needs besides those of volumes: the volume table, wear levelling, atomic changes.
 const OWN_PEBS: u64 = 4;
 
-type Flash = StoreFlash<Roomy>;
+type Flash = StoreFlash<ExtendedSpace>;
 
 type Salvaged = MappedVolume<Box<dyn Store>>;
 
@@ -99,7 +99,7 @@ pub(super) fn rebuild(
     let mut window = Window::new(source, found.offset, found.len);
     let device = Device::read(&mut window, found)?;
     if device.survey.table().lost {
-        saved.lose("/", "the volume table: names and sizes of volumes may differ");
+        saved.record_loss("/", "the volume table: names and sizes of volumes may differ");
     }
     let mut source: Box<dyn Store> = Box::new(window);
     let mut filesystems = BTreeMap::new();
@@ -110,7 +110,7 @@ pub(super) fn rebuild(
         let name = show_name(record.name());
         let (is_clean, mut volume) = is_clean(device.salvaged(source, id), (id, &name, &record), found)?;
         // What an update was cut off in is no whole filesystem, even if it looks like one.
-        if !is_clean || record.update_marker != 0 || !device.survey.tell_all(id) {
+        if !is_clean || record.update_marker != 0 || !device.survey.defines_all_lebs(id) {
             let known = saved.losses.len();
             let (mut rebuilt, back) =
                 Rebuilt::new(volume, record.reserved_pebs, Some(name.clone()), output, saved)?;
@@ -137,7 +137,7 @@ pub(super) fn rebuild(
     let lebs: BTreeMap<u32, u32> = device.survey.volumes().map(lebs).collect();
     let reserved = lebs.values().map(|&lebs| u64::from(lebs)).sum();
     let is_last = ends_file(&*target, found, shape);
-    let space = Roomy::over(target, &device, found, is_last, output)?;
+    let space = ExtendedSpace::over(target, &device, found, is_last, output)?;
     let mut ubi = format(&device, space, found, reserved)?;
     for (id, record) in device.survey.volumes() {
         let lebs = lebs.get(&id).copied().unwrap_or(record.reserved_pebs);
@@ -152,7 +152,8 @@ pub(super) fn rebuild(
         }
         let mut volume = device.volume(source, id, Mapping::Salvage);
         if record.update_marker != 0 {
-            saved.lose("/", format!("volume {}: an update was not finished", show_name(record.name())));
+            saved
+                .record_loss("/", format!("volume {}: an update was not finished", show_name(record.name())));
         } else if record.volume_type == VolumeType::Static {
             copy_static(&device, &mut volume, &mut ubi, (id, record), saved)?;
         } else {
@@ -218,7 +219,12 @@ fn ends_file(store: &dyn Store, found: &Found, shape: &UbiShape) -> bool {
 }
 
 /// An empty device in this space, with room for volumes of `reserved` LEBs, that counts the erasures of the old one on.
-fn format(device: &Device, space: Roomy, found: &Found, reserved: u64) -> Result<Ubi<Flash>, ImageError> {
+fn format(
+    device: &Device,
+    space: ExtendedSpace,
+    found: &Found,
+    reserved: u64,
+) -> Result<Ubi<Flash>, ImageError> {
     let mut geometry = device.survey.flash().clone();
     let peb = u64::from(geometry.erase_bytes);
     let needed = (reserved + OWN_PEBS + found.bad_pebs.len() as u64) * peb;
@@ -249,7 +255,7 @@ fn create(
     if let Some(other) = ubi.id_of(&name) {
         name = format!("volume-{id}").into_bytes();
         let old = show_name(record.name());
-        saved.lose(
+        saved.record_loss(
             "/",
             format!("volume {id}: it had the name of volume {other}, {old}; it is volume-{id} now"),
         );
@@ -268,14 +274,14 @@ fn create(
 
 /// The space of a device, and room behind it in a file of its own: volumes can have more LEBs than an image has PEBs, as `ubinize`
 /// makes them.
-struct Roomy {
+struct ExtendedSpace {
     space: Window<Box<dyn Store>>,
     room: FileStore,
     /// Byte at which the room begins: the end of the last PEB that the device had.
     end: u64,
 }
 
-impl Roomy {
+impl ExtendedSpace {
     fn over(
         target: Box<dyn Store>,
         device: &Device,
@@ -318,7 +324,7 @@ impl Roomy {
     }
 }
 
-impl Store for Roomy {
+impl Store for ExtendedSpace {
     fn size_bytes(&self) -> u64 {
         self.end + self.room.size_bytes()
     }
@@ -352,7 +358,7 @@ fn copy_static(
         (0..record.reserved_pebs).map(|lnum| device.survey.header_of(LebId { volume: id, lnum })).collect();
     let wanted = lebs.iter().flatten().map(|vid| vid.used_lebs).max().unwrap_or(0).min(record.reserved_pebs);
     lebs.truncate(wanted as usize);
-    lose_lebs(&lebs, &show_name(record.name()), saved);
+    record_lost_lebs(&lebs, &show_name(record.name()), saved);
     let Some(last) = lebs.iter().rposition(Option::is_some) else { return Ok(()) };
     let leb_bytes = volume.geometry().leb_bytes as usize;
     let last_bytes = lebs[last].map_or(0, |vid| vid.data_size as usize);
@@ -364,7 +370,7 @@ fn copy_static(
         }
         if vid.is_some_and(|vid| floatgate_media::crc::ubi(&data) != vid.data_crc) {
             let name = show_name(record.name());
-            saved.lose("/", format!("volume {name}, LEB {lnum}: its CRC was wrong; copied as it is"));
+            saved.record_loss("/", format!("volume {name}, LEB {lnum}: its CRC was wrong; copied as it is"));
         }
         if (lnum as usize) < last {
             data.resize(leb_bytes, 0xFF);
@@ -393,7 +399,7 @@ fn write_static<V: Volume>(
 }
 
 /// Lists the LEBs of a static volume that are lost, those that follow each other together.
-fn lose_lebs(lebs: &[Option<VidHeader>], name: &str, saved: &mut Saved) {
+fn record_lost_lebs(lebs: &[Option<VidHeader>], name: &str, saved: &mut Saved) {
     let mut first = 0;
     for run in lebs.chunk_by(|a, b| a.is_some() == b.is_some()) {
         let end = first + run.len();
@@ -403,7 +409,7 @@ fn lose_lebs(lebs: &[Option<VidHeader>], name: &str, saved: &mut Saved) {
                 _ => format!("LEBs {first} to {}", end - 1),
             };
             let now = if end == lebs.len() { "the volume ends before" } else { "erased now" };
-            saved.lose("/", format!("volume {name}: {which} of {}: lost, {now}", lebs.len()));
+            saved.record_loss("/", format!("volume {name}: {which} of {}: lost, {now}", lebs.len()));
         }
         first = end;
     }

@@ -92,9 +92,10 @@ pub(super) fn note_end(found: &Found, leb_bytes: u32, origin: &Origin, report: &
 }
 
 fn finding(problem: &Problem, tree: &Tree) -> Finding {
-    let layer = Layer::of(problem.structure);
+    let layer = Layer::of_ubifs(problem.structure);
     let structure = Structure::Ubifs(problem.structure);
-    let mut finding = Finding::new(layer, problem.severity, structure, problem.told(), problem.consequence);
+    let mut finding =
+        Finding::new(layer, problem.severity, structure, problem.description(), problem.consequence);
     (finding.leb, finding.leb_offset) =
         problem.place.map_or((None, None), |(lnum, offset)| (Some(lnum), Some(offset)));
     if let Some(inodes) = &problem.inodes {

@@ -17,7 +17,7 @@ use crate::extract::source::{Name, Source, Xattrs, names_of, readable_xattrs, wi
 use crate::extract::target::{ExtractError, ExtractLimits, Extracted, Extracting, Target};
 use crate::extract::walk::extract;
 use crate::format::found::Content;
-use crate::format::volume::{Remains, open_volume};
+use crate::format::volume::{DamagedVolume, open_volume};
 use crate::image::Image;
 use crate::report::{At, Loss};
 use crate::selection::{Chosen, Selection};
@@ -59,7 +59,7 @@ impl Extraction {
             Content::Ubifs(shape) => (u64::from(shape.leb_bytes), false),
             _ => (1, true),
         };
-        let Remains { volume, nameless, damage } = Remains::open(chosen)?;
+        let DamagedVolume { volume, nameless, damage } = DamagedVolume::open(chosen)?;
         let mut remains = DamagedUbifs::with_nameless(volume, nameless, &selection.authenticate)?;
         // Without UBI a LEB of the journal that is empty and one that is erased look the same.
         let is_lost = |&lnum: &u32| is_ubi || (u64::from(lnum) + 1) * leb_bytes > found.len;
@@ -98,20 +98,20 @@ impl Extraction {
     ) -> Result<Extracted, ExtractError> {
         let mut extracted = extract(&mut self.remains, target, limits, progress)?;
         let is_whole = extracted.losses.is_empty() && self.missing.is_empty() && self.remains.is_clean();
-        let mut lose = |what| extracted.losses.push(Loss::new(&[], what));
+        let mut report = |what| extracted.losses.push(Loss::new(&[], what));
         for fault in self.damage {
             match fault {
                 // Where all that the index leads to was read, the PEB held nothing of this volume.
-                AttachFault::DamagedHeaders { .. } if !is_whole => lose(fault.to_string()),
+                AttachFault::DamagedHeaders { .. } if !is_whole => report(fault.to_string()),
                 fault => self.notes.push(fault.to_string()),
             }
         }
         for lnum in self.missing {
-            lose(format!("LEB {lnum} of the journal is missing: some of the last changes are lost"));
+            report(format!("LEB {lnum} of the journal is missing: some of the last changes are lost"));
         }
         for problem in self.remains.problems() {
             match problem.structure {
-                Structure::Master if problem.is_older => lose(describe(problem)),
+                Structure::Master if problem.is_older => report(describe(problem)),
                 Structure::Superblock
                 | Structure::Master
                 | Structure::Lpt
@@ -120,15 +120,15 @@ impl Extraction {
                 _ if self.remains.is_found_elsewhere(problem) => {
                     self.notes.push(format!("{}: found in a PEB whose LEB is not known", describe(problem)));
                 }
-                _ if problem.inodes.is_none() => lose(describe(problem)),
+                _ if problem.inodes.is_none() => report(describe(problem)),
                 _ => {}
             }
         }
         let is_journal = |problem: &Problem| matches!(problem.structure, Structure::Journal | Structure::Log);
         if self.remains.problems().any(is_journal) {
-            lose("the journal is damaged: some of the last changes may be missing".to_owned());
+            report("the journal is damaged: some of the last changes may be missing".to_owned());
         }
-        extracted.losses.extend(self.remains.untold());
+        extracted.losses.extend(self.remains.unreported());
         for note in self.notes {
             if !extracted.notes.contains(&note) {
                 extracted.notes.push(note);
@@ -161,8 +161,10 @@ fn describe_torn(error: &Error) -> String {
 fn describe(problem: &Problem) -> String {
     let name = problem.structure.name();
     match problem.place {
-        Some((lnum, offset)) => format!("{name} at LEB {lnum}, offset {offset:#x}: {}", problem.told()),
-        None => format!("{name}: {}", problem.told()),
+        Some((lnum, offset)) => {
+            format!("{name} at LEB {lnum}, offset {offset:#x}: {}", problem.description())
+        }
+        None => format!("{name}: {}", problem.description()),
     }
 }
 
@@ -191,7 +193,7 @@ struct Counted {
 
 impl Counted {
     /// True when the counts in an inode tell of names that were not found.
-    fn tells_less_than(self, attributes: &Attributes) -> bool {
+    fn has_fewer_than(self, attributes: &Attributes) -> bool {
         match attributes.file_type {
             FileType::Directory => attributes.size > Inode::SIZE as u64 + self.bytes,
             _ => attributes.links > self.names,
@@ -215,7 +217,7 @@ struct Surveyed<V> {
     /// Number of names of each inode.
     names_of: BTreeMap<u32, u32>,
     /// Inodes of which their problems were said.
-    told: BTreeSet<u32>,
+    reported: BTreeSet<u32>,
 }
 
 impl<V: Volume + 'static> DamagedUbifs<V> {
@@ -316,7 +318,7 @@ impl<V: Volume + 'static> DamagedUbifs<V> {
             let counted = self.counted.get(&inode).copied().unwrap_or_default();
             if inode == ROOT_INODE || counted.names > 0 {
                 match fs.attributes(inode) {
-                    Ok(attributes) if counted.tells_less_than(&attributes) => return Ok(true),
+                    Ok(attributes) if counted.has_fewer_than(&attributes) => return Ok(true),
                     _ => continue,
                 }
             }
@@ -359,9 +361,9 @@ impl<V: Volume + 'static> DamagedUbifs<V> {
         matches!(&self.state, State::Surveyed(state) if is_found_elsewhere(&state.survey, problem))
     }
 
-    fn untold(&self) -> Vec<Loss> {
+    fn unreported(&self) -> Vec<Loss> {
         match &self.state {
-            State::Surveyed(state) => state.untold(),
+            State::Surveyed(state) => state.unreported(),
             _ => Vec::new(),
         }
     }
@@ -421,7 +423,7 @@ impl<V: Volume + 'static> State<V> {
         for child in survey.tree().files.values().flat_map(|file| file.entries.values()) {
             *names_of.entry(child.inode).or_default() += 1;
         }
-        Self::Surveyed(Box::new(Surveyed { survey, problems, names_of, told: BTreeSet::new() }))
+        Self::Surveyed(Box::new(Surveyed { survey, problems, names_of, reported: BTreeSet::new() }))
     }
 }
 
@@ -492,7 +494,7 @@ impl<V: Volume + 'static> Surveyed<V> {
     }
 
     fn lost(&mut self, inode: u32) -> Vec<String> {
-        if !self.told.insert(inode) {
+        if !self.reported.insert(inode) {
             return Vec::new();
         }
         let mut lost = self.problems.get(&inode).cloned().unwrap_or_default();
@@ -503,10 +505,10 @@ impl<V: Volume + 'static> Surveyed<V> {
     }
 
     /// Damage to inodes that no name led to: values of extended attributes, and such as are not there any more.
-    fn untold(&self) -> Vec<Loss> {
+    fn unreported(&self) -> Vec<Loss> {
         let tree = self.survey.tree();
         let mut losses = Vec::new();
-        for (inode, problems) in self.problems.iter().filter(|(inode, _)| !self.told.contains(inode)) {
+        for (inode, problems) in self.problems.iter().filter(|(inode, _)| !self.reported.contains(inode)) {
             let has_value = |file: &File| file.xattrs.values().any(|child| child.inode == *inode);
             let host = tree.files.iter().find(|(_, file)| has_value(file)).map(|(&host, _)| host);
             let path = tree.path(*inode).or(host.and_then(|host| tree.path(host))).unwrap_or_default();

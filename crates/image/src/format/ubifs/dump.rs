@@ -21,41 +21,41 @@ use crate::words::show_name;
 /// It is not there; several volumes and none chosen; the file cannot be read.
 pub(crate) fn dump(chosen: Chosen<'_>, wanted: &Wanted) -> Result<Vec<Dumped>, ImageError> {
     let (mut volume, device, origin) = open_volume(chosen)?;
-    let places = match wanted {
+    let positions = match wanted {
         Wanted::At(_) => Vec::new(),
         Wanted::Nodes => return Err(ImageError::NotJffs2("a list of nodes")),
         Wanted::Peb(pnum) => return of_peb(device.as_ref(), *pnum, &origin),
         Wanted::Leb { lnum, offset } => vec![(*lnum, *offset)],
-        Wanted::Area(area) => places_of(&mut volume, *area)?,
+        Wanted::Area(area) => positions_of(&mut volume, *area)?,
         Wanted::Inode { inode, block } => {
-            let (place, back) = of_inode(volume, *inode, *block, &chosen.selection.authenticate)?;
+            let (position, back) = of_inode(volume, *inode, *block, &chosen.selection.authenticate)?;
             volume = back;
-            vec![place]
+            vec![position]
         }
         Wanted::Path { path, block, entry } => {
-            let (place, back) = of_path(volume, path, (*block, *entry), &chosen.selection.authenticate)?;
+            let (position, back) = of_path(volume, path, (*block, *entry), &chosen.selection.authenticate)?;
             volume = back;
-            vec![place]
+            vec![position]
         }
     };
-    if places.is_empty() {
+    if positions.is_empty() {
         return Err(ImageError::NoNode("there is no node in this area".to_owned()));
     }
-    places.into_iter().map(|(lnum, offset)| node_at(&mut volume, lnum, offset, &origin)).collect()
+    positions.into_iter().map(|(lnum, offset)| node_at(&mut volume, lnum, offset, &origin)).collect()
 }
 
-/// The place of a node, and the volume again.
-type Place<S> = ((u32, u32), MappedVolume<S>);
+/// LEB number and offset of a node, and the volume again.
+type NodePosition<S> = ((u32, u32), MappedVolume<S>);
 
 fn of_inode<S: Store + 'static>(
     volume: MappedVolume<S>,
     inode: u32,
     block: Option<u32>,
     authenticate: &Authenticate,
-) -> Result<Place<S>, ImageError> {
+) -> Result<NodePosition<S>, ImageError> {
     let survey = Survey::authenticated(volume, authenticate).map_err(|(error, _)| error)?;
-    let place = node_of(survey.tree(), inode, block);
-    Ok((place?, survey.into_volume()))
+    let position = node_of(survey.tree(), inode, block);
+    Ok((position?, survey.into_volume()))
 }
 
 fn of_path<S: Store + 'static>(
@@ -63,7 +63,7 @@ fn of_path<S: Store + 'static>(
     path: &[u8],
     (block, entry): (Option<u32>, bool),
     authenticate: &Authenticate,
-) -> Result<Place<S>, ImageError> {
+) -> Result<NodePosition<S>, ImageError> {
     let survey = Survey::authenticated(volume, authenticate).map_err(|(error, _)| error)?;
     let tree = survey.tree();
     let missing = || ImageError::NoNode(format!("there is no {}", show_name(path)));
@@ -73,28 +73,28 @@ fn of_path<S: Store + 'static>(
         let child = tree.files.get(&inode).and_then(|file| file.entries.get(part)).ok_or_else(missing)?;
         (inode, last) = (child.inode, Some(child.place));
     }
-    let place = match last.filter(|_| entry) {
-        Some(place) => Ok((place.lnum, place.offset)),
+    let position = match last.filter(|_| entry) {
+        Some(position) => Ok((position.lnum, position.offset)),
         None => node_of(tree, inode, block),
     };
-    Ok((place?, survey.into_volume()))
+    Ok((position?, survey.into_volume()))
 }
 
 fn node_of(tree: &Tree, inode: u32, block: Option<u32>) -> Result<(u32, u32), ImageError> {
     let missing = || ImageError::NoNode(format!("there is no inode {inode}"));
     let file = tree.files.get(&inode).ok_or_else(missing)?;
-    let place = match block {
+    let position = match block {
         Some(block) => {
             let hole = || ImageError::NoNode(format!("inode {inode} has no block {block}: it is a hole"));
             file.blocks.get(&block).ok_or_else(hole)?.place
         }
-        None => Some(file.place).filter(|place| place.len > 0).ok_or_else(missing)?,
+        None => Some(file.place).filter(|position| position.len > 0).ok_or_else(missing)?,
     };
-    Ok((place.lnum, place.offset))
+    Ok((position.lnum, position.offset))
 }
 
 /// Positions of the nodes of an area.
-fn places_of<S: Store + 'static>(
+fn positions_of<S: Store + 'static>(
     volume: &mut MappedVolume<S>,
     area: Area,
 ) -> Result<Vec<(u32, u32)>, ImageError> {
@@ -113,7 +113,7 @@ fn places_of<S: Store + 'static>(
             range.start..range.end.min(volume.geometry().lebs.max(range.start))
         }
     };
-    let mut places = Vec::new();
+    let mut positions = Vec::new();
     let mut root = None;
     for lnum in lebs {
         let mut bytes = vec![0; volume.geometry().leb_bytes as usize];
@@ -132,13 +132,13 @@ fn places_of<S: Store + 'static>(
                     if let Ok(Node::Master(master)) = node {
                         root = Some((master.root_lnum, master.root_offset));
                     }
-                    places.push((lnum, u32::try_from(at).unwrap_or(u32::MAX)));
+                    positions.push((lnum, u32::try_from(at).unwrap_or(u32::MAX)));
                     at += frame.as_bytes().len().next_multiple_of(8);
                 }
             }
         }
     }
-    Ok(if area == Area::Index { root.into_iter().collect() } else { places })
+    Ok(if area == Area::Index { root.into_iter().collect() } else { positions })
 }
 
 pub(crate) fn node_at<S: Store + 'static>(
@@ -156,7 +156,7 @@ pub(crate) fn node_at<S: Store + 'static>(
     volume.read(lnum, offset, &mut bytes).map_err(floatgate_stack::ubifs::Error::from)?;
     let mut dumped = of_node(&bytes);
     (dumped.leb, dumped.leb_offset) = (Some(lnum), Some(offset));
-    dumped.at = volume.place(lnum).map(|place| origin.file_byte(place + u64::from(offset)));
+    dumped.at = volume.place(lnum).map(|position| origin.file_byte(position + u64::from(offset)));
     if dumped.at.is_none() {
         dumped.damage = Some("the LEB is not mapped".to_owned());
     }

@@ -92,7 +92,7 @@ impl Fill<'_> {
             Ok(value) => Ok(Some(value)),
             Err(error) if is_fatal(&error) => Err(error),
             Err(error) => {
-                self.saved.lose(path, error.to_string());
+                self.saved.record_loss(path, error.to_string());
                 Ok(None)
             }
         }
@@ -115,7 +115,7 @@ impl Fill<'_> {
             };
             let path = format!("{above}/{}", show_name(&name));
             if depth > DEPTH_MAX {
-                self.saved.lose(&path, "directories are too deep inside each other");
+                self.saved.record_loss(&path, "directories are too deep inside each other");
                 continue;
             }
             next = self.write(directory, &name, inode, Some(file_type), path)?;
@@ -140,13 +140,13 @@ impl Fill<'_> {
         }
         let old = self.file(inode);
         let file_type = old.inode.and_then(|inode| inode.file_type()).or(file_type);
-        self.lose_attributes(&old, file_type, &path);
+        self.record_attribute_losses(&old, file_type, &path);
         if old.inode.is_some_and(|inode| inode.flags.contains(FileFlags::ENCRYPTED)) {
-            self.saved.lose(&path, "encrypted: it cannot be written anew");
+            self.saved.record_loss(&path, "encrypted: it cannot be written anew");
             return Ok(None);
         }
         let Some(file) = new_file(&old, file_type) else {
-            self.saved.lose(&path, "the file: nothing is left of it");
+            self.saved.record_loss(&path, "the file: nothing is left of it");
             return Ok(None);
         };
         let (is_file, is_directory) =
@@ -174,25 +174,27 @@ impl Fill<'_> {
         self.done.insert(inode, number);
         if is_file {
             self.write_blocks(number, &old, size, &path)?;
-            self.lose_holes(inode, size, &path);
+            self.record_holes(inode, size, &path);
         }
         Ok(is_directory.then(|| Level { new: number, path: path.into(), depth: 0, entries: old.entries }))
     }
 
     /// Says what an inode does not tell any more.
-    fn lose_attributes(&mut self, old: &File, file_type: Option<FileType>, path: &str) {
+    fn record_attribute_losses(&mut self, old: &File, file_type: Option<FileType>, path: &str) {
         if old.inode.is_none() {
-            self.saved.lose(path, "owner, permissions, times, attributes and size: the inode is lost");
+            self.saved.record_loss(path, "owner, permissions, times, attributes and size: the inode is lost");
         }
         if file_type == Some(FileType::Symlink) && old.attached.contains(&0) {
-            self.saved.lose(path, "the target of the link from its first zero on");
+            self.saved.record_loss(path, "the target of the link from its first zero on");
         }
         if old.retyped {
-            self.saved.lose(path, "permissions, perhaps: its inode said that it is of another type");
+            self.saved.record_loss(path, "permissions, perhaps: its inode said that it is of another type");
         }
         if old.outdated {
-            self.saved
-                .lose(path, "the newest state of its inode: size, owner, permissions, times may be older");
+            self.saved.record_loss(
+                path,
+                "the newest state of its inode: size, owner, permissions, times may be older",
+            );
         }
     }
 
@@ -228,7 +230,7 @@ impl Fill<'_> {
                 Ok(stored) => stored,
                 Err(error) if is_fatal(&error) && !error.is_damage() => return Err(error),
                 Err(error) => {
-                    self.saved.lose(path, format!("{block_bytes} bytes from {start}: {error}"));
+                    self.saved.record_loss(path, format!("{block_bytes} bytes from {start}: {error}"));
                     continue;
                 }
             };
@@ -243,7 +245,7 @@ impl Fill<'_> {
         }
         if old.data_end() > size {
             let lost = old.data_end() - size;
-            self.saved.lose(path, format!("{lost} bytes behind the end of the file at {size}"));
+            self.saved.record_loss(path, format!("{lost} bytes behind the end of the file at {size}"));
         }
         let lost = old.lost_blocks.iter().map(|block| (block, "zeros now"));
         let older = old.older_blocks.iter().map(|block| (block, "found by a search, and perhaps older"));
@@ -251,14 +253,14 @@ impl Fill<'_> {
             let start = u64::from(*block) * block_bytes;
             let len = size.saturating_sub(start).min(block_bytes);
             if len > 0 {
-                self.saved.lose(path, format!("{len} bytes from {start}: {what}"));
+                self.saved.record_loss(path, format!("{len} bytes from {start}: {what}"));
             }
         }
         Ok(())
     }
 
     /// Lists what reads as zeros because no data were found, where no index says that there were none.
-    fn lose_holes(&mut self, inode: u32, size: u64, path: &str) {
+    fn record_holes(&mut self, inode: u32, size: u64, path: &str) {
         let holes = self.survey.doubtful_holes(inode, size);
         if holes.is_empty() {
             return;
@@ -272,7 +274,8 @@ impl Fill<'_> {
         if holes.len() > HOLES_MAX {
             shown.push(count((holes.len() - HOLES_MAX) as u64, "more range"));
         }
-        self.saved.lose(path, format!("{}: zeros now: a hole, or data that are lost", shown.join(", ")));
+        self.saved
+            .record_loss(path, format!("{}: zeros now: a hole, or data that are lost", shown.join(", ")));
     }
 
     /// Writes the first `bytes` of a block in which the file ends.
@@ -308,7 +311,7 @@ impl Fill<'_> {
                     continue;
                 }
             };
-            self.saved.lose(path, format!("extended attribute {}: {why}", show_name(name)));
+            self.saved.record_loss(path, format!("extended attribute {}: {why}", show_name(name)));
         }
         // The count itself can be wrong: where the index is whole, nothing is missing.
         let number = old.inode.map_or(0, |inode| inode.key.inum());
@@ -316,7 +319,7 @@ impl Fill<'_> {
         let missing = old.inode.map_or(0, |inode| inode.xattr_count.saturating_sub(named));
         if missing > 0 && (old.incomplete || self.survey.is_doubtful(number)) {
             let plural = if missing == 1 { "" } else { "s" };
-            self.saved.lose(path, format!("{missing} extended attribute{plural}"));
+            self.saved.record_loss(path, format!("{missing} extended attribute{plural}"));
         }
         xattrs
     }
@@ -324,7 +327,7 @@ impl Fill<'_> {
     /// Writes attributes of the root directory. Nothing is in the filesystem yet, so there is room.
     fn write_root(&mut self, old: &File) -> Result<(), Error> {
         let root = self.fs.root();
-        self.lose_attributes(old, Some(FileType::Directory), "/");
+        self.record_attribute_losses(old, Some(FileType::Directory), "/");
         for (name, value) in self.xattrs(old, "/") {
             let outcome = self.fs.set_xattr(root, &name, &value, SetXattr::Any);
             self.pass("/", outcome)?;
@@ -361,7 +364,7 @@ impl Fill<'_> {
             };
             let name = format!("#{inode}");
             let path = format!("/{LOST_AND_FOUND}/{name}");
-            self.saved.lose_name(&path);
+            self.saved.record_nameless_file(&path);
             if let Some(level) = self.write(directory, name.as_bytes(), inode, None, path)? {
                 self.descend(level)?;
             }

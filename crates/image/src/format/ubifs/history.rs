@@ -1,7 +1,7 @@
 //! Nodes of a UBIFS that are still there.
 
 use floatgate_media::ubifs::{BLOCK_BYTES, KeyType, ROOT_INODE};
-use floatgate_stack::ubifs::{Change as Said, Event, Survey};
+use floatgate_stack::ubifs::{Change as NodeChange, Event, Survey};
 
 use crate::ImageError;
 use crate::format::volume::open_volume;
@@ -20,7 +20,7 @@ pub(crate) fn list(chosen: Chosen<'_>) -> Result<Vec<Revision>, ImageError> {
     let live: Vec<bool> = events.iter().map(|event| survey.is_live(event)).collect();
     let mut names = LastNames::default();
     for (event, &live) in events.iter().zip(&live) {
-        if let Said::Entry { name, child: Some(child) } = &event.change
+        if let NodeChange::Entry { name, child: Some(child) } = &event.change
             && event.key.key_type() != KeyType::XattrEntry
         {
             names.add(child.inode, (live, event.sqnum, 0), (event.key.inum(), name));
@@ -40,16 +40,16 @@ fn describe(event: &Event, names: &LastNames) -> Revision {
     let mut path = names.path(inode, ROOT_INODE);
     let mut time = None;
     let (change, what) = match &event.change {
-        Said::Deletion => (Change::Deleted, "deleted".to_owned()),
-        Said::Inode { mode, size, ctime } => {
+        NodeChange::Deletion => (Change::Deleted, "deleted".to_owned()),
+        NodeChange::Inode { mode, size, ctime } => {
             time = Some(ctime.seconds);
             (Change::Inode, format!("mode {mode:o}, {size} bytes"))
         }
-        Said::Data { size } => {
+        NodeChange::Data { size } => {
             let from = u64::from(event.key.block()) * u64::from(BLOCK_BYTES);
             (Change::Data, format!("bytes {from} to {}", from + u64::from(*size)))
         }
-        Said::Entry { name, child } => {
+        NodeChange::Entry { name, child } => {
             let is_xattr = event.key.key_type() == KeyType::XattrEntry;
             let (what, attribute) = match child {
                 Some(child) => (format!("of inode {}", child.inode), "set"),
@@ -63,7 +63,7 @@ fn describe(event: &Event, names: &LastNames) -> Revision {
                 (change, format!("name {what}"))
             }
         }
-        Said::Truncation { new_size } => (Change::Truncated, format!("cut to {new_size} bytes")),
+        NodeChange::Truncation { new_size } => (Change::Truncated, format!("cut to {new_size} bytes")),
     };
     Revision { at: event.sqnum.to_string(), inode, path, time, change, what, live: false, byte: None }
 }

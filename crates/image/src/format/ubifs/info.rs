@@ -117,7 +117,7 @@ pub(crate) fn missing_lebs<V: Volume + 'static>(volume: V) -> (Result<u32, Strin
 
 impl AuthenticationInfo {
     fn new(superblock: &Superblock) -> Option<Self> {
-        let known = Authentication::of(superblock)?;
+        let known = Authentication::unverified(superblock)?;
         Some(Self {
             algorithm: known.algorithm.name().unwrap_or("an unknown hash function").to_owned(),
             signed: known.is_signed,

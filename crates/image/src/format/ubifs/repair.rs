@@ -96,7 +96,7 @@ impl Rebuilt {
         let nameless = volume.nameless();
         let mut survey =
             Survey::with_nameless(volume, nameless, &Authenticate::No).map_err(|(error, _)| error)?;
-        lose_structures(&survey, saved);
+        record_lost_structures(&survey, saved);
         let names = lost_names(&survey);
         let counted = counted_names(&survey);
         let superblock = survey.superblock().filter(|old| is_possible(old)).cloned();
@@ -161,7 +161,7 @@ fn fill_new<S: Volume + 'static>(
         Ok(fs) => fs,
         // The volume is smaller than the one that the parameters were for.
         Err(_) => {
-            attempt.lose("/", "parameters of the filesystem do not fit: they are the usual ones now");
+            attempt.record_loss("/", "parameters of the filesystem do not fit: they are the usual ones now");
             let usual = format_options(None, most, root.as_ref());
             Ubifs::format(volume()?, &usual, Behaviour::default()).map_err(|(error, _)| error)?
         }
@@ -173,15 +173,15 @@ fn fill_new<S: Volume + 'static>(
 }
 
 /// Says which structures of a filesystem are lost.
-fn lose_structures(survey: &Survey<dyn Volume>, saved: &mut Saved) {
+fn record_lost_structures(survey: &Survey<dyn Volume>, saved: &mut Saved) {
     if survey.superblock().is_some_and(|superblock| superblock.has(SuperblockFlags::AUTHENTICATION)) {
-        saved.lose("/", "the authentication: nothing vouches for the new filesystem");
+        saved.record_loss("/", "the authentication: nothing vouches for the new filesystem");
     }
     if !survey.superblock().is_some_and(is_possible) {
         let what = "the superblock: parameters of the filesystem are the usual ones now";
         let index =
             if survey.has_index() { "" } else { "; what only the index told may be missing or older" };
-        saved.lose("/", format!("{what}{index}"));
+        saved.record_loss("/", format!("{what}{index}"));
     }
     let has_master = survey.master().is_some();
     // One good copy of the master node tells all that both did.
@@ -190,8 +190,10 @@ fn lose_structures(survey: &Survey<dyn Volume>, saved: &mut Saved) {
     let structural = survey.problems().iter().filter(|problem| is_structural(problem));
     for problem in structural.filter(|problem| !is_redundant(problem)) {
         let structure = problem.structure.name();
-        saved
-            .lose("/", format!("{structure}: {}; what only it told may be missing or older", problem.told()));
+        saved.record_loss(
+            "/",
+            format!("{structure}: {}; what only it told may be missing or older", problem.description()),
+        );
     }
     saved.losses.extend(damaged_names(survey, Structure::XattrEntry));
 }
@@ -206,7 +208,7 @@ fn counted_names(survey: &Survey<dyn Volume>) -> Vec<Loss> {
     let of = |problem: &Problem| {
         let inode = problem.inodes.as_ref().map_or(ROOT_INODE, |inodes| *inodes.start());
         let path = survey.tree().path(inode)?;
-        let what = format!("{}: names may be lost", problem.told());
+        let what = format!("{}: names may be lost", problem.description());
         Some(Loss { path: show_path(&path), what })
     };
     survey.problems().iter().filter(|problem| problem.names_missing).filter_map(of).collect()
@@ -219,7 +221,7 @@ fn damaged_names(survey: &Survey<dyn Volume>, structure: Structure) -> Vec<Loss>
         let inode = problem.inodes.as_ref().map_or(ROOT_INODE, |inodes| *inodes.start());
         let path =
             survey.tree().path(inode).map_or_else(|| format!("inode {inode}"), |path| show_path(&path));
-        Loss { path, what: format!("{}: {}", problem.structure.name(), problem.told()) }
+        Loss { path, what: format!("{}: {}", problem.structure.name(), problem.description()) }
     };
     survey.problems().iter().filter(is_one).map(loss).collect()
 }

@@ -6,9 +6,9 @@
 //! the unbroken sample does not have (`+`), or that it has (`-`).
 
 mod files;
+mod outputs;
 mod sample;
 mod structures;
-mod told;
 mod ubi;
 
 use std::path::{Path, PathBuf};
@@ -18,8 +18,8 @@ use crate::diff::{DiffOptions, compare};
 use crate::extract::{DirectoryTarget, TarTarget};
 use crate::repair::{Repaired, repair};
 use crate::walk::{Walk, WalkError};
+use outputs::Outputs;
 use sample::Sample;
-use told::Told;
 
 /// A way to break an image.
 struct Damage {
@@ -88,12 +88,12 @@ fn all() -> Vec<(String, String, Vec<u8>)> {
 
 #[test]
 fn every_broken_image_has_its_text() {
-    let (all, whole) = (all(), Told::of(&Sample::clean().bytes));
-    let told = |bytes: &[u8]| Told::of(bytes).compared(&whole);
+    let (all, whole) = (all(), Outputs::of(&Sample::clean().bytes));
+    let compared = |bytes: &[u8]| Outputs::of(bytes).compared(&whole);
     let mut different = Vec::new();
     for (name, what, bytes) in &all {
-        let text = format!("{name}: {what}\n\n{}", told(bytes));
-        assert!(!text.contains(told::BAD_REPAIR), "{text}");
+        let text = format!("{name}: {what}\n\n{}", compared(bytes));
+        assert!(!text.contains(outputs::BAD_REPAIR), "{text}");
         let golden = folder().join(format!("{name}.txt"));
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
             std::fs::write(&golden, text).unwrap();
@@ -228,9 +228,9 @@ fn the_samples_are_not_broken() {
         (Sample::dirty(), "exit 1: recoverable"),
         (Sample::bare(), "exit 0: clean"),
     ] {
-        let told = Told::of(&sample.bytes);
-        assert!(told.check.contains(outcome), "{}", told.check);
-        assert!(told.extract.ends_with("exit 0: nothing is lost\n"), "{}", told.extract);
+        let outputs = Outputs::of(&sample.bytes);
+        assert!(outputs.check.contains(outcome), "{}", outputs.check);
+        assert!(outputs.extract.ends_with("exit 0: nothing is lost\n"), "{}", outputs.extract);
     }
 }
 

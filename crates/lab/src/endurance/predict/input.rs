@@ -3,16 +3,16 @@
 use serde::Deserialize;
 use std::fmt;
 
-/// Place in the input.
+/// Location in the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum InputLocation {
     /// A line of text, from 1.
     Line(usize),
     /// An element of a list, from 1.
     Row(usize),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for InputLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line(number) => write!(f, "line {number}"),
@@ -24,8 +24,8 @@ impl fmt::Display for Place {
 /// One measurement of a block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// Place in the input.
-    pub place: Place,
+    /// Location in the input.
+    pub location: InputLocation,
     /// Cycles that the block had before it.
     pub cycle: Option<u64>,
     /// tPROG, us.
@@ -83,11 +83,11 @@ pub enum Problem {
 
 /// An input that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{place}: {problem}")]
+#[error("{location}: {problem}")]
 pub struct TraceError {
-    /// Place in the input.
-    pub place: Place,
-    /// Problem at that place.
+    /// Location in the input.
+    pub location: InputLocation,
+    /// Problem at that location.
     pub problem: Problem,
 }
 
@@ -109,16 +109,16 @@ const TIME_MAX: f64 = 1e9;
 /// The first line or element that is wrong.
 pub fn parse(text: &str) -> Result<Vec<Sample>, TraceError> {
     let samples = if text.trim_start().starts_with(['[', '{']) { json(text)? } else { csv(text)? };
-    let fail = |place, problem| Err(TraceError { place, problem });
+    let fail = |location, problem| Err(TraceError { location, problem });
     if samples.is_empty() {
-        return fail(Place::Line(1), Problem::Empty);
+        return fail(InputLocation::Line(1), Problem::Empty);
     }
     for (sample, next) in samples.iter().zip(samples.iter().skip(1)) {
         match (sample.cycle, next.cycle) {
             (Some(before), Some(cycle)) if cycle < before => {
-                return fail(next.place, Problem::Backwards(cycle, before));
+                return fail(next.location, Problem::Backwards(cycle, before));
             }
-            (Some(_), None) | (None, Some(_)) => return fail(next.place, Problem::SomeCycles),
+            (Some(_), None) | (None, Some(_)) => return fail(next.location, Problem::SomeCycles),
             _ => {}
         }
     }
@@ -145,9 +145,9 @@ fn csv(text: &str) -> Result<Vec<Sample>, TraceError> {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let place = Place::Line(number);
+        let location = InputLocation::Line(number);
         let fields: Vec<&str> = line.split([',', ';', '\t']).map(str::trim).collect();
-        let wrong = |problem| TraceError { place, problem };
+        let wrong = |problem| TraceError { location, problem };
         let known = match &columns {
             Some(known) => known,
             None => {
@@ -162,7 +162,7 @@ fn csv(text: &str) -> Result<Vec<Sample>, TraceError> {
         if samples.len() == MOST {
             return Err(wrong(Problem::TooMany));
         }
-        samples.push(sample(place, known, &fields).map_err(wrong)?);
+        samples.push(sample(location, known, &fields).map_err(wrong)?);
     }
     Ok(samples)
 }
@@ -190,11 +190,11 @@ fn header(fields: &[&str]) -> Result<(Vec<Column>, bool), Problem> {
     if columns == [Column::Cycle] { Err(Problem::NoTimes) } else { Ok((columns, true)) }
 }
 
-fn sample(place: Place, columns: &[Column], fields: &[&str]) -> Result<Sample, Problem> {
+fn sample(location: InputLocation, columns: &[Column], fields: &[&str]) -> Result<Sample, Problem> {
     if fields.len() != columns.len() {
         return Err(Problem::Fields { found: fields.len(), expected: columns.len() });
     }
-    let mut sample = Sample { place, cycle: None, program_us: None, erase_us: None };
+    let mut sample = Sample { location, cycle: None, program_us: None, erase_us: None };
     for (column, field) in columns.iter().zip(fields) {
         let number = || field.parse::<f64>().map_err(|_| Problem::NoNumber(cut(field)));
         match column {
@@ -232,7 +232,7 @@ struct Element {
 
 /// A report, or its trace.
 #[derive(Deserialize)]
-struct Whole {
+struct ReportFile {
     trace: Points,
 }
 
@@ -246,20 +246,20 @@ fn json(text: &str) -> Result<Vec<Sample>, TraceError> {
     let elements: Result<Vec<Element>, serde_json::Error> = if list {
         serde_json::from_str(text)
     } else {
-        serde_json::from_str::<Whole>(text).map(|whole| whole.trace.points)
+        serde_json::from_str::<ReportFile>(text).map(|whole| whole.trace.points)
     };
     let elements = elements.map_err(|e| {
         let text = e.to_string();
-        // The line is said by the place.
+        // The location states the line.
         let what = text.split(" at line ").next().unwrap_or(&text).to_owned();
-        TraceError { place: Place::Line(e.line().max(1)), problem: Problem::Json(what) }
+        TraceError { location: InputLocation::Line(e.line().max(1)), problem: Problem::Json(what) }
     })?;
     if elements.len() > MOST {
-        return Err(TraceError { place: Place::Row(MOST + 1), problem: Problem::TooMany });
+        return Err(TraceError { location: InputLocation::Row(MOST + 1), problem: Problem::TooMany });
     }
     let samples = (1..).zip(&elements).map(|(number, element)| {
-        let place = Place::Row(number);
-        from_element(place, element).map_err(|problem| TraceError { place, problem })
+        let location = InputLocation::Row(number);
+        from_element(location, element).map_err(|problem| TraceError { location, problem })
     });
     samples.collect()
 }
@@ -268,9 +268,9 @@ fn from_number(us: f64) -> Result<f64, Problem> {
     time(us, &us.to_string())
 }
 
-fn from_element(place: Place, element: &Element) -> Result<Sample, Problem> {
+fn from_element(location: InputLocation, element: &Element) -> Result<Sample, Problem> {
     let sample = Sample {
-        place,
+        location,
         cycle: element.cycle.map(|cycle| whole(cycle, &cycle.to_string())).transpose()?,
         program_us: element.program_us.map(from_number).transpose()?,
         erase_us: element.erase_us.map(from_number).transpose()?,

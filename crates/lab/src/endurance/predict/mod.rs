@@ -9,7 +9,7 @@ mod grid;
 mod input;
 mod steps;
 
-pub use input::{Place, Problem, Sample, TraceError, parse};
+pub use input::{InputLocation, Problem, Sample, TraceError, parse};
 
 use super::subject::{Evidence, Subject};
 use super::{Experiment, Stretch};
@@ -159,7 +159,7 @@ pub fn measured(life: &[Stretch], age: f64, count: u32) -> Vec<Sample> {
     let sample = |i| {
         let stretch = time(at(i))?;
         Some(Sample {
-            place: Place::Row(i as usize + 1),
+            location: InputLocation::Row(i as usize + 1),
             cycle: Some(at(i)),
             program_us: Some(stretch.program.as_us_f64()),
             erase_us: Some(stretch.erase.as_us_f64()),

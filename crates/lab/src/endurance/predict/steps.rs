@@ -1,7 +1,7 @@
 //! Times as pulses, and what pulses say about the pace of a block.
 
 use super::super::subject::Subject;
-use super::input::{Place, Sample};
+use super::input::{InputLocation, Sample};
 use floatgate_device::cells::{CYCLE, Pulses, Wear};
 use floatgate_sim::error::Error;
 
@@ -34,27 +34,32 @@ pub(super) struct Reading {
 
 /// A time that a chip cannot take.
 #[derive(Debug)]
-pub(super) struct Unlike {
-    place: Place,
+pub(super) struct ImplausibleTime {
+    location: InputLocation,
     what: &'static str,
     us: f64,
     range: (f64, f64),
 }
 
-impl Unlike {
+impl ImplausibleTime {
     /// As an error about a chip.
     pub(super) fn on(self, subject: &Subject) -> Error {
         let (low, high) = self.range;
         Error::asked(
-            format!("{}: no block of {} {} in {} us", self.place, subject.name, self.what, self.us),
+            format!("{}: no block of {} {} in {} us", self.location, subject.name, self.what, self.us),
             format!("it takes from {low} to {high} us; check the chip and the unit"),
         )
     }
 }
 
 /// All measurements as readings; of those in a row with the same pulses the first and the last.
-pub(super) fn readings(wear: &Wear, samples: &[Sample], stress: f64) -> Result<Vec<Reading>, Unlike> {
-    let all: Result<Vec<Reading>, Unlike> = samples.iter().map(|s| reading(wear, s, stress)).collect();
+pub(super) fn readings(
+    wear: &Wear,
+    samples: &[Sample],
+    stress: f64,
+) -> Result<Vec<Reading>, ImplausibleTime> {
+    let all: Result<Vec<Reading>, ImplausibleTime> =
+        samples.iter().map(|s| reading(wear, s, stress)).collect();
     let all = all?;
     let pulses = |r: &Reading| (r.saved, r.added);
     let inner = |i: usize| {
@@ -63,7 +68,7 @@ pub(super) fn readings(wear: &Wear, samples: &[Sample], stress: f64) -> Result<V
     Ok((0..all.len()).filter(|&i| !inner(i)).map(|i| all[i]).collect())
 }
 
-fn reading(wear: &Wear, sample: &Sample, stress: f64) -> Result<Reading, Unlike> {
+fn reading(wear: &Wear, sample: &Sample, stress: f64) -> Result<Reading, ImplausibleTime> {
     let spec = wear.spec();
     let at = sample.cycle.map(|cycle| cycle as f64 * stress);
     let fresh = f64::from(spec.program.fresh);
@@ -91,14 +96,14 @@ fn count(
     pulses: &Pulses,
     what: &'static str,
     (fewest, most): (u32, u32),
-) -> Result<Option<f64>, Unlike> {
+) -> Result<Option<f64>, ImplausibleTime> {
     let Some(us) = us.filter(|_| pulses.step_us.as_ns() > 0) else { return Ok(None) };
     let (overhead, step) = (pulses.overhead_us.as_us_f64(), pulses.step_us.as_us_f64());
     let n = (us - overhead) / step;
     let (fewest, most) = (f64::from(fewest), f64::from(most));
     if !(fewest - 1.5..=most + 1.5).contains(&n) {
         let range = (overhead + fewest * step, overhead + most * step);
-        return Err(Unlike { place: sample.place, what, us, range });
+        return Err(ImplausibleTime { location: sample.location, what, us, range });
     }
     Ok(Some(libm::round(n).clamp(fewest, most)))
 }

@@ -60,11 +60,11 @@ impl Files {
         Self { all: vec![root], by_path: HashMap::from([(String::new(), ROOT)]) }
     }
 
-    fn of(&self, inode: u32) -> Result<&File> {
+    fn file(&self, inode: u32) -> Result<&File> {
         self.all.get((inode as usize).wrapping_sub(1)).ok_or(Error::NotFound)
     }
 
-    fn of_mut(&mut self, inode: u32) -> Result<&mut File> {
+    fn file_mut(&mut self, inode: u32) -> Result<&mut File> {
         self.all.get_mut((inode as usize).wrapping_sub(1)).ok_or(Error::NotFound)
     }
 
@@ -83,7 +83,7 @@ impl Files {
     /// Path of a name in a directory.
     fn path(&self, directory: u32, name: &[u8]) -> Result<String> {
         let name = std::str::from_utf8(name).map_err(|_| Error::BadName)?;
-        let directory = self.of(directory)?;
+        let directory = self.file(directory)?;
         match directory.path.as_str() {
             _ if !directory.directory => Err(Error::NotDirectory),
             "" => Ok(name.to_owned()),
@@ -147,7 +147,7 @@ impl FileSystem for Own {
     }
 
     fn attributes(&mut self, inode: u32) -> Result<Attributes> {
-        let file = self.files.of(inode)?;
+        let file = self.files.file(inode)?;
         let file_type = if file.directory { FileType::Directory } else { FileType::Regular };
         Ok(plain_attributes(inode, file_type, file.size))
     }
@@ -163,7 +163,7 @@ impl FileSystem for Own {
     }
 
     fn read_dir(&mut self, directory: u32, after: Option<&DirEntry>, max: usize) -> Result<Vec<DirEntry>> {
-        let path = self.files.of(directory)?.path.clone();
+        let path = self.files.file(directory)?.path.clone();
         let after = after.map(|entry| String::from_utf8_lossy(&entry.name).into_owned());
         let (answer, _) = self.ask(&Request::List { path, after, max }, &[])?;
         let entries = answer.entries.into_iter().take(max);
@@ -178,7 +178,7 @@ impl FileSystem for Own {
     }
 
     fn read(&mut self, inode: u32, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        let path = self.files.of(inode)?.path.clone();
+        let path = self.files.file(inode)?.path.clone();
         let wanted = buf.len().min(DATA_MAX);
         let (_, bytes) = self.ask(&Request::Read { path, offset, bytes: wanted }, &[])?;
         let read = bytes.len();
@@ -214,12 +214,12 @@ impl FileSystem for Own {
     }
 
     fn write(&mut self, inode: u32, offset: u64, data: &[u8]) -> Result<()> {
-        let path = self.files.of(inode)?.path.clone();
+        let path = self.files.file(inode)?.path.clone();
         for (number, piece) in data.chunks(DATA_MAX).enumerate() {
             let offset = offset + (number * DATA_MAX) as u64;
             self.ask(&Request::Write { path: path.clone(), offset }, piece)?;
         }
-        let file = self.files.of_mut(inode)?;
+        let file = self.files.file_mut(inode)?;
         file.size = file.size.max(offset + data.len() as u64);
         Ok(())
     }
@@ -229,7 +229,7 @@ impl FileSystem for Own {
     }
 
     fn fsync(&mut self, inode: u32) -> Result<()> {
-        let path = self.files.of(inode)?.path.clone();
+        let path = self.files.file(inode)?.path.clone();
         self.ask(&Request::Fsync { path }, &[]).map(drop)
     }
 
@@ -314,7 +314,7 @@ impl OnDevice<Flash> for Own {
         self.flash
     }
 
-    fn give_back(mut self: Box<Self>) -> std::result::Result<(Flash, Instant), (String, Flash)> {
+    fn into_device(mut self: Box<Self>) -> std::result::Result<(Flash, Instant), (String, Flash)> {
         match self.ask(&Request::Unmount, &[]) {
             Ok(_) => Ok((self.flash, self.now)),
             Err(error) => Err((format!("it does not unmount: {error}"), self.flash)),

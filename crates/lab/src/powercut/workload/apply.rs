@@ -12,7 +12,7 @@ use crate::powercut::filesystem::{Device, Fs, Recipe, idle};
 
 /// The files that a step can work on, by inode, in the order it was made.
 #[derive(Clone, Debug, Default)]
-pub(in crate::powercut) struct KnownFiles {
+pub(in crate::powercut) struct LiveFiles {
     directories: Vec<u32>,
     /// Regular files, those included that are open and have no name any more.
     files: Vec<u32>,
@@ -44,7 +44,7 @@ impl Durable {
 /// The outcome of a step: the filesystem and what is on flash, or why not, and the flash.
 pub(in crate::powercut) type Outcome = std::result::Result<(Fs, Durable), (String, Device)>;
 
-impl KnownFiles {
+impl LiveFiles {
     fn directory(&self, root: u32, index: usize) -> u32 {
         if index == 0 { root } else { self.directories.get(index - 1).copied().unwrap_or(root) }
     }
@@ -79,15 +79,15 @@ fn bytes(seed: u64, len: usize) -> Vec<u8> {
 pub(in crate::powercut) fn run(
     mut fs: Fs,
     recipe: &Recipe,
-    known: &mut KnownFiles,
+    live_files: &mut LiveFiles,
     step: &Step,
     number: usize,
 ) -> Outcome {
     fs.set_time(Timestamp { seconds: 1_000_000_000 + number.cast_signed() as i64, nanoseconds: 0 });
     if *step == Step::Remount {
-        return remount(fs, recipe, known);
+        return remount(fs, recipe, live_files);
     }
-    match apply(&mut fs, recipe, known, step) {
+    match apply(&mut fs, recipe, live_files, step) {
         Ok(durable) => Ok((fs, Durable { names: durable.names || recipe.variant.sync, ..durable })),
         Err(error) if is_refused(&error) => Ok((fs, Durable::NOTHING)),
         Err(error) => Err((error.to_string(), fs.abandon())),
@@ -110,42 +110,43 @@ const fn is_refused(error: &Error) -> bool {
     )
 }
 
-fn remount(mut fs: Fs, recipe: &Recipe, known: &mut KnownFiles) -> Outcome {
-    while let Some(inode) = known.open.pop_front() {
+fn remount(mut fs: Fs, recipe: &Recipe, live_files: &mut LiveFiles) -> Outcome {
+    while let Some(inode) = live_files.open.pop_front() {
         if let Err(error) = fs.close(inode) {
             return Err((error.to_string(), fs.abandon()));
         }
-        known.forget_if_gone(&mut fs, inode);
+        live_files.forget_if_gone(&mut fs, inode);
     }
     let flash = Recipe::unmount(fs)?;
     recipe.mount(flash).map(|fs| (fs, Durable::ALL))
 }
 
-fn apply(fs: &mut Fs, recipe: &Recipe, known: &mut KnownFiles, step: &Step) -> Result<Durable> {
+fn apply(fs: &mut Fs, recipe: &Recipe, live_files: &mut LiveFiles, step: &Step) -> Result<Durable> {
     let root = fs.root();
     match *step {
         Step::Create { directory, name, kind } => {
-            create(fs, known, known.directory(root, directory), NAMES[name], kind)
+            create(fs, live_files, live_files.directory(root, directory), NAMES[name], kind)
         }
         Step::CreateUnnamed { directory } => {
-            let inode = fs.create_unnamed(known.directory(root, directory), &new_file(Kind::Regular, 0))?;
-            known.files.push(inode);
-            known.open.push_back(inode);
+            let inode =
+                fs.create_unnamed(live_files.directory(root, directory), &new_file(Kind::Regular, 0))?;
+            live_files.files.push(inode);
+            live_files.open.push_back(inode);
             Ok(Durable::NOTHING)
         }
         Step::Append { file, len, seed } => {
-            let inode = known.file(file)?;
+            let inode = live_files.file(file)?;
             let offset = fs.attributes(inode)?.size;
             write(fs, recipe, inode, offset, &bytes(seed, len))
         }
         Step::Write { file, offset, len, seed, sync } => {
-            let inode = known.file(file)?;
+            let inode = live_files.file(file)?;
             let durable = write(fs, recipe, inode, offset, &bytes(seed, len))?;
             if sync { fsync(fs, inode) } else { Ok(durable) }
         }
         Step::Truncate { file, size } => {
             let changes = AttributeChanges { size: Some(size), ..AttributeChanges::default() };
-            set_attributes(fs, recipe, known.file(file)?, &changes)
+            set_attributes(fs, recipe, live_files.file(file)?, &changes)
         }
         Step::SetAttributes { file, permissions, uid } => {
             let changes = AttributeChanges {
@@ -153,10 +154,10 @@ fn apply(fs: &mut Fs, recipe: &Recipe, known: &mut KnownFiles, step: &Step) -> R
                 uid: Some(uid),
                 ..AttributeChanges::default()
             };
-            set_attributes(fs, recipe, known.file(file)?, &changes)
+            set_attributes(fs, recipe, live_files.file(file)?, &changes)
         }
         Step::SetSync { file, directory, sync } => {
-            let inode = if directory { known.directory(root, file) } else { known.file(file)? };
+            let inode = if directory { live_files.directory(root, file) } else { live_files.file(file)? };
             let old = fs.attributes(inode)?.flags.bits();
             let on = FileFlags::SYNC.bits();
             let flags = FileFlags::from_bits(if sync { old | on } else { old & !on });
@@ -168,7 +169,7 @@ fn apply(fs: &mut Fs, recipe: &Recipe, known: &mut KnownFiles, step: &Step) -> R
             )
         }
         Step::Fsync { file, directory } => {
-            let inode = if directory { known.directory(root, file) } else { known.file(file)? };
+            let inode = if directory { live_files.directory(root, file) } else { live_files.file(file)? };
             fsync(fs, inode)
         }
         Step::Sync => fs.sync().map(|()| Durable::ALL),
@@ -176,45 +177,47 @@ fn apply(fs: &mut Fs, recipe: &Recipe, known: &mut KnownFiles, step: &Step) -> R
             idle(fs);
             Ok(Durable::NOTHING)
         }
-        _ => apply_to_names(fs, known, step),
+        _ => apply_to_names(fs, live_files, step),
     }
 }
 
-fn apply_to_names(fs: &mut Fs, known: &mut KnownFiles, step: &Step) -> Result<Durable> {
+fn apply_to_names(fs: &mut Fs, live_files: &mut LiveFiles, step: &Step) -> Result<Durable> {
     let root = fs.root();
     match *step {
         Step::Link { file, directory, name } => {
-            let inode = known.file(file)?;
-            let directory = known.directory(root, directory);
+            let inode = live_files.file(file)?;
+            let directory = live_files.directory(root, directory);
             fs.link(inode, directory, NAMES[name])?;
             names_if_sync(fs, &[directory])
         }
-        Step::Unlink { directory, name } => unlink(fs, known, known.directory(root, directory), NAMES[name]),
+        Step::Unlink { directory, name } => {
+            unlink(fs, live_files, live_files.directory(root, directory), NAMES[name])
+        }
         Step::Rename { from, to, how } => {
-            let from = Name { directory: known.directory(root, from.0), name: NAMES[from.1] };
-            let to = Name { directory: known.directory(root, to.0), name: NAMES[to.1] };
-            rename(fs, known, from, to, how)
+            let from = Name { directory: live_files.directory(root, from.0), name: NAMES[from.1] };
+            let to = Name { directory: live_files.directory(root, to.0), name: NAMES[to.1] };
+            rename(fs, live_files, from, to, how)
         }
         Step::SetXattr { file, name, len, seed } => {
-            let inode = known.file(file)?;
+            let inode = live_files.file(file)?;
             fs.set_xattr(inode, XATTRS[name], &bytes(seed, len), SetXattr::Any)?;
             names_if_sync(fs, &[inode])
         }
         Step::RemoveXattr { file, name } => {
-            let inode = known.file(file)?;
+            let inode = live_files.file(file)?;
             fs.remove_xattr(inode, XATTRS[name])?;
             names_if_sync(fs, &[inode])
         }
         Step::Open { file } => {
-            let inode = known.file(file)?;
+            let inode = live_files.file(file)?;
             fs.open(inode)?;
-            known.open.push_back(inode);
+            live_files.open.push_back(inode);
             Ok(Durable::NOTHING)
         }
         Step::Close => {
-            let inode = known.open.pop_front().ok_or(Error::NotFound)?;
+            let inode = live_files.open.pop_front().ok_or(Error::NotFound)?;
             fs.close(inode)?;
-            known.forget_if_gone(fs, inode);
+            live_files.forget_if_gone(fs, inode);
             Ok(Durable::NOTHING)
         }
         _ => Ok(Durable::NOTHING),
@@ -232,11 +235,17 @@ fn new_file(kind: Kind, number: usize) -> NewFile<'static> {
     NewFile { kind, permissions: 0o640, uid: 1000, gid: 100 }
 }
 
-fn create(fs: &mut Fs, known: &mut KnownFiles, directory: u32, name: &[u8], kind: Kind) -> Result<Durable> {
+fn create(
+    fs: &mut Fs,
+    live_files: &mut LiveFiles,
+    directory: u32,
+    name: &[u8],
+    kind: Kind,
+) -> Result<Durable> {
     let inode = fs.create(directory, name, &new_file(kind, name.len()))?;
     match kind {
-        Kind::Directory => known.directories.push(inode),
-        Kind::Regular => known.files.push(inode),
+        Kind::Directory => live_files.directories.push(inode),
+        Kind::Regular => live_files.files.push(inode),
         Kind::Symlink | Kind::Device | Kind::Fifo => {}
     }
     names_if_sync(fs, &[directory])
@@ -273,17 +282,23 @@ fn names_if_sync(fs: &mut Fs, inodes: &[u32]) -> Result<Durable> {
     Ok(Durable::NOTHING)
 }
 
-fn unlink(fs: &mut Fs, known: &mut KnownFiles, directory: u32, name: &[u8]) -> Result<Durable> {
+fn unlink(fs: &mut Fs, live_files: &mut LiveFiles, directory: u32, name: &[u8]) -> Result<Durable> {
     let inode = fs.lookup(directory, name)?;
     match fs.unlink(directory, name) {
         Err(Error::IsDirectory) => fs.remove_dir(directory, name)?,
         other => other?,
     }
-    known.forget_if_gone(fs, inode);
+    live_files.forget_if_gone(fs, inode);
     names_if_sync(fs, &[directory])
 }
 
-fn rename(fs: &mut Fs, known: &mut KnownFiles, from: Name<'_>, to: Name<'_>, how: Rename) -> Result<Durable> {
+fn rename(
+    fs: &mut Fs,
+    live_files: &mut LiveFiles,
+    from: Name<'_>,
+    to: Name<'_>,
+    how: Rename,
+) -> Result<Durable> {
     let (moved, replaced) = (fs.lookup(from.directory, from.name), fs.lookup(to.directory, to.name));
     fs.rename(from, to, how)?;
     if moved == replaced {
@@ -291,7 +306,7 @@ fn rename(fs: &mut Fs, known: &mut KnownFiles, from: Name<'_>, to: Name<'_>, how
         return Ok(Durable::NOTHING);
     }
     if let Ok(inode) = replaced {
-        known.forget_if_gone(fs, inode);
+        live_files.forget_if_gone(fs, inode);
     }
     names_if_sync(fs, &[from.directory, to.directory])
 }

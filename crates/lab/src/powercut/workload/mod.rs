@@ -2,7 +2,7 @@
 
 mod apply;
 
-pub(super) use apply::{Durable, KnownFiles, run};
+pub(super) use apply::{Durable, LiveFiles, run};
 use floatgate_stack::fs::Rename;
 
 use floatgate_mtd::random::Random;

@@ -4,7 +4,7 @@ use super::super::blocks::Owner;
 use super::super::file::File;
 use super::super::log::Purpose;
 use super::super::names::Directory;
-use super::super::xattrs::Loser;
+use super::super::xattrs::SupersededNode;
 use super::super::{Cached, Jffs2};
 use super::{TARGET_MAX, VALUE_MAX, check_name, short_id, stored};
 use crate::fs::{
@@ -328,7 +328,7 @@ impl Jffs2<dyn Mtd> {
         let (fields, of_type) = self.typed(inode)?;
         let unknown =
             Error::Unsupported("JFFS2 has attributes in user., trusted., security. and of POSIX ACLs");
-        let (prefix, rest) = XattrPrefix::of(name).ok_or(unknown)?;
+        let (prefix, rest) = XattrPrefix::split(name).ok_or(unknown)?;
         match (how, self.xattrs.find(inode, name)) {
             (SetXattr::Create, Some(_)) => return Err(Error::Exists),
             (SetXattr::Replace, None) => return Err(Error::NotFound),
@@ -380,7 +380,7 @@ impl Jffs2<dyn Mtd> {
 
     /// Writes or replaces an attribute of an inode, with the value in on-flash format.
     fn write_xattr(&mut self, inode: u32, name: &[u8], value: &[u8]) -> Result<()> {
-        let Some((prefix, rest)) = XattrPrefix::of(name) else { return Err(Error::BadName) };
+        let Some((prefix, rest)) = XattrPrefix::split(name) else { return Err(Error::BadName) };
         let most = VALUE_MAX.min(self.blocks.erase_bytes as usize / 2);
         if value.len() > most {
             return Err(Error::TooLarge { what: "value of an attribute", len: value.len() as u64 });
@@ -407,7 +407,7 @@ impl Jffs2<dyn Mtd> {
         let mut bytes = [0; Xref::SIZE];
         xref.emit(self.endian, &mut bytes);
         let at = self.write_node(&bytes, Owner::Xref(xref.inode), Entry::Xref { offset: 0 })?;
-        if let Some(Loser { at: before, .. }) = self.xattrs.refer(xref, at) {
+        if let Some(SupersededNode { at: before, .. }) = self.xattrs.refer(xref, at) {
             self.obsolete(before)?;
         }
         Ok(())

@@ -100,7 +100,7 @@ pub enum Checked {
 impl Authentication {
     /// Status of a filesystem that was not verified; `None` if it has no authentication.
     #[must_use]
-    pub fn of(superblock: &Superblock) -> Option<Self> {
+    pub fn unverified(superblock: &Superblock) -> Option<Self> {
         superblock.has(SuperblockFlags::AUTHENTICATION).then(|| Self {
             algorithm: superblock.hash_algorithm,
             is_signed: is_signed(superblock),

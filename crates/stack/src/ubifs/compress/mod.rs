@@ -4,7 +4,7 @@
 //! on first use, and clones start without them: there is no state between blocks. The same block always gives the same
 //! bytes. The compressor of a simulated kernel ([`Effort::Fast`]) caches results to save time.
 
-mod known;
+mod cache;
 mod lzo;
 
 #[cfg(test)]
@@ -15,8 +15,8 @@ use crate::fs::{Codec, Work};
 use floatgate_media::file::Compression;
 use floatgate_media::ubifs::{BLOCK_BYTES, MIN_COMPRESS_BYTES, MIN_COMPRESS_GAIN};
 
-use known::KnownBlocks;
-pub(crate) use known::Method;
+use cache::CompressionCache;
+pub(crate) use cache::Method;
 pub use lzo::LzoFault;
 
 /// Size of a block, B.
@@ -96,7 +96,7 @@ pub enum Effort {
 pub struct Compressor {
     effort: Effort,
     work: Work,
-    known: KnownBlocks,
+    cache: CompressionCache,
     lzo: Option<lzo::Lzo>,
     zlib: Option<Deflate>,
     zstd: Zstd,
@@ -104,7 +104,7 @@ pub struct Compressor {
 
 impl Clone for Compressor {
     fn clone(&self) -> Self {
-        Self { effort: self.effort, work: self.work, known: self.known.clone(), ..Self::default() }
+        Self { effort: self.effort, work: self.work, cache: self.cache.clone(), ..Self::default() }
     }
 }
 
@@ -161,11 +161,11 @@ impl Compressor {
         if self.effort == Effort::Smallest {
             return work(self, out);
         }
-        if let Some(worked) = self.known.recall(method, data, out) {
+        if let Some(worked) = self.cache.recall(method, data, out) {
             return worked;
         }
         let worked = work(self, out);
-        self.known.remember(method, data, (worked, out));
+        self.cache.remember(method, data, (worked, out));
         worked
     }
 

@@ -172,7 +172,7 @@ impl Ubifs<dyn Volume> {
         let Some(cached) = self.inodes.get_mut(inode) else { return };
         cached.synced_size = cached.inode.size;
         if let Some(cost) = cached.dirty.take() {
-            self.core.space.give_back(cost);
+            self.core.space.release(cost);
         }
     }
 

@@ -323,7 +323,7 @@ impl Ubifs<dyn Volume> {
     /// Releases the budget of an operation after it has written to the journal or failed.
     fn end_budget<T>(&mut self, cost: Cost, outcome: Result<T>) -> Result<T> {
         match outcome {
-            Ok(_) => self.core.space.give_back(cost),
+            Ok(_) => self.core.space.release(cost),
             Err(_) => self.core.space.withdraw(cost),
         }
         outcome

@@ -139,7 +139,7 @@ impl Ubifs<dyn Volume> {
             self.core.apply(Head::Data, &[change])?;
         }
         if let Some(page) = self.pages.remove(inode, block) {
-            self.core.space.give_back(page.cost());
+            self.core.space.release(page.cost());
         }
         Ok(())
     }

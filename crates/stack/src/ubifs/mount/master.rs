@@ -177,7 +177,7 @@ fn same_state(a: &Located, b: &Located) -> bool {
 }
 
 /// Contents of a master LEB after a power cut.
-struct Remains {
+struct MasterLeb {
     /// Last good master node.
     last: Option<Located>,
     /// True if damaged data follows it.
@@ -185,7 +185,7 @@ struct Remains {
 }
 
 /// Finds the last good master node in a LEB, followed by at most one damaged node and nothing else.
-fn remains(io: &mut DynIo<'_>, lnum: u32, step: u32) -> Result<Remains> {
+fn read_master_leb(io: &mut DynIo<'_>, lnum: u32, step: u32) -> Result<MasterLeb> {
     let bytes = read_to_end(io, lnum, 0)?;
     let tail = |offset: u32| bytes.get(offset as usize..).unwrap_or(&[]);
     let mut offset = 0;
@@ -212,7 +212,7 @@ fn remains(io: &mut DynIo<'_>, lnum: u32, step: u32) -> Result<Remains> {
     if !is_erased(behind) {
         return Err(Error::corrupt(lnum, offset + step, "data behind the last master node"));
     }
-    Ok(Remains { last, damaged: !is_erased(place) })
+    Ok(MasterLeb { last, damaged: !is_erased(place) })
 }
 
 fn has_magic(bytes: &[u8]) -> bool {
@@ -242,8 +242,8 @@ fn recover_or_repair(io: &mut DynIo<'_>, step: u32) -> Result<(Located, Choice)>
 
 /// Master node to use after a power cut.
 fn recover(io: &mut DynIo<'_>, step: u32) -> Result<(Located, Choice)> {
-    let first = remains(io, MASTER_LEB, step)?;
-    let second = remains(io, MASTER_LEB + 1, step)?;
+    let first = read_master_leb(io, MASTER_LEB, step)?;
+    let second = read_master_leb(io, MASTER_LEB + 1, step)?;
     let leb_bytes = io.layout().leb_bytes();
     for located in first.last.iter().chain(&second.last) {
         saw(io, located)?;
@@ -274,7 +274,7 @@ fn newest(io: &mut DynIo<'_>, step: u32) -> Result<Located> {
 }
 
 /// Chooses between the two copies; `None` if no power cut explains both.
-fn choose(first: Remains, second: Option<Located>, step: u32, leb_bytes: u32) -> Option<Located> {
+fn choose(first: MasterLeb, second: Option<Located>, step: u32, leb_bytes: u32) -> Option<Located> {
     let full = |node: &Located| u64::from(node.offset) + 2 * u64::from(step) > u64::from(leb_bytes);
     let Some(one) = first.last else {
         // The first was unmapped and not yet written, so the second is full.

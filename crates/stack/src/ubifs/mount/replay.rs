@@ -24,13 +24,13 @@ struct Change {
     sqnum: u64,
     place: NodePos,
     key: Key,
-    what: What,
+    what: ChangeKind,
     /// Hash of the node, if nodes are verified when they are read.
     hash: Option<Box<[u8]>>,
 }
 
 #[derive(Clone, Debug)]
-enum What {
+enum ChangeKind {
     Inode { size: u64 },
     InodeDeletion,
     Data { end: u64 },
@@ -40,7 +40,7 @@ enum What {
     Nothing,
 }
 
-impl What {
+impl ChangeKind {
     /// True if the node itself stays live.
     const fn is_kept(&self) -> bool {
         matches!(self, Self::Inode { .. } | Self::Data { .. } | Self::Name { .. })
@@ -128,7 +128,7 @@ impl Core<dyn Volume> {
         let last = last_states_of_inodes(changes);
         let mut sizes = Sizes::default();
         for change in changes {
-            if matches!(change.what, What::InodeDeletion) {
+            if matches!(change.what, ChangeKind::InodeDeletion) {
                 let outcome = self.note_attributes(change.key.inum(), needed);
                 self.findings.pass(outcome)?;
             }
@@ -161,8 +161,8 @@ impl Core<dyn Volume> {
         let space = &mut ReplaySpace { space, dirt };
         let Change { key, place, .. } = *change;
         match &change.what {
-            What::Inode { .. } | What::Data { .. } => tnc.insert(io, space, key, place)?,
-            What::Name { name } => tnc.insert_name(io, space, key, name, place)?,
+            ChangeKind::Inode { .. } | ChangeKind::Data { .. } => tnc.insert(io, space, key, place)?,
+            ChangeKind::Name { name } => tnc.insert_name(io, space, key, name, place)?,
             _ => return Self::replay_deletion(change, last, tnc, io, space),
         }
         if let Some(hash) = &change.hash {
@@ -181,20 +181,23 @@ impl Core<dyn Volume> {
     ) -> Result<()> {
         let key = change.key;
         match &change.what {
-            What::NameDeletion { name } => tnc.remove_name(io, space, key, name),
+            ChangeKind::NameDeletion { name } => tnc.remove_name(io, space, key, name),
             // A nameless file can get a name again: what it has must stay. And it can get attributes, which would be left behind if it
             // were removed before (in Linux they are).
-            What::InodeDeletion
+            ChangeKind::InodeDeletion
                 if last.get(&key.inum()).is_some_and(|last| last.alive || last.sqnum > change.sqnum) =>
             {
                 Ok(())
             }
-            What::InodeDeletion => tnc.remove_inode(io, space, key.inum()),
-            What::Truncation(node) => match truncated_keys(node) {
+            ChangeKind::InodeDeletion => tnc.remove_inode(io, space, key.inum()),
+            ChangeKind::Truncation(node) => match truncated_keys(node) {
                 Some((from, to)) => tnc.remove_range(io, space, from, to),
                 None => Ok(()),
             },
-            What::Inode { .. } | What::Data { .. } | What::Name { .. } | What::Nothing => Ok(()),
+            ChangeKind::Inode { .. }
+            | ChangeKind::Data { .. }
+            | ChangeKind::Name { .. }
+            | ChangeKind::Nothing => Ok(()),
         }
     }
 
@@ -326,7 +329,7 @@ impl Replay {
                 node.check().map_err(damaged)?;
                 of_truncation(&node)
             }
-            Node::Auth(_) => (Key::default(), What::Nothing),
+            Node::Auth(_) => (Key::default(), ChangeKind::Nothing),
             _ => return Err(Error::corrupt(lnum, offset, "not a node of the journal")),
         };
         self.highest_inode = self.highest_inode.max(u64::from(key.inum()));
@@ -337,25 +340,26 @@ impl Replay {
     }
 }
 
-const fn of_inode(node: &InodeNode<'_>) -> (Key, What) {
+const fn of_inode(node: &InodeNode<'_>) -> (Key, ChangeKind) {
     let inode = &node.inode;
-    let what = if inode.links == 0 { What::InodeDeletion } else { What::Inode { size: inode.size } };
+    let what =
+        if inode.links == 0 { ChangeKind::InodeDeletion } else { ChangeKind::Inode { size: inode.size } };
     (inode.key, what)
 }
 
-fn of_data(node: &DataNode<'_>) -> (Key, What) {
+fn of_data(node: &DataNode<'_>) -> (Key, ChangeKind) {
     let start = u64::from(node.block.key.block()) * u64::from(BLOCK_BYTES);
-    (node.block.key, What::Data { end: start + u64::from(node.block.size) })
+    (node.block.key, ChangeKind::Data { end: start + u64::from(node.block.size) })
 }
 
-fn of_entry(node: &EntryNode<'_>) -> (Key, What) {
+fn of_entry(node: &EntryNode<'_>) -> (Key, ChangeKind) {
     let name = node.name.into();
-    let what = if node.is_deletion() { What::NameDeletion { name } } else { What::Name { name } };
+    let what = if node.is_deletion() { ChangeKind::NameDeletion { name } } else { ChangeKind::Name { name } };
     (node.entry.key, what)
 }
 
-const fn of_truncation(node: &Truncation) -> (Key, What) {
-    (Key::inode(node.inode), What::Truncation(*node))
+const fn of_truncation(node: &Truncation) -> (Key, ChangeKind) {
+    (Key::inode(node.inode), ChangeKind::Truncation(*node))
 }
 
 /// State of an inode according to its last node.
@@ -369,8 +373,8 @@ struct LastState {
 fn last_states_of_inodes(changes: &[Change]) -> BTreeMap<u32, LastState> {
     let states = changes.iter().filter_map(|change| {
         let alive = match change.what {
-            What::Inode { .. } => true,
-            What::InodeDeletion => false,
+            ChangeKind::Inode { .. } => true,
+            ChangeKind::InodeDeletion => false,
             _ => return None,
         };
         Some((change.key.inum(), LastState { sqnum: change.sqnum, alive }))
@@ -381,10 +385,10 @@ fn last_states_of_inodes(changes: &[Change]) -> BTreeMap<u32, LastState> {
 fn note_size(sizes: &mut Sizes, change: &Change) {
     let inode = change.key.inum();
     match change.what {
-        What::Inode { size } => sizes.inode(inode, size),
-        What::InodeDeletion => sizes.deletion(inode),
-        What::Data { end } => sizes.data(inode, end),
-        What::Truncation(node) => sizes.truncation(inode, node.new_size),
-        What::Name { .. } | What::NameDeletion { .. } | What::Nothing => {}
+        ChangeKind::Inode { size } => sizes.inode(inode, size),
+        ChangeKind::InodeDeletion => sizes.deletion(inode),
+        ChangeKind::Data { end } => sizes.data(inode, end),
+        ChangeKind::Truncation(node) => sizes.truncation(inode, node.new_size),
+        ChangeKind::Name { .. } | ChangeKind::NameDeletion { .. } | ChangeKind::Nothing => {}
     }
 }

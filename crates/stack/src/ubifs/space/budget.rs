@@ -198,7 +198,7 @@ impl Space {
     /// Budgets space for a request, if there is enough; `privileged` may use the reserved space. `None` is not final:
     /// write-back, garbage collection and a commit make space.
     ///
-    /// Return the cost with [`give_back`](Self::give_back) after writing.
+    /// Return the cost with [`release`](Self::release) after writing.
     pub(crate) fn promise(&mut self, request: &BudgetRequest, privileged: bool) -> Option<Cost> {
         let cost = request.cost(self.layout());
         if cost.is_nothing() || self.budget.unlimited {
@@ -228,7 +228,7 @@ impl Space {
     }
 
     /// Records that budgeted data was written: the index has grown, and the growth counts as uncommitted.
-    pub(crate) fn give_back(&mut self, cost: Cost) {
+    pub(crate) fn release(&mut self, cost: Cost) {
         if !cost.is_nothing() {
             self.budget.promised = self.budget.promised.minus(cost);
             self.budget.uncommitted_index = self.budget.uncommitted_index.saturating_add(cost.index);

@@ -38,7 +38,7 @@ impl Space {
         })
     }
 
-    fn take(&mut self, lnum: u32) -> Result<LebSpace> {
+    fn mark_taken(&mut self, lnum: u32) -> Result<LebSpace> {
         let leb = LebSpace { taken: true, ..self.get(lnum)? };
         self.set(lnum, leb)?;
         Ok(leb)
@@ -84,7 +84,7 @@ impl Space {
         let found = if squeeze { partly.or(empty) } else { empty.or(partly) };
         let found = found.or_else(|| self.best(fits(Category::Dirty), |leb| leb.free + leb.dirty));
         let Some((lnum, _)) = found else { return Ok(None) };
-        let leb = self.take(lnum)?;
+        let leb = self.mark_taken(lnum)?;
         let offset = io.layout().leb_bytes() - leb.free;
         if offset == 0 {
             // It may have come back with a loss of power.
@@ -139,7 +139,7 @@ impl Space {
         let found = if pick_free { free() } else { None };
         let found = found.or_else(|| self.most_dirty(bytes, without_index));
         let Some((lnum, _)) = found else { return Ok(None) };
-        let leb = self.take(lnum)?;
+        let leb = self.mark_taken(lnum)?;
         Ok(Some((lnum, leb)))
     }
 
@@ -172,13 +172,13 @@ impl Space {
         while let Some(lnum) = self.dirty_index.pop() {
             let leb = self.get(lnum)?;
             if leb.index && !leb.taken {
-                self.take(lnum)?;
+                self.mark_taken(lnum)?;
                 return Ok(Some(lnum));
             }
         }
         let gaps = |_, category| matches!(category, Category::DirtyIndex | Category::FreeableIndex);
         if let Some((lnum, _)) = self.best(gaps, |leb| leb.free + leb.dirty) {
-            self.take(lnum)?;
+            self.mark_taken(lnum)?;
             return Ok(Some(lnum));
         }
         let Some(lnum) = self.leaving.pop() else { return Ok(None) };
@@ -229,7 +229,7 @@ impl Space {
             self.set(lnum, LebSpace { free, ..LebSpace::default() })?;
         }
         for lnum in self.all(Category::FreeableIndex) {
-            self.take(lnum)?;
+            self.mark_taken(lnum)?;
             self.leave_index(lnum)?;
         }
         Ok(())

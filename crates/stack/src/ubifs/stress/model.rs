@@ -158,7 +158,7 @@ impl Model {
         self.remember(&next);
         let outcome = fs.apply(head, changes);
         if let Some(cost) = cost {
-            if outcome.is_ok() { fs.space.give_back(cost) } else { fs.space.withdraw(cost) }
+            if outcome.is_ok() { fs.space.release(cost) } else { fs.space.withdraw(cost) }
         }
         outcome?;
         self.state = next;

@@ -30,7 +30,7 @@ pub(super) fn collect(core: &mut Core<dyn Volume>, problems: &mut Problems) -> R
     for keys in missing {
         let to = keys.to.unwrap_or(Key::from_bits(u64::MAX));
         let consequence = "what it leads to cannot be found; Linux makes the filesystem read-only";
-        let mut problem = Problem::of(Severity::Damaged, Structure::Index, &keys.error, consequence);
+        let mut problem = Problem::from_error(Severity::Damaged, Structure::Index, &keys.error, consequence);
         problem.inodes = Some(keys.from.inum()..=to.inum());
         problems.add(problem);
         lost.push(LostKeys { from: keys.from, to, only: Only::Newest });
@@ -182,7 +182,8 @@ impl Collector<'_> {
             KeyType::Entry => (Structure::Entry, "a name in the directory cannot be read"),
             _ => (Structure::XattrEntry, "the name of an extended attribute cannot be read"),
         };
-        let mut problem = Problem::of(Severity::Damaged, structure, error, consequence).inode(key.inum());
+        let mut problem =
+            Problem::from_error(Severity::Damaged, structure, error, consequence).inode(key.inum());
         if key.key_type() == KeyType::Data {
             let start = u64::from(key.block()) * u64::from(floatgate_media::ubifs::BLOCK_BYTES);
             problem = problem.of_part(format!("bytes of the file from {start} on"));

@@ -64,7 +64,7 @@ impl Problems {
             return;
         }
         let inode = problem.inodes.as_ref().map_or(0, |inodes| *inodes.start());
-        let said = format!("{inode}: {}", problem.told());
+        let said = format!("{inode}: {}", problem.description());
         if self.seen.insert((problem.structure, problem.place, said)) {
             self.list.push(problem);
         }

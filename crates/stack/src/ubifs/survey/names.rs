@@ -208,7 +208,7 @@ impl Survey<dyn Volume> {
             names.check(&self.tree, inode, file, &mut found);
         }
         found.into_iter().for_each(|problem| self.problems.add(problem));
-        self.tree.mend_inodes();
+        self.tree.repair_inodes();
     }
 
     /// Drops names from a search that have no inode, or exceed the inode's link count: they were deleted.
@@ -282,7 +282,7 @@ impl Names {
             found.push(problem.inode(number));
             return;
         };
-        let mut wrong = Wrong { file, number, found };
+        let mut wrong = InodeFindings { file, number, found };
         for (name, child) in &file.entries {
             check_child(tree, name, child, false, &mut wrong);
             if !inode.flags.contains(FileFlags::ENCRYPTED) && !is_possible(name) {
@@ -304,7 +304,7 @@ impl Names {
         }
     }
 
-    fn check_links(&self, tree: &Tree, inode: &Inode, wrong: &mut Wrong<'_>) {
+    fn check_links(&self, tree: &Tree, inode: &Inode, wrong: &mut InodeFindings<'_>) {
         let number = wrong.number;
         let (links, values) = (self.links.get(&number).copied(), self.values.get(&number).copied());
         let named = links.unwrap_or(0);
@@ -347,13 +347,13 @@ impl Names {
 }
 
 /// Findings about an inode.
-struct Wrong<'f> {
+struct InodeFindings<'f> {
     file: &'f File,
     number: u32,
     found: &'f mut Vec<Problem>,
 }
 
-impl Wrong<'_> {
+impl InodeFindings<'_> {
     fn add(&mut self, what: impl Into<String>, consequence: &'static str) {
         self.add_counts(what, false, consequence);
     }
@@ -384,7 +384,7 @@ fn is_possible(name: &[u8]) -> bool {
 }
 
 /// Checks the extended attributes and timestamps of an inode.
-fn check_inode(inode: &Inode, wrong: &mut Wrong<'_>) {
+fn check_inode(inode: &Inode, wrong: &mut InodeFindings<'_>) {
     let attached = &wrong.file.attached;
     let is_encrypted = inode.flags.contains(FileFlags::ENCRYPTED);
     if inode.file_type() == Some(FileType::Symlink) && !is_encrypted && !inode.is_xattr() {
@@ -417,7 +417,7 @@ fn subdirectories(tree: &Tree, file: &File) -> u32 {
     u32::try_from(file.entries.values().filter(is_directory).count()).unwrap_or(u32::MAX)
 }
 
-fn check_child(tree: &Tree, name: &[u8], child: &Child, is_xattr: bool, wrong: &mut Wrong<'_>) {
+fn check_child(tree: &Tree, name: &[u8], child: &Child, is_xattr: bool, wrong: &mut InodeFindings<'_>) {
     let structure = if is_xattr { Structure::XattrEntry } else { Structure::Entry };
     let file = tree.files.get(&child.inode);
     let target = file.and_then(|file| file.inode);
@@ -442,7 +442,7 @@ fn check_child(tree: &Tree, name: &[u8], child: &Child, is_xattr: bool, wrong: &
 }
 
 /// Checks the size of a directory, and the attribute counts.
-fn check_counts(tree: &Tree, inode: &Inode, wrong: &mut Wrong<'_>) {
+fn check_counts(tree: &Tree, inode: &Inode, wrong: &mut InodeFindings<'_>) {
     let file = wrong.file;
     if inode.file_type() == Some(FileType::Directory) {
         let names: u64 = file.entries.keys().map(|name| entry_bytes(name.len())).sum();
@@ -477,7 +477,7 @@ fn check_counts(tree: &Tree, inode: &Inode, wrong: &mut Wrong<'_>) {
 }
 
 /// Checks that no data follows the end of a file, and that only regular files have data.
-fn check_blocks(inode: &Inode, wrong: &mut Wrong<'_>) {
+fn check_blocks(inode: &Inode, wrong: &mut InodeFindings<'_>) {
     let end = wrong.file.data_end();
     let is_file = inode.file_type() == Some(FileType::Regular) && !inode.is_xattr();
     if end > 0 && !is_file {

@@ -95,7 +95,8 @@ pub(super) fn superblock_of(
         Err(error) => error,
     };
     problems.add(
-        Problem::of(Severity::Damaged, Structure::Superblock, &error, NOT_MOUNTED).at(SUPERBLOCK_LEB, 0),
+        Problem::from_error(Severity::Damaged, Structure::Superblock, &error, NOT_MOUNTED)
+            .at(SUPERBLOCK_LEB, 0),
     );
     Ok(superblock::read_damaged(volume).ok().map(|found| (found, false)))
 }
@@ -144,7 +145,7 @@ fn note_choice(io: &mut DynIo<'_>, choice: Choice, problems: &mut Problems) -> R
     }
     let rolled_back = choice == Choice::Older || choice == Choice::Newest && !bad.is_empty();
     for error in bad {
-        let problem = Problem::of(severity, Structure::Master, &error, consequence);
+        let problem = Problem::from_error(severity, Structure::Master, &error, consequence);
         problems.add(Problem { is_older: rolled_back, ..problem });
     }
     Ok(rolled_back)
@@ -182,7 +183,7 @@ fn without_superblock<V: Volume + 'static>(
     let layout = geometry::superblock(whole, &FormatOptions::default())
         .and_then(|superblock| superblock::layout(&superblock, whole));
     // What is wrong with the superblock says more than that no other fits, or that there is nothing.
-    let first = problems.list.first().map(|problem| Error::Superblock(problem.told()));
+    let first = problems.list.first().map(|problem| Error::Superblock(problem.description()));
     let layout = match layout {
         Ok(layout) => layout,
         Err(error) => return Err((first.unwrap_or(error), volume)),
@@ -216,7 +217,7 @@ fn unmountable<V: Volume + 'static>(
     let known = problems.list.iter().any(|problem| problem.severity == Severity::Damaged);
     if state.is_some() || !known {
         let structure = error.place().map_or(Structure::Superblock, |(lnum, _)| area(&limits, lnum));
-        problems.add(Problem::of(Severity::Damaged, structure, error, NOT_MOUNTED));
+        problems.add(Problem::from_error(Severity::Damaged, structure, error, NOT_MOUNTED));
     }
     let mut survey = blank(io, nameless, problems);
     (survey.superblock, survey.master) = (Some(found.stored), state);
@@ -238,7 +239,7 @@ fn note_master(io: &mut DynIo<'_>, problems: &mut Problems) -> Result<Option<Mas
         Err(error) if is_fatal(&error) => Err(error),
         Err(_) => {
             for error in damaged_copies(io)? {
-                problems.add(Problem::of(Severity::Damaged, Structure::Master, &error, NOT_MOUNTED));
+                problems.add(Problem::from_error(Severity::Damaged, Structure::Master, &error, NOT_MOUNTED));
             }
             Ok(None)
         }
@@ -356,7 +357,7 @@ fn note_damage(core: &mut Core<dyn Volume>, problems: &mut Problems) -> Vec<Dama
         if structure == Structure::Master && has_master || follows {
             continue;
         }
-        let mut problem = Problem::of(Severity::Damaged, structure, error, NOT_MOUNTED);
+        let mut problem = Problem::from_error(Severity::Damaged, structure, error, NOT_MOUNTED);
         problem.inodes = place.and_then(|(lnum, offset)| inode_at(core, lnum, offset));
         match place.and_then(|(lnum, offset)| DamagedNode::at(core, lnum, offset)) {
             Some(hit) => {
@@ -471,7 +472,7 @@ fn note_ends(core: &mut Core<dyn Volume>, starts: Vec<(u32, u32)>, problems: &mu
             area => area,
         };
         let consequence = "what a power cut leaves: the next mount for writing cleans it";
-        problems.add(Problem::of(Severity::Recoverable, structure, &error, consequence));
+        problems.add(Problem::from_error(Severity::Recoverable, structure, &error, consequence));
     }
     Ok(ends)
 }

@@ -46,7 +46,7 @@ pub struct Problem {
 impl Problem {
     /// Description of the problem, with the affected part.
     #[must_use]
-    pub fn told(&self) -> String {
+    pub fn description(&self) -> String {
         self.part.as_ref().map_or_else(|| self.what.clone(), |part| format!("{part}: {}", self.what))
     }
 
@@ -73,7 +73,7 @@ impl Problem {
     }
 
     /// Creates a problem from an error, with its position.
-    pub(crate) fn of(
+    pub(crate) fn from_error(
         severity: Severity,
         structure: Structure,
         error: &Error,

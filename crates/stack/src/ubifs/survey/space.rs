@@ -20,7 +20,7 @@ pub(super) fn check(core: &mut Core<dyn Volume>, whole: bool, problems: &mut Pro
     match outcome {
         Err(error) if !error.is_damage() => return Err(error),
         Err(error) => {
-            problems.add(Problem::of(Severity::Damaged, Structure::Index, &error, WASTED));
+            problems.add(Problem::from_error(Severity::Damaged, Structure::Index, &error, WASTED));
         }
         Ok(()) => {}
     }
@@ -35,9 +35,12 @@ fn problem(inconsistency: &Inconsistency, buds: &[u32]) -> Problem {
     let what = inconsistency.to_string();
     let space = |what: String| Problem::new(Severity::Damaged, Structure::Space, what, WASTED);
     match inconsistency {
-        Inconsistency::Properties(error) => {
-            Problem::of(Severity::Damaged, Structure::Lpt, error, "Linux does not mount the filesystem")
-        }
+        Inconsistency::Properties(error) => Problem::from_error(
+            Severity::Damaged,
+            Structure::Lpt,
+            error,
+            "Linux does not mount the filesystem",
+        ),
         Inconsistency::Space { lnum, used, free, dirty } => {
             let sum = format!("{used} bytes are used, {free} free, {dirty} dirty, which is not its size");
             space(sum).at(*lnum, 0)
@@ -51,7 +54,7 @@ fn problem(inconsistency: &Inconsistency, buds: &[u32]) -> Problem {
             space("a node begins inside another one".to_owned()).at(*lnum, *offset)
         }
         Inconsistency::Node { key, error } => {
-            Problem::of(Severity::Damaged, Structure::Index, error, WASTED).inode(key.inum())
+            Problem::from_error(Severity::Damaged, Structure::Index, error, WASTED).inode(key.inum())
         }
         Inconsistency::Sum { .. } => space(what),
     }

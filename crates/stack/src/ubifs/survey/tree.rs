@@ -128,7 +128,7 @@ impl Tree {
 
     /// Corrects inodes that the rest of the tree contradicts. Cases: the inode claims to be an attribute value but has
     /// names; its type contradicts names and contents; its size ends before newer data.
-    pub(super) fn mend_inodes(&mut self) {
+    pub(super) fn repair_inodes(&mut self) {
         let mut named: BTreeMap<u32, Vec<FileType>> = BTreeMap::new();
         for child in self.files.values().flat_map(|file| file.entries.values()) {
             named.entry(child.inode).or_default().push(child.file_type);

@@ -9,7 +9,7 @@ use floatgate_media::ubifs::Key;
 
 /// An index node found on flash.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct FoundNode {
+pub(super) struct IndexNodeRef {
     /// Level of the node.
     pub(super) level: u16,
     /// Lowest key of the node.
@@ -20,8 +20,8 @@ pub(super) struct FoundNode {
     pub(super) offset: u32,
 }
 
-impl FoundNode {
-    const fn stands_at(&self, place: NodePos) -> bool {
+impl IndexNodeRef {
+    const fn is_at(&self, place: NodePos) -> bool {
         place.len > 0 && place.lnum == self.lnum && place.offset == self.offset
     }
 }
@@ -60,7 +60,7 @@ impl Tnc {
         lnum: u32,
         offset: u32,
     ) -> Result<bool> {
-        let Some(path) = self.index_node_at(io, FoundNode { level, key, lnum, offset })? else {
+        let Some(path) = self.index_node_at(io, IndexNodeRef { level, key, lnum, offset })? else {
             return Ok(false);
         };
         self.dirty_path(space, &path)?;
@@ -71,15 +71,15 @@ impl Tnc {
     ///
     /// The branch to it can have a lower key than its first branch, if leaves were removed, but later branches have no
     /// lower key.
-    fn index_node_at(&mut self, io: &mut DynIo<'_>, found: FoundNode) -> Result<Option<Path>> {
+    fn index_node_at(&mut self, io: &mut DynIo<'_>, found: IndexNodeRef) -> Result<Option<Path>> {
         let Some(root) = self.load_root(io)? else { return Ok(None) };
-        if self.root.is_some_and(|root| found.stands_at(root.place)) {
+        if self.root.is_some_and(|root| found.is_at(root.place)) {
             let is_level = self.arena.node(root).level == found.level;
             return Ok(is_level.then(|| Path(vec![Step { id: root, slot: 0 }])));
         }
         let Some(mut path) = self.branches_above(io, found)? else { return Ok(None) };
         while let Some(zbranch) = path.zbranch(&self.arena) {
-            if found.stands_at(zbranch.place) {
+            if found.is_at(zbranch.place) {
                 let id = self.load_child(io, &path)?;
                 path.0.push(Step { id, slot: 0 });
                 return Ok(Some(path));
@@ -92,7 +92,7 @@ impl Tnc {
     }
 
     /// Path to the first branch that can refer to an index node.
-    fn branches_above(&mut self, io: &mut DynIo<'_>, found: FoundNode) -> Result<Option<Path>> {
+    fn branches_above(&mut self, io: &mut DynIo<'_>, found: IndexNodeRef) -> Result<Option<Path>> {
         let Some(above) = found.level.checked_add(1) else { return Ok(None) };
         let Some(mut path) = self.seek(io, found.key, Side::First, above)? else { return Ok(None) };
         if let Some(step) = path.last() {
@@ -104,7 +104,7 @@ impl Tnc {
 
     /// Use of an index node found on flash: `Some(true)` if the tree contains it, `Some(false)` if only the committed
     /// index does.
-    pub(super) fn use_of(&mut self, io: &mut DynIo<'_>, found: FoundNode) -> Result<Option<bool>> {
+    pub(super) fn use_of(&mut self, io: &mut DynIo<'_>, found: IndexNodeRef) -> Result<Option<bool>> {
         if self.old_index.contains(&(found.lnum, found.offset)) {
             return Ok(Some(false));
         }

@@ -6,7 +6,7 @@
 
 use core::ops::Range;
 
-use super::collect::FoundNode;
+use super::collect::IndexNodeRef;
 use super::commit::{Pending, Work};
 use super::load::index_node;
 use super::{IndexHead, IndexSpace, Tnc};
@@ -19,7 +19,7 @@ use floatgate_media::{MediaError, Reason};
 
 /// A node in an index LEB that must stay.
 #[derive(Debug)]
-struct KeptNode {
+struct RetainedNode {
     /// Range of its bytes, with alignment.
     span: Range<usize>,
     /// True if the tree contains it, not only the committed index.
@@ -65,10 +65,10 @@ impl Tnc {
     ) -> Result<()> {
         let mut bytes = vec![0; io.layout().leb_bytes() as usize];
         io.read(lnum, 0, &mut bytes)?;
-        let kept = self.kept_nodes(io, lnum, &bytes)?;
+        let retained = self.retained_nodes(io, lnum, &bytes)?;
         let mut filling = Filling { lnum, bytes, dirty: 0, written: 0 };
         let mut from = 0;
-        for KeptNode { span, live } in kept {
+        for RetainedNode { span, live } in retained {
             let end = self.fill_gap(io, &mut filling, from..span.start, work)?;
             filling.pad(end..span.start);
             filling.dirty += if live { 0 } else { span.len() };
@@ -126,8 +126,8 @@ impl Tnc {
     }
 
     /// Nodes of an index LEB that must stay, in order.
-    fn kept_nodes(&mut self, io: &mut DynIo<'_>, lnum: u32, bytes: &[u8]) -> Result<Vec<KeptNode>> {
-        let mut kept = Vec::new();
+    fn retained_nodes(&mut self, io: &mut DynIo<'_>, lnum: u32, bytes: &[u8]) -> Result<Vec<RetainedNode>> {
+        let mut retained = Vec::new();
         let mut at = 0;
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
             let padding = padding_bytes(rest);
@@ -145,11 +145,11 @@ impl Tnc {
             if frame.node_type == NodeType::Index
                 && let Some(live) = self.use_of_frame(io, lnum, offset, &frame)?
             {
-                kept.push(KeptNode { span: at..end, live });
+                retained.push(RetainedNode { span: at..end, live });
             }
             at = end;
         }
-        Ok(kept)
+        Ok(retained)
     }
 
     /// Bytes from the start of a node to where the next can begin.
@@ -174,7 +174,7 @@ impl Tnc {
     ) -> Result<Option<bool>> {
         let node = index_node(frame, &io.layout().limits, lnum, offset)?;
         let key = node.branch(0).map(|branch| branch.key).unwrap_or_default();
-        self.use_of(io, FoundNode { level: node.level(), key, lnum, offset })
+        self.use_of(io, IndexNodeRef { level: node.level(), key, lnum, offset })
     }
 }
 

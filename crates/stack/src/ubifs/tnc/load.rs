@@ -15,7 +15,7 @@ use crate::ubifs::io::DynIo;
 use floatgate_media::ubifs::{Branch, Frame, IndexNode, Key, Limits, Node, NodeType};
 
 /// Constraints on an index node by its branch.
-struct Promise {
+struct BranchBounds {
     /// Level; `None` for the root.
     level: Option<u16>,
     /// Lower bound of its keys.
@@ -24,7 +24,7 @@ struct Promise {
     upper: Option<Key>,
 }
 
-impl Promise {
+impl BranchBounds {
     fn of_child(arena: &Arena, path: &Path, level: u16, lower: Key) -> Self {
         Self { level: level.checked_sub(1), lower: Some(lower), upper: path.upper_bound_below(arena) }
     }
@@ -50,8 +50,8 @@ impl Tnc {
             None => Ok(None),
             Some(Root { child: Some(id), .. }) => Ok(Some(id)),
             Some(Root { place, child: None }) => {
-                let promise = Promise { level: None, lower: None, upper: None };
-                let id = self.load(io, ROOT_KEY, place, &promise)?;
+                let bounds = BranchBounds { level: None, lower: None, upper: None };
+                let id = self.load(io, ROOT_KEY, place, &bounds)?;
                 self.root = Some(Root { place, child: Some(id) });
                 Ok(Some(id))
             }
@@ -69,15 +69,21 @@ impl Tnc {
             return Ok(id);
         }
         let level = self.arena.node(step.id).level;
-        let promise = Promise::of_child(&self.arena, path, level, key);
-        let id = self.load(io, key, place, &promise)?;
+        let bounds = BranchBounds::of_child(&self.arena, path, level, key);
+        let id = self.load(io, key, place, &bounds)?;
         if let Some(zbranch) = self.arena.zbranch_mut(step) {
             zbranch.child = Some(id);
         }
         Ok(id)
     }
 
-    fn load(&mut self, io: &mut DynIo<'_>, key: Key, place: NodePos, promise: &Promise) -> Result<NodeId> {
+    fn load(
+        &mut self,
+        io: &mut DynIo<'_>,
+        key: Key,
+        place: NodePos,
+        bounds: &BranchBounds,
+    ) -> Result<NodeId> {
         let NodePos { lnum, offset, len } = place;
         let limits = &io.layout().limits;
         if !limits.main.contains(&lnum) || !offset.is_multiple_of(8) {
@@ -88,7 +94,7 @@ impl Tnc {
             return Err(Error::corrupt(lnum, offset, what));
         }
         let mut bytes = core::mem::take(&mut self.scratch);
-        let loaded = self.read_index_node(io, key, place, promise, &mut bytes);
+        let loaded = self.read_index_node(io, key, place, bounds, &mut bytes);
         self.scratch = bytes;
         loaded
     }
@@ -98,7 +104,7 @@ impl Tnc {
         io: &mut DynIo<'_>,
         key: Key,
         place: NodePos,
-        promise: &Promise,
+        bounds: &BranchBounds,
         bytes: &mut Vec<u8>,
     ) -> Result<NodeId> {
         let NodePos { lnum, offset, .. } = place;
@@ -109,7 +115,7 @@ impl Tnc {
         let keys = node.branches().map(|branch| branch.key);
         let (first, last) = keys.fold((None, None), |(first, _), key| (first.or(Some(key)), Some(key)));
         let (Some(first), Some(last)) = (first, last) else { return Err(corrupt("an empty index node")) };
-        promise.check(&node, first, last).map_err(corrupt)?;
+        bounds.check(&node, first, last).map_err(corrupt)?;
         let single_keyed = first == last && first.is_hashed();
         if single_keyed && !Arc::make_mut(&mut self.single_keyed).insert((lnum, offset)) {
             return Err(corrupt("two branches of the index lead to the same node"));

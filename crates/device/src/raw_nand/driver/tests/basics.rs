@@ -1,7 +1,7 @@
 //! Discovery, and what goes in comes out.
 
 use crate::oracle::{Faults, Oracle};
-use crate::raw_nand::driver::{ChipInfo, FoundBy};
+use crate::raw_nand::driver::{ChipInfo, IdSource};
 use crate::raw_nand::spec::{JedecSpec, RawNandSpec};
 use crate::raw_nand::testing::{driver, mx30lf2g18ac, nand128w3a2bn, nv_ddr, rig, wire};
 use crate::wire::Device;
@@ -15,7 +15,7 @@ fn discovered(spec: &RawNandSpec, known: &[RawNandSpec]) -> ChipInfo {
 fn onfi_pages_tell_everything() {
     for spec in [mx30lf2g18ac(), nv_ddr()] {
         let info = discovered(&spec, &[]);
-        assert_eq!(info.found_by, FoundBy::Onfi);
+        assert_eq!(info.id_source, IdSource::Onfi);
         assert_eq!(info.geometry, spec.geometry);
         assert_eq!(info.ecc, spec.ecc);
         assert_eq!((info.sdr_modes, info.nvddr_modes), (spec.sdr_modes, spec.nvddr_modes));
@@ -31,18 +31,18 @@ fn jedec_pages_tell_the_geometry() {
     spec.onfi = None;
     spec.jedec = Some(JedecSpec { manufacturer: "TOSHIBA".into(), model: "TH58".into(), copies: 3 });
     let info = discovered(&spec, &[]);
-    assert_eq!((info.found_by, info.geometry, info.ecc), (FoundBy::Jedec, spec.geometry, spec.ecc));
+    assert_eq!((info.id_source, info.geometry, info.ecc), (IdSource::Jedec, spec.geometry, spec.ecc));
 }
 
 #[test]
 fn chips_without_parameter_page_are_known_by_id() {
     let spec = nand128w3a2bn();
     let info = discovered(&spec, &[]);
-    assert_eq!(info.found_by, FoundBy::IdBytes);
+    assert_eq!(info.id_source, IdSource::IdBytes);
     assert_eq!(info.geometry.page_bytes, 512);
     assert_eq!(info.geometry.blocks_per_lun, 1024);
     let info = discovered(&spec, &[mx30lf2g18ac(), spec.clone()]);
-    assert_eq!((info.found_by, info.geometry), (FoundBy::Catalogue, spec.geometry));
+    assert_eq!((info.id_source, info.geometry), (IdSource::Catalogue, spec.geometry));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::oracle::Oracle;
 use crate::raw_nand::RawNandSpec;
-use crate::raw_nand::driver::FoundBy;
+use crate::raw_nand::driver::IdSource;
 use crate::raw_nand::spec::MarkerPage;
 use crate::raw_nand::testing::{Driver, driver, mlc, mx30lf2g18ac, nv_ddr, rig};
 use floatgate_mtd::{
@@ -24,7 +24,7 @@ fn pattern(len: usize) -> Vec<u8> {
 fn the_catalogue_tells_the_pairing() {
     let spec = mlc(PairingScheme::Dist3);
     let device = driver(&spec, rig()).unwrap();
-    assert_eq!(device.info().found_by, FoundBy::Onfi);
+    assert_eq!(device.info().id_source, IdSource::Onfi);
     assert_eq!(device.geometry().pairing, Pairing::new(PairingScheme::Dist3, 12).unwrap());
     assert_eq!(device.geometry().kind, FlashKind::MlcNand);
     assert_eq!(driver(&nv_ddr(), rig()).unwrap().geometry().pairing, Pairing::NONE);

@@ -3,7 +3,7 @@
 //!
 //! Linux has the same trade-off: the kernel compresses with `lzo1x_1`, mkfs.ubifs with `lzo1x_999`.
 
-use super::matches::{Bytes, Copy, Last};
+use super::matches::{Bytes, Copy, LastPositions};
 use super::write::Writer;
 
 /// Minimum length of a match, B: the bytes covered by the hash.
@@ -16,12 +16,12 @@ const LITERALS_PER_SKIP: usize = 32;
 /// A greedy compressor with its tables.
 pub(super) struct Greedy {
     bytes: Bytes,
-    last: Last<4, 4096>,
+    last: LastPositions<4, 4096>,
 }
 
 impl Default for Greedy {
     fn default() -> Self {
-        Self { bytes: Bytes::EMPTY, last: Last([0; _]) }
+        Self { bytes: Bytes::EMPTY, last: LastPositions([0; _]) }
     }
 }
 

@@ -74,9 +74,9 @@ impl Candidates {
 }
 
 /// Last position of each hash.
-pub(super) struct Last<const BYTES: u32, const SIZE: usize>(pub(super) [u16; SIZE]);
+pub(super) struct LastPositions<const BYTES: u32, const SIZE: usize>(pub(super) [u16; SIZE]);
 
-impl<const BYTES: u32, const SIZE: usize> Last<BYTES, SIZE> {
+impl<const BYTES: u32, const SIZE: usize> LastPositions<BYTES, SIZE> {
     /// Sets the last position and returns the previous one.
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation)] // the place is inside a block, the hash has the bits of SIZE
@@ -108,12 +108,12 @@ impl Longest {
 
 /// Longest match, and longest match within reach of a short instruction.
 #[derive(Clone, Copy, Default)]
-struct Both {
+struct MatchPair {
     short: Longest,
     long: Longest,
 }
 
-impl Both {
+impl MatchPair {
     #[inline(always)]
     fn offer(&mut self, len: usize, distance: usize) {
         self.short.offer(if distance <= SHORT_DISTANCE { len.min(SHORT_LEN) } else { 0 }, distance);
@@ -124,12 +124,12 @@ impl Both {
 /// The match finder of a block.
 pub(super) struct Matches {
     bytes: Bytes,
-    last2: Last<2, 4096>,
-    last3: Last<3, 16384>,
-    last4: Last<4, 16384>,
-    last5: Last<5, 8192>,
-    last6: Last<6, 8192>,
-    last8: Last<8, 4096>,
+    last2: LastPositions<2, 4096>,
+    last3: LastPositions<3, 16384>,
+    last4: LastPositions<4, 16384>,
+    last5: LastPositions<5, 8192>,
+    last6: LastPositions<6, 8192>,
+    last8: LastPositions<8, 4096>,
     /// Previous position with the same hash of eight bytes, by position.
     chain: [u16; BLOCK],
     found: [Candidates; BLOCK],
@@ -139,12 +139,12 @@ impl Default for Matches {
     fn default() -> Self {
         Self {
             bytes: Bytes::EMPTY,
-            last2: Last([0; _]),
-            last3: Last([0; _]),
-            last4: Last([0; _]),
-            last5: Last([0; _]),
-            last6: Last([0; _]),
-            last8: Last([0; _]),
+            last2: LastPositions([0; _]),
+            last3: LastPositions([0; _]),
+            last4: LastPositions([0; _]),
+            last5: LastPositions([0; _]),
+            last6: LastPositions([0; _]),
+            last8: LastPositions([0; _]),
             chain: [0; BLOCK],
             found: [Candidates::default(); BLOCK],
         }
@@ -154,7 +154,7 @@ impl Default for Matches {
 impl Matches {
     /// Finds the matches of a block.
     pub(super) fn find(&mut self, data: &[u8]) {
-        let len = self.take(data);
+        let len = self.start_block(data);
         let mut before = Copy::NONE;
         let (mut at, mut misses) = (0, 0);
         while at < len {
@@ -177,7 +177,7 @@ impl Matches {
 
     /// Starts a new block and returns its length. The tables are cleared, because the same block must always give the
     /// same output.
-    fn take(&mut self, data: &[u8]) -> usize {
+    fn start_block(&mut self, data: &[u8]) -> usize {
         let len = self.bytes.set(data);
         self.last2.0.fill(0);
         self.last3.0.fill(0);
@@ -205,16 +205,16 @@ impl Matches {
         if at == 0 {
             return Candidates::default();
         }
-        let mut both = Both::default();
+        let mut pair = MatchPair::default();
         for from in places {
-            both.offer(self.bytes.common(from, here).min(room), at - from);
+            pair.offer(self.bytes.common(from, here).min(room), at - from);
         }
-        self.follow(eight, at, room, &mut both);
+        self.follow(eight, at, room, &mut pair);
         let triple = triple(at - nearest) && room >= 3 && self.bytes.common(nearest, here) >= 3;
         let pair_near = at - pair <= PAIR_DISTANCE && room >= 2 && self.bytes.common(pair, here) >= 2;
         Candidates {
-            short: both.short.copy(),
-            long: both.long.copy(),
+            short: pair.short.copy(),
+            long: pair.long.copy(),
             pair: if pair_near { Copy::new(2, at - pair) } else { Copy::NONE },
             triple: if triple { Copy::new(3, at - nearest) } else { Copy::NONE },
         }
@@ -222,13 +222,13 @@ impl Matches {
 
     /// Searches the matches along a chain.
     #[inline(always)]
-    fn follow(&self, mut from: usize, at: usize, room: usize, both: &mut Both) {
+    fn follow(&self, mut from: usize, at: usize, room: usize, pair: &mut MatchPair) {
         for _ in 0..DEPTH {
             if self.bytes.word(from) != self.bytes.word(at) {
                 break;
             }
             let len = self.bytes.extent(from, at, WORD).min(room);
-            both.offer(len, at - from);
+            pair.offer(len, at - from);
             if from == 0 || len > LONG {
                 break;
             }

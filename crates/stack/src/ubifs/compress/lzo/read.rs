@@ -59,7 +59,7 @@ struct Reader<'a> {
 
 /// Kind of the previous instruction, which decides the meaning of the low codes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Last {
+enum Previous {
     Copy,
     FewLiterals,
     Run,
@@ -75,9 +75,9 @@ impl Reader<'_> {
         loop {
             let code = self.byte()?;
             let (len, distance, bits) = match code {
-                0..=15 if last == Last::Copy => {
+                0..=15 if last == Previous::Copy => {
                     self.run(code)?;
-                    last = Last::Run;
+                    last = Previous::Run;
                     continue;
                 }
                 0..=15 => self.low(code, last)?,
@@ -109,7 +109,7 @@ impl Reader<'_> {
     }
 
     /// Decodes the first byte, which may contain the version and the number of literals.
-    fn start(&mut self) -> Result<Last, LzoFault> {
+    fn start(&mut self) -> Result<Previous, LzoFault> {
         if let [VERSIONED, version, ..] = *self.data
             && self.data.len() >= VERSIONED_LEN
         {
@@ -124,9 +124,9 @@ impl Reader<'_> {
                     return self.few(count);
                 }
                 self.literals(count)?;
-                Ok(Last::Run)
+                Ok(Previous::Run)
             }
-            _ => Ok(Last::Copy),
+            _ => Ok(Previous::Copy),
         }
     }
 
@@ -164,9 +164,9 @@ impl Reader<'_> {
 
     /// Copies whose codes have another meaning directly after a copy.
     #[inline(always)]
-    fn low(&mut self, code: u8, last: Last) -> Result<(usize, usize, usize), LzoFault> {
+    fn low(&mut self, code: u8, last: Previous) -> Result<(usize, usize, usize), LzoFault> {
         let back = (usize::from(self.byte()?) << 2) + usize::from(code >> 2) + 1;
-        let (len, distance) = if last == Last::Run { (3, back + SHORT_DISTANCE) } else { (2, back) };
+        let (len, distance) = if last == Previous::Run { (3, back + SHORT_DISTANCE) } else { (2, back) };
         Ok((len, distance, usize::from(code)))
     }
 
@@ -179,10 +179,10 @@ impl Reader<'_> {
 
     /// Up to three literals, counted by the last two bits of an instruction.
     #[inline(always)]
-    fn few(&mut self, bits: usize) -> Result<Last, LzoFault> {
+    fn few(&mut self, bits: usize) -> Result<Previous, LzoFault> {
         let count = bits & TRAILING;
         if count == 0 {
-            return Ok(Last::Copy);
+            return Ok(Previous::Copy);
         }
         let from = self.data.get(self.at..).and_then(<[u8]>::first_chunk::<4>);
         let to = self.out.get_mut(self.len..).and_then(<[u8]>::first_chunk_mut::<4>);
@@ -193,7 +193,7 @@ impl Reader<'_> {
         } else {
             self.literals(count)?;
         }
-        Ok(Last::FewLiterals)
+        Ok(Previous::FewLiterals)
     }
 
     /// Copies literals.
@@ -250,7 +250,7 @@ impl Reader<'_> {
     }
 
     /// A run of zeros.
-    fn zeros(&mut self, code: u8) -> Result<Last, LzoFault> {
+    fn zeros(&mut self, code: u8) -> Result<Previous, LzoFault> {
         let [far, _, count] =
             *self.data.get(self.at..).and_then(<[u8]>::first_chunk).ok_or(LzoFault::Truncated)?;
         self.at += 3;

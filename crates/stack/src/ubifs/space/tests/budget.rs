@@ -98,7 +98,7 @@ fn what_was_written_counts_as_index_until_it_is_committed() {
     let costs: Vec<Cost> = (0..60).map(|_| space.promise(&entry, false).unwrap()).collect();
     let kept = space.min_index_lebs();
     assert_eq!(kept, 4);
-    costs.into_iter().for_each(|cost| space.give_back(cost));
+    costs.into_iter().for_each(|cost| space.release(cost));
     assert_eq!(space.min_index_lebs(), kept);
     assert_eq!(space.budget.promised, Cost::default());
     space.index_committed(200);
@@ -197,7 +197,7 @@ proptest! {
             if random.below(3) == 0 {
                 let at = random.below(u32::try_from(costs.len()).unwrap());
                 if (at as usize) < costs.len() {
-                    space.give_back(costs.swap_remove(at as usize));
+                    space.release(costs.swap_remove(at as usize));
                 }
                 continue;
             }

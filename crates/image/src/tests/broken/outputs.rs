@@ -1,4 +1,4 @@
-//! What is said of an image, as text.
+//! Output of the commands about an image, as text.
 
 use std::fmt::Write;
 use std::io;
@@ -11,8 +11,8 @@ use crate::info::info;
 use crate::repair::repair;
 use crate::words::count;
 
-/// What the three commands say.
-pub(super) struct Told {
+/// Output of the commands, one text each.
+pub(super) struct Outputs {
     pub(super) check: String,
     info: String,
     pub(super) extract: String,
@@ -22,13 +22,13 @@ pub(super) struct Told {
 /// Text about an image that can be read and not repaired.
 pub(super) const BAD_REPAIR: &str = "makes no clean image";
 
-impl Told {
+impl Outputs {
     pub(super) fn of(bytes: &[u8]) -> Self {
-        let [check, info, extract] = [told_by_check, told_by_info, told_by_extract].map(|told| {
+        let [check, info, extract] = [check_output, info_output, extract_output].map(|output| {
             let image = Image::over(file(bytes), Access::Read);
-            image.and_then(told).unwrap_or_else(|error| format!("exit 2: {error}\n"))
+            image.and_then(output).unwrap_or_else(|error| format!("exit 2: {error}\n"))
         });
-        Self { check, info, extract, repair: told_by_repair(bytes) }
+        Self { check, info, extract, repair: repair_output(bytes) }
     }
 
     /// The text, as far as it is not that of the unbroken image.
@@ -62,7 +62,7 @@ fn changes(whole: &str, broken: &str) -> String {
     }
 }
 
-fn told_by_check(image: Image) -> Result<String, ImageError> {
+fn check_output(image: Image) -> Result<String, ImageError> {
     let report = check(&image, &Selection::default())?;
     let mut text: String = report.images.iter().map(ToString::to_string).collect();
     let mut findings: Vec<_> = report.findings.iter().collect();
@@ -77,7 +77,7 @@ fn told_by_check(image: Image) -> Result<String, ImageError> {
     Ok(text)
 }
 
-fn told_by_repair(bytes: &[u8]) -> String {
+fn repair_output(bytes: &[u8]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let [from, to] = ["image", "repaired"].map(|name| folder.path().join(name));
     std::fs::write(&from, bytes).unwrap();
@@ -91,11 +91,11 @@ fn told_by_repair(bytes: &[u8]) -> String {
     }
 }
 
-fn told_by_info(image: Image) -> Result<String, ImageError> {
+fn info_output(image: Image) -> Result<String, ImageError> {
     Ok(info(&image)?.to_string())
 }
 
-fn told_by_extract(image: Image) -> Result<String, ImageError> {
+fn extract_output(image: Image) -> Result<String, ImageError> {
     let extraction = Extraction::open(&image, &Selection::default())?;
     let mut listing = Listing::default();
     let extracted = match extraction.run(&mut listing, &ExtractLimits::default(), &|_| {}) {

@@ -42,7 +42,7 @@ struct CachedBlock {
 
 /// Cached results, shared by clones.
 #[derive(Clone, Debug, Default)]
-pub(super) struct KnownBlocks {
+pub(super) struct CompressionCache {
     slots: Arc<Mutex<Vec<Option<CachedBlock>>>>,
 }
 
@@ -50,7 +50,7 @@ fn slot_of(block: &[u8]) -> usize {
     crc32fast::hash(block) as usize % SLOTS
 }
 
-impl KnownBlocks {
+impl CompressionCache {
     /// Copies a cached result to `out`; true if the block was compressible, `None` if it is not cached. An
     /// incompressible block yields zeros of its length.
     pub(super) fn recall(&self, method: Method, block: &[u8], out: &mut Vec<u8>) -> Option<bool> {
@@ -59,8 +59,8 @@ impl KnownBlocks {
         }
         // What another thread holds is compressed again.
         let slots = self.slots.try_lock().ok()?;
-        let known = slots.get(slot_of(block))?.as_ref().filter(|known| *known.block == *block)?;
-        let Outcome { worked, len, bytes } = known.outcomes[method as usize].as_ref()?;
+        let cached = slots.get(slot_of(block))?.as_ref().filter(|cached| *cached.block == *block)?;
+        let Outcome { worked, len, bytes } = cached.outcomes[method as usize].as_ref()?;
         out.clear();
         out.extend_from_slice(bytes.as_deref().unwrap_or_default());
         out.resize(*len, 0);
@@ -77,12 +77,12 @@ impl KnownBlocks {
             slots.resize_with(SLOTS, || None);
         }
         let Some(slot) = slots.get_mut(slot_of(block)) else { return };
-        if slot.as_ref().is_none_or(|known| *known.block != *block) {
+        if slot.as_ref().is_none_or(|cached| *cached.block != *block) {
             *slot = Some(CachedBlock { block: block.into(), outcomes: [const { None }; METHODS] });
         }
-        if let Some(known) = slot {
+        if let Some(cached) = slot {
             let bytes = (out.len() < block.len()).then(|| out.into());
-            known.outcomes[method as usize] = Some(Outcome { worked, len: out.len(), bytes });
+            cached.outcomes[method as usize] = Some(Outcome { worked, len: out.len(), bytes });
         }
     }
 }

@@ -5,14 +5,14 @@ use crate::ecc_engine::{EccEngine, EngineKind};
 use crate::raw_nand::bus::NandBus;
 
 /// Each option that speeds a chip up, or the reason why it cannot be used.
-pub(super) struct Can {
+pub(super) struct SupportedModes {
     pub(super) continuous: Result<(), &'static str>,
     pub(super) cached_programs: Result<(), &'static str>,
     pub(super) multi_plane: Result<(), &'static str>,
 }
 
-impl Can {
-    pub(super) fn of<B: NandBus>(info: &ChipInfo, bus: &B, engine: &EccEngine) -> Self {
+impl SupportedModes {
+    pub(super) fn detect<B: NandBus>(info: &ChipInfo, bus: &B, engine: &EccEngine) -> Self {
         Self {
             continuous: continuous(info, bus, engine),
             cached_programs: when(info.program_cache, "the chip has no cached programs"),
@@ -21,15 +21,17 @@ impl Can {
         }
     }
 
-    /// Options that were asked for and are not in force, with the reason.
-    pub(super) fn not_given(&self, options: &Options) -> Vec<String> {
-        let asked = [
+    /// Requested options that are not in force, with the reason.
+    pub(super) fn not_in_force(&self, options: &Options) -> Vec<String> {
+        let requested = [
             ("driver.continuous", options.continuous == Some(true), self.continuous),
             ("driver.cached_programs", options.cached_programs, self.cached_programs),
             ("driver.multi_plane", options.multi_plane, self.multi_plane),
         ];
-        let refused = asked.into_iter().filter(|(_, asked, _)| *asked);
-        refused.filter_map(|(key, _, can)| Some(format!("{key} is not in force: {}", can.err()?))).collect()
+        let refused = requested.into_iter().filter(|(_, is_requested, _)| *is_requested);
+        refused
+            .filter_map(|(key, _, support)| Some(format!("{key} is not in force: {}", support.err()?)))
+            .collect()
     }
 }
 
