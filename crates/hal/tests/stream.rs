@@ -44,7 +44,7 @@ fn the_end_is_the_end() {
     assert_eq!(card.write(&[]).unwrap(), 0);
     let refused = card.write(&[1]).unwrap_err();
     assert_eq!(embedded_io::Error::kind(&refused), ErrorKind::InvalidInput);
-    assert!(card.seek(SeekFrom::End(-(size as i64) - 1)).is_err());
+    assert!(card.seek(SeekFrom::End(-size.cast_signed() - 1)).is_err());
     card.seek(SeekFrom::End(-3)).unwrap();
     assert_eq!(card.write(&[7; 10]).unwrap(), 3);
     assert_eq!(read(&mut card, size - 4, 4), [0, 7, 7, 7]);

@@ -116,7 +116,7 @@ impl Authentication {
             Authenticate::Hashes => Checked::Hashes,
             Authenticate::Key(_) => Checked::Key,
         };
-        Self::of(superblock).map(|found| Self { checked, ..found })
+        Self::unverified(superblock).map(|found| Self { checked, ..found })
     }
 }
 

@@ -102,7 +102,7 @@ impl<V: Volume + 'static> Survey<V> {
         let found = match superblock_of(&mut volume, &mut problems) {
             Ok(Some((found, _))) => found,
             Ok(None) => {
-                let what = problems.list.first().map_or_else(String::new, Problem::told);
+                let what = problems.list.first().map_or_else(String::new, Problem::description);
                 return Err((Error::Superblock(what), volume));
             }
             Err(error) => return Err((error, volume)),

@@ -205,16 +205,16 @@ impl Matches {
         if at == 0 {
             return Candidates::default();
         }
-        let mut pair = MatchPair::default();
+        let mut longest = MatchPair::default();
         for from in places {
-            pair.offer(self.bytes.common(from, here).min(room), at - from);
+            longest.offer(self.bytes.common(from, here).min(room), at - from);
         }
-        self.follow(eight, at, room, &mut pair);
+        self.follow(eight, at, room, &mut longest);
         let triple = triple(at - nearest) && room >= 3 && self.bytes.common(nearest, here) >= 3;
         let pair_near = at - pair <= PAIR_DISTANCE && room >= 2 && self.bytes.common(pair, here) >= 2;
         Candidates {
-            short: pair.short.copy(),
-            long: pair.long.copy(),
+            short: longest.short.copy(),
+            long: longest.long.copy(),
             pair: if pair_near { Copy::new(2, at - pair) } else { Copy::NONE },
             triple: if triple { Copy::new(3, at - nearest) } else { Copy::NONE },
         }
@@ -222,13 +222,13 @@ impl Matches {
 
     /// Searches the matches along a chain.
     #[inline(always)]
-    fn follow(&self, mut from: usize, at: usize, room: usize, pair: &mut MatchPair) {
+    fn follow(&self, mut from: usize, at: usize, room: usize, longest: &mut MatchPair) {
         for _ in 0..DEPTH {
             if self.bytes.word(from) != self.bytes.word(at) {
                 break;
             }
             let len = self.bytes.extent(from, at, WORD).min(room);
-            pair.offer(len, at - from);
+            longest.offer(len, at - from);
             if from == 0 || len > LONG {
                 break;
             }
