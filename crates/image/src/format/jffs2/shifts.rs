@@ -140,8 +140,8 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Lays out eraseblocks of one size; `None` where nodes contradict it.
-    pub(super) fn lay_out(nodes: &[Node], erase_bytes: u64) -> Option<Self> {
+    /// Layout with eraseblocks of one size; `None` where nodes contradict it.
+    pub(super) fn fitted(nodes: &[Node], erase_bytes: u64) -> Option<Self> {
         let mut layout = Self { erase_bytes, rows: Vec::new(), crossed: 0, filled: 0 };
         let mut block_starts = BlockStarts::all(erase_bytes);
         let (mut first, mut at) = (0, 0);
@@ -196,7 +196,7 @@ impl Layout {
 
     /// The eraseblocks that a stretch most likely has, and true where nodes tell their size.
     pub(super) fn find(nodes: &[Node]) -> Option<(Self, bool)> {
-        let all: Vec<Self> = sizes().filter_map(|size| Self::lay_out(nodes, size)).collect();
+        let all: Vec<Self> = sizes().filter_map(|size| Self::fitted(nodes, size)).collect();
         let fewest = all.iter().map(|layout| layout.crossed).min()?;
         let sure = all.iter().find(|layout| layout.is_sure(nodes));
         let told = all.iter().rev().find(|layout| layout.crossed == fewest && layout.has_edges(nodes));

@@ -334,7 +334,7 @@ impl Stretch {
     }
 
     fn layout_of(&self, erase_bytes: u64) -> Option<Layout> {
-        Layout::lay_out(&self.places, erase_bytes).filter(|layout| !layout.is_contradicted())
+        Layout::fitted(&self.places, erase_bytes).filter(|layout| !layout.is_contradicted())
     }
 
     /// True when something may be missing between nodes.
