@@ -21,7 +21,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     fs.fsync(inode)?;
     println!("a small file is on flash after {}", fs.now().since(begin));
 
-    let (device, unmounted) = fs.give_back().map_err(|(why, _)| why)?;
+    let (device, unmounted) = fs.into_device().map_err(|(why, _)| why)?;
     let mut attached = unmounted;
     let mounted = layers.mount(device, unmounted, &mut |_, now| attached = now);
     let mut fs = mounted.map_err(|(why, _)| why)?;

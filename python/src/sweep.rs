@@ -121,7 +121,7 @@ impl NativeSweep {
         merge: Option<Vec<PathBuf>>,
     ) -> PyResult<Self> {
         Ok(py.detach(|| -> Result<Self, Failure> {
-            output.as_deref().filter(|path| !is_folder(path)).map(Format::of).transpose()?;
+            output.as_deref().filter(|path| !is_folder(path)).map(Format::from_extension).transpose()?;
             let text = spec.to_owned();
             let spec = Spec::from_json(spec).map_err(of_arguments)?;
             let head = Head::new(spec.head());
@@ -279,7 +279,7 @@ impl NativeSweep {
     /// Writes all rows; the extension of the name says how. A file of that name is replaced when all of them are written.
     fn write(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         Ok(py.detach(|| -> Result<(), Failure> {
-            let format = Format::of(&path)?;
+            let format = Format::from_extension(&path)?;
             let output = Output::stream(&path, &[]).map_err(Failure::helped)?;
             let mut writer = BufWriter::new(output.file());
             let written = self.results().write(format, &mut writer).and_then(|()| Ok(writer.flush()?));

@@ -3,6 +3,7 @@
 use floatgate_config::ConfigError;
 #[cfg(feature = "images")]
 use floatgate_image::ImageError;
+#[cfg(feature = "images")]
 use floatgate_mtd::advice::Help;
 use floatgate_mtd::words::count;
 use floatgate_mtd::{BlockError, BlockErrorKind, ErrorKind};

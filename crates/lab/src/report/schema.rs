@@ -282,6 +282,17 @@ fn definitions<'a>(sections: impl Iterator<Item = &'a Section>) -> BTreeMap<Stri
 mod tests {
     use super::*;
     use crate::report::ResultKind;
+    use crate::study::STUDIES;
+
+    #[test]
+    fn each_study_is_described_in_json_md() {
+        for study in STUDIES {
+            for form in study.forms() {
+                let kind = study.kind(form);
+                assert!(schema_of(&kind).is_some(), "docs/json.md has no section of {kind}");
+            }
+        }
+    }
 
     #[test]
     fn each_kind_has_a_schema_with_its_own_keys() {
