@@ -121,8 +121,17 @@ fn from_two(papers: &[Paper], origin: &Origin, format: ReportFormat) -> Outcome 
         if result.kinds.is_empty() {
             return "no board has three rows of flash_speed's tests".to_owned();
         }
-        let header =
-            ["board", "kind", "given", "number", "median", "worst", "within 15 %", "intervals hold", "half width"];
+        let header = [
+            "board",
+            "kind",
+            "given",
+            "number",
+            "median",
+            "worst",
+            "within 15 %",
+            "intervals hold",
+            "half width",
+        ];
         let mut table = Table::new(header).numbers(3..9);
         for kind in &result.kinds {
             table.row([

@@ -311,8 +311,7 @@ impl Times {
     }
 
     fn op_us(&self, work: &DriverWork) -> f64 {
-        let registers =
-            self.registers_ns(work.register_reads, work.register_writes, work.ordered_writes);
+        let registers = self.registers_ns(work.register_reads, work.register_writes, work.ordered_writes);
         self.instructions_us(work.instructions.into()) + registers / 1e3
     }
 

@@ -270,7 +270,10 @@ impl Concluded for FromTwo {
         if words.is_empty() {
             return String::new();
         }
-        format!("Predicted from two rows of a board, one of the same kind, the others are off in the median by: {}.", words.join(", "))
+        format!(
+            "Predicted from two rows of a board, one of the same kind, the others are off in the median by: {}.",
+            words.join(", ")
+        )
     }
 }
 

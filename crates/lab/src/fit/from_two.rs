@@ -221,9 +221,8 @@ impl<'p> Board<'p> {
                 "correct the measure of the row",
             ));
         }
-        let pairs: Vec<(usize, usize)> = (0..subjects.len())
-            .flat_map(|a| (a + 1..subjects.len()).map(move |b| (a, b)))
-            .collect();
+        let pairs: Vec<(usize, usize)> =
+            (0..subjects.len()).flat_map(|a| (a + 1..subjects.len()).map(move |b| (a, b))).collect();
         let of_pair = |&(a, b): &(usize, usize)| self.of_given(&model, &subjects, &speeds, &[a, b]);
         let mut rows: Vec<FromTwoRow> = pairs.par_iter().flat_map_iter(of_pair).collect();
         rows.extend(self.of_given(&model, &subjects, &speeds, &[]));
@@ -251,8 +250,7 @@ impl<'p> Board<'p> {
             let expected = expected.first()?;
             let (min, max) = *speeds.get(i)?;
             let predicted = kib_s(expected.ns_per_byte);
-            let interval =
-                Interval { min: kib_s(expected.interval.max), max: kib_s(expected.interval.min) };
+            let interval = Interval { min: kib_s(expected.interval.max), max: kib_s(expected.interval.min) };
             let nearest = predicted.clamp(min, max);
             let operation = Operation::of_test(subject.test);
             Some(FromTwoRow {
@@ -288,8 +286,7 @@ fn data_sheet(library: &Library, file: &str, key: &str) -> Option<f64> {
 /// Exact speeds for which the row's tool prints its figure, KiB/s.
 fn published(subject: &Subject<'_>, erase_bytes: u32) -> (f64, f64) {
     let kib = f64::from(subject.table.blocks) * f64::from(erase_bytes) / 1024.0;
-    let (min, max) =
-        subject.row.says().map_or((1.0, 1.0), |says| says.interval(subject.table, Some(kib)));
+    let (min, max) = subject.row.says().map_or((1.0, 1.0), |says| says.interval(subject.table, Some(kib)));
     (min.max(1e-3), if max.is_finite() { max.max(min) } else { min })
 }
 

@@ -110,9 +110,7 @@ fn of_spi(config: &Config) -> Vec<Candidate> {
     let mut all: Vec<Candidate> = [1, 2, 4]
         .into_iter()
         .filter(|&lanes| f64::from(lanes) < number(config, "bus.lanes"))
-        .map(|lanes| {
-            (format!("only x{lanes}: wider modes are off"), vec![format!("bus.lanes={lanes}")])
-        })
+        .map(|lanes| (format!("only x{lanes}: wider modes are off"), vec![format!("bus.lanes={lanes}")]))
         .collect();
     for mode in rig::chip_modes(config) {
         all.push((format!("the bus mode is {mode}"), vec![format!("bus.mode={mode}")]));

@@ -343,8 +343,7 @@ impl<'l> Model<'l> {
             let ((a_low, a_high), (b_low, b_high)) = (self.interval(a)?, self.interval(b)?);
             let apart = (a_low / b_high).max(b_low / a_high) - 1.0;
             let (first, second) = (&self.targets.get(a)?.measurement, &self.targets.get(b)?.measurement);
-            let found =
-                Contradiction { lines: (first.line, second.line), apart, is_fitted: is_fatal(a) };
+            let found = Contradiction { lines: (first.line, second.line), apart, is_fitted: is_fatal(a) };
             Some(found).filter(|_| apart > 2.0 * MODEL)
         };
         let first = |b: usize| (0..b).filter(|&a| self.is_same(a, b)).find_map(|a| pair(a, b));

@@ -168,7 +168,8 @@ const fn least_share(operation: Operation) -> f64 {
 fn time_of_chip(config: &Config, path: String, operation: Operation, spread: f64) -> Option<Parameter> {
     let value = microseconds(config, &path).filter(|value| *value > 0.0)?;
     let table = path.strip_suffix(".typ");
-    let most = table.and_then(|table| config.extract::<TypMaxUs>(table).ok()).map(|time| time.max.as_us_f64());
+    let most =
+        table.and_then(|table| config.extract::<TypMaxUs>(table).ok()).map(|time| time.max.as_us_f64());
     let high = most.map_or(1.5 * value, |most| most.max(value));
     let low = value * least_share(operation);
     Some(Parameter { path, value, scale: value, low, high, spread, operation: Some(operation) })
