@@ -290,7 +290,6 @@ const WITHOUT_CONCLUSION: &[&str] = &[
     "list traces",
     "otp read",
     "otp write",
-    "papers --from-two",
     "papers --refit",
     "powercut --lib --replay",
     "powercut --replay",

@@ -1,8 +1,8 @@
-//! Each published board fitted to two of its rows, and the others predicted: how good a fit to few figures is. Beside it each row predicted
-//! from none of its board.
+//! Each published board fitted to two of its rows, and the others predicted: the error of a fit to few figures. Each row is also predicted
+//! from no row of its board.
 //!
-//! All pairs of rows of a board are tried. A board counts once, however many rows it has. A setup with costs that were fitted to rows of its board has those of
-//! its host's and controller's files instead, and a time of a chip that was fitted to them is that of the data sheet.
+//! All pairs of rows of a board are tried. A board counts once, however many rows it has. If costs of a setup were fitted to rows of its board, the
+//! costs in its host's and controller's files replace them. A time of a chip that was fitted to them is replaced by the one in the data sheet.
 
 use super::model::Model;
 use super::parameters;

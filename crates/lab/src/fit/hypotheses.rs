@@ -5,6 +5,7 @@
 use super::model::Model;
 use super::parameters::{self, Parameter};
 use super::{Block, size, solve};
+use crate::uncertainty::OF_80_PERCENT;
 use floatgate_config::{Config, Library, Override, Setup};
 use floatgate_device::spec::ChipKind;
 use floatgate_device::spi::SpiProfile;
@@ -67,7 +68,13 @@ pub(super) fn explain(
     found
 }
 
+/// The number with plausible bounds: a time of the chip within the 80 % interval of its distribution, a cost within three times the stated one.
 fn plausible(p: Parameter) -> Parameter {
+    if p.is_of_chip() {
+        let off = OF_80_PERCENT * p.spread;
+        let (low, high) = (p.low.max(p.value * (1.0 - off)), p.high.min(p.value * (1.0 + off)));
+        return Parameter { low, high, ..p };
+    }
     let high = p.high.min((PLAUSIBLE * p.value).max(p.scale / 2.0));
     Parameter { low: p.low.max(p.value / PLAUSIBLE), high, ..p }
 }

@@ -33,7 +33,7 @@ pub struct Parameter {
 }
 
 /// Least spread of a cost: who fits a setup doubts its costs.
-const LEAST_SPREAD: f64 = 0.7;
+const LEAST_SPREAD: f64 = 0.3;
 
 impl Parameter {
     /// True of a time of the chip.

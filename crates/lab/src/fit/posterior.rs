@@ -2,7 +2,7 @@
 //!
 //! Before the figures each number has a distribution of its own (`parameters`). Each figure narrows those combinations of numbers that its time depends
 //! on (Laplace's approximation around the best fit). The rest keeps its width: after reads alone a program is as uncertain as its data
-//! sheet. No simulation is exact, so each time deviates by [`unexplained`] beside that.
+//! sheet. No simulation is exact, so each time also deviates by [`unexplained`].
 
 use super::least_squares::slopes;
 use super::model::Model;
