@@ -153,8 +153,9 @@ fn show(path: &Path, report: &FitReport) -> String {
     }
     text.push('\n');
     // Costs that do not explain the figures say nothing of others.
-    let predictions = if report.unexplained.is_empty() { &report.predictions[..] } else { &[] };
-    text += &predictions.iter().filter(|p| is_undecided(p)).map(undecided).collect::<String>();
+    if report.usable && report.unexplained.is_empty() {
+        text += &predictions(&report.predictions);
+    }
     text += &report.hypotheses.iter().map(hypothesis).collect::<String>();
     if !report.usable {
         text += &format!("{UNUSABLE}: the fitted ones are of no use\n");
@@ -165,18 +166,22 @@ fn show(path: &Path, report: &FitReport) -> String {
     text
 }
 
-/// True of a test whose speed the figures leave open by more than this share.
-fn is_undecided(p: &Prediction) -> bool {
-    p.fastest_kib_s > p.slowest_kib_s * 1.02
-}
-
-fn undecided(p: &Prediction) -> String {
-    format!(
-        "not decided by these figures: {} may be {:.0} to {:.0} KiB/s, before flash_speed rounds its time\n",
-        with_conditions(&p.name, &p.set),
-        p.slowest_kib_s,
-        p.fastest_kib_s
-    )
+/// Speeds of the fitted setup, and under the conditions of the figures.
+fn predictions(all: &[Prediction]) -> String {
+    let mut text = String::new();
+    let mut rest = all;
+    while let Some(first) = rest.first() {
+        let (own, others) = rest.split_at(rest.iter().take_while(|p| p.set == first.set).count());
+        let mut table = Table::new(["test", "KiB/s", "80 % interval"]).numbers(1..2);
+        for p in own {
+            let interval = format!("{:.0} to {:.0}", p.interval.min, p.interval.max);
+            table.row([p.name.clone(), format!("{:.0}", p.kib_s), interval]);
+        }
+        let of = with_conditions("the fitted setup", &first.set);
+        text += &format!("\nspeeds of {of}: {}\n{table}\n", first.link);
+        rest = others;
+    }
+    text
 }
 
 /// A test with the conditions of the lines `set` of the results.
@@ -185,10 +190,11 @@ fn with_conditions(name: &str, set: &[String]) -> String {
 }
 
 fn costs(parameters: &[FittedParameter]) -> String {
-    let mut table = Table::new(["cost", "stated", "fitted", "at least", "at most"]).numbers(1..);
+    let mut table = Table::new(["cost", "of", "stated", "fitted", "at least", "at most"]).numbers(2..);
     for p in parameters {
+        let operation = p.operation.map_or("all", |operation| operation.name()).to_owned();
         let numbers = [p.before, p.value, p.low, p.high].map(|value| format!("{value:.2}"));
-        table.row([p.path.clone()].into_iter().chain(numbers));
+        table.row([p.path.clone(), operation].into_iter().chain(numbers));
     }
     table.to_string()
 }
@@ -198,7 +204,7 @@ fn rows(rows: &[FittedRow]) -> String {
     let mut table = Table::new(header).numbers(2..6);
     for row in rows {
         let left_out = row.left_out.map_or_else(String::new, percent);
-        let note = if row.fitted { "" } else { "not fitted: the chip decides" };
+        let note = if row.fitted { "" } else { "not fitted" };
         table.row([
             row.line.to_string(),
             with_conditions(&row.name, &row.set),

@@ -5,6 +5,7 @@ use crate::fs::progress_bar;
 use crate::output::{self, ReportFormat};
 use crate::table::Table;
 use floatgate_config::{Library, Source};
+use floatgate_lab::fit;
 use floatgate_lab::papers::{
     self, ByOperation, Paper, Report, ReportPrediction, ReportRow, RowKind, Summary,
 };
@@ -21,6 +22,7 @@ use std::process::ExitCode;
   floatgate papers P0 --plot p0.svg
   floatgate papers P3 --seed 7
   floatgate papers boards --refit
+  floatgate papers samd21 --from-two
   floatgate papers --json
   floatgate papers my-measurements.toml
 
@@ -41,6 +43,10 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["seed", "summary", "plot"])]
     refit: bool,
 
+    /// Fit each board to each pair of its rows, predict its other rows, and print errors and intervals by kind of operation
+    #[arg(long, conflicts_with_all = ["seed", "summary", "plot", "refit"])]
+    from_two: bool,
+
     /// Draw published figures over simulated ones, a panel for each table
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
@@ -56,6 +62,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
         |kind: ResultKind| args.table.as_ref().map_or_else(|| kind.of_nothing(), |table| kind.of(table));
     if args.refit {
         return refit(&papers, &origin(ResultKind::PapersRefit), args.format);
+    }
+    if args.from_two {
+        return from_two(&papers, &origin(ResultKind::PapersFromTwo), args.format);
     }
     let bar = progress_bar("{wide_bar} {pos} of {len} runs, {eta} left");
     let report = papers::compare_seeded(&Library::built_in(), &papers, args.seed, &|over, all| {
@@ -102,6 +111,42 @@ fn refit(papers: &[Paper], origin: &Origin, format: ReportFormat) -> Outcome {
             rows.row([name, percent(row.residual_stated), percent(row.residual)]);
         }
         format!("{parameters}\n\n{rows}")
+    })
+}
+
+/// Errors of rows that were predicted from two others of their board.
+fn from_two(papers: &[Paper], origin: &Origin, format: ReportFormat) -> Outcome {
+    let result = fit::from_two(&Library::built_in(), papers)?;
+    format.finish(origin, &result, "kinds", || {
+        if result.kinds.is_empty() {
+            return "no board has three rows of flash_speed's tests".to_owned();
+        }
+        let header = [
+            "board",
+            "kind",
+            "given",
+            "number",
+            "median",
+            "worst",
+            "within 15 %",
+            "intervals hold",
+            "half width",
+        ];
+        let mut table = Table::new(header).numbers(3..9);
+        for kind in &result.kinds {
+            table.row([
+                kind.board.clone().unwrap_or_else(|| "all, each once".to_owned()),
+                kind.operation.name().to_owned(),
+                kind.from.text().to_owned(),
+                kind.predicted.to_string(),
+                percent(kind.median).trim_start_matches('+').to_owned(),
+                percent(kind.worst).trim_start_matches('+').to_owned(),
+                format!("{:.0} %", kind.within_15_percent * 100.0),
+                format!("{:.0} %", kind.hold * 100.0),
+                format!("+-{:.0} %", kind.half_width * 100.0),
+            ]);
+        }
+        table.to_string()
     })
 }
 

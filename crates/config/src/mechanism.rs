@@ -41,6 +41,8 @@ pub struct DriverWork {
     pub register_reads: u32,
     /// Register writes of an operation.
     pub register_writes: u32,
+    /// Register writes of an operation that wait for the write before (Linux: `writel` on 32-bit ARM).
+    pub ordered_writes: u32,
     /// Interrupts for which an operation waits, beside the one of `exec.interrupt` or `op_cost.interrupt`.
     pub interrupts: u32,
     /// Work for each word from the chip.
@@ -65,6 +67,9 @@ pub struct WordWork {
     /// Register writes of a word.
     #[serde(default)]
     pub register_writes: u32,
+    /// Register writes of a word that wait for the write before (Linux: `writel` on 32-bit ARM).
+    #[serde(default)]
+    pub ordered_writes: u32,
     /// Instructions of a word.
     #[serde(default)]
     pub instructions: u32,
@@ -211,6 +216,19 @@ impl Core {
     }
 }
 
+impl Core {
+    /// Accesses to the end of the bus that a register write with a barrier waits for. The barrier of Linux on ARMv7 waits until the
+    /// write before has arrived. With an outer L2C-310 cache it also drains that cache's buffers by a register of their own. None
+    /// where the barrier only keeps writes in order.
+    const fn barrier_accesses(self) -> u32 {
+        match self {
+            Self::CortexA5 | Self::CortexA9 => 2,
+            Self::CortexA7 | Self::CortexA8 | Self::CortexA15 => 1,
+            _ => 0,
+        }
+    }
+}
+
 impl Memory {
     /// Time of a register read and of a register write, ns. Reads wait for the answer of the bus, writes are posted.
     fn register_ns(self, clock_hz: u64) -> (f64, f64) {
@@ -277,6 +295,7 @@ struct Times {
     instruction_ps: f64,
     read_ns: f64,
     write_ns: f64,
+    ordered_write_ns: f64,
     wakeup_us: f64,
 }
 
@@ -285,15 +304,19 @@ impl Times {
         count * self.instruction_ps / 1e6
     }
 
+    fn registers_ns(&self, reads: u32, writes: u32, ordered: u32) -> f64 {
+        f64::from(reads) * self.read_ns
+            + f64::from(writes) * self.write_ns
+            + f64::from(ordered) * self.ordered_write_ns
+    }
+
     fn op_us(&self, work: &DriverWork) -> f64 {
-        let registers =
-            f64::from(work.register_reads) * self.read_ns + f64::from(work.register_writes) * self.write_ns;
+        let registers = self.registers_ns(work.register_reads, work.register_writes, work.ordered_writes);
         self.instructions_us(work.instructions.into()) + registers / 1e3
     }
 
     fn byte_ns(&self, word: &WordWork) -> f64 {
-        let ns = f64::from(word.register_reads) * self.read_ns
-            + f64::from(word.register_writes) * self.write_ns
+        let ns = self.registers_ns(word.register_reads, word.register_writes, word.ordered_writes)
             + f64::from(word.instructions) * self.instruction_ps / 1e3;
         ns / f64::from(word.bytes.max(1))
     }
@@ -316,6 +339,14 @@ pub(super) fn derive(tree: &mut Node) -> Result<(), ConfigError> {
 fn derive_host(tree: &mut Node) -> Result<Option<Times>, ConfigError> {
     if tree.get("host.cpu").is_none() {
         return Ok(stated(tree));
+    }
+    if let Some(missing) = ["core", "clock_hz"].into_iter().find(|key| lacks(tree, key)) {
+        let example = if missing == "core" { "core=cortex-a7" } else { "clock_hz=1.2e9" };
+        let message = format!("all costs follow from the CPU's core and clock: set host.cpu.{example}");
+        return Err(match tree.get("host.cpu") {
+            Some(node) => node.wrong("host.cpu", message),
+            None => tree.wrong("host", message),
+        });
     }
     let cpu: CpuProfile = tree.extract("host.cpu")?;
     if let Some(clock) = tree.get("host.cpu.clock_hz").filter(|_| cpu.clock_hz < SLOWEST_CPU_HZ) {
@@ -341,11 +372,15 @@ fn derive_host(tree: &mut Node) -> Result<Option<Times>, ConfigError> {
         state(tree, "host", key, value, &node.origin);
     }
     let (read_ns, write_ns) = memory.register_ns(cpu.clock_hz);
-    Ok(stated(tree).map(|times| Times {
-        read_ns: cpu.register_read_ns.map_or(read_ns, f64::from),
-        write_ns: cpu.register_write_ns.map_or(write_ns, f64::from),
-        ..times
-    }))
+    let read_ns = cpu.register_read_ns.map_or(read_ns, f64::from);
+    let write_ns = cpu.register_write_ns.map_or(write_ns, f64::from);
+    let ordered_write_ns = write_ns.max(read_ns * f64::from(cpu.core.barrier_accesses()));
+    Ok(stated(tree).map(|times| Times { read_ns, write_ns, ordered_write_ns, ..times }))
+}
+
+/// True of a table `host.cpu` without this key.
+fn lacks(tree: &Node, key: &str) -> bool {
+    tree.get(&format!("host.cpu.{key}")).is_none()
 }
 
 /// A time as setups state it.
@@ -360,7 +395,8 @@ fn stated(tree: &Node) -> Option<Times> {
     let instruction_ps = tree.extract::<f64>("host.instruction_ps").ok().filter(|&ps| ps > 0.0)?;
     let wakeup = tree.extract::<Microseconds>("host.wakeup_us").map_or(Nanos::ZERO, |us| us.0);
     let wakeup_us = wakeup.as_ns() as f64 / 1e3;
-    Some(Times { instruction_ps, read_ns: READ_NS, write_ns: WRITE_NS, wakeup_us })
+    let (read_ns, write_ns) = (READ_NS, WRITE_NS);
+    Some(Times { instruction_ps, read_ns, write_ns, ordered_write_ns: write_ns, wakeup_us })
 }
 
 fn derive_controller(tree: &mut Node, origin: &Origin, work: &DriverWork, times: Times) {
@@ -468,6 +504,33 @@ mod tests {
         assert!(operation(&["host.cpu.core=cortex-a72"]) < usual);
         assert!(operation(&["host.cpu.core=arm926"]) > usual);
         assert!(operation(&["host.cpu.register_read_ns=500"]) > usual);
+    }
+
+    /// A barrier waits for the write before it on ARMv7, longer with an outer cache, and not on ARMv8.
+    #[test]
+    fn ordered_writes_wait_where_the_core_makes_them() {
+        let byte = |core: &str, kind: &str| {
+            let tx = format!("controller.work.tx={{ bytes = 4, {kind} = 1 }}");
+            number(&config(BOARD, &[&format!("host.cpu.core={core}"), &tx]), "controller.tx.ns_per_byte")
+        };
+        let plain = byte("cortex-a9", "register_writes");
+        assert!(byte("cortex-a9", "ordered_writes") > byte("cortex-a7", "ordered_writes"));
+        assert!(byte("cortex-a7", "ordered_writes") > plain);
+        assert_eq!(byte("cortex-a53", "ordered_writes"), byte("cortex-a53", "register_writes"));
+    }
+
+    /// Costs of an unknown CPU are not those of an example.
+    #[test]
+    fn a_cpu_without_core_or_clock_is_refused() {
+        let library = Library::built_in();
+        let setup = library.setup("mt7986-gd5f1gq5ue").unwrap();
+        for (sets, names) in [
+            (&["host=linux-cpu"][..], "host.cpu.core="),
+            (&["host=linux-cpu", "host.cpu.core=cortex-a53"], "host.cpu.clock_hz="),
+        ] {
+            let error = library.resolve(&setup, &Override::parse_all(sets).unwrap()).unwrap_err();
+            assert!(error.one_line().contains(names), "{}", error.one_line());
+        }
     }
 
     #[test]

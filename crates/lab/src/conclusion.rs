@@ -10,7 +10,7 @@ use crate::card::compare::Matrix;
 use crate::card::powercut::CutReport;
 use crate::card::replay::Replay;
 use crate::card::run::CardRun;
-use crate::fit::FitReport;
+use crate::fit::{FitReport, FromTwo, Given};
 use crate::fs_compare::{BySize, FsComparison, Row};
 use crate::identify::{Candidate, Device, Identified};
 use crate::papers::{Report as Papers, Summary};
@@ -254,6 +254,26 @@ impl Concluded for FitReport {
             format!(" Check this on the board first: {} ({}).", first.what, first.set.join(", "))
         });
         format!("The fitted costs explain {figures} to within {}{alone}.{wrong}", percent(self.worst))
+    }
+}
+
+impl Concluded for FromTwo {
+    /// Median errors of reads and programs of which one was given, and how many intervals hold.
+    fn conclusion(&self) -> String {
+        let all = self.kinds.iter().filter(|kind| kind.board.is_none() && kind.from == Given::SameKind);
+        let words: Vec<String> = all
+            .map(|kind| {
+                let (median, hold) = (percent(kind.median), percent(kind.hold));
+                format!("{}s {median} (intervals hold {hold})", kind.operation.name())
+            })
+            .collect();
+        if words.is_empty() {
+            return String::new();
+        }
+        format!(
+            "Predicted from two rows of a board, one of the same kind, the others are off in the median by: {}.",
+            words.join(", ")
+        )
     }
 }
 

@@ -247,8 +247,8 @@ pub fn explain(phase: Phase) -> &'static str {
         Phase::Dummy => "dummy and turnaround cycles on the bus",
         Phase::Data => "data on the bus",
         Phase::Ecc => "error correction",
-        Phase::Controller => "the controller (set-up, FIFO, programmed I/O, completion)",
-        Phase::Cpu => "the host CPU (calls, driver code)",
+        Phase::Controller => "the controller (set-up, completion)",
+        Phase::Cpu => "the host CPU (calls, driver code, FIFO and programmed I/O)",
         Phase::Polling => "status polling: the chip is ready before the driver looks",
         Phase::Waiting => "waiting for another thread",
     }

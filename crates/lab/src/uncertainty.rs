@@ -8,6 +8,7 @@
 
 use crate::certainty::{self, Heads};
 use crate::fs_compare::{Row, Subject};
+use crate::papers::Operation;
 use crate::speed::{Measured, Test};
 use floatgate_config::{Config, ConfigError, Library};
 use floatgate_device::spec::ChipSpec;
@@ -81,6 +82,9 @@ const SOFTWARE_KNOWN: f64 = 0.25;
 /// least sure.
 const SOFTWARE_UNKNOWN: f64 = 1.8;
 
+/// Standard deviations on either side of the mean of a normal distribution that hold 80 %.
+pub(crate) const OF_80_PERCENT: f64 = 1.2816;
+
 /// Relative error of a time to either side.
 #[derive(Clone, Copy, Debug)]
 struct Error {
@@ -92,6 +96,11 @@ impl Error {
     fn of_array(times: TypMaxUs, spread: Spread) -> Self {
         let more = (times.max.as_us_f64() / times.typ.as_us_f64().max(1e-3) - 1.0) * spread.towards_max;
         Self { less: spread.less, more: more.max(READ.less) }
+    }
+
+    /// Standard deviation of which these are the ends of 80 %.
+    fn deviation(self) -> f64 {
+        f64::midpoint(self.less, self.more) / OF_80_PERCENT
     }
 
     /// A factor to either side.
@@ -137,6 +146,21 @@ impl Uncertainty {
             software: Error::of_factor(off),
             unknown: 1.0 - sure,
         })
+    }
+
+    /// Standard deviation of costs of software and controller, as a share of the stated ones.
+    pub(crate) fn software_spread(&self) -> f64 {
+        self.software.deviation()
+    }
+
+    /// Standard deviation of the array time of an operation, as a share of the typical one.
+    pub(crate) fn array_spread(&self, operation: Operation) -> f64 {
+        let error = match operation {
+            Operation::Read => self.read,
+            Operation::Erase => self.erase,
+            Operation::Program | Operation::Attach | Operation::Other => self.program,
+        };
+        error.deviation()
     }
 
     /// Interval of the figure of a test: KiB/s, or ms where no bytes are moved.

@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use floatgate_config::{Library, Override};
-use floatgate_lab::fit::{self, FitReport};
+use floatgate_lab::fit::{self, ByKind, FitReport, FromTwo, Given};
+use floatgate_lab::papers;
 use floatgate_lab::speed::{Measured, SpeedOptions};
 use floatgate_lab::speed_run::measure;
 use floatgate_mtd::random::Random;
@@ -153,12 +154,11 @@ fn excluded(setup: &str, sets: &[String]) -> Vec<String> {
         });
     let report = fit::fit(&library, &base, &[], &fit::parse(text.as_bytes()), &[], &|_| ()).unwrap();
     let outside = |p: &&fit::FittedParameter| {
-        let value = truth.extract::<f64>(&p.path).unwrap_or(0.0);
+        // A time with a unit is not hidden.
+        let value = truth.extract::<f64>(&p.path).unwrap_or(p.before);
         !(p.low - 0.01..=p.high + 0.01).contains(&value)
     };
-    let name = |p: &fit::FittedParameter| {
-        format!("{setup} {}: {:.2} to {:.2} with {:?}", p.path, p.low, p.high, truth.extract::<f64>(&p.path))
-    };
+    let name = |p: &fit::FittedParameter| format!("{setup} {}: {:.2} to {:.2}", p.path, p.low, p.high);
     report.parameters.iter().filter(outside).map(name).collect()
 }
 
@@ -279,10 +279,78 @@ fn sizes_that_the_chip_does_not_have_are_named() {
     assert!(bad.contains("line 1") && bad.contains("line 2"), "{bad}");
 }
 
-/// The fitted setup has no condition of the results' `set` lines, so speeds under one name it.
+/// The fitted setup has no condition of the results' `set` lines, so that speeds are of either.
 #[test]
-fn speeds_that_stay_open_name_their_conditions() {
+fn speeds_are_of_the_written_setup_and_of_the_conditions_of_the_figures() {
     let report = fitted("imx6-mx30lf2g18ac", "set bus.interface=sdr3\npage read 200 us\n");
-    assert!(!report.predictions.is_empty());
-    assert!(report.predictions.iter().all(|p| p.set == ["bus.interface=sdr3"]), "{:?}", report.predictions);
+    let of = |set: &[&str]| {
+        let found = report.predictions.iter().find(|p| p.set == set && p.name == "page read");
+        found.unwrap_or_else(|| panic!("{:?}", report.predictions))
+    };
+    let (written, measured) = (of(&[]), of(&["bus.interface=sdr3"]));
+    assert!(measured.interval.holds(2048.0 / 1024.0 / 200e-6), "{measured:?}");
+    assert!(written.kib_s > measured.kib_s && written.link != measured.link, "{written:?}");
+    let text = fit::to_toml(&report, "imx6-mx30lf2g18ac", &[]);
+    assert!(text.contains("page read: ") && text.contains(&written.link), "{text}");
+}
+
+/// A chip whose programs take half as long again as typical is no host with slow software.
+#[test]
+fn slow_programs_are_the_chips() {
+    let library = Library::built_in();
+    let base = library.setup("ma35d1-w25n02jw").unwrap();
+    let typical = library.resolve(&base, &[]).unwrap().extract::<f64>("chip.timing.t_prog_us.typ").unwrap();
+    let hidden = [format!("chip.timing.t_prog_us.typ={}", 1.5 * typical)];
+    let truth = run("ma35d1-w25n02jw", &Override::parse_all(&hidden).unwrap());
+    let seen = ["eraseblock write", "eraseblock read"];
+    let text = truth
+        .iter()
+        .filter(|test| seen.contains(&test.name.as_str()))
+        .fold(String::new(), |text, test| text + &format!("{} {:.3} KiB/s\n", test.name, test.exact_kib_s));
+    let report = fit::fit(&library, &base, &[], &fit::parse(text.as_bytes()), &[], &|_| ()).unwrap();
+    let fitted = |path: &str| report.parameters.iter().find(|p| p.path == path).unwrap();
+    let program = fitted("chip.timing.t_prog_us.typ");
+    assert_eq!(program.operation.map(|operation| operation.name()), Some("program"));
+    assert!(program.value > 1.1 * typical, "{} of {typical}", program.value);
+    for test in truth.iter().filter(|test| ["page read", "page write"].contains(&test.name.as_str())) {
+        let predicted = report.predictions.iter().find(|p| p.name == test.name).unwrap();
+        assert!((predicted.kib_s / test.exact_kib_s - 1.0).abs() < 0.03, "{predicted:?}");
+        assert!(predicted.interval.holds(test.exact_kib_s), "{predicted:?}");
+    }
+    let erase = report.predictions.iter().find(|p| p.name == "erase").unwrap();
+    assert!(erase.interval.half_width() > 0.3, "nothing is known of erases: {erase:?}");
+}
+
+fn from_two(table: &str) -> FromTwo {
+    let papers = papers::select(papers::built_in().unwrap(), table).unwrap();
+    fit::from_two(&Library::built_in(), &papers).unwrap()
+}
+
+/// All pairs of a board's three rows predict the third, and no row predicts all.
+#[test]
+fn boards_are_predicted_from_two_of_their_rows() {
+    let result = from_two("samd21");
+    let count = |from: Given| result.rows.iter().filter(|row| row.from == from).count();
+    assert_eq!((count(Given::SameKind), count(Given::OtherKinds), count(Given::Nothing)), (2, 1, 3));
+    for row in &result.rows {
+        assert!(row.interval.min < row.predicted && row.predicted < row.interval.max, "{row:?}");
+        assert!(row.given.len() == if row.from == Given::Nothing { 0 } else { 2 }, "{row:?}");
+        assert!(!row.given.contains(&row.row), "{row:?}");
+    }
+}
+
+#[test]
+#[ignore = "slow: all pairs of rows of a dozen boards"]
+fn slow_boards_are_predicted_from_two_of_their_rows_within_15_percent() {
+    for table in ["boards", "unfitted"] {
+        let result = from_two(table);
+        let all = |kind: &str| {
+            let is =
+                |k: &&ByKind| k.board.is_none() && k.from == Given::SameKind && k.operation.name() == kind;
+            result.kinds.iter().find(is).unwrap()
+        };
+        for kind in ["read", "program"] {
+            assert!(all(kind).median < 0.1 && all(kind).hold > 0.5, "{table} {:?}", all(kind));
+        }
+    }
 }

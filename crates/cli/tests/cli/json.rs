@@ -365,6 +365,7 @@ const LINES: &[(&str, &str)] = &[
     ("papers", "papers P1/space --json"),
     ("papers", "papers P3 --json"),
     ("papers --refit", "papers boards --refit --json"),
+    ("papers --from-two", "papers samd21 --from-two --json"),
     ("powercut", "powercut imx6-mx30lf2g18ac --cuts 20 --json"),
     ("speed", "speed imx6-mx30lf2g18ac --fs ubifs --json"),
     ("fs", "fs arm926-nand01gw3b --test read,space --bytes 64KiB --json"),

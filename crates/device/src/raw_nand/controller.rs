@@ -441,7 +441,7 @@ impl<C: NandChip> NandController<C> {
         let path = if reading { &self.profile.rx } else { &self.profile.tx };
         let dtr = matches!(self.interface, DataInterface::NvDdr(_));
         let excess = path.excess(len, dtr, wire);
-        host.spend(Resource::Controller, Phase::Controller, excess, "FIFO and programmed I/O");
+        host.spend(Resource::Cpu, Phase::Cpu, excess, "FIFO and programmed I/O");
         let limit = self.profile.max_transfer_bytes;
         if limit != 0 && u64::from(len) > limit {
             let further = (u64::from(len) - 1) / limit;

@@ -191,7 +191,7 @@ impl<C: SpiChip> SpiController<C> {
         host.spend(Resource::Bus, Phase::Address, addr, "address");
         host.spend(Resource::Bus, Phase::Dummy, dummy, "dummy");
         host.spend(Resource::Bus, Phase::Data, wire, "data");
-        host.spend(Resource::Controller, Phase::Controller, excess, "FIFO and programmed I/O");
+        host.spend(Resource::Cpu, Phase::Cpu, excess, "FIFO and programmed I/O");
         host.spend(Resource::Controller, Phase::Controller, cost.finish_us, "completion");
         refused
     }

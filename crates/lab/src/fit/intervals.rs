@@ -68,15 +68,14 @@ pub(super) fn searches(model: &Model<'_>) -> u64 {
     (2 * ROUNDS * model.parameters.len()) as u64
 }
 
-/// The intervals of all costs around the `best` fit, which has these `times`; `others` are fits from other starts. Also the
-/// choices of all costs at the ends. `done` hears of searches.
+/// The intervals of all costs around the `best` fit, which has these `times`; `others` are fits from other starts. `done` hears of searches.
 pub(super) fn of(
     model: &Model<'_>,
     keep: &[usize],
     (best, times): (&[f64], &[f64]),
     others: &[Vec<f64>],
     done: &(dyn Fn(u64) + Sync),
-) -> (Vec<FittedParameter>, Vec<Vec<f64>>) {
+) -> Vec<FittedParameter> {
     let logs = logs(&keep.iter().filter_map(|&row| times.get(row)).copied().collect::<Vec<f64>>());
     let search = Search::new(model, keep, &logs);
     let slopes = search.slopes(best, &logs);
@@ -86,6 +85,7 @@ pub(super) fn of(
         let x = *best.get(i)?;
         Some(FittedParameter {
             path: p.path.clone(),
+            operation: p.operation,
             before: p.value,
             value: x * p.scale,
             low: low.end.min(x) * p.scale,
@@ -93,8 +93,7 @@ pub(super) fn of(
             same_effect: slopes.as_ref().map_or_else(Vec::new, |slopes| same_effect(model, slopes, i)),
         })
     };
-    let parameters = ends.iter().enumerate().filter_map(one).collect();
-    (parameters, ends.into_iter().flat_map(|(low, high)| [low.near.at, high.near.at]).collect())
+    ends.iter().enumerate().filter_map(one).collect()
 }
 
 /// Costs whose effects are in the same proportion on all figures as those of cost `i`.

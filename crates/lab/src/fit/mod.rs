@@ -1,32 +1,41 @@
-//! Costs of a board's host and controller, fitted to figures that were measured on it.
+//! Costs of a board's host and controller and times of its chip, fitted to figures that were measured on it.
 //!
 //! - `results`: figures from the output of `flash_speed`, dd and U-Boot.
-//! - `parameters`: the costs that a kind of setup has.
+//! - `parameters`: the costs and times that a kind of setup has, with their distributions.
 //! - `model`: the simulated times of all figures for given costs.
 //! - `least_squares`: the optimiser; `papers` uses it, too.
 //! - `intervals`: the smallest and largest value of each cost with which all figures agree; `linear` programs lead there.
+//! - `posterior`: the distribution of all numbers after the fit, and the intervals of predicted speeds.
+//! - `from_two`: each published board fitted to two of its rows, and the others predicted.
 //! - `hypotheses`: what may be wrong on the board.
 
+mod from_two;
 mod hypotheses;
 mod intervals;
 pub(crate) mod least_squares;
 mod linear;
 mod model;
 mod parameters;
+mod posterior;
 mod results;
 
+pub use from_two::{ByKind, FromTwo, FromTwoRow, Given, from_two};
 pub use hypotheses::Hypothesis;
 pub use parameters::Parameter;
 pub use results::{
     Block, FIGURES_MAX, Figure, Measure, Measurement, RESULTS_MAX_BYTES, Results, Unknown, parse,
 };
 
+use crate::papers::Operation;
 use crate::progress::{Listener, Progress};
+use crate::speed::Test;
 use crate::speed_run;
+use crate::uncertainty::Interval;
 use floatgate_config::{Library, Override, Setup};
 use floatgate_sim::error::Error;
 use least_squares::{Bounds, Effort, minimise, squares};
 use model::{Contradiction, Model};
+use posterior::{Expected, Posterior};
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -38,9 +47,6 @@ const ABSURD: f64 = 2.0;
 
 /// Lines that are not understood, of which an error names no more.
 const NAMED: usize = 5;
-
-/// Weight of the costs that the setup states: they decide what the figures do not.
-const PRIOR: f64 = 0.1;
 
 /// A figure of the board beside the fit.
 #[derive(Clone, Debug, Serialize)]
@@ -63,7 +69,7 @@ pub struct FittedRow {
     pub residual_before: f64,
     /// The same after a fit without this figure; none where too few others are left.
     pub left_out: Option<f64>,
-    /// False of erases, which the chip decides and no cost of the host.
+    /// False of a row that no fitted number decides.
     pub fitted: bool,
 }
 
@@ -72,6 +78,8 @@ pub struct FittedRow {
 pub struct FittedParameter {
     /// Dotted path.
     pub path: String,
+    /// Kind of operation whose time it is; null of a cost that all of them share.
+    pub operation: Option<Operation>,
     /// Value that the setup states.
     pub before: f64,
     /// Fitted value.
@@ -84,17 +92,22 @@ pub struct FittedParameter {
     pub same_effect: Vec<String>,
 }
 
-/// Speeds of a test with costs that agree with all figures.
+/// Speed of a test with the fitted setup, and the 80 % interval in which the board's is.
 #[derive(Clone, Debug, Serialize)]
 pub struct Prediction {
     /// Name of the test.
     pub name: String,
-    /// Overrides under which it runs: those of the first figure, which the fitted setup does not have.
+    /// Kind of operation.
+    pub operation: Operation,
+    /// Overrides under which it runs: those of the first figure; empty of the fitted setup as it is written.
     pub set: Vec<String>,
-    /// Speed with the costs that make it slowest, KiB/s.
-    pub slowest_kib_s: f64,
-    /// Speed with the costs that make it fastest, KiB/s.
-    pub fastest_kib_s: f64,
+    /// Read and write operation under which it runs, with bus mode and clock.
+    pub link: String,
+    /// Speed, KiB/s.
+    pub kib_s: f64,
+    /// The interval of the speed, KiB/s.
+    #[serde(flatten)]
+    pub interval: Interval,
 }
 
 /// Result of a fit.
@@ -120,7 +133,7 @@ pub struct FitReport {
     pub hypotheses: Vec<Hypothesis>,
     /// Lines of the figures that no cost explains.
     pub unexplained: Vec<usize>,
-    /// Speeds of `flash_speed`'s tests, under the conditions of the first figure, with the costs at the ends of all intervals.
+    /// Speeds of `flash_speed`'s tests with the fitted setup, and under the conditions of the first figure where it has any.
     pub predictions: Vec<Prediction>,
     /// Figures that contradict each other, and reservations about single ones, with their lines.
     pub remarks: Vec<String>,
@@ -149,8 +162,8 @@ pub fn fit(
     if results.blocks.is_empty() {
         return Err(no_figure(&results.unknown));
     }
-    let parameters = parameters::of(&config, free)?;
-    let model = Model::new(library, setup, sets, &results.blocks, parameters)?;
+    let parameters = parameters::of(library, &config, free)?;
+    let model = Model::new(library, setup, sets, &results.blocks, parameters.clone())?;
     let mut unknown = [results.unknown.as_slice(), &model.refused].concat();
     unknown.sort_by_key(|unknown| unknown.line);
     let understood = results.understood.saturating_sub(model.refused.len());
@@ -196,24 +209,64 @@ pub fn fit(
         .filter(|row| row.fitted && row.residual.abs() > UNEXPLAINED)
         .map(|row| row.line)
         .collect();
-    let (parameters, ends) =
+    let parameters_found =
         intervals::of(&model, &keep, (&best, &times), &fits, &|ends| done(ends * END_STEPS));
+    let whole = Model::new(library, setup, sets, &results.blocks, parameters)?;
+    let predictions = predictions(whole.with_plain_setup(setup, sets)?, &model, &keep, &best);
     Ok(FitReport {
         title: speed_run::title(&config),
         understood,
         unknown,
-        parameters,
+        parameters: parameters_found,
         rows,
         worst,
         worst_left_out: largest(left_out.iter().flatten().copied()),
         median_left_out: sizes.get(sizes.len() / 2).copied(),
         hypotheses: hypotheses::explain(library, setup, sets, candidates, &results.blocks, &done),
         unexplained,
-        predictions: model.predictions(&ends),
+        predictions,
         remarks,
         usable: !contradictions.iter().any(Contradiction::is_fatal)
             && is_usable(&model, &best, &start, worst),
     })
+}
+
+/// Tests of `flash_speed` that are predicted.
+const PREDICTED: [Test; 7] = [
+    Test::Read(0),
+    Test::Read(1),
+    Test::Read(2),
+    Test::Write(0),
+    Test::Write(1),
+    Test::Write(2),
+    Test::Erase(1),
+];
+
+/// Speeds with the fitted numbers: as the setup is written, and under the conditions of the first figure. `whole` has those numbers, too, that change no figure.
+fn predictions(whole: Model<'_>, model: &Model<'_>, keep: &[usize], best: &[f64]) -> Vec<Prediction> {
+    let value = |p: &Parameter| {
+        let fitted = model.parameters.iter().position(|one| one.path == p.path);
+        fitted.and_then(|i| best.get(i)).copied().unwrap_or(p.value / p.scale)
+    };
+    let best: Vec<f64> = whole.parameters.iter().map(value).collect();
+    let Some(posterior) = Posterior::new(&whole, keep, &best) else { return Vec::new() };
+    let mut sets = vec![Vec::new(), whole.first_conditions()];
+    sets.dedup();
+    let of_set = |set: Vec<String>| {
+        let expected = posterior.expected(&whole, &set, &PREDICTED).unwrap_or_default();
+        let link = whole.link(&set, &best).unwrap_or_default();
+        let kib_s = |ns: f64| 1e9 / (ns * 1024.0);
+        let one = move |e: Expected| Prediction {
+            name: e.test.name(),
+            operation: Operation::of_test(e.test),
+            set: set.clone(),
+            link: link.clone(),
+            kib_s: kib_s(e.ns_per_byte),
+            interval: Interval { min: kib_s(e.interval.max), max: kib_s(e.interval.min) },
+        };
+        expected.into_iter().map(one)
+    };
+    sets.into_iter().flat_map(of_set).collect()
 }
 
 /// The residual of the largest size.
@@ -262,10 +315,10 @@ fn no_figure(unknown: &[Unknown]) -> Error {
 }
 
 /// The costs that fit the figures `keep` best, by steps downhill from `start`.
-fn solve(model: &Model<'_>, keep: &[usize], start: &[f64], prior: f64) -> Option<Vec<f64>> {
+fn solve(model: &Model<'_>, keep: &[usize], start: &[f64]) -> Option<Vec<f64>> {
     minimise(start.to_vec(), &model.bounds(), Effort::FULL, |at| {
         let times = model.times_of(at, keep)?;
-        Some(model.errors(&times, keep, at, prior))
+        Some(model.errors(&times, keep, at))
     })
 }
 
@@ -275,10 +328,12 @@ const STARTS: [f64; 3] = [1.0, 0.4, 2.5];
 /// The fits from several starts, the best first.
 fn solve_from_all(model: &Model<'_>, keep: &[usize]) -> Vec<Vec<f64>> {
     let fit = |factor: &f64| {
-        let start: Vec<f64> = model.start().iter().map(|x| x * factor).collect();
-        let best = solve(model, keep, &start, PRIOR)?;
+        // The chip's times begin where they are most likely.
+        let begin = |(x, p): (f64, &Parameter)| if p.is_of_chip() { x } else { x * factor };
+        let start: Vec<f64> = model.start().into_iter().zip(&model.parameters).map(begin).collect();
+        let best = solve(model, keep, &start)?;
         let times = model.times_of(&best, keep)?;
-        Some((squares(&model.errors(&times, keep, &best, PRIOR)), best))
+        Some((squares(&model.errors(&times, keep, &best)), best))
     };
     let mut fits: Vec<_> = STARTS.par_iter().filter_map(fit).collect();
     fits.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -299,7 +354,7 @@ fn left_out(model: &Model<'_>, keep: &[usize], best: &[f64], row: usize) -> Opti
     if others.is_empty() {
         return None;
     }
-    let without = solve(model, &others, best, PRIOR)?;
+    let without = solve(model, &others, best)?;
     let time = model.times_of(&without, &[row])?;
     model.residual(row, *time.first()?)
 }
@@ -322,6 +377,16 @@ pub fn to_toml(report: &FitReport, base: &str, sets: &[Override]) -> String {
         let value = set.value_text();
         let is_toml = toml::from_str::<toml::Table>(&format!("x = {value}")).is_ok();
         text += &format!("{} = {}\n", set.path(), if is_toml { value.to_owned() } else { quoted(value) });
+    }
+    let mut heading = String::new();
+    for p in report.predictions.iter().filter(|p| p.set.is_empty()) {
+        let of = format!("# {}: KiB/s, and the 80 % interval of the board's\n", p.link);
+        if of != heading {
+            text += &of;
+            heading = of;
+        }
+        let Interval { min, max } = p.interval;
+        text += &format!("#   {}: {:.0}, {min:.0} to {max:.0}\n", p.name, p.kib_s);
     }
     for p in &report.parameters {
         text += &format!(

@@ -2,7 +2,8 @@
 
 use super::least_squares::Bounds;
 use super::parameters::{self, Parameter};
-use super::{Block, Figure, FittedRow, Measure, Measurement, Prediction, Unknown};
+use super::{Block, Figure, FittedRow, Measure, Measurement, Unknown};
+use crate::papers::Operation;
 use crate::speed::{self, SpeedOptions, Test};
 use crate::speed_run::for_times;
 use floatgate_config::{Config, Library, Override, Prepared, Setup};
@@ -153,7 +154,7 @@ impl<'l> Model<'l> {
 
     /// Rows that decide costs: erases do only where an erase time is free.
     pub(super) fn fitted(&self) -> Vec<usize> {
-        let erases = self.parameters.iter().any(|p| p.path.contains("bers") || p.path.contains("erase"));
+        let erases = self.parameters.iter().any(is_of_erases);
         let is_erase = |t: &Target| matches!(t.tests.as_slice(), [Test::Erase(_)]);
         (0..self.targets.len()).filter(|&i| erases || !self.targets.get(i).is_some_and(is_erase)).collect()
     }
@@ -200,10 +201,7 @@ impl<'l> Model<'l> {
         if tests.is_empty() {
             return Ok(Vec::new());
         }
-        let value =
-            |(p, x): (&Parameter, &f64)| format!("{}={}", p.path, parameters::text(&p.path, x * p.scale));
-        let free = self.parameters.iter().zip(at).filter(|(p, _)| !condition.holds(p));
-        let costs: Vec<String> = free.map(value).collect();
+        let costs = self.costs(condition, at);
         let names = tests.iter().map(|test| test.name()).chain(condition.set.iter().cloned()).collect();
         let simulation = (costs, names);
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -217,22 +215,6 @@ impl<'l> Model<'l> {
             known.insert(simulation, times.clone());
         }
         Ok(times)
-    }
-
-    /// Slowest and fastest speed of `flash_speed`'s tests with any of these costs, under the conditions of the first figure.
-    pub(super) fn predictions(&self, costs: &[Vec<f64>]) -> Vec<Prediction> {
-        let tests = [0, 1, 2].into_iter().flat_map(|n| [Test::Write(n), Test::Read(n)]);
-        let run = |at: &Vec<f64>| self.run_at(self.conditions.first()?, at, tests.clone().collect()).ok();
-        let runs: Vec<Vec<(Test, f64)>> = costs.par_iter().filter_map(run).collect();
-        let prediction = |test: Test| {
-            let speeds =
-                || runs.iter().flatten().filter(|(t, _)| *t == test).map(|(_, ns)| 1e9 / (ns * 1024.0));
-            let slowest_kib_s = speeds().min_by(f64::total_cmp)?;
-            let fastest_kib_s = speeds().max_by(f64::total_cmp)?;
-            let set = self.conditions.first()?.set.clone();
-            Some(Prediction { name: test.name(), set, slowest_kib_s, fastest_kib_s })
-        };
-        tests.clone().filter_map(prediction).collect()
     }
 
     /// Times of tests on one setup, ns per byte. As in `flash_speed`, blocks are written before they are read.
@@ -266,16 +248,71 @@ impl<'l> Model<'l> {
         self.targets.get(row).map(|target| target.interval)
     }
 
-    /// Logarithm of a time over the middle of the row's resolution, in units of that resolution and the model's.
-    pub(super) fn errors(&self, times: &[f64], rows: &[usize], at: &[f64], prior: f64) -> Vec<f64> {
+    /// Logarithm of a time over the middle of the row's resolution, in units of that resolution and the model's, and the distance of each number from
+    /// the stated one in units of its spread.
+    pub(super) fn errors(&self, times: &[f64], rows: &[usize], at: &[f64]) -> Vec<f64> {
         let error = |(&row, &time): (&usize, &f64)| {
             let (low, high) = self.interval(row)?;
-            let half = (high / low).ln() / 2.0;
-            Some((time / (low * high).sqrt()).ln() / (half * half / 3.0 + MODEL * MODEL).sqrt())
+            Some((time / (low * high).sqrt()).ln() / self.deviation(row, MODEL)?)
         };
-        let stated = self.start();
-        let pulls = at.iter().zip(stated).map(|(x, x0)| prior * (x - x0));
+        let pulls =
+            at.iter().zip(&self.parameters).map(|(x, p)| (x - p.value / p.scale) / p.spread.max(1e-6));
         rows.iter().zip(times).filter_map(error).chain(pulls).collect()
+    }
+
+    /// Standard deviation of the logarithm of a row's time: its resolution and the error of the model.
+    pub(super) fn deviation(&self, row: usize, model: f64) -> Option<f64> {
+        let (low, high) = self.interval(row)?;
+        let half = (high / low).ln() / 2.0;
+        Some((half * half / 3.0 + model * model).sqrt())
+    }
+
+    /// Operation of a row's tests: that of the only one.
+    pub(super) fn operation(&self, row: usize) -> Operation {
+        match self.targets.get(row).map(|target| target.tests.as_slice()) {
+            Some([test]) => Operation::of_test(*test),
+            _ => Operation::Other,
+        }
+    }
+
+    /// Times of tests under the overrides `set` of a condition, ns per byte; none of one that is not known.
+    pub(super) fn times_under(&self, set: &[String], at: &[f64], tests: &[Test]) -> Option<Vec<(Test, f64)>> {
+        let condition = self.conditions.iter().find(|condition| condition.set == set)?;
+        self.run_at(condition, at, tests.to_vec()).ok()
+    }
+
+    /// Read and write operation, with their clocks, under the overrides `set` of a condition.
+    pub(super) fn link(&self, set: &[String], at: &[f64]) -> Option<String> {
+        let condition = self.conditions.iter().find(|condition| condition.set == set)?;
+        let values = Override::parse_all(&self.costs(condition, at)).ok()?;
+        let config = condition.config(&values).ok()?;
+        let link = rig::wire(self.library, &config, options(&config)).ok()?.device.link();
+        Some(format!("reads {}, writes {}", link.read, link.write))
+    }
+
+    /// The numbers at a place as overrides, without those that the condition holds.
+    fn costs(&self, condition: &Condition, at: &[f64]) -> Vec<String> {
+        let value =
+            |(p, x): (&Parameter, &f64)| format!("{}={}", p.path, parameters::text(&p.path, x * p.scale));
+        self.parameters.iter().zip(at).filter(|(p, _)| !condition.holds(p)).map(value).collect()
+    }
+
+    /// Adds the setup without any condition, so that [`Self::times_under`] knows it.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub(super) fn with_plain_setup(mut self, setup: &Setup, sets: &[Override]) -> Result<Self, Error> {
+        if self.conditions.iter().all(|condition| !condition.set.is_empty()) {
+            let prepared = self.library.prepare(setup, sets)?;
+            let (set, held) = (Vec::new(), Vec::new());
+            self.conditions.push(Condition { set, held, sets: sets.to_vec(), prepared });
+        }
+        Ok(self)
+    }
+
+    /// Overrides of the first figure.
+    pub(super) fn first_conditions(&self) -> Vec<String> {
+        self.conditions.first().map_or_else(Vec::new, |condition| condition.set.clone())
     }
 
     /// Distance of a time from the resolution of a row, relative to its nearer end; 0 within it.
@@ -299,13 +336,14 @@ impl<'l> Model<'l> {
 
     /// Figures that contradict one above, each with the first such one.
     pub(super) fn contradictions(&self) -> Vec<Contradiction> {
-        let fitted = self.fitted();
+        let decides = |p: &Parameter| p.is_freed() && is_of_erases(p);
+        let has_free_erases = self.parameters.iter().any(decides);
+        let is_fatal = |row: usize| has_free_erases || self.operation(row) != Operation::Erase;
         let pair = |a: usize, b: usize| {
             let ((a_low, a_high), (b_low, b_high)) = (self.interval(a)?, self.interval(b)?);
             let apart = (a_low / b_high).max(b_low / a_high) - 1.0;
             let (first, second) = (&self.targets.get(a)?.measurement, &self.targets.get(b)?.measurement);
-            let found =
-                Contradiction { lines: (first.line, second.line), apart, is_fitted: fitted.contains(&a) };
+            let found = Contradiction { lines: (first.line, second.line), apart, is_fitted: is_fatal(a) };
             Some(found).filter(|_| apart > 2.0 * MODEL)
         };
         let first = |b: usize| (0..b).filter(|&a| self.is_same(a, b)).find_map(|a| pair(a, b));
@@ -362,6 +400,11 @@ impl<'l> Model<'l> {
         };
         self.targets.iter().enumerate().map(row).collect()
     }
+}
+
+/// True of the time of an erase.
+fn is_of_erases(p: &Parameter) -> bool {
+    p.path.contains("bers") || p.path.contains("erase")
 }
 
 fn options(config: &Config) -> RigOptions {

@@ -1,8 +1,17 @@
-//! The costs of host and controller that a kind of setup has.
+//! The numbers of a setup that a fit may change: costs of host and controller, and times of the chip.
+//!
+//! Each has a distribution that is known before anything is measured: costs spread as their profile is sure of them, and times of the chip as its
+//! data sheet says. A fit moves a number in units of that spread, so that a slow program is explained by the chip before it is explained by
+//! twenty times the usual software.
 
-use floatgate_config::Config;
+use crate::papers::Operation;
+use crate::uncertainty::Uncertainty;
+use floatgate_config::{Config, Library};
 use floatgate_device::spec::ChipKind;
+use floatgate_device::units::{self, TypMaxUs};
+use floatgate_mtd::Nanos;
 use floatgate_sim::error::Error;
+use serde::Deserialize;
 
 /// A number of a setup that is fitted.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,7 +26,29 @@ pub struct Parameter {
     pub low: f64,
     /// Largest value.
     pub high: f64,
+    /// Standard deviation before anything is measured, in units of the scale.
+    pub spread: f64,
+    /// Kind of operation whose time it is; none of a cost that all of them share.
+    pub operation: Option<Operation>,
 }
+
+/// Least spread of a cost: who fits a setup doubts its costs.
+const LEAST_SPREAD: f64 = 0.3;
+
+impl Parameter {
+    /// True of a time of the chip.
+    pub(super) fn is_of_chip(&self) -> bool {
+        self.path.starts_with("chip.")
+    }
+
+    /// True of a number that the user has freed.
+    pub(super) fn is_freed(&self) -> bool {
+        self.spread >= FREED
+    }
+}
+
+/// Spread of a number that the user frees, in units of its scale: the figures decide it.
+const FREED: f64 = 10.0;
 
 /// A cost is at most this many times what the setup states, or what is usual.
 const MOST: f64 = 20.0;
@@ -61,13 +92,16 @@ const NAND: [(&str, &str, f64); 6] = [
 /// Costs of memory controllers.
 const BUS: [(&str, &str, f64); 1] = [("controller", "access_ns", 0.0)];
 
-/// The costs of a setup, and the numbers that `free` names.
-pub(super) fn of(config: &Config, free: &[String]) -> Result<Vec<Parameter>, Error> {
-    let costs: &[(&str, &str, f64)] = match config.chip_kind()? {
+/// The costs of a setup, the times of its chip, and the numbers that `free` names.
+pub(super) fn of(library: &Library, config: &Config, free: &[String]) -> Result<Vec<Parameter>, Error> {
+    let kind = config.chip_kind()?;
+    let costs: &[(&str, &str, f64)] = match kind {
         ChipKind::SpiNand | ChipKind::SpiNor => &SPI,
         ChipKind::RawNand => &NAND,
         ChipKind::ParallelNor => &BUS,
     };
+    let uncertainty = Uncertainty::of(library, config)?;
+    let spread = uncertainty.software_spread().max(LEAST_SPREAD);
     let costs = costs
         .iter()
         .filter(|(table, ..)| config.tree().get(table).is_some())
@@ -76,10 +110,13 @@ pub(super) fn of(config: &Config, free: &[String]) -> Result<Vec<Parameter>, Err
         .iter()
         .map(|(path, usual)| ((*path).to_owned(), *usual))
         .chain(costs)
-        .filter_map(|(path, usual)| cost(config, path, usual))
+        .filter_map(|(path, usual)| cost(config, path, usual, spread))
         .collect();
+    all.extend(times(config, kind).into_iter().filter_map(|(path, operation)| {
+        time_of_chip(config, path, operation, uncertainty.array_spread(operation))
+    }));
     for path in free {
-        let found = number(config, path).ok_or_else(|| {
+        let found = number(config, path).or_else(|| microseconds(config, path)).ok_or_else(|| {
             Error::asked(
                 format!("{path} is no number of this setup"),
                 "free a number, as chip.timing.t_prog_us.typ",
@@ -91,23 +128,93 @@ pub(super) fn of(config: &Config, free: &[String]) -> Result<Vec<Parameter>, Err
     Ok(all)
 }
 
-fn cost(config: &Config, path: String, usual: f64) -> Option<Parameter> {
+/// Times of a chip's array, with the operation whose time each is.
+fn times(config: &Config, kind: ChipKind) -> Vec<(String, Operation)> {
+    let is_on_die = || config.extract::<bool>("chip.ecc.on_die").unwrap_or(false);
+    let read = match kind {
+        ChipKind::SpiNand if is_on_die() => Some("t_rd_ecc_us"),
+        ChipKind::SpiNand => Some("t_rd_us"),
+        ChipKind::RawNand => Some("t_r_us.typ"),
+        ChipKind::SpiNor | ChipKind::ParallelNor => None,
+    };
+    let program: &[&str] = match kind {
+        ChipKind::SpiNand | ChipKind::RawNand => &["t_prog_us.typ"],
+        ChipKind::SpiNor => &["t_pp_us.typ"],
+        ChipKind::ParallelNor => &["t_word_us.typ", "t_buffer_us.typ"],
+    };
+    let timing = |key: &str| format!("chip.timing.{key}");
+    let reads = read.map(|key| (timing(key), Operation::Read));
+    let programs = program.iter().map(|key| (timing(key), Operation::Program));
+    let erase = match kind {
+        ChipKind::SpiNor => sectors(config),
+        _ => vec![timing("t_bers_us.typ")],
+    };
+    reads.into_iter().chain(programs).chain(erase.into_iter().map(|path| (path, Operation::Erase))).collect()
+}
+
+/// Typical times of a NOR's kinds of erase.
+fn sectors(config: &Config) -> Vec<String> {
+    let kinds = config.tree().get("chip.erase").map_or_else(Vec::new, |erase| erase.leaves("chip.erase"));
+    kinds.into_iter().filter(|path| path.ends_with(".t_us.typ")).collect()
+}
+
+/// Least share of its typical time that an operation of an array takes: erases of single-level cells are published down to a quarter
+/// (papers/unfitted.toml, ts7250).
+const fn least_share(operation: Operation) -> f64 {
+    if matches!(operation, Operation::Erase) { 0.2 } else { 0.5 }
+}
+
+/// A time of the chip with its distribution.
+fn time_of_chip(config: &Config, path: String, operation: Operation, spread: f64) -> Option<Parameter> {
+    let value = microseconds(config, &path).filter(|value| *value > 0.0)?;
+    let table = path.strip_suffix(".typ");
+    let most =
+        table.and_then(|table| config.extract::<TypMaxUs>(table).ok()).map(|time| time.max.as_us_f64());
+    let high = most.map_or(1.5 * value, |most| most.max(value));
+    let low = value * least_share(operation);
+    Some(Parameter { path, value, scale: value, low, high, spread, operation: Some(operation) })
+}
+
+/// Kind of operation whose time a cost is.
+fn operation_of(path: &str) -> Option<Operation> {
+    let is_one_of = |keys: [&str; 3]| keys.iter().any(|key| path.contains(key));
+    if is_one_of([".rx.", "read_cost", "byte.read"]) {
+        Some(Operation::Read)
+    } else if is_one_of([".tx.", "write_cost", "byte.write"]) {
+        Some(Operation::Program)
+    } else {
+        None
+    }
+}
+
+fn cost(config: &Config, path: String, usual: f64, spread: f64) -> Option<Parameter> {
     let value = number(config, &path).unwrap_or(0.0);
     let scale = value.max(usual);
-    (scale > 0.0).then_some(Parameter { path, value, scale, low: 0.0, high: MOST * scale })
+    let operation = operation_of(&path);
+    let high = MOST * scale;
+    (scale > 0.0).then_some(Parameter { path, value, scale, low: 0.0, high, spread, operation })
 }
 
 /// A number that the user frees: from half of it to the maximum beside it, or to twice as much.
 pub(super) fn free_number(config: &Config, path: &str, value: f64) -> Parameter {
     let scale = if value > 0.0 { value } else { 1.0 };
-    let most = path.strip_suffix("typ").and_then(|table| number(config, &format!("{table}max")));
+    let most = path.strip_suffix("typ").and_then(|table| microseconds(config, &format!("{table}max")));
     Parameter {
         path: path.to_owned(),
         value,
         scale,
         low: value / 2.0,
         high: most.unwrap_or(2.0 * scale).max(value),
+        spread: FREED,
+        operation: operation_of(path),
     }
+}
+
+/// A time of a setup, in us, in any of its notations.
+fn microseconds(config: &Config, path: &str) -> Option<f64> {
+    #[derive(Deserialize)]
+    struct Time(#[serde(with = "units::us")] Nanos);
+    config.extract::<Time>(path).ok().map(|time| time.0.as_us_f64())
 }
 
 fn number(config: &Config, path: &str) -> Option<f64> {

@@ -36,11 +36,18 @@ impl Operation {
         }
     }
 
+    /// Operation of a test of `flash_speed`.
+    pub(crate) const fn of_test(test: Test) -> Self {
+        match test {
+            Test::Read(_) => Self::Read,
+            Test::Write(_) => Self::Program,
+            Test::Erase(_) => Self::Erase,
+        }
+    }
+
     pub(super) fn of(measure: &str) -> Self {
         match Test::from_name(measure) {
-            Some(Test::Read(_)) => Self::Read,
-            Some(Test::Write(_)) => Self::Program,
-            Some(Test::Erase(_)) => Self::Erase,
+            Some(test) => Self::of_test(test),
             None if measure.ends_with(": attach") => Self::Attach,
             None => Self::Other,
         }

@@ -70,6 +70,8 @@ pub enum ResultKind {
     Papers,
     /// Result of `floatgate papers --refit`.
     PapersRefit,
+    /// Result of `floatgate papers --from-two`.
+    PapersFromTwo,
     /// Result of `floatgate ecc encode`.
     EccEncode,
     /// Result of `floatgate ecc decode`.

@@ -1,0 +1,363 @@
+//! Each published board fitted to two of its rows, and the others predicted: the error of a fit to few figures. Each row is also predicted
+//! from no row of its board.
+//!
+//! All pairs of rows of a board are tried. A board counts once, however many rows it has. If costs of a setup were fitted to rows of its board, the
+//! costs in its host's and controller's files replace them. A time of a chip that was fitted to them is replaced by the one in the data sheet.
+
+use super::model::Model;
+use super::parameters;
+use super::posterior::Posterior;
+use super::{Block, Figure, Measure, Measurement, solve};
+use crate::papers::{Fit, Operation, Paper, Row, Table};
+use crate::speed::{SpeedOptions, Test};
+use crate::speed_run::for_times;
+use crate::uncertainty::Interval;
+use floatgate_config::{Kind, Library, Override};
+use floatgate_sim::error::Error;
+use floatgate_sim::rig::{self, RigOptions};
+use rayon::prelude::*;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Fewest rows of a board: two are given, and one is predicted.
+const ROWS_MIN: usize = 3;
+
+/// Error of a row that counts as near.
+const NEAR: f64 = 0.15;
+
+/// Rows of a board from which another one is predicted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Given {
+    /// Two rows, of which one at least has the same kind of operation.
+    SameKind,
+    /// Two rows of other kinds of operation.
+    OtherKinds,
+    /// No row.
+    Nothing,
+}
+
+impl Given {
+    const ALL: [Self; 3] = [Self::SameKind, Self::OtherKinds, Self::Nothing];
+
+    /// The words of tables.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::SameKind => "one of this kind",
+            Self::OtherKinds => "two of other kinds",
+            Self::Nothing => "nothing",
+        }
+    }
+}
+
+/// Result of fitting each board to two of its rows.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct FromTwo {
+    /// The predicted rows of all pairs.
+    pub rows: Vec<FromTwoRow>,
+    /// Errors by board and kind of operation, and of all boards.
+    pub kinds: Vec<ByKind>,
+}
+
+/// A row predicted from two others of its board.
+#[derive(Clone, Debug, Serialize)]
+pub struct FromTwoRow {
+    /// Name of the document.
+    pub paper: String,
+    /// Name of the board's first table.
+    pub board: String,
+    /// The rows that were given, as `table/row`; two or none.
+    pub given: Vec<String>,
+    /// The predicted row.
+    pub row: String,
+    /// Its kind of operation.
+    pub operation: Operation,
+    /// Kinds of the given rows.
+    pub from: Given,
+    /// Published figure, KiB/s.
+    pub published: f64,
+    /// Predicted speed, KiB/s.
+    pub predicted: f64,
+    /// The 80 % interval of the predicted speed.
+    #[serde(flatten)]
+    pub interval: Interval,
+    /// Predicted over published speed, beyond the resolution of the tool, minus 1.
+    pub residual: f64,
+    /// True when the interval holds the published figure.
+    pub holds: bool,
+}
+
+/// Errors of one kind of operation.
+#[derive(Clone, Debug, Serialize)]
+pub struct ByKind {
+    /// Name of the board; null of all boards, each of which counts once.
+    pub board: Option<String>,
+    /// Kind of operation.
+    pub operation: Operation,
+    /// Rows that were given.
+    pub from: Given,
+    /// Number of predictions.
+    pub predicted: usize,
+    /// Median of the sizes of their residuals.
+    pub median: f64,
+    /// Largest size of a residual.
+    pub worst: f64,
+    /// Share of those within 15 %.
+    pub within_15_percent: f64,
+    /// Share of those whose interval holds the published figure.
+    pub hold: f64,
+    /// Median of the intervals' half widths, as ratios.
+    pub half_width: f64,
+}
+
+/// A board: tables with the same setup and overrides.
+struct Board<'p> {
+    paper: &'p Paper,
+    tables: Vec<&'p Table>,
+}
+
+/// A row that is a test of `flash_speed`.
+struct Subject<'p> {
+    table: &'p Table,
+    row: &'p Row,
+    test: Test,
+}
+
+impl Subject<'_> {
+    fn name(&self) -> String {
+        format!("{}/{}", self.table.name, self.row.row)
+    }
+}
+
+/// Fits each board of the papers that has three rows of `flash_speed` or more to each pair of them.
+///
+/// # Errors
+/// When a setup cannot be wired.
+pub fn from_two(library: &Library, papers: &[Paper]) -> Result<FromTwo, Error> {
+    let boards: Vec<Board<'_>> = papers.iter().flat_map(boards).collect();
+    let rows: Result<Vec<Vec<FromTwoRow>>, Error> =
+        boards.par_iter().map(|board| board.predict(library)).collect();
+    let rows: Vec<FromTwoRow> = rows?.into_iter().flatten().collect();
+    let kinds = by_kind(&rows);
+    Ok(FromTwo { rows, kinds })
+}
+
+/// The boards of a paper with enough rows.
+fn boards(paper: &Paper) -> Vec<Board<'_>> {
+    let mut groups: BTreeMap<(&str, &[String]), Vec<&Table>> = BTreeMap::new();
+    for table in paper.tables.iter().filter(|table| table.unit == "KiB/s") {
+        groups.entry((&table.setup, &table.set)).or_default().push(table);
+    }
+    let boards = groups.into_values().map(|tables| Board { paper, tables });
+    boards.filter(|board| board.subjects().len() >= ROWS_MIN).collect()
+}
+
+impl<'p> Board<'p> {
+    /// The rows that are tests of `flash_speed`, each measure once.
+    fn subjects(&self) -> Vec<Subject<'p>> {
+        let mut all: Vec<Subject<'p>> = Vec::new();
+        let rows = self.tables.iter().flat_map(|table| table.rows.iter().map(move |row| (*table, row)));
+        for (table, row) in rows {
+            let Some(test) = Test::from_name(&row.measure).filter(|_| row.setup.is_none()) else { continue };
+            if all.iter().all(|other| (&other.row.measure, &other.row.set) != (&row.measure, &row.set)) {
+                all.push(Subject { table, row, test });
+            }
+        }
+        all
+    }
+
+    fn name(&self) -> String {
+        self.tables.first().map_or_else(String::new, |table| table.name.clone())
+    }
+
+    /// Overrides with which the board's setup is as it was before a row of it was known.
+    fn overrides(&self, library: &Library) -> Vec<String> {
+        let names: Vec<String> = self.subjects().iter().map(Subject::name).collect();
+        let fits = self.paper.fits.iter();
+        let own: Vec<&Fit> = fits.filter(|fit| fit.rows.iter().any(|row| names.contains(row))).collect();
+        let Some(table) = self.tables.first() else { return Vec::new() };
+        let file = format!("setups/{}.toml", table.setup);
+        let setup = library.setup(&table.setup).ok().filter(|_| own.iter().any(|fit| fit.file == file));
+        let base = |name: &str| {
+            let base = setup.as_ref()?.tree().get(&format!("{name}.base"))?.as_text()?;
+            Some(format!("{name}={base}"))
+        };
+        let bases = ["controller", "host"].into_iter().filter_map(base);
+        let unmeasured = setup.iter().map(|_| "host.unmeasured=true".to_owned());
+        let of_chip = own.iter().filter_map(|fit| {
+            let typical = data_sheet(library, &fit.file, fit.parameter.strip_prefix("chip.")?)?;
+            Some(format!("{}={typical}", fit.parameter))
+        });
+        bases.chain(unmeasured).chain(table.set.iter().cloned()).chain(of_chip).collect()
+    }
+
+    fn predict(&self, library: &Library) -> Result<Vec<FromTwoRow>, Error> {
+        let Some(table) = self.tables.first() else { return Ok(Vec::new()) };
+        let setup = library.setup(&table.setup)?;
+        let sets = Override::parse_all(&self.overrides(library))?;
+        let config = library.resolve(&setup, &sets)?;
+        let options = for_times(RigOptions::default(), &config, &SpeedOptions::default());
+        let erase_bytes = rig::wire(library, &config, options)?.device.geometry().erase_bytes;
+        let subjects = self.subjects();
+        let speeds: Vec<(f64, f64)> = subjects.iter().map(|s| published(s, erase_bytes)).collect();
+        let block = |(line, (subject, (min, max))): (usize, (&Subject<'_>, &(f64, f64)))| Block {
+            set: subject.row.set.clone(),
+            blocks: Some(subject.table.blocks),
+            figures: vec![Measurement {
+                line,
+                measure: Measure::Test(subject.test),
+                figure: Figure::NsPerByte(ns_per_byte(*max), ns_per_byte(*min)),
+                text: subject.row.row.clone(),
+                bytes: None,
+                remark: None,
+            }],
+        };
+        let blocks: Vec<Block> = subjects.iter().zip(&speeds).enumerate().map(block).collect();
+        let parameters = parameters::of(library, &config, &[])?;
+        let model = Model::new(library, &setup, &sets, &blocks, parameters)?;
+        if model.rows_count() != subjects.len() {
+            return Err(Error::asked(
+                format!("{}: a row has a test that the device has not", self.name()),
+                "correct the measure of the row",
+            ));
+        }
+        let pairs: Vec<(usize, usize)> =
+            (0..subjects.len()).flat_map(|a| (a + 1..subjects.len()).map(move |b| (a, b))).collect();
+        let of_pair = |&(a, b): &(usize, usize)| self.of_given(&model, &subjects, &speeds, &[a, b]);
+        let mut rows: Vec<FromTwoRow> = pairs.par_iter().flat_map_iter(of_pair).collect();
+        rows.extend(self.of_given(&model, &subjects, &speeds, &[]));
+        Ok(rows)
+    }
+
+    /// The rows beside the given ones, predicted from them.
+    fn of_given(
+        &self,
+        model: &Model<'_>,
+        subjects: &[Subject<'_>],
+        speeds: &[(f64, f64)],
+        keep: &[usize],
+    ) -> Vec<FromTwoRow> {
+        let fit = || {
+            let start = model.start();
+            let best = if keep.is_empty() { start } else { solve(model, keep, &start)? };
+            Posterior::new(model, keep, &best)
+        };
+        let Some(posterior) = fit() else { return Vec::new() };
+        let name = |i: &usize| subjects.get(*i).map(Subject::name);
+        let given: Vec<String> = keep.iter().filter_map(name).collect();
+        let one = |(i, subject): (usize, &Subject<'_>)| {
+            let expected = posterior.expected(model, &subject.row.set, &[subject.test])?;
+            let expected = expected.first()?;
+            let (min, max) = *speeds.get(i)?;
+            let predicted = kib_s(expected.ns_per_byte);
+            let interval = Interval { min: kib_s(expected.interval.max), max: kib_s(expected.interval.min) };
+            let nearest = predicted.clamp(min, max);
+            let operation = Operation::of_test(subject.test);
+            Some(FromTwoRow {
+                paper: self.paper.paper.clone(),
+                board: self.name(),
+                given: given.clone(),
+                row: subject.name(),
+                operation,
+                from: match keep {
+                    [] => Given::Nothing,
+                    _ if keep.iter().any(|&row| model.operation(row) == operation) => Given::SameKind,
+                    _ => Given::OtherKinds,
+                },
+                published: f64::midpoint(min, max),
+                predicted,
+                interval,
+                residual: predicted / nearest - 1.0,
+                holds: interval.min <= max && interval.max >= min,
+            })
+        };
+        let others = subjects.iter().enumerate().filter(|(i, _)| !keep.contains(i));
+        others.filter_map(one).collect()
+    }
+}
+
+/// Typical time in the data sheet of a part: what its file states before what was measured.
+fn data_sheet(library: &Library, file: &str, key: &str) -> Option<f64> {
+    let name = file.strip_prefix("parts/")?.strip_suffix(".toml")?;
+    let part = library.load(Kind::Part, name).ok()?;
+    part.table.extract::<f64>(key).ok()
+}
+
+/// Exact speeds for which the row's tool prints its figure, KiB/s.
+fn published(subject: &Subject<'_>, erase_bytes: u32) -> (f64, f64) {
+    let kib = f64::from(subject.table.blocks) * f64::from(erase_bytes) / 1024.0;
+    let (min, max) = subject.row.says().map_or((1.0, 1.0), |says| says.interval(subject.table, Some(kib)));
+    (min.max(1e-3), if max.is_finite() { max.max(min) } else { min })
+}
+
+fn ns_per_byte(kib_s: f64) -> f64 {
+    1e9 / (kib_s * 1024.0)
+}
+
+fn kib_s(ns_per_byte: f64) -> f64 {
+    1e9 / (ns_per_byte * 1024.0)
+}
+
+const KINDS: [Operation; 3] = [Operation::Read, Operation::Program, Operation::Erase];
+
+/// Errors of each board and of all of them, by kind of operation.
+fn by_kind(rows: &[FromTwoRow]) -> Vec<ByKind> {
+    let mut boards: Vec<&str> = rows.iter().map(|row| row.board.as_str()).collect();
+    boards.dedup();
+    let mut all = Vec::new();
+    for operation in KINDS {
+        for from in Given::ALL {
+            let of_board = |board: &&str| {
+                let own = |row: &&FromTwoRow| {
+                    row.board == **board && row.operation == operation && row.from == from
+                };
+                of_one_board(board, &rows.iter().filter(own).collect::<Vec<_>>())
+            };
+            let each: Vec<ByKind> = boards.iter().filter_map(of_board).collect();
+            all.extend(of_all_boards(&each));
+            all.extend(each);
+        }
+    }
+    all.sort_by_key(|kind| kind.board.is_some());
+    all
+}
+
+fn of_one_board(board: &str, rows: &[&FromTwoRow]) -> Option<ByKind> {
+    let first = rows.first()?;
+    let sizes: Vec<f64> = rows.iter().map(|row| row.residual.abs()).collect();
+    let share = |count: usize| count as f64 / rows.len() as f64;
+    Some(ByKind {
+        board: Some(board.to_owned()),
+        operation: first.operation,
+        from: first.from,
+        predicted: rows.len(),
+        worst: sizes.iter().copied().fold(0.0, f64::max),
+        within_15_percent: share(sizes.iter().filter(|size| **size <= NEAR).count()),
+        hold: share(rows.iter().filter(|row| row.holds).count()),
+        half_width: median(rows.iter().map(|row| row.interval.half_width()).collect())?,
+        median: median(sizes)?,
+    })
+}
+
+/// All boards together, each of which counts once.
+fn of_all_boards(each: &[ByKind]) -> Option<ByKind> {
+    let first = each.first()?;
+    let mean = |of: fn(&ByKind) -> f64| each.iter().map(of).sum::<f64>() / each.len() as f64;
+    Some(ByKind {
+        board: None,
+        operation: first.operation,
+        from: first.from,
+        predicted: each.iter().map(|kind| kind.predicted).sum(),
+        median: median(each.iter().map(|kind| kind.median).collect())?,
+        worst: each.iter().map(|kind| kind.worst).fold(0.0, f64::max),
+        within_15_percent: mean(|kind| kind.within_15_percent),
+        hold: mean(|kind| kind.hold),
+        half_width: median(each.iter().map(|kind| kind.half_width).collect())?,
+    })
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let (below, above) = (values.get(values.len().saturating_sub(1) / 2)?, values.get(values.len() / 2)?);
+    Some(f64::midpoint(*below, *above))
+}
