@@ -87,8 +87,8 @@ fn a_card_filled_at_once_is_as_one_that_was_written_in_order() {
                 card.flush(card.now()).unwrap();
                 card.now().since(start).as_us_f64()
             });
-            // What the dies still do after the flush differs, and which blocks the cache has used before.
-            let most = if has_cache { 0.1 } else { 0.005 };
+            // What the dies still do after the flush differs, and how many blocks the cache has used before, which are erased when they are opened.
+            let most = if has_cache { 0.25 } else { 0.005 };
             assert!((own / others - 1.0).abs() <= most, "{changes}, round {round}: {own} and {others} us");
             filled.check().unwrap();
             for card in [&mut filled, &mut written] {
