@@ -44,6 +44,8 @@ pub struct CardStats {
     pub summary_programs: u64,
     /// Blocks erased.
     pub erases: u64,
+    /// Blocks whose data was moved because they had been read often.
+    pub refreshes: u64,
 }
 
 impl CardStats {
@@ -205,6 +207,7 @@ impl Card {
             page_programs: operations.programs,
             summary_programs: operations.summaries,
             erases: operations.erases,
+            refreshes: self.ftl.refreshes,
         }
     }
 
@@ -242,10 +245,32 @@ impl Card {
         self.ftl.share_map();
     }
 
+    /// Writes the first `sectors` of a card to which nothing was written, in order and with long requests, in a time that grows with the number of
+    /// blocks and not with that of sectors. Returns the number of sectors that were written; the card leaves the rest to ordinary requests, all
+    /// of it when it keeps contents or when operations can fail.
+    ///
+    /// # Errors
+    /// `WornOut`.
+    pub fn fill_in_order(&mut self, sectors: u64) -> Result<u64, BlockError> {
+        let units = (sectors.min(self.capacity) / self.unit_sectors) as u32;
+        let is_new = self.ftl.units.host == 0 && self.pending.is_empty();
+        let Some(rest) = self.ftl.units_through_cache(units).filter(|_| is_new) else { return Ok(0) };
+        self.ftl.now = self.host.now();
+        let filled = self.ftl.fill(0..units - rest);
+        self.finish();
+        self.checked(0, filled)?;
+        Ok(u64::from(units - rest) * self.unit_sectors)
+    }
+
     /// Host memory of the map and the spare areas.
     pub fn memory(&self) -> CardMemory {
         let (map_bytes, spare_bytes) = self.ftl.memory_bytes();
         CardMemory { map_bytes, spare_bytes }
+    }
+
+    /// Bytes of host memory that the map and the spare areas take now.
+    pub fn held_bytes(&self) -> usize {
+        self.ftl.held_bytes()
     }
 
     /// Time at which the card is ready for the next request.

@@ -4,6 +4,7 @@
 //! into the one block that takes everything. Whatever its policy, a block is cleaned by writing its valid units anew, and is free when the
 //! map points to none of its slots. It is erased when it is needed.
 
+use crate::closed::ClosedBlocks;
 use crate::discards::Discards;
 use crate::log::LogCleaning;
 use crate::nand::{Block, Fault, Kind, Nand, State};
@@ -14,6 +15,7 @@ use crate::spec::{CardSpec, Collector, FatKind, FatSpec, Mapping, RESERVE_BLOCKS
 use floatgate_mtd::Instant;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::ops::Range;
 
 /// Contents of a unit on its way into a slot.
 #[derive(Clone, Copy)]
@@ -22,6 +24,8 @@ pub(crate) enum Source<'a> {
     Host(&'a [u8]),
     /// The slot to which the map points, read by the time given.
     Copy(Instant),
+    /// The same, in the register of the die into which it is programmed.
+    Inside(Instant),
 }
 
 /// Length of the requests that wrote a unit of the host.
@@ -61,6 +65,7 @@ pub(crate) struct Ftl {
     /// Slot + 1 of each map unit, 0 for none: those of the host, then the bitmaps of discards.
     map: PackedInts,
     discards: Discards,
+    closed: ClosedBlocks,
     /// Blocks in which nothing is valid.
     free: Vec<u32>,
     /// Erased block that is opened next.
@@ -86,24 +91,36 @@ pub(crate) struct Ftl {
     /// Free blocks are taken worn ones first: data that does not change goes there.
     prefers_worn: bool,
     pub(crate) units: Units,
+    /// Blocks that were moved because they had been read often.
+    pub(crate) refreshes: u64,
 }
 
 /// Erases between two looks of static wear levelling.
 const LEVELLING_ERASES: u64 = 8;
 
+/// Greatest common divisor.
+const fn gcd(mut one: u32, mut other: u32) -> u32 {
+    while other > 0 {
+        (one, other) = (other, one % other);
+    }
+    one
+}
+
 impl Ftl {
     pub(crate) fn new(spec: &CardSpec, stores: bool, seed: u64) -> Self {
         let nand = Nand::new(spec, stores, seed);
         let slots_per_au = nand.slots_per_block;
-        let slots = slots_per_au * nand.blocks.len() as u32;
+        let blocks = nand.blocks.len();
+        let slots = slots_per_au * blocks as u32;
         let discards = Discards::new(spec);
         let pages = (spec.buffer_bytes / spec.page_bytes).max(1) as usize;
         let mut ftl = Self {
-            free: Vec::with_capacity(nand.blocks.len()),
+            free: Vec::with_capacity(blocks),
             standby: None,
             nand,
             map: PackedInts::new(discards.bitmaps().end as usize, slots),
             discards,
+            closed: ClosedBlocks::new(blocks),
             streams: [Stream { frontier: None, blocks: 0, limit: 0 }; 5],
             open: OpenAus::new(spec, slots_per_au),
             log_cleaning: None,
@@ -120,6 +137,7 @@ impl Ftl {
             next_levelling: LEVELLING_ERASES,
             prefers_worn: false,
             units: Units::default(),
+            refreshes: 0,
         };
         ftl.set_limits(spec);
         ftl.find_free();
@@ -131,7 +149,8 @@ impl Ftl {
         let fat = if self.fat.kind == FatKind::Page { self.fat.aus + self.fat.spare_blocks } else { 0 };
         let slc = if spec.slc.blocks > 0 { spec.slc.blocks + 1 } else { 0 };
         let discards = spec.discard_blocks() as u32;
-        let bad = self.nand.blocks.iter().filter(|block| block.state == State::Bad).count();
+        let is_lost = |block: &&Block| matches!(block.state, State::Bad | State::Firmware);
+        let bad = self.nand.blocks.iter().filter(is_lost).count();
         let good = (self.nand.blocks.len() - bad) as u32;
         self.streams[Kind::Main as usize].limit = good.saturating_sub(RESERVE_BLOCKS + discards + fat + slc);
         self.streams[Kind::Log as usize].limit = spec.log_blocks;
@@ -252,7 +271,7 @@ impl Ftl {
                 self.nand.store(slot, data);
                 self.now
             }
-            Source::Copy(ready) => {
+            Source::Copy(ready) | Source::Inside(ready) => {
                 if let Some(old) = old {
                     self.nand.copy(old, slot);
                 }
@@ -261,7 +280,7 @@ impl Ftl {
         };
         self.units.written += 1;
         if completes_page {
-            self.program(block, ready)?;
+            self.program(block, ready, matches!(source, Source::Inside(_)))?;
         }
         if let Some(old) = old {
             self.invalidate(old);
@@ -279,8 +298,12 @@ impl Ftl {
         if is_in_ram {
             // Its page may be programmed later than what replaces it, and must not win by that.
             self.nand.forget(slot);
-        } else if block.valid == 0 && block.state == State::Closed {
-            self.release(number);
+        } else if block.state == State::Closed {
+            if block.valid == 0 {
+                self.release(number);
+            } else {
+                self.closed.emptied(number, block);
+            }
         }
     }
 
@@ -288,6 +311,7 @@ impl Ftl {
     fn release(&mut self, number: u32) {
         let block = &mut self.nand.blocks[number as usize];
         block.state = State::Free;
+        self.closed.changed(number);
         let stream = &mut self.streams[block.kind as usize];
         stream.blocks = stream.blocks.saturating_sub(1);
         self.free.push(number);
@@ -295,13 +319,13 @@ impl Ftl {
 
     /// Programs the page of a block that was gathered, when there is room in the buffer for its end.
     #[inline]
-    fn program(&mut self, block: u32, ready: Instant) -> Result<(), Fault> {
+    fn program(&mut self, block: u32, ready: Instant, is_inside: bool) -> Result<(), Fault> {
         self.now = self.now.max(self.in_flight[self.oldest]);
         let mut ready = self.now.max(ready);
         if self.nand.fails_to_program() {
             ready = self.replace(block, ready)?;
         }
-        let end = self.nand.program(ready, block)?;
+        let end = self.nand.program(ready, block, is_inside)?;
         if self.nand.blocks[block as usize].kind == Kind::Discards {
             self.recorded(block);
         }
@@ -331,7 +355,9 @@ impl Ftl {
         if self.nand.blocks[block as usize].kind == Kind::Log {
             self.nand.blocks[block as usize].aus = self.aus_in(block)?;
         }
-        self.nand.program_summary(self.now, block)?;
+        let programmed = self.nand.program_summary(self.now, block);
+        self.closed.changed(block);
+        programmed?;
         if self.nand.blocks[block as usize].valid == 0 {
             self.release(block);
         }
@@ -395,7 +421,7 @@ impl Ftl {
         for kind in [Kind::Main, Kind::Log, Kind::Fat, Kind::Slc, Kind::Discards] {
             let Some(block) = self.streams[kind as usize].frontier else { continue };
             if self.nand.has_partial_page(block) {
-                self.program(block, self.now)?;
+                self.program(block, self.now, false)?;
                 if self.nand.blocks[block as usize].next == self.nand.slots_of(kind) {
                     self.streams[kind as usize].frontier = None;
                     self.close(block)?;
@@ -466,24 +492,24 @@ impl Ftl {
     }
 
     /// The closed block of a stream to clean next.
-    pub(crate) fn victim(&self, kind: Kind) -> Option<u32> {
-        let blocks = self.nand.blocks.iter().zip(0u32..);
-        let closed =
-            || blocks.clone().filter(|(block, _)| block.state == State::Closed && block.kind == kind);
-        let emptiest = closed().min_by_key(|(block, _)| block.valid)?;
+    pub(crate) fn victim(&mut self, kind: Kind) -> Option<u32> {
+        self.closed.update(&self.nand.blocks);
+        let emptiest = self.closed.emptiest(kind)?;
         // Without a block to move to, only the emptiest is sure to become free.
         let must_move = self.standby.is_none();
-        let victim = match kind {
+        match kind {
             _ if must_move => Some(emptiest),
-            Kind::Slc => closed().min_by_key(|(block, _)| block.opened),
-            Kind::Log if !self.stays_in_stream(emptiest.0) => {
+            Kind::Slc => self.closed.oldest(kind),
+            Kind::Log if !self.stays_in_stream(&self.nand.blocks[emptiest as usize]) => {
                 let worth = |block: &Block| self.nand.worth_of_merging(block);
-                closed().max_by(|(one, _), (other, _)| worth(one).total_cmp(&worth(other)))
+                let closed = self.closed.of(kind, &self.nand.blocks);
+                closed
+                    .max_by(|(one, _), (other, _)| worth(one).total_cmp(&worth(other)))
+                    .map(|(_, number)| number)
             }
-            _ if self.collector == Collector::Fifo => closed().min_by_key(|(block, _)| block.opened),
+            _ if self.collector == Collector::Fifo => self.closed.oldest(kind),
             _ => Some(emptiest),
-        };
-        victim.map(|(_, number)| number)
+        }
     }
 
     /// True when the valid units of a block stay in its stream as it is cleaned, false when they go to the blocks of their allocation units.
@@ -548,12 +574,10 @@ impl Ftl {
         if self.static_difference == 0 {
             return Ok(());
         }
-        let most = self.nand.blocks.iter().map(|block| block.erases).max().unwrap_or(0);
-        let closed = self.nand.blocks.iter().zip(0u32..).filter(|(block, _)| block.state == State::Closed);
-        let least = closed.min_by_key(|(block, _)| block.erases);
-        let Some((_, cold)) = least.filter(|(block, _)| most - block.erases > self.static_difference) else {
-            return Ok(());
-        };
+        self.closed.update(&self.nand.blocks);
+        let most = self.nand.erases_max;
+        let is_cold = |block: &u32| most - self.nand.blocks[*block as usize].erases > self.static_difference;
+        let Some(cold) = self.closed.least_worn().filter(is_cold) else { return Ok(()) };
         self.prefers_worn = true;
         let moved = self.move_block(cold);
         self.prefers_worn = false;
@@ -598,6 +622,7 @@ impl Ftl {
 
     /// Moves the data of a closed block.
     pub(crate) fn refresh(&mut self, block: u32) -> Result<(), Fault> {
+        self.refreshes += 1;
         self.clean(block)?;
         self.collect_after_move()
     }
@@ -617,11 +642,12 @@ impl Ftl {
         if self.slc_blocks > 0 && self.clean_one(Kind::Slc)? {
             return Ok(true);
         }
-        let main = &self.streams[Kind::Main as usize];
-        let is_short = self.mapping == Mapping::Page && main.blocks + self.idle_blocks > main.limit;
-        let is_worth_it = |block: &Block| block.valid <= self.nand.slots_per_block / 2;
+        let Stream { blocks, limit, .. } = self.streams[Kind::Main as usize];
+        if self.mapping != Mapping::Page || blocks + self.idle_blocks <= limit {
+            return Ok(false);
+        }
         match self.victim(Kind::Main) {
-            Some(victim) if is_short && is_worth_it(&self.nand.blocks[victim as usize]) => {
+            Some(victim) if self.nand.blocks[victim as usize].valid <= self.nand.slots_per_block / 2 => {
                 self.clean(victim).map(|()| true)
             }
             _ => Ok(false),
@@ -685,6 +711,15 @@ impl Ftl {
             if opened.is_some_and(|opened| next.is_none_or(|next| opened <= next))
                 && let Some(block) = blocks.pop()
             {
+                // Nothing was programmed between its pages.
+                let end = self.nand.blocks[block as usize].opened + u64::from(self.nand.pages_per_block());
+                let is_alone = next.is_none()
+                    && blocks.last().is_none_or(|next| self.nand.blocks[*next as usize].opened >= end);
+                if let Some(unit) = self.nand.filled_from(block).filter(|_| is_alone) {
+                    let slot = self.nand.first_slot(block);
+                    self.map.replace_run(unit as usize, slot + 1, self.nand.slots_per_block);
+                    continue;
+                }
                 let spares = self.nand.spares(block)?;
                 pages.push(Reverse((self.nand.sequence(block, 0, &spares), block, 0)));
                 open.insert(block, spares);
@@ -723,16 +758,18 @@ impl Ftl {
     /// Counts valid slots, and finds the state of each block.
     fn count_blocks(&mut self) {
         self.nand.blocks.iter_mut().for_each(|block| block.valid = 0);
-        for slot in self.map.iter().filter_map(|entry| entry.checked_sub(1)) {
-            let block = self.nand.block_of(slot);
-            self.nand.blocks[block as usize].valid += 1;
-        }
+        let nand = &mut self.nand;
+        self.map.for_each_run(|entry, count| {
+            let block = nand.block_of(entry - 1);
+            nand.blocks[block as usize].valid += count;
+        });
+        self.closed.all_changed();
         for stream in &mut self.streams {
             (stream.frontier, stream.blocks) = (None, 0);
         }
         for number in 0..self.nand.blocks.len() as u32 {
             let block = &self.nand.blocks[number as usize];
-            if block.state == State::Bad {
+            if matches!(block.state, State::Bad | State::Firmware) {
                 continue;
             }
             let stream = &mut self.streams[block.kind as usize];
@@ -772,6 +809,9 @@ impl Ftl {
     fn is_in_order(&self, au: u32) -> bool {
         let units = self.open.units_of(au);
         let first = units.start;
+        if self.is_filled(first) {
+            return true;
+        }
         let mut home = None;
         units.filter(|unit| *unit < self.host_units()).filter_map(|unit| Some((unit, self.slot(unit)?))).all(
             |(unit, slot)| {
@@ -783,6 +823,71 @@ impl Ftl {
         )
     }
 
+    /// True when an allocation unit from this unit on has its contents in the slots of one block, as it was filled.
+    fn is_filled(&self, first: u32) -> bool {
+        let slots = self.nand.slots_per_block;
+        let is_home = |slot: u32| slot == self.nand.first_slot(self.nand.block_of(slot));
+        first + slots <= self.host_units()
+            && self.slot(first).is_some_and(is_home)
+            && self.map.is_run(first as usize, slots as usize)
+    }
+
+    /// Writes units in order that were never written, as long requests of the host do, a block at once where that has the same end. What is
+    /// not whole blocks is written unit by unit.
+    pub(crate) fn fill(&mut self, units: Range<u32>) -> Result<(), Fault> {
+        let slots = self.nand.slots_per_block;
+        let mut unit = units.start;
+        while unit < units.end {
+            let is_whole = unit.is_multiple_of(slots) && unit + slots <= units.end;
+            if is_whole && self.fat_of(unit) == FatKind::None && self.fill_block(unit)? {
+                unit += slots;
+            } else {
+                self.write_through(unit, Source::Host(&[]), Extent::Long)?;
+                self.units.host += 1;
+                unit += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills a block with the units from `unit` on; false when the block that takes them is begun already.
+    fn fill_block(&mut self, unit: u32) -> Result<bool, Fault> {
+        let slots = self.nand.slots_per_block;
+        let block = match self.mapping {
+            Mapping::Page if self.streams[Kind::Main as usize].frontier.is_some() => return Ok(false),
+            Mapping::Page => self.open_frontier(Kind::Main)?,
+            Mapping::Block | Mapping::Hybrid => self.open_in_order(unit)?,
+        };
+        self.now = self.nand.fill(self.now, block, unit);
+        self.map.replace_run(unit as usize, self.nand.first_slot(block) + 1, slots);
+        self.units.host += u64::from(slots);
+        self.units.written += u64::from(slots);
+        if self.mapping == Mapping::Page {
+            self.streams[Kind::Main as usize].frontier = None;
+            self.close(block)?;
+            self.collect(Kind::Main)?;
+        } else {
+            self.close_filled(unit)?;
+        }
+        Ok(true)
+    }
+
+    /// Units at the end of some units that go through the SLC cache, when all of them are written in order: the rest has left it then, and blocks
+    /// of the cache and of the stream behind it are begun as far as they would be. None when blocks cannot be filled at once.
+    pub(crate) fn units_through_cache(&self, units: u32) -> Option<u32> {
+        if !self.nand.can_fill() {
+            return None;
+        }
+        if self.slc_blocks == 0 {
+            return Some(0);
+        }
+        let slc = self.nand.slots_of(Kind::Slc);
+        let cache = slc.checked_mul(2 * (self.slc_blocks + 2))?;
+        let step = slc.checked_mul(self.nand.slots_per_block)? / gcd(slc, self.nand.slots_per_block);
+        let filled = units.checked_sub(cache)? / step * step;
+        Some(units - filled)
+    }
+
     /// Clones that are made from now on share the map, but for their changes.
     pub(crate) fn share_map(&mut self) {
         self.map.share();
@@ -791,6 +896,11 @@ impl Ftl {
     /// Bytes of host memory of the map, and of what a real card has in spare areas.
     pub(crate) fn memory_bytes(&self) -> (usize, usize) {
         (self.map.memory_bytes() + self.discards.memory_bytes(), self.nand.spare_bytes())
+    }
+
+    /// Bytes of host memory that the map and the spare areas take now.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.map.held_bytes() + self.discards.memory_bytes() + self.nand.spare_bytes()
     }
 
     /// Checks what must always hold; the error says what does not.
@@ -824,6 +934,9 @@ impl Ftl {
             if (block.state == State::Free) != is_free[number] || (is_free[number] && block.valid > 0) {
                 return Err(format!("block {number} is {:?} with {} valid slots", block.state, block.valid));
             }
+        }
+        if !self.closed.holds(&self.nand.blocks) {
+            return Err("the index of closed blocks is not that of the blocks".to_owned());
         }
         let erases: u64 = self.nand.blocks.iter().map(|block| u64::from(block.erases)).sum();
         if erases != self.nand.operations.erases {

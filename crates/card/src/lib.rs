@@ -16,6 +16,7 @@
 //!
 //!   The SLC cache, a page-mapped FAT area and the bitmaps of discards are streams with a frontier of their own. In each case the valid units of a block are written
 //!   anew, and a block to which the map does not point any more is free. Wear levelling and refresh clean blocks, too.
+//! - `closed`: the closed blocks by valid units, age and wear.
 //! - `log`: a block of the log is cleaned a unit at a time, beside the writes that fill another.
 //! - `discards`: bitmaps of the units without contents, map units of their own in a stream of their own.
 //! - `nand`: blocks, dies, times, wear, and the spare areas: each slot has its logical address, each page a sequence number, each full
@@ -59,6 +60,7 @@
 
 mod bus;
 mod card;
+mod closed;
 mod discards;
 mod evil;
 mod fake;

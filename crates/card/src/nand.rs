@@ -52,6 +52,8 @@ pub(crate) enum State {
     Closed,
     /// It failed to erase, or was bad from the factory.
     Bad,
+    /// The controller's firmware and its tables are in it.
+    Firmware,
 }
 
 /// A NAND block over all planes and dies.
@@ -140,6 +142,8 @@ pub(crate) struct Nand {
     /// programs are more than a block stays open for.
     spares: Spares,
     contents: Array,
+    /// The chip copies pages within a die.
+    copies_back: bool,
     dies: Vec<Timeline>,
     channel: Timeline,
     timing: TimingSpec,
@@ -152,6 +156,8 @@ pub(crate) struct Nand {
     seed: u64,
     sequence: u64,
     pub(crate) operations: Operations,
+    /// Most erases of a block.
+    pub(crate) erases_max: u32,
     /// Supply of the array.
     pub(crate) supply: Supply,
     hold_up: Nanos,
@@ -190,6 +196,7 @@ impl Nand {
                 if stores { blocks } else { 0 },
                 stores,
             ),
+            copies_back: spec.copy_back,
             dies: vec![Timeline::default(); spec.dies as usize],
             channel: Timeline::default(),
             timing: spec.timing,
@@ -201,6 +208,7 @@ impl Nand {
             seed,
             sequence: 0,
             operations: Operations::default(),
+            erases_max: 0,
             supply: supply(spec),
             hold_up: spec.power.hold_up_us,
             cut_in: 0,
@@ -212,6 +220,8 @@ impl Nand {
         };
         nand.blocks = (0..blocks as u64).map(|block| nand.new_block(block)).collect();
         nand.mark_factory_bad(spec.bad_blocks);
+        let good = nand.blocks.iter_mut().filter(|block| block.state == State::Free);
+        good.take(spec.firmware_blocks as usize).for_each(|block| block.state = State::Firmware);
         nand
     }
 
@@ -379,6 +389,17 @@ impl Nand {
         self.read(at, page, self.transfer)
     }
 
+    /// True when the page of a slot can be copied into the next slot of a block without leaving the chip.
+    pub(crate) fn copies_back(&self, from: u32, block: u32) -> bool {
+        let to = self.first_slot(block) + self.blocks[block as usize].next;
+        self.copies_back && self.die_of(self.page_of(from)) == self.die_of(self.page_of(to))
+    }
+
+    /// Reads the page of a slot into the register of its die, where it stays. Returns the time at which it is there.
+    pub(crate) fn read_inside(&mut self, at: Instant, slot: u32) -> Instant {
+        self.read(at, self.page_of(slot), Nanos::ZERO)
+    }
+
     /// Reads what some planes have of a page, all at the same time, and moves it into the controller, one after the other.
     pub(crate) fn read_planes(&mut self, at: Instant, page: u32, planes: Planes) -> Instant {
         let parts = u64::from(planes.0.count_ones());
@@ -413,9 +434,9 @@ impl Nand {
         failure > 1e-15 && unit(hash(self.seed, self.operations.reads, 3)) < failure
     }
 
-    /// Programs the page of the block that was gathered last. Returns the time at which it is programmed.
+    /// Programs the page of the block that was gathered last; `is_inside` when the die's register has it already. Returns the time at which it is programmed.
     #[inline]
-    pub(crate) fn program(&mut self, at: Instant, block: u32) -> Result<Instant, Fault> {
+    pub(crate) fn program(&mut self, at: Instant, block: u32, is_inside: bool) -> Result<Instant, Fault> {
         let mask = (1 << self.page_shift) - 1;
         let (number, first) = (block, self.first_slot(block));
         let block = &mut self.blocks[block as usize];
@@ -423,7 +444,8 @@ impl Nand {
         let (kind, opened, old) = (block.kind, block.opened, block.programmed);
         block.programmed = block.next;
         let was_lost = self.is_lost;
-        let programmed = self.program_time(at, (first + old) >> self.page_shift, kind);
+        let transfer = if is_inside { Nanos::ZERO } else { self.transfer };
+        let programmed = self.program_in(at, (first + old) >> self.page_shift, kind, transfer);
         let Ok(end) = programmed else {
             self.tear(first + old);
             if !was_lost {
@@ -437,9 +459,50 @@ impl Nand {
         Ok(end)
     }
 
+    /// Fills an open block in order with units from `unit` on, and programs its pages one after the other. Returns the time at which that has
+    /// ended.
+    pub(crate) fn fill(&mut self, at: Instant, block: u32, unit: u32) -> Instant {
+        let slots = self.slots_per_block;
+        let pages = u64::from(slots >> self.page_shift);
+        let of = &mut self.blocks[block as usize];
+        (of.next, of.programmed, of.valid) = (slots, slots, slots);
+        self.spares.fill(block, unit);
+        self.supply.draw(Draw::Program, pages);
+        self.operations.programs += pages;
+        self.sequence += pages;
+        let array = self.timing.t_prog_us.as_ns() / self.dies.len() as u64;
+        let end = at + Nanos::from_ns(pages * array.max(self.transfer.as_ns()));
+        self.dies.iter_mut().for_each(|die| die.hold_until(end));
+        end
+    }
+
+    /// True when blocks can be filled at once: contents are not kept, nothing fails or is ordered, and operations take as long as they do.
+    pub(crate) const fn can_fill(&self) -> bool {
+        let is_ordered = self.cut_in > 0 || self.removal.as_ns() < NEVER.as_ns() || self.is_lost;
+        !self.stores()
+            && self.wear.program_failures_per_million == 0
+            && !self.supply.is_limited()
+            && !is_ordered
+    }
+
+    /// First unit of a block that was filled in order and at once.
+    pub(crate) fn filled_from(&self, block: u32) -> Option<u32> {
+        self.spares.filled_from(block)
+    }
+
+    /// Number of pages of a full block.
+    pub(crate) const fn pages_per_block(&self) -> u32 {
+        self.slots_per_block >> self.page_shift
+    }
+
     /// Loads and programs a page. Returns the time at which that has ended.
     #[inline]
     fn program_time(&mut self, at: Instant, page: u32, kind: Kind) -> Result<Instant, Fault> {
+        self.program_in(at, page, kind, self.transfer)
+    }
+
+    #[inline]
+    fn program_in(&mut self, at: Instant, page: u32, kind: Kind, transfer: Nanos) -> Result<Instant, Fault> {
         self.powered()?;
         let (array, what) = if self.is_slc(kind) {
             (self.slc.t_prog_us, Draw::SlcProgram)
@@ -447,7 +510,7 @@ impl Nand {
             (self.timing.t_prog_us, Draw::Program)
         };
         let die = self.die_of(page);
-        let (_, loaded) = self.channel.reserve(at.max(self.dies[die].busy_until()), self.transfer);
+        let (_, loaded) = self.channel.reserve(at.max(self.dies[die].busy_until()), transfer);
         let span = self.dies[die].reserve(loaded, array);
         let end = self.draw(what, 1, span);
         self.dies[die].hold_until(end);
@@ -565,6 +628,7 @@ impl Nand {
     fn age(&mut self, block: u32) {
         let erases = self.blocks[block as usize].erases + 1;
         self.blocks[block as usize].erases = erases;
+        self.erases_max = self.erases_max.max(erases);
         // The rate changes little from one cycle to the next, and working it out takes longer than all else here.
         if erases.is_multiple_of(self.wear.endurance_cycles.div_ceil(64)) {
             let (failure, retries) = self.failure(erases);

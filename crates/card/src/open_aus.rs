@@ -152,6 +152,21 @@ impl Ftl {
         self.open_au(au, offset, class)
     }
 
+    /// Opens the allocation unit that begins with a unit, to be written in order. Returns its block.
+    pub(crate) fn open_in_order(&mut self, unit: u32) -> Result<u32, Fault> {
+        let place = self.place_in(self.open.au_of(unit), 0, false)?;
+        self.open.writes += u64::from(self.nand.slots_per_block);
+        self.open.open[place].used = self.open.writes;
+        Ok(self.open.open[place].block)
+    }
+
+    /// Closes the allocation unit of a unit, all of which is written in order.
+    pub(crate) fn close_filled(&mut self, unit: u32) -> Result<(), Fault> {
+        let Some(place) = self.open.find(self.open.au_of(unit)) else { return Ok(()) };
+        let open = self.open.open.swap_remove(place);
+        self.close(open.block)
+    }
+
     /// An allocation unit that was written in order until now is written in another.
     fn make_random(&mut self, au: u32) -> Result<usize, Fault> {
         if let Some(other) = self.open.surplus(au, Class::Random) {
@@ -213,8 +228,12 @@ impl Ftl {
             let slot = if unit < self.host_units() { self.slot(unit) } else { None };
             match slot {
                 Some(slot) => {
-                    let ready = self.read_page(slot);
-                    self.put(block, unit, Source::Copy(ready))?;
+                    let source = if self.nand.copies_back(slot, block) {
+                        Source::Inside(self.nand.read_inside(self.now, slot))
+                    } else {
+                        Source::Copy(self.read_page(slot))
+                    };
+                    self.put(block, unit, source)?;
                 }
                 None => self.nand.skip(block, 1),
             }

@@ -61,6 +61,46 @@ impl PackedInts {
         (0..self.len).map(|index| self.get(index))
     }
 
+    /// Writes `count` numbers from an index on, each one more than the one before. Where nothing was written before, they take a few bytes.
+    pub(crate) fn replace_run(&mut self, index: usize, first: u32, count: u32) {
+        debug_assert!(index + count as usize <= self.len);
+        let (mut index, mut first, mut left) = (index, first, count as usize);
+        while left > 0 {
+            let count = (CHUNK - index % CHUNK).min(left);
+            if self.base.is_some() || !self.own.append_run(index, first, count) {
+                (index..index + count)
+                    .zip(first..)
+                    .for_each(|(index, number)| _ = self.replace(index, number));
+            }
+            (index, first, left) = (index + count, first + count as u32, left - count);
+        }
+    }
+
+    /// True when the numbers from an index on were written as runs and are still as they were, each one more than the one before.
+    pub(crate) fn is_run(&self, index: usize, count: usize) -> bool {
+        let (mut at, end, first) = (index, index + count, self.get(index));
+        while at < end {
+            let part = (CHUNK - at % CHUNK).min(end - at);
+            if self.base.is_some()
+                || !self.own.is_run(at, part)
+                || self.own.get(at) != first + (at - index) as u32
+            {
+                return false;
+            }
+            at += part;
+        }
+        true
+    }
+
+    /// Calls `each` for all numbers that are not 0, in runs: the first number, and how many of the run are as they were written. The others
+    /// follow on their own.
+    pub(crate) fn for_each_run(&self, mut each: impl FnMut(u32, u32)) {
+        match self.base {
+            None => self.own.for_each_run(self.len, &mut each),
+            Some(_) => self.iter().filter(|number| *number > 0).for_each(|number| each(number, 1)),
+        }
+    }
+
     /// Makes all numbers 0.
     pub(crate) fn clear(&mut self) {
         let bits = self.base.as_ref().map_or(self.own.bits, |base| base.bits);
@@ -70,9 +110,15 @@ impl PackedInts {
 
     /// Clones that are made from now on share the numbers as they are, if any was written.
     pub(crate) fn share(&mut self) {
-        if self.base.is_none() && self.own.chunks.iter().any(Option::is_some) {
+        if self.base.is_none() && self.own.is_written() {
             self.base = Some(Arc::new(std::mem::replace(&mut self.own, Chunks::new(0, 0))));
         }
+    }
+
+    /// Bytes of memory of what was written.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let shared = self.base.as_deref().unwrap_or(&self.own).held_bytes();
+        shared + self.changes.len() * size_of::<(u32, u32)>()
     }
 
     /// Bytes of memory when all was written.
@@ -100,64 +146,210 @@ impl Hasher for IndexHasher {
     }
 }
 
+/// A run of numbers in a chunk, each one more than the one before.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    /// Place of the first number in the chunk.
+    offset: u16,
+    count: u16,
+    first: u32,
+}
+
+impl Run {
+    const fn end(&self) -> usize {
+        self.offset as usize + self.count as usize
+    }
+}
+
+/// Some thousand numbers.
+#[derive(Clone, Debug, Default)]
+enum Chunk {
+    /// Zeros.
+    #[default]
+    Empty,
+    /// Runs in order, and numbers that were changed since: place and number, in the order of their places.
+    Runs { runs: Vec<Run>, changes: Vec<(u16, u32)> },
+    /// All numbers, without gaps.
+    Packed(Box<[u8]>),
+}
+
+/// Changes of a chunk of runs above which its numbers are packed.
+const CHANGES_MAX: usize = 512;
+
 /// Numbers without gaps, in chunks that are allocated when they are written.
 #[derive(Clone, Debug)]
 struct Chunks {
-    chunks: Vec<Option<Box<[u8]>>>,
+    chunks: Vec<Chunk>,
     bits: usize,
 }
 
 /// Numbers of a chunk.
 const CHUNK: usize = 1 << 12;
 
+impl Chunk {
+    /// A number of a chunk of runs.
+    fn number(runs: &[Run], changes: &[(u16, u32)], offset: usize) -> u32 {
+        match changes.binary_search_by_key(&offset, |(place, _)| usize::from(*place)) {
+            Ok(place) => changes[place].1,
+            Err(_) => Self::unchanged(runs, offset),
+        }
+    }
+
+    fn unchanged(runs: &[Run], offset: usize) -> u32 {
+        let place = runs.partition_point(|run| usize::from(run.offset) <= offset);
+        let run = place.checked_sub(1).and_then(|place| runs.get(place));
+        run.filter(|run| offset < run.end())
+            .map_or(0, |run| run.first + (offset as u32 - u32::from(run.offset)))
+    }
+}
+
 impl Chunks {
     fn new(len: usize, bits: usize) -> Self {
-        Self { chunks: vec![None; len.div_ceil(CHUNK)], bits }
+        Self { chunks: vec![Chunk::Empty; len.div_ceil(CHUNK)], bits }
     }
 
     const fn mask(&self) -> u64 {
         (1 << self.bits) - 1
     }
 
-    /// Bytes of a chunk. Each number is read within eight bytes.
+    /// Bytes of a packed chunk. Each number is read within eight bytes.
     const fn chunk_bytes(&self) -> usize {
         CHUNK * self.bits / 8 + 8
     }
 
-    /// Chunk, byte and bit of a number.
+    /// Byte and bit of a number in its chunk.
     #[inline]
-    const fn place(&self, index: usize) -> (usize, usize, usize) {
-        let bit = index % CHUNK * self.bits;
-        (index / CHUNK, bit / 8, bit % 8)
+    const fn place(&self, offset: usize) -> (usize, usize) {
+        let bit = offset * self.bits;
+        (bit / 8, bit % 8)
+    }
+
+    fn is_written(&self) -> bool {
+        self.chunks.iter().any(|chunk| !matches!(chunk, Chunk::Empty))
     }
 
     #[inline]
     fn get(&self, index: usize) -> u32 {
-        let (chunk, byte, shift) = self.place(index);
-        let Some(bytes) = &self.chunks[chunk] else { return 0 };
-        let word = bytes[byte..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-        (word >> shift & self.mask()) as u32
+        match &self.chunks[index / CHUNK] {
+            Chunk::Empty => 0,
+            Chunk::Packed(bytes) => {
+                let (byte, shift) = self.place(index % CHUNK);
+                let word = bytes[byte..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+                (word >> shift & self.mask()) as u32
+            }
+            Chunk::Runs { runs, changes } => Chunk::number(runs, changes, index % CHUNK),
+        }
     }
 
     #[inline]
     fn replace(&mut self, index: usize, number: u32) -> u32 {
         debug_assert!(u64::from(number) <= self.mask());
-        let ((chunk, byte, shift), mask, len) = (self.place(index), self.mask(), self.chunk_bytes());
-        let bytes = self.chunks[chunk].get_or_insert_with(|| vec![0; len].into());
+        let (mask, len, (byte, shift)) = (self.mask(), self.chunk_bytes(), self.place(index % CHUNK));
+        let chunk = &mut self.chunks[index / CHUNK];
+        let bytes = match chunk {
+            Chunk::Packed(bytes) => bytes,
+            Chunk::Empty => {
+                *chunk = Chunk::Packed(vec![0; len].into());
+                let Chunk::Packed(bytes) = chunk else { return 0 };
+                bytes
+            }
+            Chunk::Runs { .. } => return self.change(index, number),
+        };
         let Some(bytes) = bytes[byte..].first_chunk_mut() else { return 0 };
         let word = u64::from_le_bytes(*bytes);
         *bytes = (word & !(mask << shift) | u64::from(number) << shift).to_le_bytes();
         (word >> shift & mask) as u32
     }
 
+    /// Replaces a number of a chunk of runs, which is packed when it has many changes.
+    fn change(&mut self, index: usize, number: u32) -> u32 {
+        let offset = index % CHUNK;
+        let Chunk::Runs { runs, changes } = &mut self.chunks[index / CHUNK] else { return 0 };
+        match changes.binary_search_by_key(&offset, |(place, _)| usize::from(*place)) {
+            Ok(place) => return std::mem::replace(&mut changes[place].1, number),
+            Err(place) if changes.len() < CHANGES_MAX => {
+                changes.insert(place, (offset as u16, number));
+                return Chunk::unchanged(runs, offset);
+            }
+            Err(_) => {}
+        }
+        let chunk = std::mem::take(&mut self.chunks[index / CHUNK]);
+        if let Chunk::Runs { runs, changes } = chunk {
+            let start = index - offset;
+            for place in 0..CHUNK {
+                let held = Chunk::number(&runs, &changes, place);
+                if held > 0 {
+                    self.replace(start + place, held);
+                }
+            }
+        }
+        self.replace(index, number)
+    }
+
+    /// Appends a run to a chunk that has runs before it alone; false when it has others.
+    fn append_run(&mut self, index: usize, first: u32, count: usize) -> bool {
+        let offset = index % CHUNK;
+        let run = Run { offset: offset as u16, count: count as u16, first };
+        match &mut self.chunks[index / CHUNK] {
+            chunk @ Chunk::Empty => *chunk = Chunk::Runs { runs: vec![run], changes: Vec::new() },
+            Chunk::Runs { runs, changes }
+                if runs.last().is_none_or(|last| last.end() <= offset)
+                    && changes.last().is_none_or(|(place, _)| usize::from(*place) < offset) =>
+            {
+                runs.push(run);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// True when some numbers within a chunk are part of one run without changes.
+    fn is_run(&self, index: usize, count: usize) -> bool {
+        let offset = index % CHUNK;
+        let Chunk::Runs { runs, changes } = &self.chunks[index / CHUNK] else { return false };
+        let place = changes.partition_point(|(place, _)| usize::from(*place) < offset);
+        let is_whole = |run: &Run| usize::from(run.offset) <= offset && offset + count <= run.end();
+        changes.get(place).is_none_or(|(place, _)| usize::from(*place) >= offset + count)
+            && runs.iter().any(is_whole)
+    }
+
+    fn for_each_run(&self, len: usize, each: &mut impl FnMut(u32, u32)) {
+        for (number, chunk) in self.chunks.iter().enumerate() {
+            match chunk {
+                Chunk::Empty => {}
+                Chunk::Packed(_) => {
+                    let indices = number * CHUNK..((number + 1) * CHUNK).min(len);
+                    indices
+                        .map(|index| self.get(index))
+                        .filter(|held| *held > 0)
+                        .for_each(|held| each(held, 1));
+                }
+                Chunk::Runs { runs, changes } => {
+                    let place = |offset: usize| changes.partition_point(|(at, _)| usize::from(*at) < offset);
+                    for run in runs {
+                        let changed = place(run.end()) - place(usize::from(run.offset));
+                        each(run.first, u32::from(run.count) - changed as u32);
+                    }
+                    changes.iter().filter(|(_, held)| *held > 0).for_each(|(_, held)| each(*held, 1));
+                }
+            }
+        }
+    }
+
     const fn memory_bytes(&self) -> usize {
-        self.chunks.len() * (self.chunk_bytes() + size_of::<Option<Box<[u8]>>>())
+        self.chunks.len() * (self.chunk_bytes() + size_of::<Chunk>())
     }
 
     /// Bytes of the chunks that are written.
-    #[cfg(test)]
     fn held_bytes(&self) -> usize {
-        self.chunks.iter().flatten().map(|bytes| bytes.len()).sum()
+        let of = |chunk: &Chunk| match chunk {
+            Chunk::Empty => 0,
+            Chunk::Packed(bytes) => bytes.len(),
+            Chunk::Runs { runs, changes } => {
+                runs.capacity() * size_of::<Run>() + changes.capacity() * size_of::<(u16, u32)>()
+            }
+        };
+        self.chunks.iter().map(of).sum()
     }
 }
 
@@ -170,7 +362,7 @@ mod tests {
         for bits in 1..=32 {
             let largest = u32::MAX >> (32 - bits);
             let mut packed = PackedInts::new(100, largest);
-            assert_eq!(packed.memory_bytes(), CHUNK * bits as usize / 8 + 8 + size_of::<Option<Box<[u8]>>>());
+            assert_eq!(packed.memory_bytes(), CHUNK * bits as usize / 8 + 8 + size_of::<Chunk>());
             let number = |index: usize, round: u32| {
                 (index as u32).wrapping_mul(0x9E37_79B9).rotate_left(round) & largest
             };
@@ -212,5 +404,34 @@ mod tests {
         assert_eq!((packed.get(0), packed.get(1)), (1, 0));
         packed.clear();
         assert!(packed.iter().all(|number| number == 0) && packed.replace(3, 1 << 20) == 0);
+    }
+
+    #[test]
+    fn runs_take_little_memory_and_hold_what_was_written_over_them() {
+        let len = 6 * CHUNK;
+        let mut packed = PackedInts::new(len, 1 << 20);
+        let mut plain = vec![0u32; len];
+        let run = |packed: &mut PackedInts, plain: &mut Vec<u32>, at: usize, first: u32, count: u32| {
+            packed.replace_run(at, first, count);
+            (at..).zip(first..first + count).for_each(|(at, number)| plain[at] = number);
+        };
+        run(&mut packed, &mut plain, 100, 1, 3 * CHUNK as u32);
+        run(&mut packed, &mut plain, 3 * CHUNK + 200, 70_000, 50);
+        assert!(packed.own.held_bytes() < 300 && packed.is_run(100, 3 * CHUNK));
+        assert!(!packed.is_run(99, 2) && !packed.is_run(3 * CHUNK, 300));
+        let mut chance = 1u64;
+        for round in 0..3000u32 {
+            chance = chance.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(round.into());
+            let index = (chance >> 40) as usize % (2 * CHUNK);
+            assert_eq!(packed.replace(index, round), std::mem::replace(&mut plain[index], round));
+        }
+        // Over what is there, and over a border of chunks.
+        run(&mut packed, &mut plain, 2 * CHUNK + 50, 90_000, CHUNK as u32);
+        assert!(packed.iter().eq(plain.iter().copied()));
+        let mut sum = 0;
+        packed.for_each_run(|_, count| sum += count as usize);
+        assert_eq!(sum, plain.iter().filter(|number| **number > 0).count());
+        packed.share();
+        assert!(packed.iter().eq(plain.iter().copied()));
     }
 }

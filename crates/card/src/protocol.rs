@@ -110,6 +110,8 @@ const OCR_READY: u32 = 1 << 31;
 const OCR_CAPACITY: u32 = 1 << 30;
 /// Signals of 1.8 V: asked for (S18R) and accepted (S18A).
 const OCR_LOW_VOLTAGE: u32 = 1 << 24;
+/// UHS-II card status: a card with a second row of contacts.
+const OCR_UHS_II: u32 = 1 << 29;
 /// Status bit: the command is not one of this state.
 const ILLEGAL_COMMAND: u32 = 1 << 22;
 /// Status bit: an address behind the end.
@@ -211,7 +213,7 @@ impl Protocol {
     }
 
     const fn is_uhs(&self) -> bool {
-        matches!(self.fastest, BusMode::Sdr50 | BusMode::Ddr50 | BusMode::Sdr104)
+        self.fastest.has_uhs()
     }
 
     /// Card status; it tells each error once.
@@ -339,7 +341,8 @@ impl Protocol {
         self.state = BusState::Ready;
         let capacity = if self.is_high_capacity { OCR_CAPACITY } else { 0 };
         let low = if self.may_switch_voltage { OCR_LOW_VOLTAGE } else { 0 };
-        Answer::Conditions(OCR_READY | OCR_VOLTAGES | capacity | low)
+        let second_row = if self.fastest.has_second_row() { OCR_UHS_II } else { 0 };
+        Answer::Conditions(OCR_READY | OCR_VOLTAGES | capacity | low | second_row)
     }
 
     /// ACMD6: 0 for one line, 2 for four.
@@ -360,7 +363,7 @@ impl Protocol {
         }
         if self.is_low_voltage && self.is_uhs() {
             modes.push((2, BusMode::Sdr50));
-            if self.fastest == BusMode::Sdr104 {
+            if self.fastest >= BusMode::Sdr104 {
                 modes.push((3, BusMode::Sdr104));
             }
             modes.push((4, BusMode::Ddr50));

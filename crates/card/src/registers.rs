@@ -136,7 +136,7 @@ impl CardSpec {
     }
 
     const fn is_uhs(&self) -> bool {
-        matches!(self.bus, BusMode::Sdr50 | BusMode::Ddr50 | BusMode::Sdr104)
+        self.bus.has_uhs()
     }
 
     pub(crate) fn identity_rules(&self) -> [(bool, &'static str, &'static str); 7] {
@@ -249,7 +249,8 @@ fn csd(spec: &CardSpec) -> Csd {
         BusMode::Spi | BusMode::Default | BusMode::Hs200 => 0x32,
         BusMode::HighSpeed => 0x5A,
         BusMode::Sdr50 | BusMode::Ddr50 => 0x0B,
-        BusMode::Sdr104 => 0x2B,
+        // Of the fastest mode in the first row of contacts.
+        BusMode::Sdr104 | BusMode::Fd156 | BusMode::Hd312 | BusMode::Fd624 | BusMode::SdExpress => 0x2B,
     };
     // Basic, block read and write, erase, lock; on SD cards also application specific commands and switch.
     let command_classes = if spec.is_mmc() { 0x0F5 } else { 0x5B5 };
@@ -259,8 +260,11 @@ fn csd(spec: &CardSpec) -> Csd {
 fn scr(spec: &CardSpec) -> Scr {
     let capacity = spec.stated_bytes();
     let version = match spec.classes {
+        // SD Express came with version 7, UHS-II with version 4.
+        _ if spec.bus == BusMode::SdExpress => SdVersion { specx: 3, ..SdVersion::V6 },
         ClassSpec { app: 2.., .. } => SdVersion::V6,
         ClassSpec { app, video, .. } if app > 0 || video > 0 => SdVersion::V5,
+        _ if spec.bus.has_second_row() => SdVersion { specx: 0, ..SdVersion::V5 },
         _ if spec.is_uhs() || capacity > SDHC_BYTES_MAX => SdVersion::V3_0,
         _ => SdVersion::V2_00,
     };

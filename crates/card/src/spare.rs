@@ -18,6 +18,8 @@ struct Place {
     /// Empty when nothing was written since the block was erased, or when they are in the file.
     words: Words,
     extent: Option<Arc<Extent>>,
+    /// First unit + 1 of a block that was filled in order and at once, which needs no words; 0 for another.
+    first_unit: u32,
 }
 
 /// Spare areas of all blocks.
@@ -52,8 +54,8 @@ impl Spares {
 
     #[inline]
     fn words_mut(&mut self, block: u32) -> &mut Words {
-        let Place { words, extent } = &mut self.blocks[block as usize];
-        debug_assert!(extent.is_none(), "a closed block is written");
+        let Place { words, extent, first_unit } = &mut self.blocks[block as usize];
+        debug_assert!(extent.is_none() && *first_unit == 0, "a closed block is written");
         if words.is_empty() {
             *words = vec![0; self.slots + self.pages].into();
         }
@@ -64,11 +66,25 @@ impl Spares {
     pub(crate) fn read(&self, block: u32) -> Result<BlockSpares, Fault> {
         let place = &self.blocks[block as usize];
         let words = match &place.extent {
+            None if place.first_unit > 0 => {
+                let units = place.first_unit..place.first_unit + self.slots as u32;
+                units.chain(0..self.pages as u32).collect()
+            }
             Some(extent) => extent.read().map_err(|_| Fault::HostFile)?,
             None if place.words.is_empty() => vec![0; self.slots + self.pages].into(),
             None => place.words.clone(),
         };
         Ok(BlockSpares { words, slots: self.slots })
+    }
+
+    /// Fills a block in order with units from `unit` on.
+    pub(crate) fn fill(&mut self, block: u32, unit: u32) {
+        self.blocks[block as usize] = Place { first_unit: unit + 1, ..Place::default() };
+    }
+
+    /// First unit of a block that was filled in order and at once.
+    pub(crate) fn filled_from(&self, block: u32) -> Option<u32> {
+        self.blocks[block as usize].first_unit.checked_sub(1)
     }
 
     /// Moves the spare areas of a closed block out of memory, if the host lets us.
@@ -78,7 +94,7 @@ impl Spares {
             return;
         }
         if let Ok(extent) = Extent::write(&self.file, &place.words) {
-            *place = Place { words: Words::default(), extent: Some(Arc::new(extent)) };
+            *place = Place { extent: Some(Arc::new(extent)), ..Place::default() };
         }
     }
 
@@ -203,5 +219,10 @@ mod tests {
         assert_eq!((read(&spares, 0), read(&spares, 2)), ((Some(5), Some(8), 14), held(2)));
         assert_eq!(spares.file.lock().unwrap().extents, 4);
         assert_eq!(spares.memory_bytes(), 3 * size_of::<Place>());
+        spares.erase(2);
+        spares.fill(2, 40);
+        spares.close(2);
+        assert_eq!((spares.filled_from(0), spares.filled_from(2)), (None, Some(40)));
+        assert_eq!(read(&spares, 2), (Some(40), Some(43), 1));
     }
 }

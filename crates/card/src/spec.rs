@@ -208,6 +208,12 @@ pub struct CardSpec {
     /// Number of spare blocks that are bad from the factory.
     #[serde(default)]
     pub bad_blocks: u32,
+    /// Number of spare blocks that hold the controller's firmware and its tables.
+    #[serde(default)]
+    pub firmware_blocks: u32,
+    /// True when the chip copies a page to another one of the same die without moving it through the controller (copy-back). The map unit is a page then.
+    #[serde(default)]
+    pub copy_back: bool,
     /// Free blocks that the card prepares while the host is silent (`page`).
     #[serde(default)]
     pub idle_blocks: u32,
@@ -335,7 +341,7 @@ impl CardSpec {
             Mapping::Hybrid => open + log + 1,
         };
         let slc = if self.slc.blocks > 0 { u64::from(self.slc.blocks) + 1 } else { 0 };
-        fat + written + slc + self.reserve_blocks()
+        fat + written + slc + u64::from(self.firmware_blocks) + self.reserve_blocks()
     }
 
     /// True when some blocks hold one bit a cell.
@@ -404,6 +410,7 @@ impl CardSpec {
         small.slc.blocks = self.slc.blocks.min(3);
         small.idle_blocks = self.idle_blocks.min(2);
         small.bad_blocks = self.bad_blocks.min(2);
+        small.firmware_blocks = self.firmware_blocks.min(2);
         (small.fat.first_au, small.fat.aus) = (self.fat.first_au.min(4), self.fat.aus.min(2));
         small.fat.spare_blocks = self.fat.spare_blocks.min(2);
         small.spare_blocks = small.needed_spare_blocks() as u32 + small.bad_blocks + 2;
@@ -433,7 +440,7 @@ impl CardSpec {
         broken.map_or(Ok(()), |(_, key, problem)| Err(BadSpec { key, problem }))
     }
 
-    fn sizes(&self) -> [(bool, &'static str, &'static str); 13] {
+    fn sizes(&self) -> [(bool, &'static str, &'static str); 14] {
         let unit = self.unit_bytes();
         let whole = |a: u64, b: u64| b > 0 && a >= b && a.is_multiple_of(b);
         let in_order = self.mapping != Mapping::Page;
@@ -461,6 +468,11 @@ impl CardSpec {
                 !in_order || unit == self.page_bytes,
                 "map_unit_bytes",
                 "must be a page where blocks are in order",
+            ),
+            (
+                !self.copy_back || unit == self.page_bytes,
+                "copy_back",
+                "a chip copies whole pages: the map unit must be a page",
             ),
             (
                 whole(self.capacity_bytes, unit),
@@ -511,7 +523,7 @@ impl CardSpec {
             (
                 self.needed_spare_blocks() + u64::from(self.bad_blocks) <= u64::from(self.spare_blocks),
                 "spare_blocks",
-                "too few for the open, log and SLC blocks, those that are bad, three to work with, and those with discards",
+                "too few for the open, log, SLC and firmware blocks, those that are bad, three to work with, and those with discards",
             ),
         ]
     }

@@ -11,7 +11,7 @@ use floatgate_lab::advise::existing::{Existing, HEAD_BYTES};
 use floatgate_lab::advise::flash::{self, Board};
 use floatgate_lab::advise::mkfs::{BlockFs, Need};
 use floatgate_lab::advise::{Advice, Point};
-use floatgate_lab::card::shipped::{ShippedTrace, traces};
+use floatgate_lab::card::shipped::{ShippedTrace, traces_for};
 use floatgate_lab::card::{LoadedCard, is_card, load};
 use floatgate_lab::fit::{self, RESULTS_MAX_BYTES};
 use floatgate_lab::report::{EnvelopeError, ResultKind, StoredKind, kind_of};
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     #[arg(long = "fs", value_name = "FS,...", value_delimiter = ',')]
     filesystems: Vec<String>,
 
-    /// Workloads on cards: create, postmark, dbench, kernel-build [default: all]
+    /// Workloads on cards: create, postmark, dbench, kernel-build [default: these]; journald, sqlite, swap, camera, log2ram, docker
     #[arg(long = "workload", value_name = "NAME,...", value_delimiter = ',')]
     workloads: Vec<String>,
 
@@ -344,7 +344,7 @@ fn chosen(args: &Args) -> Result<Vec<ShippedTrace>, Failure> {
         let known = BlockFs::ALL.map(BlockFs::name).join(", ");
         return Err(Failure::new(format!("no filesystem is called {name:?}"), format!("there are {known}")));
     }
-    let all = traces();
+    let all = traces_for(&args.workloads);
     if let Some(name) = args.workloads.iter().find(|name| !all.iter().any(|t| t.workload == name.as_str())) {
         let mut known: Vec<&str> = all.iter().map(|trace| trace.workload).collect();
         known.sort_unstable();

@@ -137,6 +137,35 @@ fn random_writes_of_a_full_card_are_steady() {
 }
 
 /// NILFS2 without its cleaner has less to do than in use: it is measured, and not ranked beside others.
+/// Chubb (2015): no filesystem works well on full flash. The free space of an aged one is holes, which lie in many allocation units.
+#[test]
+fn an_aged_full_filesystem_is_slower_than_a_fresh_one() {
+    use floatgate_lab::card::shipped::full_traces;
+    let named = [NamedCard { name: "card".to_owned(), card: card("sandisk-extreme", &[]) }];
+    let mut fresh = traces();
+    fresh.retain(|trace| trace.workload == "postmark" && trace.filesystem != "nilfs2");
+    let full = compare(&named, &full_traces(), CardState::Full, 0, &|_| ()).unwrap();
+    let fresh = compare(&named, &fresh, CardState::Empty, 0, &|_| ()).unwrap();
+    assert_eq!(full.cells.len(), 2);
+    for cell in full.cells {
+        let other = fresh.cells.iter().find(|other| other.filesystem == cell.filesystem).unwrap();
+        let ratio = cell.time_us / other.time_us;
+        assert!(ratio > 1.2, "{}: {ratio} times", cell.filesystem);
+    }
+}
+
+/// All of `speed` on cards of 1 TiB, which have as many map units as 2^28.
+#[test]
+#[ignore = "takes seconds"]
+fn slow_a_card_of_a_tebibyte_is_measured_in_seconds() {
+    for name in ["samsung-evo-16g", "a2-128g"] {
+        let card = card(name, &["card.capacity_bytes='1 TiB'"]);
+        let options = CardSpeedOptions { requests: 1000, sizes: vec![4096, 1 << 20], seed: 0 };
+        let speed = measure(&card, &options, &|_| ()).unwrap();
+        assert_eq!(speed.capacity_bytes, 1 << 40);
+    }
+}
+
 #[test]
 fn nilfs2_without_its_cleaner_is_not_ranked() {
     use floatgate_lab::card::compare::{NamedCard, compare};

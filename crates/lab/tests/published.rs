@@ -119,8 +119,6 @@ const MISSED: &[&str] = &[
     "P4/directions/NILFS2 has the longer latency: samsung-evo-16g, NILFS2 / ext4",
     "P4/directions/NILFS2 has the longer latency: sandisk-ultra-16g, NILFS2 / ext4",
     "P4/directions/NILFS2 has the throughput: sandisk-ultra-16g, ext4 / NILFS2",
-    "P4/directions/No filesystem works well on full flash: ext4, full / empty",
-    "P4/directions/No filesystem works well on full flash: F2FS, full / empty",
     "P4/directions/No filesystem works well on full flash: NILFS2, full / empty",
     "P4/evo/longest request, F2FS",
     "unfitted/ipq9574/eraseblock read",

@@ -22,10 +22,14 @@ pub(super) fn account_text(account: &CardAccount) -> String {
         0 => String::new(),
         _ => format!("write amplification {:.2}, ", account.write_amplification),
     };
+    let refreshes = match account.refreshes {
+        0 => String::new(),
+        moved => format!(", {} moved after many reads", grouped_count(moved, "block")),
+    };
     let failed = if *failed > 0 { format!("failed requests: {failed}\n") } else { String::new() };
     format!(
         "{card}: {} MB\n{table}\n{failed}time {}; latency: median {median}, 99 % {p99}, 99.9 % {p999}, longest {longest}\n\
-         {amplification}{} erased\n",
+         {amplification}{} erased{refreshes}\n",
         grouped(capacity_bytes / 1_000_000),
         time(*time_us),
         grouped_count(account.erases, "block"),

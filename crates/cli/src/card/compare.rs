@@ -9,7 +9,7 @@ use crate::table::Table;
 use floatgate_config::{Kind, Library, Override};
 use floatgate_lab::card::compare::{Cell, Matrix, NamedCard, compare};
 use floatgate_lab::card::load;
-use floatgate_lab::card::shipped::{ShippedTrace, traces};
+use floatgate_lab::card::shipped::{FULL_PERCENT, ShippedTrace, full_traces, traces_for};
 use floatgate_lab::plot::{Heatmap, heatmap};
 use floatgate_lab::report::ResultKind;
 use std::path::PathBuf;
@@ -19,6 +19,7 @@ use std::path::PathBuf;
   floatgate fs cards
   floatgate fs kingston-class-10 samsung-evo-16g --workload create,postmark
   floatgate fs a1-32g --fs ext4,f2fs --state full --json
+  floatgate fs sandisk-extreme --workload postmark --fill 95% --state full
   floatgate fs sandisk-extreme kingston-class-10 --plot filesystems.svg
 
 Replays traces of ext4, F2FS, NILFS2 and FAT under file creation, PostMark, dbench and a build, which `run` has recorded, without think times: \
@@ -34,13 +35,17 @@ pub(crate) struct Args {
     #[arg(long = "fs", value_name = "FS,FS,...", value_delimiter = ',')]
     filesystems: Vec<String>,
 
-    /// Workloads: create, postmark, dbench, kernel-build [default: all]
+    /// Workloads: create, postmark, dbench, kernel-build [default: these]; journald, sqlite, swap, camera, log2ram, docker
     #[arg(long = "workload", value_name = "NAME,...", value_delimiter = ',')]
     workloads: Vec<String>,
 
     /// State of the cards at the beginning
     #[arg(long, value_enum, default_value_t = State::Empty)]
     state: State,
+
+    /// Part of the filesystem that is full: 0%, or 95% of an aged one, whose free space is holes of 64 KiB
+    #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = fill)]
+    fill: u8,
 
     /// Override any field of the cards: --set card.open_aus=4 --set card.bus=sdr104
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -56,6 +61,12 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     format: ReportFormat,
+}
+
+fn fill(text: &str) -> Result<u8, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).parse().ok();
+    let known = number.filter(|percent| [0, FULL_PERCENT].contains(percent));
+    known.ok_or_else(|| format!("traces have 0% or {FULL_PERCENT}%; `floatgate run` fills any part"))
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -75,7 +86,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 /// Traces of the filesystems and workloads that are asked for.
 fn chosen(args: &Args) -> Result<Vec<ShippedTrace>, Failure> {
-    let all = traces();
+    let all = if args.fill == 0 { traces_for(&args.workloads) } else { full_traces() };
     let check = |names: &[String], what: &str, of: fn(&ShippedTrace) -> &'static str| {
         let mut known: Vec<&str> = all.iter().map(of).collect();
         known.sort_unstable();

@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 Reads CSV as `serve --record` writes it (time_us,kind,sector,sectors,latency_us; kinds read, write, discard and flush), fio's iolog of \
 versions 2 and 3, the text of blkparse, the binary that `blkparse -d` makes of blktrace's files, and the CSV of MSR Cambridge. Requests are \
 issued one at a time. Traces that the project ships are named by filesystem (ext4, f2fs, nilfs2, vfat) and workload (create, postmark, \
-dbench, kernel-build): vfat-create. A file of that name comes first. They begin on a card that has been through mkfs and mounting, and their \
+dbench, kernel-build, journald, sqlite, swap, camera, log2ram, docker): vfat-create; ext4-postmark-95-aged is one of a full filesystem. A file of that name comes first. They begin on a card that has been through mkfs and mounting, and their \
 partition begins where `run` lays it. Without contents only the times count.")]
 pub(crate) struct Args {
     /// A card's name (see `floatgate list parts`), or the path of a TOML file

@@ -25,6 +25,7 @@ use std::{env, fs};
   floatgate run samsung-evo-16g --fs f2fs --workload create,dbench --json
   floatgate run a1-32g --set card.capacity_bytes=1GiB --fs ext4 --workload job.fio --fill 50%
   floatgate run sandisk-extreme --fs f2fs --fill 50%,90%,99% --clients 4
+  floatgate run sandisk-extreme --set card.capacity_bytes=1GiB --fs ext4,f2fs --fill 95% --state aged
   floatgate run a1-32g --set card.capacity_bytes=512MiB --fs nilfs2 --fill 80% --nilfs-cleaner off,0,120
   floatgate run a1-32g --set card.capacity_bytes=256MiB --fs ext4,f2fs --workload create --cuts 20
   floatgate run sandisk-extreme-pro --fs ext4,f2fs --workload kernel-build --host sabrelite
@@ -38,7 +39,8 @@ The account is that of the workload up to the end of umount; mkfs, mount and fil
 .fio is a job file of fio, any other file a shell script; both run in the root of the filesystem. Run only scripts that you trust: in User Mode Linux \
 they can change the host's files with the rights of whoever runs floatgate. A workload that finds no space left ends \
 as full. NILFS2 runs without its cleaner, as if that had died, and fills up; --nilfs-cleaner starts it. NILFS2 is \
-checked by mounting it again and reading everything. \
+checked by mounting it again and reading everything. With --state aged the filesystem is filled with pairs of files, of which the small one is \
+removed: its free space is then holes of 64 KiB, spread evenly, as in use. \
 With --cuts the power goes away at flushes of the workload, and between them: the filesystem has to recover with its own fsck (without one, when it is mounted) on a drive \
 that holds all that was flushed, and of each map unit (with --tear each sector) written or discarded later the old or the new content; files of create, which makes 100 files then, not 300, that were synced before have to be there. QEMU's first run fetches the kernel's package (70 MB) into the user's cache. No root is \
 needed beyond what FUSE asks for; User Mode Linux, which has all filesystems but exfat, does without FUSE. Exit status 1 when a filesystem is not clean.")]
@@ -51,7 +53,7 @@ pub(crate) struct Args {
         value_parser = filesystem)]
     filesystems: Vec<String>,
 
-    /// Workloads: postmark, dbench, create, kernel-build, a job file of fio, a script
+    /// Workloads: postmark, dbench, create, kernel-build; journald, sqlite, swap, camera, log2ram, docker; a job file of fio, a script
     #[arg(
         long = "workload",
         value_name = "NAME|FILE,...",
@@ -67,6 +69,10 @@ pub(crate) struct Args {
     /// Parts of the filesystem that are filled before the workload begins, a run for each
     #[arg(long, value_name = "PERCENT,...", value_delimiter = ',', default_value = "0%", value_parser = percent)]
     fill: Vec<u8>,
+
+    /// State of the filesystem that is filled: fresh, its free space in one piece; or aged, its free space in holes of 64 KiB between files
+    #[arg(long, value_enum, default_value_t = FilesystemState::Fresh)]
+    state: FilesystemState,
 
     /// Protection periods of NILFS2's cleaner in s, a run for each; off for a NILFS2 without. With a cleaner, the card is served in real time
     #[arg(long, value_name = "off|SECONDS,...", value_delimiter = ',', default_value = "off", value_parser = cleaner)]
@@ -106,6 +112,15 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     format: ReportFormat,
+}
+
+/// State of a filesystem before the workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum FilesystemState {
+    /// One file fills it.
+    Fresh,
+    /// Files that came and went have left holes of 64 KiB.
+    Aged,
 }
 
 fn filesystem(text: &str) -> Result<String, String> {
@@ -157,6 +172,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let jobs = jobs(args)?;
     check_clients(args, &jobs)?;
     check_cleaner(args)?;
+    check_state(args)?;
     require_programs(args, &jobs)?;
     let (recordings, observers) = recordings(args.record.as_deref())?;
     let machine = vm(args)?;
@@ -243,6 +259,13 @@ fn check_clients(args: &Args, jobs: &[Job]) -> Result<(), Failure> {
     }
 }
 
+fn check_state(args: &Args) -> Result<(), Failure> {
+    if args.state == FilesystemState::Fresh || args.fill.iter().any(|fill| *fill > 0) {
+        return Ok(());
+    }
+    Err(Failure::new("an aged filesystem is filled, and --fill is 0%", "add `--fill 95%`"))
+}
+
 fn check_cleaner(args: &Args) -> Result<(), Failure> {
     let is_used = args.filesystems.iter().any(|name| name == "nilfs2");
     if is_used || args.nilfs_cleaner == [Cleaner(None)] {
@@ -305,12 +328,13 @@ fn orders(args: &Args, jobs: &[Job], folder: &Path, marks: u64) -> Result<PathBu
         let path = folder.join(name);
         fs::create_dir(&path).map_err(|error| host(&path, &error))?;
     }
+    let state = if args.state == FilesystemState::Aged { "aged" } else { "fresh" };
     let mut plan = String::new();
     for job in jobs {
         for filesystem in &args.filesystems {
             let cleaners = if filesystem == "nilfs2" { &args.nilfs_cleaner[..] } else { &[Cleaner(None)] };
             for (fill, cleaner) in args.fill.iter().flat_map(|fill| cleaners.iter().map(move |c| (fill, c))) {
-                plan += &format!("{filesystem} {} {fill} {cleaner}\n", job.name);
+                plan += &format!("{filesystem} {} {fill} {cleaner} {state}\n", job.name);
             }
         }
     }
@@ -419,7 +443,7 @@ fn text(runs: &[CardRun]) -> String {
         table.row([
             name(run),
             run.workload.clone(),
-            format!("{} %", run.fill_percent),
+            format!("{} %{}", run.fill_percent, if run.is_aged { ", aged" } else { "" }),
             time(account.time_us),
             run.host.as_ref().map_or("-".to_owned(), |_| time(run.host_cpu_us)),
             grouped(requests),

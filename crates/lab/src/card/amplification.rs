@@ -232,6 +232,8 @@ fn spec(options: &AmplificationOptions, collector: Collector, logical: u32) -> C
         log_blocks: 0,
         log_request_bytes: 0,
         spare_blocks: options.blocks - logical,
+        firmware_blocks: 0,
+        copy_back: false,
         bad_blocks: 0,
         idle_blocks: 0,
         idle_after_us: Nanos::from_ms(50),

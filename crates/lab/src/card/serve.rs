@@ -176,6 +176,8 @@ pub struct CardAccount {
     pub write_amplification: f64,
     /// Blocks erased.
     pub erases: u64,
+    /// Blocks whose data was moved because they had been read often (`card.wear.refresh_reads`).
+    pub refreshes: u64,
 }
 
 impl CardAtWork {
@@ -227,6 +229,7 @@ impl CardAtWork {
             p999_us: latencies.percentile_us(999),
             write_amplification: stats.write_amplification(&self.before),
             erases: stats.erases - self.before.erases,
+            refreshes: stats.refreshes - self.before.refreshes,
         }
     }
 }

@@ -17,6 +17,9 @@ static TRACES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/data/traces");
 /// Allocation unit of the card on which the traces were recorded, B: the partition begins behind it.
 pub const AU_BYTES: u64 = 8 << 20;
 
+/// Part of the filesystems of [`full_traces`] that is filled, in percent.
+pub const FULL_PERCENT: u8 = 95;
+
 /// Capacity of that card, B.
 const CAPACITY_BYTES: u64 = 3 << 30;
 
@@ -37,6 +40,8 @@ pub struct ShippedTrace {
     pub workload: &'static str,
     /// Files that the workload made, where that is known.
     pub files: Option<u64>,
+    /// Part of the filesystem that was filled before, in percent: 0, or [`FULL_PERCENT`] of an aged one.
+    pub fill_percent: u8,
     before: &'static [u8],
     packed: &'static [u8],
 }
@@ -67,21 +72,43 @@ impl CardRequests {
 
 /// All traces, in the order of `traces.csv`.
 pub fn traces() -> Vec<ShippedTrace> {
-    let table = TRACES.get_file("traces.csv").and_then(|file| file.contents_utf8()).unwrap_or_default();
+    table("traces.csv")
+}
+
+/// Traces of aged filesystems, full to 95 % with holes of 64 KiB, in the order of `full.csv`. They are not among [`traces`].
+pub fn full_traces() -> Vec<ShippedTrace> {
+    table("full.csv")
+}
+
+/// Traces of workloads of boards in use, journald, sqlite, swap, camera, log2ram and docker, in the order of `everyday.csv`. They are not among [`traces`].
+pub fn everyday_traces() -> Vec<ShippedTrace> {
+    table("everyday.csv")
+}
+
+/// Traces that workloads are chosen from: [`traces`] where none is named, and those of boards in use beside them.
+pub fn traces_for(workloads: &[String]) -> Vec<ShippedTrace> {
+    let everyday = if workloads.is_empty() { Vec::new() } else { everyday_traces() };
+    traces().into_iter().chain(everyday).collect()
+}
+
+fn table(name: &str) -> Vec<ShippedTrace> {
+    let table = TRACES.get_file(name).and_then(|file| file.contents_utf8()).unwrap_or_default();
     table.lines().skip(1).filter_map(of_line).collect()
 }
 
-/// The trace of a name such as `ext4-postmark`.
+/// The trace of a name such as `ext4-postmark` or `ext4-postmark-95-aged`.
 pub fn find(name: &str) -> Option<ShippedTrace> {
-    traces().into_iter().find(|trace| trace.name() == name)
+    traces().into_iter().chain(everyday_traces()).chain(full_traces()).find(|trace| trace.name() == name)
 }
 
 fn of_line(line: &'static str) -> Option<ShippedTrace> {
     let (name, files) = line.split_once(',')?;
     let (filesystem, workload) = name.split_once('-')?;
+    let (workload, fill_percent) =
+        workload.strip_suffix("-95-aged").map_or((workload, 0), |workload| (workload, FULL_PERCENT));
     let of = |ending: &str| Some(TRACES.get_file(format!("{name}{ending}"))?.contents());
     let (before, packed) = (of(".before.csv.gz")?, of(".csv.gz")?);
-    Some(ShippedTrace { filesystem, workload, files: files.parse().ok(), before, packed })
+    Some(ShippedTrace { filesystem, workload, files: files.parse().ok(), fill_percent, before, packed })
 }
 
 impl ShippedTrace {
@@ -90,9 +117,11 @@ impl ShippedTrace {
         self.filesystem != "nilfs2"
     }
 
-    /// Filesystem and workload, joined by `-`.
+    /// Filesystem and workload, joined by `-`, and what was filled before.
     pub fn name(&self) -> String {
-        format!("{}-{}", self.filesystem, self.workload)
+        let fill =
+            if self.fill_percent == 0 { String::new() } else { format!("-{}-aged", self.fill_percent) };
+        format!("{}-{}{fill}", self.filesystem, self.workload)
     }
 
     /// All requests for a card with allocation units of `au_bytes`.
@@ -143,6 +172,32 @@ fn moved(mut requests: Vec<Request>, au_bytes: u64) -> Vec<Request> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Traces of full filesystems fill the partition before the workload; those of boards in use are found by their names, and stay out of the default.
+    #[test]
+    fn traces_of_full_filesystems_and_of_boards_in_use_are_found_and_read() {
+        for trace in full_traces() {
+            let CardRequests { before, workload } = trace.requests(AU_BYTES).unwrap();
+            let written: u64 = before.iter().map(|request| request.sectors * SECTOR_BYTES as u64).sum();
+            assert!(written > CAPACITY_BYTES / 100 * 85, "{}: {written} bytes", trace.name());
+            assert!(workload.len() > 100 && trace.name().ends_with("-postmark-95-aged"), "{}", trace.name());
+            assert_eq!(find(&trace.name()).map(|found| found.fill_percent), Some(FULL_PERCENT));
+        }
+        let names = ["journald", "sqlite", "swap", "camera", "log2ram", "docker"];
+        for (filesystem, workload) in
+            ["ext4", "f2fs", "vfat"].into_iter().flat_map(|fs| names.map(|name| (fs, name)))
+        {
+            let trace = find(&format!("{filesystem}-{workload}")).unwrap();
+            let requests = trace.requests(AU_BYTES).unwrap();
+            assert!(requests.written_bytes() > 1 << 20, "{}", trace.name());
+            assert_eq!((trace.filesystem, trace.workload), (filesystem, workload));
+        }
+        assert_eq!(traces_for(&[]).len(), 16);
+        assert_eq!(
+            traces_for(&["sqlite".to_owned()]).iter().filter(|trace| trace.workload == "sqlite").count(),
+            3
+        );
+    }
 
     #[test]
     fn every_filesystem_has_every_workload_and_each_trace_can_be_read() {

@@ -10,6 +10,7 @@ use floatgate_card::{
 };
 use floatgate_mtd::random::Random;
 use floatgate_mtd::{BlockDevice, BlockError, BlockErrorKind, Instant, SECTOR_BYTES};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -218,12 +219,17 @@ pub fn measure(
     progress(Progress::Steps(steps + tests * steps_of_test));
     let done = |steps: u64| progress(Progress::Done(steps));
     let tested = || progress(Progress::Done(steps_of_test));
-    let (mut tests, mut last) = (Vec::new(), None);
-    for state in CardState::ALL {
-        let mut bench = Bench::new(&card.spec, state, options, &done)?;
+    let of_state = |state: &CardState| {
+        let mut bench = Bench::new(&card.spec, *state, options, &done)?;
+        let mut tests = Vec::new();
         bench.run_all(&mut tests, &tested).map_err(failed)?;
-        last = Some(bench);
-    }
+        // The full card alone is needed again.
+        Ok((tests, Some(bench).filter(|_| *state == CardState::Full)))
+    };
+    let runs: Vec<(Vec<CardTest>, Option<Bench>)> =
+        CardState::ALL.par_iter().map(of_state).collect::<Result<_, Error>>()?;
+    let (tests, benches): (Vec<_>, Vec<_>) = runs.into_iter().unzip();
+    let (tests, last) = (tests.concat(), benches.into_iter().flatten().next());
     let (mut open_au_rows, mut alignment_rows, mut power_on_us) = (Vec::new(), Vec::new(), 0.0);
     if let Some(mut bench) = last {
         alignment_rows = bench.alignments().map_err(failed)?;

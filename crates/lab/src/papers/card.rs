@@ -5,7 +5,7 @@
 
 use crate::card::compare::{Cell, NamedCard, compare};
 use crate::card::replay::places_per_file;
-use crate::card::shipped::{AU_BYTES, find, traces};
+use crate::card::shipped::{AU_BYTES, ShippedTrace, find, full_traces, traces};
 use crate::card::speed::{AlignmentRow, alignments, file_in_order_mb_s, in_order_mb_s, random_in_file_mb_s};
 use crate::card::state::CardState;
 use crate::card::{CardOptions, LoadedCard, load};
@@ -32,6 +32,8 @@ const TRACES: &str = "traces";
 const TRACES_OVER: &str = "traces over ";
 /// Compares the card with itself when it was empty.
 const TRACES_FULL: &str = "traces full over empty";
+/// Compares aged filesystems, full to 95 %, on the card that is full with fresh ones on the card when it was empty.
+const TRACES_AGED: &str = "traces aged over fresh";
 
 /// Result of a run on a card.
 #[derive(Clone, Debug)]
@@ -73,12 +75,13 @@ pub(super) fn measure(
 ) -> Result<Outcome, Error> {
     let card = load(library, name, sets)?;
     let (run, workload) = what.split_once(": ").map_or((what, None), |(run, workload)| (run, Some(workload)));
-    let played = |card: &LoadedCard, state| {
+    let played_of = |card: &LoadedCard, traces: Vec<ShippedTrace>, state| {
         let named = NamedCard { name: name.to_owned(), card: card.clone() };
         let wanted: Vec<_> =
-            traces().into_iter().filter(|trace| workload.is_none_or(|name| name == trace.workload)).collect();
+            traces.into_iter().filter(|trace| workload.is_none_or(|name| name == trace.workload)).collect();
         compare(&[named], &wanted, state, seed, &|_| ()).map(|matrix| matrix.cells)
     };
+    let played = |card: &LoadedCard, state| played_of(card, traces(), state);
     Ok(match run {
         PROBE => Outcome::Probe(Box::new(probed(&card, seed)?)),
         ALIGNMENT => Outcome::Alignment(alignments(&card, seed)?),
@@ -91,6 +94,10 @@ pub(super) fn measure(
             let [own, other] = [CardState::Full, CardState::Empty].map(|state| played(&card, state));
             Outcome::Traces { own: own?, other: other? }
         }
+        TRACES_AGED => Outcome::Traces {
+            own: played_of(&card, full_traces(), CardState::Full)?,
+            other: played(&card, CardState::Empty)?,
+        },
         _ => {
             let other = run.strip_prefix(TRACES_OVER).ok_or_else(|| unknown(run))?;
             let other = load(library, other, &[])?;
@@ -101,7 +108,8 @@ pub(super) fn measure(
 }
 
 fn unknown(what: &str) -> Error {
-    let known = [PROBE, ALIGNMENT, NAND, IN_ORDER, RANDOM, PLACES, TRACES, TRACES_FULL].join("; ");
+    let known =
+        [PROBE, ALIGNMENT, NAND, IN_ORDER, RANDOM, PLACES, TRACES, TRACES_FULL, TRACES_AGED].join("; ");
     Error::asked(
         format!("no measure is called \"{PREFIX}{what}\""),
         format!("after \"{PREFIX}\" there may stand {known}; {TRACES_OVER}CARD"),

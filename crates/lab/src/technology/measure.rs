@@ -5,7 +5,7 @@ use crate::advise::card::{DeviceFacts, at_least_the_traces, life_bytes};
 use crate::advise::flash::{self, AdviceOptions, Board, Scope};
 use crate::age::FILL_PERCENT;
 use crate::card::compare::{Cell, NamedCard, compare};
-use crate::card::shipped::{ShippedTrace, traces};
+use crate::card::shipped::{ShippedTrace, everyday_traces, traces};
 use crate::card::speed::essentials;
 use crate::card::state::CardState;
 use crate::card::{LoadedCard, is_card, load};
@@ -275,7 +275,15 @@ fn intervals(compared: &FsComparison, subject: Subject) -> Vec<FigureInterval> {
 const fn piece(workload: Workload) -> u64 {
     match workload {
         Workload::Create => SMALL_BYTES as u64,
-        Workload::Postmark | Workload::Dbench | Workload::KernelBuild => HOT,
+        Workload::Sqlite => 8 << 10,
+        Workload::Journald => 24 << 10,
+        Workload::Swap => 32 << 10,
+        Workload::Camera => 2 << 20,
+        Workload::Postmark
+        | Workload::Dbench
+        | Workload::KernelBuild
+        | Workload::Log2ram
+        | Workload::Docker => HOT,
     }
 }
 
@@ -326,7 +334,8 @@ fn fill_from_traces(
 ) -> Result<(), Error> {
     let wanted = [use_.workload, Workload::Create].map(Workload::name);
     let is_wanted = |trace: &ShippedTrace| trace.is_complete() && wanted.contains(&trace.workload);
-    let traces: Vec<ShippedTrace> = traces().into_iter().filter(is_wanted).collect();
+    let everyday = everyday_traces();
+    let traces: Vec<ShippedTrace> = traces().into_iter().chain(everyday).filter(is_wanted).collect();
     let named = NamedCard { name, card: at_least_the_traces(card.clone()) };
     let matrix = compare(&[named], &traces, STATE, use_.seed, &|_| ())?;
     let of = |workload: Workload| {

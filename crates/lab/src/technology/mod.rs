@@ -32,6 +32,18 @@ pub enum Workload {
     Dbench,
     /// A build of C files.
     KernelBuild,
+    /// A journal of systemd that is synced.
+    Journald,
+    /// Transactions of a database with a rollback journal.
+    Sqlite,
+    /// Pages of a swap file.
+    Swap,
+    /// Segments of a camera, the oldest of which is removed.
+    Camera,
+    /// Logs in RAM that are copied once in an hour.
+    Log2ram,
+    /// Layers of an image and a container on them.
+    Docker,
 }
 
 impl Workload {
@@ -42,6 +54,12 @@ impl Workload {
             Self::Postmark => "postmark",
             Self::Dbench => "dbench",
             Self::KernelBuild => "kernel-build",
+            Self::Journald => "journald",
+            Self::Sqlite => "sqlite",
+            Self::Swap => "swap",
+            Self::Camera => "camera",
+            Self::Log2ram => "log2ram",
+            Self::Docker => "docker",
         }
     }
 }

@@ -61,8 +61,32 @@ check() {
   esac
 }
 
+space() { df -k /mnt | awk 'END { print $4 }'; }
+
+# An aged filesystem: a file that stays and one of 64 KiB that goes, in turn, until there is no room. What is free in the end is holes of 64 KiB, spread
+# evenly, as files that come and go leave them.
+fill_aged() {
+  stays=$((64 * fill / (100 - fill)))
+  hole=$(head -c 65536 /dev/zero | tr '\000' x)
+  reserve=$(($(space) / 100 + stays))
+  pair=0
+  while [ "$(space)" -gt $reserve ]; do
+    folder=/mnt/aged/$((pair / 64))
+    end=$((pair + 64))
+    mkdir -p $folder || return
+    while [ $pair -lt $end ]; do
+      { dd if=/dev/zero of=$folder/stays$pair bs=$((stays * 1024)) count=1 && printf %s "$hole" >$folder/goes$pair; } 2>/dev/null || break 2
+      pair=$((pair + 1))
+    done
+  done
+  sync
+  rm -f /mnt/aged/*/goes*
+  sync
+}
+
 fill() {
-  free=$(df -k /mnt | awk 'END { print $4 }')
+  if [ "$aged" = aged ] && [ "$fill" != 0 ]; then fill_aged; return; fi
+  free=$(space)
   mebibytes=$((free * fill / 100 / 1024))
   [ "$mebibytes" = 0 ] || dd if=/dev/zero of=/mnt/filler bs=1M count="$mebibytes" || return
   sync
@@ -191,6 +215,122 @@ kernel_build() {
   files=$((files * 2 + 1))
 }
 
+# Workloads of boards that are in use. What each stands for, and where its numbers come from, is in docs/cards.md.
+
+# A number below $1; the same in each run.
+seed=42
+below() {
+  seed=$(((seed * 1103515245 + 12345) % 2147483648))
+  below=$((seed / 65536 % $1))
+}
+
+# Writes $2 bytes at $3 times that in a file, and syncs it.
+put_at() { head -c "$2" /tmp/noise | dd of="$1" bs="$2" seek="$3" count=1 conv=notrunc,fsync 2>/tmp/dd.out || { cat /tmp/dd.out >&2; return 1; }; }
+
+noise() { [ -s /tmp/noise ] || dd if=/dev/urandom of=/tmp/noise bs=64k count=16 2>/dev/null; }
+
+# A journal of 8 MiB: each sync writes what was appended, an entry of the hash table, and the header.
+journald() {
+  noise && mkdir -p /mnt/var/log/journal && journal=/mnt/var/log/journal/system.journal || return
+  dd if=/dev/zero of=$journal bs=1M count=8 conv=fsync 2>/dev/null || return
+  entry=0
+  while [ $entry -lt 200 ]; do
+    below 64
+    head -c 4096 /tmp/noise | dd of=$journal bs=4096 seek=$((1 + below)) count=1 conv=notrunc 2>/dev/null || return
+    head -c 16384 /tmp/noise | dd of=$journal bs=16384 seek=$((20 + entry)) count=1 conv=notrunc 2>/dev/null || return
+    put_at $journal 4096 0 || return
+    entry=$((entry + 1))
+  done
+  files=1
+}
+
+# Transactions of three pages with a rollback journal: the old pages and the header are synced, then the new pages, then the journal is removed.
+sqlite() {
+  noise && base=/mnt/base.db && dd if=/dev/zero of=$base bs=1M count=16 conv=fsync 2>/dev/null || return
+  transaction=0
+  while [ $transaction -lt 150 ]; do
+    put_at $base-journal 12800 0 && put_at $base-journal 512 0 || return
+    for _ in 1 2; do
+      below 4096
+      head -c 4096 /tmp/noise | dd of=$base bs=4096 seek=$below count=1 conv=notrunc 2>/dev/null || return
+    done
+    put_at $base 4096 0 && rm $base-journal || return
+    transaction=$((transaction + 1))
+  done
+  files=1
+}
+
+# Pages of a swap file of 64 MiB, written in clusters of eight at any place, and read again.
+swap() {
+  noise && dd if=/dev/zero of=/mnt/swapfile bs=1M count=64 conv=fsync 2>/dev/null || return
+  page=0
+  while [ $page -lt 400 ]; do
+    below 2048
+    head -c 32768 /tmp/noise | dd of=/mnt/swapfile bs=32768 seek=$below count=1 conv=notrunc,fsync 2>/dev/null || return
+    page=$((page + 1))
+  done
+  files=1
+}
+
+# Segments of 8 MiB of a camera, 5 of which are kept: the oldest is removed when one is full. Each 2 MiB are synced.
+camera() {
+  noise && mkdir /mnt/video || return
+  files=0
+  while [ $files -lt 12 ]; do
+    part=0
+    while [ $part -lt 4 ]; do
+      cat /tmp/noise /tmp/noise | dd of=/mnt/video/$files.mp4 bs=2M iflag=fullblock seek=$part count=1 conv=notrunc,fsync 2>/dev/null || return
+      part=$((part + 1))
+    done
+    files=$((files + 1))
+    rm -f /mnt/video/$((files - 5)).mp4
+  done
+}
+
+# Logs in RAM that are copied to the card once in an hour: each file that has grown is written anew beside the old one, and takes its name.
+log2ram() {
+  noise && mkdir -p /mnt/var/log || return
+  files=0
+  hour=1
+  while [ $hour -le 12 ]; do
+    for log in 1 2 3 4 5 6 7 8 9 10 11 12; do
+      head -c $((hour * log * 4096)) /tmp/noise >/mnt/var/log/.$log.new && mv /mnt/var/log/.$log.new /mnt/var/log/$log || return
+      files=$((files + 1))
+    done
+    sync
+    hour=$((hour + 1))
+  done
+}
+
+# Four layers of an image, each a tree of small files that is synced when it is unpacked; then a container copies files up and changes them.
+docker() {
+  noise && files=0 || return
+  for layer in 1 2 3 4; do
+    for folder in 1 2 3 4 5 6 7 8; do
+      mkdir -p /mnt/overlay2/$layer/diff/$folder || return
+      name=0
+      while [ $name -lt 25 ]; do
+        below 9
+        head -c $((512 << below)) /tmp/noise >/mnt/overlay2/$layer/diff/$folder/$name || return
+        files=$((files + 1))
+        name=$((name + 1))
+      done
+    done
+    sync
+  done
+  mkdir -p /mnt/overlay2/work /mnt/overlay2/upper || return
+  name=0
+  while [ $name -lt 25 ]; do
+    for folder in 1 2; do
+      cp /mnt/overlay2/1/diff/$folder/$name /mnt/overlay2/work/$folder-$name || return
+      put_at /mnt/overlay2/work/$folder-$name 512 0 && mv /mnt/overlay2/work/$folder-$name /mnt/overlay2/upper/ || return
+      files=$((files + 1))
+    done
+    name=$((name + 1))
+  done
+  sync
+}
+
 work() {
   files=0
   case $1 in
@@ -198,6 +338,7 @@ work() {
     dbench) dbench_ ;;
     create) create ;;
     kernel-build) kernel_build ;;
+    journald | sqlite | swap | camera | log2ram | docker) $1 ;;
     fio) (cd /mnt && fio "$IN/workload" >"$OUT/fio.txt") ;;
     script) (cd /mnt && sh "$IN/workload") ;;
   esac
@@ -242,9 +383,10 @@ lose_power() {
 
 one() {
   fill=$3
+  aged=$5
   rm -f /tmp/full /tmp/watched
   : >/tmp/synced
-  mark run "$1" "$2" "$fill" "$4"
+  mark run "$1" "$2" "$fill" "$4" "$aged"
   mark phase mkfs
   make "$1" >/tmp/said 2>&1 || { failed mkfs; return; }
   mark phase mount
@@ -276,5 +418,5 @@ one() {
 # As little as boards with a card have for what is not written yet: PostMark deletes its files, and would write nothing else.
 echo 4194304 >/proc/sys/vm/dirty_background_bytes
 echo 8388608 >/proc/sys/vm/dirty_bytes
-while read -r filesystem workload fill cleaner; do one "$filesystem" "$workload" "$fill" "$cleaner"; done <"$IN/plan"
+while read -r filesystem workload fill cleaner aged; do one "$filesystem" "$workload" "$fill" "$cleaner" "$aged"; done <"$IN/plan"
 exit 0

@@ -39,11 +39,17 @@ pub const FILESYSTEMS: [(&str, &str); 7] = [
 ];
 
 /// Workloads: name, and the programs that it needs with their Debian packages.
-pub const WORKLOADS: [(&str, &str); 6] = [
+pub const WORKLOADS: [(&str, &str); 12] = [
     ("postmark", "postmark:postmark"),
     ("dbench", "dbench:dbench"),
     ("create", ""),
     ("kernel-build", "tcc:tcc"),
+    ("journald", ""),
+    ("sqlite", ""),
+    ("swap", ""),
+    ("camera", ""),
+    ("log2ram", ""),
+    ("docker", ""),
     ("fio", "fio:fio"),
     ("script", ""),
 ];
@@ -60,6 +66,8 @@ pub struct CardRun {
     pub workload: String,
     /// Part of the filesystem that was filled before, in percent.
     pub fill_percent: u8,
+    /// True when the filesystem was aged, so that its free space is holes of 64 KiB.
+    pub is_aged: bool,
     /// Protection period of NILFS2's cleaner in s; absent when it does not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protection_period_s: Option<u32>,
@@ -109,9 +117,11 @@ pub enum TracePart {
 pub type Observers = Box<dyn FnMut(&CardRun, TracePart) -> Option<Observer> + Send>;
 
 impl CardRun {
-    /// Name of its trace: `ext4-postmark`, and `ext4-postmark-90` on a filesystem that was filled.
+    /// Name of its trace: `ext4-postmark`, `ext4-postmark-90` on a filesystem that was filled, and `ext4-postmark-90-aged` on one that was aged.
     pub fn trace_name(&self) -> String {
-        let fill = if self.fill_percent == 0 { String::new() } else { format!("-{}", self.fill_percent) };
+        let aged = if self.is_aged { "-aged" } else { "" };
+        let fill =
+            if self.fill_percent == 0 { String::new() } else { format!("-{}{aged}", self.fill_percent) };
         let cleaner = self.protection_period_s.map_or(String::new(), |s| format!("-cleaner-{s}"));
         format!("{}{cleaner}-{}{fill}", self.filesystem, self.workload)
     }
@@ -206,9 +216,9 @@ impl Workbench {
     fn mark(&mut self, host: Instant, text: &str) -> Result<(), Error> {
         let words: Vec<&str> = text.split_whitespace().collect();
         match words[..] {
-            ["run", filesystem, workload, fill, cleaner] => {
-                let (fill, cleaner) = (fill.parse().unwrap_or(0), cleaner.parse().ok());
-                self.begin(host, filesystem, workload, fill, cleaner)?;
+            ["run", filesystem, workload, fill, cleaner, aged] => {
+                let fill = (fill.parse().unwrap_or(0), aged == "aged");
+                self.begin(host, filesystem, workload, fill, cleaner.parse().ok())?;
             }
             ["phase", phase] => phase.clone_into(&mut self.phase_name),
             ["work"] => self.work(),
@@ -257,7 +267,7 @@ impl Workbench {
         host: Instant,
         filesystem: &str,
         workload: &str,
-        fill_percent: u8,
+        (fill_percent, is_aged): (u8, bool),
         protection_period_s: Option<u32>,
     ) -> Result<(), Error> {
         self.end("unfinished");
@@ -266,6 +276,7 @@ impl Workbench {
             filesystem: filesystem.to_owned(),
             workload: workload.to_owned(),
             fill_percent,
+            is_aged: is_aged && fill_percent > 0,
             protection_period_s,
             verdict: String::new(),
             message: String::new(),

@@ -1,0 +1,130 @@
+//! Closed blocks by what cleaning and wear levelling look for, so that neither goes through all blocks of a large card.
+//!
+//! Blocks are in groups. Each group keeps its best block of each kind. A block that loses a valid unit may become the best; one that is
+//! closed or freed makes its group stale, which is gone through when a block is wanted next.
+
+use crate::nand::{Block, Kind, State};
+
+/// Blocks of a group.
+const GROUP: usize = 128;
+
+/// Number of kinds of blocks.
+const KINDS: usize = 5;
+
+/// The best closed blocks of one kind in a group, each with its number. Of equal ones, the first counts.
+#[derive(Clone, Copy, Debug)]
+struct Best {
+    /// Fewest valid units.
+    emptiest: (u32, u32),
+    /// Least sequence number of the first page.
+    oldest: (u64, u32),
+}
+
+const NONE: Best = Best { emptiest: (u32::MAX, u32::MAX), oldest: (u64::MAX, u32::MAX) };
+
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    is_stale: bool,
+    best: [Best; KINDS],
+    /// Fewest erases of a closed block of any kind.
+    least_worn: (u32, u32),
+}
+
+const STALE: Group = Group { is_stale: true, best: [NONE; KINDS], least_worn: (u32::MAX, u32::MAX) };
+
+/// The closed blocks of a card.
+#[derive(Clone, Debug)]
+pub(crate) struct ClosedBlocks {
+    groups: Vec<Group>,
+}
+
+impl ClosedBlocks {
+    pub(crate) fn new(blocks: usize) -> Self {
+        Self { groups: vec![STALE; blocks.div_ceil(GROUP)] }
+    }
+
+    /// A block was closed, or is closed no more.
+    #[inline]
+    pub(crate) fn changed(&mut self, block: u32) {
+        self.groups[block as usize / GROUP].is_stale = true;
+    }
+
+    /// Any block may have changed.
+    pub(crate) fn all_changed(&mut self) {
+        self.groups.fill(STALE);
+    }
+
+    /// A closed block has one valid unit less.
+    #[inline]
+    pub(crate) fn emptied(&mut self, number: u32, block: &Block) {
+        let best = &mut self.groups[number as usize / GROUP].best[block.kind as usize];
+        best.emptiest = best.emptiest.min((block.valid, number));
+    }
+
+    /// Brings all groups up to date.
+    pub(crate) fn update(&mut self, blocks: &[Block]) {
+        for ((group, blocks), number) in self.groups.iter_mut().zip(blocks.chunks(GROUP)).zip(0u32..) {
+            if group.is_stale {
+                *group = Group::of(number * GROUP as u32, blocks);
+            }
+        }
+    }
+
+    fn best(&self, kind: Kind) -> impl Iterator<Item = &Best> {
+        self.groups.iter().map(move |group| &group.best[kind as usize])
+    }
+
+    /// The closed block of a kind with the fewest valid units; [`Self::update`] must have been called.
+    pub(crate) fn emptiest(&self, kind: Kind) -> Option<u32> {
+        let best = self.best(kind).map(|best| best.emptiest).min();
+        best.map(|(_, number)| number).filter(|number| *number < u32::MAX)
+    }
+
+    /// The closed block of a kind that was opened first.
+    pub(crate) fn oldest(&self, kind: Kind) -> Option<u32> {
+        let best = self.best(kind).map(|best| best.oldest).min();
+        best.map(|(_, number)| number).filter(|number| *number < u32::MAX)
+    }
+
+    /// The closed block with the fewest erases.
+    pub(crate) fn least_worn(&self) -> Option<u32> {
+        let best = self.groups.iter().map(|group| group.least_worn).min();
+        best.map(|(_, number)| number).filter(|number| *number < u32::MAX)
+    }
+
+    /// True when the groups say of these blocks what going through all of them says.
+    pub(crate) fn holds(&self, blocks: &[Block]) -> bool {
+        let (mut own, mut anew) = (self.clone(), Self::new(blocks.len()));
+        [&mut own, &mut anew].into_iter().for_each(|index| index.update(blocks));
+        let kinds = [Kind::Main, Kind::Log, Kind::Fat, Kind::Slc, Kind::Discards];
+        own.least_worn() == anew.least_worn()
+            && kinds.into_iter().all(|kind| {
+                own.emptiest(kind) == anew.emptiest(kind) && own.oldest(kind) == anew.oldest(kind)
+            })
+    }
+
+    /// All closed blocks of a kind, in the order of their numbers.
+    pub(crate) fn of<'a>(
+        &'a self,
+        kind: Kind,
+        blocks: &'a [Block],
+    ) -> impl Iterator<Item = (&'a Block, u32)> + 'a {
+        let groups = self.groups.iter().zip(blocks.chunks(GROUP)).zip(0u32..);
+        let groups = groups.filter(move |((group, _), _)| group.best[kind as usize].oldest.1 < u32::MAX);
+        let each = groups.flat_map(|((_, blocks), number)| blocks.iter().zip(number * GROUP as u32..));
+        each.filter(move |(block, _)| block.state == State::Closed && block.kind == kind)
+    }
+}
+
+impl Group {
+    fn of(first: u32, blocks: &[Block]) -> Self {
+        let mut group = Self { is_stale: false, ..STALE };
+        for (block, number) in blocks.iter().zip(first..).filter(|(block, _)| block.state == State::Closed) {
+            let best = &mut group.best[block.kind as usize];
+            best.emptiest = best.emptiest.min((block.valid, number));
+            best.oldest = best.oldest.min((block.opened, number));
+            group.least_worn = group.least_worn.min((block.erases, number));
+        }
+        group
+    }
+}
