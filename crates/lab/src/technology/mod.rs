@@ -4,13 +4,15 @@
 //! [`crate::card::speed`] and by replays of the shipped traces. A figure that cannot be had is [`Missing`], with its reason.
 //!
 //! - [`measure`]: one candidate.
+//! - [`overrides`]: the overrides that each candidate has.
 //! - [`verdict`]: who is the fastest for what, and who would not do.
 
 mod measure;
+pub mod overrides;
 pub mod verdict;
 
 pub use measure::measure;
-pub(crate) use measure::{PARTITION_BLOCKS, PARTITION_BYTES, is_of_card};
+pub(crate) use measure::{PARTITION_BLOCKS, PARTITION_BYTES};
 
 use crate::uncertainty::Interval;
 use floatgate_mtd::size::text as size;
