@@ -194,9 +194,10 @@ impl Family {
         }
         let Some(main) = self.forms.last() else { return root };
         if !self.note.is_empty() {
+            let others = self.other_usages(&root);
             root = mut_found(root, main.command, |command| {
                 let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-                command.after_help(format!("{after}\n\n{}", self.note))
+                command.after_help(format!("{after}\n\n{}\n{others}", self.note))
             });
         }
         match (self.about, found(&root, main.command).cloned()) {
@@ -204,6 +205,32 @@ impl Family {
             (Some(about), Some(main)) => root.subcommand(main.name(self.name).about(about)),
             _ => root,
         }
+    }
+
+    /// The usages of all forms but the main one, each with the options that the main one lacks.
+    fn other_usages(&self, root: &Command) -> String {
+        let Some(main) = self.forms.last() else { return String::new() };
+        let main = found(root, main.command);
+        let mut lines: Vec<String> = Vec::new();
+        for form in self.forms {
+            let Some(command) = found(root, form.command)
+                .filter(|command| main.is_none_or(|main| !std::ptr::eq(main, *command)))
+            else {
+                continue;
+            };
+            let is_own = |arg: &&clap::Arg| {
+                let is_known =
+                    |other: &clap::Arg| arg.get_long().is_some() && other.get_long() == arg.get_long();
+                !arg.is_hide_set() && !main.is_some_and(|main| main.get_arguments().any(is_known))
+            };
+            let own = command.get_arguments().filter(is_own).filter_map(clap::Arg::get_long);
+            let own: Vec<String> = own.map(|long| format!("--{long}")).collect();
+            let line = format!("  {}\n      {}", form.usage(self, command), own.join(" "));
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+        lines.join("\n")
     }
 
     /// The usage of the form that has this option.

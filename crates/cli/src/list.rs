@@ -14,7 +14,7 @@ use std::process::ExitCode;
 #[derive(clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
-    override_usage = "floatgate list [OPTIONS] [COMMAND]\n       floatgate list NAME [--toml | --resolved | --registers]",
+    override_usage = "floatgate list [OPTIONS] [COMMAND]\n       floatgate list NAME [--toml | --resolved | --json]\n       floatgate list CARD --registers",
     after_help = "Examples:
   floatgate list
   floatgate list w35n01jw

@@ -22,6 +22,17 @@ pub(crate) fn check(mut command: &Command, mut matches: &ArgMatches) -> Result<(
         (command, matches) = (found, inner);
         values.extend(self::values(command, matches));
     }
+    let to_stdout: Vec<&str> = values
+        .iter()
+        .filter(|(id, path)| OUTPUTS.contains(&id.as_str()) && is_stdout(path))
+        .map(|(id, _)| id.as_str())
+        .collect();
+    if let [first, second, ..] = to_stdout[..] {
+        return Err(Failure::new(
+            format!("--{first} and --{second} both go to stdout"),
+            "name a file for one of them",
+        ));
+    }
     let is_output = |(id, path): &&(String, PathBuf)| OUTPUTS.contains(&id.as_str()) && !is_stdout(path);
     let (outputs, inputs): (Vec<_>, Vec<_>) = values.iter().partition(|value| is_output(value));
     for (at, (id, output)) in outputs.iter().enumerate() {

@@ -187,7 +187,7 @@ fn of_all_rows(table: &papers::Table) -> String {
 /// The rows of a table, without what they share.
 fn rows_table(of: &papers::Table, rows: &[&ReportRow]) -> String {
     let header = ["row", "published", "simulated", "residual", "left out", "kind", "setup"];
-    let mut table = Table::new(header).numbers(1..5);
+    let mut table = Table::new(header).numbers(1..5).minor([6, 4, 5]);
     for row in rows {
         let (published, simulated) = (published(row), figure(row.simulated));
         let left_out = row.left_out.map_or_else(String::new, percent);

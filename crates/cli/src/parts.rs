@@ -4,6 +4,7 @@ use crate::common::{Failure, Outcome, count};
 use crate::output::{self, ReportFormat};
 use crate::table::Table;
 use floatgate_config::{ChipKind, Kind, Library, Loaded, Node, Part, Provenance};
+use floatgate_lab::card::is_card;
 use floatgate_lab::catalogue::PartRow;
 use floatgate_lab::report::{Concluded, ResultKind};
 use serde::Serialize;
@@ -44,6 +45,10 @@ pub(crate) struct Args {
     #[arg(long, requires = "name", conflicts_with_all = ["json", "csv"])]
     toml: bool,
 
+    /// Print the file with everything that it takes from its `base`, as one file
+    #[arg(long, requires = "name", conflicts_with_all = ["json", "csv", "toml", "confidence"])]
+    resolved: bool,
+
     /// Count the numbers of each chip by confidence, those of cards with --kind sd-card or emmc; with NAME, list those below 90 % with their sources
     #[arg(long, conflicts_with = "toml")]
     confidence: bool,
@@ -55,14 +60,21 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Outcome {
     let library = Library::built_in();
     match &args.name {
-        Some(name) if args.toml => {
+        Some(name) => {
             let kind = kind_of(&library, name);
-            check(&library, name, &library.load(kind, name)?)?;
-            output::print(library.open(kind, name, None)?.content())?;
+            let loaded = library.load(kind, name)?;
+            check(&library, name, &loaded)?;
+            if args.toml {
+                output::print(library.open(kind, name, None)?.content())?;
+            } else if args.resolved {
+                output::print(&loaded.to_toml(kind))?;
+            } else if args.confidence {
+                return list_uncertain(&loaded, name, args.format);
+            } else {
+                return show(loaded, name, args.format);
+            }
             Ok(ExitCode::SUCCESS)
         }
-        Some(name) if args.confidence => list_uncertain(&library, name, args.format),
-        Some(name) => show(&library, name, args.format),
         None if args.confidence => count_by_confidence(&library, args),
         None => list(&library, args),
     }
@@ -78,7 +90,7 @@ fn kinds() -> Vec<&'static str> {
 
 /// Kind of the file that a name stands for: a card's, or else a chip's.
 fn kind_of(library: &Library, name: &Path) -> Kind {
-    if library.load(Kind::Card, name).is_ok() { Kind::Card } else { Kind::Part }
+    if is_card(library, name) { Kind::Card } else { Kind::Part }
 }
 
 /// Refuses a file with keys or values that no chip or card has.
@@ -223,13 +235,12 @@ struct Uncertain {
     from: String,
 }
 
-fn list_uncertain(library: &Library, name: &Path, format: ReportFormat) -> Outcome {
-    let loaded = library.load(kind_of(library, name), name)?;
+fn list_uncertain(loaded: &Loaded, name: &Path, format: ReportFormat) -> Outcome {
     let part: Part = loaded.head.extract("")?;
-    let mut rows: Vec<Uncertain> = fields(&loaded, &part)
+    let mut rows: Vec<Uncertain> = fields(loaded, &part)
         .filter(|(_, source)| source.confidence < SURE)
         .map(|(field, source)| Uncertain {
-            value: value_at(&loaded, &field)
+            value: value_at(loaded, &field)
                 .map(|v| serde_json::to_value(v).unwrap_or_default())
                 .unwrap_or_default(),
             field,
@@ -239,12 +250,12 @@ fn list_uncertain(library: &Library, name: &Path, format: ReportFormat) -> Outco
         .collect();
     rows.sort_by(|a, b| a.confidence.total_cmp(&b.confidence));
     format.finish_rows(&ResultKind::PartConfidence.of(name), &rows, || {
-        let (all, sure) = (fields(&loaded, &part).count(), percent(SURE));
+        let (all, sure) = (fields(loaded, &part).count(), percent(SURE));
         let (maker, name) = (&part.maker, &part.name);
         let head = format!("{maker} {name}: {} of {all} values have a confidence below {sure}", rows.len());
         let mut table = Table::new(["field", "sure", "value", "source"]).numbers(1..2);
         for row in &rows {
-            let value = value_at(&loaded, &row.field).map(text).unwrap_or_default();
+            let value = value_at(loaded, &row.field).map(text).unwrap_or_default();
             table.row([&row.field, &percent(row.confidence), &value, &row.from]);
         }
         if rows.is_empty() { head } else { format!("{head}\n\n{table}") }
@@ -270,10 +281,8 @@ struct Shown {
     card: Option<Value>,
 }
 
-fn show(library: &Library, name: &Path, format: ReportFormat) -> Outcome {
-    let loaded = library.load(kind_of(library, name), name)?;
+fn show(loaded: Loaded, name: &Path, format: ReportFormat) -> Outcome {
     let part: Part = loaded.head.extract("")?;
-    check(library, name, &loaded)?;
     let fields: Vec<Field> = loaded
         .table
         .leaves(table_of(&part))

@@ -13,6 +13,14 @@ pub(crate) struct Args {
     /// Print the file of this profile; all names when absent
     name: Option<String>,
 
+    /// Print the file itself, as without an option
+    #[arg(long, requires = "name", conflicts_with_all = ["json", "csv"])]
+    toml: bool,
+
+    /// Print the file with everything that it takes from its `base`, as one file
+    #[arg(long, requires = "name", conflicts_with_all = ["json", "csv", "toml"])]
+    resolved: bool,
+
     #[command(flatten)]
     format: ReportFormat,
 }
@@ -40,7 +48,10 @@ pub(crate) fn run(result: ResultKind, kinds: &[Kind], args: &Args) -> Outcome {
         if args.format.is_for_programs() {
             return args.format.finish_rows(&result.of(name), &[row], String::new);
         }
-        output::print(library.open(kind, name, None)?.content())?;
+        match args.resolved {
+            true => output::print(&library.load(kind, name)?.to_toml(kind))?,
+            false => output::print(library.open(kind, name, None)?.content())?,
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let names = kinds.iter().flat_map(|kind| library.names(*kind).map(move |name| (*kind, name)));

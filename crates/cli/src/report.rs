@@ -7,6 +7,7 @@ use floatgate_host::output::Output;
 use floatgate_lab::card::is_card;
 use floatgate_lab::report::Report;
 use floatgate_lab::study::{Compare, Context, Registered, SpeedOfCard};
+use floatgate_lab::technology::overrides;
 use floatgate_sim::rig::RigOptions;
 use serde_json::json;
 use std::io::Write as _;
@@ -36,7 +37,7 @@ pub(crate) struct Args {
     #[arg(long, default_value = "Flash storage report")]
     title: String,
 
-    /// Override any field of the setups, not of results: --set bus.clock_hz=80e6
+    /// Override a field of all setups and cards that have it, not of results: --set bus.clock_hz=80e6
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
 
@@ -56,19 +57,23 @@ pub(crate) fn run(args: &Args) -> Outcome {
             "name a setup, or set the fields where the results are measured: `floatgate speed SETUP --set ... --json`",
         ));
     }
+    let targets: Vec<&Path> = inputs.iter().copied().filter(|path| Input::of(path) == Input::Setup).collect();
+    let mut own = overrides::of_each(&library, &targets, &sets)?.into_iter();
     let options = RigOptions { seed: args.seed, ..RigOptions::default() };
     let mut report = Report::new(&args.title, &command_line());
-    open_with_comparison(&mut report, &library, &inputs, args)?;
+    open_with_comparison(&mut report, &library, &targets, args)?;
     for path in inputs {
         let name = path.display().to_string();
-        match Input::of(path) {
+        let input = Input::of(path);
+        let own = if input == Input::Setup { own.next().unwrap_or_default() } else { Vec::new() };
+        match input {
             Input::Json => report.add_json(&name, &read_text(path, MOST, "name a file with a result")?)?,
             Input::Csv => report.add_csv(&name, &read_text(path, MOST, "name a file with rows")?)?,
             Input::Parquet => return Err(parquet(&name)),
             Input::Setup if is_card(&library, path) => {
-                report.add_json(&name, &speed_of_card(&library, path, args)?)?
+                report.add_json(&name, &speed_of_card(&library, path, &own, args.seed)?)?
             }
-            Input::Setup => report.add_setup(&library, &name, &library.setup(path)?, &sets, options)?,
+            Input::Setup => report.add_setup(&library, &name, &library.setup(path)?, &own, options)?,
         }
     }
     let page = report.html().map_err(Failure::from)?;
@@ -81,10 +86,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
 fn open_with_comparison(
     report: &mut Report,
     library: &Library,
-    inputs: &[&Path],
+    targets: &[&Path],
     args: &Args,
 ) -> Result<(), Failure> {
-    let targets: Vec<&Path> = inputs.iter().copied().filter(|path| Input::of(path) == Input::Setup).collect();
     if targets.len() < 2 {
         return Ok(());
     }
@@ -95,8 +99,9 @@ fn open_with_comparison(
 }
 
 /// The result of `floatgate speed` on a card, in JSON.
-fn speed_of_card(library: &Library, card: &Path, args: &Args) -> Result<String, Failure> {
-    let options = json!({ "card": card, "set": args.set, "seed": args.seed });
+fn speed_of_card(library: &Library, card: &Path, sets: &[Override], seed: u64) -> Result<String, Failure> {
+    let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
+    let options = json!({ "card": card, "set": sets, "seed": seed });
     let context = Context { library, progress: &|_| (), table: None, plot: None };
     let finished = Registered::run(&SpeedOfCard, options, &context)?;
     serde_json::to_string(&finished.origin.around(&finished)).map_err(output::bug)

@@ -6,7 +6,6 @@ use crate::table::Table;
 use floatgate_config::{Config, Key, Kind, Library, Problem};
 use floatgate_lab::report::ResultKind;
 use floatgate_lab::{Error, catalogue};
-use floatgate_sim::machine::Filesystem;
 use floatgate_sim::rig::{self, RigOptions};
 use std::process::ExitCode;
 
@@ -22,6 +21,10 @@ pub(crate) struct Args {
     /// Print the setup with everything that it names, as one file that is a setup itself
     #[arg(long, requires = "name")]
     resolved: bool,
+
+    /// Print the file itself, as without an option
+    #[arg(long, requires = "name", conflicts_with_all = ["resolved", "json", "csv"])]
+    toml: bool,
 
     /// An earlier name of `list keys`
     #[arg(long, hide = true, value_name = "PATH", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["name", "resolved"])]
@@ -49,30 +52,25 @@ pub(crate) fn run(args: &Args) -> Outcome {
         return list_keys_at(path, args.format);
     }
     let library = Library::built_in();
-    match &args.name {
-        Some(name) if args.format.is_for_programs() || args.resolved => {
-            let config = library.resolve(&library.setup(name)?, &[])?;
-            args.format.finish_whole(&ResultKind::Setup.of(name), config.tree(), "", || config.to_toml())
-        }
-        Some(name) => {
-            // A file of the user's own may be no setup at all.
-            refuse_unknown_keys(&library, &library.resolve(&library.setup(name)?, &[])?)?;
-            output::print(library.open(Kind::Setup, name, None)?.content())?;
-            Ok(ExitCode::SUCCESS)
-        }
-        None => list(&library, args.format),
+    let Some(name) = &args.name else { return list(&library, args.format) };
+    let config = library.resolve(&library.setup(name)?, &[])?;
+    // A file of the user's own may be no setup at all.
+    refuse_unknown_keys(&library, &config)?;
+    if args.format.is_for_programs() || args.resolved {
+        return args.format.finish_whole(&ResultKind::Setup.of(name), config.tree(), "", || config.to_toml());
     }
+    output::print(library.open(Kind::Setup, name, None)?.content())?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Refuses keys that no command reads: every table is read as for a measurement. A setup that cannot be
 /// measured is printed nevertheless.
 fn refuse_unknown_keys(library: &Library, config: &Config) -> Result<(), Failure> {
     let options = RigOptions { stores: false, ..RigOptions::default() };
-    let wired = rig::wire(library, config, options).map(|_| ()).map_err(Error::from);
-    let mut errors = [wired.err(), Filesystem::of_setup(config).err()].into_iter().flatten();
+    let error = rig::wire(library, config, options).err().map(Error::from);
     let is_unknown =
         |error: &Error| error.config().is_some_and(|error| error.problem() == Problem::UnknownKey);
-    errors.find(is_unknown).map_or(Ok(()), |error| Err(error.into()))
+    error.filter(is_unknown).map_or(Ok(()), |error| Err(error.into()))
 }
 
 /// Lists keys with unit, default and meaning.

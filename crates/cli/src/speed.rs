@@ -6,6 +6,7 @@ use floatgate_lab::plot::{self, BarRow};
 use floatgate_lab::report::ResultKind;
 use floatgate_lab::speed::{Corrections, Latency, Measured, SpeedOptions};
 use floatgate_lab::speed_run::{self, Advice, SpeedRun, explain};
+use floatgate_lab::technology::verdict::three;
 use floatgate_mtd::{Nanos, Phase};
 use floatgate_sim::machine::FilesystemKind;
 use serde::Serialize;
@@ -211,6 +212,9 @@ fn body(run: &SpeedRun) -> String {
         folded = equal.len();
         text += &figure(test, equal);
         text += &interval(test);
+        if let Some(mj) = test.mj_per_mib {
+            text += &format!("  energy of the chip: {} mJ/MiB\n", three(mj));
+        }
         text += &breakdown(test);
         text += &corrections(&test.corrected, test.calls);
         text += &bottleneck(advice);

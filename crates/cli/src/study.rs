@@ -126,7 +126,9 @@ fn drawn(table: &Table) -> String {
         |at: usize| table.rows.iter().any(|row| row.get(at).is_some_and(|cell| !cell.text().is_empty()));
     let shown: Vec<usize> = (0..table.columns.len()).filter(|at| *at == 0 || tells(*at)).collect();
     let columns = || shown.iter().filter_map(|at| table.columns.get(*at));
-    let mut drawn = table::Table::new(columns().map(|column| column.heading));
+    let place = |heading: &&str| columns().position(|column| column.heading == *heading);
+    let mut drawn =
+        table::Table::new(columns().map(|column| column.heading)).minor(table.minor.iter().filter_map(place));
     for (at, _) in columns().enumerate().filter(|(_, column)| column.align == Align::Right) {
         drawn = drawn.numbers(at..=at);
     }

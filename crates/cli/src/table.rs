@@ -15,7 +15,8 @@ const PROSE: usize = 28;
 ///
 /// In a pipe each row is one line of any length. On a terminal, prose is wrapped at spaces, and optional
 /// columns are left out where the last column would be too narrow. When the columns are still too wide,
-/// others are left out, too, and a line below the table names them. Names and numbers are never broken.
+/// others are left out, too: first the minor ones in their order, then the inner ones from the right. A line below the table
+/// names them. Names and numbers are never broken.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     header: Vec<String>,
@@ -26,6 +27,8 @@ pub(crate) struct Table {
     red: Vec<(usize, usize)>,
     /// Columns that may be left out, the first one first.
     optional: Vec<usize>,
+    /// Columns that are left out before all others where the table does not fit, the least important one first.
+    minor: Vec<usize>,
     /// Columns of the terminal.
     limit: Option<usize>,
 }
@@ -43,6 +46,7 @@ impl Table {
             numbers,
             red: Vec::new(),
             optional: Vec::new(),
+            minor: Vec::new(),
             limit: output::columns(),
         }
     }
@@ -58,6 +62,12 @@ impl Table {
     /// Leaves these columns out on a narrow terminal, the first one first.
     pub(crate) fn optional(mut self, columns: impl IntoIterator<Item = usize>) -> Self {
         self.optional.extend(columns);
+        self
+    }
+
+    /// Leaves these columns out before all others where the table does not fit, the least important one first.
+    pub(crate) fn minor(mut self, columns: impl IntoIterator<Item = usize>) -> Self {
+        self.minor.extend(columns);
         self
     }
 
@@ -92,6 +102,7 @@ impl Table {
             numbers: columns.iter().filter_map(|&at| self.numbers.get(at).copied()).collect(),
             red: self.red.iter().filter_map(|&(row, column)| Some((row, place(column)?))).collect(),
             optional: Vec::new(),
+            minor: self.minor.iter().filter_map(|&column| place(column)).collect(),
             limit: self.limit,
         }
     }
@@ -212,17 +223,25 @@ impl Table {
         if red { format!("\u{1B}[31m{text}\u{1B}[39m") } else { text.to_owned() }
     }
 
-    /// The table without as many of its inner columns as it takes to fit, the last one first, and the headings of those. `None` where not even the first and
-    /// the last one fit.
+    /// The table without the columns that it takes to fit, and the headings of those: the minor ones first, then inner ones from the right. `None` where not
+    /// even the first and one more fit.
     fn narrowed(&self) -> Option<(Self, Vec<&str>)> {
         let last = self.header.len().checked_sub(1)?;
-        (1..last).rev().find_map(|first| {
-            let left: Vec<usize> = (0..first).chain([last]).collect();
+        let inner = (1..last).rev().filter(|column| !self.minor.contains(column));
+        let mut left: Vec<usize> = (0..=last).collect();
+        for column in self.minor.iter().copied().chain(inner) {
+            left.retain(|&other| other != column);
             let narrowed = self.of_columns(&left);
-            let headings = self.header.get(first..last)?.iter().map(String::as_str);
-            let headings = headings.filter(|heading| !heading.is_empty()).collect();
-            narrowed.widths().map(|_| (narrowed, headings))
-        })
+            if left.len() > 1 && narrowed.widths().is_some() {
+                let is_out = |column: &usize| !left.contains(column);
+                let headings = (0..=last)
+                    .filter(is_out)
+                    .filter_map(|column| self.header.get(column))
+                    .map(String::as_str);
+                return Some((narrowed, headings.filter(|heading| !heading.is_empty()).collect()));
+            }
+        }
+        None
     }
 
     /// A block for each row: its first cell, and below it a line for each other cell.
@@ -359,6 +378,21 @@ mod tests {
         assert_eq!(drawn(100), "part maker sure description");
         assert_eq!(drawn(60), "part sure description");
         assert_eq!(drawn(52), "part description");
+    }
+
+    #[test]
+    fn minor_columns_are_left_out_before_all_others() {
+        let drawn = |limit: usize| {
+            let header = ["row", "published", "residual", "kind", "setup"];
+            let mut table = Table { limit: Some(limit), ..Table::new(header).numbers(1..3).minor([4, 3]) };
+            table.row(["page read", "5688", "-0.1 %", "predicted", "am62a-w35n01jw --set bus.mode=1-1-8"]);
+            table.to_string()
+        };
+        let heading = |limit| drawn(limit).lines().next().unwrap_or_default().trim_end().to_owned();
+        assert_eq!(heading(80), "row        published  residual  kind       setup");
+        assert_eq!(heading(50), "row        published  residual  kind");
+        assert_eq!(heading(36), "row        published  residual");
+        assert!(drawn(36).ends_with("columns left out: kind; setup"), "{}", drawn(36));
     }
 
     #[test]

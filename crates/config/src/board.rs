@@ -4,6 +4,8 @@ use super::Setup;
 use super::error::ConfigError;
 use super::library::{Kind, Library};
 use super::node::Node;
+use super::part::Part;
+use super::resolve::MAX_CHAIN;
 use super::set::Override;
 use super::source::Source;
 use floatgate_device::host::HostProfile;
@@ -18,25 +20,31 @@ const IDEAL: &str = "ideal-spi";
 
 impl Library {
     /// Setup written for a part, or the part on the board whose chip is most like it. `None` if no board has a chip of
-    /// this kind.
+    /// this kind. A user's file of a chip of the catalogue gets the board of that chip.
     ///
     /// # Errors
     /// As [`Library::setup`].
     pub(super) fn setup_of_part(&self, part: &str) -> Result<Option<Setup>, ConfigError> {
         let loaded = self.load(Kind::Part, part)?;
-        let spec = loaded.chip()?;
         let of = |key: &str| loaded.head.get(key).and_then(Node::as_text).unwrap_or_default().to_owned();
-        let (maker, name) = (of("maker"), of("name"));
+        let is_file = loaded.source.folder().is_some();
+        let wanted = Wanted {
+            spec: loaded.chip()?,
+            maker: of("maker"),
+            name: of("name"),
+            text: self.base_in_catalogue(part),
+            is_file,
+        };
         let boards = self.names(Kind::Setup);
-        let fits = boards.filter_map(|board| Some((self.likeness(board, part, (&spec, &maker))?, board)));
+        let fits = boards.filter_map(|board| Some((self.likeness(board, part, &wanted)?, board)));
         let Some((likeness, board)) = fits.max_by_key(|(likeness, board)| (*likeness, Reverse(*board)))
         else {
             return Ok(None);
         };
-        if likeness.is_own_chip {
+        if likeness.is_own_chip && !is_file {
             return self.setup(board).map(|setup| Some(setup.on_board(board)));
         }
-        let title = format!("{maker} {name} on the board {board}");
+        let title = format!("{} {} on the board {board}", wanted.maker, wanted.name);
         let text = |value: String| toml::Value::String(value).to_string();
         let (base, chip, title) =
             (text(board.to_owned()), text(part.to_owned()), text(title.trim().to_owned()));
@@ -46,7 +54,8 @@ impl Library {
     }
 
     /// Similarity of a board's own chip to a part; `None` for a board on which the part is impossible.
-    fn likeness(&self, board: &str, part: &str, (spec, maker): (&ChipSpec, &str)) -> Option<Likeness> {
+    fn likeness(&self, board: &str, part: &str, wanted: &Wanted) -> Option<Likeness> {
+        let spec = &wanted.spec;
         let setup = self.setup(board).ok()?;
         let own = self.resolve(&setup, &[]).ok()?;
         let own_spec = own.checked_chip().ok()?;
@@ -57,22 +66,63 @@ impl Library {
         self.resolve(&setup, &chip).and_then(|config| config.checked_chip()).ok()?;
         let sizes = [spec, &own_spec].map(|spec| spec.facts().size_bytes.max(1).ilog2());
         let Bus { lanes: has, clock_hz } = own.extract_or_default("bus").unwrap_or_default();
-        let wanted = lanes(spec);
+        let wanted_lanes = lanes(spec);
         let has_partition = setup.tree.child("partition").is_some();
         let is_firmware = own.extract_or_default::<HostProfile>("host").is_ok_and(|host| host.firmware);
         let controller = setup.tree.child("controller").and_then(|table| table.child("base"));
         Some(Likeness {
-            is_own_chip: is_plain(&setup, part),
+            is_own_chip: self.is_chip_of(&setup, own.part(), wanted),
             runs: clock_hz <= most_hz(spec) && (!has_partition || sizes[0] >= sizes[1]),
             is_linux: !is_firmware && controller.and_then(Node::as_text) != Some(IDEAL),
-            lanes: wanted.min(has),
-            lanes_idle: Reverse(has.saturating_sub(wanted)),
-            is_of_maker: own.part().maker == maker,
+            lanes: wanted_lanes.min(has),
+            lanes_idle: Reverse(has.saturating_sub(wanted_lanes)),
+            is_of_maker: own.part().maker == wanted.maker,
             size_differs: Reverse(sizes[0].abs_diff(sizes[1])),
             // Variants of a board have longer names.
             name_words: Reverse(board.split('-').count()),
         })
     }
+
+    /// True if the chip of a setup is the wanted part without changes. A user's file is known by maker and name.
+    fn is_chip_of(&self, setup: &Setup, own: &Part, wanted: &Wanted) -> bool {
+        let chip = setup.tree.child("chip");
+        let named = chip.and_then(|chip| chip.child("base")).and_then(Node::as_text);
+        let is_changed = chip
+            .and_then(Node::as_table)
+            .is_some_and(|table| table.iter().any(|(key, _)| !["base", "profile"].contains(&&**key)));
+        let is_text = |named: &str| {
+            let own = self.open(Kind::Part, named, None);
+            own.is_ok_and(|own| wanted.text.as_deref() == Some(own.name()))
+        };
+        let is_same = |one: &str, other: &str| one.eq_ignore_ascii_case(other);
+        let is_named =
+            wanted.is_file && is_same(&own.name, &wanted.name) && is_same(&own.maker, &wanted.maker);
+        !is_changed && named.is_some_and(|named| is_named || is_text(named))
+    }
+
+    /// Name of the text of the catalogue that a part is, or is based on.
+    fn base_in_catalogue(&self, part: &str) -> Option<String> {
+        let mut text = self.text(Kind::Part, part, None).ok()?;
+        for _ in 0..MAX_CHAIN {
+            if text.source.folder().is_none() {
+                return Some(text.source.name().to_owned());
+            }
+            let tree = text.tree().ok()?;
+            let base = tree.child("base").or_else(|| tree.child("chip")?.child("base"))?;
+            text = self.text(Kind::Part, base.as_text()?, Some(&base.origin)).ok()?;
+        }
+        None
+    }
+}
+
+/// A part that needs a board.
+struct Wanted {
+    spec: ChipSpec,
+    maker: String,
+    name: String,
+    /// Name of its text in the catalogue, or of the text that a user's file is based on.
+    text: Option<String>,
+    is_file: bool,
 }
 
 /// Bus properties of a board.
@@ -99,16 +149,6 @@ struct Likeness {
     /// Absolute binary logarithm of the ratio of the chip sizes.
     size_differs: Reverse<u32>,
     name_words: Reverse<usize>,
-}
-
-/// True if the chip of a setup is an unchanged part or profile of the catalogue.
-fn is_plain(setup: &Setup, part: &str) -> bool {
-    let chip = setup.tree.child("chip");
-    let named = chip.and_then(|chip| chip.child("base")).and_then(Node::as_text);
-    let is_changed = chip
-        .and_then(Node::as_table)
-        .is_some_and(|table| table.iter().any(|(key, _)| !["base", "profile"].contains(&&**key)));
-    !is_changed && named.is_some_and(|named| named.eq_ignore_ascii_case(part))
 }
 
 /// Highest clock; unlimited for chips with a parallel bus.

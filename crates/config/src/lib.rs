@@ -57,7 +57,7 @@ pub use mechanism::{Core, CpuProfile, DriverWork, WordWork};
 pub use nearest::did_you_mean;
 pub use node::{Node, Table, Value};
 pub use parse::MAX_DEPTH;
-pub use part::{About, Part, Price, Provenance, Times};
+pub use part::{About, Part, Price, Provenance, Supply, Times};
 pub use resolve::{Loaded, Prepared};
 pub use set::Override;
 pub use source::{MAX_BYTES, Origin, Source, SourceSpan};
@@ -66,13 +66,15 @@ pub use sweep::{Combination, MAX_COMBINATIONS, sweep};
 pub use floatgate_device::spec::ChipKind;
 use floatgate_device::spec::{BadSpec, ChipSpec};
 use serde::Deserialize;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A setup merged with its base setups; references to other files are not resolved yet.
 #[derive(Clone, Debug)]
 pub struct Setup {
     tree: Node,
     board: Option<Arc<str>>,
+    /// Chip, controller and host that are not those of the setup whose title this one has.
+    replaced: Vec<Kind>,
 }
 
 impl Setup {
@@ -178,6 +180,19 @@ impl Config {
         self.tree.extract_or_default(path)
     }
 
+    /// Refuses keys of a top-level table that `docs/setup.md` does not list, for tables that not every command reads.
+    ///
+    /// # Errors
+    /// The first unknown key.
+    pub fn only_documented(&self, table: &str) -> Result<(), ConfigError> {
+        static KEYS: OnceLock<Vec<Key>> = OnceLock::new();
+        let Some(node) = self.tree.child(table) else { return Ok(()) };
+        let all = KEYS.get_or_init(keys);
+        let known: Vec<&str> =
+            all.iter().filter_map(|key| key.key.strip_prefix(table)?.strip_prefix('.')).collect();
+        node.only_keys(table, &known)
+    }
+
     /// Refuses top-level keys that are not among `known`. `part` is always known.
     ///
     /// # Errors
@@ -199,5 +214,15 @@ impl Config {
 
 /// Message for a name that is no family of chips.
 fn unknown_kind(name: &str) -> String {
-    format!("unknown kind of chip `{name}`; there are {}", ChipKind::ALL.map(ChipKind::name).join(", "))
+    let near = did_you_mean(name, ChipKind::ALL.map(ChipKind::name));
+    format!("unknown kind of chip `{name}`; {near}there are {}", ChipKind::ALL.map(ChipKind::name).join(", "))
+}
+
+/// Kinds of managed flash.
+const CARD_KINDS: [&str; 2] = ["sd-card", "emmc"];
+
+/// Message for a name that is no kind of managed flash.
+fn unknown_card_kind(name: &str) -> String {
+    let near = did_you_mean(name, CARD_KINDS);
+    format!("unknown kind of card `{name}`; {near}there are {}", CARD_KINDS.join(", "))
 }

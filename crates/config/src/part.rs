@@ -25,6 +25,9 @@ pub struct Part {
     /// Price, where one is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
+    /// Supply, where its currents are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub supply: Option<Supply>,
     /// Sources of the values.
     #[serde(default, rename = "source")]
     pub sources: Vec<Provenance>,
@@ -67,6 +70,42 @@ fn dollars<'de, D: serde::Deserializer<'de>>(d: D) -> Result<f64, D::Error> {
         return Ok(value);
     }
     Err(serde::de::Error::custom(format_args!("a price is a positive number of dollars, not {value}")))
+}
+
+/// Supply voltage and currents of a chip, from which its energy follows.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Supply {
+    /// Supply voltage, V.
+    #[serde(deserialize_with = "supply")]
+    pub volts: f64,
+    /// Current while a page is read or data is on the bus, mA.
+    #[serde(deserialize_with = "supply")]
+    pub read_ma: f64,
+    /// Current of a program, mA.
+    #[serde(deserialize_with = "supply")]
+    pub program_ma: f64,
+    /// Current of an erase, mA.
+    #[serde(deserialize_with = "supply")]
+    pub erase_ma: f64,
+    /// Current of a chip that waits, uA.
+    #[serde(default)]
+    pub standby_ua: u32,
+    /// Data sheet, and whether the currents are typical or maximum ones.
+    pub from: String,
+    /// Probability that the currents are right, 0 to 1.
+    #[serde(deserialize_with = "probability")]
+    pub confidence: f64,
+}
+
+fn supply<'de, D: serde::Deserializer<'de>>(d: D) -> Result<f64, D::Error> {
+    let value = f64::deserialize(d)?;
+    if value > 0.0 && value <= 1000.0 {
+        return Ok(value);
+    }
+    Err(serde::de::Error::custom(format_args!(
+        "a voltage in V or a current in mA lies between 0 and 1000, not at {value}"
+    )))
 }
 
 /// Source of some values of a file.

@@ -11,7 +11,7 @@ use super::node::{Node, Table, Value};
 use super::part::{About, Part, Provenance};
 use super::set::Override;
 use super::source::{Origin, Source};
-use super::{Config, Setup, unknown_kind};
+use super::{CARD_KINDS, Config, Setup, unknown_card_kind, unknown_kind};
 use floatgate_device::spec::{ChipKind, ChipSpec};
 use floatgate_mtd::advice;
 use floatgate_mtd::advice::Command;
@@ -35,6 +35,16 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// The file with everything that it takes from its bases, as TOML: a file of the same kind without a base.
+    pub fn to_toml(&self, kind: Kind) -> String {
+        let mut tree = self.head.clone();
+        put(&mut tree, kind.table(), self.table.clone());
+        if self.profiles.as_table().is_some_and(|profiles| !profiles.is_empty()) {
+            put(&mut tree, "profile", self.profiles.clone());
+        }
+        toml::to_string(&tree).unwrap_or_default()
+    }
+
     /// Specification of a part, not checked.
     ///
     /// # Errors
@@ -64,7 +74,7 @@ impl Loaded {
 }
 
 /// Maximum length of a chain of base files.
-const MAX_CHAIN: usize = 16;
+pub(super) const MAX_CHAIN: usize = 16;
 
 impl Library {
     /// The setup with a name or path, merged with its bases. The name or file of a part stands for that part on the
@@ -136,10 +146,18 @@ impl Library {
     fn setup_of(&self, text: &Text) -> Result<Setup, ConfigError> {
         let mut chain = Chain::default();
         chain.enter(&text.source, None)?;
-        self.setup_tree(text, &mut chain).map(|tree| Setup { tree, board: None })
+        let mut replaced = Vec::new();
+        let tree = self.setup_tree(text, &mut chain, &mut replaced)?;
+        Ok(Setup { tree, board: None, replaced })
     }
 
-    fn setup_tree(&self, text: &Text, chain: &mut Chain) -> Result<Node, ConfigError> {
+    /// Tree of a setup. `replaced` gets what differs from the setup whose title it has.
+    fn setup_tree(
+        &self,
+        text: &Text,
+        chain: &mut Chain,
+        replaced: &mut Vec<Kind>,
+    ) -> Result<Node, ConfigError> {
         let mut tree = text.tree()?;
         let Some(base) = take(&mut tree, "base") else {
             expand(&mut tree)?;
@@ -147,8 +165,13 @@ impl Library {
         };
         let below = self.text(Kind::Setup, name_of(&base, "base")?, Some(&base.origin))?;
         chain.enter(&below.source, Some(&base.origin))?;
-        let mut tree = self.setup_tree(&below, chain)?.merge(tree);
+        let lower = self.setup_tree(&below, chain, replaced)?;
         chain.leave();
+        match tree.child("title") {
+            Some(_) => replaced.clear(),
+            None => replaced.extend(FILLERS.into_iter().filter(|kind| differs(&lower, &tree, *kind))),
+        }
+        let mut tree = lower.merge(tree);
         expand(&mut tree)?;
         Ok(tree)
     }
@@ -188,17 +211,21 @@ impl Library {
     /// Invalid names.
     pub fn prepare(&self, setup: &Setup, sets: &[Override]) -> Result<Prepared, ConfigError> {
         let mut tree = setup.tree.clone();
-        let mut has_another_chip = false;
         for set in sets.iter().filter(|set| set.names_a_base()) {
             set.apply(&mut tree)?;
             expand(&mut tree)?;
-            has_another_chip |= set.keys().first() == Some(&Kind::Part.table());
         }
+        let is_replaced = |kind: &Kind| setup.replaced.contains(kind) || differs(&setup.tree, &tree, *kind);
+        let replaced = FILLERS
+            .into_iter()
+            .filter(is_replaced)
+            .map(|kind| (kind, base_of(&tree, kind).map(str::to_owned)))
+            .collect();
         for kind in FILLERS {
             self.fill(kind, &mut tree)?;
         }
         let part = Part::extract(&tree, "part").ok().map(Arc::new);
-        Ok(Prepared { tree, part, has_another_chip, board: setup.board.clone() })
+        Ok(Prepared { tree, part, replaced, board: setup.board.clone() })
     }
 
     /// A card with `sets` applied: its table is at `card`, the head of its file at `part`.
@@ -318,7 +345,8 @@ pub struct Prepared {
     tree: Node,
     /// Head of the chip, which overrides rarely change.
     part: Option<Arc<Part>>,
-    has_another_chip: bool,
+    /// Chip, controller and host that the title does not name, with the names of their files.
+    replaced: Vec<(Kind, Option<String>)>,
     board: Option<Arc<str>>,
 }
 
@@ -332,7 +360,7 @@ impl Prepared {
     }
 
     fn into_config(self, sets: &[Override]) -> Result<Config, ConfigError> {
-        let Self { mut tree, part, has_another_chip, board } = self;
+        let Self { mut tree, part, replaced, board } = self;
         let plain = || sets.iter().filter(|set| !set.names_a_base());
         plain().try_for_each(|set| set.apply(&mut tree))?;
         super::mechanism::derive(&mut tree)?;
@@ -345,9 +373,7 @@ impl Prepared {
                 Arc::new(part)
             }
         };
-        if has_another_chip {
-            name_the_chip(&mut tree, &part);
-        }
+        name_what_is_replaced(&mut tree, &part, &replaced);
         Ok(Config { tree, part, board })
     }
 }
@@ -382,10 +408,35 @@ fn explain_missing_part(tree: &Node, error: ConfigError) -> ConfigError {
     }
 }
 
-/// Adds the chip to the title of a setup that was written for another chip.
-fn name_the_chip(tree: &mut Node, part: &Part) {
+/// File that fills a table of a setup.
+fn base_of(tree: &Node, kind: Kind) -> Option<&str> {
+    let table = tree.child(kind.table())?;
+    table.as_text().or_else(|| table.child("base")?.as_text())
+}
+
+/// True if `upper` names another file for a table than `lower` does, or another chip.
+fn differs(lower: &Node, upper: &Node, kind: Kind) -> bool {
+    let named = base_of(upper, kind);
+    let own_name = |tree: &Node| {
+        let name = tree.child(kind.table())?.child("name")?.as_text()?;
+        Some(name.to_owned()).filter(|_| kind == Kind::Part)
+    };
+    let is_same = |other: &str| base_of(lower, kind).is_some_and(|own| own.eq_ignore_ascii_case(other));
+    named.is_some_and(|named| !is_same(named))
+        || own_name(upper).is_some_and(|name| own_name(lower) != Some(name))
+}
+
+/// Adds to a title what the setup has in place of what it was written for.
+fn name_what_is_replaced(tree: &mut Node, part: &Part, replaced: &[(Kind, Option<String>)]) {
+    let name = |(kind, file): &(Kind, Option<String>)| match kind {
+        Kind::Part => Some(format!("the {} {}", part.maker, part.name).replace("the  ", "the ")),
+        kind => file.as_ref().map(|file| format!("the {} {file}", kind.noun())),
+    };
+    let names: Vec<String> = replaced.iter().filter_map(name).collect();
+    let Some((last, others)) = names.split_last() else { return };
     let Some(old) = take(tree, "title") else { return };
-    let title = old.as_text().map(|title| format!("{title}; here with the {} {}", part.maker, part.name));
+    let list = if others.is_empty() { last.clone() } else { format!("{} and {last}", others.join(", ")) };
+    let title = old.as_text().map(|title| format!("{title}; here with {list}"));
     let node =
         title.map_or_else(|| old.clone(), |title| Node { value: Value::Text(title.into()), ..old.clone() });
     put(tree, "title", node);
@@ -469,7 +520,14 @@ fn no_profile(at: &Node, wanted: &str, known: &[&str], file: &Source) -> ConfigE
 
 fn check_head(kind: Kind, head: &Node) -> Result<(), ConfigError> {
     match kind {
-        Kind::Part | Kind::Card => Part::extract(head, "").map(drop),
+        Kind::Part | Kind::Card => {
+            let part = Part::extract(head, "")?;
+            let wrong = match kind {
+                Kind::Card => (!CARD_KINDS.contains(&&*part.kind)).then(|| unknown_card_kind(&part.kind)),
+                _ => ChipKind::named(&part.kind).is_none().then(|| unknown_kind(&part.kind)),
+            };
+            wrong.map_or(Ok(()), |message| Err(head.child("kind").unwrap_or(head).wrong("kind", message)))
+        }
         _ => head.extract::<About>("").map(drop),
     }
 }

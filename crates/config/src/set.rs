@@ -81,6 +81,11 @@ impl Override {
         self.value.origin.source.content().get(self.value.origin.value.clone()).unwrap_or_default()
     }
 
+    /// True for a position in this override.
+    pub fn has_place(&self, place: &SourceSpan) -> bool {
+        Arc::ptr_eq(&self.value.origin.source, &place.source)
+    }
+
     /// Keys of the path.
     pub fn keys(&self) -> Vec<&str> {
         self.path.iter().map(|segment| segment.key.as_ref()).collect()

@@ -439,3 +439,81 @@ fn a_sweep_writes_out_ranges_and_kinds_of_chips() {
         assert_eq!(error.problem(), Problem::Override, "{wrong}");
     }
 }
+
+fn title(text: &str, sets: &[&str]) -> String {
+    let config = resolve(text, sets).unwrap();
+    config.tree().child("title").and_then(Node::as_text).unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_title_says_what_a_setup_has_in_place_of_its_own() {
+    let board = "title = 'Board'\nchip = 'one'\ncontroller = 'quad'";
+    assert_eq!(title(board, &["controller.lanes=2", "chip=one"]), "Board");
+    assert_eq!(title(board, &["chip=two"]), "Board; here with the Maker TWO");
+    let library = library().with(Kind::Controller, "octal", "[controller]\nlanes = 8\n").with(
+        Kind::Setup,
+        "board",
+        board,
+    );
+    let of = |text: &str, sets: &[&str]| {
+        let setup = library.setup_from(&Source::text("test.toml", text)).unwrap();
+        let config = library.resolve(&setup, &Override::parse_all(sets).unwrap()).unwrap();
+        config.tree().child("title").and_then(Node::as_text).unwrap().to_owned()
+    };
+    assert_eq!(of("base = 'board'", &["controller=octal"]), "Board; here with the controller octal");
+    assert_eq!(of("base = 'board'\ncontroller = 'octal'", &[]), "Board; here with the controller octal");
+    assert_eq!(
+        of("base = 'board'\ncontroller = 'octal'\nchip = 'two'", &[]),
+        "Board; here with the Maker TWO and the controller octal"
+    );
+    assert_eq!(of("base = 'board'\ntitle = 'Mine'\ncontroller = 'octal'", &[]), "Mine");
+    assert_eq!(of("base = 'board'\nchip.name = 'MINE'", &[]), "Board; here with the Maker MINE");
+}
+
+#[test]
+fn another_chip_replaces_profile_and_changes_of_the_base() {
+    let library = library().with(Kind::Setup, "slow", "chip = { base = 'one', profile = 'slow' }");
+    let setup = library.setup_from(&Source::text("test.toml", "base = 'slow'\nchip = 'two'")).unwrap();
+    let config = library.resolve(&setup, &[]).unwrap();
+    assert_eq!((config.part().name.as_str(), number(&config, "chip.timing.t_rd_us")), ("TWO", 25));
+}
+
+#[test]
+fn kinds_of_parts_and_cards_are_checked_where_a_file_is_read() {
+    let library = library().with(Kind::Part, "wrong", PART.replace("spi-nand", "spi-nad")).with(
+        Kind::Card,
+        "card",
+        "kind = 'emcc'\nname = 'C'\n[card]\n",
+    );
+    let error = |kind, name| library.load(kind, name).unwrap_err().one_line();
+    let part = error(Kind::Part, "wrong");
+    assert!(part.contains("did you mean `spi-nand`?") && part.contains(":2:8"), "{part}");
+    let card = error(Kind::Card, "card");
+    assert!(card.contains("did you mean `emmc`?") && card.contains(":1:8"), "{card}");
+}
+
+#[test]
+fn the_file_of_a_part_runs_on_the_board_of_that_part() {
+    let folder = std::env::temp_dir().join(format!("floatgate-own-part-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let library = Library::built_in().in_folder(&folder);
+    let board = |name: &str| library.setup(name).unwrap().board().map(str::to_owned);
+    for part in ["w25n01gv", "mx30lf1g18ac", "n25q128a"] {
+        let text = library.open(Kind::Part, part, None).unwrap();
+        fs::write(folder.join("part.toml"), text.content()).unwrap();
+        fs::write(folder.join("based.toml"), format!("base = \"{part}\"\n")).unwrap();
+        for own in ["part.toml", "based.toml"] {
+            assert_eq!(board(own), board(part), "{own} of {part}");
+        }
+    }
+    assert_eq!(board("ef-aa-21"), board("w25n01gv"));
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn tables_that_few_commands_read_have_documented_keys_only() {
+    let config = |text: &str| resolve(&format!("base = 'board'\n{text}"), &[]).unwrap();
+    config("filesystem.kind = 'jffs2'\npage_cache.bytes = 1").only_documented("filesystem").unwrap();
+    let error = config("page_cache.byte = 1").only_documented("page_cache").unwrap_err().one_line();
+    assert!(error.contains("did you mean `bytes`?"), "{error}");
+}

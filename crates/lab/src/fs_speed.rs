@@ -317,6 +317,7 @@ impl Clock {
             printed_kib_s: printed_kib_s(bytes / 1024, elapsed),
             exact_kib_s: bytes as f64 / 1024.0 / elapsed.as_secs_f64().max(1e-9),
             interval: None,
+            mj_per_mib: None,
             breakdown_ns: end.spent - self.spent,
             corrected: end.corrected - self.corrected,
         }

@@ -62,6 +62,7 @@ pub mod conclusion;
 pub mod csv;
 #[cfg(not(target_family = "wasm"))]
 pub mod endurance;
+pub mod energy;
 #[cfg(not(target_family = "wasm"))]
 pub mod fit;
 pub mod fs_compare;

@@ -120,6 +120,9 @@ pub struct Measured {
     /// host of a setup; a bare device has none.
     #[serde(flatten)]
     pub interval: Option<Interval>,
+    /// Energy of the chip for a MiB, mJ, where its part states the currents.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mj_per_mib: Option<f64>,
     /// Time per phase in ns; adds up to `ns`.
     #[serde(serialize_with = "breakdown_ns")]
     pub breakdown_ns: Breakdown,
@@ -304,6 +307,7 @@ impl<'a> Bench<'a> {
             printed_kib_s: printed_kib_s(kib, elapsed),
             exact_kib_s: bytes as f64 / 1024.0 / elapsed.as_secs_f64().max(1e-9),
             interval: None,
+            mj_per_mib: None,
             breakdown_ns: self.mtd.breakdown() - before,
             corrected,
         })

@@ -1,6 +1,7 @@
 //! `speed` on a named setup: wire, measure, and say what would be faster.
 
 use crate::certainty::{self, Certainty};
+use crate::energy;
 use crate::fs_speed::{self, Tested};
 use crate::plot;
 use crate::speed::{self, Measured, SpeedOptions, SpeedReport};
@@ -34,7 +35,7 @@ pub struct SpeedRun {
 }
 
 impl SpeedRun {
-    /// The same with the interval of each figure.
+    /// The same with the interval of each figure, and its energy where the part states currents.
     ///
     /// # Errors
     /// A file of the library that cannot be read.
@@ -42,6 +43,8 @@ impl SpeedRun {
         let uncertainty = Uncertainty::of(library, config)?;
         for test in &mut self.report.tests {
             test.interval = Some(uncertainty.interval(test));
+            test.mj_per_mib =
+                config.part().supply.as_ref().and_then(|supply| energy::mj_per_mib(supply, test));
         }
         Ok(self)
     }

@@ -25,6 +25,8 @@ pub(crate) struct Ledger {
     entries: BTreeMap<String, Entry>,
     /// First value since power returned that may not be there, in words.
     broken: Option<String>,
+    /// Values that were compared with synchronised ones.
+    compared: u64,
 }
 
 impl Ledger {
@@ -54,11 +56,17 @@ impl Ledger {
         let entry = self.entries.entry(name.to_owned()).or_default();
         let is_good = entry.is_unsure
             || entry.written.iter().chain([&entry.synced]).any(|good| good.as_deref() == value);
+        self.compared += u64::from(!entry.is_unsure && entry.synced.is_some());
         let why = (!is_good).then(|| format!("{name} has {}; {}", shown(value), entry.expected()));
         *entry = Entry { synced: value.map(Arc::from), looked_at: true, ..Entry::default() };
         let Some(why) = why else { return Ok(()) };
         self.broken.get_or_insert_with(|| why.clone());
         Err(why)
+    }
+
+    /// Number of values that were compared with synchronised ones so far.
+    pub(crate) const fn compared(&self) -> u64 {
+        self.compared
     }
 
     /// Power returned: everything has to be looked for again.

@@ -140,6 +140,10 @@ impl Program for Object {
     fn check(&mut self, device: TestDevice) -> Result<(), String> {
         self.check.map_or(Ok(()), |check| outcome(unsafe { check(device.pointer()) }))
     }
+
+    fn has_check(&self) -> bool {
+        self.check.is_some()
+    }
 }
 
 /// The text of a function; NULL when all is well.

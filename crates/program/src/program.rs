@@ -30,6 +30,11 @@ pub trait Program {
     /// # Errors
     /// An invariant does not hold.
     fn check(&mut self, device: TestDevice) -> Result<(), String>;
+
+    /// True if [`Self::check`] looks at anything.
+    fn has_check(&self) -> bool {
+        true
+    }
 }
 
 /// A device behind its driver, with the reference model of what must be found after a power cut.

@@ -114,13 +114,34 @@ const KEYS: [&str; 14] = [
     "cells",
 ];
 
+/// Refuses unknown keys at the top, and in tables that not every device and command reads.
+fn check_keys(config: &Config) -> Result<(), ConfigError> {
+    config.only_keys(&KEYS)?;
+    ["ecc", "filesystem", "page_cache"].into_iter().try_for_each(|table| config.only_documented(table))?;
+    check_values(config)
+}
+
+/// Refuses wrong values in the tables of filesystems and of the ECC.
+#[cfg(feature = "filesystems")]
+fn check_values(config: &Config) -> Result<(), ConfigError> {
+    config.extract_or_default::<crate::machine::Filesystem>("filesystem")?;
+    config.extract_or_default::<crate::page_cache::PageCacheProfile>("page_cache")?;
+    config.extract_or_default::<EccProfile>("ecc").map(drop)
+}
+
+/// Refuses wrong values of the ECC.
+#[cfg(not(feature = "filesystems"))]
+fn check_values(config: &Config) -> Result<(), ConfigError> {
+    config.extract_or_default::<EccProfile>("ecc").map(drop)
+}
+
 /// Wires a rig from a setup. The driver's database contains the library's parts; the setup's own chip replaces a part
 /// with the same id.
 ///
 /// # Errors
 /// A value is wrong or missing, or the driver cannot use the chip.
 pub fn wire(library: &Library, config: &Config, options: RigOptions) -> Result<Rig, RigError> {
-    config.only_keys(&KEYS)?;
+    check_keys(config)?;
     check_controller(config)?;
     Firmware::check(config)?;
     check_cells(config)?;
@@ -184,7 +205,7 @@ where
 /// # Errors
 /// A value is wrong or missing, or the chip is not a SPI chip.
 pub fn spi_bus(config: &Config, options: RigOptions) -> Result<Box<dyn SpiHost>, RigError> {
-    config.only_keys(&KEYS)?;
+    check_keys(config)?;
     check_controller(config)?;
     check_cells(config)?;
     let chip = config.chip()?;
@@ -219,7 +240,7 @@ pub enum Pins {
 /// # Errors
 /// A value is wrong or missing.
 pub fn pins(config: &Config, options: RigOptions) -> Result<Pins, RigError> {
-    config.only_keys(&KEYS)?;
+    check_keys(config)?;
     check_controller(config)?;
     check_cells(config)?;
     let chip = config.chip()?;
@@ -272,7 +293,7 @@ pub fn spi_nor_wire(config: &Config, options: RigOptions) -> Result<SpiWire<SpiN
 /// # Errors
 /// A value is wrong or missing, or the chip is a parallel NOR.
 pub fn linux_bus(config: &Config, options: RigOptions) -> Result<LinuxBus, RigError> {
-    config.only_keys(&KEYS)?;
+    check_keys(config)?;
     check_controller(config)?;
     check_cells(config)?;
     let chip = config.chip()?;

@@ -26,6 +26,10 @@ struct Json {
     operations: u64,
     runs: u64,
     cuts: u64,
+    /// Values that were compared with synchronised ones.
+    compared_values: u64,
+    /// True if the program has a check of its own.
+    has_check: bool,
     failed_runs: u64,
     failures: Vec<FailureJson>,
     /// Name of the setup whose board a part ran on; the envelope has it.
@@ -212,6 +216,8 @@ fn explore(args: &Args, source: &Source<'_>, options: &Options<'_>, flash: &Setu
         operations: report.operations,
         runs: report.runs,
         cuts: report.cuts,
+        compared_values: report.compared,
+        has_check: report.has_check,
         failed_runs: report.failed_runs,
         failures,
         board: flash.board().map(str::to_owned),
@@ -277,11 +283,15 @@ impl Concluded for Json {
     /// Number of power cuts, and whether the program lost anything.
     fn conclusion(&self) -> String {
         let runs = common::grouped_count(self.runs, "run");
+        let program = &self.program;
+        let cuts = common::grouped_count(self.cuts, "power cut");
         match self.failed_runs {
+            0 if self.compared_values > 0 => format!("{program}: nothing was lost in {runs} with {cuts}."),
+            0 if self.has_check => format!(
+                "{program}: its own check passed in {runs} with {cuts}; it synchronises no value (fg_expect_synced), so that nothing else was compared."
+            ),
             0 => format!(
-                "{}: nothing was lost in {runs} with {}.",
-                self.program,
-                common::grouped_count(self.cuts, "power cut")
+                "{program} started again in {runs} with {cuts}, but nothing was checked: it synchronises no value (fg_expect_synced), and has no floatgate_test_check."
             ),
             failed => format!("{}: {} of {runs} failed.", self.program, common::grouped(failed)),
         }
@@ -342,7 +352,7 @@ fn replay(args: &Args, source: &Source<'_>, options: &Options<'_>, id: &RunId) -
     });
     let json = ReplayJson { id: id.to_string(), failure };
     args.format.print(&args.origin(ResultKind::PowercutProgramReplay), &json, "", || match &failed {
-        None => format!("{id}: nothing was lost"),
+        None => format!("{id}: the run passed"),
         Some(failed) => {
             format!("{id}: {}\n{}: {}", describe(failed.kind), source.place(failed.place), failed.why)
         }

@@ -48,6 +48,28 @@ fn a_forgotten_sync_is_found_shortened_and_repeats() {
     assert_eq!(cuts(&folder, &format!("--lib ./good.so {replay}")).code, Some(0));
 }
 
+const UNCHECKED: &str = r#"
+#include <floatgate.h>
+const char *floatgate_test_recover(fg_device *device) { (void)device; return NULL; }
+const char *floatgate_test_step(fg_device *device, uint32_t number) {
+  static const uint8_t bytes[1] = {0};
+  fg_mtd_write(device, number * 16, bytes, sizeof bytes);
+  return NULL;
+}
+"#;
+
+/// A program that names no value and has no check has not lost nothing: nothing was looked at.
+#[test]
+fn a_program_without_expectations_is_not_praised() {
+    let folder = fresh("c-program-unchecked");
+    let source = folder.join("unchecked.c");
+    std::fs::write(&source, UNCHECKED).unwrap();
+    compile(&folder, "unchecked", &source, &[]);
+    let run = cuts(&folder, "--steps 3 --lib ./unchecked.so");
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    assert!(run.out.contains("nothing was checked") && !run.out.contains("nothing was lost"), "{}", run.out);
+}
+
 const HOSTILE: &str = r#"
 #include <floatgate.h>
 #include <stdlib.h>

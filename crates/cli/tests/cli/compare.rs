@@ -68,12 +68,24 @@ fn a_board_that_refuses_its_chip_is_a_row() {
         serde_json::from_str(&stdout("compare stm32-n25q128a samsung-evo-16g --partition 1MiB --json"))
             .unwrap();
     assert!(slower < usual["candidates"][0]["read_mib_s"].as_f64().unwrap(), "{json}");
-    let refused = run("compare stm32-n25q128a sama5d2-mx25l25635e --set card.open_aus=2");
-    assert!(
-        refused.code == Some(2) && refused.err.contains("none of the targets is a card"),
-        "{}",
-        refused.err
-    );
+}
+
+/// An override that no target has, or that all refuse, is an error before anything is measured.
+#[test]
+fn a_wrong_override_is_no_verdict() {
+    for (targets, set, part) in [
+        ("stm32-n25q128a sama5d2-mx25l25635e", "card.open_aus=2", "unknown key `card`"),
+        ("stm32-n25q128a samsung-evo-16g", "bus.clok_hz=5e6", "did you mean `clock_hz`?"),
+        ("stm32-n25q128a samsung-evo-16g", "bus.clock_hz=soon", "bus.clock_hz"),
+        ("stm32-n25q128a samsung-evo-16g", "page_cache.byte=1", "did you mean `bytes`?"),
+    ] {
+        let refused = run(&format!("compare {targets} --set {set}"));
+        assert!(refused.code == Some(2) && refused.out.is_empty(), "{set}: {}", refused.out);
+        assert!(refused.err.contains(part), "{set}: {}", refused.err);
+    }
+    let folder = fresh("report-set");
+    let line = "report stm32-n25q128a samsung-evo-16g --set card.capacity_bytes=8GiB --set bus.clock_hz=5e6 -o page.html";
+    assert_eq!(run_in(&folder, line.split(' ')).code, Some(0));
 }
 
 /// The verdict on several boards is the first thing on the page, and the command that made it the last.

@@ -319,6 +319,7 @@ fn check_sweep(docs: &BTreeMap<String, Section>) -> BTreeSet<String> {
 const LINES: &[(&str, &str)] = &[
     ("speed", "speed am62a-w35n01jw -C --json"),
     ("speed", "speed rww-mx25uw51245g -k 4096 --json"),
+    ("speed", "speed w25n01gv -c1 --json"),
     ("speed --sweep", "speed nor-serialised --sweep bus.mode=1-1-1,1-4-4 --keep-going --json"),
     ("trace", "trace imx6-mx30lf2g18ac write-2-pages --json"),
     ("trace", "trace rww-mx25uw51245g read-while-write --json"),
@@ -385,6 +386,7 @@ const LINES: &[(&str, &str)] = &[
     ("list parts", "list parts --kind spi-nand --json"),
     ("list PART", "list w35n01jw --json"),
     ("list PART", "list gd5f4gq6uexxg --json"),
+    ("list PART", "list w25n01gv --json"),
     ("list PART", "list sandisk-extreme --json"),
     ("list parts --confidence", "list parts --confidence --json"),
     ("list PART --confidence", "list w35n01jw --confidence --json"),

@@ -61,3 +61,47 @@ fn files_of_setups_and_of_parts_based_on_files_are_targets() {
         assert!(format!("{}{}", run.out, run.err).contains(said), "{line}: {}{}", run.out, run.err);
     }
 }
+
+/// Whatever form is asked for, a wrong file is refused; each form is there for each kind of name.
+#[test]
+fn list_checks_a_file_in_every_form() {
+    let folder = fresh("list-forms");
+    for (name, text, said) in [
+        ("setup.toml", "base = \"am62a-w35n01jw\"\n[filesystem]\nkin = \"ubifs\"\n", "did you mean `kind`?"),
+        ("cache.toml", "base = \"stm32-n25q128a\"\n[page_cache]\nbites = 1\n", "[page_cache]"),
+        ("part.toml", "base = \"w25n01gv\"\nchip.nops = 4\n", "did you mean `nop`?"),
+        ("card.toml", "base = \"emmc-16g\"\nkind = \"emcc\"\n", "did you mean `emmc`?"),
+    ] {
+        std::fs::write(folder.join(name), text).unwrap();
+        for form in ["", "--toml", "--resolved", "--json"] {
+            let words = ["list", name, form].into_iter().filter(|word| !word.is_empty());
+            let run = run_in(&folder, words);
+            assert_eq!(run.code, Some(2), "{name} {form}: {}", run.out);
+            assert!(run.err.contains(said), "{name} {form}: {}", run.err);
+        }
+    }
+    for name in ["w25n01gv", "emmc-16g", "am62a-w35n01jw", "cadence-qspi-am62a", "linux-am62a"] {
+        for form in ["--toml", "--resolved", "--json"] {
+            let run = run_in(&folder, ["list", name, form]);
+            assert_eq!(run.code, Some(0), "{name} {form}: {}", run.err);
+        }
+    }
+}
+
+/// The file of a part of the catalogue runs on the board of that part, and what differs is in the title.
+#[test]
+fn the_file_of_a_part_is_measured_as_the_part() {
+    let folder = fresh("part-file");
+    let text = run_in(&folder, ["list", "w25n01gv", "--toml"]).out;
+    std::fs::write(folder.join("part.toml"), text).unwrap();
+    let speeds = |target: &str| {
+        let out = run_in(&folder, ["speed", target, "-c1"]).out;
+        out.lines().filter(|line| line.contains("speed is")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(speeds("part.toml"), speeds("w25n01gv"));
+    let other = run_in(&folder, "speed am62a-w35n01jw -c1 --set host=linux-allwinner-r8".split(' ')).out;
+    assert!(
+        other.starts_with("TI AM62A") && other.contains("; here with the host linux-allwinner-r8"),
+        "{other}"
+    );
+}

@@ -17,11 +17,20 @@ use serde::{Deserialize, Serialize};
 /// Most requests of a trace: all of them are kept in memory.
 pub const REQUESTS_MAX: usize = 1 << 20;
 
-/// Requests after which the rate is taken as it is.
-pub const BUDGET: usize = 2 << 20;
+/// Requests after which the rate is taken as it is: a few seconds of work.
+pub const BUDGET: usize = 1 << 19;
 
-/// Least bytes that the host writes in a window.
+/// Bytes that the host writes in a window, unless these are too many requests.
 const WINDOW_BYTES: u64 = 256 << 20;
+
+/// Windows that the requests suffice for at least, where a pass of the trace is short.
+const WINDOWS_MIN: u64 = 4;
+
+/// Requests between two looks at the account, which goes over all blocks.
+const REQUESTS_AT_ONCE: usize = 1 << 13;
+
+/// Pages read and programmed for each request of the budget, after which the rate is taken as it is, too.
+const PAGES_PER_REQUEST: u64 = 16;
 
 /// Difference of two windows below which the rate is steady.
 const STEADY: f64 = 0.05;
@@ -55,6 +64,9 @@ pub struct CardLife {
     pub card: String,
     /// The card in a line.
     pub title: String,
+    /// Trace that wears it; empty where the requests have no name.
+    #[serde(default)]
+    pub trace: String,
     /// Size as the host sees it, in bytes.
     pub capacity_bytes: u64,
     /// Bytes that the host wrote until the rate was steady.
@@ -173,11 +185,11 @@ pub fn life(card: &LoadedCard, workload: &Workload, progress: Listener<'_>) -> R
         ));
     }
     let mut new = NewCard::new(card, CardOptions { seed: workload.seed, stores: false })?;
-    progress(Progress::Steps(new.steps(workload.state, card)));
+    progress(Progress::Steps(new.steps(workload.state, card) + workload.requests_max as u64));
     new.reach(workload.state, card, workload.seed, &|steps| progress(Progress::Done(steps)))?;
     let mut at_work = new.meet(None);
     prepare(&mut at_work, workload.before.iter().map(|request| Ok(*request)), None)?;
-    let worn = Worn::by(&mut at_work, workload, spec.au_bytes)?;
+    let worn = Worn::by(&mut at_work, workload, spec.au_bytes, progress)?;
     Ok(worn.life(card, workload))
 }
 
@@ -200,7 +212,12 @@ struct Window {
 }
 
 impl Worn {
-    fn by(at_work: &mut CardAtWork, workload: &Workload, block_bytes: u64) -> Result<Self, Error> {
+    fn by(
+        at_work: &mut CardAtWork,
+        workload: &Workload,
+        block_bytes: u64,
+        progress: Listener<'_>,
+    ) -> Result<Self, Error> {
         let requests = &workload.requests;
         let written: u64 =
             requests.iter().filter(|one| one.kind == RequestKind::Write).map(|one| one.sectors).sum();
@@ -211,18 +228,30 @@ impl Worn {
                 "name one with writes",
             ));
         }
-        let passes_of_window = WINDOW_BYTES.div_ceil(pass_bytes);
+        let requests_max = workload.requests_max as u64;
+        let most = requests_max / WINDOWS_MIN / requests.len().max(1) as u64;
+        let passes_of_window = WINDOW_BYTES.div_ceil(pass_bytes).min(most).max(1);
+        let pages = |stats: CardStats| stats.page_reads + stats.page_programs;
+        let pages_max = pages(at_work.stats()) + PAGES_PER_REQUEST * requests_max;
         let before: Vec<u32> = at_work.erase_counts().collect();
         let (mut passes, mut last) = (0, None);
         loop {
             let earlier = at_work.stats();
-            for _ in 0..passes_of_window {
-                prepare(at_work, requests.iter().map(|request| Ok(*request)), None)?;
+            let mut played = 0;
+            while played < passes_of_window && (played == 0 || pages(at_work.stats()) < pages_max) {
+                let at_once = (REQUESTS_AT_ONCE / requests.len()).max(1) as u64;
+                let at_once = at_once.min(passes_of_window - played);
+                let again = (0..at_once).flat_map(|_| requests.iter().map(|request| Ok(*request)));
+                prepare(at_work, again, None)?;
+                played += at_once;
+                progress(Progress::Done(at_once * requests.len() as u64));
             }
-            passes += passes_of_window;
-            let window = at_work.wear_since(&earlier, block_bytes, passes_of_window * pass_bytes);
+            passes += played;
+            let window = at_work.wear_since(&earlier, block_bytes, played * pass_bytes);
             let is_steady = window.erases_what_it_writes() && last.is_some_and(|last| window.is_like(last));
-            if is_steady || passes as usize * requests.len() >= workload.requests_max {
+            let is_over =
+                passes * requests.len() as u64 >= requests_max || pages(at_work.stats()) >= pages_max;
+            if is_steady || is_over {
                 let erases =
                     at_work.erase_counts().zip(before).map(|(after, before)| after - before).collect();
                 let write_amplification = window.write_amplification;
@@ -259,6 +288,7 @@ impl Worn {
         CardLife {
             card: card.name(),
             title: card.part.title.clone(),
+            trace: String::new(),
             capacity_bytes: spec.capacity_bytes,
             host_bytes: self.host_bytes,
             passes: self.passes,

@@ -5,7 +5,7 @@
 //! - [`compare`]: cards, filesystems and workloads, by the traces that are [`shipped`].
 //! - [`info`]: registers and timeouts; [`powercut`]: losses of power at any operation and moment.
 //! - [`life`]: wear in the steady state of a workload, and the bytes and years until a card is worn out.
-//! - [`speed`] measures it as flashbench and fio would.
+//! - [`speed`] measures it as flashbench and fio would; [`spread`]: intervals of its figures.
 //! - [`replay`]: the requests of a trace on a card.
 //! - [`run`]: filesystems of Linux and workloads on a card.
 //! - [`serve`]: a card with content, as from the factory, on which a host works, and the account of its requests ([`account`]).
@@ -24,6 +24,7 @@ pub mod run;
 pub mod serve;
 pub mod shipped;
 pub mod speed;
+pub mod spread;
 pub mod trace;
 
 pub use floatgate_card::CardOptions;

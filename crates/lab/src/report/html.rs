@@ -68,6 +68,18 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
+/// Text in which what stands between backquotes is code.
+fn coded(text: &str) -> String {
+    let parts: Vec<String> = text.split('`').map(escaped).collect();
+    if parts.len().is_multiple_of(2) {
+        return escaped(text);
+    }
+    each(parts.iter().enumerate(), |(number, part)| match number % 2 {
+        0 => part.clone(),
+        _ => format!("<code>{part}</code>"),
+    })
+}
+
 /// Text in which no line ends between a number and its unit.
 fn unbroken(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -114,10 +126,15 @@ fn colours() -> String {
 
 fn contents(comparison: Option<&Table>, sections: &[Section]) -> String {
     let compared = comparison.map_or("", |_| r##"<li><a href="#comparison">Comparison</a></li>"##);
-    let links = each(sections.iter().enumerate(), |(number, section)| {
-        format!(r##"<li><a href="#s{number}">{}</a></li>"##, escaped(&section.origin))
-    });
-    format!(r##"<nav aria-label="Contents"><ul>{compared}{links}</ul></nav>"##)
+    let opens = |one: &Section| one.opens_report && sections.len() > 1;
+    let links = |is_opening: bool| {
+        let meant = sections.iter().enumerate().filter(|(_, section)| opens(section) == is_opening);
+        each(meant, |(number, section)| {
+            format!(r##"<li><a href="#s{number}">{}</a></li>"##, escaped(&section.origin))
+        })
+    };
+    let (opening, others) = (links(true), links(false));
+    format!(r##"<nav aria-label="Contents"><ul>{opening}{compared}{others}</ul></nav>"##)
 }
 
 /// The conclusions of all sections; of several targets that were compared, the comparison's alone.
@@ -161,7 +178,7 @@ fn section(number: usize, section: &Section, (most, is_alone): (usize, bool)) ->
         "" => String::new(),
         conclusion => format!(r#"<p class="conclusion">{}</p>"#, unbroken(conclusion)),
     };
-    let notes = each(&section.notes, |note| format!(r#"<p class="notes">{}</p>"#, escaped(note)));
+    let notes = each(&section.notes, |note| format!(r#"<p class="notes">{}</p>"#, coded(note)));
     let facts = each(&section.facts, |(name, value)| {
         format!("<div><dt>{}</dt><dd>{}</dd></div>", escaped(name), escaped(value))
     });
@@ -349,7 +366,7 @@ fn table(id: &str, table: &Table, most: usize) -> String {
             format!(r#" data-plot="{}""#, columns.join(","))
         }
     };
-    let mut above = format!("<h3>{}</h3>", escaped(&table.caption));
+    let mut above = format!("<h3>{}</h3>", coded(&table.caption));
     if shown_rows < all {
         above += &format!(
             r#"<p class="left-out">{shown_rows} of {all} rows are in this report: the Pareto front, and others at even distances.</p>"#

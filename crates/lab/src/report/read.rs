@@ -518,7 +518,10 @@ fn waterfall(spans: &Value, result: &Map<String, Value>) -> Option<Waterfall> {
 /// Figures of a `speed` that are compared with those of others.
 fn compared(subject: &str, result: &Map<String, Value>) -> Compared {
     let tests = result.get("tests").and_then(rows).unwrap_or_default();
-    let mut figures: Vec<(String, Cell)> = tests.iter().filter_map(|test| speed(test)).collect();
+    // Erases of several blocks a call say nothing more than those of one.
+    let is_several = |name: &str| name.contains("x erase ");
+    let mut figures: Vec<(String, Cell)> =
+        tests.iter().filter_map(|test| speed(test)).filter(|(name, _)| !is_several(name)).collect();
     let bottleneck = tests.first().and_then(|test| breakdown(test.get("breakdown_ns")?));
     if let Some((phase, _)) = bottleneck.into_iter().flatten().max_by_key(|(_, ns)| *ns) {
         figures.push(("bottleneck".to_owned(), Cell::Text(phase.name().to_owned())));

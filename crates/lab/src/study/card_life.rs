@@ -31,7 +31,7 @@ pub struct LifeOfCard;
   floatgate life a1-32g --trace trace.csv --full --json
   floatgate life samsung-evo-16g --diskstats diskstats.txt --hours 36
 
-The trace is repeated without think times until it erases what it writes and two windows of 256 MiB differ by less than 5 %, or for two million requests. \
+The trace is repeated without think times until it erases what it writes and two windows of 256 MiB differ by less than 5 %, or for half a million requests. \
 The blocks of the card, with static wear levelling all of them, else those that the workload reaches, share these erases. The rated life ends at the rated cycles. \
 The interval comes from the spread of the lives of blocks (card.wear.life_spread): the card ends when more of them have failed than it has to spare. Erases of an SLC cache count \
 like all others. Time without power and temperature are not considered. For an eMMC a table has its health registers (EXT_CSD) after years of the workload. \
@@ -87,6 +87,8 @@ mod diskstats {
     const UPTIME: &str = "/proc/uptime";
     /// Longest time that is believed, in hours: 100 years.
     const HOURS_MAX: f64 = 876_600.0;
+    /// Rate that no card writes at, in bytes a second: SD Express and HS400 end below it.
+    const RATE_MAX: f64 = 1e9;
 
     /// Bytes that the host writes to a device in a day.
     ///
@@ -107,6 +109,18 @@ mod diskstats {
         };
         if !(hours > 0.0 && hours <= HOURS_MAX) {
             return Err(Error::asked(format!("{hours} hours"), "give a time above 0 and up to 100 years"));
+        }
+        let rate = bytes / hours / 3600.0;
+        if rate > RATE_MAX {
+            let message = format!(
+                "{:.3e} bytes in {hours} hours: no card writes {:.0} MB/s all the time",
+                bytes,
+                rate / 1e6
+            );
+            return Err(Error::asked(
+                message,
+                "give the hours in which they were written, and a copy of the counters of this card",
+            ));
         }
         Ok((bytes / hours * 24.0) as u64)
     }
@@ -213,8 +227,11 @@ impl Study for LifeOfCard {
             requests_max: BUDGET,
             seed: options.seed,
         };
-        life(&card, &workload, context.progress)
-            .map_err(|error| error.within(options.trace.display().to_string()))
+        let trace = options.trace.display().to_string();
+        match life(&card, &workload, context.progress) {
+            Ok(life) => Ok(CardLife { trace, ..life }),
+            Err(error) => Err(error.within(trace)),
+        }
     }
 
     fn report(life: &CardLife) -> Report {
@@ -224,9 +241,11 @@ impl Study for LifeOfCard {
             grouped(life.blocks),
             grouped(life.endurance_cycles.into())
         );
+        let trace = Some(&life.trace).filter(|trace| !trace.is_empty());
+        let trace = trace.map(|trace| format!("worn by the requests of {trace}, again and again"));
         Report {
             title: format!("{}: {}", life.card, life.title),
-            head: vec![head],
+            head: [Some(head), trace].into_iter().flatten().collect(),
             sections: [Some(table(life)), health_table(life)]
                 .into_iter()
                 .flatten()

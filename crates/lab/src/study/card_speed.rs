@@ -6,6 +6,7 @@ use crate::card;
 use crate::card::speed::{
     AlignmentRow, CardSpeed, CardSpeedOptions, CardState, CardTest, OpenAuRow, REQUESTS_MAX, measure,
 };
+use crate::card::spread::{self, Spread};
 use crate::report::Origin;
 use crate::technology::verdict::three;
 use floatgate_config::Override;
@@ -218,7 +219,20 @@ fn requests(report: &CardSpeed) -> Table {
     };
     let columns = ["size", "MB/s", "IOPS", "median", "99 %", "longest", "WA", "erases", "steady"];
     let table = Table::new(&["card", "request"], &columns, report.tests.iter().map(row));
-    Table { key: REQUESTS, plot: true, ..table.titled("requests") }
+    Table { key: REQUESTS, plot: true, below: intervals().into_iter().collect(), ..table.titled("requests") }
+}
+
+/// The 80 % intervals of the speeds, in a line.
+fn intervals() -> Option<String> {
+    let named = [
+        ("writes in order", spread::WRITE_IN_ORDER),
+        ("4 KiB at random: writes", spread::WRITE_AT_RANDOM),
+        ("reads", spread::READ_AT_RANDOM),
+    ];
+    let phrase = |(name, measure)| Some(format!("{name} {}", Spread::of(measure).ok().flatten()?));
+    let all: Vec<String> = named.into_iter().filter_map(phrase).collect();
+    let text = format!("80 % intervals by the residuals of `floatgate papers cards`: {}", all.join(", "));
+    (!all.is_empty()).then_some(text)
 }
 
 fn open_aus_in_turn(report: &CardSpeed) -> Table {

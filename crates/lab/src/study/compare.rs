@@ -3,16 +3,15 @@
 use super::options::Years;
 use super::report::{Cell, Section, Table};
 use super::{Context, Report, Study};
-use crate::card::is_card;
 use crate::life::{self, YEARS_MAX};
 use crate::progress::Progress;
 use crate::report::Origin;
 use crate::technology::verdict::{Lead, choice, leads, sentences, three};
 use crate::technology::{
-    Candidate, FigureInterval, Figures, Missing, PARTITION_BLOCKS, PARTITION_BYTES, Use, Workload,
-    is_of_card, measure,
+    Candidate, FigureInterval, Figures, Missing, PARTITION_BLOCKS, PARTITION_BYTES, Use, Workload, measure,
+    overrides,
 };
-use floatgate_config::{Library, Override};
+use floatgate_config::Override;
 use floatgate_mtd::size;
 use floatgate_mtd::words::measure as quantity;
 use floatgate_sim::error::Error;
@@ -45,7 +44,7 @@ pub struct CompareOptions {
     #[cfg_attr(feature = "command", arg(required = true, num_args = 2.., value_name = "TARGET"))]
     targets: Vec<PathBuf>,
 
-    /// Override a field of all boards, or with `card.` of all cards: --set bus.clock_hz=50e6 --set card.bus=sdr104
+    /// Override a field of all targets that have it: --set bus.clock_hz=50e6 --set card.bus=sdr104
     #[cfg_attr(feature = "command", arg(long, value_name = "KEY=VALUE"))]
     set: Vec<String>,
 
@@ -100,20 +99,6 @@ pub struct Comparison {
 }
 
 impl CompareOptions {
-    /// The overrides, each of which some target has.
-    fn sets(&self, library: &Library) -> Result<Vec<Override>, Error> {
-        let sets = Override::parse_all(&self.set)?;
-        for set in &sets {
-            let is_of_card = is_of_card(set);
-            if !self.targets.iter().any(|target| is_card(library, target) == is_of_card) {
-                let other = if is_of_card { "a card" } else { "a board" };
-                let message = format!("{}: none of the targets is {other}", set.path());
-                return Err(Error::asked(message, "leave it out, or name such a target"));
-            }
-        }
-        Ok(sets)
-    }
-
     fn use_(&self) -> Result<Use, Error> {
         if self.targets.len() < 2 {
             return Err(Error::asked(
@@ -153,14 +138,16 @@ impl Study for Compare {
 
     fn run(options: &CompareOptions, context: &Context<'_>) -> Result<Comparison, Error> {
         let use_ = options.use_()?;
-        let sets = options.sets(context.library)?;
+        let sets = Override::parse_all(&options.set)?;
+        let sets = overrides::of_each(context.library, &options.targets, &sets)?;
         (context.progress)(Progress::Steps(options.targets.len() as u64));
-        let one = |target: &PathBuf| {
-            let candidate = measure(context.library, target, &sets, &use_);
+        let one = |(target, sets): (&PathBuf, &Vec<Override>)| {
+            let candidate = measure(context.library, target, sets, &use_);
             (context.progress)(Progress::Done(1));
             candidate
         };
-        let candidates: Vec<Candidate> = options.targets.par_iter().map(one).collect::<Result<_, _>>()?;
+        let candidates: Vec<Candidate> =
+            options.targets.par_iter().zip(&sets).map(one).collect::<Result<_, _>>()?;
         let leads = leads(&candidates);
         let choice = choice(&candidates, &leads).map(str::to_owned);
         Ok(Comparison { use_, candidates, leads, choice })
@@ -213,7 +200,9 @@ fn speed(candidates: &[Candidate]) -> Table {
         [Cell::from(one.target.as_str())].into_iter().chain(figures).collect()
     };
     let columns = ["attach, s", "mount, s", "ready, s", "read, MiB/s", "write, MiB/s", "4 KiB synced, ms"];
-    Table::new(&["target"], &columns, candidates.iter().map(row)).titled("boot and speed")
+    Table::new(&["target"], &columns, candidates.iter().map(row))
+        .with_minor(&["attach, s", "mount, s"])
+        .titled("boot and speed")
 }
 
 fn cost(candidates: &[Candidate]) -> Table {
@@ -239,6 +228,7 @@ fn cost(candidates: &[Candidate]) -> Table {
     };
     let columns = ["space, MiB", "life, years", "write, mJ/MiB", "$ per GB", "$", "MiB/s for a $"];
     Table::new(&["target", "kind", "files"], &columns, candidates.iter().map(row))
+        .with_minor(&["MiB/s for a $", "$ per GB", "kind"])
         .titled("space, life and cost")
 }
 

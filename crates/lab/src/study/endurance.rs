@@ -423,7 +423,8 @@ fn all(reports: &[Report]) -> Shown {
         }
     }
     let columns = ["data sheet", "min", "median", "max", "mean", "times"];
-    let lives = Table::new(&["chip", "cell"], &columns, reports.iter().map(life));
+    let lives =
+        Table::new(&["chip", "cell"], &columns, reports.iter().map(life)).with_minor(&["mean", "max"]);
     let columns = ["read", "program", "typical", "at the end", "erase", "typical", "at the end"];
     let times = Table::new(&["us"], &columns, reports.iter().map(time));
     let caption = "latency: first 100 cycles, mean of the first 10 000 (typical), last 100";
@@ -507,7 +508,7 @@ fn lives(report: &Report) -> Table {
     let cells = ["until failure".into()].into_iter().chain(numbers_of.map(cycles)).chain([times]).collect();
     let columns = ["min", "median", "max", "mean", "deviation", "data sheet", "mean is"];
     let below = vec![format!("array busy for {:.1} hours a block", report.busy_hours)];
-    Table { below, ..Table::new(&["cycles"], &columns, [cells]) }
+    Table { below, ..Table::new(&["cycles"], &columns, [cells]).with_minor(&["deviation", "max", "min"]) }
 }
 
 fn latencies(report: &Report) -> Table {

@@ -58,6 +58,8 @@ pub struct Table {
     pub below: Vec<String>,
     /// True when a page draws it as a scatter plot, too.
     pub plot: bool,
+    /// Headings of columns that a narrow terminal leaves out before all others, the least important one first.
+    pub minor: Vec<&'static str>,
 }
 
 /// A column of a table.
@@ -119,6 +121,12 @@ impl Table {
     pub fn then_words(mut self, heading: &'static str) -> Self {
         self.columns.push(words(heading));
         self
+    }
+
+    /// The table with columns that a narrow terminal leaves out before all others.
+    #[must_use]
+    pub fn with_minor(self, headings: &[&'static str]) -> Self {
+        Self { minor: headings.to_vec(), ..self }
     }
 
     /// The table with a caption.

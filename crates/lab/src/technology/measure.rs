@@ -7,10 +7,13 @@ use crate::age::FILL_PERCENT;
 use crate::card::compare::{Cell, NamedCard, compare};
 use crate::card::shipped::{ShippedTrace, everyday_traces, traces};
 use crate::card::speed::essentials;
+use crate::card::spread::{self, Spread};
 use crate::card::state::CardState;
 use crate::card::{LoadedCard, is_card, load};
+use crate::energy;
 use crate::fs_compare::{FsComparison, Subject, Test};
 use crate::life::{DAYS_PER_YEAR, Endurance, FlashLife, HOT, Wear};
+use crate::speed::{SpeedOptions, Test as SpeedTest};
 use crate::speed_run;
 use floatgate_config::{Config, ConfigError, Kind, Library, Override, Part, Problem};
 use floatgate_device::host::HostProfile;
@@ -32,27 +35,19 @@ const MIB: f64 = (1 << 20) as f64;
 /// State of a card before it is measured.
 const STATE: CardState = CardState::Used;
 
-/// Measures a setup, a part or a card.
+/// Measures a setup, a part or a card with its overrides.
 ///
 /// # Errors
 /// An unknown name, or a file that is wrong. What cannot be measured is in the result.
 pub fn measure(library: &Library, target: &Path, sets: &[Override], use_: &Use) -> Result<Candidate, Error> {
-    let is_card = is_card(library, target);
-    // Keys of cards are no keys of boards.
-    let own: Vec<Override> = sets.iter().filter(|set| is_of_card(set) == is_card).cloned().collect();
-    let mut candidate = match is_card {
-        true => of_card(library, target, &own, use_)?,
-        false => of_flash(library, target, &own, use_)?,
+    let mut candidate = match is_card(library, target) {
+        true => of_card(library, target, sets, use_)?,
+        false => of_flash(library, target, sets, use_)?,
     };
     if let Some(years) = candidate.figures.life_years.filter(|years| *years < use_.years) {
         candidate.unfit.push(Unfit::WearsOut { years, wanted_years: use_.years });
     }
     Ok(candidate)
-}
-
-/// True for an override of a card.
-pub(crate) fn is_of_card(set: &Override) -> bool {
-    set.keys().first() == Some(&"card")
 }
 
 /// True for the error of a board that refuses its chip: the target is known, and its files are no nonsense.
@@ -153,10 +148,10 @@ fn of_flash(library: &Library, target: &Path, sets: &[Override], use_: &Use) -> 
     let candidate = Candidate::new(target, speed_run::title(&own), own.part(), chip_bytes);
     let board = Board { name: candidate.target.clone(), setup, sets: sets.to_vec() };
     candidate.filled(|candidate| {
-        if is(Kind::Part) && !is(Kind::Setup) {
+        if own.board().is_some() {
             candidate.remarks.push(format!("It runs on: {}.", candidate.title));
         }
-        candidate.lacks(Quantity::Energy, "the supply current of raw flash is not simulated");
+        fill_energy(library, candidate, &own)?;
         if own.extract_or_default::<HostProfile>("host")?.firmware {
             let remark = "The board runs firmware: its figures are those of a filesystem under Linux.";
             candidate.remarks.push(remark.to_owned());
@@ -167,6 +162,33 @@ fn of_flash(library: &Library, target: &Path, sets: &[Override], use_: &Use) -> 
         }
         fill_from_flash(library, candidate, (&board, partition_bytes), use_)
     })
+}
+
+/// Energy of a MiB that is written to the bare flash in whole eraseblocks, with their erases.
+fn fill_energy(library: &Library, candidate: &mut Candidate, own: &Config) -> Result<(), Error> {
+    let Some(supply) = &own.part().supply else {
+        candidate.lacks(
+            Quantity::Energy,
+            "no supply current is in the part's file, which may have a table `[supply]`",
+        );
+        return Ok(());
+    };
+    let options = RigOptions { stores: false, ..RigOptions::default() };
+    let tests = SpeedOptions { blocks: Some(1), ..SpeedOptions::default() };
+    let run = speed_run::measure(library, own, options, &tests)?;
+    let of = |test: SpeedTest| {
+        let measured = run.report.tests.iter().find(|measured| measured.name == test.name())?;
+        energy::mj_per_mib(supply, measured)
+    };
+    candidate.figures.write_mj_per_mib =
+        of(SpeedTest::Write(0)).zip(of(SpeedTest::Erase(1))).map(|(write, erase)| write + erase);
+    let remark = format!(
+        "The energy is that of the chip, with an erase for each eraseblock: {} ({:.0} % sure).",
+        supply.from,
+        supply.confidence * 100.0
+    );
+    candidate.remarks.push(remark);
+    Ok(())
 }
 
 /// Largest size of the partition, and the one that is measured: whole eraseblocks.
@@ -320,6 +342,15 @@ fn fill_from_requests(candidate: &mut Candidate, card: &LoadedCard, use_: &Use) 
     figures.attach_s = Some(measured.power_on_us / 1e6);
     figures.read_mib_s = mib_s(measured.read.mb_s);
     figures.write_mib_s = mib_s(measured.write.mb_s);
+    if let Some((spread, write)) = Spread::of(spread::WRITE_IN_ORDER)?.zip(figures.write_mib_s) {
+        let interval = spread.interval(write);
+        candidate.intervals.push(FigureInterval { figure: "write_mib_s".to_owned(), interval });
+        candidate.remarks.push(format!(
+            "The interval of writes is that of the residuals of {} rows in `floatgate papers cards`.",
+            spread.rows
+        ));
+    }
+    let figures = &mut candidate.figures;
     match card.part.source_of("card.power") {
         Some(_) => figures.write_mj_per_mib = Some(measured.write.mj_per_mib),
         None => candidate.lacks(Quantity::Energy, "no supply current is in the card's file"),

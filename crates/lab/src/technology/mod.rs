@@ -5,13 +5,15 @@
 //! [`Missing`], with its reason.
 //!
 //! - [`measure`]: one candidate.
+//! - [`overrides`]: the overrides that each candidate has.
 //! - [`verdict`]: who is the fastest for what, and who would not do.
 
 mod measure;
+pub mod overrides;
 pub mod verdict;
 
 pub use measure::measure;
-pub(crate) use measure::{PARTITION_BLOCKS, PARTITION_BYTES, is_of_card};
+pub(crate) use measure::{PARTITION_BLOCKS, PARTITION_BYTES};
 
 use crate::uncertainty::Interval;
 use floatgate_mtd::size::text as size;

@@ -74,6 +74,10 @@ pub struct Report {
     pub runs: u64,
     /// Power cuts of all runs; those of failed runs count once.
     pub cuts: u64,
+    /// Values that were compared with synchronised ones.
+    pub compared: u64,
+    /// True if the program has a check of its own.
+    pub has_check: bool,
     /// Runs that failed.
     pub failed_runs: u64,
     /// The failures, one of each kind.
@@ -126,7 +130,11 @@ pub fn explore(options: &Options<'_>, progress: &dyn Fn(u64)) -> Result<Report, 
     for (number, outcome) in outcomes {
         report.runs += 1;
         match outcome {
-            Outcome::Good(cuts) => report.cuts += cuts,
+            Outcome::Good { cuts, compared, has_check } => {
+                report.cuts += cuts;
+                report.compared += compared;
+                report.has_check |= has_check;
+            }
             Outcome::NotReached => return Err(Error::NotDeterministic),
             Outcome::Failed(failure) => {
                 report.cuts += 1;
@@ -155,7 +163,7 @@ pub fn explore(options: &Options<'_>, progress: &dyn Fn(u64)) -> Result<Report, 
 pub fn replay(options: &Options<'_>, history: &History) -> Result<Option<Failure>, Error> {
     let subject = Subject { is_loud: true, ..options.subject() };
     match try_history(&subject, history)? {
-        Outcome::Good(_) => Ok(None),
+        Outcome::Good { .. } => Ok(None),
         Outcome::Failed(failure) => Ok(Some(failure)),
         Outcome::NotReached => Err(Error::NoOperations),
     }
@@ -174,10 +182,10 @@ fn rehearse(subject: &Subject<'_>, steps: &[u32]) -> Result<Vec<u64>, Error> {
     });
     match (not_loaded, outcome) {
         (Some(why), _) => Err(Error::NotLoaded(why)),
-        (None, Some(Outcome::Good(_))) if operations.iter().all(|count| *count == 0) => {
+        (None, Some(Outcome::Good { .. })) if operations.iter().all(|count| *count == 0) => {
             Err(Error::NoOperations)
         }
-        (None, Some(Outcome::Good(_))) => Ok(operations),
+        (None, Some(Outcome::Good { .. })) => Ok(operations),
         (None, Some(Outcome::Failed(failure))) => Err(Error::Workload(failure)),
         _ if place == RunPhase::Load => {
             let failure = run::ended(end, place, subject.limit);

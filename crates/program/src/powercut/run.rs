@@ -76,8 +76,15 @@ pub struct Failure {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Outcome {
-    /// Everything is there, after this number of power cuts.
-    Good(u64),
+    /// Nothing that was looked at is missing.
+    Good {
+        /// Power cuts of the run.
+        cuts: u64,
+        /// Values that were compared with synchronised ones.
+        compared: u64,
+        /// True if the program has a check of its own.
+        has_check: bool,
+    },
     /// The step has fewer operations.
     NotReached,
     Failed(Failure),
@@ -190,6 +197,11 @@ fn start(subject: Subject<'_>, cuts: usize, sender: &Sender) -> (Programs, TestD
 struct Programs(Vec<RefCell<Box<dyn Program>>>);
 
 impl Programs {
+    /// True if the program has a check of its own. A copy that is in the middle of a call is passed over.
+    fn has_check(&self) -> bool {
+        self.0.iter().filter_map(|program| program.try_borrow().ok()).any(|program| program.has_check())
+    }
+
     /// Calls the program of a boot. The program of the boot before may be in the middle of a call that does not return.
     fn with(
         &self,
@@ -223,7 +235,7 @@ pub(super) fn work(subject: Subject<'_>, steps: &[u32], jobs: &[Job], pipe: Pipe
     }
     let last = Run { programs, cuts: Vec::new(), next_step: Cell::new(0), boots: Cell::new(1), sender };
     last.reboot(device, 0);
-    last.sender.end(Outcome::Good(0))
+    last.end(device, 0)
 }
 
 /// Does a run in a process of its own.
@@ -349,7 +361,14 @@ impl Run {
         (0..).take_while(|count| is_due(*count)).for_each(|_| self.step(device));
         self.order(device, usize::MAX);
         self.reboot(device, cuts);
-        self.sender.end(Outcome::Good(cuts as u64))
+        self.end(device, cuts)
+    }
+
+    /// Ends a run without a failure.
+    fn end(&self, device: TestDevice, cuts: usize) -> ! {
+        let compared = with(device, |handle| handle.ledger.compared());
+        let has_check = self.programs.has_check();
+        self.sender.end(Outcome::Good { cuts: cuts as u64, compared, has_check })
     }
 
     fn reboot(&self, device: TestDevice, cuts: usize) {
