@@ -240,6 +240,35 @@ fn file_of(bytes: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
+/// Reads these bytes as a YAFFS2, whatever they begin with.
+pub fn yaffs(bytes: &[u8]) {
+    whole(crate::map::Kind::Yaffs, bytes);
+}
+
+/// Reads these bytes as a partition under the wear levelling of ESP-IDF, with good CRCs of its configuration and states, too.
+pub fn wear_levelling(bytes: &[u8]) {
+    whole(crate::map::Kind::WearLevelled, bytes);
+    let mut mended = bytes.to_vec();
+    let sum = |bytes: &[u8]| (!crc::ubi_update(0, bytes)).to_le_bytes();
+    for at in (0..mended.len()).step_by(4096) {
+        let Some(sector) = mended.get_mut(at..).filter(|sector| sector.len() >= 64) else { break };
+        // The configuration holds the size of a sector where a state has the number of turns.
+        let (covered, place) = if sector[8..12] == 4096_u32.to_le_bytes() { (32, 32) } else { (60, 60) };
+        let own = sum(&sector[..covered]);
+        sector[place..place + 4].copy_from_slice(&own);
+    }
+    whole(crate::map::Kind::WearLevelled, &mended);
+}
+
+/// Reads all of these bytes as a format.
+fn whole(kind: crate::map::Kind, bytes: &[u8]) {
+    let store = Box::new(bytes.to_vec());
+    let Ok(files) = crate::format::tree::TreeFiles::open(kind, store, (0, bytes.len() as u64)) else {
+        return;
+    };
+    let _ = crate::extract::target::Extracting::run(Box::new(files), &mut Nowhere, &LIMITS, &|_| {});
+}
+
 /// Reads a filesystem that is only read, whatever format begins these bytes or stands somewhere in them.
 pub fn readonly(bytes: &[u8]) {
     let Ok(file) = file_of(bytes) else { return };

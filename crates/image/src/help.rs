@@ -361,7 +361,7 @@ impl Help for BuildError {
                 advice! { "give more LEBs with ", VolumeSize, " or ", MaxLebs, ", or leave them to their defaults" }
             }
             Self::NoSpace => {
-                advice! { "a larger ", VolumeSize, " or ", MaxLebs, " (of a JFFS2 ", Pad, ") has more room, and zstd or zlib need less" }
+                advice! { "a larger ", VolumeSize, " or ", MaxLebs, " (of JFFS2, LittleFS and SPIFFS ", Pad, ") has more room, and zstd or zlib need less" }
             }
             Self::TooFewLebs { needed, .. } => {
                 advice! { "give ", MaxLebs, format!(" {needed} or more, and a "), VolumeSize, " and a partition with as many; zstd or zlib need less" }

@@ -90,6 +90,7 @@ pub mod ubinize;
 pub mod walk;
 pub mod words;
 pub mod write_back;
+mod yaffs;
 
 pub use error::{ImageError, LebsOnly};
 pub use file_row::FileRow;

@@ -18,6 +18,8 @@ pub enum WriteBack {
     Jffs2OnNor,
     /// A JFFS2 without, whose clean markers are in the OOB.
     Jffs2OnNand,
+    /// A filesystem of another format, without OOB.
+    Plain,
     /// Pages with their OOB.
     WithOob,
     /// A file with other contents beside the image.
@@ -47,6 +49,9 @@ impl WriteBack {
             Self::Jffs2OnNor => format!("`flashcp {file} /dev/mtdN`"),
             Self::Jffs2OnNand => {
                 format!("`flash_erase -j /dev/mtdN 0 0 && nandwrite -p /dev/mtdN {file}`")
+            }
+            Self::Plain => {
+                format!("`flash_erase /dev/mtdN 0 0 && nandwrite -p /dev/mtdN {file}`, or `flashcp` on NOR")
             }
             Self::WithOob => {
                 format!("`flash_erase /dev/mtdN 0 0 && nandwrite -n -o /dev/mtdN {file}`, or a programmer")

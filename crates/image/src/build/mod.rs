@@ -19,6 +19,7 @@ mod pipeline;
 pub(crate) mod shape;
 mod table;
 mod tar;
+mod tree;
 mod watched;
 mod write;
 
@@ -53,6 +54,7 @@ pub use item::Overrides;
 use lebs::Lebs;
 use pipeline::run;
 pub use shape::{FlashShape, FlashSize};
+pub use tree::{TreeOptions, YaffsOptions};
 use watched::{Failure, Watched};
 use write::Writer;
 #[cfg(not(target_family = "wasm"))]
@@ -88,6 +90,8 @@ pub enum Container {
     },
     /// None, and the filesystem is a JFFS2.
     Jffs2(Jffs2Options),
+    /// None, and the filesystem is of a format that is only built and read.
+    Tree(TreeOptions),
 }
 
 /// A JFFS2 that is built. Page and eraseblock are those of [`BuildOptions::shape`]: with a page of 1 it is for NOR, and eraseblocks
@@ -140,6 +144,8 @@ impl WriteBack {
             }
             Container::Jffs2(_) if options.shape.page_bytes == 1 => Self::Jffs2OnNor,
             Container::Jffs2(_) => Self::Jffs2OnNand,
+            Container::Tree(TreeOptions::Yaffs(own)) if own.oob_bytes > 0 => Self::WithOob,
+            Container::Tree(_) => Self::Plain,
         })
     }
 }
@@ -248,7 +254,8 @@ const STEP_MAX: u32 = 1 << 10;
 /// Error that says how many LEBs the files need, where `most` are too few. For this the filesystem is built in `out` again: in as many as
 /// it may need, and then in ever fewer. `None` if more LEBs do not help, or if the source can be read only once.
 fn too_few(source: &Source, out: &File, options: &BuildOptions, most: u32) -> Option<BuildError> {
-    if matches!((source, &options.container), (Source::Stdin, _) | (_, Container::Jffs2(_))) {
+    let is_other = matches!(options.container, Container::Jffs2(_) | Container::Tree(_));
+    if is_other || matches!(source, Source::Stdin) {
         return None;
     }
     let in_lebs = |lebs| {
@@ -290,6 +297,9 @@ fn build_into(
         built.warnings = accepted(findings.unwrap_or_default())?;
         return Ok(built);
     }
+    if let Container::Tree(own) = &options.container {
+        return tree::build(source, store, own, options);
+    }
     let geometry = options.shape.ubi()?;
     let leb_bytes = u64::from(geometry.leb_bytes());
     let volume_lebs = options.volume_bytes.map(|bytes| lebs(bytes.div_ceil(leb_bytes)));
@@ -304,7 +314,7 @@ fn build_into(
         ..options.format.clone()
     };
     match &options.container {
-        Container::None | Container::Jffs2(_) => {
+        Container::None | Container::Jffs2(_) | Container::Tree(_) => {
             let Filled { mut built, volume, superblock, .. } =
                 filled(source, BareVolume::new(store, shape), &format, options)?;
             let flash = TargetFlash::new(options.shape)?;

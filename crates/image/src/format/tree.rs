@@ -143,8 +143,7 @@ impl Format for TreeShape {
     }
 
     fn info(&self, Chosen { image, found, .. }: Chosen<'_>, one: &mut OneImage) -> Result<(), ImageError> {
-        let readable = map::readable_at(&*image.store()?, found.offset);
-        let facts = readable.map(|readable| readable.facts).unwrap_or_default();
+        let facts = map::readable_facts(&*image.store()?, self.kind, found.offset)?;
         one.tree = Some(TreeInfo { kind: self.kind, facts });
         Ok(())
     }

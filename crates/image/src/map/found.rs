@@ -71,6 +71,8 @@ kinds! {
     Spiffs = "SPIFFS",
     /// A FAT12, FAT16, FAT32 or exFAT.
     Fat = "FAT",
+    /// A filesystem under the wear levelling of ESP-IDF.
+    WearLevelled = "FAT under wear levelling",
     /// An ext2, ext3 or ext4.
     Ext = "ext",
     /// An F2FS.

@@ -5,11 +5,13 @@
 //! - `probes`: one file for each format; a table lists them.
 //! - `scan`: the places where a probe may find its format, in one pass over the dump.
 //! - `gaps`: the stretches between the parts: erased, zeros or data.
+//! - `picture`: the map as an SVG.
 //! - `partitions`: `mtdparts=` and the partitions that tables and device trees list.
 
 mod found;
 mod gaps;
 mod partitions;
+mod picture;
 pub(crate) mod probes;
 mod scan;
 mod view;
@@ -154,7 +156,9 @@ pub fn map(image: &Image) -> Result<FlashMap, ImageError> {
     let store = image.store()?;
     let budget = Cell::new(view::budget(store.size_bytes()));
     let view = View::new(&*store, &budget);
-    let known = flash_filesystems(image)?;
+    let mut known = flash_filesystems(image)?;
+    known.extend(scan::wear_levelled(&view)?);
+    known.sort_by_key(|(at, _)| *at);
     let mut mapper = Mapper { known, parts: Vec::new(), partitions: Vec::new() };
     mapper.window(&view, 0)?;
     let Mapper { parts, mut partitions, .. } = mapper;
@@ -181,8 +185,13 @@ pub(crate) struct Readable {
 
 impl Readable {
     fn of((at, found): (u64, Found)) -> Option<Self> {
-        let Found { len, kind, facts, .. } = found;
-        has_reader(kind).then_some(Self { at, len, kind, facts })
+        let Found { len, before, kind, facts, .. } = found;
+        has_reader(kind).then_some(Self {
+            at: at.checked_sub(before)?,
+            len: len.checked_add(before)?,
+            kind,
+            facts,
+        })
     }
 }
 
@@ -198,13 +207,29 @@ pub(crate) fn readable_at(store: &dyn Store, at: u64) -> Option<Readable> {
 /// # Errors
 /// The file cannot be read.
 pub(crate) fn readable(store: &dyn Store) -> Result<Vec<Readable>, ImageError> {
-    let first = readable_at(store, 0);
+    let budget = Cell::new(view::budget(store.size_bytes()));
+    let view = View::new(store, &budget);
+    let levelled = scan::wear_levelled(&view)?;
+    // A magic number at the beginning is that of the whole, but not where wear levelling has moved it there.
+    let first = readable_at(store, 0).filter(|_| levelled.is_empty());
     if let Some(first) = first.filter(|first| first.len.saturating_add(BEHIND) >= store.size_bytes()) {
         return Ok(vec![first]);
     }
-    let budget = Cell::new(view::budget(store.size_bytes()));
-    let parts = scan::parts(&View::new(store, &budget), Vec::new())?;
+    let parts = scan::parts(&view, levelled)?;
     Ok(parts.into_iter().filter_map(Readable::of).collect())
+}
+
+/// Properties of the filesystem with a reader at a byte: of one that does not begin with its magic number, too.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn readable_facts(store: &dyn Store, kind: Kind, at: u64) -> Result<Facts, ImageError> {
+    let is_it = |found: &Readable| found.kind == kind && found.at == at;
+    let found = match readable_at(store, at).filter(is_it) {
+        Some(found) => Some(found),
+        None => readable(store)?.into_iter().find(is_it),
+    };
+    Ok(found.map(|found| found.facts).unwrap_or_default())
 }
 
 /// The parts that the readers of UBI, UBIFS and JFFS2 have found.

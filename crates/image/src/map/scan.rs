@@ -3,7 +3,7 @@
 use memchr::memmem::Finder;
 
 use super::found::{Checksum, Found};
-use super::probes::{Begins, PROBES, Probe};
+use super::probes::{Begins, PROBES, Probe, wear_levelling};
 use super::view::View;
 use crate::ImageError;
 
@@ -57,8 +57,33 @@ pub(super) fn parts(view: &View<'_>, known: Vec<(u64, Found)>) -> Result<Vec<(u6
     Ok(parts)
 }
 
+/// Parts under the wear levelling of ESP-IDF: a sector at their end tells them, whatever they begin with.
+pub(super) fn wear_levelled(view: &View<'_>) -> Result<Vec<(u64, Found)>, ImageError> {
+    let mut parts: Vec<(u64, Found)> = Vec::new();
+    let mut buffer = vec![0; CHUNK];
+    for start in (0..view.len()).step_by(CHUNK) {
+        let len = usize::try_from(view.len() - start).map_or(CHUNK, |left| left.min(CHUNK));
+        let chunk = &mut buffer[..len];
+        view.store().read_at(view.start() + start, chunk).map_err(ImageError::Store)?;
+        for at in (0..len).step_by(HEAD) {
+            let Some(found) = wear_levelling::ends(chunk.get(at..).unwrap_or_default()) else { continue };
+            let end = start + (at + HEAD) as u64;
+            let own = end
+                .checked_sub(found)
+                .and_then(|at| Some((at, wear_levelling::probe(&view.slice(at, found))?)));
+            let is_behind =
+                |(at, _): &(u64, Found)| parts.last().is_none_or(|(last, part)| last + part.len <= *at);
+            parts.extend(own.filter(is_behind));
+        }
+    }
+    Ok(parts)
+}
+
 /// The format that begins with a stretch.
 pub(super) fn at_start(view: &View<'_>) -> Option<Found> {
+    if let Some(found) = wear_levelling::probe(view) {
+        return Some(found);
+    }
     let mut head = vec![0; HEAD.min(usize::try_from(view.len()).unwrap_or(HEAD))];
     view.read(0, &mut head)?;
     let begins = |probe: &&&Probe| match &probe.begins {

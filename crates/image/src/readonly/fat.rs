@@ -8,7 +8,7 @@ use floatgate_stack::fs::{BLOCK_BYTES, Error, FileType, Timestamp};
 
 use super::media::Media;
 use super::recent::{Places, Recent};
-use super::{Inode, MAX_NAMES, Names, Tree, broken, unsupported};
+use super::{Inode, MAX_NAMES, Names, Tree, broken};
 use crate::map::Numbers as _;
 
 /// Bytes of an entry of a directory.
@@ -67,12 +67,14 @@ enum Extent {
     Chain(Arc<Vec<u32>>),
 }
 
+/// True of the boot sector of an exFAT.
+pub(super) fn is_exfat(media: &Media) -> bool {
+    media.array::<11>(0).is_some_and(|head| head.ends_with(b"EXFAT   "))
+}
+
 impl Fat {
     pub(super) fn new(media: Media) -> Result<Self, Error> {
         let sector = media.bytes(0, 512).ok_or_else(broken)?;
-        if sector.get(3..11) == Some(b"EXFAT   ") {
-            return Err(unsupported("exFAT"));
-        }
         let boot = FatBoot::parse(&sector).map_err(|error| Error::Damaged(error.to_string()))?;
         let layout = boot.layout();
         let sectors = if boot.sectors_16 == 0 { boot.sectors_32 } else { boot.sectors_16.into() };
@@ -289,7 +291,7 @@ fn short_name(entry: &[u8]) -> Vec<u8> {
 }
 
 /// A date and a time, which FAT has in an unknown zone: UTC is taken.
-fn time(date: u16, time: u16, hundredths: u8) -> Timestamp {
+pub(super) fn time(date: u16, time: u16, hundredths: u8) -> Timestamp {
     if date == 0 {
         return super::NEVER;
     }

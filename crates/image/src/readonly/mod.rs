@@ -2,11 +2,13 @@
 //!
 //! - `media`: the bytes of a part; `codec`: compressions; `recent`: blocks that were read last.
 //! - One file for each format, which implements [`Tree`].
+//! - `wear_levelling`: the layer of ESP-IDF beneath FAT.
 //! - `fs`: a tree as a [`FileSystem`], which listing, extracting, mounting and comparing want.
 
 mod codec;
 mod cramfs;
 mod erofs;
+mod exfat;
 mod ext;
 mod fat;
 mod fs;
@@ -16,6 +18,8 @@ mod recent;
 mod romfs;
 mod spiffs;
 mod squashfs;
+mod wear_levelling;
+mod yaffs;
 
 use floatgate_stack::Store;
 use floatgate_stack::fs::{BLOCK_BYTES, DeviceNumber, Error, FileSystem, FileType, Timestamp};
@@ -23,6 +27,7 @@ use floatgate_stack::fs::{BLOCK_BYTES, DeviceNumber, Error, FileSystem, FileType
 use crate::map::Kind;
 
 pub(crate) use media::Media;
+pub(crate) use wear_levelling::{CONFIG_BYTES, WearLevelling};
 
 /// Most entries of a directory.
 const MAX_NAMES: usize = 1 << 20;
@@ -130,6 +135,9 @@ pub(crate) const fn has_reader(kind: Kind) -> bool {
             | Kind::Littlefs
             | Kind::Erofs
             | Kind::Spiffs
+            | Kind::Yaffs
+            | Kind::F2fs
+            | Kind::WearLevelled
     )
 }
 
@@ -151,10 +159,14 @@ pub(crate) fn open(
         Kind::Romfs => fs::open(romfs::Romfs::new(media).ok_or_else(broken)?),
         Kind::Squashfs => fs::open(squashfs::Squashfs::new(media)?),
         Kind::Ext => fs::open(ext::Ext::new(media)?),
+        Kind::Fat if fat::is_exfat(&media) => fs::open(exfat::Exfat::new(media)?),
         Kind::Fat => fs::open(fat::Fat::new(media)?),
+        Kind::F2fs => return Err(unsupported("F2FS: reading its files")),
         Kind::Littlefs => fs::open(littlefs::Littlefs::new(media).ok_or_else(broken)?),
         Kind::Erofs => fs::open(erofs::Erofs::new(media)?),
         Kind::Spiffs => fs::open(spiffs::Spiffs::new(media).ok_or_else(broken)?),
+        Kind::Yaffs => fs::open(yaffs::Yaffs::new(media)?),
+        Kind::WearLevelled => wear_levelling::open(media)?,
         _ => return Ok(None),
     }))
 }

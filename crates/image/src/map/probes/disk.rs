@@ -121,6 +121,19 @@ fn fat(view: &View<'_>) -> Option<Found> {
     }
 }
 
+/// Label of an exFAT: one of the first entries of the root.
+fn exfat_label(view: &View<'_>, sector: &[u8]) -> Option<String> {
+    const LABEL: u8 = 0x83;
+    let (shift, cluster) = (sector.get(108)?.min(&12), sector.get(109)?.min(&25));
+    let heap = u64::from(sector.le32(88)) << shift;
+    let root = u64::from(sector.le32(96).checked_sub(2)?) << (shift + cluster);
+    let entries = view.bytes(heap.checked_add(root)?, 512)?;
+    let label = entries.chunks_exact(32).find(|entry| entry.first() == Some(&LABEL))?;
+    let len = usize::from(*label.get(1)?).min(11);
+    let units: Vec<u16> = (0..len).map(|unit| label.le16(2 + 2 * unit)).collect();
+    Some(String::from_utf16_lossy(&units))
+}
+
 fn exfat(view: &View<'_>) -> Option<Found> {
     let sector = view.bytes(0, SECTOR as usize)?;
     let boot = ExfatBoot::parse(&sector).ok()?;
@@ -128,6 +141,7 @@ fn exfat(view: &View<'_>) -> Option<Found> {
     Some(
         Found::new(Kind::Fat, len)
             .text("version", "exFAT")
+            .text("label", exfat_label(view, &sector).unwrap_or_default())
             .number("cluster_bytes", boot.layout().cluster_bytes),
     )
 }

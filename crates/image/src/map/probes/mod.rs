@@ -20,6 +20,7 @@ mod squashfs;
 mod trx;
 pub(crate) mod uboot_env;
 mod uimage;
+pub(super) mod wear_levelling;
 mod yaffs;
 
 pub(crate) use spiffs::shape as spiffs_shape;

@@ -1,12 +1,13 @@
-//! YAFFS2: headers of objects in pages. Which page belongs to which file stands in the OOB, or at the end of the page.
+//! YAFFS2: headers of objects in pages, with tags in the OOB or at the end of the page.
 
 use super::{Begins, Probe};
 use crate::map::found::{Found, Kind};
 use crate::map::view::{Numbers, View};
+use crate::yaffs::{self, Chunk, Shape};
 
-pub(super) const PROBE: Probe = Probe { begins: Begins::Head { step: 512, test: begins }, probe };
+pub(super) const PROBE: Probe = Probe { begins: Begins::Head { step: 32, test: yaffs::begins }, probe };
 
-/// Distances between pages, bytes: without OOB, and with the OOB of common chips.
+/// Distances between pages of a dump without tags: without OOB, and with the OOB of common chips.
 const STRIDES: [u64; 7] = [2048, 2112, 2176, 4096, 4224, 4320, 512];
 
 /// Fewest headers that are believed.
@@ -18,36 +19,60 @@ const MAX_FILE_PAGES: u64 = 1 << 16;
 /// Bytes of a header that are looked at.
 const HEADER: usize = 300;
 
-/// True when the header of an object begins: a type, a parent, a checksum that is no longer used, a name, a mode.
-fn begins(head: &[u8]) -> bool {
-    let word = |at| if head.first() == Some(&0) { head.be32(at) } else { head.le32(at) };
-    let name = head.get(10..266).unwrap_or_default();
-    let len = memchr::memchr(0, name).unwrap_or(0);
-    let is_printable = name.iter().take(len).all(|byte| !byte.is_ascii_control());
-    let (kind, mode) = (word(0), word(268));
-    let is_mode = match kind {
-        1 => mode >> 12 == 8,
-        2 => mode >> 12 == 10,
-        3 => mode >> 12 == 4,
-        4 => true,
-        5 => matches!(mode >> 12, 1 | 2 | 6 | 12),
-        _ => false,
-    };
-    is_mode
-        && (1..1 << 18).contains(&word(4))
-        && head.get(8..10) == Some(&[0xFF, 0xFF])
-        && is_printable
-        && (len > 0 || kind == 3)
-}
+/// Chunks without good tags, as bad blocks have them, that end the filesystem.
+const MAX_BROKEN: u64 = 512;
 
 fn probe(view: &View<'_>) -> Option<Found> {
-    STRIDES.iter().find_map(|&stride| with_stride(view, stride))
+    with_tags(view).or_else(|| STRIDES.iter().find_map(|&stride| without_tags(view, stride)))
 }
 
-fn with_stride(view: &View<'_>, stride: u64) -> Option<Found> {
+/// A filesystem whose chunks have tags, of which a header is at the beginning of the stretch.
+fn with_tags(view: &View<'_>) -> Option<Found> {
+    let shape = Shape::find(&|at, buf| view.read(at, buf), 0)?;
+    let stride = shape.stride();
+    let mut bytes = vec![0; usize::try_from(stride).ok()?];
+    let (mut end, mut chunks, mut headers, mut broken) = (0, 0_u64, 0_u64, 0);
+    for at in (0..view.len()).step_by(bytes.len()) {
+        if broken > MAX_BROKEN || view.read(at, &mut bytes).is_none() {
+            break;
+        }
+        match shape.chunk(&bytes) {
+            Chunk::Written(tags) => {
+                (end, broken, chunks) = (at + stride, 0, chunks + 1);
+                headers += u64::from(tags.is_header() && !tags.is_copy());
+            }
+            Chunk::Erased => {}
+            Chunk::Broken => broken += 1,
+        }
+    }
+    // One header could be anything.
+    if chunks < MIN_HEADERS {
+        return None;
+    }
+    let mut before = 0;
+    for back in 1.. {
+        let Some(wider) = view.widened(back * stride) else { break };
+        if back * stride - before > MAX_BROKEN * stride || wider.read(0, &mut bytes).is_none() {
+            break;
+        }
+        if let Chunk::Written(_) = shape.chunk(&bytes) {
+            before = back * stride;
+        }
+    }
+    let found = Found { before, ..Found::new(Kind::Yaffs, end) }
+        .number("page_bytes", shape.page)
+        .number("oob_bytes", shape.oob)
+        .text("tags", shape.place())
+        .text("byte_order", shape.order.name())
+        .number("headers", headers);
+    Some(if shape.has_ecc { found.sum_is(true) } else { found })
+}
+
+/// A filesystem whose tags are missing. It ends where the data of a file do not follow its header.
+fn without_tags(view: &View<'_>, stride: u64) -> Option<Found> {
     let (mut at, mut headers, mut files, mut end) = (0, 0_u64, 0_u64, 0);
     while let Some(head) = view.bytes(at, HEADER) {
-        if !begins(&head) {
+        if !yaffs::begins(&head) {
             break;
         }
         let is_big = head[0] == 0;
@@ -70,5 +95,6 @@ fn with_stride(view: &View<'_>, stride: u64) -> Option<Found> {
             .number("page_stride", stride)
             .number("objects", headers)
             .number("files", files)
+            .text("tags", "missing: the dump has no OOB")
     })
 }

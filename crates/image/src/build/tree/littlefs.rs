@@ -1,0 +1,303 @@
+//! Writing a LittleFS of version 2.0 (littlefs `SPEC.md`, BSD-3-Clause): a pair of blocks for each directory, of which one is written, and lists of blocks
+//! for files that are not within their directory.
+
+use floatgate_media::crc;
+use floatgate_stack::fs::FileType;
+
+use super::{BuildError, Entry, Stage, Writer, sizes};
+use crate::report::Loss;
+
+/// Version on the disk.
+const VERSION: u32 = 0x0002_0000;
+
+/// Limits that the superblock states: of names, files and attributes.
+const NAME_MAX: u32 = 255;
+const FILE_MAX: u32 = 0x7FFF_FFFF;
+const ATTRIBUTE_MAX: u32 = 1022;
+
+/// Types of tags.
+const NAME_FILE: u32 = 0x001;
+const NAME_DIRECTORY: u32 = 0x002;
+const SUPERBLOCK: u32 = 0x0FF;
+const STRUCT_DIRECTORY: u32 = 0x200;
+const STRUCT_INLINE: u32 = 0x201;
+const STRUCT_CTZ: u32 = 0x202;
+const CRC: u32 = 0x500;
+const SOFT_TAIL: u32 = 0x600;
+const HARD_TAIL: u32 = 0x601;
+
+/// Number in a tag that belongs to no entry.
+const NO_ID: u32 = 0x3FF;
+
+/// Largest file in its directory: the smallest cache that a driver may have is of 16 bytes, most have 64 at least.
+const INLINE_MAX: u64 = 64;
+
+/// Unit of programming that commits are padded to: a multiple of the unit of most drivers.
+const PROGRAM: usize = 256;
+
+/// Largest number of entries in a block of a directory.
+const ENTRIES_MAX: u32 = 0x3FE - 1;
+
+/// Fewest blocks, and bytes of a block.
+const BLOCKS_MIN: u64 = 2;
+const BLOCK_BYTES: std::ops::RangeInclusive<u32> = 128..=1 << 20;
+
+/// Largest image.
+const BLOCKS_MAX: u64 = 1 << 22;
+
+/// A commit that is being written.
+struct Commit {
+    bytes: Vec<u8>,
+    last: u32,
+}
+
+impl Commit {
+    fn new() -> Self {
+        // The revision of the block comes first.
+        Self { bytes: 1_u32.to_le_bytes().to_vec(), last: u32::MAX }
+    }
+
+    /// Adds a tag with its data.
+    fn tag(&mut self, kind: u32, id: u32, data: &[u8]) {
+        let len = u32::try_from(data.len()).unwrap_or(u32::MAX) & 0x3FF;
+        self.header(kind << 20 | id << 10 | len);
+        self.bytes.extend(data);
+    }
+
+    /// Adds a tag alone.
+    fn header(&mut self, tag: u32) {
+        self.bytes.extend((tag ^ self.last).to_be_bytes());
+        self.last = tag;
+    }
+
+    /// Bytes with the CRC, which covers the padding up to a unit of programming, in blocks of a size.
+    fn finish(mut self, block: usize) -> Vec<u8> {
+        let end = (self.bytes.len() + 8).next_multiple_of(PROGRAM.min(block)).min(block);
+        // The tag's length counts what follows it: the CRC and the padding.
+        let len = u32::try_from(end - self.bytes.len() - 4).unwrap_or(8);
+        self.header(CRC << 20 | NO_ID << 10 | len);
+        let sum = crc::ubi_update(u32::MAX, &self.bytes);
+        self.bytes.extend(sum.to_le_bytes());
+        self.bytes
+    }
+}
+
+/// A block of a directory: its entries, and where the next one is.
+struct Pair {
+    /// Number of the pair, of whose blocks the first is twice that.
+    pair: u32,
+    /// Tags of the entries.
+    entries: Vec<Tagged>,
+    /// The next block belongs to the same directory.
+    is_continued: bool,
+}
+
+/// Tags of an entry without its number.
+type Tagged = Vec<(u32, Vec<u8>)>;
+
+/// Image that is being written.
+struct Image<'w, 's> {
+    writer: &'w mut Writer<'s>,
+    block: u64,
+    blocks: u64,
+    /// Next block that holds nothing.
+    next: u64,
+}
+
+impl Image<'_, '_> {
+    fn take(&mut self, blocks: u64) -> Result<u32, BuildError> {
+        let first = self.next;
+        self.next += blocks;
+        if self.next > self.blocks {
+            return Err(BuildError::NoSpace);
+        }
+        u32::try_from(first).map_err(|_| BuildError::NoSpace)
+    }
+
+    /// Writes the data of a file; its last block. Each block but the first begins with pointers to those before it at distances of powers of two
+    /// that divide its number (littlefs `DESIGN.md`, "CTZ skip-lists").
+    fn list(&mut self, stage: &mut Stage<'_>, inode: u32, size: u64) -> Result<u32, BuildError> {
+        let mut places: Vec<u32> = Vec::new();
+        let mut at = 0;
+        while at < size {
+            let index = places.len();
+            let mut bytes = Vec::new();
+            if index > 0 {
+                for power in 0..=index.trailing_zeros() {
+                    let before = places.get(index - (1 << power)).copied().unwrap_or(0);
+                    bytes.extend(before.to_le_bytes());
+                }
+            }
+            let room = usize::try_from(self.block).unwrap_or(0).saturating_sub(bytes.len());
+            let start = bytes.len();
+            bytes.resize(start + room, 0);
+            let len = stage.read(inode, at, bytes.get_mut(start..).unwrap_or_default())?;
+            bytes.truncate(start + len);
+            if len == 0 {
+                break;
+            }
+            let place = self.take(1)?;
+            self.writer.write(u64::from(place) * self.block, &bytes)?;
+            places.push(place);
+            at += len as u64;
+        }
+        places.last().copied().ok_or(BuildError::NoSpace)
+    }
+}
+
+fn pair_bytes(pair: u32) -> Vec<u8> {
+    [pair, pair + 1].iter().flat_map(|block| block.to_le_bytes()).collect()
+}
+
+/// Bytes of an entry with its tags.
+fn len_of(tags: &Tagged) -> usize {
+    tags.iter().map(|(_, data)| 4 + data.len()).sum::<usize>()
+}
+
+pub(super) fn write(
+    mut stage: Stage<'_>,
+    mut writer: Writer<'_>,
+    bytes: u64,
+) -> Result<Vec<Loss>, BuildError> {
+    let block = u64::from(writer.shape.peb_bytes);
+    let blocks = bytes / block.max(1);
+    if !BLOCK_BYTES.contains(&writer.shape.peb_bytes) || !block.is_multiple_of(4) {
+        return Err(sizes(format!(
+            "LittleFS takes blocks of 128 bytes to 1 MiB, a multiple of 4: not {block}"
+        )));
+    }
+    if !bytes.is_multiple_of(block) || !(BLOCKS_MIN..=BLOCKS_MAX).contains(&blocks) {
+        return Err(sizes(format!("LittleFS takes 2 blocks of {block} bytes and more: not {bytes} bytes")));
+    }
+    let mut image = Image { writer: &mut writer, block, blocks, next: 2 };
+    let entries = std::mem::take(&mut stage.entries);
+    let mut children: Vec<Vec<usize>> = vec![Vec::new(); entries.len()];
+    for (place, entry) in entries.iter().enumerate().skip(1) {
+        if let Some(names) = children.get_mut(entry.parent) {
+            names.push(place);
+        }
+    }
+    // The first pair of each directory is known before what leads to it is written.
+    let mut pairs = vec![0; entries.len()];
+    let mut order: Vec<Pair> = Vec::new();
+    for (place, entry) in entries.iter().enumerate() {
+        if !entry.is(FileType::Directory) {
+            continue;
+        }
+        for child in children.get(place).into_iter().flatten().copied() {
+            let is_directory = entries.get(child).is_some_and(|child| child.is(FileType::Directory));
+            if let Some(pair) = pairs.get_mut(child).filter(|_| is_directory) {
+                *pair = image.take(2)?;
+            }
+        }
+        let mut tagged = Vec::new();
+        if place == 0 {
+            tagged.push(superblock(block, blocks));
+        }
+        for child in children.get(place).into_iter().flatten().copied() {
+            let (Some(entry), Some(pair)) = (entries.get(child), pairs.get(child)) else { continue };
+            tagged.extend(self::entry(&mut stage, &mut image, entry, *pair)?);
+        }
+        let first = pairs.get(place).copied().unwrap_or(0);
+        split(&mut image, &mut order, (first, tagged))?;
+    }
+    commit(&mut image, &order)?;
+    Ok(writer.losses)
+}
+
+/// The entry of the root that tells sizes and limits.
+fn superblock(block: u64, blocks: u64) -> Tagged {
+    let numbers = [VERSION, block as u32, blocks as u32, NAME_MAX, FILE_MAX, ATTRIBUTE_MAX];
+    let limits = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+    vec![(SUPERBLOCK, b"littlefs".to_vec()), (STRUCT_INLINE, limits)]
+}
+
+/// Tags of a file or a directory, whose data are written; `None` of what LittleFS does not have.
+fn entry(
+    stage: &mut Stage<'_>,
+    image: &mut Image<'_, '_>,
+    entry: &Entry,
+    pair: u32,
+) -> Result<Option<Tagged>, BuildError> {
+    if !image.writer.has_type(entry, "LittleFS") {
+        return Ok(None);
+    }
+    let (inode, size) = (entry.attributes.inode, entry.attributes.size);
+    if entry.attributes.xattr_count > 0 {
+        image.writer.lose(entry, "LittleFS has no extended attributes");
+    }
+    let name = entry.name().to_vec();
+    if entry.is(FileType::Directory) {
+        return Ok(Some(vec![(NAME_DIRECTORY, name), (STRUCT_DIRECTORY, pair_bytes(pair))]));
+    }
+    if size > u64::from(FILE_MAX) {
+        image.writer.lose(entry, "LittleFS has files of at most 2 GiB: it is left out");
+        return Ok(None);
+    }
+    if size <= INLINE_MAX.min(image.block / 8) {
+        let mut data = Vec::new();
+        stage.each_piece(inode, |piece| {
+            data.extend(piece);
+            Ok(())
+        })?;
+        return Ok(Some(vec![(NAME_FILE, name), (STRUCT_INLINE, data)]));
+    }
+    let head = image.list(stage, inode, size)?;
+    let list = [head, size as u32].iter().flat_map(|number| number.to_le_bytes()).collect();
+    Ok(Some(vec![(NAME_FILE, name), (STRUCT_CTZ, list)]))
+}
+
+/// Puts the entries of a directory into as many pairs as they need.
+fn split(
+    image: &mut Image<'_, '_>,
+    order: &mut Vec<Pair>,
+    (first, entries): (u32, Vec<Tagged>),
+) -> Result<(), BuildError> {
+    // Half of a block stays free for what a driver commits later; revision, tail and CRC are in each.
+    const OWN: usize = 4 + 12 + 8;
+    let block = usize::try_from(image.block).unwrap_or(0);
+    let (half, most) = ((block / 2).max(OWN), block.saturating_sub(OWN));
+    let mut pair = Pair { pair: first, entries: Vec::new(), is_continued: false };
+    let mut used = OWN;
+    for entry in entries {
+        let len = len_of(&entry);
+        if len > most {
+            return Err(sizes(format!("blocks of {block} bytes have no room for the longest name")));
+        }
+        let is_full = used + len > half || pair.entries.len() as u32 >= ENTRIES_MAX;
+        if is_full && !pair.entries.is_empty() {
+            pair.is_continued = true;
+            let next = image.take(2)?;
+            order.push(std::mem::replace(
+                &mut pair,
+                Pair { pair: next, entries: Vec::new(), is_continued: false },
+            ));
+            used = OWN;
+        }
+        used += len;
+        pair.entries.push(entry);
+    }
+    order.push(pair);
+    Ok(())
+}
+
+/// Writes all pairs. Each leads to the next one, those of other directories too, so that a driver finds them all.
+fn commit(image: &mut Image<'_, '_>, order: &[Pair]) -> Result<(), BuildError> {
+    let block = usize::try_from(image.block).unwrap_or(0);
+    for (index, pair) in order.iter().enumerate() {
+        let mut commit = Commit::new();
+        // As after a compaction, which leaves the tags of creations out: a name creates its entry.
+        for (id, entry) in (0..).zip(&pair.entries) {
+            for (kind, data) in entry {
+                commit.tag(*kind, id, data);
+            }
+        }
+        if let Some(next) = order.get(index + 1) {
+            let tail = if pair.is_continued { HARD_TAIL } else { SOFT_TAIL };
+            commit.tag(tail, NO_ID, &pair_bytes(next.pair));
+        }
+        let bytes = commit.finish(block);
+        image.writer.write(u64::from(pair.pair) * image.block, &bytes)?;
+    }
+    Ok(())
+}

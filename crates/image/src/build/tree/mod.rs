@@ -1,0 +1,224 @@
+//! Building filesystems that no live implementation writes. The files are staged in a UBIFS in a temporary file, from which a writer takes them in the
+//! order of their paths.
+
+mod littlefs;
+mod spiffs;
+mod yaffs;
+
+use floatgate_files::tempfile;
+use floatgate_stack::fs::{Attributes, Compression, FileSystem, FileType};
+use floatgate_stack::store::Store;
+use floatgate_stack::ubifs::{Behaviour, FormatOptions, MountOptions, Ubifs};
+use floatgate_stack::{BareVolume, FileStore};
+
+use super::error::image;
+use super::{BuildError, BuildOptions, Built, Container, Filled, FlashShape, Source, filled, max_lebs};
+use crate::ImageError;
+use crate::image::fill;
+use crate::report::Loss;
+
+/// Flash of the stage: pages of 2 KiB, blocks of 128 KiB.
+const STAGE_PAGE: u32 = 2048;
+const STAGE_PAGES: u32 = 64;
+
+/// LEBs of the stage for a tar from a pipe, whose size is not known: 2 GiB.
+const STAGE_LEBS: u32 = 16_384;
+
+/// Bytes of a file that are read together.
+const PIECE: usize = 64 << 10;
+
+/// A filesystem of a format that is only built and read. Pages and eraseblocks are those of [`BuildOptions::shape`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TreeOptions {
+    /// A YAFFS2, as `mkyaffs2image` makes it.
+    Yaffs(YaffsOptions),
+    /// A LittleFS of version 2 of a given size.
+    Littlefs {
+        /// Bytes of the image.
+        bytes: u64,
+    },
+    /// A SPIFFS of a given size, as `spiffsgen.py` of ESP-IDF makes it.
+    Spiffs {
+        /// Bytes of the image.
+        bytes: u64,
+    },
+}
+
+/// A YAFFS2 that is built.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct YaffsOptions {
+    /// For a machine whose numbers begin with the most significant byte.
+    pub big_endian: bool,
+    /// Bytes of the OOB of a page; 0 for tags at the end of the page.
+    pub oob_bytes: u32,
+    /// Byte of the OOB where the tags begin: 2 in Linux's layouts, 0 in images of `mkyaffs2image` for a driver that moves them.
+    pub tags_at: u32,
+}
+
+impl TreeOptions {
+    const fn bytes(self) -> Option<u64> {
+        match self {
+            Self::Yaffs(_) => None,
+            Self::Littlefs { bytes } | Self::Spiffs { bytes } => Some(bytes),
+        }
+    }
+}
+
+/// A file of the stage.
+struct Entry {
+    path: Vec<Vec<u8>>,
+    /// Place of its directory among the entries.
+    parent: usize,
+    attributes: Attributes,
+}
+
+impl Entry {
+    fn name(&self) -> &[u8] {
+        self.path.last().map_or(&[], |name| name)
+    }
+
+    fn is(&self, file_type: FileType) -> bool {
+        self.attributes.file_type == file_type
+    }
+}
+
+/// The stage with its files: the root first, directories before what is in them, names in their order.
+struct Stage<'f> {
+    fs: &'f mut dyn FileSystem,
+    entries: Vec<Entry>,
+}
+
+impl<'f> Stage<'f> {
+    fn new(fs: &'f mut dyn FileSystem) -> Result<Self, BuildError> {
+        let root = fs.attributes(fs.root()).map_err(image)?;
+        let mut entries = vec![Entry { path: Vec::new(), parent: 0, attributes: root }];
+        let mut next = 0;
+        while let Some(entry) = entries.get(next) {
+            let (path, inode) = (entry.path.clone(), entry.attributes.inode);
+            if entry.is(FileType::Directory) {
+                let mut names = fs.read_dir(inode, None, usize::MAX).map_err(image)?;
+                names.sort_by(|one, other| one.name.cmp(&other.name));
+                for name in names {
+                    let attributes = fs.attributes(name.inode).map_err(image)?;
+                    let path = [&path[..], &[name.name]].concat();
+                    entries.push(Entry { path, parent: next, attributes });
+                }
+            }
+            next += 1;
+        }
+        Ok(Self { fs, entries })
+    }
+
+    /// Bytes of a file from a byte on, fewer at its end.
+    fn read(&mut self, inode: u32, at: u64, buf: &mut [u8]) -> Result<usize, BuildError> {
+        self.fs.read(inode, at, buf).map_err(image)
+    }
+
+    /// All bytes of a file, in pieces.
+    fn each_piece(
+        &mut self,
+        inode: u32,
+        mut each: impl FnMut(&[u8]) -> Result<(), BuildError>,
+    ) -> Result<(), BuildError> {
+        let (mut at, mut buffer) = (0, vec![0; PIECE]);
+        loop {
+            let len = self.read(inode, at, &mut buffer)?;
+            let Some(piece) = buffer.get(..len).filter(|piece| !piece.is_empty()) else { return Ok(()) };
+            each(piece)?;
+            at += len as u64;
+        }
+    }
+}
+
+/// Builds a filesystem into a store, as [`build`](super::build).
+pub(super) fn build(
+    source: &Source,
+    mut store: impl Store + 'static,
+    own: &TreeOptions,
+    options: &BuildOptions,
+) -> Result<Built, BuildError> {
+    let (mut built, mut fs) = staged(source, options)?;
+    let stage = Stage::new(&mut fs)?;
+    let writer = Writer { store: &mut store, shape: options.shape, losses: Vec::new() };
+    let losses = match own {
+        TreeOptions::Yaffs(own) => yaffs::write(stage, writer, own)?,
+        TreeOptions::Littlefs { bytes } => littlefs::write(stage, writer, *bytes)?,
+        TreeOptions::Spiffs { bytes } => spiffs::write(stage, writer, *bytes)?,
+    };
+    if let Some(bytes) = own.bytes() {
+        fill(&mut store, bytes).map_err(ImageError::Store)?;
+    }
+    built.losses.extend(losses);
+    built.image_bytes = store.size_bytes();
+    let block = match own {
+        TreeOptions::Yaffs(own) => {
+            let pages = options.shape.peb_bytes / options.shape.page_bytes.max(1);
+            u64::from(pages) * u64::from(options.shape.page_bytes + own.oob_bytes)
+        }
+        TreeOptions::Littlefs { .. } | TreeOptions::Spiffs { .. } => options.shape.peb_bytes.into(),
+    };
+    built.lebs = super::lebs(built.image_bytes.div_ceil(block.max(1)));
+    built.max_lebs = built.lebs;
+    Ok(built)
+}
+
+/// The files of a source in a UBIFS.
+fn staged(
+    source: &Source,
+    options: &BuildOptions,
+) -> Result<(Built, Ubifs<BareVolume<FileStore>>), BuildError> {
+    let shape = FlashShape { size: None, ..FlashShape::of_nand(STAGE_PAGE, STAGE_PAGES, 0) };
+    let lebs = matches!(source, Source::Stdin).then_some(STAGE_LEBS);
+    let format = FormatOptions { compression: Compression::None, max_lebs: lebs, ..FormatOptions::default() };
+    let stage = BuildOptions {
+        shape,
+        container: Container::None,
+        format,
+        uuid: None,
+        volume_bytes: None,
+        ..options.clone()
+    };
+    let geometry = shape.ubi()?;
+    let max_lebs = max_lebs(source, &stage, geometry.leb_bytes(), None)?;
+    let format = FormatOptions { max_lebs: Some(max_lebs), deferred: true, ..stage.format.clone() };
+    let file = tempfile().map_err(ImageError::File)?;
+    let store = FileStore::new(file).map_err(ImageError::Store)?;
+    let volume = BareVolume::new(store, shape.volume(&geometry, max_lebs));
+    let Filled { built, volume, .. } = filled(source, volume, &format, &stage)?;
+    let mount = MountOptions { read_only: true, ..MountOptions::default() };
+    let fs = Ubifs::mount(volume, &mount, Behaviour::default());
+    Ok((built, fs.map_err(|(error, _)| ImageError::from(error))?))
+}
+
+/// The image that is written, and what cannot be in it.
+struct Writer<'s> {
+    store: &'s mut dyn Store,
+    shape: FlashShape,
+    losses: Vec<Loss>,
+}
+
+impl Writer<'_> {
+    fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), BuildError> {
+        Ok(self.store.write_at(at, bytes).map_err(ImageError::Store)?)
+    }
+
+    fn lose(&mut self, entry: &Entry, what: impl Into<String>) {
+        self.losses.push(Loss::new(&entry.path, what));
+    }
+
+    /// Reports a file of a type that the format does not have; true for files and directories.
+    fn has_type(&mut self, entry: &Entry, format: &str) -> bool {
+        let what = match entry.attributes.file_type {
+            FileType::Regular | FileType::Directory => return true,
+            FileType::Symlink => "symbolic links",
+            _ => "special files",
+        };
+        self.lose(entry, format!("{format} has no {what}: it is left out"));
+        false
+    }
+}
+
+/// Error for sizes that a format does not have.
+fn sizes(what: impl Into<String>) -> BuildError {
+    BuildError::Shape(what.into())
+}

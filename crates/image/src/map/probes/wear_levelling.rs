@@ -1,0 +1,24 @@
+//! The wear levelling of ESP-IDF: a sector with its sizes ends the partition.
+
+use crate::map::found::{Found, Kind};
+use crate::map::view::View;
+use crate::readonly::{CONFIG_BYTES, WearLevelling};
+
+/// Bytes of the partition that ends with a sector which begins with these bytes.
+pub(crate) fn ends(sector: &[u8]) -> Option<u64> {
+    WearLevelling::partition_bytes(sector.first_chunk::<CONFIG_BYTES>()?)
+}
+
+/// A partition that fills the stretch.
+pub(crate) fn probe(view: &View<'_>) -> Option<Found> {
+    let levelling = WearLevelling::read(&|at, buf| view.read(at, buf), view.len())?;
+    let states = levelling.states();
+    let found = Found::new(Kind::WearLevelled, view.len())
+        .number("sector_bytes", WearLevelling::SECTOR)
+        .number("data_bytes", levelling.data_bytes())
+        .number("moves", levelling.moves())
+        .number("dummy_sector", levelling.dummy())
+        .text("states", states.words());
+    // One of two states is enough for the layer, as Espressif's code restores the other one.
+    Some(found.sum_is(true))
+}

@@ -1,0 +1,240 @@
+//! exFAT (Microsoft: "exFAT specification"): sets of entries with the attributes, the data and the name of a file.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use floatgate_stack::fs::{BLOCK_BYTES, Error, FileType, Timestamp};
+
+use super::media::Media;
+use super::recent::Recent;
+use super::{Inode, MAX_NAMES, Names, Tree, broken, fat};
+use crate::map::Numbers as _;
+
+/// Bytes of an entry of a directory.
+const ENTRY: usize = 32;
+
+/// Types of entries: a file, its data, a piece of its name. One that is not used has the upper bit cleared; 0 ends a directory.
+const END: u8 = 0;
+const FILE: u8 = 0x85;
+const STREAM: u8 = 0xC0;
+const NAME: u8 = 0xC1;
+
+/// UTF-16 units in a piece of a name.
+const PIECE: usize = 15;
+
+/// Attributes of a file: read-only, a directory.
+const READ_ONLY: u16 = 0x01;
+const DIRECTORY: u16 = 0x10;
+
+/// Flag of data in clusters that follow each other, which the table does not list.
+const NO_CHAIN: u8 = 0x02;
+
+/// Clusters that do not exist, from here on: a bad one, the end.
+const LAST: u32 = 0xFFFF_FFF7;
+
+/// Most bytes of a directory (256 MiB in the specification).
+const DIRECTORY_MAX: u64 = 64 << 20;
+
+/// Number of the root.
+const ROOT: u32 = 0;
+
+/// A file or directory.
+#[derive(Clone)]
+struct Node {
+    is_directory: bool,
+    is_read_only: bool,
+    first: u32,
+    is_contiguous: bool,
+    /// Bytes of the file, and those that were written; the others read as zeros.
+    size: u64,
+    written: u64,
+    times: [Timestamp; 3],
+}
+
+pub(super) struct Exfat {
+    media: Media,
+    /// Bytes of a cluster; places of the table and of the first cluster; number of clusters.
+    cluster: u64,
+    table: u64,
+    heap: u64,
+    clusters: u32,
+    nodes: Vec<Node>,
+    directories: BTreeMap<u32, (Names, bool)>,
+    /// Directories by their first cluster: one that holds itself is entered once.
+    known: BTreeMap<u32, u32>,
+    chains: Recent<u32, Vec<u32>>,
+}
+
+impl Exfat {
+    pub(super) fn new(media: Media) -> Result<Self, Error> {
+        let sector = media.bytes(0, 512).ok_or_else(broken)?;
+        let shifts = (u32::from(sector[108]), u32::from(sector[109]));
+        if !(9..=12).contains(&shifts.0) || shifts.0 + shifts.1 > 25 {
+            return Err(broken());
+        }
+        let bytes = |at: usize| u64::from(sector.le32(at)) << shifts.0;
+        let cluster = 1_u64 << (shifts.0 + shifts.1);
+        let (table, heap, root) = (bytes(80), bytes(88), sector.le32(96));
+        // No more clusters than the dump has.
+        let room = media.len().saturating_sub(heap).div_ceil(cluster);
+        let clusters = sector.le32(92).min(u32::try_from(room).unwrap_or(u32::MAX));
+        let root = Node {
+            is_directory: true,
+            is_read_only: false,
+            first: root,
+            is_contiguous: false,
+            size: DIRECTORY_MAX,
+            written: DIRECTORY_MAX,
+            times: [super::NEVER; 3],
+        };
+        let known = BTreeMap::from([(root.first, ROOT)]);
+        let (nodes, directories, chains) = (vec![root], BTreeMap::new(), Recent::new(8));
+        Ok(Self { media, cluster, table, heap, clusters, nodes, directories, known, chains })
+    }
+
+    fn is_cluster(&self, cluster: u32) -> bool {
+        cluster.checked_sub(2).is_some_and(|index| index < self.clusters)
+    }
+
+    /// Clusters of a file or directory, up to the first one that does not exist.
+    fn chain(&mut self, inode: u32) -> Option<Arc<Vec<u32>>> {
+        if let Some(chain) = self.chains.get(inode) {
+            return Some(chain);
+        }
+        let node = self.nodes.get(inode as usize)?;
+        let most = node.size.div_ceil(self.cluster).min(self.clusters.into());
+        let (mut chain, mut next) = (Vec::new(), node.first);
+        let is_contiguous = node.is_contiguous;
+        while (chain.len() as u64) < most && self.is_cluster(next) {
+            chain.push(next);
+            next = if is_contiguous {
+                next + 1
+            } else {
+                self.media.le32(self.table + u64::from(next) * 4).unwrap_or(LAST)
+            };
+        }
+        Some(self.chains.put(inode, chain))
+    }
+
+    /// Reads bytes of clusters in their order.
+    fn read(&self, chain: &[u32], at: u64, buf: &mut [u8]) -> Option<()> {
+        let mut done = 0;
+        while done < buf.len() {
+            let at = at + done as u64;
+            let cluster = chain.get(usize::try_from(at / self.cluster).ok()?)?;
+            let within = at % self.cluster;
+            let piece = usize::try_from(self.cluster - within).ok()?.min(buf.len() - done);
+            let place = self.heap + u64::from(cluster - 2) * self.cluster + within;
+            self.media.read(place, buf.get_mut(done..done + piece)?)?;
+            done += piece;
+        }
+        Some(())
+    }
+
+    fn read_names(&mut self, directory: u32) -> (Names, bool) {
+        let mut names = Names::new();
+        let is_whole = self.collect(directory, &mut names).is_some();
+        (names, is_whole)
+    }
+
+    fn collect(&mut self, directory: u32, names: &mut Names) -> Option<()> {
+        let chain = self.chain(directory).filter(|chain| !chain.is_empty())?;
+        let end = (chain.len() as u64 * self.cluster).min(DIRECTORY_MAX);
+        let mut at = 0;
+        while at < end {
+            let mut entry = [0; ENTRY];
+            self.read(&chain, at, &mut entry)?;
+            match entry[0] {
+                END => return Some(()),
+                FILE => {
+                    let others = usize::from(entry[1]);
+                    let mut set = vec![0; others * ENTRY];
+                    self.read(&chain, at + ENTRY as u64, &mut set)?;
+                    if names.len() >= MAX_NAMES {
+                        return None;
+                    }
+                    let (name, node) = file(&entry, &set)?;
+                    let number = u32::try_from(self.nodes.len()).ok()?;
+                    let is_new =
+                        !node.is_directory || *self.known.entry(node.first).or_insert(number) == number;
+                    let number = if is_new { number } else { *self.known.get(&node.first)? };
+                    if is_new {
+                        self.nodes.push(node);
+                    }
+                    names.push((name, number));
+                    at += (others * ENTRY) as u64;
+                }
+                _ => {}
+            }
+            at += ENTRY as u64;
+        }
+        Some(())
+    }
+}
+
+/// A file as its set of entries tells it; `None` of one that is damaged.
+fn file(entry: &[u8; ENTRY], set: &[u8]) -> Option<(Vec<u8>, Node)> {
+    let stream = set.get(..ENTRY).filter(|stream| stream.first() == Some(&STREAM))?;
+    let units: Vec<u16> = set
+        .chunks_exact(ENTRY)
+        .skip(1)
+        .filter(|piece| piece.first() == Some(&NAME))
+        .flat_map(|piece| (0..PIECE).map(|unit| piece.le16(2 + 2 * unit)).collect::<Vec<_>>())
+        .take(usize::from(*stream.get(3)?))
+        .collect();
+    let entry = &entry[..];
+    let attributes = entry.le16(4);
+    let time = |at: usize, hundredths: u8, zone: u8| {
+        let time = fat::time(entry.le16(at + 2), entry.le16(at), hundredths);
+        // Quarters of an hour from UTC, if they are known.
+        let quarters = i64::from((zone << 1).cast_signed() >> 1);
+        let ahead = if zone & 0x80 == 0 { 0 } else { quarters * 900 };
+        Timestamp { seconds: time.seconds - ahead, ..time }
+    };
+    let node = Node {
+        is_directory: attributes & DIRECTORY != 0,
+        is_read_only: attributes & READ_ONLY != 0,
+        first: stream.le32(20),
+        is_contiguous: *stream.get(1)? & NO_CHAIN != 0,
+        size: stream.le64(24),
+        written: stream.le64(8),
+        times: [time(16, 0, entry[24]), time(12, entry[21], entry[23]), time(8, entry[20], entry[22])],
+    };
+    (!units.is_empty()).then(|| (String::from_utf16_lossy(&units).into_bytes(), node))
+}
+
+impl Tree for Exfat {
+    fn root(&self) -> u32 {
+        ROOT
+    }
+
+    fn inode(&mut self, inode: u32) -> Option<Inode> {
+        let node = self.nodes.get(inode as usize)?;
+        let [atime, mtime, ctime] = node.times;
+        let (kind, bits) = if node.is_directory { (0o040_000, 0o755) } else { (0o100_000, 0o644) };
+        let bits = if node.is_read_only { bits & !0o222 } else { bits };
+        let size = if node.is_directory { 0 } else { node.size };
+        let found = Inode::of_mode(kind | bits, size)?;
+        debug_assert!(matches!(found.file_type, FileType::Directory | FileType::Regular));
+        Some(Inode { atime, mtime, ctime, ..found })
+    }
+
+    fn names(&mut self, directory: u32) -> (Names, bool) {
+        if let Some(names) = self.directories.get(&directory) {
+            return names.clone();
+        }
+        let names = self.read_names(directory);
+        self.directories.insert(directory, names.clone());
+        names
+    }
+
+    fn block(&mut self, inode: u32, block: u32, out: &mut [u8; BLOCK_BYTES]) -> Option<()> {
+        out.fill(0);
+        let node = self.nodes.get(inode as usize)?;
+        let start = u64::from(block) * BLOCK_BYTES as u64;
+        node.size.checked_sub(start)?;
+        let len = node.written.min(node.size).saturating_sub(start).min(BLOCK_BYTES as u64);
+        let chain = self.chain(inode)?;
+        self.read(&chain, start, out.get_mut(..usize::try_from(len).ok()?)?)
+    }
+}

@@ -1,0 +1,273 @@
+//! Filesystems of bare flash that are only read and built: YAFFS2, FAT under wear levelling, LittleFS, SPIFFS.
+
+use std::path::Path;
+
+use floatgate_image::build::{
+    BuildOptions, Built, Container, FlashShape, Overrides, Source, TreeOptions, YaffsOptions, build,
+};
+use floatgate_image::map::{Kind, map};
+use floatgate_image::{Access, Image};
+use floatgate_stack::fs::FileType;
+use floatgate_stack::ubifs::FormatOptions;
+
+use super::{TIME, noise, text, tree, unzipped, write};
+
+/// Images of YAFFS2 by others.
+pub(super) const YAFFS: [&[u8]; 3] = [
+    include_bytes!("data/big.yaffs2.gz"),
+    include_bytes!("data/used.yaffs2.gz"),
+    include_bytes!("data/inband.yaffs2.gz"),
+];
+
+/// An exFAT with files in clusters that follow each other, and in others.
+pub(super) const EXFAT: &[u8] = include_bytes!("data/tree.exfat.gz");
+
+/// Partitions under the wear levelling of ESP-IDF.
+pub(super) const LEVELLED: [&[u8]; 3] = [
+    include_bytes!("data/new.fatwl.gz"),
+    include_bytes!("data/used.fatwl.gz"),
+    include_bytes!("data/safe.fatwl.gz"),
+];
+
+#[test]
+fn a_yaffs2_of_a_big_endian_machine_has_all_attributes() {
+    let folder = tempfile::tempdir().unwrap();
+    let seen = tree(&write(folder.path(), &unzipped(YAFFS[0])));
+    let tool = &seen["bin/tool"];
+    assert_eq!((tool.permissions, tool.owner, tool.links, tool.mtime), (0o755, (1000, 100), 2, TIME));
+    assert_eq!(tool, &seen["bin/alias"]);
+    assert_eq!((&tool.data, &seen["bin/noise"].data), (&text(), &noise(700)));
+    assert_eq!(seen["etc/name"].data, b"hostname");
+    assert_eq!(seen["pipe"].file_type, FileType::Fifo);
+    assert_eq!(seen["sparse"].data.len(), 70_004);
+}
+
+#[test]
+fn what_yaffs2_has_removed_renamed_and_cut_stays_so() {
+    let folder = tempfile::tempdir().unwrap();
+    for image in &YAFFS[1..] {
+        let seen = tree(&write(folder.path(), &unzipped(image)));
+        let names: Vec<&str> =
+            seen.keys().map(String::as_str).filter(|name| !name.starts_with("etc/")).collect();
+        let wanted = [
+            "a",
+            "bin",
+            "bin/alias",
+            "bin/noise",
+            "bin/tool",
+            "dup2",
+            "empty",
+            "etc",
+            "moved",
+            "moved/in",
+            "nothing",
+            "rewritten",
+            "short",
+            "sparse",
+        ];
+        assert_eq!(names, wanted);
+        let data = |name: &str| &seen[name].data[..];
+        assert_eq!((data("a"), data("moved/in"), data("nothing")), (&b"second"[..], &b"in"[..], &b""[..]));
+        assert_eq!((data("bin/tool"), data("bin/alias")), (&text()[..], &text()[..]));
+        assert_eq!(data("dup2"), &text()[..4000]);
+        assert_eq!(data("rewritten"), &text()[2..3000]);
+        // What was cut off is zeros after the file has grown again.
+        let mut short = vec![0; 3001];
+        short[..5].copy_from_slice(b"line ");
+        short[3000] = b'x';
+        assert_eq!(data("short"), short);
+        let mut sparse = vec![0; 70_004];
+        sparse[70_000..].copy_from_slice(b"end\n");
+        assert_eq!(data("sparse"), sparse);
+        assert_eq!(seen["bin/tool"].links, 2);
+        assert_eq!(seen["etc/hostname"].xattrs, [(b"user.origin".to_vec(), b"factory".to_vec())]);
+        assert_eq!((data("etc/hostname"), data("etc/name")), (&b"board\n"[..], &b"hostname"[..]));
+    }
+}
+
+#[test]
+fn a_yaffs2_within_a_dump_begins_with_its_first_chunk() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut dump = noise(2112 * 64);
+    // The first chunk is one with data, whose header is behind it.
+    let own = unzipped(YAFFS[1]);
+    let used = own.len();
+    dump.extend(&own[2112 * 40..]);
+    dump.extend(noise(5000));
+    let image = Image::open_any(&write(folder.path(), &dump), None).unwrap();
+    let map = map(&image).unwrap();
+    let part = map.parts.iter().find(|part| part.kind == Kind::Yaffs).unwrap();
+    assert_eq!(part.offset, 2112 * 64, "{map:?}");
+    assert!(part.len <= (used - 2112 * 40) as u64);
+}
+
+#[test]
+fn a_yaffs2_without_oob_says_what_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = unzipped(include_bytes!("data/tree.yaffs2.gz"));
+    let data: Vec<u8> = whole.chunks(2112).flat_map(|page| page[..2048].to_vec()).collect();
+    let image = Image::open(&write(folder.path(), &data), Access::Read).unwrap();
+    let text = floatgate_image::info::info(&image).unwrap().to_string();
+    assert!(text.contains("missing: the dump has no OOB"), "{text}");
+    let error = image
+        .mount(&floatgate_image::Selection::default(), false, floatgate_stack::ubifs::Behaviour::default())
+        .err()
+        .unwrap();
+    assert!(error.to_string().contains("YAFFS2 without tags"), "{error}");
+}
+
+#[test]
+fn fat_is_read_through_wear_levelling() {
+    let folder = tempfile::tempdir().unwrap();
+    for bytes in LEVELLED {
+        let path = write(folder.path(), &unzipped(bytes));
+        let image = Image::open(&path, Access::Read).unwrap();
+        let info = floatgate_image::info::info(&image).unwrap().to_string();
+        assert!(info.contains("FAT under wear levelling at byte 0") && info.contains("both good"), "{info}");
+        let seen = tree(&path);
+        assert_eq!(seen["bin/tool"].data, text());
+        assert_eq!(seen["bin/noise"].data, noise(700));
+        assert_eq!(seen["etc/hostname"].data, b"board\n");
+        assert_eq!(
+            floatgate_image::check::check(&image, &floatgate_image::Selection::default()).unwrap().findings,
+            []
+        );
+    }
+}
+
+/// A damaged state is read from its copy, and a partition in the middle of a dump is found by the sector that ends it.
+#[test]
+fn a_levelled_partition_is_found_and_one_state_is_enough() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = unzipped(LEVELLED[1]);
+    for state in [2_usize, 3] {
+        let mut dump = vec![0x5A; 3 * 4096];
+        dump.extend(&own);
+        dump.extend([0xFF; 8192]);
+        dump[3 * 4096 + own.len() - state * 4096] ^= 1;
+        let path = write(folder.path(), &dump);
+        let image = Image::open_any(&path, None).unwrap();
+        let map = map(&image).unwrap();
+        let part = map.parts.iter().find(|part| part.kind == Kind::WearLevelled).unwrap();
+        assert_eq!((part.offset, part.len), (3 * 4096, own.len() as u64));
+        assert_eq!(tree(&path)["bin/tool"].data, text());
+    }
+}
+
+fn sample_tree(root: &Path) {
+    std::fs::create_dir_all(root.join("etc/deep")).unwrap();
+    std::fs::create_dir(root.join("empty")).unwrap();
+    std::fs::write(root.join("text"), text()).unwrap();
+    std::fs::write(root.join("etc/noise"), noise(5000)).unwrap();
+    std::fs::write(root.join("nothing"), "").unwrap();
+    std::fs::hard_link(root.join("text"), root.join("etc/same")).unwrap();
+    std::os::unix::fs::symlink("../text", root.join("etc/link")).unwrap();
+    for number in 0..60 {
+        std::fs::write(root.join(format!("etc/deep/{number}")), number.to_string()).unwrap();
+    }
+}
+
+fn built(folder: &Path, shape: (u32, u32), own: TreeOptions) -> Built {
+    let (page_bytes, pages) = shape;
+    let options = BuildOptions {
+        shape: FlashShape { size: None, ..FlashShape::of_nand(page_bytes, pages, 0) },
+        container: Container::Tree(own),
+        format: FormatOptions::default(),
+        uuid: None,
+        volume_bytes: None,
+        overrides: Overrides::default(),
+        device_table: None,
+    };
+    let path = folder.join("built");
+    let out = std::fs::File::options().read(true).write(true).create(true).truncate(true).open(path).unwrap();
+    build(&Source::Directory(folder.join("root")), out, &options).unwrap()
+}
+
+/// Builds the sample, and compares what is read of it with the folder, and with the image that is built of the folder again.
+fn comes_back(shape: (u32, u32), own: TreeOptions) -> Built {
+    let folder = tempfile::tempdir().unwrap();
+    sample_tree(&folder.path().join("root"));
+    let report = built(folder.path(), shape, own);
+    let path = folder.path().join("built");
+    let first = std::fs::read(&path).unwrap();
+    let seen = tree(&path);
+    assert_eq!(seen["text"].data, text(), "{own:?}");
+    assert_eq!(seen["etc/same"].data, text(), "{own:?}");
+    assert_eq!(seen["etc/noise"].data, noise(5000), "{own:?}");
+    assert_eq!(seen["nothing"].data, b"", "{own:?}");
+    for number in 0..60 {
+        assert_eq!(seen[&format!("etc/deep/{number}")].data, number.to_string().into_bytes(), "{own:?}");
+    }
+    let image = Image::open(&path, Access::Read).unwrap();
+    assert_eq!(
+        floatgate_image::check::check(&image, &floatgate_image::Selection::default()).unwrap().findings,
+        []
+    );
+    built(folder.path(), shape, own);
+    assert!(std::fs::read(&path).unwrap() == first, "{own:?}");
+    report
+}
+
+#[test]
+fn files_of_exfat_in_a_row_and_apart_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = write(folder.path(), &unzipped(EXFAT));
+    let seen = tree(&path);
+    assert_eq!((&seen["bin/tool"].data, &seen["bin/noise"].data), (&text(), &noise(700)));
+    assert_eq!((&seen["etc/hostname"].data[..], &seen["nothing"].data[..]), (&b"board\n"[..], &b""[..]));
+    assert_eq!(seen["etc/a name of some length 11"].data, b"11\n");
+    // What was not written yet reads as zeros, and one o'clock in a zone an hour ahead is midnight.
+    let mut half = vec![0; 8000];
+    half[..5000].fill(b'x');
+    assert_eq!(seen["half"].data, half);
+    assert_eq!(seen["bin/tool"].mtime, TIME - 3600);
+    assert_eq!(seen["empty"].file_type, FileType::Directory);
+    let image = Image::open(&path, Access::Read).unwrap();
+    let info = floatgate_image::info::info(&image).unwrap().to_string();
+    assert!(info.contains("exFAT") && info.contains("label: CARD"), "{info}");
+}
+
+#[test]
+fn a_built_yaffs2_comes_back() {
+    let own = YaffsOptions { big_endian: false, oob_bytes: 64, tags_at: 2 };
+    let report = comes_back((2048, 64), TreeOptions::Yaffs(own));
+    assert_eq!(report.losses, []);
+}
+
+#[test]
+#[ignore = "the matrix; ./test --all"]
+fn slow_yaffs2_comes_back_in_all_shapes() {
+    for (page, oob, tags_at) in [
+        (2048, 64, 0),
+        (2048, 64, 30),
+        (2048, 0, 0),
+        (4096, 128, 2),
+        (4096, 224, 2),
+        (4096, 0, 0),
+        (8192, 256, 2),
+    ] {
+        for big_endian in [false, true] {
+            let own = YaffsOptions { big_endian, oob_bytes: oob, tags_at };
+            assert_eq!(comes_back((page, 64), TreeOptions::Yaffs(own)).losses, []);
+        }
+    }
+}
+
+#[test]
+fn a_built_littlefs_and_spiffs_come_back() {
+    let report = comes_back((256, 16), TreeOptions::Littlefs { bytes: 256 << 10 });
+    assert_eq!(report.losses.len(), 1, "{:?}", report.losses);
+    let report = comes_back((256, 16), TreeOptions::Spiffs { bytes: 256 << 10 });
+    assert_eq!(report.losses.len(), 2, "{:?}", report.losses);
+}
+
+#[test]
+#[ignore = "the matrix; ./test --all"]
+fn slow_littlefs_and_spiffs_come_back_in_all_shapes() {
+    for (page, pages) in [(128, 4), (256, 2), (256, 16), (512, 64)] {
+        comes_back((page, pages), TreeOptions::Littlefs { bytes: u64::from(page * pages) * 200 });
+    }
+    for (page, pages) in [(128, 32), (256, 16), (256, 256), (512, 64), (1024, 16)] {
+        comes_back((page, pages), TreeOptions::Spiffs { bytes: u64::from(page * pages) * 50 });
+    }
+}
