@@ -75,6 +75,8 @@ class SpeedRow:
         Nanoseconds by phase; they add up to `ns`.
     interval_min, interval_max : float
         The 80 % interval of `kib_s`; of milliseconds where no bytes are moved.
+    mj_per_mib : float
+        Energy of the chip for a MiB in mJ; NaN where the part has no table ``[supply]``.
     """
 
     name: str
@@ -90,6 +92,7 @@ class SpeedRow:
     breakdown_ns: dict[str, int]
     interval_min: float
     interval_max: float
+    mj_per_mib: float
 
 
 @dataclass(frozen=True)
@@ -293,7 +296,7 @@ class Speed(Plotted[SpeedRow]):
     @functools.cached_property
     def rows(self) -> list[SpeedRow]:
         """The tests, in the order of ``flash_speed``."""
-        return [row_of(SpeedRow, (*values, *interval)) for values, interval in self._run.rows()]
+        return [row_of(SpeedRow, (*values, *others)) for values, others in self._run.rows()]
 
     def __getstate__(self) -> dict[str, Any]:
         """A pickle has the rows and the JSON."""

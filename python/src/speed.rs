@@ -116,6 +116,9 @@ pub(crate) struct NativeSpeed(SpeedRun, Origin);
 /// Fields of a `SpeedRow`, in its order.
 type RowTuple<'py> = (&'py str, f64, u64, f64, u64, u64, u64, u64, u64, u64, Bound<'py, PyDict>);
 
+/// Ends of the 80 % interval, and energy in mJ a MiB; NaN where they are unknown.
+type Estimates = (f64, f64, f64);
+
 #[pymethods]
 impl NativeSpeed {
     /// The JSON that `floatgate speed` prints.
@@ -123,8 +126,8 @@ impl NativeSpeed {
         Ok(in_envelope(&self.1, &self.0)?)
     }
 
-    /// Each test with the ends of its 80 % interval.
-    fn rows<'py>(&'py self, py: Python<'py>) -> PyResult<Vec<(RowTuple<'py>, (f64, f64))>> {
+    /// Each test.
+    fn rows<'py>(&'py self, py: Python<'py>) -> PyResult<Vec<(RowTuple<'py>, Estimates)>> {
         let row = |test: &'py Measured| {
             let Measured {
                 name,
@@ -136,8 +139,9 @@ impl NativeSpeed {
                 interval,
                 breakdown_ns,
                 corrected,
+                mj_per_mib,
             } = test;
-            let interval = interval.map_or((f64::NAN, f64::NAN), |interval| (interval.min, interval.max));
+            let (low, high) = interval.map_or((f64::NAN, f64::NAN), |interval| (interval.min, interval.max));
             let kib_s = if *bytes > 0 { *exact_kib_s } else { 0.0 };
             let us = *ns as f64 / 1e3 / (*calls).max(1) as f64;
             let Corrections { bitflips, retries, scrub_requests } = *corrected;
@@ -156,7 +160,7 @@ impl NativeSpeed {
                 scrub_requests,
                 by_phase,
             );
-            Ok((row, interval))
+            Ok((row, (low, high, mj_per_mib.unwrap_or(f64::NAN))))
         };
         self.0.report.tests.iter().map(row).collect()
     }

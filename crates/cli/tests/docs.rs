@@ -147,14 +147,14 @@ fn the_statements_of_a_document_are_counted() {
     let numbers: Vec<usize> = rows.iter().map(|(number, ..)| *number).collect();
     assert_eq!(numbers, (1..=72).collect::<Vec<_>>());
     let count = |state: &str| rows.iter().filter(|(.., own)| own == state).count();
-    let [ok, partly, missing, wrong, none] = ["ok", "partly", "missing", "wrong", "cannot be had"].map(count);
+    let [ok, partly, missing, wrong, none] = ["ok", "partly", "missing", "wrong", "not available"].map(count);
     assert_eq!(ok + partly + missing + wrong + none, 72, "a state that the page does not explain");
     let sentence = format!(
-        "Of 72 statements, {ok} are ok, {partly} partly, {missing} missing, {wrong} wrong, and {none} cannot be had."
+        "The document has 72 statements: {ok} are ok, {partly} partly, {missing} missing, {wrong} wrong, and {none} not available."
     );
     assert!(page.contains(&sentence), "{sentence}");
     for (number, command, state) in &rows {
-        assert!(command.is_some() || ["missing", "cannot be had"].contains(&state.as_str()), "{number}");
+        assert!(command.is_some() || ["missing", "not available"].contains(&state.as_str()), "{number}");
     }
 }
 

@@ -267,7 +267,7 @@ impl<'l> Model<'l> {
         Some((half * half / 3.0 + model * model).sqrt())
     }
 
-    /// Operation of a row's tests: that of the only one.
+    /// Operation of the only test of a row.
     pub(super) fn operation(&self, row: usize) -> Operation {
         match self.targets.get(row).map(|target| target.tests.as_slice()) {
             Some([test]) => Operation::of_test(*test),
