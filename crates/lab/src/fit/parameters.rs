@@ -48,7 +48,7 @@ impl Parameter {
 }
 
 /// Spread of a number that the user frees, in units of its scale: the figures decide it.
-const FREED: f64 = 10.0;
+pub(super) const FREED: f64 = 10.0;
 
 /// A cost is at most this many times what the setup states, or what is usual.
 const MOST: f64 = 20.0;
