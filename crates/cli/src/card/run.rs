@@ -40,7 +40,7 @@ The account is that of the workload up to the end of umount; mkfs, mount and fil
 they can change the host's files with the rights of whoever runs floatgate. A workload that finds no space left ends \
 as full. NILFS2 runs without its cleaner, as if that had died, and fills up; --nilfs-cleaner starts it. NILFS2 is \
 checked by mounting it again and reading everything. With --state aged the filesystem is filled with pairs of files, of which the small one is \
-removed: its free space is then holes of 64 KiB, spread evenly, as in use. \
+removed: its free space is then holes of 64 KiB, as in use. \
 With --cuts the power goes away at flushes of the workload, and between them: the filesystem has to recover with its own fsck (without one, when it is mounted) on a drive \
 that holds all that was flushed, and of each map unit (with --tear each sector) written or discarded later the old or the new content; files of create, which makes 100 files then, not 300, that were synced before have to be there. QEMU's first run fetches the kernel's package (70 MB) into the user's cache. No root is \
 needed beyond what FUSE asks for; User Mode Linux, which has all filesystems but exfat, does without FUSE. Exit status 1 when a filesystem is not clean.")]
