@@ -45,9 +45,15 @@ impl Library {
             return self.setup(board).map(|setup| Some(setup.on_board(board)));
         }
         let title = format!("{} {} on the board {board}", wanted.maker, wanted.name);
-        let text = |value: String| toml::Value::String(value).to_string();
-        let (base, chip, title) =
-            (text(board.to_owned()), text(part.to_owned()), text(title.trim().to_owned()));
+        let text = |value: &str| toml::Value::String(value.to_owned()).to_string();
+        let (base, mut chip, title) = (text(board), text(part), text(title.trim()));
+        // The board's own chip has its profile, which the file of that chip has, too.
+        let own = self.setup(board)?;
+        let profile = own.tree.get("chip.profile").and_then(Node::as_text);
+        let has_it = |profile: &&str| likeness.is_own_chip && loaded.profiles.child(profile).is_some();
+        if let Some(profile) = profile.filter(has_it) {
+            chip = format!("{{ base = {chip}, profile = {} }}", text(profile));
+        }
         let text = format!("base = {base}\nchip = {chip}\ntitle = {title}\n");
         let setup = self.setup_from(&Source::text(&format!("{part} on {board}"), &text))?;
         Ok(Some(setup.on_board(board)))

@@ -428,18 +428,18 @@ fn differs(lower: &Node, upper: &Node, kind: Kind) -> bool {
 
 /// Adds to a title what the setup has in place of what it was written for.
 fn name_what_is_replaced(tree: &mut Node, part: &Part, replaced: &[(Kind, Option<String>)]) {
+    let Some(old) = tree.child("title").cloned() else { return };
+    let Some(title) = old.as_text() else { return };
     let name = |(kind, file): &(Kind, Option<String>)| match kind {
+        Kind::Part if title.contains(&part.name) => None,
         Kind::Part => Some(format!("the {} {}", part.maker, part.name).replace("the  ", "the ")),
         kind => file.as_ref().map(|file| format!("the {} {file}", kind.noun())),
     };
     let names: Vec<String> = replaced.iter().filter_map(name).collect();
     let Some((last, others)) = names.split_last() else { return };
-    let Some(old) = take(tree, "title") else { return };
     let list = if others.is_empty() { last.clone() } else { format!("{} and {last}", others.join(", ")) };
-    let title = old.as_text().map(|title| format!("{title}; here with {list}"));
-    let node =
-        title.map_or_else(|| old.clone(), |title| Node { value: Value::Text(title.into()), ..old.clone() });
-    put(tree, "title", node);
+    let title = format!("{title}; here with {list}");
+    put(tree, "title", Node { value: Value::Text(title.into()), ..old.clone() });
 }
 
 impl Override {

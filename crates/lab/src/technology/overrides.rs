@@ -28,14 +28,14 @@ pub fn of_each(
 ) -> Result<Vec<Vec<Override>>, Error> {
     let checked: Vec<Checked> =
         targets.iter().map(|target| Checked::of(library, target.as_ref(), sets)).collect();
-    let judged = checked.iter().filter(|one| one.is_judged).count();
+    let judged: Vec<&Checked> = checked.iter().filter(|one| one.is_judged).collect();
     for number in 0..sets.len() {
         let of = |errors: &[(usize, ConfigError)]| {
             errors.iter().find(|(at, _)| *at == number).map(|(_, error)| error.clone())
         };
-        let unknown: Vec<ConfigError> = checked.iter().filter_map(|one| of(&one.unknown)).collect();
-        let refused: Vec<ConfigError> = checked.iter().filter_map(|one| of(&one.refused)).collect();
-        let is_wrong = unknown.len() + refused.len() >= judged;
+        let unknown: Vec<ConfigError> = judged.iter().filter_map(|one| of(&one.unknown)).collect();
+        let refused: Vec<ConfigError> = judged.iter().filter_map(|one| of(&one.refused)).collect();
+        let is_wrong = unknown.len() + refused.len() == judged.len();
         // The key that is unknown deepest is the one that was meant.
         let depth = |error: &ConfigError| error.place().map_or(0, |place| place.span.start);
         let deepest = unknown.into_iter().max_by_key(depth);
