@@ -70,7 +70,7 @@ impl Pages {
     /// Takes the next page for an object, and enters it into the lookup table; its number.
     fn take(&mut self, id: u16, span: u16, flags: u8) -> Result<usize, BuildError> {
         let in_block = self.block / self.page;
-        if self.next % in_block == 0 {
+        if self.next.is_multiple_of(in_block) {
             self.next += self.table;
         }
         let number = self.next;
