@@ -7,7 +7,8 @@ use crate::common::{self, Failure, Outcome, count, grouped, grouped_count};
 use crate::output::ReportFormat;
 use floatgate_host::output::Output;
 use floatgate_image::build::{
-    BuildError, BuildOptions, Built, Container, Jffs2Options, Overrides, Source, build,
+    BuildError, BuildOptions, Built, Container, Jffs2Options, Overrides, Source, TreeOptions, YaffsOptions,
+    build,
 };
 use floatgate_image::ubinize::UbinizeError;
 use floatgate_image::write_back::WriteBack;
@@ -25,6 +26,8 @@ use std::process::ExitCode;
   floatgate image build rootfs/ -o rootfs.ubifs --format ubifs --part mt29f2g08aad --compress zstd
   floatgate image build rootfs/ -o new.ubi --part mt29f2g08aad --owner 0:0 --device-table devices.txt
   floatgate image build rootfs/ -o rootfs.jffs2 --format jffs2 --page-size 1 --peb-size 64KiB --pad 8MiB --summaries
+  floatgate image build rootfs/ -o rootfs.yaffs2 --format yaffs2 --page-size 2048 --peb-size 128KiB
+  floatgate image build overlay/ -o data.littlefs --format littlefs --pad 1MiB
   docker export box | floatgate image build - -o box.ubi --part mt29f2g08aad
 
 The same input gives the same bytes: names are sorted, identities follow from the contents, and of a directory's files the times of \
@@ -85,16 +88,25 @@ pub(crate) struct Args {
     space_fixup: bool,
 
     /// Numbers begin with the most significant byte
-    #[arg(long, help_heading = "JFFS2")]
+    #[arg(long, help_heading = "JFFS2, YAFFS2, LittleFS and SPIFFS")]
     big_endian: bool,
 
     /// Write a summary at the end of each eraseblock, as sumtool does: Linux mounts that faster
     #[arg(long, help_heading = "JFFS2")]
     summaries: bool,
 
-    /// Size of the image, bytes: the rest is erased, on NOR with clean markers [default: as the files need it]
-    #[arg(long, value_name = "BYTES", value_parser = sizes::bytes, help_heading = "JFFS2")]
+    /// Size of the image, bytes: the rest is erased, of a JFFS2 on NOR with clean markers [default: as the files need it; LittleFS and SPIFFS
+    /// need the size of their partition]
+    #[arg(long, value_name = "BYTES", value_parser = sizes::bytes, help_heading = "JFFS2, YAFFS2, LittleFS and SPIFFS")]
     pad: Option<u64>,
+
+    /// Bytes of the OOB of a page [default: a 32nd of the page]; 0 puts the tags of YAFFS2 at the end of the page (inband tags)
+    #[arg(long, value_name = "BYTES", value_parser = sizes::bytes32, help_heading = "JFFS2, YAFFS2, LittleFS and SPIFFS")]
+    oob_size: Option<u32>,
+
+    /// Byte of the OOB where the tags of YAFFS2 begin: 2 in Linux's layouts, 0 as mkyaffs2image of Android writes them [default: 2]
+    #[arg(long, value_name = "BYTE", value_parser = sizes::bytes32, help_heading = "JFFS2, YAFFS2, LittleFS and SPIFFS")]
+    tags_at: Option<u32>,
 
     /// Name of the UBI volume
     #[arg(long, value_name = "NAME", default_value = "rootfs", help_heading = "UBI")]
@@ -132,6 +144,12 @@ enum Format {
     Ubifs,
     /// A JFFS2: for NOR, where eraseblocks begin with a clean marker, unless --page-size says that it is for NAND
     Jffs2,
+    /// A YAFFS2 with its tags in the OOB, as mkyaffs2image makes it, or at the end of each page
+    Yaffs2,
+    /// A LittleFS of version 2, with blocks of 4 KiB unless --peb-size says otherwise
+    Littlefs,
+    /// A SPIFFS as spiffsgen.py of ESP-IDF makes it, with pages of 256 bytes and blocks of 4 KiB unless stated
+    Spiffs,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -212,39 +230,71 @@ const ROOM_LEBS: u32 = 2;
 impl Args {
     /// Options of one format mean nothing to another.
     fn check_format(&self) -> Result<(), Failure> {
-        let of_jffs2 = [
-            (self.big_endian, "--big-endian"),
-            (self.summaries, "--summaries"),
-            (self.pad.is_some(), "--pad"),
+        use Format::{Jffs2, Littlefs, Spiffs, Ubi, Ubifs, Yaffs2};
+        const FLASH: &[Format] = &[Ubi, Ubifs];
+        let given: [(bool, &str, &[Format]); 15] = [
+            (self.big_endian, "--big-endian", &[Jffs2, Yaffs2]),
+            (self.summaries, "--summaries", &[Jffs2]),
+            (self.pad.is_some(), "--pad", &[Jffs2, Littlefs, Spiffs]),
+            (self.oob_size.is_some(), "--oob-size", &[Yaffs2]),
+            (self.tags_at.is_some(), "--tags-at", &[Yaffs2]),
+            (self.max_lebs.is_some(), "--max-lebs", FLASH),
+            (self.uuid.is_some(), "--uuid", FLASH),
+            (self.journal_size.is_some(), "--journal-size", FLASH),
+            (self.reserved.is_some(), "--reserved", FLASH),
+            (self.orphan_lebs.is_some(), "--orphan-lebs", FLASH),
+            (self.log_lebs.is_some(), "--log-lebs", FLASH),
+            (self.space_fixup, "--space-fixup", FLASH),
+            (self.volume_size.is_some(), "--volume-size", FLASH),
+            (self.autoresize, "--autoresize", FLASH),
+            (self.image_seq.is_some(), "--image-seq", FLASH),
         ];
-        let of_ubifs = [
-            (self.max_lebs.is_some(), "--max-lebs"),
-            (self.uuid.is_some(), "--uuid"),
-            (self.journal_size.is_some(), "--journal-size"),
-            (self.reserved.is_some(), "--reserved"),
-            (self.orphan_lebs.is_some(), "--orphan-lebs"),
-            (self.log_lebs.is_some(), "--log-lebs"),
-            (self.space_fixup, "--space-fixup"),
-            (self.volume_size.is_some(), "--volume-size"),
-            (self.autoresize, "--autoresize"),
-            (self.image_seq.is_some(), "--image-seq"),
-        ];
-        let is_jffs2 = self.format == Format::Jffs2;
-        let foreign: &[(bool, &str)] = if is_jffs2 { &of_ubifs } else { &of_jffs2 };
-        match foreign.iter().find(|(is_given, _)| *is_given) {
-            Some((_, option)) => {
-                let (not, whose) =
-                    if is_jffs2 { ("a JFFS2", "of UBIFS and UBI") } else { ("UBI and UBIFS", "of JFFS2") };
-                let message = format!("{option} is an option {whose}, and means nothing to {not}");
-                Err(Failure::new(message, "leave it out, or take another --format"))
-            }
-            None => Ok(()),
-        }
+        let foreign =
+            given.iter().find(|(is_given, _, formats)| *is_given && !formats.contains(&self.format));
+        let Some((_, option, formats)) = foreign else { return Ok(()) };
+        let whose = match formats {
+            [Jffs2] => "of JFFS2",
+            [Yaffs2] => "of YAFFS2",
+            [Jffs2, Yaffs2] => "of JFFS2 and YAFFS2",
+            [Jffs2, ..] => "of JFFS2, LittleFS and SPIFFS",
+            _ => "of UBIFS and UBI",
+        };
+        let not = match self.format {
+            Ubi | Ubifs => "UBI and UBIFS",
+            Jffs2 => "a JFFS2",
+            Yaffs2 => "a YAFFS2",
+            Littlefs => "a LittleFS",
+            Spiffs => "a SPIFFS",
+        };
+        let message = format!("{option} is an option {whose}, and means nothing to {not}");
+        Err(Failure::new(message, "leave it out, or take another --format"))
+    }
+
+    /// Size of an image that fills its partition.
+    fn whole(&self) -> Result<u64, Failure> {
+        self.pad.ok_or_else(|| {
+            Failure::new(
+                "the size of the image is not known: LittleFS and SPIFFS fill their partition",
+                "give the bytes of the partition with --pad",
+            )
+        })
     }
 
     fn options(&self) -> Result<BuildOptions, Failure> {
         self.check_format()?;
+        let shape = match self.format {
+            Format::Jffs2 => self.flash.shape_for_jffs2()?,
+            Format::Ubi | Format::Ubifs | Format::Yaffs2 => self.flash.shape()?,
+            Format::Littlefs | Format::Spiffs => self.flash.shape_of_blocks()?,
+        };
         let container = match self.format {
+            Format::Yaffs2 => Container::Tree(TreeOptions::Yaffs(YaffsOptions {
+                big_endian: self.big_endian,
+                oob_bytes: self.oob_size.unwrap_or(shape.page_bytes / 32),
+                tags_at: self.tags_at.unwrap_or(2),
+            })),
+            Format::Littlefs => Container::Tree(TreeOptions::Littlefs { bytes: self.whole()? }),
+            Format::Spiffs => Container::Tree(TreeOptions::Spiffs { bytes: self.whole()? }),
             Format::Ubifs => Container::None,
             Format::Jffs2 => Container::Jffs2(Jffs2Options {
                 big_endian: self.big_endian,
@@ -281,10 +331,7 @@ impl Args {
             text.map_err(|error| Failure::new(format!("{}: {error}", path.display()), "name a text file"))
         });
         Ok(BuildOptions {
-            shape: match self.format {
-                Format::Jffs2 => self.flash.shape_for_jffs2()?,
-                Format::Ubi | Format::Ubifs => self.flash.shape()?,
-            },
+            shape,
             container,
             format,
             uuid: self.uuid.map(|uuid| uuid.0),
@@ -298,7 +345,9 @@ impl Args {
         self.report_format.print(&ResultKind::ImageBuild.of(&self.source), built, "", || {
             let entries = usize::try_from(built.entries).unwrap_or(usize::MAX);
             let blocks = match self.format {
-                Format::Jffs2 => count(built.lebs as usize, "eraseblock"),
+                Format::Jffs2 | Format::Yaffs2 | Format::Littlefs | Format::Spiffs => {
+                    count(built.lebs as usize, "eraseblock")
+                }
                 Format::Ubi | Format::Ubifs => {
                     format!("{}, at most {}", count(built.lebs as usize, "LEB"), built.max_lebs)
                 }

@@ -2,14 +2,16 @@
 
 use super::options::{self, PageArgs};
 use super::show;
-use crate::common::Outcome;
+use crate::common::{self, Outcome};
 use crate::output::ReportFormat;
 use crate::table::Table;
+use floatgate_host::output::Output;
 use floatgate_image::map::{self, Facts, FlashMap, Kind, Part, Value};
 use floatgate_image::{FlashSizes, Image, ImageError};
 use floatgate_lab::report::ResultKind;
 use floatgate_stack::fs::Timestamp;
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -17,6 +19,7 @@ use std::process::ExitCode;
 #[command(after_help = "Examples:
   floatgate image map router.bin
   floatgate image map router.bin --json
+  floatgate image map router.bin -o router.svg
   floatgate image map dump.bin
   floatgate image map flash.nand --page-size 4096 --oob-size 224 --block-pages 128
 
@@ -32,6 +35,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES", value_parser = super::sizes::bytes32)]
     peb_size: Option<u32>,
 
+    /// A picture of the map as SVG, for light and dark pages
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+
     #[command(flatten)]
     pages: PageArgs,
 
@@ -43,6 +50,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let sizes = FlashSizes { peb_bytes: args.peb_size, pages: args.pages.sizes() };
     let map = open(&args.dump, sizes).and_then(|image| map::map(&image));
     let map = map.map_err(|error| options::failure(&args.dump, &error))?;
+    if let Some(path) = &args.output {
+        let output = Output::create(path, &[&args.dump])?;
+        output.file().write_all(map.picture().as_bytes()).map_err(|error| output.failed(error))?;
+        common::finish(output)?;
+    }
     args.format.print(&ResultKind::ImageMap.of(&args.dump), &map, "parts", || text(&map))?;
     Ok(if map.damaged() == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

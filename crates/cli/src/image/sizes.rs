@@ -110,6 +110,23 @@ impl FlashArgs {
         self.shape_or(Some(1))
     }
 
+    /// The sizes of pages and blocks of a filesystem for microcontrollers, by default those of ESP-IDF.
+    pub(super) fn shape_of_blocks(&self) -> Result<FlashShape, Failure> {
+        const PAGE: u32 = 256;
+        const BLOCK: u32 = 4096;
+        if let Some(shape) = self.chip.shape()? {
+            return Ok(shape);
+        }
+        let page_bytes = self.page_size.unwrap_or(PAGE);
+        Ok(FlashShape {
+            page_bytes,
+            sub_page_bytes: page_bytes,
+            peb_bytes: self.peb_size.unwrap_or(BLOCK),
+            vid_header_offset: None,
+            size: None,
+        })
+    }
+
     /// The sizes of the flash; `usual_page` are the bytes of a page unless they are given.
     fn shape_or(&self, usual_page: Option<u32>) -> Result<FlashShape, Failure> {
         let named = self.chip.shape()?;

@@ -135,8 +135,11 @@ impl Tags {
             && (1..=OBJECT_MAX).contains(&self.number());
         is_numbered
             && match self.parent() {
+                // The root has no parent.
                 Some(parent) => {
-                    (1..=OBJECT_MAX).contains(&parent) && (1..=5).contains(&(self.object >> KIND_SHIFT))
+                    (parent > 0 || self.number() == 1)
+                        && parent <= OBJECT_MAX
+                        && (1..=5).contains(&(self.object >> KIND_SHIFT))
                 }
                 None if self.chunk == 0 => self.bytes == NO_BYTES || self.bytes <= chunk_bytes,
                 None => self.chunk <= CHUNK_MAX && (1..=chunk_bytes).contains(&self.bytes),

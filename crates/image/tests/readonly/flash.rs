@@ -5,8 +5,9 @@ use std::path::Path;
 use floatgate_image::build::{
     BuildOptions, Built, Container, FlashShape, Overrides, Source, TreeOptions, YaffsOptions, build,
 };
+use floatgate_image::check::check;
 use floatgate_image::map::{Kind, map};
-use floatgate_image::{Access, Image};
+use floatgate_image::{Access, Image, Selection};
 use floatgate_stack::fs::FileType;
 use floatgate_stack::ubifs::FormatOptions;
 
@@ -46,7 +47,10 @@ fn a_yaffs2_of_a_big_endian_machine_has_all_attributes() {
 fn what_yaffs2_has_removed_renamed_and_cut_stays_so() {
     let folder = tempfile::tempdir().unwrap();
     for image in &YAFFS[1..] {
-        let seen = tree(&write(folder.path(), &unzipped(image)));
+        let path = write(folder.path(), &unzipped(image));
+        let report = check(&Image::open(&path, Access::Read).unwrap(), &Selection::default()).unwrap();
+        assert_eq!(report.findings, []);
+        let seen = tree(&path);
         let names: Vec<&str> =
             seen.keys().map(String::as_str).filter(|name| !name.starts_with("etc/")).collect();
         let wanted = [
@@ -110,7 +114,7 @@ fn a_yaffs2_without_oob_says_what_is_missing() {
     let text = floatgate_image::info::info(&image).unwrap().to_string();
     assert!(text.contains("missing: the dump has no OOB"), "{text}");
     let error = image
-        .mount(&floatgate_image::Selection::default(), false, floatgate_stack::ubifs::Behaviour::default())
+        .mount(&Selection::default(), false, floatgate_stack::ubifs::Behaviour::default())
         .err()
         .unwrap();
     assert!(error.to_string().contains("YAFFS2 without tags"), "{error}");
@@ -128,10 +132,7 @@ fn fat_is_read_through_wear_levelling() {
         assert_eq!(seen["bin/tool"].data, text());
         assert_eq!(seen["bin/noise"].data, noise(700));
         assert_eq!(seen["etc/hostname"].data, b"board\n");
-        assert_eq!(
-            floatgate_image::check::check(&image, &floatgate_image::Selection::default()).unwrap().findings,
-            []
-        );
+        assert_eq!(check(&image, &Selection::default()).unwrap().findings, []);
     }
 }
 
@@ -199,10 +200,7 @@ fn comes_back(shape: (u32, u32), own: TreeOptions) -> Built {
         assert_eq!(seen[&format!("etc/deep/{number}")].data, number.to_string().into_bytes(), "{own:?}");
     }
     let image = Image::open(&path, Access::Read).unwrap();
-    assert_eq!(
-        floatgate_image::check::check(&image, &floatgate_image::Selection::default()).unwrap().findings,
-        []
-    );
+    assert_eq!(check(&image, &Selection::default()).unwrap().findings, []);
     built(folder.path(), shape, own);
     assert!(std::fs::read(&path).unwrap() == first, "{own:?}");
     report
@@ -270,4 +268,47 @@ fn slow_littlefs_and_spiffs_come_back_in_all_shapes() {
     for (page, pages) in [(128, 32), (256, 16), (256, 256), (512, 64), (1024, 16)] {
         comes_back((page, pages), TreeOptions::Spiffs { bytes: u64::from(page * pages) * 50 });
     }
+}
+
+/// Random changes at places that are not erased: headers, tags and states among them.
+#[test]
+fn changed_yaffs2_and_levelled_partitions_end() {
+    let changes = floatgate_testing::few_or_all(8, 2000);
+    let all: [(&[&[u8]], fn(&[u8])); 2] =
+        [(&YAFFS, floatgate_image::fuzzing::yaffs), (&LEVELLED, floatgate_image::fuzzing::wear_levelling)];
+    for (images, run) in all {
+        for image in images {
+            let sound = unzipped(image);
+            let places: Vec<usize> = (0..sound.len()).filter(|at| sound[*at] != 0xFF).collect();
+            let mut draws = noise(8 * changes * 6).into_iter();
+            let mut draw = |below: usize| {
+                let number =
+                    draws.by_ref().take(4).fold(0_usize, |number, byte| number << 8 | usize::from(byte));
+                number % below
+            };
+            for change in 0..changes {
+                let mut bytes = sound.clone();
+                for _ in 0..1 + change % 6 {
+                    let at = places[draw(places.len())];
+                    bytes[at] ^= 1 << draw(8);
+                }
+                run(&bytes);
+                bytes.truncate(draw(bytes.len()));
+                run(&bytes);
+            }
+        }
+    }
+}
+
+/// A map is drawn with each part where it is, and names of the dump are text in it.
+#[test]
+fn a_map_is_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = write(folder.path(), &unzipped(LEVELLED[0]));
+    let mut map = map(&Image::open_any(&path, None).unwrap()).unwrap();
+    map.parts[0].name = Some("<b>&\u{1b}".to_owned());
+    let picture = map.picture();
+    assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"), "{picture}");
+    assert!(picture.contains("FAT under wear levelling &lt;b&gt;&amp;\u{FFFD}: 512 KiB at 0x0"), "{picture}");
+    assert!(picture.contains("prefers-color-scheme:dark"));
 }

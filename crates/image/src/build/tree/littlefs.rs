@@ -1,6 +1,8 @@
 //! Writing a LittleFS of version 2.0 (littlefs `SPEC.md`, BSD-3-Clause): a pair of blocks for each directory, of which one is written, and lists of blocks
 //! for files that are not within their directory.
 
+use std::cmp::Ordering;
+
 use floatgate_media::crc;
 use floatgate_stack::fs::FileType;
 
@@ -177,6 +179,8 @@ pub(super) fn write(
             names.push(place);
         }
     }
+    let name = |place: &usize| entries.get(*place).map_or(&[][..], Entry::name);
+    children.iter_mut().for_each(|names| names.sort_by(|one, other| in_order(name(one), name(other))));
     // The first pair of each directory is known before what leads to it is written.
     let mut pairs = vec![0; entries.len()];
     let mut order: Vec<Pair> = Vec::new();
@@ -203,6 +207,12 @@ pub(super) fn write(
     }
     commit(&mut image, &order)?;
     Ok(writer.losses)
+}
+
+/// Order of the names of a directory: a name comes behind longer ones that begin with it, as drivers compare them (`lfs_dir_find_match`).
+fn in_order(one: &[u8], other: &[u8]) -> Ordering {
+    let len = one.len().min(other.len());
+    one.get(..len).cmp(&other.get(..len)).then(other.len().cmp(&one.len()))
 }
 
 /// The entry of the root that tells sizes and limits.

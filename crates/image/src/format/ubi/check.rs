@@ -1,7 +1,7 @@
 //! Damage in a UBI device and the filesystems of its volumes.
 
 use floatgate_stack::store::{Store, Window};
-use floatgate_stack::ubi::{AttachOptions, Mapping};
+use floatgate_stack::ubi::{AttachOptions, LebId, Mapping};
 use floatgate_stack::ubifs::Severity;
 use floatgate_stack::{StoreMode, Volume};
 
@@ -12,7 +12,7 @@ use crate::ImageError;
 use crate::format::found::Found;
 use crate::format::ubifs::check as files;
 use crate::image::Image;
-use crate::report::{CheckReport, Finding, ImageCheck, Layer, PebCounts, Structure, VolumeCheck};
+use crate::report::{CheckReport, Finding, ImageCheck, Layer, Outcome, PebCounts, Structure, VolumeCheck};
 use crate::selection::Chosen;
 use crate::words::show_name;
 
@@ -75,8 +75,35 @@ pub(super) fn check(
         let names = device.survey.volumes().map(|(_, record)| show_name(record.name())).collect();
         return Err(ImageError::NoVolume { wanted: wanted.clone(), names });
     }
+    judge_cut(&device, report);
     report.images.push(checked);
     Ok(())
+}
+
+/// Reports LEBs that a filesystem uses and no PEB has as lost where the file is cut.
+fn judge_cut(device: &Device, report: &mut CheckReport) {
+    let Some(cut) = device.cut() else { return };
+    let mut volumes: Vec<String> = Vec::new();
+    for finding in report.findings.iter().filter(|finding| finding.severity == Outcome::Damaged) {
+        let (Some(name), Some(lnum)) = (&finding.volume, finding.leb) else { continue };
+        let is_gone = device.survey.volumes().any(|(id, record)| {
+            show_name(record.name()) == *name
+                && device.survey.peb_of(LebId { volume: id, lnum }, Mapping::Linux).is_none()
+        });
+        if is_gone && !volumes.contains(name) {
+            volumes.push(name.clone());
+        }
+    }
+    let is_cut = |finding: &&mut Finding| {
+        finding.structure == Structure::Device
+            && finding.peb == Some(cut.pnum)
+            && finding.severity == Outcome::Recoverable
+    };
+    if let Some(finding) = report.findings.iter_mut().find(is_cut).filter(|_| !volumes.is_empty()) {
+        finding.severity = Outcome::Damaged;
+        finding.consequence =
+            format!("LEBs of volume {} that were behind the end are lost", volumes.join(", "));
+    }
 }
 
 /// Attaches the device as Linux does, and says if that fails.
