@@ -274,28 +274,26 @@ fn slow_littlefs_and_spiffs_come_back_in_all_shapes() {
 #[test]
 fn changed_yaffs2_and_levelled_partitions_end() {
     let changes = floatgate_testing::few_or_all(8, 2000);
-    let all: [(&[&[u8]], fn(&[u8])); 2] =
-        [(&YAFFS, floatgate_image::fuzzing::yaffs), (&LEVELLED, floatgate_image::fuzzing::wear_levelling)];
-    for (images, run) in all {
-        for image in images {
-            let sound = unzipped(image);
-            let places: Vec<usize> = (0..sound.len()).filter(|at| sound[*at] != 0xFF).collect();
-            let mut draws = noise(8 * changes * 6).into_iter();
-            let mut draw = |below: usize| {
-                let number =
-                    draws.by_ref().take(4).fold(0_usize, |number, byte| number << 8 | usize::from(byte));
-                number % below
-            };
-            for change in 0..changes {
-                let mut bytes = sound.clone();
-                for _ in 0..1 + change % 6 {
-                    let at = places[draw(places.len())];
-                    bytes[at] ^= 1 << draw(8);
-                }
-                run(&bytes);
-                bytes.truncate(draw(bytes.len()));
-                run(&bytes);
+    let yaffs = YAFFS.map(|image| (image, floatgate_image::fuzzing::yaffs as fn(&[u8])));
+    let levelled = LEVELLED.map(|image| (image, floatgate_image::fuzzing::wear_levelling as fn(&[u8])));
+    let both = [yaffs.as_slice(), levelled.as_slice()];
+    for (image, run) in both.concat() {
+        let sound = unzipped(image);
+        let places: Vec<usize> = (0..sound.len()).filter(|at| sound[*at] != 0xFF).collect();
+        let mut draws = noise(8 * changes * 6).into_iter();
+        let mut draw = |below: usize| {
+            let number = draws.by_ref().take(4).fold(0_usize, |number, byte| number << 8 | usize::from(byte));
+            number % below
+        };
+        for change in 0..changes {
+            let mut bytes = sound.clone();
+            for _ in 0..1 + change % 6 {
+                let at = places[draw(places.len())];
+                bytes[at] ^= 1 << draw(8);
             }
+            run(&bytes);
+            bytes.truncate(draw(bytes.len()));
+            run(&bytes);
         }
     }
 }
