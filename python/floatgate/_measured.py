@@ -103,7 +103,7 @@ class FitRow:
     left_out : float or None
         The residual when all other figures predict this one.
     fitted : bool
-        False where the chip decides the figure, and no cost of the host does.
+        False where no fitted number decides the figure.
     """
 
     line: int
