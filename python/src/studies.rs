@@ -559,7 +559,7 @@ pub(crate) fn advise_on(
                 FlashAdviceOptions { partition_bytes, years, temperature_c, write_bytes_per_day, seed };
             advise::flash::advise(library(), &board, &wanted, &|_| {})?
         };
-        let advice = advice.said(in_python);
+        let advice = advice.rendered(in_python);
         let origin = ResultKind::Advise.of(&advice.target).with(&set).seeded(seed);
         in_envelope(&origin, &advice)
     })

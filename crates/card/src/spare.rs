@@ -14,7 +14,7 @@ type Words = Box<[u32]>;
 
 /// Spare areas of one block: in memory, in the file, or blank.
 #[derive(Clone, Debug, Default)]
-struct Place {
+struct StoredSpares {
     /// Empty when nothing was written since the block was erased, or when they are in the file.
     words: Words,
     extent: Option<Arc<Extent>>,
@@ -25,7 +25,7 @@ struct Place {
 /// Spare areas of all blocks.
 #[derive(Clone, Debug)]
 pub(crate) struct Spares {
-    blocks: Vec<Place>,
+    blocks: Vec<StoredSpares>,
     slots: usize,
     pages: usize,
     file: Arc<Mutex<SpareFile>>,
@@ -36,7 +36,7 @@ impl Spares {
         let (slots, pages) = (slots as usize, pages as usize);
         let file =
             SpareFile { file: None, extent_bytes: (slots + pages) * 4, extents: 0, unused: Vec::new() };
-        Self { blocks: vec![Place::default(); blocks], slots, pages, file: Arc::new(Mutex::new(file)) }
+        Self { blocks: vec![StoredSpares::default(); blocks], slots, pages, file: Arc::new(Mutex::new(file)) }
     }
 
     /// Writes the map unit of a slot of a block that is being written, `None` for no unit.
@@ -54,7 +54,7 @@ impl Spares {
 
     #[inline]
     fn words_mut(&mut self, block: u32) -> &mut Words {
-        let Place { words, extent, first_unit } = &mut self.blocks[block as usize];
+        let StoredSpares { words, extent, first_unit } = &mut self.blocks[block as usize];
         debug_assert!(extent.is_none() && *first_unit == 0, "a closed block is written");
         if words.is_empty() {
             *words = vec![0; self.slots + self.pages].into();
@@ -79,7 +79,7 @@ impl Spares {
 
     /// Fills a block in order with units from `unit` on.
     pub(crate) fn fill(&mut self, block: u32, unit: u32) {
-        self.blocks[block as usize] = Place { first_unit: unit + 1, ..Place::default() };
+        self.blocks[block as usize] = StoredSpares { first_unit: unit + 1, ..StoredSpares::default() };
     }
 
     /// First unit of a block that was filled in order and at once.
@@ -94,19 +94,19 @@ impl Spares {
             return;
         }
         if let Ok(extent) = Extent::write(&self.file, &place.words) {
-            *place = Place { extent: Some(Arc::new(extent)), ..Place::default() };
+            *place = StoredSpares { extent: Some(Arc::new(extent)), ..StoredSpares::default() };
         }
     }
 
     /// Forgets the spare areas of a block that is erased.
     pub(crate) fn erase(&mut self, block: u32) {
-        self.blocks[block as usize] = Place::default();
+        self.blocks[block as usize] = StoredSpares::default();
     }
 
     /// Bytes of memory.
     pub(crate) fn memory_bytes(&self) -> usize {
         let held: usize = self.blocks.iter().map(|place| place.words.len()).sum();
-        self.blocks.len() * size_of::<Place>() + held * 4
+        self.blocks.len() * size_of::<StoredSpares>() + held * 4
     }
 }
 
@@ -218,7 +218,7 @@ mod tests {
         write(&mut spares, 0, 5);
         assert_eq!((read(&spares, 0), read(&spares, 2)), ((Some(5), Some(8), 14), held(2)));
         assert_eq!(spares.file.lock().unwrap().extents, 4);
-        assert_eq!(spares.memory_bytes(), 3 * size_of::<Place>());
+        assert_eq!(spares.memory_bytes(), 3 * size_of::<StoredSpares>());
         spares.erase(2);
         spares.fill(2, 40);
         spares.close(2);

@@ -101,7 +101,7 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let advice = advice(args)?.said(ToString::to_string);
+    let advice = advice(args)?.rendered(ToString::to_string);
     let origin = ResultKind::Advise.of(&advice.target).with(&args.set).seeded(args.seed);
     args.format.finish(&origin, &advice, "points", || text(&advice))
 }

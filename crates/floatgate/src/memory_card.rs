@@ -38,8 +38,9 @@ impl Card {
             .map(|(number, set)| Override::parse_of(&format!("Card::with #{number}"), set));
         let loaded = load(library(), name, &sets.collect::<std::result::Result<Vec<_>, _>>()?)?;
         let device = Fake::of_spec(&loaded.spec, CardOptions { seed, stores: true });
-        let device = device
-            .map_err(|bad| Error::asked(format!("card.{}: {}", bad.key, bad.problem), "set another value"))?;
+        let device = device.map_err(|bad| {
+            Error::request(format!("card.{}: {}", bad.key, bad.problem), "set another value")
+        })?;
         let now = device.device().now();
         Ok(Self { device, now })
     }

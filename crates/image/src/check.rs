@@ -4,7 +4,7 @@
 
 use floatgate_stack::ubifs::Severity;
 
-use super::format::found::Found;
+use super::format::location::ImageLocation;
 pub use super::report::{
     CheckReport, Finding, ImageCheck, Layer, Outcome, PebCounts, Structure, VolumeCheck,
 };
@@ -37,7 +37,7 @@ pub fn check(image: &Image, selection: &Selection) -> Result<CheckReport, ImageE
 /// The file cannot be read, or the volume that is chosen is not there.
 pub(super) fn check_found(
     image: &Image,
-    found: Vec<Found>,
+    found: Vec<ImageLocation>,
     selection: &Selection,
 ) -> Result<CheckReport, ImageError> {
     let mut report = CheckReport::default();
@@ -51,7 +51,7 @@ pub(super) fn check_found(
     Ok(report)
 }
 
-fn note_ecc(corrected: Option<&Corrected>, found: &Found, report: &mut CheckReport) {
+fn note_ecc(corrected: Option<&Corrected>, found: &ImageLocation, report: &mut CheckReport) {
     let Some(corrected) = corrected else { return };
     let layer = found.format().layer();
     // What the OOB says of wrong bits is not known.

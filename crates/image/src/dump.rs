@@ -1,7 +1,7 @@
 //! One node or header, field by field, with names as in `docs/spec`. Works in damaged images too.
 
 use super::format::{any_node, structure};
-pub use super::report::{Area, Dumped, Field, Wanted};
+pub use super::report::{Area, DumpTarget, Dumped, Field};
 use super::selection::{Chosen, Selection};
 use crate::ImageError;
 use crate::image::Image;
@@ -11,8 +11,8 @@ use crate::words::count;
 ///
 /// # Errors
 /// The image cannot be read, what is wanted is not there.
-pub fn dump(image: &Image, selection: &Selection, wanted: &Wanted) -> Result<Vec<Dumped>, ImageError> {
-    if let Wanted::At(at) = *wanted {
+pub fn dump(image: &Image, selection: &Selection, wanted: &DumpTarget) -> Result<Vec<Dumped>, ImageError> {
+    if let DumpTarget::At(at) = *wanted {
         return Ok(vec![at_byte(image, at)?]);
     }
     let found = image.choose(selection)?;

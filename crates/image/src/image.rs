@@ -11,7 +11,7 @@ pub(crate) use bytes::{Bytes, FilePending, HostRoom, fill, store_of};
 
 use crate::ImageError;
 use crate::ecc::{PageGeometry, Regions};
-use crate::format::found::{Found, Splice, Splices};
+use crate::format::location::{ImageLocation, Splice, Splices};
 use crate::oob::Corrected;
 use crate::pages::FlashSizes;
 use crate::part::Part;
@@ -31,7 +31,7 @@ pub enum Access {
 #[derive(Clone)]
 pub struct Image {
     /// Images found in the file, with their positions.
-    pub found: Vec<Found>,
+    pub found: Vec<ImageLocation>,
     pub(crate) bytes: Bytes,
     /// Changes that put eraseblocks into their places; [`found`](Self::found) counts with them.
     pub(crate) splices: Splices,
@@ -96,7 +96,7 @@ impl Image {
     }
 
     /// Bytes of the file that an image has, without those that are missing in it, and without OOB.
-    pub(crate) fn own_bytes(&self, found: &Found) -> u64 {
+    pub(crate) fn own_bytes(&self, found: &ImageLocation) -> u64 {
         self.splices.file_byte(found.offset + found.len) - self.splices.file_byte(found.offset)
     }
 
@@ -109,18 +109,18 @@ impl Image {
     }
 
     /// First byte of the next image behind one.
-    pub(crate) fn next_image(&self, found: &Found) -> Option<u64> {
+    pub(crate) fn next_image(&self, found: &ImageLocation) -> Option<u64> {
         let own_end = found.offset + found.len;
         self.found.iter().map(|other| other.offset).filter(|&offset| offset >= own_end).min()
     }
 
     /// The place of an image in the file.
-    pub(crate) fn origin(&self, found: &Found) -> Origin {
+    pub(crate) fn origin(&self, found: &ImageLocation) -> Origin {
         Origin::new(found, self.splices.clone(), self.corrected.clone())
     }
 
     /// Places in the file where bytes of an image are missing or too many, each with what is wrong.
-    pub(crate) fn shifts(&self, found: &Found) -> Vec<(u64, String)> {
+    pub(crate) fn shifts(&self, found: &ImageLocation) -> Vec<(u64, String)> {
         let within = self.splices.within(found.offset..found.offset + found.len);
         let place = |at| self.corrected.as_ref().map_or(at, |corrected| corrected.file_byte(at));
         within.filter_map(Splice::finding).map(|(at, what)| (place(at), what)).collect()
@@ -133,12 +133,12 @@ impl Image {
     }
 
     /// Pages of an image that the ECC could not correct, and pages that it did not correct.
-    pub(crate) fn ecc_notes(&self, found: &Found) -> Vec<String> {
+    pub(crate) fn ecc_notes(&self, found: &ImageLocation) -> Vec<String> {
         self.corrected.as_ref().map(|corrected| corrected.notes(found)).unwrap_or_default()
     }
 
     /// Bytes of a file that are missing in an image, or too many, as losses.
-    pub(crate) fn shift_losses(&self, found: &Found) -> impl Iterator<Item = Loss> {
+    pub(crate) fn shift_losses(&self, found: &ImageLocation) -> impl Iterator<Item = Loss> {
         let shifts = self.shifts(found).into_iter();
         shifts.map(|(at, what)| Loss::new(&[], format!("at byte {at} ({at:#x}) {what}")))
     }
@@ -149,7 +149,7 @@ impl Image {
     }
 
     /// Refuses to change an image with pages that the ECC could not correct.
-    pub(crate) fn require_pages(&self, found: &Found) -> Result<(), ImageError> {
+    pub(crate) fn require_pages(&self, found: &ImageLocation) -> Result<(), ImageError> {
         let Some(corrected) = &self.corrected else { return Ok(()) };
         if !corrected.has_code(found) {
             return Err(ImageError::OobReadOnly);
@@ -169,7 +169,7 @@ pub(crate) struct Origin {
 
 impl Origin {
     /// The place of an image in a file that is changed by `splices` and, for a dump with OOB, by `corrected`.
-    pub(crate) fn new(found: &Found, splices: Splices, corrected: Option<Corrected>) -> Self {
+    pub(crate) fn new(found: &ImageLocation, splices: Splices, corrected: Option<Corrected>) -> Self {
         Self { offset: found.offset, splices, corrected }
     }
 

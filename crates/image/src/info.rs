@@ -4,9 +4,9 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::format::found::Found;
 pub use super::format::info::OneImage;
 pub use super::format::jffs2::info::Jffs2Info;
+use super::format::location::ImageLocation;
 pub use super::format::ubi::info::{OneVolume, UbiInfo};
 pub use super::format::ubifs::info::{AuthenticationInfo, UbifsInfo, compression_name};
 use super::pages::PageShape;
@@ -78,7 +78,7 @@ fn keep_volume(images: &mut Vec<OneImage>, wanted: &str) -> Result<(), ImageErro
 }
 
 /// Description of one image.
-fn describe(image: &Image, found: &Found, wanted: &Selection) -> Result<OneImage, ImageError> {
+fn describe(image: &Image, found: &ImageLocation, wanted: &Selection) -> Result<OneImage, ImageError> {
     let mut one = OneImage::new(image.file_byte(found.offset), image.own_bytes(found));
     found.format().info(Chosen { image, found, selection: wanted }, &mut one)?;
     Ok(one)

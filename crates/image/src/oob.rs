@@ -10,7 +10,7 @@ use crate::ImageError;
 use crate::ecc::{
     self, DecodeOptions, DecodeReport, Dump, EccError, Marker, PageGeometry, RegionEcc, Regions,
 };
-use crate::format::found::Found;
+use crate::format::location::ImageLocation;
 use crate::pages::PageShape;
 
 /// Correction of a dump with OOB.
@@ -105,12 +105,12 @@ impl Corrected {
     }
 
     /// Regions that an image is in.
-    fn regions_of(&self, image: &Found) -> impl Iterator<Item = &CorrectedRegion> {
+    fn regions_of(&self, image: &ImageLocation) -> impl Iterator<Item = &CorrectedRegion> {
         let pages = self.pages_of(image);
         self.regions.iter().filter(move |region| region.overlaps(&pages))
     }
 
-    fn pages_of(&self, image: &Found) -> Range<u64> {
+    fn pages_of(&self, image: &ImageLocation) -> Range<u64> {
         let page = u64::from(self.pages.page_bytes);
         image.offset / page..(image.offset + image.len).div_ceil(page).min(self.end())
     }
@@ -121,24 +121,24 @@ impl Corrected {
     }
 
     /// True when a code protects all pages of an image.
-    pub(super) fn has_code(&self, image: &Found) -> bool {
+    pub(super) fn has_code(&self, image: &ImageLocation) -> bool {
         self.regions_of(image).all(|region| region.report().is_some())
     }
 
     /// True when no code explains the OOB of some pages of an image, though it holds something: their wrong bits are not corrected.
-    pub fn has_unknown_code(&self, image: &Found) -> bool {
+    pub fn has_unknown_code(&self, image: &ImageLocation) -> bool {
         self.regions_of(image).any(|region| region.outcome == RegionOutcome::Unknown)
     }
 
     /// As [`notes`](Self::notes), of pages that no code protects.
-    pub(super) fn notes_without_code(&self, image: &Found) -> Vec<String> {
+    pub(super) fn notes_without_code(&self, image: &ImageLocation) -> Vec<String> {
         let pages = self.pages_of(image);
         self.regions_of(image).filter_map(|region| region.note_without_code(&pages)).collect()
     }
 
     /// Losses of an image that the ECC could not correct, page by page, and pages that it did not correct. Nodes of a filesystem have
     /// CRCs of their own: what this costs shows when it is read.
-    pub fn notes(&self, image: &Found) -> Vec<String> {
+    pub fn notes(&self, image: &ImageLocation) -> Vec<String> {
         self.notes_of(&self.pages_of(image))
     }
 
@@ -185,7 +185,7 @@ impl Corrected {
     }
 
     /// PEBs or eraseblocks whose blocks are marked bad.
-    pub(super) fn bad_pebs(&self, image: &Found) -> Vec<u32> {
+    pub(super) fn bad_pebs(&self, image: &ImageLocation) -> Vec<u32> {
         let Some(peb_bytes) = image.block_bytes() else { return Vec::new() };
         let bytes = u64::from(self.pages.block_bytes());
         let peb = |block: &u64| (block * bytes).checked_sub(image.offset).map(|at| at / u64::from(peb_bytes));
@@ -194,7 +194,7 @@ impl Corrected {
     }
 
     /// First bytes of the pages with data that the ECC could not correct, in the image that they are in.
-    pub(super) fn lost_pages(&self, image: &Found) -> Vec<u64> {
+    pub(super) fn lost_pages(&self, image: &ImageLocation) -> Vec<u64> {
         let page_bytes = u64::from(self.pages.page_bytes);
         let failures = self.reports().flat_map(|report| &report.uncorrectable);
         let places = failures.filter_map(|failure| (failure.page * page_bytes).checked_sub(image.offset));

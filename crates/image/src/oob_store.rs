@@ -10,7 +10,7 @@ use memchr::memmem;
 use super::oob::Corrected;
 use crate::ImageError;
 use crate::ecc::{Corrector, Encoder, Form, PageGeometry, Regions};
-use crate::format::found::Found;
+use crate::format::location::ImageLocation;
 
 /// Bytes of a clean marker in the OOB.
 pub(crate) const CLEAN_MARKER_BYTES: usize = 8;
@@ -61,7 +61,7 @@ impl OobPages {
 
     /// Writes the pages of an image in a dump as the ECC corrects them, where it does. The rest of their OOB stays, and so do bad
     /// blocks. The number of such pages.
-    pub(super) fn write_corrected(&self, dump: &File, image: &Found) -> Result<u64, ImageError> {
+    pub(super) fn write_corrected(&self, dump: &File, image: &ImageLocation) -> Result<u64, ImageError> {
         let (page_bytes, full_page) =
             (u64::from(self.geometry.page_bytes), u64::from(self.geometry.full_page()));
         let per_block = u64::from(self.geometry.pages_per_block.unwrap_or(1));
@@ -127,8 +127,8 @@ pub(super) struct CleanMarkers {
 pub(super) fn clean_markers(
     dump: &File,
     corrected: &Corrected,
-    found: &[Found],
-    marker: impl Fn(&Found) -> Option<[u8; CLEAN_MARKER_BYTES]>,
+    found: &[ImageLocation],
+    marker: impl Fn(&ImageLocation) -> Option<[u8; CLEAN_MARKER_BYTES]>,
 ) -> Result<Vec<CleanMarkers>, ImageError> {
     let mut all = Vec::new();
     let mut oob = vec![0; corrected.pages.oob_bytes as usize];

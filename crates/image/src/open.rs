@@ -8,7 +8,7 @@ use floatgate_stack::ubifs::Behaviour;
 use floatgate_stack::{Store, Volume};
 
 use super::format::detect::{detect_in_pages, detect_sized, explain, find_at, with_free};
-use super::format::found::{Found, Splices};
+use super::format::location::{ImageLocation, Splices};
 pub use super::format::ubi::attach::FileUbi;
 pub use super::format::ubi::shape::flash_geometry;
 pub use super::image::{Access, Growth, Image, ImageFs};
@@ -45,10 +45,10 @@ type StatedLayout<'k> = (Option<&'k Protection>, FlashSizes);
 /// The bytes of a file in which images were found, and these as they are found when all eraseblocks are in their places.
 fn spliced(
     file: Arc<File>,
-    found: Vec<Found>,
+    found: Vec<ImageLocation>,
     access: Access,
-    detect: impl Fn(&mut dyn Store) -> Result<Vec<Found>, ImageError>,
-) -> Result<(Bytes, Splices, Vec<Found>), ImageError> {
+    detect: impl Fn(&mut dyn Store) -> Result<Vec<ImageLocation>, ImageError>,
+) -> Result<(Bytes, Splices, Vec<ImageLocation>), ImageError> {
     let splices = Splices::of(found.iter().flat_map(|found| &found.splices));
     if splices.is_empty() {
         return Ok((Bytes::File(file), splices, found));
@@ -99,7 +99,7 @@ impl Image {
         if found.is_empty() {
             Err(error)
         } else {
-            Ok(Self { found: found.iter().map(Found::tree).collect(), ..image })
+            Ok(Self { found: found.iter().map(ImageLocation::tree).collect(), ..image })
         }
     }
 
@@ -256,7 +256,7 @@ impl Image {
             return Ok(image);
         }
         let image = Self::corrected(file, start, pages, access, known)?.require_found(pages)?;
-        let wanted = image.found.iter().filter_map(Found::min_io_bytes).max().unwrap_or(0);
+        let wanted = image.found.iter().filter_map(ImageLocation::min_io_bytes).max().unwrap_or(0);
         match pages.joined(wanted).and_then(|joined| explained(start, joined)) {
             Some(joined) => Ok(joined),
             None => Ok(image),
@@ -272,7 +272,8 @@ impl Image {
         known: StatedLayout<'_>,
     ) -> Result<Self, ImageError> {
         let image = Self::corrected(file, 0, pages, access, known)?.require_found(pages)?;
-        let peb_bytes = image.found.iter().filter(|found| found.has_volumes()).find_map(Found::block_bytes);
+        let peb_bytes =
+            image.found.iter().filter(|found| found.has_volumes()).find_map(ImageLocation::block_bytes);
         match peb_bytes.filter(|bytes| bytes.is_multiple_of(pages.page_bytes)) {
             Some(bytes) if !has_blocks && bytes != pages.block_bytes() => {
                 let pages = PageShape { pages_per_block: bytes / pages.page_bytes, ..pages };
@@ -307,7 +308,7 @@ impl Image {
             error => error,
         };
         let (plain, splices, all) = spliced(Arc::clone(&data), found, access, detect).map_err(shifted)?;
-        let bad_pebs = |found: &Found| corrected.bad_pebs(found);
+        let bad_pebs = |found: &ImageLocation| corrected.bad_pebs(found);
         let found = all.iter().map(|found| with_free(&store, found, &all, &bad_pebs));
         let found = found.collect::<Result<Vec<_>, _>>()?;
         let protection = (geometry, regions);
@@ -330,7 +331,7 @@ impl Image {
     ///
     /// # Errors
     /// There is none, or there are several.
-    pub fn choose(&self, selection: &Selection) -> Result<Found, ImageError> {
+    pub fn choose(&self, selection: &Selection) -> Result<ImageLocation, ImageError> {
         let found = match selection.offset {
             Some(offset) => {
                 let at = self.found.iter().find(|found| self.file_byte(found.offset) == offset);
@@ -351,7 +352,7 @@ impl Image {
     /// True when what is selected is in pages of a dump whose OOB no code explains: wrong bits were not corrected.
     #[must_use]
     pub fn has_unknown_code(&self, selection: &Selection) -> bool {
-        let is_selected = |found: &&Found| {
+        let is_selected = |found: &&ImageLocation| {
             selection.offset.is_none_or(|offset| {
                 let part = self.part(found.offset..found.offset + found.len);
                 (part.offset..part.end()).contains(&offset)
@@ -362,14 +363,14 @@ impl Image {
     }
 
     /// An image of which a node begins at a byte of the file, in what looks like one with nodes before.
-    fn found_at(&self, offset: u64) -> Result<Found, ImageError> {
+    fn found_at(&self, offset: u64) -> Result<ImageLocation, ImageError> {
         let pages = self.corrected.as_ref().map(|corrected| corrected.pages);
         let at = self.corrected.as_ref().map_or(Some(offset), |corrected| corrected.data_byte(offset));
         let at = at.map(|at| self.splices.place(at)).ok_or(ImageError::NotThere(offset))?;
         let found = find_at(&mut *self.store()?, at, pages, self.sizes.peb_bytes)?;
         let tree =
             || (self.access == Access::Read).then(|| map::readable_at(&*self.store().ok()?, at)).flatten();
-        let found = found.or_else(|| tree().as_ref().map(Found::tree));
+        let found = found.or_else(|| tree().as_ref().map(ImageLocation::tree));
         let mut found = found.ok_or(ImageError::NotThere(offset))?;
         found.bad_pebs =
             self.corrected.as_ref().map(|corrected| corrected.bad_pebs(&found)).unwrap_or_default();
@@ -377,7 +378,7 @@ impl Image {
     }
 
     /// Kind, offset and size of an image, for a list to choose from.
-    fn place_of(&self, found: &Found) -> String {
+    fn place_of(&self, found: &ImageLocation) -> String {
         let offset = self.file_byte(found.offset);
         let size = size(self.own_bytes(found));
         format!("{} at byte {offset} ({offset:#x}), {size}", found.format().kind())
@@ -406,7 +407,7 @@ impl Image {
     }
 
     /// Those sizes of eraseblocks with which an image is found where it is.
-    fn possible_sizes(&self, sizes: &[u32], found: &Found) -> Result<Vec<u32>, ImageError> {
+    fn possible_sizes(&self, sizes: &[u32], found: &ImageLocation) -> Result<Vec<u32>, ImageError> {
         let mut store = self.store()?;
         let mut is_possible = |size: &u32| {
             let all = detect_sized(&mut store, &Some(*size).into());

@@ -12,7 +12,7 @@ use floatgate_stack::Store;
 use serde::Serialize;
 
 use super::check::check_found;
-use super::format::found::Found;
+use super::format::location::ImageLocation;
 use super::image::{Access, Image};
 use super::inventory::Inventory;
 use super::oob::Corrected;
@@ -180,8 +180,9 @@ fn not_repaired(image: &Image, failure: ImageError) -> ImageError {
 
 /// Byte of the file where PEBs of a UBI device follow others of their size, and are shifted against them.
 fn shifted_ubi(image: &Image) -> Option<u64> {
-    let peb_bytes = |found: &Found| found.block_bytes().filter(|_| found.has_volumes()).map(u64::from);
-    let is_shifted = |pair: &&[Found]| {
+    let peb_bytes =
+        |found: &ImageLocation| found.block_bytes().filter(|_| found.has_volumes()).map(u64::from);
+    let is_shifted = |pair: &&[ImageLocation]| {
         let distance = pair[1].offset - pair[0].offset;
         peb_bytes(&pair[0])
             .is_some_and(|peb| peb_bytes(&pair[1]) == Some(peb) && !distance.is_multiple_of(peb))
@@ -219,7 +220,7 @@ fn copy_store(source: &dyn Store, to: &Output) -> Result<(), ImageError> {
 /// Makes one of the images in a file clean; a clean one stays as it is.
 fn repair_one(
     image: &Image,
-    found: &Found,
+    found: &ImageLocation,
     outcome: Outcome,
     output: &Output,
     saved: &mut Saved,
@@ -243,13 +244,13 @@ fn repair_one(
     Ok(method)
 }
 
-fn outcome_of(path: &Path, image: &Image, found: &Found) -> Result<Outcome, ImageError> {
+fn outcome_of(path: &Path, image: &Image, found: &ImageLocation) -> Result<Outcome, ImageError> {
     let now = image.open_like(path, Access::Read)?;
     let found = vec![as_it_is_now(found, image, &now)];
     check_found(&now, found, &Selection::default()).map(|report| report.outcome)
 }
 
-fn check_again(path: &Path, image: &Image, chosen: &[Found]) -> Result<CheckReport, ImageError> {
+fn check_again(path: &Path, image: &Image, chosen: &[ImageLocation]) -> Result<CheckReport, ImageError> {
     let now = image.open_like(path, Access::Read)?;
     let found = chosen.iter().map(|found| as_it_is_now(found, image, &now)).collect();
     check_found(&now, found, &Selection::default())
@@ -262,11 +263,11 @@ fn check_again(path: &Path, image: &Image, chosen: &[Found]) -> Result<CheckRepo
 fn compare(
     path: &Path,
     image: &Image,
-    (chosen, checked): (&[Found], &CheckReport),
+    (chosen, checked): (&[ImageLocation], &CheckReport),
     known: &[Loss],
 ) -> Result<Vec<Loss>, ImageError> {
     let now = image.open_like(path, Access::Read)?;
-    let is_told_by_nodes = |found: &Found| found.format().is_told_by_nodes();
+    let is_told_by_nodes = |found: &ImageLocation| found.format().is_told_by_nodes();
     if image.found.iter().any(is_told_by_nodes)
         && image.found.len() > 1
         && now.found.len() != image.found.len()
@@ -278,7 +279,7 @@ fn compare(
         );
         return Err(ImageError::NotRepairable(why));
     }
-    let selection = |image: &Image, found: &Found| Selection {
+    let selection = |image: &Image, found: &ImageLocation| Selection {
         offset: Some(image.file_byte(found.offset)),
         ..Selection::default()
     };
@@ -297,14 +298,15 @@ fn compare(
 
 /// One of the images in a file as it is in the new file: the last may be longer. Where two devices look like one now, they are what they
 /// were before.
-fn as_it_is_now(found: &Found, before: &Image, now: &Image) -> Found {
+fn as_it_is_now(found: &ImageLocation, before: &Image, now: &Image) -> ImageLocation {
     if let ([old], [new]) = (before.found.as_slice(), now.found.as_slice())
         && old.offset == found.offset
     {
         return new.clone();
     }
     let next = before.found.iter().map(|other| other.offset).filter(|&other| other > found.offset).min();
-    let fits =
-        |new: &&Found| new.offset == found.offset && next.is_none_or(|next| new.offset + new.len <= next);
+    let fits = |new: &&ImageLocation| {
+        new.offset == found.offset && next.is_none_or(|next| new.offset + new.len <= next)
+    };
     now.found.iter().find(fits).unwrap_or(found).clone()
 }

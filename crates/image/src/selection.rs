@@ -2,7 +2,7 @@
 
 use floatgate_stack::ubifs::Authenticate;
 
-use crate::format::found::Found;
+use crate::format::location::ImageLocation;
 use crate::format::ubi::fit::TargetFlash;
 use crate::image::Image;
 use crate::pages::{FlashSizes, PageSizes};
@@ -36,7 +36,7 @@ pub(crate) struct Chosen<'c> {
     /// File with its images.
     pub(crate) image: &'c Image,
     /// The image in it.
-    pub(crate) found: &'c Found,
+    pub(crate) found: &'c ImageLocation,
     /// Volume, authentication and flash.
     pub(crate) selection: &'c Selection,
 }

@@ -328,7 +328,7 @@ fn life(
     for_each_part(&mut *device, |cells| cells.set_temperature(now, options.temperature_c));
     let flash = Counted::new(device);
     let made = layers.make(flash, now, u32::MAX);
-    let fs = made.map_err(|why| Error::asked(why, machine::other_flash()))?;
+    let fs = made.map_err(|why| Error::request(why, machine::other_flash()))?;
     let erase_bytes = u64::from(fs.device().geometry().erase_bytes);
     let offset = floatgate_sim::partition::offset(config)?;
     let mut aging = Aging {
@@ -344,7 +344,7 @@ fn life(
         moved: 0,
     };
     let (bad_before, cycles_before) = (aging.fs.census().bad, aging.cycles().least);
-    aging.fill(options.fill_percent).map_err(|why| Error::asked(why, too_full()))?;
+    aging.fill(options.fill_percent).map_err(|why| Error::request(why, too_full()))?;
     aging.check_pace(options.write_bytes_per_day)?;
     let (gone, failure) = aging.live(options);
     Ok(Life {
@@ -396,14 +396,14 @@ impl Aging {
     fn check_pace(&mut self, bytes_per_day: u64) -> Result<(), Error> {
         let from = self.fs.now();
         let bytes = bytes_per_day.min(2 * self.hot_bytes);
-        self.write_really(bytes).map_err(|why| Error::asked(why, too_full()))?;
+        self.write_really(bytes).map_err(|why| Error::request(why, too_full()))?;
         let took = self.fs.now().since(from).as_secs_f64();
         let of_a_day = took * (bytes_per_day as f64 / bytes.max(1) as f64);
         if of_a_day <= SECONDS_PER_DAY {
             return Ok(());
         }
         let most = (bytes_per_day as f64 / of_a_day * SECONDS_PER_DAY) as u64;
-        Err(Error::asked(
+        Err(Error::request(
             format!(
                 "{} a day are more than this flash takes in pieces of {} with fsync, about {}",
                 size(bytes_per_day),

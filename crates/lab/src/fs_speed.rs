@@ -133,7 +133,7 @@ pub fn trace(
         })?,
     }
     if operation == FileOperation::Attach && kind != machine::FilesystemKind::Ubifs {
-        return Err(Error::asked("nothing is attached below this filesystem", "trace `mount` instead"));
+        return Err(Error::request("nothing is attached below this filesystem", "trace `mount` instead"));
     }
     // Attaching and mounting are one behind the other.
     let last = if operation == FileOperation::Attach { 0 } else { bench.tests.len() - 1 };
@@ -274,7 +274,7 @@ impl Bench {
         mut fs: Vfs,
         step: &mut dyn FnMut(&mut Self, &mut Flash, Instant),
     ) -> Result<Vfs, Error> {
-        let in_words = |why: String| Error::asked(why, "this is a fault of floatgate: please report it");
+        let in_words = |why: String| Error::request(why, "this is a fault of floatgate: please report it");
         fs.sync().map_err(failed("sync"))?;
         let (mut flash, now) = fs.into_fs().into_device().map_err(|(why, _)| in_words(why))?;
         let before = flash.operations();

@@ -142,7 +142,7 @@ pub fn on(config: &Config, driver: Driver, seed: u64) -> Result<Vec<Line>, Error
     }
     let mut chip = SpiNor::new(spec, seed, true).map_err(|bad| config.impossible(&bad))?;
     run(&mut chip, size, &firmware, driver).map_err(|fault| {
-        Error::asked(fault.to_string(), "the chip must be one that 3-byte commands on one line drive")
+        Error::request(fault.to_string(), "the chip must be one that 3-byte commands on one line drive")
     })
 }
 

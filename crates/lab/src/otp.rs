@@ -99,7 +99,10 @@ pub fn parse(text: &str) -> Result<Vec<Step>, Error> {
     let steps = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     let step = |(number, line): (usize, &str)| {
         line.parse().map_err(|what: String| {
-            Error::asked(format!("line {number} of the state: {what}"), "a state file holds one step a line")
+            Error::request(
+                format!("line {number} of the state: {what}"),
+                "a state file holds one step a line",
+            )
         })
     };
     steps.map(step).collect()
@@ -149,7 +152,7 @@ impl Device {
     fn areas(&mut self) -> Result<&mut dyn Otp, Error> {
         let Rig { device, chip, .. } = &mut self.rig;
         device.otp().ok_or_else(|| {
-            Error::asked(
+            Error::request(
                 format!("{chip} has no OTP area, or none that its driver can use"),
                 advice! { "set another chip: ", set("chip", "NAME") },
             )
@@ -249,11 +252,11 @@ fn failed(what: impl std::fmt::Display) -> impl FnOnce(floatgate_mtd::Error) -> 
     move |error| {
         match error.kind {
             // What a chip cannot do, it can do nowhere.
-            ErrorKind::Unsupported(_) => Error::asked(
+            ErrorKind::Unsupported(_) => Error::request(
                 format!("{what}: {}", error.kind),
                 advice! { "take another chip: ", Command::OtpInfo, " shows which areas one has" },
             ),
-            _ => Error::asked(
+            _ => Error::request(
                 format!("{what}: {error}"),
                 advice! { Command::OtpInfo, " shows the regions of the chip with their sizes and locks" },
             ),

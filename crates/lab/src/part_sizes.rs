@@ -19,7 +19,7 @@ use floatgate_sim::rig::{self, RigOptions};
 pub fn shape_of_part(library: &Library, name: impl AsRef<Path>) -> Result<FlashShape, crate::Error> {
     let chip = library.load(Kind::Part, &name)?.chip()?;
     let Some(facts) = chip.facts().nand else {
-        return Err(crate::Error::asked(
+        return Err(crate::Error::request(
             format!(
                 "{} is a {}: the size of its eraseblocks is a choice",
                 name.as_ref().display(),
@@ -47,7 +47,7 @@ pub fn in_slc_mode(
     let chip = library.load(Kind::Part, &name)?.chip()?;
     let is_paired = matches!(&chip, ChipSpec::RawNand(spec) if spec.mlc.is_some());
     if !is_paired {
-        return Err(crate::Error::asked(
+        return Err(crate::Error::request(
             format!(
                 "{} is no MLC NAND whose pairing scheme is known: there is no slc-mode",
                 name.as_ref().display()
@@ -97,7 +97,7 @@ pub struct DumpPart {
 pub fn pages_of_part(library: &Library, name: &str) -> Result<DumpPart, crate::Error> {
     let chip = library.load(Kind::Part, name)?.chip()?;
     let Some(facts) = chip.facts().nand else {
-        return Err(crate::Error::asked(
+        return Err(crate::Error::request(
             format!("{name} is a {}: it has no pages with OOB", chip.kind()),
             advice! { "name a chip of kind `raw-nand` or `spi-nand`: ", Command::Parts, " lists them" },
         ));
@@ -111,7 +111,7 @@ pub fn pages_of_part(library: &Library, name: &str) -> Result<DumpPart, crate::E
     };
     let checked = geometry.checked();
     let geometry = checked.map_err(|error| {
-        crate::Error::asked(format!("{name}: {error}"), "correct the sizes in the part's [chip.geometry]")
+        crate::Error::request(format!("{name}: {error}"), "correct the sizes in the part's [chip.geometry]")
     })?;
     Ok(DumpPart { geometry, requires: (facts.ecc.strength, facts.ecc.step_bytes) })
 }

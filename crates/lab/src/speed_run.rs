@@ -93,13 +93,13 @@ pub fn measure(
     }
     let now = rig.now();
     if tests.blocks == Some(0) {
-        return Err(Error::asked("no block is chosen", "test one block or more"));
+        return Err(Error::request("no block is chosen", "test one block or more"));
     }
     check_tests(rig.device.geometry(), tests)?;
     let block_bytes = rig.device.geometry().erase_bytes;
     let report = speed::run(rig.device.as_mut(), now, tests).map_err(|error| {
         match speed::explained(&error, block_bytes) {
-            Some(message) => Error::asked(
+            Some(message) => Error::request(
                 message,
                 advice! { "choose blocks with ", FirstBlock, ", ", Blocks, ", ", Skip, " and ", SecondBlock },
             ),
@@ -107,7 +107,7 @@ pub fn measure(
         }
     })?;
     if report.good_blocks == 0 {
-        return Err(Error::asked(
+        return Err(Error::request(
             "every chosen block is bad",
             advice! { "choose other blocks with ", FirstBlock, ", ", Blocks, " and ", Skip },
         ));
@@ -169,7 +169,7 @@ fn check_tests(geometry: &Geometry, tests: &SpeedOptions) -> Result<(), Error> {
         _ => None,
     };
     if let Some(message) = wrong {
-        return Err(Error::asked(message, format!("read in units of 1 to {most} pages")));
+        return Err(Error::request(message, format!("read in units of 1 to {most} pages")));
     }
     Ok(())
 }

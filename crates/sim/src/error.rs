@@ -72,7 +72,7 @@ impl Error {
     }
 
     /// Error for an invalid request.
-    pub fn asked(message: impl Into<String>, help: impl Into<Advice>) -> Self {
+    pub fn request(message: impl Into<String>, help: impl Into<Advice>) -> Self {
         Self::Request { message: message.into(), help: help.into() }
     }
 

@@ -430,7 +430,7 @@ impl Filesystem {
             FileCompression::Lzo => vec![Compressor::Lzo],
             FileCompression::Zlib | FileCompression::Default => vec![Compressor::Zlib, Compressor::Rtime],
             FileCompression::Zstd => {
-                return Err(Error::asked(
+                return Err(Error::request(
                     "JFFS2 has no Zstandard",
                     "set filesystem.compression to zlib, lzo or none",
                 ));
@@ -607,10 +607,10 @@ pub fn make_on<D: BaseDevice>(
     if bytes < MIN_LEB_BYTES && matches!(layers, Layers::Ubifs(_)) {
         let message =
             format!("{chip}: eraseblocks of {bytes} B, and UBIFS takes LEBs of {MIN_LEB_BYTES} B and more");
-        return Err(Error::asked(message, too_small()));
+        return Err(Error::request(message, too_small()));
     }
     let made = layers.make(device, now, u32::MAX);
-    made.map_err(|why| Error::asked(format!("{chip}: {why}"), other_flash()))
+    made.map_err(|why| Error::request(format!("{chip}: {why}"), other_flash()))
 }
 
 /// Advice for too small eraseblocks.
@@ -631,5 +631,5 @@ pub fn other_chip() -> Advice {
 /// Error for a filesystem failure during `what`.
 pub fn failed(what: &str) -> impl Fn(fs::Error) -> Error {
     let what = what.to_owned();
-    move |error| Error::asked(format!("{what}: {error}"), "choose a larger chip or partition")
+    move |error| Error::request(format!("{what}: {error}"), "choose a larger chip or partition")
 }

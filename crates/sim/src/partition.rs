@@ -94,7 +94,10 @@ pub fn of_size(config: &Config, bytes: u64) -> Result<Override, Error> {
     let (partition, key) = Partition::of_setup(config)?;
     let bytes = if partition.slc { bytes.saturating_mul(2) } else { bytes };
     if bytes == 0 {
-        return Err(Error::asked("a partition of 0 bytes holds nothing", "give it at least one eraseblock"));
+        return Err(Error::request(
+            "a partition of 0 bytes holds nothing",
+            "give it at least one eraseblock",
+        ));
     }
     Ok(Override::parse(&format!("{key}.size={bytes}"), 1)?)
 }

@@ -6,7 +6,7 @@ use crate::common::{Failure, Outcome};
 use crate::output::ReportFormat;
 use clap::ValueEnum;
 use floatgate_image::Access;
-use floatgate_image::dump::{Area, Dumped, Wanted, dump};
+use floatgate_image::dump::{Area, DumpTarget, Dumped, dump};
 use floatgate_lab::report::ResultKind;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -113,17 +113,17 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 impl Args {
-    fn wanted(&self) -> Result<Wanted, Failure> {
-        let by_place = self.leb.map(|(lnum, offset)| Wanted::Leb { lnum, offset });
-        let by_inode = self.inode.map(|inode| Wanted::Inode { inode, block: self.block });
-        let by_path = self.path.as_ref().map(|path| Wanted::Path {
+    fn wanted(&self) -> Result<DumpTarget, Failure> {
+        let by_place = self.leb.map(|(lnum, offset)| DumpTarget::Leb { lnum, offset });
+        let by_inode = self.inode.map(|inode| DumpTarget::Inode { inode, block: self.block });
+        let by_path = self.path.as_ref().map(|path| DumpTarget::Path {
             path: path.as_bytes().to_vec(),
             block: self.block,
             entry: self.entry,
         });
-        let by_area = self.area.map(|area| Wanted::Area(area.into()));
-        let wanted = by_place.or(self.at.map(Wanted::At)).or(self.peb.map(Wanted::Peb));
-        let wanted = wanted.or(self.nodes.then_some(Wanted::Nodes)).or(by_inode).or(by_path).or(by_area);
+        let by_area = self.area.map(|area| DumpTarget::Area(area.into()));
+        let wanted = by_place.or(self.at.map(DumpTarget::At)).or(self.peb.map(DumpTarget::Peb));
+        let wanted = wanted.or(self.nodes.then_some(DumpTarget::Nodes)).or(by_inode).or(by_path).or(by_area);
         wanted.ok_or_else(|| Failure::new("nothing to dump", "name a place: see --help"))
     }
 }

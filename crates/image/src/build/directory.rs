@@ -51,7 +51,7 @@ pub(super) fn feed(root: &Path, feeder: &mut Feeder) -> Result<(), BuildError> {
             continue;
         }
         if is_directory {
-            walk.lose(format!("what is in it: more than {MAX_DEPTH} directories inside each other"))?;
+            walk.record_loss(format!("what is in it: more than {MAX_DEPTH} directories inside each other"))?;
         }
         walk.path.pop();
     }
@@ -59,8 +59,8 @@ pub(super) fn feed(root: &Path, feeder: &mut Feeder) -> Result<(), BuildError> {
 }
 
 impl Walk<'_> {
-    fn lose(&mut self, what: impl Into<String>) -> Result<(), BuildError> {
-        self.feeder.lose(&self.path, what)
+    fn record_loss(&mut self, what: impl Into<String>) -> Result<(), BuildError> {
+        self.feeder.record_loss(&self.path, what)
     }
 
     /// Names in a directory, the last first.
@@ -73,7 +73,7 @@ impl Walk<'_> {
             Ok(())
         });
         if let Err(error) = listed {
-            self.lose(format!("entries of the directory: {error}"))?;
+            self.record_loss(format!("entries of the directory: {error}"))?;
         }
         names.sort_unstable_by(|a, b| b.cmp(a));
         Ok(names)
@@ -83,7 +83,7 @@ impl Walk<'_> {
     fn visit(&mut self, place: &Path) -> Result<bool, BuildError> {
         match std::fs::symlink_metadata(place) {
             Ok(metadata) => self.entry(place, &metadata),
-            Err(error) => self.lose(error.to_string()).map(|()| false),
+            Err(error) => self.record_loss(error.to_string()).map(|()| false),
         }
     }
 
@@ -97,7 +97,7 @@ impl Walk<'_> {
         }
         let kind = match kind(place, metadata) {
             Ok(kind) => kind,
-            Err(what) => return self.lose(what).map(|()| false),
+            Err(what) => return self.record_loss(what).map(|()| false),
         };
         if metadata.is_file() {
             return self.file(place, metadata, several).map(|()| false);
@@ -137,7 +137,7 @@ impl Walk<'_> {
     fn file(&mut self, place: &Path, metadata: &Metadata, several: bool) -> Result<(), BuildError> {
         let mut file = match File::open(place) {
             Ok(file) => file,
-            Err(error) => return self.lose(error.to_string()),
+            Err(error) => return self.record_loss(error.to_string()),
         };
         let xattrs = self.xattrs(place)?;
         let size = metadata.len();
@@ -152,10 +152,10 @@ impl Walk<'_> {
             if sparse { self.sparse(&mut file, size)? } else { self.feeder.data(&mut file, 0, size)? };
         match fed {
             Ok(len) if len < size => {
-                self.lose(format!("became shorter while it was read: {len} of {size} bytes"))
+                self.record_loss(format!("became shorter while it was read: {len} of {size} bytes"))
             }
             Ok(_) => Ok(()),
-            Err(error) => self.lose(format!("contents: {error}")),
+            Err(error) => self.record_loss(format!("contents: {error}")),
         }
     }
 
@@ -189,7 +189,7 @@ impl Walk<'_> {
         let flags = rustix::fs::ioctl_getflags(file).unwrap_or(IFlags::empty());
         for (flag, name) in [(IFlags::NODUMP, "nodump"), (IFlags::NOATIME, "noatime")] {
             if flags.contains(flag) {
-                self.lose(format!("its flag {name}: UBIFS has none"))?;
+                self.record_loss(format!("its flag {name}: UBIFS has none"))?;
             }
         }
         let known = [
@@ -208,7 +208,7 @@ impl Walk<'_> {
             // The host's filesystem has none.
             Err(rustix::io::Errno::NOTSUP) => return Ok(Vec::new()),
             Err(error) => {
-                self.lose(format!("extended attributes: {error}"))?;
+                self.record_loss(format!("extended attributes: {error}"))?;
                 return Ok(Vec::new());
             }
         };
@@ -218,7 +218,7 @@ impl Walk<'_> {
                 Ok(value) => xattrs.push((name.to_vec(), value)),
                 Err(error) => {
                     let name = super::super::extract::show_name(name);
-                    self.lose(format!("extended attribute {name}: {error}"))?;
+                    self.record_loss(format!("extended attribute {name}: {error}"))?;
                 }
             }
         }

@@ -116,7 +116,11 @@ impl Feeder {
         self.step(Step::Item(Box::new(item)))
     }
 
-    pub(super) fn lose(&mut self, path: &[Vec<u8>], what: impl Into<String>) -> Result<(), BuildError> {
+    pub(super) fn record_loss(
+        &mut self,
+        path: &[Vec<u8>],
+        what: impl Into<String>,
+    ) -> Result<(), BuildError> {
         self.step(Step::Loss(Loss::new(path, what)))
     }
 

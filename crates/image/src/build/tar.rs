@@ -72,7 +72,7 @@ impl Tar<'_> {
         let mut block = [0; UNIT as usize];
         let len = read_full(self.reader, &mut block).map_err(|error| self.failed(error))?;
         if len == 0 {
-            feeder.lose(&[], "the tar has no end mark: perhaps there was more")?;
+            feeder.record_loss(&[], "the tar has no end mark: perhaps there was more")?;
             return Ok(None);
         }
         if len == block.len() && block.iter().all(|&byte| byte == 0) {
@@ -125,18 +125,18 @@ impl Tar<'_> {
         let raw = records.get(b"GNU.sparse.name").or_else(|| records.get(b"path"));
         let raw = raw.map_or_else(|| header.path_bytes().into_owned(), <[u8]>::to_vec);
         let Some(path) = split(&raw) else {
-            feeder.lose(std::slice::from_ref(&raw), "the path leads out of the tree")?;
+            feeder.record_loss(std::slice::from_ref(&raw), "the path leads out of the tree")?;
             return self.skip(end);
         };
         let kind = match kind(header, &records, map.as_ref().map_or(stored, |map| map.size)) {
             Ok(kind) => kind,
             Err(what) => {
-                feeder.lose(&path, what)?;
+                feeder.record_loss(&path, what)?;
                 return self.skip(end);
             }
         };
         for what in records.losses() {
-            feeder.lose(&path, what)?;
+            feeder.record_loss(&path, what)?;
         }
         let is_file = matches!(kind, ItemKind::Regular(_));
         feeder.item(self.item(header, &records, path, kind)?)?;

@@ -57,7 +57,7 @@ impl<'f> Writer<'f> {
         Self { holds: Holds { acls: true, ..writer.holds }, ..writer }
     }
 
-    fn lose(&mut self, path: &[Vec<u8>], what: impl Into<String>) {
+    fn record_loss(&mut self, path: &[Vec<u8>], what: impl Into<String>) {
         self.losses.push(Loss::new(path, what));
     }
 
@@ -114,7 +114,7 @@ impl<'f> Writer<'f> {
             | Error::NotEmpty
             | Error::NotPermitted
             | Error::Unsupported(_)
-            | Error::NotFound => self.lose(path, error.to_string()),
+            | Error::NotFound => self.record_loss(path, error.to_string()),
             error => return Err(image(error)),
         }
         Ok(())
@@ -156,9 +156,9 @@ impl<'f> Writer<'f> {
         };
         self.entries += 1;
         if item.flags != FileFlags::default() && !self.fs.attributes(inode)?.flags.contains(item.flags) {
-            self.lose(&item.path, "the filesystem does not have its flags");
+            self.record_loss(&item.path, "the filesystem does not have its flags");
         }
-        self.lose_time(inode, item)?;
+        self.record_lost_time(inode, item)?;
         self.bytes += size;
         self.current = Some(inode);
         Ok(())
@@ -255,13 +255,13 @@ impl<'f> Writer<'f> {
             ..AttributeChanges::default()
         };
         self.fs.fill_attributes(inode, &changes)?;
-        self.lose_time(inode, item)
+        self.record_lost_time(inode, item)
     }
 
     /// Lists a time that the filesystem does not have.
-    fn lose_time(&mut self, inode: u32, item: &Item) -> Result<(), Error> {
+    fn record_lost_time(&mut self, inode: u32, item: &Item) -> Result<(), Error> {
         if let Some(what) = lost_time(self.fs, inode, item.mtime)? {
-            self.lose(&item.path, what);
+            self.record_loss(&item.path, what);
         }
         Ok(())
     }
@@ -314,7 +314,7 @@ impl<'f> Writer<'f> {
             lost.push(format!("extended attribute {}: {what}", show_name(name)));
             false
         });
-        lost.into_iter().for_each(|what| self.lose(&item.path, what));
+        lost.into_iter().for_each(|what| self.record_loss(&item.path, what));
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use floatgate_stack::fs::FileSystem;
 
 use crate::ImageError;
-use crate::format::found::Found;
+use crate::format::location::ImageLocation;
 use crate::image::Image;
 use crate::report::Loss;
 use crate::walk::{Directory, Walk};
@@ -18,7 +18,7 @@ impl Paths {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub(crate) fn before(image: &Image, found: &Found, recovers: bool) -> Result<Self, ImageError> {
+    pub(crate) fn before(image: &Image, found: &ImageLocation, recovers: bool) -> Result<Self, ImageError> {
         let fs = if recovers { found.format().before_recovery(image, found)? } else { None };
         Ok(Self(fs.map_or_else(BTreeSet::new, |mut fs| paths(&mut *fs))))
     }

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::paths::Paths;
 use super::{EditError, Edited, Editor, NeededGrowth};
 use crate::ImageError;
-use crate::format::found::Found;
+use crate::format::location::ImageLocation;
 use crate::image::{Access, FilePending, Growth, Image, ImageFs, store_of};
 use crate::info::selected_info;
 use crate::oob_store::OobPages;
@@ -74,7 +74,7 @@ pub(super) struct Ended {
     free_blocks: u64,
     grown: Vec<Grown>,
     write_back: WriteBack,
-    found: Found,
+    found: ImageLocation,
     oob: Option<OobPages>,
     path: PathBuf,
     output: Option<PathBuf>,
@@ -90,7 +90,7 @@ pub struct Session {
     /// Files that the recovery has given up.
     losses: Vec<Loss>,
     pending: FilePending,
-    found: Found,
+    found: ImageLocation,
     oob: Option<OobPages>,
     path: PathBuf,
     output: Option<PathBuf>,

@@ -5,9 +5,9 @@ use floatgate_media::ubi::EC_MAGIC;
 use floatgate_media::ubifs::{Frame, MIN_LEB_BYTES, NODE_MAGIC, Superblock};
 use floatgate_stack::store::Store;
 
-use super::found::{Content, Found, UbifsShape};
 pub(crate) use super::jffs2::detect::find_at;
 pub(crate) use super::jffs2::write::with_free;
+use super::location::{Content, ImageLocation, UbifsShape};
 use super::ubi::search::{Hits, OVERLAP, search_all, search_damaged};
 use super::{jffs2, ubi};
 use crate::ImageError;
@@ -24,7 +24,7 @@ const MAX_LEB_BYTES: u32 = 64 << 20;
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn detect(store: &mut dyn Store) -> Result<Vec<Found>, ImageError> {
+pub fn detect(store: &mut dyn Store) -> Result<Vec<ImageLocation>, ImageError> {
     detect_sized(store, &FlashSizes::default())
 }
 
@@ -32,7 +32,10 @@ pub fn detect(store: &mut dyn Store) -> Result<Vec<Found>, ImageError> {
 ///
 /// # Errors
 /// As [`detect`]; an image of another size.
-pub(crate) fn detect_sized(store: &mut dyn Store, sizes: &FlashSizes) -> Result<Vec<Found>, ImageError> {
+pub(crate) fn detect_sized(
+    store: &mut dyn Store,
+    sizes: &FlashSizes,
+) -> Result<Vec<ImageLocation>, ImageError> {
     let all = detect_in_pages(store, None, sizes)?;
     all.iter().map(|found| with_free(store, found, &all, &|_| Vec::new())).collect()
 }
@@ -42,7 +45,7 @@ pub(crate) fn detect_in_pages(
     store: &mut dyn Store,
     pages: Option<PageShape>,
     sizes: &FlashSizes,
-) -> Result<Vec<Found>, ImageError> {
+) -> Result<Vec<ImageLocation>, ImageError> {
     let size = store.size_bytes();
     let hits = search_all(store, size)?;
     let found = find(store, &hits, pages, sizes)?;
@@ -62,10 +65,10 @@ pub(crate) fn detect_in_pages(
 /// Adds what there is of JFFS2. Where one overlaps with another format the first holds the other one as data of a file.
 fn with_jffs2(
     store: &mut dyn Store,
-    mut found: Vec<Found>,
+    mut found: Vec<ImageLocation>,
     pages: Option<PageShape>,
     sizes: &FlashSizes,
-) -> Result<Vec<Found>, ImageError> {
+) -> Result<Vec<ImageLocation>, ImageError> {
     let mut all = jffs2::detect::find(store, pages, sizes)?;
     let mut head = vec![0; HEAD_BYTES];
     store.read_at(0, &mut head).map_err(ImageError::Store)?;
@@ -83,7 +86,7 @@ fn find(
     hits: &Hits,
     pages: Option<PageShape>,
     sizes: &FlashSizes,
-) -> Result<Vec<Found>, ImageError> {
+) -> Result<Vec<ImageLocation>, ImageError> {
     let size = store.size_bytes();
     let mut found = ubi::detect::find(store, hits, pages, sizes)?;
     for (offset, superblock) in &hits.superblocks {
@@ -187,7 +190,7 @@ const fn is_possible(superblock: &Superblock) -> bool {
 
 /// True for a byte in the data of a filesystem without UBI: a node begins the LEB that it is in. A superblock can speak of more LEBs
 /// than there are.
-fn is_data(store: &mut dyn Store, bare: &Found, at: u64) -> Result<bool, ImageError> {
+fn is_data(store: &mut dyn Store, bare: &ImageLocation, at: u64) -> Result<bool, ImageError> {
     let Content::Ubifs(UbifsShape { leb_bytes, .. }) = bare.content else { return Ok(false) };
     let Some(inside) = at.checked_sub(bare.offset).filter(|inside| *inside < bare.len) else {
         return Ok(false);
@@ -197,9 +200,9 @@ fn is_data(store: &mut dyn Store, bare: &Found, at: u64) -> Result<bool, ImageEr
     Ok(Frame::parse(&bytes).is_ok())
 }
 
-fn bare_ubifs(offset: u64, superblock: &Superblock, size: u64) -> Found {
+fn bare_ubifs(offset: u64, superblock: &Superblock, size: u64) -> ImageLocation {
     let (leb_bytes, min_io_bytes) = (superblock.leb_bytes, superblock.min_io_bytes);
     let whole = u64::from(leb_bytes) * u64::from(superblock.leb_count);
     let content = Content::Ubifs(UbifsShape { leb_bytes, min_io_bytes });
-    Found::new(offset, whole.min(size - offset), content)
+    ImageLocation::new(offset, whole.min(size - offset), content)
 }

@@ -1,12 +1,12 @@
-//! Formats of images. Each has a folder; [`found::Content`] lists them, and [`detect`] looks for them.
+//! Formats of images. Each has a folder; [`location::Content`] lists them, and [`detect`] looks for them.
 //!
 //! A format imports what lies below it (an open image, reports, pages, errors). What opens, checks, repairs, extracts and describes images
 //! stands above, and sees [`Format`] only. Code that works for any filesystem is written against `stack::fs` and stands there, too.
 
 pub(crate) mod detect;
-pub(crate) mod found;
 pub(crate) mod info;
 pub(crate) mod jffs2;
+pub(crate) mod location;
 pub(crate) mod magic;
 mod mapped;
 pub(crate) mod tree;
@@ -19,13 +19,13 @@ use std::io::Write;
 use floatgate_stack::Volume;
 use floatgate_stack::ubifs::Behaviour;
 
-use self::found::{Content, Found};
 use self::info::OneImage;
+use self::location::{Content, ImageLocation};
 use crate::ImageError;
 use crate::extract::target::Extracting;
 use crate::image::{FilePending, Growth, Image, ImageFs};
 use crate::oob_store::CLEAN_MARKER_BYTES;
-use crate::report::{At, CheckReport, Dumped, Layer, Loss, RawVolume, Revision, Wanted, copy};
+use crate::report::{At, CheckReport, DumpTarget, Dumped, Layer, Loss, RawVolume, Revision, copy};
 use crate::saved::{Method, Saved};
 use crate::selection::Chosen;
 use crate::write_back::WriteBack;
@@ -77,7 +77,7 @@ pub(crate) trait Format {
     ///
     /// # Errors
     /// The file cannot be read.
-    fn before_recovery(&self, _image: &Image, _found: &Found) -> Result<Option<ImageFs>, ImageError> {
+    fn before_recovery(&self, _image: &Image, _found: &ImageLocation) -> Result<Option<ImageFs>, ImageError> {
         Ok(None)
     }
 
@@ -90,7 +90,7 @@ pub(crate) trait Format {
     ///
     /// # Errors
     /// The file cannot be read.
-    fn end_of_change(&self, _found: &Found, _pending: &FilePending) -> Result<u64, ImageError> {
+    fn end_of_change(&self, _found: &ImageLocation, _pending: &FilePending) -> Result<u64, ImageError> {
         Ok(u64::MAX)
     }
 
@@ -98,7 +98,12 @@ pub(crate) trait Format {
     ///
     /// # Errors
     /// It cannot be used any more; the file cannot be read.
-    fn end_change(&self, _image: &Image, _found: &Found, _pending: &FilePending) -> Result<(), ImageError> {
+    fn end_change(
+        &self,
+        _image: &Image,
+        _found: &ImageLocation,
+        _pending: &FilePending,
+    ) -> Result<(), ImageError> {
         Ok(())
     }
 
@@ -118,7 +123,7 @@ pub(crate) trait Format {
     ///
     /// # Errors
     /// It cannot be recovered in that way; failures of the files.
-    fn recover(&self, _image: &Image, _found: &Found, _output: &Output) -> Result<(), ImageError> {
+    fn recover(&self, _image: &Image, _found: &ImageLocation, _output: &Output) -> Result<(), ImageError> {
         Err(ImageError::Nothing)
     }
 
@@ -129,7 +134,7 @@ pub(crate) trait Format {
     fn repair(
         &self,
         image: &Image,
-        found: &Found,
+        found: &ImageLocation,
         output: &Output,
         saved: &mut Saved,
     ) -> Result<Method, ImageError>;
@@ -138,7 +143,7 @@ pub(crate) trait Format {
     ///
     /// # Errors
     /// The file cannot be read.
-    fn losses(&self, _image: &Image, _found: &Found) -> Result<Vec<Loss>, ImageError> {
+    fn losses(&self, _image: &Image, _found: &ImageLocation) -> Result<Vec<Loss>, ImageError> {
         Ok(Vec::new())
     }
 
@@ -164,7 +169,7 @@ pub(crate) trait Format {
     ///
     /// # Errors
     /// They are not there; the file cannot be read.
-    fn dump(&self, chosen: Chosen<'_>, wanted: &Wanted) -> Result<Vec<Dumped>, ImageError>;
+    fn dump(&self, chosen: Chosen<'_>, wanted: &DumpTarget) -> Result<Vec<Dumped>, ImageError>;
 
     /// Refuses a byte where no structure begins, if it is known that one has to.
     ///
@@ -199,7 +204,7 @@ pub(crate) trait Format {
     }
 }
 
-impl Found {
+impl ImageLocation {
     /// The format of the content.
     pub(crate) fn format(&self) -> &dyn Format {
         match &self.content {

@@ -10,8 +10,8 @@ use floatgate_stack::{Store, Volume};
 use serde::Serialize;
 
 use super::Format;
-use super::found::{Content, Found};
 use super::info::OneImage;
+use super::location::{Content, ImageLocation};
 use crate::ImageError;
 use crate::extract::source::FileSystemSource;
 use crate::extract::target::{ExtractError, ExtractLimits, Extracted, Extracting, Nowhere, Target};
@@ -19,7 +19,7 @@ use crate::extract::walk::extract;
 use crate::image::{Bytes, Growth, Image, ImageFs};
 use crate::map::{self, Facts, Kind, Readable, Value};
 use crate::readonly;
-use crate::report::{At, CheckReport, Dumped, Finding, ImageCheck, Layer, Revision, Structure, Wanted};
+use crate::report::{At, CheckReport, DumpTarget, Dumped, Finding, ImageCheck, Layer, Revision, Structure};
 use crate::saved::{Method, Saved};
 use crate::selection::Chosen;
 use crate::write_back::WriteBack;
@@ -56,7 +56,7 @@ impl TreeInfo {
     }
 }
 
-impl Found {
+impl ImageLocation {
     /// A filesystem that is only read as an image.
     pub(crate) const fn tree(readable: &Readable) -> Self {
         Self::new(readable.at, readable.len, Content::Tree(TreeShape { kind: readable.kind }))
@@ -165,7 +165,7 @@ impl Format for TreeShape {
         Ok(())
     }
 
-    fn repair(&self, _: &Image, _: &Found, _: &Output, _: &mut Saved) -> Result<Method, ImageError> {
+    fn repair(&self, _: &Image, _: &ImageLocation, _: &Output, _: &mut Saved) -> Result<Method, ImageError> {
         self.refuse()
     }
 
@@ -181,7 +181,7 @@ impl Format for TreeShape {
         self.refuse()
     }
 
-    fn dump(&self, _: Chosen<'_>, _: &Wanted) -> Result<Vec<Dumped>, ImageError> {
+    fn dump(&self, _: Chosen<'_>, _: &DumpTarget) -> Result<Vec<Dumped>, ImageError> {
         self.refuse()
     }
 

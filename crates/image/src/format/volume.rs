@@ -6,7 +6,7 @@ use floatgate_stack::store::Window;
 use floatgate_stack::ubi::{AttachFault, Mapping};
 use floatgate_stack::{Store, Volume};
 
-use super::found::Content;
+use super::location::Content;
 use super::mapped::MappedVolume;
 use super::ubi::choose::{choose_filesystem, choose_remains};
 use super::ubi::device::Device;

@@ -7,7 +7,7 @@ use floatgate_stack::store::CachedStore;
 use floatgate_stack::{FileStore, Store, StoreError};
 
 use crate::ImageError;
-use crate::format::found::{Spliced, Splices};
+use crate::format::location::{Spliced, Splices};
 use crate::oob_store::OobPages;
 use crate::pending::Pending;
 use floatgate_host::output;

@@ -1,6 +1,6 @@
 //! The stretches between parts: erased, zeros, or data whose format is not known.
 
-use super::found::{Checksum, Facts, Kind, Value};
+use super::probe_match::{Checksum, Facts, Kind, Value};
 use super::{Part, View};
 use crate::ImageError;
 use crate::format::magic::{HEAD_BYTES, format_of};

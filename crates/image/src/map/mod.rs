@@ -8,10 +8,10 @@
 //! - `picture`: the map as an SVG.
 //! - `partitions`: `mtdparts=` and the partitions that tables and device trees list.
 
-mod found;
 mod gaps;
 mod partitions;
 mod picture;
+mod probe_match;
 pub(crate) mod probes;
 mod scan;
 mod view;
@@ -22,8 +22,8 @@ use std::fmt;
 use floatgate_stack::Store;
 use serde::Serialize;
 
-pub use found::{Checksum, Facts, Kind, Value};
 pub use partitions::Partition;
+pub use probe_match::{Checksum, Facts, Kind, Value};
 pub(crate) use probes::spiffs_shape;
 pub(crate) use view::Numbers;
 pub(crate) use view::View;
@@ -36,7 +36,7 @@ use crate::pages::PageShape;
 use crate::readonly::has_reader;
 use crate::selection::Selection;
 use crate::words::{self, count};
-use found::{Found, Inner};
+use probe_match::{Inner, ProbeMatch};
 
 /// Depth of parts within parts.
 const MAX_DEPTH: u32 = 4;
@@ -184,8 +184,8 @@ pub(crate) struct Readable {
 }
 
 impl Readable {
-    fn of((at, found): (u64, Found)) -> Option<Self> {
-        let Found { len, before, kind, facts, .. } = found;
+    fn of((at, found): (u64, ProbeMatch)) -> Option<Self> {
+        let ProbeMatch { len, before, kind, facts, .. } = found;
         has_reader(kind).then_some(Self {
             at: at.checked_sub(before)?,
             len: len.checked_add(before)?,
@@ -233,23 +233,23 @@ pub(crate) fn readable_facts(store: &dyn Store, kind: Kind, at: u64) -> Result<F
 }
 
 /// The parts that the readers of UBI, UBIFS and JFFS2 have found.
-fn flash_filesystems(image: &Image) -> Result<Vec<(u64, Found)>, ImageError> {
-    let describe = |one: &crate::format::found::Found| {
+fn flash_filesystems(image: &Image) -> Result<Vec<(u64, ProbeMatch)>, ImageError> {
+    let describe = |one: &crate::format::location::ImageLocation| {
         let at = image.file_byte(one.offset);
         let selection = Selection { offset: Some(at), ..Selection::default() };
         let info = selected_info(image, &selection)?;
         let described = info.images.first().map(described);
-        let found = described.unwrap_or_else(|| Found::new(Kind::Ubi, 0));
-        Ok((one.offset, Found { len: one.len, ..found }))
+        let found = described.unwrap_or_else(|| ProbeMatch::new(Kind::Ubi, 0));
+        Ok((one.offset, ProbeMatch { len: one.len, ..found }))
     };
     image.found.iter().filter(|one| one.is_flash()).map(describe).collect()
 }
 
 /// An image of UBI, UBIFS or JFFS2 as a part.
-fn described(one: &OneImage) -> Found {
+fn described(one: &OneImage) -> ProbeMatch {
     let (mut found, damage) = match (&one.ubi, &one.ubifs, &one.jffs2) {
         (Some(ubi), ..) => {
-            let mut found = Found::new(Kind::Ubi, one.len)
+            let mut found = ProbeMatch::new(Kind::Ubi, one.len)
                 .number("peb_bytes", ubi.peb_bytes)
                 .number("pebs", ubi.pebs)
                 .number("free_pebs", ubi.free_pebs);
@@ -258,20 +258,20 @@ fn described(one: &OneImage) -> Found {
             (found, is_damaged)
         }
         (_, Some(ubifs), _) => {
-            let found = Found::new(Kind::Ubifs, one.len)
+            let found = ProbeMatch::new(Kind::Ubifs, one.len)
                 .number("leb_bytes", ubifs.leb_bytes)
                 .number("lebs", ubifs.lebs)
                 .text("compression", ubifs.compression);
             (found, false)
         }
         (.., Some(jffs2)) => {
-            let found = Found::new(Kind::Jffs2, one.len)
+            let found = ProbeMatch::new(Kind::Jffs2, one.len)
                 .number("erase_bytes", jffs2.shape.erase_bytes)
                 .number("files", jffs2.files)
                 .text("byte_order", if jffs2.shape.big_endian { "big endian" } else { "little endian" });
             (found, false)
         }
-        _ => (Found::new(if one.bare { Kind::Ubifs } else { Kind::Ubi }, one.len), true),
+        _ => (ProbeMatch::new(if one.bare { Kind::Ubifs } else { Kind::Ubi }, one.len), true),
     };
     found = found.sum_is(!damage && one.damage.is_none());
     if let Some(why) = one.damage.as_ref().or(one.cut.as_ref()) {
@@ -283,7 +283,7 @@ fn described(one: &OneImage) -> Found {
 /// Collects the parts of a dump.
 struct Mapper {
     /// Parts that were found by other means, by their offsets in the dump.
-    known: Vec<(u64, Found)>,
+    known: Vec<(u64, ProbeMatch)>,
     parts: Vec<Part>,
     partitions: Vec<Partition>,
 }
@@ -302,7 +302,7 @@ impl Mapper {
             let start = at.saturating_sub(found.before).max(cursor);
             self.gap(&view.slice(cursor, start - cursor), level)?;
             let len = found.len.min(view.len() - at);
-            let found = Found { len: found.len.saturating_add(at - start), ..found };
+            let found = ProbeMatch { len: found.len.saturating_add(at - start), ..found };
             self.part(&view.slice(start, at - start + len), level, found, None)?;
             cursor = at + len;
         }
@@ -314,10 +314,10 @@ impl Mapper {
         &mut self,
         view: &View<'_>,
         level: u32,
-        found: Found,
+        found: ProbeMatch,
         name: Option<String>,
     ) -> Result<(), ImageError> {
-        let Found { len, kind, mut checksum, facts, inner, mut partitions, .. } = found;
+        let ProbeMatch { len, kind, mut checksum, facts, inner, mut partitions, .. } = found;
         if len > view.len() && checksum != Checksum::Bad {
             checksum = Checksum::Truncated;
         }
@@ -351,13 +351,13 @@ impl Mapper {
                     found.checksum = checksum;
                 }
                 facts.append(&mut found.facts);
-                self.part(&own, level, Found { facts, ..found }, name)
+                self.part(&own, level, ProbeMatch { facts, ..found }, name)
             }
             _ => {
-                let found = Found { checksum, ..Found::new(kind, len) };
+                let found = ProbeMatch { checksum, ..ProbeMatch::new(kind, len) };
                 let mut facts_of_gap = gaps::facts(&own)?;
                 facts.append(&mut facts_of_gap);
-                self.part(&own, level, Found { facts, ..found }, name)
+                self.part(&own, level, ProbeMatch { facts, ..found }, name)
             }
         }
     }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use super::found::{Checksum, Kind, Value};
+use super::probe_match::{Checksum, Kind, Value};
 use super::probes::fdt::Node;
 use super::probes::uboot_env::{Header, begins_variable, describe};
 use super::{Part, View};

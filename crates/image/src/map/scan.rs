@@ -2,7 +2,7 @@
 
 use memchr::memmem::Finder;
 
-use super::found::{Checksum, Found};
+use super::probe_match::{Checksum, ProbeMatch};
 use super::probes::{Begins, PROBES, Probe, wear_levelling};
 use super::view::View;
 use crate::ImageError;
@@ -22,7 +22,10 @@ struct Search {
 }
 
 /// The parts of a stretch, by offset; none begins within the one before. `known` are parts that were found by other means, also by offset.
-pub(super) fn parts(view: &View<'_>, known: Vec<(u64, Found)>) -> Result<Vec<(u64, Found)>, ImageError> {
+pub(super) fn parts(
+    view: &View<'_>,
+    known: Vec<(u64, ProbeMatch)>,
+) -> Result<Vec<(u64, ProbeMatch)>, ImageError> {
     let searches = searches();
     let mut known = known.into_iter().peekable();
     let (mut parts, mut cursor) = (Vec::new(), 0);
@@ -58,8 +61,8 @@ pub(super) fn parts(view: &View<'_>, known: Vec<(u64, Found)>) -> Result<Vec<(u6
 }
 
 /// Parts under the wear levelling of ESP-IDF: a sector at their end tells them, whatever they begin with.
-pub(super) fn wear_levelled(view: &View<'_>) -> Result<Vec<(u64, Found)>, ImageError> {
-    let mut parts: Vec<(u64, Found)> = Vec::new();
+pub(super) fn wear_levelled(view: &View<'_>) -> Result<Vec<(u64, ProbeMatch)>, ImageError> {
+    let mut parts: Vec<(u64, ProbeMatch)> = Vec::new();
     let mut buffer = vec![0; CHUNK];
     for start in (0..view.len()).step_by(CHUNK) {
         let len = usize::try_from(view.len() - start).map_or(CHUNK, |left| left.min(CHUNK));
@@ -72,7 +75,7 @@ pub(super) fn wear_levelled(view: &View<'_>) -> Result<Vec<(u64, Found)>, ImageE
                 .checked_sub(found)
                 .and_then(|at| Some((at, wear_levelling::probe(&view.slice(at, found))?)));
             let is_behind =
-                |(at, _): &(u64, Found)| parts.last().is_none_or(|(last, part)| last + part.len <= *at);
+                |(at, _): &(u64, ProbeMatch)| parts.last().is_none_or(|(last, part)| last + part.len <= *at);
             parts.extend(own.filter(is_behind));
         }
     }
@@ -80,7 +83,7 @@ pub(super) fn wear_levelled(view: &View<'_>) -> Result<Vec<(u64, Found)>, ImageE
 }
 
 /// The format that begins with a stretch.
-pub(super) fn at_start(view: &View<'_>) -> Option<Found> {
+pub(super) fn at_start(view: &View<'_>) -> Option<ProbeMatch> {
     if let Some(found) = wear_levelling::probe(view) {
         return Some(found);
     }

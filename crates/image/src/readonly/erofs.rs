@@ -6,7 +6,7 @@ use floatgate_stack::fs::{BLOCK_BYTES, DeviceNumber, Error, FileType, Timestamp}
 
 use super::codec::{Codec, Unpacker, lz4, micro_lzma};
 use super::media::Media;
-use super::recent::{Places, Recent};
+use super::recent::{InodeNumbers, Recent};
 use super::{Inode, MAX_NAMES, Names, Tree, Xattr, Xattrs, broken, unsupported};
 use crate::map::Numbers as _;
 
@@ -65,7 +65,7 @@ pub(super) struct Erofs {
     /// Inode with the fragments.
     packed: u64,
     root: u32,
-    places: Places,
+    places: InodeNumbers,
     maps: Recent<u32, Map>,
     extents: Recent<(u32, u64), Vec<u8>>,
 }
@@ -127,7 +127,7 @@ impl Erofs {
             return Err(broken());
         }
         let block = 1 << head[12];
-        let mut places = Places::default();
+        let mut places = InodeNumbers::default();
         let root = places.number(head.le16(14).into()).ok_or_else(broken)?;
         Ok(Self {
             media,

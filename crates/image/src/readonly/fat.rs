@@ -7,7 +7,7 @@ use floatgate_media::disk::fat::{FatBoot, FatLayout, FatType};
 use floatgate_stack::fs::{BLOCK_BYTES, Error, FileType, Timestamp};
 
 use super::media::Media;
-use super::recent::{Places, Recent};
+use super::recent::{InodeNumbers, Recent};
 use super::{Inode, MAX_NAMES, Names, Tree, broken};
 use crate::map::Numbers as _;
 
@@ -49,7 +49,7 @@ pub(super) struct Fat {
     /// The root directory: its length in bytes for FAT12 and FAT16, where it is in front of the clusters, and
     /// its first cluster for FAT32.
     root: (u64, u32),
-    places: Places,
+    places: InodeNumbers,
     root_number: u32,
     /// Directories by their first cluster: one that holds itself is entered once.
     directories: BTreeMap<u32, u32>,
@@ -85,7 +85,7 @@ impl Fat {
         let clusters = clusters.min(media.len() / cluster_bytes + 1);
         let first = if layout.kind == FatType::Fat32 { boot.root_cluster } else { 0 };
         let root = (u64::from(boot.root_entries) * ENTRY, first);
-        let mut places = Places::default();
+        let mut places = InodeNumbers::default();
         let root_number = places.number(ROOT).ok_or_else(broken)?;
         let (chains, table) = (Recent::new(8), Recent::new(8));
         let directories = BTreeMap::from([(first, root_number)]);

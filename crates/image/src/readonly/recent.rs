@@ -30,12 +30,12 @@ impl<K: PartialEq + Copy, V> Recent<K, V> {
 
 /// Inode numbers for places that need more than 32 bits.
 #[derive(Default)]
-pub(super) struct Places {
+pub(super) struct InodeNumbers {
     places: Vec<u64>,
     numbers: BTreeMap<u64, u32>,
 }
 
-impl Places {
+impl InodeNumbers {
     /// Number of a place, the next one if it has none yet.
     pub(super) fn number(&mut self, place: u64) -> Option<u32> {
         if let Some(&number) = self.numbers.get(&place) {

@@ -6,7 +6,7 @@ use floatgate_stack::fs::{BLOCK_BYTES, DeviceNumber, Error, FileType, Timestamp}
 
 use super::codec::{Codec, Unpacker};
 use super::media::Media;
-use super::recent::{Places, Recent};
+use super::recent::{InodeNumbers, Recent};
 use super::{Inode, MAX_NAMES, Names, Tree, Xattr, Xattrs, broken, unsupported};
 use crate::map::Numbers as _;
 
@@ -45,7 +45,7 @@ pub(super) struct Squashfs {
     block_bytes: u64,
     root: u32,
     tables: Tables,
-    places: Places,
+    places: InodeNumbers,
     metadata: Recent<u64, (Vec<u8>, u64)>,
     data: Recent<u64, Vec<u8>>,
     files: Recent<u32, File>,
@@ -62,12 +62,12 @@ struct Tables {
 
 /// A place in the metadata: its block, and the byte in what that decompresses to.
 #[derive(Clone, Copy)]
-struct Place {
+struct MetadataRef {
     block: u64,
     byte: usize,
 }
 
-impl Place {
+impl MetadataRef {
     /// The place of a reference: the block from the start of a table, and the byte.
     fn of(table: u64, reference: u64) -> Option<Self> {
         Some(Self { block: table.checked_add(reference >> 16)?, byte: (reference & 0xFFFF) as usize })
@@ -82,9 +82,9 @@ struct Raw {
 }
 
 enum Body {
-    Directory { listing: Place, len: u64 },
-    File { start: u64, fragment: u32, fragment_byte: u32, blocks: Place },
-    Link(Place),
+    Directory { listing: MetadataRef, len: u64 },
+    File { start: u64, fragment: u32, fragment_byte: u32, blocks: MetadataRef },
+    Link(MetadataRef),
     Other,
 }
 
@@ -120,7 +120,7 @@ impl Squashfs {
             directories: head.le64(72),
             fragments: head.le64(80),
         };
-        let mut places = Places::default();
+        let mut places = InodeNumbers::default();
         let root = places.number(head.le64(32)).ok_or_else(broken)?;
         Ok(Self {
             media,
@@ -156,7 +156,7 @@ impl Squashfs {
     }
 
     /// Reads metadata and moves the place behind them.
-    fn take(&mut self, place: &mut Place, out: &mut [u8]) -> Option<()> {
+    fn take(&mut self, place: &mut MetadataRef, out: &mut [u8]) -> Option<()> {
         let mut done = 0;
         while done < out.len() {
             let block = self.metadata(place.block)?;
@@ -169,13 +169,13 @@ impl Squashfs {
                     place.byte += len;
                 }
                 None if bytes.is_empty() => return None,
-                None => *place = Place { block: *next, byte: place.byte - bytes.len() },
+                None => *place = MetadataRef { block: *next, byte: place.byte - bytes.len() },
             }
         }
         Some(())
     }
 
-    fn array<const N: usize>(&mut self, place: &mut Place) -> Option<[u8; N]> {
+    fn array<const N: usize>(&mut self, place: &mut MetadataRef) -> Option<[u8; N]> {
         let mut bytes = [0; N];
         self.take(place, &mut bytes)?;
         Some(bytes)
@@ -185,7 +185,7 @@ impl Squashfs {
     fn entry<const N: usize>(&mut self, table: u64, index: u32) -> Option<[u8; N]> {
         let byte = u64::from(index) * N as u64;
         let block = self.media.le64(table.checked_add(byte / METADATA as u64 * 8)?)?;
-        self.array(&mut Place { block, byte: usize::try_from(byte % METADATA as u64).ok()? })
+        self.array(&mut MetadataRef { block, byte: usize::try_from(byte % METADATA as u64).ok()? })
     }
 
     fn id(&mut self, index: u16) -> Option<u32> {
@@ -193,7 +193,7 @@ impl Squashfs {
     }
 
     fn raw(&mut self, inode: u32) -> Option<Raw> {
-        let mut place = Place::of(self.tables.inodes, self.places.place(inode)?)?;
+        let mut place = MetadataRef::of(self.tables.inodes, self.places.place(inode)?)?;
         let header = self.array::<INODE_HEADER>(&mut place)?;
         let header = &header[..];
         let (kind, mode) = (header.le16(0), u32::from(header.le16(2)));
@@ -209,7 +209,7 @@ impl Squashfs {
     }
 
     /// Fields behind the header of an inode, by its type.
-    fn body(&mut self, mut place: Place, inode: Inode, is_long: bool) -> Option<Raw> {
+    fn body(&mut self, mut place: MetadataRef, inode: Inode, is_long: bool) -> Option<Raw> {
         match (inode.file_type, is_long) {
             (FileType::Directory, false) => {
                 let rest = self.array::<16>(&mut place)?;
@@ -276,13 +276,14 @@ impl Squashfs {
         (block, links, size, byte): (u32, u32, u32, u16),
         xattrs: u32,
     ) -> Option<Raw> {
-        let listing = Place { block: self.tables.directories.checked_add(block.into())?, byte: byte.into() };
+        let listing =
+            MetadataRef { block: self.tables.directories.checked_add(block.into())?, byte: byte.into() };
         // Three bytes are those of `.` and `..`, which are not there.
         let body = Body::Directory { listing, len: u64::from(size.saturating_sub(3)) };
         Some(Raw { inode: Inode { links, size: size.into(), ..inode }, xattrs, body })
     }
 
-    fn xattr_index(&mut self, place: &mut Place, is_long: bool) -> Option<u32> {
+    fn xattr_index(&mut self, place: &mut MetadataRef, is_long: bool) -> Option<u32> {
         if is_long { self.array(place).map(u32::from_le_bytes) } else { Some(NONE) }
     }
 
@@ -332,7 +333,7 @@ impl Squashfs {
         Some(self.data.put(at, data))
     }
 
-    fn header_of_names(&mut self, place: &mut Place) -> Option<(u32, u32)> {
+    fn header_of_names(&mut self, place: &mut MetadataRef) -> Option<(u32, u32)> {
         let header = self.array::<12>(place)?;
         let header = &header[..];
         // At most 256 names follow.
@@ -341,7 +342,7 @@ impl Squashfs {
     }
 
     /// A name with the reference of its inode, and the bytes that it takes.
-    fn name(&mut self, place: &mut Place, block: u32) -> Option<(Vec<u8>, u32, u64)> {
+    fn name(&mut self, place: &mut MetadataRef, block: u32) -> Option<(Vec<u8>, u32, u64)> {
         let entry = self.array::<8>(place)?;
         let entry = &entry[..];
         let mut name = vec![0; usize::from(entry.le16(6)) + 1];
@@ -369,7 +370,7 @@ impl Squashfs {
         Some(())
     }
 
-    fn xattr(&mut self, place: &mut Place, table: u64) -> Option<Xattr> {
+    fn xattr(&mut self, place: &mut MetadataRef, table: u64) -> Option<Xattr> {
         let entry = self.array::<4>(place)?;
         let (kind, len) = (entry[..].le16(0), entry[..].le16(2));
         let prefix = PREFIXES.get(usize::from(kind & 0xFF))?;
@@ -379,12 +380,12 @@ impl Squashfs {
             self.value(place)?
         } else {
             let reference = self.array::<12>(place)?[..].le64(4);
-            self.value(&mut Place::of(table, reference)?)?
+            self.value(&mut MetadataRef::of(table, reference)?)?
         };
         Some(([prefix.as_bytes(), &name].concat(), value))
     }
 
-    fn value(&mut self, place: &mut Place) -> Option<Vec<u8>> {
+    fn value(&mut self, place: &mut MetadataRef) -> Option<Vec<u8>> {
         let len = self.array(place).map(u32::from_le_bytes).filter(|len| *len <= VALUE_MAX)?;
         let mut value = vec![0; len as usize];
         self.take(place, &mut value)?;
@@ -450,7 +451,7 @@ impl Tree for Squashfs {
         let ids = self.tables.xattrs.checked_add(TABLE_ENTRY)?;
         let entry = self.entry::<{ TABLE_ENTRY as usize }>(ids, index)?;
         let entry = &entry[..];
-        let mut place = Place::of(table, entry.le64(0))?;
+        let mut place = MetadataRef::of(table, entry.le64(0))?;
         (0..entry.le32(8)).map(|_| self.xattr(&mut place, table)).collect()
     }
 }

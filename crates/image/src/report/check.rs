@@ -6,7 +6,7 @@ use std::fmt;
 use floatgate_stack::ubifs::{self, Severity};
 use serde::{Serialize, Serializer};
 
-use crate::format::found::Found;
+use crate::format::location::ImageLocation;
 use crate::map::Kind;
 use crate::part::Part;
 use crate::words::count;
@@ -310,20 +310,20 @@ pub struct ImageCheck {
 }
 
 impl ImageCheck {
-    pub(crate) fn bare(found: &Found, volume: VolumeCheck) -> Self {
+    pub(crate) fn bare(found: &ImageLocation, volume: VolumeCheck) -> Self {
         Self { volumes: vec![volume], ..Self::empty(found) }
     }
 
-    const fn empty(found: &Found) -> Self {
+    const fn empty(found: &ImageLocation) -> Self {
         let (offset, len) = (found.offset, found.len);
         Self { offset, len, jffs2: false, tree: None, pebs: None, volumes: Vec::new() }
     }
 
-    pub(crate) fn tree(found: &Found, kind: Kind) -> Self {
+    pub(crate) fn tree(found: &ImageLocation, kind: Kind) -> Self {
         Self { tree: Some(kind), ..Self::empty(found) }
     }
 
-    pub(crate) fn ubi(found: &Found, pebs: PebCounts) -> Self {
+    pub(crate) fn ubi(found: &ImageLocation, pebs: PebCounts) -> Self {
         Self { pebs: Some(pebs), ..Self::empty(found) }
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 /// Selection of what to dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum DumpTarget {
     /// The node at a byte of a LEB.
     Leb {
         /// The LEB.

@@ -8,7 +8,7 @@ mod revision;
 
 pub use check::{CheckReport, Finding, ImageCheck, Layer, Outcome, PebCounts, Structure, VolumeCheck};
 pub(crate) use dumped::hex;
-pub use dumped::{Area, Dumped, Field, Wanted};
+pub use dumped::{Area, DumpTarget, Dumped, Field};
 pub use loss::Loss;
 pub use raw::RawVolume;
 pub(crate) use raw::copy;

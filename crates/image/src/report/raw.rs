@@ -6,7 +6,7 @@ use floatgate_stack::Store;
 use serde::Serialize;
 
 use crate::ImageError;
-use crate::format::found::Found;
+use crate::format::location::ImageLocation;
 
 /// Bytes that are read at a time of an image that is no UBI device.
 const CHUNK: u64 = 1 << 20;
@@ -26,7 +26,7 @@ pub struct RawVolume {
 ///
 /// # Errors
 /// They cannot be read or written.
-pub(crate) fn copy(store: &dyn Store, found: &Found, out: &mut dyn Write) -> Result<u64, ImageError> {
+pub(crate) fn copy(store: &dyn Store, found: &ImageLocation, out: &mut dyn Write) -> Result<u64, ImageError> {
     let (mut at, start, len) = (0, found.offset, found.len);
     let mut piece = Vec::new();
     while at < len {

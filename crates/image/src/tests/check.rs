@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::check::{CheckReport, Layer, Outcome, check};
 use crate::diff::{DiffOptions, DiffReport, Presence, diff};
-use crate::dump::{Area, Dumped, Wanted, dump};
+use crate::dump::{Area, DumpTarget, Dumped, dump};
 use crate::raw::read_raw;
 use crate::repair::{Method, RepairReport, Repaired, repair};
 
@@ -27,17 +27,17 @@ fn checked(bytes: &[u8]) -> CheckReport {
     check(&open(bytes), &any()).unwrap()
 }
 
-fn found(bytes: &[u8], wanted: &Wanted) -> Vec<Dumped> {
+fn found(bytes: &[u8], wanted: &DumpTarget) -> Vec<Dumped> {
     dump(&open(bytes), &any(), wanted).unwrap()
 }
 
 /// The byte where something that is there once begins.
-fn byte_of(bytes: &[u8], wanted: &Wanted) -> usize {
+fn byte_of(bytes: &[u8], wanted: &DumpTarget) -> usize {
     usize::try_from(found(bytes, wanted)[0].at.unwrap()).unwrap()
 }
 
-fn path(path: &str) -> Wanted {
-    Wanted::Path { path: path.into(), block: None, entry: false }
+fn path(path: &str) -> DumpTarget {
+    DumpTarget::Path { path: path.into(), block: None, entry: false }
 }
 
 fn field(dumped: &Dumped, name: &str) -> u32 {
@@ -121,8 +121,10 @@ fn partitions_of_one_image_stay_apart() {
         assert!(!clean || out[len..] == behind);
         for (part, name) in [(0, b"a"), (len, b"b")] {
             let part = &out[part..part + len];
-            let at =
-                byte_of(part, &Wanted::Path { path: [&b"/"[..], name].concat(), block: None, entry: false });
+            let at = byte_of(
+                part,
+                &DumpTarget::Path { path: [&b"/"[..], name].concat(), block: None, entry: false },
+            );
             assert!(at < len);
         }
     }
@@ -282,14 +284,14 @@ fn data_at(bytes: &[u8]) -> usize {
 #[test]
 fn damage_of_structures_is_told_and_repaired() {
     for whole in [usual(&small()), bare(400)] {
-        let area = |area| found(&whole, &Wanted::Area(area));
+        let area = |area| found(&whole, &DumpTarget::Area(area));
         let at = |dumped: &Dumped| usize::try_from(dumped.at.unwrap()).unwrap();
         let masters = area(Area::Master);
         let last_of = |lnum| masters.iter().rfind(|node| node.leb == Some(lnum)).unwrap();
         let (first, second) = (last_of(1), last_of(2));
         let node = |lnum: &str, offset: &str| {
             let (lnum, offset) = (field(first, lnum), field(first, offset));
-            byte_of(&whole, &Wanted::Leb { lnum, offset })
+            byte_of(&whole, &DumpTarget::Leb { lnum, offset })
         };
         let all: Vec<usize> = masters.iter().map(|node| at(node) + 50).collect();
         let start = area(Area::Log).into_iter().rfind(|node| node.structure.starts_with("commit")).unwrap();
@@ -304,7 +306,7 @@ fn damage_of_structures_is_told_and_repaired() {
         let branch = root.fields.iter().rfind(|field| field.name == "branch").unwrap();
         let place = branch.value.split("LEB ").nth(1).unwrap().split(',').next().unwrap();
         let (lnum, offset) = place.split_once(':').unwrap();
-        let inner = Wanted::Leb { lnum: lnum.parse().unwrap(), offset: offset.parse().unwrap() };
+        let inner = DumpTarget::Leb { lnum: lnum.parse().unwrap(), offset: offset.parse().unwrap() };
         assert_saved(&whole, &[byte_of(&whole, &inner) + 40], "index", Outcome::Damaged, &[]);
     }
 }
@@ -312,7 +314,7 @@ fn damage_of_structures_is_told_and_repaired() {
 #[test]
 fn a_damaged_superblock_is_told_and_repaired() {
     let whole = usual(&small());
-    let superblock = byte_of(&whole, &Wanted::Area(Area::Superblock));
+    let superblock = byte_of(&whole, &DumpTarget::Area(Area::Superblock));
     // In what is empty, in a field, and all of it.
     assert_saved(&whole, &[superblock + 3000], "superblock", Outcome::Damaged, &[]);
     assert_saved(&whole, &[superblock + 48], "superblock", Outcome::Damaged, &[]);
@@ -324,14 +326,15 @@ fn a_damaged_superblock_is_told_and_repaired() {
 #[test]
 fn zeros_that_no_index_says_are_a_hole_are_listed() {
     let whole = usual(&small());
-    let block = |number| Wanted::Path { path: "/dir-2/file-14000".into(), block: Some(number), entry: false };
+    let block =
+        |number| DumpTarget::Path { path: "/dir-2/file-14000".into(), block: Some(number), entry: false };
     let [first, last] = [0, 3].map(|number| {
         let node = &found(&whole, &block(number))[0];
         let at = usize::try_from(node.at.unwrap()).unwrap();
         at..at + node.len
     });
-    let superblock = byte_of(&whole, &Wanted::Area(Area::Superblock));
-    let masters = found(&whole, &Wanted::Area(Area::Master));
+    let superblock = byte_of(&whole, &DumpTarget::Area(Area::Superblock));
+    let masters = found(&whole, &DumpTarget::Area(Area::Master));
     let masters: Vec<usize> = masters.iter().map(|node| node.at.unwrap() as usize + 50).collect();
     for lost in [vec![superblock], masters] {
         let mut bytes = hit(&whole, &lost);
@@ -354,13 +357,13 @@ fn zeros_that_no_index_says_are_a_hole_are_listed() {
 fn damage_of_files_is_told_and_the_rest_saved() {
     let whole = usual(&small());
     let file = "/dir-2/file-14000";
-    let block = Wanted::Path { path: file.into(), block: Some(1), entry: false };
+    let block = DumpTarget::Path { path: file.into(), block: Some(1), entry: false };
     assert_saved(&whole, &[byte_of(&whole, &block) + 60], "data node", Outcome::Damaged, &[file]);
     assert_eq!(checked(&hit(&whole, &[byte_of(&whole, &block) + 60])).findings[0].layer, Layer::Data);
     let inode = byte_of(&whole, &path(file)) + 60;
     assert_saved(&whole, &[inode], "inode", Outcome::Damaged, &[file]);
     assert_eq!(checked(&hit(&whole, &[inode])).findings[0].paths, [file]);
-    let entry = Wanted::Path { path: file.into(), block: None, entry: true };
+    let entry = DumpTarget::Path { path: file.into(), block: None, entry: true };
     let entry = byte_of(&whole, &entry) + 57;
     assert_saved(&whole, &[entry], "directory entry", Outcome::Damaged, &[file, "/", "/dir-2"]);
     // The file is there under its number, with all it had.
@@ -388,7 +391,7 @@ fn orphans_are_checked() {
         fs.sync().unwrap();
     });
     assert_eq!(checked(&bytes).outcome, Outcome::Recoverable);
-    let orphan = byte_of(&bytes, &Wanted::Area(Area::Orphans));
+    let orphan = byte_of(&bytes, &DumpTarget::Area(Area::Orphans));
     // The last write of the area: what a power cut leaves looks the same.
     let report = checked(&hit(&bytes, &[orphan + 30]));
     assert!(report.findings.iter().any(|finding| finding.structure.name() == "orphan area"), "{report:#?}");
@@ -515,7 +518,7 @@ fn short(geometry: &Geometry) -> Vec<u8> {
 fn a_device_in_front_of_something_else_is_repaired_in_its_space() {
     let whole = short(&small());
     let peb = small().erase_bytes as usize;
-    let index = found(&whole, &Wanted::Area(Area::Index))[0].at.unwrap() as usize;
+    let index = found(&whole, &DumpTarget::Area(Area::Index))[0].at.unwrap() as usize;
     let damaged = hit(&whole, &[index + 40]);
     let other = device(&small(), 9, |ubi| {
         ubi.create_volume(&NewVolume::dynamic("other", 100)).unwrap();
@@ -568,9 +571,9 @@ fn node_in_last_program(peb: &[u8]) -> Option<usize> {
 fn a_program_of_256_bytes_that_was_torn_on_nor_is_recoverable() {
     let mut torn = 0;
     for bytes in (8..14).map(live_nor) {
-        let log = found(&bytes, &Wanted::Area(Area::Log));
+        let log = found(&bytes, &DumpTarget::Area(Area::Log));
         for reference in log.iter().filter(|node| node.structure.starts_with("reference")) {
-            let head = byte_of(&bytes, &Wanted::Leb { lnum: field(reference, "lnum"), offset: 0 });
+            let head = byte_of(&bytes, &DumpTarget::Leb { lnum: field(reference, "lnum"), offset: 0 });
             let peb = head / 65_536 * 65_536;
             let Some(node) = node_in_last_program(&bytes[peb..peb + 65_536]) else { continue };
             let report = checked(&hit(&bytes, &[peb + node]));
@@ -645,21 +648,21 @@ fn nodes_are_shown_field_by_field() {
     let whole = usual(&small());
     let inode = &found(&whole, &path("/dir-1/file-9000"))[0];
     assert_eq!((inode.structure.as_str(), field(inode, "uid"), field(inode, "gid")), ("inode node", 1000, 2));
-    let block = Wanted::Path { path: "/dir-1/file-9000".into(), block: Some(2), entry: false };
+    let block = DumpTarget::Path { path: "/dir-1/file-9000".into(), block: Some(2), entry: false };
     let block = &found(&whole, &block)[0];
     assert_eq!((field(block, "size"), block.payload.len() / 2 + 48), (9000 - 8192, block.len));
-    let again = Wanted::Leb { lnum: block.leb.unwrap(), offset: block.leb_offset.unwrap() };
+    let again = DumpTarget::Leb { lnum: block.leb.unwrap(), offset: block.leb_offset.unwrap() };
     assert_eq!(&found(&whole, &again)[0], block);
-    let at = found(&whole, &Wanted::At(block.at.unwrap()));
+    let at = found(&whole, &DumpTarget::At(block.at.unwrap()));
     assert_eq!((&at[0].fields, at[0].leb), (&block.fields, None));
-    let [ec, vid] = &found(&whole, &Wanted::Peb(0))[..] else { panic!("two headers") };
+    let [ec, vid] = &found(&whole, &DumpTarget::Peb(0))[..] else { panic!("two headers") };
     assert_eq!((ec.structure.as_str(), field(ec, "image_seq")), ("EC header", 7));
     assert_eq!(field(vid, "volume_id"), LAYOUT_VOLUME);
-    let hole = Wanted::Path { path: "/sparse".into(), block: Some(0), entry: false };
+    let hole = DumpTarget::Path { path: "/sparse".into(), block: Some(0), entry: false };
     let error = dump(&open(&whole), &any(), &hole).unwrap_err().to_string();
     assert!(error.contains("has no block 0"), "{error}");
     let broken = hit(&whole, &[usize::try_from(inode.at.unwrap()).unwrap() + 60]);
-    let place = Wanted::Leb { lnum: inode.leb.unwrap(), offset: inode.leb_offset.unwrap() };
+    let place = DumpTarget::Leb { lnum: inode.leb.unwrap(), offset: inode.leb_offset.unwrap() };
     assert!(found(&broken, &place)[0].damage.as_ref().unwrap().contains("CRC"));
 }
 

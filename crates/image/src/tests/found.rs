@@ -1,7 +1,7 @@
 //! Finding images: sizes from what is there, several in one file, cut off, in part.
 
 use super::*;
-use crate::detect::{Content, Found};
+use crate::detect::{Content, ImageLocation};
 use crate::info::info;
 use floatgate_mtd::random::Random;
 
@@ -16,7 +16,7 @@ fn noise(len: usize) -> Vec<u8> {
 }
 
 fn ubi_regions(bytes: &[u8]) -> Vec<(u64, u64)> {
-    let is_ubi = |found: &&Found| matches!(found.content, Content::Ubi(_));
+    let is_ubi = |found: &&ImageLocation| matches!(found.content, Content::Ubi(_));
     open(bytes).found.iter().filter(is_ubi).map(|found| (found.offset, found.len)).collect()
 }
 

@@ -10,7 +10,7 @@ use super::*;
 use crate::ImageError;
 use crate::check::{CheckReport, Outcome, check};
 use crate::diff::{DiffOptions, DiffReport, diff};
-use crate::dump::{Area, Wanted, dump};
+use crate::dump::{Area, DumpTarget, dump};
 use crate::ecc::{self, Code, DecodeOptions, DecodeReport, Dump, PageGeometry, Scheme};
 use crate::info::info;
 use crate::repair::{Method, RepairReport, Repaired, repair};
@@ -184,8 +184,8 @@ fn a_dump_that_was_cut_off_is_recovered_with_its_oob() {
 fn a_damaged_dump_is_written_anew_with_its_oob() {
     let whole = image(true);
     let (old, bad) = worn(&whole, 3);
-    let master = dump(&open(&whole), &any(), &Wanted::Area(Area::Master)).unwrap();
-    let index = dump(&open(&whole), &any(), &Wanted::Area(Area::Index)).unwrap();
+    let master = dump(&open(&whole), &any(), &DumpTarget::Area(Area::Master)).unwrap();
+    let index = dump(&open(&whole), &any(), &DumpTarget::Area(Area::Index)).unwrap();
     let vid = (0..PEBS).rfind(|pnum| whole[pnum * PEB + VID..][..4] == *b"UBI!").unwrap() * PEB + VID;
     for at in [master[0].at.unwrap() as usize, index[0].at.unwrap() as usize, vid] {
         let mut old = old.clone();

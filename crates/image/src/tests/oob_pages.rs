@@ -4,7 +4,7 @@ use floatgate_mtd::random::Random;
 use floatgate_stack::fs::{NewFile, NewKind};
 
 use super::*;
-use crate::detect::{Content, Found, PageShape, detect};
+use crate::detect::{Content, ImageLocation, PageShape, detect};
 use crate::ecc::{self, Code, PageGeometry, Scheme};
 use crate::info::info;
 use crate::{FlashSizes, ImageError, PageSizes};
@@ -135,7 +135,7 @@ fn dumps_of_all_geometries_that_linux_knows_are_recognised() {
         }
         for dump in [&dump, &without_ecc(&plain, sizes)] {
             let found = detect(&mut dump.clone()).unwrap();
-            let [Found { content: Content::Ubi(_), pages: Some(pages), .. }] = &found[..] else {
+            let [ImageLocation { content: Content::Ubi(_), pages: Some(pages), .. }] = &found[..] else {
                 panic!("{sizes:?}: {found:#?}")
             };
             assert_eq!(*pages, shape(sizes));

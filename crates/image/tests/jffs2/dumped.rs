@@ -1,6 +1,6 @@
 //! Nodes that are shown.
 
-use floatgate_image::dump::{Area, Dumped, Wanted, dump};
+use floatgate_image::dump::{Area, DumpTarget, Dumped, dump};
 use floatgate_image::info::info;
 use floatgate_image::{ImageError, Selection};
 use floatgate_mtd::advice::Help as _;
@@ -8,7 +8,7 @@ use floatgate_mtd::advice::Help as _;
 use super::edited::{KINDS, image};
 use super::{IMAGES, open};
 
-fn dumped(bytes: &[u8], wanted: &Wanted) -> Result<Vec<Dumped>, ImageError> {
+fn dumped(bytes: &[u8], wanted: &DumpTarget) -> Result<Vec<Dumped>, ImageError> {
     dump(&open(bytes).unwrap(), &Selection::default(), wanted)
 }
 
@@ -19,7 +19,7 @@ fn field<'d>(dumped: &'d Dumped, name: &str) -> &'d str {
 #[test]
 fn all_nodes_are_listed() {
     for (name, bytes) in IMAGES {
-        let all = dumped(bytes, &Wanted::Nodes).unwrap();
+        let all = dumped(bytes, &DumpTarget::Nodes).unwrap();
         let described = info(&open(bytes).unwrap()).unwrap();
         let jffs2 = described.images[0].jffs2.as_ref().unwrap();
         let count = |what: &str| all.iter().filter(|node| node.structure == what).count() as u64;
@@ -35,21 +35,21 @@ fn all_nodes_are_listed() {
 #[test]
 fn nodes_of_a_file_are_shown_by_path_inode_block_and_place() {
     let bytes = IMAGES[0].1;
-    let path = |block, entry| Wanted::Path { path: b"/dir/random".to_vec(), block, entry };
+    let path = |block, entry| DumpTarget::Path { path: b"/dir/random".to_vec(), block, entry };
     let all = dumped(bytes, &path(None, false)).unwrap();
     assert!(all.len() >= 2, "5000 bytes are in two nodes");
     let second = dumped(bytes, &path(Some(1), false)).unwrap();
     assert_eq!(second.iter().map(|node| field(node, "offset")).collect::<Vec<_>>(), ["4096"]);
     assert!(second[0].line.contains("bytes 4096 to 5000"), "{}", second[0].line);
     let inode = field(&all[0], "inode").parse().unwrap();
-    assert_eq!(dumped(bytes, &Wanted::Inode { inode, block: None }).unwrap(), all);
+    assert_eq!(dumped(bytes, &DumpTarget::Inode { inode, block: None }).unwrap(), all);
     let entry = dumped(bytes, &path(None, true)).unwrap();
     assert_eq!((entry.len(), field(&entry[0], "name")), (1, "random"));
-    let at = dumped(bytes, &Wanted::At(entry[0].at.unwrap())).unwrap();
+    let at = dumped(bytes, &DumpTarget::At(entry[0].at.unwrap())).unwrap();
     assert_eq!((&at[0].structure[..], field(&at[0], "name")), ("dirent node", "random"));
-    let missing = Wanted::Path { path: b"/none".to_vec(), block: None, entry: false };
+    let missing = DumpTarget::Path { path: b"/none".to_vec(), block: None, entry: false };
     assert!(matches!(dumped(bytes, &missing), Err(ImageError::NoNode(_))));
-    assert!(matches!(dumped(bytes, &Wanted::Area(Area::Master)), Err(ImageError::NotForJffs2(_))));
+    assert!(matches!(dumped(bytes, &DumpTarget::Area(Area::Master)), Err(ImageError::NotForJffs2(_))));
 }
 
 /// An inode, an eraseblock or a byte that the image does not have is an error, which advises to list the nodes that there are.
@@ -57,20 +57,20 @@ fn nodes_of_a_file_are_shown_by_path_inode_block_and_place() {
 fn nodes_that_are_not_there_are_told() {
     let bytes = IMAGES[0].1;
     let end = bytes.len() as u64;
-    let refused = |wanted: &Wanted| {
+    let refused = |wanted: &DumpTarget| {
         let error = dumped(bytes, wanted).unwrap_err();
         (error.to_string(), error.help().to_string())
     };
     for (wanted, told) in [
-        (Wanted::At(end), format!("there is no byte {end}: the file has {end} bytes")),
-        (Wanted::Peb(1000), "there is no eraseblock 1000: the image has 1 eraseblock".to_owned()),
-        (Wanted::Inode { inode: 999, block: None }, "there is no node of inode 999".to_owned()),
+        (DumpTarget::At(end), format!("there is no byte {end}: the file has {end} bytes")),
+        (DumpTarget::Peb(1000), "there is no eraseblock 1000: the image has 1 eraseblock".to_owned()),
+        (DumpTarget::Inode { inode: 999, block: None }, "there is no node of inode 999".to_owned()),
     ] {
         let (message, help) = refused(&wanted);
         assert_eq!(message, told);
         assert!(help.contains("dump --nodes"), "{help}");
     }
-    let (_, help) = refused(&Wanted::Leb { lnum: 3, offset: 0 });
+    let (_, help) = refused(&DumpTarget::Leb { lnum: 3, offset: 0 });
     assert!(help.contains("--peb") && help.contains("--nodes"), "{help}");
 }
 
@@ -79,7 +79,7 @@ fn damage_is_shown_in_its_place() {
     for kind in KINDS {
         let mut bytes = image(kind);
         bytes[20_000..20_008].fill(0x5A);
-        let damaged: Vec<Dumped> = dumped(&bytes, &Wanted::Nodes)
+        let damaged: Vec<Dumped> = dumped(&bytes, &DumpTarget::Nodes)
             .unwrap()
             .into_iter()
             .filter(|node| node.damage.is_some())

@@ -5,7 +5,7 @@
 //! found.
 
 use super::existing::Existing;
-use super::mkfs::{BlockFs, Need, Place, Recipe, recipe};
+use super::mkfs::{BlockFs, Need, PartitionShape, Recipe, recipe};
 use super::stand_in::stand_in;
 use super::{Advice, Point, size};
 use crate::Error;
@@ -160,7 +160,7 @@ impl DeviceFacts {
     /// It has no answers, or no size, or a number that no card has.
     pub fn of_probe(target: &str, json: &str) -> Result<Self, Error> {
         let no = |what: &str| {
-            Error::asked(
+            Error::request(
                 format!("{target}: {what}"),
                 advice! { "give what ", Command::Probe.with("TARGET").with(CommandOption::Json), " or ", CommandOption::Raw, " has written" },
             )
@@ -235,14 +235,14 @@ impl DeviceFacts {
     }
 
     /// Where a partition for `fs` goes: the first border from 1 MiB on, up to the last border.
-    fn place(&self) -> (u64, Place) {
+    fn place(&self) -> (u64, PartitionShape) {
         let au = self.au_bytes.value;
         let first =
             FIRST_MIN.saturating_sub(self.phase_bytes).div_ceil(au).max(u64::from(self.phase_bytes == 0));
         let start = self.phase_bytes + first * au;
         let bytes = self.capacity_bytes.saturating_sub(start) / au * au;
         let open_aus = Some(self.open_aus.value).filter(|open| *open > 0);
-        (start, Place { bytes, au_bytes: au, page_bytes: self.page_bytes.value, open_aus })
+        (start, PartitionShape { bytes, au_bytes: au, page_bytes: self.page_bytes.value, open_aus })
     }
 }
 
@@ -384,7 +384,7 @@ fn check_range(target: &str, field: &str, value: u64, allowed: &RangeInclusive<u
 }
 
 fn unfit(target: &str, field: &str, value: impl std::fmt::Display, allowed: &str) -> Error {
-    Error::asked(
+    Error::request(
         format!("{target}: {field} is {value}, which no probe answers"),
         advice! { format!("it has to be {allowed}; give what "), Command::Probe.with("TARGET").with(CommandOption::Json), " has written, unchanged" },
     )
@@ -448,7 +448,7 @@ pub fn advise(
 ) -> Result<Advice, Error> {
     let (start, place) = known.place();
     if place.bytes < FIRST_MIN {
-        return Err(Error::asked(
+        return Err(Error::request(
             format!(
                 "{}: {} are too small for a partition at {}",
                 known.target,
@@ -510,7 +510,7 @@ fn best(matrix: &Matrix, needs: &[Need]) -> Result<BlockFs, Error> {
         .map(|card| card.filesystems.iter().filter_map(|score| BlockFs::named(&score.filesystem)).collect())
         .unwrap_or_default();
     if ranked.is_empty() {
-        return Err(Error::asked(
+        return Err(Error::request(
             "nothing was compared",
             "choose filesystems and workloads that have traces",
         ));
@@ -521,7 +521,7 @@ fn best(matrix: &Matrix, needs: &[Need]) -> Result<BlockFs, Error> {
             .iter()
             .filter_map(|fs| Some(format!("not {}: {}", fs.name(), unmet(*fs, needs)?)))
             .collect();
-        Error::asked(
+        Error::request(
             format!("no filesystem meets all needs: {}", reasons.join("; ")),
             "make two partitions, and ask for each with its own needs: one of FAT that boots, one for the root",
         )
@@ -583,7 +583,7 @@ const BLOCK: u64 = 4096;
 /// Most sectors that an MBR counts.
 const MBR_SECTORS_MAX: u64 = u32::MAX as u64;
 
-fn partition_point(known: &DeviceFacts, fs: BlockFs, start: u64, place: &Place) -> Point {
+fn partition_point(known: &DeviceFacts, fs: BlockFs, start: u64, place: &PartitionShape) -> Point {
     let (first, sectors) = (start / SECTOR, place.bytes / SECTOR);
     let label = if first + sectors <= MBR_SECTORS_MAX { "dos" } else { "gpt" };
     let kind = if label == "dos" { format!(", type={}", fs.partition_type()) } else { String::new() };
@@ -737,13 +737,13 @@ fn misplaced(known: &DeviceFacts, partition: &Partition) -> Option<String> {
 }
 
 /// Filesystems that are there, judged.
-fn existing_point(known: &DeviceFacts, place: &Place) -> Option<Point> {
+fn existing_point(known: &DeviceFacts, place: &PartitionShape) -> Option<Point> {
     if known.partitions.is_empty() {
         return None;
     }
     let mut faults = known.findings.clone();
     for partition in &known.partitions {
-        let own = Place { bytes: partition.bytes, ..*place };
+        let own = PartitionShape { bytes: partition.bytes, ..*place };
         let (name, node) = (partition.name(), node(device(known), partition.number));
         faults.extend(misplaced(known, partition));
         faults.extend(partition.existing.and_then(|existing| existing.judge(&name, &node, &own)));
@@ -986,7 +986,7 @@ mod tests {
         let of = |known: &DeviceFacts| {
             let advice = advise(&library, known, None, &wanted, &|_| ()).unwrap();
             advice
-                .said(ToString::to_string)
+                .rendered(ToString::to_string)
                 .points
                 .into_iter()
                 .flat_map(|point| point.commands)

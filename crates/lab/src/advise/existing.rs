@@ -4,7 +4,7 @@
 //! Layouts as Linux documents them: Documentation/filesystems/ext4, include/linux/f2fs_fs.h and include/uapi/linux/nilfs2_ondisk.h. Each superblock is at
 //! byte 1024 of its partition.
 
-use super::mkfs::{BlockFs, Place, ext4_stripe, f2fs_segments, nilfs2_blocks};
+use super::mkfs::{BlockFs, PartitionShape, ext4_stripe, f2fs_segments, nilfs2_blocks};
 use super::size;
 use serde::Serialize;
 
@@ -59,7 +59,7 @@ impl Existing {
     }
 
     /// Sentence on what does not fit the flash below `place`; none when all of the filesystem does. `node` is the device that it is on.
-    pub fn judge(&self, name: &str, node: &str, place: &Place) -> Option<String> {
+    pub fn judge(&self, name: &str, node: &str, place: &PartitionShape) -> Option<String> {
         let unit = self.unit_blocks * self.block_bytes;
         let fits = unit > 0 && (unit.is_multiple_of(place.au_bytes) || place.au_bytes.is_multiple_of(unit));
         match self.kind {
@@ -99,7 +99,8 @@ mod tests {
         head
     }
 
-    const PLACE: Place = Place { bytes: 4 << 30, au_bytes: 4 << 20, page_bytes: 16 << 10, open_aus: Some(5) };
+    const PLACE: PartitionShape =
+        PartitionShape { bytes: 4 << 30, au_bytes: 4 << 20, page_bytes: 16 << 10, open_aus: Some(5) };
 
     #[test]
     fn an_ext4_without_a_stripe_is_told_how_to_get_one() {

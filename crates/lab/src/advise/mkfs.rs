@@ -112,7 +112,7 @@ impl Need {
 
 /// A partition, and what of the flash its filesystem should know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct PartitionShape {
     /// Size of the partition in bytes. It begins at a border of an allocation unit.
     pub bytes: u64,
     /// Size of an allocation unit in bytes.
@@ -149,7 +149,7 @@ const NILFS2_SEGMENT_BLOCKS: (u64, u64) = (16, 1 << 20);
 const STRIDE_MAX: u64 = u16::MAX as u64;
 
 /// The recipe of a filesystem on a partition.
-pub fn recipe(fs: BlockFs, place: &Place) -> Recipe {
+pub fn recipe(fs: BlockFs, place: &PartitionShape) -> Recipe {
     match fs {
         BlockFs::Ext4 => ext4(place),
         BlockFs::F2fs => f2fs(place),
@@ -159,13 +159,13 @@ pub fn recipe(fs: BlockFs, place: &Place) -> Recipe {
 }
 
 /// Stride and stripe width of an ext4 in blocks.
-pub fn ext4_stripe(place: &Place) -> (u64, u64) {
+pub fn ext4_stripe(place: &PartitionShape) -> (u64, u64) {
     let width = (place.au_bytes / BLOCK).clamp(1, u64::from(u32::MAX));
     let stride = (place.page_bytes / BLOCK).clamp(1, STRIDE_MAX.min(width));
     (stride, width)
 }
 
-fn ext4(place: &Place) -> Recipe {
+fn ext4(place: &PartitionShape) -> Recipe {
     let (stride, width) = ext4_stripe(place);
     Recipe {
         mkfs: format!("mkfs.ext4 -b {BLOCK} -E stride={stride},stripe_width={width}"),
@@ -179,7 +179,7 @@ fn ext4(place: &Place) -> Recipe {
 }
 
 /// Segments of a section of an F2FS.
-pub fn f2fs_segments(place: &Place) -> u64 {
+pub fn f2fs_segments(place: &PartitionShape) -> u64 {
     let aligned = lcm(place.au_bytes.max(SECTOR), F2FS_SEGMENT) / F2FS_SEGMENT;
     let most = (place.bytes / F2FS_SECTIONS_MIN / F2FS_SEGMENT).max(1);
     match aligned {
@@ -212,7 +212,7 @@ fn f2fs_logs_option(open_aus: Option<u64>) -> (String, String) {
     }
 }
 
-fn f2fs(place: &Place) -> Recipe {
+fn f2fs(place: &PartitionShape) -> Recipe {
     let segments = f2fs_segments(place);
     let (logs, why_logs) = f2fs_logs_option(place.open_aus);
     let section = segments * F2FS_SEGMENT;
@@ -239,7 +239,7 @@ fn f2fs(place: &Place) -> Recipe {
 }
 
 /// Blocks of a segment of a NILFS2.
-pub fn nilfs2_blocks(place: &Place) -> u64 {
+pub fn nilfs2_blocks(place: &PartitionShape) -> u64 {
     let unit = place.au_bytes / BLOCK;
     let divisor = if unit == 0 { 1 } else { 1 << unit.trailing_zeros().min(63) };
     let most = (place.bytes / NILFS2_SEGMENTS_MIN / BLOCK).max(1);
@@ -248,7 +248,7 @@ pub fn nilfs2_blocks(place: &Place) -> u64 {
     divisor.min(most).clamp(least, limit)
 }
 
-fn nilfs2(place: &Place) -> Recipe {
+fn nilfs2(place: &PartitionShape) -> Recipe {
     let blocks = nilfs2_blocks(place);
     Recipe {
         mkfs: format!("mkfs.nilfs2 -b {BLOCK} -B {blocks}"),
@@ -297,7 +297,7 @@ const FAT16_CLUSTERS_MAX: u64 = 65_525;
 const FAT16_CLUSTERS_MIN: u64 = 4_085 + 16;
 
 /// Sizes of a FAT whose first cluster is at a border of an allocation unit, or of the largest part of it that reserved sectors can reach.
-pub fn fat_sizes(place: &Place) -> FatSizes {
+pub fn fat_sizes(place: &PartitionShape) -> FatSizes {
     let sectors = place.bytes / SECTOR;
     let page = (place.page_bytes / SECTOR).max(1).next_power_of_two();
     // 32 KiB as SD cards come from the factory, a page where that is more, up to the 64 KiB that FAT can have.
@@ -318,7 +318,7 @@ pub fn fat_sizes(place: &Place) -> FatSizes {
 }
 
 /// Sizes with the first cluster at a border of an allocation unit, or of the largest part of it that reserved sectors can reach.
-fn on_a_border(place: &Place, bits: u64, cluster: u64) -> FatSizes {
+fn on_a_border(place: &PartitionShape, bits: u64, cluster: u64) -> FatSizes {
     let root = if bits == 16 { ROOT_SECTORS } else { 0 };
     let mut unit = (place.au_bytes / SECTOR).max(1);
     loop {
@@ -353,7 +353,7 @@ fn with_unit(sectors: u64, bits: u64, cluster: u64, root: u64, unit: u64) -> Fat
     sizes
 }
 
-fn vfat(place: &Place) -> Recipe {
+fn vfat(place: &PartitionShape) -> Recipe {
     let FatSizes { bits, cluster, reserved, fat, data, unit } = fat_sizes(place);
     Recipe {
         mkfs: format!("mkfs.fat -a -F {bits} -s {cluster} -R {reserved} -f {FATS} -S {SECTOR}"),
@@ -390,8 +390,8 @@ fn lcm(a: u64, b: u64) -> u64 {
 mod tests {
     use super::*;
 
-    const fn place(bytes: u64, au_bytes: u64) -> Place {
-        Place { bytes, au_bytes, page_bytes: 16 << 10, open_aus: Some(5) }
+    const fn place(bytes: u64, au_bytes: u64) -> PartitionShape {
+        PartitionShape { bytes, au_bytes, page_bytes: 16 << 10, open_aus: Some(5) }
     }
 
     #[test]
@@ -407,7 +407,7 @@ mod tests {
 
     #[test]
     fn logs_of_f2fs_are_limited_where_the_card_limits_them() {
-        let mount = |open_aus| recipe(BlockFs::F2fs, &Place { open_aus, ..place(8 << 30, 4 << 20) });
+        let mount = |open_aus| recipe(BlockFs::F2fs, &PartitionShape { open_aus, ..place(8 << 30, 4 << 20) });
         assert_eq!(mount(Some(1)).mount, "noatime,active_logs=2");
         assert_eq!(mount(Some(5)).mount, "noatime,active_logs=4");
         let free = mount(None);
@@ -447,7 +447,7 @@ mod tests {
             for au_bytes in [512, 1 << 20, 1 << 40] {
                 for page_bytes in [512, 1 << 22] {
                     for fs in BlockFs::ALL {
-                        recipe(fs, &Place { bytes, au_bytes, page_bytes, open_aus: None });
+                        recipe(fs, &PartitionShape { bytes, au_bytes, page_bytes, open_aus: None });
                     }
                 }
             }

@@ -58,7 +58,7 @@ impl Point {
         self
     }
 
-    fn said(self, say: impl Fn(&Words) -> String) -> Point<String> {
+    fn rendered(self, say: impl Fn(&Words) -> String) -> Point<String> {
         let all = |words: &[Words]| words.iter().map(&say).collect();
         let (commands, would_change) = (all(&self.commands), all(&self.would_change));
         Point { topic: self.topic, advice: self.advice, commands, rests_on: self.rests_on, would_change }
@@ -84,9 +84,9 @@ pub struct Advice<W = Words> {
 
 impl Advice {
     /// The advice in the words of a surface, which names commands and options as it has them.
-    pub fn said(self, say: impl Fn(&Words) -> String) -> Advice<String> {
+    pub fn rendered(self, say: impl Fn(&Words) -> String) -> Advice<String> {
         let Self { target, board, title, capacity_bytes, points } = self;
-        let points = points.into_iter().map(|point| point.said(&say)).collect();
+        let points = points.into_iter().map(|point| point.rendered(&say)).collect();
         Advice { target, board, title, capacity_bytes, points }
     }
 }

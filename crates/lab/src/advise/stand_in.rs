@@ -37,8 +37,8 @@ pub(super) fn stand_in(library: &Library, known: &DeviceFacts) -> Result<(Loaded
         }
     }
     let nearest = cards.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
-    let (_, name, mut card) =
-        nearest.ok_or_else(|| Error::asked("the catalogue has no sound card", "name a card's TOML file"))?;
+    let (_, name, mut card) = nearest
+        .ok_or_else(|| Error::request("the catalogue has no sound card", "name a card's TOML file"))?;
     let mut found = Vec::new();
     let mut put = |what: String, change: &dyn Fn(&mut CardSpec)| {
         let mut changed = card.spec.clone();

@@ -164,7 +164,7 @@ const BLOCKS_MIN: u32 = 16;
 /// A card that is too large, or that has no room to collect.
 pub fn measure(options: &AmplificationOptions) -> Result<Vec<AmplificationRow>, Error> {
     if u64::from(options.blocks) * u64::from(options.units_per_block) > UNITS_MAX {
-        return Err(Error::asked(
+        return Err(Error::request(
             "the card has more than 16777216 units of 4 KiB",
             "ask for fewer blocks, or smaller ones",
         ));
@@ -183,7 +183,7 @@ fn row(
     let blocks = options.blocks;
     let logical = (f64::from(blocks) / (1.0 + percent / 100.0)) as u32;
     let impossible = || {
-        Error::asked(
+        Error::request(
             format!("{percent:?} % of {blocks} blocks leave nothing to write to, or too little to collect"),
             "ask for 1 to 100 %, and for more blocks",
         )
@@ -202,7 +202,7 @@ fn row(
     let card =
         Card::new(&spec, CardOptions { seed: options.seed, stores: false }).map_err(|_| impossible())?;
     let write_amplification = steady(card, options.seed).map_err(|error| {
-        Error::asked(format!("at {percent} %: {error}"), "ask for more over-provisioning")
+        Error::request(format!("at {percent} %: {error}"), "ask for more over-provisioning")
     })?;
     let ratio = f64::from(blocks) / f64::from(logical);
     let published = published(collector, ratio, options.units_per_block);

@@ -44,7 +44,7 @@ pub(super) fn format(card: &LoadedCard) -> Result<Vec<Content>, Error> {
     let (sectors, au) = (capacity / SECTOR, spec.au_bytes / SECTOR);
     let content = if capacity <= FAT32_BYTES_MAX { fat32(sectors, au) } else { exfat(sectors, au) };
     content.ok_or_else(|| {
-        Error::asked(
+        Error::request(
             format!(
                 "a card of {capacity} bytes with allocation units of {} is too small for its format",
                 spec.au_bytes
@@ -62,7 +62,7 @@ pub(super) fn one_partition(sectors: u64, au_bytes: u64) -> Result<Content, Erro
     let start = au_bytes / SECTOR;
     let length = sectors.checked_sub(start).filter(|length| *length > 0);
     length.and_then(|length| partition_table(mbr::kind::LINUX, start, length)).ok_or_else(|| {
-        Error::asked(
+        Error::request(
             format!("a card of {sectors} sectors with allocation units of {au_bytes} bytes has no room for a partition"),
             "choose another card, or override `card.capacity_bytes`",
         )

@@ -168,7 +168,7 @@ pub fn info(card: &LoadedCard) -> Result<CardInfo, Error> {
     let files: Vec<Register> =
         registers.files().into_iter().map(|(name, text)| Register { name, text }).collect();
     let decoded = Decoded::of(&files, registers.kind)
-        .map_err(|error| Error::asked(error.to_string(), "this is a bug in floatgate: please report it"))?;
+        .map_err(|error| Error::request(error.to_string(), "this is a bug in floatgate: please report it"))?;
     let capacity_bytes = decoded.capacity_bytes();
     let limits = card.spec.request_limits();
     Ok(CardInfo {
@@ -197,7 +197,7 @@ fn bring_up(card: &LoadedCard) -> Result<Vec<Step>, Error> {
     }
     let options = CardOptions { seed: 0, stores: true };
     let mut protocol = Protocol::in_small(&card.spec, options).map_err(|bad| {
-        Error::asked(format!("in small, this card is impossible: {bad}"), "set another value")
+        Error::request(format!("in small, this card is impossible: {bad}"), "set another value")
     })?;
     Ok(protocol.bring_up())
 }

@@ -179,7 +179,7 @@ fn share_failed(spec: &CardSpec, cycles: f64) -> f64 {
 pub fn life(card: &LoadedCard, workload: &Workload, progress: Listener<'_>) -> Result<CardLife, Error> {
     let spec = &card.spec;
     if spec.fake.is_some() {
-        return Err(Error::asked(
+        return Err(Error::request(
             "a fake has no life: it loses what is written",
             "name a card that keeps its data",
         ));
@@ -223,7 +223,7 @@ impl Worn {
             requests.iter().filter(|one| one.kind == RequestKind::Write).map(|one| one.sectors).sum();
         let pass_bytes = written * SECTOR_BYTES as u64;
         if pass_bytes == 0 {
-            return Err(Error::asked(
+            return Err(Error::request(
                 "the trace writes nothing, so that nothing wears",
                 "name one with writes",
             ));

@@ -176,13 +176,13 @@ fn empty(card: &LoadedCard, spec: &CardSpec) -> CutReport {
 /// The card in the size asked for, with faults if there are to be some.
 fn shaped(card: &LoadedCard, options: &CutOptions) -> Result<CardSpec, Error> {
     if card.spec.evil.is_some() {
-        return Err(Error::asked(
+        return Err(Error::request(
             "the firmware of this card changes contents without any cut, which these tests do not have",
             advice! { "cut another card; ", Command::Probe, " and `run` show what this one does" },
         ));
     }
     if card.spec.fake.is_some() {
-        return Err(Error::asked(
+        return Err(Error::request(
             "this card loses what is written behind its end without any cut, and these tests do not write there",
             advice! { "cut another card; ", Command::Probe, " and `serve` show what this one does" },
         ));
@@ -197,7 +197,7 @@ fn shaped(card: &LoadedCard, options: &CutOptions) -> Result<CardSpec, Error> {
         (spec.wear.endurance_cycles, spec.wear.life_factor, spec.wear.life_spread) = (3000, 0.01, 1.0);
     }
     let refused = |bad: floatgate_card::BadSpec| {
-        Error::asked(format!("in small, this card is impossible: {bad}"), "cut the whole card instead")
+        Error::request(format!("in small, this card is impossible: {bad}"), "cut the whole card instead")
     };
     spec.check().map_err(refused)?;
     Ok(spec)

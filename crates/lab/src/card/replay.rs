@@ -70,7 +70,7 @@ pub fn prepare(
 
 fn wrong(error: TraceError) -> Error {
     let hint = "name a trace that a served card or a replay recorded, or one of fio, blkparse, blktrace or MSR Cambridge";
-    Error::asked(error.to_string(), hint)
+    Error::request(error.to_string(), hint)
 }
 
 /// Replays a trace on a card.
@@ -140,7 +140,7 @@ impl<'a> Player<'a> {
         self.played += 1;
         let capacity = self.card.capacity();
         if request.sector + request.sectors > capacity {
-            return Err(Error::asked(
+            return Err(Error::request(
                 format!(
                     "request {} of the trace reaches to sector {}, and the card has {capacity} sectors",
                     self.played,

@@ -30,7 +30,7 @@ impl NewCard {
     /// # Errors
     /// A specification that no card can have.
     pub fn new(card: &LoadedCard, options: CardOptions) -> Result<Self, Error> {
-        let wrong = |bad: floatgate_card::BadSpec| Error::asked(bad.to_string(), "choose another value");
+        let wrong = |bad: floatgate_card::BadSpec| Error::request(bad.to_string(), "choose another value");
         Ok(Self { card: Fake::of_spec(&card.spec, options).map_err(wrong)? })
     }
 
@@ -76,7 +76,7 @@ impl NewCard {
     /// The image cannot be read, or is larger than the card claims to be; the card fails.
     pub fn fill(&mut self, path: &Path) -> Result<(), Error> {
         let failed = |error: std::io::Error| {
-            Error::asked(format!("{}: {error}", path.display()), "name a file that can be read")
+            Error::request(format!("{}: {error}", path.display()), "name a file that can be read")
         };
         let mut image = File::open(path).map_err(failed)?;
         // A file that is too large is refused before any of it is read; of a pipe or a device the length is 0.
@@ -100,7 +100,7 @@ impl NewCard {
         if image_bytes <= bytes {
             return Ok(());
         }
-        Err(Error::asked(
+        Err(Error::request(
             format!("the image is larger than the card, which has {bytes} bytes"),
             "choose a larger card, or override `card.capacity_bytes`",
         ))
@@ -132,7 +132,7 @@ impl NewCard {
 }
 
 pub(crate) fn failed(error: BlockError) -> Error {
-    Error::asked(format!("the card fails: {error}"), "raise `card.wear.endurance_cycles`")
+    Error::request(format!("the card fails: {error}"), "raise `card.wear.endurance_cycles`")
 }
 
 /// Takes each request when it has ended.

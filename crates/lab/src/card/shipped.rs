@@ -136,14 +136,14 @@ impl ShippedTrace {
     fn read(&self, packed: &[u8]) -> Result<Vec<Request>, Error> {
         let csv = self.unpack(packed)?;
         let wrong = |error: super::trace::TraceError| {
-            Error::asked(error.to_string(), "restore it from the project").within(self.name())
+            Error::request(error.to_string(), "restore it from the project").within(self.name())
         };
         Reader::new(csv.as_slice()).map_err(wrong)?.collect::<Result<_, _>>().map_err(wrong)
     }
 
     fn unpack(&self, packed: &[u8]) -> Result<Vec<u8>, Error> {
         let damaged = || {
-            Error::asked("it is no gzip file of a trace", "restore it from the project").within(self.name())
+            Error::request("it is no gzip file of a trace", "restore it from the project").within(self.name())
         };
         // The last four bytes are the length of the content (RFC 1952).
         let length = packed.last_chunk().map(|bytes| u32::from_le_bytes(*bytes)).ok_or_else(damaged)?;

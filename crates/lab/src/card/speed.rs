@@ -345,7 +345,7 @@ fn check_sizes(options: &CardSpeedOptions, spec: &CardSpec) -> Result<(), Error>
     let is_request = |size: &u64| size.is_multiple_of(SECTOR_BYTES as u64) && (1..=most).contains(size);
     match options.sizes.iter().find(|size| !is_request(size)) {
         None => Ok(()),
-        Some(size) => Err(Error::asked(
+        Some(size) => Err(Error::request(
             format!("{size} bytes are no request to this card"),
             format!("sizes are multiples of {SECTOR_BYTES} bytes, up to {most} bytes"),
         )),
@@ -357,7 +357,7 @@ fn failed(error: BlockError) -> Error {
         BlockErrorKind::PowerLost => "raise `card.power.limit_ua`, or set `card.power.overload` to \"stall\"",
         _ => "raise `card.wear.endurance_cycles`, or ask for fewer requests",
     };
-    Error::asked(format!("the card fails: {error}"), help)
+    Error::request(format!("the card fails: {error}"), help)
 }
 
 /// A card in some state, with buffers that are as large as the largest request.
@@ -407,7 +407,7 @@ impl Bench {
         progress: &dyn Fn(u64),
     ) -> Result<Self, Error> {
         let card = Fake::of_spec(spec, CardOptions { seed: options.seed, stores: false })
-            .map_err(|bad| Error::asked(bad.to_string(), "choose another value"))?;
+            .map_err(|bad| Error::request(bad.to_string(), "choose another value"))?;
         let mut bench = Self {
             card,
             state,

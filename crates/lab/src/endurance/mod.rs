@@ -109,7 +109,7 @@ impl Experiment {
     pub fn check(&self) -> Result<(), Error> {
         let blocks = u64::from(self.blocks) * u64::from(self.chips);
         if !(1..=u64::from(BLOCKS_MAX)).contains(&blocks) {
-            return Err(Error::asked(
+            return Err(Error::request(
                 format!(
                     "{} of {} cannot be tested",
                     count(self.blocks.into(), "block"),
@@ -119,13 +119,13 @@ impl Experiment {
             ));
         }
         if !TEMPERATURES_C.contains(&self.temperature_c) {
-            return Err(Error::asked(
+            return Err(Error::request(
                 format!("no chip works at {} C", self.temperature_c),
                 format!("choose a temperature from {} to {}", TEMPERATURES_C.start(), TEMPERATURES_C.end()),
             ));
         }
         if self.interleave == 0 || self.interleave > self.blocks {
-            return Err(Error::asked(
+            return Err(Error::request(
                 format!(
                     "{} of {} cannot be written in turn",
                     self.interleave,

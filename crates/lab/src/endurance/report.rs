@@ -140,7 +140,7 @@ pub fn run(subject: &Subject, experiment: &Experiment) -> Result<Report, Error> 
     let lives: Vec<Vec<Stretch>> =
         numbers.par_iter().map(|&(chip, block)| subject.block_life(experiment, chip, block)).collect();
     report(subject, experiment, &numbers, &lives)
-        .ok_or_else(|| Error::asked("no block lived for one cycle", "change chip.wear or the experiment"))
+        .ok_or_else(|| Error::request("no block lived for one cycle", "change chip.wear or the experiment"))
 }
 
 /// Runs the experiment on each subject, in their order.

@@ -88,7 +88,7 @@ impl Subject {
         config.only_keys(&["chip"])?;
         let facts = facts(&config)?;
         if facts.endurance_cycles == 0 {
-            return Err(Error::asked(
+            return Err(Error::request(
                 format!("{}: how many cycles its data sheet promises is not known", config.part().name),
                 advice! { "set it: ", set("chip.endurance_cycles", "100000") },
             ));
@@ -134,7 +134,7 @@ fn facts(config: &Config) -> Result<NandFacts, Error> {
 }
 
 fn not_nand(config: &Config, kind: ChipKind) -> Error {
-    Error::asked(
+    Error::request(
         format!("{} is {kind}: the wear of NOR flash is not modelled", config.part().name),
         advice! { "name it alone: ", Command::Endurance.with("PART"), " prints what its data sheet promises; chips of kind `raw-nand` and `spi-nand` can be tested" },
     )

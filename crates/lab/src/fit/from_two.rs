@@ -216,7 +216,7 @@ impl<'p> Board<'p> {
         let parameters = parameters::of(library, &config, &[])?;
         let model = Model::new(library, &setup, &sets, &blocks, parameters)?;
         if model.rows_count() != subjects.len() {
-            return Err(Error::asked(
+            return Err(Error::request(
                 format!("{}: a row has a test that the device has not", self.name()),
                 "correct the measure of the row",
             ));
@@ -286,7 +286,8 @@ fn data_sheet(library: &Library, file: &str, key: &str) -> Option<f64> {
 /// Exact speeds for which the row's tool prints its figure, KiB/s.
 fn published(subject: &Subject<'_>, erase_bytes: u32) -> (f64, f64) {
     let kib = f64::from(subject.table.blocks) * f64::from(erase_bytes) / 1024.0;
-    let (min, max) = subject.row.says().map_or((1.0, 1.0), |says| says.interval(subject.table, Some(kib)));
+    let (min, max) =
+        subject.row.published_value().map_or((1.0, 1.0), |says| says.interval(subject.table, Some(kib)));
     (min.max(1e-3), if max.is_finite() { max.max(min) } else { min })
 }
 

@@ -176,7 +176,7 @@ pub fn fit(
     let start = model.start();
     let keep: Vec<usize> = model.fitted();
     if keep.is_empty() {
-        return Err(Error::asked(
+        return Err(Error::request(
             "the results have only erases, which the chip decides",
             "give reads or writes, or free chip.timing.t_bers_us.typ",
         ));
@@ -308,7 +308,7 @@ fn no_figure(unknown: &[Unknown]) -> Error {
     if unknown.len() > NAMED {
         lines += &format!("\n  and {} more", unknown.len() - NAMED);
     }
-    Error::asked(
+    Error::request(
         format!("the results have no figure{lines}"),
         "give output of flash_speed, dd or U-Boot, or lines like `page read 227 us`",
     )

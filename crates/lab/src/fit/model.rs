@@ -192,7 +192,7 @@ impl<'l> Model<'l> {
                 .map(|test| run.iter().find(|(t, _)| t == test).map(|(_, ns)| *ns))
                 .sum::<Option<f64>>()
         };
-        let missing = || Error::asked("a figure was not simulated", "choose tests that the device has");
+        let missing = || Error::request("a figure was not simulated", "choose tests that the device has");
         rows.iter().map(|&row| time(row).ok_or_else(missing)).collect()
     }
 

@@ -117,7 +117,7 @@ pub(super) fn of(library: &Library, config: &Config, free: &[String]) -> Result<
     }));
     for path in free {
         let found = number(config, path).or_else(|| microseconds(config, path)).ok_or_else(|| {
-            Error::asked(
+            Error::request(
                 format!("{path} is no number of this setup"),
                 "free a number, as chip.timing.t_prog_us.typ",
             )

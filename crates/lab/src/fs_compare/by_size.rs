@@ -105,7 +105,7 @@ pub fn by_size(
     };
     let all = comparisons(library, at, (rig, &options), &sizes, progress)?;
     let Some(first) = all.first().filter(|_| !options.subjects.is_empty()) else {
-        return Err(Error::asked(
+        return Err(Error::request(
             "there is no filesystem to compare by size",
             "name sizes of partitions, and `jffs2`, `ubifs` or a program",
         ));

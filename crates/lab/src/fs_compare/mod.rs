@@ -339,7 +339,7 @@ impl Bench<'_> {
         let half = u64::from(geometry.blocks() / 2) * u64::from(geometry.erase_bytes);
         let offset = if second { half } else { 0 };
         let half = floatgate_mtd::Partition::new(device, offset, half)
-            .map_err(|why| Error::asked(why.to_string(), floatgate_sim::machine::other_flash()))?;
+            .map_err(|why| Error::request(why.to_string(), floatgate_sim::machine::other_flash()))?;
         Ok((Counted::new(Box::new(half)), now))
     }
 
@@ -433,7 +433,7 @@ pub fn compare(
 /// There is no such row; the setup is wrong; the test cannot be made.
 pub fn figures(library: &Library, config: &Config, rig: RigOptions, what: &str) -> Result<Vec<Row>, Error> {
     let unknown = || {
-        Error::asked(
+        Error::request(
             format!("`floatgate fs` has no row {what:?}"),
             "name one as the table does, `ubifs write random 64 KiB`, or a tree, `ubifs mount 100 text files of 16 KiB`",
         )
@@ -449,7 +449,7 @@ pub fn figures(library: &Library, config: &Config, rig: RigOptions, what: &str) 
     let options = Options { subjects, tests, tree, only: vec![name.to_owned()], ..Options::default() };
     let compared = compare(library, config, rig, &options, &|_| ())?;
     if let Some(refused) = compared.refused.first() {
-        return Err(Error::asked(format!("{what}: {}", refused.why), "choose another chip or partition"));
+        return Err(Error::request(format!("{what}: {}", refused.why), "choose another chip or partition"));
     }
     if compared.rows.is_empty() { Err(unknown()) } else { Ok(compared.rows) }
 }

@@ -117,16 +117,16 @@ impl Mounting<'_> {
         let bytes = flash.geometry().erase_bytes;
         if bytes < MIN_LEB_BYTES && self.method.is_ubifs() {
             let why = format!("eraseblocks of {bytes} B, and UBIFS takes LEBs of {MIN_LEB_BYTES} B and more");
-            return Err(Error::asked(why, machine::too_small()));
+            return Err(Error::request(why, machine::too_small()));
         }
         let made = self.method.make(flash, now);
-        let fs = made.map_err(|why| Error::asked(why, self.method.advice()))?;
+        let fs = made.map_err(|why| Error::request(why, self.method.advice()))?;
         Vfs::on_new(fs, self.bench.cpu, self.bench.page_cache).map_err(machine::failed("sync"))
     }
 
     /// Unmounts and mounts again: nothing is in memory.
     fn again(&self, mut vfs: Vfs) -> Result<Remounted, Error> {
-        let in_words = |why: String| Error::asked(why, self.method.advice());
+        let in_words = |why: String| Error::request(why, self.method.advice());
         vfs.sync().map_err(machine::failed("sync"))?;
         let (flash, now) = vfs.into_fs().into_device().map_err(|(why, _)| in_words(why))?;
         let (from, before) = (Moment::of(&flash, now), flash.operations());
@@ -257,7 +257,7 @@ impl Mounting<'_> {
         let files = filled.map_err(machine::failed(&unpacked))?;
         if files < tree.files {
             let why = format!("only {files} of the {} files have room", tree.files);
-            return Err(Error::asked(why, self.method.advice()));
+            return Err(Error::request(why, self.method.advice()));
         }
         let mut rows = vec![self.timed(&unpacked, tree.bytes().unwrap_or(0), from, &vfs).seconds()];
         rows.extend(self.mount_rows(vfs.clone(), &what)?);

@@ -110,7 +110,7 @@ pub(super) fn measure(
 fn unknown(what: &str) -> Error {
     let known =
         [PROBE, ALIGNMENT, NAND, IN_ORDER, RANDOM, PLACES, TRACES, TRACES_FULL, TRACES_AGED].join("; ");
-    Error::asked(
+    Error::request(
         format!("no measure is called \"{PREFIX}{what}\""),
         format!("after \"{PREFIX}\" there may stand {known}; {TRACES_OVER}CARD"),
     )
@@ -118,13 +118,13 @@ fn unknown(what: &str) -> Error {
 
 /// The card's answers to the probe, without jitter.
 fn probed(card: &LoadedCard, seed: u64) -> Result<Answers, Error> {
-    let wrong = |bad: floatgate_card::BadSpec| Error::asked(bad.to_string(), "choose another value");
+    let wrong = |bad: floatgate_card::BadSpec| Error::request(bad.to_string(), "choose another value");
     let device = Fake::of_spec(&card.spec, CardOptions { seed, stores: false }).map_err(wrong)?;
     let mut target = Simulated::new(device, None);
     let mut probe =
         Probe::new(&mut target, ProbeOptions { seed, usable_bytes: card.spec.capacity_bytes, limits: None });
     let failed = |error: floatgate_probe::ProbeError| {
-        Error::asked(error.to_string(), advice! { "see what ", Command::Probe, " says of the card" })
+        Error::request(error.to_string(), advice! { "see what ", Command::Probe, " says of the card" })
     };
     probe.measure_reads().map_err(failed)?;
     let plan = probe.write_plan();

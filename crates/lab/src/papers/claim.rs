@@ -80,7 +80,7 @@ pub(super) fn measure(
 fn unknown(what: &str) -> Error {
     let known: Vec<&str> =
         OF_REPORTS.iter().map(|known| known.0).chain(OF_RIGS.iter().map(|known| known.0)).collect();
-    Error::asked(
+    Error::request(
         format!("no measure is called \"{PREFIX}{what}\""),
         format!("after \"{PREFIX}\" there may stand {}", known.join("; ")),
     )
@@ -119,7 +119,7 @@ impl Trial {
 
     fn program(&self, s: &Subject) -> Result<Latency, Error> {
         let report = self.report(s, |_| {})?;
-        report.program.ok_or_else(|| Error::asked("nothing was programmed", "do not erase only"))
+        report.program.ok_or_else(|| Error::request("nothing was programmed", "do not erase only"))
     }
 
     fn erase(&self, s: &Subject) -> Result<Latency, Error> {

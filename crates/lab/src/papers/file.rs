@@ -191,7 +191,7 @@ impl Table {
 
 impl Row {
     /// Published figure or range of the row; none where the file has neither.
-    pub fn says(&self) -> Option<Published> {
+    pub fn published_value(&self) -> Option<Published> {
         match (self.published, self.published_min, self.published_max) {
             (Some(figure), None, None) => Some(Published::Figure(figure)),
             (None, Some(min), Some(max)) => Some(Published::Range(min, max)),
@@ -266,7 +266,7 @@ pub fn read(source: &Arc<Source>) -> Result<Paper, ConfigError> {
 /// # Errors
 /// The first row that makes no sense or is not honest about fits.
 pub fn check(paper: &Paper) -> Result<(), Error> {
-    let wrong = |what: String| Err(Error::asked(format!("{}: {what}", paper.paper), "correct the file"));
+    let wrong = |what: String| Err(Error::request(format!("{}: {what}", paper.paper), "correct the file"));
     let fitted: Vec<&String> = paper.fits.iter().flat_map(|f| &f.rows).collect();
     let mut names = Vec::new();
     for (table, row) in rows(paper) {
@@ -291,7 +291,7 @@ pub fn check(paper: &Paper) -> Result<(), Error> {
 /// Reason why a row cannot be compared.
 fn doubt(table: &Table, row: &Row) -> Option<&'static str> {
     let tolerance = row.tolerance.unwrap_or(table.tolerance);
-    match row.says() {
+    match row.published_value() {
         None => Some("needs a published figure, or published_min and published_max"),
         Some(Published::AtLeast(_) | Published::AtMost(_)) if row.kind != RowKind::Direction => {
             Some("has one end of a range, and is no direction")

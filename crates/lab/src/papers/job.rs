@@ -169,7 +169,7 @@ pub(super) fn run(library: &Library, job: &Job, seed: u64) -> Result<Outcome, Er
 
 fn unknown_measure(name: &str) -> Error {
     let known = [TOOK, ENDED, BUS_PAGE, UPDATE, KEYSTORE_WITH, KEYSTORE_WITHOUT].join(", ");
-    Error::asked(
+    Error::request(
         format!("no measure is called {name:?}"),
         advice! {
             "a test of ", Command::Speed,
@@ -188,7 +188,7 @@ fn figure(library: &Library, config: &Config, options: &SpeedOptions) -> Result<
         .report
         .tests
         .first()
-        .ok_or_else(|| Error::asked("nothing was measured", "choose blocks that exist"))?;
+        .ok_or_else(|| Error::request("nothing was measured", "choose blocks that exist"))?;
     Ok(Outcome::Figure {
         printed: test.printed_kib_s as f64,
         exact: test.exact_kib_s,
@@ -207,7 +207,7 @@ fn latency(library: &Library, config: &Config, options: &SpeedOptions) -> Result
         &SpeedOptions { only, ..options.clone() },
     )?;
     run.report.latency.map(Outcome::Latency).ok_or_else(|| {
-        Error::asked("a read-while-write row names no secondary block", "add secondary_block = N")
+        Error::request("a read-while-write row names no secondary block", "add secondary_block = N")
     })
 }
 

@@ -67,7 +67,7 @@ pub fn select(papers: Vec<Paper>, filter: &str) -> Result<Vec<Paper>, Error> {
     if kept.is_empty() {
         let short = known.iter().filter_map(|name| name.split_once('/')).map(|(_, table)| table);
         let near = did_you_mean(filter, known.iter().map(String::as_str).chain(short));
-        return Err(Error::asked(
+        return Err(Error::request(
             format!("no paper or table is called {filter:?}"),
             format!("{near}there are {}", known.join(", ")),
         ));
@@ -168,13 +168,14 @@ fn report_row(
     let job = job(table, row);
     let simulated = done.get(&job).and_then(|outcome| outcome.figure(row));
     let simulated = simulated.ok_or_else(|| {
-        Error::asked(
+        Error::request(
             format!("{}/{}: {:?} measures no {:?}", paper.paper, table.name, row.measure, row.row),
             "the rows of a keystore table are named as its tests are; what a card measures stands behind a colon",
         )
     })?;
     let (min, max) = (row.published_min, row.published_max);
-    let interval = row.says().map_or((f64::NAN, f64::NAN), |says| says.interval(table, simulated.kib));
+    let interval =
+        row.published_value().map_or((f64::NAN, f64::NAN), |says| says.interval(table, simulated.kib));
     Ok(ReportRow {
         paper: paper.paper.clone(),
         table: table.name.clone(),

@@ -220,7 +220,7 @@ impl Group<'_> {
     /// The distance of a subject's run with these logarithms beyond the published interval.
     fn residual(&self, library: &Library, subject: &Subject<'_>, at: &[f64]) -> Option<f64> {
         let simulated = self.simulate(library, subject, at)?;
-        Some(beyond(simulated.exact, subject.row.says()?.interval(subject.table, simulated.kib)))
+        Some(beyond(simulated.exact, subject.row.published_value()?.interval(subject.table, simulated.kib)))
     }
 
     /// The subject's run with these logarithms of the parameters.
@@ -240,7 +240,7 @@ impl Group<'_> {
     /// The logarithm of simulated over published, which stands in the middle of its resolution.
     fn error(&self, library: &Library, subject: &Subject<'_>, at: &[f64]) -> Option<f64> {
         let simulated = self.simulate(library, subject, at)?;
-        let (min, max) = subject.row.says()?.interval(subject.table, simulated.kib);
+        let (min, max) = subject.row.published_value()?.interval(subject.table, simulated.kib);
         Some((simulated.exact / f64::midpoint(min, max)).ln()).filter(|error| error.is_finite())
     }
 }

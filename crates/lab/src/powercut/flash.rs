@@ -155,7 +155,7 @@ impl SetupFlash {
             (config, own, None)
         };
         let geometry = shrunk(&geometry, size_bytes).map_err(|what| {
-            Error::asked(
+            Error::request(
                 format!("{}: {what}", config.part().name),
                 advice! { "choose another size, or set another chip (", set("chip", "NAME"), ")" },
             )

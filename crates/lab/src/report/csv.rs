@@ -9,7 +9,7 @@ const HELP: &str = "give a CSV file as floatgate prints it: a header line, and r
 
 /// A section with the rows of a CSV file (RFC 4180, also with line feeds alone).
 pub(super) fn section(name: &str, text: &str) -> Result<Section, Error> {
-    let refuse = |message: String| Error::asked(format!("{name}: {message}"), HELP);
+    let refuse = |message: String| Error::request(format!("{name}: {message}"), HELP);
     // A byte order mark, as spreadsheets write it.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut records = records(text).map_err(refuse)?.into_iter();

@@ -330,7 +330,7 @@ impl EnvelopeError {
 
     /// The error with the name of the file.
     pub fn of_file(&self, name: &str) -> Error {
-        Error::asked(format!("{name}: {self}"), self.help())
+        Error::request(format!("{name}: {self}"), self.help())
     }
 }
 

@@ -70,7 +70,7 @@ impl Report {
     /// A text that is no JSON, or JSON that is no result.
     pub fn add_json(&mut self, name: &str, text: &str) -> Result<(), Error> {
         let value: serde_json::Value = serde_json::from_str(text)
-            .map_err(|error| Error::asked(format!("{name}: not JSON: {error}"), read::HELP))?;
+            .map_err(|error| Error::request(format!("{name}: not JSON: {error}"), read::HELP))?;
         self.sections.push(read::section(name, &value)?);
         Ok(())
     }
@@ -128,7 +128,7 @@ impl Report {
             if rows <= FEWEST_ROWS {
                 let message =
                     format!("the report has {} MB; at most 3 MB are written", page.len() / 1_000_000);
-                return Err(Error::asked(message, "make several reports of fewer inputs"));
+                return Err(Error::request(message, "make several reports of fewer inputs"));
             }
             rows /= 2;
         }

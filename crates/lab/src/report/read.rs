@@ -87,7 +87,7 @@ pub(super) fn section_of_study(
 pub(super) fn section_of(name: &str, kind: ResultKind, value: &Value) -> Result<Section, Error> {
     let (Some(result), Some(tables)) = (value.as_object(), tables(kind)) else {
         let message = format!("{name}: a result of the kind `{kind}`, which reports do not show");
-        return Err(Error::asked(message, HELP));
+        return Err(Error::request(message, HELP));
     };
     if let Some((path, _)) = tables.first() {
         let key = path.split('.').next().unwrap_or_default();
@@ -102,7 +102,7 @@ pub(super) fn section_of(name: &str, kind: ResultKind, value: &Value) -> Result<
 }
 
 fn wrong(name: &str, kind: impl std::fmt::Display, what: &str) -> Error {
-    Error::asked(format!("{name}: a result of the kind `{kind}`, but {what}"), HELP)
+    Error::request(format!("{name}: a result of the kind `{kind}`, but {what}"), HELP)
 }
 
 fn object(

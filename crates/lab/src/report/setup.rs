@@ -50,7 +50,7 @@ pub(super) fn section(
 }
 
 fn value(name: &str, result: &impl serde::Serialize) -> Result<Value, Error> {
-    serde_json::to_value(result).map_err(|error| Error::asked(format!("{name}: {error}"), read::HELP))
+    serde_json::to_value(result).map_err(|error| Error::request(format!("{name}: {error}"), read::HELP))
 }
 
 /// Every number of chip, controller and host, with its file, source and confidence.

@@ -152,7 +152,7 @@ impl AgeOptions {
             FilesystemKind::Ubifs if asked.is_empty() => Ok(vec![Some(USUAL_SCRUB_DAYS)]),
             FilesystemKind::Ubifs => Ok(asked),
             FilesystemKind::Jffs2 if asked.iter().all(Option::is_none) => Ok(vec![None]),
-            FilesystemKind::Jffs2 => Err(Error::asked(
+            FilesystemKind::Jffs2 => Err(Error::request(
                 "JFFS2 moves nothing for bit errors: ubihealthd is for UBI",
                 advice! { "leave ", CommandOption::ScrubDays, " out, or take ", CommandOption::Fs, " ubifs" },
             )),

@@ -101,14 +101,14 @@ mod diskstats {
             Some(hours) => hours,
             None if path == Path::new(OF_THIS_MACHINE) => uptime(&read(Path::new(UPTIME))?)?,
             None => {
-                return Err(Error::asked(
+                return Err(Error::request(
                     "the counters do not say in which time they were counted",
                     "give the hours: `uptime` says them",
                 ));
             }
         };
         if !(hours > 0.0 && hours <= HOURS_MAX) {
-            return Err(Error::asked(format!("{hours} hours"), "give a time above 0 and up to 100 years"));
+            return Err(Error::request(format!("{hours} hours"), "give a time above 0 and up to 100 years"));
         }
         let rate = bytes / hours / 3600.0;
         if rate > RATE_MAX {
@@ -117,7 +117,7 @@ mod diskstats {
                 bytes,
                 rate / 1e6
             );
-            return Err(Error::asked(
+            return Err(Error::request(
                 message,
                 "give the hours in which they were written, and a copy of the counters of this card",
             ));
@@ -127,7 +127,7 @@ mod diskstats {
 
     fn read(path: &Path) -> Result<String, Error> {
         let wrong = |error: std::io::Error| {
-            Error::asked(error.to_string(), "name a copy of /proc/diskstats")
+            Error::request(error.to_string(), "name a copy of /proc/diskstats")
                 .within(path.display().to_string())
         };
         std::fs::read_to_string(path).map_err(wrong)
@@ -138,7 +138,7 @@ mod diskstats {
         let seconds = text.split_whitespace().next().and_then(|field| field.parse::<f64>().ok());
         seconds
             .map(|seconds| seconds / 3600.0)
-            .ok_or_else(|| Error::asked(format!("{UPTIME} has no time"), "give the hours"))
+            .ok_or_else(|| Error::request(format!("{UPTIME} has no time"), "give the hours"))
     }
 
     /// Bytes written to a device since the counters began: the third field is its name, the tenth the sectors written.
@@ -171,7 +171,7 @@ mod diskstats {
             [] => "name a copy of /proc/diskstats".to_owned(),
             names => format!("name one of {}", names.join(", ")),
         };
-        Err(Error::asked(message, help))
+        Err(Error::request(message, help))
     }
 }
 
@@ -214,7 +214,7 @@ impl Study for LifeOfCard {
             None => options.write_per_day,
         };
         if write_bytes_per_day == 0 {
-            return Err(Error::asked("what is not written does not wear", "give the bytes of a day"));
+            return Err(Error::request("what is not written does not wear", "give the bytes of a day"));
         }
         let card = card::load(context.library, &options.card, &Override::parse_all(&options.set)?)?;
         let (before, requests) = requests(&options.trace, &card)?;
@@ -264,7 +264,7 @@ fn requests(trace: &Path, card: &LoadedCard) -> Result<(Vec<Request>, Vec<Reques
     }
     let wrong = |error: &dyn std::fmt::Display| {
         let help = "name a trace of fio, blktrace or MSR Cambridge, a CSV of floatgate, or one of those that it has with it";
-        Error::asked(error.to_string(), help).within(trace.display().to_string())
+        Error::request(error.to_string(), help).within(trace.display().to_string())
     };
     let file = File::open(trace).map_err(|error| wrong(&error))?;
     let reader = Reader::new(BufReader::new(file)).map_err(|error| wrong(&error))?;
@@ -272,7 +272,7 @@ fn requests(trace: &Path, card: &LoadedCard) -> Result<(Vec<Request>, Vec<Reques
     let requests = requests.map_err(|error| wrong(&error))?;
     if requests.len() > REQUESTS_MAX {
         let message = format!("more than {} requests", grouped(REQUESTS_MAX as u64));
-        return Err(Error::asked(message, "cut a part out of it").within(trace.display().to_string()));
+        return Err(Error::request(message, "cut a part out of it").within(trace.display().to_string()));
     }
     Ok((Vec::new(), requests))
 }

@@ -102,7 +102,7 @@ impl Study for SpeedOfCard {
     fn run(options: &SpeedOfCardOptions, context: &Context<'_>) -> Result<CardSpeed, Error> {
         let SpeedOfCardOptions { card, set, sizes, requests, seed } = options;
         if sizes.is_empty() || !(1..=REQUESTS_MAX).contains(requests) {
-            return Err(Error::asked(
+            return Err(Error::request(
                 "there is no request to make",
                 format!("ask for 1 to {REQUESTS_MAX} requests of some size"),
             ));

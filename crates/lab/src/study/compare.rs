@@ -101,14 +101,14 @@ pub struct Comparison {
 impl CompareOptions {
     fn use_(&self) -> Result<Use, Error> {
         if self.targets.len() < 2 {
-            return Err(Error::asked(
+            return Err(Error::request(
                 "one target is no comparison",
                 "name two or more setups, parts or cards",
             ));
         }
         if self.partition == Some(0) || self.write_per_day == 0 {
             let option = if self.write_per_day == 0 { "write_per_day" } else { "partition" };
-            return Err(Error::asked(format!("{option} is 0 bytes"), "give a size such as 64MiB"));
+            return Err(Error::request(format!("{option} is 0 bytes"), "give a size such as 64MiB"));
         }
         Ok(Use {
             workload: self.workload,

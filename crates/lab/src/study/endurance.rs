@@ -170,7 +170,7 @@ impl EnduranceOptions {
     /// The single chip under test.
     fn subject(&self, context: &Context<'_>, sets: &[Override]) -> Result<Subject, Error> {
         let first = self.subjects(context, sets)?.into_iter().next();
-        first.ok_or_else(|| Error::asked("no chip is named", advice! { "name one: see ", Command::Parts }))
+        first.ok_or_else(|| Error::request("no chip is named", advice! { "name one: see ", Command::Parts }))
     }
 }
 
@@ -267,7 +267,7 @@ impl Study for Endurance {
         }
         if path.file_name().is_none() {
             let message = format!("{} begins no file name", path.display());
-            return Err(Error::asked(message, "name FILE.svg, or a prefix such as chips"));
+            return Err(Error::request(message, "name FILE.svg, or a prefix such as chips"));
         }
         let picture = |figure: Figure| {
             let mut file = path.as_os_str().to_owned();
@@ -286,7 +286,8 @@ const SAMPLES: u32 = 12;
 
 /// Measurements in a file.
 fn samples(file: &Path) -> Result<Vec<predict::Sample>, Error> {
-    let wrong = |why: &dyn std::fmt::Display| Error::asked(format!("{}: {why}", file.display()), of_traces());
+    let wrong =
+        |why: &dyn std::fmt::Display| Error::request(format!("{}: {why}", file.display()), of_traces());
     let mut text = String::new();
     // A byte more than allowed, so that an endless file is refused like a large one.
     let read = std::fs::File::open(file)
@@ -306,7 +307,7 @@ fn of_traces() -> Advice {
 /// Times of the first block of the first chip.
 fn example(subject: &Subject, experiment: &Experiment, share: f64) -> Result<EnduranceOutput, Error> {
     if !(0.0..=1.0).contains(&share) {
-        return Err(Error::asked(format!("{share} is no share of a life"), "choose a number from 0 to 1"));
+        return Err(Error::request(format!("{share} is no share of a life"), "choose a number from 0 to 1"));
     }
     experiment.check()?;
     let rows = predict::measured(&subject.block_life(experiment, 0, 0), share, SAMPLES).into_iter();

@@ -226,7 +226,7 @@ impl<S: Study> Registered for S {
 
     fn run(&self, options: Value, context: &Context<'_>) -> Result<Finished, Error> {
         let options = serde_json::from_value(options)
-            .map_err(|error| Error::asked(format!("options of {}: {error}", S::NAME), OPTIONS_HELP))?;
+            .map_err(|error| Error::request(format!("options of {}: {error}", S::NAME), OPTIONS_HELP))?;
         finish(self, &options, context)
     }
 
@@ -242,7 +242,7 @@ impl<S: Study> Registered for S {
     #[cfg(feature = "command")]
     fn run_arguments(&self, arguments: &clap::ArgMatches, context: &Context<'_>) -> Result<Finished, Error> {
         let options = <S::Options as clap::FromArgMatches>::from_arg_matches(arguments)
-            .map_err(|error| Error::asked(error.to_string(), OPTIONS_HELP))?;
+            .map_err(|error| Error::request(error.to_string(), OPTIONS_HELP))?;
         finish(self, &options, context)
     }
 }
@@ -253,7 +253,7 @@ const OPTIONS_HELP: &str = "docs/commands.md lists the options";
 fn finish<S: Study>(study: &S, options: &S::Options, context: &Context<'_>) -> Result<Finished, Error> {
     let output = S::run(options, context)?;
     let value = |error: serde_json::Error| {
-        Error::asked(error.to_string(), "this is a bug in floatgate: please report it")
+        Error::request(error.to_string(), "this is a bug in floatgate: please report it")
     };
     // A target that is no setup, such as a card, has run on no board.
     let setup = S::setup(options).and_then(|path| context.library.setup(path).ok());

@@ -139,12 +139,12 @@ impl RecordOptions {
         let zero =
             [("rate", self.rate), ("ring", self.ring), ("bytes", self.bytes), ("piece", Some(self.piece))];
         if let Some((name, _)) = zero.iter().find(|(_, bytes)| *bytes == Some(0)) {
-            return Err(Error::asked(format!("{name} is 0 bytes"), "give a size such as 64KiB"));
+            return Err(Error::request(format!("{name} is 0 bytes"), "give a size such as 64KiB"));
         }
         if self.piece > PIECE_MAX {
             let message =
                 format!("a piece of {} is larger than {}", size::text(self.piece), size::text(PIECE_MAX));
-            return Err(Error::asked(message, "record in smaller pieces"));
+            return Err(Error::request(message, "record in smaller pieces"));
         }
         Ok(())
     }
@@ -156,13 +156,16 @@ impl RecordOptions {
 
     fn new_card(&self, context: &Context<'_>) -> Result<New, Error> {
         if self.fs.is_some() || self.partition.is_some() {
-            return Err(Error::asked(
+            return Err(Error::request(
                 "filesystem and partition are those of raw flash",
                 "leave them out: a card is written without a filesystem",
             ));
         }
         if !self.piece.is_multiple_of(SECTOR_BYTES as u64) {
-            return Err(Error::asked("a card writes whole sectors of 512 bytes", "record in pieces of 4KiB"));
+            return Err(Error::request(
+                "a card writes whole sectors of 512 bytes",
+                "record in pieces of 4KiB",
+            ));
         }
         let loaded = card::load(context.library, &self.target, &Override::parse_all(&self.set)?)?;
         let mut new = NewCard::new(&loaded, CardOptions { seed: self.seed, stores: false })?;
@@ -184,7 +187,7 @@ impl RecordOptions {
         }
         let config = context.library.resolve(&setup, &sets)?;
         if self.full {
-            return Err(Error::asked("raw flash begins with a new filesystem", "only a card can be full"));
+            return Err(Error::request("raw flash begins with a new filesystem", "only a card can be full"));
         }
         let usual = if config.chip_kind()?.is_nand() { FilesystemKind::Ubifs } else { FilesystemKind::Jffs2 };
         let kind = self.fs.unwrap_or(usual);
@@ -206,7 +209,7 @@ impl RecordOptions {
         let ring = whole(self.ring.unwrap_or(RING.min(most)));
         if let Some(small) = self.ring.filter(|ring| *ring < self.piece) {
             let (ring, piece) = (size::text(small), size::text(self.piece));
-            return Err(Error::asked(
+            return Err(Error::request(
                 format!("a ring of {ring} is smaller than a piece of {piece}"),
                 "record in smaller pieces",
             ));
@@ -214,14 +217,14 @@ impl RecordOptions {
         if ring == 0 || ring > free_bytes {
             let message =
                 format!("a ring of {} does not fit into {}", size::text(ring), size::text(free_bytes));
-            return Err(Error::asked(message, "record into a smaller ring, in smaller pieces"));
+            return Err(Error::request(message, "record into a smaller ring, in smaller pieces"));
         }
         let turns = if is_log { free_bytes } else { ring };
         let bytes = whole(self.bytes.unwrap_or((2 * turns).min(BYTES.max(2 * ring)))).max(self.piece);
         if bytes / self.piece > WRITES_MAX {
             let message =
                 format!("{} writes, and at most {WRITES_MAX} are made", grouped(bytes / self.piece));
-            return Err(Error::asked(message, "write fewer bytes, or larger pieces"));
+            return Err(Error::request(message, "write fewer bytes, or larger pieces"));
         }
         Ok(Stream { bytes_per_s: self.rate, piece_bytes: self.piece as usize, ring_bytes: ring, bytes })
     }

@@ -303,7 +303,7 @@ impl Analysis {
         }
         let mut others = self.keys.iter().map(|(key, _)| key).chain(&self.texts);
         if others.any(|name| name == column) {
-            return Err(Error::asked(
+            return Err(Error::request(
                 format!("`{asked_by}`: the column `{column}` has texts, which have no order"),
                 "name a figure or a key with numbers; which texts a key has is said in `space`",
             ));

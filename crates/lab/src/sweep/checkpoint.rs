@@ -40,7 +40,7 @@ impl Checkpoint {
     /// The host refuses one.
     pub(super) fn temporary() -> Result<Self, Error> {
         let file = tempfile::tempfile().map_err(|error| {
-            Error::asked(
+            Error::request(
                 format!("a temporary file: {error}"),
                 "set TMPDIR to a folder with room, or name a checkpoint",
             )
@@ -68,7 +68,7 @@ impl Checkpoint {
         // Some network filesystems have no locks.
         if let Err(TryLockError::WouldBlock) = file.try_lock() {
             let why = format!("{}: another sweep is writing to it", path.display());
-            return Err(Error::asked(
+            return Err(Error::request(
                 why,
                 "wait until that has ended, or name another file for the checkpoint",
             ));
@@ -95,7 +95,7 @@ impl Checkpoint {
     /// As [`open`](Self::open), but for locks.
     pub(super) fn read(path: &Path, subject: &str) -> Result<Self, Error> {
         let refused = |why: String| {
-            Error::asked(format!("{}: {why}", path.display()), "name the checkpoints of all shares")
+            Error::request(format!("{}: {why}", path.display()), "name the checkpoints of all shares")
         };
         let failed = |error: io::Error| refused(error.to_string());
         let file = File::open(path).map_err(failed)?;
@@ -241,7 +241,7 @@ fn foreign(found: &[u8]) -> &'static str {
 /// The host refuses to read or to write a checkpoint. What is in it is whole up to a line that is cut off with the next start.
 fn unusable(path: &Path, error: &io::Error) -> Error {
     match error.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => Error::asked(
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => Error::request(
             format!("{}: {error}", path.display()),
             "make room and start the same sweep again: it goes on from this checkpoint, which has all that is measured so far",
         ),
@@ -250,14 +250,14 @@ fn unusable(path: &Path, error: &io::Error) -> Error {
 }
 
 fn no_room(why: &str) -> Error {
-    Error::asked(
+    Error::request(
         format!("a temporary file in {}: {why}", std::env::temp_dir().display()),
         "set TMPDIR to a folder with room, or name a checkpoint",
     )
 }
 
 fn refuse(path: &Path, why: &str) -> Error {
-    Error::asked(
+    Error::request(
         format!("{}: {why}", path.display()),
         "name another file for the checkpoint, or remove this one",
     )

@@ -26,7 +26,7 @@ impl Constraint {
             Some(Self { column: column.trim().to_owned(), sign, limit })
         });
         let help = "write a column, one of < <= > >=, and a number: \"page read KiB/s > 10000\"";
-        parsed.ok_or_else(|| Error::asked(format!("no constraint: `{text}`"), help))
+        parsed.ok_or_else(|| Error::request(format!("no constraint: `{text}`"), help))
     }
 
     /// True when a value meets the condition; no value does not.

@@ -63,7 +63,7 @@ impl Evaluator {
         }
         let members = match &spec.population {
             Some(Population { vary, members, .. }) => Space::members(vary, *members, spec.seed)
-                .map_err(|why| Error::asked(why, help_on("population")))?,
+                .map_err(|why| Error::request(why, help_on("population")))?,
             None => None,
         };
         let mut screen_tests: Vec<String> = spec.screen.iter().map(|one| one.test().to_owned()).collect();
@@ -208,7 +208,7 @@ impl Evaluator {
             if !wanted.holds(Some(value)) {
                 let message =
                     format!("{SCREENED}{} is {value:.1}, and `{wanted}` is asked for", wanted.column);
-                return Err(Error::asked(message, "change `screen`"));
+                return Err(Error::request(message, "change `screen`"));
             }
         }
         Ok(ChipFigures { figures: found.figures, texts: Vec::new() })

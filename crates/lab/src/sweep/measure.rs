@@ -344,7 +344,7 @@ impl Measure {
             found.figures.retain(|(name, _)| is_wanted(name, tests));
             if found.figures.is_empty() {
                 let message = format!("there is no figure of `{}`", tests.join("`, `"));
-                return Err(Error::asked(
+                return Err(Error::request(
                     message,
                     "leave `tests` out to get all figures, and choose among them",
                 ));
@@ -413,7 +413,7 @@ fn named(names: &[&str], figures: impl IntoIterator<Item = Figure>) -> Vec<(Stri
 pub(super) fn speed_tests(names: &[String]) -> Result<Vec<Test>, Error> {
     let find = |name: &String| {
         let help = "there are `page read`, `8 page read`, `eraseblock write`, `erase`, `4x erase` and the like, and `all`";
-        Test::from_name(name).ok_or_else(|| Error::asked(format!("no test is called `{name}`"), help))
+        Test::from_name(name).ok_or_else(|| Error::request(format!("no test is called `{name}`"), help))
     };
     names.iter().map(find).collect()
 }
@@ -547,7 +547,10 @@ impl Powercut {
         };
         let make = |seed| flash.chip(of.library, seed, self.faults);
         let report = powercut::explore_on(&options, &make, &|_| ()).map_err(|error| {
-            Error::asked(error.to_string(), "choose another chip, a larger size, more steps or another seed")
+            Error::request(
+                error.to_string(),
+                "choose another chip, a larger size, more steps or another seed",
+            )
         })?;
         let failing = Figure::Share { hits: report.failure_count, tries: report.runs };
         let values = [report.operations as f64, report.cuts as f64, f64::from(report.bad_pebs_max)];

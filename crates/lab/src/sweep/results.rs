@@ -105,7 +105,7 @@ impl Results {
         let numbers = shard.designs(designs);
         if numbers.is_empty() {
             let message = format!("the share {shard} has none of the {}", count(designs as u64, "design"));
-            return Err(Error::asked(message, "make fewer shares"));
+            return Err(Error::request(message, "make fewer shares"));
         }
         let checkpoint = Checkpoint::open(path, &subject(evaluator, spec)?)?;
         Ok(Self::of_checkpoint(spec, checkpoint, Some(numbers))?.on_board(evaluator))
@@ -131,7 +131,7 @@ impl Results {
                 if batch.first < results.done {
                     let message =
                         format!("{}: design {} is in another file, too", path.display(), batch.first);
-                    return Err(Error::asked(message, "name each share once"));
+                    return Err(Error::request(message, "name each share once"));
                 }
                 results.check_next(batch.first)?;
                 results.add(&batch)?;
@@ -146,7 +146,7 @@ impl Results {
         if design <= self.done {
             return Ok(());
         }
-        Err(Error::asked(
+        Err(Error::request(
             format!("no file has the designs {} to {}", self.done, design - 1),
             "measure the missing shares to their end: the same command goes on from their checkpoints",
         ))
@@ -184,7 +184,7 @@ impl Results {
                     true => format!("designs up to {}, and the last is {}", done + batch.len() - 1, end - 1),
                     false => format!("design {} where {done} is expected", batch.first),
                 };
-                return Err(Error::asked(
+                return Err(Error::request(
                     format!("the checkpoint has {has}"),
                     "it is that of another share, or damaged: name another one, or remove it",
                 ));
@@ -255,7 +255,7 @@ impl Results {
         if batch.first != self.done || batch.len() > self.end - self.done {
             let message =
                 format!("results of design {} where those of {} are expected", batch.first, self.done);
-            return Err(Error::asked(message, "this is a bug in floatgate: please report it"));
+            return Err(Error::request(message, "this is a bug in floatgate: please report it"));
         }
         self.checkpoint.append(batch)?;
         let has_checked = self.analysis.measured > 0;
@@ -337,7 +337,7 @@ impl Results {
     /// All designs are refused.
     pub fn check_measured(&self) -> Result<(), Error> {
         match self.refused() {
-            (refused, Some(first)) if refused == self.designs() => Err(Error::asked(
+            (refused, Some(first)) if refused == self.designs() => Err(Error::request(
                 format!(
                     "{refused} of {} cannot be had, the first because: {first}",
                     count(self.designs() as u64, "design")

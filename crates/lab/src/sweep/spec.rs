@@ -71,7 +71,7 @@ pub(super) fn explained<T: DeserializeOwned>(json: &str, error: &serde_json::Err
         Some(Err(error)) => helped(error.without_place()),
         _ => {
             let message = error.to_string();
-            Error::asked(message.split(" at line ").next().unwrap_or_default(), help_on(""))
+            Error::request(message.split(" at line ").next().unwrap_or_default(), help_on(""))
         }
     }
 }
@@ -233,7 +233,7 @@ impl Spec {
             let help = format!(
                 "a specification names one, and the keys to change: setup = \"{name}\", and a table `space` of lists or ranges"
             );
-            return Err(Error::asked(format!("{name} is a setup, and no specification of a sweep"), help));
+            return Err(Error::request(format!("{name} is a setup, and no specification of a sweep"), help));
         }
         let mut spec: Self = tree.extract("").map_err(helped)?;
         spec.space.sort();
@@ -269,11 +269,11 @@ impl Spec {
             Some(designs) => Space::listed(designs),
             None => Space::new(&self.space, self.sample.as_ref()),
         };
-        let space = space.map_err(|why| Error::asked(why, help_on("space")))?;
+        let space = space.map_err(|why| Error::request(why, help_on("space")))?;
         Measure::check_keys(self, space.keys())?;
         let mut varied = self.population.iter().flat_map(|population| population.vary.keys());
         match varied.find(|key| space.keys().any(|own| own == *key)) {
-            Some(key) => Err(Error::asked(
+            Some(key) => Err(Error::request(
                 format!("`{key}` is a key of the designs, and varies between members"),
                 "leave it out of one of them",
             )),
@@ -288,7 +288,7 @@ impl Spec {
             self.screen.iter().map(Constraint::test).find(|test| Test::from_name(test).is_none())
         {
             let help = "screen by tests of `speed`: \"page read KiB/s > 5000\", \"erase KiB/s > 100\"";
-            return Err(Error::asked(format!("no test is called `{test}`"), help));
+            return Err(Error::request(format!("no test is called `{test}`"), help));
         }
         let Objectives { maximise, minimise } = &self.objectives;
         if let Some(column) = maximise.iter().find(|column| minimise.contains(column)) {

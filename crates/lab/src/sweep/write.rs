@@ -32,7 +32,7 @@ impl Format {
             Some("csv") => Ok(Self::Csv),
             Some("json") => Ok(Self::Json),
             Some("parquet") => Ok(Self::Parquet),
-            _ => Err(Error::asked(
+            _ => Err(Error::request(
                 format!("{}: neither CSV, JSON nor Parquet", path.display()),
                 "name a file that ends in .csv, .json or .parquet",
             )),
@@ -55,7 +55,7 @@ impl Format {
 /// The error of a build without the feature `parquet`.
 #[cfg(not(feature = "parquet"))]
 fn no_parquet() -> Error {
-    Error::asked(
+    Error::request(
         "this build does not write Parquet",
         "write a .csv, or build with cargo's feature `parquet`; the packages of a release have it",
     )

@@ -57,7 +57,7 @@ impl Study for Toy {
 
     fn run(options: &ToyOptions, context: &Context<'_>) -> Result<Throws, Error> {
         if options.sides < 2 {
-            return Err(Error::asked("a die of less than 2 sides", "take another one"));
+            return Err(Error::request("a die of less than 2 sides", "take another one"));
         }
         (context.progress)(Progress::Steps(2));
         let throw = |hand: &str, pips| Throw { hand: hand.to_owned(), pips: 1 + pips % options.sides };

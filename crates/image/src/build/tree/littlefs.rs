@@ -234,14 +234,14 @@ fn entry(
     }
     let (inode, size) = (entry.attributes.inode, entry.attributes.size);
     if entry.attributes.xattr_count > 0 {
-        image.writer.lose(entry, "LittleFS has no extended attributes");
+        image.writer.record_loss(entry, "LittleFS has no extended attributes");
     }
     let name = entry.name().to_vec();
     if entry.is(FileType::Directory) {
         return Ok(Some(vec![(NAME_DIRECTORY, name), (STRUCT_DIRECTORY, pair_bytes(pair))]));
     }
     if size > u64::from(FILE_MAX) {
-        image.writer.lose(entry, "LittleFS has files of at most 2 GiB: it is left out");
+        image.writer.record_loss(entry, "LittleFS has files of at most 2 GiB: it is left out");
         return Ok(None);
     }
     if size <= INLINE_MAX.min(image.block / 8) {

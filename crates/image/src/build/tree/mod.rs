@@ -202,7 +202,7 @@ impl Writer<'_> {
         Ok(self.store.write_at(at, bytes).map_err(ImageError::Store)?)
     }
 
-    fn lose(&mut self, entry: &Entry, what: impl Into<String>) {
+    fn record_loss(&mut self, entry: &Entry, what: impl Into<String>) {
         self.losses.push(Loss::new(&entry.path, what));
     }
 
@@ -213,7 +213,7 @@ impl Writer<'_> {
             FileType::Symlink => "symbolic links",
             _ => "special files",
         };
-        self.lose(entry, format!("{format} has no {what}: it is left out"));
+        self.record_loss(entry, format!("{format} has no {what}: it is left out"));
         false
     }
 }

@@ -137,14 +137,14 @@ pub(super) fn write(
         }
         if entry.is(FileType::Directory) {
             if !children.contains_key(&place) {
-                writer.lose(entry, "SPIFFS has no directories: an empty one is left out");
+                writer.record_loss(entry, "SPIFFS has no directories: an empty one is left out");
             }
             continue;
         }
         let mut name = vec![b'/'];
         name.extend(entry.path.join(&b'/'));
         if name.len() >= NAME {
-            writer.lose(
+            writer.record_loss(
                 entry,
                 format!(
                     "SPIFFS has names of at most {} bytes with their directories: it is left out",
@@ -154,7 +154,7 @@ pub(super) fn write(
             continue;
         }
         if entry.attributes.xattr_count > 0 {
-            writer.lose(entry, "SPIFFS has no extended attributes");
+            writer.record_loss(entry, "SPIFFS has no extended attributes");
         }
         // The number with the flag, and all ones, mean something else.
         id = id.checked_add(1).filter(|id| *id < INDEX - 1).ok_or(BuildError::NoSpace)?;
@@ -176,7 +176,10 @@ fn file(
     let size = u32::try_from(entry.attributes.size).map_err(|_| BuildError::NoSpace)?;
     let seconds = entry.attributes.mtime.seconds;
     let time = u32::try_from(seconds).unwrap_or_else(|_| {
-        writer.lose(entry, format!("SPIFFS has no time of {seconds} seconds since 1970: it is none there"));
+        writer.record_loss(
+            entry,
+            format!("SPIFFS has no time of {seconds} seconds since 1970: it is none there"),
+        );
         0
     });
     pages.put(at + INDEX_HEADER, &size.to_le_bytes());

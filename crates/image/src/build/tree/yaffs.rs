@@ -112,23 +112,25 @@ fn object(
         if kind == ObjectKind::Symlink { stage.fs.read_link(inode).map_err(image)? } else { Vec::new() };
     if target.len() > Header::TARGET_MAX {
         let longest = Header::TARGET_MAX;
-        chunks.writer.lose(
+        chunks.writer.record_loss(
             entry,
             format!("YAFFS2 has no link with a target of more than {longest} bytes: it is left out"),
         );
         return Ok(());
     }
     if attributes.size.div_ceil(chunks.data_bytes() as u64) > CHUNK_MAX && kind == ObjectKind::File {
-        chunks.writer.lose(entry, "it is longer than a file of YAFFS2 can be: it is left out");
+        chunks.writer.record_loss(entry, "it is longer than a file of YAFFS2 can be: it is left out");
         return Ok(());
     }
     let device = attributes.device.map_or(Some(0), device);
     if device.is_none() {
-        chunks.writer.lose(entry, "YAFFS2 has no device with numbers above 255: it is 0:0 there");
+        chunks.writer.record_loss(entry, "YAFFS2 has no device with numbers above 255: it is 0:0 there");
     }
     let mut time = |what: &str, time: floatgate_stack::fs::Timestamp| {
         u32::try_from(time.seconds).unwrap_or_else(|_| {
-            chunks.writer.lose(entry, format!("YAFFS2 has no {what} of {} seconds since 1970", time.seconds));
+            chunks
+                .writer
+                .record_loss(entry, format!("YAFFS2 has no {what} of {} seconds since 1970", time.seconds));
             if time.seconds < 0 { 0 } else { u32::MAX }
         })
     };
@@ -187,7 +189,7 @@ fn xattrs(stage: &mut Stage<'_>, chunks: &mut Chunks<'_, '_>, entry: &Entry) -> 
             let name = crate::words::show_name(&one.0);
             chunks
                 .writer
-                .lose(entry, format!("extended attribute {name}: it does not fit behind the header"));
+                .record_loss(entry, format!("extended attribute {name}: it does not fit behind the header"));
         } else {
             bytes.extend(record);
         }

@@ -8,7 +8,7 @@ use super::mount::FileJffs2;
 use super::shape::Jffs2Shape;
 use super::write::{CHUNK, Extent, first_written};
 use crate::ImageError;
-use crate::format::found::Found;
+use crate::format::location::ImageLocation;
 use crate::format::magic::{HEAD_BYTES, format_inside};
 use crate::image::Image;
 use crate::part::Part;
@@ -20,7 +20,7 @@ use crate::part::Part;
 /// The file cannot be read.
 pub(crate) fn around(
     image: &Image,
-    found: &Found,
+    found: &ImageLocation,
     shape: &Jffs2Shape,
     fs: &FileJffs2,
 ) -> Result<[Option<Part>; 2], ImageError> {
@@ -41,7 +41,7 @@ pub(crate) fn around(
 /// have names in them.
 pub(crate) fn overwritten(
     image: &Image,
-    found: &Found,
+    found: &ImageLocation,
     [front, behind]: [Option<Part>; 2],
     fs: &FileJffs2,
 ) -> impl Iterator<Item = Part> {
@@ -56,7 +56,7 @@ pub(crate) fn overwritten(
 /// The file cannot be read.
 pub(crate) fn tail(
     image: &Image,
-    found: &Found,
+    found: &ImageLocation,
     shape: &Jffs2Shape,
     fs: &FileJffs2,
 ) -> Result<Option<u64>, ImageError> {
@@ -65,7 +65,11 @@ pub(crate) fn tail(
 }
 
 /// The bytes of a part from the first to the last that is not erased, unless a format begins there.
-fn unknown(store: &dyn Store, part: Range<u64>, found: &Found) -> Result<Option<Range<u64>>, ImageError> {
+fn unknown(
+    store: &dyn Store,
+    part: Range<u64>,
+    found: &ImageLocation,
+) -> Result<Option<Range<u64>>, ImageError> {
     let Some(first) = first_written(store, part.start, part.end, found)? else { return Ok(None) };
     let mut head = [0; HEAD_BYTES];
     store.read_at(first, &mut head).map_err(ImageError::Store)?;

@@ -14,7 +14,7 @@ use super::nodes::{Piece, pieces};
 use super::shape::Jffs2Shape;
 use super::write::Extent;
 use crate::ImageError;
-use crate::format::found::Found;
+use crate::format::location::ImageLocation;
 use crate::help::commands::cuts_out;
 use crate::image::{Image, Origin};
 use crate::report::{CheckReport, Finding, ImageCheck, Layer, Loss, Structure, VolumeCheck};
@@ -70,7 +70,7 @@ const LEFT_OUT: &str = "Linux leaves the node out: what it held is missing, or o
 /// The file cannot be read.
 pub(crate) fn check(
     image: &Image,
-    found: &Found,
+    found: &ImageLocation,
     shape: &Jffs2Shape,
     origin: &Origin,
     report: &mut CheckReport,
@@ -151,7 +151,7 @@ fn note_base(counts: &Counts, report: &mut CheckReport) {
 /// Notes what stands around the image in its file. Nothing tells whether it is other data, or has overwritten nodes.
 fn note_around(
     image: &Image,
-    found: &Found,
+    found: &ImageLocation,
     shape: &Jffs2Shape,
     fs: &FileJffs2,
     report: &mut CheckReport,
@@ -182,7 +182,7 @@ fn note_around(
 /// Notes blocks of a dump with OOB that are marked bad and have good nodes: those of one that is marked by mistake are missing.
 fn note_bad(
     image: &Image,
-    found: &Found,
+    found: &ImageLocation,
     shape: &Jffs2Shape,
     report: &mut CheckReport,
 ) -> Result<(), ImageError> {

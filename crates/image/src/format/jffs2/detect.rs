@@ -15,7 +15,7 @@ use super::pages::{self, LocatedNode};
 use super::shape::Jffs2Shape;
 use super::stretch::{Gap, Pair, Stretch};
 use crate::ImageError;
-use crate::format::found::{Content, Found};
+use crate::format::location::{Content, ImageLocation};
 use crate::pages::{FlashSizes, PageShape};
 
 /// Bytes of a file that are looked at together.
@@ -76,7 +76,7 @@ pub(crate) fn find(
     store: &mut dyn Store,
     pages: Option<PageShape>,
     sizes: &FlashSizes,
-) -> Result<Vec<Found>, ImageError> {
+) -> Result<Vec<ImageLocation>, ImageError> {
     let size = store.size_bytes();
     let stated = sizes.peb_bytes.map(u64::from);
     let is_possible =
@@ -104,7 +104,7 @@ pub(crate) fn find(
     {
         return Ok(vec![found]);
     }
-    let mut found: Vec<Found> = Vec::new();
+    let mut found: Vec<ImageLocation> = Vec::new();
     leave_unstated(&mut all)?;
     for stretch in all.iter().filter(|stretch| !stretch.is_left_over(&all)) {
         let ends = all.iter().map(|other| other.end);
@@ -143,7 +143,7 @@ pub(crate) fn find_at(
     at: u64,
     pages: Option<PageShape>,
     stated: Option<u32>,
-) -> Result<Option<Found>, ImageError> {
+) -> Result<Option<ImageLocation>, ImageError> {
     let size = store.size_bytes();
     let mut search = Search { borders: vec![at], stated: stated.map(u64::from), ..Search::default() };
     search.run(store, size)?;
@@ -295,15 +295,15 @@ fn size_by_summary(
 }
 
 /// A dump in pages with OOB, if the first nodes and clean markers of a file tell one.
-fn with_oob(nodes: &[LocatedNode], markers: &[u64], size: u64, sizes: &FlashSizes) -> Option<Found> {
+fn with_oob(nodes: &[LocatedNode], markers: &[u64], size: u64, sizes: &FlashSizes) -> Option<ImageLocation> {
     let (pages, origin) = pages::find(nodes, markers, sizes)?;
     let block = u64::from(pages.stride()) * u64::from(pages.pages_per_block);
     let block_start = |node: &LocatedNode| node.at.checked_sub(origin).map(|at| origin + at / block * block);
     let offset = nodes.iter().find_map(block_start)?;
     let end = nodes.iter().rev().find_map(block_start)? + block;
     let shape = Jffs2Shape::in_pages(nodes.first()?.endian, pages);
-    let found = Found::new(offset, end.min(size) - offset, Content::Jffs2(shape));
-    Some(Found { pages: Some(pages), ..found })
+    let found = ImageLocation::new(offset, end.min(size) - offset, Content::Jffs2(shape));
+    Some(ImageLocation { pages: Some(pages), ..found })
 }
 
 /// Bytes between two nodes that hold something else than erased flash, counted by pieces. Nodes with more than [`GAP`] between them are of

@@ -13,9 +13,9 @@ use super::mount::{FileJffs2, mount};
 use super::nodes::{Piece, pieces};
 use super::shape::Jffs2Shape;
 use crate::error::{ImageError, LebsOnly};
-use crate::format::found::Found;
+use crate::format::location::ImageLocation;
 use crate::image::Origin;
-use crate::report::{Dumped, Wanted, hex};
+use crate::report::{DumpTarget, Dumped, hex};
 use crate::words::{count, show_name};
 
 /// Finds the nodes that are wanted.
@@ -25,8 +25,8 @@ use crate::words::{count, show_name};
 pub(crate) fn dump(
     store: Box<dyn Store>,
     again: Box<dyn Store>,
-    (found, shape): (&Found, &Jffs2Shape),
-    wanted: &Wanted,
+    (found, shape): (&ImageLocation, &Jffs2Shape),
+    wanted: &DumpTarget,
     origin: &Origin,
 ) -> Result<Vec<Dumped>, ImageError> {
     let mut fs = mount(again, found, shape).ok();
@@ -47,12 +47,12 @@ pub(crate) fn dump(
     }
     if listing.all.is_empty() {
         let missing = match wanted {
-            Wanted::Peb(number) if u64::from(*number) >= found.len.div_ceil(erase) => format!(
+            DumpTarget::Peb(number) if u64::from(*number) >= found.len.div_ceil(erase) => format!(
                 "there is no eraseblock {number}: the image has {}",
                 count(found.len.div_ceil(erase), "eraseblock")
             ),
-            Wanted::Peb(number) => format!("eraseblock {number} has no node"),
-            Wanted::Inode { inode, block: None } => format!("there is no node of inode {inode}"),
+            DumpTarget::Peb(number) => format!("eraseblock {number} has no node"),
+            DumpTarget::Inode { inode, block: None } => format!("there is no node of inode {inode}"),
             _ => "there is no such node".to_owned(),
         };
         return Err(ImageError::NoNode(missing));
@@ -77,13 +77,13 @@ enum Chosen {
 }
 
 impl Chosen {
-    fn new(wanted: &Wanted, fs: Option<&mut FileJffs2>) -> Result<Self, ImageError> {
+    fn new(wanted: &DumpTarget, fs: Option<&mut FileJffs2>) -> Result<Self, ImageError> {
         let byte = |block: &Option<u32>| block.map(|block| u64::from(block) * BLOCK_BYTES as u64);
         match wanted {
-            Wanted::Nodes => Ok(Self::All),
-            Wanted::Peb(number) => Ok(Self::Eraseblock(*number)),
-            Wanted::Inode { inode, block } => Ok(Self::Inode(*inode, byte(block))),
-            Wanted::Path { path, block, entry } => {
+            DumpTarget::Nodes => Ok(Self::All),
+            DumpTarget::Peb(number) => Ok(Self::Eraseblock(*number)),
+            DumpTarget::Inode { inode, block } => Ok(Self::Inode(*inode, byte(block))),
+            DumpTarget::Path { path, block, entry } => {
                 let missing = || ImageError::NoNode(format!("there is no {}", show_name(path)));
                 let fs = fs.ok_or_else(missing)?;
                 let mut parts = path.split(|&byte| byte == b'/').filter(|part| !part.is_empty());
@@ -100,8 +100,8 @@ impl Chosen {
                     None => Ok(Self::Inode(directory, byte(block))),
                 }
             }
-            Wanted::Leb { .. } | Wanted::At(_) => Err(ImageError::NotForJffs2(LebsOnly::Leb)),
-            Wanted::Area(_) => Err(ImageError::NotForJffs2(LebsOnly::Area)),
+            DumpTarget::Leb { .. } | DumpTarget::At(_) => Err(ImageError::NotForJffs2(LebsOnly::Leb)),
+            DumpTarget::Area(_) => Err(ImageError::NotForJffs2(LebsOnly::Area)),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::ImageError;
 use crate::extract::source::FileSystemSource;
 use crate::extract::target::{ExtractError, ExtractLimits, Extracted, Extracting, Target};
 use crate::extract::walk::extract;
-use crate::format::found::Found;
+use crate::format::location::ImageLocation;
 use crate::image::{Image, Origin};
 use crate::part::Part;
 use crate::report::{At, Loss};
@@ -24,7 +24,7 @@ impl Files {
     ///
     /// # Errors
     /// No part of the image can be mounted; the file cannot be read.
-    pub(super) fn open(image: &Image, found: &Found, shape: &Jffs2Shape) -> Result<Self, ImageError> {
+    pub(super) fn open(image: &Image, found: &ImageLocation, shape: &Jffs2Shape) -> Result<Self, ImageError> {
         let mut fs = mount(image.store()?, found, shape)?;
         let mut losses = losses(&mut fs, "have no node");
         losses.extend(image.shift_losses(found));
@@ -37,13 +37,23 @@ impl Files {
     ///
     /// # Errors
     /// A moment of another format, or none of which nodes are left; the file cannot be read.
-    pub(super) fn at(image: &Image, found: &Found, shape: &Jffs2Shape, at: At) -> Result<Self, ImageError> {
+    pub(super) fn at(
+        image: &Image,
+        found: &ImageLocation,
+        shape: &Jffs2Shape,
+        at: At,
+    ) -> Result<Self, ImageError> {
         Ok(Self { mounted: history::at(image, found, shape, at)?, origin: image.origin(found) })
     }
 }
 
 /// Bytes around the nodes of a JFFS2 that may have been nodes.
-fn beside(image: &Image, found: &Found, shape: &Jffs2Shape, fs: &FileJffs2) -> Result<Vec<Loss>, ImageError> {
+fn beside(
+    image: &Image,
+    found: &ImageLocation,
+    shape: &Jffs2Shape,
+    fs: &FileJffs2,
+) -> Result<Vec<Loss>, ImageError> {
     let parts = around(image, found, shape, fs)?;
     let loss = |part: Part| {
         let (start, end) = (part.offset, part.end());

@@ -14,7 +14,7 @@ use super::mount::{FileJffs2, losses, mount, mount_as};
 use super::nodes::{Piece, pieces};
 use super::shape::Jffs2Shape;
 use crate::ImageError;
-use crate::format::found::Found;
+use crate::format::location::ImageLocation;
 use crate::image::Image;
 use crate::report::{At, Change, LastNames, Loss, Revision};
 use crate::walk::{Directory, Walk};
@@ -72,7 +72,7 @@ struct Nodes {
     xattrs: Vec<XattrRecord>,
 }
 
-fn nodes(store: &dyn Store, found: &Found, shape: &Jffs2Shape) -> Result<Nodes, ImageError> {
+fn nodes(store: &dyn Store, found: &ImageLocation, shape: &Jffs2Shape) -> Result<Nodes, ImageError> {
     let erase = u64::from(shape.erase_bytes);
     let mut block = vec![0; shape.erase_bytes as usize];
     let mut nodes = Nodes::default();
@@ -195,7 +195,11 @@ impl Attributes {
 ///
 /// # Errors
 /// The file cannot be read.
-pub(crate) fn list(image: &Image, found: &Found, shape: &Jffs2Shape) -> Result<Vec<Revision>, ImageError> {
+pub(crate) fn list(
+    image: &Image,
+    found: &ImageLocation,
+    shape: &Jffs2Shape,
+) -> Result<Vec<Revision>, ImageError> {
     let origin = image.origin(found);
     let mut nodes = nodes(&*image.store()?, found, shape)?;
     nodes.files.sort_by_key(|node| (node.time, node.owner, node.version, node.at));
@@ -257,7 +261,12 @@ pub(crate) struct Mounted {
 ///
 /// # Errors
 /// A moment of another format, a node that is not there, a time before all nodes; the file cannot be read.
-pub(crate) fn at(image: &Image, found: &Found, shape: &Jffs2Shape, at: At) -> Result<Mounted, ImageError> {
+pub(crate) fn at(
+    image: &Image,
+    found: &ImageLocation,
+    shape: &Jffs2Shape,
+    at: At,
+) -> Result<Mounted, ImageError> {
     let Nodes { files: nodes, xattrs } = nodes(&*image.store()?, found, shape)?;
     let past = match at {
         At::Time(seconds) => Past::of_time(&nodes, seconds)?,

@@ -11,7 +11,7 @@ use super::around::around;
 use super::mount::{FileJffs2, damage};
 use super::shape::Jffs2Shape;
 use crate::ImageError;
-use crate::format::found::Found;
+use crate::format::location::ImageLocation;
 use crate::image::Image;
 use crate::part::Part;
 use crate::words::{count, size};
@@ -60,7 +60,7 @@ pub struct Jffs2Info {
 /// The file cannot be read.
 pub(crate) fn jffs2_info(
     image: &Image,
-    found: &Found,
+    found: &ImageLocation,
     shape: Jffs2Shape,
     mut fs: FileJffs2,
 ) -> Result<Jffs2Info, ImageError> {

@@ -27,13 +27,13 @@ use self::extract::Files;
 use self::shape::Jffs2Shape;
 use self::write::{Extent, mount_in_place};
 use super::Format;
-use super::found::Found;
 use super::info::OneImage;
+use super::location::ImageLocation;
 use crate::error::{ImageError, LebsOnly};
 use crate::extract::target::Extracting;
 use crate::image::{Access, FilePending, Growth, Image, ImageFs};
 use crate::oob_store::CLEAN_MARKER_BYTES;
-use crate::report::{At, CheckReport, Dumped, Layer, Revision, Wanted};
+use crate::report::{At, CheckReport, DumpTarget, Dumped, Layer, Revision};
 use crate::saved::{Method, Saved};
 use crate::selection::Chosen;
 use crate::write_back::WriteBack;
@@ -93,16 +93,16 @@ impl Format for Jffs2Shape {
         }))
     }
 
-    fn before_recovery(&self, image: &Image, found: &Found) -> Result<Option<ImageFs>, ImageError> {
+    fn before_recovery(&self, image: &Image, found: &ImageLocation) -> Result<Option<ImageFs>, ImageError> {
         let fs = mount::mount(image.store()?, found, self).ok();
         Ok(fs.map(|fs| Box::new(fs) as ImageFs))
     }
 
     /// Makes sure that it mounts again. UBIFS is written by transactions that its own mount believes.
-    fn end_change(&self, image: &Image, found: &Found, _: &FilePending) -> Result<(), ImageError> {
+    fn end_change(&self, image: &Image, found: &ImageLocation, _: &FilePending) -> Result<(), ImageError> {
         let erase = u64::from(self.erase_bytes);
         let len = found.len.next_multiple_of(erase).max(u64::from(image.lebs.unwrap_or(0)) * erase);
-        mount::mount(image.store()?, &Found { len, ..found.clone() }, self).map(drop)
+        mount::mount(image.store()?, &ImageLocation { len, ..found.clone() }, self).map(drop)
     }
 
     fn info(&self, Chosen { image, found, .. }: Chosen<'_>, one: &mut OneImage) -> Result<(), ImageError> {
@@ -128,7 +128,7 @@ impl Format for Jffs2Shape {
     fn repair(
         &self,
         image: &Image,
-        found: &Found,
+        found: &ImageLocation,
         output: &Output,
         saved: &mut Saved,
     ) -> Result<Method, ImageError> {
@@ -154,7 +154,7 @@ impl Format for Jffs2Shape {
     fn dump(
         &self,
         Chosen { image, found, .. }: Chosen<'_>,
-        wanted: &Wanted,
+        wanted: &DumpTarget,
     ) -> Result<Vec<Dumped>, ImageError> {
         let origin = image.origin(found);
         dump::dump(image.store()?, image.store()?, (found, self), wanted, &origin)

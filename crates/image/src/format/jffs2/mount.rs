@@ -10,7 +10,7 @@ use floatgate_stack::{Store, StoreFlash, StoreMode};
 
 use super::shape::Jffs2Shape;
 use crate::ImageError;
-use crate::format::found::Found;
+use crate::format::location::ImageLocation;
 use crate::image::Origin;
 use crate::report::Loss;
 use crate::walk::Walk;
@@ -28,7 +28,7 @@ type FileFlash = StoreFlash<Window<Box<dyn Store>>>;
 /// No part of the image can be mounted; the host's.
 pub(crate) fn mount(
     store: Box<dyn Store>,
-    found: &Found,
+    found: &ImageLocation,
     shape: &Jffs2Shape,
 ) -> Result<FileJffs2, ImageError> {
     mount_as(store, found, shape, false)
@@ -37,7 +37,7 @@ pub(crate) fn mount(
 /// As [`mount`]; of an earlier moment nodes are marked otherwise than the flash does it, and than summaries say.
 pub(super) fn mount_as(
     store: Box<dyn Store>,
-    found: &Found,
+    found: &ImageLocation,
     shape: &Jffs2Shape,
     is_earlier: bool,
 ) -> Result<FileJffs2, ImageError> {

@@ -26,7 +26,7 @@ use super::mount::mount;
 use super::nodes::{Piece, pad, pieces};
 use super::shape::Jffs2Shape;
 use crate::ImageError;
-use crate::format::found::{Content, Found};
+use crate::format::location::{Content, ImageLocation};
 use crate::image::{Access, Image, Origin};
 use crate::part::Part;
 use crate::saved::{Saved, target};
@@ -48,7 +48,7 @@ const DIRECTORY_MODE: u32 = 0o040_755;
 const SIZES_TRIED: usize = 3;
 
 /// Leaves out of an image what stands behind the last node in its eraseblock, unless that is damage: it may be of other data.
-fn leave_tail(image: &Image, found: &mut Found, shape: &Jffs2Shape) -> Result<(), ImageError> {
+fn leave_tail(image: &Image, found: &mut ImageLocation, shape: &Jffs2Shape) -> Result<(), ImageError> {
     // Pages with OOB are written whole.
     let Ok(fs) = mount(image.store()?, found, shape) else { return Ok(()) };
     if image.corrected.is_none()
@@ -66,13 +66,14 @@ fn leave_tail(image: &Image, found: &mut Found, shape: &Jffs2Shape) -> Result<()
 /// The file cannot be read or written; a mount that nothing here can make possible.
 pub(super) fn repair(
     image: &Image,
-    (found, shape): (&Found, &Jffs2Shape),
+    (found, shape): (&ImageLocation, &Jffs2Shape),
     out: &Path,
     saved: &mut Saved,
 ) -> Result<(), ImageError> {
     let mut found = found.clone();
     let is_only = matches!(image.found.as_slice(), [only] if only.offset == found.offset);
-    let is_guess = |found: &Found| matches!(found.content, Content::Jffs2(shape) if shape.erase_is_guess);
+    let is_guess =
+        |found: &ImageLocation| matches!(found.content, Content::Jffs2(shape) if shape.erase_is_guess);
     let was_guess = is_guess(&found);
     leave_tail(image, &mut found, shape)?;
     for _ in 0..SIZES_TRIED {
@@ -85,7 +86,8 @@ pub(super) fn repair(
         })?;
         write_again(target(image, out)?, &found, shape, &lost)?;
         let now = image.open_like(out, Access::Read)?;
-        let is_same = |new: &Found| (new.offset, new.block_bytes()) == (found.offset, found.block_bytes());
+        let is_same =
+            |new: &ImageLocation| (new.offset, new.block_bytes()) == (found.offset, found.block_bytes());
         let is_other =
             matches!(now.found.as_slice(), [new] if is_only && !is_same(new) && now.splices.is_empty());
         if is_other && state_size(target(image, out)?, &found, shape)? {
@@ -117,7 +119,7 @@ type Open<'o> = dyn Fn() -> Result<Box<dyn Store>, ImageError> + 'o;
 /// The file cannot be read or written; a mount that nothing here can make possible.
 fn repair_damage(
     open: &Open<'_>,
-    (found, origin): (&Found, &Origin),
+    (found, origin): (&ImageLocation, &Origin),
     shape: &Jffs2Shape,
     saved: &mut Saved,
 ) -> Result<(), ImageError> {
@@ -129,7 +131,7 @@ fn repair_damage(
         plan.change(&defects, has_room, saved);
         if !plan.write(&defects)? {
             if !has_room {
-                let Found { offset, len, .. } = found;
+                let ImageLocation { offset, len, .. } = found;
                 return Err(ImageError::NoRepairRoom(Part { offset, len }));
             }
             has_room = false;
@@ -146,7 +148,7 @@ fn repair_damage(
 /// The file cannot be read or written.
 fn write_again(
     store: Box<dyn Store>,
-    found: &Found,
+    found: &ImageLocation,
     shape: &Jffs2Shape,
     lost_pages: &[u64],
 ) -> Result<(), ImageError> {
@@ -171,7 +173,7 @@ fn write_again(
 ///
 /// # Errors
 /// The file cannot be read or written.
-fn state_size(store: Box<dyn Store>, found: &Found, shape: &Jffs2Shape) -> Result<bool, ImageError> {
+fn state_size(store: Box<dyn Store>, found: &ImageLocation, shape: &Jffs2Shape) -> Result<bool, ImageError> {
     let mut plan = RepairPlan::read(store, found, shape, &Defects::default())?;
     for start in plan.blocks().into_iter().rev() {
         let mut block = plan.block(start)?;
@@ -230,7 +232,7 @@ impl Defects {
     /// Looks for what is wrong, and lists it among the losses.
     fn find(
         store: Box<dyn Store>,
-        (found, origin): (&Found, &Origin),
+        (found, origin): (&ImageLocation, &Origin),
         shape: &Jffs2Shape,
         saved: &mut Saved,
     ) -> Result<Option<Self>, ImageError> {
@@ -335,7 +337,7 @@ impl RepairPlan {
     /// Reads all nodes but the bad ones.
     fn read(
         store: Box<dyn Store>,
-        found: &Found,
+        found: &ImageLocation,
         shape: &Jffs2Shape,
         defects: &Defects,
     ) -> Result<Self, ImageError> {

@@ -11,7 +11,7 @@ use super::shape::Jffs2Shape;
 use super::shifts::{Edge, Layout, Node};
 use super::splices::Splice;
 use crate::ImageError;
-use crate::format::found::{Content, Found};
+use crate::format::location::{Content, ImageLocation};
 use crate::pages::PageShape;
 
 /// Part of the bytes of a filesystem up to which nodes of the other byte order or magic within are what other contents of the flash have left.
@@ -373,7 +373,7 @@ impl Stretch {
     }
 
     /// The part of it that is found; `least` is the byte where it can begin.
-    pub(super) fn found(&self, least: u64, pages: Option<PageShape>) -> Found {
+    pub(super) fn found(&self, least: u64, pages: Option<PageShape>) -> ImageLocation {
         let (Eraseblocks { bytes: erase_bytes, into_first, is_guess }, mut splices) = self.laid_out(pages);
         let start = self.start.checked_sub(into_first).filter(|&start| start >= least).unwrap_or(self.start);
         let is_amid = start == self.start && into_first > 0;
@@ -394,6 +394,6 @@ impl Stretch {
             summaries: self.summaries.first.is_some(),
             nodes_end: self.end - start,
         };
-        Found { splices, ..Found::new(start, len, Content::Jffs2(shape)) }
+        ImageLocation { splices, ..ImageLocation::new(start, len, Content::Jffs2(shape)) }
     }
 }

@@ -13,7 +13,7 @@ use super::mount::{FileJffs2, geometry, mount_flash};
 use super::nodes::pad;
 use super::shape::Jffs2Shape;
 use crate::ImageError;
-use crate::format::found::{Content, Found};
+use crate::format::location::{Content, ImageLocation};
 use crate::format::magic::{HEAD_BYTES, format_inside};
 use crate::image::{Image, fill};
 use crate::part::Part;
@@ -61,7 +61,7 @@ impl Extent {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub(crate) fn read(image: &Image, found: &Found, shape: &Jffs2Shape) -> Result<Self, ImageError> {
+    pub(crate) fn read(image: &Image, found: &ImageLocation, shape: &Jffs2Shape) -> Result<Self, ImageError> {
         let store = &*image.store()?;
         let erase = u64::from(shape.erase_bytes);
         let size = store.size_bytes();
@@ -89,7 +89,7 @@ impl Extent {
     }
 
     /// The part of the file that is the image's own, to be cut out.
-    pub(crate) fn own_part(&self, image: &Image, found: &Found) -> Part {
+    pub(crate) fn own_part(&self, image: &Image, found: &ImageLocation) -> Part {
         image.part(found.offset..self.own_end)
     }
 
@@ -141,15 +141,15 @@ pub(crate) fn mark_clean(
 /// The file cannot be read.
 pub(crate) fn with_free(
     store: &dyn Store,
-    found: &Found,
-    all: &[Found],
-    bad_pebs: &dyn Fn(&Found) -> Vec<u32>,
-) -> Result<Found, ImageError> {
-    let mut whole = Found { bad_pebs: bad_pebs(found), ..found.clone() };
+    found: &ImageLocation,
+    all: &[ImageLocation],
+    bad_pebs: &dyn Fn(&ImageLocation) -> Vec<u32>,
+) -> Result<ImageLocation, ImageError> {
+    let mut whole = ImageLocation { bad_pebs: bad_pebs(found), ..found.clone() };
     let (Content::Jffs2(shape), None) = (&found.content, found.pages) else { return Ok(whole) };
     let (erase, size, end) = (u64::from(shape.erase_bytes), store.size_bytes(), found.offset + found.len);
     if found.offset.is_multiple_of(erase) {
-        let mut longer = Found { offset: 0, len: end, ..found.clone() };
+        let mut longer = ImageLocation { offset: 0, len: end, ..found.clone() };
         longer.bad_pebs = bad_pebs(&longer);
         if first_written(store, 0, found.offset, &longer)?.is_none() {
             let nodes_end = found.offset + shape.nodes_end;
@@ -170,7 +170,7 @@ const OVERWRITTEN_MAX: u64 = GAP;
 
 /// True when what is behind the last eraseblock with nodes, at `end`, belongs to a JFFS2: it is erased up to the end of the file, but for a few
 /// eraseblocks that something has overwritten. At least as many erased ones follow these: nothing else that ends a file tells its own data.
-fn is_own(store: &dyn Store, end: u64, size: u64, found: &Found) -> Result<bool, ImageError> {
+fn is_own(store: &dyn Store, end: u64, size: u64, found: &ImageLocation) -> Result<bool, ImageError> {
     let Some(first) = first_written(store, end, size, found)? else { return Ok(true) };
     let erase = u64::from(found.block_bytes().unwrap_or(u32::MAX));
     let start = first - (first - end) % erase;
@@ -193,7 +193,7 @@ pub(super) fn first_written(
     store: &dyn Store,
     start: u64,
     end: u64,
-    found: &Found,
+    found: &ImageLocation,
 ) -> Result<Option<u64>, ImageError> {
     let mut buffer = vec![0; usize::try_from(end.saturating_sub(start)).unwrap_or(CHUNK).min(CHUNK)];
     let mut at = start;
@@ -214,7 +214,7 @@ pub(super) fn first_written(
 }
 
 /// Makes what is no node behind the last node of its eraseblock padding: nodes in later eraseblocks would make it damage.
-fn pad_tail(store: &mut dyn Store, found: &Found, shape: &Jffs2Shape) -> Result<(), ImageError> {
+fn pad_tail(store: &mut dyn Store, found: &ImageLocation, shape: &Jffs2Shape) -> Result<(), ImageError> {
     let block_end = found.offset + shape.nodes_end.next_multiple_of(shape.erase_bytes.into());
     let start = found.offset + shape.nodes_end.next_multiple_of(NODE_ALIGN.into());
     let end = block_end.min(store.size_bytes());
@@ -229,7 +229,7 @@ fn pad_tail(store: &mut dyn Store, found: &Found, shape: &Jffs2Shape) -> Result<
 /// Erases what is no node in the eraseblocks behind the last one with nodes, as Linux does when it mounts.
 fn erase_overwritten(
     store: &mut dyn Store,
-    found: &Found,
+    found: &ImageLocation,
     shape: &Jffs2Shape,
     len: u64,
 ) -> Result<(), ImageError> {
@@ -254,7 +254,7 @@ fn erase_overwritten(
 /// change; the host's.
 fn mount(
     mut store: Box<dyn Store>,
-    found: &Found,
+    found: &ImageLocation,
     shape: &Jffs2Shape,
     len: u64,
     recover: bool,
@@ -293,7 +293,7 @@ fn mount(
 /// A guess of the size of eraseblocks; something behind the last node, unless it is to `recover`; as [`mount`].
 pub(super) fn mount_in_place(
     image: &Image,
-    found: &Found,
+    found: &ImageLocation,
     shape: &Jffs2Shape,
     recover: bool,
 ) -> Result<FileJffs2, ImageError> {

@@ -9,7 +9,7 @@ use floatgate_stack::{Store, StoreFlash, StoreMode};
 
 use super::shape::{UbiShape, flash_geometry};
 use crate::ImageError;
-use crate::format::found::{Content, Found};
+use crate::format::location::{Content, ImageLocation};
 use crate::image::{HostRoom, Image};
 
 /// Most PEBs of a flash that an image is believed to be made for.
@@ -23,7 +23,7 @@ impl Image {
     ///
     /// # Errors
     /// It is damaged.
-    pub fn attach(&self, found: &Found) -> Result<FileUbi, ImageError> {
+    pub fn attach(&self, found: &ImageLocation) -> Result<FileUbi, ImageError> {
         self.attach_to_read(found, false)
     }
 
@@ -31,11 +31,11 @@ impl Image {
     ///
     /// # Errors
     /// The device cannot be attached at all.
-    pub fn attach_remains(&self, found: &Found) -> Result<FileUbi, ImageError> {
+    pub fn attach_remains(&self, found: &ImageLocation) -> Result<FileUbi, ImageError> {
         self.attach_to_read(found, true)
     }
 
-    fn attach_to_read(&self, found: &Found, forgiving: bool) -> Result<FileUbi, ImageError> {
+    fn attach_to_read(&self, found: &ImageLocation, forgiving: bool) -> Result<FileUbi, ImageError> {
         let Content::Ubi(shape) = &found.content else { return Err(ImageError::Nothing) };
         let geometry = flash_geometry(shape, found.len);
         let options = AttachOptions {
@@ -55,7 +55,7 @@ impl Image {
     /// It is damaged.
     pub(crate) fn attach_as(
         &self,
-        found: &Found,
+        found: &ImageLocation,
         mode: StoreMode,
         options: AttachOptions,
     ) -> Result<FileUbi, ImageError> {
@@ -76,7 +76,7 @@ impl Image {
     /// the rest may belong to something else. Nothing is moved because of wear, and no volume grows.
     pub(crate) fn attach_for_writing(
         &self,
-        found: &Found,
+        found: &ImageLocation,
         recover: bool,
     ) -> Result<(Attaching, FileUbi), ImageError> {
         let Content::Ubi(shape) = &found.content else { return Err(ImageError::Nothing) };
@@ -122,7 +122,7 @@ struct Pebs {
 }
 
 impl Pebs {
-    fn read(store: &dyn Store, found: &Found, shape: &UbiShape) -> Result<Self, ImageError> {
+    fn read(store: &dyn Store, found: &ImageLocation, shape: &UbiShape) -> Result<Self, ImageError> {
         let peb = u64::from(shape.peb_bytes);
         if !found.len.is_multiple_of(peb) {
             return Err(ImageError::Truncated("the file ends within an eraseblock".to_owned()));

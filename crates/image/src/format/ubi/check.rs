@@ -9,7 +9,7 @@ use super::device::Device;
 use super::fit::{self, Room};
 use super::shape::UbiShape;
 use crate::ImageError;
-use crate::format::found::Found;
+use crate::format::location::ImageLocation;
 use crate::format::ubifs::check as files;
 use crate::image::Image;
 use crate::report::{CheckReport, Finding, ImageCheck, Layer, Outcome, PebCounts, Structure, VolumeCheck};
@@ -107,7 +107,7 @@ fn judge_cut(device: &Device, report: &mut CheckReport) {
 }
 
 /// Attaches the device as Linux does, and says if that fails.
-fn attach(image: &Image, found: &Found, report: &mut CheckReport) {
+fn attach(image: &Image, found: &ImageLocation, report: &mut CheckReport) {
     let options = AttachOptions { read_only: true, ..AttachOptions::default() };
     let Err(error) = image.attach_as(found, StoreMode::ReadOnly, options) else { return };
     let consequence = "Linux does not attach the device: no volume can be used";

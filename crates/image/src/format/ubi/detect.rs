@@ -10,7 +10,7 @@ use floatgate_stack::store::Store;
 
 use super::pages::{min_io_bytes, page_shapes, read_in_pages};
 use crate::ImageError;
-use crate::format::found::{Content, Found, UbiShape};
+use crate::format::location::{Content, ImageLocation, UbiShape};
 use crate::format::ubi::search::Hits;
 use crate::pages::{FlashSizes, PageShape};
 
@@ -79,7 +79,7 @@ pub(crate) fn find(
     hits: &Hits,
     pages: Option<PageShape>,
     sizes: &FlashSizes,
-) -> Result<Vec<Found>, ImageError> {
+) -> Result<Vec<ImageLocation>, ImageError> {
     let size = store.size_bytes();
     let mut regions = regions(&hits.ec, size, sizes);
     regions.retain(|region| shape(region, None, None).is_some() && !region.is_cut_off());
@@ -98,10 +98,10 @@ pub(crate) fn find(
             let unit = stated.or(inside.map(|(_, superblock)| superblock.min_io_bytes));
             let (offset, len) = (part.offset, part.end - part.offset);
             let with_oob = part.pages(&*store)?;
-            found.extend(
-                shape(&part, with_oob, unit)
-                    .map(|(shape, pages)| Found { pages, ..Found::new(offset, len, Content::Ubi(shape)) }),
-            );
+            found.extend(shape(&part, with_oob, unit).map(|(shape, pages)| ImageLocation {
+                pages,
+                ..ImageLocation::new(offset, len, Content::Ubi(shape))
+            }));
         }
     }
     Ok(found)

@@ -10,7 +10,7 @@ use floatgate_stack::{StoreFlash, StoreMode, VolumeGeometry};
 
 use super::shape::flash_geometry;
 use crate::ImageError;
-use crate::format::found::{Content, Found};
+use crate::format::location::{Content, ImageLocation};
 use crate::format::mapped::MappedVolume;
 
 /// A UBI device of an image, however damaged it is.
@@ -62,7 +62,7 @@ impl Device {
     ///
     /// # Errors
     /// `Nothing` if the image cannot be UBI by its sizes; the file cannot be read.
-    pub(crate) fn read(store: &mut impl Store, found: &Found) -> Result<Self, ImageError> {
+    pub(crate) fn read(store: &mut impl Store, found: &ImageLocation) -> Result<Self, ImageError> {
         let Content::Ubi(shape) = &found.content else { return Err(ImageError::Nothing) };
         let geometry = flash_geometry(shape, found.len);
         let cut_off = Some(found.len % u64::from(geometry.erase_bytes)).filter(|&bytes| bytes > 0);

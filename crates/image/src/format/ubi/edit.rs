@@ -6,7 +6,7 @@ use super::attach::FileUbi;
 use super::choose::choose_ubifs;
 use super::shape::UbiShape;
 use crate::ImageError;
-use crate::format::found::Found;
+use crate::format::location::ImageLocation;
 use crate::image::{FilePending, Image};
 use crate::selection::{Chosen, Selection};
 
@@ -48,10 +48,15 @@ pub(super) fn writable_volume(
 ///
 /// # Errors
 /// The device cannot be attached or written.
-pub(super) fn vacate(shape: &UbiShape, image: &Image, found: &Found, end: u64) -> Result<(), ImageError> {
+pub(super) fn vacate(
+    shape: &UbiShape,
+    image: &Image,
+    found: &ImageLocation,
+    end: u64,
+) -> Result<(), ImageError> {
     let peb = u64::from(shape.peb_bytes);
     let len = image.store()?.size_bytes().saturating_sub(found.offset).next_multiple_of(peb);
-    let (_, mut ubi) = image.attach_for_writing(&Found { len, ..found.clone() }, false)?;
+    let (_, mut ubi) = image.attach_for_writing(&ImageLocation { len, ..found.clone() }, false)?;
     ubi.vacate(u32::try_from(end / peb).unwrap_or(u32::MAX))?;
     ubi.detach().map(drop).map_err(|(error, _)| error.into())
 }
@@ -62,7 +67,7 @@ pub(super) fn vacate(shape: &UbiShape, image: &Image, found: &Found, end: u64) -
 /// The file cannot be read.
 pub(super) fn end_of_change(
     shape: &UbiShape,
-    found: &Found,
+    found: &ImageLocation,
     pending: &FilePending,
 ) -> Result<u64, ImageError> {
     let (old, peb) = (pending.size_below(), u64::from(shape.peb_bytes));

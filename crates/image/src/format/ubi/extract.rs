@@ -17,7 +17,7 @@ use crate::ImageError;
 use crate::extract::contents::Contents;
 use crate::extract::source::without_inode;
 use crate::extract::target::{Entry, ExtractError, ExtractLimits, Extracted, Extracting, Target};
-use crate::format::found::Found;
+use crate::format::location::ImageLocation;
 use crate::format::ubifs::check::has_filesystem;
 use crate::format::ubifs::damaged::Extraction;
 use crate::format::volume::open_volume;
@@ -165,7 +165,7 @@ impl Parts {
 /// The file cannot be read.
 pub(crate) fn device_losses(
     image: &Image,
-    found: &Found,
+    found: &ImageLocation,
     has_files: &dyn Fn(u32) -> bool,
 ) -> Result<Vec<Loss>, ImageError> {
     let mut window = Window::new(image.store()?, found.offset, found.len);

@@ -9,7 +9,7 @@ use floatgate_stack::ubifs::Severity;
 
 use super::device::Device;
 use crate::ImageError;
-use crate::format::found::Found;
+use crate::format::location::ImageLocation;
 use crate::format::magic::{HEAD_BYTES, begins_ubifs, is_node};
 use crate::image::{Image, Origin};
 use crate::part::Part;
@@ -345,7 +345,7 @@ impl Device {
     pub(crate) fn report_behind(
         &self,
         image: &Image,
-        found: &Found,
+        found: &ImageLocation,
         report: &mut CheckReport,
     ) -> Result<(), ImageError> {
         let end = found.offset + found.len;

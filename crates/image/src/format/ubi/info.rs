@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::fit::{self, Room, of_volume, show};
 use super::shape::UbiShape;
 
-use crate::format::found::Found;
+use crate::format::location::ImageLocation;
 use crate::format::magic::{HEAD_BYTES, format_of};
 use crate::format::ubi::attach::FileUbi;
 use crate::format::ubifs::info::{UbifsInfo, missing_lebs, ubifs_info};
@@ -98,7 +98,11 @@ pub(crate) fn damage(ubi: &FileUbi) -> Option<String> {
     Some(if more == 0 { first.to_string() } else { format!("{first}, and {more} more: see `image check`") })
 }
 
-pub(crate) fn ubi_info(ubi: FileUbi, (found, shape): (&Found, &UbiShape), selection: &Selection) -> UbiInfo {
+pub(crate) fn ubi_info(
+    ubi: FileUbi,
+    (found, shape): (&ImageLocation, &UbiShape),
+    selection: &Selection,
+) -> UbiInfo {
     let info = ubi.info();
     let lebs = ubi.volumes().map(|volume| u64::from(volume.reserved_lebs)).sum();
     let target = selection.flash.as_ref();

@@ -28,15 +28,15 @@ use self::choose::{choose_remains, choose_ubifs};
 use self::device::Device;
 use self::extract::DeviceExtraction;
 use self::shape::UbiShape;
-use super::found::Found;
 use super::info::OneImage;
+use super::location::ImageLocation;
 use super::ubifs::damaged::Extraction;
 use super::volume::open_volume;
 use super::{Format, ubifs};
 use crate::ImageError;
 use crate::extract::target::Extracting;
 use crate::image::{Access, FilePending, Growth, Image, ImageFs};
-use crate::report::{At, CheckReport, Dumped, Loss, RawVolume, Revision, Wanted};
+use crate::report::{At, CheckReport, DumpTarget, Dumped, Loss, RawVolume, Revision};
 use crate::saved::{Method, Saved, target};
 use crate::selection::{Chosen, Selection};
 use crate::words::show_name;
@@ -81,11 +81,16 @@ impl Format for UbiShape {
         true
     }
 
-    fn end_of_change(&self, found: &Found, pending: &FilePending) -> Result<u64, ImageError> {
+    fn end_of_change(&self, found: &ImageLocation, pending: &FilePending) -> Result<u64, ImageError> {
         edit::end_of_change(self, found, pending)
     }
 
-    fn end_change(&self, image: &Image, found: &Found, pending: &FilePending) -> Result<(), ImageError> {
+    fn end_change(
+        &self,
+        image: &Image,
+        found: &ImageLocation,
+        pending: &FilePending,
+    ) -> Result<(), ImageError> {
         let len = pending.size_below();
         if self.end_of_change(found, pending)? <= len {
             return Ok(());
@@ -112,14 +117,14 @@ impl Format for UbiShape {
         check::check(chosen, self, report)
     }
 
-    fn recover(&self, image: &Image, found: &Found, output: &Output) -> Result<(), ImageError> {
+    fn recover(&self, image: &Image, found: &ImageLocation, output: &Output) -> Result<(), ImageError> {
         repair::recover(image, (found, self), output)
     }
 
     fn repair(
         &self,
         image: &Image,
-        found: &Found,
+        found: &ImageLocation,
         output: &Output,
         saved: &mut Saved,
     ) -> Result<Method, ImageError> {
@@ -127,7 +132,7 @@ impl Format for UbiShape {
         repair::rebuild(source, target, (found, self), output, saved).map(|()| Method::Rebuilt)
     }
 
-    fn losses(&self, image: &Image, found: &Found) -> Result<Vec<Loss>, ImageError> {
+    fn losses(&self, image: &Image, found: &ImageLocation) -> Result<Vec<Loss>, ImageError> {
         let is_ubifs = |id: u32| {
             let selection = Selection { volume: Some(id.to_string()), ..Selection::default() };
             open_volume(Chosen { image, found, selection: &selection })
@@ -148,7 +153,7 @@ impl Format for UbiShape {
         ubifs::history::list(chosen)
     }
 
-    fn dump(&self, chosen: Chosen<'_>, wanted: &Wanted) -> Result<Vec<Dumped>, ImageError> {
+    fn dump(&self, chosen: Chosen<'_>, wanted: &DumpTarget) -> Result<Vec<Dumped>, ImageError> {
         ubifs::dump::dump(chosen, wanted)
     }
 

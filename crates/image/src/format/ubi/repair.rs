@@ -15,7 +15,7 @@ use super::device::Device;
 use super::fit::Room;
 use super::shape::UbiShape;
 use crate::ImageError;
-use crate::format::found::{Found, Splices};
+use crate::format::location::{ImageLocation, Splices};
 use crate::format::mapped::MappedVolume;
 use crate::format::ubifs::check::{UbiVolume, check_volume, has_filesystem};
 use crate::format::ubifs::repair::Rebuilt;
@@ -39,7 +39,7 @@ type Salvaged = MappedVolume<Box<dyn Store>>;
 /// Damage; failures of the files.
 pub(super) fn recover(
     before: &Image,
-    (found, shape): (&Found, &UbiShape),
+    (found, shape): (&ImageLocation, &UbiShape),
     output: &Output,
 ) -> Result<(), ImageError> {
     let image = before.open_like(output.temporary(), Access::Write)?;
@@ -67,7 +67,7 @@ pub(super) fn recover(
 }
 
 /// Cuts off what UBI has formatted behind the last device of a file and not used.
-fn trim(output: &Output, found: &Found, shape: &UbiShape) -> Result<(), ImageError> {
+fn trim(output: &Output, found: &ImageLocation, shape: &UbiShape) -> Result<(), ImageError> {
     let file = File::options().read(true).write(true).open(output.temporary()).map_err(ImageError::File)?;
     let size = file.metadata().map_err(ImageError::File)?.len();
     let store = FileStore::new(file).map_err(ImageError::Store)?;
@@ -92,7 +92,7 @@ fn trim(output: &Output, found: &Found, shape: &UbiShape) -> Result<(), ImageErr
 pub(super) fn rebuild(
     source: Box<dyn Store>,
     target: Box<dyn Store>,
-    (found, shape): (&Found, &UbiShape),
+    (found, shape): (&ImageLocation, &UbiShape),
     output: &Output,
     saved: &mut Saved,
 ) -> Result<(), ImageError> {
@@ -198,7 +198,7 @@ fn with_filesystem(device: &Device, mut source: Box<dyn Store>) -> (Vec<u32>, Bo
 fn is_clean(
     volume: Salvaged,
     (id, name, record): (u32, &str, &VolumeRecord),
-    found: &Found,
+    found: &ImageLocation,
 ) -> Result<(bool, Salvaged), ImageError> {
     let mut report = CheckReport::default();
     let room = Room::new(record.flags, volume.geometry(), 0, None);
@@ -214,7 +214,7 @@ fn is_clean(
 }
 
 /// True when less than a PEB follows a device, as where a dump was cut off.
-fn ends_file(store: &dyn Store, found: &Found, shape: &UbiShape) -> bool {
+fn ends_file(store: &dyn Store, found: &ImageLocation, shape: &UbiShape) -> bool {
     found.offset + found.len + u64::from(shape.peb_bytes) > store.size_bytes()
 }
 
@@ -222,7 +222,7 @@ fn ends_file(store: &dyn Store, found: &Found, shape: &UbiShape) -> bool {
 fn format(
     device: &Device,
     space: ExtendedSpace,
-    found: &Found,
+    found: &ImageLocation,
     reserved: u64,
 ) -> Result<Ubi<Flash>, ImageError> {
     let mut geometry = device.survey.flash().clone();
@@ -285,7 +285,7 @@ impl ExtendedSpace {
     fn over(
         target: Box<dyn Store>,
         device: &Device,
-        found: &Found,
+        found: &ImageLocation,
         is_last: bool,
         output: &Output,
     ) -> Result<Self, ImageError> {

@@ -6,7 +6,7 @@ use floatgate_stack::ubifs::{Problem, Severity, Survey, Tree};
 use floatgate_stack::{Store, Volume};
 
 use crate::ImageError;
-use crate::format::found::Found;
+use crate::format::location::ImageLocation;
 use crate::format::magic::{HEAD_BYTES, holds_ubifs};
 use crate::format::mapped::MappedVolume;
 use crate::format::ubi::fit::{self, Room};
@@ -79,7 +79,7 @@ pub(crate) fn check_volume<S: Store + 'static>(
 }
 
 /// An image without UBI can end anywhere behind its data.
-pub(super) fn note_end(found: &Found, leb_bytes: u32, origin: &Origin, report: &mut CheckReport) {
+pub(super) fn note_end(found: &ImageLocation, leb_bytes: u32, origin: &Origin, report: &mut CheckReport) {
     let bytes = found.len % u64::from(leb_bytes.max(1));
     if bytes == 0 {
         return;

@@ -16,7 +16,7 @@ use crate::ImageError;
 use crate::extract::source::{Name, Source, Xattrs, names_of, readable_xattrs, without_inode};
 use crate::extract::target::{ExtractError, ExtractLimits, Extracted, Extracting, Target};
 use crate::extract::walk::extract;
-use crate::format::found::Content;
+use crate::format::location::Content;
 use crate::format::volume::{DamagedVolume, open_volume};
 use crate::image::Image;
 use crate::report::{At, Loss};

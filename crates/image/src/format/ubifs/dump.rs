@@ -11,7 +11,7 @@ use crate::format::mapped::MappedVolume;
 use crate::format::ubi::dump::of_peb;
 use crate::format::volume::open_volume;
 use crate::image::Origin;
-use crate::report::{Area, Dumped, Wanted, hex};
+use crate::report::{Area, DumpTarget, Dumped, hex};
 use crate::selection::Chosen;
 use crate::words::show_name;
 
@@ -19,20 +19,20 @@ use crate::words::show_name;
 ///
 /// # Errors
 /// It is not there; several volumes and none chosen; the file cannot be read.
-pub(crate) fn dump(chosen: Chosen<'_>, wanted: &Wanted) -> Result<Vec<Dumped>, ImageError> {
+pub(crate) fn dump(chosen: Chosen<'_>, wanted: &DumpTarget) -> Result<Vec<Dumped>, ImageError> {
     let (mut volume, device, origin) = open_volume(chosen)?;
     let positions = match wanted {
-        Wanted::At(_) => Vec::new(),
-        Wanted::Nodes => return Err(ImageError::NotJffs2("a list of nodes")),
-        Wanted::Peb(pnum) => return of_peb(device.as_ref(), *pnum, &origin),
-        Wanted::Leb { lnum, offset } => vec![(*lnum, *offset)],
-        Wanted::Area(area) => positions_of(&mut volume, *area)?,
-        Wanted::Inode { inode, block } => {
+        DumpTarget::At(_) => Vec::new(),
+        DumpTarget::Nodes => return Err(ImageError::NotJffs2("a list of nodes")),
+        DumpTarget::Peb(pnum) => return of_peb(device.as_ref(), *pnum, &origin),
+        DumpTarget::Leb { lnum, offset } => vec![(*lnum, *offset)],
+        DumpTarget::Area(area) => positions_of(&mut volume, *area)?,
+        DumpTarget::Inode { inode, block } => {
             let (position, back) = of_inode(volume, *inode, *block, &chosen.selection.authenticate)?;
             volume = back;
             vec![position]
         }
-        Wanted::Path { path, block, entry } => {
+        DumpTarget::Path { path, block, entry } => {
             let (position, back) = of_path(volume, path, (*block, *entry), &chosen.selection.authenticate)?;
             volume = back;
             vec![position]

@@ -17,14 +17,14 @@ use floatgate_stack::{Store, Volume};
 use self::damaged::Extraction;
 use self::shape::UbifsShape;
 use super::Format;
-use super::found::Found;
 use super::info::OneImage;
+use super::location::ImageLocation;
 use super::mapped::MappedVolume;
 use crate::ImageError;
 use crate::extract::target::Extracting;
 use crate::format::ubi::fit;
 use crate::image::{Access, Growth, Image, ImageFs};
-use crate::report::{At, CheckReport, Dumped, ImageCheck, Revision, Wanted};
+use crate::report::{At, CheckReport, DumpTarget, Dumped, ImageCheck, Revision};
 use crate::saved::{Method, Saved};
 use crate::selection::Chosen;
 use crate::write_back::WriteBack;
@@ -82,14 +82,14 @@ impl Format for UbifsShape {
         Ok(())
     }
 
-    fn recover(&self, image: &Image, found: &Found, output: &Output) -> Result<(), ImageError> {
+    fn recover(&self, image: &Image, found: &ImageLocation, output: &Output) -> Result<(), ImageError> {
         repair::recover(image, found, output)
     }
 
     fn repair(
         &self,
         image: &Image,
-        found: &Found,
+        found: &ImageLocation,
         output: &Output,
         saved: &mut Saved,
     ) -> Result<Method, ImageError> {
@@ -108,7 +108,7 @@ impl Format for UbifsShape {
         history::list(chosen)
     }
 
-    fn dump(&self, chosen: Chosen<'_>, wanted: &Wanted) -> Result<Vec<Dumped>, ImageError> {
+    fn dump(&self, chosen: Chosen<'_>, wanted: &DumpTarget) -> Result<Vec<Dumped>, ImageError> {
         dump::dump(chosen, wanted)
     }
 

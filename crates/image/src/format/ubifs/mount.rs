@@ -6,7 +6,7 @@ use floatgate_stack::{BareVolume, Volume, VolumeGeometry};
 
 use super::shape::UbifsShape;
 use crate::ImageError;
-use crate::format::found::Found;
+use crate::format::location::ImageLocation;
 use crate::format::ubi::shape::max_write_bytes;
 use crate::image::{Access, Growth, Image, ImageFs};
 use crate::selection::Chosen;
@@ -52,7 +52,7 @@ pub(crate) fn growth(volume: &mut dyn Volume) -> Result<Growth, ImageError> {
 /// The file ends within a LEB, or cannot be read.
 pub(super) fn volume(
     image: &Image,
-    found: &Found,
+    found: &ImageLocation,
     shape: &UbifsShape,
     access: Access,
 ) -> Result<Box<dyn Volume>, ImageError> {

@@ -11,7 +11,7 @@ use floatgate_stack::{BareVolume, FileStore, Store, Volume, VolumeGeometry};
 use super::fill::{fill, time};
 use super::shape::UbifsShape;
 use crate::ImageError;
-use crate::format::found::Found;
+use crate::format::location::ImageLocation;
 use crate::format::mapped::MappedVolume;
 use crate::image::{Access, Image};
 use crate::report::Loss;
@@ -28,7 +28,7 @@ const GROWTH_LEBS: u32 = 64;
 ///
 /// # Errors
 /// Damage; failures of the files.
-pub(super) fn recover(image: &Image, found: &Found, output: &Output) -> Result<(), ImageError> {
+pub(super) fn recover(image: &Image, found: &ImageLocation, output: &Output) -> Result<(), ImageError> {
     let image = image.open_like(output.temporary(), Access::Write)?;
     let options = MountOptions { recover: true, keep_space_fixup: true, ..MountOptions::default() };
     let selection = Selection { offset: Some(image.file_byte(found.offset)), ..Selection::default() };
@@ -43,7 +43,7 @@ pub(super) fn recover(image: &Image, found: &Found, output: &Output) -> Result<(
 /// No room, failures of the files.
 pub(super) fn rebuild(
     image: &Image,
-    (found, shape): (&Found, &UbifsShape),
+    (found, shape): (&ImageLocation, &UbifsShape),
     output: &Output,
     saved: &mut Saved,
 ) -> Result<(), ImageError> {

@@ -3,7 +3,7 @@
 use sha1::{Digest, Sha1};
 
 use super::{Begins, Probe};
-use crate::map::found::{Found, Inner, Kind};
+use crate::map::probe_match::{Inner, Kind, ProbeMatch};
 use crate::map::view::{Numbers, View};
 
 pub(super) const PROBE: Probe =
@@ -15,7 +15,7 @@ const PAGE_OF_3: u64 = 4096;
 /// Place of the hash in versions up to 2.
 const ID: std::ops::Range<usize> = 576..596;
 
-fn probe(view: &View<'_>) -> Option<Found> {
+fn probe(view: &View<'_>) -> Option<ProbeMatch> {
     let header = view.array::<1660>(0)?;
     let header = &header[..];
     let version = header.le32(40);
@@ -38,7 +38,7 @@ fn probe(view: &View<'_>) -> Option<Found> {
         _ => {}
     }
     let mut at = page;
-    let mut found = Found::new(Kind::AndroidBoot, 0)
+    let mut found = ProbeMatch::new(Kind::AndroidBoot, 0)
         .number("version", version)
         .number("page_bytes", page)
         .text("cmdline", if is_old { header.text(64, 512) } else { header.text(44, 1536) });

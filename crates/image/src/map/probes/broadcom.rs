@@ -1,7 +1,7 @@
 //! Broadcom's image tag before a firmware, and CFE, the boot loader of its boards, with its NVRAM.
 
 use super::{Begins, Probe};
-use crate::map::found::{Found, Inner, Kind};
+use crate::map::probe_match::{Inner, Kind, ProbeMatch};
 use crate::map::view::{Numbers, View};
 use floatgate_media::crc;
 
@@ -31,10 +31,10 @@ fn decimal(bytes: &[u8], at: usize, len: usize) -> Option<u64> {
     bytes.text(at, len).trim().parse().ok()
 }
 
-fn tag(view: &View<'_>) -> Option<Found> {
+fn tag(view: &View<'_>) -> Option<ProbeMatch> {
     let tag = view.bytes(0, TAG_BYTES as usize)?;
     let total = decimal(&tag, 62, 10)?;
-    let found = Found::new(Kind::BroadcomTag, TAG_BYTES + total)
+    let found = ProbeMatch::new(Kind::BroadcomTag, TAG_BYTES + total)
         .text("version", tag.text(0, 4))
         .text("chip", tag.text(38, 6))
         .text("board", tag.text(44, 16))
@@ -57,7 +57,7 @@ fn tag(view: &View<'_>) -> Option<Found> {
     )
 }
 
-fn cfe(view: &View<'_>) -> Option<Found> {
+fn cfe(view: &View<'_>) -> Option<ProbeMatch> {
     let nvram_max = 3072;
     let bytes = view.bytes(0, NVRAM_AT + nvram_max)?;
     let version = bytes.get(VERSION_AT..)?;
@@ -73,7 +73,7 @@ fn cfe(view: &View<'_>) -> Option<Found> {
     });
     let mac: Vec<String> = nvram.get(288..294)?.iter().map(|byte| format!("{byte:02x}")).collect();
     Some(
-        Found::new(Kind::Cfe, CFE_BYTES.min(view.len()))
+        ProbeMatch::new(Kind::Cfe, CFE_BYTES.min(view.len()))
             .text("version", version)
             .text("board", nvram.text(260, 16))
             .text("mac", mac.join(":"))

@@ -1,7 +1,7 @@
 //! CramFS: the superblock, in both byte orders.
 
 use super::{Begins, Probe};
-use crate::map::found::{Found, Kind};
+use crate::map::probe_match::{Kind, ProbeMatch};
 use crate::map::view::{Numbers, View};
 use floatgate_media::crc;
 
@@ -16,7 +16,7 @@ const SUM_AT: u64 = 32;
 /// Flag of images with a checksum.
 const HAS_CHECKSUM: u32 = 1;
 
-fn probe(view: &View<'_>) -> Option<Found> {
+fn probe(view: &View<'_>) -> Option<ProbeMatch> {
     let block = view.array::<76>(0)?;
     let block = &block[..];
     let is_big = match (block.le32(0), block.be32(0)) {
@@ -29,7 +29,7 @@ fn probe(view: &View<'_>) -> Option<Found> {
     if size < 76 {
         return None;
     }
-    let found = Found::new(Kind::Cramfs, size)
+    let found = ProbeMatch::new(Kind::Cramfs, size)
         .text("name", block.text(48, 16))
         .text("byte_order", if is_big { "big endian" } else { "little endian" })
         .number("files", number(44));

@@ -6,8 +6,8 @@ use floatgate_media::disk::gpt::{GptEntry, GptHeader};
 use floatgate_media::disk::mbr::Mbr;
 
 use super::{Begins, Probe};
-use crate::map::found::{Found, Kind};
 use crate::map::partitions::Partition;
+use crate::map::probe_match::{Kind, ProbeMatch};
 use crate::map::view::{Numbers, View};
 
 pub(super) const GPT: Probe =
@@ -36,7 +36,7 @@ fn begins_mbr(head: &[u8]) -> bool {
 }
 
 /// A table is found at its header. It counts sectors whose size follows from the number that the header states for itself.
-fn gpt(view: &View<'_>) -> Option<Found> {
+fn gpt(view: &View<'_>) -> Option<ProbeMatch> {
     let sector = view.bytes(0, SECTOR as usize)?;
     let header = GptHeader::parse(&sector).ok()?;
     let sector_bytes =
@@ -60,7 +60,7 @@ fn gpt(view: &View<'_>) -> Option<Found> {
         Some(at) if is_first => at.checked_add(header.array_bytes())?,
         _ => sector_bytes,
     };
-    let found = Found { before, ..Found::new(Kind::Gpt, end.max(sector_bytes)) }
+    let found = ProbeMatch { before, ..ProbeMatch::new(Kind::Gpt, end.max(sector_bytes)) }
         .text("copy", if is_first { "first" } else { "second" })
         .number("sector_bytes", sector_bytes);
     let Some(array) = array else { return Some(found) };
@@ -69,7 +69,7 @@ fn gpt(view: &View<'_>) -> Option<Found> {
         Err(_) => return Some(found.sum_is(false)),
     };
     let found = found.number("partitions", partitions.len() as u64).sum_is(true);
-    Some(Found { partitions, ..found })
+    Some(ProbeMatch { partitions, ..found })
 }
 
 fn partition(number: u64, entry: &GptEntry, sector_bytes: u64) -> Option<Partition> {
@@ -80,7 +80,7 @@ fn partition(number: u64, entry: &GptEntry, sector_bytes: u64) -> Option<Partiti
     Some(Partition::new("GPT", name, entry.first.checked_mul(sector_bytes)?, Some(len)))
 }
 
-fn mbr(view: &View<'_>) -> Option<Found> {
+fn mbr(view: &View<'_>) -> Option<ProbeMatch> {
     if view.start() != 0 {
         return None;
     }
@@ -99,17 +99,17 @@ fn mbr(view: &View<'_>) -> Option<Found> {
             )
         })
         .collect();
-    let found = Found::new(Kind::Mbr, SECTOR).number("partitions", partitions.len() as u64);
-    Some(Found { partitions, ..found })
+    let found = ProbeMatch::new(Kind::Mbr, SECTOR).number("partitions", partitions.len() as u64);
+    Some(ProbeMatch { partitions, ..found })
 }
 
-fn fat(view: &View<'_>) -> Option<Found> {
+fn fat(view: &View<'_>) -> Option<ProbeMatch> {
     let sector = view.bytes(0, SECTOR as usize)?;
     let boot = FatBoot::parse(&sector).ok()?;
     let sectors = if boot.sectors_16 == 0 { boot.sectors_32 } else { boot.sectors_16.into() };
     let layout = boot.layout();
     let label_at = if layout.kind == floatgate_media::disk::fat::FatType::Fat32 { 71 } else { 43 };
-    let found = Found::new(Kind::Fat, u64::from(sectors) * u64::from(boot.sector_bytes))
+    let found = ProbeMatch::new(Kind::Fat, u64::from(sectors) * u64::from(boot.sector_bytes))
         .text("version", layout.kind.to_string())
         .text("label", sector.text(label_at, 11))
         .number("cluster_bytes", layout.cluster_bytes);
@@ -134,12 +134,12 @@ fn exfat_label(view: &View<'_>, sector: &[u8]) -> Option<String> {
     Some(String::from_utf16_lossy(&units))
 }
 
-fn exfat(view: &View<'_>) -> Option<Found> {
+fn exfat(view: &View<'_>) -> Option<ProbeMatch> {
     let sector = view.bytes(0, SECTOR as usize)?;
     let boot = ExfatBoot::parse(&sector).ok()?;
     let len = boot.sectors.checked_mul(1 << boot.sector_shift.min(12))?;
     Some(
-        Found::new(Kind::Fat, len)
+        ProbeMatch::new(Kind::Fat, len)
             .text("version", "exFAT")
             .text("label", exfat_label(view, &sector).unwrap_or_default())
             .number("cluster_bytes", boot.layout().cluster_bytes),

@@ -1,7 +1,7 @@
 //! EROFS: the superblock.
 
 use super::{Begins, Probe};
-use crate::map::found::{Found, Kind};
+use crate::map::probe_match::{Kind, ProbeMatch};
 use crate::map::view::{Numbers, View, crc32c};
 
 /// Place of the superblock.
@@ -15,7 +15,7 @@ pub(super) const PROBE: Probe = Probe {
 /// Bit of the compatible features: the superblock has a checksum.
 const HAS_CHECKSUM: u32 = 1;
 
-fn probe(view: &View<'_>) -> Option<Found> {
+fn probe(view: &View<'_>) -> Option<ProbeMatch> {
     let block = view.bytes(SUPERBLOCK, 128)?;
     let bits = block[12];
     if !(9..=16).contains(&bits) {
@@ -26,7 +26,7 @@ fn probe(view: &View<'_>) -> Option<Found> {
     if blocks == 0 {
         return None;
     }
-    let found = Found::new(Kind::Erofs, blocks << bits)
+    let found = ProbeMatch::new(Kind::Erofs, blocks << bits)
         .number("block_bytes", block_bytes)
         .number("inodes", block.le64(16))
         .number("time", block.le64(24))

@@ -1,7 +1,7 @@
 //! ext2, ext3 and ext4: the superblock.
 
 use super::{Begins, Probe};
-use crate::map::found::{Found, Kind};
+use crate::map::probe_match::{Kind, ProbeMatch};
 use crate::map::view::{Numbers, View, crc32c};
 
 /// Place of the superblock.
@@ -21,7 +21,7 @@ fn begins(head: &[u8]) -> bool {
     head.get(SUPERBLOCK + 56..).is_some_and(|rest| rest.le16(0) == MAGIC && head.le32(SUPERBLOCK + 24) <= 6)
 }
 
-fn probe(view: &View<'_>) -> Option<Found> {
+fn probe(view: &View<'_>) -> Option<ProbeMatch> {
     let block = view.array::<1024>(SUPERBLOCK as u64)?;
     let block = &block[..];
     let (compat, incompat, ro_compat) = (block.le32(92), block.le32(96), block.le32(100));
@@ -45,7 +45,7 @@ fn probe(view: &View<'_>) -> Option<Found> {
         () if compat & COMPAT_JOURNAL != 0 => "ext3",
         () => "ext2",
     };
-    let found = Found::new(Kind::Ext, blocks.checked_mul(block_bytes)?)
+    let found = ProbeMatch::new(Kind::Ext, blocks.checked_mul(block_bytes)?)
         .text("version", version)
         .text("label", block.text(120, 16))
         .number("block_bytes", block_bytes)

@@ -1,7 +1,7 @@
 //! F2FS: the superblock.
 
 use super::{Begins, Probe};
-use crate::map::found::{Found, Kind};
+use crate::map::probe_match::{Kind, ProbeMatch};
 use crate::map::view::{Numbers, View};
 use floatgate_media::crc;
 
@@ -18,7 +18,7 @@ pub(super) const PROBE: Probe = Probe {
 /// Place of the label, in UTF-16.
 const LABEL: std::ops::Range<usize> = 124..124 + 64;
 
-fn probe(view: &View<'_>) -> Option<Found> {
+fn probe(view: &View<'_>) -> Option<ProbeMatch> {
     let block = view.bytes(SUPERBLOCK, 3072)?;
     let log = block.le32(16);
     let blocks = block.le64(36);
@@ -27,7 +27,7 @@ fn probe(view: &View<'_>) -> Option<Found> {
     }
     let units: Vec<u16> =
         block.get(LABEL)?.chunks_exact(2).map(|unit| unit.le16(0)).take_while(|&unit| unit != 0).collect();
-    let found = Found::new(Kind::F2fs, blocks.checked_mul(1 << log)?)
+    let found = ProbeMatch::new(Kind::F2fs, blocks.checked_mul(1 << log)?)
         .text("version", format!("{}.{}", block.le16(4), block.le16(6)))
         .text("label", String::from_utf16_lossy(&units))
         .number("block_bytes", 1_u64 << log)

@@ -4,8 +4,8 @@ use sha1::{Digest as _, Sha1};
 use sha2::Sha256;
 
 use super::{Begins, Probe};
-use crate::map::found::{Checksum, Found, Inner, Kind, Value};
 use crate::map::partitions;
+use crate::map::probe_match::{Checksum, Inner, Kind, ProbeMatch, Value};
 use crate::map::view::{Numbers, View};
 
 pub(super) const PROBE: Probe =
@@ -178,14 +178,14 @@ impl Reader<'_> {
     }
 }
 
-fn probe(view: &View<'_>) -> Option<Found> {
+fn probe(view: &View<'_>) -> Option<ProbeMatch> {
     let (nodes, len) = parse(view)?;
     let root = nodes.first()?;
     if nodes.iter().any(|node| node.is_below(&["images"])) {
         return Some(fit(view, &nodes, len));
     }
     let compatible = root.text("compatible").unwrap_or_default();
-    let mut found = Found::new(Kind::DeviceTree, len)
+    let mut found = ProbeMatch::new(Kind::DeviceTree, len)
         .text("model", root.text("model").unwrap_or_default())
         .text("compatible", compatible)
         .number("nodes", nodes.len() as u64);
@@ -194,9 +194,9 @@ fn probe(view: &View<'_>) -> Option<Found> {
 }
 
 /// A FIT image: its images with their hashes.
-fn fit(view: &View<'_>, nodes: &[Node], len: u64) -> Found {
+fn fit(view: &View<'_>, nodes: &[Node], len: u64) -> ProbeMatch {
     let root = nodes.first();
-    let mut found = Found::new(Kind::Fit, len)
+    let mut found = ProbeMatch::new(Kind::Fit, len)
         .text("description", root.and_then(|root| root.text("description")).unwrap_or_default());
     if let Some(time) = root.and_then(|root| root.number("timestamp")) {
         found = found.number("time", time);

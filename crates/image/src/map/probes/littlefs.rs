@@ -1,7 +1,7 @@
 //! LittleFS of version 2: the pair of blocks with the superblock.
 
 use super::{Begins, Probe};
-use crate::map::found::{Found, Kind};
+use crate::map::probe_match::{Kind, ProbeMatch};
 use crate::map::view::{Numbers, View};
 use floatgate_media::crc;
 
@@ -22,12 +22,12 @@ const DELETED: u32 = 0x3FF;
 /// Bytes of a block that are looked at.
 const MAX_BLOCK: u64 = 64 << 10;
 
-fn probe(view: &View<'_>) -> Option<Found> {
+fn probe(view: &View<'_>) -> Option<ProbeMatch> {
     let (found, block) = superblock(view)?;
     let version = found.le32(0);
     let blocks = u64::from(found.le32(8));
     Some(
-        Found::new(Kind::Littlefs, blocks.checked_mul(block)?)
+        ProbeMatch::new(Kind::Littlefs, blocks.checked_mul(block)?)
             .text("version", format!("{}.{}", version >> 16, version & 0xFFFF))
             .number("block_bytes", block)
             .number("blocks", blocks)

@@ -2,7 +2,7 @@
 //! other places than the system does.
 
 use super::{Begins, Probe};
-use crate::map::found::{Found, Kind};
+use crate::map::probe_match::{Kind, ProbeMatch};
 use crate::map::view::{Numbers, View};
 use floatgate_media::crc;
 
@@ -17,7 +17,7 @@ const HEADER: u64 = 16;
 /// Most blocks of a flash.
 const MAX_BLOCKS: u32 = 1 << 16;
 
-fn nmbm(view: &View<'_>) -> Option<Found> {
+fn nmbm(view: &View<'_>) -> Option<ProbeMatch> {
     let head = view.array::<48>(0)?;
     let head = &head[..];
     let (version, size, stored) = (head.le32(4), u64::from(head.le32(8)), head.le32(12));
@@ -29,7 +29,7 @@ fn nmbm(view: &View<'_>) -> Option<Found> {
     // A register of zeros that is not inverted, or CRC-32 as zlib computes it.
     let is_good = crc::jffs2(&covered) == stored || !crc::ubi(&covered) == stored;
     let found =
-        Found::new(Kind::Nmbm, size).text("version", format!("{}.{}", version & 0xFFFF, version >> 16));
+        ProbeMatch::new(Kind::Nmbm, size).text("version", format!("{}.{}", version & 0xFFFF, version >> 16));
     if head.starts_with(b"NMM0") {
         let found = found
             .text("structure", "signature")
@@ -61,7 +61,7 @@ fn nmbm(view: &View<'_>) -> Option<Found> {
 }
 
 /// A table of 16-bit numbers: the block in whose place each one stands.
-fn bmt(view: &View<'_>) -> Option<Found> {
+fn bmt(view: &View<'_>) -> Option<ProbeMatch> {
     let bytes = view.bytes(0, 2048)?;
     let entries: Vec<u16> = bytes[4..].chunks_exact(2).map(|entry| entry.le16(0)).collect();
     // Blocks rise from 0, but for those that were moved to the pool at the end.
@@ -70,5 +70,9 @@ fn bmt(view: &View<'_>) -> Option<Found> {
         return None;
     }
     let moved = (0_u16..).zip(&entries).filter(|(block, entry)| block != *entry).count();
-    Some(Found::new(Kind::Bmt, 2048).number("version", bytes[3]).number("moved_of_first_1022", moved as u64))
+    Some(
+        ProbeMatch::new(Kind::Bmt, 2048)
+            .number("version", bytes[3])
+            .number("moved_of_first_1022", moved as u64),
+    )
 }

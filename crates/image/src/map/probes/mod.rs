@@ -25,7 +25,7 @@ mod yaffs;
 
 pub(crate) use spiffs::shape as spiffs_shape;
 
-use super::found::Found;
+use super::probe_match::ProbeMatch;
 use super::view::View;
 
 /// Recognition of the beginning of a format.
@@ -51,7 +51,7 @@ pub(crate) enum Begins {
 /// A format: where it may begin, and what it is.
 pub(crate) struct Probe {
     pub(crate) begins: Begins,
-    pub(crate) probe: fn(&View<'_>) -> Option<Found>,
+    pub(crate) probe: fn(&View<'_>) -> Option<ProbeMatch>,
 }
 
 /// All formats. Where two may begin at one place the first is tried first.

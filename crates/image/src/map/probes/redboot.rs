@@ -1,8 +1,8 @@
 //! The directory of RedBoot (FIS): a table of the images on the flash.
 
 use super::{Begins, Probe};
-use crate::map::found::{Found, Kind};
 use crate::map::partitions::Partition;
+use crate::map::probe_match::{Kind, ProbeMatch};
 use crate::map::view::{Numbers, View};
 
 pub(super) const PROBE: Probe = Probe { begins: Begins::Head { step: 4096, test: begins }, probe };
@@ -20,7 +20,7 @@ fn begins(head: &[u8]) -> bool {
     head.chunks_exact(ENTRY).any(|entry| entry.starts_with(OWN))
 }
 
-fn probe(view: &View<'_>) -> Option<Found> {
+fn probe(view: &View<'_>) -> Option<ProbeMatch> {
     let room = usize::try_from(view.len()).ok()?.min(MAX_ENTRIES * ENTRY);
     let bytes = view.bytes(0, room / ENTRY * ENTRY)?;
     // Two FFh in a name end the table, one is a deleted entry.
@@ -42,8 +42,8 @@ fn probe(view: &View<'_>) -> Option<Found> {
             Some(Partition::new("RedBoot FIS", entry.text(0, 16), offset, Some(number(entry, 24))))
         })
         .collect();
-    let found = Found::new(Kind::Fis, len)
+    let found = ProbeMatch::new(Kind::Fis, len)
         .text("byte_order", if is_big { "big endian" } else { "little endian" })
         .number("entries", partitions.len() as u64);
-    Some(Found { partitions, ..found })
+    Some(ProbeMatch { partitions, ..found })
 }

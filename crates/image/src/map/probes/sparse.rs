@@ -1,7 +1,7 @@
 //! Sparse images of Android: chunks of data, of one value, or of nothing.
 
 use super::{Begins, Probe};
-use crate::map::found::{Found, Kind};
+use crate::map::probe_match::{Kind, ProbeMatch};
 use crate::map::view::{Numbers, View};
 
 pub(super) const PROBE: Probe =
@@ -10,7 +10,7 @@ pub(super) const PROBE: Probe =
 /// Most chunks that are looked at.
 const MAX_CHUNKS: u32 = 1 << 18;
 
-fn probe(view: &View<'_>) -> Option<Found> {
+fn probe(view: &View<'_>) -> Option<ProbeMatch> {
     let header = view.array::<28>(0)?;
     let header = &header[..];
     let (header_bytes, chunk_bytes) = (u64::from(header.le16(8)), u64::from(header.le16(10)));
@@ -35,7 +35,7 @@ fn probe(view: &View<'_>) -> Option<Found> {
         at += bytes;
     }
     let expanded = u64::from(block) * u64::from(blocks);
-    let found = Found::new(Kind::Sparse, at.max(header_bytes))
+    let found = ProbeMatch::new(Kind::Sparse, at.max(header_bytes))
         .number("block_bytes", block)
         .number("expanded_bytes", expanded)
         .number("chunks", chunks);

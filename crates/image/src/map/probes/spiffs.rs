@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use super::{Begins, Probe};
-use crate::map::found::{Found, Kind};
+use crate::map::probe_match::{Kind, ProbeMatch};
 use crate::map::view::{Numbers, View};
 
 pub(super) const PROBE: Probe = Probe { begins: Begins::Head { step: 4096, test: begins }, probe };
@@ -107,11 +107,11 @@ fn begins(head: &[u8]) -> bool {
     (first == 0xFFFF || first & 0x7FFF < 0x2000) && Shape::all().any(|shape| shape.first(head).is_some())
 }
 
-fn probe(view: &View<'_>) -> Option<Found> {
+fn probe(view: &View<'_>) -> Option<ProbeMatch> {
     let head = view.bytes(0, view.len().min(HEAD) as usize)?;
     let (page, block, blocks) = shape(&head, view.len(), |at| view.array(at).map(u16::from_le_bytes))?;
     Some(
-        Found::new(Kind::Spiffs, blocks * block)
+        ProbeMatch::new(Kind::Spiffs, blocks * block)
             .number("page_bytes", page)
             .number("block_bytes", block)
             .number("blocks", blocks),

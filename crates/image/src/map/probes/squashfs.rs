@@ -1,7 +1,7 @@
 //! SquashFS 4: the superblock.
 
 use super::{Begins, Probe, padded};
-use crate::map::found::{Found, Kind};
+use crate::map::probe_match::{Kind, ProbeMatch};
 use crate::map::view::{Numbers, View};
 
 pub(super) const PROBE: Probe = Probe { begins: Begins::Magic { at: 0, magics: &[b"hsqs"], step: 1 }, probe };
@@ -12,7 +12,7 @@ const COMPRESSORS: [&str; 6] = ["gzip", "lzma", "lzo", "xz", "lz4", "zstd"];
 /// Largest block of metadata, whose length the field before it states.
 const METADATA_MAX: u16 = 8192;
 
-fn probe(view: &View<'_>) -> Option<Found> {
+fn probe(view: &View<'_>) -> Option<ProbeMatch> {
     let block = view.array::<96>(0)?;
     let block = &block[..];
     let (major, minor) = (block.le16(28), block.le16(30));
@@ -29,7 +29,7 @@ fn probe(view: &View<'_>) -> Option<Found> {
         return None;
     }
     let compressor = usize::from(block.le16(20)).checked_sub(1).and_then(|at| COMPRESSORS.get(at));
-    let found = Found::new(Kind::Squashfs, padded(view, used))
+    let found = ProbeMatch::new(Kind::Squashfs, padded(view, used))
         .text("version", format!("{major}.{minor}"))
         .text("compressor", compressor.copied().unwrap_or("unknown"))
         .number("block_bytes", block_bytes)

@@ -1,7 +1,7 @@
 //! Firmware with a TRX header: a checksum, and offsets of its parts.
 
 use super::{Begins, Probe};
-use crate::map::found::{Found, Inner, Kind};
+use crate::map::probe_match::{Inner, Kind, ProbeMatch};
 use crate::map::view::{Numbers, View};
 
 pub(super) const PROBE: Probe = Probe { begins: Begins::Magic { at: 0, magics: &[b"HDR0"], step: 4 }, probe };
@@ -9,7 +9,7 @@ pub(super) const PROBE: Probe = Probe { begins: Begins::Magic { at: 0, magics: &
 /// The checksum covers the bytes from the flags on.
 const SUMMED_FROM: u64 = 12;
 
-fn probe(view: &View<'_>) -> Option<Found> {
+fn probe(view: &View<'_>) -> Option<ProbeMatch> {
     let header = view.array::<32>(0)?;
     let header = &header[..];
     let len = u64::from(header.le32(4));
@@ -30,7 +30,7 @@ fn probe(view: &View<'_>) -> Option<Found> {
     offsets.sort_unstable();
     offsets.dedup();
     let sum = view.crc32_raw(SUMMED_FROM..len);
-    let found = Found::new(Kind::Trx, len)
+    let found = ProbeMatch::new(Kind::Trx, len)
         .number("version", version)
         .sum_if_whole(sum.map(|sum| sum == header.le32(8)));
     let ends = offsets.iter().skip(1).copied().chain([len]);

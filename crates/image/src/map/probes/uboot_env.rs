@@ -3,8 +3,8 @@
 //! The size stands nowhere: it is the one whose CRC is right.
 
 use super::{Begins, Probe};
-use crate::map::found::{Found, Kind};
 use crate::map::partitions;
+use crate::map::probe_match::{Kind, ProbeMatch};
 use crate::map::view::{Numbers, View};
 use floatgate_media::crc;
 
@@ -82,17 +82,17 @@ pub(crate) fn variables(bytes: &[u8]) -> Vec<(String, String)> {
         .collect()
 }
 
-fn probe(view: &View<'_>) -> Option<Found> {
+fn probe(view: &View<'_>) -> Option<ProbeMatch> {
     let (len, header) = size(view)?;
     let bytes = view.bytes(0, usize::try_from(len).ok()?)?;
     Some(describe(&bytes, header).sum_is(true))
 }
 
 /// An environment of known size.
-pub(crate) fn describe(bytes: &[u8], header: Header) -> Found {
+pub(crate) fn describe(bytes: &[u8], header: Header) -> ProbeMatch {
     let variables = variables(bytes.get(header.bytes()..).unwrap_or_default());
     let mut found =
-        Found::new(Kind::UbootEnv, bytes.len() as u64).number("variables", variables.len() as u64);
+        ProbeMatch::new(Kind::UbootEnv, bytes.len() as u64).number("variables", variables.len() as u64);
     if header == Header::Redundant {
         found = found.number("flag", bytes.get(4).copied().unwrap_or(0));
     }

@@ -1,7 +1,7 @@
 //! Legacy images of U-Boot: a header of 64 bytes with two checksums.
 
 use super::{Begins, Probe};
-use crate::map::found::{Found, Inner, Kind};
+use crate::map::probe_match::{Inner, Kind, ProbeMatch};
 use crate::map::view::{Numbers, View};
 use floatgate_media::crc;
 
@@ -39,7 +39,7 @@ const MAX_IMAGES: usize = 32;
 /// Compressions by their number.
 pub(super) const COMPRESSIONS: [&str; 7] = ["none", "gzip", "bzip2", "lzma", "lzo", "lz4", "zstd"];
 
-fn probe(view: &View<'_>) -> Option<Found> {
+fn probe(view: &View<'_>) -> Option<ProbeMatch> {
     let mut header = view.array::<HEADER_BYTES>(0)?;
     let stored = header[..].be32(4);
     header[4..8].fill(0);
@@ -51,7 +51,7 @@ fn probe(view: &View<'_>) -> Option<Found> {
     let name = |names: &[&'static str], code: u8| names.get(usize::from(code)).copied().unwrap_or("unknown");
     let end = HEADER_BYTES as u64 + size;
     let sum = view.crc32(HEADER_BYTES as u64..end);
-    let found = Found::new(Kind::UImage, end)
+    let found = ProbeMatch::new(Kind::UImage, end)
         .text("name", header.text(32, 32))
         .text("type", name(&TYPES, header[30]))
         .text("compression", name(&COMPRESSIONS, header[31]))
@@ -59,7 +59,7 @@ fn probe(view: &View<'_>) -> Option<Found> {
         .number("load", header.be32(16))
         .number("entry", header.be32(20))
         .sum_if_whole(sum.map(|sum| sum == header.be32(24)));
-    Some(inner(view, header[30], size).into_iter().fold(found, Found::with))
+    Some(inner(view, header[30], size).into_iter().fold(found, ProbeMatch::with))
 }
 
 /// The images behind the header: of a list those that it names by their lengths.

@@ -1,6 +1,6 @@
 //! The wear levelling of ESP-IDF: a sector with its sizes ends the partition.
 
-use crate::map::found::{Found, Kind};
+use crate::map::probe_match::{Kind, ProbeMatch};
 use crate::map::view::View;
 use crate::readonly::{CONFIG_BYTES, WearLevelling};
 
@@ -10,10 +10,10 @@ pub(crate) fn ends(sector: &[u8]) -> Option<u64> {
 }
 
 /// A partition that fills the stretch.
-pub(crate) fn probe(view: &View<'_>) -> Option<Found> {
+pub(crate) fn probe(view: &View<'_>) -> Option<ProbeMatch> {
     let levelling = WearLevelling::read(&|at, buf| view.read(at, buf), view.len())?;
     let states = levelling.states();
-    let found = Found::new(Kind::WearLevelled, view.len())
+    let found = ProbeMatch::new(Kind::WearLevelled, view.len())
         .number("sector_bytes", WearLevelling::SECTOR)
         .number("data_bytes", levelling.data_bytes())
         .number("moves", levelling.moves())

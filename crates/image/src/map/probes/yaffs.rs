@@ -1,7 +1,7 @@
 //! YAFFS2: headers of objects in pages, with tags in the OOB or at the end of the page.
 
 use super::{Begins, Probe};
-use crate::map::found::{Found, Kind};
+use crate::map::probe_match::{Kind, ProbeMatch};
 use crate::map::view::{Numbers, View};
 use crate::yaffs::{self, Chunk, Shape};
 
@@ -22,12 +22,12 @@ const HEADER: usize = 300;
 /// Chunks without good tags, as bad blocks have them, that end the filesystem.
 const MAX_BROKEN: u64 = 512;
 
-fn probe(view: &View<'_>) -> Option<Found> {
+fn probe(view: &View<'_>) -> Option<ProbeMatch> {
     with_tags(view).or_else(|| STRIDES.iter().find_map(|&stride| without_tags(view, stride)))
 }
 
 /// A filesystem whose chunks have tags, of which a header is at the beginning of the stretch.
-fn with_tags(view: &View<'_>) -> Option<Found> {
+fn with_tags(view: &View<'_>) -> Option<ProbeMatch> {
     let shape = Shape::find(&|at, buf| view.read(at, buf), 0)?;
     let stride = shape.stride();
     let mut bytes = vec![0; usize::try_from(stride).ok()?];
@@ -59,7 +59,7 @@ fn with_tags(view: &View<'_>) -> Option<Found> {
             before = back * stride;
         }
     }
-    let found = Found { before, ..Found::new(Kind::Yaffs, end) }
+    let found = ProbeMatch { before, ..ProbeMatch::new(Kind::Yaffs, end) }
         .number("page_bytes", shape.page)
         .number("oob_bytes", shape.oob)
         .text("tags", shape.place())
@@ -69,7 +69,7 @@ fn with_tags(view: &View<'_>) -> Option<Found> {
 }
 
 /// A filesystem whose tags are missing. It ends where the data of a file do not follow its header.
-fn without_tags(view: &View<'_>, stride: u64) -> Option<Found> {
+fn without_tags(view: &View<'_>, stride: u64) -> Option<ProbeMatch> {
     let (mut at, mut headers, mut files, mut end) = (0, 0_u64, 0_u64, 0);
     while let Some(head) = view.bytes(at, HEADER) {
         if !yaffs::begins(&head) {
@@ -91,7 +91,7 @@ fn without_tags(view: &View<'_>, stride: u64) -> Option<Found> {
         end = at;
     }
     (headers >= MIN_HEADERS).then(|| {
-        Found::new(Kind::Yaffs, end.min(view.len()))
+        ProbeMatch::new(Kind::Yaffs, end.min(view.len()))
             .number("page_stride", stride)
             .number("objects", headers)
             .number("files", files)

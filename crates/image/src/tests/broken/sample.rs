@@ -8,7 +8,7 @@ use floatgate_media::ubifs::{Frame, Key, KeyHash, Limits, Node, lpt};
 use floatgate_stack::fs::{Name, NewFile, NewKind, SetXattr};
 
 use super::super::*;
-use crate::dump::{Area, Wanted, dump};
+use crate::dump::{Area, DumpTarget, dump};
 
 /// Bytes of a PEB.
 pub(super) const PEB: usize = 16 << 10;
@@ -157,24 +157,24 @@ impl Sample {
         self.bytes[at..at + end].copy_from_slice(&node);
     }
 
-    fn find(&self, wanted: &Wanted) -> usize {
+    fn find(&self, wanted: &DumpTarget) -> usize {
         let found = dump(&open(&self.whole), &Selection::default(), wanted).unwrap();
         usize::try_from(found[0].at.unwrap()).unwrap()
     }
 
     /// The inode of a file.
     pub(super) fn inode(&self, path: &str) -> usize {
-        self.find(&Wanted::Path { path: path.into(), block: None, entry: false })
+        self.find(&DumpTarget::Path { path: path.into(), block: None, entry: false })
     }
 
     /// The entry of a file.
     pub(super) fn entry(&self, path: &str) -> usize {
-        self.find(&Wanted::Path { path: path.into(), block: None, entry: true })
+        self.find(&DumpTarget::Path { path: path.into(), block: None, entry: true })
     }
 
     /// A block of a file.
     pub(super) fn block(&self, path: &str, block: u32) -> usize {
-        self.find(&Wanted::Path { path: path.into(), block: Some(block), entry: false })
+        self.find(&DumpTarget::Path { path: path.into(), block: Some(block), entry: false })
     }
 
     /// Number of a file's inode.
@@ -193,7 +193,7 @@ impl Sample {
 
     /// All nodes of an area.
     pub(super) fn area(&self, area: Area) -> Vec<usize> {
-        let found = dump(&open(&self.whole), &Selection::default(), &Wanted::Area(area)).unwrap();
+        let found = dump(&open(&self.whole), &Selection::default(), &DumpTarget::Area(area)).unwrap();
         found.iter().map(|node| usize::try_from(node.at.unwrap()).unwrap()).collect()
     }
 

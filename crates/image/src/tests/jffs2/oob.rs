@@ -10,7 +10,7 @@ use super::*;
 use crate::ImageError;
 use crate::check::{Outcome, check};
 use crate::detect::{Content, PageShape};
-use crate::dump::Wanted;
+use crate::dump::DumpTarget;
 use crate::ecc::{self, Code, PageGeometry, Scheme};
 use crate::edit::{EditError, EditOptions, ImagePath, PutOptions, edit};
 use crate::format::jffs2::pages::clean_marker;
@@ -139,7 +139,7 @@ fn wrong_bits_are_corrected_and_counted() {
             || shown.contains("100 bits"),
         "{shown}"
     );
-    let places = crate::dump::dump(&open(&dump), &Selection::default(), &Wanted::Nodes).unwrap();
+    let places = crate::dump::dump(&open(&dump), &Selection::default(), &DumpTarget::Nodes).unwrap();
     let last = places.last().unwrap().at.unwrap() as usize;
     assert_eq!(dump[last..last + 2], Endian::Little.magic(), "places are those of the file");
 }

@@ -201,12 +201,12 @@ impl Workbench {
     /// All runs. One that the guest did not end is unfinished.
     pub fn into_runs(mut self) -> Vec<CardRun> {
         let message = format!("during {}", self.phase_name);
-        self.say(message);
+        self.set_message(message);
         self.end("unfinished");
         self.done
     }
 
-    fn say(&mut self, message: String) {
+    fn set_message(&mut self, message: String) {
         if let Some(run) = &mut self.run {
             run.message = message;
         }
@@ -225,7 +225,7 @@ impl Workbench {
             ["worked", files] => self.worked(files.parse().ok().filter(|files| *files > 0)),
             ["full", ref said @ ..] => {
                 self.is_full = true;
-                self.say(said.join(" "));
+                self.set_message(said.join(" "));
             }
             ["synced"] => {
                 if let Some(log) = &mut self.log {
@@ -254,7 +254,7 @@ impl Workbench {
                 });
             }
             ["failed", phase, ref said @ ..] => {
-                self.say(said.join(" "));
+                self.set_message(said.join(" "));
                 self.end(&format!("failed {phase}"));
             }
             _ => {}
@@ -307,7 +307,7 @@ impl Workbench {
         let Content { lba, bytes } =
             super::factory::one_partition(self.at_work.capacity(), self.card.spec.au_bytes)?;
         let log = WriteLog::new().and_then(|mut log| log.write(lba, &bytes).map(|()| log));
-        log.map_err(|error| Error::asked(error.to_string(), "name a folder with room in TMPDIR"))
+        log.map_err(|error| Error::request(error.to_string(), "name a folder with room in TMPDIR"))
     }
 
     /// Power goes away: the guest gets the drive as that may leave it.

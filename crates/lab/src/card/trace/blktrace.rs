@@ -1,7 +1,7 @@
 //! blktrace's binary records (`struct blk_io_trace` of `linux/blktrace_api.h`), one stream in the order of time, as `blkparse -d FILE` makes it.
 
 use super::pairs::Pairs;
-use super::{Place, Request, RequestKind, TraceError, TraceFault, request, whole_sectors};
+use super::{Request, RequestKind, TraceError, TraceFault, TracePosition, request, whole_sectors};
 use floatgate_mtd::Nanos;
 use std::io::{self, BufRead, ErrorKind, Read};
 
@@ -104,7 +104,7 @@ impl<R: BufRead> BlktraceReader<R> {
             if let Some(request) = self.pairs.next() {
                 return Ok(Some(request));
             }
-            let place = Place::Offset(self.offset);
+            let place = TracePosition::Offset(self.offset);
             let Some(record) = self.record().map_err(|fault| fault.at(place))? else {
                 return Ok(self.pairs.rest());
             };

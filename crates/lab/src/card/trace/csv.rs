@@ -1,7 +1,7 @@
 //! The CSV of floatgate: a header, and a line for each request in the order of issue.
 
 use super::lines::{Lines, decimal, field, number, wrong};
-use super::{Place, Request, RequestKind, TraceError, TraceFault, request};
+use super::{Request, RequestKind, TraceError, TraceFault, TracePosition, request};
 use floatgate_mtd::Nanos;
 use std::io::BufRead;
 
@@ -20,7 +20,7 @@ impl<R: BufRead> CsvReader<R> {
         let mut lines = Lines::new(from);
         match lines.next()? {
             Some(header) if header == HEADER => Ok(Self { lines, last: Nanos::ZERO }),
-            _ => Err(TraceFault::Unknown.at(Place::Line(1))),
+            _ => Err(TraceFault::Unknown.at(TracePosition::Line(1))),
         }
     }
 

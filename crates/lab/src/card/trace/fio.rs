@@ -1,7 +1,7 @@
 //! fio's iolog: version 3, whose lines begin with a time in us (fio 3.33), and version 2, which has `wait` lines instead.
 
 use super::lines::{Lines, field, number, wrong};
-use super::{Place, Request, RequestKind, TraceError, TraceFault, request, whole_sectors};
+use super::{Request, RequestKind, TraceError, TraceFault, TracePosition, request, whole_sectors};
 use floatgate_mtd::{Nanos, SECTOR_BYTES};
 use std::io::BufRead;
 
@@ -29,7 +29,7 @@ impl<R: BufRead> FioReader<R> {
         let has_times = match lines.next()?.as_deref() {
             Some(HEADER) => true,
             Some("fio version 2 iolog") => false,
-            _ => return Err(TraceFault::Unknown.at(Place::Line(1))),
+            _ => return Err(TraceFault::Unknown.at(TracePosition::Line(1))),
         };
         Ok(Self { lines, has_times, now_us: 0, start_us: None, file: None })
     }

@@ -1,6 +1,6 @@
 //! Lines of a text trace, with their numbers and a bound on their length; fields of a line.
 
-use super::{Place, TraceError, TraceFault};
+use super::{TraceError, TraceFault, TracePosition};
 use floatgate_mtd::Nanos;
 use std::io::{BufRead, Read};
 use std::str::FromStr;
@@ -24,8 +24,8 @@ impl<R: BufRead> Lines<R> {
     }
 
     /// The place of the line that was read last.
-    pub(super) const fn place(&self) -> Place {
-        Place::Line(self.number)
+    pub(super) const fn place(&self) -> TracePosition {
+        TracePosition::Line(self.number)
     }
 
     /// The next line with something in it, without its end; `None` behind the last one. Bytes that are no UTF-8, as in names, are replaced.

@@ -73,14 +73,14 @@ pub struct Request {
 
 /// Place in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum TracePosition {
     /// Line of a text, counted from 1.
     Line(u64),
     /// Offset of a record in bytes.
     Offset(u64),
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for TracePosition {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Line(line) => write!(f, "line {line}"),
@@ -94,7 +94,7 @@ impl std::fmt::Display for Place {
 #[error("{place}: {fault}")]
 pub struct TraceError {
     /// Place of the fault.
-    pub place: Place,
+    pub place: TracePosition,
     /// Kind of the fault, with its details.
     pub fault: TraceFault,
 }
@@ -172,7 +172,7 @@ pub enum TraceFault {
 }
 
 impl TraceFault {
-    const fn at(self, place: Place) -> TraceError {
+    const fn at(self, place: TracePosition) -> TraceError {
         TraceError { place, fault: self }
     }
 }
@@ -243,7 +243,7 @@ impl<R: BufRead> Reader<R> {
     /// # Errors
     /// `Unknown`, `Host`, and faults of the header.
     pub fn new(mut from: R) -> Result<Self, TraceError> {
-        let failed = |error| TraceFault::Host(error).at(Place::Offset(0));
+        let failed = |error| TraceFault::Host(error).at(TracePosition::Offset(0));
         if from.fill_buf().map_err(failed)?.starts_with(BYTE_ORDER_MARK) {
             from.consume(BYTE_ORDER_MARK.len());
         }
@@ -259,7 +259,7 @@ impl<R: BufRead> Reader<R> {
         } else if blkparse::is_blkparse(head) {
             Source::Blkparse(blkparse::BlkparseReader::new(from))
         } else {
-            return Err(unknown(head).at(Place::Offset(0)));
+            return Err(unknown(head).at(TracePosition::Offset(0)));
         };
         Ok(Self { format, has_failed: false, is_empty: true })
     }
@@ -281,7 +281,7 @@ impl<R: BufRead> Iterator for Reader<R> {
         };
         let has_events = matches!(self.format, Source::Blkparse(_) | Source::Blktrace(_));
         let next = match next {
-            Ok(None) if has_events && self.is_empty => Err(TraceFault::NoIssue.at(Place::Offset(0))),
+            Ok(None) if has_events && self.is_empty => Err(TraceFault::NoIssue.at(TracePosition::Offset(0))),
             next => next,
         };
         self.has_failed = next.is_err();

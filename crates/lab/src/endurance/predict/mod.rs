@@ -68,7 +68,7 @@ const WIDE: f64 = 4.0;
 pub fn predict(subject: &Subject, experiment: &Experiment, samples: &[Sample]) -> Result<Prediction, Error> {
     experiment.check()?;
     let Some(last) = samples.last() else {
-        return Err(Error::asked(
+        return Err(Error::request(
             "there is no measurement",
             "a trace has a line for each: cycle,program_us,erase_us",
         ));
@@ -78,7 +78,7 @@ pub fn predict(subject: &Subject, experiment: &Experiment, samples: &[Sample]) -
     let steps = Steps::of(wear);
     let readings = readings(wear, samples, stress).map_err(|error| error.on(subject))?;
     let unlikely = || {
-        Error::asked(
+        Error::request(
             format!("no block of {} has these times at these cycles", subject.name),
             "check the chip's name, the unit (us), the pages and the temperature",
         )

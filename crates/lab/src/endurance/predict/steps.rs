@@ -45,7 +45,7 @@ impl ImplausibleTime {
     /// As an error about a chip.
     pub(super) fn on(self, subject: &Subject) -> Error {
         let (low, high) = self.range;
-        Error::asked(
+        Error::request(
             format!("{}: no block of {} {} in {} us", self.location, subject.name, self.what, self.us),
             format!("it takes from {low} to {high} us; check the chip and the unit"),
         )

@@ -179,7 +179,7 @@ impl Serialize for Facts {
 
 /// A part as a probe finds it.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct ProbeMatch {
     /// Bytes that it claims, which may be more than there are.
     pub(crate) len: u64,
     /// Bytes in front of the place where it was found that belong to it.
@@ -236,7 +236,7 @@ impl Inner {
     }
 }
 
-impl Found {
+impl ProbeMatch {
     pub(crate) const fn new(kind: Kind, len: u64) -> Self {
         Self {
             len,

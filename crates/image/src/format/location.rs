@@ -13,7 +13,7 @@ use crate::pages::PageShape;
 
 /// A stretch of a file with something in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Found {
+pub struct ImageLocation {
     /// First byte in the file.
     pub offset: u64,
     /// Length in bytes.
@@ -46,7 +46,7 @@ pub enum Content {
     Tree(TreeShape),
 }
 
-impl Found {
+impl ImageLocation {
     pub(crate) const fn new(offset: u64, len: u64, content: Content) -> Self {
         Self { offset, len, content, pages: None, bad_pebs: Vec::new(), splices: Vec::new() }
     }
