@@ -385,3 +385,16 @@ fn crates_embed_only_their_own_files() {
         assert!(!text.contains("$CARGO_MANIFEST_DIR/.."), "{}", path.display());
     }
 }
+
+/// A file of the repository is source, data or a picture of some hundred KiB: packages and other products of a build do not belong to it.
+#[test]
+fn no_file_is_large() {
+    let root = crates().join("..");
+    let listed = std::process::Command::new("git").args(["ls-files", "-z"]).current_dir(&root).output();
+    let Ok(listed) = listed else { return };
+    let names = String::from_utf8(listed.stdout).unwrap();
+    for name in names.split_terminator('\0') {
+        let bytes = std::fs::metadata(root.join(name)).map_or(0, |data| data.len());
+        assert!(bytes <= 512 << 10, "{name} has {bytes} bytes");
+    }
+}
