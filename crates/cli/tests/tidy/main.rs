@@ -390,7 +390,7 @@ fn crates_embed_only_their_own_files() {
 #[test]
 fn no_file_is_large() {
     let root = crates().join("..");
-    let listed = std::process::Command::new("git").args(["ls-files", "-z"]).current_dir(&root).output();
+    let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(&root).output();
     let Ok(listed) = listed else { return };
     let names = String::from_utf8(listed.stdout).unwrap();
     for name in names.split_terminator('\0') {
