@@ -245,9 +245,9 @@ impl Card {
         self.ftl.share_map();
     }
 
-    /// Writes the first `sectors` of a card to which nothing was written, in order and with long requests, in a time that grows with the number of
-    /// blocks and not with that of sectors. Returns the number of sectors that were written; the card leaves the rest to ordinary requests, all
-    /// of it when it keeps contents or when operations can fail.
+    /// Writes the first `sectors` of a card to which nothing was written, in order and with long requests. The computing time grows with
+    /// the number of blocks, not of sectors. Returns the number of sectors that were written; the card leaves the rest to ordinary
+    /// requests, all of it when it keeps contents or when operations can fail.
     ///
     /// # Errors
     /// `WornOut`.

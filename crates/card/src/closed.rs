@@ -11,7 +11,7 @@ const GROUP: usize = 128;
 /// Number of kinds of blocks.
 const KINDS: usize = 5;
 
-/// The best closed blocks of one kind in a group, each with its number. Of equal ones, the first counts.
+/// The best closed blocks of one kind in a group, each with its number. The first one counts where several are equal.
 #[derive(Clone, Copy, Debug)]
 struct Best {
     /// Fewest valid units.

@@ -872,8 +872,8 @@ impl Ftl {
         Ok(true)
     }
 
-    /// Units at the end of some units that go through the SLC cache, when all of them are written in order: the rest has left it then, and blocks
-    /// of the cache and of the stream behind it are begun as far as they would be. None when blocks cannot be filled at once.
+    /// Number of the last units, of `units` written in order, that are to be written one by one. They leave the SLC cache and the blocks of
+    /// the stream behind it as ordinary requests do. None when blocks cannot be filled at once.
     pub(crate) fn units_through_cache(&self, units: u32) -> Option<u32> {
         if !self.nand.can_fill() {
             return None;

@@ -164,7 +164,7 @@ impl Run {
 /// Some thousand numbers.
 #[derive(Clone, Debug, Default)]
 enum Chunk {
-    /// Zeros.
+    /// All numbers are 0.
     #[default]
     Empty,
     /// Runs in order, and numbers that were changed since: place and number, in the order of their places.

@@ -19,7 +19,7 @@ struct Statements {
     stated: Vec<Stated>,
 }
 
-/// What one source states of some chips.
+/// Numbers that one source states of some chips.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stated {
@@ -155,9 +155,10 @@ mod tests {
                 assert!(library.load(Kind::Part, name).unwrap().chip().is_ok(), "{name}");
                 let part = part(&library, name);
                 for path in numbers.keys() {
-                    let source = part.sources.iter().find(|source| source.of.contains(path));
-                    let source = source.unwrap_or_else(|| panic!("{name} has no {path}"));
-                    assert_eq!((&source.from, &part.source_of(path).unwrap().from), (&one.from, &one.from));
+                    let is_listed =
+                        part.sources.iter().any(|source| source.from == one.from && source.of.contains(path));
+                    assert!(is_listed, "{name} has no {path}");
+                    assert_eq!(part.source_of(path).unwrap().from, one.from, "{name}: {path}");
                 }
             }
         }

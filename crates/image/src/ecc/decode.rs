@@ -1,6 +1,6 @@
 //! Pages with OOB to corrected data.
 
-use super::page::{Corrector, PageContent};
+use super::page::{Corrector, PageState};
 use super::regions::{RegionEcc, Regions};
 use super::report::{BadBlockReport, DecodeReport, Failure, SchemeReport, Tally};
 use super::stream::{Chunk, Dump, Grouping, Pages, Shape, Writer, all_ff};
@@ -222,12 +222,12 @@ impl Work<'_> {
         &self,
         scheme: &Scheme,
         corrector: &Corrector<'_>,
-        found: PageContent,
+        found: PageState,
         page: u64,
         tally: &mut Tally,
     ) {
         tally.pages += 1;
-        if let PageContent::Erased(bitflips) = found {
+        if let PageState::Erased(bitflips) = found {
             return tally.erased(bitflips);
         }
         for (step, result) in (0..).zip(&corrector.steps) {

@@ -7,7 +7,7 @@ use floatgate_ecc::{Uncorrectable, check_erased};
 
 /// Result of decoding a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PageContent {
+pub(super) enum PageState {
     /// Erased, with the number of data and ECC bits that are not 1.
     Erased(u32),
     /// Data: see the results of its steps.
@@ -59,17 +59,17 @@ impl<'a> Corrector<'a> {
     }
 
     /// Corrects the page of a number in `self.raw`, which is not randomized afterwards. Steps that cannot be corrected stay as they are.
-    pub(super) fn correct(&mut self, number: u64) -> PageContent {
+    pub(super) fn correct(&mut self, number: u64) -> PageState {
         self.scheme.map().extract(&self.raw, &mut self.messages, &mut self.ecc);
         if self.is_erased() {
-            return PageContent::Erased(0);
+            return PageState::Erased(0);
         }
         if self.scheme.is_randomized() {
             let most = self.threshold.saturating_mul(self.scheme.steps());
             if let Ok(bits) = check_erased(&mut self.messages, &mut self.ecc, &mut [], most) {
                 self.steps.fill(Ok(0));
                 self.scheme.map().put(&mut self.raw, &self.messages, &self.ecc);
-                return PageContent::Erased(bits);
+                return PageState::Erased(bits);
             }
             self.scheme.randomize(number, &mut self.raw);
             self.scheme.map().extract(&self.raw, &mut self.messages, &mut self.ecc);
@@ -90,7 +90,7 @@ impl<'a> Corrector<'a> {
         if self.steps.iter().any(|step| *step != Ok(0)) {
             self.scheme.map().put(&mut self.raw, &self.messages, &self.ecc);
         }
-        if is_erased { PageContent::Erased(self.steps.iter().flatten().sum()) } else { PageContent::Data }
+        if is_erased { PageState::Erased(self.steps.iter().flatten().sum()) } else { PageState::Data }
     }
 
     fn is_erased(&self) -> bool {
@@ -139,8 +139,8 @@ impl<'a> Corrector<'a> {
     pub(crate) fn correct_with_oob(&mut self, number: u64, page: &mut [u8]) -> u32 {
         self.raw.copy_from_slice(page);
         let bits = match self.correct(number) {
-            PageContent::Erased(bits) => bits,
-            PageContent::Data => {
+            PageState::Erased(bits) => bits,
+            PageState::Data => {
                 self.scheme.randomize(number, &mut self.raw);
                 self.steps.iter().flatten().sum()
             }

@@ -218,7 +218,7 @@ impl Levelled {
         Some(())
     }
 
-    /// What safe mode of the sectors of `fat_bytes` puts back at the next mount.
+    /// Sectors of `fat_bytes` that safe mode puts back at the next mount.
     fn restore(&mut self, fat_bytes: u64) -> Option<()> {
         let at = self.layer.data.checked_sub(SAFE_BYTES)?;
         let mut state = [0; 16];
