@@ -137,7 +137,7 @@ fn what_cannot_be_advised_on_says_why() {
         (&["flash_speed.txt"], "a log of flash_speed, dd or U-Boot"),
         (&["w25n01gx"], "did you mean `w25n01gv`"),
         (&["kingston-class-10", "--fs", "ntfs"], "there are ext4, f2fs, nilfs2, vfat"),
-        (&["kingston-class-10", "--workload", "x"], "there are create, dbench, kernel-build, postmark"),
+        (&["kingston-class-10", "--workload", "x"], "there are camera, create, dbench, docker, journald,"),
         (&["imx6-mx30lf2g18ac", "--fs", "ext4"], "raw flash has UBIFS or JFFS2"),
         (&["imx6-mx30lf2g18ac", "--workload", "create"], "--workload says nothing about imx6-mx30lf2g18ac"),
         (&["imx6-mx30lf2g18ac", "--state", "full"], "--state says nothing about"),

@@ -462,9 +462,12 @@ fn every_command_is_in_the_help_and_explains_its_arguments() {
     for command in commands {
         let help = finish(floatgate().args([&command, "--help"]).env("COLUMNS", "110")).out;
         assert!(help.contains("Usage: floatgate "), "{command}");
-        // A list of values has a dash and a blank.
-        let is_option = |line: &str| line.starts_with('-') && !line.starts_with("- ");
-        let bare = |line: &&str| is_option(line.trim_start()) && line.trim().split("  ").count() < 2;
+        // A list of values has a dash and a blank, and a wrapped text may begin with the name of an option.
+        let indent = |line: &str| line.len() - line.trim_start().len();
+        let is_option = |line: &str| {
+            indent(line) < 8 && line.trim_start().starts_with("-") && !line.trim_start().starts_with("- ")
+        };
+        let bare = |line: &&str| is_option(line) && line.trim().split("  ").count() < 2;
         let next_explains = |i: usize| help.lines().nth(i + 1).is_some_and(|l| l.starts_with("          "));
         for (i, line) in help.lines().enumerate().filter(|(_, line)| bare(line)) {
             assert!(next_explains(i), "`{command} --help` does not explain {line:?}");
