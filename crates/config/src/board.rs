@@ -23,7 +23,7 @@ impl Library {
     /// this kind. A user's file of a chip of the catalogue gets the board of that chip.
     ///
     /// # Errors
-    /// As [`Library::setup`].
+    /// As [`Library::setup`], and a chip that is impossible.
     pub(super) fn setup_of_part(&self, part: &str) -> Result<Option<Setup>, ConfigError> {
         let loaded = self.load(Kind::Part, part)?;
         let of = |key: &str| loaded.head.get(key).and_then(Node::as_text).unwrap_or_default().to_owned();
@@ -39,6 +39,8 @@ impl Library {
         let fits = boards.filter_map(|board| Some((self.likeness(board, part, &wanted)?, board)));
         let Some((likeness, board)) = fits.max_by_key(|(likeness, board)| (*likeness, Reverse(*board)))
         else {
+            // A chip that is impossible by itself has no board for that reason.
+            self.resolve(&self.setup_of_chip(part)?, &[])?.checked_chip()?;
             return Ok(None);
         };
         if likeness.is_own_chip && !is_file {

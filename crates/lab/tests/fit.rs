@@ -264,6 +264,18 @@ fn a_figure_that_no_cost_explains_is_of_no_use() {
 }
 
 #[test]
+fn sizes_and_counts_are_not_fitted() {
+    let library = Library::built_in();
+    let base = library.setup("ma35d1-w25n02jw").unwrap();
+    let figures = fit::parse("eraseblock read speed is 1390 KiB/s\n".as_bytes());
+    let free = |path: &str| fit::fit(&library, &base, &[], &figures, &[path.to_owned()], &|_| ());
+    for path in ["bus.lanes", "chip.geometry.page_bytes"] {
+        assert!(free(path).is_err_and(|error| error.to_string().contains(path)), "{path}");
+    }
+    assert!(free("bus.clock_hz").is_ok());
+}
+
+#[test]
 fn sizes_that_the_chip_does_not_have_are_named() {
     let library = Library::built_in();
     let base = library.setup("imx6-mx30lf2g18ac").unwrap();

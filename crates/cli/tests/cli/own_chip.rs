@@ -49,8 +49,11 @@ fn files_of_setups_and_of_parts_based_on_files_are_targets() {
     std::fs::write(folder.join("unknown-card.toml"), "base = \"emmc-16g\"\ncard.capacity_bits = 4\n")
         .unwrap();
     std::fs::write(folder.join("wrong.toml"), "base = \"./wrong.toml\"\n").unwrap();
+    let impossible = "base = \"w25n01gv\"\n[chip.oob]\nuser = { start = 2, step = 0, len = 900 }\n";
+    std::fs::write(folder.join("impossible.toml"), impossible).unwrap();
     for (line, code, said) in [
         ("speed mine.toml -c1", 0, "Winbond MINE on the board "),
+        ("speed impossible.toml", 2, "chip.oob"),
         ("list board.toml", 0, "am62a-w35n01jw"),
         ("list wrong.toml", 2, "wrong.toml"),
         ("list unknown.toml", 2, "unknown key `t_porg_us`"),

@@ -116,6 +116,12 @@ pub(super) fn of(library: &Library, config: &Config, free: &[String]) -> Result<
         time_of_chip(config, path, operation, uncertainty.array_spread(operation))
     }));
     for path in free {
+        if !is_quantity(path) {
+            return Err(Error::request(
+                format!("{path} is neither a time nor a clock nor a cost"),
+                "free one of these, as chip.timing.t_prog_us.typ or bus.clock_hz",
+            ));
+        }
         let found = number(config, path).or_else(|| microseconds(config, path)).ok_or_else(|| {
             Error::request(
                 format!("{path} is no number of this setup"),
@@ -193,6 +199,14 @@ fn cost(config: &Config, path: String, usual: f64, spread: f64) -> Option<Parame
     let operation = operation_of(&path);
     let high = MOST * scale;
     (scale > 0.0).then_some(Parameter { path, value, scale, low: 0.0, high, spread, operation })
+}
+
+/// True of times, clocks and costs. Sizes and counts are no continuous numbers.
+fn is_quantity(path: &str) -> bool {
+    let name = [".typ", ".max"].into_iter().find_map(|end| path.strip_suffix(end)).unwrap_or(path);
+    let has_unit =
+        ["_s", "_ms", "_us", "_ns", "_ps", "_hz", "_per_kb"].iter().any(|unit| name.ends_with(unit));
+    has_unit || path.starts_with("host.") || path.starts_with("controller.")
 }
 
 /// A number that the user frees: from half of it to the maximum beside it, or to twice as much.
