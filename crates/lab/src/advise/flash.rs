@@ -469,7 +469,7 @@ fn filesystem_point(best: &Candidate, others: &[&Candidate], is_firmware: bool) 
     point.unless(advice! { "only the time to mount counts: ", Command::Fs.with(CommandOption::Test).with("mount"), " has the figures, fastmap included" })
 }
 
-/// Space that a filesystem leaves for files on a partition of `bytes`, and the time until it is ready, which may be that of a sample.
+/// Space that a filesystem leaves for files on a partition of `bytes`, and the time until it is ready, on these bytes or on a sample.
 fn figures(compared: &FsComparison, subject: Subject, bytes: u64) -> String {
     let of_what = match compared.flash_bytes {
         sample if sample < bytes => format!("a sample of {}", size(sample)),
