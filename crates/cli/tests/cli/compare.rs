@@ -37,6 +37,47 @@ fn technologies_are_compared() {
     assert_eq!(stdout(&format!("{line} --csv")).lines().count(), 4);
 }
 
+/// A card has the life that `life` states for the workload, and a fake has none. The life is concluded from the same number as the table has.
+#[test]
+fn a_card_has_the_same_life_in_a_comparison_and_alone() {
+    let of = |line: &str| serde_json::from_str::<Value>(&stdout(line)).unwrap();
+    let all = of("compare a1-32g dying-8g fake-wraps-32g --write-per-day 1GiB --years 60 --json");
+    for (at, card) in ["a1-32g", "dying-8g"].into_iter().enumerate() {
+        let candidate = &all["candidates"][at];
+        let filesystem = candidate["filesystem"].as_str().unwrap();
+        let alone = of(&format!("life {card} --trace {filesystem}-postmark --json"));
+        let years = [&candidate["life_years"], &alone["rated_years"]].map(|years| years.as_f64().unwrap());
+        assert!((years[0] / years[1] - 1.0).abs() < 1e-9, "{card}: {years:?}");
+        let cost = format!("erases {:.2} of flash", alone["erased_per_written"].as_f64().unwrap());
+        assert!(alone["conclusion"].as_str().unwrap().contains(&cost), "{alone}");
+    }
+    let fake = &all["candidates"][2];
+    let missing = fake["missing"].as_array().unwrap();
+    assert!(fake["life_years"].is_null() && missing.iter().any(|one| one["quantity"] == "life"), "{fake}");
+    let conclusion = all["conclusion"].as_str().unwrap();
+    assert!(
+        conclusion.contains("a1-32g would not do: it is worn out after 20.8 of 60 years"),
+        "{conclusion}"
+    );
+    assert!(stdout("speed fake-wraps-32g").contains("But do not use it: it is a fake, which claims "));
+}
+
+/// Storage that does not hold the files of the workload, or no swap file, is a row that says so.
+#[test]
+fn storage_that_cannot_hold_the_workload_is_refused() {
+    let of = |line: &str| serde_json::from_str::<Value>(&stdout(line)).unwrap();
+    let small = of("compare a1-32g samsung-evo-16g --set card.capacity_bytes=1MiB --json");
+    for one in small["candidates"].as_array().unwrap() {
+        let reason = one["unfit"][0]["reason"].as_str().unwrap();
+        assert!(reason.contains("too small for the files of postmark: it has "), "{one}");
+        assert!(one["life_years"].is_null() && one["read_mib_s"].is_null(), "{one}");
+    }
+    let swap = of("compare stm32-n25q128a samsung-evo-16g --workload swap --partition 4MiB --json");
+    let nor = &swap["candidates"][0];
+    assert!(nor["life_years"].is_null() && nor["unfit"].to_string().contains("has no swap files"), "{nor}");
+    assert!(swap["candidates"][1]["life_years"].as_f64().unwrap() > 0.0, "{swap}");
+}
+
 #[test]
 fn what_is_no_comparison_is_refused() {
     for (line, part) in [

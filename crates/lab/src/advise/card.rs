@@ -11,7 +11,7 @@ use super::{Advice, Point, size};
 use crate::Error;
 use crate::card::LoadedCard;
 use crate::card::compare::{Cell, Matrix, NamedCard, compare};
-use crate::card::life::{Workload, life as worn};
+use crate::card::life::{TraceWear, by_trace};
 use crate::card::shipped::{ShippedTrace, capacity_bytes_min};
 use crate::card::state::CardState;
 use crate::life;
@@ -224,7 +224,7 @@ impl DeviceFacts {
 
     /// Reason for which the device does not keep what is written: it is smaller than it says, or changes contents. A device that is only worn
     /// keeps it.
-    fn loses_data(&self) -> Option<String> {
+    pub(crate) fn loses_data(&self) -> Option<String> {
         let is_smaller = self.claimed_bytes.is_some_and(|claimed| claimed > self.capacity_bytes);
         if is_smaller || self.is_untrue { self.untrusted_reason() } else { None }
     }
@@ -814,12 +814,12 @@ fn speed_point(
 }
 
 /// Blocks of a card of this capacity, spare ones included.
-fn flash_blocks(spec: &CardSpec, capacity_bytes: u64) -> u64 {
+pub(crate) fn flash_blocks(spec: &CardSpec, capacity_bytes: u64) -> u64 {
     capacity_bytes / spec.au_bytes.max(1) + u64::from(spec.spare_blocks)
 }
 
 /// Bytes that can be written to a new card before all blocks have their rated cycles.
-pub(crate) fn life_bytes(spec: &CardSpec, capacity_bytes: u64, amplification: f64) -> f64 {
+fn life_bytes(spec: &CardSpec, capacity_bytes: u64, amplification: f64) -> f64 {
     let flash = flash_blocks(spec, capacity_bytes) as f64 * spec.au_bytes as f64;
     flash * f64::from(spec.wear.endurance_cycles) / amplification
 }
@@ -893,19 +893,17 @@ const WEAR_REQUESTS_MAX: usize = 1 << 18;
 /// the traces allow, with its share of spare blocks.
 fn steady_amplification(model: &LoadedCard, fs: BlockFs, wanted: &AdviceOptions) -> Result<f64, Error> {
     let card = as_small_as_the_traces(model);
-    let traces: Vec<&ShippedTrace> =
-        wanted.traces.iter().filter(|trace| trace.filesystem == fs.name()).collect();
-    let of_trace = |trace: &&ShippedTrace| {
-        let requests = trace.requests(card.spec.au_bytes)?;
-        let workload = Workload {
-            before: requests.before,
-            requests: requests.workload,
+    let traces: Vec<ShippedTrace> =
+        wanted.traces.iter().copied().filter(|trace| trace.filesystem == fs.name()).collect();
+    let of_trace = |&trace: &ShippedTrace| {
+        let wear = TraceWear {
+            trace,
             state: if wanted.state == CardState::Full { CardState::Full } else { CardState::Used },
             write_bytes_per_day: wanted.write_bytes_per_day,
             requests_max: WEAR_REQUESTS_MAX,
             seed: wanted.seed,
         };
-        worn(&card, &workload, &|_| ()).map(|life| life.erased_per_written.max(0.01).ln())
+        by_trace(&card, &wear, &|_| ()).map(|life| life.erased_per_written.max(0.01).ln())
     };
     let logs = traces.par_iter().map(of_trace).collect::<Result<Vec<f64>, Error>>()?;
     Ok((logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp())

@@ -5,7 +5,7 @@ use super::ecc::{self, Chip, NO_ECC, Use};
 use super::{Advice, Point, size};
 use crate::Error;
 use crate::age;
-use crate::fs_compare::{self, FsComparison, Options, Refused, SPACE_SHARE, Subject, Test};
+use crate::fs_compare::{self, FREE, FsComparison, Options, Refused, SPACE_SHARE, Subject, Test};
 use crate::life::{self, Endurance, FlashLife};
 use crate::speed::{Measured, SpeedOptions};
 use crate::speed_run::{self, SpeedRun};
@@ -174,7 +174,7 @@ pub fn advise(
 
 /// Comparison of filesystems to make on a partition.
 pub(crate) struct Scope {
-    /// Sizes of partitions in bytes; the largest is the partition, or a sample of it.
+    /// Sizes of partitions in bytes. A largest one that is smaller than the partition is the size of a sample of it, too.
     pub(crate) sizes: fn(&Geometry) -> Vec<u64>,
     /// Tests to make on each.
     pub(crate) options: Options,
@@ -344,7 +344,7 @@ const BLOCKS_MIN: u64 = 16;
 const COMPARED_MAX: u64 = 32 << 20;
 const COMPARED_BLOCKS_MIN: u64 = 64;
 
-/// Sizes of partitions that are compared, in bytes: a sixteenth, a quarter and all of the partition, or of what is simulated of it.
+/// Sizes of partitions that are compared, in bytes: a sixteenth, a quarter and all of the partition, or of the most that is simulated.
 fn compared_sizes(geometry: &Geometry) -> Vec<u64> {
     let erase = u64::from(geometry.erase_bytes);
     let most = geometry.size_bytes.min(COMPARED_MAX.max(COMPARED_BLOCKS_MIN * erase));
@@ -361,13 +361,12 @@ fn compare(
     scope: &Scope,
 ) -> Result<Vec<FsComparison>, Error> {
     let sizes = (scope.sizes)(geometry);
-    // The largest is a sample of the partition; the others are smaller partitions.
-    let at = |bytes| match sizes.last() {
-        Some(&sample) if bytes == sample => board.on_sample(library, bytes, geometry),
-        _ => board.on_partition(library, bytes),
-    };
+    let at = |bytes| board.on_partition(library, bytes);
     let mut compared =
         fs_compare::comparisons(library, &at, (RigOptions::default(), &scope.options), &sizes, &|_| ())?;
+    if let Some(sample) = sizes.last().copied().filter(|sample| *sample < geometry.size_bytes) {
+        compared.push(of_sample(library, board, (sample, geometry), &scope.options)?);
+    }
     // What is possible on a sample need not be on all of it.
     if geometry.size_bytes > JFFS2_BYTES_MAX {
         let why = format!("{} of flash, and JFFS2 has at most 4 GiB", size(geometry.size_bytes));
@@ -378,6 +377,21 @@ fn compare(
         }
     }
     Ok(compared)
+}
+
+/// A comparison for all of a partition: times of a sample of `bytes`, and the space that is left on the whole.
+fn of_sample(
+    library: &Library,
+    board: &Board,
+    (bytes, geometry): (u64, &Geometry),
+    options: &Options,
+) -> Result<FsComparison, Error> {
+    let of = |config: &Config, options: &Options| {
+        fs_compare::compare(library, config, RigOptions::default(), options, &|_| ())
+    };
+    let sample = of(&board.on_sample(library, bytes, geometry)?, options)?;
+    let space = Options { tests: vec![Test::Space], only: vec![FREE.to_owned()], ..options.clone() };
+    Ok(sample.with_space_of(&of(&board.on_partition(library, geometry.size_bytes)?, &space)?))
 }
 
 /// Largest flash of a JFFS2, whose offsets have 32 bits.
@@ -420,20 +434,20 @@ fn filesystem_point(best: &Candidate, others: &[&Candidate], is_firmware: bool) 
     }
     for other in others {
         let Some(largest) = other.compared.last() else { continue };
-        let figures = [Subject::Jffs2, Subject::Ubifs].map(|subject| figures(largest, subject));
+        let whole = other.geometry.size_bytes;
+        let figures = [Subject::Jffs2, Subject::Ubifs].map(|subject| figures(largest, subject, whole));
         point = point.rests_on(format!(
             "eraseblocks of {}, {} of them: {}",
             size(other.geometry.erase_bytes.into()),
-            size(largest.flash_bytes),
+            size(whole),
             figures.join("; ")
         ));
     }
     for of_size in compared {
-        let figures = [Subject::Jffs2, Subject::Ubifs].map(|subject| figures(of_size, subject));
-        let is_sample =
-            of_size.flash_bytes == largest.flash_bytes && largest.flash_bytes < geometry.size_bytes;
-        let of_what = if is_sample { format!(" of {}", size(geometry.size_bytes)) } else { String::new() };
-        point = point.rests_on(format!("{}{of_what}: {}", size(of_size.flash_bytes), figures.join("; ")));
+        let is_all = std::ptr::eq(of_size, largest);
+        let bytes = if is_all { geometry.size_bytes } else { of_size.flash_bytes };
+        let figures = [Subject::Jffs2, Subject::Ubifs].map(|subject| figures(of_size, subject, bytes));
+        point = point.rests_on(format!("{}: {}", size(bytes), figures.join("; ")));
         let other = kind(of_size).filter(|kind| Some(*kind) != self::kind(largest));
         if let Some(other) = other {
             point = point.unless(format!(
@@ -455,11 +469,15 @@ fn filesystem_point(best: &Candidate, others: &[&Candidate], is_firmware: bool) 
     point.unless(advice! { "only the time to mount counts: ", Command::Fs.with(CommandOption::Test).with("mount"), " has the figures, fastmap included" })
 }
 
-/// Space that a filesystem leaves for files, and the time until it is ready.
-fn figures(compared: &FsComparison, subject: Subject) -> String {
+/// Space that a filesystem leaves for files on a partition of `bytes`, and the time until it is ready, on these bytes or on a sample.
+fn figures(compared: &FsComparison, subject: Subject, bytes: u64) -> String {
+    let of_what = match compared.flash_bytes {
+        sample if sample < bytes => format!("a sample of {}", size(sample)),
+        _ => "these".to_owned(),
+    };
     match (compared.space(subject), compared.mounted_s(subject)) {
         (Some(Ok(free)), Some((_, ready))) => format!(
-            "{} leaves {free:.0} KiB for files, and with files on {} % of these it is ready after {ready:.2} s",
+            "{} leaves {free:.0} KiB for files, and with files on {} % of {of_what} it is ready after {ready:.2} s",
             subject.title(),
             Options::default().fill_percent
         ),
@@ -876,6 +894,46 @@ mod tests {
                 make_jffs2(&Candidate { config, board, geometry, compared: Vec::new(), kernel: None });
             assert!(point.commands.iter().any(|line| line.to_string().starts_with(command)), "{point:?}");
         }
+    }
+
+    /// UBI keeps eraseblocks for the bad ones of the whole chip on each size that is compared, and times of a sample do not hide it.
+    #[test]
+    fn advice_and_fs_agree_on_partitions() {
+        let library = Library::built_in();
+        let board = Board::named(&library, Path::new("w25n02kv"), &[]).unwrap();
+        let subjects = [Subject::Jffs2, Subject::Ubifs];
+        let advised = |partition_bytes: Option<u64>| {
+            let wanted = AdviceOptions {
+                partition_bytes,
+                years: 10.0,
+                temperature_c: 40.0,
+                write_bytes_per_day: BYTES_PER_DAY,
+                seed: 0,
+            };
+            let mut options = Scope::options(vec![Test::Mount, Test::Space]);
+            options.only = [FREE, "mount many small files"].map(str::to_owned).to_vec();
+            let own = board.configured(&library, &wanted).unwrap();
+            let scope = Scope { sizes: compared_sizes, options };
+            Candidate::all(&library, &board, &wanted, &own, &scope).unwrap().remove(0).compared
+        };
+        let sizes = [8_u64, 32, 64].map(|mib| mib << 20);
+        let at = |bytes| board.on_partition(&library, bytes);
+        let fs = fs_compare::by_size(&library, &at, (RigOptions::default(), &subjects, 80), &sizes, &|_| ())
+            .unwrap();
+        let agree = |compared: &FsComparison, bytes: u64| {
+            for row in fs.rows.iter().filter(|row| row.partition_bytes == bytes) {
+                assert_eq!(compared.value(row.subject, FREE), row.free_kib, "{row:?}");
+                let is_chosen = compared.choice().unwrap().subject == Some(row.subject);
+                assert_eq!(is_chosen, row.is_advised, "{row:?}");
+            }
+        };
+        for bytes in sizes {
+            agree(advised(Some(bytes)).last().unwrap(), bytes);
+        }
+        let whole = advised(None);
+        assert_eq!(whole.len(), 4, "three partitions, and a sample of all");
+        agree(&whole[2], 32 << 20);
+        assert!(whole[3].value(Subject::Ubifs, FREE).unwrap() > 200_000.0);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use super::LoadedCard;
 use super::replay::prepare;
 use super::serve::{CardAtWork, NewCard};
+use super::shipped::ShippedTrace;
 use super::state::CardState;
 use super::trace::{Request, RequestKind};
 use crate::Error;
@@ -55,6 +56,21 @@ pub struct Workload {
     pub requests_max: usize,
     /// Seed of the card, and of the lives of its blocks.
     pub seed: u64,
+}
+
+/// A shipped trace that wears out a card.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TraceWear {
+    /// The trace, which is repeated.
+    pub(crate) trace: ShippedTrace,
+    /// State of the card at the beginning.
+    pub(crate) state: CardState,
+    /// Bytes that the host writes in a day.
+    pub(crate) write_bytes_per_day: u64,
+    /// Requests after which the rate is taken as it is.
+    pub(crate) requests_max: usize,
+    /// Seed of the card, and of the lives of its blocks.
+    pub(crate) seed: u64,
 }
 
 /// Life of a card under a workload.
@@ -170,6 +186,28 @@ fn share_failed(spec: &CardSpec, cycles: f64) -> f64 {
     }
     let deviation = libm::log(cycles / middle) / spread;
     (1.0 + libm::erf(deviation / core::f64::consts::SQRT_2)) / 2.0
+}
+
+/// Wears a card by a shipped trace. `life`, `advise` and `compare` have the life of a workload from here.
+///
+/// # Errors
+/// Those of [`life()`].
+pub(crate) fn by_trace(
+    card: &LoadedCard,
+    wear: &TraceWear,
+    progress: Listener<'_>,
+) -> Result<CardLife, Error> {
+    let &TraceWear { trace, state, write_bytes_per_day, requests_max, seed } = wear;
+    let requests = trace.requests(card.spec.au_bytes)?;
+    let workload = Workload {
+        before: requests.before,
+        requests: requests.workload,
+        state,
+        write_bytes_per_day,
+        requests_max,
+        seed,
+    };
+    Ok(CardLife { trace: trace.name(), ..life(card, &workload, progress)? })
 }
 
 /// Wears a card.

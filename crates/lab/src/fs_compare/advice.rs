@@ -9,7 +9,7 @@ use floatgate_mtd::size::text as size;
 pub(crate) const SPACE_SHARE: f64 = 0.75;
 
 /// Rows that [`choice`] looks at.
-pub(super) const FREE: &str = "free after mkfs";
+pub(crate) const FREE: &str = "free after mkfs";
 pub(super) const FULL: &str = "mount many small files";
 
 /// The filesystem that the figures speak for.
@@ -54,6 +54,16 @@ impl FsComparison {
                 self.refused.iter().find(is_of(Test::Space)).map(|refused| Err(refused.why.clone()))
             }
         }
+    }
+
+    /// With the space of the whole partition, of which this one is a sample.
+    pub(crate) fn with_space_of(mut self, whole: &Self) -> Self {
+        self.rows.retain(|row| row.test != Test::Space);
+        self.rows.extend(whole.rows.iter().filter(|row| row.test == Test::Space).cloned());
+        self.refused.retain(|refused| refused.test != Test::Space);
+        self.refused.extend(whole.refused.iter().filter(|refused| refused.test == Test::Space).cloned());
+        self.advice = conclusions(&self);
+        self
     }
 
     /// The one of JFFS2 and UBIFS that the figures speak for; none where they were not compared.
@@ -193,6 +203,19 @@ fn borders(rows: &[SizeRow]) -> Option<String> {
     })
 }
 
+/// Power of the size with which the time grows, from which on it grows about as the size does, and below which it hardly does.
+const GROWS_AS_THE_SIZE: f64 = 0.8;
+const GROWS_LITTLE: f64 = 0.5;
+
+/// Words for a time that grows by a factor while the size grows by another one.
+fn verdict(size: f64, time: f64) -> &'static str {
+    match libm::log(time) / libm::log(size) {
+        power if power >= GROWS_AS_THE_SIZE => "does not scale",
+        power if power < GROWS_LITTLE => "scales",
+        _ => "scales in part",
+    }
+}
+
 /// Growth of a filesystem's time and memory from the smallest size to the largest.
 fn growth(rows: &[SizeRow], subject: Subject) -> Option<String> {
     let mut measured = rows.iter().filter(|row| row.subject == subject && row.usable_s.is_some());
@@ -201,8 +224,7 @@ fn growth(rows: &[SizeRow], subject: Subject) -> Option<String> {
     let (before, after) = (first.usable_s?, last.usable_s?);
     let (least_kib, most_kib) = (first.memory_kib?, last.memory_kib?);
     let (time, memory) = (after / before.max(1e-9), most_kib / least_kib.max(1e-9));
-    // At least half as fast as the flash.
-    let verdict = if time >= times / 2.0 { "does not scale" } else { "scales" };
+    let verdict = verdict(times, time);
     Some(format!(
         "{} {verdict}: from {} to {}, {times:.1} times the size, a full one is ready after {before:.2} s and {after:.2} s ({time:.1} times), and takes {least_kib:.0} KiB and {most_kib:.0} KiB of kernel memory ({memory:.1} times)",
         subject.title(),
@@ -247,5 +269,8 @@ mod tests {
             "{odd:?}"
         );
         assert_eq!(of_sizes(&[]), Vec::<String>::new());
+        let words = [(2.0, 1.4), (2.0, 2.0), (4.0, 3.3), (16.0, 5.0), (4.0, 1.0)]
+            .map(|(size, time)| verdict(size, time));
+        assert_eq!(words, ["scales", "does not scale", "does not scale", "scales in part", "scales"]);
     }
 }

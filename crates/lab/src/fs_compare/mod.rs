@@ -12,7 +12,7 @@ pub mod own;
 mod raw;
 
 pub use advice::Choice;
-pub(crate) use advice::SPACE_SHARE;
+pub(crate) use advice::{FREE, SPACE_SHARE};
 pub(crate) use by_size::comparisons;
 pub use by_size::{BySize, SizeRow, by_size};
 pub(crate) use mounted::{file_bytes, read_file, write_file};

@@ -2,10 +2,10 @@
 
 use super::report::{Cell, Section, Table};
 use super::{Context, Report, Study};
-use crate::card::life::{BUDGET, CardLife, REQUESTS_MAX, Workload, life};
+use crate::card::life::{BUDGET, CardLife, REQUESTS_MAX, TraceWear, Workload, by_trace, life};
 use crate::card::state::CardState;
 use crate::card::trace::{Reader, Request};
-use crate::card::{self, LoadedCard, shipped};
+use crate::card::{self, shipped};
 use crate::life::{DAYS_PER_YEAR, YEARS_MAX, in_units, terabytes};
 use crate::report::Origin;
 use floatgate_config::Override;
@@ -217,18 +217,21 @@ impl Study for LifeOfCard {
             return Err(Error::request("what is not written does not wear", "give the bytes of a day"));
         }
         let card = card::load(context.library, &options.card, &Override::parse_all(&options.set)?)?;
-        let (before, requests) = requests(&options.trace, &card)?;
         let state = if options.full { CardState::Full } else { CardState::Used };
-        let workload = Workload {
-            before,
-            requests,
-            state,
-            write_bytes_per_day,
-            requests_max: BUDGET,
-            seed: options.seed,
+        let (requests_max, seed) = (BUDGET, options.seed);
+        let worn = match options.trace.to_str().and_then(shipped::find) {
+            Some(trace) => {
+                let wear = TraceWear { trace, state, write_bytes_per_day, requests_max, seed };
+                by_trace(&card, &wear, context.progress)
+            }
+            None => {
+                let (before, requests) = (Vec::new(), requests(&options.trace)?);
+                let workload = Workload { before, requests, state, write_bytes_per_day, requests_max, seed };
+                life(&card, &workload, context.progress)
+            }
         };
         let trace = options.trace.display().to_string();
-        match life(&card, &workload, context.progress) {
+        match worn {
             Ok(life) => Ok(CardLife { trace, ..life }),
             Err(error) => Err(error.within(trace)),
         }
@@ -256,12 +259,8 @@ impl Study for LifeOfCard {
     }
 }
 
-/// Requests that come before the workload, and those of the workload.
-fn requests(trace: &Path, card: &LoadedCard) -> Result<(Vec<Request>, Vec<Request>), Error> {
-    if let Some(shipped) = trace.to_str().and_then(shipped::find) {
-        let all = shipped.requests(card.spec.au_bytes)?;
-        return Ok((all.before, all.workload));
-    }
+/// Requests of the file of a trace.
+fn requests(trace: &Path) -> Result<Vec<Request>, Error> {
     let wrong = |error: &dyn std::fmt::Display| {
         let help = "name a trace of fio, blktrace or MSR Cambridge, a CSV of floatgate, or one of those that it has with it";
         Error::request(error.to_string(), help).within(trace.display().to_string())
@@ -274,7 +273,7 @@ fn requests(trace: &Path, card: &LoadedCard) -> Result<(Vec<Request>, Vec<Reques
         let message = format!("more than {} requests", grouped(REQUESTS_MAX as u64));
         return Err(Error::request(message, "cut a part out of it").within(trace.display().to_string()));
     }
-    Ok((Vec::new(), requests))
+    Ok(requests)
 }
 
 fn table(life: &CardLife) -> Table {
@@ -354,7 +353,7 @@ fn conclusion(life: &CardLife) -> String {
             span(life.life_years_max)
         )
     };
-    let cost = format!("each byte written costs {:.1} of flash", life.write_amplification);
+    let cost = format!("each byte written erases {:.2} of flash", life.erased_per_written);
     if life.is_steady {
         format!("{lasts}; {cost}.")
     } else {

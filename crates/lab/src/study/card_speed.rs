@@ -131,7 +131,11 @@ impl Study for SpeedOfCard {
         Report {
             title: format!("{card}: {title}"),
             head: [sizes].into_iter().chain(report.claimed_bytes.map(claim)).chain([ready]).collect(),
-            conclusion: verdict(report),
+            conclusion: [Some(verdict(report)), warning(report)]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+                .join(" "),
             sections: [requests(report), open_aus_in_turn(report), alignment(report), power(report)]
                 .map(Section::Table)
                 .into(),
@@ -186,6 +190,16 @@ fn verdict(report: &CardSpeed) -> String {
             count(open.into(), "allocation unit")
         ),
     }
+}
+
+/// A sentence against a fake: its speeds are no reason to use it.
+fn warning(report: &CardSpeed) -> Option<String> {
+    let claimed = report.claimed_bytes?;
+    Some(format!(
+        "But do not use it: it is a fake, which claims {} MB, has {} MB, and loses what is written beyond.",
+        grouped(claimed / 1_000_000),
+        grouped(report.capacity_bytes / 1_000_000)
+    ))
 }
 
 /// A time in us, in the unit that suits it.

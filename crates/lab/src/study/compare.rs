@@ -36,8 +36,8 @@ pub struct Compare;
   floatgate compare imx6-mx30lf2g18ac a1-32g --set card.bus=sdr104
 
 Raw flash is measured under JFFS2 or UBIFS, whichever `floatgate advise` chooses, as `floatgate fs` does it; a part runs on the board that fits it best. Cards \
-are used ones: requests in order of 1 MiB, and the traces of `floatgate fs cards` under the fastest of ext4, F2FS and FAT. A figure that cannot be had is \
-left empty, and a note says why.")
+are used ones: requests in order of 1 MiB, and the traces of `floatgate fs cards` under the fastest of ext4, F2FS and FAT; their life is the rated one of `floatgate life` under the same trace. \
+A figure that cannot be had is left empty, and a note says why.")
 )]
 pub struct CompareOptions {
     /// Names of setups, parts and cards, or paths of setups' TOML files

@@ -1,10 +1,11 @@
 //! The figures of one candidate.
 
 use super::{Candidate, FigureInterval, Figures, Missing, Quantity, Unfit, Use, Workload};
-use crate::advise::card::{DeviceFacts, at_least_the_traces, life_bytes};
+use crate::advise::card::{DeviceFacts, at_least_the_traces, flash_blocks};
 use crate::advise::flash::{self, AdviceOptions, Board, Scope};
 use crate::age::FILL_PERCENT;
-use crate::card::compare::{Cell, NamedCard, compare};
+use crate::card::compare::{NamedCard, compare};
+use crate::card::life::{BUDGET, TraceWear, by_trace};
 use crate::card::shipped::{ShippedTrace, everyday_traces, traces};
 use crate::card::speed::essentials;
 use crate::card::spread::{self, Spread};
@@ -257,6 +258,12 @@ fn fill_from_flash(
     candidate
         .remarks
         .push("The mount is that of a filesystem with small files in 80 % of its space.".to_owned());
+    let space = candidate.figures.space_bytes.unwrap_or(0);
+    if let Some(reason) = use_.workload.impossible_on(kind).or_else(|| use_.workload.too_large_for(space)) {
+        candidate.lacks(Quantity::Life, reason.clone());
+        candidate.unfit.push(Unfit::Unusable { reason });
+        return Ok(());
+    }
     let life = FlashLife {
         endurance: Endurance::of_config(&best.config, &best.geometry, wanted.ecc_use())?,
         wear: Wear::measure(library, &best.config, kind, FILL_PERCENT, piece(use_.workload))?,
@@ -326,12 +333,15 @@ fn of_card(library: &Library, target: &Path, sets: &[Override], use_: &Use) -> R
             candidate.unfit.push(Unfit::Unsound { reason });
         }
         let bytes = known.partition_bytes();
+        if let Some(reason) = use_.workload.too_large_for(bytes) {
+            return Err(Error::request(reason, "choose a larger card"));
+        }
         if let Some(wanted_bytes) = use_.partition_bytes.filter(|wanted| *wanted > bytes) {
             candidate.unfit.push(Unfit::TooSmall { bytes, wanted_bytes });
         }
         candidate.figures.space_bytes = Some(bytes);
         fill_from_requests(candidate, &card, use_)?;
-        fill_from_traces(candidate, (name, &card), use_)
+        fill_from_traces(candidate, (&known, &card), use_)
     })
 }
 
@@ -360,14 +370,14 @@ fn fill_from_requests(candidate: &mut Candidate, card: &LoadedCard, use_: &Use) 
 
 fn fill_from_traces(
     candidate: &mut Candidate,
-    (name, card): (String, &LoadedCard),
+    (known, card): (&DeviceFacts, &LoadedCard),
     use_: &Use,
 ) -> Result<(), Error> {
     let wanted = [use_.workload, Workload::Create].map(Workload::name);
     let is_wanted = |trace: &ShippedTrace| trace.is_complete() && wanted.contains(&trace.workload);
     let everyday = everyday_traces();
     let traces: Vec<ShippedTrace> = traces().into_iter().chain(everyday).filter(is_wanted).collect();
-    let named = NamedCard { name, card: at_least_the_traces(card.clone()) };
+    let named = NamedCard { name: known.target.clone(), card: at_least_the_traces(card.clone()) };
     let matrix = compare(&[named], &traces, STATE, use_.seed, &|_| ())?;
     let of = |workload: Workload| {
         matrix.cells.iter().filter(move |cell| cell.is_ranked && cell.workload == workload.name())
@@ -388,25 +398,58 @@ fn fill_from_traces(
     candidate.figures.synced_write_ms =
         created.zip(files).map(|(created, files)| created.time_us / 1e3 / files as f64);
     if let Some(trace) = trace(use_.workload) {
-        let amplification = amplification(cell, trace, card)?;
-        let bytes = life_bytes(&card.spec, card.spec.capacity_bytes, amplification);
-        candidate.figures.life_years = Some(years(bytes, use_));
-    }
-    if card.spec.wear.static_difference == 0 {
-        let remark = "It has no static wear levelling: it lasts so long only if what is written moves over the whole card.";
-        candidate.remarks.push(remark.to_owned());
+        fill_life(candidate, (known, card), trace, use_)?;
     }
     Ok(())
 }
 
-/// Bytes programmed for each byte of the workload: of files of [`SMALL_BYTES`] with fsync for a byte of the files, else for a byte that the filesystem writes.
-fn amplification(cell: &Cell, trace: &ShippedTrace, card: &LoadedCard) -> Result<f64, Error> {
-    let own = cell.write_amplification.max(0.01);
+/// Years until the rated cycles are used up by the trace, as `life` has them.
+fn fill_life(
+    candidate: &mut Candidate,
+    (known, card): (&DeviceFacts, &LoadedCard),
+    trace: &ShippedTrace,
+    use_: &Use,
+) -> Result<(), Error> {
+    if let Some(reason) = known.loses_data() {
+        candidate.lacks(Quantity::Life, format!("it does not keep what is written: {reason}"));
+        return Ok(());
+    }
+    let large = at_least_the_traces(card.clone());
+    let wear = TraceWear {
+        trace: *trace,
+        state: STATE,
+        write_bytes_per_day: use_.write_bytes_per_day,
+        requests_max: BUDGET,
+        seed: use_.seed,
+    };
+    let worn = match by_trace(&large, &wear, &|_| ()) {
+        Ok(worn) => worn,
+        Err(error) => {
+            candidate.lacks(Quantity::Life, error.to_string());
+            return Ok(());
+        }
+    };
+    // A card that is smaller than the trace has its share of the blocks.
+    let blocks = |card: &LoadedCard| flash_blocks(&card.spec, card.spec.capacity_bytes) as f64;
+    let share = blocks(card) / blocks(&large);
+    candidate.figures.life_years = Some(worn.rated_years * share / written_per_byte(trace, card)?);
+    if !worn.has_static_levelling {
+        candidate.remarks.push(format!(
+            "It has no static wear levelling: its life is that of the {} of {} blocks that the workload reaches.",
+            worn.wearing_blocks, worn.blocks
+        ));
+    }
+    Ok(())
+}
+
+/// Bytes that the filesystem writes for each byte of the workload: of files of [`SMALL_BYTES`] with fsync for a byte of the files. Other workloads count what
+/// the filesystem writes.
+fn written_per_byte(trace: &ShippedTrace, card: &LoadedCard) -> Result<f64, Error> {
     Ok(match trace.files.filter(|_| trace.workload == Workload::Create.name()) {
         Some(files) => {
             let written = trace.requests(card.spec.au_bytes)?.written_bytes();
-            own * written as f64 / (files as f64 * SMALL_BYTES)
+            written as f64 / (files as f64 * SMALL_BYTES)
         }
-        None => own,
+        None => 1.0,
     })
 }

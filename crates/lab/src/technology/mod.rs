@@ -18,6 +18,7 @@ pub(crate) use measure::{PARTITION_BLOCKS, PARTITION_BYTES};
 use crate::uncertainty::Interval;
 use floatgate_mtd::size::text as size;
 use floatgate_mtd::words::measure as quantity;
+use floatgate_sim::machine::FilesystemKind;
 use serde::{Deserialize, Serialize};
 
 /// Work that the storage is chosen for, as the shipped traces have it.
@@ -63,6 +64,48 @@ impl Workload {
             Self::Log2ram => "log2ram",
             Self::Docker => "docker",
         }
+    }
+
+    /// Bytes that its files take at the same time, as the guest of `run` makes them; of dbench and the build those that their traces on FAT write.
+    const fn files_bytes(self) -> u64 {
+        match self {
+            // 300 files of 4 KiB.
+            Self::Create => 1200 << 10,
+            // 2000 files of 500 to 10 000 bytes, PostMark's sizes where none are set.
+            Self::Postmark => 10 << 20,
+            Self::Dbench => 23 << 20,
+            Self::KernelBuild => 4 << 20,
+            Self::Journald => 8 << 20,
+            Self::Sqlite => 16 << 20,
+            Self::Swap => 64 << 20,
+            // Five segments of 8 MiB.
+            Self::Camera => 40 << 20,
+            // Twelve logs, the longest of 576 KiB twice.
+            Self::Log2ram => 4320 << 10,
+            // 800 files of 29 KiB in the middle, and copies of 50.
+            Self::Docker => 24 << 20,
+        }
+    }
+
+    /// Reason why a filesystem for raw flash cannot do it: Linux swaps to files only where a filesystem maps them to blocks (`bmap` or `swap_activate`).
+    fn impossible_on(self, kind: FilesystemKind) -> Option<String> {
+        let name = match kind {
+            FilesystemKind::Ubifs => "UBIFS",
+            FilesystemKind::Jffs2 => "JFFS2",
+        };
+        matches!(self, Self::Swap).then(|| format!("{name} has no swap files: Linux refuses to swap to them"))
+    }
+
+    /// Reason why its files have no room in `bytes`.
+    fn too_large_for(self, bytes: u64) -> Option<String> {
+        let needed = self.files_bytes();
+        (bytes < needed).then(|| {
+            format!(
+                "too small for the files of {self}: it has {}, and they take {}",
+                size(bytes),
+                size(needed)
+            )
+        })
     }
 }
 
@@ -125,6 +168,8 @@ pub enum Quantity {
     Attach,
     /// [`Figures::mount_s`] and [`Figures::ready_s`].
     Mount,
+    /// [`Figures::life_years`].
+    Life,
     /// [`Figures::write_mj_per_mib`].
     Energy,
     /// [`Figures::usd_per_gb`] and [`Figures::usd`].
@@ -139,6 +184,7 @@ impl Quantity {
         match self {
             Self::Attach => "attach",
             Self::Mount => "mount time",
+            Self::Life => "life",
             Self::Energy => "energy",
             Self::Price => "price",
             Self::All => "figures",
