@@ -32,7 +32,7 @@ pub enum ImageError {
     #[error("the output: {0}")]
     Write(std::io::Error),
     /// Nothing that is known was found.
-    #[error("neither UBI, UBIFS nor JFFS2 was found")]
+    #[error("neither UBI, UBIFS, JFFS2 nor another known filesystem was found")]
     Nothing,
     /// Nothing that is known was found in the pages of a dump with OOB.
     #[error("neither UBI, UBIFS nor JFFS2 was found in pages of {} + {} bytes, {} a block", .0.page_bytes, .0.oob_bytes, .0.pages_per_block)]

@@ -83,7 +83,7 @@ impl Help for ImageError {
             }
             Self::TooShort(_) => advice! { "name a file with an image or a dump in it" },
             Self::Nothing => {
-                advice! { "where it is a NAND dump with OOB, ", PageSize, " and ", OobSize, " state its pages, ", EccCheck, " finds out how they are protected, and ", EccDecode.with(Code).with("none"), " takes the OOB out; other formats are not known yet" }
+                advice! { "where it is a NAND dump with OOB, ", PageSize, " and ", OobSize, " state its pages, ", EccCheck, " finds out how they are protected, and ", EccDecode.with(Code).with("none"), " takes the OOB out; ", shell("floatgate image map"), " lists everything that is recognised in it" }
             }
             Self::NothingInPages(pages) => {
                 advice! { ImageInfo.with("FILE"), " without sizes finds out those of the pages; ", strip_command(pages), " writes the data without OOB" }
@@ -124,6 +124,9 @@ impl Help for ImageError {
             Self::Filesystem(fs::Error::NotFound) => advice! { ImageLs, " lists what is there" },
             Self::Filesystem(fs::Error::IsDirectory) => {
                 advice! { ImageLs, " lists what is in it, ", ImageExtract, " saves it with all files" }
+            }
+            Self::Filesystem(fs::Error::Unsupported(_)) => {
+                advice! { "floatgate has no reader for it; ", shell("floatgate image map"), " shows where it is, for Linux to mount it" }
             }
             Self::Filesystem(fs::Error::Invalid(_)) => {
                 advice! { ImageStat, " shows what it is, and where a link leads" }
@@ -337,6 +340,9 @@ impl Help for BuildError {
             }
             Self::Shape(_) => {
                 advice! { PageSize, " 2048 ", PebSize, " 128KiB are those of most NANDs; ", Parts.with("NAME"), " lists a part's" }
+            }
+            Self::TreeShape(_) => {
+                advice! { PageSize, " and ", PebSize, " state the sizes of pages and blocks, ", Pad, " that of the partition" }
             }
             Self::SizeUnknown { is_jffs2: true } => {
                 advice! { "say how large the filesystem may become with ", Pad, " or ", Part }

@@ -63,9 +63,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "UUID", value_parser = uuid, help_heading = "Filesystem")]
     uuid: Option<Uuid>,
 
-    /// Largest number of children of an index node
-    #[arg(long, short = 'f', value_name = "N", default_value_t = 8, help_heading = "Filesystem")]
-    fanout: u32,
+    /// Largest number of children of an index node [default: 8]
+    #[arg(long, short = 'f', value_name = "N", help_heading = "Filesystem")]
+    fanout: Option<u32>,
 
     /// Size of the journal, bytes [default: an eighth of the filesystem, at most 8 MiB]
     #[arg(long, short = 'j', value_name = "BYTES", value_parser = sizes::bytes, help_heading = "Filesystem")]
@@ -108,9 +108,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTE", value_parser = sizes::bytes32, help_heading = "JFFS2, YAFFS2, LittleFS and SPIFFS")]
     tags_at: Option<u32>,
 
-    /// Name of the UBI volume
-    #[arg(long, value_name = "NAME", default_value = "rootfs", help_heading = "UBI")]
-    volume: String,
+    /// Name of the UBI volume [default: rootfs]
+    #[arg(long, value_name = "NAME", help_heading = "UBI")]
+    volume: Option<String>,
 
     /// Size of the volume, bytes [default: the size of the filesystem]
     #[arg(long, value_name = "BYTES", value_parser = sizes::bytes, help_heading = "UBI")]
@@ -227,12 +227,15 @@ pub(crate) fn source_date_epoch() -> Result<Option<i64>, Failure> {
 /// can change it.
 const ROOM_LEBS: u32 = 2;
 
+/// Children of an index node unless stated.
+const FANOUT: u32 = 8;
+
 impl Args {
     /// Options of one format mean nothing to another.
     fn check_format(&self) -> Result<(), Failure> {
         use Format::{Jffs2, Littlefs, Spiffs, Ubi, Ubifs, Yaffs2};
         const FLASH: &[Format] = &[Ubi, Ubifs];
-        let given: [(bool, &str, &[Format]); 15] = [
+        let given: [(bool, &str, &[Format]); 19] = [
             (self.big_endian, "--big-endian", &[Jffs2, Yaffs2]),
             (self.summaries, "--summaries", &[Jffs2]),
             (self.pad.is_some(), "--pad", &[Jffs2, Littlefs, Spiffs]),
@@ -248,6 +251,10 @@ impl Args {
             (self.volume_size.is_some(), "--volume-size", FLASH),
             (self.autoresize, "--autoresize", FLASH),
             (self.image_seq.is_some(), "--image-seq", FLASH),
+            (self.volume.is_some(), "--volume", FLASH),
+            (self.fanout.is_some(), "--fanout", FLASH),
+            (self.compress.is_some(), "--compress", &[Ubi, Ubifs, Jffs2]),
+            (self.owner.is_some(), "--owner", &[Ubi, Ubifs, Jffs2, Yaffs2]),
         ];
         let foreign =
             given.iter().find(|(is_given, _, formats)| *is_given && !formats.contains(&self.format));
@@ -256,6 +263,8 @@ impl Args {
             [Jffs2] => "of JFFS2",
             [Yaffs2] => "of YAFFS2",
             [Jffs2, Yaffs2] => "of JFFS2 and YAFFS2",
+            [Ubi, Ubifs, Jffs2] => "of UBIFS and JFFS2",
+            [Ubi, Ubifs, Jffs2, ..] => "of UBIFS, JFFS2 and YAFFS2",
             [Jffs2, ..] => "of JFFS2, LittleFS and SPIFFS",
             _ => "of UBIFS and UBI",
         };
@@ -302,7 +311,7 @@ impl Args {
                 pad_bytes: self.pad,
             }),
             Format::Ubi => Container::Ubi {
-                name: self.volume.clone(),
+                name: self.volume.clone().unwrap_or_else(|| "rootfs".to_owned()),
                 autoresize: self.autoresize,
                 image_seq: self.image_seq,
             },
@@ -313,7 +322,7 @@ impl Args {
             reserved_bytes: self.reserved,
             orphan_lebs: self.orphan_lebs,
             log_lebs: self.log_lebs,
-            fanout: self.fanout,
+            fanout: self.fanout.unwrap_or(FANOUT),
             space_fixup: self.space_fixup,
             room_lebs: if self.autoresize || self.volume_size.is_some() { 0 } else { ROOM_LEBS },
             compression: match self.compress {

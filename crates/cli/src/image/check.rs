@@ -2,12 +2,13 @@
 
 use super::options::{self, ImageArgs};
 use super::sizes::ChipArgs;
-use crate::common::{Outcome, count};
+use crate::common::{Failure, Outcome, count};
 use crate::output::ReportFormat;
 use floatgate_image::check::{CheckReport, check};
 use floatgate_image::repair::{Grown, Method, RepairReport, repair};
-use floatgate_image::{Access, Selection};
+use floatgate_image::{Access, ImageError, Selection};
 use floatgate_lab::report::ResultKind;
+use floatgate_mtd::advice::Help as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -48,10 +49,18 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     let image = args.image.open(Access::Read)?;
     let selection = Selection { flash: args.chip.target()?, ..args.image.selection() };
-    let report = check(&image, &selection);
-    let report = report.map_err(|error| options::failure(&args.image.image, &error))?;
+    let report = check(&image, &selection).map_err(|error| failed(&args.image.image, &error))?;
     args.format.print(&args.image.origin(ResultKind::ImageCheck), &report, "findings", || text(&report))?;
     Ok(ExitCode::from(report.status().code()))
+}
+
+/// The failure of a check, whose advice does not lead back to the check.
+fn failed(path: &Path, error: &ImageError) -> Failure {
+    if error.help().to_string().contains(" says what is wrong") {
+        let help = "take the dump again, whole; `floatgate image map` lists what is recognised in it";
+        return Failure::new(format!("{}: {error}", path.display()), help);
+    }
+    options::failure(path, error)
 }
 
 fn run_repair(args: &Args, out: &Path) -> Outcome {

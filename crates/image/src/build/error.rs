@@ -37,6 +37,9 @@ pub enum BuildError {
     /// Sizes that no flash has.
     #[error("{0}")]
     Shape(String),
+    /// Sizes that a filesystem without UBI, such as LittleFS, does not have.
+    #[error("{0}")]
+    TreeShape(String),
     /// A tar from a pipe does not say how large it is.
     #[error("the size of what comes from stdin is not known")]
     SizeUnknown {

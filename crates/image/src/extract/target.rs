@@ -49,6 +49,9 @@ pub struct Extracted {
     pub losses: Vec<Loss>,
     /// Damage in the image that costs nothing beyond `losses`.
     pub notes: Vec<String>,
+    /// The format has no checksum over data, so that changed data cannot be seen.
+    #[serde(skip)]
+    pub is_unverified: bool,
 }
 
 /// Reason for which an extraction ended early. Files written until then stay.

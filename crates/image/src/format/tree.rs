@@ -1,10 +1,10 @@
 //! Filesystems that are only read: `readonly` has their readers. They are listed, extracted, mounted and checked, and never written.
 
 use floatgate_files::File;
-use std::fmt;
 use std::sync::Arc;
+use std::{fmt, io};
 
-use floatgate_stack::fs::{Error, FileSystem};
+use floatgate_stack::fs::Error;
 use floatgate_stack::ubifs::{Behaviour, Severity};
 use floatgate_stack::{Store, Volume};
 use serde::Serialize;
@@ -13,13 +13,16 @@ use super::Format;
 use super::info::OneImage;
 use super::location::{Content, ImageLocation};
 use crate::ImageError;
+use crate::extract::contents::Contents;
 use crate::extract::source::FileSystemSource;
-use crate::extract::target::{ExtractError, ExtractLimits, Extracted, Extracting, Nowhere, Target};
+use crate::extract::target::{Entry, ExtractError, ExtractLimits, Extracted, Extracting, Nowhere, Target};
 use crate::extract::walk::extract;
 use crate::image::{Bytes, Growth, Image, ImageFs};
 use crate::map::{self, Facts, Kind, Readable, Value};
 use crate::readonly;
-use crate::report::{At, CheckReport, DumpTarget, Dumped, Finding, ImageCheck, Layer, Revision, Structure};
+use crate::report::{
+    At, CheckReport, DumpTarget, Dumped, Finding, ImageCheck, Layer, Loss, Revision, Structure,
+};
 use crate::saved::{Method, Saved};
 use crate::selection::Chosen;
 use crate::write_back::WriteBack;
@@ -65,8 +68,41 @@ impl ImageLocation {
 
 /// A filesystem that is only read, opened.
 pub(crate) struct TreeFiles {
-    fs: Box<dyn FileSystem>,
-    notes: Vec<String>,
+    kind: Kind,
+    opened: readonly::Opened,
+}
+
+/// Target that counts what an extraction reads, and keeps nothing.
+#[derive(Default)]
+pub(crate) struct Counted {
+    pub(crate) directories: u64,
+    pub(crate) files: u64,
+}
+
+impl Target for Counted {
+    fn enter(&mut self, entry: &Entry<'_>) -> io::Result<Vec<String>> {
+        self.directories += 1;
+        Nowhere.enter(entry)
+    }
+
+    fn leave(&mut self, entry: &Entry<'_>) -> io::Result<Vec<String>> {
+        Nowhere.leave(entry)
+    }
+
+    fn file(&mut self, entry: &Entry<'_>, contents: &mut dyn Contents) -> io::Result<Vec<String>> {
+        self.files += 1;
+        Nowhere.file(entry, contents)
+    }
+
+    fn special(&mut self, entry: &Entry<'_>) -> io::Result<Vec<String>> {
+        self.files += 1;
+        Nowhere.special(entry)
+    }
+
+    fn link(&mut self, entry: &Entry<'_>, first: &[Vec<u8>]) -> io::Result<Vec<String>> {
+        self.files += 1;
+        Nowhere.link(entry, first)
+    }
 }
 
 impl TreeFiles {
@@ -75,10 +111,17 @@ impl TreeFiles {
     /// # Errors
     /// Damage of what the format begins with; features that the reader does not have.
     pub(crate) fn open(kind: Kind, store: Box<dyn Store>, place: (u64, u64)) -> Result<Self, ImageError> {
-        match readonly::open(kind, store, place)? {
-            Some((fs, notes)) => Ok(Self { fs, notes }),
-            None => Err(Error::Unsupported("reading this format").into()),
+        let missing = place.0.saturating_add(place.1).saturating_sub(store.size_bytes());
+        let opened = readonly::open(kind, store, place)?;
+        let mut opened = opened.ok_or(Error::Unsupported("reading this format"))?;
+        if missing > 0 {
+            let name = kind.name();
+            opened.losses.insert(
+                0,
+                format!("{name}: the file is cut off: {missing} of {} bytes are missing", place.1),
+            );
         }
+        Ok(Self { kind, opened })
     }
 
     /// Opens what a file holds from its beginning; `None` if that is no format with a reader.
@@ -94,8 +137,45 @@ impl TreeFiles {
 
     /// The filesystem alone.
     pub(crate) fn into_fs(self) -> ImageFs {
-        self.fs
+        self.opened.fs
     }
+
+    /// Format of the filesystem.
+    pub(crate) const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Reads all files; adds what is wrong, in a volume of this name, and returns the counts and the bytes of the files.
+    pub(crate) fn check(mut self, volume: Option<&str>, report: &mut CheckReport) -> (Counted, u64) {
+        let mut counted = Counted::default();
+        let (mut damage, notes) = (Vec::new(), std::mem::take(&mut self.opened.notes));
+        let remarks = std::mem::take(&mut self.opened.remarks);
+        let mut bytes = 0;
+        match Box::new(self).run(&mut counted, &ExtractLimits::default(), &|_| {}) {
+            Ok(read) => {
+                bytes = read.bytes;
+                damage.extend(read.losses.iter().map(ToString::to_string));
+            }
+            Err(error) => damage.push(error.to_string()),
+        }
+        damage.extend(notes);
+        for what in damage {
+            add_damage(what, volume, report);
+        }
+        for what in remarks {
+            let consequence = "what is not listed here may be damaged, too";
+            let finding = Finding::new(Layer::Data, Severity::Note, Structure::Filesystem, what, consequence);
+            report.add(Finding { volume: volume.map(str::to_owned), ..finding });
+        }
+        (counted, bytes)
+    }
+}
+
+/// Adds damage of files to a report.
+pub(crate) fn add_damage(what: String, volume: Option<&str>, report: &mut CheckReport) {
+    let consequence = "files are damaged, or missing";
+    let finding = Finding::new(Layer::Data, Severity::Damaged, Structure::File, what, consequence);
+    report.add(Finding { volume: volume.map(str::to_owned), ..finding });
 }
 
 impl Extracting for TreeFiles {
@@ -105,8 +185,13 @@ impl Extracting for TreeFiles {
         limits: &ExtractLimits,
         progress: &dyn Fn(u64),
     ) -> Result<Extracted, ExtractError> {
-        let mut extracted = extract(&mut FileSystemSource(&mut *self.fs), target, limits, progress)?;
-        extracted.notes.extend(self.notes);
+        let readonly::Opened { fs, notes, losses, remarks } = &mut self.opened;
+        let mut extracted = extract(&mut FileSystemSource(&mut **fs), target, limits, progress)?;
+        let losses = std::mem::take(losses).into_iter().map(|what| Loss::new(&[], what));
+        extracted.losses.splice(0..0, losses);
+        extracted.is_unverified = !remarks.is_empty();
+        extracted.notes.append(notes);
+        extracted.notes.append(remarks);
         Ok(extracted)
     }
 }
@@ -151,15 +236,14 @@ impl Format for TreeShape {
     /// Reads all files.
     fn check(&self, chosen: Chosen<'_>, report: &mut CheckReport) -> Result<(), ImageError> {
         let Chosen { found, .. } = chosen;
-        let files = Box::new(self.files(chosen)?);
-        let read = files.run(&mut Nowhere, &ExtractLimits::default(), &|_| {});
-        let lost = match read {
-            Ok(read) => read.losses.into_iter().map(|loss| loss.to_string()).chain(read.notes).collect(),
-            Err(error) => vec![error.to_string()],
-        };
-        let consequence = "files are damaged, or missing";
-        for what in lost {
-            report.add(Finding::new(Layer::Data, Severity::Damaged, Structure::File, what, consequence));
+        match self.files(chosen) {
+            Ok(files) => {
+                files.check(None, report);
+            }
+            Err(ImageError::Filesystem(error @ Error::Damaged(_))) => {
+                add_damage(format!("{}: {error}", self.kind.name()), None, report);
+            }
+            Err(error) => return Err(error),
         }
         report.images.push(ImageCheck::tree(found, self.kind));
         Ok(())

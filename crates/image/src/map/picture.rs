@@ -121,6 +121,9 @@ fn title(part: &Part) -> String {
         Checksum::Good | Checksum::None => String::new(),
         bad => format!(", {}", bad.word()),
     };
+    if part.kind == Kind::UbiVolume {
+        return format!("{}{name}: in LEBs of the UBI device{check}", part.kind.name());
+    }
     let size = super::size(part.len);
     format!("{}{name}: {size} at {:#x}{check}", part.kind.name(), part.offset)
 }

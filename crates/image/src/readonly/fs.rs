@@ -11,8 +11,8 @@ use super::{LINK_MAX, Names, Opened, Tree};
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
 pub(super) fn open(tree: impl Tree + 'static) -> Opened {
-    let notes = tree.notes();
-    (Box::new(TreeFs(tree)), notes)
+    let (notes, losses, remarks) = (tree.notes(), tree.losses(), tree.remarks());
+    Opened { fs: Box::new(TreeFs(tree)), notes, losses, remarks }
 }
 
 struct TreeFs<T>(T);

@@ -91,7 +91,7 @@ pub(super) struct Littlefs {
     /// A file that a move has left in two places: it is gone from this one.
     moved: Option<(Pair, u32)>,
     lists: Recent<u32, Vec<u32>>,
-    notes: Vec<String>,
+    losses: Vec<String>,
 }
 
 /// A tag: type, id and length.
@@ -210,7 +210,7 @@ impl Littlefs {
             pairs: BTreeMap::new(),
             moved: None,
             lists: Recent::new(8),
-            notes: Vec::new(),
+            losses: Vec::new(),
         };
         fs.follow_list();
         Some(fs)
@@ -241,7 +241,7 @@ impl Littlefs {
         let (mut pair, mut root, mut state) = ([0, 1], [0, 1], [0_u32; 3]);
         for _ in 0..=self.blocks {
             let Some(metadata) = self.pair(pair) else {
-                self.notes
+                self.losses
                     .push(format!("LittleFS: the pair of blocks {} and {} is damaged", pair[0], pair[1]));
                 break;
             };
@@ -408,7 +408,12 @@ impl Tree for Littlefs {
         Some(())
     }
 
-    fn notes(&self) -> Vec<String> {
-        self.notes.clone()
+    fn losses(&self) -> Vec<String> {
+        self.losses.clone()
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let remark = "LittleFS has no checksum over the data of files in blocks of their own: changed data cannot be seen";
+        vec![remark.to_owned()]
     }
 }

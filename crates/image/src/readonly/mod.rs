@@ -117,8 +117,18 @@ trait Tree: Send {
         Some(Xattrs::new())
     }
 
-    /// Reasons for which files may be older than what Linux shows, or missing.
+    /// Reasons for which files may be older than what Linux shows.
     fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Damage of the filesystem for which files, names or data are missing.
+    fn losses(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Remarks on properties that cannot be verified.
+    fn remarks(&self) -> Vec<String> {
         Vec::new()
     }
 }
@@ -141,8 +151,16 @@ pub(crate) const fn has_reader(kind: Kind) -> bool {
     )
 }
 
-/// A filesystem that is only read, and remarks on it.
-pub(crate) type Opened = (Box<dyn FileSystem>, Vec<String>);
+/// A filesystem that is only read, and what its reader has found while it was opened.
+pub(crate) struct Opened {
+    pub(crate) fs: Box<dyn FileSystem>,
+    /// Reasons for which files may be older than what Linux shows.
+    pub(crate) notes: Vec<String>,
+    /// Damage for which files, names or data are missing.
+    pub(crate) losses: Vec<String>,
+    /// Remarks on properties that cannot be verified.
+    pub(crate) remarks: Vec<String>,
+}
 
 /// Opens the filesystem in a stretch of a store; `None` of a format without a reader.
 ///

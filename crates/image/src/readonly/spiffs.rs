@@ -7,6 +7,7 @@ use floatgate_stack::fs::{BLOCK_BYTES, FileType, Timestamp};
 use super::media::Media;
 use super::{Inode, Names, Tree};
 use crate::map::{Numbers as _, spiffs_shape};
+use crate::words::count;
 
 /// Bytes of the header of a page: object, place in it, flags.
 const HEADER: u64 = 5;
@@ -57,8 +58,8 @@ pub(super) struct Spiffs {
     page: u64,
     objects: BTreeMap<u16, Object>,
     nodes: Vec<Node>,
-    /// Files whose names collide with others.
-    notes: Vec<String>,
+    /// Files whose names collide with others, and files without a name.
+    losses: Vec<String>,
 }
 
 impl Spiffs {
@@ -66,11 +67,11 @@ impl Spiffs {
         let head = media.bytes(0, usize::try_from(media.len().min(HEAD)).ok()?)?;
         let (page, block, _) = spiffs_shape(&head, media.len(), |at| media.le16(at))?;
         let nodes = vec![Node::Directory(BTreeMap::new())];
-        let mut fs = Self { media, page, objects: BTreeMap::new(), nodes, notes: Vec::new() };
+        let mut fs = Self { media, page, objects: BTreeMap::new(), nodes, losses: Vec::new() };
         let names = fs.scan(block);
         for (id, name) in names {
             if fs.insert(&name, id).is_none() {
-                fs.notes.push(format!("SPIFFS: the name of object {id} is a directory, or taken"));
+                fs.losses.push(format!("SPIFFS: the name of object {id} is a directory, or taken"));
             }
         }
         Some(fs)
@@ -89,6 +90,14 @@ impl Spiffs {
                 Some(id) => {
                     self.add_page(id, page * self.page, &mut names);
                 }
+            }
+        }
+        for (id, object) in self.objects.iter().filter(|(id, _)| !names.contains_key(id)) {
+            if !object.pages.is_empty() {
+                let pages = count(object.pages.len() as u64, "page");
+                self.losses.push(format!(
+                    "SPIFFS: object {id} with {pages} of data has no index: a file is lost, with its name and size"
+                ));
             }
         }
         self.objects.retain(|id, _| names.contains_key(id));
@@ -204,7 +213,11 @@ impl Tree for Spiffs {
         Some(())
     }
 
-    fn notes(&self) -> Vec<String> {
-        self.notes.clone()
+    fn losses(&self) -> Vec<String> {
+        self.losses.clone()
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        vec!["SPIFFS has no checksum: changed data cannot be seen".to_owned()]
     }
 }

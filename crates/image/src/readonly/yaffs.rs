@@ -9,7 +9,7 @@ use floatgate_stack::fs::{BLOCK_BYTES, DeviceNumber, Error, FileType, Timestamp}
 
 use super::media::Media;
 use super::{Inode, Names, Tree, Xattrs, broken, unsupported};
-use crate::words::count;
+use crate::words::{count, show_path};
 use crate::yaffs::{self, Chunk, Header, ObjectKind, Shape, Tags};
 
 /// Objects that are there without headers: the root, the folder of objects without a name, and the parents of removed ones.
@@ -37,6 +37,9 @@ const HEAD: u64 = 512;
 /// Longest distance between parents of an object.
 const MAX_DEPTH: usize = 4096;
 
+/// Most names in a path that is reported.
+const PATH_MAX: usize = 64;
+
 /// State of an object after some of its chunks.
 #[derive(Default)]
 struct Object {
@@ -51,6 +54,8 @@ struct Object {
     shrink: Option<u64>,
     /// A newer object has taken its name.
     is_shadowed: bool,
+    /// Chunks with data are newer than the header, as in an image that a tool has made.
+    has_newer_data: bool,
 }
 
 pub(super) struct Yaffs {
@@ -65,20 +70,40 @@ pub(super) struct Yaffs {
     links: BTreeMap<u32, u32>,
     /// Number of headers whose chunks hold something else.
     damaged_headers: u64,
-    notes: Vec<String>,
+    losses: Vec<String>,
+    remarks: Vec<String>,
+}
+
+/// Chunks that are not read.
+#[derive(Default)]
+struct Unread {
+    /// Chunks with damaged tags.
+    broken: u64,
+    /// Erased chunks between written ones of a block: YAFFS2 writes the chunks of a block in their order.
+    erased: u64,
 }
 
 impl Yaffs {
     pub(super) fn new(media: Media) -> Result<Self, Error> {
         let (shape, start) = find_shape(&media)?;
         let (objects, names, links) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        let (incomplete, notes) = (BTreeSet::new(), Vec::new());
-        let mut fs = Self { media, shape, objects, names, incomplete, links, damaged_headers: 0, notes };
-        let (mut chunks, broken) = fs.chunks(start);
-        if broken > 0 {
-            let chunks = count(broken, "chunk");
-            fs.notes.push(format!(
+        let (incomplete, losses) = (BTreeSet::new(), Vec::new());
+        let remarks = vec![
+            "YAFFS2 has no checksum over data: changed data, and some lost pages, cannot be seen".to_owned(),
+        ];
+        let mut fs =
+            Self { media, shape, objects, names, incomplete, links, damaged_headers: 0, losses, remarks };
+        let (mut chunks, unread) = fs.chunks(start);
+        if unread.broken > 0 {
+            let chunks = count(unread.broken, "chunk");
+            fs.losses.push(format!(
                 "YAFFS2: {chunks} with damaged tags: older data are read in their place, or none"
+            ));
+        }
+        if unread.erased > 0 {
+            let chunks = count(unread.erased, "erased chunk");
+            fs.losses.push(format!(
+                "YAFFS2: {chunks} between written ones of a block: older data are read in their place, or none"
             ));
         }
         chunks.sort_by_key(|(tags, at)| (tags.sequence, *at));
@@ -87,7 +112,7 @@ impl Yaffs {
         }
         if fs.damaged_headers > 0 {
             let headers = count(fs.damaged_headers, "header");
-            fs.notes.push(format!(
+            fs.losses.push(format!(
                 "YAFFS2: {headers} damaged: older names and attributes are read in their place, or none"
             ));
         }
@@ -95,30 +120,40 @@ impl Yaffs {
         Ok(fs)
     }
 
-    /// Tags of all chunks that are written, with their places, and the number of those with damaged tags.
-    fn chunks(&self, start: u64) -> (Vec<(Tags, u64)>, u64) {
+    /// Tags of all chunks that are written, with their places, and the numbers of those that are not read.
+    fn chunks(&self, start: u64) -> (Vec<(Tags, u64)>, Unread) {
         let stride = self.shape.stride();
         let batch = (BATCH / stride).max(1) * stride;
-        let (mut all, mut broken) = (Vec::new(), 0);
+        let (mut all, mut unread) = (Vec::new(), Unread::default());
+        // The sequence number of the last written chunk, and the erased chunks behind it.
+        let (mut last, mut erased) = (None, 0);
         let whole = start + self.media.len().saturating_sub(start) / stride * stride;
         let step = usize::try_from(batch).unwrap_or(usize::MAX);
         for first in (start..whole).step_by(step) {
             let len = usize::try_from(batch.min(whole - first)).unwrap_or(0);
             let Some(bytes) = self.media.bytes(first, len) else {
-                broken += len as u64 / stride;
+                unread.broken += len as u64 / stride;
                 continue;
             };
             let places = (first..).step_by(usize::try_from(stride).unwrap_or(1));
             for (at, chunk) in places.zip(bytes.chunks_exact(usize::try_from(stride).unwrap_or(1))) {
                 match self.shape.chunk(chunk) {
-                    Chunk::Written(tags) if !tags.is_copy() => all.push((tags, at)),
+                    Chunk::Written(tags) if !tags.is_copy() => {
+                        if last == Some(tags.sequence) {
+                            unread.erased += erased;
+                        }
+                        (last, erased) = (Some(tags.sequence), 0);
+                        all.push((tags, at));
+                    }
+                    Chunk::Written(_) => (last, erased) = (None, 0),
+                    Chunk::Erased => erased += 1,
                     // Bad blocks are often marked by zeros.
-                    Chunk::Broken if chunk.iter().any(|byte| *byte != 0) => broken += 1,
-                    _ => {}
+                    Chunk::Broken if chunk.iter().any(|byte| *byte != 0) => unread.broken += 1,
+                    Chunk::Broken => (last, erased) = (None, 0),
                 }
             }
         }
-        (all, broken)
+        (all, unread)
     }
 
     /// Adds a chunk that is older than all before.
@@ -158,6 +193,7 @@ impl Yaffs {
             if header.kind == ObjectKind::File {
                 object.size = object.size.max(header.size);
                 object.shrink = Some(shrink);
+                object.has_newer_data = !object.chunks.is_empty();
             }
             (object.header, object.at) = (Some(header), at);
         } else if header.kind == ObjectKind::File && (header.is_shrink || tags.is_shrink()) {
@@ -196,13 +232,25 @@ impl Yaffs {
         let numbers: Vec<u32> =
             self.objects.keys().copied().filter(|number| !matches!(*number, ROOT..=DELETED)).collect();
         let mut gone = BTreeMap::new();
+        let (mut holes, mut files) = (0, 0);
         for number in numbers {
-            match self.is_gone(number, &mut gone) {
+            let is_gone = self.is_gone(number, &mut gone);
+            if is_gone != Some(true) {
+                let missing = self.judge(number);
+                holes += missing;
+                files += u64::from(missing > 0);
+            }
+            match is_gone {
                 Some(true) => {}
                 Some(false) => self.enter(number, self.parent(number).unwrap_or(LOST)),
                 // A circle of directories leads nowhere.
                 None => self.enter(number, LOST),
             }
+        }
+        if files > 0 {
+            let (files, pages) = (count(files, "file"), count(holes, "page"));
+            self.remarks
+                .push(format!("YAFFS2: {files} with holes of {pages}: lost pages would look the same"));
         }
         let lost = self.names.get(&LOST).is_some_and(|names| !names.is_empty());
         let has_header = self.objects.get(&LOST).is_some_and(|object| object.header.is_some());
@@ -210,6 +258,59 @@ impl Yaffs {
         if (lost || has_header) && !names.iter().any(|(name, _)| name == LOST_NAME) {
             names.push((LOST_NAME.to_vec(), LOST));
         }
+    }
+
+    /// Reports what an object has lost; returns the number of its pages that are holes, or lost.
+    fn judge(&mut self, number: u32) -> u64 {
+        let Some(object) = self.objects.get(&number) else { return 0 };
+        let Some(header) = &object.header else {
+            self.losses.push(format!(
+                "YAFFS2: object {number} has no header: the name, owner, permissions and times of a file are lost"
+            ));
+            return 0;
+        };
+        let path = self.path(number);
+        if self.kind(header.parent) != Some(ObjectKind::Directory) {
+            self.losses.push(format!("{path}: its directory is missing"));
+        }
+        if header.kind != ObjectKind::File {
+            return 0;
+        }
+        let room = u64::from(self.shape.data_bytes());
+        let pages = object.size.div_ceil(room);
+        let missing = pages.saturating_sub(object.chunks.len() as u64);
+        let last = object.chunks.last_key_value().map_or(0, |(last, _)| u64::from(*last));
+        let told = header.size.div_ceil(room);
+        // Data that follow the header were written by a tool, with those at the end, or appended page by page.
+        let is_cut = last < pages;
+        let is_wild = last > told.max(1) && missing > 0 && !object.chunks.contains_key(&(last as u32 - 1));
+        if missing > 0 && object.has_newer_data && (is_cut || is_wild) {
+            let what = if is_cut {
+                format!("{path}: {missing} of its {} missing", count(pages, "page"))
+            } else {
+                let size = count(header.size, "byte");
+                format!(
+                    "{path}: it has a page {last}, and its header tells {size}: {missing} pages are missing"
+                )
+            };
+            self.losses.push(what);
+            return 0;
+        }
+        missing
+    }
+
+    /// Path of an object, for people.
+    fn path(&self, number: u32) -> String {
+        let (mut names, mut at) = (Vec::new(), number);
+        while names.len() < PATH_MAX
+            && let Some(header) = self.objects.get(&at).and_then(|object| object.header.as_ref())
+            && at != ROOT
+        {
+            names.push(header.name.clone());
+            at = header.parent;
+        }
+        names.reverse();
+        show_path(&names)
     }
 
     /// True of an object that was removed, or is in a directory that was; `None` of one in a circle.
@@ -387,7 +488,11 @@ impl Tree for Yaffs {
         Some(yaffs::parse_xattrs(&bytes, self.shape.order))
     }
 
-    fn notes(&self) -> Vec<String> {
-        self.notes.clone()
+    fn losses(&self) -> Vec<String> {
+        self.losses.clone()
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        self.remarks.clone()
     }
 }

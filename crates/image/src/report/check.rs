@@ -258,6 +258,9 @@ pub struct VolumeCheck {
     pub name: Option<String>,
     /// True when a filesystem was found in it.
     pub ubifs: bool,
+    /// Format of a filesystem that is only read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tree: Option<Kind>,
     /// True when Linux can mount it.
     pub mounts: bool,
     /// Number of the last commit.
@@ -282,6 +285,7 @@ impl VolumeCheck {
             id: Some(id),
             name: Some(name),
             ubifs: false,
+            tree: None,
             mounts: false,
             commit: None,
             directories: 0,
@@ -370,7 +374,9 @@ impl CheckReport {
     /// True when a filesystem was found in any image.
     pub(crate) fn has_filesystem(&self) -> bool {
         self.images.iter().any(|image| {
-            image.jffs2 || image.tree.is_some() || image.volumes.iter().any(|volume| volume.ubifs)
+            image.jffs2
+                || image.tree.is_some()
+                || image.volumes.iter().any(|volume| volume.ubifs || volume.tree.is_some())
         })
     }
 
@@ -416,17 +422,20 @@ impl fmt::Display for VolumeCheck {
             Some(name) => write!(f, "  volume {} \"{name}\": ", self.id.unwrap_or(0))?,
             None => write!(f, "  ")?,
         }
-        if !self.ubifs {
-            return writeln!(f, "no UBIFS");
-        }
+        let name = match self.tree {
+            _ if self.ubifs => "UBIFS",
+            Some(kind) => kind.name(),
+            None => return writeln!(f, "no UBIFS"),
+        };
         let Self { directories, files, bytes, .. } = self;
         write!(
             f,
-            "UBIFS with {} and {} of {bytes} bytes",
+            "{name} with {} and {} of {bytes} bytes",
             count(*directories, "directory"),
             count(*files, "file")
         )?;
         match self.commit {
+            _ if self.tree.is_some() => writeln!(f),
             Some(commit) => writeln!(f, ", commit {commit}"),
             None => writeln!(f, ", found without the index"),
         }

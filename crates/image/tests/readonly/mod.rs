@@ -165,12 +165,16 @@ fn they_are_described_mapped_and_extracted() {
         let mut target = DirectoryTarget::new(&one, false).unwrap();
         let extractions = Extractions::open(&image, &Selection::default()).unwrap();
         let extracted = extractions.run(&mut target, &limits, &|_| {}).unwrap();
-        assert_eq!((extracted.losses, extracted.notes), (Vec::new(), Vec::new()), "{name}");
+        assert_eq!(extracted.losses, [], "{name}");
+        let is_remark = |note: &String| note.contains("no checksum") || note.contains("holes");
+        assert!(extracted.notes.iter().all(is_remark), "{name}: {:?}", extracted.notes);
+        let is_flash = matches!(name, "LittleFS" | "SPIFFS" | "YAFFS2");
+        assert_eq!(!extracted.notes.is_empty(), is_flash, "{name}");
         for tree in [one, out.path().join("all").join(part)] {
             assert_eq!(std::fs::read(tree.join("bin/tool")).unwrap(), self::text(), "{name}");
         }
         let report = floatgate_image::check::check(&image, &Selection::default()).unwrap();
-        assert_eq!(report.findings, [], "{name}");
+        assert!(flash::damage(&report).is_empty(), "{name}: {report:?}");
     }
 }
 

@@ -12,7 +12,7 @@ use floatgate_image::edit::Edited;
 use floatgate_image::env::Environment;
 use floatgate_image::extract::{AllExtracted, Extracted};
 use floatgate_image::info::{ImageInfo, OneImage};
-use floatgate_image::map::FlashMap;
+use floatgate_image::map::{FlashMap, Kind};
 use floatgate_image::patch::Patch;
 use floatgate_image::repair::RepairReport;
 use floatgate_image::words::count;
@@ -68,7 +68,10 @@ fn held(one: &OneImage) -> String {
         (_, _, Some(jffs2), _) => {
             format!("a JFFS2 of {bytes} with {}", count(jffs2.files, "file"))
         }
-        (.., Some(tree)) => format!("a {} of {bytes}", tree.kind.name()),
+        (.., Some(tree)) => {
+            let is_vowel = matches!(tree.kind, Kind::Ext | Kind::Erofs | Kind::F2fs);
+            format!("{} {} of {bytes}", if is_vowel { "an" } else { "a" }, tree.kind.name())
+        }
         _ => format!("an image of {bytes} that cannot be read"),
     }
 }
@@ -136,6 +139,9 @@ fn all_but(losses: usize, kept: &str, lost: &str) -> String {
 
 impl Concluded for Extracted {
     fn conclusion(&self) -> String {
+        if self.losses.is_empty() && self.is_unverified {
+            return "No loss was found. The filesystem has no checksum over data.".to_owned();
+        }
         all_but(self.losses.len(), "was restored bit for bit", "not restored bit for bit")
     }
 }

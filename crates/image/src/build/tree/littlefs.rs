@@ -28,6 +28,9 @@ const CRC: u32 = 0x500;
 const SOFT_TAIL: u32 = 0x600;
 const HARD_TAIL: u32 = 0x601;
 
+/// Type of a user's attribute in which ESP-IDF's port keeps the time of the last change: `t`.
+const ATTRIBUTE_TIME: u32 = 0x374;
+
 /// Number in a tag that belongs to no entry.
 const NO_ID: u32 = 0x3FF;
 
@@ -168,11 +171,15 @@ pub(super) fn write(
             "LittleFS takes blocks of 128 bytes to 1 MiB, a multiple of 4: not {block}"
         )));
     }
-    if !bytes.is_multiple_of(block) || !(BLOCKS_MIN..=BLOCKS_MAX).contains(&blocks) {
+    if !bytes.is_multiple_of(block) {
+        return Err(sizes(format!("{bytes} bytes are no multiple of the block of {block} bytes")));
+    }
+    if !(BLOCKS_MIN..=BLOCKS_MAX).contains(&blocks) {
         return Err(sizes(format!("LittleFS takes 2 blocks of {block} bytes and more: not {bytes} bytes")));
     }
     let mut image = Image { writer: &mut writer, block, blocks, next: 2 };
     let entries = std::mem::take(&mut stage.entries);
+    image.writer.report_attributes(&entries, "LittleFS");
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); entries.len()];
     for (place, entry) in entries.iter().enumerate().skip(1) {
         if let Some(names) = children.get_mut(entry.parent) {
@@ -237,8 +244,9 @@ fn entry(
         image.writer.record_loss(entry, "LittleFS has no extended attributes");
     }
     let name = entry.name().to_vec();
+    let time = (ATTRIBUTE_TIME, entry.attributes.mtime.seconds.to_le_bytes().to_vec());
     if entry.is(FileType::Directory) {
-        return Ok(Some(vec![(NAME_DIRECTORY, name), (STRUCT_DIRECTORY, pair_bytes(pair))]));
+        return Ok(Some(vec![(NAME_DIRECTORY, name), (STRUCT_DIRECTORY, pair_bytes(pair)), time]));
     }
     if size > u64::from(FILE_MAX) {
         image.writer.record_loss(entry, "LittleFS has files of at most 2 GiB: it is left out");
@@ -250,11 +258,11 @@ fn entry(
             data.extend(piece);
             Ok(())
         })?;
-        return Ok(Some(vec![(NAME_FILE, name), (STRUCT_INLINE, data)]));
+        return Ok(Some(vec![(NAME_FILE, name), (STRUCT_INLINE, data), time]));
     }
     let head = image.list(stage, inode, size)?;
     let list = [head, size as u32].iter().flat_map(|number| number.to_le_bytes()).collect();
-    Ok(Some(vec![(NAME_FILE, name), (STRUCT_CTZ, list)]))
+    Ok(Some(vec![(NAME_FILE, name), (STRUCT_CTZ, list), time]))
 }
 
 /// Puts the entries of a directory into as many pairs as they need.

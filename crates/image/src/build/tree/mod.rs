@@ -16,6 +16,7 @@ use super::{BuildError, BuildOptions, Built, Container, Filled, FlashShape, Sour
 use crate::ImageError;
 use crate::image::fill;
 use crate::report::Loss;
+use crate::words::count;
 
 /// Flash of the stage: pages of 2 KiB, blocks of 128 KiB.
 const STAGE_PAGE: u32 = 2048;
@@ -206,6 +207,31 @@ impl Writer<'_> {
         self.losses.push(Loss::new(&entry.path, what));
     }
 
+    /// Reports owners and permissions, which a format does not have: a line for each kind. Readers assume those that Linux makes up.
+    fn report_attributes(&mut self, entries: &[Entry], format: &str) {
+        let kept = || {
+            let is_kept = |entry: &&Entry| entry.is(FileType::Regular) || entry.is(FileType::Directory);
+            entries.iter().skip(1).filter(is_kept).map(|entry| &entry.attributes)
+        };
+        let usual = |file_type| if file_type == FileType::Directory { 0o755 } else { 0o644 };
+        let owners = kept().filter(|file| (file.uid, file.gid) != (0, 0)).count();
+        let permissions = kept().filter(|file| file.mode & 0o777 != usual(file.file_type)).count();
+        let special = kept().filter(|file| file.mode & 0o7000 != 0).count();
+        for (what, lost, instead) in [
+            ("owners", owners, "root is assumed"),
+            ("permissions", permissions, "755 for directories and 644 for files are assumed"),
+            ("setuid, setgid and sticky bits", special, "none is assumed"),
+        ] {
+            if lost > 0 {
+                let entries = count(lost as u64, "entry");
+                self.losses.push(Loss::new(
+                    &[],
+                    format!("{format} has no {what}: those of {entries} are lost, and {instead}"),
+                ));
+            }
+        }
+    }
+
     /// Reports a file of a type that the format does not have; true for files and directories.
     fn has_type(&mut self, entry: &Entry, format: &str) -> bool {
         let what = match entry.attributes.file_type {
@@ -220,5 +246,5 @@ impl Writer<'_> {
 
 /// Error for sizes that a format does not have.
 fn sizes(what: impl Into<String>) -> BuildError {
-    BuildError::Shape(what.into())
+    BuildError::TreeShape(what.into())
 }

@@ -112,7 +112,10 @@ pub(super) fn write(
         let what = "SPIFFS has pages of 128 to 4096 bytes and blocks of 4 to 256 KiB, powers of two";
         return Err(sizes(format!("{what}: not {page} and {block}")));
     }
-    if !bytes.is_multiple_of(block.into()) || bytes / u64::from(block) < 4 || bytes > BYTES_MAX {
+    if !bytes.is_multiple_of(block.into()) {
+        return Err(sizes(format!("{bytes} bytes are no multiple of the block of {block} bytes")));
+    }
+    if bytes / u64::from(block) < 4 || bytes > BYTES_MAX {
         return Err(sizes(format!(
             "SPIFFS takes 4 blocks of {block} bytes and more, up to 256 MiB: not {bytes} bytes"
         )));
@@ -128,6 +131,7 @@ pub(super) fn write(
         return Err(sizes(format!("SPIFFS has at most 65535 pages: {bytes} bytes have more of {page}")));
     }
     let entries = std::mem::take(&mut stage.entries);
+    writer.report_attributes(&entries, "SPIFFS");
     let mut children: BTreeMap<usize, u32> = BTreeMap::new();
     entries.iter().skip(1).for_each(|entry| *children.entry(entry.parent).or_default() += 1);
     let mut id = 0_u16;

@@ -164,8 +164,8 @@ fn object(
     for (chunk, at) in (1..).zip((0..attributes.size).step_by(room)) {
         let len = stage.read(inode, at, &mut data)?;
         let piece = data.get(..len).unwrap_or_default();
-        // Missing chunks read as zeros.
-        if piece.iter().any(|byte| *byte != 0) {
+        // Missing chunks read as zeros; the last one tells that the file is whole.
+        if at + len as u64 >= attributes.size || piece.iter().any(|byte| *byte != 0) {
             let tags = Tags::data(SEQUENCE_MIN, number, chunk, u32::try_from(len).unwrap_or(0));
             chunks.push(piece, &tags)?;
         }

@@ -8,11 +8,12 @@ use floatgate_stack::{StoreMode, Volume};
 use super::device::Device;
 use super::fit::{self, Room};
 use super::shape::UbiShape;
+use super::tree;
 use crate::ImageError;
 use crate::format::location::ImageLocation;
 use crate::format::ubifs::check as files;
 use crate::image::Image;
-use crate::report::{CheckReport, Finding, ImageCheck, Layer, Outcome, PebCounts, Structure, VolumeCheck};
+use crate::report::{CheckReport, Finding, ImageCheck, Layer, Outcome, PebCounts, Structure};
 use crate::selection::Chosen;
 use crate::words::show_name;
 
@@ -21,10 +22,11 @@ use crate::words::show_name;
 /// # Errors
 /// The file cannot be read, or the volume that is chosen is not there.
 pub(super) fn check(
-    Chosen { image, found, selection }: Chosen<'_>,
+    chosen: Chosen<'_>,
     shape: &UbiShape,
     report: &mut CheckReport,
 ) -> Result<(), ImageError> {
+    let Chosen { image, found, selection } = chosen;
     let origin = &image.origin(found);
     let mut window = Window::new(image.store()?, found.offset, found.len);
     let device = match Device::read(&mut window, found) {
@@ -65,8 +67,8 @@ pub(super) fn check(
             checked.volumes.push(described);
             store = volume.into_store();
         } else {
-            checked.volumes.push(VolumeCheck::other(id, name));
             store = volume.into_store();
+            checked.volumes.push(tree::check(chosen, (id, &name), report)?);
         }
     }
     if let Some(wanted) = &selection.volume

@@ -76,6 +76,7 @@ impl DeviceExtraction {
         let mut parts: Vec<Part> = Vec::new();
         let mut with_files = BTreeSet::new();
         let mut raw = BTreeSet::new();
+        let mut unread = Vec::new();
         for (id, _) in &volumes {
             if is_raw(*id)? {
                 raw.insert(*id);
@@ -94,13 +95,20 @@ impl DeviceExtraction {
             } else {
                 let mut file = tempfile().map_err(ImageError::File)?;
                 let raw = read_raw(chosen.with(&selection), &mut file)?;
-                match tree::of_volume(&file, &raw)? {
-                    Some(files) if is_only => {
+                match tree::of_volume(&file, &raw) {
+                    Ok(Some(files)) if is_only => {
                         let losses = device_losses(image, found, &|_| true)?;
                         return Ok(Self { parts: Parts::One(Box::new(files)), losses });
                     }
-                    Some(files) => ("", PartContent::Filesystem(Box::new(files))),
-                    None => (".img", PartContent::Raw(file, raw)),
+                    Ok(Some(files)) => ("", PartContent::Filesystem(Box::new(files))),
+                    Ok(None) => (".img", PartContent::Raw(file, raw)),
+                    Err(ImageError::Filesystem(error)) => {
+                        // The bytes are whole; the files are not there.
+                        let what = format!("volume {}: its files cannot be read: {error}", show_name(&name));
+                        unread.push(Loss::new(&[], what));
+                        (".img", PartContent::Raw(file, raw))
+                    }
+                    Err(error) => return Err(error),
                 }
             };
             let mut name = [name.as_slice(), suffix.as_bytes()].concat();
@@ -110,7 +118,8 @@ impl DeviceExtraction {
             }
             parts.push(Part { name, content });
         }
-        let losses = device_losses(image, found, &|id| with_files.contains(&id))?;
+        let mut losses = device_losses(image, found, &|id| with_files.contains(&id))?;
+        losses.extend(unread);
         Ok(Self { parts: Parts::Volumes(parts), losses })
     }
 }
@@ -232,6 +241,7 @@ impl Extracted {
         let folder = show_name(folder);
         self.entries += 1 + volume.entries;
         self.bytes += volume.bytes;
+        self.is_unverified |= volume.is_unverified;
         let path = |path: &str| if path == "/" { format!("/{folder}") } else { format!("/{folder}{path}") };
         self.losses.extend(volume.losses.into_iter().map(|loss| Loss { path: path(&loss.path), ..loss }));
         for note in volume.notes {
@@ -275,7 +285,7 @@ fn write_raw(
     let damaged = raw.damaged_lebs.iter().map(|lnum| format!("LEB {lnum} is damaged or missing"));
     let losses = losses.into_iter().chain(damaged).chain(contents.damage());
     let losses = losses.map(|what| Loss { path: "/".to_owned(), what }).collect();
-    Ok(Extracted { entries: 0, bytes: raw.bytes, losses, notes: raw.notes })
+    Ok(Extracted { bytes: raw.bytes, losses, notes: raw.notes, ..Extracted::default() })
 }
 
 /// The bytes of a volume, read from a temporary file.

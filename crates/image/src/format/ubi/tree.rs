@@ -1,12 +1,14 @@
 //! Volumes of a UBI device with a filesystem that is only read, such as a SquashFS.
 
 use floatgate_files::File;
+use floatgate_stack::fs;
+use floatgate_stack::ubifs::Severity;
 
 use super::raw::read_raw;
 use crate::ImageError;
 use crate::extract::target::{ExtractError, ExtractLimits, Extracted, Extracting, Target};
-use crate::format::tree::TreeFiles;
-use crate::report::{Loss, RawVolume};
+use crate::format::tree::{Counted, TreeFiles, add_damage};
+use crate::report::{CheckReport, Finding, Layer, Loss, RawVolume, Structure, VolumeCheck};
 use crate::selection::{Chosen, Selection};
 
 /// The filesystem of the volume that is meant: the one that was named, or the only one with a reader.
@@ -49,12 +51,53 @@ pub(super) struct VolumeFiles {
 /// The filesystem in the bytes of a volume, if there is one with a reader.
 ///
 /// # Errors
-/// The file cannot be read.
+/// The file cannot be read; the filesystem is damaged at its beginning, or has features that the reader does not have.
 pub(super) fn of_volume(file: &File, raw: &RawVolume) -> Result<Option<VolumeFiles>, ImageError> {
     let file = file.try_clone().map_err(ImageError::File)?;
-    // One that cannot be opened stays a file.
-    let files = TreeFiles::in_file(file).unwrap_or(None);
+    let files = TreeFiles::in_file(file)?;
     Ok(files.map(|files| VolumeFiles { files, raw: raw.clone() }))
+}
+
+/// Checks the filesystem in a volume, if there is one with a reader.
+///
+/// # Errors
+/// The file cannot be read.
+pub(super) fn check(
+    chosen: Chosen<'_>,
+    (id, name): (u32, &str),
+    report: &mut CheckReport,
+) -> Result<VolumeCheck, ImageError> {
+    let checked = VolumeCheck::other(id, name.to_owned());
+    let selection = Selection { volume: Some(id.to_string()), ..chosen.selection.clone() };
+    let mut file = floatgate_files::tempfile().map_err(ImageError::File)?;
+    // Damage of the device was reported already.
+    if read_raw(chosen.with(&selection), &mut file).is_err() {
+        return Ok(checked);
+    }
+    let files = match TreeFiles::in_file(file) {
+        Ok(Some(files)) => files,
+        Ok(None) => return Ok(checked),
+        Err(ImageError::Filesystem(error @ fs::Error::Unsupported(_))) => {
+            let consequence = "its files are not checked";
+            let finding = Finding::new(
+                Layer::Data,
+                Severity::Note,
+                Structure::Filesystem,
+                error.to_string(),
+                consequence,
+            );
+            report.add(Finding { volume: Some(name.to_owned()), ..finding });
+            return Ok(checked);
+        }
+        Err(ImageError::Filesystem(error)) => {
+            add_damage(error.to_string(), Some(name), report);
+            return Ok(checked);
+        }
+        Err(error) => return Err(error),
+    };
+    let kind = files.kind();
+    let (Counted { directories, files }, bytes) = files.check(Some(name), report);
+    Ok(VolumeCheck { tree: Some(kind), mounts: true, directories, files, bytes, ..checked })
 }
 
 impl Extracting for VolumeFiles {

@@ -117,6 +117,7 @@ fn describe(survey: &Survey<dyn Volume>, ubi: Option<&UbiVolume>) -> VolumeCheck
         id,
         name,
         ubifs: true,
+        tree: None,
         mounts: survey.mounts(),
         commit: survey.master().map(|master| master.commit),
         directories: 0,

@@ -45,8 +45,8 @@ fn with_tags(view: &View<'_>) -> Option<ProbeMatch> {
             Chunk::Broken => broken += 1,
         }
     }
-    // One header could be anything.
-    if chunks < MIN_HEADERS {
+    // One header without an ECC over its tags could be anything.
+    if chunks < if shape.has_ecc { 1 } else { MIN_HEADERS } {
         return None;
     }
     let mut before = 0;
