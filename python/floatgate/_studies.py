@@ -75,8 +75,8 @@ class SpeedRow:
         Nanoseconds by phase; they add up to `ns`.
     interval_min, interval_max : float
         The 80 % interval of `kib_s`; of milliseconds where no bytes are moved.
-    mj_per_mib : float
-        Energy of the chip for a MiB in mJ; NaN where the part has no table ``[supply]``.
+    mj_per_mib : float, optional
+        Energy of the chip for a MiB in mJ; ``None`` where the part has no table ``[supply]``.
     """
 
     name: str
@@ -92,7 +92,7 @@ class SpeedRow:
     breakdown_ns: dict[str, int]
     interval_min: float
     interval_max: float
-    mj_per_mib: float
+    mj_per_mib: Optional[float]
 
 
 @dataclass(frozen=True)

@@ -116,8 +116,8 @@ pub(crate) struct NativeSpeed(SpeedRun, Origin);
 /// Fields of a `SpeedRow`, in its order.
 type RowTuple<'py> = (&'py str, f64, u64, f64, u64, u64, u64, u64, u64, u64, Bound<'py, PyDict>);
 
-/// Ends of the 80 % interval, and energy in mJ a MiB; NaN where they are unknown.
-type Estimates = (f64, f64, f64);
+/// Ends of the 80 % interval, NaN without one, and energy in mJ a MiB.
+type Estimates = (f64, f64, Option<f64>);
 
 #[pymethods]
 impl NativeSpeed {
@@ -160,7 +160,7 @@ impl NativeSpeed {
                 scrub_requests,
                 by_phase,
             );
-            Ok((row, (low, high, mj_per_mib.unwrap_or(f64::NAN))))
+            Ok((row, (low, high, *mj_per_mib)))
         };
         self.0.report.tests.iter().map(row).collect()
     }

@@ -64,6 +64,7 @@ def test_a_speed_is_made_when_it_is_asked_for_and_can_be_pickled() -> None:
     for row, test in zip(rows, run.to_dict()["tests"]):
         assert row.pop("us") == test["ns"] / 1000 / test["calls"]
         assert row.pop("kib_s") == (test.pop("exact_kib_s") if test["bytes"] else 0.0)
+        assert row.pop("mj_per_mib") == test.pop("mj_per_mib", None)
         assert row == test
     copied = pickle.loads(pickle.dumps(floatgate.speed("am62a-w35n01jw", blocks=1)))
     assert copied.rows == run.rows

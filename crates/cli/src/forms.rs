@@ -225,7 +225,7 @@ impl Family {
             };
             let own = command.get_arguments().filter(is_own).filter_map(clap::Arg::get_long);
             let own: Vec<String> = own.map(|long| format!("--{long}")).collect();
-            let line = format!("  {}\n      {}", form.usage(self, command), own.join(" "));
+            let line = format!("  {}\n      options: {}", form.usage(self, command), own.join(" "));
             if !lines.contains(&line) {
                 lines.push(line);
             }

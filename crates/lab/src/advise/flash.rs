@@ -367,14 +367,11 @@ fn compare(
     if let Some(sample) = sizes.last().copied().filter(|sample| *sample < geometry.size_bytes) {
         compared.push(of_sample(library, board, (sample, geometry), &scope.options)?);
     }
-    // What is possible on a sample need not be on all of it.
-    if geometry.size_bytes > JFFS2_BYTES_MAX {
+    // JFFS2 is possible on the sample, not on all of the flash that its row stands for.
+    if let (true, Some(whole)) = (geometry.size_bytes > JFFS2_BYTES_MAX, compared.last_mut()) {
         let why = format!("{} of flash, and JFFS2 has at most 4 GiB", size(geometry.size_bytes));
-        let refused = Refused { subject: Subject::Jffs2, test: Test::Space, why };
-        for of_size in &mut compared {
-            of_size.rows.retain(|row| row.subject != Subject::Jffs2);
-            of_size.refused.push(refused.clone());
-        }
+        whole.rows.retain(|row| row.subject != Subject::Jffs2);
+        whole.refused.push(Refused { subject: Subject::Jffs2, test: Test::Space, why });
     }
     Ok(compared)
 }

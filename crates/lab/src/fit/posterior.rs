@@ -1,4 +1,4 @@
-//! Distribution of all numbers after a fit, as far as the figures leave them open, and the intervals of speeds that follow from it.
+//! Distribution of all numbers after a fit, and the intervals of speeds that follow from it.
 //!
 //! Before the figures each number has a distribution of its own (`parameters`). Each figure narrows those combinations of numbers that its time depends
 //! on (Laplace's approximation around the best fit). The rest keeps its width: after reads alone a program is as uncertain as its data
