@@ -20,7 +20,7 @@ use serde::Serialize;
 /// A sentence in which commands and options have types.
 type Words = advice::Advice;
 
-/// Advice on one question. Its words have types until a surface says them with [`Advice::said`].
+/// Advice on one question. Its words have types until a surface says them with [`Advice::rendered`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Point<W = Words> {
     /// The question: `partition start`, `filesystem`.
