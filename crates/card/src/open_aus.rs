@@ -160,7 +160,7 @@ impl Ftl {
         Ok(self.open.open[place].block)
     }
 
-    /// Closes the allocation unit of a unit, all of which is written in order.
+    /// Closes the allocation unit that holds this unit. All of it has been written in order, so that nothing is merged.
     pub(crate) fn close_filled(&mut self, unit: u32) -> Result<(), Fault> {
         let Some(place) = self.open.find(self.open.au_of(unit)) else { return Ok(()) };
         let open = self.open.open.swap_remove(place);
