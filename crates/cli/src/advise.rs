@@ -2,9 +2,10 @@
 
 use crate::card::State;
 use crate::common::{self, Failure, Outcome, read_text};
-use crate::fs::{SHARE, progress_bar, with_progress};
+use crate::fs::{SHARE, with_progress};
 use crate::output::ReportFormat;
-use crate::{image, probe};
+use crate::terminal::progress_bar;
+use crate::{devices, image, probe};
 use floatgate_config::{Kind, Library, Override, Problem};
 use floatgate_lab::advise::card::{self, DeviceFacts};
 use floatgate_lab::advise::existing::{Existing, HEAD_BYTES};
@@ -111,7 +112,7 @@ fn advice(args: &Args) -> Result<Advice, Failure> {
     let path = args.target.as_path();
     let sets = Override::parse_all(&args.set)?;
     let is_toml = path.extension().is_some_and(|extension| extension == "toml");
-    probe::require_node(path)?;
+    devices::require_node(path)?;
     refuse_raw_flash(path)?;
     if path.exists() && !is_toml {
         if let Some(set) = args.set.first() {

@@ -1,8 +1,9 @@
 //! `floatgate check-capture`: what a simulated chip says about the commands in a capture of a logic analyser.
 
 use crate::common::{self, Failure, Outcome};
-use crate::output::{self, ReportFormat};
+use crate::output::ReportFormat;
 use crate::table::Table;
+use crate::terminal;
 use floatgate_capture::{Capture, Channels, Error, Report, check, read};
 use floatgate_config::{Library, Override};
 use floatgate_lab::report::{Concluded, ResultKind};
@@ -77,7 +78,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     })?;
     if let Some(ns) = cut_off_ns {
         let at = Nanos::from_ns(ns);
-        output::print_note(&format!("the capture ends within the command at {at}, which is left out"));
+        terminal::print_note(&format!("the capture ends within the command at {at}, which is left out"));
     }
     let json = Json { part: config.part().name.clone(), report };
     let origin = ResultKind::CheckCapture.of(&args.file).with(&args.set);

@@ -1,6 +1,6 @@
 //! Common parts of the subcommands: options, failures, files.
 
-use crate::output::{self, print_note};
+use crate::terminal::{self, print_note};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use floatgate_config::{Config, ConfigError, Excerpt, Library};
 use floatgate_host::output::{Output, OutputError, is_stdout, reader_left};
@@ -56,7 +56,7 @@ pub(crate) struct Named {
 #[derive(clap::Args, Clone, Copy, Default)]
 pub(crate) struct PartitionArg {
     /// Bytes of the flash that are used, such as 8MiB, as --set partition.size [default: the partition of the setup, or the whole chip]
-    #[arg(long, alias = "size", value_name = "BYTES", value_parser = crate::image::sizes::bytes)]
+    #[arg(long, alias = "size", value_name = "BYTES", value_parser = floatgate_mtd::size::parse)]
     partition: Option<u64>,
 }
 
@@ -135,7 +135,7 @@ impl Failure {
             return ExitCode::SUCCESS;
         }
         let help = self.help.map_or_else(String::new, |help| format!("\nhelp: {help}"));
-        output::print_stderr(&(self.shown + &help));
+        terminal::print_stderr(&(self.shown + &help));
         ExitCode::from(2)
     }
 }
@@ -150,7 +150,7 @@ fn shown(message: &str, excerpt: Option<&Excerpt<'_>>) -> String {
         }
         None => Group::with_title(title),
     };
-    let renderer = if output::colour_of_stderr() { Renderer::styled() } else { Renderer::plain() };
+    let renderer = if terminal::colour_of_stderr() { Renderer::styled() } else { Renderer::plain() };
     renderer.render(&[group])
 }
 

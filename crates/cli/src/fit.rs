@@ -2,8 +2,9 @@
 
 use crate::common::{self, Failure, Outcome};
 use crate::fs::{SHARE, with_progress};
-use crate::output::{self, ReportFormat};
+use crate::output::ReportFormat;
 use crate::table::Table;
+use crate::terminal;
 use floatgate_config::{Library, Override};
 use floatgate_host::output::is_stdout;
 use floatgate_lab::fit::{
@@ -69,7 +70,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let is_on_stdout = args.output.as_deref().is_some_and(is_stdout);
     let shown = if is_on_stdout && report.usable && !args.format.is_for_programs() {
         // Stdout has the setup alone.
-        output::print_note(&show(&args.results, &report));
+        terminal::print_note(&show(&args.results, &report));
         ExitCode::SUCCESS
     } else {
         args.format.finish(&origin, &report, "rows", || show(&args.results, &report))?

@@ -16,6 +16,7 @@ use floatgate_host::signals;
 
 use crate::common::{Failure, Outcome};
 use crate::output;
+use crate::terminal;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -107,7 +108,7 @@ impl Program {
                 printed(&error.render().to_string(), 0)
             }
             Err(error) => {
-                output::print_note(error.render().to_string().trim_end());
+                terminal::print_note(error.render().to_string().trim_end());
                 ExitCode::from(self.misused)
             }
         }
@@ -135,6 +136,6 @@ pub(crate) fn called() -> Option<ExitCode> {
     let path = arguments.next()?;
     let name = Path::new(&path).file_name()?.to_str()?;
     let program = PROGRAMS.iter().find(|program| program.name == name)?;
-    signals::remove_outputs_at_the_end(output::print_note);
+    signals::remove_outputs_at_the_end(terminal::print_note);
     Some(program.run(&arguments.collect::<Vec<_>>()))
 }

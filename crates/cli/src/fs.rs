@@ -3,6 +3,7 @@
 use crate::common::{self, Failure, Named, Outcome, PartitionArg, SetupArgs};
 use crate::output::ReportFormat;
 use crate::table::Table;
+use crate::terminal::progress_bar;
 use floatgate_lab::fs_compare::{self, BySize, FsComparison, Options, Row, Subject, Test};
 use floatgate_lab::plot::{self, BarRow};
 use floatgate_lab::progress::{Listener, Progress};
@@ -11,11 +12,9 @@ use floatgate_lab::technology::verdict::three;
 use floatgate_mtd::Nanos;
 use floatgate_sim::partition;
 use floatgate_sim::rig::Link;
-use indicatif::{ProgressBar, ProgressStyle};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -88,7 +87,7 @@ fn fill(text: &str) -> Result<u32, &'static str> {
 
 /// Bytes with a unit, at least one.
 fn some_bytes(text: &str) -> Result<u64, String> {
-    match crate::image::sizes::bytes(text).map_err(|error| error.to_string())? {
+    match floatgate_mtd::size::parse(text).map_err(|error| error.to_string())? {
         0 => Err("one byte is the least".to_owned()),
         bytes => Ok(bytes),
     }
@@ -137,15 +136,6 @@ impl Args {
             ..Options::default()
         }
     }
-}
-
-/// A progress bar that shows the time, too.
-pub(crate) fn progress_bar(template: &str) -> ProgressBar {
-    let bar = crate::output::unless_quiet(ProgressBar::new(0));
-    let style = ProgressStyle::with_template(template);
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {

@@ -1,6 +1,7 @@
 //! `floatgate --help`: the commands in groups.
 
-use crate::{output, wrap};
+use crate::terminal;
+use crate::wrap;
 use clap::Command;
 
 /// Commands by purpose, in the order of the help.
@@ -34,7 +35,7 @@ fn heading(command: &Command, text: &str) -> String {
 /// A heading, and a command with its description on each line.
 fn group(command: &Command, title: &str, names: &[&str]) -> String {
     let widest = GROUPS.iter().flat_map(|(_, names)| *names).map(|name| name.len()).max().unwrap_or(0);
-    let columns = output::columns().unwrap_or(COLUMNS).min(COLUMNS_MAX);
+    let columns = terminal::columns().unwrap_or(COLUMNS).min(COLUMNS_MAX);
     let style = command.get_styles().get_literal();
     let lines = names.iter().filter_map(|name| command.find_subcommand(name)).map(|one| {
         let about = one.get_about().map(ToString::to_string).unwrap_or_default();

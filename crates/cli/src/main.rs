@@ -11,6 +11,8 @@ mod check_capture;
 mod common;
 mod completions;
 mod conformance;
+mod devices;
+mod drawn;
 mod ecc;
 mod examples;
 mod fit;
@@ -42,6 +44,7 @@ mod speed_sweep;
 mod study;
 mod sweep;
 mod table;
+mod terminal;
 mod trace;
 mod wrap;
 
@@ -74,7 +77,7 @@ struct Cli {
 
     /// Colours and bold figures: on a terminal, always, or never
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t)]
-    color: output::Colours,
+    color: terminal::Colours,
 
     /// No progress and no remarks on stderr, only errors
     #[arg(short, long, global = true)]
@@ -153,7 +156,7 @@ fn main() -> ExitCode {
     let command = match parse() {
         Ok(Ok(Parsed::Command(command))) => command,
         Ok(Ok(Parsed::Study(study, arguments))) => {
-            signals::remove_outputs_at_the_end(output::print_note);
+            signals::remove_outputs_at_the_end(terminal::print_note);
             return study::run(study, &arguments).unwrap_or_else(Failure::report);
         }
         Ok(Err(refused)) => return refused.report(),
@@ -175,7 +178,7 @@ fn main() -> ExitCode {
         _ => false,
     };
     if !ends_itself {
-        signals::remove_outputs_at_the_end(output::print_note);
+        signals::remove_outputs_at_the_end(terminal::print_note);
     }
     let outcome = match command {
         Command::Speed(args) => speed::run(&args),
@@ -225,7 +228,7 @@ fn command() -> clap::Command {
 fn parse() -> Result<Result<Parsed, Failure>, clap::Error> {
     let mut command = with_negative_numbers(command());
     let typed: Vec<OsString> = std::env::args_os().collect();
-    output::choose_colours(&typed);
+    terminal::choose_colours(&typed);
     let typed = forms::with_name_first(typed);
     let mut arguments = forms::routed(&command, typed.clone());
     name_help_of_help(&command, &mut arguments);
@@ -235,7 +238,7 @@ fn parse() -> Result<Result<Parsed, Failure>, clap::Error> {
         forms::with_other_form(error, &command, &typed)
     })?;
     if matches.get_flag("quiet") {
-        output::be_quiet();
+        terminal::be_quiet();
     }
     let parsed = match study::named(&matches, STUDIES) {
         Some((study, arguments)) => Parsed::Study(study, arguments.clone()),
@@ -277,8 +280,8 @@ const NUMBERS: [(&str, &str); 3] = [
 /// Says what is wrong with the command line, in which there may be anything.
 fn refuse(message: &clap::Error) -> ExitCode {
     let text = message.render();
-    let text = if output::colour_of_stderr() { text.ansi().to_string() } else { text.to_string() };
-    output::print_stderr(
+    let text = if terminal::colour_of_stderr() { text.ansi().to_string() } else { text.to_string() };
+    terminal::print_stderr(
         NUMBERS.iter().fold(text, |text, (of_rust, ours)| text.replace(of_rust, ours)).trim_end(),
     );
     ExitCode::from(2)
@@ -286,5 +289,5 @@ fn refuse(message: &clap::Error) -> ExitCode {
 
 fn print_help(help: &clap::Error) -> Result<(), Failure> {
     let text = help.render();
-    output::print(&if output::colour() { text.ansi().to_string() } else { text.to_string() })
+    output::print(&if terminal::colour() { text.ansi().to_string() } else { text.to_string() })
 }

@@ -1,8 +1,9 @@
 //! `floatgate otp`.
 
 use crate::common::{self, Failure, Named, Outcome, SetupArgs};
-use crate::output::{self, ReportFormat};
+use crate::output::ReportFormat;
 use crate::table::Table;
+use crate::terminal;
 use floatgate_host::Lock;
 use floatgate_host::output::Output;
 use floatgate_image::ImageError;
@@ -298,7 +299,7 @@ fn read(args: &Read) -> Outcome {
         let line =
             |(at, bytes): (u64, &[u8])| format!("{:06x}  {}\n", args.offset + at, hex(bytes).join(" "));
         // Of 16 bytes a line has 55 columns.
-        let each = if output::width() < 56 { 8 } else { 16 };
+        let each = if terminal::width() < 56 { 8 } else { 16 };
         (0..).step_by(each).zip(data.chunks(each)).map(line).collect()
     })
 }

@@ -1,22 +1,19 @@
-//! Where results go: reports on stdout, messages on stderr, and the formats for programs.
+//! Results on stdout: reports for people, and the formats for programs.
 
 use crate::common::{Failure, Outcome};
-use crate::{study, wrap};
-use clap::ValueEnum as _;
+use crate::terminal::{colour, columns, harmless};
+use crate::{drawn, wrap};
 use floatgate_host::output::Output;
 use floatgate_image::words;
 use floatgate_lab::csv;
 use floatgate_lab::report::{Concluded, Origin, Rows};
 use floatgate_lab::study::Finished;
-use indicatif::{ProgressBar, ProgressDrawTarget};
 use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::{CharEscape, Formatter};
-use std::ffi::OsString;
-use std::io::{self, ErrorKind, IsTerminal, Write};
-use std::os::fd::AsFd;
+use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// True when the process was started without a stdout.
 static NO_STDOUT: AtomicBool = AtomicBool::new(false);
@@ -56,67 +53,6 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// When output has colours: on a terminal, unless NO_COLOR is set or TERM is dumb; in a pipe, too; nowhere.
-// The variants have no descriptions, with which clap would lay out the help of every command differently.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-#[allow(missing_docs, reason = "clap would list them below the option, whose help explains them")]
-pub(crate) enum Colours {
-    #[default]
-    Auto,
-    Always,
-    Never,
-}
-
-/// The value of `--color`: the number of a variant of [`Colours`].
-static COLOURS: AtomicU8 = AtomicU8::new(Colours::Auto as u8);
-
-/// True with `--quiet`.
-static QUIET: AtomicBool = AtomicBool::new(false);
-
-/// Reads `--color` before the arguments are parsed, whose errors have colours, too. What is wrong with it is said by the parser.
-pub(crate) fn choose_colours(words: &[OsString]) {
-    let words = words.iter().map(|word| word.to_str().unwrap_or_default()).take_while(|word| *word != "--");
-    let words: Vec<&str> = words.collect();
-    for (at, word) in words.iter().enumerate() {
-        let value = match word.strip_prefix("--color") {
-            Some("") => words.get(at + 1).copied(),
-            Some(rest) => rest.strip_prefix('='),
-            None => None,
-        };
-        if let Some(chosen) = value.and_then(|value| Colours::from_str(value, false).ok()) {
-            COLOURS.store(chosen as u8, Ordering::Relaxed);
-        }
-    }
-}
-
-/// Prints no remarks and no progress from here on.
-pub(crate) fn be_quiet() {
-    QUIET.store(true, Ordering::Relaxed);
-}
-
-/// A progress bar, hidden with `--quiet`.
-pub(crate) fn unless_quiet(bar: ProgressBar) -> ProgressBar {
-    if QUIET.load(Ordering::Relaxed) {
-        bar.set_draw_target(ProgressDrawTarget::hidden());
-    }
-    bar
-}
-
-/// Prints a remark to stderr, unless `--quiet` is given.
-pub(crate) fn print_note(text: &str) {
-    if !QUIET.load(Ordering::Relaxed) {
-        print_stderr(text);
-    }
-}
-
-/// Prints to stderr. A message that cannot be printed is lost: there is no other place for it.
-pub(crate) fn print_stderr(text: &str) {
-    let limit = columns_of(rustix::stdio::stderr());
-    let text = harmless(text, colour_of_stderr());
-    let fitted = limit.map_or_else(|| format!("{text}\n"), |limit| wrap::fitted(&text, limit));
-    let _ = io::stderr().lock().write_all(fitted.as_bytes());
-}
-
 /// The options that choose between output for people and for programs.
 #[derive(clap::Args, Clone, Copy, Default)]
 pub(crate) struct ReportFormat {
@@ -149,7 +85,7 @@ impl ReportFormat {
         if self.csv {
             return print(&csv::table(&finished.rows));
         }
-        self.print(&finished.origin, finished, "", || study::text(&finished.report))
+        self.print(&finished.origin, finished, "", || drawn::text(&finished.report))
     }
 
     /// As [`Self::print`], of a list.
@@ -282,33 +218,6 @@ pub(crate) fn bug(error: impl std::fmt::Display) -> Failure {
     Failure::new(error, "this is a bug in floatgate: please report it")
 }
 
-/// A text for people: what stands in it may be a name or a title of anybody's, and a terminal obeys control characters. Ends of lines stay, and
-/// colours where there are some.
-fn harmless(text: &str, has_colours: bool) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
-        let kept = match c {
-            '\n' => 1,
-            '\u{1B}' if has_colours => colour_sequence(rest).unwrap_or(0),
-            _ => 0,
-        };
-        out.push_str(&rest[..kept]);
-        if kept == 0 {
-            out.push(words::shown(c));
-        }
-        rest = &rest[kept.max(c.len_utf8())..];
-    }
-    out
-}
-
-/// Length of a sequence that sets colours (`ESC [ 31 m`) at the start of a text.
-fn colour_sequence(text: &str) -> Option<usize> {
-    let parameters = text.strip_prefix("\u{1B}[")?;
-    let end = parameters.find(|c: char| !c.is_ascii_digit() && c != ';')?;
-    parameters[end..].starts_with('m').then_some("\u{1B}[".len() + end + 1)
-}
-
 /// Texts in a result that have control characters, found as it becomes JSON. In a report for people each is shown without them, so that no title
 /// sets a colour or looks like a line of the report.
 #[derive(Default)]
@@ -363,58 +272,6 @@ impl Formatter for &mut ControlTexts {
         }
         Ok(())
     }
-}
-
-fn is_terminal() -> bool {
-    Output::stdout().is_ok_and(|out| out.file().is_terminal())
-}
-
-/// Columns of stdout: those of the terminal, or what COLUMNS says. None in a pipe: a line there may have any length.
-pub(crate) fn columns() -> Option<usize> {
-    Output::stdout().ok().and_then(|out| columns_of(out.file()))
-}
-
-/// Columns of what is a terminal; its rows may be unknown.
-fn columns_of(stream: impl AsFd) -> Option<usize> {
-    let named = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    let terminal = || rustix::termios::tcgetwinsize(stream).ok().map(|size| usize::from(size.ws_col));
-    named
-        .or_else(terminal)
-        .map(|columns| if columns == 0 { COLUMNS_UNKNOWN } else { columns.max(COLUMNS_MIN) })
-}
-
-/// Columns of a terminal that reports a width of 0, which is to say that it does not know.
-const COLUMNS_UNKNOWN: usize = 80;
-
-/// Narrowest terminal that output is made for, in columns: below it, the longest names do not fit.
-const COLUMNS_MIN: usize = 20;
-
-/// Columns for drawings made of characters, such as bars and waterfalls.
-pub(crate) fn width() -> usize {
-    columns().unwrap_or(110).clamp(40, 400)
-}
-
-/// True when output is coloured: on a terminal, unless NO_COLOR is set.
-pub(crate) fn colour() -> bool {
-    has_colours(is_terminal())
-}
-
-/// As [`colour`], of messages.
-pub(crate) fn colour_of_stderr() -> bool {
-    has_colours(io::stderr().is_terminal())
-}
-
-fn has_colours(is_terminal: bool) -> bool {
-    match COLOURS.load(Ordering::Relaxed) {
-        always if always == Colours::Always as u8 => true,
-        never if never == Colours::Never as u8 => false,
-        _ => is_terminal && colour_is_wanted(),
-    }
-}
-
-fn colour_is_wanted() -> bool {
-    let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-    !is_dumb && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 #[cfg(test)]

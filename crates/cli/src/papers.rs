@@ -1,9 +1,9 @@
 //! `floatgate papers`.
 
 use crate::common::{self, Failure, Outcome};
-use crate::fs::progress_bar;
-use crate::output::{self, ReportFormat};
+use crate::output::ReportFormat;
 use crate::table::Table;
+use crate::terminal::{self, progress_bar};
 use floatgate_config::{Library, Source};
 use floatgate_lab::fit;
 use floatgate_lab::papers::{
@@ -212,7 +212,8 @@ fn prediction(p: &ReportPrediction) -> String {
         p.setup,
         figure(p.simulated.round()),
         p.unit,
-        plot::breakdown_text(&p.breakdown_ns, output::width() - 2, output::colour()).replace('\n', "\n  "),
+        plot::breakdown_text(&p.breakdown_ns, terminal::width() - 2, terminal::colour())
+            .replace('\n', "\n  "),
         if p.note.is_empty() { String::new() } else { format!("\n  {}", p.note) }
     )
 }

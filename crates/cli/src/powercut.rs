@@ -19,7 +19,8 @@ use floatgate_sim::machine::FilesystemKind;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::common::{Failure, Outcome};
-use crate::output::{self, ReportFormat};
+use crate::output::ReportFormat;
+use crate::terminal;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -99,7 +100,7 @@ pub(crate) struct Args {
     faults: bool,
 
     /// Bytes of the flash, such as 8MiB: less than the chip has, to be quick [default: 16MiB, or 64 eraseblocks if that is more]
-    #[arg(long, alias = "size", value_name = "BYTES", value_parser = crate::image::sizes::bytes)]
+    #[arg(long, alias = "size", value_name = "BYTES", value_parser = floatgate_mtd::size::parse)]
     partition: Option<u64>,
 
     /// Cut the power of a program in C instead: a shared object with the functions floatgate_test_* of floatgate.h
@@ -249,7 +250,7 @@ impl Args {
         let name = self.setup.as_deref().unwrap_or(Path::new(""));
         let flash = SetupFlash::of_setup(library, name, &sets, (fs, self.partition))?;
         if let Some(bytes) = flash.too_small_bytes {
-            output::print_note(&show::larger_sectors(bytes, flash.geometry.erase_bytes));
+            terminal::print_note(&show::larger_sectors(bytes, flash.geometry.erase_bytes));
         }
         Ok(flash)
     }
@@ -402,7 +403,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     bar.finish_and_clear();
     let report = report.map_err(|error| no_workload(&error))?;
     if args.timing {
-        output::print_note(&show::rate(report.cuts, started.elapsed()));
+        terminal::print_note(&show::rate(report.cuts, started.elapsed()));
     }
     let (json, text) = (powercut::Summary::new(&flash, &options, &report), || {
         format!("{}\n{}", flash.title(), show::text(args, &flash.geometry, &options, &report))
@@ -468,5 +469,5 @@ fn progress_bar(args: &Args) -> ProgressBar {
         _ => (ProgressBar::new_spinner(), "{spinner} {pos} runs, {per_sec}"),
     };
     let style = ProgressStyle::with_template(template);
-    output::unless_quiet(bar).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+    terminal::unless_quiet(bar).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }

@@ -1,11 +1,13 @@
 //! `floatgate probe`.
 
 use crate::common::{self, Failure, Outcome, grouped_count, read_text};
-use crate::fs::progress_bar;
-use crate::output::{ReportFormat, print_note};
+use crate::devices::{in_use, is_agreed, require_node, rounded};
+use crate::output::ReportFormat;
 use crate::probe_mtd;
 use crate::probe_saved::{self, Saving};
 use crate::table::Table;
+use crate::terminal::print_note;
+use crate::terminal::progress_bar;
 use floatgate_card::{Card, CardOptions, CardSpec, Fake};
 use floatgate_config::{Library, Override};
 use floatgate_host::disk::{Host, holders};
@@ -24,7 +26,6 @@ use floatgate_probe::{
     Samples, Simulated, Value, Verdict, WritePlan, conclude, fio, flashbench, members, probe_simulated,
 };
 use indicatif::{ProgressBar, ProgressFinish};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -416,11 +417,6 @@ fn restore(path: &Path, host: &mut Host, speed: f64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A size in whole MiB, where it has some.
-pub(crate) fn rounded(bytes: u64) -> String {
-    if bytes < 10 << 20 { size(bytes) } else { format!("{} MiB", bytes.div_ceil(1 << 20)) }
-}
-
 /// Writes back what an earlier probe has saved.
 fn write_back(args: &Args, path: &Path, saved: &Path) -> Outcome {
     let ending = Ending::new();
@@ -439,28 +435,6 @@ fn write_back(args: &Args, path: &Path, saved: &Path) -> Outcome {
     }
     restore(path, &mut host, 0.0)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// The refusal of a device that others use.
-pub(crate) fn in_use(path: &Path, users: &[String], done: &str) -> Failure {
-    Failure::new(
-        format!("{} is in use: {}", path.display(), users.join("; ")),
-        format!("end that first (umount, swapoff, losetup -d, ubidetach); {done}"),
-    )
-}
-
-/// Refuses a path below /dev that does not exist, before it is taken for a name of the catalogue.
-pub(crate) fn require_node(path: &Path) -> Result<(), Failure> {
-    if !path.starts_with("/dev") || path.exists() {
-        return Ok(());
-    }
-    let help = match path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("mtd")) {
-        true => {
-            "`ls /dev/mtd*` and /proc/mtd list raw flash; without any, the kernel has found none, or its driver is not loaded"
-        }
-        false => "`lsblk` lists block devices, /proc/mtd raw flash",
-    };
-    Err(Failure::new(format!("{}: there is no such device", path.display()), help))
 }
 
 /// Refuses to write to a member of a RAID or of LVM, or to swap, that is not in use yet.
@@ -584,21 +558,6 @@ fn ask(path: &Path, ending: &Ending) -> Result<(), Failure> {
     }
     print_note("overwrite? [y/N]");
     if is_agreed(ending) { Ok(()) } else { refused("not agreed") }
-}
-
-/// True when the person at the terminal answers yes; a signal that asks for the end says no.
-pub(crate) fn is_agreed(ending: &Ending) -> bool {
-    let stdin = io::stdin();
-    while !ending.is_asked() {
-        let mut waiting = [PollFd::new(&stdin, PollFlags::IN)];
-        let timeout = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-        if matches!(poll(&mut waiting, Some(&timeout)), Ok(1..)) {
-            let mut answer = String::new();
-            let read = stdin.read_line(&mut answer);
-            return read.is_ok() && ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str());
-        }
-    }
-    false
 }
 
 /// Report on the samples, the registers and the partition table.

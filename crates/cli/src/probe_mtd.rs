@@ -1,9 +1,10 @@
 //! `floatgate probe /dev/mtdN`: raw flash behind an MTD character device.
 
 use crate::common::{self, Failure, Outcome};
-use crate::fs::progress_bar;
-use crate::output::{ReportFormat, print_note};
-use crate::probe::{in_use, is_agreed};
+use crate::devices::{in_use, is_agreed};
+use crate::output::ReportFormat;
+use crate::terminal::print_note;
+use crate::terminal::progress_bar;
 use floatgate_host::mtd::{CharDevice, Flash as _, Shape, conditions, raise_priority};
 use floatgate_host::signals::Ending;
 use floatgate_lab::report::{Concluded, ResultKind};

@@ -1,9 +1,10 @@
 //! Files with the contents that `floatgate probe --write` overwrites: `--keep`, `--kept`, `--forget` and `--restore`.
 
 use crate::common::{self, Failure, Outcome};
-use crate::output::{ReportFormat, print_note};
-use crate::probe::{is_agreed, rounded};
+use crate::devices::{is_agreed, rounded};
+use crate::output::ReportFormat;
 use crate::table::Table;
+use crate::terminal::print_note;
 use floatgate_host::disk::{Host, NotRestored, NotThisDevice};
 use floatgate_host::saved::{BadSaved, Damage, FolderError, SavedFile, SavedFolder};
 use floatgate_host::signals::Ending;

@@ -1,7 +1,8 @@
 //! `floatgate speed`.
 
 use crate::common::{self, Failure, Grounded, Outcome, PartitionArg, SetupArgs};
-use crate::output::{self, ReportFormat};
+use crate::output::ReportFormat;
+use crate::terminal;
 use floatgate_lab::plot::{self, BarRow};
 use floatgate_lab::report::ResultKind;
 use floatgate_lab::speed::{Corrections, Latency, Measured, SpeedOptions};
@@ -220,7 +221,7 @@ fn body(run: &SpeedRun) -> String {
         text += &bottleneck(advice);
     }
     let bars = run.report.tests.iter().map(|test| &test.breakdown_ns);
-    text += &format!("\n{}\n", plot::legend_text(bars, output::width().min(110), output::colour()));
+    text += &format!("\n{}\n", plot::legend_text(bars, terminal::width().min(110), terminal::colour()));
     if let Some(latency) = &run.report.latency {
         text += &latency_line(latency);
     }
@@ -291,7 +292,7 @@ pub(crate) fn kib_s(test: &Measured) -> String {
 }
 
 fn breakdown(test: &Measured) -> String {
-    let bar = plot::shares_text(&test.breakdown_ns, output::width().min(110) - 2, output::colour());
+    let bar = plot::shares_text(&test.breakdown_ns, terminal::width().min(110) - 2, terminal::colour());
     bar.lines().fold(String::new(), |text, line| text + "  " + line + "\n")
 }
 

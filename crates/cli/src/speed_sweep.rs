@@ -1,9 +1,9 @@
 //! `floatgate speed --sweep`.
 
 use crate::common::{self, Failure, Named, Outcome, SetupArgs};
-use crate::output;
 use crate::speed::Args;
 use crate::table::Table;
+use crate::terminal;
 use clap::builder::PossibleValuesParser;
 use floatgate_config::{Combination, sweep};
 use floatgate_lab::certainty::Certainty;
@@ -110,7 +110,9 @@ fn print_refused(rows: &[Row]) -> ExitCode {
     let mut reasons = rows.iter().filter_map(|row| row.refused.as_ref());
     let Some(first) = reasons.next() else { return ExitCode::SUCCESS };
     let (refused, all) = (1 + reasons.count(), common::count(rows.len(), "combination"));
-    output::print_note(&format!("{refused} of {all} cannot be had (`refused`), the first because: {first}"));
+    terminal::print_note(&format!(
+        "{refused} of {all} cannot be had (`refused`), the first because: {first}"
+    ));
     ExitCode::FAILURE
 }
 

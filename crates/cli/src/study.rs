@@ -1,15 +1,14 @@
 //! The studies of `floatgate_lab::study` as subcommands.
 
 use crate::common::{self, Outcome};
-use crate::fs::progress_bar;
 use crate::output::{self, ReportFormat};
-use crate::table;
+use crate::terminal::progress_bar;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, ArgMatches, Args as _, Command, FromArgMatches as _, value_parser};
 use floatgate_config::Library;
 use floatgate_lab::progress::Progress;
-use floatgate_lab::study::report::{Align, Bar, Cell, Section, Table};
-use floatgate_lab::study::{Context, Picture, Registered, Report};
+use floatgate_lab::study::report::Section;
+use floatgate_lab::study::{Context, Picture, Registered};
 use indicatif::ProgressBar;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -104,56 +103,6 @@ pub(crate) fn run(study: &dyn Registered, arguments: &ArgMatches) -> Outcome {
     }
     format.print_study(&finished)?;
     Ok(if finished.found_problem { ExitCode::from(1) } else { ExitCode::SUCCESS })
-}
-
-/// A report as the text of the command: its sections with blank lines between them. The conclusion follows in [`ReportFormat`].
-pub(crate) fn text(report: &Report) -> String {
-    let title = Some(&report.title).filter(|title| !title.is_empty());
-    let head: Vec<&str> = title.into_iter().chain(&report.head).map(String::as_str).collect();
-    let sections = report.sections.iter().map(|section| match section {
-        Section::Text(lines) => lines.join("\n"),
-        Section::Table(table) => drawn(table),
-        Section::Bars { caption, bars } => format!("{caption}\n{}", drawn_bars(bars)),
-        Section::Advice(all) => all.iter().map(|advice| format!("- {advice}")).collect::<Vec<_>>().join("\n"),
-    });
-    let parts = std::iter::once(head.join("\n")).chain(sections).filter(|part| !part.is_empty());
-    parts.collect::<Vec<_>>().join("\n\n")
-}
-
-fn drawn(table: &Table) -> String {
-    // A column in which no row has anything says nothing.
-    let tells =
-        |at: usize| table.rows.iter().any(|row| row.get(at).is_some_and(|cell| !cell.text().is_empty()));
-    let shown: Vec<usize> = (0..table.columns.len()).filter(|at| *at == 0 || tells(*at)).collect();
-    let columns = || shown.iter().filter_map(|at| table.columns.get(*at));
-    let place = |heading: &&str| columns().position(|column| column.heading == *heading);
-    let mut drawn =
-        table::Table::new(columns().map(|column| column.heading)).minor(table.minor.iter().filter_map(place));
-    for (at, _) in columns().enumerate().filter(|(_, column)| column.align == Align::Right) {
-        drawn = drawn.numbers(at..=at);
-    }
-    for row in &table.rows {
-        drawn.row(shown.iter().filter_map(|at| row.get(*at)).map(Cell::text));
-    }
-    let caption = Some(table.caption.clone()).filter(|caption| !caption.is_empty());
-    let lines = caption.into_iter().chain([drawn.to_string()]).chain(table.below.iter().cloned());
-    lines.collect::<Vec<_>>().join("\n")
-}
-
-/// Longest bar, columns.
-const BAR: usize = 40;
-
-fn drawn_bars(bars: &[Bar]) -> String {
-    let most = bars.iter().map(|bar| bar.count).max().unwrap_or(1).max(1);
-    let widest = bars.iter().map(|bar| bar.name.len()).max().unwrap_or(0);
-    // Indentation, count and the spaces between them take 12 columns.
-    let longest = output::width().saturating_sub(widest + 12).clamp(1, BAR) as u128;
-    let line = |Bar { name, count }: &Bar| {
-        let length = (u128::from(*count) * longest).div_ceil(u128::from(most));
-        let bar = "█".repeat(usize::try_from(length).unwrap_or(0));
-        format!("  {name:>widest$}  {count:>6}  {bar}")
-    };
-    bars.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! `floatgate sweep`.
 
 use crate::common::{self, Failure, Outcome, read_text};
-use crate::output::{self, print_note};
+use crate::output;
+use crate::terminal::print_note;
 use floatgate_config::Library;
 use floatgate_host::output::Output;
 use floatgate_host::signals;
@@ -175,7 +176,7 @@ fn measure(args: &Args, evaluator: &Evaluator, results: &mut Results) -> Result<
         }
     });
     let start = args.shard.map_or(0, |shard| shard.designs(results.designs()).start);
-    let bar = crate::fs::progress_bar("{wide_bar} {pos} of {len} designs, {per_sec}, {eta} to go");
+    let bar = crate::terminal::progress_bar("{wide_bar} {pos} of {len} designs, {per_sec}, {eta} to go");
     bar.set_length((results.end() - start) as u64);
     bar.set_position((results.done() - start) as u64);
     let outcome = sweep::run(evaluator, results, |done| bar.set_position((done - start) as u64));

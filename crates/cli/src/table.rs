@@ -1,6 +1,6 @@
 //! Tables of text: columns where they fit, fewer columns where they do not, and a block of lines for each row where not even two fit.
 
-use crate::output;
+use crate::terminal;
 use crate::wrap::{self, width, words};
 use std::fmt;
 use std::ops::RangeBounds;
@@ -47,7 +47,7 @@ impl Table {
             red: Vec::new(),
             optional: Vec::new(),
             minor: Vec::new(),
-            limit: output::columns(),
+            limit: terminal::columns(),
         }
     }
 
@@ -219,7 +219,7 @@ impl Table {
     }
 
     fn styled(&self, text: &str, row: Option<usize>, column: usize) -> String {
-        let red = row.is_some_and(|row| self.red.contains(&(row, column))) && output::colour();
+        let red = row.is_some_and(|row| self.red.contains(&(row, column))) && terminal::colour();
         if red { format!("\u{1B}[31m{text}\u{1B}[39m") } else { text.to_owned() }
     }
 

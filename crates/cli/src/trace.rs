@@ -1,7 +1,8 @@
 //! `floatgate trace`.
 
 use crate::common::{self, Failure, Grounded, Outcome, PartitionArg, SetupArgs};
-use crate::output::{self, ReportFormat};
+use crate::output::ReportFormat;
+use crate::terminal;
 use clap::builder::PossibleValuesParser;
 use floatgate_capture::{export, pins};
 use floatgate_lab::plot;
@@ -89,7 +90,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 fn text(traced: &Traced) -> String {
-    let (width, colour) = (output::width(), output::colour());
+    let (width, colour) = (terminal::width(), terminal::colour());
     let bytes = match traced.bytes {
         0 => String::new(),
         bytes => format!(" of {} bytes", common::grouped(bytes)),

@@ -2,7 +2,8 @@
 
 use super::time;
 use crate::common::{Failure, Outcome, grouped, grouped_count, size};
-use crate::output::{self, ReportFormat};
+use crate::output::ReportFormat;
+use crate::terminal;
 use floatgate_config::{Library, Override};
 use floatgate_lab::card::powercut::{CutId, CutOptions, CutReport, cut, replay};
 use floatgate_lab::card::{LoadedCard, load};
@@ -112,7 +113,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         .map_err(|error| Failure::new(error, "ask for fewer threads"))??;
     if args.timing {
         let seconds = started.elapsed().as_secs_f64();
-        output::print_note(&format!("{} cuts in {seconds:.1} s", grouped(report.cuts)));
+        terminal::print_note(&format!("{} cuts in {seconds:.1} s", grouped(report.cuts)));
     }
     // As CSV the report is one row.
     let origin = ResultKind::CardPowercut.of(&args.card).with(&args.set).seeded(args.seed);
@@ -146,7 +147,7 @@ fn progress_bar(args: &Args) -> ProgressBar {
         (ProgressBar::new(args.cuts()), "{wide_bar} {pos} of {len} cuts, {per_sec}, {eta} left")
     };
     let style = ProgressStyle::with_template(template);
-    output::unless_quiet(bar).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+    terminal::unless_quiet(bar).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
 fn text(args: &Args, report: &CutReport) -> String {

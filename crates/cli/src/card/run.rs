@@ -2,7 +2,7 @@
 
 use super::recorded::Recording;
 use super::time;
-use super::vm::{Guest, VmKind};
+use super::vm::{Guest, VmKind, host, is_installed, needs};
 use crate::common::{Failure, Outcome, grouped};
 use crate::output::{ReportFormat, bug};
 use crate::table::Table;
@@ -274,20 +274,6 @@ fn check_cleaner(args: &Args) -> Result<(), Failure> {
     Err(Failure::new("there is no NILFS2 to clean", "name nilfs2 with --fs"))
 }
 
-/// Places of programs that Debian has and users do not look in.
-pub(super) fn path() -> String {
-    format!("{}:/usr/sbin:/sbin", env::var("PATH").unwrap_or_default())
-}
-
-pub(super) fn is_installed(program: &str) -> bool {
-    path().split(':').any(|folder| Path::new(folder).join(program).is_file())
-}
-
-/// Programs and packages, as `program:package`.
-pub(super) fn needs(needs: &str) -> impl Iterator<Item = (&str, &str)> {
-    needs.split_whitespace().filter_map(|need| need.split_once(':'))
-}
-
 fn require_programs(args: &Args, jobs: &[Job]) -> Result<(), Failure> {
     let host = vm(args)?.needs();
     let of_filesystems = FILESYSTEMS
@@ -309,10 +295,6 @@ fn require_programs(args: &Args, jobs: &[Job]) -> Result<(), Failure> {
         format!("not installed: {programs}"),
         format!("sudo apt-get install {}", packages.join(" ")),
     ))
-}
-
-pub(super) fn host(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(format!("{}: {error}", path.display()), "name a place that can be written")
 }
 
 /// Writes a file of the guest's orders.

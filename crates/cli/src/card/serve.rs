@@ -5,7 +5,8 @@ use super::clock::clock;
 use super::recorded::Recording;
 use super::time;
 use crate::common::{Failure, Outcome, grouped_count};
-use crate::output::{self, ReportFormat, bug, print_note};
+use crate::output::{ReportFormat, bug};
+use crate::terminal::{self, print_note};
 use floatgate_config::{Library, Override};
 use floatgate_host::mount::FolderError;
 use floatgate_host::serve::{Clock, DelayStats, MountedDevice, VhostDevice};
@@ -170,7 +171,7 @@ impl Args {
                 VhostDevice::new(card, clock, "floatgate", socket).map_err(|error| failed(error, left))?;
             let mut stopper = Some(stopper);
             endings.with_each(move || drop(stopper.take()));
-            output::print_note(&format!(
+            terminal::print_note(&format!(
                 "{name} waits for a virtual machine on {}: Ctrl-C ends it",
                 socket.display()
             ));
@@ -181,7 +182,10 @@ impl Args {
         let folder = self.way.fuse.clone().unwrap_or_default();
         let mut mounted = MountedDevice::new(card, clock, "card", &folder).map_err(failed)?;
         endings.unmount_with_each(mounted.unmounter(), print_note);
-        output::print_note(&format!("{name} is served as {}: Ctrl-C ends it", folder.join("card").display()));
+        terminal::print_note(&format!(
+            "{name} is served as {}: Ctrl-C ends it",
+            folder.join("card").display()
+        ));
         mounted.serve().map_err(failed)
     }
 

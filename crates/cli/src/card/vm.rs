@@ -1,9 +1,8 @@
 //! The virtual machines of `floatgate run`: User Mode Linux with the card as a vhost-user drive, and QEMU with the card as a file of FUSE.
 
 use super::clock::clock;
-use super::run::{host, is_installed, needs, path};
 use crate::common::Failure;
-use crate::output::print_note;
+use crate::terminal::print_note;
 use floatgate_host::mount::{FolderError, Unmounter};
 use floatgate_host::serve::{Clock, MountedDevice, VhostDevice};
 use floatgate_host::signals::Endings;
@@ -316,6 +315,24 @@ fn unmount(mut unmounter: Unmounter) {
         }
         std::thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// Places of programs that Debian has and users do not look in.
+pub(super) fn path() -> String {
+    format!("{}:/usr/sbin:/sbin", env::var("PATH").unwrap_or_default())
+}
+
+pub(super) fn is_installed(program: &str) -> bool {
+    path().split(':').any(|folder| Path::new(folder).join(program).is_file())
+}
+
+/// Programs and packages, as `program:package`.
+pub(super) fn needs(needs: &str) -> impl Iterator<Item = (&str, &str)> {
+    needs.split_whitespace().filter_map(|need| need.split_once(':'))
+}
+
+pub(super) fn host(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(format!("{}: {error}", path.display()), "name a place that can be written")
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Files and pipes that are read.
 
 use crate::common::Failure;
-use crate::output::unless_quiet;
+use crate::terminal::unless_quiet;
 use floatgate_host::output::is_stdout;
 use floatgate_image::ecc::{EccError, Transform, unpack};
 use floatgate_mtd::advice::Help;

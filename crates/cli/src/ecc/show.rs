@@ -5,6 +5,7 @@ use super::merge::Merged;
 use crate::common::{self, grouped, grouped_count};
 use crate::output::{self, ReportFormat};
 use crate::table::Table;
+use crate::terminal;
 use floatgate_host::output::is_stdout;
 use floatgate_image::ecc::report::{BadBlockReport, DecodeReport, Failure};
 use floatgate_image::ecc::{Candidate, Detection, EncodeReport, Transform};
@@ -51,7 +52,7 @@ impl ReportDestination {
         text: impl FnOnce() -> String,
     ) -> Result<(), common::Failure> {
         if self.to_stderr {
-            output::print_note(&output::with_conclusion(&text(), report));
+            terminal::print_note(&output::with_conclusion(&text(), report));
             return Ok(());
         }
         self.format.print(origin, report, "", text)

@@ -10,7 +10,7 @@ use super::Run;
 use crate::common::{self, Failure, Outcome};
 use crate::image::sizes::{bytes, bytes32};
 use crate::image::{failure, source_date_epoch};
-use crate::output::print_note;
+use crate::terminal::print_note;
 use floatgate_host::output::Output;
 use floatgate_image::build::{
     BuildError, BuildOptions, Built, Container, FlashShape, Jffs2Options, Overrides, Source, build,

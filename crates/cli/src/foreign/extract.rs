@@ -10,7 +10,8 @@ use std::process::ExitCode;
 use super::Run;
 use crate::common::{Failure, Outcome};
 use crate::image;
-use crate::output::{self, print_note};
+use crate::output;
+use crate::terminal::print_note;
 use floatgate_image::extract::{
     Contents, DirectoryTarget, Entry, ExtractLimits, Extractions, Target, show_name,
 };

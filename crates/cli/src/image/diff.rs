@@ -2,7 +2,8 @@
 
 use super::options;
 use crate::common::{Failure, Outcome, count};
-use crate::output::{self, ReportFormat};
+use crate::output::ReportFormat;
+use crate::terminal;
 use floatgate_image::Selection;
 use floatgate_image::diff::{
     Change, DiffError, DiffOptions, DiffReport, Difference, Presence, Side, diff_raw, diff_sides,
@@ -122,10 +123,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if !args.format.is_for_programs() {
         if !args.raw && !report.not_compared.is_empty() {
             let volumes = report.not_compared.join(", ");
-            output::print_note(&format!("note: without --raw or --volume, not compared: volume {volumes}"));
+            terminal::print_note(&format!("note: without --raw or --volume, not compared: volume {volumes}"));
         }
         for loss in report.trouble.iter().take(LINES) {
-            output::print_note(&loss.to_string());
+            terminal::print_note(&loss.to_string());
         }
     }
     Ok(ExitCode::from(report.status().code()))

@@ -3,7 +3,8 @@
 
 use super::options::{self, ImageArgs};
 use crate::common::{Failure, Outcome, count};
-use crate::output::{self, ReportFormat};
+use crate::output::ReportFormat;
+use crate::terminal;
 use floatgate_image::edit::{
     Change, Committed, EditError, EditOptions, Edited, GrowTo, Grown, ImagePath, Owner, Permissions,
     PutOptions, edit,
@@ -439,9 +440,9 @@ impl EditArgs {
 
 pub(super) fn print_losses(losses: &[Loss]) {
     for Loss { path, what } in losses.iter().take(LINES) {
-        output::print_note(&format!("not kept: {path}: {what}"));
+        terminal::print_note(&format!("not kept: {path}: {what}"));
     }
     if losses.len() > LINES {
-        output::print_note(&format!("and {} more: --json lists all", losses.len() - LINES));
+        terminal::print_note(&format!("and {} more: --json lists all", losses.len() - LINES));
     }
 }

@@ -2,7 +2,8 @@
 
 use super::options::{self, ImageArgs};
 use crate::common::{Failure, Outcome, count, grouped};
-use crate::output::{self, ReportFormat};
+use crate::output::ReportFormat;
+use crate::terminal;
 use floatgate_host::output::{Output, OutputError};
 use floatgate_image::Access;
 use floatgate_image::extract::{
@@ -141,7 +142,7 @@ impl Args {
 
     fn extract(&self, extraction: Extractions, to_stdout: bool) -> Result<Extracted, Failure> {
         let limits = self.limits();
-        let bar = crate::output::unless_quiet(ProgressBar::new_spinner());
+        let bar = crate::terminal::unless_quiet(ProgressBar::new_spinner());
         bar.set_style(
             indicatif::ProgressStyle::with_template("{spinner} {binary_bytes} extracted")
                 .unwrap_or_else(|_| indicatif::ProgressStyle::default_spinner()),
@@ -189,7 +190,7 @@ impl Args {
             format!("wrote {}: {entries}, {bytes} bytes{past}", self.target.display())
         };
         if to_stdout {
-            output::print_note(&done());
+            terminal::print_note(&done());
         } else {
             self.format.print(&self.image.origin(ResultKind::ImageExtract), extracted, "losses", done)?;
         }
@@ -204,9 +205,9 @@ impl Args {
 
 /// Says what else is damaged.
 pub(super) fn print_notes(notes: &[String]) {
-    notes.iter().take(LINES).for_each(|note| output::print_note(note));
+    notes.iter().take(LINES).for_each(|note| terminal::print_note(note));
     if notes.len() > LINES {
-        output::print_note(&format!("  and {} more: --json lists all", notes.len() - LINES));
+        terminal::print_note(&format!("  and {} more: --json lists all", notes.len() - LINES));
     }
 }
 
@@ -215,12 +216,12 @@ pub(super) fn print_losses(how: &str, losses: &[Loss]) {
     if losses.is_empty() {
         return;
     }
-    output::print_note(&format!("{} {how}:", count(losses.len(), "thing")));
+    terminal::print_note(&format!("{} {how}:", count(losses.len(), "thing")));
     for loss in losses.iter().take(LINES) {
-        output::print_note(&format!("  {loss}"));
+        terminal::print_note(&format!("  {loss}"));
     }
     if losses.len() > LINES {
-        output::print_note(&format!("  and {} more: --json lists all", losses.len() - LINES));
+        terminal::print_note(&format!("  and {} more: --json lists all", losses.len() - LINES));
     }
 }
 

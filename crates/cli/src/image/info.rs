@@ -3,7 +3,8 @@
 use super::options::{self, ImageArgs};
 use super::sizes::ChipArgs;
 use crate::common::Outcome;
-use crate::output::{self, ReportFormat};
+use crate::output::ReportFormat;
+use crate::terminal;
 use floatgate_image::info::{ImageInfo, selected_info};
 use floatgate_image::{ImageError, Selection};
 use floatgate_lab::report::ResultKind;
@@ -41,7 +42,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let is_guess =
         info.images.iter().filter_map(|one| one.jffs2.as_ref()).any(|jffs2| jffs2.shape.erase_is_guess);
     if is_guess && !args.format.is_for_programs() {
-        output::print_note(
+        terminal::print_note(
             "note: the size of the eraseblocks is a guess: --peb-size states it, for all commands of `floatgate image`",
         );
     }

@@ -3,7 +3,8 @@
 use super::edit::{now, print_losses};
 use super::options::ImageArgs;
 use crate::common::{Failure, Outcome};
-use crate::output::{self, bug, print_note};
+use crate::output::bug;
+use crate::terminal::{self, print_note};
 use floatgate_host::signals::Endings;
 use floatgate_image::mount::{MountError, MountSetup, Mounted};
 use floatgate_mtd::advice::Help;
@@ -54,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         allow_other: args.allow_other,
         clock: now,
         on_failure: |error| {
-            output::print_note(&format!("writing failed, the mount is read-only now: {error}"))
+            terminal::print_note(&format!("writing failed, the mount is read-only now: {error}"))
         },
     };
     let mut mounted =
@@ -63,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     print_losses(&mounted.losses);
     let how = if args.rw { "read and write" } else { "read-only" };
     let (image, directory) = (args.image.image.display(), args.directory.display());
-    output::print_note(&format!("{image} is mounted on {directory}, {how}: Ctrl-C ends it"));
+    terminal::print_note(&format!("{image} is mounted on {directory}, {how}: Ctrl-C ends it"));
     mounted.serve().map_err(|error| args.failed(&error))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::common::Failure;
-use crate::output;
+use crate::terminal;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use floatgate_image::check::Finding;
 use floatgate_image::extract::show_name;
@@ -175,13 +175,13 @@ pub(crate) fn failure(path: &Path, error: &(impl Help + fmt::Display)) -> Failur
 pub(super) fn print_warnings(warnings: &[Finding]) {
     for Finding { volume, what, consequence, .. } in warnings {
         let volume = volume.iter().map(|name| format!("volume {name:?}: ")).collect::<String>();
-        output::print_note(&format!("warning: {volume}{what}: {consequence}"));
+        terminal::print_note(&format!("warning: {volume}{what}: {consequence}"));
     }
 }
 
 /// Prints how a file that was written goes back to flash. What is no file, such as a block device, is there already.
 pub(super) fn print_write_back(write_back: WriteBack, file: &Path) {
     if file.metadata().is_ok_and(|metadata| metadata.is_file()) {
-        output::print_note(&write_back.line(file));
+        terminal::print_note(&write_back.line(file));
     }
 }

@@ -4,6 +4,7 @@ use super::options::{self, PageArgs};
 use crate::common::{self, Failure, Outcome};
 use crate::output::{self, ReportFormat};
 use crate::table::Table;
+use crate::terminal;
 use floatgate_host::output::Output;
 use floatgate_image::FlashSizes;
 use floatgate_image::patch::{Patch, PatchOptions, ScriptKind, patch};
@@ -81,7 +82,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         None => args.format.print(&ResultKind::ImagePatch.of(&args.new), &patch, "runs", || text(&patch))?,
     }
     if !args.format.is_for_programs() {
-        patch.misfits.iter().for_each(|misfit| output::print_note(&format!("does not fit: {misfit}")));
+        patch.misfits.iter().for_each(|misfit| terminal::print_note(&format!("does not fit: {misfit}")));
     }
     Ok(ExitCode::from(u8::from(!patch.misfits.is_empty())))
 }

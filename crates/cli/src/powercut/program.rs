@@ -2,8 +2,8 @@
 
 use super::{Args, ModeArg, RecoveryCuts, Run, progress_bar};
 use crate::common::{self, Failure, Outcome};
-use crate::output;
 use crate::table::Table;
+use crate::terminal;
 use floatgate_config::Library;
 use floatgate_lab::fs_compare::own;
 use floatgate_lab::powercut::{CutKind, SecondCut, SetupFlash};
@@ -203,7 +203,7 @@ fn explore(args: &Args, source: &Source<'_>, options: &Options<'_>, flash: &Setu
     bar.finish_and_clear();
     let report = report?;
     if args.timing {
-        output::print_note(&super::show::rate(report.cuts, started.elapsed()));
+        terminal::print_note(&super::show::rate(report.cuts, started.elapsed()));
     }
     let id = |history: &History| {
         RunId { flash: flash.id().to_string(), seed: options.seed, history: history.clone() }.to_string()

@@ -2,8 +2,8 @@
 
 use super::{Args, ViolationRow, conclusion, hex, is_readable, time, violation_rows, violations_text};
 use crate::common::{Failure, Outcome, grouped, grouped_count};
-use crate::output::print_note;
 use crate::table::Table;
+use crate::terminal::print_note;
 
 use floatgate_host::signals::Ending;
 use floatgate_lab::report::{Concluded, ResultKind};

@@ -4,7 +4,7 @@ use super::{
     Args, State, TICK, ViolationRow, conclusion, is_readable, time, violation_rows, violations_text,
 };
 use crate::common::{Failure, Outcome, count, grouped, grouped_count};
-use crate::output::print_note;
+use crate::terminal::print_note;
 use floatgate_host::output::Output;
 use floatgate_host::serprog;
 use floatgate_host::signals::Ending;

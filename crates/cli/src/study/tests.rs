@@ -29,7 +29,7 @@ fn of_line(line: &str) -> Finished {
 fn a_study_is_a_command_with_every_output() {
     let finished = of_line("floatgate card toy --sides 20 --json");
     let text = "A die\nmade of wood\n\nthrown with 20 sides\nhand   pips\nleft      4\nright    18\ntwo throws\n\nsides\n   high       3  ████████████████████████████████████████\n  lower       1  ██████████████\n\n- see `floatgate list parts` <for more>\n\n4 and 18";
-    assert_eq!(output::with_conclusion(&super::text(&finished.report), &finished), text);
+    assert_eq!(output::with_conclusion(&crate::drawn::text(&finished.report), &finished), text);
     assert_eq!(csv::table(&finished.rows), "hand,pips\nleft,4\nright,18\n");
     let throws = [json!({ "hand": "left", "pips": 4 }), json!({ "hand": "right", "pips": 18 })];
     let whole = json!({
