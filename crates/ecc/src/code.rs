@@ -8,9 +8,6 @@ use core::str::FromStr;
 /// Maximum number of bits that a BCH code corrects per step.
 pub const MAX_STRENGTH: u32 = 72;
 
-/// Degrees of the fields that BCH codes are built over.
-pub(crate) const DEGREES: core::ops::RangeInclusive<u32> = 5..=15;
-
 /// Size of a Hamming code over a step of `step_bytes` (256 or 512), B: three for both (SmartMedia specification; facts
 /// 5).
 pub const fn hamming_bytes(step_bytes: u32) -> u32 {
@@ -219,7 +216,7 @@ impl Code {
 }
 
 fn check_step(degree: u32, step_bytes: u32, strength: u32) -> Result<(), CodeError> {
-    if !DEGREES.contains(&degree) {
+    if !field::DEGREES.contains(&degree) {
         return Err(CodeError::Step { step_bytes });
     }
     check_bch(degree, strength)?;
@@ -234,7 +231,7 @@ pub(crate) fn check_length(degree: u32, bytes: u32, strength: u32) -> Result<(),
 
 fn check_polynomial(step_bytes: u32, polynomial: u32) -> Result<(), CodeError> {
     let (degree, needs) = (field::degree(polynomial), bch_degree(step_bytes));
-    if !DEGREES.contains(&needs) {
+    if !field::DEGREES.contains(&needs) {
         return Err(CodeError::Step { step_bytes });
     }
     if degree < needs {
@@ -245,7 +242,7 @@ fn check_polynomial(step_bytes: u32, polynomial: u32) -> Result<(), CodeError> {
 
 /// Checks that a BCH code over a field of 2^`degree` elements can correct `strength` bits.
 pub(crate) fn check_bch(degree: u32, strength: u32) -> Result<(), CodeError> {
-    if !DEGREES.contains(&degree) {
+    if !field::DEGREES.contains(&degree) {
         return Err(CodeError::Field { degree });
     }
     if !(1..=MAX_STRENGTH).contains(&strength) {

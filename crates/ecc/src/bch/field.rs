@@ -4,6 +4,9 @@ use crate::CodeError;
 use alloc::vec;
 use alloc::vec::Vec;
 
+/// Degrees of the fields that BCH codes are built over.
+pub(crate) const DEGREES: core::ops::RangeInclusive<u32> = 5..=15;
+
 /// Primitive polynomials of degree 5 to 15, coefficients as bits: the defaults of Linux's BCH library.
 const POLYNOMIALS: [u32; 11] = [0x25, 0x43, 0x83, 0x11D, 0x211, 0x409, 0x805, 0x1053, 0x201B, 0x402B, 0x8003];
 
@@ -30,7 +33,7 @@ pub(crate) fn degree(polynomial: u32) -> u32 {
 /// Degree m of a polynomial, checked to be primitive: the first 2^m - 1 powers of a are distinct.
 pub(crate) fn check_primitive(polynomial: u32) -> Result<u32, CodeError> {
     let degree = degree(polynomial);
-    if !crate::code::DEGREES.contains(&degree) {
+    if !DEGREES.contains(&degree) {
         return Err(CodeError::Field { degree });
     }
     let order = (1 << degree) - 1;

@@ -1,9 +1,7 @@
 //! Conclusions from the figures.
 
-use super::by_size::SizeRow;
 use super::{FsComparison, Row, Subject, Test};
 use crate::uncertainty::Interval;
-use floatgate_mtd::size::text as size;
 
 /// Share of what JFFS2 leaves for files from which UBIFS is advised: below it, UBI and UBIFS keep too much of the flash for themselves.
 pub(crate) const SPACE_SHARE: f64 = 0.75;
@@ -166,111 +164,4 @@ pub(super) fn conclusions(compared: &FsComparison) -> Vec<String> {
     .into_iter()
     .flatten()
     .collect()
-}
-
-/// Conclusions from rows by size, in the order of the sizes.
-pub(super) fn of_sizes(rows: &[SizeRow]) -> Vec<String> {
-    let growth = [Subject::Jffs2, Subject::Ubifs].into_iter().filter_map(|subject| growth(rows, subject));
-    borders(rows).into_iter().chain(growth).collect()
-}
-
-/// From which size on which filesystem is advised, and by what.
-fn borders(rows: &[SizeRow]) -> Option<String> {
-    let mut runs: Vec<(Subject, u64, u64)> = Vec::new();
-    for row in rows.iter().filter(|row| row.is_advised) {
-        match runs.last_mut() {
-            Some((subject, _, last)) if *subject == row.subject => *last = row.partition_bytes,
-            _ => runs.push((row.subject, row.partition_bytes, row.partition_bytes)),
-        }
-    }
-    let phrase = |(index, (subject, first, last)): (usize, &(Subject, u64, u64))| {
-        let title = subject.title();
-        match (index, index + 1 == runs.len(), first == last) {
-            (0, true, _) => format!("{title} at all of these sizes"),
-            (0, ..) => format!("{title} up to {}", size(*last)),
-            (_, true, _) => format!("{title} from {} on", size(*first)),
-            (_, false, true) => format!("{title} at {}", size(*first)),
-            (_, false, false) => format!("{title} from {} to {}", size(*first), size(*last)),
-        }
-    };
-    let all: Vec<String> = runs.iter().enumerate().map(phrase).collect();
-    (!all.is_empty()).then(|| {
-        format!(
-            "choose {}, by the space that is left for files: UBIFS where it leaves at least {:.0} % of what JFFS2 leaves",
-            all.join(", "),
-            SPACE_SHARE * 100.0
-        )
-    })
-}
-
-/// Power of the size with which the time grows, from which on it grows about as the size does, and below which it hardly does.
-const GROWS_AS_THE_SIZE: f64 = 0.8;
-const GROWS_LITTLE: f64 = 0.5;
-
-/// Words for a time that grows by a factor while the size grows by another one.
-fn verdict(size: f64, time: f64) -> &'static str {
-    match libm::log(time) / libm::log(size) {
-        power if power >= GROWS_AS_THE_SIZE => "does not scale",
-        power if power < GROWS_LITTLE => "scales",
-        _ => "scales in part",
-    }
-}
-
-/// Growth of a filesystem's time and memory from the smallest size to the largest.
-fn growth(rows: &[SizeRow], subject: Subject) -> Option<String> {
-    let mut measured = rows.iter().filter(|row| row.subject == subject && row.usable_s.is_some());
-    let (first, last) = (measured.next()?, measured.next_back()?);
-    let times = last.partition_bytes as f64 / first.partition_bytes as f64;
-    let (before, after) = (first.usable_s?, last.usable_s?);
-    let (least_kib, most_kib) = (first.memory_kib?, last.memory_kib?);
-    let (time, memory) = (after / before.max(1e-9), most_kib / least_kib.max(1e-9));
-    let verdict = verdict(times, time);
-    Some(format!(
-        "{} {verdict}: from {} to {}, {times:.1} times the size, a full one is ready after {before:.2} s and {after:.2} s ({time:.1} times), and takes {least_kib:.0} KiB and {most_kib:.0} KiB of kernel memory ({memory:.1} times)",
-        subject.title(),
-        size(first.partition_bytes),
-        size(last.partition_bytes)
-    ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn row(mib: u64, subject: Subject, usable_s: f64, is_advised: bool) -> SizeRow {
-        SizeRow {
-            partition_bytes: mib << 20,
-            subject,
-            free_kib: Some(1.0),
-            mounted_s: Some(usable_s),
-            usable_s: Some(usable_s),
-            memory_kib: Some(10.0),
-            is_advised,
-            why_not: None,
-        }
-    }
-
-    #[test]
-    fn borders_are_where_the_advice_changes() {
-        let both = |mib: u64, ubifs: bool| {
-            [row(mib, Subject::Jffs2, mib as f64, !ubifs), row(mib, Subject::Ubifs, 0.5, ubifs)]
-        };
-        let of = |advised: &[(u64, bool)]| {
-            of_sizes(&advised.iter().flat_map(|&(mib, ubifs)| both(mib, ubifs)).collect::<Vec<_>>())
-        };
-        let usual = of(&[(2, false), (4, false), (16, true), (32, true)]);
-        assert!(usual[0].starts_with("choose JFFS2 up to 4 MiB, UBIFS from 16 MiB on, by"), "{usual:?}");
-        assert!(usual[1].starts_with("JFFS2 does not scale: from 2 MiB to 32 MiB, 16.0 times"), "{usual:?}");
-        assert!(usual[2].starts_with("UBIFS scales"), "{usual:?}");
-        assert!(of(&[(2, true), (4, true)])[0].starts_with("choose UBIFS at all of these sizes"));
-        let odd = of(&[(1, true), (2, false), (4, false), (8, true)]);
-        assert!(
-            odd[0].starts_with("choose UBIFS up to 1 MiB, JFFS2 from 2 MiB to 4 MiB, UBIFS from 8 MiB on"),
-            "{odd:?}"
-        );
-        assert_eq!(of_sizes(&[]), Vec::<String>::new());
-        let words = [(2.0, 1.4), (2.0, 2.0), (4.0, 3.3), (16.0, 5.0), (4.0, 1.0)]
-            .map(|(size, time)| verdict(size, time));
-        assert_eq!(words, ["scales", "does not scale", "does not scale", "scales in part", "scales"]);
-    }
 }

@@ -1,7 +1,6 @@
 //! Sections as one HTML page.
 
 use super::model::{Bar, Cell, Chart, ChartBar, Heat, Section, Table, Waterfall, plain};
-use super::read::shown;
 use crate::plot::{ink, percentages};
 use crate::technology::verdict::three;
 use floatgate_mtd::{Breakdown, Nanos, Phase};
@@ -404,7 +403,7 @@ fn table(id: &str, table: &Table, most: usize) -> String {
 }
 
 fn cell(cell: &Cell, is_head: bool) -> String {
-    let text = shown(cell);
+    let text = cell.shown();
     let words = escaped(&text);
     match cell {
         // What is shown is rounded; sorting uses the exact value.

@@ -1,6 +1,5 @@
 //! Contents of a report, before they are HTML.
 
-use super::read::shown;
 use crate::study::report as study;
 use floatgate_image::words;
 use floatgate_mtd::Phase;
@@ -206,6 +205,15 @@ pub(super) enum Cell {
 }
 
 impl Cell {
+    /// The cell as text.
+    pub(super) fn shown(&self) -> String {
+        match self {
+            Self::Empty => String::new(),
+            Self::Text(text) | Self::Shown(_, text) => text.clone(),
+            Self::Number(n) => number(*n),
+        }
+    }
+
     /// A number as it was written; a text where a float has not all its digits (from 2^53 on), as may be in a seed.
     pub(super) fn of_number(text: &str) -> Option<Self> {
         let number = text.parse::<f64>().ok().filter(|number| number.is_finite())?;
@@ -237,6 +245,22 @@ impl Cell {
         matches!(self, Self::Number(n) | Self::Shown(n, _) if *n != 0.0)
             || matches!(self, Self::Text(text) if text == "true")
     }
+}
+
+/// A number with as many decimals as a reader needs: three significant digits; `1.5e-9` where zeros would hide them.
+pub(super) fn number(n: f64) -> String {
+    if n.fract() == 0.0 && n.abs() < 1e15 {
+        return format!("{n:.0}");
+    }
+    let (text, power) = match format!("{n:.2e}").split_once('e') {
+        Some((digits, power)) if n.abs() < 1e-4 => (digits.to_owned(), format!("e{power}")),
+        _ => {
+            let digits = 2 - n.abs().log10().floor().min(2.0) as i32;
+            (format!("{n:.*}", usize::try_from(digits).unwrap_or(0)), String::new())
+        }
+    };
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text}{power}")
 }
 
 /// A subject of the comparison with its figures.
@@ -300,10 +324,11 @@ impl Table {
     fn chart(&self, at: usize) -> Option<Chart> {
         let bar = |row: &Row| {
             let cell = row.cells.get(at)?;
-            let names = row.cells.iter().take_while(|cell| matches!(cell, Cell::Text(_))).map(shown);
+            let names = row.cells.iter().take_while(|cell| matches!(cell, Cell::Text(_))).map(Cell::shown);
             let name = names.filter(|name| !name.is_empty()).collect::<Vec<_>>().join(" ");
-            let name = if name.is_empty() { row.cells.first().map_or_else(String::new, shown) } else { name };
-            Some(ChartBar { name, value: cell.number()?, text: shown(cell) })
+            let name =
+                if name.is_empty() { row.cells.first().map_or_else(String::new, Cell::shown) } else { name };
+            Some(ChartBar { name, value: cell.number()?, text: cell.shown() })
         };
         let bars: Vec<ChartBar> = self.rows.iter().filter_map(bar).take(CHART_ROWS).collect();
         let more = match self.rows.len() {
@@ -388,7 +413,7 @@ impl Table {
     /// The first row by column.
     pub(super) fn first_row(&self) -> Vec<(&str, String)> {
         let cells = self.rows.first().map_or(&[][..], |row| &row.cells);
-        self.columns.iter().map(String::as_str).zip(cells.iter().map(shown)).collect()
+        self.columns.iter().map(String::as_str).zip(cells.iter().map(Cell::shown)).collect()
     }
 
     /// `more` or `less` for a column that is an objective.

@@ -2,7 +2,7 @@
 
 use super::envelope::{ResultKind, StoredKind, kind_of};
 use super::model::{
-    Bar, Cell, Compared, Heat, Section, Stretch, Table, Waterfall, heading, plain, rows_of, time,
+    Bar, Cell, Compared, Heat, Section, Stretch, Table, Waterfall, heading, number, plain, rows_of, time,
 };
 use crate::study::Registered;
 use floatgate_mtd::Phase;
@@ -320,7 +320,7 @@ fn cell(value: &Value) -> Cell {
         Value::Number(number) => Cell::of_number(&number.to_string()).unwrap_or_default(),
         Value::String(text) => Cell::Text(plain(text)),
         Value::Array(list) => {
-            let texts: Vec<String> = list.iter().map(|item| shown(&cell(item))).collect();
+            let texts: Vec<String> = list.iter().map(|item| cell(item).shown()).collect();
             let has_sentences = texts.iter().any(|text| text.contains(' '));
             let are_numbers = list.iter().all(Value::is_number);
             Cell::Text(texts.join(if has_sentences {
@@ -332,32 +332,6 @@ fn cell(value: &Value) -> Cell {
             }))
         }
     }
-}
-
-/// A cell as text.
-pub(super) fn shown(cell: &Cell) -> String {
-    match cell {
-        Cell::Empty => String::new(),
-        Cell::Text(text) => text.clone(),
-        Cell::Shown(_, text) => text.clone(),
-        Cell::Number(n) => number(*n),
-    }
-}
-
-/// A number with as many decimals as a reader needs: three significant digits; `1.5e-9` where zeros would hide them.
-fn number(n: f64) -> String {
-    if n.fract() == 0.0 && n.abs() < 1e15 {
-        return format!("{n:.0}");
-    }
-    let (text, power) = match format!("{n:.2e}").split_once('e') {
-        Some((digits, power)) if n.abs() < 1e-4 => (digits.to_owned(), format!("e{power}")),
-        _ => {
-            let digits = 2 - n.abs().log10().floor().min(2.0) as i32;
-            (format!("{n:.*}", usize::try_from(digits).unwrap_or(0)), String::new())
-        }
-    };
-    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
-    format!("{text}{power}")
 }
 
 /// Members that are no facts: those of the envelope that name the result, and those that stand elsewhere in the section.
@@ -381,7 +355,7 @@ fn facts(result: &Map<String, Value>, tables: &[(&str, &str)], section: &mut Sec
             let key = key.replace("link.", "link: ");
             section.facts.push(match (key.strip_suffix(" (bytes)"), value.bytes()) {
                 (Some(name), Some(bytes)) => (name.to_owned(), size(bytes)),
-                _ => (key, shown(&value)),
+                _ => (key, value.shown()),
             });
         }
     }

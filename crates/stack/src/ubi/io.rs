@@ -2,7 +2,7 @@
 //!
 //! Erased, erased with bitflips, corrupt, and corrupt with ECC errors are distinguished as in Linux (`io.c`).
 
-use super::verdict::HeaderState;
+use super::verdict::{HEADER, HeaderState};
 use super::{ReadOnlyReason, UbiError};
 use floatgate_media::ubi::{EcHeader, Flash, Geometry, MAX_ERASE_COUNT, ReadFlips, VidHeader};
 use floatgate_media::{MediaError, Reason};
@@ -10,9 +10,6 @@ use floatgate_mtd::{ErrorKind, FlashKind, Instant, Mtd};
 
 /// Number of retries of a failed read or erase (Linux: `UBI_IO_RETRIES`).
 pub(super) const RETRIES: u32 = 3;
-
-/// Size of a header, B.
-pub(super) const HEADER: usize = 64;
 
 /// Patterns written to a PEB when it is tortured.
 const PATTERNS: [u8; 3] = [0xA5, 0x5A, 0x00];

@@ -29,6 +29,7 @@ mod power_cut;
 mod relocate;
 mod reserve;
 mod salvage;
+mod salvaged_table;
 mod scan;
 mod survey;
 mod table;
@@ -44,7 +45,7 @@ pub use options::{
 };
 pub use pebs::{LebId, PebState};
 pub use reserve::{MAX_BAD_PER_1024, PebBudget};
-pub use salvage::MISSING_LEBS_MAX;
+pub use salvaged_table::MISSING_LEBS_MAX;
 pub use survey::{Mapping, Survey, TableVerdict};
 pub use update::VolumeUpdate;
 pub use verdict::{Claim, GuessedVid, HeaderState, PebVerdict};

@@ -3,7 +3,7 @@
 use super::io::{DynIo, Header, Quality, impossible, is_filled};
 use super::pebs::{LebId, NO_PEB, Peb, PebState};
 use super::verdict::{Claim, GuessedVid, HeaderState, PebVerdict};
-use super::{AttachFault, ReadOnlyReason, UbiError, salvage};
+use super::{AttachFault, ReadOnlyReason, UbiError};
 use floatgate_media::crc;
 use floatgate_media::ubi::{
     Compat, EcHeader, FASTMAP_DATA_VOLUME, FASTMAP_SUPERBLOCK_VOLUME, LAYOUT_VOLUME, VidHeader,
@@ -146,7 +146,8 @@ impl Scan {
         let mut guess = None;
         if damaged_vid && has_data && self.guesses_left > 0 {
             self.guesses_left -= 1;
-            guess = salvage::guess_vid(io, pnum)?;
+            guess =
+                GuessedVid::of(io.vid_bytes(pnum)?).filter(|guess| guess.header.check(&io.geometry).is_ok());
         }
         self.verdicts.push(PebVerdict { ec, vid, guess, has_data, claim: Claim::None });
         Ok(())

@@ -3,7 +3,7 @@
 use super::attach::misfit;
 use super::io::{DynIo, Io};
 use super::pebs::LebId;
-use super::salvage::SalvagedTable;
+use super::salvaged_table::SalvagedTable;
 use super::scan::{ClaimedPeb, Scan, check_sequence, read_copy};
 use super::verdict::{Claim, HeaderState, PebVerdict};
 use super::{AttachFault, UbiError};

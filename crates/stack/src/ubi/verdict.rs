@@ -1,7 +1,13 @@
 //! Verdict on a PEB: its headers, and the outcome for the LEB that they claim.
 
-use floatgate_media::MediaError;
-use floatgate_media::ubi::{EcHeader, VidHeader};
+use floatgate_media::ubi::{
+    EcHeader, FASTMAP_DATA_VOLUME, FASTMAP_SUPERBLOCK_VOLUME, LAYOUT_VOLUME, ReadFlips, VERSION, VID_MAGIC,
+    VidHeader,
+};
+use floatgate_media::{MediaError, crc};
+
+/// Size of a header, B.
+pub(super) const HEADER: usize = 64;
 
 /// State of the bytes at the position of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +29,32 @@ pub struct GuessedVid {
     pub header: VidHeader,
     /// True if its CRC corrected one wrong byte; otherwise the fields are used as they are.
     pub by_crc: bool,
+}
+
+impl GuessedVid {
+    /// Contents of a damaged VID header, guessed: corrects one wrong byte by its CRC; otherwise uses its fields if they
+    /// are possible.
+    pub(super) fn of(bytes: [u8; HEADER]) -> Option<Self> {
+        let known = [LAYOUT_VOLUME, FASTMAP_SUPERBLOCK_VOLUME, FASTMAP_DATA_VOLUME];
+        let is_possible = |header: &VidHeader| !header.is_internal() || known.contains(&header.volume_id);
+        let parse = |bytes: &[u8]| VidHeader::parse(bytes, ReadFlips::default()).ok();
+        for at in 0..HEADER {
+            let mut tried = bytes;
+            for value in 0..=u8::MAX {
+                tried[at] = value;
+                if let Some(header) = parse(&tried) {
+                    return Some(Self { header, by_crc: true }).filter(|_| is_possible(&header));
+                }
+            }
+        }
+        let mut tried = bytes;
+        tried[..4].copy_from_slice(&VID_MAGIC);
+        tried[4] = VERSION;
+        let sum = crc::ubi(&tried[..HEADER - 4]);
+        tried[HEADER - 4..].copy_from_slice(&sum.to_be_bytes());
+        let header = parse(&tried).filter(|header| is_possible(header) && header.sqnum > 0)?;
+        Some(Self { header, by_crc: false })
+    }
 }
 
 /// Outcome for a PEB that claims a LEB.

@@ -2,9 +2,32 @@
 
 use super::super::command as c;
 use super::super::spec::{PLANES_MAX, RawNandSpec, RetryKind};
-use super::power::Operation;
-use crate::array::{Loaded, SubPages};
+use crate::array::{BlockContent, Loaded, SubPages};
+use crate::cells::BlockState;
 use floatgate_mtd::Instant;
+
+/// A program or an erase.
+#[derive(Clone, Debug)]
+pub(super) struct Operation {
+    pub(super) start: Instant,
+    pub(super) end: Instant,
+    pub(super) what: Cut,
+}
+
+/// State before an operation, to undo it after a loss of power.
+#[derive(Clone, Debug)]
+pub(super) enum Cut {
+    Program { row: u32 },
+    Erase { block: u32, before: Box<Before> },
+}
+
+/// A block before its erase.
+#[derive(Clone, Debug)]
+pub(super) struct Before {
+    pub(super) content: BlockContent,
+    pub(super) cells: BlockState,
+    pub(super) next_page: Option<u16>,
+}
 
 /// Content of a page register.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,36 +3,11 @@
 //! The chip carries a program or an erase out when its command comes, and is busy afterwards. So that power can still go
 //! meanwhile, it keeps what it may have to take back, until the next command comes after the end.
 
-use super::lun::Lun;
+use super::lun::{Before, Cut, Lun, Operation};
 use super::{Output, RawNand, Step};
-use crate::array::BlockContent;
-use crate::cells::BlockState;
 use crate::power::share_done;
 use crate::raw_nand::timing::DataInterface;
 use floatgate_mtd::Instant;
-
-/// A program or an erase.
-#[derive(Clone, Debug)]
-pub(super) struct Operation {
-    pub(super) start: Instant,
-    pub(super) end: Instant,
-    pub(super) what: Cut,
-}
-
-/// State before an operation, to undo it after a loss of power.
-#[derive(Clone, Debug)]
-pub(super) enum Cut {
-    Program { row: u32 },
-    Erase { block: u32, before: Box<Before> },
-}
-
-/// A block before its erase.
-#[derive(Clone, Debug)]
-pub(super) struct Before {
-    content: BlockContent,
-    cells: BlockState,
-    next_page: Option<u16>,
-}
 
 impl RawNand {
     /// State that a loss of power during an erase of the block may have to bring back.

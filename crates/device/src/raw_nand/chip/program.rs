@@ -2,8 +2,8 @@
 
 use super::RawNand;
 use super::command::{Step, Wants};
+use super::lun::Cut;
 use super::lun::{Queue, Register};
-use super::power::Cut;
 use crate::cells::Outcome;
 use crate::raw_nand::address::RowAddress;
 use crate::raw_nand::command as c;
