@@ -145,7 +145,7 @@ def check(
         verdicts.append(Verdict("attach", f"{taken:.1f} ms", f"{max_attach_ms:g} ms", taken <= max_attach_ms))
     if min_years is not None:
         run = age(setup, sets, fs=kind, years=min_years, write_bytes_per_day=write_per_day, scrub_days=None if kind == "jffs2" else 91)
-        found = f"{run.survived} of {len(run)} chips live {min_years:g} years"
+        found = f"{run.survived} of {len(run)} chips live {min_years:g} {'year' if min_years == 1 else 'years'}"
         verdicts.append(Verdict("life", found, "all", run.survived == len(run)))
     if power_cuts:
         cuts = powercut(setup, sets, fs=kind, cuts=power_cuts)
