@@ -40,6 +40,11 @@ static bool fg_supports_op(struct spi_mem *mem, const struct spi_mem_op *op)
 	unsigned int i, known = min_t(unsigned int, bus->form_count, FG_FORMS_MAX);
 	bool supported;
 
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)
+	/* Operations carry no order of bytes. */
+	if (op->data.swap16)
+		return false;
+#endif
 	fg_begin(bus, FG_SUPPORTS);
 	for (i = 0; i < known; i++)
 		if (!memcmp(&bus->forms[i], &form, sizeof(form)))

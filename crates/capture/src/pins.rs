@@ -1,6 +1,6 @@
 //! Signals at the pins of a serial chip, as a logic analyser sees them.
 
-use floatgate_device::spi::{Clock, CmdExt, Direction, SpiOp, Transfer, Width};
+use floatgate_device::spi::{Clock, Direction, SpiOp, Transfer, Width};
 use floatgate_mtd::{Instant, Nanos};
 
 /// Codes of CS# and clock in a value change dump; data lines follow.
@@ -123,9 +123,6 @@ impl Dump {
 
 /// Bytes of the command phase: two in 8D.
 fn command(op: &SpiOp) -> Vec<u8> {
-    let second = match op.ext {
-        CmdExt::Repeat => op.opcode,
-        CmdExt::Invert => !op.opcode,
-    };
+    let second = op.ext.second(op.opcode);
     if op.mode.cmd.dtr && op.mode.cmd.lanes == 8 { vec![op.opcode, second] } else { vec![op.opcode] }
 }

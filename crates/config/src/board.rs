@@ -173,7 +173,8 @@ fn lanes(spec: &ChipSpec) -> u8 {
     let most = |reads: &[Variant]| reads.iter().map(|read| read.mode.data.lanes).max().unwrap_or(0);
     match spec {
         ChipSpec::SpiNand(spec) => most(&spec.reads),
-        ChipSpec::SpiNor(spec) => most(&spec.reads),
+        // Octal modes may have commands with four address bytes only.
+        ChipSpec::SpiNor(spec) => most(&spec.reads).max(most(&spec.reads_4b)),
         ChipSpec::RawNand(_) | ChipSpec::ParallelNor(_) => 0,
     }
 }

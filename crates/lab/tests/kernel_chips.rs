@@ -152,6 +152,36 @@ fn the_chosen_reads_are_those_of_linux() {
     assert!(wrong.is_empty(), "{} of {}: {wrong:#?}", wrong.len(), chips.len());
 }
 
+/// The chips that Linux switches to 8D-8D-8D by a register of their maker hold data there, if controller and board can do it.
+#[test]
+fn octal_chips_run_in_octal_double_rate() {
+    let board = BOARD.replace("lanes = 4", "lanes = 8");
+    let is_octal = |chip: &KernelChip| match library().load(Kind::Part, chip.key).unwrap().chip().unwrap() {
+        ChipSpec::SpiNor(spec) => spec.octal.is_some(),
+        _ => false,
+    };
+    let of_makers = |chip: &KernelChip| ["Micron", "Infineon"].contains(&chip.maker());
+    let names: Vec<&str> = library()
+        .kernel_parts()
+        .filter(|chip| chip.refusal().is_none() && of_makers(chip) && is_octal(chip))
+        .map(|chip| chip.key)
+        .collect();
+    assert_eq!(names.len(), 11, "{names:?}");
+    for name in names {
+        let text = format!("chip = {name:?}\n{board}bus.clock_hz = 66_000_000\nbus.reset_pin = true\n");
+        let setup = library().setup_from(&Source::text("board", &text)).unwrap();
+        let mut rig =
+            wire(library(), &library().resolve(&setup, &[]).unwrap(), RigOptions::default()).unwrap();
+        assert_eq!(rig.device.link().mode, "8D-8D-8D", "{name}");
+        let data = bytes(3, 1001);
+        let written = rig.now();
+        let written = rig.device.write(written, 0x100_0001, &data).unwrap().at;
+        let mut got = vec![0; data.len()];
+        rig.device.read(written, 0x100_0001, &mut got).unwrap();
+        assert!(got == data, "{name}");
+    }
+}
+
 /// Fields in which a part of the catalogue differs from the kernel's table on purpose: part, field, reason.
 const DIFFERENT: &[(&str, &str, &str)] = &[
     ("mx35lf1ge4ab", "loads", WHOLE_LOAD),

@@ -12,8 +12,8 @@ use floatgate_device::raw_nand::{
 };
 use floatgate_device::spec::ChipSpec;
 use floatgate_device::spi::{
-    Clock, CmdExt, CommandShape, Data, Direction, Mode, PollPlan, ReadOn, SpiChip, SpiController, SpiOp,
-    SpiProfile, SpiWire, Width,
+    Clock, CommandShape, Data, Direction, Mode, PollPlan, ReadOn, SpiChip, SpiController, SpiOp, SpiProfile,
+    SpiWire, Width,
 };
 use floatgate_device::spi_nand::{self, SpiNand, SpiNandDriver};
 use floatgate_device::spi_nor::{self, SpiNor, SpiNorDriver};
@@ -44,8 +44,7 @@ impl<C: SpiChip + Clone> Twins<C> {
         wire.select();
         wire.write(mode.cmd, &[op.opcode]);
         if mode.cmd.dtr && mode.cmd.lanes == 8 {
-            let second = if op.ext == CmdExt::Invert { !op.opcode } else { op.opcode };
-            wire.write(mode.cmd, &[second]);
+            wire.write(mode.cmd, &[op.ext.second(op.opcode)]);
         }
         wire.write(mode.addr, &op.addr.to_be_bytes()[4 - usize::from(op.addr_bytes)..]);
         wire.dummy(op.dummy_cycles.into());
@@ -121,6 +120,10 @@ impl<C: SpiChip + Clone> SpiChip for Twins<C> {
 
     fn shapes(&self, opcode: u8) -> Vec<CommandShape> {
         self.chip.shapes(opcode)
+    }
+
+    fn takes_row_in_command(&self, opcode: u8) -> bool {
+        self.chip.takes_row_in_command(opcode)
     }
 
     fn read_on(&self, op: &SpiOp) -> ReadOn {

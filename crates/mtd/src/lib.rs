@@ -12,6 +12,7 @@
 //! Wrappers implement the same traits and can wrap any device (`D`, `&mut D`, `Box<dyn Mtd>`) in any order:
 //!
 //! - [`partition`]: a range of whole eraseblocks; [`slc_mode`]: one page of each pair of an MLC device.
+//! - [`concat`]: several devices as one.
 //! - [`counted`]: counts operations.
 //! - [`power_cut`]: cuts power at a chosen operation. [`faults`]: bit errors, bad blocks, failing operations.
 //!
@@ -38,6 +39,7 @@ extern crate alloc;
 pub mod account;
 pub mod advice;
 pub mod block_device;
+pub mod concat;
 pub mod counted;
 pub mod device;
 pub mod error;
@@ -61,6 +63,7 @@ mod double;
 
 pub use account::{Breakdown, Phase};
 pub use block_device::{BlockDevice, BlockError, BlockErrorKind, SECTOR_BYTES};
+pub use concat::{Concat, ConcatError};
 pub use counted::{Counted, Operations};
 pub use device::{Done, Mtd, OobMode};
 pub use error::{Error, ErrorKind};

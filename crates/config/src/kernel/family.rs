@@ -7,6 +7,7 @@ use floatgate_device::spi_nor::SpiNorSpec;
 use floatgate_device::units::TypMaxUs;
 use floatgate_mtd::Nanos;
 use std::cmp::Reverse;
+use std::fmt::{self, Display};
 
 /// A part of the catalogue with its maker.
 #[derive(Debug)]
@@ -105,11 +106,24 @@ impl<'a, T> Family<'a, T> {
         us(self.median(|spec| value(spec).as_ns()))
     }
 
-    /// Medians of typical and maximum time, as an inline table.
-    pub(super) fn typ_max(&self, value: impl Fn(&T) -> TypMaxUs) -> String {
+    /// Medians of typical and maximum time, in us.
+    pub(super) fn typ_max(&self, value: impl Fn(&T) -> TypMaxUs) -> TypMax {
         let typ = self.median(|spec| value(spec).typ.as_ns());
         let max = self.median(|spec| Reverse(value(spec).max.as_ns())).0.max(typ);
-        format!("{{ typ = {}, max = {} }}", us(typ), us(max))
+        TypMax { typ: us(typ), max: us(max) }
+    }
+}
+
+/// A typical and a maximum time, in us; displayed as an inline table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct TypMax {
+    pub(super) typ: f64,
+    pub(super) max: f64,
+}
+
+impl Display for TypMax {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{{ typ = {}, max = {} }}", self.typ, self.max)
     }
 }
 

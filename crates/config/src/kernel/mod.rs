@@ -18,6 +18,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Write};
+use times::Known;
 
 /// One table of the kernel.
 struct KernelTable {
@@ -53,7 +54,7 @@ pub enum Gap {
     ProgramPlaneBit,
     /// The scheme of continuous reads differs from Winbond's and Macronix's.
     Continuous,
-    /// The chip can randomize data.
+    /// The chip can randomize data, and is switched in another way than Macronix's.
     Randomizer,
     /// Commands and erase sizes are in the chip's SFDP tables, which the kernel's sources do not contain.
     Sfdp,
@@ -61,8 +62,6 @@ pub enum Gap {
     WordProgram,
     /// All blocks are locked after power-up.
     VolatileLocks,
-    /// The driver switches the chip to 8D-8D-8D mode.
-    OctalDtr,
     /// One bank can be read while another programs or erases.
     ReadWhileWrite,
 }
@@ -81,7 +80,6 @@ impl Display for Gap {
             Self::Sfdp => "commands and erase sizes are those of the family",
             Self::WordProgram => "pages are programmed as a whole",
             Self::VolatileLocks => "blocks are not locked after power-up",
-            Self::OctalDtr => "there is no mode 8D-8D-8D",
             Self::ReadWhileWrite => "a bank cannot be read while another one works",
         })
     }
@@ -184,13 +182,13 @@ impl KernelChip {
     /// Text of the generated part file.
     pub(super) fn part(&self, library: &Library) -> Option<String> {
         let table = self.table()?;
-        let text = match self.kind {
-            ChipKind::SpiNand => spi_nand::part(self, table, &library.families().spi_nand),
-            ChipKind::SpiNor => spi_nor::part(self, table, &library.families().spi_nor),
-            ChipKind::RawNand => raw_nand::part(self, table, library),
+        let known = Known::of(self.key);
+        match self.kind {
+            ChipKind::SpiNand => spi_nand::part(self, table, &library.families().spi_nand, &known),
+            ChipKind::SpiNor => spi_nor::part(self, table, &library.families().spi_nor, &known),
+            ChipKind::RawNand => raw_nand::part(self, table, library, &known),
             ChipKind::ParallelNor => None,
-        };
-        text.map(|text| times::apply(self.key, text))
+        }
     }
 }
 

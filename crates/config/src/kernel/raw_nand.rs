@@ -1,6 +1,7 @@
 //! Raw NAND: converts a line of the kernel's table of full ids to a part file. Values that the line lacks are taken
 //! from a similar part.
 
+use super::times::Known;
 use super::{FROM_FAMILY, FROM_KERNEL, KernelChip, KernelTable, bits, hex_list, source};
 use crate::library::{Kind, Library};
 use serde::Deserialize;
@@ -29,6 +30,10 @@ struct Facts {
 /// Similar parts with one bit per cell and with two.
 const RELATIVES: [&str; 2] = ["tc58nvg1s3h", "tc58teg5dclta00"];
 
+/// Typical times of reads, programs and erases.
+const TYPICAL: &[&str] =
+    &["chip.timing.t_r_us.typ", "chip.timing.t_prog_us.typ", "chip.timing.t_bers_us.typ"];
+
 /// Maker by the first byte of the id.
 fn maker(byte: Option<&u8>) -> &'static str {
     match byte {
@@ -45,7 +50,12 @@ pub(super) fn maker_of(chip: &KernelChip) -> &'static str {
 }
 
 /// Text of the generated part file.
-pub(super) fn part(chip: &KernelChip, table: &KernelTable, library: &Library) -> Option<String> {
+pub(super) fn part(
+    chip: &KernelChip,
+    table: &KernelTable,
+    library: &Library,
+    known: &Known,
+) -> Option<String> {
     let facts: Facts = chip.facts().ok()?;
     // Bits 3:2 of the third byte: levels of a cell.
     let has_two_bits = facts.id.get(2).is_some_and(|byte| byte >> 2 & 3 == 1);
@@ -73,12 +83,14 @@ pub(super) fn part(chip: &KernelChip, table: &KernelTable, library: &Library) ->
     if let Some([strength, step_bytes]) = facts.ecc {
         set("ecc", &[("strength", strength), ("step_bytes", step_bytes)]);
     }
+    known.set(&mut chip);
     let cells = if has_two_bits { "MLC" } else { "SLC" };
     let mut text = format!(
-        "kind = \"raw-nand\"\nname = \"{}\"\nmaker = \"{}\"\ntitle = \"{} {cells} NAND\"\ntimes = \"family\"\n\n",
+        "kind = \"raw-nand\"\nname = \"{}\"\nmaker = \"{}\"\ntitle = \"{} {cells} NAND\"\n{}\n",
         facts.name,
         maker(facts.id.first()),
-        bits(u64::from(facts.size_mib) << 20)
+        bits(u64::from(facts.size_mib) << 20),
+        known.times(TYPICAL)
     );
     let _ = writeln!(
         text,
@@ -90,7 +102,7 @@ pub(super) fn part(chip: &KernelChip, table: &KernelTable, library: &Library) ->
     text = text.replacen(&format!("id = [{}]", id.join(", ")), &format!("id = {}", hex_list(&facts.id)), 1);
     let kernel =
         format!("Linux {}, drivers/mtd/nand/raw/nand_ids.c, read by scripts/import-kernel", table.version());
-    let known = [
+    let from_kernel = [
         "chip.id",
         "chip.geometry.page_bytes",
         "chip.geometry.oob_bytes",
@@ -98,7 +110,7 @@ pub(super) fn part(chip: &KernelChip, table: &KernelTable, library: &Library) ->
         "chip.geometry.blocks_per_lun",
         "chip.ecc",
     ];
-    source(&mut text, &known, &kernel, FROM_KERNEL, &[]);
+    source(&mut text, &from_kernel, &kernel, FROM_KERNEL, &[]);
     source(
         &mut text,
         &["chip"],
@@ -106,5 +118,6 @@ pub(super) fn part(chip: &KernelChip, table: &KernelTable, library: &Library) ->
         FROM_FAMILY,
         &[],
     );
+    known.sources(&mut text);
     Some(text)
 }

@@ -2,6 +2,7 @@
 
 use super::family::Members;
 use super::spi_nor::maker_name;
+use super::times::Known;
 use super::{FROM_FAMILY, FROM_KERNEL, Gap, KernelChip, KernelTable, Operation, bits, hex_list, source};
 use floatgate_device::spi_nand::SpiNandSpec;
 use serde::Deserialize;
@@ -46,6 +47,11 @@ pub(super) struct Facts {
 /// Schemes of continuous reads, by kernel function.
 const MACRONIX_STREAM: &str = "macronix_set_cont_read";
 const WINBOND_STREAMS: [&str; 2] = ["w25n0xjw_set_cont_read", "w35n0xjw_set_cont_read"];
+/// Kernel function that switches Macronix's randomizer: feature 10h, bit 1.
+const MACRONIX_RANDOMIZER: &str = "macronix_set_randomizer";
+/// Typical times of reads, programs and erases.
+const TYPICAL: &[&str] =
+    &["chip.timing.t_rd_ecc_us", "chip.timing.t_prog_us.typ", "chip.timing.t_bers_us.typ"];
 /// Kernel function that selects a die with command C2h.
 const WINBOND_DIE: &str = "w25m02gv_select_target";
 /// Kernel function that configures the high speed bit of W25NxxJW.
@@ -82,7 +88,7 @@ impl Facts {
             (self.has("NO_RAW_ACCESS"), Gap::NoRawAccess),
             (programs && !reads, Gap::ProgramPlaneBit),
             (scheme.is_some_and(|name| !is_known(name)), Gap::Continuous),
-            (self.randomizer.is_some(), Gap::Randomizer),
+            (self.randomizer.as_deref().is_some_and(|name| name != MACRONIX_RANDOMIZER), Gap::Randomizer),
         ];
         gaps.into_iter().filter(|(has, _)| *has).map(|(_, gap)| gap).collect()
     }
@@ -136,7 +142,12 @@ fn range(regions: &[[u32; 2]], count: usize) -> (String, bool) {
 }
 
 /// Text of the generated part file.
-pub(super) fn part(chip: &KernelChip, table: &KernelTable, members: &Members<SpiNandSpec>) -> Option<String> {
+pub(super) fn part(
+    chip: &KernelChip,
+    table: &KernelTable,
+    members: &Members<SpiNandSpec>,
+    known: &Known,
+) -> Option<String> {
     let facts: Facts = chip.facts().ok()?;
     let maker = maker_name(&facts.maker);
     let [cell, page, oob, pages, blocks, bad, planes, luns, targets] = facts.memorg;
@@ -152,14 +163,15 @@ pub(super) fn part(chip: &KernelChip, table: &KernelTable, members: &Members<Spi
     let size = [page, pages, blocks, luns, targets].into_iter().map(u64::from).product();
     let plane_bit = facts.has("HAS_READ_PLANE_SELECT_BIT") || facts.has("HAS_PROG_PLANE_SELECT_BIT");
     let mut text = format!(
-        "kind = \"spi-nand\"\nname = \"{}\"\nmaker = \"{}\"\ntitle = \"{} SPI NAND\"\ntimes = \"family\"\n\n[chip]\n",
+        "kind = \"spi-nand\"\nname = \"{}\"\nmaker = \"{}\"\ntitle = \"{} SPI NAND\"\n{}\n[chip]\n",
         facts.name,
         maker,
-        bits(size)
+        bits(size),
+        known.times(TYPICAL)
     );
     let out = &mut text;
     let _ = writeln!(out, "id = {}\nid_read = \"{}\"", hex_list(&facts.id), facts.id_read);
-    let _ = writeln!(out, "sdr_hz = {}", family.median(|spec| spec.sdr_hz));
+    let _ = writeln!(out, "sdr_hz = {}", known.hz("chip.sdr_hz", family.median(|spec| spec.sdr_hz)));
     if let Some(hz) = reads.iter().filter(|read| read.0.contains('D')).map(|read| read.4).max() {
         let _ = writeln!(out, "dtr_hz = {hz}");
     }
@@ -183,10 +195,10 @@ pub(super) fn part(chip: &KernelChip, table: &KernelTable, members: &Members<Spi
     let _ = write!(
         out,
         "\n[chip.timing]\nt_rd_us = {}\nt_rd_ecc_us = {}\nt_prog_us = {}\nt_bers_us = {}\n",
-        family.us(|spec| spec.timing.t_rd_us),
-        family.us(|spec| spec.timing.t_rd_ecc_us),
-        family.typ_max(|spec| spec.timing.t_prog_us),
-        family.typ_max(|spec| spec.timing.t_bers_us),
+        known.us("chip.timing.t_rd_us", family.us(|spec| spec.timing.t_rd_us)),
+        known.us("chip.timing.t_rd_ecc_us", family.us(|spec| spec.timing.t_rd_ecc_us)),
+        known.typ_max("chip.timing.t_prog_us", family.typ_max(|spec| spec.timing.t_prog_us)),
+        known.typ_max("chip.timing.t_bers_us", family.typ_max(|spec| spec.timing.t_bers_us)),
     );
     extras(out, &facts, table);
     if plane_bit || targets > 1 {
@@ -194,6 +206,7 @@ pub(super) fn part(chip: &KernelChip, table: &KernelTable, members: &Members<Spi
             write!(out, "\n[chip.quirks]\nplane_select_bit = {plane_bit}\ndie_select = {}\n", targets > 1);
     }
     sources(out, table, &facts, &family.described());
+    known.sources(out);
     Some(text)
 }
 
@@ -236,6 +249,9 @@ fn extras(out: &mut String, facts: &Facts, table: &KernelTable) {
             out,
             "\n[chip.continuous]\nkind = \"winbond\"\nconfig_bit = 3\nt_page_us = 17\nreads = [\n{rows}]\n"
         );
+    }
+    if facts.randomizer.as_deref() == Some(MACRONIX_RANDOMIZER) {
+        let _ = write!(out, "\n[chip.randomizer]\nfeature = 0x10\nbit = 1\n");
     }
     if let Some(modes) = facts.retries {
         let _ = write!(out, "\n[chip.read_retry]\nfeature = 0x70\nmodes = {modes}\n");
@@ -280,6 +296,7 @@ fn sources(out: &mut String, table: &KernelTable, facts: &Facts, family: &str) {
         "chip.quirks",
         "chip.high_speed",
         "chip.continuous",
+        "chip.randomizer",
         "chip.read_retry",
         "chip.otp",
     ];

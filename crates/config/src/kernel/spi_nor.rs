@@ -3,7 +3,8 @@
 //! If the table contains only the id, Linux reads the chip's SFDP tables, which are not in the kernel. Commands and
 //! erase sizes of such a part are those of its family, and its SFDP area is generated from them.
 
-use super::family::{Family, Members};
+use super::family::{Family, Members, TypMax};
+use super::times::Known;
 use super::{FROM_FAMILY, FROM_KERNEL, Gap, KernelChip, KernelTable, bits, hex_list, source};
 use floatgate_device::spi::{Mode, Variant};
 use floatgate_device::spi_nor::SpiNorSpec;
@@ -42,8 +43,8 @@ pub(super) struct Facts {
     maker_flags: Vec<String>,
     /// Region size, number of regions, first address, distance.
     otp: Option<[u32; 4]>,
-    #[serde(rename = "fixups")]
-    _fixups: Option<String>,
+    /// Corrections that the maker's driver makes.
+    fixups: Option<String>,
 }
 
 const fn block() -> u32 {
@@ -58,12 +59,21 @@ const fn one() -> u8 {
     1
 }
 
+/// Clock limit of READ 03h, which the table lacks.
+const SLOW_HZ: u64 = 50_000_000;
+/// Second id byte of Infineon's S28HL, which has 3 V.
+const SEMPER_3V: u8 = 0x5A;
 const SECTOR: u32 = 4096;
+const HALF_BLOCK: u32 = 32_768;
 const BLOCK: u32 = 65_536;
 /// Size of the range that three address bytes can reach, B.
 const REACH_3B: u64 = 1 << 24;
 /// Maximum time of an operation, ns.
 const LONGEST_NS: u64 = 1_000_000_000_000;
+/// Confidence in what a driver does, where the table does not say it.
+const FROM_DRIVER: f64 = 0.85;
+/// Confidence in values from memory.
+const FROM_MEMORY: f64 = 0.6;
 /// Confidence in a size derived from the id's last byte.
 const FROM_ID: f64 = 0.8;
 
@@ -125,6 +135,15 @@ impl Facts {
         }
     }
 
+    /// Way to 8D-8D-8D, if the maker's driver has one for this chip.
+    fn octal(&self) -> Option<Octal> {
+        match self.fixups.as_deref() {
+            Some("mt35xu512aba_fixups" | "mt35_two_die_fixups") => Some(Octal::Micron),
+            Some("s28hx_t_fixups") => Some(Octal::Infineon),
+            _ => None,
+        }
+    }
+
     /// Reason why no part can be made.
     pub(super) fn refusal(&self) -> Option<&'static str> {
         if self.id.len() < 3 {
@@ -140,13 +159,46 @@ impl Facts {
 
     pub(super) fn gaps(&self) -> Vec<Gap> {
         let gaps = [
-            (self.needs_sfdp(), Gap::Sfdp),
+            (self.needs_sfdp() && self.octal().is_none(), Gap::Sfdp),
             (self.has("SST_WRITE"), Gap::WordProgram),
             (self.has("SWP_IS_VOLATILE"), Gap::VolatileLocks),
-            (self.has("IO_MODE_EN_VOLATILE") || self.has("USE_CLPEF"), Gap::OctalDtr),
             (self.has("RWW"), Gap::ReadWhileWrite),
         ];
         gaps.into_iter().filter(|(has, _)| *has).map(|(_, gap)| gap).collect()
+    }
+}
+
+/// Makers whose driver switches the chip to 8D-8D-8D.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Octal {
+    /// MT35X: `micron_st_nor_octal_dtr_en`.
+    Micron,
+    /// S28H: `cypress_nor_octal_dtr_en`.
+    Infineon,
+}
+
+impl Octal {
+    /// Size of a large eraseblock.
+    const fn sector(self) -> u32 {
+        match self {
+            Self::Micron => 2 * BLOCK,
+            Self::Infineon => 4 * BLOCK,
+        }
+    }
+
+    /// Tables of the part file: switch, register reads, and dummy cycles by register value.
+    const fn tables(self) -> &'static str {
+        match self {
+            Self::Micron => {
+                "\n[chip.octal]\nswitch = \"micron-vcr\"\next = \"repeat\"\nstatus_addr_bytes = 0\nstatus_dummy = 8\n\
+                 \n[chip.dummy]\nregister = 1\ndefault = 16\nvalues = [[16, 16], [20, 20]]\nmodes = [\"8D-8D-8D\"]\n"
+            }
+            Self::Infineon => {
+                "\n[chip.octal]\nswitch = \"infineon-cfr\"\next = \"repeat\"\nstatus_addr_bytes = 4\nstatus_dummy = 4\n\
+                 id_dummy = 3\n\n[chip.dummy]\nregister = 0x800003\ndefault = 20\nvalues = [[20, 8], [24, 11]]\n\
+                 modes = [\"8D-8D-8D\"]\n"
+            }
+        }
     }
 }
 
@@ -192,6 +244,30 @@ impl Commands {
         all
     }
 
+    /// Commands in 8D-8D-8D, and for a chip without commands in the table those that its maker's driver and the tables of
+    /// Linux 6.1 have.
+    fn octal(octal: Octal, facts: &Facts, slow_hz: u64) -> Self {
+        let plain = Facts {
+            sector: octal.sector(),
+            fixup: vec!["4B_OPCODES".to_owned()],
+            without_sfdp: match octal {
+                Octal::Micron => vec!["SECT_4K".to_owned(), "OCTAL_READ".to_owned()],
+                // The small sectors at one end of the chip are left out: erases are uniform here.
+                Octal::Infineon => Vec::new(),
+            },
+            ..facts.clone()
+        };
+        let mut all = Self::without_sfdp(if facts.needs_sfdp() { &plain } else { facts }, slow_hz);
+        if octal == Octal::Micron && facts.needs_sfdp() {
+            all.erases.push((HALF_BLOCK, 0x52, 0x5C));
+        }
+        let (opcode, dummy) = if octal == Octal::Micron { (0xFD, 20) } else { (0xEE, 24) };
+        let command = |opcode, dummy| Variant { mode: Mode::OCTAL_DTR, opcode, dummy, max_hz: 0 };
+        all.reads_4b.push(command(opcode, dummy));
+        all.programs_4b.push(command(0x12, 0));
+        all
+    }
+
     /// Commands of a similar part, without its stateful modes.
     fn of_family(relative: &SpiNorSpec) -> Self {
         let stateless = |all: &[Variant]| all.iter().filter(|v| !v.mode.is_stateful()).copied().collect();
@@ -202,6 +278,15 @@ impl Commands {
             programs_4b: stateless(&relative.programs_4b),
             erases: relative.erase.values().map(|e| (e.bytes, e.opcode, e.opcode_4b.unwrap_or(0))).collect(),
         }
+    }
+}
+
+impl Commands {
+    /// Dotted paths of the typical times of programs and erases.
+    fn typical(&self) -> Vec<String> {
+        let erases =
+            self.erases.iter().map(|(size, ..)| format!("chip.erase.{}.t_us.typ", erase_name(*size)));
+        std::iter::once("chip.timing.t_pp_us.typ".to_owned()).chain(erases).collect()
     }
 }
 
@@ -226,7 +311,12 @@ fn with_four_bytes(variant: &Variant) -> Variant {
 }
 
 /// Text of the generated part file.
-pub(super) fn part(chip: &KernelChip, table: &KernelTable, members: &Members<SpiNorSpec>) -> Option<String> {
+pub(super) fn part(
+    chip: &KernelChip,
+    table: &KernelTable,
+    members: &Members<SpiNorSpec>,
+    known: &Known,
+) -> Option<String> {
     let facts: Facts = chip.facts().ok()?;
     if facts.refusal().is_some() {
         return None;
@@ -239,10 +329,11 @@ pub(super) fn part(chip: &KernelChip, table: &KernelTable, members: &Members<Spi
     });
     let relative = family.first()?;
     let is_own = family.is_of(maker);
-    let commands = if facts.needs_sfdp() {
-        Commands::of_family(relative)
-    } else {
-        Commands::without_sfdp(&facts, 50_000_000)
+    let octal = facts.octal();
+    let commands = match octal {
+        Some(octal) => Commands::octal(octal, &facts, SLOW_HZ),
+        None if facts.needs_sfdp() => Commands::of_family(relative),
+        None => Commands::without_sfdp(&facts, SLOW_HZ),
     };
     let (registers, quad_enable) = match (facts.needs_sfdp() && !is_own, registers) {
         (true, _) => ("winbond", "sr2-bit1"),
@@ -251,15 +342,24 @@ pub(super) fn part(chip: &KernelChip, table: &KernelTable, members: &Members<Spi
     };
     let name = if facts.name.is_empty() { chip.key.to_owned() } else { facts.name.to_uppercase() };
     let mut text = format!(
-        "kind = \"spi-nor\"\nname = {}\nmaker = \"{maker}\"\ntitle = \"{} SPI NOR\"\ntimes = \"family\"\n\n[chip]\n",
+        "kind = \"spi-nor\"\nname = {}\nmaker = \"{maker}\"\ntitle = \"{} SPI NOR\"\n{}\n[chip]\n",
         toml::Value::String(name),
-        bits(bytes)
+        bits(bytes),
+        known.times(&commands.typical())
     );
     let out = &mut text;
-    let _ =
-        writeln!(out, "id = {}\nmax_sdr_hz = {}", hex_list(&facts.id), family.median(|spec| spec.max_sdr_hz));
-    if commands.reads.iter().any(|read| read.mode.addr.dtr || read.mode.data.dtr) {
-        let _ = writeln!(out, "max_dtr_hz = {}", family.median(|spec| spec.max_dtr_hz));
+    let sdr_hz = known.hz("chip.max_sdr_hz", family.median(|spec| spec.max_sdr_hz));
+    let _ = writeln!(out, "id = {}\nmax_sdr_hz = {sdr_hz}", hex_list(&facts.id));
+    let dtr_hz = match octal {
+        Some(Octal::Infineon) if facts.id.get(1) == Some(&SEMPER_3V) => Some(166_000_000),
+        Some(_) => Some(200_000_000),
+        None if commands.reads.iter().any(|read| read.mode.addr.dtr || read.mode.data.dtr) => {
+            Some(family.median(|spec| spec.max_dtr_hz))
+        }
+        None => None,
+    };
+    if let Some(hz) = dtr_hz {
+        let _ = writeln!(out, "max_dtr_hz = {}", known.hz("chip.max_dtr_hz", hz));
     }
     let lanes = commands.reads.iter().map(|read| read.mode.data.lanes).max().unwrap_or(1);
     let _ = writeln!(out, "registers = \"{registers}\"");
@@ -288,7 +388,10 @@ pub(super) fn part(chip: &KernelChip, table: &KernelTable, members: &Members<Spi
         "\n[chip.geometry]\nsize_bytes = {bytes}\npage_bytes = {}\nbanks = {}\n",
         facts.page, facts.banks
     );
-    times(out, &commands, members, &family, bytes);
+    if let Some(octal) = octal {
+        out.push_str(octal.tables());
+    }
+    times(out, &commands, members, &family, bytes, known);
     protection(out, &facts, bytes);
     if let Some([region_bytes, regions, base, stride]) = facts.otp.filter(|_| registers == "winbond") {
         let _ = write!(
@@ -298,6 +401,7 @@ pub(super) fn part(chip: &KernelChip, table: &KernelTable, members: &Members<Spi
         );
     }
     sources(out, table, &facts, &family.described());
+    known.sources(out);
     Some(text)
 }
 
@@ -313,6 +417,7 @@ fn times(
     members: &Members<SpiNorSpec>,
     family: &Family<'_, SpiNorSpec>,
     bytes: u64,
+    known: &Known,
 ) {
     let scaled = |ns: u64, size: u64| (ns / size.max(1) * bytes).min(LONGEST_NS);
     let ce = |spec: &SpiNorSpec| {
@@ -323,10 +428,10 @@ fn times(
     let _ = write!(
         out,
         "\n[chip.timing]\nt_pp_us = {}\nt_ce_us = {}\nt_w_us = {}\nt_rst_us = {}\n",
-        family.typ_max(|spec| spec.timing.t_pp_us),
-        family.typ_max(ce),
-        family.typ_max(|spec| spec.timing.t_w_us),
-        family.us(|spec| spec.timing.t_rst_us),
+        known.typ_max("chip.timing.t_pp_us", family.typ_max(|spec| spec.timing.t_pp_us)),
+        known.typ_max("chip.timing.t_ce_us", family.typ_max(ce)),
+        known.typ_max("chip.timing.t_w_us", family.typ_max(|spec| spec.timing.t_w_us)),
+        known.us("chip.timing.t_rst_us", family.us(|spec| spec.timing.t_rst_us)),
     );
     for (size, opcode, opcode_4b) in &commands.erases {
         let four = if *opcode_4b == 0 { String::new() } else { format!("opcode_4b = 0x{opcode_4b:02X}\n") };
@@ -334,7 +439,10 @@ fn times(
             out,
             "\n[chip.erase.{}]\nbytes = {size}\nopcode = 0x{opcode:02X}\n{four}t_us = {}\n",
             erase_name(*size),
-            erase_time(members, family, *size)
+            known.typ_max(
+                &format!("chip.erase.{}.t_us", erase_name(*size)),
+                erase_time(members, family, *size)
+            )
         );
     }
 }
@@ -342,7 +450,7 @@ fn times(
 fn erase_name(bytes: u32) -> String {
     match bytes {
         SECTOR => "sector".to_owned(),
-        0x8000 => "half-block".to_owned(),
+        HALF_BLOCK => "half-block".to_owned(),
         BLOCK => "block".to_owned(),
         other => format!("kib-{}", other >> 10),
     }
@@ -350,7 +458,7 @@ fn erase_name(bytes: u32) -> String {
 
 /// Time of an erase: the family's for this size, otherwise the median over all chips with the size, otherwise the
 /// family's for the nearest size.
-fn erase_time(members: &Members<SpiNorSpec>, family: &Family<'_, SpiNorSpec>, bytes: u32) -> String {
+fn erase_time(members: &Members<SpiNorSpec>, family: &Family<'_, SpiNorSpec>, bytes: u32) -> TypMax {
     let has = |spec: &SpiNorSpec| spec.erase.values().any(|erase| erase.bytes == bytes);
     let nearest = |spec: &SpiNorSpec| {
         let types = spec.erase.values();
@@ -410,7 +518,24 @@ fn sources(out: &mut String, table: &KernelTable, facts: &Facts, family: &str) {
         "chip.sfdp",
         "chip.erase",
     ];
-    if facts.needs_sfdp() {
+    let octal = facts.octal();
+    if octal.is_some() {
+        guessed.retain(|path| *path != "chip.max_dtr_hz");
+        let own = ["chip.octal", "chip.dummy"];
+        let from = format!(
+            "Linux {}, function of the maker that switches to 8D-8D-8D; commands and erase sizes of the table in Linux 6.1, and of the SFDP table in QEMU",
+            table.version()
+        );
+        let of: Vec<&str> = commands.into_iter().chain(own).collect();
+        source(out, &of, &from, FROM_DRIVER, &[]);
+        source(
+            out,
+            &["chip.dummy.default", "chip.max_dtr_hz"],
+            "data sheets of the family, from memory",
+            FROM_MEMORY,
+            &[],
+        );
+    } else if facts.needs_sfdp() {
         guessed.extend(commands)
     } else {
         known.extend(commands)
@@ -418,16 +543,17 @@ fn sources(out: &mut String, table: &KernelTable, facts: &Facts, family: &str) {
     source(out, &known, &kernel, FROM_KERNEL, &facts.gaps());
     if facts.needs_sfdp() {
         source(out, &["chip.geometry.size_bytes"], "the last byte of the id", FROM_ID, &[]);
-    } else {
-        guessed.extend(commands_times(facts));
+    }
+    if octal.is_some() || !facts.needs_sfdp() {
+        guessed.extend(commands_times(octal.map_or(facts.sector, Octal::sector)));
     }
     source(out, &guessed, family, FROM_FAMILY, &[]);
 }
 
 /// Dotted paths of the erase times.
-fn commands_times(facts: &Facts) -> Vec<&'static str> {
+fn commands_times(sector: u32) -> Vec<&'static str> {
     let mut all = vec!["chip.erase.sector.t_us", "chip.erase.half-block.t_us", "chip.erase.block.t_us"];
-    all.extend(match facts.sector >> 10 {
+    all.extend(match sector >> 10 {
         16 => Some("chip.erase.kib-16.t_us"),
         128 => Some("chip.erase.kib-128.t_us"),
         256 => Some("chip.erase.kib-256.t_us"),

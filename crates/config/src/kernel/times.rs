@@ -1,17 +1,14 @@
-//! Times and clock limits that a source states of a chip in Linux's tables. They replace those of the family in the
-//! part's text, and the source is added to it.
+//! Times and clock limits that a source states of a chip in Linux's tables. The part has them in place of the family's,
+//! and their source.
 
 use super::append_source;
+use super::family::TypMax;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::OnceLock;
 use toml::{Table, Value};
 
 const TEXT: &str = include_str!("../../data/kernel/times.toml");
-
-/// Keys of `[chip.timing]` with the times of reads, programs and erases.
-const ARRAY: [&str; 5] = ["t_rd_ecc_us", "t_r_us", "t_prog_us", "t_bers_us", "t_pp_us"];
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -42,86 +39,96 @@ fn all() -> &'static [Stated] {
     ALL.get_or_init(|| read().unwrap_or_default())
 }
 
-/// Text of a part with the numbers that sources state. Its times are its own if every typical one is stated.
-pub(super) fn apply(key: &str, mut text: String) -> String {
-    let mut known: Vec<String> = Vec::new();
-    for stated in all().iter().filter(|stated| stated.parts.iter().any(|part| part == key)) {
+/// Numbers that sources state of one chip, by dotted path.
+#[derive(Debug)]
+pub(super) struct Known {
+    stated: Vec<&'static Stated>,
+    numbers: BTreeMap<String, Value>,
+}
+
+impl Known {
+    /// The numbers of the chip with this name in the kernel's table.
+    pub(super) fn of(key: &str) -> Self {
+        let stated: Vec<&Stated> =
+            all().iter().filter(|stated| stated.parts.iter().any(|part| part == key)).collect();
         let mut numbers = BTreeMap::new();
-        collect(&stated.chip, "chip", &mut numbers);
-        numbers.retain(|path, number| replace(&mut text, path, number).is_some());
-        let of: Vec<&str> = numbers.keys().map(String::as_str).collect();
-        append_source(&mut text, &of, &stated.from, stated.confidence, &stated.note);
-        known.extend(numbers.into_keys());
+        for one in &stated {
+            collect(&one.chip, "chip", &mut numbers);
+        }
+        Self { stated, numbers }
     }
-    if known.is_empty() || !typical(&text).iter().all(|path| known.contains(path)) {
-        return text;
+
+    fn number(&self, path: &str) -> Option<f64> {
+        let value = self.numbers.get(path)?;
+        value.as_float().or_else(|| value.to_string().parse().ok())
     }
-    text.replacen("times = \"family\"\n", "", 1)
+
+    /// A clock limit: the stated one, or the family's.
+    pub(super) fn hz(&self, path: &str, family: u64) -> u64 {
+        let stated = self.numbers.get(path).and_then(Value::as_integer);
+        stated.and_then(|hz| u64::try_from(hz).ok()).unwrap_or(family)
+    }
+
+    /// A time in us: the stated one, or the family's.
+    pub(super) fn us(&self, path: &str, family: f64) -> f64 {
+        self.number(path).unwrap_or(family)
+    }
+
+    /// A typical and a maximum time. Where one is stated and the other is the family's, the other one gives way.
+    pub(super) fn typ_max(&self, path: &str, family: TypMax) -> TypMax {
+        let stated = |key: &str| self.number(&format!("{path}.{key}"));
+        match (stated("typ"), stated("max")) {
+            (None, None) => family,
+            (Some(typ), None) => TypMax { typ, max: family.max.max(typ) },
+            (None, Some(max)) => TypMax { typ: family.typ.min(max), max },
+            (Some(typ), Some(max)) => TypMax { typ, max },
+        }
+    }
+
+    /// Puts the numbers into a chip's table in place of those that it has.
+    pub(super) fn set(&self, chip: &mut Table) {
+        for (path, number) in &self.numbers {
+            let mut keys: Vec<&str> = path.split('.').skip(1).collect();
+            let Some(last) = keys.pop() else { continue };
+            let table =
+                keys.into_iter().try_fold(&mut *chip, |table, key| table.get_mut(key)?.as_table_mut());
+            if let Some(old) = table.and_then(|table| table.get_mut(last)) {
+                *old = number.clone();
+            }
+        }
+    }
+
+    /// Line of a part's head that says that its times are the family's: empty if all of these paths are stated.
+    pub(super) fn times(&self, typical: &[impl AsRef<str>]) -> &'static str {
+        if typical.iter().all(|path| self.numbers.contains_key(path.as_ref())) {
+            ""
+        } else {
+            "times = \"family\"\n"
+        }
+    }
+
+    /// Appends the sources of the numbers.
+    pub(super) fn sources(&self, text: &mut String) {
+        for stated in &self.stated {
+            let mut numbers = BTreeMap::new();
+            collect(&stated.chip, "chip", &mut numbers);
+            let of: Vec<&str> = numbers.keys().map(String::as_str).collect();
+            append_source(text, &of, &stated.from, stated.confidence, &stated.note);
+        }
+    }
 }
 
 /// Numbers of a table by dotted path.
-fn collect(table: &Table, path: &str, numbers: &mut BTreeMap<String, String>) {
+fn collect(table: &Table, path: &str, numbers: &mut BTreeMap<String, Value>) {
     for (key, value) in table {
         let path = format!("{path}.{key}");
         match value {
             Value::Table(inner) => collect(inner, &path, numbers),
             other => {
-                numbers.insert(path, other.to_string());
+                numbers.insert(path, other.clone());
             }
         }
     }
-}
-
-/// Replaces the number at a dotted path; `None` if the text has none there.
-fn replace(text: &mut String, path: &str, number: &str) -> Option<()> {
-    let (table, key) = path.rsplit_once('.')?;
-    if let Some(place) = place_of(text, table, key) {
-        text.replace_range(place, &format!("{key} = {number}"));
-        return Some(());
-    }
-    let (table, name) = table.rsplit_once('.')?;
-    let place = place_of(text, table, name)?;
-    let mut line: BTreeMap<String, BTreeMap<String, f64>> = toml::from_str(text.get(place.clone())?).ok()?;
-    let times = line.get_mut(name)?;
-    *times.get_mut(key)? = number.parse().ok()?;
-    let (mut typ, mut max) = (*times.get("typ")?, *times.get("max")?);
-    // The other one is still the family's.
-    if typ > max {
-        if key == "typ" { max = typ } else { typ = max }
-    }
-    text.replace_range(place, &format!("{name} = {{ typ = {typ}, max = {max} }}"));
-    Some(())
-}
-
-/// Place of the line with a key of a table.
-fn place_of(text: &str, table: &str, key: &str) -> Option<Range<usize>> {
-    let header = format!("\n[{table}]\n");
-    let mut start = text.find(&header)? + header.len();
-    for line in text.get(start..)?.split_inclusive('\n') {
-        if line.starts_with('[') {
-            return None;
-        }
-        if line.strip_prefix(key).is_some_and(|rest| rest.starts_with(" = ")) {
-            return Some(start..start + line.trim_end().len());
-        }
-        start += line.len();
-    }
-    None
-}
-
-/// Dotted paths of the typical times of a part's reads, programs and erases.
-fn typical(text: &str) -> Vec<String> {
-    let part: Table = toml::from_str(text).unwrap_or_default();
-    let inner =
-        |table: &Table, key: &str| table.get(key).and_then(Value::as_table).cloned().unwrap_or_default();
-    let chip = inner(&part, "chip");
-    let timing = inner(&chip, "timing");
-    let array = ARRAY.into_iter().filter_map(|key| {
-        let typ = if timing.get(key)?.is_table() { ".typ" } else { "" };
-        Some(format!("chip.timing.{key}{typ}"))
-    });
-    let erases = inner(&chip, "erase");
-    array.chain(erases.keys().map(|name| format!("chip.erase.{name}.t_us.typ"))).collect()
 }
 
 #[cfg(test)]
@@ -154,10 +161,12 @@ mod tests {
                 assert_eq!(library.own_of(&chip), None, "{name} is described by the catalogue itself");
                 assert!(library.load(Kind::Part, name).unwrap().chip().is_ok(), "{name}");
                 let part = part(&library, name);
-                for path in numbers.keys() {
-                    let is_listed =
-                        part.sources.iter().any(|source| source.from == one.from && source.of.contains(path));
-                    assert!(is_listed, "{name} has no {path}");
+                let text = text(&library, name);
+                let table: Value = toml::from_str::<Table>(&text).unwrap().into();
+                for (path, number) in &numbers {
+                    let found = path.split('.').try_fold(&table, |table, key| table.get(key));
+                    let as_text = |value: &Value| value.to_string().trim_end_matches(".0").to_owned();
+                    assert_eq!(found.map(as_text), Some(as_text(number)), "{name}: {path}");
                     assert_eq!(part.source_of(path).unwrap().from, one.from, "{name}: {path}");
                 }
             }
@@ -186,14 +195,14 @@ mod tests {
 
     #[test]
     fn a_typical_time_beyond_the_familys_maximum_moves_it() {
-        let mut text =
-            String::from("\n[chip.timing]\nt_pp_us = { typ = 120, max = 500 }\n\n[chip.erase]\nt = 1\n");
-        assert_eq!(replace(&mut text, "chip.timing.t_pp_us.typ", "640"), Some(()));
-        assert!(text.contains("t_pp_us = { typ = 640, max = 640 }"), "{text}");
-        assert_eq!(replace(&mut text, "chip.timing.t_pp_us.max", "25.5"), Some(()));
-        assert!(text.contains("t_pp_us = { typ = 25.5, max = 25.5 }"), "{text}");
-        assert_eq!(replace(&mut text, "chip.timing.t", "2"), None);
-        assert_eq!(replace(&mut text, "chip.timing.t_ce_us.typ", "2"), None);
+        let family = TypMax { typ: 120.0, max: 500.0 };
+        let with = |key: &str, number: i64| {
+            let numbers = BTreeMap::from([(format!("chip.timing.t_pp_us.{key}"), Value::Integer(number))]);
+            Known { stated: Vec::new(), numbers }.typ_max("chip.timing.t_pp_us", family)
+        };
+        assert_eq!(with("typ", 640), TypMax { typ: 640.0, max: 640.0 });
+        assert_eq!(with("max", 25), TypMax { typ: 25.0, max: 25.0 });
+        assert_eq!(with("other", 25), family);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::board::clip;
 use super::mem::{PollPlan, SpiError, SpiMem, mean_wait};
-use super::op::{Clock, CommandShape, Data, Direction, Mode, SpiOp, Width};
+use super::op::{Clock, CommandShape, Data, Direction, Mode, SpiOp, Width, swap_words};
 use super::phy::{PhyState, widest_eye};
 use super::profile::{Divider, SpiBus, SpiProfile, Via};
 use super::{SpiBoard, SpiChip, SpiMemWire, SpiWire, Transfer};
@@ -229,6 +229,15 @@ impl<C: SpiChip> SpiController<C> {
                     garble(buf);
                 }
                 host.note_transfer(|| transfer(buf));
+                if op.swap16 && self.chip.keeps_data() {
+                    swap_words(buf);
+                }
+            }
+            Data::Out(bytes) if op.swap16 => {
+                let mut bytes = bytes.to_vec();
+                swap_words(&mut bytes);
+                self.chip.exec(start, end, clock.hz(), op, Data::Out(&bytes))?;
+                host.note_transfer(|| transfer(&bytes));
             }
             Data::Out(bytes) => {
                 self.chip.exec(start, end, clock.hz(), op, Data::Out(bytes))?;
@@ -323,6 +332,10 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
 
     fn shapes(&self, opcode: u8) -> Vec<CommandShape> {
         self.chip.shapes(opcode)
+    }
+
+    fn swaps_words(&self) -> bool {
+        self.on.profile.swap16
     }
 
     fn has_reset_pin(&self) -> bool {

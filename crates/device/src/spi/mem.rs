@@ -89,6 +89,9 @@ pub trait SpiMem: PageTruth {
         (!names.is_empty()).then(|| format!("the chip takes {} in this bus mode", names.join(", ")))
     }
 
+    /// True when the controller can swap the bytes of each 16-bit word (Linux: capability `swap16`).
+    fn swaps_words(&self) -> bool;
+
     /// True when the chip's reset pin is wired.
     fn has_reset_pin(&self) -> bool;
 

@@ -4,7 +4,7 @@
 //! the bytes of each operation go over the wires ([`SpiWire`]), and the controller's costs come before and after them.
 
 use super::mem::mean_wait;
-use super::op::{CmdExt, Data, Direction, SpiOp};
+use super::op::{Data, Direction, SpiOp};
 use super::{ReadOn, SpiBoard, SpiChip, SpiWire};
 use floatgate_mtd::{Instant, Nanos};
 
@@ -106,10 +106,7 @@ impl<C: SpiChip> SpiMemWire<C> {
     fn bytes(&mut self, op: &SpiOp, data: Data<'_>) {
         let wire = &mut self.wire;
         wire.select();
-        let ext = match op.ext {
-            CmdExt::Repeat => op.opcode,
-            CmdExt::Invert => !op.opcode,
-        };
+        let ext = op.ext.second(op.opcode);
         let cmd_bytes = if op.mode.cmd.dtr && op.mode.cmd.lanes == 8 { 2 } else { 1 };
         wire.write(op.mode.cmd, &[op.opcode, ext][..cmd_bytes]);
         let addr = op.addr.to_be_bytes();

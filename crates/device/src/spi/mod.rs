@@ -14,6 +14,7 @@ pub use controller::SpiController;
 pub(crate) use mem::mean_wait;
 pub use mem::{PollPlan, SpiError, SpiMem};
 pub use mem_wire::{PollPauses, SpiMemWire};
+pub(crate) use op::swap_words;
 pub use op::{Clock, CmdExt, CommandShape, Data, Direction, Mode, SpiOp, Transfer, Variant, Width};
 pub use phy::{PhyProfile, PhyState, PhyTooFast};
 pub use profile::{SpiBus, SpiProfile};
@@ -77,6 +78,12 @@ pub trait SpiChip: PageTruth {
 
     /// The forms in which the chip takes a command in its present bus mode; none for an unknown one.
     fn shapes(&self, opcode: u8) -> Vec<CommandShape>;
+
+    /// True when the second byte of this command in 8D-8D-8D is part of the row address.
+    fn takes_row_in_command(&self, opcode: u8) -> bool {
+        let _ = opcode;
+        false
+    }
 
     /// Continuation of the read `op` behind its first byte.
     fn read_on(&self, op: &SpiOp) -> ReadOn;

@@ -140,6 +140,20 @@ pub enum CmdExt {
     Repeat,
     /// The command inverted (Macronix).
     Invert,
+    /// Bits 23:16 of a row address, whose other bits are the address (Winbond W35N02JW, W35N04JW).
+    #[serde(skip)]
+    Row(u8),
+}
+
+impl CmdExt {
+    /// The second byte of a command.
+    pub const fn second(self, opcode: u8) -> u8 {
+        match self {
+            Self::Repeat => opcode,
+            Self::Invert => !opcode,
+            Self::Row(bits) => bits,
+        }
+    }
 }
 
 /// One operation, without its data.
@@ -163,6 +177,8 @@ pub struct SpiOp {
     pub len: u32,
     /// Highest clock at which the chip accepts this operation, 0 when only the chip's own limit counts.
     pub max_hz: u32,
+    /// The controller swaps the two bytes of each 16-bit word of the data (Linux: `swap16`).
+    pub swap16: bool,
 }
 
 impl SpiOp {
@@ -178,6 +194,7 @@ impl SpiOp {
             dir: Direction::None,
             len: 0,
             max_hz: 0,
+            swap16: false,
         }
     }
 
@@ -263,6 +280,11 @@ impl fmt::Display for CommandShape {
             s(cycles)
         )
     }
+}
+
+/// Swaps the two bytes of each 16-bit word.
+pub(crate) fn swap_words(bytes: &mut [u8]) {
+    bytes.chunks_exact_mut(2).for_each(|word| word.swap(0, 1));
 }
 
 /// The bytes of an operation's data phase. Its length is the operation's `len`.
@@ -370,6 +392,7 @@ impl Variant {
             dir,
             len,
             max_hz: u32::try_from(self.max_hz).unwrap_or(u32::MAX),
+            swap16: false,
         }
     }
 }

@@ -190,6 +190,9 @@ pub struct SpiProfile {
     /// Double transfer rate.
     #[serde(default)]
     pub dtr: bool,
+    /// The controller swaps the two bytes of each 16-bit word in 8D-8D-8D, for chips that swap them there (Linux: `swap16`).
+    #[serde(default)]
+    pub swap16: bool,
     /// Phases of one operation may differ in rate (1S-8D-8D). Some controllers take all phases single or all double.
     #[serde(default = "yes")]
     pub mixed_rates: bool,

@@ -101,7 +101,8 @@ impl Form {
 
     const fn op(&self, opcode: u8, ext: CmdExt) -> SpiOp {
         let CommandShape { mode, addr_bytes, dummy_cycles, dir } = self.shape;
-        SpiOp { opcode, ext, mode, addr: self.addr, addr_bytes, dummy_cycles, dir, len: 0, max_hz: 0 }
+        SpiOp { opcode, ext, addr: self.addr, addr_bytes, dummy_cycles, dir, ..SpiOp::command(opcode) }
+            .mode(mode)
     }
 }
 
@@ -482,6 +483,10 @@ impl<C: SpiChip> SpiWire<C> {
                 if shapes.is_empty() {
                     self.ignore(Violation::UnknownCommand(byte));
                 }
+            }
+            Phase::Extension if self.chip.takes_row_in_command(self.opcode) => {
+                self.ext = CmdExt::Row(byte);
+                self.phase = Phase::Header;
             }
             Phase::Extension if byte == self.opcode => self.phase = Phase::Header,
             Phase::Extension if byte == !self.opcode => {

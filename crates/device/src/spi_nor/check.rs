@@ -71,6 +71,7 @@ impl SpiNorSpec {
             None => None,
             Some(OctalSwitch::MacronixCr2) => Some(RegisterSet::Macronix),
             Some(OctalSwitch::MicronVcr) => Some(RegisterSet::Micron),
+            Some(OctalSwitch::InfineonCfr) => Some(RegisterSet::Spansion),
             Some(OctalSwitch::Sequence(_)) => {
                 return bad("a chip needs a register that switches its octal mode");
             }

@@ -99,6 +99,22 @@ pub(super) mod spansion {
     pub(in super::super) const CLEAR_STATUS: u8 = 0x30;
 }
 
+/// Registers of Infineon's Semper family, which Cypress began.
+pub(super) mod infineon {
+    /// READ ANY REGISTER.
+    pub(in super::super) const READ_ANY: u8 = 0x65;
+    /// WRITE ANY REGISTER.
+    pub(in super::super) const WRITE_ANY: u8 = 0x71;
+    /// CLEAR PROGRAM AND ERASE FAILURE FLAGS.
+    pub(in super::super) const CLEAR_FAILURES: u8 = 0x82;
+    /// Address of volatile configuration register 5.
+    pub(in super::super) const CFR5V: u32 = 0x80_0006;
+    /// Value of configuration register 5 for single lane commands.
+    pub(in super::super) const CFR5_SINGLE: u8 = 0x40;
+    /// Value of configuration register 5 for 8D-8D-8D.
+    pub(in super::super) const CFR5_OCTAL_DTR: u8 = 0x43;
+}
+
 /// Registers and OTP area of Micron.
 pub(super) mod micron {
     /// READ FLAG STATUS REGISTER.

@@ -1,6 +1,6 @@
 //! A SPI NOR part as data: the `[chip]` table of its part file.
 
-use super::command::{issi, winbond};
+use super::command::{infineon, issi, macronix, micron, winbond};
 use crate::spi::{CmdExt, Mode, Variant};
 use crate::units::{self, TypMaxUs};
 use floatgate_media::sfdp::OctalSequence;
@@ -229,6 +229,25 @@ pub struct Octal {
     pub status_addr_bytes: u8,
     /// Dummy cycles of register reads in 8D-8D-8D.
     pub status_dummy: u8,
+    /// Dummy cycles of READ ID in 8D-8D-8D; as of register reads when absent.
+    #[serde(default)]
+    pub id_dummy: Option<u8>,
+    /// In 8D-8D-8D the two bytes of each 16-bit word of the array are swapped (Linux: `SNOR_F_SWAP16`).
+    #[serde(default)]
+    pub swap16: bool,
+}
+
+impl Octal {
+    /// Address and values of the register that switches 8D-8D-8D: off and on.
+    pub(super) const fn mode_register(&self) -> (u32, u8, u8) {
+        match self.switch {
+            OctalSwitch::MicronVcr => (0, micron::VCR_RESET, micron::VCR_OCTAL_DTR),
+            OctalSwitch::MacronixCr2 => (0, 0, macronix::CONFIG_2_OCTAL_DTR),
+            OctalSwitch::InfineonCfr => (infineon::CFR5V, infineon::CFR5_SINGLE, infineon::CFR5_OCTAL_DTR),
+            // A chip has no such switch: its register switches nothing.
+            OctalSwitch::Sequence(_) => (0, micron::VCR_RESET, micron::VCR_RESET),
+        }
+    }
 }
 
 /// Procedure that switches octal DTR on.
@@ -239,6 +258,8 @@ pub enum OctalSwitch {
     MacronixCr2,
     /// Micron: volatile configuration register (81h), address 0 = E7h; FFh goes back.
     MicronVcr,
+    /// Infineon's Semper: any register (71h), CFR5V = 43h; 40h goes back.
+    InfineonCfr,
     /// Commands that the chip's SFDP lists. A driver learns them; part files name a register.
     #[serde(skip)]
     Sequence(OctalSequence),

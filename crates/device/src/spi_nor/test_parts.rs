@@ -99,3 +99,31 @@ dummy = { register = 1, default = 16, values = [[16, 16], [20, 20]], modes = ["8
 otp = { kind = "control-byte", bytes = 64 }
 suspend = { suspend = 0x75, resume = 0x7A, latency_us = 30 }
 "#;
+
+/// As S28HS512T.
+pub(super) const SEMPER: &str = r#"
+[chip]
+id = [0x34, 0x5B, 0x1A]
+max_sdr_hz = "133 MHz"
+max_dtr_hz = "200 MHz"
+addressing = "en4b"
+registers = "spansion"
+reset_pin = true
+soft_reset = true
+reads = [
+    { mode = "1-1-1", opcode = 0x03, max_hz = "50 MHz" },
+    { mode = "1-1-1", opcode = 0x0B, dummy = 8 },
+]
+reads_4b = [
+    { mode = "1-1-1", opcode = 0x13, max_hz = "50 MHz" },
+    { mode = "1-1-1", opcode = 0x0C, dummy = 8 },
+    { mode = "8D-8D-8D", opcode = 0xEE, dummy = 24 },
+]
+programs = [{ mode = "1-1-1", opcode = 0x02 }]
+programs_4b = [{ mode = "1-1-1", opcode = 0x12 }, { mode = "8D-8D-8D", opcode = 0x12 }]
+geometry = { size_bytes = "64 MiB" }
+timing = { t_pp_us = { typ = 430, max = 2175 }, t_ce_us = { typ = "201 s", max = "696 s" }, t_w_us = { typ = 1300, max = 8000 } }
+erase.block = { bytes = "256 KiB", opcode = 0xD8, opcode_4b = 0xDC, t_us = { typ = "773 ms", max = "2677 ms" } }
+octal = { switch = "infineon-cfr", ext = "repeat", status_addr_bytes = 4, status_dummy = 4, id_dummy = 3 }
+dummy = { register = 0x800003, default = 20, values = [[20, 8], [24, 11]], modes = ["8D-8D-8D"] }
+"#;

@@ -343,6 +343,7 @@ fn spi_op(raw: &RawSpiOp, len: u32) -> Result<SpiOp, BadRequest> {
         dir,
         len,
         max_hz: raw.max_hz,
+        swap16: false,
     })
 }
 
@@ -354,6 +355,7 @@ fn command(raw: &RawSpiOp, cmd: Width) -> Result<(u8, CmdExt), BadRequest> {
         1 if !is_octal_dtr && first == 0 => Ok((second, CmdExt::Repeat)),
         2 if is_octal_dtr && first == second => Ok((first, CmdExt::Repeat)),
         2 if is_octal_dtr && first == !second => Ok((first, CmdExt::Invert)),
+        2 if is_octal_dtr => Ok((first, CmdExt::Row(second))),
         1 | 2 => Err(BadRequest::Value("opcode", raw.opcode.into())),
         bytes => Err(BadRequest::Value("cmd_bytes", bytes.into())),
     }

@@ -9,6 +9,7 @@ use super::wrong::{EccResult, Leak};
 use crate::array::{self, Array, SubPages};
 use crate::cells::{Cells, CellsGeometry};
 use floatgate_ecc::OobLayout;
+use floatgate_mtd::random::Random;
 use floatgate_mtd::{Instant, Pairing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,6 +26,9 @@ pub(super) enum Loaded {
     /// Bytes of the host.
     Host,
 }
+
+/// Makers do not publish the bits that their randomizers add: these are as random.
+const MIX_SEED: u64 = 0x005E_ED0F_B175;
 
 /// Half of the data's bits are zero; the OOB, with the marker of bad blocks, is left erased.
 fn usual_page(spec: &SpiNandSpec) -> Arc<[u8]> {
@@ -73,6 +77,11 @@ pub(super) struct Die {
     pub(super) config: u8,
     /// Mode register beside the configuration (W25N: SR4).
     pub(super) mode: u8,
+    /// The randomizer's register, and whether it is on.
+    pub(super) randomizer: u8,
+    pub(super) randomizes: bool,
+    /// Data bytes of a page, which the randomizer covers.
+    data_bytes: usize,
     /// Read retry mode, and by how much it lowers the thresholds.
     pub(super) retry: u8,
     pub(super) lowered: f64,
@@ -121,6 +130,9 @@ impl Die {
             protection: 0,
             config: 0,
             mode: 0,
+            randomizer: 0,
+            randomizes: false,
+            data_bytes: g.page_bytes as usize,
             retry: 0,
             lowered: 0.0,
             write_enabled: false,
@@ -148,6 +160,7 @@ impl Die {
     pub(super) fn power_up(&mut self, spec: &SpiNandSpec) {
         self.config = spec.config_reset;
         self.mode = 0;
+        (self.randomizer, self.randomizes) = (0, false);
         self.soft_reset(spec);
     }
 
@@ -238,6 +251,18 @@ impl Die {
         }
         cache.bytes[column..column + bytes.len()].copy_from_slice(bytes);
         cache.loaded = Loaded::Host;
+    }
+
+    /// Adds the randomizer's bits of a row to the data in a cache, if it is on; a second time removes them.
+    pub(super) fn mix(&mut self, plane: usize, row: u32) {
+        if !self.randomizes || !self.array.stores() {
+            return;
+        }
+        self.fill_lazy_caches();
+        let mut random = Random::numbered(MIX_SEED, u64::from(row));
+        for word in self.caches[plane].bytes[..self.data_bytes].chunks_mut(8) {
+            word.iter_mut().zip(random.bits().to_le_bytes()).for_each(|(byte, bits)| *byte ^= bits);
+        }
     }
 
     /// Bytes of a plane's cache, to be programmed.

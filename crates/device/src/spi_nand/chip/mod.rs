@@ -258,6 +258,10 @@ impl SpiChip for SpiNand {
         self.reads_on(op)
     }
 
+    fn takes_row_in_command(&self, opcode: u8) -> bool {
+        self.packs_row_of(opcode)
+    }
+
     #[inline]
     fn busy_until(&self) -> Instant {
         self.dies[self.active].work().end

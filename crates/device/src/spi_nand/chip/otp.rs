@@ -95,8 +95,8 @@ impl SpiNand {
     }
 
     /// With the lock bit set too, PROGRAM EXECUTE locks the user's pages for good.
-    pub(super) fn otp_program(&mut self, call: Call<'_>) -> Result<(), Violation> {
-        let (page, pages) = (call.op.addr, self.otp_pages()?);
+    pub(super) fn otp_program(&mut self, call: Call<'_>, page: u32) -> Result<(), Violation> {
+        let pages = self.otp_pages()?;
         let length = self.spec.timing.t_prog_us.typ;
         let die = self.die();
         if die.config & c::OTP_LOCK != 0 {

@@ -58,10 +58,9 @@ impl SpiNand {
 
     #[inline]
     pub(super) fn page_read(&mut self, call: Call<'_>) -> Result<(), Violation> {
-        self.row_shape(call)?;
+        let row = self.row_of(call)?;
         self.idle(call.start)?;
         self.stream_was_left(call)?;
-        let row = call.op.addr;
         let code = self.code();
         let timing = self.spec.timing;
         let length = if code.is_some() { timing.t_rd_ecc_us } else { timing.t_rd_us };
@@ -216,15 +215,15 @@ impl SpiNand {
     }
 
     pub(super) fn program_execute(&mut self, call: Call<'_>) -> Result<(), Violation> {
-        self.row_shape(call)?;
+        let row = self.row_of(call)?;
         self.idle(call.start)?;
         if !self.die().write_enabled {
             return Err(Violation::NoWriteEnable);
         }
         if self.die().config & c::OTP_ENABLE != 0 {
-            return self.otp_program(call);
+            return self.otp_program(call, row);
         }
-        let position = self.row_position(call.op.addr)?;
+        let position = self.row_position(row)?;
         self.unprotected()?;
         let plane = position.plane;
         if self.die().loaded(plane) == Loaded::Nothing {
@@ -236,11 +235,16 @@ impl SpiNand {
             let spec = std::sync::Arc::clone(&self.spec);
             self.die().blank_ecc_bytes(plane, &spec);
         }
-        self.die().check_program(position.block, position.page, position.row, plane)?;
+        self.die().mix(plane, position.row);
+        if let Err(broken) = self.die().check_program(position.block, position.page, position.row, plane) {
+            self.die().mix(plane, position.row);
+            return Err(broken);
+        }
         let broken = self.faults(position.block).program;
         let most = longest(self.spec.timing.t_prog_us);
         let die = self.die();
         die.program(position.block, position.page, position.row, plane, unseen_by);
+        die.mix(plane, position.row);
         let outcome = die.cells.program(position.row, call.end);
         (die.program_failed, die.write_enabled) = (broken || outcome.failed, false);
         die.begin(ArrayTask::Program, position.row, call.end, outcome.time.min(most));
@@ -248,12 +252,12 @@ impl SpiNand {
     }
 
     pub(super) fn block_erase(&mut self, call: Call<'_>) -> Result<(), Violation> {
-        self.row_shape(call)?;
+        let row = self.row_of(call)?;
         self.idle(call.start)?;
         if !self.die().write_enabled {
             return Err(Violation::NoWriteEnable);
         }
-        let position = self.row_position(call.op.addr)?;
+        let position = self.row_position(row)?;
         self.unprotected()?;
         if self.die().config & c::OTP_ENABLE != 0 {
             return Err(Violation::Sequence("OTP pages cannot be erased"));

@@ -101,6 +101,7 @@ impl SpiNand {
             c::CONFIG => die.config,
             r if spec.read_retry.as_ref().is_some_and(|retry| retry.feature == r) => die.retry,
             r if spec.high_speed.is_some_and(|speed| speed.feature == r) => die.mode,
+            r if spec.randomizer.is_some_and(|own| own.feature == r) => die.randomizer,
             c::WINBOND_ECC_STATUS if spec.ecc_status == EccStatus::WinbondDetail => (die.ecc.last as u8) << 4,
             c::GIGADEVICE_ECC_STATUS if spec.ecc_status == EccStatus::Gigadevice => {
                 (die.ecc.last.clamp(1, 4) as u8 - 1) << 4
@@ -129,6 +130,10 @@ impl SpiNand {
                 None => return Err(Violation::Sequence("no such read retry mode")),
             },
             r if speed.is_some_and(|speed| speed.feature == r) => die.mode = value,
+            r if spec.randomizer.is_some_and(|own| own.feature == r) => {
+                die.randomizer = value;
+                die.randomizes = spec.randomizer.is_some_and(|own| value >> own.bit & 1 == 1);
+            }
             _ => return Err(NO_REGISTER),
         }
         Ok(())

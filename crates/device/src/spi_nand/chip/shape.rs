@@ -2,7 +2,7 @@
 
 use super::super::spec::ContinuousKind;
 use super::{Call, SpiNand};
-use crate::spi::{CommandShape, Direction, Mode, Variant};
+use crate::spi::{CmdExt, CommandShape, Direction, Mode, Variant};
 use crate::violation::Violation;
 use floatgate_mtd::Instant;
 
@@ -87,14 +87,32 @@ impl SpiNand {
         clock(call.hz, self.spec.max_hz(mode))
     }
 
-    /// Shape of commands with a row address.
+    /// Row address of a command, after a check of its shape.
     #[inline]
-    pub(super) fn row_shape(&self, call: Call<'_>) -> Result<(), Violation> {
-        let bytes = match &self.spec.octal {
-            Some(octal) if self.octal => octal.row_bytes,
-            _ => 3,
-        };
-        self.shape(call, bytes, 0)
+    pub(super) fn row_of(&self, call: Call<'_>) -> Result<u32, Violation> {
+        let op = call.op;
+        let octal = self.spec.octal.as_ref().filter(|_| self.octal);
+        let bytes = octal.map_or(3, |octal| octal.row_bytes);
+        self.shape(call, bytes, 0)?;
+        if u64::from(op.addr) >> (8 * u32::from(bytes)) != 0 {
+            return Err(Violation::BadAddress);
+        }
+        match (self.packs_rows(), op.ext) {
+            (true, ext) => Ok(u32::from(ext.second(op.opcode)) << 16 | op.addr),
+            (false, CmdExt::Row(_)) => Err(Violation::UnknownCommand(op.opcode)),
+            (false, _) => Ok(op.addr),
+        }
+    }
+
+    /// True when the second byte of commands with a row address is part of it.
+    fn packs_rows(&self) -> bool {
+        self.octal && self.spec.octal.as_ref().is_some_and(|octal| octal.packed_rows)
+    }
+
+    /// True when the second byte of this command is part of its row address.
+    pub(super) fn packs_row_of(&self, opcode: u8) -> bool {
+        use super::super::command as c;
+        self.packs_rows() && matches!(opcode, c::PAGE_READ | c::PROGRAM_EXECUTE | c::BLOCK_ERASE)
     }
 
     /// Shape of GET and SET FEATURE. In 8D the address is sent twice, and reads need dummy cycles.

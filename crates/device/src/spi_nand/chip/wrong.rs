@@ -119,6 +119,10 @@ impl Die {
         if !cache.lazy {
             self.load_wrong(row as usize, plane, code);
         }
+        // An erased page is known by its bits, and reads FFh.
+        if self.randomizes && !self.array.is_erased(row as usize) {
+            self.mix(plane, row);
+        }
     }
 
     #[cold]

@@ -2,7 +2,7 @@
 
 use super::super::command as c;
 use super::super::spec::{Octal, SpiNandSpec};
-use crate::spi::{Mode, SpiOp};
+use crate::spi::{CmdExt, Mode, SpiOp};
 
 /// Shapes of commands, single lane or 8D-8D-8D.
 #[derive(Clone, Copy, Debug)]
@@ -10,6 +10,8 @@ pub(super) struct Lines {
     mode: Mode,
     max_hz: u32,
     row_bytes: u8,
+    /// The upper bits of a row are the second byte of its command.
+    packed_rows: bool,
     feature_bytes: u8,
     register_dummy: u8,
 }
@@ -18,12 +20,19 @@ impl Lines {
     /// As after power-up.
     pub(super) fn single(spec: &SpiNandSpec) -> Self {
         let mode = Mode::SINGLE;
-        Self { mode, max_hz: spec.max_hz(mode), row_bytes: 3, feature_bytes: 1, register_dummy: 0 }
+        Self { mode, max_hz: spec.max_hz(mode), ..Self::unknown() }
     }
 
     /// Before the chip is known: no limit but the board's.
     pub(super) const fn unknown() -> Self {
-        Self { mode: Mode::SINGLE, max_hz: 0, row_bytes: 3, feature_bytes: 1, register_dummy: 0 }
+        Self {
+            mode: Mode::SINGLE,
+            max_hz: 0,
+            row_bytes: 3,
+            packed_rows: false,
+            feature_bytes: 1,
+            register_dummy: 0,
+        }
     }
 
     /// After the switch to 8D-8D-8D.
@@ -33,6 +42,7 @@ impl Lines {
             mode,
             max_hz: spec.max_hz(mode),
             row_bytes: octal.row_bytes,
+            packed_rows: octal.packed_rows,
             feature_bytes: 2,
             register_dummy: octal.register_dummy,
         }
@@ -49,7 +59,13 @@ impl Lines {
     /// A command with a row address.
     #[inline]
     pub(super) const fn row(&self, opcode: u8, row: u32) -> SpiOp {
-        self.command(opcode).address(row, self.row_bytes)
+        let op = self.command(opcode).address(row, self.row_bytes);
+        if !self.packed_rows {
+            return op;
+        }
+        let mut op = op.address(row & 0xFFFF, self.row_bytes);
+        op.ext = CmdExt::Row((row >> 16) as u8);
+        op
     }
 
     /// Bytes of a register read: two in 8D, where a clock cycle carries no less.

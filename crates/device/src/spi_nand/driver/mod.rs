@@ -34,6 +34,8 @@ use serde::Deserialize;
 pub struct Options {
     /// Use continuous reads where chip and ECC allow.
     pub continuous: bool,
+    /// Switch the chip's randomizer on or off (Linux 7.x: device tree property of the chip). Absent: it stays as after power-up.
+    pub randomizer: Option<bool>,
 }
 
 /// Reason why a chip cannot be driven.
@@ -68,6 +70,9 @@ pub enum ProbeError {
     /// The engine's code does not exist or does not fit the chip's pages.
     #[error("ecc: {0}")]
     Ecc(#[from] PageCodeError),
+    /// The randomizer is asked for, and the chip has none.
+    #[error("the chip has no randomizer (driver.randomizer)")]
+    NoRandomizer,
     /// The chip did not answer in the mode it was switched to.
     #[error("the chip does not answer after the switch to {0}")]
     SwitchFailed(Mode),

@@ -3,7 +3,7 @@
 use super::super::command as c;
 use super::super::spec::EccStatus;
 use super::SpiNandDriver;
-use super::select::Stream;
+use super::select::{NoStream, Stream};
 use crate::ecc_engine::{Corrected, Uncorrectable};
 use crate::nand::span::{self, ReadSum};
 use crate::spi::{Data, SpiError, SpiMem, SpiOp};
@@ -41,7 +41,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         let page_bytes = self.geometry.write_bytes as usize;
         let in_block =
             (u64::from(self.geometry.erase_bytes) - at % u64::from(self.geometry.erase_bytes)) as usize;
-        let whole = len.min(in_block).min(stream.max_bytes) / page_bytes * page_bytes;
+        let whole = len.min(in_block) / page_bytes * page_bytes;
         (inside == 0 && whole > page_bytes).then_some((stream, whole))
     }
 
@@ -201,7 +201,8 @@ impl<S: SpiMem> SpiNandDriver<S> {
     }
 
     /// One PAGE READ, then page after page without a pause. When the ECC gives up on any of them, they are read again one
-    /// by one: only that tells which.
+    /// by one: only that tells which. As in Linux, a controller that releases CS# too early has them read again as well, and
+    /// there are no continuous reads from then on.
     fn read_stream(
         &mut self,
         stream: Stream,
@@ -212,11 +213,14 @@ impl<S: SpiMem> SpiNandDriver<S> {
         let row = self.row(at)?;
         self.profile.page(&mut self.host);
         self.update_config(stream.config_bit, if stream.set { stream.config_bit } else { 0 })?;
-        let status = self.stream_pages(stream, row, buf);
+        let in_one = stream.cs_bytes.min(buf.len());
+        let status = self.stream_pages(stream, row, &mut buf[..in_one]);
         let left = self.update_config(stream.config_bit, if stream.set { 0 } else { stream.config_bit });
         let outcome = status?;
         left?;
-        if outcome.is_ok() {
+        if in_one < buf.len() {
+            self.stream = Err(NoStream::Cannot("the controller releases CS# before the end of the block"));
+        } else if outcome.is_ok() {
             sum.add(outcome, at);
             return Ok(());
         }

@@ -148,6 +148,9 @@ impl<S: SpiMem> SpiNandDriver<S> {
         reset(&mut bus, &mut host, &waits)?;
         let spec = discover(&mut bus, &mut host, catalogue)?.clone();
         let engine = engine(&spec, ecc, &profile)?;
+        if options.randomizer == Some(true) && spec.randomizer.is_none() {
+            return Err(ProbeError::NoRandomizer);
+        }
         let choice = choose(&bus, &spec, may_stream(options, &engine))?;
         let layout = oob_layout(&spec, &engine);
         let lines = Lines::single(&spec);
@@ -229,6 +232,9 @@ impl<S: SpiMem> SpiNandDriver<S> {
             let on = flag(self.spec.needs_high_speed(&choice.read), 1 << speed.bit);
             let old = self.get_feature(speed.feature)?;
             self.set_feature(speed.feature, old & !(1 << speed.bit) | on)?;
+        }
+        if let (Some(randomizer), Some(on)) = (self.spec.randomizer, self.options.randomizer) {
+            self.set_feature(randomizer.feature, flag(on, 1 << randomizer.bit))?;
         }
         self.set_feature(c::PROTECTION, 0)
     }

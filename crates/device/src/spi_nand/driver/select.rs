@@ -35,8 +35,8 @@ pub(super) struct Stream {
     pub(super) config_bit: u8,
     /// True when the bit is set (Macronix) or cleared (Winbond) for continuous reads.
     pub(super) set: bool,
-    /// Most bytes in one go: whole pages, at most a block.
-    pub(super) max_bytes: usize,
+    /// Most bytes that the controller transfers before it releases CS#.
+    pub(super) cs_bytes: usize,
 }
 
 /// True when controller and board allow a mode.
@@ -140,15 +140,14 @@ fn choose_stream<S: SpiMem>(bus: &S, spec: &SpiNandSpec, read: &Variant) -> Resu
         .min_by_key(|op| duration(bus, op))
         .ok_or("the chip has none in the bus mode in use")?;
     let regular = spec.timing.t_rd_us + duration(bus, &operation(spec, read, Direction::In, page));
-    let whole_pages = bus.max_mapped(Direction::In) / page as usize * page as usize;
-    let max_bytes = whole_pages.min(g.block_bytes() as usize);
-    if max_bytes <= page as usize {
+    let cs_bytes = bus.max_mapped(Direction::In);
+    if cs_bytes < 2 * page as usize {
         return Err("the controller transfers no more than a page at once");
     }
     if duration(bus, &op) >= regular {
         return Err("continuous reads would be no faster than reads page by page");
     }
-    Ok(Stream { op, config_bit: 1 << cont.config_bit, set: !winbond, max_bytes })
+    Ok(Stream { op, config_bit: 1 << cont.config_bit, set: !winbond, cs_bytes })
 }
 
 /// A continuous read of Winbond's: one ignored address byte (two in 8D) and the rest of the header as dummy cycles.

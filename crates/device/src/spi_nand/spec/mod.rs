@@ -4,7 +4,7 @@ mod tables;
 
 pub use tables::{
     ChipEcc, Continuous, ContinuousKind, EccStatus, HighSpeed, IdRead, LoadVariant, Octal, OobRange,
-    OobTable, ReadRetry, SpiNandGeometry, SpiNandOtp, SpiNandQuirks, SpiNandTiming,
+    OobTable, Randomizer, ReadRetry, SpiNandGeometry, SpiNandOtp, SpiNandQuirks, SpiNandTiming,
 };
 
 use crate::array::SubPages;
@@ -61,6 +61,9 @@ pub struct SpiNandSpec {
     /// OTP pages.
     #[serde(default)]
     pub otp: Option<SpiNandOtp>,
+    /// Randomizer of the data.
+    #[serde(default)]
+    pub randomizer: Option<Randomizer>,
     /// Read retry.
     #[serde(default)]
     pub read_retry: Option<ReadRetry>,
@@ -169,7 +172,11 @@ impl SpiNandSpec {
     pub fn check(&self) -> Result<(), BadSpec> {
         let g = &self.geometry;
         let text_ok = |o: &SpiNandOtp| o.manufacturer.len() <= 12 && o.model.len() <= 20;
-        let octal_ok = |o: &Octal| !o.io_octal_dtr.is_empty() && (2..=4).contains(&o.row_bytes);
+        let octal_ok = |o: &Octal| {
+            !o.io_octal_dtr.is_empty()
+                && (2..=4).contains(&o.row_bytes)
+                && (!o.packed_rows || o.row_bytes == 2)
+        };
         let rules = [
             ("id", !self.id.is_empty() && self.id.len() <= 5, "an id has 1 to 5 bytes"),
             (
@@ -212,7 +219,12 @@ impl SpiNandSpec {
                 self.read_retry.as_ref().is_none_or(ReadRetry::is_possible),
                 "a shift per mode, between -4 and 4",
             ),
-            ("octal", self.octal.as_ref().is_none_or(octal_ok), "needs an I/O mode and 2 to 4 row bytes"),
+            ("randomizer.bit", self.randomizer.is_none_or(|r| r.bit < 8), "at most 7"),
+            (
+                "octal",
+                self.octal.as_ref().is_none_or(octal_ok),
+                "needs an I/O mode and 2 to 4 row bytes, with packed rows 2",
+            ),
         ];
         if let Some((key, _, why)) = rules.into_iter().find(|rule| !rule.1) {
             return Err(BadSpec::new(key, why));

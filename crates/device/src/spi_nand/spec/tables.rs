@@ -271,6 +271,10 @@ pub struct Octal {
     pub fast_from_hz: u64,
     /// Bytes of a row address in 8D-8D-8D.
     pub row_bytes: u8,
+    /// In 8D-8D-8D the second command byte is bits 23:16 of the row address, and the address has its other two bytes (Linux:
+    /// `SPINAND_ODTR_PACKED_PAGE_READ`).
+    #[serde(default)]
+    pub packed_rows: bool,
     /// Dummy cycles of GET FEATURE and READ ID in 8D-8D-8D.
     pub register_dummy: u8,
 }
@@ -282,6 +286,17 @@ pub struct HighSpeed {
     /// Feature address of the register.
     pub feature: u8,
     /// Number of the bit.
+    pub bit: u8,
+}
+
+/// A randomizer: while it is on, the chip mixes pseudo-random bits into the data of a page when it programs it, and removes them when it
+/// reads it. OOB bytes stay as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Randomizer {
+    /// Feature address of the register.
+    pub feature: u8,
+    /// Number of the bit that switches it on.
     pub bit: u8,
 }
 

@@ -42,6 +42,7 @@ pub(super) fn database() -> Vec<SpiNandSpec> {
 pub(super) fn controller() -> SpiProfile {
     SpiProfile {
         mixed_rates: true,
+        swap16: false,
         modes: None,
         reference_hz: 200_000_000,
         divider: Divider::Exact,

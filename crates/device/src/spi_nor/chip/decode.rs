@@ -2,8 +2,10 @@
 
 use super::SpiNor;
 use crate::spi::{CommandShape, Direction, Mode, ReadOn, SpiOp, Variant};
-use crate::spi_nor::command::{self as c, macronix, micron, spansion, winbond};
-use crate::spi_nor::spec::{OtpSpec, QuadEnable, RegisterSet, SecurityFamily, SpiNorSpec, UNIQUE_ID_DUMMY};
+use crate::spi_nor::command::{self as c, infineon, macronix, micron, spansion, winbond};
+use crate::spi_nor::spec::{
+    OctalSwitch, OtpSpec, QuadEnable, RegisterSet, SecurityFamily, SpiNorSpec, UNIQUE_ID_DUMMY,
+};
 use crate::violation::Violation;
 
 /// A command of this chip.
@@ -142,6 +144,11 @@ impl Commands {
         all.add_common();
         all.add_optional(spec);
         all.add_registers(spec.registers);
+        if spec.octal.is_some_and(|octal| octal.switch == OctalSwitch::InfineonCfr) {
+            all.register(infineon::READ_ANY, RegisterCmd::ReadConfig2);
+            all.register(infineon::WRITE_ANY, RegisterCmd::WriteConfig2);
+            all.register(infineon::CLEAR_FAILURES, RegisterCmd::ClearFlagStatus);
+        }
         all.add_otp(spec.otp);
         for (index, erase) in (0u8..).zip(spec.erase_types()) {
             all.set(erase.opcode, Cmd::Erase(index));
@@ -444,6 +451,9 @@ impl SpiNor {
         let status_dummy = self.spec.octal.map_or(0, |o| o.status_dummy);
         match (cmd, dir) {
             (Cmd::ReadSfdp, _) => (AddressBytes::Always(4), self.regs.dummy),
+            (Cmd::ReadId, _) => {
+                (address, self.spec.octal.and_then(|octal| octal.id_dummy).unwrap_or(status_dummy))
+            }
             (_, Direction::In) => (address, status_dummy),
             (Cmd::Register(RegisterCmd::WriteStatus), _) => (AddressBytes::Status, 0),
             _ => (address, 0),
@@ -482,11 +492,11 @@ impl SpiNor {
 }
 
 impl Cmd {
-    /// Micron's configuration registers have addresses as long as those of the array; Macronix's always have four
-    /// bytes.
+    /// Micron's and Infineon's configuration registers have addresses as long as those of the array; Macronix's always
+    /// have four bytes.
     fn is_vcr_access(self, set: RegisterSet) -> bool {
         let config = matches!(self, Self::Register(RegisterCmd::ReadConfig2 | RegisterCmd::WriteConfig2));
-        config && set == RegisterSet::Micron
+        config && matches!(set, RegisterSet::Micron | RegisterSet::Spansion)
     }
 }
 

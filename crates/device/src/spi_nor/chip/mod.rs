@@ -20,7 +20,7 @@ use crate::array::Array;
 use crate::nor::cut::Undo;
 use crate::oracle::{Faults, Oracle, PageTruth};
 use crate::spec::BadSpec;
-use crate::spi::{Data, ReadOn, SpiChip, SpiOp};
+use crate::spi::{Data, ReadOn, SpiChip, SpiOp, swap_words};
 use crate::violation::Violation;
 use decode::{Cmd, Commands};
 use floatgate_mtd::Instant;
@@ -123,6 +123,12 @@ impl SpiNor {
         self.erase_types.first().map_or(1, |t| u64::from(t.bytes))
     }
 
+    /// True when the bytes of each word are swapped on the way to and from the array.
+    #[inline]
+    fn swaps_words(&self) -> bool {
+        self.regs.octal && self.spec.octal.is_some_and(|octal| octal.swap16)
+    }
+
     fn bank(&self, addr: u64) -> u8 {
         (addr / self.spec.bank_bytes().max(1)) as u8
     }
@@ -206,7 +212,18 @@ impl SpiChip for SpiNor {
     ) -> Result<(), Violation> {
         let cmd = self.decode(op, hz)?;
         match (cmd, data) {
-            (Cmd::Read, Data::In(out)) => self.read(start, op, out),
+            (Cmd::Read, Data::In(out)) => {
+                self.read(start, op, out)?;
+                if self.swaps_words() && self.array.stores() {
+                    swap_words(out);
+                }
+                Ok(())
+            }
+            (Cmd::Program, Data::Out(bytes)) if self.swaps_words() => {
+                let mut bytes = bytes.to_vec();
+                swap_words(&mut bytes);
+                self.dispatch(cmd, start, end, op, Data::Out(&bytes))
+            }
             (cmd, data) => self.dispatch(cmd, start, end, op, data),
         }
     }

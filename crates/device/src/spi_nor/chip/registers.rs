@@ -5,8 +5,8 @@ use super::decode::RegisterCmd;
 use super::otp::Otp;
 use super::work::{Kind, Work};
 use crate::spi::{Data, SpiOp};
-use crate::spi_nor::command::{macronix, micron};
-use crate::spi_nor::spec::{Addressing, OctalSwitch, RegisterSet, SecurityFamily, SpiNorSpec};
+use crate::spi_nor::command::micron;
+use crate::spi_nor::spec::{Addressing, RegisterSet, SecurityFamily, SpiNorSpec};
 use crate::violation::Violation;
 use floatgate_mtd::Instant;
 use std::ops::Range;
@@ -213,10 +213,10 @@ impl SpiNor {
         Ok(())
     }
 
-    /// Macronix CR2 and Micron's volatile configuration register: mode at address 0, dummy cycles elsewhere.
+    /// The configuration registers of Macronix, Micron and Infineon: the bus mode, and dummy cycles at another address.
     fn config2(&self, addr: u32) -> Result<u8, Violation> {
-        if addr == 0 {
-            let (off, on) = self.mode_values();
+        let (mode, off, on) = self.mode_register();
+        if addr == mode {
             return Ok(if self.regs.octal { on } else { off });
         }
         match &self.spec.dummy {
@@ -225,20 +225,16 @@ impl SpiNor {
         }
     }
 
-    /// Register values that leave and enter 8D-8D-8D.
-    fn mode_values(&self) -> (u8, u8) {
-        match self.spec.octal.map(|o| o.switch) {
-            Some(OctalSwitch::MicronVcr) => (micron::VCR_RESET, micron::VCR_OCTAL_DTR),
-            Some(OctalSwitch::MacronixCr2) => (0, macronix::CONFIG_2_OCTAL_DTR),
-            // Without octal modes the register switches nothing; it reads as on the Micron parts that have it.
-            Some(OctalSwitch::Sequence(_)) | None => (micron::VCR_RESET, micron::VCR_RESET),
-        }
+    /// Address and values of the register that leaves and enters 8D-8D-8D. Without octal modes it switches nothing, and reads as on
+    /// the Micron parts that have it.
+    fn mode_register(&self) -> (u32, u8, u8) {
+        self.spec.octal.map_or((0, micron::VCR_RESET, micron::VCR_RESET), |octal| octal.mode_register())
     }
 
     fn write_config2(&mut self, op: &SpiOp, bytes: &[u8]) -> Result<(), Violation> {
         let value = bytes[0];
-        if op.addr == 0 {
-            let (off, on) = self.mode_values();
+        let (mode, off, on) = self.mode_register();
+        if op.addr == mode {
             if value != off && value != on {
                 return Err(Violation::Sequence("reserved value of the mode register"));
             }

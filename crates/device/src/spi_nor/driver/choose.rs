@@ -64,10 +64,15 @@ pub(super) fn choose(bus: &impl SpiMem, spec: &SpiNorSpec, options: &Options) ->
     let mut way = AddressMode::preferred(spec)?;
     let limit = bus.mode_limit();
     let len = u32::try_from(options.transfer_bytes).unwrap_or(u32::MAX).max(2) & !1;
-    let reads = ops(spec, way, Direction::In, [&spec.reads, &spec.reads_4b]);
-    let mut eligible = usable(bus, &reads, limit, len);
+    let swap16 = spec.octal.is_some_and(|octal| octal.swap16);
+    let octal = Stateful {
+        able: !swap16 || bus.swaps_words() || options.ignore_swap16,
+        swap16: swap16 && bus.swaps_words(),
+    };
+    let reads = ops(spec, way, Direction::In, octal, [&spec.reads, &spec.reads_4b]);
+    let mut eligible = usable(bus, &reads, limit, octal, len);
     if let Some(asked) = bus.mode_asked() {
-        check_limit(bus, &reads, &eligible, asked)?;
+        check_limit(bus, &reads, &eligible, octal, asked)?;
         eligible.retain(|op| op.mode.reaches(asked));
     }
     let mut offered: Vec<Mode> = eligible.iter().map(|op| op.mode).collect();
@@ -77,8 +82,8 @@ pub(super) fn choose(bus: &impl SpiMem, spec: &SpiNorSpec, options: &Options) ->
         return Err(ProbeError::PhyTooFast(PhyTooFast { mode: read.mode, limit: read.max_hz, phy_hz }));
     }
     let programs_3b: Vec<Variant> = spec.programs.iter().filter(|v| knows(v, options)).copied().collect();
-    let programs = ops(spec, way, Direction::Out, [&programs_3b, &spec.programs_4b]);
-    let programs = usable(bus, &programs, limit, spec.geometry.page_bytes);
+    let programs = ops(spec, way, Direction::Out, octal, [&programs_3b, &spec.programs_4b]);
+    let programs = usable(bus, &programs, limit, octal, spec.geometry.page_bytes);
     let same_state = |op: &&SpiOp| op.mode.is_stateful() == read.mode.is_stateful();
     let program = *programs.iter().find(same_state).ok_or(ProbeError::NoCommand("page program"))?;
     let four = way == AddressMode::FourByteCommands || read.mode.is_stateful();
@@ -90,6 +95,15 @@ pub(super) fn choose(bus: &impl SpiMem, spec: &SpiNorSpec, options: &Options) ->
     Ok(Choice { read, program, erase_opcode, erase_bytes, addressing: way, offered })
 }
 
+/// Conditions of 8D-8D-8D.
+#[derive(Clone, Copy)]
+struct Stateful {
+    /// The byte order of the chip is no obstacle.
+    able: bool,
+    /// The controller swaps the bytes of each word.
+    swap16: bool,
+}
+
 /// True for a page program that the driver knows. Linux sends data on more lanes than one only where the table of four-byte commands has it
 /// (`spi_nor_parse_4bait`), or in an octal mode.
 const fn knows(program: &Variant, options: &Options) -> bool {
@@ -97,27 +111,34 @@ const fn knows(program: &Variant, options: &Options) -> bool {
 }
 
 /// All forms of a command, in the way that addresses will be sent.
-fn ops(spec: &SpiNorSpec, way: AddressMode, dir: Direction, lists: [&[Variant]; 2]) -> Vec<SpiOp> {
+fn ops(
+    spec: &SpiNorSpec,
+    way: AddressMode,
+    dir: Direction,
+    octal: Stateful,
+    lists: [&[Variant]; 2],
+) -> Vec<SpiOp> {
     let [current, four] = lists;
     let stateful = |v: &&Variant| v.mode.is_stateful();
     let plain = if way == AddressMode::FourByteCommands { four } else { current };
     let stateless = plain.iter().filter(|v| !stateful(v)).map(|v| (v, way.bytes()));
-    let octal = current.iter().chain(four).filter(stateful).map(|v| (v, 4));
+    let wide = current.iter().chain(four).filter(stateful).map(|v| (v, 4));
     let make = |(v, bytes): (&Variant, u8)| {
         let limit = if v.max_hz == 0 { spec.max_hz(v.mode) } else { v.max_hz };
         let max_hz = u32::try_from(limit).unwrap_or(u32::MAX);
         let ext = spec.octal.map(|o| o.ext).unwrap_or_default();
-        SpiOp { max_hz, ext, ..v.op(0, bytes, dir, 0) }
+        let swap16 = v.mode.is_stateful() && octal.swap16;
+        SpiOp { max_hz, ext, swap16, ..v.op(0, bytes, dir, 0) }
     };
-    stateless.chain(octal).map(make).collect()
+    stateless.chain(wide).map(make).collect()
 }
 
 /// Those that controller, board and limit allow, fastest first.
-fn usable(bus: &impl SpiMem, all: &[SpiOp], limit: Option<Mode>, len: u32) -> Vec<SpiOp> {
+fn usable(bus: &impl SpiMem, all: &[SpiOp], limit: Option<Mode>, octal: Stateful, len: u32) -> Vec<SpiOp> {
     let allowed = |op: &&SpiOp| {
         bus.supports(op.mode)
             && limit.is_none_or(|limit| op.mode.fits(limit))
-            && (!op.mode.is_stateful() || bus.has_reset_pin())
+            && (!op.mode.is_stateful() || (bus.has_reset_pin() && octal.able))
     };
     let time = |op: &SpiOp| -> Nanos {
         let op = SpiOp { len, ..*op };
@@ -130,13 +151,23 @@ fn usable(bus: &impl SpiMem, all: &[SpiOp], limit: Option<Mode>, len: u32) -> Ve
 
 /// A limit is a ceiling in each phase, but its data lanes and rate must be reached, or the user would measure
 /// something else than was asked for.
-fn check_limit(bus: &impl SpiMem, all: &[SpiOp], usable: &[SpiOp], limit: Mode) -> Result<(), ProbeError> {
+fn check_limit(
+    bus: &impl SpiMem,
+    all: &[SpiOp],
+    usable: &[SpiOp],
+    octal: Stateful,
+    limit: Mode,
+) -> Result<(), ProbeError> {
     let reaches = |op: &SpiOp| op.mode.reaches(limit) && op.mode.fits(limit);
     if usable.iter().any(reaches) {
         return Ok(());
     }
-    if !bus.has_reset_pin() && all.iter().any(|op| reaches(op) && bus.supports(op.mode)) {
+    let is_possible = all.iter().any(|op| reaches(op) && op.mode.is_stateful() && bus.supports(op.mode));
+    if is_possible && !bus.has_reset_pin() {
         return Err(ProbeError::NoResetPin { mode: limit });
+    }
+    if is_possible && !octal.able {
+        return Err(ProbeError::SwappedWords { mode: limit });
     }
     let mut offered: Vec<Mode> = all.iter().map(|op| op.mode).filter(|m| bus.supports(*m)).collect();
     offered.sort_unstable();

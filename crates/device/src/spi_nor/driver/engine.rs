@@ -3,8 +3,8 @@
 
 use super::options::Options;
 use crate::spi::{Data, Mode, PollPlan, SpiError, SpiMem, SpiOp};
-use crate::spi_nor::command::{self as c, macronix, micron, spansion};
-use crate::spi_nor::spec::{RegisterSet, SpiNorSpec};
+use crate::spi_nor::command::{self as c, infineon, macronix, micron, spansion};
+use crate::spi_nor::spec::{OctalSwitch, RegisterSet, SpiNorSpec};
 use crate::timeline::Host;
 use floatgate_mtd::{Error, ErrorKind, Nanos};
 
@@ -105,6 +105,14 @@ impl Ops {
     }
 }
 
+/// Command of Infineon's chips that clears the fail bits.
+fn clear_of(spec: &SpiNorSpec) -> u8 {
+    match spec.octal.map(|octal| octal.switch) {
+        Some(OctalSwitch::InfineonCfr) => infineon::CLEAR_FAILURES,
+        _ => spansion::CLEAR_STATUS,
+    }
+}
+
 impl Failures {
     pub(super) fn of(spec: &SpiNorSpec, options: &Options, octal: bool) -> Option<Self> {
         let register = |opcode| Ops::register_read(spec, opcode, octal);
@@ -118,7 +126,7 @@ impl Failures {
             }),
             RegisterSet::Spansion => Some(Self {
                 read: register(c::READ_STATUS),
-                clear: Some(Ops::command(spec, spansion::CLEAR_STATUS, octal)),
+                clear: Some(Ops::command(spec, clear_of(spec), octal)),
                 program: 1 << 6,
                 erase: 1 << 5,
                 protected: 0,

@@ -27,6 +27,9 @@ pub struct Options {
     /// Program pages on all data lanes that the chip takes. Linux uses more than one only with commands of four address bytes; firmware
     /// always does.
     pub wide_programs: bool,
+    /// Use 8D-8D-8D on a chip that swaps bytes there, although the controller does not swap them back. Data that were written in another
+    /// mode then read swapped. Linux does without the mode since 6.13, older Linux and firmware do not.
+    pub ignore_swap16: bool,
     /// Suspend an erase under way when a read asks for the chip, where the chip can.
     pub suspend_for_read: bool,
     /// Address of the PHY calibration pattern. 0: in the last eraseblock.
@@ -54,6 +57,7 @@ impl Default for Options {
             poll_interval_us: Nanos::ZERO,
             check_security_register: false,
             wide_programs: false,
+            ignore_swap16: false,
             suspend_for_read: false,
             pattern_addr: 0,
             write_pattern: true,

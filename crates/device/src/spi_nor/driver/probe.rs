@@ -9,7 +9,7 @@ use crate::power::Power;
 use crate::spi::{
     Data, Direction, Mode, PhyState, PhyTooFast, PollPlan, SpiChip, SpiController, SpiError, SpiMem, SpiOp,
 };
-use crate::spi_nor::command::{self as c, macronix, micron, winbond};
+use crate::spi_nor::command::{self as c, infineon, macronix, micron, winbond};
 use crate::spi_nor::sfdp::{NotEnough, learn, merge};
 use crate::spi_nor::spec::{Addressing, OctalSwitch, QuadEnable, RegisterSet, SpiNorSpec};
 use crate::timeline::{Host, Resource};
@@ -54,6 +54,14 @@ pub enum ProbeError {
     /// A stateful mode, and no way back from it after a crash.
     #[error("{mode} is a stateful mode and needs the chip's reset pin wired (bus.reset_pin)")]
     NoResetPin {
+        /// Mode or limit that the setup asks for.
+        mode: Mode,
+    },
+    /// The chip swaps bytes in a mode, and the controller does not swap them back.
+    #[error(
+        "the chip swaps the bytes of each word in {mode}, and the controller cannot swap them back (controller.swap16, driver.ignore_swap16)"
+    )]
+    SwappedWords {
         /// Mode or limit that the setup asks for.
         mode: Mode,
     },
@@ -373,13 +381,14 @@ impl<S: SpiMem> Engine<S> {
         Ok(())
     }
 
-    /// Writes Macronix's CR2 or Micron's volatile configuration register. Both take effect at once.
+    /// Writes Macronix's CR2, Micron's or Infineon's volatile configuration register. All take effect at once.
     fn write_config(&mut self, host: &mut Host, addr: u32, value: u8) -> Result<(), SpiError> {
         let switch = self.spec.octal.map(|o| o.switch);
         let (opcode, bytes) = match (switch, self.spec.registers) {
             (Some(OctalSwitch::MicronVcr), _) | (None, RegisterSet::Micron) => {
                 (micron::WRITE_VCR, self.ops.current_addr_bytes)
             }
+            (Some(OctalSwitch::InfineonCfr), _) => (infineon::WRITE_ANY, self.ops.current_addr_bytes),
             _ => (macronix::WRITE_CONFIG_2, 4),
         };
         let enable = self.ops.write_enable;
@@ -427,13 +436,15 @@ impl<S: SpiMem> Engine<S> {
     fn enter_octal(&mut self, host: &mut Host, choice: &Choice) -> Result<(), ProbeError> {
         let Some(octal) = self.spec.octal else { return Err(ProbeError::NoCommand("octal switch")) };
         self.set_dummy(host, choice)?;
-        match octal.switch {
-            OctalSwitch::MacronixCr2 => self.write_config(host, 0, macronix::CONFIG_2_OCTAL_DTR)?,
-            OctalSwitch::MicronVcr => self.write_config(host, 0, micron::VCR_OCTAL_DTR)?,
-            OctalSwitch::Sequence(sequence) => self.run_sequence(host, &sequence)?,
+        if let OctalSwitch::Sequence(sequence) = octal.switch {
+            self.run_sequence(host, &sequence)?;
+        } else {
+            let (register, _, on) = octal.mode_register();
+            self.write_config(host, register, on)?;
         }
         self.ops = Ops::of(&self.spec, &self.options, choice, true);
         let mut op = Ops::register_read(&self.spec, c::READ_ID, true);
+        op.dummy_cycles = octal.id_dummy.unwrap_or(op.dummy_cycles);
         op.len = 2 * ID_BYTES as u32;
         let mut got = [0; 2 * ID_BYTES];
         self.bus.exec(host, &op, Data::In(&mut got))?;

@@ -14,7 +14,8 @@ mod threads;
 type Rig = SpiNorDriver<SpiController<SpiNor>>;
 
 /// A controller that can do everything, at no cost beside the wires.
-const CONTROLLER: &str = "reference_hz = '200 MHz'\nmax_hz = '200 MHz'\nlanes = 8\ndtr = true\n";
+const CONTROLLER: &str =
+    "reference_hz = '200 MHz'\nmax_hz = '200 MHz'\nlanes = 8\ndtr = true\nswap16 = true\n";
 
 fn bus(chip: SpiNor, controller: &str, board: &str) -> SpiController<SpiNor> {
     let profile: SpiProfile = toml::from_str(controller).unwrap();

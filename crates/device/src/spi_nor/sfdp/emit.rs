@@ -2,7 +2,7 @@
 
 use super::{FAST, PROGRAMS};
 use crate::spi::{CmdExt, Mode, Variant};
-use crate::spi_nor::command::{self as c, macronix, micron};
+use crate::spi_nor::command::{self as c, infineon, macronix, micron};
 use crate::spi_nor::spec::{Addressing, Octal, OctalSwitch, QuadEnable, RegisterSet, SpiNorSpec};
 use crate::units::TypMaxUs;
 use floatgate_media::error::MediaError;
@@ -184,9 +184,10 @@ fn octal(spec: &SpiNorSpec, ext: CmdExt) -> BfptOctal {
         read_188: fast_read(read(spec, Lines::S188)),
         read_118: fast_read(read(spec, Lines::S118)),
         command_extension: match ext {
-            CmdExt::Repeat => CommandExtension::Repeat,
+            CmdExt::Repeat | CmdExt::Row(_) => CommandExtension::Repeat,
             CmdExt::Invert => CommandExtension::Invert,
         },
+        swapped_bytes: spec.octal.is_some_and(|octal| octal.swap16),
         speed_8d: spec.octal.map_or(0, |_| speed_code(spec.max_dtr_hz)),
         ..BfptOctal::default()
     }
@@ -282,6 +283,7 @@ fn profile1(spec: &SpiNorSpec, octal: &Octal) -> Profile1 {
 const fn config_opcodes(switch: OctalSwitch) -> (u8, u8) {
     match switch {
         OctalSwitch::MicronVcr => (micron::READ_VCR, micron::WRITE_VCR),
+        OctalSwitch::InfineonCfr => (infineon::READ_ANY, infineon::WRITE_ANY),
         OctalSwitch::MacronixCr2 | OctalSwitch::Sequence(_) => {
             (macronix::READ_CONFIG_2, macronix::WRITE_CONFIG_2)
         }
@@ -336,6 +338,11 @@ fn sequence(switch: OctalSwitch) -> OctalSequence {
         }
         OctalSwitch::MicronVcr => {
             let write = [micron::WRITE_VCR, 0, 0, 0, micron::VCR_OCTAL_DTR];
+            OctalSequence { steps: [enable, step(&write), none, none] }
+        }
+        OctalSwitch::InfineonCfr => {
+            let [_, high, middle, low] = infineon::CFR5V.to_be_bytes();
+            let write = [infineon::WRITE_ANY, high, middle, low, infineon::CFR5_OCTAL_DTR];
             OctalSequence { steps: [enable, step(&write), none, none] }
         }
         OctalSwitch::Sequence(sequence) => sequence,

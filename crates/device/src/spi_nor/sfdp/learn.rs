@@ -205,7 +205,8 @@ fn suspend(timing: Option<&BfptTiming>) -> Option<Suspend> {
 fn octal(tables: &Sfdp) -> Option<Octal> {
     let sequence = tables.octal_sequence.as_ref()?.body;
     let profile = &tables.profile1.as_ref()?.body.commands;
-    let ext = match tables.bfpt.body.octal?.command_extension {
+    let bfpt = tables.bfpt.body.octal?;
+    let ext = match bfpt.command_extension {
         CommandExtension::Repeat => CmdExt::Repeat,
         CommandExtension::Invert => CmdExt::Invert,
         CommandExtension::Reserved | CommandExtension::Word => return None,
@@ -215,6 +216,8 @@ fn octal(tables: &Sfdp) -> Option<Octal> {
         ext,
         status_addr_bytes: if profile.read_status_address { 4 } else { 0 },
         status_dummy: if profile.read_status_wait_8 { 8 } else { 4 },
+        id_dummy: None,
+        swap16: bfpt.swapped_bytes,
     })
 }
 

@@ -16,6 +16,9 @@ pub fn merge(mut known: SpiNorSpec, told: &SpiNorSpec) -> SpiNorSpec {
     let stateless: Vec<Variant> = told.reads_4b.iter().filter(|v| !v.mode.is_stateful()).copied().collect();
     add(&mut known.reads_4b, &stateless);
     known.suspend = known.suspend.or(told.suspend);
+    if let (Some(octal), Some(told)) = (&mut known.octal, told.octal) {
+        octal.swap16 |= told.swap16;
+    }
     known
 }
 

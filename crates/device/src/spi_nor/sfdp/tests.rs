@@ -59,9 +59,10 @@ fn times_come_back_rounded_up() {
 fn octal_parts_tell_how_to_switch() {
     let spec = test_parts::spec(test_parts::MX25UW12845G);
     let learned = round_trip(&spec);
-    let Octal { switch, ext, status_addr_bytes, status_dummy } = learned.octal.unwrap();
+    let Octal { switch, ext, status_addr_bytes, status_dummy, swap16, .. } = learned.octal.unwrap();
     let real = spec.octal.unwrap();
     assert_eq!((ext, status_addr_bytes, status_dummy), (real.ext, real.status_addr_bytes, real.status_dummy));
+    assert!(swap16 && real.swap16);
     let OctalSwitch::Sequence(sequence) = switch else { panic!("not learnt") };
     assert_eq!(sequence.steps[1].sent(), [0x72, 0, 0, 0, 0, 0x02]);
     let read = learned.reads_4b.iter().find(|v| v.mode == Mode::OCTAL_DTR).unwrap();

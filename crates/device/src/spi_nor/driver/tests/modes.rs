@@ -1,6 +1,9 @@
 //! Which commands the driver takes, and what it refuses.
 
 use super::*;
+use crate::oracle::{Faults, Oracle};
+use crate::spi::Data;
+use crate::timeline::Host;
 
 fn mode(rig: &Rig) -> String {
     rig.read_op().mode.to_string()
@@ -281,4 +284,59 @@ fn a_released_chip_is_found_again_without_its_reset_pin() {
         again.read(at, 300, &mut got).unwrap();
         assert_eq!(&got, b"kept");
     }
+}
+
+/// What one lane calls bytes 1, 2, 3, 4 is 2, 1, 4, 3 in 8D-8D-8D.
+#[test]
+fn a_chip_that_swaps_bytes_needs_a_controller_that_swaps_them_back() {
+    let setup = |swaps: bool| {
+        let mut setup = Setup::new(MX25UW12845G).board("reset_pin = true");
+        setup.controller = setup.controller.replace("swap16 = true", &format!("swap16 = {swaps}"));
+        setup
+    };
+    let in_array = |mut rig: Rig| {
+        let at = rig.write(rig.ready_at(), 0, &[1, 2, 3, 4]).unwrap().at;
+        let mut got = [0; 4];
+        rig.read(at, 0, &mut got).unwrap();
+        assert_eq!(got, [1, 2, 3, 4]);
+        rig.bus().chip().array(0).unwrap().stored(0).unwrap()[..4].to_vec()
+    };
+    let careless = || setup(false).options(|o| o.ignore_swap16 = true);
+    for (rig, octal, expected) in [
+        (setup(true).ready(), true, [1, 2, 3, 4]),
+        (setup(false).ready(), false, [1, 2, 3, 4]),
+        (careless().ready(), true, [2, 1, 4, 3]),
+    ] {
+        assert_eq!(rig.read_op().mode == Mode::OCTAL_DTR, octal);
+        assert_eq!(in_array(rig), expected);
+    }
+    let asked = setup(false).board("mode = '8D-8D-8D'").probe().unwrap_err();
+    assert_eq!(asked, ProbeError::SwappedWords { mode: Mode::OCTAL_DTR });
+}
+
+/// The registers, dummy cycles and commands of Linux's `cypress_nor_octal_dtr_en`.
+#[test]
+fn semper_chips_switch_by_any_register() {
+    let mut rig = Setup::new(test_parts::SEMPER).clock("200 MHz").board("reset_pin = true").ready();
+    let read = *rig.read_op();
+    assert_eq!((read.mode, read.opcode, read.dummy_cycles, read.addr_bytes), (Mode::OCTAL_DTR, 0xEE, 24, 4));
+    let data = bytes(1001, 9);
+    let at = rig.write(rig.ready_at(), 0x100_0001, &data).unwrap().at;
+    let mut got = vec![0; 1001];
+    let at = rig.read(at, 0x100_0001, &mut got).unwrap().at;
+    assert_eq!(got, data);
+    // A failure is told and cleared.
+    let faults = Faults { erase: true, ..Faults::default() };
+    rig.bus_mut().chip_mut().set_faults(0, faults);
+    assert_eq!(rig.erase(at, 0, 0x4_0000).unwrap_err().kind, ErrorKind::EraseFailed);
+    let at = rig.ready_at();
+    assert!(rig.erase(at, 0x4_0000, 0x4_0000).is_ok());
+    let end = rig.ready_at();
+    let (mut bus, end) = rig.release(end).unwrap();
+    let mut host = Host::default();
+    host.resume(end);
+    let mut id = [0; 3];
+    let op = SpiOp { max_hz: 50_000_000, ..SpiOp::command(0x9F).read(3) };
+    bus.exec(&mut host, &op, Data::In(&mut id)).unwrap();
+    assert_eq!(id, [0x34, 0x5B, 0x1A]);
 }
