@@ -61,6 +61,11 @@ fn spliced(
     Ok((bytes, splices, found))
 }
 
+/// The filesystem with a reader at a byte, whose superblock may be damaged.
+fn tree_at(store: &dyn Store, at: u64) -> Option<map::Readable> {
+    map::readable_at(store, at).or_else(|| map::remains_at(store, at))
+}
+
 impl Image {
     /// Opens a file and looks for images in it. A NAND dump with OOB is corrected into a temporary file first.
     ///
@@ -368,8 +373,7 @@ impl Image {
         let at = self.corrected.as_ref().map_or(Some(offset), |corrected| corrected.data_byte(offset));
         let at = at.map(|at| self.splices.place(at)).ok_or(ImageError::NotThere(offset))?;
         let found = find_at(&mut *self.store()?, at, pages, self.sizes.peb_bytes)?;
-        let tree =
-            || (self.access == Access::Read).then(|| map::readable_at(&*self.store().ok()?, at)).flatten();
+        let tree = || (self.access == Access::Read).then(|| tree_at(&*self.store().ok()?, at)).flatten();
         let found = found.or_else(|| tree().as_ref().map(ImageLocation::tree));
         let mut found = found.ok_or(ImageError::NotThere(offset))?;
         found.bad_pebs =

@@ -16,7 +16,7 @@ use super::format::location::ImageLocation;
 use super::image::{Access, Image};
 use super::inventory::Inventory;
 use super::oob::Corrected;
-use super::report::{CheckReport, Loss, Outcome};
+use super::report::{CheckReport, Finding, Loss, Outcome};
 use super::saved::Saved;
 pub use super::saved::{Grown, Method};
 use super::selection::Selection;
@@ -110,7 +110,7 @@ fn repair_to(path: &Path, output: &Output, selection: &Selection) -> Result<Repa
     for found in &chosen {
         saved.losses.extend(image.shift_losses(found));
         let outcome = match chosen.as_slice() {
-            [_] if corrected_pages == 0 => before.outcome,
+            [_] if corrected_pages == 0 => before.repairable_outcome(),
             _ => outcome_of(out, &image, found)?,
         };
         let repaired = repair_one(&image, found, outcome, output, &mut saved).map_err(|error| match error {
@@ -120,11 +120,14 @@ fn repair_to(path: &Path, output: &Output, selection: &Selection) -> Result<Repa
         method = method.max(repaired?);
     }
     let is_checked = method == Method::Copied && corrected_pages == 0;
-    if !is_checked {
+    if is_checked {
+        saved.losses.extend(tree_losses(&before));
+    } else {
         let checked = check_again(out, &image, &chosen)?;
-        if checked.outcome != Outcome::Clean {
+        if checked.repairable_outcome() != Outcome::Clean {
             return Err(not_repaired(&image, ImageError::NotRepaired));
         }
+        saved.losses.extend(tree_losses(&checked));
         let lost = compare(out, &image, (&chosen, &checked), &saved.losses)?;
         saved.losses.extend(lost);
         for found in &chosen {
@@ -155,6 +158,16 @@ fn repair_to(path: &Path, output: &Output, selection: &Selection) -> Result<Repa
         (_, true) => Repaired::Wholly,
     };
     Ok(report)
+}
+
+/// Damage of filesystems in volumes that are only read, which the new image has, too.
+fn tree_losses(report: &CheckReport) -> Vec<Loss> {
+    let is_lost = |finding: &&Finding| finding.is_of_tree() && finding.severity == Outcome::Damaged;
+    let loss = |finding: &Finding| {
+        let volume = finding.volume.as_deref().unwrap_or_default();
+        Loss::new(&[], format!("volume {volume}, copied as it is: {}", finding.what))
+    };
+    report.findings.iter().filter(is_lost).map(loss).collect()
 }
 
 /// Reason for which no repair is possible, rather than that with which one failed: bytes are missing in an image, or too many.
@@ -247,7 +260,7 @@ fn repair_one(
 fn outcome_of(path: &Path, image: &Image, found: &ImageLocation) -> Result<Outcome, ImageError> {
     let now = image.open_like(path, Access::Read)?;
     let found = vec![as_it_is_now(found, image, &now)];
-    check_found(&now, found, &Selection::default()).map(|report| report.outcome)
+    check_found(&now, found, &Selection::default()).map(|report| report.repairable_outcome())
 }
 
 fn check_again(path: &Path, image: &Image, chosen: &[ImageLocation]) -> Result<CheckReport, ImageError> {

@@ -83,7 +83,7 @@ fn text(map: &FlashMap) -> String {
         let scattered = part.kind == Kind::UbiVolume;
         table.row([
             if scattered { String::new() } else { format!("{:#x}", part.offset) },
-            if scattered { String::new() } else { format!("{:#x}", part.len) },
+            format!("{:#x}", part.len),
             format!("{indent}{}{name}", part.kind.name()),
             if part.kind.is_gap() { String::new() } else { part.checksum.word().to_owned() },
             details(part),

@@ -9,15 +9,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// `board.ubi`, as boards have it: kernel (squashfs, static), rootfs (UBIFS) and data (nothing yet); `two.ubi` with two UBIFS;
+/// `board.ubi`, as boards have it: kernel (U-Boot image, static), rootfs (UBIFS) and data (nothing yet); `two.ubi` with two UBIFS;
 /// `kernel.ubi` with the kernel alone.
 fn folder(name: &str) -> PathBuf {
     let folder = fresh(name);
     std::fs::create_dir(folder.join("tree")).unwrap();
     std::fs::write(folder.join("tree/hello"), "hello\n").unwrap();
-    let mut kernel = b"hsqs".to_vec();
+    let mut kernel = vec![0x27, 0x05, 0x19, 0x56];
     kernel.extend(images::noise(200_000));
-    std::fs::write(folder.join("kernel.sqfs"), kernel).unwrap();
+    std::fs::write(folder.join("kernel.uimage"), kernel).unwrap();
     words(&folder, "image build tree -o rootfs.ubifs --format ubifs --part mt29f2g08aad", 0);
     let volume = |id: u32, name: &str, image: &str| {
         let size = match image {
@@ -28,7 +28,7 @@ fn folder(name: &str) -> PathBuf {
         let kind = if name == "kernel" { "static" } else { "dynamic" };
         format!("[{name}]\nmode=ubi\nvol_id={id}\nvol_type={kind}\nvol_name={name}\n{size}")
     };
-    let kernel = volume(0, "kernel", "kernel.sqfs");
+    let kernel = volume(0, "kernel", "kernel.uimage");
     let rootfs = volume(1, "rootfs", "rootfs.ubifs");
     for (name, ini) in [
         ("board", format!("{kernel}{rootfs}{}", volume(2, "data", ""))),
@@ -60,7 +60,7 @@ fn the_only_ubifs_is_meant_and_another_content_is_named_with_what_serves() {
         ["image ls board.ubi --volume kernel", "image ls kernel.ubi", "image mkdir kernel.ubi /a -o x"]
     {
         let refused = words(&folder, line, 2).err;
-        assert!(refused.contains("kernel (squashfs)"), "{refused}");
+        assert!(refused.contains("kernel (U-Boot image)"), "{refused}");
         assert!(refused.contains("image cat --raw --volume kernel"), "{refused}");
     }
     // What is not known is no UBIFS either.
@@ -92,9 +92,9 @@ fn the_only_ubifs_is_meant_and_another_content_is_named_with_what_serves() {
         .current_dir(&folder)
         .output()
         .unwrap();
-    assert_eq!(raw.stdout, std::fs::read(folder.join("kernel.sqfs")).unwrap());
-    let file = words(&folder, "image info kernel.sqfs", 2).err;
-    assert!(file.contains("squashfs") && file.contains("unsquashfs"), "{file}");
+    assert_eq!(raw.stdout, std::fs::read(folder.join("kernel.uimage")).unwrap());
+    let file = words(&folder, "image info kernel.uimage", 2).err;
+    assert!(file.contains("U-Boot image") && file.contains("dumpimage"), "{file}");
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn all_volumes_are_extracted_into_a_folder_or_a_tar() {
         let out = folder.join(out);
         assert_eq!(image_build::names(&out), ["data.img", "kernel.img", "rootfs"]);
         assert_eq!(std::fs::read_to_string(out.join("rootfs/hello")).unwrap(), "hello\n");
-        let kernel = std::fs::read(folder.join("kernel.sqfs")).unwrap();
+        let kernel = std::fs::read(folder.join("kernel.uimage")).unwrap();
         assert_eq!(std::fs::read(out.join("kernel.img")).unwrap(), kernel);
         assert_eq!(std::fs::metadata(out.join("data.img")).unwrap().len(), 0);
     }
@@ -131,7 +131,7 @@ fn the_recipe_makes_such_an_image() {
                 "[v{id}]\nmode=ubi\n{image}vol_id={id}\nvol_type=dynamic\nvol_name={name}\nvol_size=16MiB\n"
             )
         };
-        let [root, noise] = ["rootfs.ubifs", "kernel.sqfs"].map(|image| format!("image={image}\n"));
+        let [root, noise] = ["rootfs.ubifs", "kernel.uimage"].map(|image| format!("image={image}\n"));
         [volume(0, "rootfs", &root), volume(1, "my kernel", &noise), volume(2, "none", "")].concat()
     })
     .unwrap();
@@ -145,7 +145,7 @@ fn the_recipe_makes_such_an_image() {
     let made = folder.join("made");
     std::fs::create_dir(&made).unwrap();
     std::fs::write(made.join("volumes.ini"), ini).unwrap();
-    std::fs::copy(folder.join("kernel.sqfs"), made.join("volume-1.img")).unwrap();
+    std::fs::copy(folder.join("kernel.uimage"), made.join("volume-1.img")).unwrap();
     let script = format!("PATH=$PATH:/usr/sbin; set -e\n{}", commands.replace("DIRECTORY", "../tree"));
     let run = finish(Command::new("sh").args(["-c", &script]).current_dir(&made));
     if run.code == Some(127) {

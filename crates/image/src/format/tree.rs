@@ -68,9 +68,11 @@ impl ImageLocation {
 
 /// A filesystem that is only read, opened.
 pub(crate) struct TreeFiles {
-    kind: Kind,
     opened: readonly::Opened,
 }
+
+/// Format of a filesystem in a file, and the filesystem, or the reason for which it cannot be read.
+pub(crate) type InFile = (Kind, Result<TreeFiles, ImageError>);
 
 /// Target that counts what an extraction reads, and keeps nothing.
 #[derive(Default)]
@@ -112,8 +114,14 @@ impl TreeFiles {
     /// Damage of what the format begins with; features that the reader does not have.
     pub(crate) fn open(kind: Kind, store: Box<dyn Store>, place: (u64, u64)) -> Result<Self, ImageError> {
         let missing = place.0.saturating_add(place.1).saturating_sub(store.size_bytes());
-        let opened = readonly::open(kind, store, place)?;
-        let mut opened = opened.ok_or(Error::Unsupported("reading this format"))?;
+        let damage = map::damage_at(&*store, kind, place.0);
+        let opened = match (readonly::open(kind, store, place), damage) {
+            // What a damaged superblock asks for may be no feature of the filesystem.
+            (Err(Error::Unsupported(_)), Some(what)) => Err(Error::Damaged(what.to_owned())),
+            (opened, _) => opened,
+        };
+        let mut opened = opened?.ok_or(Error::Unsupported("reading this format"))?;
+        opened.losses.splice(0..0, damage.map(|what| format!("{}: {what}", kind.name())));
         if missing > 0 {
             let name = kind.name();
             opened.losses.insert(
@@ -121,28 +129,23 @@ impl TreeFiles {
                 format!("{name}: the file is cut off: {missing} of {} bytes are missing", place.1),
             );
         }
-        Ok(Self { kind, opened })
+        Ok(Self { opened })
     }
 
-    /// Opens what a file holds from its beginning; `None` if that is no format with a reader.
+    /// Opens what a file holds from its beginning, with its format; `None` if that is no format with a reader.
     ///
     /// # Errors
-    /// As [`open`](Self::open); the file cannot be read.
-    pub(crate) fn in_file(file: File) -> Result<Option<Self>, ImageError> {
+    /// The file cannot be read.
+    pub(crate) fn in_file(file: File) -> Result<Option<InFile>, ImageError> {
         let bytes = Bytes::File(Arc::new(file));
         let store = bytes.open()?;
-        let Some(found) = map::readable_at(&*store, 0) else { return Ok(None) };
-        Self::open(found.kind, store, (0, found.len)).map(Some)
+        let Some(found) = map::readable_in(&*store)? else { return Ok(None) };
+        Ok(Some((found.kind, Self::open(found.kind, store, (0, found.len)))))
     }
 
     /// The filesystem alone.
     pub(crate) fn into_fs(self) -> ImageFs {
         self.opened.fs
-    }
-
-    /// Format of the filesystem.
-    pub(crate) const fn kind(&self) -> Kind {
-        self.kind
     }
 
     /// Reads all files; adds what is wrong, in a volume of this name, and returns the counts and the bytes of the files.
@@ -230,6 +233,7 @@ impl Format for TreeShape {
     fn info(&self, Chosen { image, found, .. }: Chosen<'_>, one: &mut OneImage) -> Result<(), ImageError> {
         let facts = map::readable_facts(&*image.store()?, self.kind, found.offset)?;
         one.tree = Some(TreeInfo { kind: self.kind, facts });
+        one.damage = map::damage_at(&*image.store()?, self.kind, found.offset).map(ToOwned::to_owned);
         Ok(())
     }
 

@@ -6,6 +6,7 @@
 //! - `scan`: the places where a probe may find its format, in one pass over the dump.
 //! - `gaps`: the stretches between the parts: erased, zeros or data.
 //! - `picture`: the map as an SVG.
+//! - `remains`: filesystems whose superblock is damaged.
 //! - `partitions`: `mtdparts=` and the partitions that tables and device trees list.
 
 mod gaps;
@@ -13,6 +14,7 @@ mod partitions;
 mod picture;
 mod probe_match;
 pub(crate) mod probes;
+mod remains;
 mod scan;
 mod view;
 
@@ -202,7 +204,53 @@ pub(crate) fn readable_at(store: &dyn Store, at: u64) -> Option<Readable> {
     Readable::of((at, found))
 }
 
-/// The filesystems with a reader in a dump: the one that begins with it if nothing of note follows, or all.
+/// The filesystem with a reader whose damaged superblock stands at a byte; it may go on to the end of the store.
+pub(crate) fn remains_at(store: &dyn Store, at: u64) -> Option<Readable> {
+    let budget = Cell::new(view::budget(store.size_bytes()));
+    let view = View::new(store, &budget).from(at);
+    if scan::at_start(&view).is_some() {
+        return None;
+    }
+    let kind = remains_of(&view)?;
+    Some(Readable { at, len: view.len(), kind, facts: Facts::default() })
+}
+
+fn remains_of(view: &View<'_>) -> Option<Kind> {
+    let len = usize::try_from(view.len()).map_or(remains::HEAD, |len| len.min(remains::HEAD));
+    remains::kind_of(&view.bytes(0, len)?)
+}
+
+/// Damage of the superblock at a byte, where a filesystem of this kind was found, or is believed to be.
+pub(crate) fn damage_at(store: &dyn Store, kind: Kind, at: u64) -> Option<&'static str> {
+    // Those two have no superblock.
+    if matches!(kind, Kind::Yaffs | Kind::WearLevelled) {
+        return None;
+    }
+    let budget = Cell::new(view::budget(store.size_bytes()));
+    let view = View::new(store, &budget).from(at);
+    match scan::at_start(&view) {
+        Some(found) if found.kind == kind => {
+            (found.checksum == Checksum::Bad).then_some("a checksum or a length in its superblock is wrong")
+        }
+        Some(_) => None,
+        None => (remains_of(&view) == Some(kind)).then_some("its superblock is damaged"),
+    }
+}
+
+/// The filesystem with a reader that a volume or a file holds, however damaged its beginning is.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn readable_in(store: &dyn Store) -> Result<Option<Readable>, ImageError> {
+    if let Some(found) = readable_at(store, 0).or_else(|| remains_at(store, 0)) {
+        return Ok(Some(found));
+    }
+    // Pages of YAFFS2 and blocks of SPIFFS are found one by one.
+    Ok(readable(store)?.into_iter().find(|found| found.at == 0))
+}
+
+/// The filesystems with a reader in a dump: the one that begins with it if nothing of note follows, or all. One whose superblock is damaged is
+/// found at the beginning.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -216,7 +264,11 @@ pub(crate) fn readable(store: &dyn Store) -> Result<Vec<Readable>, ImageError> {
         return Ok(vec![first]);
     }
     let parts = scan::parts(&view, levelled)?;
-    Ok(parts.into_iter().filter_map(Readable::of).collect())
+    let mut found: Vec<Readable> = parts.into_iter().filter_map(Readable::of).collect();
+    if found.first().is_none_or(|first| first.at > 0) {
+        found.splice(0..0, remains_at(store, 0));
+    }
+    Ok(found)
 }
 
 /// Properties of the filesystem with a reader at a byte: of one that does not begin with its magic number, too.
@@ -337,10 +389,10 @@ impl Mapper {
         if self.parts.len() >= MAX_PARTS {
             return Ok(());
         }
-        let Inner { place, kind, name, checksum, mut facts } = inner;
-        let Some((at, len)) = place else {
+        let Inner { at, len, kind, name, checksum, mut facts } = inner;
+        let Some(at) = at else {
             // A volume of UBI: its LEBs are scattered.
-            self.parts.push(Part { offset: view.start(), len: 0, level, kind, name, checksum, facts });
+            self.parts.push(Part { offset: view.start(), len, level, kind, name, checksum, facts });
             return Ok(());
         };
         let own = view.slice(at, len);

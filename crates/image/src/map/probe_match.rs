@@ -196,8 +196,10 @@ pub(crate) struct ProbeMatch {
 /// A part that another one lists.
 #[derive(Clone, Debug)]
 pub(crate) struct Inner {
-    /// Offset and length in the part around it; `None` where its bytes are scattered.
-    pub(crate) place: Option<(u64, u64)>,
+    /// Offset in the part around it; `None` where its bytes are scattered.
+    pub(crate) at: Option<u64>,
+    /// Length in bytes.
+    pub(crate) len: u64,
     pub(crate) kind: Kind,
     pub(crate) name: Option<String>,
     pub(crate) checksum: Checksum,
@@ -207,7 +209,8 @@ pub(crate) struct Inner {
 impl Inner {
     pub(crate) fn new(name: impl Into<String>, at: u64, len: u64) -> Self {
         Self {
-            place: Some((at, len)),
+            at: Some(at),
+            len,
             kind: Kind::Payload,
             name: Some(name.into()),
             checksum: Checksum::None,
@@ -227,7 +230,8 @@ impl Inner {
         facts.0.push(("lebs", Value::Number(volume.lebs.into())));
         facts.0.push(("leb_bytes", Value::Number(volume.leb_bytes.into())));
         Self {
-            place: None,
+            at: None,
+            len: volume.used_bytes.unwrap_or(u64::from(volume.lebs) * u64::from(volume.leb_bytes)),
             kind: Kind::UbiVolume,
             name: Some(volume.name.clone()),
             checksum: if volume.damaged { Checksum::Bad } else { Checksum::None },

@@ -326,7 +326,7 @@ fn size(raw: &[u8]) -> u64 {
 }
 
 /// Prefix of the names of extended attributes.
-const fn prefix(index: u8) -> Option<&'static str> {
+pub(super) const fn prefix(index: u8) -> Option<&'static str> {
     Some(match index {
         0 => "",
         1 => "user.",
@@ -349,7 +349,7 @@ fn time(raw: &[u8], at: usize, extra_at: usize) -> Timestamp {
 }
 
 /// A device number in a block map: the old form, or the new one behind it.
-fn device(map: &[u8]) -> DeviceNumber {
+pub(super) fn device(map: &[u8]) -> DeviceNumber {
     match map.le32(0) {
         0 => {
             let number = map.le32(4);
@@ -360,7 +360,7 @@ fn device(map: &[u8]) -> DeviceNumber {
 }
 
 /// A POSIX ACL as ext4 stores it, in the form of the system calls: entries without an id lack the field.
-fn acl(stored: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn acl(stored: &[u8]) -> Option<Vec<u8>> {
     let mut acl = 2_u32.to_le_bytes().to_vec();
     let mut rest = stored.get(4..)?;
     while !rest.is_empty() {

@@ -189,15 +189,21 @@ impl Metadata {
     }
 }
 
+/// Bytes of a block, and the number of blocks, by the superblock in the block that begins at a byte.
+fn shape_at(media: &Media, at: u64) -> Option<(u64, u32)> {
+    let len = media.len().checked_sub(at)?.min(BLOCK_MAX);
+    let superblock = Metadata::parse(&media.bytes(at, usize::try_from(len).ok()?)?)?;
+    let (_, fields) = superblock.entries.first()?.content.as_ref()?;
+    let (block, blocks) = (u64::from(fields.le32(4)), fields.le32(8));
+    (64..=BLOCK_MAX).contains(&block).then_some((block, blocks))
+}
+
 impl Littlefs {
     pub(super) fn new(media: Media) -> Option<Self> {
-        let head = media.bytes(0, usize::try_from(media.len().min(BLOCK_MAX)).ok()?)?;
-        let superblock = Metadata::parse(&head)?;
-        let (_, fields) = superblock.entries.first()?.content.as_ref()?;
-        let (block, blocks) = (u64::from(fields.le32(4)), fields.le32(8));
-        if !(64..=BLOCK_MAX).contains(&block) {
-            return None;
-        }
+        // A power cut, or damage, leaves one block of the pair.
+        let mut seconds = (7..=16).map(|log| 1_u64 << log);
+        let (block, blocks) = shape_at(&media, 0)
+            .or_else(|| seconds.find_map(|at| shape_at(&media, at).filter(|shape| shape.0 == at)))?;
         // What leads in circles ends after as many steps as there are blocks.
         let there = u32::try_from(media.len() / block).unwrap_or(u32::MAX);
         let blocks = blocks.min(there);

@@ -10,6 +10,7 @@ mod cramfs;
 mod erofs;
 mod exfat;
 mod ext;
+mod f2fs;
 mod fat;
 mod fs;
 mod littlefs;
@@ -179,7 +180,7 @@ pub(crate) fn open(
         Kind::Ext => fs::open(ext::Ext::new(media)?),
         Kind::Fat if fat::is_exfat(&media) => fs::open(exfat::Exfat::new(media)?),
         Kind::Fat => fs::open(fat::Fat::new(media)?),
-        Kind::F2fs => return Err(unsupported("F2FS: reading its files")),
+        Kind::F2fs => fs::open(f2fs::F2fs::new(media)?),
         Kind::Littlefs => fs::open(littlefs::Littlefs::new(media).ok_or_else(broken)?),
         Kind::Erofs => fs::open(erofs::Erofs::new(media)?),
         Kind::Spiffs => fs::open(spiffs::Spiffs::new(media).ok_or_else(broken)?),

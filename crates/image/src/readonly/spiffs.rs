@@ -62,12 +62,29 @@ pub(super) struct Spiffs {
     losses: Vec<String>,
 }
 
+/// Bytes of a page and of a block, by the first block, or by those behind it; then the first one is damaged, or was just erased.
+fn find_shape(media: &Media) -> Option<(u64, u64, Vec<String>)> {
+    let behind = |start: u64| {
+        let len = media.len().checked_sub(start)?;
+        let head = media.bytes(start, usize::try_from(len.min(HEAD)).ok()?)?;
+        spiffs_shape(&head, len, |at| media.le16(start + at))
+    };
+    if let Some((page, block, _)) = behind(0) {
+        return Some((page, block, Vec::new()));
+    }
+    let (page, block, _) =
+        (12..=18).map(|log| 1_u64 << log).find_map(|start| behind(start).filter(|shape| shape.1 == start))?;
+    let table = media.bytes(0, usize::try_from(page.min(block)).ok()?)?;
+    let is_erased = table.iter().all(|byte| *byte == 0xFF);
+    let damage = "SPIFFS: the lookup table of the first block is damaged: files in it may be missing";
+    Some((page, block, if is_erased { Vec::new() } else { vec![damage.to_owned()] }))
+}
+
 impl Spiffs {
     pub(super) fn new(media: Media) -> Option<Self> {
-        let head = media.bytes(0, usize::try_from(media.len().min(HEAD)).ok()?)?;
-        let (page, block, _) = spiffs_shape(&head, media.len(), |at| media.le16(at))?;
+        let (page, block, losses) = find_shape(&media)?;
         let nodes = vec![Node::Directory(BTreeMap::new())];
-        let mut fs = Self { media, page, objects: BTreeMap::new(), nodes, losses: Vec::new() };
+        let mut fs = Self { media, page, objects: BTreeMap::new(), nodes, losses };
         let names = fs.scan(block);
         for (id, name) in names {
             if fs.insert(&name, id).is_none() {

@@ -7,7 +7,7 @@ use floatgate_stack::fs::{BLOCK_BYTES, DeviceNumber, Error, FileType, Timestamp}
 use super::codec::{Codec, Unpacker};
 use super::media::Media;
 use super::recent::{InodeNumbers, Recent};
-use super::{Inode, MAX_NAMES, Names, Tree, Xattr, Xattrs, broken, unsupported};
+use super::{Inode, MAX_NAMES, Names, Tree, Xattr, Xattrs, broken};
 use crate::map::Numbers as _;
 
 /// Bytes of a block of metadata.
@@ -108,7 +108,8 @@ impl Squashfs {
             4 => Codec::Xz,
             5 => Codec::Lz4,
             6 => Codec::Zstd,
-            _ => return Err(unsupported("a compression of SquashFS with an unknown number")),
+            // Linux has no others.
+            _ => return Err(broken()),
         };
         if !(12..=20).contains(&head.le16(22)) {
             return Err(broken());

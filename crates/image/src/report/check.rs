@@ -202,6 +202,17 @@ impl Finding {
     }
 }
 
+impl Finding {
+    /// True for a finding on a filesystem in a volume of UBI that is only read: a repair keeps the bytes of the volume.
+    pub(crate) fn is_of_tree(&self) -> bool {
+        self.layer == Layer::Data
+            && matches!(self.structure, Structure::File | Structure::Filesystem)
+            && self.volume.is_some()
+            && self.leb.is_none()
+            && self.peb.is_none()
+    }
+}
+
 impl Outcome {
     const fn from_severity(severity: Severity) -> Self {
         match severity {
@@ -364,11 +375,20 @@ impl CheckReport {
 
     /// Sets the outcome from the worst finding.
     pub(crate) fn set_outcome(&mut self) {
-        let worst = self.findings.iter().map(|finding| finding.severity).max();
-        self.outcome = worst.unwrap_or_default();
+        self.outcome = self.worst(|_| true);
+    }
+
+    /// Outcome of what a repair can change: without filesystems in volumes that are only read.
+    pub(crate) fn repairable_outcome(&self) -> Outcome {
+        self.worst(|finding| !finding.is_of_tree())
+    }
+
+    fn worst(&self, counts: impl Fn(&&Finding) -> bool) -> Outcome {
         if self.unlisted > 0 {
-            self.outcome = Outcome::Damaged;
+            return Outcome::Damaged;
         }
+        let worst = self.findings.iter().filter(counts).map(|finding| finding.severity).max();
+        worst.unwrap_or_default()
     }
 
     /// True when a filesystem was found in any image.
@@ -427,6 +447,9 @@ impl fmt::Display for VolumeCheck {
             Some(kind) => kind.name(),
             None => return writeln!(f, "no UBIFS"),
         };
+        if self.tree.is_some() && !self.mounts {
+            return writeln!(f, "{name}, whose files are not read");
+        }
         let Self { directories, files, bytes, .. } = self;
         write!(
             f,

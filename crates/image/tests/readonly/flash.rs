@@ -36,7 +36,7 @@ pub(super) fn damage(report: &CheckReport) -> Vec<&Finding> {
     report.findings.iter().filter(|finding| finding.severity != Outcome::Clean).collect()
 }
 
-fn checked(path: &Path) -> CheckReport {
+pub(super) fn checked(path: &Path) -> CheckReport {
     check(&Image::open(path, Access::Read).unwrap(), &Selection::default()).unwrap()
 }
 
@@ -112,11 +112,16 @@ fn a_cut_littlefs_is_damaged() {
     assert_eq!(checked(&in_volume(folder.path())).outcome, Outcome::Clean);
 }
 
-/// A UBI device whose volume is the file `image`.
+/// A UBI device whose static volume is the file `image`.
 fn in_volume(folder: &Path) -> std::path::PathBuf {
+    in_volume_of(folder, "static")
+}
+
+/// A UBI device whose volume is the file `image`.
+pub(super) fn in_volume_of(folder: &Path, kind: &str) -> std::path::PathBuf {
     use floatgate_image::ubinize::{Headers, parse, ubinize};
-    let ini = "[a]\nmode=ubi\nimage=image\nvol_id=0\nvol_type=static\nvol_name=data\n";
-    let volumes = parse(ini, &folder.join("ini")).unwrap();
+    let ini = format!("[a]\nmode=ubi\nimage=image\nvol_id=0\nvol_type={kind}\nvol_name=data\n");
+    let volumes = parse(&ini, &folder.join("ini")).unwrap();
     let shape = FlashShape::of_nand(2048, 64, 100);
     let headers = Headers { geometry: shape.ubi().unwrap(), image_seq: 1, erase_count: 0 };
     let mut bytes = Vec::new();
@@ -124,6 +129,31 @@ fn in_volume(folder: &Path) -> std::path::PathBuf {
     let path = folder.join("image.ubi");
     std::fs::write(&path, bytes).unwrap();
     path
+}
+
+/// The numbers of its blocks tell how long a SPIFFS was.
+#[test]
+fn a_cut_spiffs_is_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join("root")).unwrap();
+    std::fs::write(folder.path().join("root/noise"), noise(40_000)).unwrap();
+    built(folder.path(), (256, 16), TreeOptions::Spiffs { bytes: 64 << 10 });
+    let whole = std::fs::read(folder.path().join("built")).unwrap();
+    for len in [63 << 10, 30_001, 16 << 10] {
+        let path = write(folder.path(), &whole[..len]);
+        let lost = losses(&path);
+        assert!(lost[0].contains(&format!("{} of 65536 bytes are missing", 65_536 - len)), "{lost:?}");
+        assert_eq!(checked(&path).outcome, Outcome::Damaged, "{len}");
+        let map = map(&Image::open_any(&path, None).unwrap()).unwrap();
+        assert_eq!((map.parts[0].kind, map.damaged()), (Kind::Spiffs, 1), "{map:?}");
+    }
+    // A first block without its number belongs to it, alone and in a volume.
+    let mut first = whole;
+    first[252..256].fill(0x5A);
+    let path = write(folder.path(), &first);
+    assert!(losses(&path)[0].contains("the first block is damaged"), "{:?}", losses(&path));
+    assert_eq!(tree(&path)["noise"].data, noise(40_000));
+    assert_eq!(checked(&in_volume(folder.path())).outcome, Outcome::Damaged);
 }
 
 #[test]

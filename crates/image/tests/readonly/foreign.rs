@@ -8,7 +8,7 @@ use std::process::Command;
 use super::{Seen, noise, text, tree};
 use floatgate_stack::fs::FileType;
 
-/// Tools with their options: `IN` stands for the folder, `OUT` for the image. A name before is the reason for which it is there.
+/// Tools with their options: `IN` stands for the folder, `OUT` for the image. Several commands are run by a shell.
 const TOOLS: &[&str] = &[
     "mksquashfs IN OUT -comp gzip",
     "mksquashfs IN OUT -comp lzma",
@@ -31,6 +31,8 @@ const TOOLS: &[&str] = &[
     "mke2fs -q -t ext4 -b 4096 -O inline_data -I 256 -d IN OUT 8M",
     "mke2fs -q -t ext4 -b 1024 -O meta_bg,^resize_inode,64bit -d IN OUT 16M",
     "mkfs.cramfs IN OUT",
+    "truncate -s 100M OUT && mkfs.f2fs -q -f OUT && sload.f2fs -f IN OUT",
+    "truncate -s 100M OUT && mkfs.f2fs -q -f -O extra_attr,inode_checksum OUT && sload.f2fs -f IN OUT",
 ];
 
 fn fill(folder: &Path) {
@@ -100,7 +102,13 @@ fn slow_images_of_all_tools_have_their_files() {
             "OUT" => out.clone().into_os_string(),
             word => word.into(),
         });
-        let words: Vec<_> = words.collect();
+        let words: Vec<std::ffi::OsString> = match line.contains(" && ") {
+            true => {
+                let line = line.replace("IN", from.to_str().unwrap()).replace("OUT", out.to_str().unwrap());
+                vec!["sh".into(), "-c".into(), line.into()]
+            }
+            false => words.collect(),
+        };
         let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
         let made = Command::new(&words[0]).args(&words[1..]).env("PATH", path).output();
         match made {

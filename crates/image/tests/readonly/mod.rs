@@ -6,6 +6,7 @@ mod foreign;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use floatgate_image::check::Outcome;
 use floatgate_image::extract::{DirectoryTarget, ExtractLimits, Extractions, extract_all};
 use floatgate_image::info::info;
 use floatgate_image::map::map;
@@ -202,6 +203,92 @@ fn a_squashfs_in_a_volume_of_ubi_is_extracted() {
     let extracted = extractions.run(&mut target, &ExtractLimits::default(), &|_| {}).unwrap();
     assert_eq!(extracted.losses, []);
     assert_eq!(std::fs::read(out.join("rootfs/bin/tool")).unwrap(), text());
+    let map = map(&Image::open_any(&path, None).unwrap()).unwrap();
+    let volume = map.parts.iter().find(|part| part.name.as_deref() == Some("rootfs")).unwrap();
+    assert_eq!(volume.len, unzipped(SAMPLES[0].1).len() as u64);
+}
+
+/// Bytes of the superblock, or of what the format begins with.
+fn superblock(name: &str) -> std::ops::Range<usize> {
+    match name {
+        "SquashFS" => 0..96,
+        "EROFS" => 1024..1152,
+        "ext" => 1024..1128,
+        "FAT" => 0..64,
+        "SPIFFS" => 0..256,
+        _ => 0..48,
+    }
+}
+
+/// Whatever byte of a superblock is wrong: a filesystem whose files are not read is damaged, alone and in a volume.
+#[test]
+fn a_damaged_superblock_is_never_clean_and_unread() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, bytes, _) in SAMPLES {
+        let sound = unzipped(bytes);
+        write(folder.path(), &sound);
+        let device = std::fs::read(flash::in_volume_of(folder.path(), "dynamic")).unwrap();
+        let own = superblock(name);
+        let head = &sound[..own.end.next_power_of_two()];
+        let start = device.windows(head.len()).position(|window| window == head).unwrap();
+        let device_path = folder.path().join("changed");
+        let read = |path: &Path| {
+            let image = Image::open(path, Access::Read).ok()?;
+            let report = floatgate_image::check::check(&image, &Selection::default()).ok()?;
+            let one = &report.images[0];
+            let is_read = one.volumes.iter().all(|volume| volume.mounts && volume.tree.is_some());
+            let files = one.volumes.first().map_or(0, |volume| volume.files);
+            Some((report.outcome, is_read, files))
+        };
+        std::fs::write(&device_path, &device).unwrap();
+        let (outcome, is_read, files) = read(&device_path).unwrap();
+        assert!(outcome == Outcome::Clean && is_read && files > 0, "{name}");
+        let step = own.len() / floatgate_testing::few_or_all(12, own.len()) + 1;
+        for at in own.clone().step_by(step) {
+            for byte in [sound[at] ^ 0x41, !sound[at]] {
+                let (mut volume, mut bare) = (device.clone(), sound.clone());
+                (volume[start + at], bare[at]) = (byte, byte);
+                std::fs::write(&device_path, &volume).unwrap();
+                let (outcome, is_read, now) = read(&device_path).unwrap();
+                // FAT and SPIFFS have no checksum by which lost names could be seen.
+                let is_whole = is_read && (now == files || matches!(name, "FAT" | "SPIFFS"));
+                assert!(outcome != Outcome::Clean || is_whole, "{name}: byte {at} is {byte:#04x}");
+                let is_read = read(&write(folder.path(), &bare)).is_none_or(|(_, is_read, _)| is_read);
+                assert!(is_read, "{name}: byte {at} is {byte:#04x}");
+            }
+        }
+    }
+}
+
+/// Of all fields nothing but the magic number is left.
+#[test]
+fn an_overwritten_superblock_is_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let cramfs = include_bytes!("../../src/tests/data/a.cramfs").to_vec();
+    for (sound, kept, end) in [
+        (unzipped(SAMPLES[0].1), 4, 96),
+        (unzipped(SAMPLES[1].1), 1028, 1152),
+        (unzipped(SAMPLES[2].1), 1082, 2048),
+        (unzipped(SAMPLES[3].1), 1082, 2048),
+        (cramfs, 4, 76),
+    ] {
+        for byte in [0, 0xA5] {
+            let mut bytes = sound.clone();
+            bytes[kept..end].fill(byte);
+            let bare = flash::checked(&write(folder.path(), &bytes));
+            assert_eq!(bare.outcome, Outcome::Damaged, "{bare:?}");
+            let device = flash::in_volume_of(folder.path(), "static");
+            let report = flash::checked(&device);
+            assert_eq!(report.outcome, Outcome::Damaged, "{report:?}");
+            assert_eq!(report.images[0].volumes[0].tree, bare.images[0].tree);
+            // A repair keeps the volume, and lists what is lost in it.
+            let out = folder.path().join("repaired");
+            let repaired = floatgate_image::repair::repair(&device, &out, &Selection::default()).unwrap();
+            assert_eq!(repaired.outcome, floatgate_image::repair::Repaired::WithLosses, "{repaired:?}");
+            assert!(repaired.losses[0].what.contains("volume data, copied as it is"), "{repaired:?}");
+            assert_eq!(std::fs::read(&out).unwrap(), std::fs::read(&device).unwrap());
+        }
+    }
 }
 
 #[test]
@@ -225,6 +312,75 @@ fn damaged_images_end() {
     }
 }
 
+/// An F2FS of `mkfs.f2fs` and `sload.f2fs`: data in inodes, in nodes below them, and names in blocks.
+const F2FS: &[u8] = include_bytes!("data/tree.f2fs.gz.gz");
+
+/// Writes the bytes that are not zeros.
+fn write_sparse(folder: &Path, bytes: &[u8]) -> std::path::PathBuf {
+    use std::os::unix::fs::FileExt as _;
+    let path = folder.join("image");
+    let file = std::fs::File::create(&path).unwrap();
+    file.set_len(bytes.len() as u64).unwrap();
+    for (block, at) in bytes.chunks(4096).zip((0..).step_by(4096)) {
+        if block != [0; 4096] {
+            file.write_all_at(block, at).unwrap();
+        }
+    }
+    path
+}
+
+/// Writes a byte of a file.
+fn put(path: &Path, at: usize, byte: u8) {
+    use std::os::unix::fs::FileExt as _;
+    let file = std::fs::File::options().write(true).open(path).unwrap();
+    file.write_all_at(&[byte], at as u64).unwrap();
+}
+
+#[test]
+fn files_of_f2fs_are_read_and_one_checkpoint_is_enough() {
+    let folder = tempfile::tempdir().unwrap();
+    let sound = unzipped(&unzipped(F2FS));
+    let path = write_sparse(folder.path(), &sound);
+    let seen = tree(&path);
+    assert_eq!((&seen["bin/tool"].data, &seen["bin/noise"].data), (&text(), &noise(700)));
+    assert_eq!(
+        (&seen["etc/hostname"].data[..], &seen["etc/name"].data[..]),
+        (&b"board\n"[..], &b"hostname"[..])
+    );
+    let mut sparse = vec![0; 70_000];
+    sparse.extend_from_slice(b"end\n");
+    assert_eq!(seen["sparse"].data, sparse);
+    let long: Vec<u8> = (0..930_u32).flat_map(|block| [block as u8; 4096]).collect();
+    assert!(seen["long"].data == long);
+    assert!((0..400).all(|n| seen[&format!("many/a rather long name of a file {n}")].data == n.to_string().as_bytes()));
+    assert_eq!((seen["bin/tool"].mtime, seen["empty"].file_type), (TIME, FileType::Directory));
+    let report = flash::checked(&path);
+    assert!(flash::damage(&report).is_empty(), "{report:?}");
+    let info = floatgate_image::info::info(&Image::open(&path, Access::Read).unwrap()).unwrap().to_string();
+    assert!(info.contains("F2FS at byte 0") && info.contains("label: CARD"), "{info}");
+    // The superblock has a copy, and there are two checkpoints.
+    let head = &sound[1024..];
+    let word = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().unwrap());
+    let checkpoints = [word(76) as usize, word(76) as usize + 512].map(|block| block * 4096);
+    for (changed, is_read) in [
+        (vec![1024 + 96], true),
+        (vec![checkpoints[0] + 8], true),
+        (vec![checkpoints[1] + 8], true),
+        (checkpoints.map(|at| at + 8).to_vec(), false),
+        (vec![1024 + 96, 5120 + 96], false),
+    ] {
+        changed.iter().for_each(|at| put(&path, *at, sound[*at] ^ 0x41));
+        let report = flash::checked(&path);
+        assert!(is_read || report.outcome == Outcome::Damaged, "{changed:?}");
+        assert!(!is_read || tree(&path)["bin/tool"].data == text(), "{changed:?}");
+        changed.iter().for_each(|at| put(&path, *at, sound[*at]));
+    }
+    // A node whose checksum is wrong.
+    let inode = memchr::memmem::find(&sound, b"tool").unwrap() / 4096 * 4096;
+    put(&path, inode + 20, sound[inode + 20] ^ 1);
+    assert_eq!(flash::checked(&path).outcome, Outcome::Damaged);
+}
+
 /// The table of `docs/image-map.md`: formats with their operations.
 #[test]
 fn the_page_on_maps_says_which_formats_are_read() {
@@ -240,11 +396,10 @@ fn the_page_on_maps_says_which_formats_are_read() {
         ("romfs", b"", true),
         ("FAT under", b"", false),
         ("exFAT", b"", false),
+        ("F2FS", b"", true),
     ]) {
         let row = rows.iter().find(|row| row[1].starts_with(name)).unwrap_or_else(|| panic!("{name}"));
         let is_built = if ["YAFFS2", "LittleFS", "SPIFFS"].contains(name) { "yes" } else { "no" };
         assert_eq!(row[2..6], ["yes", "yes", is_built, "no"], "{name}");
     }
-    let f2fs = rows.iter().find(|row| row[1].starts_with("F2FS")).unwrap();
-    assert_eq!(f2fs[2..6], ["yes", "no", "no", "no"]);
 }

@@ -21,25 +21,30 @@ pub(super) fn mount(chosen: Chosen<'_>) -> Result<Option<TreeFiles>, ImageError>
         return volume(chosen);
     }
     let ubi = image.attach_remains(found)?;
-    let mut only = None;
+    let (mut only, mut unread) = (None, None);
     for info in ubi.volumes() {
         let selection = Selection { volume: Some(info.id.to_string()), ..selection.clone() };
-        match (volume(chosen.with(&selection))?, &only) {
-            (Some(files), None) => only = Some(files),
-            (Some(_), Some(_)) => {
+        match (volume(chosen.with(&selection)), &only) {
+            (Ok(Some(files)), None) => only = Some(files),
+            (Ok(Some(_)), Some(_)) => {
                 let names = ubi.volumes().map(|volume| crate::words::show_name(&volume.name));
                 return Err(ImageError::ChooseVolume(names.collect()));
             }
-            (None, _) => {}
+            (Ok(None), _) => {}
+            (Err(error @ ImageError::Filesystem(_)), _) => unread = unread.or(Some(error)),
+            (Err(error), _) => return Err(error),
         }
     }
-    Ok(only)
+    match (only, unread) {
+        (None, Some(error)) => Err(error),
+        (only, _) => Ok(only),
+    }
 }
 
 fn volume(chosen: Chosen<'_>) -> Result<Option<TreeFiles>, ImageError> {
     let mut file = floatgate_files::tempfile().map_err(ImageError::File)?;
     read_raw(chosen, &mut file)?;
-    TreeFiles::in_file(file)
+    TreeFiles::in_file(file)?.map(|(_, files)| files).transpose()
 }
 
 /// A filesystem in the bytes of a volume, and what is missing of these.
@@ -54,7 +59,7 @@ pub(super) struct VolumeFiles {
 /// The file cannot be read; the filesystem is damaged at its beginning, or has features that the reader does not have.
 pub(super) fn of_volume(file: &File, raw: &RawVolume) -> Result<Option<VolumeFiles>, ImageError> {
     let file = file.try_clone().map_err(ImageError::File)?;
-    let files = TreeFiles::in_file(file)?;
+    let files = TreeFiles::in_file(file)?.map(|(_, files)| files).transpose()?;
     Ok(files.map(|files| VolumeFiles { files, raw: raw.clone() }))
 }
 
@@ -74,14 +79,16 @@ pub(super) fn check(
     if read_raw(chosen.with(&selection), &mut file).is_err() {
         return Ok(checked);
     }
-    let files = match TreeFiles::in_file(file) {
-        Ok(Some(files)) => files,
-        Ok(None) => return Ok(checked),
+    let Some((kind, files)) = TreeFiles::in_file(file)? else { return Ok(checked) };
+    let checked = VolumeCheck { tree: Some(kind), ..checked };
+    let files = match files {
+        Ok(files) => files,
         Err(ImageError::Filesystem(error @ fs::Error::Unsupported(_))) => {
             let consequence = "its files are not checked";
+            // Nothing is known to be wrong, and nothing tells that all is right.
             let finding = Finding::new(
                 Layer::Data,
-                Severity::Note,
+                Severity::Recoverable,
                 Structure::Filesystem,
                 error.to_string(),
                 consequence,
@@ -90,14 +97,13 @@ pub(super) fn check(
             return Ok(checked);
         }
         Err(ImageError::Filesystem(error)) => {
-            add_damage(error.to_string(), Some(name), report);
+            add_damage(format!("{}: {error}", kind.name()), Some(name), report);
             return Ok(checked);
         }
         Err(error) => return Err(error),
     };
-    let kind = files.kind();
     let (Counted { directories, files }, bytes) = files.check(Some(name), report);
-    Ok(VolumeCheck { tree: Some(kind), mounts: true, directories, files, bytes, ..checked })
+    Ok(VolumeCheck { mounts: true, directories, files, bytes, ..checked })
 }
 
 impl Extracting for VolumeFiles {

@@ -11,7 +11,7 @@ pub(super) const PROBE: Probe = Probe { begins: Begins::Head { step: 4096, test:
 /// Lower half of the magic number, which is combined with the bytes of a page and, as an option, the number of blocks that follow.
 const MAGIC: u16 = 0x0529;
 
-/// Fewest blocks whose numbers are believed.
+/// Fewest blocks whose numbers are believed, and that a filesystem has whose end is missing.
 const MIN_BLOCKS: u16 = 4;
 
 /// Block numbers are smaller than this.
@@ -72,33 +72,40 @@ impl Shape {
         (is_number && gap.iter().all(|byte| *byte == 0xFF)).then_some(number)
     }
 
-    /// Number of blocks, if the numbers of all are those of this shape.
-    fn count(self, head: &[u8], len: u64, magic: &impl Fn(u64) -> Option<u16>) -> Option<u64> {
+    /// Number of blocks, if the numbers of all that are there are those of this shape, and how many have theirs.
+    fn count(self, head: &[u8], len: u64, magic: &impl Fn(u64) -> Option<u16>) -> Option<(u64, u64)> {
         let first = self.first(head)?;
         let number = |index: u64| magic(index * self.block + self.magic_at()).map(|magic| self.number(magic));
         if first == 0 {
             // Without numbers the last block is that before one without the magic number.
             let most = (len / self.block).min(MAX_BLOCKS.into());
             let count = (0..most).take_while(|&index| number(index) == Some(0)).count() as u64;
-            return (count >= u64::from(MIN_BLOCKS)).then_some(count);
+            return (count >= u64::from(MIN_BLOCKS)).then_some((count, count));
         }
-        if u64::from(first) * self.block > len {
-            return None;
-        }
+        let there = u16::try_from(len / self.block).unwrap_or(u16::MAX).min(first);
         // A block that was just erased has no number. The search ends with the first one too many: bytes of any kind begin what may be a SPIFFS.
-        let allowed = usize::from(first - MIN_BLOCKS).min(MAX_ERASED);
-        let mut others = (0..first).filter(|&index| number(index.into()) != Some(first - index));
-        others.nth(allowed).is_none().then_some(first.into())
+        let allowed = usize::from(there.checked_sub(MIN_BLOCKS)?).min(MAX_ERASED);
+        let mut others = (0..there).filter(|&index| number(index.into()) != Some(first - index));
+        let erased = others.by_ref().take(allowed).count() as u64;
+        others.next().is_none().then(|| (first.into(), u64::from(there) - erased))
     }
 }
 
-/// Bytes of a page and of a block, and the number of blocks, of the SPIFFS of at most `len` bytes that begins with these bytes. `magic` reads two bytes.
+/// Bytes of a page and of a block, and the number of blocks, of the SPIFFS that begins with these bytes, of which `len` are there. `magic` reads
+/// two bytes.
 ///
 /// The numbers of some shapes lie at the same places. All of them then fit only in part of the blocks, so the shape with most bytes is the right one.
 pub(crate) fn shape(head: &[u8], len: u64, magic: impl Fn(u64) -> Option<u16>) -> Option<(u64, u64, u64)> {
     let fitting = Shape::all().filter_map(|shape| Some((shape, shape.count(head, len, &magic)?)));
-    let best = fitting.max_by_key(|(shape, count)| (count * shape.block, Reverse(shape.block)));
-    best.map(|(shape, count)| (shape.page, shape.block, count))
+    let best = fitting.max_by_key(|(shape, (_, fit))| (fit * shape.block, Reverse(shape.block)));
+    best.map(|(shape, (count, _))| (shape.page, shape.block, count))
+}
+
+/// True where these bytes can be the lookup table of a block: nearly all of its numbers are free, deleted or small.
+fn has_ids(table: &[u8]) -> bool {
+    let is_id = |id: &&[u8]| id.le16(0) == 0xFFFF || id.le16(0) & 0x7FFF < 0x2000;
+    let all = table.chunks_exact(2).len();
+    all > 0 && table.chunks_exact(2).filter(is_id).count() * 10 >= all * 9
 }
 
 fn begins(head: &[u8]) -> bool {
@@ -110,10 +117,21 @@ fn begins(head: &[u8]) -> bool {
 fn probe(view: &View<'_>) -> Option<ProbeMatch> {
     let head = view.bytes(0, view.len().min(HEAD) as usize)?;
     let (page, block, blocks) = shape(&head, view.len(), |at| view.array(at).map(u16::from_le_bytes))?;
+    let before = if is_behind_first(view, page, block) { block } else { 0 };
     Some(
-        ProbeMatch::new(Kind::Spiffs, blocks * block)
+        ProbeMatch { before, ..ProbeMatch::new(Kind::Spiffs, blocks * block) }
             .number("page_bytes", page)
             .number("block_bytes", block)
-            .number("blocks", blocks),
+            .number("blocks", blocks + before / block),
     )
+}
+
+/// True where the first block of a dump stands before the part and can be that of the filesystem: its magic number is damaged, or it was just erased.
+fn is_behind_first(view: &View<'_>, page: u64, block: u64) -> bool {
+    let entries = Shape { page, block }.entry_bytes();
+    view.start() == block
+        && view
+            .widened(block)
+            .and_then(|whole| whole.bytes(0, usize::try_from(entries).ok()?))
+            .is_some_and(|table| has_ids(&table))
 }
