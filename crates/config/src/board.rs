@@ -20,7 +20,8 @@ const IDEAL: &str = "ideal-spi";
 
 impl Library {
     /// Setup written for a part, or the part on the board whose chip is most like it. `None` if no board has a chip of
-    /// this kind. A user's file of a chip of the catalogue gets the board of that chip.
+    /// this kind. A user's file of a chip of the catalogue gets the board of that chip; any other chip of the
+    /// user's gets a board by kind, bus and maker, whatever its size.
     ///
     /// # Errors
     /// As [`Library::setup`], and a chip that is impossible.
@@ -28,13 +29,11 @@ impl Library {
         let loaded = self.load(Kind::Part, part)?;
         let of = |key: &str| loaded.head.get(key).and_then(Node::as_text).unwrap_or_default().to_owned();
         let is_file = loaded.source.folder().is_some();
-        let wanted = Wanted {
-            spec: loaded.chip()?,
-            maker: of("maker"),
-            name: of("name"),
-            text: self.base_in_catalogue(part),
-            is_file,
-        };
+        let (spec, text) = (loaded.chip()?, self.base_in_catalogue(part));
+        let (maker, name) = (of("maker"), of("name"));
+        let size =
+            if is_file { self.size_of_like(text.as_deref(), &maker, &name) } else { Some(size_log2(&spec)) };
+        let wanted = Wanted { spec, size_log2: size, maker, name, text, is_file };
         let boards = self.names(Kind::Setup);
         let fits = boards.filter_map(|board| Some((self.likeness(board, part, &wanted)?, board)));
         let Some((likeness, board)) = fits.max_by_key(|(likeness, board)| (*likeness, Reverse(*board)))
@@ -72,7 +71,7 @@ impl Library {
         }
         let chip = Override::parse_all(&[format!("chip={part}")]).ok()?;
         self.resolve(&setup, &chip).and_then(|config| config.checked_chip()).ok()?;
-        let sizes = [spec, &own_spec].map(|spec| spec.facts().size_bytes.max(1).ilog2());
+        let size_log2 = size_log2(&own_spec);
         let Bus { lanes: has, clock_hz } = own.extract_or_default("bus").unwrap_or_default();
         let wanted_lanes = lanes(spec);
         let has_partition = setup.tree.child("partition").is_some();
@@ -80,12 +79,13 @@ impl Library {
         let controller = setup.tree.child("controller").and_then(|table| table.child("base"));
         Some(Likeness {
             is_own_chip: self.is_chip_of(&setup, own.part(), wanted),
-            runs: clock_hz <= most_hz(spec) && (!has_partition || sizes[0] >= sizes[1]),
+            runs: clock_hz <= most_hz(spec)
+                && (!has_partition || wanted.size_log2.is_some_and(|wanted| wanted >= size_log2)),
             is_linux: !is_firmware && controller.and_then(Node::as_text) != Some(IDEAL),
             lanes: wanted_lanes.min(has),
             lanes_idle: Reverse(has.saturating_sub(wanted_lanes)),
             is_of_maker: own.part().maker == wanted.maker,
-            size_differs: Reverse(sizes[0].abs_diff(sizes[1])),
+            size_differs: Reverse(wanted.size_log2.map_or(0, |wanted| wanted.abs_diff(size_log2))),
             // Variants of a board have longer names.
             name_words: Reverse(board.split('-').count()),
         })
@@ -108,6 +108,17 @@ impl Library {
         !is_changed && named.is_some_and(|named| is_named || is_text(named))
     }
 
+    /// Size of the chip of the catalogue that a user's file is based on or is a copy of, as [`Wanted::size_log2`].
+    fn size_of_like(&self, text: Option<&str>, maker: &str, name: &str) -> Option<u32> {
+        let folder = format!("{}/", Kind::Part.folder());
+        let base = text.and_then(|text| text.strip_prefix(&folder)?.strip_suffix(".toml"));
+        let part = base.or_else(|| self.has(Kind::Part, name).then_some(name))?;
+        let part = self.load(Kind::Part, part).ok()?;
+        let is_of_maker = part.head.get("maker").and_then(Node::as_text) == Some(maker);
+        let chip = part.chip().ok().filter(|_| base.is_some() || is_of_maker)?;
+        Some(size_log2(&chip))
+    }
+
     /// Name of the text of the catalogue that a part is, or is based on.
     fn base_in_catalogue(&self, part: &str) -> Option<String> {
         let mut text = self.text(Kind::Part, part, None).ok()?;
@@ -126,6 +137,9 @@ impl Library {
 /// A part that needs a board.
 struct Wanted {
     spec: ChipSpec,
+    /// Binary logarithm of the size by which a board is chosen. A user's file has the size of the chip of the catalogue that it is based on: its board stays
+    /// the same when it gets another size. `None` for any other chip of the user's.
+    size_log2: Option<u32>,
     maker: String,
     name: String,
     /// Name of its text in the catalogue, or of the text that a user's file is based on.
@@ -154,9 +168,14 @@ struct Likeness {
     lanes: u8,
     lanes_idle: Reverse<u8>,
     is_of_maker: bool,
-    /// Absolute binary logarithm of the ratio of the chip sizes.
+    /// Absolute binary logarithm of the ratio of the chip sizes; 0 where the size does not count.
     size_differs: Reverse<u32>,
     name_words: Reverse<usize>,
+}
+
+/// Binary logarithm of the size of a chip.
+fn size_log2(spec: &ChipSpec) -> u32 {
+    spec.facts().size_bytes.max(1).ilog2()
 }
 
 /// Highest clock; unlimited for chips with a parallel bus.

@@ -143,7 +143,20 @@ impl Config {
     /// # Errors
     /// An unknown kind; invalid values.
     pub fn chip(&self) -> Result<ChipSpec, ConfigError> {
-        self.tree.extract_seed("chip", self.chip_kind()?)
+        let chip = self.tree.extract_seed("chip", self.chip_kind()?)?;
+        match self.overlap_of_oob(&chip) {
+            Some(area) => Err(area.wrong("chip.oob", "a byte of the OOB is in two of its areas")),
+            None => Ok(chip),
+        }
+    }
+
+    /// Value of a user that makes areas of the OOB overlap. The tables of Linux name free bytes of some chips among those of the ECC.
+    fn overlap_of_oob(&self, chip: &ChipSpec) -> Option<&Node> {
+        let ChipSpec::SpiNand(spec) = chip else { return None };
+        let table = self.tree.get("chip.oob").filter(|_| spec.oob.overlaps())?;
+        let leaves = table.leaves("").into_iter().filter_map(|leaf| table.get(&leaf));
+        let is_own = |node: &&Node| node.origin.source.folder().is_some() || node.origin.source.is_argument();
+        leaves.into_iter().find(is_own)
     }
 
     /// Specification of the chip, checked.

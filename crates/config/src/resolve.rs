@@ -335,6 +335,9 @@ impl Library {
             profiles = lower_profiles.merge(profiles);
         }
         check_head(kind, &head)?;
+        if text.source.folder().is_some() {
+            check_sources(kind, (&head, &table, &profiles), &text.source)?;
+        }
         Ok(Loaded { table, head, profiles, source: Arc::clone(&text.source) })
     }
 }
@@ -530,6 +533,51 @@ fn check_head(kind: Kind, head: &Node) -> Result<(), ConfigError> {
         }
         _ => head.extract::<About>("").map(drop),
     }
+}
+
+/// Refuses sources of keys that neither the file has, with its bases, nor `docs/setup.md`.
+fn check_sources(
+    kind: Kind,
+    (head, table, profiles): (&Node, &Node, &Node),
+    file: &Source,
+) -> Result<(), ConfigError> {
+    let Some(Value::Array(sources)) = head.child("source").map(|node| &node.value) else { return Ok(()) };
+    let own = sources.iter().filter(|source| source.origin.source.name() == file.name());
+    let paths = own.filter_map(|source| match &source.child("of")?.value {
+        Value::Array(paths) => Some(paths.iter()),
+        _ => None,
+    });
+    let has = |path: &str| {
+        let is_in = |name: &str, node: &Node| {
+            let inside = path.strip_prefix(name).and_then(|rest| rest.strip_prefix('.'));
+            path == name || inside.is_some_and(|rest| node.get(rest).is_some())
+        };
+        is_in(kind.table(), table) || is_in("profile", profiles) || head.get(path).is_some()
+    };
+    let mut documented = None;
+    for node in paths.flatten() {
+        let Some(path) = node.as_text().filter(|path| !has(path)) else { continue };
+        let known: &Vec<String> =
+            documented.get_or_insert_with(|| super::keys().into_iter().map(|key| key.key).collect());
+        let covers =
+            |key: &String| key == path || key.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'));
+        if known.iter().any(covers) {
+            continue;
+        }
+        let prefix = format!("{}.", kind.table());
+        let near = nearest(path, known.iter().map(String::as_str).filter(|key| key.starts_with(&prefix)), 1);
+        let error = ConfigError::new(
+            Problem::UnknownKey,
+            format!("a source of `{path}`, which is no key of this file"),
+        )
+        .path("source.of")
+        .at(node.origin.value_place());
+        return Err(match near.first() {
+            Some(best) => error.help(format!("did you mean `{best}`?")),
+            None => error.help(format!("keys begin with `{prefix}`: docs/setup.md lists them")),
+        });
+    }
+    Ok(())
 }
 
 /// Merges the heads of a file and of its base: the file's own fields win, and the sources of both are kept.

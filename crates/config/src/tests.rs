@@ -510,6 +510,66 @@ fn the_file_of_a_part_runs_on_the_board_of_that_part() {
     fs::remove_dir_all(&folder).unwrap();
 }
 
+/// An area of the OOB that a user lays over another one is refused where it stands.
+#[test]
+fn areas_of_the_oob_must_not_overlap() {
+    let library = Library::built_in();
+    let setup = library.setup("w25n01gv").unwrap();
+    let chip = |sets: &[&str]| {
+        library.resolve(&setup, &Override::parse_all(sets).unwrap()).and_then(|config| config.chip())
+    };
+    chip(&[]).unwrap();
+    let error = chip(&["chip.oob.user.len=9"]).unwrap_err();
+    assert!(error.one_line().starts_with("--set #1:"), "{}", error.one_line());
+    assert!(error.to_string().contains("in two of its areas"), "{error}");
+}
+
+/// A chip of the user's own keeps its board when it gets another size.
+#[test]
+fn the_board_of_an_own_chip_does_not_follow_its_size() {
+    let text = |blocks: u32, base: &str| {
+        format!("base = \"{base}\"\nname = \"MINE\"\n[chip.geometry]\nblocks_per_lun = {blocks}\n")
+    };
+    let own = Library::built_in();
+    let whole = own.load(Kind::Part, "w25n01gv").unwrap().to_toml(Kind::Part).replace("W25N01GV", "MINE");
+    let files = [("small.toml", text(512, "w25n01gv")), ("large.toml", text(4096, "w25n01gv"))];
+    let copies = [512, 2048].map(|blocks| {
+        let line = format!("blocks_per_lun = {blocks}");
+        (format!("own-{blocks}.toml"), whole.replace("blocks_per_lun = 1024", &line))
+    });
+    let all: Vec<(&str, &str)> = files
+        .iter()
+        .map(|(name, text)| (*name, text.as_str()))
+        .chain(copies.iter().map(|(name, text)| (name.as_str(), text.as_str())))
+        .collect();
+    let folder = folder("own-size", &all);
+    let board = |name: &str| own.setup(folder.join(name)).unwrap().board().map(str::to_owned);
+    let boards: Vec<_> = all.iter().map(|(name, _)| board(name)).collect();
+    fs::remove_dir_all(&folder).unwrap();
+    assert_eq!((&boards[0], &boards[2]), (&boards[1], &boards[3]));
+    assert!(boards.iter().all(Option::is_some), "{boards:?}");
+}
+
+/// Sources of the catalogue are of keys that exist, and those of a user's file must be.
+#[test]
+fn a_source_of_no_key_is_refused_where_it_stands() {
+    let source = |of: &str| {
+        format!(
+            "base = \"emmc-16g\"\n[[source]]\nof = [\"card.dies\", \"{of}\"]\nfrom = \"x\"\nconfidence = 0.5\n"
+        )
+    };
+    let (right, wrong) = (source("card.wear.static_difference"), source("card.wear.static_diference"));
+    let folder = folder("sources", &[("right.toml", &right), ("wrong.toml", &wrong)]);
+    let library = Library::built_in();
+    let load = |name: &str| library.card(folder.join(name), &[]).map(drop);
+    let (right, wrong) = (load("right.toml"), load("wrong.toml"));
+    fs::remove_dir_all(&folder).unwrap();
+    right.unwrap();
+    let error = wrong.unwrap_err();
+    assert_eq!(error.place().unwrap().line_column(), (3, 20));
+    assert!(error.one_line().contains("did you mean `card.wear.static_difference`?"), "{}", error.one_line());
+}
+
 #[test]
 fn tables_that_few_commands_read_have_documented_keys_only() {
     let config = |text: &str| resolve(&format!("base = 'board'\n{text}"), &[]).unwrap();

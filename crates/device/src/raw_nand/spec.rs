@@ -511,6 +511,11 @@ impl RawNandSpec {
             ((1..=4).contains(&g.bits_per_cell), "geometry.bits_per_cell", "1 to 4"),
             (rows < 1 << 28, "geometry", "more pages behind one CE# than four row cycles are used for"),
             (self.ecc.strength <= 1024, "ecc.strength", "at most 1024 bits"),
+            (
+                !self.ecc.on_die || self.ecc.strength > 0,
+                "ecc.strength",
+                "an engine on the die corrects at least 1 bit",
+            ),
             ((1..=g.page_bytes).contains(&self.ecc.step_bytes), "ecc.step_bytes", "from 1 to the page size"),
             (self.nop > 0, "nop", "cannot be 0"),
             (self.sdr_modes.contains(0), "sdr_modes", "every chip has mode 0"),
@@ -601,7 +606,8 @@ mod tests {
     #[test]
     fn impossible_chips_are_refused_by_name() {
         type Break = fn(&mut RawNandSpec);
-        let breaks: [(&str, Break); 12] = [
+        let breaks: [(&str, Break); 13] = [
+            ("ecc.strength", |s| (s.ecc.on_die, s.ecc.strength) = (true, 0)),
             ("id", |s| s.id.clear()),
             ("geometry.page_bytes", |s| s.geometry.page_bytes = 2000),
             ("geometry.oob_bytes", |s| s.geometry.oob_bytes = 0),

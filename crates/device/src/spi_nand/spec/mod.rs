@@ -197,6 +197,11 @@ impl SpiNandSpec {
             ("ecc.strength", self.ecc.strength <= 1024, "at most 1024 bits"),
             (
                 "ecc.strength",
+                !self.ecc.on_die || self.ecc.strength > 0,
+                "an engine on the die corrects at least 1 bit",
+            ),
+            (
+                "ecc.strength",
                 self.ecc.on_die || self.ecc.strength <= 255,
                 "at most 255 bits, which its parameter page holds, unless it is on the die",
             ),

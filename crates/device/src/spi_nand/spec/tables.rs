@@ -133,6 +133,9 @@ impl From<OobRange> for Stride {
     }
 }
 
+/// Most bytes of an OOB.
+const OOB_BYTES_MAX: usize = 1 << 16;
+
 /// Use of the OOB bytes when the on-die ECC is on, as a part file says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -147,6 +150,27 @@ pub struct OobTable {
 }
 
 impl OobTable {
+    /// True when a byte of the OOB is in two sections, of the user's bytes or of the ECC.
+    pub fn overlaps(&self) -> bool {
+        let mut used = vec![false; OOB_BYTES_MAX];
+        for range in [self.user, self.ecc].into_iter().filter(|range| range.len > 0) {
+            for section in 0..u64::from(self.sections) {
+                let first = u64::from(range.start) + section * u64::from(range.step);
+                let bytes =
+                    (first..first + u64::from(range.len)).map_while(|byte| usize::try_from(byte).ok());
+                for byte in bytes.take_while(|byte| *byte < OOB_BYTES_MAX) {
+                    if std::mem::replace(&mut used[byte], true) {
+                        return true;
+                    }
+                }
+                if first >= OOB_BYTES_MAX as u64 {
+                    break;
+                }
+            }
+        }
+        false
+    }
+
     /// The layout of an OOB of `oob_bytes`.
     ///
     /// # Errors
