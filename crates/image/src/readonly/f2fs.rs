@@ -150,7 +150,7 @@ impl Checkpoint {
         let at = match () {
             () if self.flags() & LARGE_NAT != 0 => 192 + 4,
             () if payload > 0 => 192,
-            () => 192 + sits,
+            () => 192_usize.saturating_add(sits),
         };
         // A large one goes on in the blocks behind.
         let bytes = media.bytes(self.start * BLOCK as u64, BLOCK * (1 + payload.min(200) as usize))?;
