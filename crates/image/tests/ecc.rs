@@ -150,6 +150,29 @@ fn what_cannot_be_corrected_is_written_as_read_and_told() {
     assert!(back[..step] == data[..step] && back[step + 512..] == data[step + 512..]);
 }
 
+/// A byte that reads the same in all pages is told, and the code finds its bits where it could not correct as many.
+#[test]
+fn a_stuck_column_is_told_and_corrected() {
+    for (code, byte) in [("bch4/512", 700), ("bch4/512", 2048 + 40), ("bch8/512", 1)] {
+        let scheme = scheme(code);
+        let data = noise(21, PAGE * 100);
+        let mut dump = encoded(&scheme, Form::WithOob, &data);
+        dump.chunks_exact_mut(FULL).for_each(|page| page[byte] = 0x11);
+        // Worn cells beside it: one wrong bit in the same step of some pages.
+        let step = if byte < PAGE { byte / 512 * 512 } else { 0 };
+        (0..20).for_each(|page| flip(&mut dump, page * 5, 8 * (step + 9)));
+        let (report, back) = decoded(&scheme, &dump);
+        assert_eq!(report.steps.uncorrectable, 0, "{code} {byte}");
+        assert!(back == data, "{code} {byte}");
+        let [column] = report.columns.as_slice() else { panic!("{:?}", report.columns) };
+        assert_eq!((column.byte as usize, column.bits, column.value), (byte, 0xFF, 0x11));
+        assert!(column.corrected_pages > 20 && column.corrected_pages <= column.pages, "{column:?}");
+    }
+    let scheme = scheme("bch4/512");
+    let (report, _) = decoded(&scheme, &encoded(&scheme, Form::WithOob, &noise(22, PAGE * 100)));
+    assert_eq!(report.columns, []);
+}
+
 #[test]
 fn an_erased_page_may_have_bitflips() {
     for (code, flips) in [("bch4/512", 4), ("hamming/256", 1), ("bch8/512", 8)] {

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail by panic")]
 
 use floatgate_image::ecc::{
-    DecodeOptions, Detection, Dump, EccError, Form, Layout, PageGeometry, Scheme, decode_regions, detect,
-    encode, sample,
+    DecodeOptions, Detection, Dump, EccError, Form, Layout, PageGeometry, RegionEcc, Regions, Scheme,
+    decode_regions, detect, encode, sample,
 };
 use floatgate_mtd::random::Random;
 use proptest::prelude::*;
@@ -40,6 +40,27 @@ fn detected(geometry: &PageGeometry, dump: &[u8]) -> Result<Detection, EccError>
 fn found(geometry: &PageGeometry, dump: &[u8]) -> Option<(String, String)> {
     let detection = detected(geometry, dump).unwrap();
     detection.found().map(|scheme| (scheme.code().to_string(), scheme.layout_name().to_string()))
+}
+
+/// Pages that the code does not explain are counted alike, whether it was found or stated.
+#[test]
+fn counts_do_not_depend_on_who_names_the_code() {
+    let geometry = geometry(2048, 64);
+    for code in ["bch4/512", "hamming/512"] {
+        let mut dump = encoded(&geometry, code, "linux", &noise(41, 2048 * 320));
+        worn(&mut dump, 12_000);
+        dump[2112 * 96..2112 * 112].copy_from_slice(&noise(42, 2112 * 16));
+        let found = detected(&geometry, &dump).unwrap().regions;
+        let stated = Scheme::linux(geometry.clone(), code.parse().unwrap()).unwrap();
+        let stated = Regions::one(RegionEcc::Code(Box::new(stated)));
+        let [found, stated] = [found, stated].map(|regions| {
+            let mut pages = dump.as_slice();
+            let dump = Dump { pages: &mut pages, apart: None };
+            decode_regions(&geometry, &regions, dump, None, DecodeOptions::default(), &mut |_| ()).unwrap()
+        });
+        assert_eq!(found, stated, "{code}");
+        assert!(found[0].steps.uncorrectable >= 64, "{code}");
+    }
 }
 
 /// Flips about one bit in `every`.

@@ -8,7 +8,7 @@ use crate::table::Table;
 use crate::terminal;
 use floatgate_host::output::is_stdout;
 use floatgate_image::ecc::report::{BadBlockReport, DecodeReport, Failure};
-use floatgate_image::ecc::{Candidate, Detection, EncodeReport, Transform};
+use floatgate_image::ecc::{Candidate, Detection, EncodeReport, StuckColumn, Transform};
 use floatgate_image::words::measure;
 use floatgate_lab::report::{Concluded, Origin};
 use serde::Serialize;
@@ -117,11 +117,26 @@ pub(super) fn decoded(report: &DecodeReport) -> String {
         grouped(report.corrected_bits),
         report.max_corrected_bits
     ));
+    lines.extend(report.columns.iter().map(column));
     lines.extend(report.bad_blocks.as_ref().map(|bad| bad_blocks(bad, report.written_bytes > 0)));
     lines.extend(histogram(report));
     lines.extend(failures(report));
     lines.extend(advice(report));
     lines.join("\n")
+}
+
+/// A stuck column of the chip.
+fn column(column: &StuckColumn) -> String {
+    let StuckColumn { byte, bits, value, pages, corrected_pages } = column;
+    let what = match bits {
+        0xFF => format!("reads {value:02x}h"),
+        bits => format!("reads {value:02x}h in the bits {bits:02x}h"),
+    };
+    format!(
+        "column  byte {byte} of each page is stuck: it {what} in all of {}, and the code corrects it in {}",
+        grouped_count(u64::from(*pages), "page"),
+        grouped(u64::from(*corrected_pages))
+    )
 }
 
 pub(super) fn checked(checked: &Checked) -> String {

@@ -1,5 +1,6 @@
 //! Pages with OOB to corrected data.
 
+use super::columns::{Columns, StuckColumn};
 use super::page::{Corrector, PageState};
 use super::regions::{RegionEcc, Regions};
 use super::report::{BadBlockReport, DecodeReport, Failure, SchemeReport, Tally};
@@ -82,7 +83,10 @@ pub fn decode_regions(
     let mut parts: Vec<Part> = regions.iter().map(|_| Part::default()).collect();
     let (mut first_page, mut rest_bytes) = (0, 0);
     while pages.next(&mut chunk)? {
-        let work = Work { geometry, regions, options, shape, chunk: &chunk, first_page };
+        let work = Work { geometry, regions, options, shape, chunk: &chunk, first_page, columns: &[] };
+        parts.iter_mut().enumerate().for_each(|(at, part)| work.look_at_columns(at, part));
+        let columns: Vec<Vec<StuckColumn>> = parts.iter().map(Part::stuck).collect();
+        let work = Work { columns: &columns, ..work };
         let groups = work.run(&mut data);
         let size = work.group_pages() * geometry.page_bytes as usize;
         for ((at, group), data) in groups.into_iter().enumerate().zip(data.chunks(size)) {
@@ -109,11 +113,12 @@ pub fn decode_regions(
     let knows_bad = geometry.pages_per_block.is_some() && shape.has_markers();
     let last = regions.index(first_page - 1);
     parts.truncate(last + 1);
-    let reports = regions.iter().zip(parts).enumerate().map(|(at, ((_, ecc), Part { tally, written }))| {
+    let reports = regions.iter().zip(parts).enumerate().map(|(at, ((_, ecc), part))| {
+        let (columns, Part { tally, written, .. }) = (part.stuck(), part);
         let bad_blocks = knows_bad.then(|| bad_blocks(&tally, options));
         let scheme = ecc.scheme().map_or_else(|| SchemeReport::without_code(geometry), SchemeReport::new);
         let rest_bytes = if at == last { rest_bytes } else { 0 };
-        DecodeReport { bad_blocks, rest_bytes, written_bytes: written, ..tally.report(scheme) }
+        DecodeReport { columns, bad_blocks, rest_bytes, written_bytes: written, ..tally.report(scheme) }
     });
     Ok(reports.collect())
 }
@@ -124,6 +129,15 @@ struct Part {
     tally: Tally,
     /// Bytes written.
     written: u64,
+    /// What the first pages with data read at each byte.
+    columns: Option<Columns>,
+}
+
+impl Part {
+    /// Columns of the chip that are stuck, as far as they are known.
+    fn stuck(&self) -> Vec<StuckColumn> {
+        self.columns.as_ref().map_or_else(Vec::new, Columns::stuck)
+    }
 }
 
 fn bad_blocks(tally: &Tally, options: DecodeOptions) -> BadBlockReport {
@@ -144,11 +158,33 @@ struct Work<'a> {
     shape: Shape,
     chunk: &'a Chunk,
     first_page: u64,
+    /// Stuck columns of each region.
+    columns: &'a [Vec<StuckColumn>],
 }
 
 impl Work<'_> {
     fn group_pages(&self) -> usize {
         Grouping::new(self.geometry).pages
+    }
+
+    /// Looks for stuck columns in the pages of a region, until enough of them were seen.
+    fn look_at_columns(&self, region: usize, part: &mut Part) {
+        let own = |at: &usize| self.regions.index(self.first_page + *at as u64) == region;
+        let mut pages = (0..self.chunk.pages).filter(own).peekable();
+        let Some(&first) = pages.peek() else { return };
+        let Some(scheme) = self.regions.at(self.first_page + first as u64).scheme() else { return };
+        let full_page = self.geometry.full_page() as usize;
+        let columns = part.columns.get_or_insert_with(|| Columns::new(full_page));
+        let threshold = self.options.erased_threshold.unwrap_or(scheme.code().strength());
+        let mut corrector = Corrector::new(scheme, threshold);
+        let mut raw = vec![0xFF; full_page];
+        for at in pages {
+            if columns.is_known() {
+                break;
+            }
+            self.shape.load(scheme, self.chunk, at, &mut raw);
+            columns.add(scheme, &mut corrector, self.first_page + at as u64, &raw);
+        }
     }
 
     /// Corrects the chunk's pages into `data`, all cores at work; one tally per group, in order.
@@ -161,9 +197,11 @@ impl Work<'_> {
 
     /// Corrects the pages from `first` of the chunk on, as many as `data` takes.
     fn group(&self, first: usize, data: &mut [u8]) -> Tally {
+        let region = self.regions.index(self.first_page + first as u64);
         let scheme = self.regions.at(self.first_page + first as u64).scheme();
+        let columns = self.columns.get(region).map_or(&[][..], Vec::as_slice);
         let tally = match scheme {
-            Some(scheme) => self.correct(scheme, first, data),
+            Some(scheme) => self.correct((scheme, columns), first, data),
             None => self.copy(first, data),
         };
         let has_marker = scheme.is_none_or(|scheme| scheme.has_marker(self.geometry.marker.byte));
@@ -176,9 +214,9 @@ impl Work<'_> {
         }
     }
 
-    fn correct(&self, scheme: &Scheme, first: usize, data: &mut [u8]) -> Tally {
+    fn correct(&self, (scheme, columns): (&Scheme, &[StuckColumn]), first: usize, data: &mut [u8]) -> Tally {
         let threshold = self.options.erased_threshold.unwrap_or(scheme.code().strength());
-        let mut corrector = Corrector::new(scheme, threshold);
+        let mut corrector = Corrector::new(scheme, threshold).with_columns(columns);
         let mut tally = Tally::default();
         for (at, data) in (first..).zip(data.chunks_exact_mut(self.geometry.page_bytes as usize)) {
             self.shape.load(scheme, self.chunk, at, &mut corrector.raw);
@@ -187,11 +225,11 @@ impl Work<'_> {
             corrector.extract_data(data);
             self.count(scheme, &corrector, found, number, &mut tally);
         }
-        if corrector.is_foreign() { self.leave(scheme, first, data) } else { tally }
+        if corrector.is_foreign() { self.leave(&mut corrector, scheme, first, data) } else { tally }
     }
 
-    /// Leaves the pages of a block as they were read, of which the code explains next to nothing.
-    fn leave(&self, scheme: &Scheme, first: usize, data: &mut [u8]) -> Tally {
+    /// Leaves the pages of a block as they were read, of which the code explains next to nothing: what it would correct there are matches by accident.
+    fn leave(&self, corrector: &mut Corrector<'_>, scheme: &Scheme, first: usize, data: &mut [u8]) -> Tally {
         let mut tally = Tally::default();
         for (at, data) in (first..).zip(data.chunks_exact_mut(self.geometry.page_bytes as usize)) {
             data.copy_from_slice(self.shape.page(self.chunk, at).0);
@@ -201,7 +239,17 @@ impl Work<'_> {
                 continue;
             }
             let page = self.first_page + at as u64;
-            (0..scheme.steps()).for_each(|step| tally.failed(self.failure(scheme, page, step)));
+            self.shape.load(scheme, self.chunk, at, &mut corrector.raw);
+            if let PageState::Erased(bitflips) = corrector.correct(page) {
+                tally.erased(bitflips);
+                continue;
+            }
+            for (step, result) in (0..).zip(&corrector.steps) {
+                match result {
+                    Ok(0) => tally.corrected(0),
+                    _ => tally.failed(self.failure(scheme, page, step)),
+                }
+            }
         }
         tally
     }

@@ -685,7 +685,7 @@ fn key(bytes: &impl Hash) -> u64 {
 /// Logarithm to base 2 of the chance that a step matches by accident with at most 0, 1, 2 ... bits corrected.
 /// The ECC bytes then have nothing to do with the data: codewords of that distance among all words of as many
 /// check bits.
-fn log2_chances(code: Code) -> Vec<f64> {
+pub(super) fn log2_chances(code: Code) -> Vec<f64> {
     let data_bits = 8 * code.step_bytes();
     let check_bits = match code {
         // The two parities of a pair are equal, or in all pairs different: only one bit per address bit, and the parity of the step, depend on

@@ -9,11 +9,13 @@
 //! - [`mod@merge`]: several dumps of one chip as one.
 //! - [`transform`]: dumps whose bytes or bits were exchanged.
 //! - [`mod@unpack`]: compressed and sparse files as the bytes that they hold.
+//! - `columns`: bits that are stuck in all pages.
 //! - `search`: BCH codes in undescribed layouts.
 //! - [`regions`]: the parts of a dump that they protect.
 //!
 //! Files of any size pass in chunks of whole blocks; memory does not grow with them.
 
+mod columns;
 pub mod decode;
 pub mod detect;
 pub mod encode;
@@ -30,6 +32,7 @@ mod stream;
 pub mod transform;
 pub mod unpack;
 
+pub use columns::StuckColumn;
 pub use decode::{BadBlocks, DecodeOptions, decode, decode_regions, strip};
 pub use detect::{Candidate, Detection, Detector, RunnerUp, Sample, detect, sample};
 pub(crate) use encode::Encoder;

@@ -1,9 +1,28 @@
 //! One page: corrected, or found erased.
 
 use super::Scheme;
-use super::detect::{Weights, is_constant};
+use super::columns::{StuckBit, StuckColumn, bits_of_steps};
+use super::detect::{Weights, is_constant, log2_chances};
 use super::stream::all_ff;
 use floatgate_ecc::{Uncorrectable, check_erased};
+
+/// Most stuck bits of a step that are tried with both values.
+const STUCK_BITS: usize = 8;
+
+/// Steps in a row that no value of their stuck bits makes correctable, after which the others of a block are not tried.
+const HOPELESS: u32 = 32;
+
+/// Logarithm to base 2 of the chance of a match by accident under which a value of stuck bits is believed.
+const BELIEVED_CHANCE: f64 = -10.0;
+
+/// Stuck bits of a chip, by steps.
+struct Stuck {
+    steps: Vec<Vec<StuckBit>>,
+    /// Chances of a match by accident, by the number of corrected bits.
+    chances: Vec<f64>,
+    /// Steps in vain since the last one that was corrected.
+    in_vain: u32,
+}
 
 /// Result of decoding a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,12 +54,13 @@ pub(crate) struct Corrector<'a> {
     ecc: Vec<u8>,
     /// Per step: bits corrected.
     pub(super) steps: Vec<Result<u32, Uncorrectable>>,
-    /// Weights of results under a code that was found out.
-    weights: Option<Weights>,
-    /// Evidence for that code in the pages since the last [`begin_block`](Self::begin_block), in bits.
+    /// Weights of results under the code.
+    weights: Weights,
+    /// Evidence for the code in the pages since the last [`begin_block`](Self::begin_block), in bits.
     evidence: f64,
     /// Messages and ECC bytes as they were read.
     read: (Vec<u8>, Vec<u8>),
+    stuck: Option<Stuck>,
 }
 
 impl<'a> Corrector<'a> {
@@ -52,10 +72,20 @@ impl<'a> Corrector<'a> {
             messages: Vec::new(),
             ecc: Vec::new(),
             steps: vec![Ok(0); scheme.steps() as usize],
-            weights: scheme.is_found().then(|| Weights::new(scheme.code())),
+            weights: Weights::new(scheme.code()),
             evidence: 0.0,
             read: (Vec::new(), Vec::new()),
+            stuck: None,
         }
+    }
+
+    /// The same for a chip with stuck columns: where a step cannot be corrected, the code tells the values of its stuck bits.
+    pub(super) fn with_columns(self, columns: &[StuckColumn]) -> Self {
+        if columns.is_empty() {
+            return self;
+        }
+        let (steps, chances) = (bits_of_steps(self.scheme, columns), log2_chances(self.scheme.code()));
+        Self { stuck: Some(Stuck { steps, chances, in_vain: 0 }), ..self }
     }
 
     /// Corrects the page of a number in `self.raw`, which is not randomized afterwards. Steps that cannot be corrected stay as they are.
@@ -74,13 +104,12 @@ impl<'a> Corrector<'a> {
             self.scheme.randomize(number, &mut self.raw);
             self.scheme.map().extract(&self.raw, &mut self.messages, &mut self.ecc);
         }
-        if self.weights.is_some() {
-            self.read.0.clone_from(&self.messages);
-            self.read.1.clone_from(&self.ecc);
-        }
+        self.read.0.clone_from(&self.messages);
+        self.read.1.clone_from(&self.ecc);
         for (message, ecc, result) in steps(self.scheme, &mut self.messages, &mut self.ecc, &mut self.steps) {
             *result = self.scheme.codec().decode(message, ecc);
         }
+        self.try_stuck_bits();
         self.rescue_erased();
         // An erased step may belong to the code, so its bitflips are corrected like those of any other.
         let is_erased = self.is_erased();
@@ -107,15 +136,13 @@ impl<'a> Corrector<'a> {
         self.evidence = 0.0;
     }
 
-    /// True when the pages of a block are likelier under no code, or another one, than under a code that was found out. They are to stay as they
-    /// were read.
+    /// True when the pages of a block are likelier under no code, or another one, than under this one. They are to stay as they were read.
     pub(crate) fn is_foreign(&self) -> bool {
         self.evidence < 0.0
     }
 
-    /// Weighs the steps of a page under a code that was found out. Where more speaks against it corrections are taken back.
+    /// Weighs the steps of a page. Where more speaks against the code corrections are taken back: they are matches by accident.
     fn leave_foreign(&mut self) {
-        let Some(weights) = &self.weights else { return };
         let (read, read_ecc) = &self.read;
         let mut evidence = 0.0;
         let mut rest = read.as_slice();
@@ -123,7 +150,7 @@ impl<'a> Corrector<'a> {
             let (message, later) = rest.split_at(bytes.min(rest.len()));
             rest = later;
             if !is_constant(message) {
-                evidence += weights.evidence(*step);
+                evidence += self.weights.evidence(*step);
             }
         }
         self.evidence += evidence;
@@ -149,6 +176,39 @@ impl<'a> Corrector<'a> {
             page.copy_from_slice(&self.raw);
         }
         bits
+    }
+
+    /// Steps that the code cannot correct may have too many stuck bits: those are tried with both values.
+    fn try_stuck_bits(&mut self) {
+        let Some(stuck) = &mut self.stuck else { return };
+        let codec = self.scheme.codec();
+        let parts = steps(self.scheme, &mut self.messages, &mut self.ecc, &mut self.steps);
+        for ((message, ecc, result), bits) in parts.zip(&stuck.steps) {
+            if result.is_ok() || bits.is_empty() || bits.len() > STUCK_BITS || stuck.in_vain >= HOPELESS {
+                continue;
+            }
+            let tried = (1..1_u32 << bits.len()).filter_map(|flips| {
+                let (mut message, mut ecc) = (message.to_vec(), ecc.to_vec());
+                let flipped = bits.iter().enumerate().filter(|(at, _)| flips >> at & 1 == 1);
+                flipped.for_each(|(_, bit)| bit.flip(&mut message, &mut ecc));
+                let corrected = codec.decode(&mut message, &mut ecc).ok()?;
+                Some((corrected, flips.count_ones(), message, ecc))
+            });
+            let best = tried.min_by_key(|(corrected, flips, ..)| (*corrected, *flips));
+            let believed = best.filter(|(corrected, ..)| {
+                let chance = stuck.chances.get(*corrected as usize).copied().unwrap_or(0.0);
+                chance + bits.len() as f64 <= BELIEVED_CHANCE
+            });
+            match believed {
+                Some((corrected, flips, right, right_ecc)) => {
+                    message.copy_from_slice(&right);
+                    ecc.copy_from_slice(&right_ecc);
+                    *result = Ok(corrected + flips);
+                    stuck.in_vain = 0;
+                }
+                None => stuck.in_vain += 1,
+            }
+        }
     }
 
     /// Steps that the code cannot correct may be erased with more bitflips than it corrects.

@@ -124,7 +124,7 @@ pub(super) fn find(detector: &Detector, sample: &Sample, reach: Reach) -> Region
     join(&mut runs);
     let regions = runs.into_iter().map(|run| {
         let ecc = match run.state {
-            State::Code(code) => RegionEcc::Code(Box::new(codes[code].clone().into_found())),
+            State::Code(code) => RegionEcc::Code(Box::new(codes[code].clone())),
             _ if hold_ecc(&sample.groups[run.groups.clone()]) => RegionEcc::Unknown,
             _ => RegionEcc::None,
         };

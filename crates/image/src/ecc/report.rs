@@ -1,6 +1,6 @@
 //! The findings in a dump.
 
-use super::{PageGeometry, Scheme};
+use super::{PageGeometry, Scheme, StuckColumn};
 use serde::Serialize;
 
 /// Most uncorrectable steps that are listed; all are counted.
@@ -28,6 +28,8 @@ pub struct DecodeReport {
     pub histogram: Vec<Bar>,
     /// The first uncorrectable steps, at most 1000; bad blocks left out.
     pub uncorrectable: Vec<Failure>,
+    /// Stuck columns of the chip.
+    pub columns: Vec<StuckColumn>,
     /// Bad blocks, where the size of a block is known and the OOB is there.
     pub bad_blocks: Option<BadBlockReport>,
     /// Bytes after the last whole page: they were not checked.
@@ -153,6 +155,7 @@ impl DecodeReport {
         }
         self.histogram.sort_by_key(|bar| bar.bits);
         extend(&mut self.uncorrectable, later.uncorrectable.clone());
+        self.columns.extend(&later.columns);
         if let (Some(own), Some(bad)) = (&mut self.bad_blocks, &later.bad_blocks) {
             own.blocks += bad.blocks;
             extend(&mut own.bad, bad.bad.clone());
@@ -289,6 +292,7 @@ impl Tally {
             max_corrected_bits: histogram.last().map_or(0, |bar| bar.bits),
             histogram,
             uncorrectable: self.failures,
+            columns: Vec::new(),
             bad_blocks: None,
             rest_bytes: 0,
             written_bytes: 0,

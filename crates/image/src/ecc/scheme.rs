@@ -20,8 +20,6 @@ pub struct Scheme {
     name: Arc<str>,
     /// File of a layout that no other file describes.
     file: Option<Arc<str>>,
-    /// It was found out, not stated.
-    is_found: bool,
 }
 
 /// Layouts that Linux's software engines take; the first that suits page and code.
@@ -47,7 +45,6 @@ impl Scheme {
             map: Arc::new(map),
             name: Arc::clone(&layout.name),
             file: layout.is_nameless().then(|| layout.text().into()),
-            is_found: false,
         })
     }
 
@@ -84,16 +81,6 @@ impl Scheme {
             file: None,
             ..self.clone()
         })
-    }
-
-    /// The same scheme, which was found out: a page that speaks against it stays as it was read.
-    pub(super) fn into_found(self) -> Self {
-        Self { is_found: true, ..self }
-    }
-
-    /// True when it was found out, not stated.
-    pub(super) const fn is_found(&self) -> bool {
-        self.is_found
     }
 
     /// Sizes and marker.

@@ -1,4 +1,4 @@
-//! The stretches between parts: erased, zeros, or data whose format is not known.
+//! The stretches between parts: erased, zeros, or data whose format is not known, or known by the remains of a superblock.
 
 use super::probe_match::{Checksum, Facts, Kind, Value};
 use super::{Part, View};
@@ -31,7 +31,13 @@ pub(super) fn split(view: &View<'_>, level: u32) -> Result<Vec<Part>, ImageError
         let own = view.slice(at, len);
         let facts = if kind == Kind::Data { facts(&own)? } else { Facts::default() };
         let offset = view.start() + at;
-        parts.push(Part { offset, len, level, kind, name: None, checksum: Checksum::None, facts });
+        // Its length is not known: the stretch is taken for it.
+        let remains = if kind == Kind::Data { super::remains_of(&own) } else { None };
+        let (kind, checksum) = match remains {
+            Some((kind, false)) => (kind, Checksum::Bad),
+            Some((_, true)) | None => (kind, Checksum::None),
+        };
+        parts.push(Part { offset, len, level, kind, name: None, checksum, facts });
         at += len;
     }
     Ok(parts)

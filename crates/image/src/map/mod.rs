@@ -211,13 +211,15 @@ pub(crate) fn remains_at(store: &dyn Store, at: u64) -> Option<Readable> {
     if scan::at_start(&view).is_some() {
         return None;
     }
-    let kind = remains_of(&view)?;
+    let (kind, _) = remains_of(&view)?;
     Some(Readable { at, len: view.len(), kind, facts: Facts::default() })
 }
 
-fn remains_of(view: &View<'_>) -> Option<Kind> {
+/// The format with a reader whose damaged superblock begins a stretch, and true where it is no damage but an older version.
+fn remains_of(view: &View<'_>) -> Option<(Kind, bool)> {
     let len = usize::try_from(view.len()).map_or(remains::HEAD, |len| len.min(remains::HEAD));
-    remains::kind_of(&view.bytes(0, len)?)
+    let head = view.bytes(0, len)?;
+    Some((remains::kind_of(&head)?, remains::is_older(&head)))
 }
 
 /// Damage of the superblock at a byte, where a filesystem of this kind was found, or is believed to be.
@@ -233,7 +235,7 @@ pub(crate) fn damage_at(store: &dyn Store, kind: Kind, at: u64) -> Option<&'stat
             (found.checksum == Checksum::Bad).then_some("a checksum or a length in its superblock is wrong")
         }
         Some(_) => None,
-        None => (remains_of(&view) == Some(kind)).then_some("its superblock is damaged"),
+        None => (remains_of(&view) == Some((kind, false))).then_some("its superblock is damaged"),
     }
 }
 

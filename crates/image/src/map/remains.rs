@@ -30,6 +30,11 @@ pub(super) fn kind_of(head: &[u8]) -> Option<Kind> {
     TESTS.iter().find(|(_, test)| test(head)).map(|(kind, _)| *kind)
 }
 
+/// True for a version of the format before those that are known, which is no damage: SquashFS up to 3.
+pub(super) fn is_older(head: &[u8]) -> bool {
+    head.starts_with(b"hsqs") && (1..=3).contains(&head.le16(28))
+}
+
 /// True where a magic number stands, of which a quarter of the bytes may be wrong.
 fn is_near(head: &[u8], at: usize, magic: &[u8]) -> bool {
     let Some(found) = head.get(at..).and_then(|rest| rest.get(..magic.len())) else { return false };

@@ -61,6 +61,9 @@ const ADDRESSES_AT: usize = 360;
 const ADDRESSES: usize = 923;
 const NODES_AT: usize = ADDRESSES_AT + 4 * ADDRESSES;
 
+/// Place of the checksum of an inode that has more fields.
+const SUM_AT: usize = ADDRESSES_AT + 8;
+
 /// Addresses of a node, and the place of its footer.
 const IN_NODE: usize = 1018;
 const FOOTER: usize = 4072;
@@ -236,8 +239,8 @@ impl F2fs {
 
     fn raw(&mut self, inode: u32) -> Option<Arc<Vec<u8>>> {
         let raw = self.node(inode, inode)?;
-        if self.features & INODE_CHECKSUM != 0 && raw[3] & EXTRA != 0 {
-            const SUM_AT: usize = ADDRESSES_AT + 8;
+        let has_sum = raw[3] & EXTRA != 0 && usize::from(raw.le16(ADDRESSES_AT)) >= SUM_AT + 4 - ADDRESSES_AT;
+        if self.features & INODE_CHECKSUM != 0 && has_sum {
             let seed = checksum(self.seed, &inode.to_le_bytes());
             let seed = checksum(seed, raw.get(68..72)?);
             let sum = checksum(checksum(seed, &raw[..SUM_AT]), &[0; 4]);

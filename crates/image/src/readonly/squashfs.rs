@@ -7,7 +7,7 @@ use floatgate_stack::fs::{BLOCK_BYTES, DeviceNumber, Error, FileType, Timestamp}
 use super::codec::{Codec, Unpacker};
 use super::media::Media;
 use super::recent::{InodeNumbers, Recent};
-use super::{Inode, MAX_NAMES, Names, Tree, Xattr, Xattrs, broken};
+use super::{Inode, MAX_NAMES, Names, Tree, Xattr, Xattrs, broken, unsupported};
 use crate::map::Numbers as _;
 
 /// Bytes of a block of metadata.
@@ -101,6 +101,9 @@ impl Squashfs {
     pub(super) fn new(media: Media) -> Result<Self, Error> {
         let head = media.array::<96>(0).ok_or_else(broken)?;
         let head = &head[..];
+        if (1..=3).contains(&head.le16(28)) {
+            return Err(unsupported("SquashFS before version 4"));
+        }
         let codec = match head.le16(20) {
             1 => Codec::Zlib,
             2 => Codec::Lzma,

@@ -166,6 +166,23 @@ fn the_environment_that_uboot_uses_is_named() {
 }
 
 #[test]
+fn a_damaged_superblock_within_a_dump_is_a_bad_part() {
+    for (kind, bytes, _) in SAMPLES.iter().filter(|sample| matches!(sample.0, Kind::Squashfs | Kind::Erofs)) {
+        let mut bytes = bytes.to_vec();
+        let fields = if *kind == Kind::Squashfs { 4..96 } else { 1028..1152 };
+        bytes[fields].fill(0xA5);
+        let map = map_of(&flash(&[&[0x5A; 100], &bytes, &[7; 5000]]));
+        assert_complete(&map);
+        let part = map.top().find(|part| part.offset == BLOCK as u64).unwrap();
+        assert_eq!((part.kind, part.checksum, map.damaged()), (*kind, Checksum::Bad, 1), "{map:#?}");
+    }
+    // An older version is no damage.
+    let mut old = SAMPLES[0].1.to_vec();
+    old[28] = 3;
+    assert_eq!(map_of(&flash(&[&old])).damaged(), 0);
+}
+
+#[test]
 fn a_cut_device_tree_is_cut_off() {
     for (kind, bytes) in
         [(Kind::Fit, &include_bytes!("data/a.fit")[..]), (Kind::DeviceTree, include_bytes!("data/a.dtb"))]

@@ -102,12 +102,11 @@ fn slow_images_of_all_tools_have_their_files() {
             "OUT" => out.clone().into_os_string(),
             word => word.into(),
         });
-        let words: Vec<std::ffi::OsString> = match line.contains(" && ") {
-            true => {
-                let line = line.replace("IN", from.to_str().unwrap()).replace("OUT", out.to_str().unwrap());
-                vec!["sh".into(), "-c".into(), line.into()]
-            }
-            false => words.collect(),
+        let words: Vec<std::ffi::OsString> = if line.contains(" && ") {
+            let line = line.replace("IN", from.to_str().unwrap()).replace("OUT", out.to_str().unwrap());
+            vec!["sh".into(), "-c".into(), line.into()]
+        } else {
+            words.collect()
         };
         let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
         let made = Command::new(&words[0]).args(&words[1..]).env("PATH", path).output();

@@ -1,0 +1,154 @@
+//! Columns of a chip that are stuck: bits that read the same in all pages, and that the code corrects where the data have the other value.
+
+use super::Scheme;
+use super::page::{Corrector, PageState};
+use serde::Serialize;
+
+/// Pages with data from which columns are known.
+pub(super) const PAGES: u32 = 64;
+
+/// Corrections of a bit, all in one direction, from which it is believed to be stuck.
+const CORRECTIONS: u16 = 6;
+
+/// Most columns of a page. More are no defects of columns.
+const COLUMNS: usize = 16;
+
+/// A byte of all pages with stuck bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct StuckColumn {
+    /// Byte of the raw page, OOB included.
+    pub byte: u32,
+    /// Bits that are stuck, as a mask.
+    pub bits: u8,
+    /// Values that these bits read, as a mask.
+    pub value: u8,
+    /// Pages with data that were looked at.
+    pub pages: u32,
+    /// Those in which the code corrected one of the bits.
+    pub corrected_pages: u32,
+}
+
+/// What pages with data read at each byte.
+pub(super) struct Columns {
+    /// Bits that were 1 in all pages, and bits that were 0.
+    always: Vec<(u8, u8)>,
+    /// Corrections of each bit.
+    corrections: Vec<[u16; 8]>,
+    /// Pages in which a byte was corrected.
+    corrected: Vec<u32>,
+    pages: u32,
+}
+
+impl Columns {
+    pub(super) fn new(full_page: usize) -> Self {
+        Self {
+            always: vec![(0xFF, 0xFF); full_page],
+            corrections: vec![[0; 8]; full_page],
+            corrected: vec![0; full_page],
+            pages: 0,
+        }
+    }
+
+    /// True when enough pages were looked at.
+    pub(super) const fn is_known(&self) -> bool {
+        self.pages >= PAGES
+    }
+
+    /// Looks at a page as it was read; the corrector has no columns yet.
+    pub(super) fn add(&mut self, scheme: &Scheme, corrector: &mut Corrector<'_>, number: u64, raw: &[u8]) {
+        corrector.raw.copy_from_slice(raw);
+        if corrector.correct(number) != PageState::Data {
+            return;
+        }
+        // Cells hold the bits with those of the randomizer.
+        scheme.randomize(number, &mut corrector.raw);
+        self.pages += 1;
+        for (at, (read, right)) in raw.iter().zip(&corrector.raw).enumerate() {
+            self.always[at].0 &= read;
+            self.always[at].1 &= !read;
+            let wrong = read ^ right;
+            if wrong != 0 {
+                self.corrected[at] += 1;
+                let bits = self.corrections[at].iter_mut().enumerate();
+                bits.filter(|(bit, _)| wrong >> bit & 1 == 1).for_each(|(_, count)| *count += 1);
+            }
+        }
+    }
+
+    /// The columns that are stuck.
+    pub(super) fn stuck(&self) -> Vec<StuckColumn> {
+        let mut all = Vec::new();
+        for (at, &(ones, zeros)) in self.always.iter().enumerate() {
+            let often = (0..8).filter(|&bit| self.corrections[at][bit] >= CORRECTIONS);
+            let bits = often.fold(0_u8, |mask, bit| mask | 1 << bit) & (ones | zeros);
+            if bits != 0 {
+                all.push(StuckColumn {
+                    byte: at as u32,
+                    bits,
+                    value: ones & bits,
+                    pages: self.pages,
+                    corrected_pages: self.corrected[at],
+                });
+            }
+        }
+        if all.len() > COLUMNS { Vec::new() } else { all }
+    }
+}
+
+/// A stuck bit within a step.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StuckBit {
+    is_ecc: bool,
+    byte: usize,
+    mask: u8,
+}
+
+impl StuckBit {
+    /// Inverts the bit.
+    pub(super) fn flip(self, message: &mut [u8], ecc: &mut [u8]) {
+        let bytes = if self.is_ecc { ecc } else { message };
+        if let Some(byte) = bytes.get_mut(self.byte) {
+            *byte ^= self.mask;
+        }
+    }
+}
+
+/// The stuck bits of each step of a page.
+pub(super) fn bits_of_steps(scheme: &Scheme, columns: &[StuckColumn]) -> Vec<Vec<StuckBit>> {
+    let mut all = vec![Vec::new(); scheme.steps() as usize];
+    let starts: Vec<usize> = scheme
+        .map()
+        .message_bytes()
+        .scan(0, |end, bytes| {
+            let start = *end;
+            *end += bytes;
+            Some(start)
+        })
+        .collect();
+    let ecc_bytes = scheme.code().ecc_bytes().max(1) as usize;
+    let (mut found, mut base) = ((Vec::new(), Vec::new()), (Vec::new(), Vec::new()));
+    let mut raw = vec![0; scheme.geometry().full_page() as usize];
+    scheme.map().extract(&raw, &mut base.0, &mut base.1);
+    for column in columns {
+        for mask in (0..8).map(|bit| 1_u8 << bit).filter(|mask| column.bits & mask != 0) {
+            let Some(byte) = raw.get_mut(column.byte as usize) else { continue };
+            *byte = mask;
+            scheme.map().extract(&raw, &mut found.0, &mut found.1);
+            raw[column.byte as usize] = 0;
+            let changed = |now: &[u8], before: &[u8]| {
+                let at = now.iter().zip(before).position(|(now, before)| now != before)?;
+                Some((at, now[at] ^ before[at]))
+            };
+            if let Some((at, mask)) = changed(&found.0, &base.0) {
+                let step = starts.partition_point(|start| *start <= at).saturating_sub(1);
+                let byte = at - starts.get(step).copied().unwrap_or(0);
+                all[step].push(StuckBit { is_ecc: false, byte, mask });
+            } else if let Some((at, mask)) = changed(&found.1, &base.1)
+                && let Some(step) = all.get_mut(at / ecc_bytes)
+            {
+                step.push(StuckBit { is_ecc: true, byte: at % ecc_bytes, mask });
+            }
+        }
+    }
+    all
+}
