@@ -134,13 +134,7 @@ fn show(path: &Path, report: &FitReport) -> String {
         text += &format!("  {}:{}: {}: {}\n", path.display(), unknown.line, unknown.why, unknown.text);
     }
     text += &format!("\n{}\n", costs(&report.parameters));
-    for p in report.parameters.iter().filter(|p| !p.same_effect.is_empty()) {
-        text += &format!(
-            "{}: same effect on all figures as {}; only their sum is decided\n",
-            p.path,
-            p.same_effect.join(", ")
-        );
-    }
+    text += &same_effects(&report.parameters);
     text += &format!("\n{}\n", rows(&report.rows));
     text +=
         &report.remarks.iter().map(|remark| format!("{}: {remark}\n", path.display())).collect::<String>();
@@ -157,12 +151,32 @@ fn show(path: &Path, report: &FitReport) -> String {
     if report.usable && report.unexplained.is_empty() {
         text += &predictions(&report.predictions);
     }
+    text += &report.undecided.iter().map(|one| format!("{}\n", one.advice())).collect::<String>();
     text += &report.hypotheses.iter().map(hypothesis).collect::<String>();
     if !report.usable {
         text += &format!("{UNUSABLE}: the fitted ones are of no use\n");
     }
     for line in &report.unexplained {
         text += &format!("no cost explains the figure of {}:{line}\n", path.display());
+    }
+    text
+}
+
+/// Costs that have the same effect on all figures, a line for each group of them.
+fn same_effects(parameters: &[FittedParameter]) -> String {
+    let mut named: Vec<&str> = Vec::new();
+    let mut text = String::new();
+    for p in parameters.iter().filter(|p| !p.same_effect.is_empty()) {
+        if named.contains(&p.path.as_str()) {
+            continue;
+        }
+        named.push(&p.path);
+        named.extend(p.same_effect.iter().map(String::as_str));
+        text += &format!(
+            "{} and {} have the same effect on all figures: only their sum is decided\n",
+            p.path,
+            p.same_effect.join(", ")
+        );
     }
     text
 }

@@ -5,7 +5,7 @@ use crate::output::ReportFormat;
 use crate::table::Table;
 use crate::terminal::{self, progress_bar};
 use floatgate_config::{Library, Source};
-use floatgate_lab::fit;
+use floatgate_lab::fit::{self, ByKind, EstimatedDeviation};
 use floatgate_lab::papers::{
     self, ByOperation, Paper, Report, ReportPrediction, ReportRow, RowKind, Summary,
 };
@@ -135,7 +135,7 @@ fn from_two(papers: &[Paper], origin: &Origin, format: ReportFormat) -> Outcome 
         let mut table = Table::new(header).numbers(3..9);
         for kind in &result.kinds {
             table.row([
-                kind.board.clone().unwrap_or_else(|| "all, each once".to_owned()),
+                board_of(kind),
                 kind.operation.name().to_owned(),
                 kind.from.text().to_owned(),
                 kind.predicted.to_string(),
@@ -146,8 +146,32 @@ fn from_two(papers: &[Paper], origin: &Origin, format: ReportFormat) -> Outcome 
                 format!("+-{:.0} %", kind.half_width * 100.0),
             ]);
         }
-        table.to_string()
+        format!("{table}\n\n{}", deviations(&result.deviations))
     })
+}
+
+/// Name of the board, marked where its own rows are behind its predictions.
+fn board_of(kind: &ByKind) -> String {
+    match &kind.board {
+        None => "all, each once".to_owned(),
+        Some(board) if kind.strict => board.clone(),
+        Some(board) => format!("{board} (not strict)"),
+    }
+}
+
+/// Deviations of boards beyond what their numbers explain, as estimated and as `fit` uses them.
+fn deviations(all: &[EstimatedDeviation]) -> String {
+    let mut table = Table::new(["boards deviate", "given", "boards", "by", "fit uses"]).numbers(2..5);
+    for one in all {
+        table.row([
+            one.operation.name().to_owned(),
+            one.from.text().to_owned(),
+            one.boards.to_string(),
+            size(Some(one.deviation)),
+            size(Some(one.stored)),
+        ]);
+    }
+    table.to_string()
 }
 
 /// The documents that a name means: a paper, a table, or a file.

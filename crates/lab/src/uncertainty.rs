@@ -98,11 +98,6 @@ impl Error {
         Self { less: spread.less, more: more.max(READ.less) }
     }
 
-    /// Standard deviation of which these are the ends of 80 %.
-    fn deviation(self) -> f64 {
-        f64::midpoint(self.less, self.more) / OF_80_PERCENT
-    }
-
     /// A factor to either side.
     fn of_factor(above_one: f64) -> Self {
         Self { less: above_one / (1.0 + above_one), more: above_one }
@@ -148,19 +143,19 @@ impl Uncertainty {
         })
     }
 
-    /// Standard deviation of costs of software and controller, as a share of the stated ones.
-    pub(crate) fn software_spread(&self) -> f64 {
-        self.software.deviation()
+    /// Standard deviation of the logarithm of a cost of software and controller.
+    pub(crate) fn software_deviation(&self) -> f64 {
+        self.software.more.ln_1p() / OF_80_PERCENT
     }
 
-    /// Standard deviation of the array time of an operation, as a share of the typical one.
-    pub(crate) fn array_spread(&self, operation: Operation) -> f64 {
+    /// Standard deviations of the array time of an operation below and above the typical one, as shares of it.
+    pub(crate) fn array_spread(&self, operation: Operation) -> (f64, f64) {
         let error = match operation {
             Operation::Read => self.read,
             Operation::Erase => self.erase,
             Operation::Program | Operation::Attach | Operation::Other => self.program,
         };
-        error.deviation()
+        (error.less / OF_80_PERCENT, error.more / OF_80_PERCENT)
     }
 
     /// Interval of the figure of a test: KiB/s, or ms where no bytes are moved.

@@ -146,7 +146,7 @@ const MISSED: &[&str] = &[
     "unfitted/mt2712/2 page write",
     "unfitted/mt2712/erase",
     "unfitted/mt2712/64x erase",
-    "unfitted/ts7250/page read",
+    "unfitted/ts7250/eraseblock read",
     "unfitted/ts7250/eraseblock write",
     "unfitted/ts7250/page write",
     "unfitted/ts7250/erase",

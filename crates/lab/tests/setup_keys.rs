@@ -182,7 +182,7 @@ fn unit(name: &str) -> &'static str {
     let units = [
         ("_ns_per_kb", "ns per 1000 B"),
         ("_ns_per_kib", "ns per 1024 B"),
-        ("_ns_per_byte", "ns per byte"),
+        ("ns_per_byte", "ns per byte"),
         ("_us_per_bit", "us per bit"),
         ("_us_per_byte", "us per byte"),
         ("ns_per_kb", "ns per 1000 B"),

@@ -3,10 +3,12 @@
 //!
 //! All pairs of rows of a board are tried. A board counts once, however many rows it has. If costs of a setup were fitted to rows of its board, the
 //! costs in its host's and controller's files replace them. A time of a chip that was fitted to them is replaced by the one in the data sheet.
+//! The deviation of boards beyond their numbers, on which intervals depend, is estimated for each board from the others ([`super::residuals`]).
 
 use super::model::Model;
 use super::parameters;
-use super::posterior::Posterior;
+use super::posterior::{Matrix, Posterior, Reaction, variance};
+use super::residuals::{Deviation, Given, Residuals, Sample};
 use super::{Block, Figure, Measure, Measurement, solve};
 use crate::papers::{Fit, Operation, Paper, Row, Table};
 use crate::speed::{SpeedOptions, Test};
@@ -25,30 +27,19 @@ const ROWS_MIN: usize = 3;
 /// Error of a row that counts as near.
 const NEAR: f64 = 0.15;
 
-/// Rows of a board from which another one is predicted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Given {
-    /// Two rows, of which one at least has the same kind of operation.
-    SameKind,
-    /// Two rows of other kinds of operation.
-    OtherKinds,
-    /// No row.
-    Nothing,
+/// Instructions of an operation of boards with another controller: of the SPI memory layer (docs/fidelity.md).
+const OF_OTHERS: u32 = 18_000;
+
+/// True of a count of a controller's driver, in whose place the one of other boards is taken.
+fn is_counted(fit: &Fit) -> bool {
+    fit.parameter == "controller.work.instructions"
 }
 
-impl Given {
-    const ALL: [Self; 3] = [Self::SameKind, Self::OtherKinds, Self::Nothing];
+/// Fewest other boards from which deviations are estimated; with fewer they are those of the file.
+const OTHERS_MIN: usize = 4;
 
-    /// The words of tables.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::SameKind => "one of this kind",
-            Self::OtherKinds => "two of other kinds",
-            Self::Nothing => "nothing",
-        }
-    }
-}
+/// Rounds of estimating deviations, on which the variance of fitted numbers depends.
+const ROUNDS: usize = 3;
 
 /// Result of fitting each board to two of its rows.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -57,6 +48,23 @@ pub struct FromTwo {
     pub rows: Vec<FromTwoRow>,
     /// Errors by board and kind of operation, and of all boards.
     pub kinds: Vec<ByKind>,
+    /// Deviations of boards beyond what their numbers explain, estimated from all rows.
+    pub deviations: Vec<EstimatedDeviation>,
+}
+
+/// Deviation of boards as it was estimated, beside the one that `floatgate fit` uses.
+#[derive(Clone, Debug, Serialize)]
+pub struct EstimatedDeviation {
+    /// Kind of operation.
+    pub operation: Operation,
+    /// Rows that were given.
+    pub from: Given,
+    /// Number of boards.
+    pub boards: usize,
+    /// Standard deviation of the logarithm of the time.
+    pub deviation: f64,
+    /// The one of the file.
+    pub stored: f64,
 }
 
 /// A row predicted from two others of its board.
@@ -76,6 +84,8 @@ pub struct FromTwoRow {
     pub from: Given,
     /// Published figure, KiB/s.
     pub published: f64,
+    /// False of a board whose controller's or host's file has costs that were fitted to its rows.
+    pub strict: bool,
     /// Predicted speed, KiB/s.
     pub predicted: f64,
     /// The 80 % interval of the predicted speed.
@@ -90,8 +100,10 @@ pub struct FromTwoRow {
 /// Errors of one kind of operation.
 #[derive(Clone, Debug, Serialize)]
 pub struct ByKind {
-    /// Name of the board; null of all boards, each of which counts once.
+    /// Name of the board; null of all strict boards, each of which counts once.
     pub board: Option<String>,
+    /// False of a board with rows behind its predictions.
+    pub strict: bool,
     /// Kind of operation.
     pub operation: Operation,
     /// Rows that were given.
@@ -135,11 +147,112 @@ impl Subject<'_> {
 /// When a setup cannot be wired.
 pub fn from_two(library: &Library, papers: &[Paper]) -> Result<FromTwo, Error> {
     let boards: Vec<Board<'_>> = papers.iter().flat_map(boards).collect();
-    let rows: Result<Vec<Vec<FromTwoRow>>, Error> =
+    let predicted: Result<Vec<Vec<Predicted<'_>>>, Error> =
         boards.par_iter().map(|board| board.predict(library)).collect();
-    let rows: Vec<FromTwoRow> = rows?.into_iter().flatten().collect();
+    let predicted = predicted?;
+    let families: Vec<&str> = boards.iter().map(Board::family).collect();
+    let (all, samples) = estimate(&predicted);
+    let own = |(board, of_board): (usize, &Vec<Predicted<'_>>)| {
+        let is_other = |sample: &&Sample| families.get(sample.board) != families.get(board);
+        let others: Vec<Sample> = samples.iter().filter(is_other).copied().collect();
+        let residuals = Residuals::estimated(&others, OTHERS_MIN);
+        of_board.iter().flat_map(|one| one.rows(&residuals)).collect::<Vec<_>>()
+    };
+    let rows: Vec<FromTwoRow> = predicted.par_iter().enumerate().flat_map_iter(own).collect();
     let kinds = by_kind(&rows);
-    Ok(FromTwo { rows, kinds })
+    let stored = Residuals::stored();
+    let deviation = |kind: Deviation| EstimatedDeviation {
+        stored: stored.of(kind.operation, kind.from),
+        operation: kind.operation,
+        from: kind.from,
+        boards: kind.boards,
+        deviation: kind.deviation,
+    };
+    Ok(FromTwo { rows, kinds, deviations: all.kinds.into_iter().map(deviation).collect() })
+}
+
+/// Deviations of all boards, and the rows from which they follow. Each round takes the variance of fitted numbers with the deviations of the round before.
+fn estimate(predicted: &[Vec<Predicted<'_>>]) -> (Residuals, Vec<Sample>) {
+    let mut residuals = Residuals::stored().clone();
+    let mut samples = Vec::new();
+    for _ in 0..ROUNDS {
+        let of_board = |(board, all): (usize, &Vec<Predicted<'_>>)| {
+            let strict = all.iter().filter(|one| one.board.is_strict());
+            strict.flat_map(|one| one.samples(board, &residuals)).collect::<Vec<_>>()
+        };
+        samples = predicted.par_iter().enumerate().flat_map_iter(of_board).collect();
+        residuals = Residuals::estimated(&samples, 1);
+    }
+    (residuals, samples)
+}
+
+/// A fit of a board to some of its rows, and what it predicts.
+struct Predicted<'p> {
+    board: &'p Board<'p>,
+    given: Vec<String>,
+    posterior: Posterior,
+    rows: Vec<PredictedRow>,
+}
+
+/// A predicted row without its interval.
+struct PredictedRow {
+    name: String,
+    operation: Operation,
+    /// Published speeds that the tool prints alike, KiB/s.
+    published: (f64, f64),
+    reaction: Reaction,
+}
+
+impl PredictedRow {
+    fn predicted(&self) -> f64 {
+        kib_s(self.reaction.ns_per_byte)
+    }
+
+    /// Predicted over published speed beyond the resolution of the tool.
+    fn ratio(&self) -> f64 {
+        let (min, max) = self.published;
+        self.predicted() / self.predicted().clamp(min, max)
+    }
+}
+
+impl Predicted<'_> {
+    fn samples(&self, board: usize, residuals: &Residuals) -> Vec<Sample> {
+        let Some(covariance) = self.posterior.of_boards(residuals) else { return Vec::new() };
+        let one = |row: &PredictedRow| Sample {
+            board,
+            operation: row.operation,
+            from: self.posterior.given(row.operation),
+            error: row.ratio().ln().abs(),
+            variance: variance(&covariance, &row.reaction.slopes),
+        };
+        self.rows.iter().map(one).collect()
+    }
+
+    fn rows(&self, residuals: &Residuals) -> Vec<FromTwoRow> {
+        let Some(covariance) = self.posterior.of_boards(residuals) else { return Vec::new() };
+        self.rows.iter().map(|row| self.row(row, &covariance, residuals)).collect()
+    }
+
+    fn row(&self, row: &PredictedRow, covariance: &Matrix, residuals: &Residuals) -> FromTwoRow {
+        let from = self.posterior.given(row.operation);
+        let time = row.reaction.interval(covariance, residuals.of(row.operation, from));
+        let interval = Interval { min: kib_s(time.max), max: kib_s(time.min) };
+        let (min, max) = row.published;
+        FromTwoRow {
+            paper: self.board.paper.paper.clone(),
+            board: self.board.name(),
+            given: self.given.clone(),
+            row: row.name.clone(),
+            operation: row.operation,
+            from,
+            published: f64::midpoint(min, max),
+            strict: self.board.is_strict(),
+            predicted: row.predicted(),
+            interval,
+            residual: row.ratio() - 1.0,
+            holds: interval.min <= max && interval.max >= min,
+        }
+    }
 }
 
 /// The boards of a paper with enough rows.
@@ -170,11 +283,31 @@ impl<'p> Board<'p> {
         self.tables.first().map_or_else(String::new, |table| table.name.clone())
     }
 
+    /// Fits to rows of the board.
+    fn fits(&self) -> impl Iterator<Item = &'p Fit> {
+        let names: Vec<String> = self.subjects().iter().map(Subject::name).collect();
+        self.paper.fits.iter().filter(move |fit| fit.rows.iter().any(|row| names.contains(row)))
+    }
+
+    /// True when no row of the board is behind its predictions: what was fitted to rows is in a setup or a part, which are replaced, or counted on other boards.
+    fn is_strict(&self) -> bool {
+        let is_shared =
+            |fit: &Fit| ["controllers/", "hosts/"].iter().any(|folder| fit.file.starts_with(folder));
+        let host =
+            self.tables.first().is_some_and(|table| table.set.iter().any(|set| set.starts_with("host=")));
+        self.fits().all(|fit| !is_shared(fit) || is_counted(fit) || host && fit.file.starts_with("hosts/"))
+    }
+
+    /// First word of the setup, or of the table that changes one. Boards that share it may be the same.
+    fn family(&self) -> &'p str {
+        let Some(table) = self.tables.first() else { return "" };
+        let own = if table.set.is_empty() { table.setup.as_str() } else { table.name.as_str() };
+        own.split('-').next().unwrap_or_default()
+    }
+
     /// Overrides with which the board's setup is as it was before a row of it was known.
     fn overrides(&self, library: &Library) -> Vec<String> {
-        let names: Vec<String> = self.subjects().iter().map(Subject::name).collect();
-        let fits = self.paper.fits.iter();
-        let own: Vec<&Fit> = fits.filter(|fit| fit.rows.iter().any(|row| names.contains(row))).collect();
+        let own: Vec<&Fit> = self.fits().collect();
         let Some(table) = self.tables.first() else { return Vec::new() };
         let file = format!("setups/{}.toml", table.setup);
         let setup = library.setup(&table.setup).ok().filter(|_| own.iter().any(|fit| fit.file == file));
@@ -184,14 +317,16 @@ impl<'p> Board<'p> {
         };
         let bases = ["controller", "host"].into_iter().filter_map(base);
         let unmeasured = setup.iter().map(|_| "host.unmeasured=true".to_owned());
+        let counted = own.iter().filter(|fit| is_counted(fit));
+        let counted = counted.map(|fit| format!("{}={OF_OTHERS}", fit.parameter));
         let of_chip = own.iter().filter_map(|fit| {
             let typical = data_sheet(library, &fit.file, fit.parameter.strip_prefix("chip.")?)?;
             Some(format!("{}={typical}", fit.parameter))
         });
-        bases.chain(unmeasured).chain(table.set.iter().cloned()).chain(of_chip).collect()
+        bases.chain(unmeasured).chain(table.set.iter().cloned()).chain(counted).chain(of_chip).collect()
     }
 
-    fn predict(&self, library: &Library) -> Result<Vec<FromTwoRow>, Error> {
+    fn predict(&'p self, library: &Library) -> Result<Vec<Predicted<'p>>, Error> {
         let Some(table) = self.tables.first() else { return Ok(Vec::new()) };
         let setup = library.setup(&table.setup)?;
         let sets = Override::parse_all(&self.overrides(library))?;
@@ -224,55 +359,36 @@ impl<'p> Board<'p> {
         let pairs: Vec<(usize, usize)> =
             (0..subjects.len()).flat_map(|a| (a + 1..subjects.len()).map(move |b| (a, b))).collect();
         let of_pair = |&(a, b): &(usize, usize)| self.of_given(&model, &subjects, &speeds, &[a, b]);
-        let mut rows: Vec<FromTwoRow> = pairs.par_iter().flat_map_iter(of_pair).collect();
+        let mut rows: Vec<Predicted<'p>> = pairs.par_iter().filter_map(of_pair).collect();
         rows.extend(self.of_given(&model, &subjects, &speeds, &[]));
         Ok(rows)
     }
 
     /// The rows beside the given ones, predicted from them.
     fn of_given(
-        &self,
+        &'p self,
         model: &Model<'_>,
         subjects: &[Subject<'_>],
         speeds: &[(f64, f64)],
         keep: &[usize],
-    ) -> Vec<FromTwoRow> {
-        let fit = || {
-            let start = model.start();
-            let best = if keep.is_empty() { start } else { solve(model, keep, &start)? };
-            Posterior::new(model, keep, &best)
-        };
-        let Some(posterior) = fit() else { return Vec::new() };
-        let name = |i: &usize| subjects.get(*i).map(Subject::name);
-        let given: Vec<String> = keep.iter().filter_map(name).collect();
+    ) -> Option<Predicted<'p>> {
+        let start = model.start();
+        let best = if keep.is_empty() { start } else { solve(model, keep, &start)? };
+        let posterior = Posterior::new(model, keep, &best)?;
         let one = |(i, subject): (usize, &Subject<'_>)| {
-            let expected = posterior.expected(model, &subject.row.set, &[subject.test])?;
-            let expected = expected.first()?;
-            let (min, max) = *speeds.get(i)?;
-            let predicted = kib_s(expected.ns_per_byte);
-            let interval = Interval { min: kib_s(expected.interval.max), max: kib_s(expected.interval.min) };
-            let nearest = predicted.clamp(min, max);
-            let operation = Operation::of_test(subject.test);
-            Some(FromTwoRow {
-                paper: self.paper.paper.clone(),
-                board: self.name(),
-                given: given.clone(),
-                row: subject.name(),
-                operation,
-                from: match keep {
-                    [] => Given::Nothing,
-                    _ if keep.iter().any(|&row| model.operation(row) == operation) => Given::SameKind,
-                    _ => Given::OtherKinds,
-                },
-                published: f64::midpoint(min, max),
-                predicted,
-                interval,
-                residual: predicted / nearest - 1.0,
-                holds: interval.min <= max && interval.max >= min,
+            let reaction =
+                posterior.reactions(model, &subject.row.set, &[subject.test])?.into_iter().next()?;
+            Some(PredictedRow {
+                name: subject.name(),
+                operation: Operation::of_test(subject.test),
+                published: *speeds.get(i)?,
+                reaction,
             })
         };
         let others = subjects.iter().enumerate().filter(|(i, _)| !keep.contains(i));
-        others.filter_map(one).collect()
+        let rows = others.filter_map(one).collect();
+        let given = keep.iter().filter_map(|i| subjects.get(*i).map(Subject::name)).collect();
+        Some(Predicted { board: self, given, posterior, rows })
     }
 }
 
@@ -315,7 +431,8 @@ fn by_kind(rows: &[FromTwoRow]) -> Vec<ByKind> {
                 of_one_board(board, &rows.iter().filter(own).collect::<Vec<_>>())
             };
             let each: Vec<ByKind> = boards.iter().filter_map(of_board).collect();
-            all.extend(of_all_boards(&each));
+            let strict: Vec<ByKind> = each.iter().filter(|kind| kind.strict).cloned().collect();
+            all.extend(of_all_boards(&strict));
             all.extend(each);
         }
     }
@@ -329,6 +446,7 @@ fn of_one_board(board: &str, rows: &[&FromTwoRow]) -> Option<ByKind> {
     let share = |count: usize| count as f64 / rows.len() as f64;
     Some(ByKind {
         board: Some(board.to_owned()),
+        strict: first.strict,
         operation: first.operation,
         from: first.from,
         predicted: rows.len(),
@@ -346,6 +464,7 @@ fn of_all_boards(each: &[ByKind]) -> Option<ByKind> {
     let mean = |of: fn(&ByKind) -> f64| each.iter().map(of).sum::<f64>() / each.len() as f64;
     Some(ByKind {
         board: None,
+        strict: true,
         operation: first.operation,
         from: first.from,
         predicted: each.iter().map(|kind| kind.predicted).sum(),

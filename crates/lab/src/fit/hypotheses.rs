@@ -75,7 +75,7 @@ pub(super) fn explain(
 
 fn plausible(p: Parameter) -> Parameter {
     let high = p.high.min((PLAUSIBLE * p.value).max(p.scale / 2.0));
-    Parameter { low: p.value / PLAUSIBLE, high, spread: parameters::FREED, ..p }
+    Parameter { low: p.value / PLAUSIBLE, high, prior: parameters::Prior::Free, ..p }
 }
 
 /// A change in words, its overrides, and the numbers it frees.
@@ -139,6 +139,12 @@ fn of_spi(config: &Config) -> Vec<Candidate> {
         all.push(("no direct mapping".to_owned(), off, Vec::new()));
     }
     all
+}
+
+/// About half of the clock of a SPI bus, as an override.
+pub(super) fn half_clock(config: &Config) -> Option<String> {
+    let asked = config.extract::<floatgate_device::spi::SpiBus>("bus").ok()?.clock_hz;
+    (asked > 1).then(|| format!("bus.clock_hz={}", asked / 2))
 }
 
 /// The next slower clocks that the controller makes.

@@ -6,6 +6,8 @@
 //! - `least_squares`: the optimiser; `papers` uses it, too.
 //! - `intervals`: the smallest and largest value of each cost with which all figures agree; `linear` programs lead there.
 //! - `posterior`: the distribution of all numbers after the fit, and the intervals of predicted speeds.
+//! - `residuals`: how far boards are from their simulation beyond that, estimated from published ones.
+//! - `undecided`: times of the chip that the figures do not tell from costs, and what to measure next.
 //! - `from_two`: each published board fitted to two of its rows, and the others predicted.
 //! - `hypotheses`: what may be wrong on the board.
 
@@ -17,14 +19,18 @@ mod linear;
 mod model;
 mod parameters;
 mod posterior;
+mod residuals;
 mod results;
+mod undecided;
 
-pub use from_two::{ByKind, FromTwo, FromTwoRow, Given, from_two};
+pub use from_two::{ByKind, EstimatedDeviation, FromTwo, FromTwoRow, from_two};
 pub use hypotheses::Hypothesis;
-pub use parameters::Parameter;
+pub use parameters::{Parameter, Prior};
+pub use residuals::{Deviation, Given};
 pub use results::{
     Block, FIGURES_MAX, Figure, Measure, Measurement, RESULTS_MAX_BYTES, Results, Unknown, parse,
 };
+pub use undecided::{NextFigure, Undecided};
 
 use crate::papers::Operation;
 use crate::progress::{Listener, Progress};
@@ -35,8 +41,9 @@ use floatgate_config::{Library, Override, Setup};
 use floatgate_sim::error::Error;
 use least_squares::{Bounds, Effort, minimise, squares};
 use model::{Contradiction, Model};
-use posterior::{Expected, Posterior};
+use posterior::{Posterior, Reaction};
 use rayon::prelude::*;
+use residuals::Residuals;
 use serde::Serialize;
 
 /// A figure that no cost explains is farther away than this.
@@ -135,6 +142,8 @@ pub struct FitReport {
     pub unexplained: Vec<usize>,
     /// Speeds of `flash_speed`'s tests with the fitted setup, and under the conditions of the first figure where it has any.
     pub predictions: Vec<Prediction>,
+    /// Times of the chip that the figures do not tell from costs of the host, with the next measurement to take.
+    pub undecided: Vec<Undecided>,
     /// Figures that contradict each other, and reservations about single ones, with their lines.
     pub remarks: Vec<String>,
     /// False when the costs explain nothing: a figure is farther than a factor of two away, each cost is at an end of what is tried, or figures contradict
@@ -212,7 +221,16 @@ pub fn fit(
     let parameters_found =
         intervals::of(&model, &keep, (&best, &times), &fits, &|ends| done(ends * END_STEPS));
     let whole = Model::new(library, setup, sets, &results.blocks, parameters)?;
-    let predictions = predictions(whole.with_plain_setup(setup, sets)?, &model, &keep, &best);
+    let plain = vec![Vec::new(), whole.first_conditions()];
+    let slower = hypotheses::half_clock(&config).map(|set| [whole.first_conditions(), vec![set]].concat());
+    let mut conditions: Vec<Vec<String>> = plain.iter().cloned().chain(slower).collect();
+    conditions.dedup();
+    let whole = conditions.iter().try_fold(whole, |whole, set| whole.with_condition(setup, sets, set))?;
+    let after = after(&whole, &model, &keep, &best);
+    let predicted = after.as_ref().map_or_else(Vec::new, |after| predictions(&whole, after, plain));
+    let undecided = after
+        .as_ref()
+        .map_or_else(Vec::new, |after| undecided::find(&whole, &after.0, &conditions, &PREDICTED));
     Ok(FitReport {
         title: speed_run::title(&config),
         understood,
@@ -224,7 +242,8 @@ pub fn fit(
         median_left_out: sizes.get(sizes.len() / 2).copied(),
         hypotheses: hypotheses::explain(library, setup, sets, candidates, &results.blocks, &done),
         unexplained,
-        predictions,
+        predictions: predicted,
+        undecided,
         remarks,
         usable: !contradictions.iter().any(Contradiction::is_fatal)
             && is_usable(&model, &best, &start, worst),
@@ -242,29 +261,48 @@ const PREDICTED: [Test; 7] = [
     Test::Erase(1),
 ];
 
-/// Speeds with the fitted numbers: as the setup is written, and under the conditions of the first figure. `whole` has those numbers, too, that change no figure.
-fn predictions(whole: Model<'_>, model: &Model<'_>, keep: &[usize], best: &[f64]) -> Vec<Prediction> {
+/// Distribution of all numbers after the fit, and the best ones. `whole` has those numbers, too, that change no figure.
+fn after(
+    whole: &Model<'_>,
+    model: &Model<'_>,
+    keep: &[usize],
+    best: &[f64],
+) -> Option<(Posterior, Vec<f64>)> {
     let value = |p: &Parameter| {
         let fitted = model.parameters.iter().position(|one| one.path == p.path);
         fitted.and_then(|i| best.get(i)).copied().unwrap_or(p.value / p.scale)
     };
     let best: Vec<f64> = whole.parameters.iter().map(value).collect();
-    let Some(posterior) = Posterior::new(&whole, keep, &best) else { return Vec::new() };
-    let mut sets = vec![Vec::new(), whole.first_conditions()];
+    Some((Posterior::new(whole, keep, &best)?, best))
+}
+
+/// Speeds with the fitted numbers under each set of conditions: as the setup is written, and as the first figure was measured.
+fn predictions(
+    whole: &Model<'_>,
+    (posterior, best): &(Posterior, Vec<f64>),
+    mut sets: Vec<Vec<String>>,
+) -> Vec<Prediction> {
+    let residuals = Residuals::stored();
+    let Some(covariance) = posterior.of_boards(residuals) else { return Vec::new() };
     sets.dedup();
     let of_set = |set: Vec<String>| {
-        let expected = posterior.expected(&whole, &set, &PREDICTED).unwrap_or_default();
-        let link = whole.link(&set, &best).unwrap_or_default();
+        let reactions = posterior.reactions(whole, &set, &PREDICTED).unwrap_or_default();
+        let link = whole.link(&set, best).unwrap_or_default();
         let kib_s = |ns: f64| 1e9 / (ns * 1024.0);
-        let one = move |e: Expected| Prediction {
-            name: e.test.name(),
-            operation: Operation::of_test(e.test),
-            set: set.clone(),
-            link: link.clone(),
-            kib_s: kib_s(e.ns_per_byte),
-            interval: Interval { min: kib_s(e.interval.max), max: kib_s(e.interval.min) },
+        let one = |reaction: &Reaction| {
+            let operation = Operation::of_test(reaction.test);
+            let own = residuals.of(operation, posterior.given(operation));
+            let time = reaction.interval(&covariance, own);
+            Prediction {
+                name: reaction.test.name(),
+                operation,
+                set: set.clone(),
+                link: link.clone(),
+                kib_s: kib_s(reaction.ns_per_byte),
+                interval: Interval { min: kib_s(time.max), max: kib_s(time.min) },
+            }
         };
-        expected.into_iter().map(one)
+        reactions.iter().map(one).collect::<Vec<_>>()
     };
     sets.into_iter().flat_map(of_set).collect()
 }

@@ -18,7 +18,7 @@ use std::sync::{Mutex, PoisonError};
 const BLOCKS: u32 = 2;
 
 /// Relative error that the model may have in any figure.
-const MODEL: f64 = 0.003;
+pub(super) const MODEL: f64 = 0.003;
 
 /// A figure to be met.
 #[derive(Clone, Debug)]
@@ -255,8 +255,7 @@ impl<'l> Model<'l> {
             let (low, high) = self.interval(row)?;
             Some((time / (low * high).sqrt()).ln() / self.deviation(row, MODEL)?)
         };
-        let pulls =
-            at.iter().zip(&self.parameters).map(|(x, p)| (x - p.value / p.scale) / p.spread.max(1e-6));
+        let pulls = at.iter().zip(&self.parameters).map(|(x, p)| p.pull(*x));
         rows.iter().zip(times).filter_map(error).chain(pulls).collect()
     }
 
@@ -297,17 +296,33 @@ impl<'l> Model<'l> {
         self.parameters.iter().zip(at).filter(|(p, _)| !condition.holds(p)).map(value).collect()
     }
 
-    /// Adds the setup without any condition, so that [`Self::times_under`] knows it.
+    /// Adds a condition without figures, so that [`Self::times_under`] knows it.
     ///
     /// # Errors
-    /// A file that cannot be read.
-    pub(super) fn with_plain_setup(mut self, setup: &Setup, sets: &[Override]) -> Result<Self, Error> {
-        if self.conditions.iter().all(|condition| !condition.set.is_empty()) {
-            let prepared = self.library.prepare(setup, sets)?;
-            let (set, held) = (Vec::new(), Vec::new());
-            self.conditions.push(Condition { set, held, sets: sets.to_vec(), prepared });
+    /// A file that cannot be read, or an override that makes no sense.
+    pub(super) fn with_condition(
+        mut self,
+        setup: &Setup,
+        sets: &[Override],
+        set: &[String],
+    ) -> Result<Self, Error> {
+        if self.conditions.iter().all(|condition| condition.set != set) {
+            let own = Override::parse_all(set)?;
+            let all: Vec<Override> = sets.iter().chain(&own).cloned().collect();
+            let prepared = self.library.prepare(setup, &all)?;
+            let held = own.iter().map(Override::path).collect();
+            self.conditions.push(Condition { set: set.to_vec(), held, sets: all, prepared });
         }
         Ok(self)
+    }
+
+    /// True when there is a figure of a test under these overrides.
+    pub(super) fn has_figure(&self, set: &[String], test: Test) -> bool {
+        let is = |target: &Target| {
+            target.tests == [test]
+                && self.conditions.get(target.condition).is_some_and(|condition| condition.set == set)
+        };
+        self.targets.iter().any(is)
     }
 
     /// Overrides of the first figure.

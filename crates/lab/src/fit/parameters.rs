@@ -1,8 +1,8 @@
 //! The numbers of a setup that a fit may change: costs of host and controller, and times of the chip.
 //!
-//! Each has a distribution that is known before anything is measured: costs spread as their profile is sure of them, and times of the chip as its
-//! data sheet says. A fit moves a number in units of that spread, so that a slow program is explained by the chip before it is explained by
-//! twenty times the usual software.
+//! Each has a distribution that is known before anything is measured. A cost is off by a factor, as its profile is sure of it, and a time of
+//! the chip lies around the typical one as its data sheet says. A fit moves a number in units of that spread. So a slow program is explained
+//! by the chip and by the software in the proportion in which both may be off.
 
 use crate::papers::Operation;
 use crate::uncertainty::Uncertainty;
@@ -26,16 +26,76 @@ pub struct Parameter {
     pub low: f64,
     /// Largest value.
     pub high: f64,
-    /// Standard deviation before anything is measured, in units of the scale.
-    pub spread: f64,
+    /// Distribution before anything is measured.
+    pub prior: Prior,
     /// Kind of operation whose time it is; none of a cost that all of them share.
     pub operation: Option<Operation>,
 }
 
-/// Least spread of a cost: who fits a setup doubts its costs.
-const LEAST_SPREAD: f64 = 0.3;
+/// Distribution of a number before anything is measured, in units of its scale.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Prior {
+    /// A cost that is off by a factor: standard deviation of its logarithm.
+    Factor(f64),
+    /// A time of the chip: standard deviations below and above the typical one.
+    DataSheet {
+        /// Standard deviation of shorter times.
+        less: f64,
+        /// Standard deviation of longer ones.
+        more: f64,
+    },
+    /// A number that the user frees: the figures decide it.
+    Free,
+}
+
+/// Thousand instructions of an operation of the SPI memory layer on six boards, as their fitted costs count them, without the 14 thousand of an
+/// interrupt (docs/fidelity.md): BCM47622, MA35D1, ZC702, AM62A, MT7986, MT7981.
+const OPERATIONS: [f64; 6] = [13.0, 25.0, 28.0, 17.0, 21.0, 37.0];
+
+/// Thousand instructions of an MTD call on four boards: BCM47622, AM62A, ZC702, i.MX28.
+const CALLS: [f64; 4] = [2.0, 6.0, 11.0, 21.0];
+
+/// Standard deviation of the logarithm of a cost between boards: who fits a setup has another board, or doubts its costs.
+fn between_boards(path: &str) -> f64 {
+    if ["host.call_us", "host.page_us"].contains(&path) { deviation(&CALLS) } else { deviation(&OPERATIONS) }
+}
+
+/// Standard deviation of the logarithms of a sample.
+fn deviation(sample: &[f64]) -> f64 {
+    let logs = || sample.iter().map(|x| x.ln());
+    let mean = logs().sum::<f64>() / sample.len() as f64;
+    let squares: f64 = logs().map(|log| (log - mean) * (log - mean)).sum();
+    (squares / (sample.len().max(2) - 1) as f64).sqrt()
+}
+
+/// Added to a cost before its logarithm is taken, in units of its scale: a cost may be nothing.
+const SMALL: f64 = 0.3;
 
 impl Parameter {
+    /// Distance of `x`, in units of the scale, from the stated value in standard deviations.
+    pub(super) fn pull(&self, x: f64) -> f64 {
+        let stated = self.value / self.scale;
+        match self.prior {
+            Prior::Factor(deviation) => {
+                ((x.max(0.0) + SMALL) / (stated + SMALL)).ln() / deviation.max(NARROWEST)
+            }
+            Prior::DataSheet { .. } | Prior::Free => (x - stated) / self.spread(x),
+        }
+    }
+
+    /// Standard deviation near `x`, in units of the scale.
+    pub(super) fn spread(&self, x: f64) -> f64 {
+        let stated = self.value / self.scale;
+        let spread = match self.prior {
+            Prior::Factor(deviation) => deviation * (x.max(0.0) + SMALL),
+            Prior::DataSheet { less, .. } if x < stated => less,
+            Prior::DataSheet { more, .. } if x > stated => more,
+            Prior::DataSheet { less, more } => f64::midpoint(less, more),
+            Prior::Free => FREED,
+        };
+        spread.max(NARROWEST)
+    }
+
     /// True of a time of the chip.
     pub(super) fn is_of_chip(&self) -> bool {
         self.path.starts_with("chip.")
@@ -43,12 +103,15 @@ impl Parameter {
 
     /// True of a number that the user has freed.
     pub(super) fn is_freed(&self) -> bool {
-        self.spread >= FREED
+        self.prior == Prior::Free
     }
 }
 
-/// Spread of a number that the user frees, in units of its scale: the figures decide it.
-pub(super) const FREED: f64 = 10.0;
+/// Spread of a number that the user frees, in units of its scale.
+const FREED: f64 = 10.0;
+
+/// Least spread: no number is exact.
+const NARROWEST: f64 = 1e-6;
 
 /// A cost is at most this many times what the setup states, or what is usual.
 const MOST: f64 = 20.0;
@@ -80,14 +143,20 @@ const SPI: [(&str, &str, f64); 14] = [
 ];
 
 /// Costs of raw NAND controllers. A usual value of 0: fitted only where the setup has it.
-const NAND: [(&str, &str, f64); 6] = [
+const NAND: [(&str, &str, f64); 8] = [
     ("controller", "op_cost.setup_us", 10.0),
     ("controller", "op_cost.finish_us", 10.0),
     ("controller", "step_us", 0.0),
     ("controller", "ready_us", 0.0),
     ("controller.sdr_ns_per_byte", "read", 0.0),
     ("controller.sdr_ns_per_byte", "write", 0.0),
+    // Bytes that the CPU moves.
+    ("controller.rx", "ns_per_byte", 0.0),
+    ("controller.tx", "ns_per_byte", 0.0),
 ];
+
+/// Time of an instruction, on which the software ECC engine depends.
+const INSTRUCTION: &str = "host.instruction_ps";
 
 /// Costs of memory controllers.
 const BUS: [(&str, &str, f64); 1] = [("controller", "access_ns", 0.0)];
@@ -101,7 +170,7 @@ pub(super) fn of(library: &Library, config: &Config, free: &[String]) -> Result<
         ChipKind::ParallelNor => &BUS,
     };
     let uncertainty = Uncertainty::of(library, config)?;
-    let spread = uncertainty.software_spread().max(LEAST_SPREAD);
+    let own = uncertainty.software_deviation();
     let costs = costs
         .iter()
         .filter(|(table, ..)| config.tree().get(table).is_some())
@@ -110,7 +179,8 @@ pub(super) fn of(library: &Library, config: &Config, free: &[String]) -> Result<
         .iter()
         .map(|(path, usual)| ((*path).to_owned(), *usual))
         .chain(costs)
-        .filter_map(|(path, usual)| cost(config, path, usual, spread))
+        .chain(has_software_ecc(config).then(|| (INSTRUCTION.to_owned(), 0.0)))
+        .filter_map(|(path, usual)| cost(config, path, usual, own))
         .collect();
     all.extend(times(config, kind).into_iter().filter_map(|(path, operation)| {
         time_of_chip(config, path, operation, uncertainty.array_spread(operation))
@@ -132,6 +202,11 @@ pub(super) fn of(library: &Library, config: &Config, free: &[String]) -> Result<
         all.push(free_number(config, path, found));
     }
     Ok(all)
+}
+
+/// True when the CPU computes the ECC codes.
+fn has_software_ecc(config: &Config) -> bool {
+    config.extract::<String>("ecc.engine").is_ok_and(|engine| engine == "software")
 }
 
 /// Times of a chip's array, with the operation whose time each is.
@@ -171,14 +246,20 @@ const fn least_share(operation: Operation) -> f64 {
 }
 
 /// A time of the chip with its distribution.
-fn time_of_chip(config: &Config, path: String, operation: Operation, spread: f64) -> Option<Parameter> {
+fn time_of_chip(
+    config: &Config,
+    path: String,
+    operation: Operation,
+    (less, more): (f64, f64),
+) -> Option<Parameter> {
     let value = microseconds(config, &path).filter(|value| *value > 0.0)?;
     let table = path.strip_suffix(".typ");
     let most =
         table.and_then(|table| config.extract::<TypMaxUs>(table).ok()).map(|time| time.max.as_us_f64());
     let high = most.map_or(1.5 * value, |most| most.max(value));
     let low = value * least_share(operation);
-    Some(Parameter { path, value, scale: value, low, high, spread, operation: Some(operation) })
+    let prior = Prior::DataSheet { less, more };
+    Some(Parameter { path, value, scale: value, low, high, prior, operation: Some(operation) })
 }
 
 /// Kind of operation whose time a cost is.
@@ -193,20 +274,32 @@ fn operation_of(path: &str) -> Option<Operation> {
     }
 }
 
-fn cost(config: &Config, path: String, usual: f64, spread: f64) -> Option<Parameter> {
+/// A cost whose profile is sure of it to `own`, the standard deviation of its logarithm.
+fn cost(config: &Config, path: String, usual: f64, own: f64) -> Option<Parameter> {
     let value = number(config, &path).unwrap_or(0.0);
     let scale = value.max(usual);
     let operation = operation_of(&path);
+    let prior = Prior::Factor(own.max(between_boards(&path)));
     let high = MOST * scale;
-    (scale > 0.0).then_some(Parameter { path, value, scale, low: 0.0, high, spread, operation })
+    (scale > 0.0).then_some(Parameter { path, value, scale, low: 0.0, high, prior, operation })
 }
 
-/// True of times, clocks and costs. Sizes and counts are no continuous numbers.
+/// Units of continuous numbers: times and clocks, and costs of bytes and bits.
+const CONTINUOUS: [&str; 7] = ["us", "ns", "ps", "Hz", "ns per byte", "ns per 1000 B", "ns per 1024 B"];
+
+/// True of a key that has a time, a clock or a cost. Sizes and counts are no continuous numbers.
 fn is_quantity(path: &str) -> bool {
-    let name = [".typ", ".max"].into_iter().find_map(|end| path.strip_suffix(end)).unwrap_or(path);
-    let has_unit =
-        ["_s", "_ms", "_us", "_ns", "_ps", "_hz", "_per_kb"].iter().any(|unit| name.ends_with(unit));
-    has_unit || path.starts_with("host.") || path.starts_with("controller.")
+    let keys = floatgate_config::keys();
+    let unit = |path: &str| keys.iter().find(|key| is_key(&key.key, path)).map_or("", |key| key.unit);
+    // The two numbers of a time or a cost have the unit of their table.
+    let table = path.rsplit_once('.').map_or("", |(table, _)| table);
+    [path, table].iter().any(|path| CONTINUOUS.contains(&unit(path)))
+}
+
+/// True when `path` is the documented `key`, whose `<name>` is any name.
+fn is_key(key: &str, path: &str) -> bool {
+    let same = |(step, own): (&str, &str)| step == own || step == "<name>";
+    key.split('.').count() == path.split('.').count() && key.split('.').zip(path.split('.')).all(same)
 }
 
 /// A number that the user frees: from half of it to the maximum beside it, or to twice as much.
@@ -219,7 +312,7 @@ pub(super) fn free_number(config: &Config, path: &str, value: f64) -> Parameter 
         scale,
         low: value / 2.0,
         high: most.unwrap_or(2.0 * scale).max(value),
-        spread: FREED,
+        prior: Prior::Free,
         operation: operation_of(path),
     }
 }
@@ -239,4 +332,43 @@ fn number(config: &Config, path: &str) -> Option<f64> {
 pub(super) fn text(path: &str, value: f64) -> String {
     let whole = path.ends_with("_per_kb") || path.ends_with("_ps") || path.ends_with("_hz");
     if whole { format!("{:.0}", value.round()) } else { format!("{value:.4}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(prior: Prior) -> Parameter {
+        let (path, operation) = (String::new(), None);
+        Parameter { path, value: 5.0, scale: 5.0, low: 0.0, high: 100.0, prior, operation }
+    }
+
+    /// Twice the cost is as far away as half of it, but for what a cost may be nothing; a slow chip is nearer than a fast one.
+    #[test]
+    fn costs_are_off_by_factors_and_chips_as_their_data_sheets_say() {
+        let cost = number(Prior::Factor(0.5));
+        assert!(cost.pull(1.0) == 0.0 && cost.pull(2.0) < -cost.pull(0.0), "{}", cost.pull(2.0));
+        assert!(cost.pull(20.0) < 6.0 && cost.spread(2.0) > cost.spread(1.0));
+        let chip = number(Prior::DataSheet { less: 0.2, more: 0.4 });
+        assert_eq!((chip.pull(1.4).round(), chip.pull(0.8).round()), (1.0, -1.0));
+        assert!(between_boards("host.call_us") > between_boards("controller.exec.setup_us"));
+    }
+
+    #[test]
+    fn quantities_have_a_unit_of_their_key() {
+        for path in [
+            "host.call_us",
+            "bus.clock_hz",
+            "controller.rx.ns_per_byte",
+            "controller.sdr_ns_per_byte.read",
+            "chip.timing.t_prog_us.typ",
+            "chip.erase.4k.t_us.typ",
+        ] {
+            assert!(is_quantity(path), "{path}");
+        }
+        for path in ["bus.lanes", "chip.geometry.page_bytes", "controller.work.instructions", "host.firmware"]
+        {
+            assert!(!is_quantity(path), "{path}");
+        }
+    }
 }

@@ -2,46 +2,51 @@
 //!
 //! Before the figures each number has a distribution of its own (`parameters`). Each figure narrows those combinations of numbers that its time depends
 //! on (Laplace's approximation around the best fit). The rest keeps its width: after reads alone a program is as uncertain as its data
-//! sheet. No simulation is exact, so each time also deviates by [`unexplained`].
+//! sheet. No simulation is exact, so each time also deviates as `residuals` says.
 
 use super::least_squares::slopes;
 use super::model::Model;
+use super::residuals::{Given, Residuals};
 use crate::papers::Operation;
 use crate::speed::Test;
 use crate::uncertainty::{Interval, OF_80_PERCENT};
 
-/// Standard deviation by which a board's time of an operation differs from a simulation with the right costs. This and [`ALONE`] were chosen so that
-/// the intervals of `floatgate papers --from-two` hold some 8 of 10 rows, the boards counted once each.
-pub(super) const fn unexplained(operation: Operation) -> f64 {
-    match operation {
-        Operation::Read => 0.045,
-        Operation::Program => 0.04,
-        // A batch of erases and single ones differ by what the blocks hold.
-        Operation::Erase | Operation::Attach | Operation::Other => 0.2,
-    }
-}
+/// Symmetric matrix by rows.
+pub(super) type Matrix = Vec<Vec<f64>>;
 
-/// The same of an operation of whose kind no figure is given: a cost may be missing, or the clock be another one.
-const ALONE: f64 = 0.15;
+/// What a figure says of the numbers.
+struct Evidence {
+    operation: Operation,
+    /// Variance of the logarithm of its time by the resolution of its tool.
+    resolution: f64,
+    /// Change of that logarithm with each number.
+    slopes: Vec<f64>,
+}
 
 /// Distribution of all numbers after a fit.
 pub(super) struct Posterior {
     best: Vec<f64>,
-    /// Kinds of operation of which there is a figure.
-    given: Vec<Operation>,
-    covariance: Vec<Vec<f64>>,
+    /// Standard deviation of each number before the figures.
+    spreads: Vec<f64>,
+    evidence: Vec<Evidence>,
 }
 
-/// Time of a test with its 80 % interval, ns per byte.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Expected {
+/// Time of a test, and its change with each number.
+#[derive(Clone, Debug)]
+pub(super) struct Reaction {
     pub(super) test: Test,
     pub(super) ns_per_byte: f64,
-    pub(super) interval: Interval,
+    /// Change of the logarithm of the time with each number.
+    pub(super) slopes: Vec<f64>,
 }
 
 fn logs(times: &[f64]) -> Vec<f64> {
     times.iter().map(|time| time.ln()).collect()
+}
+
+/// One entry of each list of slopes.
+fn column(slopes: &[Vec<f64>], row: usize) -> Vec<f64> {
+    slopes.iter().map(|s| s.get(row).copied().unwrap_or_default()).collect()
 }
 
 impl Posterior {
@@ -50,34 +55,72 @@ impl Posterior {
         let logs = |at: &[f64]| Some(logs(&model.times_of(at, keep)?));
         let now = logs(best)?;
         let slopes = slopes(best, &model.bounds(), &now, &logs)?;
-        let weights: Vec<f64> = keep
-            .iter()
-            .map(|&row| model.deviation(row, unexplained(model.operation(row))).map(|d| 1.0 / (d * d)))
-            .collect::<Option<_>>()?;
-        let product = |a: &[f64], b: &[f64]| a.iter().zip(b).zip(&weights).map(|((a, b), w)| a * b * w).sum();
-        let precision: Vec<Vec<f64>> = slopes
-            .iter()
-            .zip(&model.parameters)
-            .enumerate()
-            .map(|(i, (a, p))| {
-                let mut row: Vec<f64> = slopes.iter().map(|b| product(a, b)).collect();
-                if let Some(own) = row.get_mut(i) {
-                    *own += 1.0 / (p.spread * p.spread).max(1e-12);
-                }
-                row
-            })
-            .collect();
-        let given = keep.iter().map(|&row| model.operation(row)).collect();
-        Some(Self { best: best.to_vec(), given, covariance: inverse(precision)? })
+        let one = |(i, &row): (usize, &usize)| {
+            let resolution = model.deviation(row, 0.0)?;
+            let operation = model.operation(row);
+            Some(Evidence { operation, resolution: resolution * resolution, slopes: column(&slopes, i) })
+        };
+        let evidence = keep.iter().enumerate().map(one).collect::<Option<_>>()?;
+        let spreads = model.parameters.iter().zip(best).map(|(p, x)| p.spread(*x)).collect();
+        Some(Self { best: best.to_vec(), spreads, evidence })
     }
 
-    /// Times of tests under the conditions `set`; none where they cannot be simulated.
-    pub(super) fn expected(
+    /// Covariance of the numbers where the time of a figure deviates from its simulation by `noise`, the standard deviation of a logarithm.
+    pub(super) fn covariance(&self, noise: &dyn Fn(Operation) -> f64) -> Option<Matrix> {
+        let n = self.spreads.len();
+        let mut precision: Matrix = vec![vec![0.0; n]; n];
+        for (i, (row, spread)) in precision.iter_mut().zip(&self.spreads).enumerate() {
+            if let Some(own) = row.get_mut(i) {
+                *own = 1.0 / (spread * spread);
+            }
+        }
+        for figure in &self.evidence {
+            let noise = noise(figure.operation);
+            let weight = 1.0 / (figure.resolution + noise * noise).max(1e-12);
+            for (row, a) in precision.iter_mut().zip(&figure.slopes) {
+                row.iter_mut().zip(&figure.slopes).for_each(|(own, b)| *own += weight * a * b);
+            }
+        }
+        inverse(precision)
+    }
+
+    /// Covariance of the numbers with deviations as those of other boards.
+    pub(super) fn of_boards(&self, residuals: &Residuals) -> Option<Matrix> {
+        self.covariance(&|operation| residuals.of(operation, Given::SameKind))
+    }
+
+    /// Standard deviation of a number before the figures, in units of its scale.
+    pub(super) fn spread(&self, i: usize) -> f64 {
+        self.spreads.get(i).copied().unwrap_or_default()
+    }
+
+    /// Fitted number, in units of its scale.
+    pub(super) fn at(&self, i: usize) -> Option<f64> {
+        self.best.get(i).copied()
+    }
+
+    /// Largest change of the time of a figure of this operation with number `i`; none without such a figure.
+    pub(super) fn slope(&self, i: usize, operation: Operation) -> Option<f64> {
+        let of_kind = self.evidence.iter().filter(|figure| figure.operation == operation);
+        of_kind.filter_map(|figure| figure.slopes.get(i)).map(|slope| slope.abs()).reduce(f64::max)
+    }
+
+    /// Kinds of the figures, as seen from a test of this operation.
+    pub(super) fn given(&self, operation: Operation) -> Given {
+        match self.evidence.as_slice() {
+            [] => Given::Nothing,
+            some if some.iter().any(|figure| figure.operation == operation) => Given::SameKind,
+            _ => Given::OtherKinds,
+        }
+    }
+
+    /// Times of tests under the conditions `set`, and how they change; none where they cannot be simulated.
+    pub(super) fn reactions(
         &self,
         model: &Model<'_>,
         set: &[String],
         tests: &[Test],
-    ) -> Option<Vec<Expected>> {
+    ) -> Option<Vec<Reaction>> {
         let times = |at: &[f64]| -> Option<Vec<f64>> {
             let run = model.times_under(set, at, tests)?;
             tests.iter().map(|test| run.iter().find(|(t, _)| t == test).map(|(_, ns)| *ns)).collect()
@@ -85,28 +128,35 @@ impl Posterior {
         let logs = |at: &[f64]| -> Option<Vec<f64>> { Some(logs(&times(at)?)) };
         let now = times(&self.best)?;
         let slopes = slopes(&self.best, &model.bounds(), &logs(&self.best)?, &logs)?;
-        let one = |(i, (&test, &ns_per_byte)): (usize, (&Test, &f64))| {
-            let slope: Vec<f64> = slopes.iter().map(|s| s.get(i).copied().unwrap_or_default()).collect();
-            let operation = Operation::of_test(test);
-            let is_given = self.given.contains(&operation);
-            let own = if is_given { unexplained(operation) } else { unexplained(operation).max(ALONE) };
-            let half = OF_80_PERCENT * (self.variance(&slope) + own * own).sqrt();
-            let interval = Interval { min: ns_per_byte * (-half).exp(), max: ns_per_byte * half.exp() };
-            Expected { test, ns_per_byte, interval }
+        let one = |(i, (&test, &ns_per_byte)): (usize, (&Test, &f64))| Reaction {
+            test,
+            ns_per_byte,
+            slopes: column(&slopes, i),
         };
         Some(tests.iter().zip(&now).enumerate().map(one).collect())
     }
+}
 
-    /// Variance of the sum of all numbers, each times its slope.
-    fn variance(&self, slope: &[f64]) -> f64 {
-        let row =
-            |(own, row): (&f64, &Vec<f64>)| own * row.iter().zip(slope).map(|(c, s)| c * s).sum::<f64>();
-        slope.iter().zip(&self.covariance).map(row).sum::<f64>().max(0.0)
+impl Reaction {
+    /// The 80 % interval of the time, ns per byte, where the numbers have this covariance and a board deviates by `own`.
+    pub(super) fn interval(&self, covariance: &Matrix, own: f64) -> Interval {
+        let half = OF_80_PERCENT * (variance(covariance, &self.slopes) + own * own).sqrt();
+        Interval { min: self.ns_per_byte * (-half).exp(), max: self.ns_per_byte * half.exp() }
     }
 }
 
+/// Covariance of each number with the sum of all numbers, each times its slope.
+pub(super) fn with_sum(covariance: &Matrix, slopes: &[f64]) -> Vec<f64> {
+    covariance.iter().map(|row| row.iter().zip(slopes).map(|(c, s)| c * s).sum()).collect()
+}
+
+/// Variance of the sum of all numbers, each times its slope.
+pub(super) fn variance(covariance: &Matrix, slopes: &[f64]) -> f64 {
+    with_sum(covariance, slopes).iter().zip(slopes).map(|(c, s)| c * s).sum::<f64>().max(0.0)
+}
+
 /// Inverse of a positive definite matrix, by elimination; none where it is singular.
-fn inverse(mut matrix: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
+fn inverse(mut matrix: Matrix) -> Option<Matrix> {
     let n = matrix.len();
     for (i, row) in matrix.iter_mut().enumerate() {
         row.extend((0..n).map(|j| if i == j { 1.0 } else { 0.0 }));

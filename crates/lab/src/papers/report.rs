@@ -3,10 +3,10 @@
 use super::file::RowKind;
 use crate::speed::Test;
 use floatgate_mtd::Breakdown;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Operation of the flash in a row, by which rows are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
     /// Reads of the flash.
