@@ -190,12 +190,13 @@ def test_an_interrupted_sweep_goes_on(tmp_path: Path) -> None:
 def test_members_that_an_executor_measured_are_kept(tmp_path: Path) -> None:
     """The first design never ends before the interruption, and the members of the second one are there afterwards."""
     checkpoint = tmp_path / "designs.part"
-    space, options = {"options.requests": [1, 2]}, {"sizes": [4096]}
+    small = {"partition.size": "8MiB"}
 
     def sweep(executor: Optional[Executor] = None, path: Optional[Path] = None) -> floatgate.Table:
         population = {"members": 5, "least": 2}
+        space = {"options.fill_percent": [10, 20]}
         return floatgate.sweep(
-            "kingston-class-10", space, "card", executor, options=options, population=population, checkpoint=path
+            "imx6-mx30lf2g18ac", space, "age", executor, set=small, years=0.1, population=population, checkpoint=path
         )
 
     class Ending(ThreadPoolExecutor):

@@ -215,8 +215,8 @@ fn members_of_a_design_that_is_not_done_are_not_measured_again() {
 /// on from them after an interruption.
 #[test]
 fn members_that_workers_send_are_kept_and_sent_with_the_next_work() {
-    const SPEC: &str = "setup = 'kingston-class-10'\nmeasure = 'card'\noptions = { sizes = [4096] }\n\
-        space = { 'options.requests' = [1, 2] }\npopulation = { members = 3, least = 2 }";
+    const SPEC: &str = "setup = 'imx6-mx30lf2g18ac'\nmeasure = 'age'\noptions = { years = 0.1 }\n\
+        set = { 'partition.size' = '8MiB' }\nspace = { 'options.fill_percent' = [10, 20] }\npopulation = { members = 3, least = 2 }";
     let whole = written(&swept(SPEC), Format::Csv);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("part");
