@@ -861,9 +861,13 @@ def age(
 
     Examples
     --------
-    >>> small = {"partition.size": "8MiB", "filesystem.ubi_bad_limit_of_partition": True}
-    >>> age("imx6-mx30lf2g18ac", small, years=1, chips=1).survived
+    >>> mlc = {"chip": "study-mlc-2y-nm", "ecc.strength": 40, "cells.cycles": 20}  # cells with measured bit errors
+    >>> mlc.update({"partition.size": "48MiB", "filesystem.ubi_bad_limit_of_partition": True})
+    >>> some = {"write_bytes_per_day": 64 << 10, "fill_percent": 5, "chips": 1}
+    >>> age("chip-h27ucg8t2etr-bc", mlc, **some).survived  # ten years at 40 degrees, scrubbed every 91 days
     1
+    >>> [life.failed_after_years < 6 for life in age("chip-h27ucg8t2etr-bc", mlc, scrub_days=None, **some)]
+    [True]
     """
     lives = {
         "fs": fs,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import functools
 import json
 import math
@@ -500,9 +499,11 @@ def _parts_folder(output: Optional[str]) -> Optional[str]:
 
 
 def _measure_part(head: str, work: str, folder: str, types: Mapping[str, str]) -> str:
-    """Measures designs on this thread, and writes them as a part of a Parquet data set. Workers run it."""
+    """Measures designs on this thread, and writes those that are done as a part of a Parquet data set. Workers run it."""
     line = native.measure_work(head, work)
-    _write_part(json.loads(line), json.loads(work), folder, types)
+    batch = json.loads(line)["batch"]
+    if batch is not None:
+        _write_part(batch, json.loads(work), folder, types)
     return line
 
 
@@ -648,19 +649,34 @@ def _spread_here(results: native.NativeSweep, size: int, folder: Optional[str], 
 
 
 def _spread(results: native.NativeSweep, executor: Any, size: int, folder: Optional[str], watch: _Watch) -> None:
-    """Measure what is left on an executor. Results come in the order of the designs."""
+    """Measure what is left on an executor. Results are added in the order of the designs; members of a design are kept as they come."""
+    from concurrent.futures import FIRST_COMPLETED, Future, wait
+
     # A client of Dask hands out an executor.
     executor = executor.get_executor() if hasattr(executor, "get_executor") else executor
     head, first = results.head(), results.done()
     function, more = _task(results, folder)
-    running: collections.deque[Any] = collections.deque()
+    running: dict[Future[str], int] = {}
+    # By the number of their first design.
+    ended: dict[int, Future[str]] = {}
     try:
-        while (work := results.work(first, size)) is not None or running:
-            if work is not None:
-                running.append(executor.submit(function, head, work, *more))
+        while True:
+            while len(running) + len(ended) < IN_FLIGHT and (work := results.work(first, size)) is not None:
+                running[executor.submit(function, head, work, *more)] = first
                 first += size
-            if work is None or len(running) >= IN_FLIGHT:
-                results.add(running.popleft().result())
+            if not running and not ended:
+                return
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                place = running.pop(future)
+                # An error is raised in its turn.
+                has_failed = future.cancelled() or future.exception() is not None
+                work = None if has_failed else results.keep(place, future.result())
+                if work is None:
+                    ended[place] = future
+                else:
+                    running[executor.submit(function, head, work, *more)] = place
+            while (done := ended.pop(results.done(), None)) is not None:
+                results.add(done.result())
                 watch.tell()
     finally:
         for future in running:

@@ -7,7 +7,7 @@ use crate::library;
 use floatgate_config::{Problem, did_you_mean};
 use floatgate_host::output::Output;
 use floatgate_lab::sweep::{
-    Batch, Cells, Evaluator, Format, Page, Results, Shard, Spec, Waves, Work, WriteError,
+    Batch, Cells, Evaluator, Format, Page, Piece, Results, Shard, Spec, Work, WriteError,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -204,13 +204,20 @@ impl NativeSweep {
         Ok(work.map(|work| serde_json::to_string(&work)).transpose().map_err(Failure::from)?)
     }
 
-    /// Takes what a worker measured of the next designs.
-    fn add(&self, py: Python<'_>, batch: &str) -> PyResult<()> {
+    /// Keeps the members that a worker sent of the design number `first`. The work that follows, if that design is not done.
+    fn keep(&self, py: Python<'_>, first: usize, piece: &str) -> PyResult<Option<String>> {
+        Ok(py.detach(|| -> Result<Option<String>, Failure> {
+            let work = self.results().keep(first, &received(piece)?);
+            Ok(work.map(|work| serde_json::to_string(&work)).transpose()?)
+        })?)
+    }
+
+    /// Adds the results of the next designs, which a worker sent.
+    fn add(&self, py: Python<'_>, piece: &str) -> PyResult<()> {
         Ok(py.detach(|| -> Result<(), Failure> {
-            let batch = Batch::from_line(batch);
-            let batch =
-                batch.ok_or_else(|| Failure::new("a worker sent something else than a batch", None))?;
-            Ok(self.results().add(&batch)?)
+            let piece = received(piece)?;
+            let batch = piece.batch().ok_or_else(|| Failure::new("a worker sent no batch", None))?;
+            Ok(self.results().add(batch)?)
         })?)
     }
 
@@ -338,7 +345,12 @@ fn extend(whole: &mut Cells, part: Cells) {
     }
 }
 
-/// Measures designs on this thread: what a worker does. `head` and `work` are those of a [`NativeSweep`].
+/// A piece from the line that a worker sent.
+fn received(line: &str) -> Result<Piece, Failure> {
+    Piece::from_line(line).ok_or_else(|| Failure::new("a worker sent something else than a batch", None))
+}
+
+/// Measures designs on this thread: what a worker does. Of a single design whose members take long it is the next wave of them. `head` and `work` are those of a [`NativeSweep`].
 #[pyfunction]
 pub(crate) fn measure_work(py: Python<'_>, head: String, work: String) -> PyResult<String> {
     /// The sweep that this process last worked for: most chunks are of the same one.
@@ -355,6 +367,6 @@ pub(crate) fn measure_work(py: Python<'_>, head: String, work: String) -> PyResu
     };
     Ok(py.detach(|| -> Result<String, Failure> {
         let work: Work = serde_json::from_str(&work)?;
-        Ok(evaluator.measure(&work, false, &Waves::default(), &|| ())?.to_line())
+        Ok(evaluator.measure_piece(&work)?.to_line())
     })?)
 }

@@ -9,11 +9,11 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import floatgate
 import numpy
@@ -185,6 +185,41 @@ def test_an_interrupted_sweep_goes_on(tmp_path: Path) -> None:
     assert table == floatgate.sweep(SETUP, long_space, "page read", checkpoint=checkpoint)
     with pytest.raises(floatgate.Error, match="another sweep"):
         floatgate.sweep(SETUP, space, "page read", checkpoint=checkpoint)
+
+
+def test_members_that_an_executor_measured_are_kept(tmp_path: Path) -> None:
+    """The first design never ends before the interruption, and the members of the second one are there afterwards."""
+    checkpoint = tmp_path / "designs.part"
+    small = {"partition.size": "8MiB"}
+
+    def sweep(executor: Optional[Executor] = None, path: Optional[Path] = None) -> floatgate.Table:
+        population = {"members": 5, "least": 2}
+        space = {"options.fill_percent": [10, 20]}
+        return floatgate.sweep(
+            "imx6-mx30lf2g18ac", space, "age", executor, set=small, years=0.1, population=population, checkpoint=path
+        )
+
+    class Ending(ThreadPoolExecutor):
+        tasks = 0
+
+        def submit(self, *args: Any, **kwargs: Any) -> Any:
+            self.tasks += 1
+            if self.tasks == 1:
+                return Future[str]()
+            if self.tasks == 4:
+                raise KeyboardInterrupt
+            return super().submit(*args, **kwargs)
+
+    with Ending(1) as executor, pytest.raises(KeyboardInterrupt):
+        sweep(executor, checkpoint)
+    # Its head, and two waves of the second design.
+    assert checkpoint.read_bytes().count(b"\n") == 3
+    kept = checkpoint.read_bytes()
+    with ThreadPoolExecutor(2) as threads:
+        table = sweep(threads, checkpoint)
+    assert checkpoint.read_bytes().startswith(kept)
+    assert checkpoint.read_bytes().count(b'{"design":1') == 3
+    assert table == sweep()
 
 
 def test_a_kept_exception_holds_no_checkpoint(tmp_path: Path) -> None:

@@ -55,6 +55,29 @@ fn a_new_chip_lives_on() {
     }
 }
 
+/// The example under `examples/`: data of measured MLC cells are lost after some years, unless UBI writes them anew in time.
+#[test]
+fn data_of_the_example_survive_with_scrubbing_only() {
+    let library = Library::built_in();
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/mlc-slc-mode.toml");
+    let config = library.resolve(&library.setup(example).unwrap(), &[]).unwrap();
+    let life = |scrub_days| {
+        let options = Options {
+            years: 10.0,
+            write_bytes_per_day: 64 << 10,
+            fill_percent: 5,
+            scrub_days,
+            chips: 1,
+            ..OPTIONS
+        };
+        run(&library, &config, &options, &|| ()).unwrap().lives.remove(0)
+    };
+    let (scrubbed, left) = (life(Some(91)), life(None));
+    assert!(scrubbed.failure.is_none() && scrubbed.moved > 0, "{scrubbed:?}");
+    let lost = left.failed_after_years.unwrap();
+    assert!((3.0..8.0).contains(&lost) && left.failure.unwrap().contains("of those that stay"), "{lost}");
+}
+
 const WORN: &str = "cells.cycles=90000";
 
 #[test]

@@ -71,7 +71,7 @@ pub struct AgeOptions {
     #[cfg_attr(feature = "command", arg(long, value_name = "PERCENT", default_value_t = Self::default().fill, value_parser = Fill::parse))]
     fill: Fill,
 
-    /// Days between two passes of ubihealthd, or `never`; several to compare [default: 91; of JFFS2 never]
+    /// Days between two passes of ubihealthd, or `never`; several to compare [default: 91,never; of JFFS2 never]
     #[cfg_attr(feature = "command", arg(long, value_name = "DAYS,...", value_delimiter = ','))]
     scrub_days: Vec<Scrub>,
 
@@ -132,7 +132,7 @@ pub struct Runs {
     runs: Vec<Run>,
 }
 
-/// Days between two passes of ubihealthd where nothing else is asked for.
+/// Days between two passes of ubihealthd that are compared with none by default.
 const USUAL_SCRUB_DAYS: u32 = 91;
 
 impl AgeOptions {
@@ -149,7 +149,7 @@ impl AgeOptions {
     fn scrubs(&self) -> Result<Vec<Option<u32>>, Error> {
         let asked: Vec<Option<u32>> = self.scrub_days.iter().map(|scrub| scrub.0).collect();
         match self.fs {
-            FilesystemKind::Ubifs if asked.is_empty() => Ok(vec![Some(USUAL_SCRUB_DAYS)]),
+            FilesystemKind::Ubifs if asked.is_empty() => Ok(vec![Some(USUAL_SCRUB_DAYS), None]),
             FilesystemKind::Ubifs => Ok(asked),
             FilesystemKind::Jffs2 if asked.iter().all(Option::is_none) => Ok(vec![None]),
             FilesystemKind::Jffs2 => Err(Error::request(
@@ -304,7 +304,8 @@ fn survival(run: &Run) -> String {
         None => String::new(),
     };
     let survived = format!("{} of {}", run.survived, count(chips as u64, "chip"));
-    format!("{scrub}: {survived} survive{probability}")
+    let verb = if chips == 1 { "survives" } else { "survive" };
+    format!("{scrub}: {survived} {verb}{probability}")
 }
 
 /// Lives of simulated chips. Chips that live alike share one row.
@@ -335,7 +336,7 @@ fn advice(runs: &[Run]) -> Advice {
     let enough = runs.iter().filter(|run| is_enough(run));
     let longest = enough.max_by_key(|run| run.scrub_days.unwrap_or(u32::MAX));
     match longest.map(|run| (run.filesystem, run.scrub_days)) {
-        _ if longest.is_some_and(|run| run.wear.ends_before(run.years)) => {
+        _ if runs.iter().all(is_enough) && longest.is_some_and(|run| run.wear.ends_before(run.years)) => {
             "no chip loses data, but blocks are worn beyond what they are good for: write less, or take a larger partition".into()
         }
         Some((FilesystemKind::Jffs2, _)) => {

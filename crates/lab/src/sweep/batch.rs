@@ -62,10 +62,15 @@ impl Batch {
     /// A batch from its line; `None` for a line that is not valid.
     pub fn from_line(line: &str) -> Option<Self> {
         let batch: Self = serde_json::from_str(line).ok()?;
-        let count = batch.len();
-        let is_whole = batch.figures.iter().all(|(_, column)| column.len() == count)
-            && batch.texts.iter().all(|(_, column)| column.len() == count);
-        (is_whole && count > 0).then_some(batch)
+        batch.is_whole().then_some(batch)
+    }
+
+    /// True when each column has a place for each of one or more designs.
+    pub(super) fn is_whole(&self) -> bool {
+        let count = self.len();
+        let is_whole = self.figures.iter().all(|(_, column)| column.len() == count)
+            && self.texts.iter().all(|(_, column)| column.len() == count);
+        is_whole && count > 0
     }
 
     /// A figure of the design at a place of the batch.

@@ -5,7 +5,7 @@ use super::measure::{ChipFigures, Figure, Measure, MeasureKind, MeasureSubject, 
 use super::population;
 use super::space::{Space, Work};
 use super::spec::{Population, Spec, help_on};
-use super::waves::Waves;
+use super::waves::{Piece, Waves};
 use crate::certainty::Heads;
 use floatgate_config::{Config, Library, Override, Prepared, Problem};
 use floatgate_sim::error::Error;
@@ -126,11 +126,22 @@ impl Evaluator {
             record
         };
         let numbers = 0..work.designs.len();
-        let records: Vec<Result<Record, Error>> =
+        let records: Vec<Result<Option<Record>, Error>> =
             if is_parallel { numbers.into_par_iter().map(one).collect() } else { numbers.map(one).collect() };
         // The first error of several, whatever the number of threads.
-        let records: Result<Vec<Record>, Error> = records.into_iter().collect();
+        let records: Result<Vec<Record>, Error> = records.into_iter().filter_map(Result::transpose).collect();
         Ok(Batch::new(work.first, records?))
+    }
+
+    /// Measures some designs on this thread, for a client elsewhere. Of a single design whose members take long it is the next wave of them: the
+    /// client keeps it, and hands out the work that follows.
+    ///
+    /// # Errors
+    /// As [`measure`](Self::measure).
+    pub fn measure_piece(&self, work: &Work) -> Result<Piece, Error> {
+        let waves = Waves::of_work(work);
+        let batch = self.measure(work, false, &waves, &|| ())?;
+        Ok(waves.into_piece(batch))
     }
 
     /// The values of each key.
@@ -150,13 +161,14 @@ impl Evaluator {
         work.keys.iter().enumerate().map(of_key).collect()
     }
 
+    /// Record of a design; none where more waves of its members must be measured.
     fn design(
         &self,
         parsed: &[Parsed<'_>],
         work: &Work,
         number: usize,
         waves: &Waves,
-    ) -> Result<Record, Error> {
+    ) -> Result<Option<Record>, Error> {
         let values = work.designs.get(number).into_iter().flatten();
         let own: Result<Vec<&Override>, &Error> = parsed
             .iter()
@@ -165,13 +177,17 @@ impl Evaluator {
             .collect();
         let own = match own {
             Ok(own) => own,
-            Err(error) => return Ok(refused(error)),
+            Err(error) => return Ok(Some(refused(error))),
         };
         let found = match &self.spec.population {
-            None => self.member(&own, self.spec.seed).map(|found| record(&found)),
+            None => self.member(&own, self.spec.seed).map(|found| Some(record(&found))),
             Some(population) => self.population(&own, population, (work.first + number, waves)),
         };
-        found.or_else(|error| if is_of_all_designs(&error, &own) { Err(error) } else { Ok(refused(&error)) })
+        found.or_else(
+            |error| {
+                if is_of_all_designs(&error, &own) { Err(error) } else { Ok(Some(refused(&error))) }
+            },
+        )
     }
 
     /// A design on one chip.
@@ -219,20 +235,22 @@ impl Evaluator {
         own: &[&Override],
         population: &Population,
         (design, waves): (usize, &Waves),
-    ) -> Result<Record, Error> {
+    ) -> Result<Option<Record>, Error> {
         if let Some(stop) = &population.stop {
             let measure = Measure::new(self.spec.measure, &self.spec.options, &self.split(own).options)?;
             let mut figures: Vec<String> = self.spec.screen.iter().map(|one| one.column.clone()).collect();
             figures.extend(measure.figures(&self.tests)?);
             population::check_column(stop, &figures)?;
         }
+        // What takes no time is measured again sooner than it is read.
+        let takes_long = self.spec.measure.takes_long();
         let keep = |wave: &[ChipFigures]| {
-            // What takes no time is measured again sooner than it is read.
-            if self.spec.measure.takes_long() {
+            if takes_long {
                 waves.keep(design, wave);
             }
         };
-        population::measure(population, &self.spec.constraints, waves.members(design), keep, |number| {
+        let sink = (waves.most().filter(|_| takes_long), keep);
+        population::measure(population, &self.spec.constraints, waves.members(design), sink, |number| {
             let values =
                 self.members.as_ref().map_or_else(Vec::new, |members| members.values(number as usize));
             let keys = self.members.iter().flat_map(Space::keys);

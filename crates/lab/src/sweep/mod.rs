@@ -35,7 +35,7 @@ pub use results::{Cells, Page, Results};
 pub use shard::Shard;
 pub use space::{Design, Work};
 pub use spec::{MAX_DESIGNS, Objectives, Population, Spec, Stop};
-pub use waves::Waves;
+pub use waves::{Piece, Waves};
 pub use write::{Format, WriteError};
 
 use floatgate_sim::error::Error;

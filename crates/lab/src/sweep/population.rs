@@ -21,6 +21,7 @@ struct Summary {
 
 /// Measures members in waves of `least`, until the interval is narrow enough, a constraint is surely missed, or there are no more.
 /// Each wave runs on all threads; its size does not depend on their number. `known` are those of waves before, and `keep` gets those of each.
+/// None when there are more to measure after the first `most` waves.
 ///
 /// # Errors
 /// The first error of a member.
@@ -28,16 +29,19 @@ pub(super) fn measure(
     population: &Population,
     constraints: &[Constraint],
     known: Vec<ChipFigures>,
-    keep: impl Fn(&[ChipFigures]),
+    (most, keep): (Option<u32>, impl Fn(&[ChipFigures])),
     member: impl Fn(u32) -> Result<ChipFigures, Error> + Sync,
-) -> Result<Record, Error> {
+) -> Result<Option<Record>, Error> {
     let mut all = known;
-    loop {
+    for measured in 0.. {
         let from = all.len();
         let summaries = summaries(&all);
         let is_last = from as u32 >= population.members;
         if is_last || from > 0 && is_enough(population.stop.as_ref(), constraints, &summaries) {
-            return Ok(record(&summaries, all));
+            return Ok(Some(record(&summaries, all)));
+        }
+        if most.is_some_and(|most| measured >= most) {
+            break;
         }
         let to = population.members.min((from as u32).saturating_add(population.least));
         let wave: Vec<Result<ChipFigures, Error>> = (from as u32..to).into_par_iter().map(&member).collect();
@@ -47,6 +51,7 @@ pub(super) fn measure(
         }
         keep(&all[from..]);
     }
+    Ok(None)
 }
 
 /// Refuses a rule about none of the figures that members have.

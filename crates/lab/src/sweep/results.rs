@@ -7,7 +7,7 @@ use super::evaluator::Evaluator;
 use super::shard::Shard;
 use super::space::{KeyType, Space, Work};
 use super::spec::{Objectives, Spec};
-use super::waves::Waves;
+use super::waves::{Piece, Waves};
 use crate::technology::verdict::three;
 use floatgate_image::words::count;
 use floatgate_sim::error::Error;
@@ -241,10 +241,19 @@ impl Results {
         Arc::clone(&self.waves)
     }
 
-    /// The designs from number `first` on, `most` of them at most; none behind the last.
+    /// The designs from number `first` on, `most` of them at most; none behind the last. With a single one come its members that are
+    /// measured already.
     pub fn work(&self, first: usize, most: usize) -> Option<Work> {
         let end = self.end.min(first.saturating_add(most));
-        (first < end).then(|| self.space.work(first..end))
+        let members = if end == first + 1 { self.waves.members(first) } else { Vec::new() };
+        (first < end).then(|| Work { members, ..self.space.work(first..end) })
+    }
+
+    /// Keeps the members that a worker sent of the design number `first`, and returns the work that follows if the design is not done. Pieces may
+    /// come in any order; the batch of one is [added](Self::add) in its turn.
+    pub fn keep(&self, first: usize, piece: &Piece) -> Option<Work> {
+        self.waves.keep_piece(piece);
+        piece.batch().is_none().then(|| self.work(first, 1)).flatten()
     }
 
     /// Adds the results of the next designs.
@@ -261,6 +270,7 @@ impl Results {
         let has_checked = self.analysis.measured > 0;
         self.analysis.add(&self.spec, &self.space, batch);
         self.done += batch.len();
+        self.waves.forget(self.done);
         self.close_if_complete();
         // Names are wrong for the whole sweep: better known after the first batch than at the end.
         if has_checked { Ok(()) } else { self.analysis.check_columns(&self.spec) }

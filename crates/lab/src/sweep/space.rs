@@ -1,5 +1,6 @@
 //! The designs of a sweep. Each follows from its number and the seed alone.
 
+use super::measure::ChipFigures;
 use super::spec::{MAX_DESIGNS, Sample};
 use floatgate_mtd::random::{hash, unit};
 use serde::de::{Error as _, MapAccess, Visitor};
@@ -349,6 +350,9 @@ pub struct Work {
     pub(super) keys: Vec<String>,
     /// The values of each design by key, as `--set` takes them.
     pub(super) designs: Vec<Vec<Option<String>>>,
+    /// Members of a single design that are measured already.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) members: Vec<ChipFigures>,
 }
 
 impl Space {
@@ -463,6 +467,7 @@ impl Space {
             first: numbers.start,
             keys: self.keys().map(str::to_owned).collect(),
             designs: numbers.map(|number| self.values(number)).collect(),
+            members: Vec::new(),
         }
     }
 }

@@ -211,6 +211,40 @@ fn members_of_a_design_that_is_not_done_are_not_measured_again() {
     }
 }
 
+/// A worker sends the members of each wave. Those of a design in the middle are kept before the first design is done, and the same sweep goes
+/// on from them after an interruption.
+#[test]
+fn members_that_workers_send_are_kept_and_sent_with_the_next_work() {
+    const SPEC: &str = "setup = 'imx6-mx30lf2g18ac'\nmeasure = 'age'\noptions = { years = 0.1 }\n\
+        set = { 'partition.size' = '8MiB' }\nspace = { 'options.fill_percent' = [10, 20] }\npopulation = { members = 3, least = 2 }";
+    let whole = written(&swept(SPEC), Format::Csv);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("part");
+    let sent = |piece: Piece| Piece::from_line(&piece.to_line()).unwrap();
+    {
+        let (evaluator, results) = begun(SPEC, Some(&path)).unwrap();
+        let piece = sent(evaluator.measure_piece(&results.work(1, 1).unwrap()).unwrap());
+        assert!(piece.batch().is_none(), "two members of three");
+        assert_eq!(results.keep(1, &piece).unwrap().members.len(), 2);
+        // The whole of a task with several designs is one piece.
+        assert_eq!(evaluator.measure_piece(&results.work(0, 2).unwrap()).unwrap().batch().unwrap().len(), 2);
+    }
+    let (evaluator, mut results) = begun(SPEC, Some(&path)).unwrap();
+    let mut tasks = 0;
+    for design in 0..2 {
+        let mut work = results.work(design, 1);
+        assert_eq!(work.as_ref().unwrap().members.len(), 2 * design);
+        while let Some(next) = work {
+            let piece = sent(evaluator.measure_piece(&next).unwrap());
+            tasks += 1;
+            work = results.keep(design, &piece);
+            piece.batch().into_iter().for_each(|batch| results.add(batch).unwrap());
+        }
+    }
+    assert_eq!(tasks, 3, "two waves of the first design, and the second of the other");
+    assert!(written(&results, Format::Csv) == whole);
+}
+
 #[cfg(feature = "parquet")]
 #[test]
 fn parquet_has_the_rows_of_the_csv() {

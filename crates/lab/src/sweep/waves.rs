@@ -1,12 +1,15 @@
 //! Members of designs that are not done: measuring those of one design may take hours, so a checkpoint keeps each wave of them.
 
+use super::batch::Batch;
 use super::checkpoint::Appender;
 use super::measure::ChipFigures;
+use super::space::Work;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The members of a design behind those of its waves before.
-#[derive(Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Wave {
     design: usize,
     members: Vec<ChipFigures>,
@@ -19,40 +22,131 @@ impl Wave {
     }
 }
 
+/// Results that a worker sends back: of all its designs, or of the next wave of members of its only one.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Piece {
+    /// None where more waves must be measured.
+    batch: Option<Batch>,
+    wave: Option<Wave>,
+}
+
+impl Piece {
+    /// Results of the designs, if all of them are done.
+    pub const fn batch(&self) -> Option<&Batch> {
+        self.batch.as_ref()
+    }
+
+    /// The piece as a line of JSON, without its end.
+    pub fn to_line(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// A piece from its line; `None` for a line that is not valid.
+    pub fn from_line(line: &str) -> Option<Self> {
+        let piece: Self = serde_json::from_str(line).ok()?;
+        piece.batch.as_ref().is_none_or(Batch::is_whole).then_some(piece)
+    }
+}
+
+/// Place of the members that are measured.
+#[derive(Debug, Default)]
+enum Sink {
+    #[default]
+    Nothing,
+    /// A checkpoint.
+    File(Appender),
+    /// The next piece that a worker sends back.
+    Piece(Mutex<Option<Wave>>),
+}
+
 /// The waves of designs that are not done, and where the next ones go.
 #[derive(Debug, Default)]
 pub struct Waves {
-    known: BTreeMap<usize, Vec<ChipFigures>>,
-    file: Option<Appender>,
+    known: Mutex<BTreeMap<usize, Vec<ChipFigures>>>,
+    sink: Sink,
 }
 
 impl Waves {
-    pub(super) fn add(&mut self, wave: Wave) {
-        self.known.entry(wave.design).or_default().extend(wave.members);
+    /// The waves of a worker, which sends each back.
+    pub(super) fn of_work(work: &Work) -> Self {
+        if work.designs.len() != 1 {
+            return Self::default();
+        }
+        let known = BTreeMap::from([(work.first, work.members.clone())]);
+        Self { known: Mutex::new(known), sink: Sink::Piece(Mutex::default()) }
     }
 
-    /// Forgets the members of designs that are done, and keeps those of others in a checkpoint from now on.
+    fn known(&self) -> MutexGuard<'_, BTreeMap<usize, Vec<ChipFigures>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn add(&self, wave: Wave) {
+        self.known().entry(wave.design).or_default().extend(wave.members);
+    }
+
+    /// Forgets the members of designs that are done.
+    pub(super) fn forget(&self, done: usize) {
+        let mut known = self.known();
+        *known = known.split_off(&done);
+    }
+
+    /// Keeps the members of designs that are not done in a checkpoint from now on.
     pub(super) fn go_on(&mut self, done: usize, file: Option<Appender>) {
-        self.known = self.known.split_off(&done);
-        self.file = file;
+        self.forget(done);
+        self.sink = file.map_or(Sink::Nothing, Sink::File);
     }
 
     /// Keeps nothing from now on.
     pub(super) fn close(&self) {
-        self.file.iter().for_each(Appender::close);
+        if let Sink::File(file) = &self.sink {
+            file.close();
+        }
     }
 
     /// Members of a design that are measured already.
     pub(super) fn members(&self, design: usize) -> Vec<ChipFigures> {
-        self.known.get(&design).cloned().unwrap_or_default()
+        self.known().get(&design).cloned().unwrap_or_default()
     }
 
-    /// Keeps the next members of a design. What cannot be kept is measured again: that is no reason to end a sweep.
-    pub(super) fn keep(&self, design: usize, members: &[ChipFigures]) {
-        let Some(file) = &self.file else { return };
-        let wave = Wave { design, members: members.to_vec() };
-        if let Ok(line) = serde_json::to_string(&wave) {
-            let _ = file.append(&line);
+    /// Number of waves of a design that are measured in one go; none for all.
+    pub(super) const fn most(&self) -> Option<u32> {
+        match self.sink {
+            Sink::Piece(_) => Some(1),
+            Sink::Nothing | Sink::File(_) => None,
         }
+    }
+
+    /// Keeps the next members of a design. Members that cannot be kept are measured again: that is no reason to end a sweep.
+    pub(super) fn keep(&self, design: usize, members: &[ChipFigures]) {
+        self.keep_wave(Wave { design, members: members.to_vec() });
+    }
+
+    fn keep_wave(&self, wave: Wave) {
+        match &self.sink {
+            Sink::Nothing => {}
+            Sink::File(file) => {
+                if let Ok(line) = serde_json::to_string(&wave) {
+                    let _ = file.append(&line);
+                }
+            }
+            Sink::Piece(piece) => *piece.lock().unwrap_or_else(PoisonError::into_inner) = Some(wave),
+        }
+    }
+
+    /// Keeps the members that a worker sent, for the work that follows.
+    pub(super) fn keep_piece(&self, piece: &Piece) {
+        if let Some(wave) = &piece.wave {
+            self.keep_wave(wave.clone());
+            self.add(wave.clone());
+        }
+    }
+
+    /// The piece of a worker whose designs gave this batch, which is empty if its only design is not done.
+    pub(super) fn into_piece(self, batch: Batch) -> Piece {
+        let wave = match self.sink {
+            Sink::Piece(wave) => wave.into_inner().unwrap_or_else(PoisonError::into_inner),
+            Sink::Nothing | Sink::File(_) => None,
+        };
+        Piece { batch: (!batch.is_empty()).then_some(batch), wave }
     }
 }
