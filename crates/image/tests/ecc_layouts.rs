@@ -192,6 +192,35 @@ fn properties_that_a_source_leaves_open_are_found() {
     assert!(decoded(&again, &dump).1 == data);
 }
 
+/// A randomizer that no file describes: pages of zeros and of FFh show its bits, and with them the layout is found.
+#[test]
+fn a_randomizer_is_recovered_from_constant_pages() {
+    let geometry = PageGeometry::new(2048, 64, Some(8)).unwrap();
+    let seeds = "seeds = [0x1234, 0x5abc, 0x2fe1, 0x77, 0x4321, 0x1b0b, 0x3c3c, 0x6f01]";
+    for (name, restart) in [("omap-bch8", "page"), ("qcom-bch4", "page"), ("large-page", "step")] {
+        let text = format!("\n[randomizer]\npolynomial = 0x840001\nrestart = \"{restart}\"\n{seeds}\n");
+        let text = format!("{}{text}", Layout::named(name).unwrap().text());
+        let layout = Layout::parse("own", &text).unwrap();
+        let code = layout.usual_code().unwrap_or_else(|| "bch8/512".parse().unwrap());
+        let scheme = Scheme::new(geometry.clone(), code, &layout).unwrap();
+        let mut data = noise(31, 2048 * 8 * 12);
+        for block in 0..12 {
+            // A page of FFh alone would be an erased one.
+            data[2048 * (8 * block + block % 8)..][..2047].fill(if block % 2 == 0 { 0 } else { 0xFF });
+        }
+        let dump = encoded(&scheme, &data);
+        let mut pages = dump.as_slice();
+        let sampled = sample(&geometry, Dump { pages: &mut pages, apart: None }, &mut |_| ()).unwrap();
+        let detection = detect(&geometry, None, &sampled);
+        let candidate = &detection.candidates[0];
+        assert!(candidate.layout.contains("(randomizer found)"), "{candidate:?}");
+        assert!(candidate.fits && candidate.confidence > 0.9, "{candidate:?}");
+        let file = candidate.layout_file.as_deref().unwrap();
+        assert!(file.contains("polynomial = 0x840001") && file.contains(seeds), "{file}");
+        assert!(back(&detection, &geometry, &dump).unwrap() == data, "{name}");
+    }
+}
+
 /// A dump whose bytes a 16-bit bus has exchanged comes back, and so does an inverted one.
 #[test]
 fn exchanged_bytes_are_found() {

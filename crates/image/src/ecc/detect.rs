@@ -6,6 +6,7 @@
 //! a log-likelihood ratio in bits. The same ECC bytes prove nothing twice: OOB without ECC is often the same
 //! on all pages. A code has to explain nearly all steps as well.
 
+use super::keystream::Keystream;
 use super::layout::Layout;
 use super::regions::{self, RegionEcc, Regions};
 use super::scheme::linux_layouts;
@@ -64,6 +65,8 @@ pub struct Sample {
     kept: usize,
     /// Bytes of the pages.
     bytes: usize,
+    /// Randomizers that constant data show.
+    keystream: Keystream,
 }
 
 /// Pages next to each other, of which some are kept.
@@ -162,7 +165,8 @@ pub fn sample(
     let (shape, mut chunk) = (pages.shape(), Chunk::default());
     let group_pages = Grouping::new(geometry).pages as u64;
     let kept = (KEPT_BYTES / geometry.page_bytes as usize).max(2);
-    let mut sample = Sample { groups: Vec::new(), group_pages, kept, bytes: 0 };
+    let keystream = Keystream::new(geometry.pages_per_block);
+    let mut sample = Sample { groups: Vec::new(), group_pages, kept, bytes: 0, keystream };
     let (mut number, mut is_erased) = (0_u64, true);
     let marker = &geometry.marker;
     let tells_bad = geometry.pages_per_block.is_some() && shape.has_markers();
@@ -194,6 +198,10 @@ impl Sample {
         group.is_marked |= is_marked;
         let pieces =
             data.chunks(PIECE).filter(|piece| !is_constant(piece) && !is_nearly_erased(piece)).count();
+        // Randomized pages have no constant pieces.
+        if pieces * PIECE == data.len() {
+            self.keystream.add(number, data);
+        }
         let least = group.pages.iter().map(|page| page.pieces).min().unwrap_or(0);
         if pieces == 0 || group.pages.len() >= self.kept && pieces <= least {
             return;
@@ -237,7 +245,8 @@ impl Sample {
             Page { raw, ..*page }
         };
         let group = |group: &Group| Group { pages: group.pages.iter().map(page).collect(), ..*group };
-        Self { groups: self.groups.iter().map(group).collect(), ..*self }
+        let groups = self.groups.iter().map(group).collect();
+        Self { groups, keystream: self.keystream.clone(), ..*self }
     }
 
     /// Pages from all parts of some groups, as many as a code is tried on.
@@ -346,7 +355,30 @@ impl Detector {
                 return self.detection(regions, &exchanged, Some(transform));
             }
         }
+        if let Some((detector, regions)) = self.with_keystream(sample) {
+            return detector.detection(regions, sample, None);
+        }
         self.detection(regions::find(self, sample, Reach::All), sample, None)
+    }
+
+    /// The codes under a randomizer that constant data show.
+    fn with_keystream(&self, sample: &Sample) -> Option<(Self, Regions)> {
+        for randomizer in sample.keystream.randomizers() {
+            let plain = self.schemes().par_iter().filter(|scheme| !scheme.is_randomized());
+            let schemes: Vec<Scheme> = plain.filter_map(|scheme| scheme.randomized(&randomizer)).collect();
+            let detector = Self {
+                geometry: self.geometry.clone(),
+                layout: self.layout.clone(),
+                transforms: false,
+                schemes: OnceLock::from(schemes),
+                alternatives: OnceLock::from(Vec::new()),
+            };
+            let regions = regions::find(&detector, sample, Reach::Files);
+            if regions.schemes().next().is_some() {
+                return Some((detector, regions));
+            }
+        }
+        None
     }
 
     fn detection(&self, regions: Regions, sample: &Sample, transform: Option<Transform>) -> Detection {

@@ -10,6 +10,7 @@
 //! - [`transform`]: dumps whose bytes or bits were exchanged.
 //! - [`mod@unpack`]: compressed and sparse files as the bytes that they hold.
 //! - `columns`: bits that are stuck in all pages.
+//! - `keystream`: randomizers, recovered from constant data.
 //! - `search`: BCH codes in undescribed layouts.
 //! - [`regions`]: the parts of a dump that they protect.
 //!
@@ -21,6 +22,7 @@ pub mod detect;
 pub mod encode;
 mod error;
 pub mod geometry;
+mod keystream;
 pub mod layout;
 pub mod merge;
 mod page;

@@ -83,6 +83,14 @@ impl Scheme {
         })
     }
 
+    /// The same code in pages with the randomizer of a layout's file.
+    pub(super) fn randomized(&self, randomizer: &str) -> Option<Self> {
+        let layout = Layout::named(&self.name).ok()?.randomized(randomizer).ok()?;
+        let masks = layout.randomizer()?.masks(self.geometry.pages_per_block);
+        let file = Some(layout.text().into());
+        Some(Self { masks: Some(masks), name: Arc::clone(&layout.name), file, ..self.clone() })
+    }
+
     /// Sizes and marker.
     pub const fn geometry(&self) -> &PageGeometry {
         &self.geometry

@@ -365,6 +365,15 @@ impl Layout {
         Self::parse(FOUND, &text)
     }
 
+    /// The layout with the randomizer of a text.
+    ///
+    /// # Errors
+    /// A layout that has one.
+    pub(super) fn randomized(&self, randomizer: &str) -> Result<Self, LayoutError> {
+        let name = format!("{} (randomizer found)", self.name);
+        Self::parse(&name, &format!("{}{randomizer}", self.text))
+    }
+
     /// The layout with each combination of the properties that its source leaves open, but the one in its file; with the code that goes with it.
     pub(super) fn alternatives(&self) -> Vec<(Self, Code)> {
         let is_open = |property| self.open.contains(&property);
