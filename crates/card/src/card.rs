@@ -240,6 +240,16 @@ impl Card {
         self.ftl.nand.blocks.iter().map(|block| block.erases)
     }
 
+    /// Time spent asleep since the card was made.
+    pub const fn asleep(&self) -> Nanos {
+        self.asleep
+    }
+
+    /// Most reads of a block since it was erased: the count by which its data is moved.
+    pub fn most_reads(&self) -> u32 {
+        self.ftl.nand.blocks.iter().map(|block| block.reads).max().unwrap_or(0)
+    }
+
     /// Clones that are made from now on share the memory of the map with this card, but for what each of them changes.
     pub fn share_map(&mut self) {
         self.ftl.share_map();

@@ -1,5 +1,6 @@
 //! Samples of a probe: all requests in order, and their file format.
 
+use crate::analysis::period::KeptFit;
 use std::fmt::Write as _;
 
 /// Bytes of a sector.
@@ -203,6 +204,15 @@ pub struct Samples {
     pub cost: Cost,
     /// Requests in order.
     pub all: Vec<Sample>,
+    /// Fits to the reads across borders.
+    pub(crate) fits: Fits,
+}
+
+/// Fits that several questions need.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fits {
+    pub(crate) read: KeptFit,
+    pub(crate) small: KeptFit,
 }
 
 /// A samples file that cannot be parsed.
@@ -268,7 +278,7 @@ impl Samples {
         }
         let rows = lines.zip(3..).map(|(text, line)| row(text).map_err(|reason| BadSamples { line, reason }));
         let all: Vec<Sample> = rows.collect::<Result<_, _>>()?;
-        Ok(Self { capacity, is_image: of_image.is_some(), cost, all })
+        Ok(Self { capacity, is_image: of_image.is_some(), cost, all, fits: Fits::default() })
     }
 }
 
@@ -336,6 +346,7 @@ mod tests {
             is_image: false,
             cost: Cost { ns: 7, read_bytes: 8, written_bytes: 9 },
             all: vec![sample, tag],
+            fits: Fits::default(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! SD cards and eMMC from the catalogue or a user's file.
 
-use floatgate_card::CardSpec;
+use floatgate_card::{BusMode, CardSpec};
 use floatgate_config::{ConfigError, Library, Override, Part};
 use std::path::Path;
 
@@ -38,6 +38,14 @@ fn others(key: &str, sets: &[Override]) -> String {
     format!("; it does not go together with {}", others.join(", "))
 }
 
+/// Message for an interface that the kind of the card does not have.
+const fn wrong_bus(is_emmc: bool) -> &'static str {
+    match is_emmc {
+        true => "an eMMC has `hs200`; the other modes are those of SD cards",
+        false => "`hs200` is a mode of eMMC, and this is an SD card",
+    }
+}
+
 /// Endurance below which a card counts as dying, cycles.
 const ENDURANCE_CYCLES_MIN: u32 = 100;
 
@@ -61,6 +69,12 @@ pub fn load_on_host(
 ) -> Result<LoadedCard, ConfigError> {
     let config = library.card_on_host(name, host, sets)?;
     let spec: CardSpec = config.extract("card")?;
+    let is_emmc = config.part().kind == "emmc";
+    if is_emmc != (spec.bus == BusMode::Hs200) {
+        return Err(config
+            .wrong("card.bus", wrong_bus(is_emmc))
+            .help("a slower host is `card.host.bus`, and the card goes down to its mode by itself"));
+    }
     spec.check().map_err(|bad| {
         let key = format!("card.{}", bad.key);
         config.wrong(&key, format!("{}{}", bad.problem, others(&key, sets)))

@@ -1,6 +1,6 @@
-//! States into which a card is brought before a measurement.
+//! States into which a card is brought before a measurement, and smaller cards that stand in for large ones.
 
-use floatgate_card::{Card, Fake, Mapping};
+use floatgate_card::{Card, CardSpec, Fake, Mapping};
 use floatgate_mtd::random::Random;
 use floatgate_mtd::{BlockDevice, BlockError, SECTOR_BYTES};
 use serde::{Deserialize, Serialize};
@@ -40,25 +40,20 @@ impl CardState {
     }
 
     /// Number of requests that fill `sectors`, and number of requests that overwrite some of them.
-    const fn requests(sectors: u64, mapping: Mapping) -> (u64, u64) {
+    const fn requests(sectors: u64, history: History) -> (u64, u64) {
         // A page-mapped card must have used up its spare blocks; where each write copies a whole unit, a few are enough.
-        let overwrites = match mapping {
+        let wanted = match history.mapping {
             _ if sectors == 0 => 0,
-            Mapping::Page => {
-                if sectors / 8 < OVERWRITES_MAX {
-                    sectors / 8
-                } else {
-                    OVERWRITES_MAX
-                }
-            }
+            Mapping::Page => sectors / 8,
             Mapping::Block | Mapping::Hybrid => 200,
         };
+        let overwrites = if wanted < history.overwrites_max { wanted } else { history.overwrites_max };
         (sectors.div_ceil(FILL_SECTORS), overwrites)
     }
 
-    /// Number of steps for a progress bar; each step takes about the same time.
-    pub const fn steps(self, capacity: u64, mapping: Mapping) -> u64 {
-        let (fills, overwrites) = Self::requests(self.filled(capacity), mapping);
+    /// Number of steps for a progress bar of a card with this number of sectors; each step takes about the same time.
+    pub const fn steps(self, capacity: u64, history: History) -> u64 {
+        let (fills, overwrites) = Self::requests(self.filled(capacity), history);
         fills + overwrites / OVERWRITES_OF_STEP
     }
 
@@ -66,7 +61,7 @@ impl CardState {
     pub fn reach(
         self,
         card: &mut Fake<Card>,
-        mapping: Mapping,
+        history: History,
         chance: &mut Random,
         progress: &dyn Fn(u64),
     ) -> Result<(), BlockError> {
@@ -74,7 +69,7 @@ impl CardState {
         if sectors == 0 {
             return Ok(());
         }
-        let (_, overwrites) = Self::requests(sectors, mapping);
+        let (_, overwrites) = Self::requests(sectors, history);
         let zeros = vec![0; FILL_SECTORS as usize * SECTOR_BYTES];
         // A card that lies about its size has other sectors behind its own.
         let is_honest = card.capacity() == card.device().capacity();
@@ -106,3 +101,81 @@ const FILL_SECTORS: u64 = 2048;
 /// Maximum number of overwrite requests, and number of overwrite requests that take as long as one fill request.
 const OVERWRITES_MAX: u64 = 1 << 22;
 const OVERWRITES_OF_STEP: u64 = 64;
+
+/// Properties of a card that determine the writes which bring it into a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct History {
+    mapping: Mapping,
+    /// Most requests that overwrite what was filled.
+    overwrites_max: u64,
+}
+
+impl History {
+    /// History of a card.
+    pub const fn of(spec: &CardSpec) -> Self {
+        Self { mapping: spec.mapping, overwrites_max: OVERWRITES_MAX }
+    }
+
+    /// The same card, filled in order and not overwritten.
+    #[must_use]
+    pub const fn in_order(self) -> Self {
+        Self { overwrites_max: 0, ..self }
+    }
+}
+
+/// Card that is simulated in place of a larger one: a page-mapped card of 16 GiB with the same share of spare blocks, of which the same share was overwritten.
+///
+/// The write amplification of a collector follows from the share of spare blocks and from the requests, and not from the number of blocks
+/// (`papers amplification` compares with the published analysis). Cache, blocks, pages and times are those of the card itself. The time of a scan
+/// after a loss of power grows with the blocks, so that it is measured on a card of the whole size.
+#[derive(Clone, Debug)]
+pub struct StandIn {
+    /// Specification of the card that is simulated.
+    pub spec: CardSpec,
+    /// Its history.
+    pub history: History,
+}
+
+/// Capacity of a card that stands in for a larger one, in bytes.
+const STAND_IN_BYTES: u64 = 16 << 30;
+
+/// Least capacity of a card that stands in for another one, as a multiple of the SLC cache.
+const CACHES_MIN: u64 = 16;
+
+impl StandIn {
+    /// The stand-in for a card in a state; the card itself where it is small, empty or not page-mapped, or lies about its size.
+    pub fn of(spec: &CardSpec, state: CardState) -> Self {
+        let cache = u64::from(spec.slc.blocks) * spec.au_bytes / u64::from(spec.bits_per_cell.max(1));
+        let bytes = STAND_IN_BYTES.max(CACHES_MIN * cache);
+        // Of half of a larger card as many sectors are overwritten as of a whole one.
+        let is_large = spec.capacity_bytes > 2 * bytes;
+        let is_scalable = spec.mapping == Mapping::Page && spec.fake.is_none() && state != CardState::Empty;
+        if is_large && is_scalable { Self::of_size(spec, bytes) } else { Self::whole(spec) }
+    }
+
+    /// The card itself.
+    pub fn whole(spec: &CardSpec) -> Self {
+        Self { spec: spec.clone(), history: History::of(spec) }
+    }
+
+    /// A card of about `bytes`: of its size by which the share of spare blocks is the card's own, as nearly as whole blocks allow.
+    pub fn of_size(spec: &CardSpec, bytes: u64) -> Self {
+        let (aus, wanted) = (spec.aus().max(1), (bytes / spec.au_bytes.max(1)).max(1));
+        // A page-mapped card has one block more to write to than it has to spare.
+        let spare = spec.blocks_to_spare() + 1;
+        let own_spare = (spare * wanted).div_ceil(aus);
+        let own_aus = (own_spare * aus + spare / 2) / spare;
+        let mut small = spec.clone();
+        small.capacity_bytes = own_aus * spec.au_bytes;
+        let needed = small.needed_spare_blocks() + u64::from(spec.bad_blocks);
+        small.spare_blocks = (needed + own_spare - 1) as u32;
+        let overwrites_max =
+            (u128::from(OVERWRITES_MAX) * u128::from(own_aus) / u128::from(aus)).max(1) as u64;
+        Self { spec: small, history: History { mapping: spec.mapping, overwrites_max } }
+    }
+
+    /// True for a card that stands in for another one.
+    pub fn is_small(&self, spec: &CardSpec) -> bool {
+        self.spec.capacity_bytes != spec.capacity_bytes
+    }
+}

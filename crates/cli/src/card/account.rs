@@ -26,12 +26,16 @@ pub(super) fn account_text(account: &CardAccount) -> String {
         0 => String::new(),
         moved => format!(", {} moved after many reads", grouped_count(moved, "block")),
     };
+    let asleep =
+        if account.asleep_us > 0.0 { format!("; asleep {}", time(account.asleep_us)) } else { String::new() };
     let failed = if *failed > 0 { format!("failed requests: {failed}\n") } else { String::new() };
     format!(
         "{card}: {} MB\n{table}\n{failed}time {}; latency: median {median}, 99 % {p99}, 99.9 % {p999}, longest {longest}\n\
-         {amplification}{} erased{refreshes}\n",
+         {amplification}{} erased{refreshes}; {} read, {} of one block since its erase at most{asleep}\n",
         grouped(capacity_bytes / 1_000_000),
         time(*time_us),
         grouped_count(account.erases, "block"),
+        grouped_count(account.page_reads, "page"),
+        grouped(account.block_reads_max.into()),
     )
 }

@@ -10,6 +10,7 @@ use floatgate_config::{Kind, Library, Override};
 use floatgate_lab::card::compare::{Cell, Matrix, NamedCard, compare};
 use floatgate_lab::card::load;
 use floatgate_lab::card::shipped::{FULL_PERCENT, ShippedTrace, full_traces, traces_for};
+use floatgate_lab::card::state::CardState;
 use floatgate_lab::plot::{Heatmap, heatmap};
 use floatgate_lab::report::ResultKind;
 use std::path::PathBuf;
@@ -81,7 +82,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let kind = ResultKind::CardCompare;
     let origin = if let [card] = args.cards.as_slice() { kind.of(card) } else { kind.of_nothing() };
     let origin = origin.with(&args.set).seeded(args.seed);
-    args.format.finish(&origin, &matrix, "cells", || text(&matrix))
+    args.format.finish(&origin, &matrix, "cells", || text(&matrix, args.state.of_card()))
 }
 
 /// Traces of the filesystems and workloads that are asked for.
@@ -161,12 +162,13 @@ fn sorted<'a>(matrix: &'a Matrix, card: &str) -> Vec<&'a Cell> {
     cells
 }
 
-fn text(matrix: &Matrix) -> String {
+fn text(matrix: &Matrix, state: CardState) -> String {
     let table = if matrix.cards.len() == 1 { figures(matrix) } else { means(matrix) };
     let several = matrix.cards.iter().filter(|_| matrix.cards.len() > 1);
     let advice = several.map(|card| format!("{}: {}\n", card.card, card.advice));
     let remarks = matrix.remarks.iter().map(|remark| format!("{remark}\n"));
-    format!("{table}\n\n{}\n{}", advice.collect::<String>(), remarks.collect::<String>())
+    let begin = format!("Cards are {} at the beginning (--state).\n", state.name());
+    format!("{table}\n\n{}\n{begin}{}", advice.collect::<String>(), remarks.collect::<String>())
 }
 
 /// All figures, a row for each filesystem and workload.

@@ -16,7 +16,6 @@ use floatgate_lab::card::{CardOptions, LoadedCard, load};
 use floatgate_lab::progress::Progress;
 use floatgate_lab::report::ResultKind;
 use floatgate_lab::{Error, plot};
-use floatgate_mtd::SECTOR_BYTES;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -129,10 +128,8 @@ fn played(
     let mut new = NewCard::new(card, CardOptions { seed: args.seed, stores: false })?;
     let state = args.state.of_card();
     with_progress(SHARE, |progress| {
-        progress(Progress::Steps(
-            state.steps(card.spec.capacity_bytes / SECTOR_BYTES as u64, card.spec.mapping),
-        ));
-        new.reach(state, card, args.seed, &|steps| progress(Progress::Done(steps)))
+        progress(Progress::Steps(new.steps(state)));
+        new.reach(state, args.seed, &|steps| progress(Progress::Done(steps)))
     })?;
     let mut at_work = new.meet(None);
     prepare(&mut at_work, before, recording.map(Recording::observer))

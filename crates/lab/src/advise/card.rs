@@ -11,7 +11,7 @@ use super::{Advice, Point, size};
 use crate::Error;
 use crate::card::LoadedCard;
 use crate::card::compare::{Cell, Matrix, NamedCard, compare};
-use crate::card::life::{TraceWear, by_trace};
+use crate::card::life::{CardLife, TraceWear, by_trace};
 use crate::card::shipped::{ShippedTrace, capacity_bytes_min};
 use crate::card::state::CardState;
 use crate::life;
@@ -472,17 +472,22 @@ pub fn advise(
     points.push(filesystem_point(&matrix, fs, &likeness, &wanted.needs));
     points.push(recipe_point(known, &recipe(fs, &place), fs, &wanted.needs));
     points.extend(existing_point(known, &place));
+    // What the device states counts, whatever else is visible.
+    let has_life = known.is_card_visible || known.life_used_percent.is_some();
+    let lives = match known.loses_data() {
+        None if has_life => lives(&model, fs, wanted)?,
+        _ => Vec::new(),
+    };
     points.push(match known.is_card_visible {
-        true => speed_point(known, &matrix, fs, &model, wanted)?,
+        true => speed_point(known, (&matrix, &lives), fs, &model, wanted)?,
         false => no_speed_point(known),
     });
-    // What the device states counts, whatever else is visible.
     if let Some(reason) = known.loses_data() {
         points.push(
             Point::new("life", "no life is promised: it does not keep what is written").rests_on(reason),
         );
-    } else if known.is_card_visible || known.life_used_percent.is_some() {
-        points.push(life_point(known, fs, &model, card.is_some(), wanted)?);
+    } else if has_life {
+        points.push(life_point(known, (fs, &lives), &model, card.is_some(), wanted));
     }
     Ok(Advice {
         target: known.target.clone(),
@@ -786,23 +791,43 @@ fn measured_speeds(mut point: Point, known: &DeviceFacts) -> Point {
     point
 }
 
+/// Share by which the speed in the long run differs from that of one run of a trace before it is named.
+const BURST: f64 = 0.1;
+
 fn speed_point(
     known: &DeviceFacts,
-    matrix: &Matrix,
+    (matrix, lives): (&Matrix, &[CardLife]),
     fs: BlockFs,
     model: &LoadedCard,
     wanted: &AdviceOptions,
 ) -> Result<Point, Error> {
-    let mut expected = Vec::new();
+    let (mut expected, mut has_bursts) = (Vec::new(), false);
     for cell in cells(matrix, fs) {
         let trace =
             wanted.traces.iter().find(|t| (t.filesystem, t.workload) == (&cell.filesystem, &cell.workload));
         let Some(trace) = trace else { continue };
         let written = trace.requests(model.spec.au_bytes)?.written_bytes();
-        expected.push(format!("{} {:.2} MB/s", cell.workload, written as f64 / cell.time_us.max(1.0)));
+        let first = written as f64 / cell.time_us.max(1.0);
+        let lasting = lives.iter().find(|life| life.trace == trace.name()).map(|life| life.sustained_mb_s);
+        let then = match lasting.filter(|lasting| *lasting < first * (1.0 - BURST)) {
+            Some(lasting) => {
+                has_bursts = true;
+                format!(", {lasting:.2} in the long run")
+            }
+            None => String::new(),
+        };
+        expected.push(format!("{} {first:.2} MB/s{then}", cell.workload));
     }
-    let point =
-        Point::new("speed", format!("expect, of bytes that {} writes: {}", fs.name(), expected.join(", ")));
+    let separator = if has_bursts { "; " } else { ", " };
+    let mut point = Point::new(
+        "speed",
+        format!("expect, of bytes that {} writes: {}", fs.name(), expected.join(separator)),
+    );
+    if has_bursts {
+        point = point.rests_on(
+            "the first figure is that of one run of the workload, the second that of runs without a pause on a used card, whose cache and free blocks they use up",
+        );
+    }
     let point = measured_speeds(point, known).rests_on(format!(
         "a card that is {} at the beginning, requests one after the other without pauses",
         wanted.state.name()
@@ -827,13 +852,13 @@ fn life_bytes(spec: &CardSpec, capacity_bytes: u64, amplification: f64) -> f64 {
 /// Bytes that can be written in a life, and years.
 fn life_point(
     known: &DeviceFacts,
-    fs: BlockFs,
+    (fs, lives): (BlockFs, &[CardLife]),
     model: &LoadedCard,
     is_own: bool,
     wanted: &AdviceOptions,
-) -> Result<Point, Error> {
+) -> Point {
     let spec = &model.spec;
-    let amplification = steady_amplification(model, fs, wanted)?;
+    let amplification = steady_amplification(lives);
     let blocks = flash_blocks(spec, known.capacity_bytes);
     let cycles = spec.wear.endurance_cycles;
     let used = known.life_used_percent.as_ref();
@@ -870,7 +895,7 @@ fn life_point(
             new_bytes / 1e12
         ));
     }
-    Ok(point
+    point
     .rests_on(format!("{cycles} {whose}"))
     .rests_on(format!(
         "{} of flash, {} spare blocks included",
@@ -883,15 +908,14 @@ fn life_point(
     .unless(match spec.mapping {
         Mapping::Page => "the card is full: garbage collection multiplies the writes",
         _ => "programs write in more places at once than allocation units are open: each closes one and copies it",
-    }))
+    })
 }
 
 /// Most requests of the run from which the wear of a workload follows.
 const WEAR_REQUESTS_MAX: usize = 1 << 18;
 
-/// Erased bytes of flash for each byte that the host writes, when each workload of a filesystem goes on for long: the geometric mean. The card is as small as
-/// the traces allow, with its share of spare blocks.
-fn steady_amplification(model: &LoadedCard, fs: BlockFs, wanted: &AdviceOptions) -> Result<f64, Error> {
+/// Lives of the card when each workload of a filesystem goes on for long. The card is as small as the traces allow, with its share of spare blocks.
+fn lives(model: &LoadedCard, fs: BlockFs, wanted: &AdviceOptions) -> Result<Vec<CardLife>, Error> {
     let card = as_small_as_the_traces(model);
     let traces: Vec<ShippedTrace> =
         wanted.traces.iter().copied().filter(|trace| trace.filesystem == fs.name()).collect();
@@ -903,10 +927,15 @@ fn steady_amplification(model: &LoadedCard, fs: BlockFs, wanted: &AdviceOptions)
             requests_max: WEAR_REQUESTS_MAX,
             seed: wanted.seed,
         };
-        by_trace(&card, &wear, &|_| ()).map(|life| life.erased_per_written.max(0.01).ln())
+        by_trace(&card, &wear, &|_| ())
     };
-    let logs = traces.par_iter().map(of_trace).collect::<Result<Vec<f64>, Error>>()?;
-    Ok((logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp())
+    traces.par_iter().map(of_trace).collect()
+}
+
+/// Erased bytes of flash for each byte that the host writes: the geometric mean over the workloads.
+fn steady_amplification(lives: &[CardLife]) -> f64 {
+    let logs = lives.iter().map(|life| libm::log(life.erased_per_written.max(0.01)));
+    libm::exp(logs.sum::<f64>() / lives.len().max(1) as f64)
 }
 
 /// The card at the size that the traces need, with the share of spare blocks that it has.

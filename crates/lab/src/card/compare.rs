@@ -7,7 +7,7 @@
 use super::replay::{ThinkTime, WritePlaces, prepare, replay};
 use super::serve::NewCard;
 use super::shipped::{CardRequests, ShippedTrace};
-use super::state::CardState;
+use super::state::{CardState, StandIn};
 use super::{CardOptions, LoadedCard};
 use crate::Error;
 use crate::progress::{Listener, Progress};
@@ -101,16 +101,19 @@ pub fn compare(
     seed: u64,
     progress: Listener<'_>,
 ) -> Result<Matrix, Error> {
-    let new = |card: &NamedCard| NewCard::new(&card.card, CardOptions { seed, stores: false });
+    // The traces use a part of the card that does not grow with it.
+    let new = |card: &NamedCard| {
+        NewCard::of(&StandIn::of(&card.card.spec, state), CardOptions { seed, stores: false })
+    };
     let mut steps = (cards.len() * traces.len()) as u64 * REPLAY_STEPS;
     for card in cards {
-        steps += new(card)?.steps(state, &card.card);
+        steps += new(card)?.steps(state);
     }
     progress(Progress::Steps(steps));
     let row = |card: &NamedCard| {
         let mut first = new(card)?;
         first
-            .reach(state, &card.card, seed, &|steps| progress(Progress::Done(steps)))
+            .reach(state, seed, &|steps| progress(Progress::Done(steps)))
             .map_err(|error| error.within(card.name.clone()))?;
         first.share_map();
         let cells = traces.par_iter().map(|trace| {

@@ -5,14 +5,14 @@ use super::LoadedCard;
 use super::replay::prepare;
 use super::serve::{CardAtWork, NewCard};
 use super::shipped::ShippedTrace;
-use super::state::CardState;
+use super::state::{CardState, StandIn};
 use super::trace::{Request, RequestKind};
 use crate::Error;
 use crate::life::DAYS_PER_YEAR;
 use crate::progress::{Listener, Progress};
 use floatgate_card::{CardHealth, CardOptions, CardRegisters, CardSpec, CardStats};
-use floatgate_mtd::SECTOR_BYTES;
 use floatgate_mtd::random::Random;
+use floatgate_mtd::{Instant, SECTOR_BYTES};
 use serde::{Deserialize, Serialize};
 
 /// Most requests of a trace: all of them are kept in memory.
@@ -93,6 +93,9 @@ pub struct CardLife {
     pub write_amplification: f64,
     /// Erased bytes of NAND for each byte that the host writes, in the last window; at least what is written to the NAND.
     pub erased_per_written: f64,
+    /// Bytes that the host writes over the time of the card in the last window, MB/s.
+    #[serde(default)]
+    pub sustained_mb_s: f64,
     /// False when the rate still changed at the end.
     pub is_steady: bool,
     /// Blocks of the card.
@@ -207,7 +210,12 @@ pub(crate) fn by_trace(
         requests_max,
         seed,
     };
-    Ok(CardLife { trace: trace.name(), ..life(card, &workload, progress)? })
+    // Shipped traces use a part of the card that does not grow with it. Without static wear levelling the blocks that they reach count, and not a share.
+    let stand_in = match card.spec.wear.static_difference {
+        0 => StandIn::whole(&card.spec),
+        _ => StandIn::of(&card.spec, state),
+    };
+    Ok(CardLife { trace: trace.name(), ..life_on(&stand_in, card, &workload, progress)? })
 }
 
 /// Wears a card.
@@ -215,6 +223,16 @@ pub(crate) fn by_trace(
 /// # Errors
 /// A workload that writes nothing or does not fit onto the card; a card that is no card.
 pub fn life(card: &LoadedCard, workload: &Workload, progress: Listener<'_>) -> Result<CardLife, Error> {
+    life_on(&StandIn::whole(&card.spec), card, workload, progress)
+}
+
+/// Wears a card, or the one that stands in for it.
+fn life_on(
+    stand_in: &StandIn,
+    card: &LoadedCard,
+    workload: &Workload,
+    progress: Listener<'_>,
+) -> Result<CardLife, Error> {
     let spec = &card.spec;
     if spec.fake.is_some() {
         return Err(Error::request(
@@ -222,9 +240,9 @@ pub fn life(card: &LoadedCard, workload: &Workload, progress: Listener<'_>) -> R
             "name a card that keeps its data",
         ));
     }
-    let mut new = NewCard::new(card, CardOptions { seed: workload.seed, stores: false })?;
-    progress(Progress::Steps(new.steps(workload.state, card) + workload.requests_max as u64));
-    new.reach(workload.state, card, workload.seed, &|steps| progress(Progress::Done(steps)))?;
+    let mut new = NewCard::of(stand_in, CardOptions { seed: workload.seed, stores: false })?;
+    progress(Progress::Steps(new.steps(workload.state) + workload.requests_max as u64));
+    new.reach(workload.state, workload.seed, &|steps| progress(Progress::Done(steps)))?;
     let mut at_work = new.meet(None);
     prepare(&mut at_work, workload.before.iter().map(|request| Ok(*request)), None)?;
     let worn = Worn::by(&mut at_work, workload, spec.au_bytes, progress)?;
@@ -237,6 +255,7 @@ struct Worn {
     host_bytes: u64,
     write_amplification: f64,
     erased_per_written: f64,
+    sustained_mb_s: f64,
     is_steady: bool,
     /// Erases of each block by the workload.
     erases: Vec<u32>,
@@ -247,6 +266,8 @@ struct Worn {
 struct Window {
     write_amplification: f64,
     erased_per_written: f64,
+    /// Bytes of the host over the time of the card, MB/s.
+    mb_s: f64,
 }
 
 impl Worn {
@@ -274,7 +295,7 @@ impl Worn {
         let before: Vec<u32> = at_work.erase_counts().collect();
         let (mut passes, mut last) = (0, None);
         loop {
-            let earlier = at_work.stats();
+            let (earlier, began) = (at_work.stats(), at_work.now());
             let mut played = 0;
             while played < passes_of_window && (played == 0 || pages(at_work.stats()) < pages_max) {
                 let at_once = (REQUESTS_AT_ONCE / requests.len()).max(1) as u64;
@@ -285,7 +306,7 @@ impl Worn {
                 progress(Progress::Done(at_once * requests.len() as u64));
             }
             passes += played;
-            let window = at_work.wear_since(&earlier, block_bytes, played * pass_bytes);
+            let window = at_work.wear_since(&earlier, began, block_bytes, played * pass_bytes);
             let is_steady = window.erases_what_it_writes() && last.is_some_and(|last| window.is_like(last));
             let is_over =
                 passes * requests.len() as u64 >= requests_max || pages(at_work.stats()) >= pages_max;
@@ -300,6 +321,7 @@ impl Worn {
                     host_bytes,
                     write_amplification,
                     erased_per_written,
+                    sustained_mb_s: window.mb_s,
                     is_steady,
                     erases,
                 });
@@ -312,8 +334,12 @@ impl Worn {
         let spec = &card.spec;
         let has_static_levelling = spec.wear.static_difference > 0;
         let worn: Vec<u32> = self.erases.iter().copied().filter(|erases| *erases > 0).collect();
-        let wearing = if has_static_levelling { self.erases.len() } else { worn.len() }.max(1);
-        let mean = self.erases.iter().map(|erases| f64::from(*erases)).sum::<f64>() / wearing as f64;
+        // Of a card that stands in for another one each block counts for several.
+        let blocks = spec.blocks() as usize;
+        let [seen, wearing] =
+            if has_static_levelling { [self.erases.len(), blocks] } else { [worn.len(); 2] }
+                .map(|count| count.max(1));
+        let mean = self.erases.iter().map(|erases| f64::from(*erases)).sum::<f64>() / seen as f64;
         let most = worn.iter().copied().max().unwrap_or(0);
         let blocks_to_spare = spec.blocks_to_spare();
         // Bytes of the host for a cycle of all wearing blocks.
@@ -332,8 +358,9 @@ impl Worn {
             passes: self.passes,
             write_amplification: self.write_amplification,
             erased_per_written: self.erased_per_written,
+            sustained_mb_s: self.sustained_mb_s,
             is_steady: self.is_steady,
-            blocks: self.erases.len() as u64,
+            blocks: blocks as u64,
             wearing_blocks: wearing as u64,
             has_static_levelling,
             wear_spread: if mean > 0.0 { f64::from(most) / mean } else { 1.0 },
@@ -372,10 +399,11 @@ impl Window {
 }
 
 impl CardAtWork {
-    fn wear_since(&self, earlier: &CardStats, block_bytes: u64, host_bytes: u64) -> Window {
+    fn wear_since(&self, earlier: &CardStats, began: Instant, block_bytes: u64, host_bytes: u64) -> Window {
         let stats = self.stats();
         let erased = (stats.erases - earlier.erases) as f64 * block_bytes as f64;
         Window {
+            mb_s: host_bytes as f64 / self.now().since(began).as_us_f64().max(1e-3),
             write_amplification: stats.write_amplification(earlier),
             erased_per_written: erased / host_bytes as f64,
         }

@@ -4,12 +4,12 @@ use super::LoadedCard;
 use super::account::{KindTotals, Totals};
 use super::factory::{self, Content};
 use super::speed::Latencies;
-use super::state::CardState;
+use super::state::{CardState, History, StandIn};
 use super::trace::{Request, RequestKind};
 use crate::Error;
 use floatgate_card::{Card, CardOptions, CardStats, Fake};
 use floatgate_mtd::random::Random;
-use floatgate_mtd::{BlockDevice, BlockError, Breakdown, Instant, SECTOR_BYTES};
+use floatgate_mtd::{BlockDevice, BlockError, Breakdown, Instant, Nanos, SECTOR_BYTES};
 use serde::Serialize;
 use std::fs::File;
 use std::io::Read;
@@ -19,6 +19,7 @@ use std::path::Path;
 #[derive(Clone)]
 pub struct NewCard {
     card: Fake<Card>,
+    history: History,
 }
 
 /// Bytes of a request while content is laid on a card.
@@ -30,23 +31,26 @@ impl NewCard {
     /// # Errors
     /// A specification that no card can have.
     pub fn new(card: &LoadedCard, options: CardOptions) -> Result<Self, Error> {
+        Self::of(&StandIn::whole(&card.spec), options)
+    }
+
+    /// A card on which nothing was ever written, or a smaller one in its place.
+    ///
+    /// # Errors
+    /// A specification that no card can have.
+    pub fn of(stand_in: &StandIn, options: CardOptions) -> Result<Self, Error> {
         let wrong = |bad: floatgate_card::BadSpec| Error::request(bad.to_string(), "choose another value");
-        Ok(Self { card: Fake::of_spec(&card.spec, options).map_err(wrong)? })
+        let card = Fake::of_spec(&stand_in.spec, options).map_err(wrong)?;
+        Ok(Self { card, history: stand_in.history })
     }
 
     /// Gives the card a history, with requests at places that follow from the seed. `progress` hears of steps that are done ([`Self::steps`]).
     ///
     /// # Errors
     /// The card fails.
-    pub fn reach(
-        &mut self,
-        state: CardState,
-        card: &LoadedCard,
-        seed: u64,
-        progress: &dyn Fn(u64),
-    ) -> Result<(), Error> {
+    pub fn reach(&mut self, state: CardState, seed: u64, progress: &dyn Fn(u64)) -> Result<(), Error> {
         let chance = &mut Random::new(seed);
-        state.reach(&mut self.card, card.spec.mapping, chance, progress).map_err(failed)
+        state.reach(&mut self.card, self.history, chance, progress).map_err(failed)
     }
 
     /// Clones that are made from now on share the memory of the card's map.
@@ -55,8 +59,8 @@ impl NewCard {
     }
 
     /// Number of steps in which the card reaches a state.
-    pub fn steps(&self, state: CardState, card: &LoadedCard) -> u64 {
-        state.steps(self.card.capacity(), card.spec.mapping)
+    pub fn steps(&self, state: CardState) -> u64 {
+        state.steps(self.card.capacity(), self.history)
     }
 
     /// Gives the card the format with which it leaves the factory.
@@ -127,7 +131,8 @@ impl NewCard {
     /// Hands the card to a host. The account begins here.
     pub fn meet(self, observer: Option<Observer>) -> CardAtWork {
         let (start, before) = (self.now(), self.card.device().stats());
-        CardAtWork { card: self.card, totals: Totals::default(), start, before, observer }
+        let asleep = self.card.device().asleep();
+        CardAtWork { card: self.card, totals: Totals::default(), start, before, asleep, observer }
     }
 }
 
@@ -145,6 +150,8 @@ pub struct CardAtWork {
     /// Beginning of the account.
     start: Instant,
     before: CardStats,
+    /// Time that the card had been asleep before.
+    asleep: Nanos,
     observer: Option<Observer>,
 }
 
@@ -178,6 +185,12 @@ pub struct CardAccount {
     pub erases: u64,
     /// Blocks whose data was moved because they had been read often (`card.wear.refresh_reads`).
     pub refreshes: u64,
+    /// Pages read from the NAND.
+    pub page_reads: u64,
+    /// Most reads of a block since it was erased, by which its data is moved.
+    pub block_reads_max: u32,
+    /// Time that the card was asleep (`card.power.sleep_after_us`), us.
+    pub asleep_us: f64,
 }
 
 impl CardAtWork {
@@ -199,6 +212,7 @@ impl CardAtWork {
     /// Begins the account anew, with another observer.
     pub(super) fn begin_account(&mut self, observer: Option<Observer>) {
         (self.start, self.before) = (self.now(), self.card.device().stats());
+        self.asleep = self.card.device().asleep();
         (self.totals, self.observer) = (Totals::default(), observer);
     }
 
@@ -230,6 +244,9 @@ impl CardAtWork {
             write_amplification: stats.write_amplification(&self.before),
             erases: stats.erases - self.before.erases,
             refreshes: stats.refreshes - self.before.refreshes,
+            page_reads: stats.page_reads - self.before.page_reads,
+            block_reads_max: self.card.device().most_reads(),
+            asleep_us: (self.card.device().asleep() - self.asleep).as_us_f64(),
         }
     }
 }

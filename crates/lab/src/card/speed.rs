@@ -1,10 +1,13 @@
 //! The speed of a card: requests of several sizes on an empty, a used and a full card, allocation units
 //! written alternately, and reads across borders (`flashbench -a`).
 
+use super::spread::{READ_AT_RANDOM, READ_IN_ORDER, Spread, WRITE_AT_RANDOM, WRITE_IN_ORDER};
 pub use super::state::CardState;
+use super::state::{History, StandIn};
 use super::{LoadedCard, info};
 use crate::Error;
 use crate::progress::{Listener, Progress};
+use crate::uncertainty::Interval;
 use floatgate_card::{
     BusMode, Card, CardOptions, CardSpec, CardStats, Fake, HostSpec, Mapping, RequestLimits,
 };
@@ -25,6 +28,18 @@ pub struct CardSpeedOptions {
     /// Seed of the card, and of the places of random requests.
     pub seed: u64,
 }
+
+impl Default for CardSpeedOptions {
+    fn default() -> Self {
+        Self { requests: REQUESTS, sizes: SIZES.to_vec(), seed: 0 }
+    }
+}
+
+/// Most requests of a window where nothing else is asked for.
+pub const REQUESTS: u32 = 500;
+
+/// Sizes of requests in bytes where none are asked for; those that are too large for a card are left out.
+pub const SIZES: [u64; 4] = [4 << 10, 32 << 10, 128 << 10, 1 << 20];
 
 /// Tests of each size in each state: reads and writes, in order and at random.
 const TESTS_OF_SIZE: usize = 4;
@@ -78,6 +93,9 @@ pub struct CardTest {
     pub is_steady: bool,
     /// Megabytes (10^6) a second, with the flush after writes.
     pub mb_s: f64,
+    /// The 80 % interval of [`Self::mb_s`], of those requests that measured cards are compared with.
+    #[serde(flatten)]
+    pub interval: Option<Interval>,
     /// Requests a second, with the flush after writes.
     pub iops: f64,
     /// Latencies of the requests.
@@ -208,11 +226,12 @@ pub fn measure(
     options: &CardSpeedOptions,
     progress: Listener<'_>,
 ) -> Result<CardSpeed, Error> {
-    check_sizes(options, &card.spec)?;
-    let states = CardState::ALL.into_iter();
-    let steps: u64 = states
-        .map(|state| state.steps(card.spec.capacity_bytes / SECTOR_BYTES as u64, card.spec.mapping))
-        .sum();
+    let options = &options.of_card(&card.spec)?;
+    let steps_of = |state: CardState| {
+        let stand_in = StandIn::of(&card.spec, state);
+        state.steps(stand_in.spec.capacity_bytes / SECTOR_BYTES as u64, stand_in.history)
+    };
+    let steps: u64 = CardState::ALL.into_iter().map(steps_of).sum();
     // All tests take about as long as all states.
     let tests = (CardState::ALL.len() * TESTS_OF_SIZE * options.sizes.len()) as u64;
     let steps_of_test = (steps / tests.max(1)).max(1);
@@ -234,8 +253,11 @@ pub fn measure(
     if let Some(mut bench) = last {
         alignment_rows = bench.alignments().map_err(failed)?;
         open_au_rows = bench.open_aus().map_err(failed)?;
-        power_on_us = bench.lose_power().map_err(failed)?;
+        power_on_us = bench.power_on_us(&card.spec)?;
     }
+    let spreads = Spreads::read()?;
+    let tests =
+        tests.into_iter().map(|test| CardTest { interval: spreads.interval(&test), ..test }).collect();
     let card_spec = &card.spec;
     let CardSpec { capacity_bytes, au_bytes, open_aus, open_aus_random, page_bytes, mapping, bus, .. } =
         *card_spec;
@@ -306,15 +328,65 @@ pub(crate) struct Essentials {
     pub(crate) power_on_us: f64,
 }
 
-/// The essentials of a card in a state.
+/// The essentials of a card in a state. Reads and writes are those of the largest requests of [`measure`] with its defaults: the same requests come before
+/// them.
 ///
 /// # Errors
 /// The specification is impossible, or the card fails.
 pub(crate) fn essentials(spec: &CardSpec, state: CardState, seed: u64) -> Result<Essentials, Error> {
-    let mut bench = Bench::in_order(spec, state, seed)?;
-    let read = bench.run(IN_ORDER_READS).map_err(failed)?;
-    let write = bench.run(IN_ORDER_WRITES).map_err(failed)?;
-    Ok(Essentials { read, write, power_on_us: bench.lose_power().map_err(failed)? })
+    let options = CardSpeedOptions { seed, ..CardSpeedOptions::default() }.of_card(spec)?;
+    let mut bench = Bench::new(spec, state, &options, &|_| ())?;
+    let mut in_order = Vec::new();
+    for (is_write, is_random) in [(false, false), (false, true), (true, false)] {
+        for bytes in options.sizes.clone() {
+            let test = bench.run(Pattern { is_write, is_random, bytes }).map_err(failed)?;
+            if !is_random && Some(&bytes) == options.sizes.last() {
+                in_order.push(test);
+            }
+        }
+    }
+    let power_on_us = bench.power_on_us(spec)?;
+    let (Some(write), Some(read)) = (in_order.pop(), in_order.pop()) else {
+        return Err(Error::request("the card is too small for requests", "name a larger card"));
+    };
+    let spreads = Spreads::read()?;
+    let with_interval = |test: CardTest| CardTest { interval: spreads.interval(&test), ..test };
+    Ok(Essentials { read: with_interval(read), write: with_interval(write), power_on_us })
+}
+
+/// Distances between the model and measured cards, for the intervals of tests.
+struct Spreads {
+    read_in_order: Option<Spread>,
+    write_in_order: Option<Spread>,
+    read_at_random: Option<Spread>,
+    write_at_random: Option<Spread>,
+}
+
+/// Least request in order that measured cards are compared with, in bytes.
+const LONG_REQUEST: u64 = 512 << 10;
+
+impl Spreads {
+    fn read() -> Result<Self, Error> {
+        Ok(Self {
+            read_in_order: Spread::of(READ_IN_ORDER)?,
+            write_in_order: Spread::of(WRITE_IN_ORDER)?,
+            read_at_random: Spread::of(READ_AT_RANDOM)?,
+            write_at_random: Spread::of(WRITE_AT_RANDOM)?,
+        })
+    }
+
+    /// Interval of a test: of long requests in order, and of 4 KiB at random.
+    fn interval(&self, test: &CardTest) -> Option<Interval> {
+        let is_write = test.operation == "write";
+        let spread = match (&*test.access, test.request_bytes) {
+            ("sequential", LONG_REQUEST..) if is_write => self.write_in_order,
+            ("sequential", LONG_REQUEST..) => self.read_in_order,
+            ("random", RECORD_BYTES) if is_write => self.write_at_random,
+            ("random", RECORD_BYTES) => self.read_at_random,
+            _ => None,
+        };
+        spread.map(|spread| spread.interval(test.mb_s))
+    }
 }
 
 /// Speeds of 4 KiB at random within a file of 100 MiB, MB/s: 1000 reads, then 6000 writes.
@@ -340,15 +412,32 @@ pub fn random_in_file_mb_s(spec: &CardSpec, seed: u64) -> Result<[f64; 2], Error
     Ok([test(false, 1000).map_err(failed)?, test(true, 6000).map_err(failed)?])
 }
 
-fn check_sizes(options: &CardSpeedOptions, spec: &CardSpec) -> Result<(), Error> {
-    let most = REQUEST_BYTES_MAX.min(spec.capacity_bytes / 2);
-    let is_request = |size: &u64| size.is_multiple_of(SECTOR_BYTES as u64) && (1..=most).contains(size);
-    match options.sizes.iter().find(|size| !is_request(size)) {
-        None => Ok(()),
-        Some(size) => Err(Error::request(
-            format!("{size} bytes are no request to this card"),
-            format!("sizes are multiples of {SECTOR_BYTES} bytes, up to {most} bytes"),
-        )),
+impl CardSpeedOptions {
+    /// The options for a card: of the sizes that nobody asked for, those that it has room for.
+    ///
+    /// # Errors
+    /// Sizes that are no requests to it.
+    fn of_card(&self, spec: &CardSpec) -> Result<Self, Error> {
+        let most = REQUEST_BYTES_MAX.min(spec.capacity_bytes / 2);
+        let is_request = |size: &u64| size.is_multiple_of(SECTOR_BYTES as u64) && (1..=most).contains(size);
+        let mut own = self.clone();
+        if own.sizes == SIZES {
+            own.sizes.retain(is_request);
+        }
+        match self.sizes.iter().find(|size| !is_request(size)).filter(|_| own.sizes.len() == self.sizes.len())
+        {
+            None if !own.sizes.is_empty() => Ok(own),
+            Some(size) => Err(Error::request(
+                format!("{size} bytes are no request to this card"),
+                format!(
+                    "sizes are multiples of {SECTOR_BYTES} bytes, up to {most} bytes, which is half of the card"
+                ),
+            )),
+            None => Err(Error::request(
+                format!("a card of {} bytes is too small for requests of 4 KiB", spec.capacity_bytes),
+                "choose a larger card, or override `card.capacity_bytes`",
+            )),
+        }
     }
 }
 
@@ -364,6 +453,8 @@ fn failed(error: BlockError) -> Error {
 struct Bench {
     card: Fake<Card>,
     state: CardState,
+    /// Capacity in bytes of the card that was asked for.
+    whole_bytes: u64,
     options: CardSpeedOptions,
     au_sectors: u64,
     /// Sectors that the SLC cache holds.
@@ -406,11 +497,25 @@ impl Bench {
         options: &CardSpeedOptions,
         progress: &dyn Fn(u64),
     ) -> Result<Self, Error> {
+        Self::of(&StandIn::of(spec, state), spec, state, options, progress)
+    }
+
+    /// A bench of a card, or of the one that stands in for it.
+    fn of(
+        stand_in: &StandIn,
+        whole: &CardSpec,
+        state: CardState,
+        options: &CardSpeedOptions,
+        progress: &dyn Fn(u64),
+    ) -> Result<Self, Error> {
+        let StandIn { spec, history } = stand_in;
         let card = Fake::of_spec(spec, CardOptions { seed: options.seed, stores: false })
             .map_err(|bad| Error::request(bad.to_string(), "choose another value"))?;
+        let own_bytes = card.capacity() * SECTOR_BYTES as u64;
         let mut bench = Self {
             card,
             state,
+            whole_bytes: if stand_in.is_small(whole) { whole.capacity_bytes } else { own_bytes },
             options: options.clone(),
             au_sectors: spec.au_bytes / SECTOR_BYTES as u64,
             cache_sectors: u64::from(spec.slc.blocks) * spec.au_bytes
@@ -424,7 +529,7 @@ impl Bench {
             dropped: 0,
         };
         bench.card.device_mut().set_host(HostSpec::default());
-        state.reach(&mut bench.card, spec.mapping, &mut bench.chance, progress).map_err(failed)?;
+        state.reach(&mut bench.card, *history, &mut bench.chance, progress).map_err(failed)?;
         bench.card.device_mut().set_host(spec.host);
         Ok(bench)
     }
@@ -583,6 +688,7 @@ impl Bench {
             requests,
             is_steady: !pattern.is_write,
             mb_s: (requests * pattern.bytes) as f64 / seconds / 1e6,
+            interval: None,
             iops: requests as f64 / seconds,
             latency: Latencies::of(latencies),
             write_amplification: amplification,
@@ -645,6 +751,18 @@ impl Bench {
         })
     }
 
+    /// Time in us until a card in the state of this one is ready after a loss of power. For a stand-in it is that of a card of the whole size that
+    /// was filled in order: the scan reads as much of each block.
+    fn power_on_us(&mut self, whole: &CardSpec) -> Result<f64, Error> {
+        let own_bytes = self.card.device().capacity() * SECTOR_BYTES as u64;
+        if own_bytes == whole.capacity_bytes {
+            return self.lose_power().map_err(failed);
+        }
+        let filled = StandIn { spec: whole.clone(), history: History::of(whole).in_order() };
+        let mut bench = Self::of(&filled, whole, self.state, &self.options, &|_| ())?;
+        bench.lose_power().map_err(failed)
+    }
+
     /// Takes power away in the middle of writes. Returns the time in us until the card is ready again.
     fn lose_power(&mut self) -> Result<f64, BlockError> {
         let card = self.card.device_mut();
@@ -653,17 +771,26 @@ impl Bench {
         Ok(card.power_on(start, 0)?.since(start).as_us_f64())
     }
 
-    /// Reads of 16 KiB around the multiples of each alignment, at seven places.
+    /// Reads of 16 KiB around the multiples of each alignment, at seven places. A card that stands in for a larger one is read where the same borders of
+    /// allocation units are.
     fn alignments(&mut self) -> Result<Vec<AlignmentRow>, BlockError> {
         const BYTES: u64 = 16 << 10;
-        let capacity = self.card.capacity() * SECTOR_BYTES as u64;
+        let capacity = self.whole_bytes;
+        let own_sectors = self.card.capacity();
         let largest = (capacity / 8).checked_ilog2().map_or(0, |bits| 1 << bits);
         let mut rows = Vec::new();
         let mut align = largest;
         while align >= 2 * BYTES {
             let mut mean = |offset: u64| -> Result<f64, BlockError> {
                 let places = (0..7).map(|place| (align - offset + place * largest) / SECTOR_BYTES as u64);
-                let times: Result<Vec<u64>, BlockError> = places.map(|lba| self.read(lba, BYTES)).collect();
+                let inside = |lba: u64| match lba + BYTES / SECTOR_BYTES as u64 <= own_sectors {
+                    true => lba,
+                    // A whole number of allocation units less, behind the first one.
+                    false => self.au_sectors + (lba - self.au_sectors) % (own_sectors - 2 * self.au_sectors),
+                };
+                let places: Vec<u64> = places.map(inside).collect();
+                let times: Result<Vec<u64>, BlockError> =
+                    places.into_iter().map(|lba| self.read(lba, BYTES)).collect();
                 Ok(times?.iter().sum::<u64>() as f64 / 7e3)
             };
             let (pre_us, on_us, post_us) = (mean(BYTES)?, mean(BYTES / 2)?, mean(0)?);
@@ -672,5 +799,82 @@ impl Bench {
             align /= 2;
         }
         Ok(rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::card::load;
+    use floatgate_config::{Library, Override};
+
+    fn spec(name: &str, sets: &[&str]) -> CardSpec {
+        load(&Library::built_in(), name, &Override::parse_all(sets).unwrap()).unwrap().spec
+    }
+
+    /// The share of spare blocks and of what was overwritten decides, not the size.
+    #[test]
+    fn a_card_has_the_speeds_of_a_larger_one_with_the_same_shares() {
+        let sets = ["card.capacity_bytes='1 GiB'", "card.au_bytes='1 MiB'", "card.spare_blocks=120"];
+        let whole = spec("a2-128g", &[&sets[..], &["card.slc.blocks=8"]].concat());
+        let small = StandIn::of_size(&whole, 256 << 20);
+        let share = |spec: &CardSpec| (spec.blocks_to_spare() + 1) as f64 / spec.aus() as f64;
+        assert!((share(&small.spec) / share(&whole) - 1.0).abs() < 0.01, "{:?}", small.spec);
+        assert!(small.is_small(&whole) && small.spec.capacity_bytes < whole.capacity_bytes / 3);
+        let options = CardSpeedOptions { requests: 2000, sizes: Vec::new(), seed: 1 };
+        let speeds = |stand_in: &StandIn| {
+            let mut bench = Bench::of(stand_in, &whole, CardState::Full, &options, &|_| ()).unwrap();
+            let at_random = |is_write| Pattern { is_write, is_random: true, bytes: RECORD_BYTES };
+            // The same number of requests on both, which is a small part of each.
+            let tests = [(at_random(false), 2000), (at_random(true), 8000), (IN_ORDER_READS, 32)];
+            tests.map(|(pattern, requests)| bench.window(pattern, 0, requests).unwrap().mb_s)
+        };
+        let (own, of_whole) = (speeds(&small), speeds(&StandIn::whole(&whole)));
+        for (own, whole) in own.iter().zip(&of_whole) {
+            assert!((own / whole - 1.0).abs() < 0.2, "{own} {whole}");
+        }
+    }
+
+    /// A small card, and one that is empty or not page-mapped, is measured itself.
+    #[test]
+    fn a_stand_in_is_for_large_page_mapped_cards() {
+        let is_small = |name: &str, sets: &[&str], state| {
+            let spec = spec(name, sets);
+            let stand_in = StandIn::of(&spec, state);
+            stand_in.spec.check().unwrap();
+            stand_in.is_small(&spec)
+        };
+        let large = ["card.capacity_bytes=1TiB"];
+        assert!(is_small("a2-128g", &large, CardState::Full) && is_small("a2-128g", &[], CardState::Used));
+        assert!(!is_small("a2-128g", &large, CardState::Empty) && !is_small("a1-32g", &[], CardState::Full));
+        assert!(!is_small("samsung-evo-16g", &large, CardState::Full));
+    }
+
+    /// `compare` has the figures that `speed` shows of the used card.
+    #[test]
+    fn essentials_are_those_of_the_whole_measurement() {
+        let sets = ["card.capacity_bytes='512 MiB'", "card.spare_blocks=40", "card.slc.blocks=8"];
+        let card = load(&Library::built_in(), "a1-32g", &Override::parse_all(&sets).unwrap()).unwrap();
+        let all = measure(&card, &CardSpeedOptions::default(), &|_| ()).unwrap();
+        let of = |operation: &str| {
+            let is_it = |test: &&CardTest| {
+                test.state == CardState::Used
+                    && test.operation == operation
+                    && (&*test.access, test.request_bytes) == ("sequential", 1 << 20)
+            };
+            all.tests.iter().find(is_it).unwrap().clone()
+        };
+        let own = essentials(&card.spec, CardState::Used, 0).unwrap();
+        assert_eq!((&own.read, &own.write), (&of("read"), &of("write")));
+        assert!(own.write.interval.is_some() && own.read.interval.is_some());
+    }
+
+    #[test]
+    fn a_small_card_gets_the_requests_that_it_has_room_for() {
+        let small = spec("a1-32g", &["card.capacity_bytes=1MiB"]);
+        let own = CardSpeedOptions::default().of_card(&small).unwrap();
+        assert_eq!(own.sizes, SIZES[..3]);
+        let asked = CardSpeedOptions { sizes: vec![1 << 20], ..own };
+        assert!(asked.of_card(&small).unwrap_err().to_string().contains("1048576 bytes are no request"));
     }
 }

@@ -13,7 +13,9 @@ const ROWS_MIN: usize = 5;
 /// Share of the rows that an interval holds.
 const SHARE: f64 = 0.8;
 
-/// Writes in order of large requests, in `papers`.
+/// Reads in order of large requests, in `papers`.
+pub const READ_IN_ORDER: &str = "card in order: read";
+/// Writes in order of large requests.
 pub const WRITE_IN_ORDER: &str = "card in order: write";
 /// Writes of 4 KiB at random.
 pub const WRITE_AT_RANDOM: &str = "card random: write";

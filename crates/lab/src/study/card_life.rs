@@ -8,6 +8,7 @@ use crate::card::trace::{Reader, Request};
 use crate::card::{self, shipped};
 use crate::life::{DAYS_PER_YEAR, YEARS_MAX, in_units, terabytes};
 use crate::report::Origin;
+use crate::technology::verdict::three;
 use floatgate_config::Override;
 use floatgate_mtd::words::grouped;
 use floatgate_sim::error::Error;
@@ -89,6 +90,8 @@ mod diskstats {
     const HOURS_MAX: f64 = 876_600.0;
     /// Rate that no card writes at, in bytes a second: SD Express and HS400 end below it.
     const RATE_MAX: f64 = 1e9;
+    /// Unit to which the bytes of a day are rounded.
+    const MIB: f64 = (1 << 20) as f64;
 
     /// Bytes that the host writes to a device in a day.
     ///
@@ -97,13 +100,20 @@ mod diskstats {
     pub(super) fn bytes_per_day(path: &Path, device: Option<&str>, hours: Option<f64>) -> Result<u64, Error> {
         let text = read(path)?;
         let bytes = written(&text, device).map_err(|error| error.within(path.display().to_string()))?;
+        if bytes == 0.0 {
+            let error = Error::request(
+                "by these counters nothing was written, so that nothing wears",
+                "name the device that is written, or give the bytes of a day",
+            );
+            return Err(error.within(path.display().to_string()));
+        }
         let hours = match hours {
             Some(hours) => hours,
             None if path == Path::new(OF_THIS_MACHINE) => uptime(&read(Path::new(UPTIME))?)?,
             None => {
                 return Err(Error::request(
-                    "the counters do not say in which time they were counted",
-                    "give the hours: `uptime` says them",
+                    "a copy of the counters does not say in how many hours they were counted",
+                    "give the hours since that machine was started: `uptime` says them there",
                 ));
             }
         };
@@ -122,7 +132,10 @@ mod diskstats {
                 "give the hours in which they were written, and a copy of the counters of this card",
             ));
         }
-        Ok((bytes / hours * 24.0) as u64)
+        let of_day = bytes / hours * 24.0;
+        // Nobody knows the bytes of a day to the byte.
+        let whole = (of_day / MIB).round() * MIB;
+        Ok(if whole > 0.0 { whole } else { of_day } as u64)
     }
 
     fn read(path: &Path) -> Result<String, Error> {
@@ -169,7 +182,7 @@ mod diskstats {
         };
         let help = match names.as_slice() {
             [] => "name a copy of /proc/diskstats".to_owned(),
-            names => format!("name one of {}", names.join(", ")),
+            names => format!("name the device of the card, as the counters have it: {}", names.join(", ")),
         };
         Err(Error::request(message, help))
     }
@@ -300,6 +313,10 @@ fn table(life: &CardLife) -> Table {
         row(
             "erased for a byte written",
             number(life.erased_per_written, format!("{:.2}", life.erased_per_written)),
+        ),
+        row(
+            "writes in the long run",
+            number(life.sustained_mb_s, format!("{} MB/s", three(life.sustained_mb_s))),
         ),
         row("written in this run", number(life.host_bytes as f64, terabytes(life.host_bytes as f64))),
         row("wear is shared by", number(life.wearing_blocks as f64, spread)),

@@ -38,7 +38,8 @@ pub struct SpeedOfCard;
 Sequential requests go over at most 64 MiB, or twice the SLC cache; what follows a write in the buffer is flushed before the clock stops. Writes go on, each time with as many \
 requests as before, until two windows in a row differ by less than 10 %, have been over all their sectors once where they are written in order, and no cache or free block is left to fill; the last window counts. Where that takes \
 more than 256 MiB, `steady` is no: the speed lasts no longer than the cache or the free blocks. The used card has its first \
-half written, the full card all of it, both then partly overwritten at random. Allocation units are written in turn, a request each, in order \
+half written, the full card all of it, both then partly overwritten at random. A page-mapped card of more than 32 GiB is measured on one of 16 GiB with the \
+same share of spare blocks, on which its writes depend. Allocation units are written in turn, a request each, in order \
 and out of order; where the time jumps, one more than can be open is written. The alignment table is that of flashbench -a. Late are requests that take \
 longer than the specification allows a card; dropped are those that the host gives up: --set card.host.write_timeout_us=10e6 is Linux.")
 )]
@@ -50,7 +51,7 @@ pub struct SpeedOfCardOptions {
     #[cfg_attr(feature = "command", arg(long, value_name = "KEY=VALUE"))]
     set: Vec<String>,
 
-    /// Sizes of requests, multiples of 512 bytes
+    /// Sizes of requests, multiples of 512 bytes; those of the default that a small card has no room for are left out
     #[cfg_attr(feature = "command", arg(long, value_name = "N,N,...", value_delimiter = ',', default_value = SIZES, value_parser = floatgate_mtd::size::parse))]
     sizes: Vec<u64>,
 
@@ -63,13 +64,13 @@ pub struct SpeedOfCardOptions {
     seed: u64,
 }
 
-/// Sizes of requests where none are given.
+/// Sizes of requests where none are given: [`card::speed::SIZES`] as an option.
 const SIZES: &str = "4096,32768,131072,1048576";
 
 impl Default for SpeedOfCardOptions {
     fn default() -> Self {
         let sizes = SIZES.split(',').filter_map(|size| size.parse().ok()).collect();
-        Self { card: PathBuf::new(), set: Vec::new(), sizes, requests: 500, seed: 0 }
+        Self { card: PathBuf::new(), set: Vec::new(), sizes, requests: card::speed::REQUESTS, seed: 0 }
     }
 }
 
@@ -239,7 +240,8 @@ fn requests(report: &CardSpeed) -> Table {
 /// The 80 % intervals of the speeds, in a line.
 fn intervals() -> Option<String> {
     let named = [
-        ("writes in order", spread::WRITE_IN_ORDER),
+        ("in order: reads", spread::READ_IN_ORDER),
+        ("writes", spread::WRITE_IN_ORDER),
         ("4 KiB at random: writes", spread::WRITE_AT_RANDOM),
         ("reads", spread::READ_AT_RANDOM),
     ];

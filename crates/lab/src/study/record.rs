@@ -170,7 +170,7 @@ impl RecordOptions {
         let loaded = card::load(context.library, &self.target, &Override::parse_all(&self.set)?)?;
         let mut new = NewCard::new(&loaded, CardOptions { seed: self.seed, stores: false })?;
         let state = if self.full { CardState::Full } else { CardState::Used };
-        new.reach(state, &loaded, self.seed, &|_| ())?;
+        new.reach(state, self.seed, &|_| ())?;
         Ok(New {
             title: format!("{} {}", loaded.part.maker, loaded.part.name).trim().to_owned(),
             on: "card".to_owned(),

@@ -1,5 +1,6 @@
 //! The figures of one candidate.
 
+use super::verdict::three;
 use super::{Candidate, FigureInterval, Figures, Missing, Quantity, Unfit, Use, Workload};
 use crate::advise::card::{DeviceFacts, at_least_the_traces, flash_blocks};
 use crate::advise::flash::{self, AdviceOptions, Board, Scope};
@@ -7,7 +8,7 @@ use crate::age::FILL_PERCENT;
 use crate::card::compare::{NamedCard, compare};
 use crate::card::life::{BUDGET, TraceWear, by_trace};
 use crate::card::shipped::{ShippedTrace, everyday_traces, traces};
-use crate::card::speed::essentials;
+use crate::card::speed::{CardTest, essentials};
 use crate::card::spread::{self, Spread};
 use crate::card::state::CardState;
 use crate::card::{LoadedCard, is_card, load};
@@ -252,6 +253,8 @@ fn fill_from_flash(
     }
     if kind == FilesystemKind::Jffs2 {
         candidate.lacks(Quantity::Attach, "JFFS2 needs no UBI");
+        let remark = "JFFS2 is ready when its thread has checked all nodes: until then a file that is opened waits for its own.";
+        candidate.remarks.push(remark.to_owned());
     }
     fill_from_comparison(&mut candidate.figures, compared, subject);
     candidate.intervals = intervals(compared, subject);
@@ -322,7 +325,10 @@ fn years(bytes: f64, use_: &Use) -> f64 {
 
 /// A card under the filesystem that is fastest for the workload.
 fn of_card(library: &Library, target: &Path, sets: &[Override], use_: &Use) -> Result<Candidate, Error> {
-    let card = load(library, target, sets)?;
+    let card = match load(library, target, sets) {
+        Err(error) if is_refusal(&error) => return Ok(Candidate::refused(target, &error.to_string())),
+        card => card?,
+    };
     let name = target.display().to_string();
     let known = DeviceFacts::of_card(&name, &card);
     let candidate = Candidate::new(target, known.title.clone(), &card.part, card.spec.capacity_bytes);
@@ -347,19 +353,29 @@ fn of_card(library: &Library, target: &Path, sets: &[Override], use_: &Use) -> R
 
 fn fill_from_requests(candidate: &mut Candidate, card: &LoadedCard, use_: &Use) -> Result<(), Error> {
     let measured = essentials(&card.spec, STATE, use_.seed)?;
-    let mib_s = |mb_s: f64| Some(mb_s * 1e6 / MIB);
+    let mib_s = |test: &CardTest| test.mb_s * 1e6 / MIB;
     let figures = &mut candidate.figures;
     figures.attach_s = Some(measured.power_on_us / 1e6);
-    figures.read_mib_s = mib_s(measured.read.mb_s);
-    figures.write_mib_s = mib_s(measured.write.mb_s);
-    if let Some((spread, write)) = Spread::of(spread::WRITE_IN_ORDER)?.zip(figures.write_mib_s) {
-        let interval = spread.interval(write);
-        candidate.intervals.push(FigureInterval { figure: "write_mib_s".to_owned(), interval });
-        candidate.remarks.push(format!(
-            "The interval of writes is that of the residuals of {} rows in `floatgate papers cards`.",
-            spread.rows
-        ));
+    figures.read_mib_s = Some(mib_s(&measured.read));
+    figures.write_mib_s = Some(mib_s(&measured.write));
+    candidate.remarks.push(format!(
+        "Reads and writes are those of a used card in `floatgate speed`: {} and {} MB/s in order{}.",
+        three(measured.read.mb_s),
+        three(measured.write.mb_s),
+        if measured.write.is_steady { "" } else { ", writes not in their steady state" }
+    ));
+    for (figure, test) in [("read_mib_s", &measured.read), ("write_mib_s", &measured.write)] {
+        if let Some(interval) = test.interval {
+            let interval = interval.scaled(1e6 / MIB, false);
+            candidate.intervals.push(FigureInterval { figure: figure.to_owned(), interval });
+        }
     }
+    let rows = |measure| Spread::of(measure).map(|spread| spread.map_or(0, |spread| spread.rows));
+    candidate.remarks.push(format!(
+        "The intervals of reads and writes are those of the residuals of {} and {} rows in `floatgate papers cards`.",
+        rows(spread::READ_IN_ORDER)?,
+        rows(spread::WRITE_IN_ORDER)?
+    ));
     let figures = &mut candidate.figures;
     match card.part.source_of("card.power") {
         Some(_) => figures.write_mj_per_mib = Some(measured.write.mj_per_mib),

@@ -28,17 +28,17 @@ pub fn of_each(
 ) -> Result<Vec<Vec<Override>>, Error> {
     let checked: Vec<Checked> =
         targets.iter().map(|target| Checked::of(library, target.as_ref(), sets)).collect();
-    let judged: Vec<&Checked> = checked.iter().filter(|one| one.is_judged).collect();
+    let named = targets.iter().map(|target| target.as_ref().display().to_string()).zip(&checked);
+    let judged: Vec<(String, &Checked)> = named.filter(|(_, one)| one.is_judged).collect();
     for number in 0..sets.len() {
         let of = |errors: &[(usize, ConfigError)]| {
             errors.iter().find(|(at, _)| *at == number).map(|(_, error)| error.clone())
         };
-        let unknown: Vec<ConfigError> = judged.iter().filter_map(|one| of(&one.unknown)).collect();
-        let refused: Vec<ConfigError> = judged.iter().filter_map(|one| of(&one.refused)).collect();
+        let unknown: Vec<(&str, ConfigError)> =
+            judged.iter().filter_map(|(name, one)| Some((name.as_str(), of(&one.unknown)?))).collect();
+        let refused: Vec<ConfigError> = judged.iter().filter_map(|(_, one)| of(&one.refused)).collect();
         let is_wrong = unknown.len() + refused.len() == judged.len();
-        // The key that is unknown deepest is the one that was meant.
-        let depth = |error: &ConfigError| error.place().map_or(0, |place| place.span.start);
-        let deepest = unknown.into_iter().max_by_key(depth);
+        let deepest = of_all_targets(unknown);
         if let Some(error) = refused.into_iter().next().or(deepest).filter(|_| is_wrong) {
             return Err(error.into());
         }
@@ -48,6 +48,30 @@ pub fn of_each(
         sets.iter().enumerate().filter(|(number, _)| has(*number)).map(|(_, set)| set.clone()).collect()
     };
     Ok(checked.into_iter().map(own).collect())
+}
+
+/// The error of the key that is unknown deepest, which is the one that was meant, with the keys that each target has in its place.
+fn of_all_targets(unknown: Vec<(&str, ConfigError)>) -> Option<ConfigError> {
+    let depth = |error: &ConfigError| error.place().map_or(0, |place| place.span.start);
+    let deepest = unknown.iter().map(|(_, error)| depth(error)).max()?;
+    let all: Vec<(&str, ConfigError)> =
+        unknown.into_iter().filter(|(_, error)| depth(error) == deepest).collect();
+    // Targets of the same kind have the same keys.
+    let mut keys: Vec<(Vec<&str>, String)> = Vec::new();
+    for (name, error) in all.iter().map(|(name, error)| (*name, error)) {
+        let help = error.advice().map(|advice| advice.to_string()).unwrap_or_default();
+        match keys.iter_mut().find(|(_, known)| *known == help) {
+            Some((names, _)) => names.push(name),
+            None => keys.push((vec![name], help)),
+        }
+    }
+    let error = all.into_iter().next()?.1;
+    if keys.len() < 2 {
+        return Some(error);
+    }
+    let lists: Vec<String> =
+        keys.iter().map(|(names, help)| format!("{}: {help}", names.join(", "))).collect();
+    Some(error.help(lists.join("; ")))
 }
 
 impl Checked {
@@ -106,6 +130,17 @@ mod tests {
         assert_eq!(own(&["card.open_aus=2", "bus.clock_hz=5e6"]).unwrap(), [1, 1, 1]);
         // A chip that one board refuses can be meant for the other one.
         assert_eq!(own(&["chip=w25q128jv"]).unwrap(), [1, 0, 1]);
+        let both = Override::parse_all(&["nonsense.key=1"]).unwrap();
+        let error = of_each(&Library::built_in(), &targets, &both).unwrap_err();
+        let help = error.help().map(|help| help.to_string()).unwrap_or_default();
+        assert!(
+            help.starts_with("stm32-n25q128a")
+                && help.contains("samsung-evo-16g: valid keys: `card`, `part`"),
+            "{help}"
+        );
+        // A mode of SD cards is one of the SD card alone.
+        assert_eq!(counts(&["emmc-16g", "a1-32g"], &["card.bus=sdr50"]).unwrap(), [1, 1]);
+        assert!(counts(&["emmc-16g"], &["card.bus=sdr50"]).unwrap_err().contains("an eMMC has `hs200`"));
         for wrong in ["bus.clok_hz=1", "card.zzz=1", "bus.clock_hz=soon", "filesystem.zzz=1"] {
             assert!(own(&[wrong]).is_err(), "{wrong}");
         }

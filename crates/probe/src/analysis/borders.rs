@@ -80,9 +80,12 @@ fn floor(samples: &Samples, test: Test) -> f64 {
 
 /// Periods of the borders that reads show.
 pub(crate) fn read_fit(samples: &Samples) -> Fit {
-    let points = border_points(samples, Test::Border);
-    let origins = origins(samples);
-    fit(&points, &au_candidates(samples.capacity), floor(samples, Test::Border), |_| origins.clone())
+    let make = || {
+        let points = border_points(samples, Test::Border);
+        let origins = origins(samples);
+        fit(&points, &au_candidates(samples.capacity), floor(samples, Test::Border), |_| origins.clone())
+    };
+    samples.fits.read.of(samples.all.len(), || Some(make())).unwrap_or_else(make)
 }
 
 /// Positions from which borders may be counted.
@@ -97,6 +100,10 @@ pub(crate) fn origins(samples: &Samples) -> Vec<u64> {
 
 /// Periods of the borders that reads show, including those below [`AU_MIN`]. `None` if small units were not measured.
 pub(crate) fn small_fit(samples: &Samples) -> Option<Fit> {
+    samples.fits.small.of(samples.all.len(), || made_small_fit(samples))
+}
+
+fn made_small_fit(samples: &Samples) -> Option<Fit> {
     let mut points = border_points(samples, Test::SmallBorder);
     if points.is_empty() {
         return None;
@@ -266,10 +273,24 @@ const BLOCK_ERROR: f64 = 0.03;
 /// Bits of a cell: MLC, TLC.
 const BITS: [u64; 2] = [2, 3];
 
+/// Size of a device below which reads and pauses show no allocation unit: it has sixteen of the smallest one, [`AU_MIN`].
+const TINY: u64 = 16 * AU_MIN;
+
 /// The allocation unit and its phase.
 pub(crate) fn erase_block(samples: &Samples) -> (Answer, Answer) {
     if let Some(closed) = closed(samples) {
         return closed.answers();
+    }
+    if (1..TINY).contains(&samples.capacity) {
+        let reason = format!(
+            "a device of {} has too few borders to tell them from chance: {} are needed",
+            size(samples.capacity),
+            size(TINY)
+        );
+        return (
+            Answer::unknown("B", 0.0, reason),
+            Answer::unknown("B", 0.0, "the allocation unit is not known"),
+        );
     }
     if let Some((fit, period, confidence)) = small_unit(samples) {
         return from_reads(&fit, period, confidence);

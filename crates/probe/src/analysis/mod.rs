@@ -177,6 +177,15 @@ fn read_speed(samples: &Samples) -> Answer {
 mod tests {
     use super::*;
 
+    /// A device with a few borders has no allocation unit by chance.
+    #[test]
+    fn a_tiny_device_shows_no_allocation_unit() {
+        let samples = |capacity| conclude(&Samples { capacity, ..Samples::default() }).erase_block;
+        let tiny = samples(1 << 20);
+        assert!(tiny.value.is_none() && tiny.reason.contains("8 MiB are needed"), "{tiny:?}");
+        assert!(!samples(1 << 30).reason.contains("are needed"));
+    }
+
     /// A probe that had permission to write, and ended early, does not ask for it.
     #[test]
     fn what_a_probe_did_not_come_to_is_said_to_be_so() {

@@ -6,6 +6,7 @@
 //! that no outlier decides.
 
 use crate::stats::{deviation, median};
+use std::sync::{Mutex, PoisonError};
 
 /// A value at a position.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +52,39 @@ impl Fit {
     /// The most probable period with its probability, if it is more probable than "nothing".
     pub(crate) fn best(&self) -> Option<(u64, f64)> {
         self.periods.first().copied().filter(|(_, probability)| *probability > self.nothing)
+    }
+}
+
+/// A fit that several questions need. It is made again when there are more samples.
+#[derive(Debug, Default)]
+pub(crate) struct KeptFit(Mutex<Option<(usize, Option<Fit>)>>);
+
+impl KeptFit {
+    /// The fit to this number of samples.
+    pub(crate) fn of(&self, samples: usize, make: impl FnOnce() -> Option<Fit>) -> Option<Fit> {
+        let kept = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, fit)) = kept().as_ref().filter(|(count, _)| *count == samples) {
+            return fit.clone();
+        }
+        let fit = make();
+        *kept() = Some((samples, fit.clone()));
+        fit
+    }
+}
+
+/// Samples with the same requests are equal, whatever was made of them.
+impl PartialEq for KeptFit {
+    fn eq(&self, _other: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for KeptFit {}
+
+/// Samples that change from now on have fits of their own.
+impl Clone for KeptFit {
+    fn clone(&self) -> Self {
+        Self::default()
     }
 }
 
@@ -123,14 +157,15 @@ fn is_hit(point: &Point, period: u64, origin: u64) -> bool {
 }
 
 fn split(points: &[Point], period: u64, origin: u64) -> Option<Split> {
-    let group = |wanted: bool| {
-        let inside = points.iter().filter(move |point| is_hit(point, period, origin) == wanted);
-        inside.map(|point| point.value).collect::<Vec<f64>>()
-    };
-    let (mut hits, mut others) = (group(true), group(false));
-    let is_enough = hits.len() >= GROUP_MIN && others.len() >= GROUP_MIN;
+    let (mut hits, mut others) = (Vec::new(), Vec::with_capacity(points.len()));
+    for point in points {
+        if is_hit(point, period, origin) { &mut hits } else { &mut others }.push(point.value);
+    }
+    if hits.len() < GROUP_MIN || others.len() < GROUP_MIN {
+        return None;
+    }
     let (high, low) = (median(&mut hits), median(&mut others));
-    (is_enough && high > low).then_some(Split { period, origin, low, high, loss: 0.0 })
+    (high > low).then_some(Split { period, origin, low, high, loss: 0.0 })
 }
 
 fn residual(point: &Point, split: &Split) -> f64 {
