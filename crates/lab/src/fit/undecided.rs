@@ -92,14 +92,10 @@ pub(super) fn find(
     tests: &[Test],
 ) -> Vec<Undecided> {
     let Some(covariance) = posterior.covariance(&|_| MODEL) else { return Vec::new() };
-    let of_condition = |set: &Vec<String>| {
+    let of_condition = |set: &Vec<String>| -> Vec<(Vec<String>, Reaction)> {
         let reactions = posterior.reactions(model, set, tests).unwrap_or_default();
-        let new: Vec<(Vec<String>, Reaction)> = reactions
-            .into_iter()
-            .filter(|reaction| !model.has_figure(set, reaction.test))
-            .map(|reaction| (set.clone(), reaction))
-            .collect();
-        new
+        let new = reactions.into_iter().filter(|reaction| !model.has_figure(set, reaction.test));
+        new.map(|reaction| (set.clone(), reaction)).collect()
     };
     let candidates: Vec<(Vec<String>, Reaction)> = conditions.iter().flat_map(of_condition).collect();
     let all = (0..model.parameters.len()).filter_map(|i| {
