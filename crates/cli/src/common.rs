@@ -21,7 +21,7 @@ use std::process::ExitCode;
 /// Result of a subcommand.
 pub(crate) type Outcome = Result<ExitCode, Failure>;
 
-/// Names a setup and changes it.
+/// Setup of a command, with its overrides.
 #[derive(clap::Args, Clone)]
 pub(crate) struct SetupArgs {
     /// A setup's or part's name (see `floatgate list setups`, `floatgate list parts`), or the path of a setup's TOML file
@@ -39,7 +39,7 @@ pub(crate) struct SetupArgs {
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
 
-    /// Number of factory bad blocks, at places that follow from the seed (NAND)
+    /// Number of factory bad blocks, at positions that follow from the seed (NAND)
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) bad_blocks: u32,
 }
@@ -52,10 +52,10 @@ pub(crate) struct Named {
     pub(crate) options: RigOptions,
 }
 
-/// Size of the partition that is used.
+/// Size of the used partition.
 #[derive(clap::Args, Clone, Copy, Default)]
 pub(crate) struct PartitionArg {
-    /// Bytes of the flash that are used, such as 8MiB, as --set partition.size [default: the partition of the setup, or the whole chip]
+    /// Size of the used partition, such as 8MiB; same as --set partition.size [default: the partition of the setup, or the whole chip]
     #[arg(long, alias = "size", value_name = "BYTES", value_parser = floatgate_mtd::size::parse)]
     partition: Option<u64>,
 }
@@ -67,7 +67,7 @@ impl PartitionArg {
 }
 
 impl SetupArgs {
-    /// The same with the size of the partition among the overrides.
+    /// A copy of the arguments, in which the size of the partition is one of the overrides.
     pub(crate) fn sized(&self, PartitionArg { partition }: PartitionArg) -> Result<Self, Failure> {
         let mut sized = self.clone();
         if let Some(bytes) = partition {
@@ -86,14 +86,14 @@ impl SetupArgs {
 }
 
 impl Named {
-    /// Origin of a result on the setup.
+    /// Origin of a result for this setup.
     pub(crate) fn origin(&self, kind: ResultKind) -> Origin {
         let SetupArgs { setup, set, corner, seed, bad_blocks } = &self.args;
         let origin = kind.of_setup(setup, &self.named.setup).with(set).seeded(*seed);
         origin.on_chip((*corner).into(), *bad_blocks)
     }
 
-    /// Name of the setup whose board a part runs on.
+    /// Name of the setup whose board is used, if a part was named.
     pub(crate) fn board(&self) -> Option<&str> {
         self.named.setup.board()
     }
@@ -113,7 +113,7 @@ impl Named {
 
 /// Failure of a subcommand: wrong usage or unreadable input.
 pub(crate) struct Failure {
-    /// Message, with the lines of the configuration that it is about.
+    /// Message, with the lines of the configuration to which it refers.
     shown: String,
     help: Option<String>,
 }
@@ -123,13 +123,14 @@ impl Failure {
         Self { shown: shown(&message.to_string(), None), help: Some(help.to_string()) }
     }
 
-    /// Appends a piece of advice to the advice of the failure.
+    /// Appends `advice` to the help of the failure.
     pub(crate) fn and(self, advice: &str) -> Self {
         let help = self.help.map_or_else(|| advice.to_owned(), |help| format!("{help}; {advice}"));
         Self { help: Some(help), ..self }
     }
 
-    /// Prints the failure; the exit code for wrong usage or input. A closed stdout (`| head`) ends a command quietly.
+    /// Prints the failure and returns the exit code for wrong usage or input. A closed stdout (`| head`) ends a command without
+    /// a message.
     pub(crate) fn report(self) -> ExitCode {
         if reader_left() {
             return ExitCode::SUCCESS;
@@ -140,7 +141,7 @@ impl Failure {
     }
 }
 
-/// A message with the lines that it is about, as compilers show them.
+/// A message with the lines of the file to which it refers, as compilers print them.
 fn shown(message: &str, excerpt: Option<&Excerpt<'_>>) -> String {
     let title = Level::ERROR.primary_title(message);
     let group = match excerpt {
@@ -182,34 +183,34 @@ impl From<floatgate_sim::rig::RigError> for Failure {
     }
 }
 
-/// The text of a file of at most `most` bytes; `what` says what to name in place of one that is no such text.
-pub(crate) fn read_text(path: &Path, most: u64, what: &str) -> Result<String, Failure> {
+/// Reads a text file of at most `bytes_max` bytes. `help` is the advice if the file is larger or cannot be read.
+pub(crate) fn read_text(path: &Path, bytes_max: u64, help: &str) -> Result<String, Failure> {
     let mut text = String::new();
-    // A byte more than allowed, so that an endless file is refused like a large one.
-    match File::open(path).and_then(|file| file.take(most + 1).read_to_string(&mut text)) {
-        Ok(bytes) if bytes as u64 > most => {
-            Err(Failure::new(format!("{}: larger than {} MiB", path.display(), most >> 20), what))
+    // One byte more than allowed, so that an endless file is refused like a large one.
+    match File::open(path).and_then(|file| file.take(bytes_max + 1).read_to_string(&mut text)) {
+        Ok(bytes) if bytes as u64 > bytes_max => {
+            Err(Failure::new(format!("{}: larger than {} MiB", path.display(), bytes_max >> 20), help))
         }
         // Some editors begin a file with a byte order mark.
         Ok(_) => Ok(text.strip_prefix('\u{FEFF}').map_or_else(|| text.clone(), str::to_owned)),
-        Err(error) => Err(Failure::new(format!("{}: {error}", path.display()), what)),
+        Err(error) => Err(Failure::new(format!("{}: {error}", path.display()), help)),
     }
 }
 
-/// Writes a file whole or not at all, and says so.
+/// Writes a file atomically, and prints a note with its name.
 pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
     let mut output = Output::stream(path, &[])?;
     output.write_all(text.as_bytes()).map_err(|error| output.failed(error))?;
     finish(output)
 }
 
-/// Writes a picture, which is SVG. Any other extension is refused before anything is measured.
+/// Writes a picture as SVG. A name with another extension is refused.
 pub(crate) fn write_picture(path: &Path, svg: &str) -> Result<(), Failure> {
     check_picture(path)?;
     write_file(path, svg)
 }
 
-/// Refuses a picture on stdout, where the report goes, and names of files that are not SVG.
+/// Refuses a picture on stdout, which is used for the report, and a file name with an extension other than `.svg`.
 pub(crate) fn check_plot(path: Option<&Path>) -> Result<(), Failure> {
     match path {
         Some(path) if is_stdout(path) => {
@@ -220,7 +221,7 @@ pub(crate) fn check_plot(path: Option<&Path>) -> Result<(), Failure> {
     }
 }
 
-/// Refuses a file that cannot be made, before anything is measured for it.
+/// Refuses an output file that cannot be created. Commands call this before they measure.
 pub(crate) fn check_place(path: &Path) -> Result<(), Failure> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let why = match folder {
@@ -232,7 +233,7 @@ pub(crate) fn check_place(path: &Path) -> Result<(), Failure> {
     Err(Failure::new(why, "name a file in a folder that exists; nothing was measured"))
 }
 
-/// Refuses the name of a picture whose extension says that it is not SVG.
+/// Refuses a picture with an extension other than `.svg`. Commands call this before they measure.
 pub(crate) fn check_picture(path: &Path) -> Result<(), Failure> {
     let Some(extension) = path.extension().filter(|extension| !extension.eq_ignore_ascii_case("svg")) else {
         return Ok(());
@@ -248,7 +249,7 @@ pub(crate) fn check_picture(path: &Path) -> Result<(), Failure> {
     ))
 }
 
-/// Puts a complete output in its place, and says so.
+/// Moves a complete output to its final path, and prints a note with its name.
 pub(crate) fn finish(output: Output) -> Result<(), Failure> {
     let name = output.name().to_owned();
     output.finish()?;
@@ -258,7 +259,7 @@ pub(crate) fn finish(output: Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A number with what is counted: `1 row`, `2 rows`, `2 entries`.
+/// A number with its noun: `1 row`, `2 rows`, `2 entries`.
 pub(crate) fn count(n: usize, what: &str) -> String {
     words::count(n as u64, what)
 }
@@ -279,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strange_texts_are_shown() {
+    fn messages_show_excerpts_of_any_text() {
         for text in ["", "\n", "a", "a\r\nb", "\t\u{202e}b\0", "ä\u{1F600}", "\u{feff}x = 1\r"] {
             let ends: Vec<usize> = (0..=text.len()).filter(|&at| text.is_char_boundary(at)).collect();
             for &start in &ends {

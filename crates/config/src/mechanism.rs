@@ -4,8 +4,8 @@
 //! accesses to registers, interrupts. Resolving a setup replaces both tables by the costs that follow from them, such as
 //! `host.call_us` and `controller.exec.setup_us`. A cost that a file or the user states is kept.
 //!
-//! The counts of Linux's layers below are rounded means of the costs that were fitted to figures of boards, divided by the
-//! time of an instruction of the board's CPU. docs/fidelity.md lists them.
+//! The counts for Linux's layers below are rounded means over the boards whose costs were fitted. A board's count is its fitted
+//! cost, divided by the time of an instruction of its CPU. docs/fidelity.md lists the counts.
 
 use super::error::ConfigError;
 use super::node::{Node, Table, Value};
@@ -41,9 +41,9 @@ pub struct DriverWork {
     pub register_reads: u32,
     /// Register writes of an operation.
     pub register_writes: u32,
-    /// Register writes of an operation that wait for the write before (Linux: `writel` on 32-bit ARM).
+    /// Register writes of an operation that wait for the previous write (Linux: `writel` on 32-bit ARM).
     pub ordered_writes: u32,
-    /// Interrupts for which an operation waits, beside the one of `exec.interrupt` or `op_cost.interrupt`.
+    /// Interrupts for which an operation waits, besides the one of `exec.interrupt` or `op_cost.interrupt`.
     pub interrupts: u32,
     /// Work for each word from the chip.
     pub rx: Option<WordWork>,
@@ -67,7 +67,7 @@ pub struct WordWork {
     /// Register writes of a word.
     #[serde(default)]
     pub register_writes: u32,
-    /// Register writes of a word that wait for the write before (Linux: `writel` on 32-bit ARM).
+    /// Register writes of a word that wait for the previous write (Linux: `writel` on 32-bit ARM).
     #[serde(default)]
     pub ordered_writes: u32,
     /// Instructions of a word.
@@ -168,7 +168,7 @@ pub enum Core {
     RiscvEsp32c3,
 }
 
-/// Way from a core to memory and device registers.
+/// Caches of a core, and its connection to memory and device registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Memory {
     /// Small caches without a second level.
@@ -217,9 +217,9 @@ impl Core {
 }
 
 impl Core {
-    /// Accesses to the end of the bus that a register write with a barrier waits for. The barrier of Linux on ARMv7 waits until the
-    /// write before has arrived. With an outer L2C-310 cache it also drains that cache's buffers by a register of their own. None
-    /// where the barrier only keeps writes in order.
+    /// Number of accesses to the end of the bus for which a register write with a barrier waits. On ARMv7 Linux's barrier waits
+    /// until the previous write has arrived. With an outer L2C-310 cache it also drains the buffers of this cache through a
+    /// register. The number is 0 if the barrier only keeps writes in order.
     const fn barrier_accesses(self) -> u32 {
         match self {
             Self::CortexA5 | Self::CortexA9 => 2,
@@ -240,7 +240,7 @@ impl Memory {
         }
     }
 
-    /// CPU cycles of a copied byte.
+    /// CPU cycles per copied byte.
     const fn copy_cycles(self) -> f64 {
         match self {
             Self::Level1 => 6.0,
@@ -250,7 +250,7 @@ impl Memory {
         }
     }
 
-    /// Time until a line of 32 bytes has come from memory, ns.
+    /// Time to fetch a cache line of 32 bytes from memory, ns.
     const fn miss_ns(self) -> i64 {
         match self {
             Self::Level1 => 150,
@@ -271,25 +271,26 @@ const WRITE_NS: f64 = 38.0;
 /// Cycles of an instruction of ECC code on an ARM926EJ-S (Linux commit 437aa565e265), whose DMIPS per MHz are 1.1.
 const ARM926_CYCLES: f64 = 1.29;
 
-/// Instructions of the layers above a driver.
+/// Numbers of instructions of the layers above a driver.
 #[derive(Clone, Copy, Debug)]
 struct Layers {
     /// An MTD call.
     call: f64,
-    /// Page of a call.
+    /// Each page of an MTD call.
     page: f64,
     /// Interrupt, wake-up and switch to the thread that waits.
     wakeup: f64,
 }
 
 impl Layers {
-    /// Linux: medians of the boards whose reads of pages and of eraseblocks are published (call), and of fitted costs.
+    /// Linux: medians of fitted costs. The count of a call is the median of the boards whose page reads and eraseblock reads are
+    /// published.
     const LINUX: Self = Self { call: 6_000.0, page: 6_000.0, wakeup: 14_000.0 };
     /// Firmware without a kernel: assumed.
     const FIRMWARE: Self = Self { call: 300.0, page: 300.0, wakeup: 300.0 };
 }
 
-/// Times of the work of a CPU.
+/// Times that a CPU needs for its basic operations.
 #[derive(Clone, Copy, Debug)]
 struct Times {
     instruction_ps: f64,
@@ -338,7 +339,7 @@ pub(super) fn derive(tree: &mut Node) -> Result<(), ConfigError> {
 /// Adds the costs of the host's CPU. The result is `None` for a host whose software takes no time.
 fn derive_host(tree: &mut Node) -> Result<Option<Times>, ConfigError> {
     if tree.get("host.cpu").is_none() {
-        return Ok(stated(tree));
+        return Ok(host_times(tree));
     }
     if let Some(missing) = ["core", "clock_hz"].into_iter().find(|key| lacks(tree, key)) {
         let example = if missing == "core" { "core=cortex-a7" } else { "clock_hz=1.2e9" };
@@ -353,7 +354,7 @@ fn derive_host(tree: &mut Node) -> Result<Option<Times>, ConfigError> {
         let message = format!("{} Hz is no clock of a CPU; a plain number is in Hz", cpu.clock_hz);
         return Err(clock.wrong("host.cpu.clock_hz", message));
     }
-    let Some(node) = remove(tree, "host", "cpu") else { return Ok(stated(tree)) };
+    let Some(node) = remove(tree, "host", "cpu") else { return Ok(host_times(tree)) };
     let (dmips, memory) = cpu.core.facts();
     let mhz = cpu.clock_hz as f64 / 1e6;
     let instruction_ps = ARM926_CYCLES * 110.0 / dmips as f64 * 1e6 / mhz;
@@ -369,16 +370,16 @@ fn derive_host(tree: &mut Node) -> Result<Option<Times>, ConfigError> {
         ("cache_miss_ns", Value::Integer(memory.miss_ns())),
     ];
     for (key, value) in costs {
-        state(tree, "host", key, value, &node.origin);
+        set_default(tree, "host", key, value, &node.origin);
     }
     let (read_ns, write_ns) = memory.register_ns(cpu.clock_hz);
     let read_ns = cpu.register_read_ns.map_or(read_ns, f64::from);
     let write_ns = cpu.register_write_ns.map_or(write_ns, f64::from);
     let ordered_write_ns = write_ns.max(read_ns * f64::from(cpu.core.barrier_accesses()));
-    Ok(stated(tree).map(|times| Times { read_ns, write_ns, ordered_write_ns, ..times }))
+    Ok(host_times(tree).map(|times| Times { read_ns, write_ns, ordered_write_ns, ..times }))
 }
 
-/// True of a table `host.cpu` without this key.
+/// True if the table `host.cpu` lacks this key.
 fn lacks(tree: &Node, key: &str) -> bool {
     tree.get(&format!("host.cpu.{key}")).is_none()
 }
@@ -387,11 +388,11 @@ fn lacks(tree: &Node, key: &str) -> bool {
 #[derive(Deserialize)]
 struct Microseconds(#[serde(with = "units::us")] Nanos);
 
-/// The lowest clock of a CPU; lower ones are a mistake of the unit.
+/// Lowest accepted clock of a CPU. A lower one is refused as a unit mistake.
 const SLOWEST_CPU_HZ: u64 = 1_000_000;
 
 /// Times of a host that states the time of an instruction.
-fn stated(tree: &Node) -> Option<Times> {
+fn host_times(tree: &Node) -> Option<Times> {
     let instruction_ps = tree.extract::<f64>("host.instruction_ps").ok().filter(|&ps| ps > 0.0)?;
     let wakeup = tree.extract::<Microseconds>("host.wakeup_us").map_or(Nanos::ZERO, |us| us.0);
     let wakeup_us = wakeup.as_ns() as f64 / 1e3;
@@ -412,8 +413,8 @@ fn derive_controller(tree: &mut Node, origin: &Origin, work: &DriverWork, times:
         }
     }
     for operation in operations {
-        state(tree, operation, "setup_us", setup.clone(), origin);
-        state(tree, operation, "finish_us", finish.clone(), origin);
+        set_default(tree, operation, "setup_us", setup.clone(), origin);
+        set_default(tree, operation, "finish_us", finish.clone(), origin);
     }
     let words = [
         ("controller.rx", work.rx),
@@ -423,12 +424,12 @@ fn derive_controller(tree: &mut Node, origin: &Origin, work: &DriverWork, times:
     ];
     for (path, word) in words {
         if let Some(word) = word {
-            state(tree, path, "ns_per_byte", Value::Float(round(times.byte_ns(&word))), origin);
+            set_default(tree, path, "ns_per_byte", Value::Float(round(times.byte_ns(&word))), origin);
         }
     }
 }
 
-/// A time to the nanosecond or to the picosecond.
+/// Rounds a time to three decimals: microseconds to the nanosecond, nanoseconds to the picosecond.
 fn round(time: f64) -> f64 {
     (time * 1e3).round() / 1e3
 }
@@ -438,8 +439,8 @@ fn remove(tree: &mut Node, table: &str, key: &str) -> Option<Node> {
     tree.as_table_mut()?.get_mut(table)?.as_table_mut()?.remove(key)
 }
 
-/// Sets `path.key`, unless it is set; missing tables are added.
-fn state(tree: &mut Node, path: &str, key: &str, value: Value, origin: &Origin) {
+/// Sets `path.key` unless it has a value. Missing tables are added.
+fn set_default(tree: &mut Node, path: &str, key: &str, value: Value, origin: &Origin) {
     let mut node = tree;
     for step in super::node::keys(path) {
         let Some(table) = node.as_table_mut() else { return };
@@ -477,7 +478,7 @@ mod tests {
         config.extract(path).unwrap()
     }
 
-    /// A CPU with half the clock makes software twice as slow; registers stay as they are.
+    /// With half the CPU clock, software takes twice as long; register accesses take the same time.
     #[test]
     fn costs_follow_from_the_clock() {
         let (fast, slow) = (config(BOARD, &[]), config(BOARD, &["host.cpu.clock_hz=500e6"]));
@@ -492,7 +493,7 @@ mod tests {
 
     /// Interrupts, register reads and instructions each make an operation slower; a faster core makes it faster.
     #[test]
-    fn each_count_has_its_direction() {
+    fn each_count_changes_the_time_of_an_operation() {
         let operation = |sets: &[&str]| {
             let config = config(BOARD, sets);
             number(&config, "controller.exec.setup_us") + number(&config, "controller.exec.finish_us")
@@ -506,9 +507,9 @@ mod tests {
         assert!(operation(&["host.cpu.register_read_ns=500"]) > usual);
     }
 
-    /// A barrier waits for the write before it on ARMv7, longer with an outer cache, and not on ARMv8.
+    /// A barrier waits for the previous write on ARMv7, longer with an outer cache, and not on ARMv8.
     #[test]
-    fn ordered_writes_wait_where_the_core_makes_them() {
+    fn ordered_writes_wait_on_armv7() {
         let byte = |core: &str, kind: &str| {
             let tx = format!("controller.work.tx={{ bytes = 4, {kind} = 1 }}");
             number(&config(BOARD, &[&format!("host.cpu.core={core}"), &tx]), "controller.tx.ns_per_byte")
@@ -519,7 +520,7 @@ mod tests {
         assert_eq!(byte("cortex-a53", "ordered_writes"), byte("cortex-a53", "register_writes"));
     }
 
-    /// Costs of an unknown CPU are not those of an example.
+    /// The costs of an example CPU are not used for an unknown CPU.
     #[test]
     fn a_cpu_without_core_or_clock_is_refused() {
         let library = Library::built_in();
@@ -549,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_tables_have_their_place() {
+    fn errors_name_the_wrong_value() {
         let library = Library::built_in();
         let setup = library.setup_from(&Source::text("test", BOARD)).unwrap();
         for (set, names) in [

@@ -1,4 +1,5 @@
-//! Differences of two images: entry by entry, and UBI by UBI. One of them can be a directory of the host or a tar.
+//! Comparison of two images: their filesystems entry by entry, and on request the UBI below. One side can be a directory of
+//! the host or a tar archive.
 
 mod raw;
 mod side;
@@ -21,10 +22,10 @@ pub use side::{Side, diff_sides};
 /// Bytes that are compared at a time.
 const CHUNK: usize = 1 << 18;
 
-/// Options of a comparison.
+/// Properties that a comparison includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiffOptions {
-    /// Times of last change.
+    /// Modification times.
     pub times: bool,
     /// Owner and group.
     pub owners: bool,
@@ -50,7 +51,7 @@ pub enum Presence {
     First,
     /// In the second image only.
     Second,
-    /// In both, and it differs.
+    /// In both images, with differences.
     Both,
 }
 
@@ -59,16 +60,16 @@ pub enum Presence {
 pub struct Change {
     /// Name of the property.
     pub field: String,
-    /// In the first image.
+    /// Value in the first image.
     pub first: String,
-    /// In the second image.
+    /// Value in the second image.
     pub second: String,
 }
 
 /// A path that differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// From the root; bytes that are not UTF-8 as `\xNN`.
+    /// Path from the root. Bytes that are not UTF-8 are written as `\xNN`.
     pub path: String,
     /// Side on which the path exists.
     pub presence: Presence,
@@ -79,20 +80,20 @@ pub struct Difference {
 /// Differences between two images.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DiffReport {
-    /// Paths that were compared, or are in one image only.
+    /// Number of paths: those compared, and those in one image only.
     pub entries: u64,
     /// Paths that differ.
     pub differences: Vec<Difference>,
     /// Differences below the filesystem, if asked for.
     pub raw: Vec<Change>,
-    /// Other volumes of the devices where none was chosen by name. They were not compared.
+    /// Volumes of the UBI devices that were not compared, because no volume was chosen by name.
     pub not_compared: Vec<String>,
-    /// Parts that could not be read and so not be compared.
+    /// Parts that were not compared because they cannot be read.
     pub trouble: Vec<Loss>,
 }
 
 impl DiffReport {
-    /// True when nothing differs; what could not be read is another question.
+    /// True when no difference was found, even if [`trouble`](Self::trouble) lists parts that cannot be read.
     pub fn is_same(&self) -> bool {
         self.differences.is_empty() && self.raw.is_empty()
     }
@@ -130,15 +131,15 @@ pub fn compare(first: &mut dyn FileSystem, second: &mut dyn FileSystem, options:
             .extend(damage.into_iter().map(|error| Loss { path: "/".to_owned(), what: what(error) }));
     }
     let (one, other) = (first.holds(), second.holds());
-    let held = Held {
+    let comparable = Comparable {
         nanoseconds: one.nanoseconds && other.nanoseconds,
-        // What Linux shows for the root of a JFFS2 is not the number of its directories, as elsewhere.
+        // Linux shows a link count for the root of a JFFS2 that does not follow from the number of its subdirectories.
         directory_links: one == other,
     };
     let options = &DiffOptions { flags: options.flags && one.flags && other.flags, ..*options };
     let roots = (first.root(), second.root());
     let entered = (Entered::new(DEPTH_MAX), Entered::new(DEPTH_MAX));
-    let mut diff = Diff { first, second, options, held, report, entered, names: BTreeMap::new() };
+    let mut diff = Diff { first, second, options, comparable, report, entered, names: BTreeMap::new() };
     diff.run(roots);
     diff.report
 }
@@ -147,15 +148,15 @@ struct Diff<'d> {
     first: &'d mut dyn FileSystem,
     second: &'d mut dyn FileSystem,
     options: &'d DiffOptions,
-    held: Held,
+    comparable: Comparable,
     report: DiffReport,
-    /// Directories of each that were entered.
+    /// Directories that were entered, in each image.
     entered: (Entered, Entered),
-    /// First paths of pairs of inodes that were compared.
+    /// Compared pairs of inodes, each with the path at which it was compared.
     names: BTreeMap<(u32, u32), String>,
 }
 
-/// A directory that both have, and what is still to be compared in it, last first.
+/// A directory in both images, with its entries that were not compared yet, in reverse order.
 struct Level {
     path: String,
     rest: Vec<(Vec<u8>, Option<u32>, Option<u32>)>,
@@ -191,12 +192,12 @@ impl Diff<'_> {
         self.report.trouble.push(Loss { path: path.to_owned(), what: what.to_string() });
     }
 
-    /// Compares a path that both have; a level if it is a directory in both.
+    /// Compares a path that is in both images. Returns its level if it is a directory in both.
     fn visit(&mut self, path: String, inodes: (u32, u32), depth: usize) -> Option<Level> {
         let shown = if path.is_empty() { "/".to_owned() } else { path.clone() };
         let pair = [
-            self.first.attributes(inodes.0).map_err(of_first),
-            self.second.attributes(inodes.1).map_err(of_second),
+            self.first.attributes(inodes.0).map_err(in_first),
+            self.second.attributes(inodes.1).map_err(in_second),
         ];
         let (one, other) = match pair {
             [Ok(one), Ok(other)] => (one, other),
@@ -205,11 +206,14 @@ impl Diff<'_> {
                 return None;
             }
         };
-        let is_told = self.options.root || !path.is_empty();
-        let mut changes =
-            if is_told { compare_attributes(&one, &other, self.options, self.held) } else { Vec::new() };
-        let is_new = is_told && self.check_names(&shown, &one, &other, &mut changes);
-        if is_new && let Err(error) = self.compare_contents(&one, &other, &mut changes) {
+        let is_compared = self.options.root || !path.is_empty();
+        let mut changes = if is_compared {
+            compare_attributes(&one, &other, self.options, self.comparable)
+        } else {
+            Vec::new()
+        };
+        let is_unseen = is_compared && self.check_names(&shown, &one, &other, &mut changes);
+        if is_unseen && let Err(error) = self.compare_contents(&one, &other, &mut changes) {
             self.trouble(&shown, error);
         }
         if !changes.is_empty() {
@@ -233,7 +237,8 @@ impl Diff<'_> {
         }
     }
 
-    /// Compares hard links: names of one file in one image have to be names of one file in the other.
+    /// Compares hard links: all names of a file in one image must be names of a single file in the other. Returns false if
+    /// this pair of inodes was compared before, at another path.
     fn check_names(
         &mut self,
         path: &str,
@@ -247,12 +252,13 @@ impl Diff<'_> {
         if self.names.contains_key(&(one.inode, other.inode)) {
             return false;
         }
-        let of_first = self.names.iter().find(|((inode, _), _)| *inode == one.inode).map(|(_, path)| path);
-        let of_second = self.names.iter().find(|((_, inode), _)| *inode == other.inode).map(|(_, path)| path);
-        if of_first != of_second {
+        let first_path = self.names.iter().find(|((inode, _), _)| *inode == one.inode).map(|(_, path)| path);
+        let second_path =
+            self.names.iter().find(|((_, inode), _)| *inode == other.inode).map(|(_, path)| path);
+        if first_path != second_path {
             let shown =
                 |path: Option<&String>| path.cloned().unwrap_or_else(|| "a file of its own".to_owned());
-            let (first, second) = (shown(of_first), shown(of_second));
+            let (first, second) = (shown(first_path), shown(second_path));
             changes.push(Change { field: "link to".to_owned(), first, second });
         }
         self.names.insert((one.inode, other.inode), path.to_owned());
@@ -275,8 +281,8 @@ impl Diff<'_> {
         match one.file_type {
             FileType::Regular => self.compare_data(one, other, changes),
             FileType::Symlink => {
-                let first = self.first.read_link(one.inode).map_err(of_first)?;
-                let second = self.second.read_link(other.inode).map_err(of_second)?;
+                let first = self.first.read_link(one.inode).map_err(in_first)?;
+                let second = self.second.read_link(other.inode).map_err(in_second)?;
                 note(changes, "target", &show_name(&first), &show_name(&second));
                 Ok(())
             }
@@ -291,8 +297,8 @@ impl Diff<'_> {
         changes: &mut Vec<Change>,
     ) -> Result<(), String> {
         let blocks = (
-            self.first.data_blocks(one.inode, 0, usize::MAX).map_err(of_first)?,
-            self.second.data_blocks(other.inode, 0, usize::MAX).map_err(of_second)?,
+            self.first.data_blocks(one.inode, 0, usize::MAX).map_err(in_first)?,
+            self.second.data_blocks(other.inode, 0, usize::MAX).map_err(in_second)?,
         );
         if self.options.holes {
             note(changes, "blocks with data", &blocks.0.len().to_string(), &blocks.1.len().to_string());
@@ -302,8 +308,8 @@ impl Diff<'_> {
         let (mut a, mut b) = (vec![0; CHUNK], vec![0; CHUNK]);
         for chunk in all {
             let at = chunk * CHUNK as u64;
-            let first = self.first.read(one.inode, at, &mut a).map_err(of_first)?;
-            let second = self.second.read(other.inode, at, &mut b).map_err(of_second)?;
+            let first = self.first.read(one.inode, at, &mut a).map_err(in_first)?;
+            let second = self.second.read(other.inode, at, &mut b).map_err(in_second)?;
             let common = first.min(second);
             if let Some(index) = (0..common).find(|&index| a[index] != b[index]) {
                 let at = at + index as u64;
@@ -324,8 +330,8 @@ impl Diff<'_> {
         if one.xattr_count == 0 && other.xattr_count == 0 {
             return Ok(());
         }
-        let first = xattrs(self.first, one.inode).map_err(of_first)?;
-        let second = xattrs(self.second, other.inode).map_err(of_second)?;
+        let first = xattrs(self.first, one.inode).map_err(in_first)?;
+        let second = xattrs(self.second, other.inode).map_err(in_second)?;
         let names: BTreeSet<&Vec<u8>> = first.keys().chain(second.keys()).collect();
         for name in names {
             let shown =
@@ -336,30 +342,30 @@ impl Diff<'_> {
         Ok(())
     }
 
-    /// Names of two directories, last first.
+    /// Names in either of two directories, in reverse order.
     fn both_entries(&mut self, inodes: (u32, u32)) -> Result<Vec<EitherEntry>, String> {
         let mut names: BTreeMap<Vec<u8>, (Option<u32>, Option<u32>)> = BTreeMap::new();
-        for entry in self.first.read_dir(inodes.0, None, usize::MAX).map_err(of_first)? {
+        for entry in self.first.read_dir(inodes.0, None, usize::MAX).map_err(in_first)? {
             names.entry(entry.name).or_default().0 = Some(entry.inode);
         }
-        for entry in self.second.read_dir(inodes.1, None, usize::MAX).map_err(of_second)? {
+        for entry in self.second.read_dir(inodes.1, None, usize::MAX).map_err(in_second)? {
             names.entry(entry.name).or_default().1 = Some(entry.inode);
         }
         Ok(names.into_iter().rev().map(|(name, (first, second))| (name, first, second)).collect())
     }
 }
 
-/// A fault of the first image, for people.
-fn of_first(error: Error) -> String {
+/// Message of an error in the first image.
+fn in_first(error: Error) -> String {
     format!("image 1: {error}")
 }
 
-/// A fault of the second image, for people.
-fn of_second(error: Error) -> String {
+/// Message of an error in the second image.
+fn in_second(error: Error) -> String {
     format!("image 2: {error}")
 }
 
-/// A name and the inodes that it has in the two.
+/// A name with its inode in each image.
 type EitherEntry = (Vec<u8>, Option<u32>, Option<u32>);
 
 fn xattrs(fs: &mut dyn FileSystem, inode: u32) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Error> {
@@ -367,6 +373,7 @@ fn xattrs(fs: &mut dyn FileSystem, inode: u32) -> Result<BTreeMap<Vec<u8>, Vec<u
     names.into_iter().map(|name| fs.get_xattr(inode, &name).map(|value| (name, value))).collect()
 }
 
+/// Adds a change if the two values differ.
 fn note(changes: &mut Vec<Change>, field: &str, first: &str, second: &str) {
     if first != second {
         let (first, second) = (first.to_owned(), second.to_owned());
@@ -374,12 +381,12 @@ fn note(changes: &mut Vec<Change>, field: &str, first: &str, second: &str) {
     }
 }
 
-/// The attributes that both sides can hold.
+/// Attributes that both filesystems can store.
 #[derive(Clone, Copy, Debug)]
-struct Held {
-    /// Parts of seconds.
+struct Comparable {
+    /// Fractions of a second in times.
     nanoseconds: bool,
-    /// The number of links of a directory means the same.
+    /// Link counts of directories, with the same meaning in both.
     directory_links: bool,
 }
 
@@ -387,31 +394,32 @@ fn compare_attributes(
     one: &Attributes,
     other: &Attributes,
     options: &DiffOptions,
-    held: Held,
+    comparable: Comparable,
 ) -> Vec<Change> {
     let mut changes = Vec::new();
     let mut field =
         |name: &str, of: &dyn Fn(&Attributes) -> String| note(&mut changes, name, &of(one), &of(other));
     field("type", &|file| format!("{:?}", file.file_type).to_lowercase());
     field("permissions", &|file| format!("{:04o}", file.mode & 0o7777));
-    if held.directory_links || one.file_type != FileType::Directory {
+    if comparable.directory_links || one.file_type != FileType::Directory {
         field("links", &|file| file.links.to_string());
     }
     if options.owners {
         field("owner", &|file| file.uid.to_string());
         field("group", &|file| file.gid.to_string());
     }
-    // That of a directory follows from its names, and that of a device means nothing.
+    // The size of a directory follows from its names, and the size of a device node has no meaning.
     let has_size = |file: &Attributes| matches!(file.file_type, FileType::Regular | FileType::Symlink);
     field("size", &|file| if has_size(file) { file.size.to_string() } else { String::new() });
     if options.times {
         // mkfs.ubifs and tar write whole seconds.
-        let has_parts = held.nanoseconds && one.mtime.nanoseconds != 0 && other.mtime.nanoseconds != 0;
-        let part = |mut time: Timestamp| {
-            time.nanoseconds *= u32::from(has_parts);
+        let has_fractions =
+            comparable.nanoseconds && one.mtime.nanoseconds != 0 && other.mtime.nanoseconds != 0;
+        let rounded = |mut time: Timestamp| {
+            time.nanoseconds *= u32::from(has_fractions);
             time
         };
-        field("modified", &|file| time(part(file.mtime)));
+        field("modified", &|file| time(rounded(file.mtime)));
     }
     field("device", &|file| {
         file.device.map_or_else(String::new, |device| format!("{}, {}", device.major, device.minor))

@@ -1,9 +1,10 @@
 //! Traces of a lost eraseblock: directories and files without a name, inode numbers without a node.
 //!
 //! On flash that was changed, deleted files leave the same traces, because Linux's garbage collector erases their nodes
-//! and names in any order. So only a filesystem without any trace of a change is evidence: image makers number inodes
-//! consecutively and give each a name. If even the names of the root directory are missing, the image starts in the
-//! middle of the filesystem or they are damaged. If nodes are damaged, directories are evidence as well.
+//! and names in any order. So a missing name or inode number proves a loss only if the filesystem has no trace of a
+//! change: image makers number inodes consecutively and give each a name. If the names of the root directory are missing,
+//! they are damaged, or the image starts in the middle of the filesystem. On changed flash with damaged nodes, a directory
+//! without a name proves a loss as well.
 
 use super::damage::{Damage, Fault};
 use super::file::File;
@@ -17,7 +18,7 @@ use std::ops::RangeInclusive;
 /// Smallest program unit, bytes: a page of SPI NOR.
 const PAGE_MIN: u64 = 256;
 
-/// The largest page, bytes.
+/// Largest page size, bytes.
 const PAGE_MAX: u32 = 16 << 10;
 
 /// Maximum number of ranges of missing inode numbers that are reported: an image may lack every second number.
@@ -42,7 +43,7 @@ impl Jffs2<dyn Mtd> {
         block.is_some_and(|block| block.nodes.is_empty())
     }
 
-    /// True for a damaged node after which the eraseblock is erased, from the end of one of its pages on.
+    /// True for a damaged node that was written only in part: from the end of one of its pages on, the eraseblock is erased.
     fn is_cut_short(&mut self, at: u64) -> bool {
         let erase_bytes = u64::from(self.blocks.erase_bytes);
         let mut rest = vec![0; (erase_bytes - at % erase_bytes) as usize];
@@ -55,7 +56,7 @@ impl Jffs2<dyn Mtd> {
         page_end < at + u64::from(header.len)
     }
 
-    /// Names inodes without a name in the root directory, and records missing inode numbers.
+    /// Gives inodes without a name a name in the root directory, and records missing inode numbers.
     pub(super) fn adopt_nameless(&mut self) {
         if !self.options.is_earlier {
             self.unmark_names();
@@ -74,12 +75,12 @@ impl Jffs2<dyn Mtd> {
             self.nodes.entry(directory).or_default();
             self.adopt(directory, DIRECTORY_MODE, at);
         }
-        let may_be_all = self.is_without_root && self.has_damage();
-        let is_as_made = is_unchanged && !self.has_replaced();
-        if may_be_all || is_as_made {
+        let may_be_any = self.is_without_root && self.has_damage();
+        let is_original = is_unchanged && !self.has_replaced_nodes();
+        if may_be_any || is_original {
             self.adopt_files();
         }
-        if is_as_made {
+        if is_original {
             self.note_missing();
         }
     }
@@ -96,7 +97,7 @@ impl Jffs2<dyn Mtd> {
             let Some((parent, damage)) = self.names.unmark(inode) else { continue };
             self.counts.obsolete_nodes -= 1;
             self.damage.push(damage);
-            // For writing the flash has to say so, too.
+            // On flash the name is still obsolete, so a writable mount is refused.
             self.adopted.insert(inode);
             named.insert(inode);
             nameless.push(parent);
@@ -104,21 +105,21 @@ impl Jffs2<dyn Mtd> {
     }
 
     /// Records xattrs that files refer to but whose node is missing. On flash that was changed, a new value can leave
-    /// the same: Linux writes the new node, and erases the old one at some later time.
+    /// the same trace: Linux writes the new node first, and erases the old one later.
     pub(super) fn note_lost_xattrs(&mut self) {
         if self.options.read_only && (!self.is_changed || self.has_damage()) {
             self.damage.extend(self.xattrs.lost());
         }
     }
 
-    /// True if nodes are damaged or overwritten, except by a torn last write: names may be among them.
+    /// True if nodes are damaged or overwritten, except by a torn last write. Such nodes may have been names.
     fn has_damage(&mut self) -> bool {
         let damage = self.damage.clone();
         damage.iter().any(|damage| damage.fault != Fault::Summary && !self.is_torn(damage))
     }
 
-    /// True if a file has replaced nodes in a filesystem with missing parts: image makers write none.
-    fn has_replaced(&mut self) -> bool {
+    /// True if names or inode numbers are missing and a file has replaced nodes, which image makers do not write.
+    fn has_replaced_nodes(&mut self) -> bool {
         let named = self.names.inodes();
         let is_nameless = |inode: &u32| *inode != ROOT_INODE && !named.contains(inode);
         let known: BTreeSet<u32> = self.nodes.keys().chain(&named).copied().collect();
@@ -133,7 +134,7 @@ impl Jffs2<dyn Mtd> {
         })
     }
 
-    /// Keeps directories of which only entries are left. Returns the damage with the directory of the name.
+    /// Keeps directories that have a name but no node. Returns each damage with the parent directory of the name.
     pub(super) fn adopt_directories(&mut self) -> Vec<(u32, Damage)> {
         let mut all = Vec::new();
         loop {
@@ -149,16 +150,16 @@ impl Jffs2<dyn Mtd> {
         }
     }
 
-    /// Names all other inodes without a name.
+    /// Gives all other inodes without a name a name in the root directory.
     fn adopt_files(&mut self) {
         let named = self.names.inodes();
         let is_nameless = |(inode, _): &(&u32, &Cached)| **inode != ROOT_INODE && !named.contains(*inode);
-        let place = |cached: &Cached| cached.refs.last().map(|node| node.at);
+        let last_position = |cached: &Cached| cached.refs.last().map(|node| node.at);
         let nameless = self.nodes.iter().filter(is_nameless);
         let nameless: Vec<(u32, u32)> =
-            nameless.filter_map(|(&inode, cached)| Some((inode, place(cached)?))).collect();
+            nameless.filter_map(|(&inode, cached)| Some((inode, last_position(cached)?))).collect();
         for (inode, at) in nameless {
-            // Of an inode whose nodes are all damaged, these are told.
+            // If all nodes of an inode are damaged, the damage of these nodes is reported instead.
             let newest = self.file(inode).ok().and_then(|file| file.newest().map(|node| node.inode.mode));
             if let Some(mode) = newest {
                 self.adopt(inode, mode, at);
@@ -181,15 +182,15 @@ impl Jffs2<dyn Mtd> {
         };
         let first = known.range(ROOT_INODE + 1..).next().copied().filter(is_appended);
         self.counts.base_inodes = first.map(|first| first - 1);
-        let is_of_base = |missing: &RangeInclusive<u32>| first.is_some_and(|first| *missing.end() < first);
-        for missing in gaps(&known).filter(|missing| !is_of_base(missing)).take(RANGES_MAX) {
+        let is_in_base = |missing: &RangeInclusive<u32>| first.is_some_and(|first| *missing.end() < first);
+        for missing in gaps(&known).filter(|missing| !is_in_base(missing)).take(RANGES_MAX) {
             let (first, last) = (*missing.start(), *missing.end());
             self.damage.push(Fault::Missing { first, last }.at(0));
         }
     }
 }
 
-/// Ranges of numbers between the first and the last inode of a set that are not in it.
+/// Ranges of inode numbers that are not in a set, between its first and last number.
 fn gaps(known: &BTreeSet<u32>) -> impl Iterator<Item = RangeInclusive<u32>> {
     let known = || known.range(ROOT_INODE..);
     known()
@@ -203,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_that_are_missing_are_found() {
+    fn missing_numbers_are_found() {
         let known = BTreeSet::from([1, 2, 5, 6, 8]);
         assert_eq!(gaps(&known).collect::<Vec<_>>(), [3..=4, 7..=7]);
         assert_eq!(gaps(&BTreeSet::from([1])).count(), 0);

@@ -1,4 +1,5 @@
-//! One-time-programmable areas, in the three ways that makers offer them.
+//! One-time-programmable (OTP) areas of three kinds: security registers, Macronix's secured area, and Micron's area with a control
+//! byte.
 
 use super::engine::{Engine, Job, Ops, Path};
 use crate::capability::{OtpArea, OtpRegion};
@@ -11,7 +12,7 @@ use floatgate_mtd::{Error, ErrorKind, Nanos};
 const NO_REGION: ErrorKind = ErrorKind::Unsupported("the chip has no such OTP region");
 const TIMEOUT: Nanos = Nanos::from_ms(40_000);
 
-/// Regions of an area.
+/// Number of regions of an area.
 pub(super) fn regions(otp: Option<OtpSpec>, area: OtpArea) -> usize {
     match (otp, area) {
         (Some(OtpSpec::SecurityRegisters { regions, .. }), OtpArea::User) => usize::from(regions),
@@ -27,7 +28,7 @@ pub(super) fn regions(otp: Option<OtpSpec>, area: OtpArea) -> usize {
     }
 }
 
-/// Size of one region.
+/// Size of one region, bytes.
 fn region_len(otp: Option<OtpSpec>, area: OtpArea) -> u64 {
     u64::from(match (otp, area) {
         (Some(OtpSpec::SecurityRegisters { unique_id_bytes, .. }), OtpArea::Factory) => unique_id_bytes,
@@ -54,7 +55,7 @@ impl<S: SpiMem> Engine<S> {
         Ok(OtpRegion { start: index as u64 * len, len, locked })
     }
 
-    /// Asks the chip whether a user region is locked.
+    /// Reads from the chip whether a user region is locked.
     fn otp_locked(&mut self, host: &mut Host, index: usize) -> Result<bool, Error> {
         let (opcode, bit) = match self.spec.otp {
             Some(OtpSpec::SecurityRegisters { family, .. }) => {
@@ -74,8 +75,8 @@ impl<S: SpiMem> Engine<S> {
         Ok(value[0] & bit != 0)
     }
 
-    /// The part of `[addr, addr + len)` in one region, as address on the chip and length. `base` is the area's start.
-    fn otp_place(&self, addr: u64, len: u64) -> (u32, usize) {
+    /// Address on the chip and length of the first part of `[addr, addr + len)`, up to the end of its region.
+    fn otp_part(&self, addr: u64, len: u64) -> (u32, usize) {
         match self.spec.otp {
             Some(OtpSpec::SecurityRegisters { region_bytes, base, stride, .. }) => {
                 let region_bytes = u64::from(region_bytes);
@@ -87,6 +88,7 @@ impl<S: SpiMem> Engine<S> {
         }
     }
 
+    /// Checks that a range is inside an area.
     fn otp_check(&self, host: &Host, area: OtpArea, addr: u64, len: u64) -> Result<(), Error> {
         let size = regions(self.spec.otp, area) as u64 * region_len(self.spec.otp, area);
         if size == 0 {
@@ -95,15 +97,15 @@ impl<S: SpiMem> Engine<S> {
         floatgate_mtd::device::check_range(host.now(), addr, len, size)
     }
 
-    /// Whole regions only.
-    fn otp_whole(&self, host: &Host, addr: u64, len: u64) -> Result<u64, Error> {
+    /// Checks that a range consists of whole user regions. Returns the size of a region, bytes.
+    fn otp_check_whole(&self, host: &Host, addr: u64, len: u64) -> Result<u64, Error> {
         self.otp_check(host, OtpArea::User, addr, len)?;
         let unit = region_len(self.spec.otp, OtpArea::User);
         floatgate_mtd::device::check_aligned(host.now(), addr, len, unit as u32)?;
         Ok(unit)
     }
 
-    /// Bare commands of Macronix's secured area.
+    /// Sends a command of Macronix's secured area, without address and data.
     fn otp_command(&mut self, host: &mut Host, opcode: u8) -> Result<(), Error> {
         let op = Ops::command(&self.spec, opcode, self.ops.octal);
         self.exec(host, &op, Data::None, 0)
@@ -113,14 +115,15 @@ impl<S: SpiMem> Engine<S> {
         matches!(self.spec.otp, Some(OtpSpec::Secured { .. }))
     }
 
-    const fn security(&self) -> Option<SecurityFamily> {
+    /// Commands of the security registers, if the chip has these.
+    const fn security_family(&self) -> Option<SecurityFamily> {
         match self.spec.otp {
             Some(OtpSpec::SecurityRegisters { family, .. }) => Some(family),
             _ => None,
         }
     }
 
-    /// The unique id has no address: what lies before `addr` is read as well.
+    /// Reads the unique id from byte `addr` on. Its command has no address, so the bytes before `addr` are read as well.
     fn read_unique_id(&mut self, host: &mut Host, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
         let skip = addr as usize;
         let mut id = vec![0; skip + buf.len()];
@@ -131,19 +134,19 @@ impl<S: SpiMem> Engine<S> {
         Ok(())
     }
 
-    /// Security registers and Micron's area answer to commands of their own, on one lane.
+    /// Operation on security registers or Micron's area, which have their own commands, on one lane.
     fn otp_op(&self, opcode: u8, at: u32) -> SpiOp {
-        // As long as the address mode says; commands with four bytes of their own do not change it.
+        // The address mode sets the length of the address: 4-byte opcodes of other commands do not change the mode.
         let bytes = self.ops.current_addr_bytes;
         Ops::command(&self.spec, opcode, self.ops.octal).address(at, bytes)
     }
 
-    /// One read within a region.
+    /// Reads within one region.
     fn otp_transfer(&mut self, host: &mut Host, at: u32, buf: &mut [u8]) -> Result<(), Error> {
         if self.is_secured() {
             return self.read(host, u64::from(at), buf);
         }
-        let opcode = self.security().map_or(micron::READ_OTP, |family| family.commands()[0]);
+        let opcode = self.security_family().map_or(micron::READ_OTP, |family| family.commands()[0]);
         let dummy = self.spec.octal.filter(|_| self.ops.octal).map_or(8, |o| o.status_dummy);
         let template = self.otp_op(opcode, at).dummy(dummy).read(0);
         self.read_plain(host, &template, u64::from(at), buf)
@@ -157,14 +160,15 @@ impl<S: SpiMem> Engine<S> {
         buf: &mut [u8],
     ) -> Result<(), Error> {
         self.otp_check(host, area, addr, buf.len() as u64)?;
-        if area == OtpArea::Factory && self.security().is_some() {
+        if area == OtpArea::Factory && self.security_family().is_some() {
             return self.read_unique_id(host, addr, buf);
         }
-        let shift = if area == OtpArea::Factory { region_len(self.spec.otp, OtpArea::User) } else { 0 };
-        self.secured(host, |engine, host| {
-            let (mut addr, mut rest) = (addr + shift, buf);
+        let factory_offset =
+            if area == OtpArea::Factory { region_len(self.spec.otp, OtpArea::User) } else { 0 };
+        self.in_otp_mode(host, |engine, host| {
+            let (mut addr, mut rest) = (addr + factory_offset, buf);
             while !rest.is_empty() {
-                let (at, len) = engine.otp_place(addr, rest.len() as u64);
+                let (at, len) = engine.otp_part(addr, rest.len() as u64);
                 let (now, later) = rest.split_at_mut(len);
                 engine.otp_transfer(host, at, now)?;
                 (addr, rest) = (addr + len as u64, later);
@@ -173,8 +177,8 @@ impl<S: SpiMem> Engine<S> {
         })
     }
 
-    /// Runs `work` between B1h and C1h, where that is the way in.
-    fn secured(
+    /// Runs `work` between the commands B1h (enter) and C1h (exit) on a chip with Macronix's secured area, and alone on others.
+    fn in_otp_mode(
         &mut self,
         host: &mut Host,
         work: impl FnOnce(&mut Self, &mut Host) -> Result<(), Error>,
@@ -190,10 +194,10 @@ impl<S: SpiMem> Engine<S> {
 
     pub(super) fn otp_write(&mut self, host: &mut Host, addr: u64, data: &[u8]) -> Result<(), Error> {
         self.otp_check(host, OtpArea::User, addr, data.len() as u64)?;
-        self.secured(host, |engine, host| {
+        self.in_otp_mode(host, |engine, host| {
             let (mut addr, mut rest) = (addr, data);
             while !rest.is_empty() {
-                let (at, len) = engine.otp_place(addr, rest.len() as u64);
+                let (at, len) = engine.otp_part(addr, rest.len() as u64);
                 let page = u64::from(engine.spec.geometry.page_bytes);
                 let (now, later) = rest.split_at(len.min((page - u64::from(at) % page) as usize));
                 engine.otp_program(host, at, now)?;
@@ -207,7 +211,7 @@ impl<S: SpiMem> Engine<S> {
         if self.is_secured() {
             return self.program(host, u64::from(at), data);
         }
-        let opcode = self.security().map_or(micron::PROGRAM_OTP, |family| family.commands()[1]);
+        let opcode = self.security_family().map_or(micron::PROGRAM_OTP, |family| family.commands()[1]);
         let template = self.otp_op(opcode, at).write(0);
         self.start_write(host, &template, Path::Plain, u64::from(at), data)?;
         self.wait(host, u64::from(at), Job::Program, TIMEOUT)
@@ -219,13 +223,13 @@ impl<S: SpiMem> Engine<S> {
     }
 
     pub(super) fn otp_erase(&mut self, host: &mut Host, addr: u64, len: u64) -> Result<(), Error> {
-        let unit = self.otp_whole(host, addr, len)?;
-        let Some(family) = self.security() else {
+        let unit = self.otp_check_whole(host, addr, len)?;
+        let Some(family) = self.security_family() else {
             return Err(ErrorKind::Unsupported("this OTP area cannot be erased").at(addr, host.now()));
         };
         for region in (addr..addr + len).step_by(unit as usize) {
             self.enable(host)?;
-            let (at, _) = self.otp_place(region, unit);
+            let (at, _) = self.otp_part(region, unit);
             let op = self.otp_op(family.commands()[2], at);
             self.exec(host, &op, Data::None, region)?;
             self.wait(host, region, Job::Erase, TIMEOUT)?;
@@ -234,7 +238,7 @@ impl<S: SpiMem> Engine<S> {
     }
 
     pub(super) fn otp_lock(&mut self, host: &mut Host, addr: u64, len: u64) -> Result<(), Error> {
-        let unit = self.otp_whole(host, addr, len)?;
+        let unit = self.otp_check_whole(host, addr, len)?;
         match self.spec.otp {
             Some(OtpSpec::SecurityRegisters { family, .. }) => {
                 let bits = (addr / unit..(addr + len) / unit)

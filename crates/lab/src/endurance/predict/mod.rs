@@ -1,9 +1,10 @@
-//! The remaining life of a block, from its program and erase times alone (the use that Desnoyers 2009 proposes).
+//! Prediction of a block's remaining life from its program and erase times alone, as Desnoyers 2009 proposes.
 //!
-//! A block's end, and the paces at which its times change, are unknown; their log-normal distributions over the chip's blocks
-//! are not. Bayes' rule on a numeric grid gives what the measured times say about this block.
+//! The end of a block's life and the paces at which its times change are unknown. Their log-normal distributions over the
+//! blocks of a chip are known. From these and the measured times, Bayes' rule on a numeric grid computes the distributions for
+//! this block.
 //!
-//! The age at which a block is looked at is taken to be uniform over its life; a reading may be a pulse off once in a hundred times.
+//! A block is assumed to be measured at an age that is uniformly distributed over its life. 1 in 100 readings may be a pulse off.
 
 mod grid;
 mod input;
@@ -23,7 +24,7 @@ use steps::{Steps, readings};
 /// A median and the central 90 %.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// As likely below as above.
+    /// 50 % lie below.
     pub median: f64,
     /// 5 % lie below.
     pub low: f64,
@@ -34,23 +35,23 @@ pub struct Interval {
 /// Prediction of a block's remaining life from its times. Its JSON is stable.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
-    /// The part, as it was named.
+    /// Name of the part, as the caller gave it.
     pub part: String,
-    /// Maker and name.
+    /// Maker and name of the chip.
     pub chip: String,
-    /// Description in one line.
+    /// Description of the chip in one line.
     pub title: String,
-    /// `measured` or `typical`: what the model of its wear rests on.
+    /// Basis of the model of the chip's wear: `measured` or `typical`.
     pub evidence: Cow<'static, str>,
-    /// Measurements given.
+    /// Number of measurements.
     pub samples: usize,
-    /// The last cycle that was measured; none when cycles were not counted.
+    /// Cycle of the last measurement; none when cycles were not counted.
     pub cycle: Option<u64>,
     /// Share of the life that is over, 0 to 1.
     pub used: Interval,
-    /// Cycles of the same kind until the status fails.
+    /// Remaining cycles, under the conditions of the experiment, until the chip reports a failure.
     pub remaining: Interval,
-    /// Remaining cycles as the number of cycles alone predicts them; none when cycles were not counted.
+    /// Remaining cycles predicted from the number of cycles alone, without times; none when cycles were not counted.
     pub remaining_by_count: Option<Interval>,
     /// True when the remaining cycles are uncertain by more than a factor of 4.
     pub wide: bool,
@@ -58,10 +59,11 @@ pub struct Prediction {
     pub notes: Vec<String>,
 }
 
-/// Ratio of the ends of a wide interval.
+/// Ratio of the ends above which an interval is wide.
 const WIDE: f64 = 4.0;
 
-/// Predicts from measurements in the order in which they were made. `experiment` says what a cycle is: temperature, pages.
+/// Predicts the remaining life of a block from its measurements, oldest first. `experiment` states the temperature and the
+/// programmed pages of a cycle.
 ///
 /// # Errors
 /// No measurement, or times that no block of this chip has.
@@ -86,10 +88,10 @@ pub fn predict(subject: &Subject, experiment: &Experiment, samples: &[Sample]) -
     let (used, remaining, by_count) = match last.cycle {
         Some(cycle) => {
             let now = cycle as f64 * stress;
-            let with = Counted::new(wear, &steps, &readings, now).ok_or_else(unlikely)?;
-            let without = Counted::new(wear, &steps, &[], now).ok_or_else(unlikely)?;
+            let by_times = Counted::new(wear, &steps, &readings, now).ok_or_else(unlikely)?;
+            let by_count = Counted::new(wear, &steps, &[], now).ok_or_else(unlikely)?;
             let left = |c: &Counted| c.interval(|end| (end - now) / stress);
-            (with.interval(|end| now / end).reversed(), left(&with), Some(left(&without)))
+            (by_times.interval(|end| now / end).reversed(), left(&by_times), Some(left(&by_count)))
         }
         None => {
             let aged = Aged::new(wear, &steps, &readings).ok_or_else(unlikely)?;
@@ -113,7 +115,7 @@ pub fn predict(subject: &Subject, experiment: &Experiment, samples: &[Sample]) -
 }
 
 impl Interval {
-    /// The interval of a decreasing function: its low end came from the high one.
+    /// Exchanges the ends, for an interval to which a decreasing function was applied.
     const fn reversed(self) -> Self {
         Self { low: self.high, high: self.low, ..self }
     }
@@ -132,13 +134,13 @@ fn notes(subject: &Subject, samples: &[Sample], wide: bool) -> Vec<String> {
     let mut notes = Vec::new();
     if subject.evidence == Evidence::Typical {
         notes.push(format!(
-            "the wear of {} was not measured: this is a guess from others of its kind",
+            "the wear of {} was not measured: the prediction is a guess from similar chips",
             subject.name
         ));
     }
     let counted = samples.iter().all(|s| s.cycle.is_some());
     if !counted && samples.len() > 1 {
-        notes.push("without cycle counts only the last measurement tells anything".to_owned());
+        notes.push("without cycle counts, only the last measurement is used".to_owned());
     }
     if wide {
         let advice = match (counted, samples.len()) {
@@ -151,16 +153,17 @@ fn notes(subject: &Subject, samples: &[Sample], wide: bool) -> Vec<String> {
     notes
 }
 
-/// Measurements that a tester would have made of a block: `count` of them evenly spread over its first `age` (0 to 1) of life.
+/// Simulated measurements of a block: `count` samples at equal intervals from the start of its life to the age `age` (a share of
+/// its life, 0 to 1).
 pub fn measured(life: &[Stretch], age: f64, count: u32) -> Vec<Sample> {
     let now = (super::cycles(life) as f64 * age.clamp(0.0, 1.0)) as u64;
-    let at = |i: u32| (now as f64 * f64::from(i + 1) / f64::from(count)) as u64;
-    let time = |cycle: u64| life.iter().find(|s| cycle < s.end()).or(life.last());
+    let cycle = |i: u32| (now as f64 * f64::from(i + 1) / f64::from(count)) as u64;
+    let stretch = |cycle: u64| life.iter().find(|s| cycle < s.end()).or(life.last());
     let sample = |i| {
-        let stretch = time(at(i))?;
+        let stretch = stretch(cycle(i))?;
         Some(Sample {
             location: InputLocation::Row(i as usize + 1),
-            cycle: Some(at(i)),
+            cycle: Some(cycle(i)),
             program_us: Some(stretch.program.as_us_f64()),
             erase_us: Some(stretch.erase.as_us_f64()),
         })
@@ -168,7 +171,7 @@ pub fn measured(life: &[Stretch], age: f64, count: u32) -> Vec<Sample> {
     (0..count).filter_map(sample).collect()
 }
 
-/// Mean and deviation of the logarithm of a block's end, in thousandths of a cycle.
+/// Mean and standard deviation of the logarithm of a block's life; the life is in thousandths of a cycle.
 fn log_life(wear: &Wear) -> (f64, f64) {
     let spread = wear.spec().life_spread.max(1e-3);
     let mean = wear.mean_life_cycles() * floatgate_device::cells::CYCLE as f64;
@@ -186,13 +189,13 @@ mod tests {
         Subject::new(&Library::built_in(), part, &Override::parse_all(sets).unwrap()).unwrap()
     }
 
-    /// Number of a thousand blocks at random ages that die within their interval.
-    fn held(subject: &Subject, experiment: &Experiment, forget: bool) -> u32 {
+    /// Number of blocks whose end is inside the predicted interval, of 1000 blocks at random ages.
+    fn ends_inside(subject: &Subject, experiment: &Experiment, without_cycles: bool) -> u32 {
         let within = |block| {
             let life = subject.block_life(experiment, 0, block);
             let age = Random::new(hash(experiment.seed, u64::from(block), 0)).unit();
             let mut samples = measured(&life, age, 6);
-            if forget {
+            if without_cycles {
                 samples.iter_mut().for_each(|s| s.cycle = None);
             }
             let now = (super::super::cycles(&life) as f64 * age) as u64;
@@ -203,21 +206,21 @@ mod tests {
     }
 
     #[test]
-    fn nine_of_ten_blocks_die_within_their_interval() {
+    fn nine_of_ten_blocks_end_inside_their_interval() {
         let plain = Experiment::default();
         let hard =
             Experiment { pages: super::super::Pages::All, temperature_c: 10.0, seed: 3, ..plain.clone() };
         for (part, experiment) in [("mt29f8g08maawc", &plain), ("mt29f4g08aac", &plain), ("w25n01jw", &hard)]
         {
-            let held = held(&subject(part, &[]), experiment, false);
-            assert!((870..=930).contains(&held), "{part}: {held} of 1000");
+            let inside = ends_inside(&subject(part, &[]), experiment, false);
+            assert!((870..=930).contains(&inside), "{part}: {inside} of 1000");
         }
     }
 
     #[test]
-    fn nine_of_ten_without_cycle_counts() {
-        let held = held(&subject("mt29f8g08maawc", &[]), &Experiment::default(), true);
-        assert!((870..=930).contains(&held), "{held} of 1000");
+    fn nine_of_ten_end_inside_without_cycle_counts() {
+        let inside = ends_inside(&subject("mt29f8g08maawc", &[]), &Experiment::default(), true);
+        assert!((870..=930).contains(&inside), "{inside} of 1000");
     }
 
     #[test]
@@ -233,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_interval_says_so() {
+    fn a_wide_interval_is_noted() {
         let (subject, e) = (subject("mt29f4g08aac", &[]), Experiment::default());
         let life = subject.block_life(&e, 0, 0);
         let young = predict(&subject, &e, &measured(&life, 0.00001, 1)).unwrap();
@@ -243,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_that_is_a_pulse_off_is_survived() {
+    fn a_reading_that_is_a_pulse_off_changes_little() {
         let (subject, e) = (subject("mt29f8g08maawc", &[]), Experiment::default());
         let life = subject.block_life(&e, 0, 1);
         let mut samples = measured(&life, 0.5, 20);
