@@ -184,14 +184,21 @@ impl From<floatgate_sim::rig::RigError> for Failure {
 
 /// The text of a file of at most `most` bytes; `what` says what to name in place of one that is no such text.
 pub(crate) fn read_text(path: &Path, most: u64, what: &str) -> Result<String, Failure> {
-    let mut text = String::new();
+    let text = String::from_utf8(read_bytes(path, most, what)?)
+        .map_err(|_| Failure::new(format!("{}: no text in UTF-8", path.display()), what))?;
+    // Some editors begin a file with a byte order mark.
+    Ok(text.strip_prefix('\u{FEFF}').map_or_else(|| text.clone(), str::to_owned))
+}
+
+/// Reads a file of at most this many bytes.
+pub(crate) fn read_bytes(path: &Path, most: u64, what: &str) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
     // A byte more than allowed, so that an endless file is refused like a large one.
-    match File::open(path).and_then(|file| file.take(most + 1).read_to_string(&mut text)) {
-        Ok(bytes) if bytes as u64 > most => {
+    match File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes)) {
+        Ok(length) if length as u64 > most => {
             Err(Failure::new(format!("{}: larger than {} MiB", path.display(), most >> 20), what))
         }
-        // Some editors begin a file with a byte order mark.
-        Ok(_) => Ok(text.strip_prefix('\u{FEFF}').map_or_else(|| text.clone(), str::to_owned)),
+        Ok(_) => Ok(bytes),
         Err(error) => Err(Failure::new(format!("{}: {error}", path.display()), what)),
     }
 }
