@@ -16,12 +16,11 @@ fn new(part: &str) -> Pins {
 
 fuzz_target!(|data: &[u8]| {
     static CHIPS: OnceLock<[Pins; 2]> = OnceLock::new();
-    let Ok(text) = std::str::from_utf8(data) else { return };
-    let Ok(capture) = read(text, &Channels::default()) else { return };
+    let Ok(capture) = read(data, &Channels::default()) else { return };
     assert!(capture.windows.iter().all(|window| window.sent.len() == window.received.len()));
     for chip in CHIPS.get_or_init(|| ["w25q128jv", "w25n01gv"].map(new)) {
         let report = check(&capture.windows, &mut chip.clone()).unwrap();
         let count: u64 = report.commands.iter().map(|command| command.count).sum();
-        assert_eq!(count, capture.windows.len() as u64);
+        assert!(count <= capture.windows.len() as u64, "windows without a byte are no commands");
     }
 });

@@ -94,6 +94,10 @@ fg_status fg_spi_deselect(fg_device *device);
 /* Sets the clock of what is sent from now on; at first it is that of the setup. */
 fg_status fg_spi_clock(fg_device *device, uint32_t hz);
 
+/* Drives the pin WP# of a SPI NOR: low if not 0. It is high at first. While it is low and the bit SRP (SRWD) is set, the chip
+ * ignores writes of its status registers, unless its quad enable bit is set. */
+fg_status fg_spi_write_protect(fg_device *device, int32_t low);
+
 /* ---- A raw NAND at its pins (FG_PINS) ---- */
 
 /* Drives the CE# of this target. Target 0 is selected at first. */

@@ -55,6 +55,30 @@ static void opening(void) {
   for (fg_status status = -1; status < 20; status++) CHECK(fg_status_text(status)[0] != 0);
 }
 
+static void write_protect_pin(void) {
+  const uint8_t wren[] = {0x06}, lock[] = {0x01, 0x84}, unlock[] = {0x01, 0};
+  uint8_t status[2] = {0x05, 0};
+  fg_device *chip = open_device("w25q128jv", FG_PINS), *nand = open_device("w25n01gv", FG_PINS);
+  OK(fg_spi_write_protect(chip, 1));
+  for (int round = 0; round < 2; round++) {
+    OK(fg_spi_transfer(chip, 1, 0, wren, NULL, 1));
+    OK(fg_spi_transfer(chip, 1, 0, round == 0 ? lock : unlock, NULL, 2));
+    OK(fg_advance(chip, 20000000));
+  }
+  CHECK(fg_violation_count(chip) == 1);
+  OK(fg_spi_transfer(chip, 1, 0, status, status, 2));
+  CHECK((status[1] & 0xFC) == 0x84);
+  OK(fg_spi_write_protect(chip, 0));
+  OK(fg_spi_transfer(chip, 1, 0, unlock, NULL, 2));
+  OK(fg_advance(chip, 20000000));
+  status[0] = 0x05;
+  OK(fg_spi_transfer(chip, 1, 0, status, status, 2));
+  CHECK(status[1] == 0 && fg_violation_count(chip) == 1);
+  CHECK(fg_spi_write_protect(nand, 1) == FG_WRONG_KIND);
+  fg_close(nand);
+  fg_close(chip);
+}
+
 static void spi_pins(void) {
   const uint8_t wren[] = {0x06}, erase[] = {0x20, 0, 0, 0}, program[] = {0x02, 0, 0, 0, 0xA5}, read[] = {0x03, 0, 0, 0};
   uint8_t byte = 0, bytes[5] = {0x03, 0, 0, 0, 0};
@@ -310,6 +334,7 @@ static void sd_card(void) {
 int main(void) {
   opening();
   spi_pins();
+  write_protect_pin();
   expectations();
   nand_pins();
   cfi_pins();

@@ -1,7 +1,7 @@
 //! Checks a capture by sending its commands to a simulated chip at its pins: violated rules, and a time breakdown.
 
 use crate::read::Window;
-use floatgate_device::spi::{SpiChip, SpiWire};
+use floatgate_device::spi::{CommandShape, Direction, SpiChip, SpiWire, Width};
 use floatgate_mtd::{Instant, Nanos};
 use floatgate_sim::rig::Pins;
 use serde::Serialize;
@@ -84,10 +84,10 @@ fn replay<C: SpiChip>(windows: &[Window], wire: &mut SpiWire<C>) -> Report {
     let mut starts = Vec::new();
     let mut unseen = None;
     for window in windows {
-        let Some(&opcode) = window.sent.first() else { continue };
+        let Some(sent) = Sent::decode(window, wire.chip()) else { continue };
         let start = Instant::ZERO + Nanos::from_ns(window.start_ns) + ahead;
         wire.advance(start.since(wire.now()));
-        if let Some(status) = status(window) {
+        if let Some(status) = sent.status() {
             report.polls.count += 1;
             let left = wire.chip().busy_until().since(wire.now());
             if status == Status::Ready && left > Nanos::ZERO {
@@ -101,8 +101,7 @@ fn replay<C: SpiChip>(windows: &[Window], wire: &mut SpiWire<C>) -> Report {
         }
         starts.push((wire.now(), window.start_ns));
         wire.set_clock(window.clock_hz.unwrap_or(SLOW_HZ).clamp(1, FAST_HZ));
-        wire.select();
-        wire.exchange(&mut window.sent.clone());
+        sent.play(wire);
         // A program or an erase begins when CS# rises, which may be long after the last byte.
         let selected = Nanos::from_ns(window.end_ns.saturating_sub(window.start_ns));
         wire.advance(selected.saturating_sub(wire.now().since(start)));
@@ -112,10 +111,11 @@ fn replay<C: SpiChip>(windows: &[Window], wire: &mut SpiWire<C>) -> Report {
             unseen = Some(wire.chip().busy_until());
             report.busy_ns += busy.as_ns();
         }
+        let opcode = sent.opcode;
         let command = commands.entry(opcode).or_insert_with(|| Command { opcode, ..Command::default() });
         let ns = window.end_ns.saturating_sub(window.start_ns);
         (command.count, command.bytes, command.ns) =
-            (command.count + 1, command.bytes + window.sent.len() as u64, command.ns + ns);
+            (command.count + 1, command.bytes + sent.bytes(), command.ns + ns);
     }
     report.selected_ns = commands.values().map(|command| command.ns).sum();
     let (first, last) =
@@ -143,22 +143,188 @@ enum Status {
     Unknown,
 }
 
-/// State returned by a status read; `None` for other commands.
-fn status(window: &Window) -> Option<Status> {
+/// A command as the chip sees it.
+struct Sent<'w> {
+    opcode: u8,
+    /// Bytes of the address; on one line in each direction all bytes of the window, the opcode first.
+    header: Vec<u8>,
+    /// Bytes of data that follow, in the direction of the form.
+    data: Vec<u8>,
+    /// Form of a command on several lines; `None` on one line in each direction.
+    form: Option<CommandShape>,
+    window: &'w Window,
+}
+
+/// Widths of a command byte.
+const COMMAND_WIDTHS: [Width; 5] = [
+    Width::X1,
+    Width { lanes: 2, dtr: false },
+    Width { lanes: 4, dtr: false },
+    Width { lanes: 8, dtr: false },
+    Width { lanes: 8, dtr: true },
+];
+
+impl<'w> Sent<'w> {
+    /// Reads a window as the chip does in its present mode: the first form of a command byte that fits the captured lines.
+    /// A window that is no such form is one of a single line in each direction.
+    fn decode(window: &'w Window, chip: &impl SpiChip) -> Option<Self> {
+        COMMAND_WIDTHS.into_iter().find_map(|width| Self::on_lines(window, chip, width)).or_else(|| {
+            let &opcode = window.sent.first()?;
+            Some(Self { opcode, header: window.sent.clone(), data: Vec::new(), form: None, window })
+        })
+    }
+
+    /// A command whose byte has this width, if the chip has it on several lines or at double rate.
+    fn on_lines(window: &'w Window, chip: &impl SpiChip, width: Width) -> Option<Self> {
+        let mut edges = Edges { levels: &window.edges, at: 0 };
+        let opcode = edges.byte(width, Direction::Out)?;
+        let form = chip.shapes(opcode).into_iter().find(|form| form.mode.cmd == width)?;
+        let widths = [form.mode.cmd, form.mode.addr, form.mode.data];
+        let is_single = widths.iter().all(|width| *width == Width::X1);
+        if is_single || widths.iter().any(|width| width.lanes > window.lines) {
+            return None;
+        }
+        let mut header = Vec::new();
+        if width.dtr {
+            // The second command byte.
+            header.push(edges.byte(width, Direction::Out)?);
+        }
+        for _ in 0..form.addr_bytes {
+            header.extend(edges.byte(form.mode.addr, Direction::Out));
+        }
+        edges.at += 2 * usize::from(form.dummy_cycles);
+        let data = std::iter::from_fn(|| edges.byte(form.mode.data, form.dir)).collect();
+        Some(Self { opcode, header, data, form: Some(form), window })
+    }
+
+    /// Sends the command to a chip, except for the end of its window.
+    fn play<C: SpiChip>(&self, wire: &mut SpiWire<C>) {
+        wire.select();
+        let Some(form) = self.form else { return wire.exchange(&mut self.header.clone()) };
+        wire.write(form.mode.cmd, &[self.opcode]);
+        let (second, address) = self.header.split_at(usize::from(form.mode.cmd.dtr).min(self.header.len()));
+        wire.write(form.mode.cmd, second);
+        wire.write(form.mode.addr, address);
+        if form.dummy_cycles > 0 && address.len() == usize::from(form.addr_bytes) {
+            wire.dummy(form.dummy_cycles.into());
+        }
+        match form.dir {
+            Direction::In => wire.read(form.mode.data, &mut self.data.clone()),
+            Direction::Out | Direction::None => wire.write(form.mode.data, &self.data),
+        }
+    }
+
+    /// Bytes of the command in one direction.
+    fn bytes(&self) -> u64 {
+        let opcode = u64::from(self.form.is_some());
+        opcode + (self.header.len() + self.data.len()) as u64
+    }
+
+    /// State returned by a status read; `None` for other commands.
+    fn status(&self) -> Option<Status> {
+        let Some(form) = self.form else { return status(&self.header, *self.window.received.last()?) };
+        let address = self.header.get(usize::from(form.mode.cmd.dtr)..).unwrap_or_default();
+        status(&[&[self.opcode][..], address, &self.data].concat(), *self.data.last()?)
+    }
+}
+
+/// Levels of the data lines at the edges of the clock, read with the widths that the chip expects.
+struct Edges<'a> {
+    levels: &'a [u8],
+    /// Half cycles so far.
+    at: usize,
+}
+
+impl Edges<'_> {
+    /// The next byte; `None` if the window ends before it. Single lines are IO0 to the chip, and IO1 from it.
+    fn byte(&mut self, width: Width, direction: Direction) -> Option<u8> {
+        let single = u8::from(direction == Direction::In);
+        let mut byte = 0_u16;
+        for _ in 0..8 / width.lanes.clamp(1, 8) {
+            let level = u16::from(*self.levels.get(self.at)?);
+            // At single rate only rising edges count.
+            self.at += if width.dtr { 1 } else { 2 };
+            byte = match width.lanes {
+                1 => byte << 1 | level >> single & 1,
+                lanes => byte << lanes | level & ((1 << lanes) - 1),
+            };
+        }
+        Some(byte as u8)
+    }
+}
+
+/// State that a status read returned as its last byte; `None` for other commands. `bytes` are those of the command.
+fn status(bytes: &[u8], last: u8) -> Option<Status> {
     /// READ STATUS of NOR, GET FEATURE of the status of NAND, READ FLAG STATUS.
     const READ_STATUS: u8 = 0x05;
     const GET_FEATURE: u8 = 0x0F;
     const STATUS: u8 = 0xC0;
     const READ_FLAG_STATUS: u8 = 0x70;
-    let (ready_is, bit) = match window.sent.as_slice() {
+    let (ready_is, bit) = match bytes {
         [READ_STATUS, _, ..] | [GET_FEATURE, STATUS, _, ..] => (0, 0x01),
         [READ_FLAG_STATUS, _, ..] => (0x80, 0x80),
         _ => return None,
     };
-    let last = *window.received.last()?;
     Some(match last {
         0xFF => Status::Unknown,
         last if last & bit == ready_is => Status::Ready,
         _ => Status::Busy,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Capture, Channels, pins, read};
+    use floatgate_config::Library;
+    use floatgate_device::spi::{Clock, CmdExt, Mode, SpiOp, Transfer};
+    use floatgate_sim::rig::{self, RigOptions};
+
+    /// What a check says of operations as they are at the pins, one each 20 ms.
+    fn checked(part: &str, ops: &[(SpiOp, &[u8])]) -> Report {
+        let clock = Clock::new(20_000_000);
+        let transfers: Vec<Transfer> = (1..)
+            .zip(ops)
+            .map(|(at, (op, data))| {
+                let start = Instant::from_ns(at * 20_000_000);
+                Transfer { start, end: start + Nanos::from_us(10), clock, op: *op, data: data.to_vec() }
+            })
+            .collect();
+        let Capture { windows, .. } = read(pins::vcd(&transfers).as_bytes(), &Channels::default()).unwrap();
+        assert_eq!(windows.len(), ops.len());
+        let library = Library::built_in();
+        let config = library.resolve(&library.setup(part).unwrap(), &[]).unwrap();
+        let mut pins = rig::pins(&config, RigOptions { stores: false, ..RigOptions::default() }).unwrap();
+        check(&windows, &mut pins).unwrap()
+    }
+
+    fn commands(report: &Report) -> Vec<(u8, u64)> {
+        report.commands.iter().map(|command| (command.opcode, command.bytes)).collect()
+    }
+
+    const WRITE_ENABLE: (SpiOp, &[u8]) = (SpiOp::command(0x06), &[]);
+
+    #[test]
+    fn commands_on_four_lines_are_decoded() {
+        let quad_enable: (SpiOp, &[u8]) = (SpiOp::command(0x31).write(1), &[2]);
+        let mode: Mode = "1S-4S-4S".parse().unwrap();
+        let read = SpiOp::command(0xEB).mode(mode).address(0x1234, 3).dummy(6).read(4);
+        let reads: (SpiOp, &[u8]) = (read, &[1, 2, 3, 4]);
+        let report = checked("w25q128jv", &[WRITE_ENABLE, quad_enable, reads]);
+        assert_eq!((commands(&report), report.violation_count), (vec![(0x06, 1), (0x31, 2), (0xEB, 8)], 0));
+        // The chip begins with the quad enable bit clear.
+        let report = checked("w25q128jv", &[WRITE_ENABLE, reads]);
+        assert_eq!(report.violation_count, 1, "{:?}", report.violations);
+    }
+
+    #[test]
+    fn commands_on_eight_lines_at_double_rate_are_decoded() {
+        let octal: (SpiOp, &[u8]) = (SpiOp::command(0x72).address(0, 4).write(1), &[2]);
+        let command = |opcode| SpiOp { ext: CmdExt::Invert, ..SpiOp::command(opcode).mode(Mode::OCTAL_DTR) };
+        let status: (SpiOp, &[u8]) = (command(0x05).address(0, 4).dummy(4).read(2), &[2, 2]);
+        let ops = [WRITE_ENABLE, octal, (command(0x06), &[]), status];
+        let report = checked("mx25uw12845g", &ops);
+        assert_eq!((commands(&report), report.violation_count), (vec![(0x05, 8), (0x06, 3), (0x72, 6)], 0));
+        assert_eq!(report.polls.count, 1);
+    }
 }

@@ -1,6 +1,6 @@
 //! Captures of logic analysers, and traces for their viewers.
 //!
-//! - [`read`]: extracts the CS# windows from a CSV or VCD file, with one data line in each direction;
+//! - [`read`]: extracts the CS# windows from a CSV or VCD file or a session of sigrok;
 //! - [`check`]: runs these commands on a simulated chip;
 //! - [`export`]: exports a traced operation as VCD or as JSON for Perfetto;
 //! - [`pins`]: exports the signals at the pins of a serial chip.
@@ -9,6 +9,7 @@ mod check;
 pub mod export;
 pub mod pins;
 mod read;
+mod sigrok;
 
 pub use check::{BrokenRule, Command, Polls, Report, check};
 pub use read::{Capture, Channels, Error, Window, read};

@@ -1,4 +1,6 @@
-//! Files of logic analysers: digital samples as VCD or CSV, and tables of a SPI decoder as CSV.
+//! Files of logic analysers: digital samples as VCD, CSV or a session of sigrok, and tables of a SPI decoder as CSV.
+
+use crate::sigrok;
 
 /// Bytes between CS# low and CS# high.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,6 +15,11 @@ pub struct Window {
     pub received: Vec<u8>,
     /// Clock in Hz, if known.
     pub clock_hz: Option<u32>,
+    /// Levels of the data lines (bit 0 is IO0) at each edge of the clock, the first of which rises. Empty for a table of a
+    /// decoder.
+    pub edges: Vec<u8>,
+    /// Number of data lines that the capture has.
+    pub lines: u8,
 }
 
 /// Names of the channels of a SPI bus.
@@ -26,6 +33,8 @@ pub struct Channels {
     pub mosi: Option<String>,
     /// Data from the chip.
     pub miso: Option<String>,
+    /// Further data lines, from IO2 on.
+    pub lines: Vec<String>,
 }
 
 /// Reason why a file is not a valid capture.
@@ -47,6 +56,12 @@ pub enum Error {
         /// Description of the fault.
         why: &'static str,
     },
+    /// A sigrok session that cannot be read.
+    #[error("a damaged session of sigrok: {0}")]
+    Session(&'static str),
+    /// Bytes that are neither a text nor a session of sigrok.
+    #[error("neither a text nor a session of sigrok")]
+    Binary,
     /// Channels were specified for a file that contains bytes, not levels.
     #[error("a table of a SPI decoder has no channels to name")]
     NoLevels,
@@ -58,8 +73,16 @@ pub enum Error {
 /// Usual channel names, in lower case.
 const CS: &[&str] = &["cs", "cs#", "/cs", "csn", "cs_n", "ncs", "ss", "enable", "ce", "ce#"];
 const CLK: &[&str] = &["clk", "sck", "sclk", "clock"];
-const MOSI: &[&str] = &["mosi", "si", "di", "sdi", "io0", "dq0", "copi"];
-const MISO: &[&str] = &["miso", "so", "do", "sdo", "io1", "dq1", "cipo"];
+const MOSI: &[&str] = &["mosi", "si", "di", "sdi", "io0", "dq0", "sio0", "copi"];
+const MISO: &[&str] = &["miso", "so", "do", "sdo", "io1", "dq1", "sio1", "cipo"];
+const LINES: [&[&str]; 6] = [
+    &["io2", "dq2", "sio2", "wp", "wp#"],
+    &["io3", "dq3", "sio3", "hold", "hold#"],
+    &["io4", "dq4", "sio4"],
+    &["io5", "dq5", "sio5"],
+    &["io6", "dq6", "sio6"],
+    &["io7", "dq7", "sio7"],
+];
 
 /// The commands of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,29 +91,37 @@ pub struct Capture {
     pub windows: Vec<Window>,
     /// Start of a command that is truncated at the end of the capture, in ns since its start.
     pub cut_off_ns: Option<u64>,
+    /// The capture begins while CS# is low: the end of a command that is left out.
+    pub begins_within: bool,
 }
 
-/// Parses the text of a capture.
+/// Parses a capture.
 ///
 /// # Errors
 /// The file is not a capture, or a channel is missing.
-pub fn read(text: &str, channels: &Channels) -> Result<Capture, Error> {
-    let capture =
-        if text.trim_start().starts_with('$') { vcd(text, channels)? } else { csv(text, channels)? };
+pub fn read(bytes: &[u8], channels: &Channels) -> Result<Capture, Error> {
+    let capture = if sigrok::is_session(bytes) {
+        session(&sigrok::Session::read(bytes)?, channels)?
+    } else {
+        let text = std::str::from_utf8(bytes).map_err(|_| Error::Binary)?;
+        // Some editors begin a file with a byte order mark.
+        let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
+        if text.trim_start().starts_with('$') { vcd(text, channels)? } else { csv(text, channels)? }
+    };
     if capture.windows.is_empty() { Err(Error::Empty) } else { Ok(capture) }
 }
 
-/// Columns of the four lines in a file.
+/// Columns of the lines in a file.
 struct LineColumns {
     cs: usize,
     clk: usize,
-    mosi: usize,
-    miso: Option<usize>,
+    /// Data lines from IO0 on. The first one is always there; without the second one there are no more.
+    data: Vec<usize>,
 }
 
 impl LineColumns {
     fn find(names: &[String], channels: &Channels) -> Result<Self, Error> {
-        let column = |given: &Option<String>, usual: &[&str]| {
+        let column = |given: Option<&String>, usual: &[&str]| {
             names.iter().position(|name| match given {
                 Some(given) => name == given,
                 None => usual.contains(&name.to_lowercase().as_str()),
@@ -99,33 +130,56 @@ impl LineColumns {
         let need = |line, column: Option<usize>| {
             column.ok_or_else(|| Error::NoChannel { line, names: names.to_vec() })
         };
+        let mut data = vec![need("the data to the chip", column(channels.mosi.as_ref(), MOSI))?];
+        match column(channels.miso.as_ref(), MISO) {
+            None if channels.miso.is_some() => data.push(need("the data from the chip", None)?),
+            None => {}
+            Some(miso) => {
+                data.push(miso);
+                for (at, usual) in LINES.iter().enumerate() {
+                    let given = channels.lines.get(at);
+                    match column(given, usual) {
+                        None if given.is_some() => data.push(need("a further data line", None)?),
+                        None => break,
+                        Some(line) => data.push(line),
+                    }
+                }
+            }
+        }
         Ok(Self {
-            cs: need("CS#", column(&channels.cs, CS))?,
-            clk: need("the clock", column(&channels.clk, CLK))?,
-            mosi: need("the data to the chip", column(&channels.mosi, MOSI))?,
-            miso: match column(&channels.miso, MISO) {
-                None if channels.miso.is_some() => need("the data from the chip", None).map(Some)?,
-                miso => miso,
-            },
+            cs: need("CS#", column(channels.cs.as_ref(), CS))?,
+            clk: need("the clock", column(channels.clk.as_ref(), CLK))?,
+            data,
         })
+    }
+
+    /// The lines of one moment, by the level of each column.
+    fn levels(&self, level: impl Fn(usize) -> bool) -> Levels {
+        let data =
+            (0..).zip(&self.data).fold(0, |data, (line, column)| data | u8::from(level(*column)) << line);
+        Levels { cs: level(self.cs), clk: level(self.clk), data }
     }
 }
 
 /// Levels of the lines at a time.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Levels {
     cs: bool,
     clk: bool,
-    mosi: bool,
-    miso: bool,
+    /// Data lines, IO0 in the lowest bit.
+    data: u8,
 }
 
-/// Decoder of SPI levels: data is sampled at rising clock edges, as in modes 0 and 3.
+/// Decoder of SPI levels: data on one line in each direction is sampled at rising clock edges, as in modes 0 and 3.
 #[derive(Default)]
 struct Decoder {
     windows: Vec<Window>,
     open: Option<Window>,
     before: Levels,
+    lines: u8,
+    /// The first levels have come.
+    begun: bool,
+    begins_within: bool,
     bits: u32,
     sent: u8,
     received: u8,
@@ -135,27 +189,42 @@ struct Decoder {
 }
 
 impl Decoder {
+    fn new(columns: &LineColumns) -> Self {
+        Self { lines: columns.data.len() as u8, ..Self::default() }
+    }
+
     fn levels(&mut self, at_ns: u64, now: Levels) {
+        if !std::mem::replace(&mut self.begun, true) {
+            self.begins_within = !now.cs;
+            self.before = now;
+        }
         let before = std::mem::replace(&mut self.before, now);
         if before.cs && !now.cs {
-            self.open = Some(Window { start_ns: at_ns, ..Window::default() });
+            self.open = Some(Window { start_ns: at_ns, lines: self.lines, ..Window::default() });
             (self.bits, self.fastest_ns) = (0, u64::MAX);
         }
-        if !before.clk && now.clk && !now.cs {
-            self.bit(at_ns, now);
+        if before.clk != now.clk && !now.cs {
+            self.edge(at_ns, now);
         }
         if !before.cs && now.cs {
             self.close(at_ns);
         }
     }
 
-    fn bit(&mut self, at_ns: u64, now: Levels) {
+    fn edge(&mut self, at_ns: u64, now: Levels) {
         let Some(window) = &mut self.open else { return };
+        // In mode 3 the clock falls first, which carries nothing.
+        if now.clk || !window.edges.is_empty() {
+            window.edges.push(now.data);
+        }
+        if !now.clk {
+            return;
+        }
         if self.bits == 0 {
             self.byte_start_ns = at_ns;
         }
-        self.sent = self.sent << 1 | u8::from(now.mosi);
-        self.received = self.received << 1 | u8::from(now.miso);
+        self.sent = self.sent << 1 | now.data & 1;
+        self.received = self.received << 1 | now.data >> 1 & 1;
         self.bits += 1;
         if self.bits == 8 {
             self.bits = 0;
@@ -167,7 +236,7 @@ impl Decoder {
 
     fn close(&mut self, at_ns: u64) {
         const PERIODS: u64 = 7;
-        let Some(mut window) = self.open.take().filter(|window| !window.sent.is_empty()) else { return };
+        let Some(mut window) = self.open.take().filter(|window| !window.edges.is_empty()) else { return };
         window.end_ns = at_ns;
         window.clock_hz =
             (PERIODS * 1_000_000_000).checked_div(self.fastest_ns).and_then(|hz| u32::try_from(hz).ok());
@@ -175,9 +244,28 @@ impl Decoder {
     }
 
     fn finish(self) -> Capture {
-        let cut_off = self.open.filter(|open| !open.sent.is_empty() || self.bits > 0);
-        Capture { windows: self.windows, cut_off_ns: cut_off.map(|open| open.start_ns) }
+        let cut_off = self.open.filter(|open| !open.edges.is_empty());
+        Capture {
+            windows: self.windows,
+            cut_off_ns: cut_off.map(|open| open.start_ns),
+            begins_within: self.begins_within,
+        }
     }
+}
+
+/// Samples of a session, in equal distances.
+fn session(session: &sigrok::Session, channels: &Channels) -> Result<Capture, Error> {
+    let names: Vec<String> = session.channels.iter().map(|channel| channel.name.clone()).collect();
+    let columns = LineColumns::find(&names, channels)?;
+    let mut decoder = Decoder::new(&columns);
+    let mut before = None;
+    for (at, sample) in session.samples().enumerate() {
+        let now = columns.levels(|column| session.channels.get(column).is_some_and(|one| one.level(sample)));
+        if before.replace(now) != Some(now) {
+            decoder.levels(session.time_ns(at as u64), now);
+        }
+    }
+    Ok(decoder.finish())
 }
 
 /// Converts times in seconds to ns since the first one.
@@ -243,23 +331,15 @@ fn samples<'a>(
     channels: &Channels,
 ) -> Result<Capture, Error> {
     let line_columns = LineColumns::find(names, channels)?;
-    let (mut decoder, mut clock) = (Decoder::default(), Clock { first: None, last_ns: 0 });
+    let columns = || [line_columns.cs, line_columns.clk].into_iter().chain(line_columns.data.iter().copied());
+    let (mut decoder, mut clock) = (Decoder::new(&line_columns), Clock { first: None, last_ns: 0 });
     for (line, text) in lines {
         let row: Vec<&str> = fields(text).collect();
-        let level = |column: usize| match row.get(column) {
-            Some(&"0") => Ok(false),
-            Some(&"1") => Ok(true),
-            _ => Err(Error::Line { line, why: "a level that is neither 0 nor 1" }),
-        };
         let at_ns = clock.ns(number(&row, time, line)?, line)?;
-        let miso = line_columns.miso.map_or(Ok(false), level)?;
-        let now = Levels {
-            cs: level(line_columns.cs)?,
-            clk: level(line_columns.clk)?,
-            mosi: level(line_columns.mosi)?,
-            miso,
-        };
-        decoder.levels(at_ns, now);
+        if !columns().all(|column| matches!(row.get(column), Some(&"0" | &"1"))) {
+            return Err(Error::Line { line, why: "a level that is neither 0 nor 1" });
+        }
+        decoder.levels(at_ns, line_columns.levels(|column| row.get(column) == Some(&"1")));
     }
     Ok(decoder.finish())
 }
@@ -337,7 +417,7 @@ impl Table {
             open.clock_hz = open.clock_hz.max(hz);
         }
         windows.extend(Some(open).filter(|open| !open.sent.is_empty()));
-        Ok(Capture { windows, cut_off_ns: None })
+        Ok(Capture { windows, ..Capture::default() })
     }
 }
 
@@ -380,12 +460,14 @@ fn vcd(text: &str, channels: &Channels) -> Result<Capture, Error> {
         }
     }
     let line_columns = LineColumns::find(&names, channels)?;
-    let code = |column: usize| codes.get(column).map_or("", String::as_str);
-    let (mut decoder, mut clock) = (Decoder::default(), Clock { first: None, last_ns: 0 });
-    let (mut now, mut at_ns) = (Levels::default(), 0);
+    let (mut decoder, mut clock) = (Decoder::new(&line_columns), Clock { first: None, last_ns: 0 });
+    // Levels of all channels; those of the bus count from the first change of CS# on.
+    let (mut levels, mut at_ns, mut is_known) = (vec![false; codes.len()], 0, false);
     for (line, word) in words {
         if let Some(time) = word.strip_prefix('#') {
-            decoder.levels(at_ns, now);
+            if is_known {
+                decoder.levels(at_ns, line_columns.levels(|column| levels.get(column) == Some(&true)));
+            }
             let time: u64 =
                 time.parse().map_err(|_| Error::Line { line, why: "a time that is no number" })?;
             at_ns = clock.ns(time as f64 * unit_ns / 1e9, line)?;
@@ -397,17 +479,14 @@ fn vcd(text: &str, channels: &Channels) -> Result<Capture, Error> {
             _ => continue,
         };
         let of = word.get(1..).unwrap_or_default();
-        if of == code(line_columns.cs) {
-            now.cs = level;
-        } else if of == code(line_columns.clk) {
-            now.clk = level;
-        } else if of == code(line_columns.mosi) {
-            now.mosi = level;
-        } else if line_columns.miso.is_some_and(|miso| of == code(miso)) {
-            now.miso = level;
+        is_known |= codes.get(line_columns.cs).is_some_and(|code| code == of);
+        for (known, _) in levels.iter_mut().zip(&codes).filter(|(_, code)| *code == of) {
+            *known = level;
         }
     }
-    decoder.levels(at_ns, now);
+    if is_known {
+        decoder.levels(at_ns, line_columns.levels(|column| levels.get(column) == Some(&true)));
+    }
     Ok(decoder.finish())
 }
 
@@ -452,8 +531,8 @@ mod tests {
 
     #[test]
     fn samples_are_decoded() {
-        let Capture { windows, cut_off_ns } =
-            read(&sampled(&[&[0x9F, 0xA5], &[0x06]]), &Channels::default()).unwrap();
+        let Capture { windows, cut_off_ns, .. } =
+            read(sampled(&[&[0x9F, 0xA5], &[0x06]]).as_bytes(), &Channels::default()).unwrap();
         assert_eq!(cut_off_ns, None);
         assert_eq!((&windows[0].sent, &windows[0].received), (&vec![0x9F, 0xA5], &vec![0xFF, 0xFF]));
         assert_eq!(
@@ -467,10 +546,10 @@ mod tests {
     fn a_command_without_an_end_is_reported() {
         let text = sampled(&[&[0x9F, 0xA5], &[0x06]]);
         let cut = text.trim_end().rsplit_once('\n').unwrap().0;
-        let Capture { windows, cut_off_ns } = read(cut, &Channels::default()).unwrap();
+        let Capture { windows, cut_off_ns, .. } = read(cut.as_bytes(), &Channels::default()).unwrap();
         assert_eq!((windows.len(), cut_off_ns), (1, Some(1800)));
         let named = Channels { miso: Some("nope".to_owned()), ..Channels::default() };
-        assert!(matches!(read(&text, &named), Err(Error::NoChannel { .. })));
+        assert!(matches!(read(text.as_bytes(), &named), Err(Error::NoChannel { .. })));
     }
 
     #[test]
@@ -483,13 +562,13 @@ mod tests {
 \"SPI\",\"enable\",0.002,8e-09,,
 \"SPI\",\"result\",0.0021,8e-07,0x06,0xFF
 ";
-        let windows = read(logic_2, &Channels::default()).unwrap().windows;
+        let windows = read(logic_2.as_bytes(), &Channels::default()).unwrap().windows;
         assert_eq!((&windows[0].received, windows[0].clock_hz), (&vec![0xFF, 0xEF], Some(10_000_000)));
         assert_eq!((windows.len(), &windows[1].sent), (2, &vec![6]));
         let logic_1 = "Time [s],Packet ID,MOSI,MISO\n-0.1,0,0x9F,0xFF\n0.1,0,0x00,0xEF\n0.2,1,6,255\n";
-        let windows = read(logic_1, &Channels::default()).unwrap().windows;
+        let windows = read(logic_1.as_bytes(), &Channels::default()).unwrap().windows;
         let named = Channels { clk: Some("nope".to_owned()), ..Channels::default() };
-        assert_eq!(read(logic_1, &named).unwrap_err(), Error::NoLevels);
+        assert_eq!(read(logic_1.as_bytes(), &named).unwrap_err(), Error::NoLevels);
         assert_eq!((windows.len(), windows[0].start_ns, &windows[0].sent), (2, 0, &vec![0x9F, 0]));
     }
 
@@ -511,13 +590,27 @@ mod tests {
         }
         text += "#200 1!\n";
         let channels = Channels { cs: Some("D0".to_owned()), ..Channels::default() };
-        let windows = read(&text, &channels).unwrap().windows;
+        let windows = read(text.as_bytes(), &channels).unwrap().windows;
         assert_eq!(
             (windows.len(), &windows[0].sent, windows[0].clock_hz),
             (1, &vec![0x9F], Some(10_000_000))
         );
-        let missing = read(&text, &Channels::default()).unwrap_err();
+        let missing = read(text.as_bytes(), &Channels::default()).unwrap_err();
         assert_eq!(missing.to_string(), "no channel for CS#; the file has D0, clk, mosi");
+    }
+
+    #[test]
+    fn a_capture_that_begins_within_a_command_says_so() {
+        let text = sampled(&[&[0x9F, 0xA5], &[0x06]]);
+        assert!(!read(text.as_bytes(), &Channels::default()).unwrap().begins_within);
+        // Without the line before CS# falls, the first command has no beginning.
+        let late: Vec<&str> =
+            text.lines().enumerate().filter(|(at, _)| !(1..4).contains(at)).map(|(_, line)| line).collect();
+        let capture = read(late.join("\n").as_bytes(), &Channels::default()).unwrap();
+        assert_eq!(
+            (capture.begins_within, capture.windows.len(), &capture.windows[0].sent),
+            (true, 1, &vec![6])
+        );
     }
 
     #[test]
@@ -532,7 +625,7 @@ mod tests {
             ("$timescale 1 year $end", "line 1: a timescale"),
             ("$var", "no channel"),
         ] {
-            let error = read(text, &Channels::default()).unwrap_err().to_string();
+            let error = read(text.as_bytes(), &Channels::default()).unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
         }
     }

@@ -18,10 +18,11 @@ use std::process::ExitCode;
   floatgate check-capture capture.csv --part w25q128jv
   floatgate check-capture capture.csv --part w25q128jv --json
 
-Reads VCD files, digital samples as CSV, and tables of the SPI decoder of Saleae Logic, with one data line in each direction. The commands \
-are sent to the simulated chip at the times of the capture. Exit status 1 when a rule of the chip was broken.")]
+Reads VCD files, sessions of sigrok (.sr), digital samples as CSV, and tables of the SPI decoder of Saleae Logic. Commands on two, four \
+and eight lines are decoded as the part has them, if the capture has these lines. The commands are sent to the simulated chip at the \
+times of the capture. Exit status 1 when a rule of the chip was broken.")]
 pub(crate) struct Args {
-    /// The capture: VCD or CSV; - is stdin
+    /// The capture: VCD, CSV or a session of sigrok; - is stdin
     file: PathBuf,
 
     /// The chip, or a setup with it: a SPI NOR or SPI NAND
@@ -48,6 +49,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CHANNEL")]
     miso: Option<String>,
 
+    /// Channels of the further data lines, from IO2 on, with commas [default: IO2, WP#, IO3, HOLD#, IO4 and the like]
+    #[arg(long, value_name = "CHANNEL,..", value_delimiter = ',')]
+    lines: Vec<String>,
+
     #[command(flatten)]
     format: ReportFormat,
 }
@@ -62,20 +67,26 @@ struct Json {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let file = if args.file.as_os_str() == "-" { Path::new("/dev/stdin") } else { &args.file };
-    let text = common::read_text(file, CAPTURE_MAX, "name a capture as VCD or CSV")?;
+    let bytes =
+        common::read_bytes(file, CAPTURE_MAX, "name a capture as VCD or CSV, or a session of sigrok")?;
     let channels = Channels {
         cs: args.cs.clone(),
         clk: args.clk.clone(),
         mosi: args.mosi.clone(),
         miso: args.miso.clone(),
+        lines: args.lines.clone(),
     };
-    let Capture { windows, cut_off_ns } = read(&text, &channels).map_err(|error| failure(args, &error))?;
+    let Capture { windows, cut_off_ns, begins_within } =
+        read(&bytes, &channels).map_err(|error| failure(args, &error))?;
     let library = Library::built_in();
     let config = library.resolve(&library.setup(&args.part)?, &Override::parse_all(&args.set)?)?;
     let mut pins = rig::pins(&config, RigOptions { stores: false, ..RigOptions::default() })?;
     let report = check(&windows, &mut pins).ok_or_else(|| {
         Failure::new(format!("{} is on a parallel bus", config.part().name), "name a SPI NOR or a SPI NAND")
     })?;
+    if begins_within {
+        output::print_note("the capture begins within a command, whose rest is left out");
+    }
     if let Some(ns) = cut_off_ns {
         let at = Nanos::from_ns(ns);
         terminal::print_note(&format!("the capture ends within the command at {at}, which is left out"));
@@ -88,9 +99,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 fn failure(args: &Args, error: &Error) -> Failure {
     let help = match error {
-        Error::NoChannel { .. } => "name the channels with --cs, --clk, --mosi and --miso",
-        Error::NoLevels => "leave out --cs, --clk, --mosi and --miso",
+        Error::NoChannel { .. } => "name the channels with --cs, --clk, --mosi, --miso and --lines",
+        Error::NoLevels => "leave out --cs, --clk, --mosi, --miso and --lines",
         Error::Empty => "look whether CS# is captured, and named with --cs",
+        Error::Session(_) => {
+            "save the session again, or convert it: sigrok-cli -i FILE.sr -O vcd -o FILE.vcd"
+        }
         _ => "export the capture as VCD or CSV, or the table of its SPI decoder as CSV",
     };
     Failure::new(format!("{}: {error}", args.file.display()), help)

@@ -185,14 +185,21 @@ impl From<floatgate_sim::rig::RigError> for Failure {
 
 /// Reads a text file of at most `bytes_max` bytes. `help` is the advice if the file is larger or cannot be read.
 pub(crate) fn read_text(path: &Path, bytes_max: u64, help: &str) -> Result<String, Failure> {
-    let mut text = String::new();
+    let text = String::from_utf8(read_bytes(path, bytes_max, help)?)
+        .map_err(|_| Failure::new(format!("{}: no text in UTF-8", path.display()), help))?;
+    // Some editors begin a file with a byte order mark.
+    Ok(text.strip_prefix('\u{FEFF}').map_or_else(|| text.clone(), str::to_owned))
+}
+
+/// Reads a file of at most `bytes_max` bytes. `help` is the advice if the file is larger or cannot be read.
+pub(crate) fn read_bytes(path: &Path, bytes_max: u64, help: &str) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
     // One byte more than allowed, so that an endless file is refused like a large one.
-    match File::open(path).and_then(|file| file.take(bytes_max + 1).read_to_string(&mut text)) {
-        Ok(bytes) if bytes as u64 > bytes_max => {
+    match File::open(path).and_then(|file| file.take(bytes_max + 1).read_to_end(&mut bytes)) {
+        Ok(length) if length as u64 > bytes_max => {
             Err(Failure::new(format!("{}: larger than {} MiB", path.display(), bytes_max >> 20), help))
         }
-        // Some editors begin a file with a byte order mark.
-        Ok(_) => Ok(text.strip_prefix('\u{FEFF}').map_or_else(|| text.clone(), str::to_owned)),
+        Ok(_) => Ok(bytes),
         Err(error) => Err(Failure::new(format!("{}: {error}", path.display()), help)),
     }
 }

@@ -25,6 +25,8 @@ use std::time::Duration;
   flashrom -p serprog:ip=127.0.0.1:4000 -w image.bin
   floatgate serve w25q128jv --serprog 4000 --state chip.bin --once --json
   floatgate serve mx25l25645g --serprog 4000 --cut-power 100
+  floatgate serve w25q64jv --serprog 4000 --wp-low
+  floatgate serve s29gl128p --serprog 4000
   floatgate serve w25q128jv --serprog - < requests > answers
   floatgate serve w25n01gv --module --state dump.nand
   floatgate serve w25n01gv --module --state dump.nand --flip 0x20800.3 --bad 0x40000
@@ -32,7 +34,7 @@ use std::time::Duration;
 Stays in the foreground; Ctrl-C ends it. Then the time that the real chip would have taken is printed, with the violations: commands that this chip does not have, or that came \
 when they may not. They are answered with FFh or ignored, as by silicon.
 
-With --serprog a simulated SPI NOR sits in the socket of a programmer. Without a host in PORT the port is on the loopback interface; port 0 takes a free one. Clients are served \
+With --serprog a simulated SPI NOR, or a parallel NOR on eight data lines, sits in the socket of a programmer. Without a host in PORT the port is on the loopback interface; port 0 takes a free one. Clients are served \
 one after the other. - serves one client on stdin and stdout, and the report goes to stderr.
 
 With --module a SPI NOR, SPI NAND or raw NAND becomes an MTD device of the running Linux kernel, whose own drivers find and drive it, through the kernel module in \
@@ -45,7 +47,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     setup: SetupArgs,
 
-    /// Serve a SPI NOR to flashrom on this TCP port; - is stdin and stdout
+    /// Serve a SPI NOR or a parallel NOR to flashrom on this TCP port; - is stdin and stdout
     #[arg(long, value_name = "[HOST:]PORT")]
     serprog: Option<Endpoint>,
 
@@ -76,6 +78,10 @@ pub(crate) struct Args {
     /// A bit of a byte is inverted until its block is erased (repeatable): --flip 0x1000.3
     #[arg(long, value_name = "ADDRESS.BIT")]
     flip: Vec<Bit>,
+
+    /// Hold the pin WP# of a SPI NOR low: once the bit SRP (SRWD) is set, its status registers cannot be written
+    #[arg(long)]
+    wp_low: bool,
 
     #[command(flatten)]
     format: ReportFormat,
@@ -200,10 +206,16 @@ impl Args {
         for Stuck { at, value } in &self.stuck {
             if !chip.stick(at.address, at.bit, *value) {
                 return Err(Failure::new(
-                    "--stuck: this chip is a NAND",
+                    "--stuck: only a SPI NOR has stuck bits",
                     "invert a bit of it: --flip ADDRESS.BIT",
                 ));
             }
+        }
+        if self.wp_low && !chip.set_wp_low() {
+            return Err(Failure::new(
+                "--wp-low: only a SPI NOR has status registers that WP# locks",
+                "leave the option out",
+            ));
         }
         let state = self.state.as_deref().map(|path| State::open(path, chip)).transpose()?;
         self.bad.iter().for_each(|address| chip.break_block(*address));

@@ -33,10 +33,33 @@ fn fold(name: &str) -> String {
 
 /// Edit distance of two names; `None` if they have too little in common.
 fn distance(name: &str, candidate: &str) -> Option<usize> {
-    let typos = strsim::damerau_levenshtein(name, candidate);
+    let typos = typos(name, candidate);
     let shorter = name.len().min(candidate.len());
     let contained = shorter >= 3 && (candidate.contains(name) || name.contains(candidate));
     (contained || typos <= (shorter + 1) / 3).then_some(typos)
+}
+
+/// Smallest number of insertions, deletions, replacements and swaps of neighbours that make one name the other (optimal
+/// string alignment).
+fn typos(name: &str, candidate: &str) -> usize {
+    let [name, candidate] = [name, candidate].map(|text| text.chars().collect::<Vec<_>>());
+    // Rows of the table for the two characters before, the one before, and the present one.
+    let mut before_last: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=candidate.len()).collect();
+    for (row, typed) in name.iter().enumerate() {
+        let mut this = vec![row + 1];
+        for (column, meant) in candidate.iter().enumerate() {
+            let replaced = last[column] + usize::from(typed != meant);
+            let mut least = replaced.min(last[column + 1] + 1).min(this[column] + 1);
+            let is_swap = row > 0 && column > 0 && *typed == candidate[column - 1] && name[row - 1] == *meant;
+            if is_swap {
+                least = least.min(before_last[column - 1] + 1);
+            }
+            this.push(least);
+        }
+        before_last = std::mem::replace(&mut last, this);
+    }
+    last.last().copied().unwrap_or(0)
 }
 
 /// Error for an unknown key.
@@ -121,6 +144,15 @@ mod tests {
         assert_eq!(nearest("w25n", parts, 5), ["w25n01gv", "w25n01jw"]);
         assert!(nearest("zzz", parts, 5).is_empty());
         assert!(nearest(&"w25n01jw".repeat(100), parts, 5).is_empty());
+    }
+
+    #[test]
+    fn typos_are_counted() {
+        for (name, candidate, wanted) in
+            [("", "abc", 3), ("abc", "", 3), ("kitten", "sitting", 3), ("w25q", "w2q5", 1), ("ab", "ba", 1)]
+        {
+            assert_eq!(typos(name, candidate), wanted, "{name} {candidate}");
+        }
     }
 
     #[test]

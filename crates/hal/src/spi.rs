@@ -55,6 +55,14 @@ impl SpiFlash {
         wire!(&mut self.wires().0, wire => wire.set_clock(hz));
     }
 
+    /// Drives the pin WP# of a SPI NOR. While it is low, and the bit SRP (SRWD) is set, the status registers cannot be
+    /// written. A SPI NAND does not have this lock.
+    pub fn set_wp_low(&mut self, low: bool) {
+        if let Pins::SpiNor(wire) = &mut self.wires().0 {
+            wire.chip_mut().set_wp_low(low);
+        }
+    }
+
     /// Virtual time in ns since the chip was made.
     pub fn now_ns(&self) -> u64 {
         wire!(&self.wires().0, wire => wire.now().as_ns())

@@ -1,15 +1,59 @@
-//! Server side of serprog, the protocol between flashrom (or similar programs) and a SPI programmer, over a socket or a
-//! serial line.
+//! Server side of serprog, the protocol between flashrom (or similar programs) and a programmer of SPI or parallel flash,
+//! over a socket or a serial line.
 //!
 //! A request is a command byte and its parameters, lowest byte first; the answer is ACK and the result, or NAK. Version
-//! 1, only for SPI; commands of other buses get NAK.
+//! 1. Commands of a bus that the chip is not on get NAK. A parallel flash is read at once; writes and delays wait in the
+//! operation buffer until O_EXEC.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 
-/// A SPI programmer with a chip.
+/// Bus between a programmer and its chip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bus {
+    /// SPI, on one data line in each direction.
+    Spi,
+    /// Address lines and eight data lines.
+    Parallel,
+}
+
+impl Bus {
+    /// Bit in the sets of buses.
+    const fn bit(self) -> u8 {
+        match self {
+            Self::Parallel => 1 << 0,
+            Self::Spi => 1 << 3,
+        }
+    }
+
+    /// Commands of this bus alone.
+    const fn commands(self) -> &'static [u8] {
+        match self {
+            Self::Spi => &[O_SPIOP, S_SPI_FREQ],
+            Self::Parallel => &[Q_WRNMAXLEN, R_BYTE, R_NBYTES, O_WRITEB, O_WRITEN, Q_RDNMAXLEN],
+        }
+    }
+}
+
+/// A programmer with a chip.
 pub trait Programmer {
-    /// Runs a CS# window: sends bytes to the chip, then receives bytes.
+    /// Bus of the chip.
+    fn bus(&self) -> Bus {
+        Bus::Spi
+    }
+
+    /// SPI: runs a CS# window, sends bytes to the chip, then receives bytes.
     fn transfer(&mut self, sent: &[u8], received: &mut [u8]);
+
+    /// Parallel: reads bytes from an address on.
+    fn read(&mut self, address: u32, received: &mut [u8]) {
+        let _ = address;
+        received.fill(0xFF);
+    }
+
+    /// Parallel: writes bytes from an address on, a cycle for each.
+    fn write(&mut self, address: u32, sent: &[u8]) {
+        let _ = (address, sent);
+    }
 
     /// Sets the clock in Hz; returns the actual one.
     fn set_clock(&mut self, hz: u32) -> u32;
@@ -30,13 +74,13 @@ const NAK: u8 = 0x15;
 const VERSION: u16 = 1;
 /// Name of the programmer, as clients show it; 16 bytes.
 const NAME: &[u8; 16] = b"floatgate\0\0\0\0\0\0\0";
-/// The bus type SPI, a bit of the sets of buses.
-const SPI: u8 = 1 << 3;
-/// Number of unanswered bytes that a client may send, and size of the delay buffer: a socket has room.
+/// Number of unanswered bytes that a client may send, and size of the operation buffer: a socket has room.
 const BUFFER_BYTES: u16 = u16::MAX;
+/// Most bytes of one O_WRITEN, and of one R_NBYTES.
+const RUN_BYTES: u32 = 0x8000;
 
-/// Supported commands.
-const COMMANDS: [u8; 15] = [
+/// Commands of every bus.
+const COMMANDS: [u8; 13] = [
     NOP,
     Q_IFACE,
     Q_CMDMAP,
@@ -49,8 +93,6 @@ const COMMANDS: [u8; 15] = [
     O_EXEC,
     SYNCNOP,
     S_BUSTYPE,
-    O_SPIOP,
-    S_SPI_FREQ,
     S_PIN_STATE,
 ];
 const NOP: u8 = 0x00;
@@ -60,10 +102,16 @@ const Q_PGMNAME: u8 = 0x03;
 const Q_SERBUF: u8 = 0x04;
 const Q_BUSTYPE: u8 = 0x05;
 const Q_OPBUF: u8 = 0x07;
+const Q_WRNMAXLEN: u8 = 0x08;
+const R_BYTE: u8 = 0x09;
+const R_NBYTES: u8 = 0x0A;
 const O_INIT: u8 = 0x0B;
+const O_WRITEB: u8 = 0x0C;
+const O_WRITEN: u8 = 0x0D;
 const O_DELAY: u8 = 0x0E;
 const O_EXEC: u8 = 0x0F;
 const SYNCNOP: u8 = 0x10;
+const Q_RDNMAXLEN: u8 = 0x11;
 const S_BUSTYPE: u8 = 0x12;
 const O_SPIOP: u8 = 0x13;
 const S_SPI_FREQ: u8 = 0x14;
@@ -78,7 +126,8 @@ pub fn serve(
     mut answers: impl Write,
     programmer: &mut impl Programmer,
 ) -> io::Result<()> {
-    let mut session = Session { programmer, delays_us: 0, sent: Vec::new(), answer: Vec::new() };
+    let mut session =
+        Session { programmer, waiting: Vec::new(), waiting_bytes: 0, sent: Vec::new(), answer: Vec::new() };
     let mut requests = BufReader::with_capacity(64 << 10, requests);
     while !requests.fill_buf()?.is_empty() {
         match session.request(&mut requests) {
@@ -102,11 +151,21 @@ pub fn serve(
 /// Size of pending answers that forces sending, even if more requests are available, B.
 const ANSWERS_MAX: usize = 64 << 10;
 
+/// An operation that waits for O_EXEC.
+enum Waiting {
+    /// A delay, us.
+    Delay(u64),
+    /// Write cycles from an address on.
+    Write(u32, Vec<u8>),
+}
+
 /// State of one connection.
 struct Session<'p, P> {
     programmer: &'p mut P,
-    /// Delays in the operation buffer, us.
-    delays_us: u64,
+    /// Operation buffer.
+    waiting: Vec<Waiting>,
+    /// Bytes that its operations take of [`BUFFER_BYTES`].
+    waiting_bytes: usize,
     /// Bytes of the window being received.
     sent: Vec<u8>,
     /// Answers that are not sent yet.
@@ -116,31 +175,35 @@ struct Session<'p, P> {
 impl<P: Programmer> Session<'_, P> {
     fn request(&mut self, requests: &mut impl Read) -> io::Result<()> {
         let [command] = parameters(requests)?;
+        let bus = self.programmer.bus();
+        if !COMMANDS.contains(&command) && !bus.commands().contains(&command) {
+            self.answer.push(NAK);
+            return Ok(());
+        }
         match command {
-            NOP => self.ack(&[]),
+            NOP | S_PIN_STATE => {
+                if command == S_PIN_STATE {
+                    let [_] = parameters(requests)?;
+                }
+                self.ack(&[]);
+            }
             Q_IFACE => self.ack(&VERSION.to_le_bytes()),
-            Q_CMDMAP => self.ack(&command_map()),
+            Q_CMDMAP => self.ack(&command_map(bus)),
             Q_PGMNAME => self.ack(NAME),
             Q_SERBUF | Q_OPBUF => self.ack(&BUFFER_BYTES.to_le_bytes()),
-            Q_BUSTYPE => self.ack(&[SPI]),
+            Q_BUSTYPE => self.ack(&[bus.bit()]),
+            Q_WRNMAXLEN | Q_RDNMAXLEN => self.ack(&RUN_BYTES.to_le_bytes()[..3]),
             SYNCNOP => self.answer.extend([NAK, ACK]),
             S_BUSTYPE => {
                 let [buses] = parameters(requests)?;
-                self.answer.push(if buses & SPI != 0 { ACK } else { NAK });
+                self.answer.push(if buses & bus.bit() != 0 { ACK } else { NAK });
             }
             O_INIT => {
-                self.delays_us = 0;
+                (self.waiting, self.waiting_bytes) = (Vec::new(), 0);
                 self.ack(&[]);
             }
-            O_DELAY => {
-                let us = u32::from_le_bytes(parameters(requests)?);
-                self.delays_us = self.delays_us.saturating_add(us.into());
-                self.ack(&[]);
-            }
-            O_EXEC => {
-                self.programmer.delay(std::mem::take(&mut self.delays_us));
-                self.ack(&[]);
-            }
+            O_DELAY => self.delay(u32::from_le_bytes(parameters(requests)?).into()),
+            O_EXEC => self.execute(),
             O_SPIOP => self.spi(requests)?,
             S_SPI_FREQ => match u32::from_le_bytes(parameters(requests)?) {
                 0 => self.answer.push(NAK),
@@ -149,11 +212,83 @@ impl<P: Programmer> Session<'_, P> {
                     self.ack(&made.to_le_bytes());
                 }
             },
-            S_PIN_STATE => {
-                let [_] = parameters(requests)?;
-                self.ack(&[]);
+            R_BYTE => {
+                let address = u24(parameters(requests)?);
+                self.read(address, 1);
             }
+            R_NBYTES => {
+                let address = u24(parameters(requests)?);
+                let length = u24(parameters(requests)?);
+                self.read(address, length);
+            }
+            O_WRITEB => {
+                let address = u24(parameters(requests)?);
+                let [byte] = parameters(requests)?;
+                self.wait_for_exec(Waiting::Write(address, vec![byte]), 5);
+            }
+            O_WRITEN => self.write(requests)?,
             _ => self.answer.push(NAK),
+        }
+        Ok(())
+    }
+
+    /// Puts an operation of this length into the operation buffer, if there is room.
+    fn wait_for_exec(&mut self, operation: Waiting, bytes: usize) {
+        if self.waiting_bytes + bytes > usize::from(BUFFER_BYTES) {
+            self.answer.push(NAK);
+            return;
+        }
+        self.waiting_bytes += bytes;
+        self.waiting.push(operation);
+        self.ack(&[]);
+    }
+
+    /// A delay; delays in a row are one.
+    fn delay(&mut self, us: u64) {
+        if let Some(Waiting::Delay(before)) = self.waiting.last_mut() {
+            *before = before.saturating_add(us);
+            self.ack(&[]);
+        } else {
+            self.wait_for_exec(Waiting::Delay(us), 5);
+        }
+    }
+
+    fn execute(&mut self) {
+        for operation in std::mem::take(&mut self.waiting) {
+            match operation {
+                Waiting::Delay(us) => self.programmer.delay(us),
+                Waiting::Write(address, bytes) => self.programmer.write(address, &bytes),
+            }
+        }
+        self.waiting_bytes = 0;
+        self.ack(&[]);
+    }
+
+    /// Reads a parallel flash. A length of 0 stands for 2^24, which is above the limit.
+    fn read(&mut self, address: u32, length: u32) {
+        if length == 0 || length > RUN_BYTES {
+            self.answer.push(NAK);
+            return;
+        }
+        self.answer.push(ACK);
+        let at = self.answer.len();
+        self.answer.resize(at + length as usize, 0);
+        self.programmer.read(address, &mut self.answer[at..]);
+    }
+
+    /// Takes a run of write cycles for the operation buffer.
+    fn write(&mut self, requests: &mut impl Read) -> io::Result<()> {
+        let length = u24(parameters(requests)?);
+        let address = u24(parameters(requests)?);
+        let mut bytes = Vec::new();
+        let got = requests.take(length.into()).read_to_end(&mut bytes)?;
+        if got < length as usize {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if length > RUN_BYTES {
+            self.answer.push(NAK);
+        } else {
+            self.wait_for_exec(Waiting::Write(address, bytes), 7 + got);
         }
         Ok(())
     }
@@ -165,8 +300,8 @@ impl<P: Programmer> Session<'_, P> {
 
     /// Executes a CS# window. Both lengths have 24 bits.
     fn spi(&mut self, requests: &mut impl Read) -> io::Result<()> {
-        let [a, b, c, d, e, f] = parameters(requests)?;
-        let [sent, received] = [[a, b, c, 0], [d, e, f, 0]].map(u32::from_le_bytes);
+        let sent = u24(parameters(requests)?);
+        let received = u24(parameters(requests)?);
         self.sent.clear();
         // Grows as the bytes come in: a client that announces many and leaves costs nothing.
         let got = requests.take(sent.into()).read_to_end(&mut self.sent)?;
@@ -187,10 +322,15 @@ fn parameters<const N: usize>(requests: &mut impl Read) -> io::Result<[u8; N]> {
     Ok(bytes)
 }
 
+/// A number of three bytes.
+const fn u24([low, mid, high]: [u8; 3]) -> u32 {
+    u32::from_le_bytes([low, mid, high, 0])
+}
+
 /// A bit for each command.
-fn command_map() -> [u8; 32] {
+fn command_map(bus: Bus) -> [u8; 32] {
     let mut map = [0; 32];
-    for command in COMMANDS {
+    for command in COMMANDS.iter().chain(bus.commands()).copied() {
         map[usize::from(command) / 8] |= 1 << (command % 8);
     }
     map
@@ -200,14 +340,33 @@ fn command_map() -> [u8; 32] {
 mod tests {
     use super::*;
 
+    const SPI: u8 = Bus::Spi.bit();
+
     /// Replaces the programmer's answers in a test by the number of bytes sent, and records the delays.
     #[derive(Default)]
     struct Counter {
         delays_us: u64,
         windows: u64,
+        /// The chip is a parallel flash.
+        parallel: bool,
+        written: Vec<(u32, Vec<u8>)>,
     }
 
     impl Programmer for Counter {
+        fn bus(&self) -> Bus {
+            if self.parallel { Bus::Parallel } else { Bus::Spi }
+        }
+
+        fn read(&mut self, address: u32, received: &mut [u8]) {
+            for (byte, at) in received.iter_mut().zip(address..) {
+                *byte = at as u8;
+            }
+        }
+
+        fn write(&mut self, address: u32, sent: &[u8]) {
+            self.written.push((address, sent.to_vec()));
+        }
+
         fn transfer(&mut self, sent: &[u8], received: &mut [u8]) {
             self.windows += 1;
             received.fill(sent.len() as u8);
@@ -227,7 +386,12 @@ mod tests {
     }
 
     fn answers(requests: &[u8]) -> (Vec<u8>, Counter) {
-        let (mut out, mut programmer) = (Vec::new(), Counter::default());
+        answers_on(Bus::Spi, requests)
+    }
+
+    fn answers_on(bus: Bus, requests: &[u8]) -> (Vec<u8>, Counter) {
+        let parallel = bus == Bus::Parallel;
+        let (mut out, mut programmer) = (Vec::new(), Counter { parallel, ..Counter::default() });
         serve(requests, &mut out, &mut programmer).unwrap();
         (out, programmer)
     }
@@ -248,15 +412,38 @@ mod tests {
     }
 
     #[test]
+    fn writes_of_a_parallel_flash_wait_for_their_execution() {
+        let requests = [
+            vec![Q_BUSTYPE, O_INIT, O_WRITEB, 0xAA, 0x0A, 0, 0xAA, O_DELAY, 7, 0, 0, 0],
+            vec![O_WRITEN, 2, 0, 0, 0, 0, 0xFF, 1, 2, R_BYTE, 5, 0, 1, O_EXEC],
+            vec![R_NBYTES, 0xFE, 0, 0, 3, 0, 0, R_NBYTES, 0, 0, 0, 0, 0, 0, O_SPIOP],
+        ];
+        let (out, programmer) = answers_on(Bus::Parallel, &requests.concat());
+        let wanted = [ACK, 1, ACK, ACK, ACK, ACK, ACK, 5, ACK, ACK, 0xFE, 0xFF, 0, NAK, NAK];
+        assert_eq!(out, wanted);
+        assert_eq!(programmer.written, [(0xAAA, vec![0xAA]), (0xFF_0000, vec![1, 2])]);
+        assert_eq!(programmer.delays_us, 7);
+        // More than the buffer holds is refused.
+        let run = [&[O_WRITEN, 0, 0x80, 0, 0, 0, 0][..], &[0; 0x8000]].concat();
+        assert_eq!(answers_on(Bus::Parallel, &run.repeat(2)).0, [ACK, NAK]);
+    }
+
+    #[test]
     fn the_map_has_the_commands_that_are_answered() {
-        let (out, _) = answers(&[Q_CMDMAP]);
-        for command in (0..=u8::MAX).filter(|command| *command != SYNCNOP) {
-            let listed = out[1 + usize::from(command) / 8] >> (command % 8) & 1 == 1;
-            let mut request = vec![command];
-            // S_BUSTYPE and S_SPI_FREQ refuse zeros.
-            request.extend(if command == O_SPIOP { [0; 8] } else { [8; 8] });
-            let (answer, _) = answers(&request);
-            assert_eq!(answer.first() == Some(&ACK), listed, "{command:#04x}");
+        for bus in [Bus::Spi, Bus::Parallel] {
+            let (out, _) = answers_on(bus, &[Q_CMDMAP]);
+            for command in (0..=u8::MAX).filter(|command| *command != SYNCNOP) {
+                let listed = out[1 + usize::from(command) / 8] >> (command % 8) & 1 == 1;
+                let mut request = vec![command];
+                // S_BUSTYPE, S_SPI_FREQ and R_NBYTES refuse zeros.
+                request.extend(match command {
+                    O_SPIOP | O_WRITEN => vec![0; 8],
+                    R_NBYTES => vec![1, 0, 0, 1, 0, 0],
+                    _ => vec![bus.bit(); 8],
+                });
+                let (answer, _) = answers_on(bus, &request);
+                assert_eq!(answer.first() == Some(&ACK), listed, "{bus:?} {command:#04x}");
+            }
         }
     }
 

@@ -101,7 +101,7 @@ const LPT_TABLE: [u16; 256] = {
 /// ```
 #[must_use]
 pub fn ubi(bytes: &[u8]) -> u32 {
-    !crc32fast::hash(bytes)
+    ubi_update(u32::MAX, bytes)
 }
 
 /// CRC-32 of `bytes` as JFFS2 stores it: the IEEE polynomial from a register of zeros, not inverted at the end.
@@ -117,10 +117,58 @@ pub fn jffs2(bytes: &[u8]) -> u32 {
 /// Continues a CRC-32 of [`ubi`] over further bytes.
 #[must_use]
 pub fn ubi_update(register: u32, bytes: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new_with_initial(!register);
-    hasher.update(bytes);
-    !hasher.finalize()
+    #[cfg(feature = "fast-crc")]
+    let register = {
+        let mut hasher = crc32fast::Hasher::new_with_initial(!register);
+        hasher.update(bytes);
+        !hasher.finalize()
+    };
+    #[cfg(not(feature = "fast-crc"))]
+    let register = by_table(register, bytes);
+    register
 }
+
+/// CRC-32 of `bytes` as partition tables store it: as [`ubi`], inverted at the end.
+///
+/// ```
+/// // The catalogue's check value for CRC-32/ISO-HDLC.
+/// assert_eq!(floatgate_media::crc::ieee(b"123456789"), 0xCBF4_3926);
+/// ```
+#[must_use]
+pub fn ieee(bytes: &[u8]) -> u32 {
+    !ubi(bytes)
+}
+
+/// The register after further bytes, without the instructions that a processor may have for it.
+#[cfg(any(test, not(feature = "fast-crc")))]
+fn by_table(register: u32, bytes: &[u8]) -> u32 {
+    bytes.iter().fold(register, |register, byte| {
+        register >> 8 ^ IEEE_TABLE[usize::from(register.to_le_bytes()[0] ^ byte)]
+    })
+}
+
+/// Polynomial of CRC-32, IEEE 802.3, with the low bit first.
+#[cfg(any(test, not(feature = "fast-crc")))]
+const IEEE_POLYNOMIAL: u32 = 0xEDB8_8320;
+
+/// CRC register after eight shifts, for each value of its lower byte.
+#[cfg(any(test, not(feature = "fast-crc")))]
+const IEEE_TABLE: [u32; 256] = {
+    let mut out = [0u32; 256];
+    let mut index = 0u32;
+    while index < 256 {
+        let mut register = index;
+        let mut bit = 0;
+        while bit < 8 {
+            let feedback = if register & 1 == 0 { 0 } else { IEEE_POLYNOMIAL };
+            register = (register >> 1) ^ feedback;
+            bit += 1;
+        }
+        out[index as usize] = register;
+        index += 1;
+    }
+    out
+};
 
 #[cfg(test)]
 mod tests {
@@ -136,6 +184,14 @@ mod tests {
     fn ubi_checksum_continues() {
         assert_eq!(ubi_update(ubi(b"float"), b"gate"), ubi(b"floatgate"));
         assert_eq!(ubi(b""), u32::MAX);
+    }
+
+    #[test]
+    fn the_table_agrees_with_the_fast_checksum() {
+        let bytes: [u8; 100] = core::array::from_fn(|at| (at * 37) as u8);
+        for length in 0..bytes.len() {
+            assert_eq!(by_table(u32::MAX, &bytes[..length]), ubi(&bytes[..length]), "{length}");
+        }
     }
 
     #[test]

@@ -309,6 +309,12 @@ pub unsafe extern "C" fn fg_spi_clock(handle: *mut Handle, hz: u32) -> i32 {
     call(handle, |device| device.spi_clock(hz))
 }
 
+/// Drives the pin WP# of a SPI NOR.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_spi_write_protect(handle: *mut Handle, low: i32) -> i32 {
+    call(handle, |device| device.spi_write_protect(low != 0))
+}
+
 /// Drives a CE#.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_nand_select(handle: *mut Handle, target: u32) -> i32 {

@@ -371,6 +371,19 @@ impl Device {
         })
     }
 
+    pub(crate) fn spi_write_protect(&mut self, low: bool) -> Result<(), Failure> {
+        match self {
+            Self::Pins { pins, .. } => match &mut **pins {
+                Pins::SpiNor(wire) => {
+                    wire.chip_mut().set_wp_low(low);
+                    Ok(())
+                }
+                _ => Err(Failure::wrong_kind()),
+            },
+            Self::Card { .. } | Self::Mtd { .. } => Err(Failure::wrong_kind()),
+        }
+    }
+
     pub(crate) fn nand(&mut self) -> Result<&mut NandWire<RawNand>, Failure> {
         match self {
             Self::Pins { pins, .. } => match &mut **pins {

@@ -4,7 +4,7 @@
 //! - [`machine`]: UBI, UBIFS or JFFS2 on a rig; [`vfs`], [`page_cache`], [`cpu`] and [`mtdblock`]: the layers between
 //!   them and a program.
 //! - [`card`]: SD cards and eMMC; [`card_state`]: empty, used and full ones.
-//! - [`programmer`]: a SPI NOR in the socket of a programmer, byte by byte; [`linux_bus`]: a chip for Linux's own
+//! - [`programmer`]: a SPI or parallel NOR in the socket of a programmer, byte by byte; [`linux_bus`]: a chip for Linux's own
 //!   drivers; both implement [`socket`].
 //! - [`firmware`]: a microcontroller in place of a host with Linux.
 

@@ -334,6 +334,14 @@ impl Socket for LinuxBus {
         true
     }
 
+    fn set_wp_low(&mut self) -> bool {
+        match &mut self.chip {
+            Chip::SpiNor(wire) => wire.wire_mut().chip_mut().set_wp_low(true),
+            Chip::SpiNand(_) | Chip::RawNand(_) => return false,
+        }
+        true
+    }
+
     fn contents(&self) -> Vec<u8> {
         match &self.chip {
             Chip::SpiNor(wire) => socket::of_nor(wire.wire().chip()),

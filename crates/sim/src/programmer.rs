@@ -1,9 +1,11 @@
-//! A SPI programmer with a simulated SPI NOR in its socket: CS# windows, waits, a supply that can fail, and the
-//! contents as bytes.
+//! A programmer with a simulated SPI or parallel NOR in its socket: CS# windows or bus cycles, waits, a supply that can
+//! fail, and the contents as bytes.
 
-use crate::socket::{self, Socket, WrongContents};
+use crate::socket::{self, Socket, ViolationLog, WrongContents};
+use floatgate_device::array::Array;
 use floatgate_device::oracle::{Faults, Oracle};
-use floatgate_device::power::PowerCut;
+use floatgate_device::parallel_nor::NorWire;
+use floatgate_device::power::{Power, PowerCut};
 use floatgate_device::spi::{SpiChip, SpiWire};
 use floatgate_device::spi_nor::SpiNor;
 use floatgate_mtd::{Instant, Nanos};
@@ -11,51 +13,133 @@ use floatgate_mtd::{Instant, Nanos};
 /// A programmer with a chip in its socket.
 #[derive(Clone, Debug)]
 pub struct Programmer {
-    wire: SpiWire<SpiNor>,
+    chip: Chip,
     /// SPI clock until a client sets another one, Hz.
     clock_hz: u32,
-    windows: u64,
+    accesses: u64,
     on_wires: Nanos,
 }
 
-/// Default clock of a programmer. A board's clock may be above the limit of READ 03h, which programmers use.
+/// The chip at its pins.
+#[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one for a programmer, and it stays where it is")]
+enum Chip {
+    Spi(SpiWire<SpiNor>),
+    Parallel(NorWire),
+}
+
+/// The wires of either kind.
+macro_rules! wire {
+    ($chip:expr, $wire:ident => $result:expr) => {
+        match $chip {
+            Chip::Spi($wire) => $result,
+            Chip::Parallel($wire) => $result,
+        }
+    };
+}
+
+/// Default SPI clock of a programmer. A board's clock may be above the limit of READ 03h, which programmers use.
 pub const CLOCK_HZ: u32 = 12_000_000;
 
 impl Programmer {
-    /// Puts a chip into the socket. The clock is the wire's, at most [`CLOCK_HZ`].
+    /// Puts a SPI NOR into the socket. The clock is the wire's, at most [`CLOCK_HZ`].
     pub fn new(mut wire: SpiWire<SpiNor>) -> Self {
         let clock_hz = wire.hz().min(CLOCK_HZ);
         wire.set_clock(clock_hz);
         wire.power_mut().count_operations();
-        Self { wire, clock_hz, windows: 0, on_wires: Nanos::ZERO }
+        Self { chip: Chip::Spi(wire), clock_hz, accesses: 0, on_wires: Nanos::ZERO }
     }
 
-    /// The chip at its pins.
-    pub const fn wire(&self) -> &SpiWire<SpiNor> {
-        &self.wire
+    /// Puts a parallel NOR on a bus of eight data bits into the socket.
+    pub fn parallel(mut wire: NorWire) -> Self {
+        wire.power_mut().count_operations();
+        Self { chip: Chip::Parallel(wire), clock_hz: CLOCK_HZ, accesses: 0, on_wires: Nanos::ZERO }
     }
 
-    /// Runs a CS# window: sends bytes to the chip, then receives bytes.
+    /// True for a parallel NOR.
+    pub const fn is_parallel(&self) -> bool {
+        matches!(self.chip, Chip::Parallel(_))
+    }
+
+    /// Present time.
+    pub fn now(&self) -> Instant {
+        wire!(&self.chip, wire => wire.now())
+    }
+
+    /// Violations of the chip's rules.
+    pub const fn violations(&self) -> &ViolationLog {
+        wire!(&self.chip, wire => wire.violations())
+    }
+
+    const fn power(&self) -> &Power {
+        wire!(&self.chip, wire => wire.power())
+    }
+
+    fn oracle(&self) -> &dyn Oracle {
+        wire!(&self.chip, wire => wire.chip())
+    }
+
+    fn oracle_mut(&mut self) -> &mut dyn Oracle {
+        wire!(&mut self.chip, wire => wire.chip_mut())
+    }
+
+    /// Runs a CS# window of a SPI NOR: sends bytes to the chip, then receives bytes. A parallel NOR sends FFh.
     pub fn transfer(&mut self, sent: &[u8], received: &mut [u8]) {
-        let start = self.wire.now();
-        self.wire.transfer(sent, received);
-        self.windows += 1;
-        self.on_wires += self.wire.now().since(start);
+        let start = self.now();
+        match &mut self.chip {
+            Chip::Spi(wire) => wire.transfer(sent, received),
+            Chip::Parallel(_) => received.fill(0xFF),
+        }
+        self.count(start);
+    }
+
+    /// Reads bytes of a parallel NOR from an address on. Address lines that the chip does not have are ignored. A SPI NOR
+    /// sends FFh.
+    pub fn read(&mut self, address: u32, received: &mut [u8]) {
+        let (start, address) = (self.now(), self.decoded(address));
+        match &mut self.chip {
+            Chip::Parallel(wire) => wire.read(address, received),
+            Chip::Spi(_) => received.fill(0xFF),
+        }
+        self.count(start);
+    }
+
+    /// Writes bytes to a parallel NOR, from an address on, a cycle for each.
+    pub fn write(&mut self, address: u32, sent: &[u8]) {
+        for (address, byte) in (address..).zip(sent) {
+            let (start, address) = (self.now(), self.decoded(address));
+            if let Chip::Parallel(wire) = &mut self.chip {
+                wire.write(address, u16::from(*byte));
+            }
+            self.count(start);
+        }
+    }
+
+    /// Address that the chip sees: sizes of chips are powers of two.
+    fn decoded(&self, address: u32) -> u32 {
+        (u64::from(address) & (self.size() - 1)) as u32
+    }
+
+    fn count(&mut self, start: Instant) {
+        self.accesses += 1;
+        self.on_wires += self.now().since(start);
     }
 
     /// Advances the clock.
     pub fn wait(&mut self, time: Nanos) {
-        self.wire.advance(time);
+        wire!(&mut self.chip, wire => wire.advance(time));
     }
 
-    /// Sets the clock in Hz.
+    /// Sets the SPI clock in Hz.
     pub fn set_clock(&mut self, hz: u32) {
-        self.wire.set_clock(hz);
+        if let Chip::Spi(wire) = &mut self.chip {
+            wire.set_clock(hz);
+        }
     }
 
-    /// Number of CS# windows.
-    pub const fn windows(&self) -> u64 {
-        self.windows
+    /// Number of CS# windows, or of reads and write cycles of a parallel NOR.
+    pub const fn accesses(&self) -> u64 {
+        self.accesses
     }
 
     /// Time during which bytes were on the wires.
@@ -65,17 +149,17 @@ impl Programmer {
 
     /// Time at which the chip has finished all operations.
     pub fn done_at(&self) -> Instant {
-        self.wire.now().max(self.wire.chip().busy_until())
+        self.now().max(wire!(&self.chip, wire => wire.chip().busy_until()))
     }
 
     /// Programs and erases so far.
     pub const fn operations(&self) -> u64 {
-        self.wire.power().operations()
+        self.power().operations()
     }
 
     /// True after a power failure.
     pub const fn is_dead(&self) -> bool {
-        self.wire.power().is_lost()
+        self.power().is_lost()
     }
 
     /// Cycles the power after the chip has finished all operations; also restores it after a failure. The chip is then
@@ -84,54 +168,81 @@ impl Programmer {
         self.wait_until_done();
         let failed = self.is_dead();
         if failed {
-            self.wire.power_on();
+            wire!(&mut self.chip, wire => wire.power_on());
         }
-        self.wire.set_clock(self.clock_hz);
-        let now = self.wire.now();
-        self.wire.chip_mut().power_cycle(now);
+        self.set_clock(self.clock_hz);
+        let now = self.now();
+        match &mut self.chip {
+            Chip::Spi(wire) => wire.chip_mut().power_cycle(now),
+            Chip::Parallel(wire) => wire.chip_mut().power_cut(now),
+        }
         self.wait_until_done();
         failed
     }
 
     fn wait_until_done(&mut self) {
-        self.wire.advance(self.done_at().since(self.wire.now()));
+        self.wait(self.done_at().since(self.now()));
     }
 }
 
 impl Socket for Programmer {
     fn cut_power(&mut self, operation: u64) {
-        self.wire.power_mut().order(Some(PowerCut::During { operation, share: 0.5 }));
+        let power = wire!(&mut self.chip, wire => wire.power_mut());
+        power.order(Some(PowerCut::During { operation, share: 0.5 }));
     }
 
     fn break_block(&mut self, addr: u64) {
-        let geometry = &self.wire.chip().spec().geometry;
-        let (page, block) = (geometry.page_bytes as usize, self.wire.chip().block_bytes());
+        let (page, block) = match &self.chip {
+            Chip::Spi(wire) => (wire.chip().spec().geometry.page_bytes as usize, wire.chip().block_bytes()),
+            // Faults are those of its eraseblock.
+            Chip::Parallel(_) => (1, 1),
+        };
         let first = addr - addr % block;
         for page in (first..first + block).step_by(page) {
-            self.wire.chip_mut().set_faults(page, Faults::BOTH);
+            self.oracle_mut().set_faults(page, Faults::BOTH);
         }
     }
 
     fn stick(&mut self, addr: u64, bit: u8, value: bool) -> bool {
-        self.wire.chip_mut().stick(addr, bit, value);
+        match &mut self.chip {
+            Chip::Spi(wire) => wire.chip_mut().stick(addr, bit, value),
+            Chip::Parallel(_) => return false,
+        }
+        true
+    }
+
+    fn set_wp_low(&mut self) -> bool {
+        match &mut self.chip {
+            Chip::Spi(wire) => wire.chip_mut().set_wp_low(true),
+            Chip::Parallel(_) => return false,
+        }
         true
     }
 
     fn size(&self) -> u64 {
-        self.wire.chip().spec().geometry.size_bytes
+        match &self.chip {
+            Chip::Spi(wire) => wire.chip().spec().geometry.size_bytes,
+            Chip::Parallel(wire) => wire.chip().spec().geometry.size_bytes,
+        }
     }
 
     fn flip(&mut self, addr: u64, bit: u8) {
-        let page = u64::from(self.wire.chip().spec().geometry.page_bytes);
-        self.wire.chip_mut().inject((addr / page) as u32, (addr % page) as u32 * 8 + u32::from(bit));
+        let page = self.oracle().array(0).map_or(1, Array::page_bytes) as u64;
+        self.oracle_mut().inject((addr / page) as u32, (addr % page) as u32 * 8 + u32::from(bit));
     }
 
     fn contents(&self) -> Vec<u8> {
-        socket::of_nor(self.wire.chip())
+        match &self.chip {
+            Chip::Spi(wire) => socket::of_nor(wire.chip()),
+            Chip::Parallel(wire) => socket::of_arrays(wire.chip()),
+        }
     }
 
     fn set_contents(&mut self, bytes: &[u8]) -> Result<(), WrongContents> {
-        socket::set_nor(self.wire.chip_mut(), bytes)
+        match &mut self.chip {
+            Chip::Spi(wire) => socket::set_nor(wire.chip_mut(), bytes),
+            Chip::Parallel(wire) => socket::set_arrays(wire.chip_mut(), bytes),
+        }
     }
 }
 
@@ -169,6 +280,7 @@ mod tests {
         let mut programmer = programmer();
         programmer.set_clock(1_000_000_000);
         programmer.power_cycle();
-        assert_eq!(programmer.wire().hz(), CLOCK_HZ);
+        let Chip::Spi(wire) = &programmer.chip else { panic!("a SPI NOR") };
+        assert_eq!(wire.hz(), CLOCK_HZ);
     }
 }

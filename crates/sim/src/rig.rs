@@ -3,6 +3,7 @@
 use crate::firmware::Firmware;
 use crate::linux_bus::{Chip, LinuxBus, NandEcc, NandRig};
 use crate::partition;
+use crate::programmer::Programmer;
 use floatgate_config::{Config, ConfigError, Kind, Library, Problem};
 use floatgate_device::Record;
 use floatgate_device::cells::CellsProfile;
@@ -10,7 +11,7 @@ use floatgate_device::ecc_engine::{Algo, EccProfile, EccRequirement, EngineKind}
 use floatgate_device::host::{BchCycles, HostProfile};
 use floatgate_device::oracle::Oracle;
 use floatgate_device::parallel_nor::{
-    self, NorBus, NorController, NorProfile, NorWire, ParallelNor, ParallelNorSpec,
+    self, Interface, NorBus, NorController, NorProfile, NorWire, ParallelNor, ParallelNorSpec,
 };
 use floatgate_device::power::Power;
 use floatgate_device::raw_nand::spec::FactoryBad;
@@ -286,6 +287,25 @@ pub fn spi_nor_wire(config: &Config, options: RigOptions) -> Result<SpiWire<SpiN
             Err(ConfigError::new(Problem::WrongValue, message).help(help).into())
         }
     }
+}
+
+/// A programmer with the chip of a setup in its socket: a SPI NOR, or a parallel NOR on eight data lines.
+///
+/// # Errors
+/// A value is wrong or missing, or the chip is of another kind, or has no bus of eight bits.
+pub fn programmer(config: &Config, options: RigOptions) -> Result<Programmer, RigError> {
+    let ChipSpec::ParallelNor(spec) = config.chip()? else {
+        return Ok(Programmer::new(spi_nor_wire(config, options)?));
+    };
+    if spec.geometry.interface == Interface::X16 {
+        let message = format!("{} has sixteen data lines only", config.part().name);
+        let help = "a programmer has eight: name a part whose chip.geometry.interface is x8 or x8-x16";
+        return Err(ConfigError::new(Problem::WrongValue, message).help(help).into());
+    }
+    check_keys(config)?;
+    check_controller(config)?;
+    let chip = parallel_nor_chip(config, *spec, NorBus { bits: 8 }, options)?;
+    Ok(Programmer::parallel(NorWire::new(chip)))
 }
 
 /// The chip of a setup behind its controller, for Linux's own drivers.

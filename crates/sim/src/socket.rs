@@ -28,8 +28,12 @@ pub trait Socket {
     /// Inverts a bit of the data at an address until its block is erased.
     fn flip(&mut self, addr: u64, bit: u8);
 
-    /// Makes a bit of the array read as `value` permanently. Returns false for a NAND, which has no such faults.
+    /// Makes a bit of the array read as `value` permanently. Returns false for all chips but SPI NORs, which have no such
+    /// faults.
     fn stick(&mut self, addr: u64, bit: u8, value: bool) -> bool;
+
+    /// Holds the pin WP# low, so that a SPI NOR's status register can be locked. Returns false for other chips.
+    fn set_wp_low(&mut self) -> bool;
 
     /// Cuts power in the middle of this program or erase, counted from 1.
     fn cut_power(&mut self, operation: u64);
@@ -48,9 +52,9 @@ pub enum WrongContents {
         /// Size with registers and OTP area, B.
         whole: usize,
     },
-    /// Size mismatch with a NAND.
-    #[error("{found} bytes, and this chip has {whole} bytes with OOB")]
-    Nand {
+    /// Size mismatch with a NAND, or a parallel NOR, which has no OOB.
+    #[error("{found} bytes, and this chip has {whole} bytes with all OOB")]
+    Whole {
         /// Number of bytes given.
         found: usize,
         /// Size of all pages with OOB, B.
@@ -124,7 +128,7 @@ pub fn set_nor(chip: &mut SpiNor, bytes: &[u8]) -> Result<(), WrongContents> {
 pub fn set_arrays(chip: &mut dyn Oracle, bytes: &[u8]) -> Result<(), WrongContents> {
     let whole = arrays(chip).map(array_bytes).sum();
     if bytes.len() != whole {
-        return Err(WrongContents::Nand { found: bytes.len(), whole });
+        return Err(WrongContents::Whole { found: bytes.len(), whole });
     }
     let (mut part, mut rest) = (0, bytes);
     while let Some(array) = chip.array_mut(part) {

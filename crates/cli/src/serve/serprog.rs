@@ -6,7 +6,7 @@ use super::{
 use crate::common::{Failure, Outcome, count, grouped, grouped_count};
 use crate::terminal::print_note;
 use floatgate_host::output::Output;
-use floatgate_host::serprog;
+use floatgate_host::serprog::{self, Bus};
 use floatgate_host::signals::Ending;
 use floatgate_lab::report::{Concluded, ResultKind};
 use floatgate_mtd::Nanos;
@@ -63,11 +63,11 @@ impl Concluded for Report {
 
 impl Report {
     fn new(chip: &str, clients: u64, programmer: &Programmer, power_cut: bool) -> Self {
-        let log = programmer.wire().violations();
+        let log = programmer.violations();
         Self {
             chip: chip.to_owned(),
             clients,
-            commands: programmer.windows(),
+            commands: programmer.accesses(),
             operations: programmer.operations(),
             time_us: programmer.done_at().as_ns() as f64 / 1e3,
             wire_us: programmer.on_wires().as_us_f64(),
@@ -102,7 +102,7 @@ pub(super) fn run(args: &Args, endpoint: &Endpoint) -> Outcome {
     }
     let named = args.setup.open()?;
     let config = named.config()?;
-    let mut programmer = Programmer::new(rig::spi_nor_wire(&config, named.options)?);
+    let mut programmer = rig::programmer(&config, named.options)?;
     let state = args.prepare(&mut programmer)?;
     let mut server = Server { programmer, state, clients: 0, power_cut: false, ending: Ending::new() };
     let chip = &config.part().name;
@@ -180,6 +180,13 @@ impl Server {
     }
 }
 
+/// Time of a byte on the link between a client and a programmer of parallel flash: 10 bits at 2 Mbit/s, as of fast serial
+/// lines. A client that polls would otherwise ask some hundred times for each byte that it programs.
+const LINK_BYTE: Nanos = Nanos::from_us(5);
+
+/// Bytes of the link for a read, apart from the data.
+const READ_BYTES: u64 = 6;
+
 /// Slowest clock that a client gets, in Hz.
 const SLOWEST_HZ: u32 = 10_000;
 
@@ -222,6 +229,21 @@ impl<'p> Served<'p> {
 }
 
 impl serprog::Programmer for Served<'_> {
+    fn bus(&self) -> Bus {
+        if self.programmer.is_parallel() { Bus::Parallel } else { Bus::Spi }
+    }
+
+    fn read(&mut self, address: u32, received: &mut [u8]) {
+        self.programmer.wait(LINK_BYTE * (READ_BYTES + received.len() as u64));
+        self.programmer.read(address, received);
+        self.save();
+    }
+
+    fn write(&mut self, address: u32, sent: &[u8]) {
+        self.programmer.write(address, sent);
+        self.save();
+    }
+
     fn transfer(&mut self, sent: &[u8], received: &mut [u8]) {
         self.programmer.transfer(sent, received);
         self.save();

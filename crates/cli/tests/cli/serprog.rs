@@ -15,8 +15,12 @@ struct Served {
 
 impl Served {
     fn new(folder: &Path, args: &[&str]) -> Self {
+        Self::of("w25q64jv", folder, args)
+    }
+
+    fn of(part: &str, folder: &Path, args: &[&str]) -> Self {
         let mut command = floatgate();
-        command.args(["serve", "w25q64jv", "--serprog", "0", "--json"]).args(args).current_dir(folder);
+        command.args(["serve", part, "--serprog", "0", "--json"]).args(args).current_dir(folder);
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut said = String::new();
         let mut errors = BufReader::new(process.stderr.take().unwrap());
@@ -82,6 +86,56 @@ impl Client {
     fn wait(&mut self) {
         while self.spi(&[0x05], 16 << 10).last().unwrap() & 1 == 1 {}
     }
+}
+
+/// Commands for a parallel flash: a byte into the operation buffer, its execution, and a read.
+const WRITE_BYTE: u8 = 0x0C;
+const EXECUTE: u8 = 0x0F;
+const READ_BYTES: u8 = 0x0A;
+
+impl Client {
+    /// Write cycles of a parallel flash. Addresses are those below 4 GiB, of which 24 bits are sent.
+    fn cycles(&mut self, cycles: &[(u32, u8)]) {
+        for (address, byte) in cycles {
+            let [low, mid, high, _] = address.to_le_bytes();
+            self.0.write_all(&[WRITE_BYTE, low, mid, high, *byte]).unwrap();
+        }
+        self.0.write_all(&[EXECUTE]).unwrap();
+        let mut answers = vec![0; cycles.len() + 1];
+        self.0.read_exact(&mut answers).unwrap();
+        assert!(answers.iter().all(|answer| *answer == 6), "{answers:?}");
+    }
+
+    fn read<const N: usize>(&mut self, address: u32) -> [u8; N] {
+        let ([a, b, c, _], [d, e, f, _]) = (address.to_le_bytes(), (N as u32).to_le_bytes());
+        self.0.write_all(&[READ_BYTES, a, b, c, d, e, f]).unwrap();
+        let mut answer = vec![0; 1 + N];
+        self.0.read_exact(&mut answer).unwrap();
+        assert_eq!(answer[0], 6);
+        answer[1..].try_into().unwrap()
+    }
+}
+
+#[test]
+fn a_parallel_flash_is_served_on_eight_data_lines() {
+    let folder = fresh("serprog-parallel");
+    let served = Served::of("s29gl128p", &folder, &["--once", "--state", "chip"]);
+    let mut client = served.client();
+    let unlock = [(0xAAA, 0xAA), (0x555, 0x55)];
+    client.cycles(&[unlock[0], unlock[1], (0xAAA, 0x90)]);
+    assert_eq!(
+        [client.read(0), client.read(2), client.read(0x1C), client.read(0x1E)],
+        [[0x01], [0x7E], [0x21], [0x01]]
+    );
+    client.cycles(&[(0, 0xF0)]);
+    client.cycles(&[unlock[0], unlock[1], (0xAAA, 0xA0), (0xFF_0000, 0x5A)]);
+    // DQ6 toggles until the byte is programmed.
+    while client.read::<1>(0xFF_0000) != client.read::<1>(0xFF_0000) {}
+    assert_eq!(client.read(0xFF_0000), [0x5A, 0xFF]);
+    drop(client);
+    let report: Value = serde_json::from_str(&served.report()).unwrap();
+    assert_eq!((&report["operations"], &report["violations"]), (&Value::from(1), &serde_json::json!([])));
+    assert_eq!(std::fs::read(folder.join("chip")).unwrap()[0xFF_0000], 0x5A);
 }
 
 /// A report with a violation, in JSON.
@@ -174,6 +228,7 @@ fn what_cannot_be_served_is_refused() {
     let folder = fresh("serprog-refused");
     for (args, why) in [
         (&["w25n01gv", "--serprog", "0"][..], "W25N01GV is no SPI NOR"),
+        (&["s29gl128p", "--serprog", "0", "--wp-low"], "only a SPI NOR has status registers"),
         (&["w25q64jv", "--serprog", "-", "--json"], "stdout carries the protocol"),
         (&["w25q64jv", "--serprog", "0", "--bad", "0x800000"], "beyond the end of the chip"),
         (&["w25q64jv", "--serprog", "0", "--stuck", "1.9=0"], "ADDRESS.BIT=VALUE"),

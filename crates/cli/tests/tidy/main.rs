@@ -398,3 +398,18 @@ fn no_file_is_large() {
         assert!(bytes <= 512 << 10, "{name} has {bytes} bytes");
     }
 }
+
+/// A dev-dependency of a driver brings few packages along. Those of floatgate are not counted.
+#[test]
+fn the_traits_of_embedded_rust_need_few_packages() {
+    const MOST: usize = 20;
+    let tree =
+        ["tree", "-p", "floatgate-hal", "--edges", "normal", "--prefix", "none", "--locked", "--offline"];
+    let output = Command::new(env!("CARGO")).args(tree).current_dir(crates()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let names = text.lines().filter_map(|line| line.split(' ').next());
+    let foreign: std::collections::BTreeSet<&str> =
+        names.filter(|name| !name.is_empty() && !name.starts_with("floatgate")).collect();
+    assert!(foreign.len() <= MOST, "{} packages: {foreign:?}", foreign.len());
+}

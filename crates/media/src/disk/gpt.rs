@@ -1,6 +1,7 @@
 //! The partition table of UEFI: a header in the second sector, and an array of entries at a sector that it names.
 
 use super::SECTOR_BYTES;
+use crate::crc;
 use crate::error::{MediaError, Reason, require};
 use crate::wire::{Wire as _, chunk, layout, signature, span};
 
@@ -84,7 +85,7 @@ impl GptHeader {
         &self,
         array: &'a [u8],
     ) -> Result<impl Iterator<Item = (u64, GptEntry)> + use<'a>, MediaError> {
-        let computed = crc32fast::hash(array);
+        let computed = crc::ieee(array);
         if computed != self.entries_crc {
             return Err(Reason::BadCrc32 { what: "entries", stored: self.entries_crc, computed }.at(88));
         }
@@ -97,10 +98,10 @@ impl GptHeader {
     pub fn emit(&self, array: &[u8]) -> [u8; SECTOR_BYTES] {
         let mut bytes = [0; SECTOR_BYTES];
         let mut header =
-            Self { header_bytes: Self::SIZE as u32, entries_crc: crc32fast::hash(array), crc: 0, ..*self };
+            Self { header_bytes: Self::SIZE as u32, entries_crc: crc::ieee(array), crc: 0, ..*self };
         header.signature.copy_from_slice(SIGNATURE.as_bytes());
         header.put(&mut bytes, 0);
-        header.crc = bytes.get(..Self::SIZE).map_or(0, crc32fast::hash);
+        header.crc = bytes.get(..Self::SIZE).map_or(0, crc::ieee);
         header.put(&mut bytes, 0);
         bytes
     }
@@ -108,12 +109,10 @@ impl GptHeader {
 
 /// CRC-32 of a header with zeros in the place of its own.
 fn covered_crc(header: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    for (at, byte) in header.iter().enumerate() {
+    !header.iter().enumerate().fold(u32::MAX, |register, (at, byte)| {
         let is_own = (CRC_AT..CRC_AT + 4).contains(&at);
-        hasher.update(&[if is_own { 0 } else { *byte }]);
-    }
-    hasher.finalize()
+        crc::ubi_update(register, &[if is_own { 0 } else { *byte }])
+    })
 }
 
 layout! {

@@ -238,11 +238,16 @@ fn job(options: &Options<'_>, operations: &[u64], number: usize, mut cut: CutAt)
     }
     let mut random = Random::numbered(options.seed.wrapping_add(1), number as u64);
     let count = (options.recovery_cuts as usize).min(CUTS_MAX - 1);
-    let further = (0..count).filter_map(|_| {
+    let mut further = || {
         // Most recoveries take few operations, some hundreds.
         let most = 1 << random.below(8);
         CutAt::random(&mut random, most, &CutKind::ALL)
-    });
+    };
+    // Every second run has the same cut again and again, as with a battery that is too weak for the recovery.
+    let further: Vec<CutAt> = match number % 2 {
+        1 => further().map_or_else(Vec::new, |cut| vec![cut; count]),
+        _ => (0..count).filter_map(|_| further()).collect(),
+    };
     Some(Job { number, step, cuts: [cut].into_iter().chain(further).collect() })
 }
 

@@ -482,7 +482,7 @@ impl SpiNor {
         }
     }
 
-    fn quad_enabled(&self) -> bool {
+    pub(super) fn quad_enabled(&self) -> bool {
         match self.spec.quad_enable {
             QuadEnable::None => true,
             QuadEnable::Sr1Bit6 => self.regs.sr1 & 1 << 6 != 0,

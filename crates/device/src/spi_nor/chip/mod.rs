@@ -91,6 +91,13 @@ impl SpiNor {
     /// Power goes away and comes back at `at`: as a reset by pin, on any package.
     pub fn power_cycle(&mut self, at: Instant) {
         self.reset(at);
+        self.regs.power_off(&self.spec);
+    }
+
+    /// Drives the pin WP#, which is high at first. While it is low, and the bit SRWD (SRP) is set, the status registers
+    /// cannot be written.
+    pub const fn set_wp_low(&mut self, low: bool) {
+        self.regs.wp_low = low;
     }
 
     /// From now on a bit of the array always reads as `value`, whatever is programmed or erased.
@@ -265,7 +272,7 @@ impl SpiChip for SpiNor {
     }
 
     fn power_cut(&mut self, at: Instant) {
-        self.reset(at);
+        self.power_cycle(at);
     }
 }
 

@@ -5,8 +5,8 @@ use super::decode::RegisterCmd;
 use super::otp::Otp;
 use super::work::{Kind, Work};
 use crate::spi::{Data, SpiOp};
-use crate::spi_nor::command::micron;
-use crate::spi_nor::spec::{Addressing, RegisterSet, SecurityFamily, SpiNorSpec};
+use crate::spi_nor::command::{macronix, micron};
+use crate::spi_nor::spec::{Addressing, OctalSwitch, QuadEnable, RegisterSet, SecurityFamily, SpiNorSpec};
 use crate::violation::Violation;
 use floatgate_mtd::Instant;
 use std::ops::Range;
@@ -15,6 +15,10 @@ use std::ops::Range;
 const WIP: u8 = 1 << 0;
 /// Write enable latch (status register).
 const WEL: u8 = 1 << 1;
+/// Status register write disable (SRWD, Winbond's SRP): while WP# is low, the status registers are locked.
+const SRWD: u8 = 1 << 7;
+/// Status register lock (SRL, once SRP1; status register 2): the status registers are locked until power-off.
+const SRL: u8 = 1 << 0;
 /// Lock bits of the security registers LB1..3 (status register 2).
 const LOCK_BITS: u8 = SecurityFamily::Winbond.lock_mask();
 
@@ -38,6 +42,8 @@ pub(super) struct Registers {
     pub(super) dummy: u8,
     /// 66h was the last command.
     pub(super) reset_armed: bool,
+    /// The pin WP# is low. A reset does not change it.
+    pub(super) wp_low: bool,
 }
 
 impl Registers {
@@ -60,8 +66,15 @@ impl Registers {
     /// Sets volatile registers to their defaults.
     pub(super) fn power_on(&mut self, spec: &SpiNorSpec) {
         let dummy = spec.dummy.as_ref().map_or(0, |d| d.default);
-        let Self { sr1, sr2, sr3, function, .. } = *self;
-        *self = Self { sr1, sr2, sr3, function, dummy, ..Self::default() };
+        let Self { sr1, sr2, sr3, function, wp_low, .. } = *self;
+        *self = Self { sr1, sr2, sr3, function, wp_low, dummy, ..Self::default() };
+    }
+
+    /// Ends the lock of Winbond's status registers that lasts until power-off.
+    pub(super) fn power_off(&mut self, spec: &SpiNorSpec) {
+        if spec.registers == RegisterSet::Winbond {
+            self.sr2 &= !SRL;
+        }
     }
 }
 
@@ -165,6 +178,11 @@ impl SpiNor {
         bytes: &[u8],
     ) -> Result<(), Violation> {
         self.check_write_enable()?;
+        let is_status =
+            matches!(cmd, RegisterCmd::WriteStatus | RegisterCmd::WriteStatus2 | RegisterCmd::WriteStatus3);
+        if is_status && self.is_status_locked() {
+            return Err(Violation::Protected);
+        }
         let Some(&first) = bytes.first() else { return Err(Violation::WrongMode(op.opcode)) };
         match cmd {
             RegisterCmd::WriteStatus => {
@@ -187,6 +205,16 @@ impl SpiNor {
         self.regs.wel = false;
         self.work = Work::other(end, self.spec.timing.t_w_us.typ, "tW");
         Ok(())
+    }
+
+    /// True while the status registers cannot be written: SRWD is set and WP# is low, or SRL is set. The quad enable bit
+    /// makes WP# a data line, which locks nothing. (W25Q64JV data sheet, "Status Register Protect"; MX25L12835F data
+    /// sheet, "Hardware Protected Mode"; Micron's chips have no such bit, and W# locks outside of the quad protocol.)
+    fn is_status_locked(&self) -> bool {
+        let pin_locks = self.spec.quad_enable == QuadEnable::None || !self.quad_enabled();
+        let by_pin = self.spec.protection.is_some() && self.regs.sr1 & SRWD != 0 && self.regs.wp_low;
+        let by_bit = self.spec.registers == RegisterSet::Winbond && self.regs.sr2 & SRL != 0;
+        by_pin && pin_locks || by_bit
     }
 
     /// Lock bits are one-time programmable: they are set for good.

@@ -175,6 +175,47 @@ fn protection_bits_protect() {
     b.program(0, &[0]).unwrap();
 }
 
+/// SRP with WP# low locks the status registers, unless the quad enable bit makes WP# a data line; SRL locks them until
+/// power-off. Micron's chips have no quad enable bit.
+#[test]
+fn the_pin_wp_locks_the_status_registers() {
+    let write = |b: &mut Bench, opcode: u8, value: u8| {
+        b.cmd(0x06).unwrap();
+        let outcome = b.put(SpiOp::command(opcode), &[value]);
+        b.wait();
+        outcome
+    };
+    for part in [W25Q128JV, N25Q128A, MX25UW12845G] {
+        let mut spec = test_parts::spec(part);
+        spec.protection =
+            Some(Protection { bp_bits: vec![2, 3, 4], tb_bit: None, cmp_bit: None, unit_bytes: 1 << 18 });
+        let mut b = Bench { chip: SpiNor::new(spec, 1, true).unwrap(), ..Bench::new(part) };
+        b.chip.set_wp_low(true);
+        write(&mut b, 0x01, 1 << 7 | 1 << 2).unwrap();
+        assert_eq!(write(&mut b, 0x01, 0), Err(Violation::Protected), "{part}");
+        assert_eq!(b.register(0x05), 1 << 7 | 1 << 2 | 1 << 1, "{part}: bits stay, and the latch does");
+        // Neither a reset nor a loss of power unlocks what the pin locks.
+        b.chip.power_cycle(b.now);
+        b.wait();
+        assert_eq!(write(&mut b, 0x01, 0), Err(Violation::Protected), "{part}");
+        b.chip.set_wp_low(false);
+        write(&mut b, 0x01, 0).unwrap();
+    }
+    let mut b = Bench::new(W25Q128JV);
+    b.chip.set_wp_low(true);
+    write(&mut b, 0x31, 0x02).unwrap();
+    write(&mut b, 0x01, 1 << 7).unwrap();
+    write(&mut b, 0x01, 0).unwrap();
+    write(&mut b, 0x31, 0x01).unwrap();
+    for opcode in [0x01, 0x31, 0x11] {
+        assert_eq!(write(&mut b, opcode, 0), Err(Violation::Protected), "{opcode:#04x}");
+    }
+    b.chip.power_cycle(b.now);
+    b.wait();
+    assert_eq!(b.register(0x35), 0);
+    write(&mut b, 0x01, 0).unwrap();
+}
+
 /// CMP of status register 2 turns the range that BP and TB lock into the one that they leave.
 #[test]
 fn the_complement_bit_inverts_the_locked_range() {
