@@ -10,7 +10,7 @@ use super::set::Override;
 use super::source::Source;
 use floatgate_device::host::HostProfile;
 use floatgate_device::spec::ChipSpec;
-use floatgate_device::spi::Variant;
+use floatgate_device::spi::{Mode, Variant};
 use floatgate_device::units::hz;
 use serde::Deserialize;
 use std::cmp::Reverse;
@@ -72,7 +72,7 @@ impl Library {
         let chip = Override::parse_all(&[format!("chip={part}")]).ok()?;
         self.resolve(&setup, &chip).and_then(|config| config.checked_chip()).ok()?;
         let size_log2 = size_log2(&own_spec);
-        let Bus { lanes: has, clock_hz } = own.extract_or_default("bus").unwrap_or_default();
+        let Bus { lanes: has, clock_hz, mode } = own.extract_or_default("bus").unwrap_or_default();
         let wanted_lanes = lanes(spec);
         let has_partition = setup.tree.child("partition").is_some();
         let is_firmware = own.extract_or_default::<HostProfile>("host").is_ok_and(|host| host.firmware);
@@ -82,7 +82,7 @@ impl Library {
             runs: clock_hz <= most_hz(spec)
                 && (!has_partition || wanted.size_log2.is_some_and(|wanted| wanted >= size_log2)),
             is_linux: !is_firmware && controller.and_then(Node::as_text) != Some(IDEAL),
-            lanes: wanted_lanes.min(has),
+            lanes: wanted_lanes.min(has).min(mode.map_or(u8::MAX, |mode| mode.data.lanes)),
             lanes_idle: Reverse(has.saturating_sub(wanted_lanes)),
             is_of_maker: own.part().maker == wanted.maker,
             size_differs: Reverse(wanted.size_log2.map_or(0, |wanted| wanted.abs_diff(size_log2))),
@@ -154,6 +154,9 @@ struct Bus {
     lanes: u8,
     #[serde(default, with = "hz")]
     clock_hz: u64,
+    /// Mode that the board asks for.
+    #[serde(default)]
+    mode: Option<Mode>,
 }
 
 /// Similarity of a board to the ideal one for a part; a greater value is better.
