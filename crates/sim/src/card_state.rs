@@ -102,6 +102,9 @@ const FILL_SECTORS: u64 = 2048;
 const OVERWRITES_MAX: u64 = 1 << 22;
 const OVERWRITES_OF_STEP: u64 = 64;
 
+/// Bytes of an overwrite request.
+const OVERWRITE_BYTES: u64 = 8 * SECTOR_BYTES as u64;
+
 /// Properties of a card that determine the writes which bring it into a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct History {
@@ -142,11 +145,15 @@ const STAND_IN_BYTES: u64 = 16 << 30;
 /// Least capacity of a card that stands in for another one, as a multiple of the SLC cache.
 const CACHES_MIN: u64 = 16;
 
+/// Bytes that the SLC cache of a card holds.
+fn cache_bytes(spec: &CardSpec) -> u64 {
+    u64::from(spec.slc.blocks) * spec.au_bytes / u64::from(spec.bits_per_cell.max(1))
+}
+
 impl StandIn {
     /// The stand-in for a card in a state; the card itself where it is small, empty or not page-mapped, or lies about its size.
     pub fn of(spec: &CardSpec, state: CardState) -> Self {
-        let cache = u64::from(spec.slc.blocks) * spec.au_bytes / u64::from(spec.bits_per_cell.max(1));
-        let bytes = STAND_IN_BYTES.max(CACHES_MIN * cache);
+        let bytes = STAND_IN_BYTES.max(CACHES_MIN * cache_bytes(spec));
         // Of half of a larger card as many sectors are overwritten as of a whole one.
         let is_large = spec.capacity_bytes > 2 * bytes;
         let is_scalable = spec.mapping == Mapping::Page && spec.fake.is_none() && state != CardState::Empty;
@@ -169,8 +176,10 @@ impl StandIn {
         small.capacity_bytes = own_aus * spec.au_bytes;
         let needed = small.needed_spare_blocks() + u64::from(spec.bad_blocks);
         small.spare_blocks = (needed + own_spare - 1) as u32;
-        let overwrites_max =
-            (u128::from(OVERWRITES_MAX) * u128::from(own_aus) / u128::from(aus)).max(1) as u64;
+        // What the cache holds does not grow with the card; the rest goes to blocks, of which there are fewer.
+        let cached = (cache_bytes(spec) / OVERWRITE_BYTES).min(OVERWRITES_MAX);
+        let through = u128::from(OVERWRITES_MAX - cached) * u128::from(own_aus) / u128::from(aus);
+        let overwrites_max = cached + through as u64;
         Self { spec: small, history: History { mapping: spec.mapping, overwrites_max } }
     }
 

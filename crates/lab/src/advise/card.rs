@@ -792,7 +792,7 @@ fn measured_speeds(mut point: Point, known: &DeviceFacts) -> Point {
 }
 
 /// Share by which the speed in the long run differs from that of one run of a trace before it is named.
-const BURST: f64 = 0.1;
+const BURST: f64 = 0.05;
 
 fn speed_point(
     known: &DeviceFacts,
