@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Failure::new(format!("{} is on a parallel bus", config.part().name), "name a SPI NOR or a SPI NAND")
     })?;
     if begins_within {
-        output::print_note("the capture begins within a command, whose rest is left out");
+        terminal::print_note("the capture begins within a command, whose rest is left out");
     }
     if let Some(ns) = cut_off_ns {
         let at = Nanos::from_ns(ns);
