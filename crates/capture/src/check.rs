@@ -280,7 +280,7 @@ mod tests {
     use floatgate_device::spi::{Clock, CmdExt, Mode, SpiOp, Transfer};
     use floatgate_sim::rig::{self, RigOptions};
 
-    /// What a check says of operations as they are at the pins, one each 20 ms.
+    /// Report of a check of operations as they are at the pins, one each 20 ms.
     fn checked(part: &str, ops: &[(SpiOp, &[u8])]) -> Report {
         let clock = Clock::new(20_000_000);
         let transfers: Vec<Transfer> = (1..)
