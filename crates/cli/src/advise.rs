@@ -33,9 +33,12 @@ use std::path::{Path, PathBuf};
   floatgate advise imx6-mx30lf2g18ac --partition 64MiB --years 10 --temperature 55
   floatgate advise w25n01gv --json
 
-The target is a card of the catalogue, a block device or an image of one (which is only read, as `probe` does), a saved result of `probe`, or for raw flash a \
-setup or a part. Filesystems of cards are compared by replaying the traces of `fs cards`; those of raw flash, modes, ECC and scrubbing by `fs`, `speed`, \
-`ecc advise` and `life`, on as much flash as that needs. A log of flashbench or fio has no size and gives no advice: probe the card instead.")]
+The target is a card of the catalogue, a block device or an image of one, or a saved result of `probe`. For raw flash it is a setup or a part. Block devices \
+and images are only read, as by `probe`.
+
+Filesystems of cards are compared by replaying the traces of `fs cards`. Filesystems of raw flash, bus modes, ECC and scrubbing are compared by the tests of \
+`fs`, `speed`, `ecc advise` and `life`, on as much flash as these tests need. A log of flashbench or fio does not contain the size of the card, so it gives no \
+advice: probe the card instead.")]
 pub(crate) struct Args {
     /// Card, block device, image, saved result of `probe`, setup or part
     target: PathBuf,
@@ -44,23 +47,23 @@ pub(crate) struct Args {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Filesystems that come into question on cards: ext4, f2fs, nilfs2, vfat [default: all]
+    /// Filesystems to compare on cards: ext4, f2fs, nilfs2, vfat [default: all]
     #[arg(long = "fs", value_name = "FS,...", value_delimiter = ',')]
     filesystems: Vec<String>,
 
-    /// Workloads on cards: create, postmark, dbench, kernel-build [default: these]; journald, sqlite, swap, camera, log2ram, docker
+    /// Workloads to replay on cards: create, postmark, dbench, kernel-build, journald, sqlite, swap, camera, log2ram, docker [default: the first four]
     #[arg(long = "workload", value_name = "NAME,...", value_delimiter = ',')]
     workloads: Vec<String>,
 
-    /// Demands on the filesystem of a card: boot, root, fsck, trim, windows, power-cuts
+    /// Requirements on the filesystem of a card: boot, root, fsck, trim, windows, power-cuts
     #[arg(long = "need", value_name = "NAME,...", value_delimiter = ',')]
     needs: Vec<String>,
 
-    /// State of a card at the beginning [default: empty]
+    /// State of a card before the workload [default: empty]
     #[arg(long, value_enum)]
     state: Option<State>,
 
-    /// Bytes that are written in a day, for the life
+    /// Bytes that the host writes per day, from which the life is computed
     #[arg(long, value_name = "BYTES", value_parser = image::sizes::bytes)]
     write_per_day: Option<u64>,
 
@@ -68,15 +71,15 @@ pub(crate) struct Args {
     #[arg(long, alias = "size", value_name = "BYTES", value_parser = image::sizes::bytes)]
     partition: Option<u64>,
 
-    /// Years that data on raw flash must last [default: 10]
+    /// Number of years that data on raw flash must last [default: 10]
     #[arg(long, value_name = "YEARS")]
     years: Option<Years>,
 
-    /// Temperature of raw flash in degrees Celsius, all the time [default: 40]
+    /// Constant temperature of raw flash, degrees Celsius [default: 40]
     #[arg(long, value_name = "C", allow_negative_numbers = true)]
     temperature: Option<Celsius>,
 
-    /// Seed of chips and cards
+    /// Seed of the differences between chips, and between cards
     #[arg(long, default_value_t = 0)]
     seed: u64,
 

@@ -31,15 +31,15 @@ pub(crate) struct SetupArgs {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
 
-    /// Times of the chip's array: typical ones, or the maxima that its data sheet guarantees
+    /// Read, program and erase times of the chip: typical values (typ), or the maxima that its data sheet guarantees (max)
     #[arg(long, value_enum, default_value_t = Corner::Typ)]
     pub(crate) corner: Corner,
 
-    /// Seed of everything that differs from chip to chip (factory bad blocks, slow blocks)
+    /// Seed of the differences between chips (factory bad blocks, slow blocks)
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
 
-    /// Number of factory bad blocks, at positions that follow from the seed (NAND)
+    /// Number of factory bad blocks (NAND); the seed sets their positions
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) bad_blocks: u32,
 }
@@ -55,7 +55,7 @@ pub(crate) struct Named {
 /// Size of the used partition.
 #[derive(clap::Args, Clone, Copy, Default)]
 pub(crate) struct PartitionArg {
-    /// Size of the used partition, such as 8MiB; same as --set partition.size [default: the partition of the setup, or the whole chip]
+    /// Size of the partition to use, such as 8MiB; same as --set partition.size [default: the partition of the setup, or the whole chip]
     #[arg(long, alias = "size", value_name = "BYTES", value_parser = floatgate_mtd::size::parse)]
     partition: Option<u64>,
 }

@@ -26,41 +26,41 @@ use std::process::ExitCode;
   floatgate fs stm32-n25q128a --fs jffs2,raw --bytes 64KiB --test write --json
   floatgate fs arm926-nand01gw3b --bytes 1MiB --test write,read --plot speed.svg
 
-A filesystem of your own is a program, named by a path with a slash: `--fs ./littlefs,ubifs`. It is told on its standard input what to do, and asks
-for operations of the flash on its standard output; `examples/own_filesystem.rs` is one, and docs/filesystems.md has the messages.
+A filesystem of your own is a program, named by a path with a slash: `--fs ./littlefs,ubifs`. The program reads commands from its standard input, and \
+requests flash operations on its standard output. `examples/own_filesystem.rs` is an example, and docs/filesystems.md describes the messages.
 
-Programs see files through Linux's page cache: `page_cache` of the setup has its size and limits. What compression, checksums and copies take
-of the CPU follows from `host.instruction_ps` and `host.cache_miss_ns`.
+The tests access files through Linux's page cache; `page_cache` of the setup sets its size and limits. The CPU time of compression, checksums and copies is \
+computed from `host.instruction_ps` and `host.cache_miss_ns`.
 
-With several sizes of the partition there is one table: the space that is left for files, the time until a filesystem full of files of 8 KiB can be
-used, and the kernel memory that it takes, with the size from which on UBIFS is advised.")]
+With several partition sizes the output is one table: the space for files, the time until a filesystem full of files of 8 KiB can be used, and the kernel memory \
+that it needs. The output also gives the size from which UBIFS is advised.")]
 pub(crate) struct Args {
     #[command(flatten)]
     setup: SetupArgs,
 
-    /// Compared: `jffs2`, `ubifs`, `mtdblock` and `mtdchar` (the bare flash), or `raw` for both of these;
-    /// a path with a slash is a program of yours
+    /// Filesystems to compare: `jffs2`, `ubifs`; `mtdblock` and `mtdchar` (the bare flash), or `raw` for both of
+    /// these; or the path of a program of your own, with a slash
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "raw,jffs2,ubifs", value_parser = subjects)]
     fs: Vec<Subjects>,
 
-    /// Tests: `write`, `read`, `mount`, `space`, `sync`, `bad-blocks`, `volumes` (two filesystems share the flash) [default: all]
+    /// Tests to run: `write`, `read`, `mount`, `space`, `sync`, `bad-blocks`, `volumes` (two filesystems share the flash) [default: all]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = test)]
     test: Vec<Test>,
 
-    /// Bytes of the file that is written and read; at most half of what is free [default: 10MiB]
+    /// Size of the file that is written and read, at most half of the free space [default: 10MiB]
     #[arg(long, value_name = "BYTES", value_parser = some_bytes)]
     bytes: Option<u64>,
 
-    /// Percent of the free space that files take when mounting is measured
+    /// Percent of the free space that files occupy in the mount test
     #[arg(long, value_name = "PERCENT", default_value_t = 80, value_parser = fill)]
     fill: u32,
 
-    /// Compare filesystems on partitions of these sizes: space for files, time until a full one can be used, kernel memory. With --test or
-    /// --bytes, the size of the partition on which these tests run
+    /// Compare filesystems on partitions of these sizes: space for files, time until a full filesystem can be used, kernel memory. With --test or
+    /// --bytes: size of the partition on which the tests run
     #[arg(long, value_name = "BYTES,...", value_delimiter = ',', value_parser = some_bytes, alias = "size")]
     partition: Vec<u64>,
 
-    /// Draw where the time of each row went as bars into an SVG file; of several partitions, the figures over their size
+    /// Draw the time breakdown of each row as bars into an SVG file; for several partitions, draw the figures over the partition size
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
 

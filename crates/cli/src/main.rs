@@ -75,11 +75,11 @@ struct Cli {
     #[command(subcommand)]
     command: Command,
 
-    /// Colours and bold figures: on a terminal, always, or never
+    /// Print colours and bold text: on a terminal only (auto), always, or never
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t)]
     color: terminal::Colours,
 
-    /// No progress and no remarks on stderr, only errors
+    /// Print only errors on stderr, without progress bars and notes
     #[arg(short, long, global = true)]
     quiet: bool,
 }

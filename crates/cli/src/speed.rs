@@ -28,9 +28,9 @@ use std::path::PathBuf;
   floatgate speed samsung-evo-16g
   floatgate speed my-board.toml --json
 
-A part runs on the board of the catalogue that fits it best, which the first line names.
+For a part, the best-fitting board of the catalogue is used; the first line of the output names it.
 
-The chip is simulated, so the write tests always run; -d is accepted because flash_speed has it.")]
+The chip is simulated, so the write tests always run, with or without -d.")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) setup: SetupArgs,
@@ -46,46 +46,46 @@ pub(crate) struct Args {
     #[arg(short = 'c', long = "count", value_name = "BLOCKS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) count: Option<u32>,
 
-    /// Eraseblocks to skip between two tested ones
+    /// Number of eraseblocks to skip between two tested eraseblocks
     #[arg(short = 's', long = "skip", value_name = "BLOCKS", default_value_t = 0)]
     pub(crate) skip: u32,
 
-    /// Also read in units of each of these numbers of pages
+    /// Add a read test for each of these numbers of pages per read
     #[arg(long, value_name = "N,N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) pages: Vec<u32>,
 
-    /// Also read in units of 2 to 16, 32 and 64 pages, as flash_speed -C does
+    /// Add read tests with 2 to 16, 32 and 64 pages per read, as flash_speed -C does
     #[arg(short = 'C', long = "continuous")]
     pub(crate) continuous: bool,
 
-    /// Destructive tests: always on, nothing real is destroyed
+    /// Run destructive tests: accepted because flash_speed has it; they always run, on a simulated chip
     #[arg(short = 'd', long = "destructive")]
     pub(crate) destructive: bool,
 
-    /// Read this block while the first one is written, and print the latency
+    /// Read this block while the first tested block is written, and print the latency of the read
     #[arg(short = 'k', long = "sec-peb", value_name = "BLOCK")]
     pub(crate) secondary_block: Option<u32>,
 
-    /// Test a new filesystem on the flash instead of the bare flash. Files are written and read in pieces of
-    /// 4 KiB, 64 KiB and 1 MiB; it is attached and mounted; 100 files of 2 KiB are created, listed, removed.
-    /// The size of a file comes from --count. The table filesystem of the setup says how it is mounted
+    /// Test a new filesystem of this kind instead of the bare flash. The tests write and read files in requests
+    /// of 4 KiB, 64 KiB and 1 MiB; attach and mount the filesystem; create, list and remove 100 files of 2 KiB.
+    /// --count sets the size of the files that are written and read. The table `filesystem` of the setup has the mount options
     #[arg(long, value_name = "KIND")]
     pub(crate) fs: Option<FilesystemKind>,
 
-    /// Run every combination of values, one row each (repeatable): --sweep bus.mode=1-1-1,1-4-4, a range
+    /// Run the tests for every combination of values, one row for each combination (repeatable): --sweep bus.mode=1-1-1,1-4-4, a range
     /// --sweep bus.clock_hz=10e6..80e6:10e6, or a kind of chips --sweep chip=@spi-nand
     #[arg(long, value_name = "KEY=V1,V2,...")]
     pub(crate) sweep: Vec<String>,
 
-    /// Measure the other combinations of a sweep when one is refused, and print the reason in its row; the exit status is 1 then
+    /// Continue a sweep after a combination that is impossible: its row has the reason, and the exit status is 1
     #[arg(long, requires = "sweep")]
     pub(crate) keep_going: bool,
 
-    /// Order the rows of a sweep by this test, the fastest first
+    /// Sort the rows of a sweep by this test, the fastest first
     #[arg(long, value_name = "TEST", requires = "sweep", value_parser = crate::speed_sweep::test_names())]
     pub(crate) sort: Option<String>,
 
-    /// Draw the breakdown as bars into an SVG file
+    /// Draw the time breakdown of each test as bars into an SVG file
     #[arg(long, value_name = "FILE.svg")]
     pub(crate) plot: Option<PathBuf>,
 

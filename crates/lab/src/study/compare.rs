@@ -35,9 +35,10 @@ pub struct Compare;
   floatgate compare imx6-mx30lf2g18ac a1-32g --write-per-day 1GiB --csv
   floatgate compare imx6-mx30lf2g18ac a1-32g --set card.bus=sdr104
 
-Raw flash is measured under JFFS2 or UBIFS, whichever `floatgate advise` chooses, as `floatgate fs` does it; a part runs on the board that fits it best. Cards \
-are used ones: requests in order of 1 MiB, and the traces of `floatgate fs cards` under the fastest of ext4, F2FS and FAT; their life is the rated one of `floatgate life` under the same trace. \
-A figure that cannot be had is left empty, and a note says why.")
+Raw flash is measured with the tests of `floatgate fs`, on JFFS2 or UBIFS, whichever `floatgate advise` chooses. A part runs on the board that fits it best.
+
+Cards are measured in the used state, with sequential requests of 1 MiB and with the traces of `floatgate fs cards` on the fastest of ext4, F2FS and FAT. \
+The life of a card is the rated life that `floatgate life` computes for the same trace. A figure that cannot be computed is left empty, and a note gives the reason.")
 )]
 pub struct CompareOptions {
     /// Names of setups, parts and cards, or paths of setups' TOML files
@@ -48,23 +49,23 @@ pub struct CompareOptions {
     #[cfg_attr(feature = "command", arg(long, value_name = "KEY=VALUE"))]
     set: Vec<String>,
 
-    /// Workload for which life and filesystem count: small files with fsync, PostMark, dbench, a build
+    /// Workload for which the life and the speed of the filesystem are computed
     #[cfg_attr(feature = "command", arg(long, value_enum, default_value_t))]
     workload: Workload,
 
-    /// Size that is needed; raw flash is measured on a partition of this size [default: 64 MiB or 128 eraseblocks, or all of a smaller chip]
+    /// Space that is needed; raw flash is measured on a partition of this size [default: 64 MiB or 128 eraseblocks, or all of a smaller chip]
     #[cfg_attr(feature = "command", arg(long, alias = "size", value_name = "BYTES", value_parser = size::parse))]
     partition: Option<u64>,
 
-    /// Bytes that are written in a day
+    /// Bytes that the host writes per day
     #[cfg_attr(feature = "command", arg(long, value_name = "BYTES", default_value = "100MiB", value_parser = size::parse))]
     write_per_day: u64,
 
-    /// Years that it must last
+    /// Number of years that the storage must last
     #[cfg_attr(feature = "command", arg(long, value_name = "YEARS", default_value_t = Self::default().years))]
     years: Years,
 
-    /// Seed of chips and cards
+    /// Seed of the differences between chips, and between cards
     #[cfg_attr(feature = "command", arg(long, default_value_t))]
     seed: u64,
 }
