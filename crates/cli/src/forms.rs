@@ -72,13 +72,13 @@ const FAMILIES: [Family; 8] = [
     Family {
         name: "serve",
         about: None,
-        note: "A card is served as a file or a drive, with options of its own: `floatgate serve kingston-class-10 --help`.",
+        note: "A card is served as a file or a drive, with other options: `floatgate serve kingston-class-10 --help`.",
         forms: &[Form::new(CARD, "card serve"), Form::new(When::Otherwise, "serve")],
     },
     Family {
         name: "life",
-        about: Some("Let a filesystem live for years on a board, or wear out a chip or card"),
-        note: "A chip alone is worn out, with options of its own: `floatgate life mt29f2g08aad --help`; so is a card: `floatgate life emmc-16g --help`.",
+        about: Some("Simulate a filesystem for years on a board, or wear out a chip or card"),
+        note: "With a chip or a card as target, `life` wears it out and has other options: `floatgate life mt29f2g08aad --help`, `floatgate life emmc-16g --help`.",
         forms: &[
             Form::new(When::Has("--all"), "endurance"),
             Form::new(CARD, "card life"),

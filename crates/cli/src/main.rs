@@ -92,20 +92,20 @@ enum Command {
     Trace(trace::Args),
     /// Compare filesystems and the bare flash on a setup: writing, reading, mounting, space
     Fs(fs::Args),
-    /// One-time-programmable areas: what is in them, written, locked
+    /// Show, write and lock one-time-programmable areas
     Otp(otp::Args),
     /// SD cards and eMMC: how fast they are empty, used and full, and what slows them down
     Card(card::Args),
-    /// Measure an unknown card, drive or file, and conclude: allocation unit, page, open allocation units,
-    /// caches, real size
+    /// Measure an unknown card, drive or file, and determine its allocation unit, page, open allocation units,
+    /// caches and real size
     Probe(probe::Args),
     /// Identify a chip or card by its id, a parameter page, a register or the log of a boot
     Identify(identify::Args),
-    /// Advise on a card, block device or flash chip: partition, filesystem and its options, ECC, expected speed and life, each with its numbers
+    /// Advise on a card, block device or flash chip: partition, filesystem and its options, ECC, expected speed and life, with the figures behind each advice
     Advise(advise::Args),
     /// Fit the costs of host and controller to figures measured on your board, and write its setup
     Fit(fit::Args),
-    /// Published tables beside what floatgate simulates
+    /// Compare published tables with the simulation
     Papers(papers::Args),
     /// Encode images for flash programmers; decode and check dumps of real chips
     Ecc(ecc::Args),
@@ -119,13 +119,13 @@ enum Command {
     Conformance(conformance::Args),
     /// Measure many designs of a setup: grids and samples, constraints, the Pareto front, which parameter matters
     Sweep(sweep::Args),
-    /// Serve a simulated chip to flashrom or to Linux's own drivers: the time that the real chip would take, and each rule that was broken
+    /// Serve a simulated chip to flashrom or to Linux's own drivers, and report the time of the real chip and each violation of its rules
     Serve(serve::Args),
     /// Check the commands in a capture of a logic analyser against the rules of a chip
     CheckCapture(check_capture::Args),
-    /// Setups and results as one page of HTML: bottlenecks, waterfalls, tables to sort, Pareto plots, sources
+    /// Write setups and results as one HTML page: bottlenecks, waterfalls, sortable tables, Pareto plots, sources
     Report(report::Args),
-    /// The catalogue: parts, setups, controllers, hosts, keys, traces, schemas, and what is known about a name
+    /// List the catalogue (parts, setups, controllers, hosts, keys, traces, schemas), or show one entry of it
     List(list::Args),
     /// Chips and cards
     Parts(parts::Args),
@@ -137,7 +137,7 @@ enum Command {
     /// The hosts that setups are based on: costs of calls, drivers and copies
     #[command(after_help = "Examples:\n  floatgate list hosts\n  floatgate list linux-am62a")]
     Hosts(profiles::Args),
-    /// Write the files that the examples of the helps name
+    /// Write the files that the examples in the help texts use
     Examples(examples::Args),
     /// Manual pages
     Man(man::Args),

@@ -31,18 +31,20 @@ use crate::terminal;
   floatgate powercut nand-mt29f2g08abaea --mode unmount --faults
   floatgate powercut memory-bus-s29gl128p --fs jffs2 --cuts 200
 
-A filesystem is made on the setup's chip, through controller, driver and ECC, and a workload runs on it that follows from the seed: files are created, \
-written, cut, linked, renamed, exchanged, removed while open, brought to flash. Power goes away at a flash operation; then it is \
-mounted again, and what is there is compared with what has to be there. Each failure has an id; --replay ID repeats that \
-run alone. Each seed is another workload on a filesystem of another kind (compression, cache, fastmap, -o sync, how full).
+powercut creates a filesystem on the setup's chip, through controller, driver and ECC, and runs a workload on it: files are created, written, truncated, \
+linked, renamed, exchanged, removed while open, and synced. The power is cut at a flash operation. Then the filesystem is mounted again, and its contents \
+are compared with the expected contents.
 
-A program in C, such as a key-value store or a boot loader, is a shared object: `powercut SETUP --lib PROGRAM.so` cuts its power, and prints the \
-shortest history of steps that fails (docs/powercut.md).
+Each failure has an id; --replay ID repeats that run alone. Each seed gives another workload, on a filesystem with other parameters (compression, cache, \
+fastmap, -o sync, fill level).
 
-A million cuts take some ten minutes on two cores: --fast --mode random --cuts 1000000 --recovery-cuts 1; their rate is told with --timing. \
-Shorter workloads come with --steps 60.")]
+`powercut SETUP --lib PROGRAM.so` tests a program in C, such as a key-value store or a boot loader, which is built as a shared object. It prints the shortest \
+sequence of steps that fails (docs/powercut.md).
+
+A million cuts take about ten minutes on two cores: --fast --mode random --cuts 1000000 --recovery-cuts 1. --timing prints the rate, and --steps 60 makes \
+the workloads shorter.")]
 pub(crate) struct Args {
-    /// A setup's or part's name (see `floatgate list`), or the path of a TOML file. It is left out to replay a run of --fast
+    /// A setup's or part's name (see `floatgate list`), or the path of a TOML file. To replay a run of --fast, omit it
     #[arg(required_unless_present = "replay")]
     setup: Option<PathBuf>,
 
@@ -50,11 +52,11 @@ pub(crate) struct Args {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// The filesystem: ubifs, jffs2, or the path of a program that is one (./PROGRAM, docs/filesystems.md)
+    /// Filesystem to test: ubifs, jffs2, or the path of a program that implements one (./PROGRAM, docs/filesystems.md)
     #[arg(long, default_value = "ubifs", value_parser = filesystem)]
     fs: Filesystem,
 
-    /// Which flash operations are cut
+    /// Flash operations at which the power is cut
     #[arg(long, value_enum, default_value_t = ModeArg::Linear)]
     mode: ModeArg,
 
@@ -62,11 +64,11 @@ pub(crate) struct Args {
     #[arg(long, hide = true, conflicts_with_all = ["mode", "cuts"])]
     exhaustive: bool,
 
-    /// Number of first cuts of the modes random and linear [default: 1000]
+    /// Number of first cuts in the modes random and linear [default: 1000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=powercut::MAX_CUTS))]
     cuts: Option<u64>,
 
-    /// Seed of the workload, the filesystem's parameters, faults and the states that cuts leave
+    /// Seed of the workload, the filesystem's parameters, the faults, and the states of the flash after cuts
     #[arg(long, default_value_t = 0)]
     seed: u64,
 
@@ -74,9 +76,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 150, value_parser = clap::value_parser!(u32).range(1..=i64::from(powercut::MAX_STEPS)))]
     steps: u32,
 
-    /// Cut the power again: a number of times after each first cut, 1 at most of UBIFS and JFFS2, any number
-    /// of a program. Or cut at every operation of each recovery, each in every way [default: 0; exhaustive
-    /// with --mode exhaustive]
+    /// Number of further cuts after each first cut, during recovery: at most 1 for UBIFS and JFFS2, any number
+    /// for a program. `exhaustive` cuts at every operation of each recovery, each in every way [default: 0;
+    /// exhaustive with --mode exhaustive]
     #[arg(long, value_name = "N|exhaustive", value_parser = recovery_cuts)]
     recovery_cuts: Option<RecoveryCuts>,
 
@@ -84,38 +86,38 @@ pub(crate) struct Args {
     #[arg(long, hide = true, value_enum, value_name = "HOW", num_args = 0..=1, default_missing_value = "sampled", conflicts_with = "recovery_cuts")]
     second: Option<SecondArg>,
 
-    /// Moment of the first cut: before the operation, during it, or only so far in it [default: before,during]
+    /// Moments of the first cut: before the operation, during it, or only early, in the middle or late in it [default: before,during]
     #[arg(long, value_enum, value_name = "KIND,...", value_delimiter = ',')]
     kind: Vec<KindArg>,
 
-    /// Take flash in memory of the same size instead of the chip: four times as fast and more. What is torn follows no physics then, and no
-    /// driver, no command and no ECC takes part
+    /// Use a simple flash in memory, of the same size, instead of the chip: at least four times as fast. It has no physics of interrupted
+    /// operations, no driver, no commands and no ECC
     #[arg(long)]
     fast: bool,
 
-    /// The flash has faults too. The chip has as many bad blocks as its maker allows (bit errors come with
-    /// --set cells.cycles=N). Flash in memory has bit errors within the ECC's strength, bad blocks, programs
+    /// Add faults to the flash. The chip gets as many bad blocks as its manufacturer allows; --set cells.cycles=N
+    /// adds bit errors. The flash of --fast gets bit errors within the ECC's strength, bad blocks, and programs
     /// and erases that fail
     #[arg(long)]
     faults: bool,
 
-    /// Bytes of the flash, such as 8MiB: less than the chip has, to be quick [default: 16MiB, or 64 eraseblocks if that is more]
+    /// Size of the flash, such as 8MiB; a smaller flash makes the test faster [default: 16MiB, or 64 eraseblocks if that is more]
     #[arg(long, alias = "size", value_name = "BYTES", value_parser = floatgate_mtd::size::parse)]
     partition: Option<u64>,
 
-    /// Cut the power of a program in C instead: a shared object with the functions floatgate_test_* of floatgate.h
+    /// Cut the power of a program in C instead of a filesystem: a shared object with the functions floatgate_test_* of floatgate.h
     #[arg(long, value_name = "PROGRAM.so", conflicts_with = "fs")]
     lib: Option<PathBuf>,
 
-    /// Time that a call of a program may take
+    /// Time limit of a call of a program, seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = crate::common::time_limit)]
     time_limit: f64,
 
-    /// Repeat the run with this id, and nothing else; on a chip its SETUP, --set and --partition have to be repeated, too, and --lib
+    /// Repeat only the run with this id. A run on a chip also needs the same SETUP, --set, --partition and --lib
     #[arg(long, value_name = "ID", conflicts_with_all = ["cuts", "seed", "steps", "second", "kind", "faults", "fast", "exhaustive"])]
     replay: Option<Run>,
 
-    /// Threads; the result is the same with any number [default: one for each core]
+    /// Number of threads; the result does not depend on it [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 
@@ -187,13 +189,13 @@ fn filesystem(text: &str) -> Result<Filesystem, String> {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ModeArg {
-    /// Number of operations from --cuts, at equal distances; each is cut in one way, in rotation
+    /// As many operations as --cuts, at equal distances; each is cut in one way, in rotation
     Linear,
     /// The first, second, fourth, eighth operation and so on, each cut in every way
     Log,
     /// Every operation, each cut in every way
     Exhaustive,
-    /// Number of cuts from --cuts, in many workloads
+    /// As many cuts as --cuts, at random, in many workloads
     Random,
     /// No cut: the filesystem is unmounted after each step
     Unmount,

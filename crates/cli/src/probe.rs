@@ -38,14 +38,16 @@ use std::process::ExitCode;
   floatgate probe samsung-evo-16g --noise 2 --seed 7 --json
   floatgate probe /dev/mtd0
 
-A card of the catalogue is simulated in virtual time. A file or block device is only read, unless --write is given; then everything that was \
-overwritten is restored at the end, after Ctrl-C as well. Before a range is overwritten, its contents are saved durably in a file: --restore writes them \
-back after the probe was killed or the host lost power, --kept lists such files, and --forget deletes one. Confidence is the probability that an answer is right; what is not visible has no \
-value, and the reason says below what an effect would be. \
-A file or a loop device is an image: its contents and its partition table are judged, its times are not.
+A card of the catalogue is simulated in virtual time. A file or block device is only read, unless --write is given.
 
-Raw flash behind /dev/mtdN is read once, as ubihealthd does, and timed as flash_speed does; --write tests blank blocks alone, and erases them again. \
-A block with anything in its OOB is not blank, and nothing is written while a filesystem is mounted on the flash, UBI is attached or anything else uses it.")]
+With --write, all overwritten data is restored at the end, also after Ctrl-C. Before a range is overwritten, its contents are saved durably in a file. \
+If the probe is killed or the host loses power, --restore writes the contents back; --kept lists such files, and --forget deletes one.
+
+The confidence of an answer is the probability that it is right. A property that the measurements do not show has no value; the reason gives the limit below \
+which its effect must be. A file or a loop device is an image: its contents and its partition table are evaluated, its times are not.
+
+Raw flash at /dev/mtdN is read once, as by ubihealthd, and timed as by flash_speed. --write tests only blank blocks, and erases them again; a block \
+with data in its OOB is not blank. Nothing is written while a filesystem is mounted on the flash, UBI is attached, or anything else uses it.")]
 pub(crate) struct Args {
     /// A block device, a file, an MTD character device, the name of a simulated card (see `floatgate list parts`), or the path of its TOML file
     #[arg(required_unless_present_any = ["from", "kept", "forget"])]
@@ -55,36 +57,36 @@ pub(crate) struct Args {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Also run write tests, for open allocation units, caches and the real size. Reports what it overwrites, and asks before
+    /// Also run write tests, for open allocation units, caches and the real size. Prints what will be overwritten, and asks for confirmation
     #[arg(long, group = "writing")]
     write: bool,
 
-    /// Overwrite or delete without asking
+    /// Overwrite or delete without asking for confirmation
     #[arg(long, requires = "writing")]
     yes: bool,
 
-    /// Folder for the contents that --write saves before it overwrites them [default: $XDG_STATE_HOME/floatgate or ~/.local/state/floatgate]. It must be on a disk with enough room
+    /// Folder in which --write saves contents before it overwrites them, on a disk with enough free space [default: $XDG_STATE_HOME/floatgate or ~/.local/state/floatgate]
     #[arg(long, value_name = "DIR", conflicts_with_all = ["from", "restore", "forget"])]
     keep: Option<PathBuf>,
 
-    /// List the saved files that interrupted probes have left behind
+    /// List the files in which interrupted probes have saved contents
     #[arg(long, conflicts_with_all = ["target", "from", "writing", "set", "raw", "plot", "printed", "noise", "minutes", "registers"])]
     kept: bool,
 
-    /// Delete a saved file that --kept lists. Its contents cannot be restored any more
+    /// Delete a saved file that --kept lists. Its contents can then no longer be restored
     #[arg(long, value_name = "FILE", group = "writing", conflicts_with_all = ["target", "from", "write", "restore", "set", "raw", "plot", "printed", "noise", "minutes", "registers"])]
     forget: Option<PathBuf>,
 
-    /// File with the contents that an interrupted probe has overwritten: they are written back to the same device and nothing is measured. Another device is refused
+    /// Restore the contents that an interrupted probe saved in this file to the same device, without measuring. Another device is refused
     #[arg(long, value_name = "FILE", group = "writing", conflicts_with_all = ["write", "set", "raw", "plot", "printed", "noise"])]
     restore: Option<PathBuf>,
 
-    /// End after this number of minutes, including the time to restore what was overwritten, or after 2 GiB
-    /// written for each ten minutes [default: 10]
+    /// End after this number of minutes, including the time to restore overwritten data, or after 2 GiB
+    /// of writes per ten minutes [default: 10]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1440), conflicts_with_all = ["from", "restore"])]
     minutes: Option<u64>,
 
-    /// Conclude from samples that --raw has written, from a log of flashbench, or from a result of fio (--output-format=json); nothing is measured
+    /// Evaluate this file instead of measuring: samples that --raw has written, a log of flashbench, or a result of fio (--output-format=json)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "write", "restore", "set"])]
     from: Option<PathBuf>,
 
@@ -92,24 +94,24 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     raw: Option<PathBuf>,
 
-    /// Write pictures of what the answers rest on, as SVG
+    /// Write diagrams of the measurements behind the answers, as SVG
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
 
     /// Folder with the registers of the card: the files cid, csd, scr, ssr, life_time and pre_eol_info as
-    /// sysfs has them, and ext_csd. The folder of a block device is found without it
+    /// in sysfs, and ext_csd. The folder of a block device is found without this option
     #[arg(long, value_name = "DIR")]
     registers: Option<PathBuf>,
 
-    /// Classes that are printed on the card, of which --write says whether they hold: C10, U1, V30, A1. Those in its registers are known
+    /// Classes that are printed on the card: C10, U1, V30, A1. --write tests whether the card meets them. Classes in its registers need not be given
     #[arg(long, value_name = "CLASS,...", value_delimiter = ',', value_parser = class)]
     printed: Vec<Promise>,
 
-    /// Jitter of a simulated card and its host: 1 as on real ones, 0 for none [default: 1]
+    /// Jitter of a simulated card and its host: 1 as on a real card and host, 0 for none [default: 1]
     #[arg(long, value_name = "FACTOR", value_parser = noise_factor, conflicts_with = "from")]
     noise: Option<f64>,
 
-    /// Seed of the order of the requests, and of a simulated card and its jitter
+    /// Seed of the order of requests, of a simulated card and of its jitter
     #[arg(long, default_value_t = 0)]
     seed: u64,
 

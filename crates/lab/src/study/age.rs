@@ -23,7 +23,7 @@ use std::str::FromStr;
 /// A filesystem over years, on cells that wear and lose charge.
 pub struct Age;
 
-/// Let a filesystem live for years on cells that wear and lose charge: does it survive, and what must be read how often
+/// Simulate a filesystem for years on cells that wear out and lose charge: does it survive, and how often must the flash be read
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[cfg_attr(feature = "command", derive(clap::Args))]
@@ -35,9 +35,10 @@ pub struct Age;
   floatgate life am62a-w35n01jw --partition 16MiB --fs jffs2 --years 5 --chips 2 --json
   floatgate life sama5d2-mx25l25635e --fs jffs2 --years 10
 
-Each chip is filled with files that stay and lives on: other bytes are written over, cells lose charge, and ubihealthd reads all PEBs, so that \
-UBI moves what has bit errors. JFFS2 moves nothing for bit errors, and there is no ubihealthd for it. Cells of NOR are not simulated: its blocks last \
-for the cycles and its data for the years that the part promises.")
+Each chip is first filled with files that stay. Then the years are simulated: other data is overwritten, cells lose charge, and ubihealthd reads all PEBs, \
+so that UBI moves PEBs with bit errors. JFFS2 does not move data with bit errors, and ubihealthd does not work on it.
+
+Cells of NOR are not simulated: the blocks last for the guaranteed cycles of the part, and the data for its guaranteed years.")
 )]
 pub struct AgeOptions {
     /// A setup's or part's name (see `floatgate list setups`, `floatgate list parts`), or the path of a TOML file
@@ -51,31 +52,31 @@ pub struct AgeOptions {
     #[cfg_attr(feature = "command", arg(long, alias = "size", value_name = "BYTES", value_parser = size::parse))]
     partition: Option<u64>,
 
-    /// The filesystem: `ubifs` or `jffs2`
+    /// Filesystem to simulate: `ubifs` or `jffs2`
     #[cfg_attr(feature = "command", arg(long, value_name = "KIND", default_value_t))]
     fs: FilesystemKind,
 
-    /// Years that each chip is to live
+    /// Number of years to simulate for each chip
     #[cfg_attr(feature = "command", arg(long, value_name = "YEARS", default_value_t = Self::default().years))]
     years: Years,
 
-    /// Temperature in degrees Celsius, all the time
+    /// Constant temperature, degrees Celsius
     #[cfg_attr(feature = "command", arg(long, value_name = "C", default_value_t = Self::default().temperature, allow_negative_numbers = true))]
     temperature: Celsius,
 
-    /// Bytes that are written in a day
+    /// Bytes that the host writes per day
     #[cfg_attr(feature = "command", arg(long, value_name = "BYTES", default_value = "10MiB", value_parser = size::parse))]
     write_per_day: u64,
 
-    /// Percent of the free space that files take which stay, at most 64 MiB of them
+    /// Percent of the free space that permanent files occupy, at most 64 MiB
     #[cfg_attr(feature = "command", arg(long, value_name = "PERCENT", default_value_t = Self::default().fill, value_parser = Fill::parse))]
     fill: Fill,
 
-    /// Days between two passes of ubihealthd, or `never`; several to compare [default: 91,never; of JFFS2 never]
+    /// Days between two passes of ubihealthd, or `never`; several values are compared [default: 91,never; with JFFS2 never]
     #[cfg_attr(feature = "command", arg(long, value_name = "DAYS,...", value_delimiter = ','))]
     scrub_days: Vec<Scrub>,
 
-    /// Number of chips, each with a seed of its own
+    /// Number of chips to simulate, each with its own seed
     #[cfg_attr(feature = "command", arg(long, value_name = "N", default_value_t = Self::default().chips))]
     chips: Chips,
 
