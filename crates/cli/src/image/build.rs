@@ -30,14 +30,15 @@ use std::process::ExitCode;
   floatgate image build overlay/ -o data.littlefs --format littlefs --pad 1MiB
   docker export box | floatgate image build - -o box.ubi --part mt29f2g08aad
 
-The same input gives the same bytes: names are sorted, identities follow from the contents, and of a directory's files the times of \
-last access and of the last change of the inode are set to that of the last change of the data. SOURCE_DATE_EPOCH, a number of \
-seconds since 1970, is the latest time that a file gets. \
-The filesystem can grow to --max-lebs: else to the volume's size, with --autoresize to what the part has, and where that is not known \
-either, to twice what the files can take, rounded up to a power of two. \
-Exit status 1 when something is not in the image bit for bit: it is listed.")]
+The same input gives the same image, byte for byte. For this, names are sorted, UUIDs and sequence numbers are computed from the contents, and the atime and \
+ctime of a directory's files are set to their mtime. The environment variable SOURCE_DATE_EPOCH, in seconds since 1970, is the latest time that a file gets.
+
+The filesystem can grow to --max-lebs. Without this option, it can grow to the volume's size, or with --autoresize to the size of the part. If neither size is \
+known, it can grow to twice the space that the files can occupy, rounded up to a power of two.
+
+Exit status 1: some data is not in the image bit for bit; the output lists it.")]
 pub(crate) struct Args {
-    /// A directory, a tar, or - for a tar on stdin
+    /// Directory or tar with the files, or - for a tar on stdin
     source: PathBuf,
 
     /// File for the image
@@ -51,19 +52,19 @@ pub(crate) struct Args {
     #[command(flatten)]
     flash: FlashArgs,
 
-    /// Compression of data [default: lzo; zlib of a JFFS2, which tries rtime after it]
+    /// Compression of file data [default: lzo; for a JFFS2 zlib, with rtime tried after it]
     #[arg(long, short = 'x', value_enum, help_heading = "Filesystem")]
     compress: Option<Compress>,
 
-    /// Number of LEBs that the filesystem can grow to
+    /// Maximum number of LEBs to which the filesystem can grow
     #[arg(long, short = 'c', value_name = "N", help_heading = "Filesystem")]
     max_lebs: Option<u32>,
 
-    /// UUID of the filesystem [default: follows from the contents]
+    /// UUID of the filesystem [default: computed from the contents]
     #[arg(long, value_name = "UUID", value_parser = uuid, help_heading = "Filesystem")]
     uuid: Option<Uuid>,
 
-    /// Largest number of children of an index node [default: 8]
+    /// Maximum number of children of an index node [default: 8]
     #[arg(long, short = 'f', value_name = "N", help_heading = "Filesystem")]
     fanout: Option<u32>,
 
@@ -71,11 +72,11 @@ pub(crate) struct Args {
     #[arg(long, short = 'j', value_name = "BYTES", value_parser = sizes::bytes, help_heading = "Filesystem")]
     journal_size: Option<u64>,
 
-    /// Reserved bytes that only root may use
+    /// Space reserved for root, bytes
     #[arg(long, short = 'R', value_name = "BYTES", value_parser = sizes::bytes, help_heading = "Filesystem")]
     reserved: Option<u64>,
 
-    /// Number of LEBs for orphans
+    /// Number of LEBs of the orphan area
     #[arg(long, value_name = "N", help_heading = "Filesystem")]
     orphan_lebs: Option<u32>,
 
@@ -83,28 +84,28 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", help_heading = "Filesystem")]
     log_lebs: Option<u32>,
 
-    /// Let the first mount erase the free space again, for programmers that write FFh to it
+    /// Let the first mount erase the free space again; needed if the programmer writes FFh to free pages
     #[arg(long, short = 'F', help_heading = "Filesystem")]
     space_fixup: bool,
 
-    /// Numbers begin with the most significant byte
+    /// Store numbers with the most significant byte first
     #[arg(long, help_heading = "JFFS2, YAFFS2, LittleFS and SPIFFS")]
     big_endian: bool,
 
-    /// Write a summary at the end of each eraseblock, as sumtool does: Linux mounts that faster
+    /// Write a summary at the end of each eraseblock, as sumtool does; Linux then mounts the image faster
     #[arg(long, help_heading = "JFFS2")]
     summaries: bool,
 
-    /// Size of the image, bytes: the rest is erased, of a JFFS2 on NOR with clean markers [default: as the files need it; LittleFS and SPIFFS
-    /// need the size of their partition]
+    /// Size of the image, bytes. The free part is erased, with clean markers in a JFFS2 on NOR [default: the size that the files need;
+    /// LittleFS and SPIFFS need the size of their partition]
     #[arg(long, value_name = "BYTES", value_parser = sizes::bytes, help_heading = "JFFS2, YAFFS2, LittleFS and SPIFFS")]
     pad: Option<u64>,
 
-    /// Bytes of the OOB of a page [default: a 32nd of the page]; 0 puts the tags of YAFFS2 at the end of the page (inband tags)
+    /// OOB bytes of a page; 0 puts the tags of YAFFS2 at the end of the page (inband tags) [default: 1/32 of the page]
     #[arg(long, value_name = "BYTES", value_parser = sizes::bytes32, help_heading = "JFFS2, YAFFS2, LittleFS and SPIFFS")]
     oob_size: Option<u32>,
 
-    /// Byte of the OOB where the tags of YAFFS2 begin: 2 in Linux's layouts, 0 as mkyaffs2image of Android writes them [default: 2]
+    /// Byte of the OOB at which the tags of YAFFS2 begin: 2 in Linux's layouts, 0 as mkyaffs2image of Android writes them [default: 2]
     #[arg(long, value_name = "BYTE", value_parser = sizes::bytes32, help_heading = "JFFS2, YAFFS2, LittleFS and SPIFFS")]
     tags_at: Option<u32>,
 
@@ -116,19 +117,19 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES", value_parser = sizes::bytes, help_heading = "UBI")]
     volume_size: Option<u64>,
 
-    /// Give the volume all free space when it is first attached
+    /// Let the volume grow to all free space when it is first attached
     #[arg(long, help_heading = "UBI")]
     autoresize: bool,
 
-    /// Image sequence number [default: follows from the contents]
+    /// Image sequence number [default: computed from the contents]
     #[arg(long, short = 'Q', value_name = "N", help_heading = "UBI")]
     image_seq: Option<u32>,
 
-    /// All files belong to this user and group
+    /// Give all files this user and group, as numbers
     #[arg(long, value_name = "UID:GID", value_parser = sizes::owner, help_heading = "Files")]
     owner: Option<(u32, u32)>,
 
-    /// Files to make or change, as mkfs.ubifs and mkfs.jffs2 read them: name type mode uid gid major minor start inc count
+    /// Device table with files to create or change, as for mkfs.ubifs and mkfs.jffs2: name type mode uid gid major minor start inc count
     #[arg(long, short = 'D', value_name = "FILE", help_heading = "Files")]
     device_table: Option<PathBuf>,
 
@@ -142,13 +143,13 @@ enum Format {
     Ubi,
     /// A bare UBIFS, for ubiupdatevol or ubinize
     Ubifs,
-    /// A JFFS2: for NOR, where eraseblocks begin with a clean marker, unless --page-size says that it is for NAND
+    /// A JFFS2: for NOR, with a clean marker in each eraseblock, unless --page-size is that of a NAND
     Jffs2,
     /// A YAFFS2 with its tags in the OOB, as mkyaffs2image makes it, or at the end of each page
     Yaffs2,
-    /// A LittleFS of version 2, with blocks of 4 KiB unless --peb-size says otherwise
+    /// A LittleFS of version 2, with blocks of 4 KiB unless --peb-size is given
     Littlefs,
-    /// A SPIFFS as spiffsgen.py of ESP-IDF makes it, with pages of 256 bytes and blocks of 4 KiB unless stated
+    /// A SPIFFS as spiffsgen.py of ESP-IDF makes it, by default with pages of 256 bytes and blocks of 4 KiB
     Spiffs,
 }
 

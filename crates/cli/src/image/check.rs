@@ -20,10 +20,14 @@ use std::process::ExitCode;
   floatgate image check rootfs.ubi --part mx30lf2g18ac --partition 64MiB
   floatgate image check rootfs.ubi --repair repaired.ubi
 
-Looks at the headers of UBI and its volume table, at all structures of UBIFS, at the nodes of JFFS2, and at the data of all files. The image is never changed. \
-With a chip it is also checked whether the image fits it, or its partition, with all the bad blocks that it may have. \
-Exit status 0: clean; 1: recoverable, like a device that was not unmounted: Linux recovers it when mounting; or nothing tells whether what follows a JFFS2 was part of it; 2: damaged. \
-A JFFS2 is repaired by taking damaged nodes out; nothing else in it moves. With --repair 0: OUT is clean and holds everything; 1: OUT is clean, and what is lost is listed; 2: not repaired, there is no OUT.")]
+Checks the headers and the volume table of UBI, all structures of UBIFS, the nodes of JFFS2, and the data of all files. The image is never changed. With \
+--part or --setup, the command also checks that the image fits the chip, or its partition, with the maximum number of bad blocks.
+
+Exit status 0: clean. 1: recoverable, for example not unmounted, which Linux recovers when mounting; or it is uncertain whether the data behind a JFFS2 was part \
+of it. 2: damaged.
+
+--repair removes the damaged nodes of a JFFS2 and moves nothing else in it. Exit status with --repair 0: OUT is clean and holds everything. 1: OUT is clean, \
+and the output lists the losses. 2: the image was not repaired, and OUT was not written.")]
 pub(crate) struct Args {
     #[command(flatten)]
     image: ImageArgs,
@@ -31,8 +35,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     chip: ChipArgs,
 
-    /// Write a new image with everything that can be saved, with OOB if the old image has OOB. Files that
-    /// have lost their names go to lost+found, or to lost-NUMBER in the root directory of a JFFS2
+    /// Write a new image with all data that can be recovered, with OOB if the old image has OOB. Files
+    /// without a name are put into lost+found; in a JFFS2 they become lost-NUMBER in the root directory
     #[arg(long, value_name = "OUT", conflicts_with_all = ["volume", "auth_key", "auth_hashes", "part", "setup", "partition"])]
     repair: Option<PathBuf>,
 

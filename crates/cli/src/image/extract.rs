@@ -29,26 +29,28 @@ use std::process::ExitCode;
   floatgate image extract dump.bin yesterday.tar --at '2026-05-17 08:30'
   floatgate image extract --all router.bin parts/
 
-Without --volume all volumes of a device that has several are extracted: each filesystem into a directory with the volume's name, other \
-volumes as files NAME.img. \
-A tar holds every attribute, so that no special rights are needed; `tar --xattrs --xattrs-include='*' -xf` restores them as root. \
-With --at, what garbage collection has erased since is missing, or there is an older state of it. \
-Exit status 1 when something could not be restored bit for bit: it is listed; also when no ECC code explains the OOB of a dump, so that \
-wrong bits were not corrected.")]
+Without --volume, all volumes of a UBI device are extracted. If there are several, each filesystem is extracted into a directory with the volume's name, and other \
+volumes as files NAME.img.
+
+A tar holds every attribute, and writing it needs no special rights; `tar --xattrs --xattrs-include='*' -xf` restores the attributes as root.
+
+With --at, data that garbage collection has erased since that moment is missing, or is extracted in an older state.
+
+Exit status 1: some data could not be extracted bit for bit, and the output lists it; or the OOB of a dump fits no ECC code, so bit errors were not corrected.")]
 pub(crate) struct Args {
     #[command(flatten)]
     image: ImageArgs,
 
-    /// A directory, a file that ends in .tar, or - for a tar on stdout
+    /// Directory for the files, a file name that ends in .tar, or - for a tar on stdout
     target: PathBuf,
 
-    /// The files at an earlier moment, as `floatgate image ls --history` lists them. A moment is a sequence
-    /// number of a UBIFS, or INODE:VERSION of a JFFS2 (all else as it is). It may also be a time in UTC, as
-    /// YYYY-MM-DD HH:MM:SS or @SECONDS since 1970. A date alone is the end of that day
+    /// Extract the files as they were at an earlier moment of `floatgate image ls --history`: a sequence number
+    /// of a UBIFS, or INODE:VERSION of a JFFS2 (other inodes in their last state). A moment may also be a time in UTC,
+    /// as YYYY-MM-DD HH:MM:SS or @SECONDS since 1970. A date alone is the end of that day
     #[arg(long, value_name = "MOMENT", value_parser = super::history::moment)]
     at: Option<At>,
 
-    /// Every part of a flash dump, as `floatgate image map` lists them: each as a file, filesystems that have a reader as folders, too
+    /// Extract every part of a flash dump that `floatgate image map` lists, as a file; filesystems that floatgate can read also as folders
     #[arg(long, conflicts_with_all = ["at", "volume", "offset"])]
     all: bool,
 
@@ -56,15 +58,15 @@ pub(crate) struct Args {
     #[arg(long)]
     no_owner: bool,
 
-    /// Largest number of bytes of all files together
+    /// Maximum total size of all files, bytes
     #[arg(long, value_name = "BYTES", default_value_t = ExtractLimits::default().bytes, value_parser = super::sizes::bytes)]
     max_bytes: u64,
 
-    /// Largest number of files and directories
+    /// Maximum number of files and directories
     #[arg(long, alias = "max-files", value_name = "N", default_value_t = ExtractLimits::default().entries)]
     max_entries: u64,
 
-    /// Largest depth of directories
+    /// Maximum depth of directories
     #[arg(long, value_name = "N", default_value_t = ExtractLimits::default().depth)]
     max_depth: usize,
 

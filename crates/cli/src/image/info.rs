@@ -18,8 +18,9 @@ use std::process::ExitCode;
   floatgate image info rootfs.ubi --part mx30lf2g18ac --partition 64MiB
   floatgate image info flash.nand --page-size 4096 --oob-size 224 --block-pages 128
 
-The sizes of the pages of a NAND dump with OOB are found out, and its ECC codes, region by region. \
-Exit status 1 when an image is in pages whose OOB no code explains: they are as they were read.")]
+The page sizes and the ECC codes of a NAND dump with OOB are detected, region by region.
+
+Exit status 1: the OOB of an image's pages fits no ECC code, so these pages are not corrected.")]
 pub(crate) struct Args {
     #[command(flatten)]
     image: ImageArgs,

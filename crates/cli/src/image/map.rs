@@ -23,19 +23,22 @@ use std::process::ExitCode;
   floatgate image map dump.bin
   floatgate image map flash.nand --page-size 4096 --oob-size 224 --block-pages 128
 
-Each format is found by its magic number or structure and verified by its own checksums: the column `check` says good, BAD, CUT OFF, or - where \
-the format has no checksum. Stretches between the parts are erased, zeros, or data with their entropy in bits per byte; compressed and encrypted \
-data have almost 8. Of a dump with OOB offsets count the data bytes only, as on the flash. \
-Exit status 1 when a part is damaged.")]
+Each format is detected by its magic number or structure and verified by its own checksums. The column `check` shows good, BAD, CUT OFF, or - for a format \
+without a checksum.
+
+The ranges between the parts are listed as erased, zeros, or data with its entropy in bits per byte; compressed or encrypted data has almost 8. For a dump with \
+OOB, offsets count only the data bytes, as on the flash.
+
+Exit status 1: a part is damaged.")]
 pub(crate) struct Args {
-    /// The dump; - reads it from stdin
+    /// File with the dump; - reads it from stdin
     dump: PathBuf,
 
-    /// Bytes of an eraseblock of the flash (PEB), such as 128KiB
+    /// Size of an eraseblock of the flash (PEB), such as 128KiB
     #[arg(long, value_name = "BYTES", value_parser = super::sizes::bytes32)]
     peb_size: Option<u32>,
 
-    /// A picture of the map as SVG, for light and dark pages
+    /// File for a picture of the map, an SVG for light and dark pages
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 

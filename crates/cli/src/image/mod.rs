@@ -42,7 +42,7 @@ use crate::common::Outcome;
   floatgate image put rootfs.ubi hostname /etc/hostname
   floatgate image mount dump.bin /mnt --rw
 
-A file is searched for images: UBI, bare UBIFS, JFFS2 in both byte orders, NAND dumps of UBI or JFFS2 with OOB (corrected by their ECC), at its start or somewhere inside.")]
+The commands search a file for images, at its start and inside it: UBI, bare UBIFS, JFFS2 in both byte orders, and NAND dumps of UBI or JFFS2 with OOB, which are corrected by their ECC.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -50,7 +50,7 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Show what is in a file: geometry, volumes, wear, and the parameters that make such an image
+    /// Show the images in a file: geometry, volumes, wear, and the parameters to build such an image
     Info(info::Args),
     /// List everything in a flash dump: filesystems, boot loader, environment, partition tables, unknown data
     Map(map::Args),
@@ -90,9 +90,9 @@ enum Command {
     Check(check::Args),
     /// Compare two images, entry by entry
     Diff(diff::Args),
-    /// Show one node or header, field by field
+    /// Show nodes or headers, field by field
     Dump(dump::Args),
-    /// List the eraseblocks in which two images differ, and print commands that write only those
+    /// List the eraseblocks in which two images differ, and print commands that write only these eraseblocks
     Patch(patch::Args),
 }
 

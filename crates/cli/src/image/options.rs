@@ -18,29 +18,29 @@ use floatgate_stack::ubifs::{AuthKey, Authenticate, Behaviour};
 /// Names an image, and what is meant in it.
 #[derive(clap::Args)]
 pub(super) struct ImageArgs {
-    /// The file with the image; - reads it from stdin, which cannot be changed
+    /// File with the image; - reads the image from stdin, and cannot change it
     pub(super) image: PathBuf,
 
-    /// The UBI volume, by name or number, where several hold a UBIFS
+    /// UBI volume, by name or number; needed if several volumes hold a UBIFS
     #[arg(long, value_name = "NAME")]
     pub(super) volume: Option<String>,
 
-    /// Where the image begins in the file, where there are several (see `floatgate image info`)
+    /// Byte of the file at which the image begins; needed if the file has several images (see `floatgate image info`)
     #[arg(long, value_name = "BYTE", value_parser = super::sizes::bytes)]
     pub(super) offset: Option<u64>,
 
-    /// Bytes of an eraseblock of the flash (PEB), such as 128KiB: a small JFFS2 does not tell it
+    /// Size of an eraseblock of the flash (PEB), such as 128KiB; it cannot be detected in a small JFFS2
     #[arg(long, value_name = "BYTES", value_parser = super::sizes::bytes32)]
     pub(super) peb_size: Option<u32>,
 
     #[command(flatten)]
     pub(super) pages: PageArgs,
 
-    /// The key of a UBIFS with authentication, as the kernel's keyring has it: whatever it does not vouch for is refused
+    /// Key of a UBIFS with authentication, as in the kernel's keyring; nodes that it does not authenticate are refused
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(|path| read_key(path.as_ref())))]
     auth_key: Option<AuthKey>,
 
-    /// Verify the hashes of a UBIFS with authentication without its key: this finds damage, not forgery
+    /// Verify the hashes of a UBIFS with authentication, without its key; this detects damage, but not forgery
     #[arg(long, conflicts_with = "auth_key")]
     auth_hashes: bool,
 }
@@ -48,7 +48,7 @@ pub(super) struct ImageArgs {
 /// Pages of a NAND dump with OOB.
 #[derive(clap::Args)]
 pub(super) struct PageArgs {
-    /// NAND dump with OOB: data bytes of a page [default: found out, like the two below]
+    /// NAND dump with OOB: data bytes of a page [default: detected, as are the next two]
     #[arg(long, value_name = "BYTES", value_parser = super::sizes::bytes32)]
     page_size: Option<u32>,
 

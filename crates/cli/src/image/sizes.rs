@@ -26,16 +26,16 @@ pub(super) fn owner(text: &str) -> Result<(u32, u32), String> {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Flash")]
 pub(super) struct ChipArgs {
-    /// The NAND: a name (see `floatgate list parts`), or the path of a TOML file. Its sub-pages are Linux's with software ECC; controllers that
-    /// cannot program them (NAND_NO_SUBPAGE_WRITE) need --setup
+    /// NAND part: a name (see `floatgate list parts`), or the path of a TOML file. The sub-page size is that of Linux with software ECC; for
+    /// controllers that cannot program sub-pages (NAND_NO_SUBPAGE_WRITE), use --setup
     #[arg(long, value_name = "NAME")]
     part: Option<PathBuf>,
 
-    /// The flash of a setup, chip and controller: a name (see `floatgate list setups`), or the path of a TOML file
+    /// Setup whose chip and controller the image is for: a name (see `floatgate list setups`), or the path of a TOML file
     #[arg(long, value_name = "NAME", conflicts_with = "part")]
     setup: Option<PathBuf>,
 
-    /// MLC NAND in slc-mode: one page of each pair is used, and PEBs are half as large
+    /// Use an MLC NAND in slc-mode: one page of each pair is used, and PEBs are half as large
     #[arg(long, requires = "part")]
     slc: bool,
 
@@ -82,15 +82,15 @@ pub(super) struct FlashArgs {
     #[command(flatten)]
     chip: ChipArgs,
 
-    /// Smallest write: bytes of a page, 1 on NOR [default: 1 for a JFFS2]
+    /// Smallest write, bytes: the page size, or 1 on NOR [default: 1 for a JFFS2]
     #[arg(long, short = 'm', visible_alias = "min-io-size", value_name = "BYTES", value_parser = bytes32, conflicts_with_all = ["part", "setup"])]
     page_size: Option<u32>,
 
-    /// Bytes of a PEB, such as 128KiB
+    /// Size of a PEB, such as 128KiB
     #[arg(long, short = 'p', value_name = "BYTES", value_parser = bytes32, conflicts_with_all = ["part", "setup"])]
     peb_size: Option<u32>,
 
-    /// Smallest write of UBI's headers [default: a page]
+    /// Smallest write of UBI's headers, bytes [default: a page]
     #[arg(long, short = 's', value_name = "BYTES", value_parser = bytes32)]
     sub_page_size: Option<u32>,
 
