@@ -20,34 +20,35 @@ use std::process::ExitCode;
 const LISTED: usize = 10;
 
 #[derive(clap::Args)]
-#[command(after_help = "The results are a text with any of these:
+#[command(after_help = "fit reads the measured figures from a text file with any of these lines:
   - output of flash_speed or of the kernel's mtd_speedtest, with or without dmesg's time stamps
-  - lines of dd (`16777216 bytes (16.0MB) copied, 2.71 seconds`), with the command or the records above them
-  - `real 0m 1.86s` of a shell's time, with the command line of dd above it (`# time dd if=/dev/mtd4 of=/dev/null bs=10M count=1`)
-  - lines of U-Boot: what `time sf read`, `time nand read`, `time mtd read` and `sf update` print
+  - output of dd (`16777216 bytes (16.0MB) copied, 2.71 seconds`), with the command or the records above it
+  - output of a shell's `time`, such as `real 0m 1.86s`, with the command line of dd above it (`# time dd if=/dev/mtd4 of=/dev/null bs=10M count=1`)
+  - output of U-Boot's `time sf read`, `time nand read`, `time mtd read` and `sf update`
   - lines of your own: `page read 227 us`, `eraseblock write 3.4 MiB/s`
-  - `set bus.mode=1-1-1`: the conditions of what follows; `blocks 16`: eraseblocks that flash_speed moved
+  - `set bus.mode=1-1-1`: condition of the lines that follow
+  - `blocks 16`: number of eraseblocks that flash_speed moved
 
 Examples:
   floatgate fit imx6-mx30lf2g18ac flash_speed.txt
   floatgate fit imx6-mx30lf2g18ac flash_speed.txt -o fitted.toml
   floatgate fit imx6-mx30lf2g18ac flash_speed.txt --free chip.timing.t_prog_us.typ --json")]
 pub(crate) struct Args {
-    /// Setup of the board (see `floatgate list setups`), or the path of a TOML file
+    /// Setup of the board: a name (see `floatgate list setups`), or the path of a TOML file
     setup: PathBuf,
 
-    /// Text with the measured figures; `-` is the standard input
+    /// Text file with the measured figures; - is stdin
     results: PathBuf,
 
     /// Override any field of the setup: --set bus.clock_hz=80e6
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Also fit this number of the setup (`chip.timing.t_prog_us.typ`), from half of it to its maximum; repeatable
+    /// Also fit this number of the setup, such as `chip.timing.t_prog_us.typ`, from half of its value to its maximum (repeatable)
     #[arg(long, value_name = "KEY")]
     free: Vec<String>,
 
-    /// Write the fitted setup here
+    /// Write the fitted setup to this file
     #[arg(short = 'o', long = "output", value_name = "OUT.toml")]
     output: Option<PathBuf>,
 

@@ -23,7 +23,7 @@ use std::process::ExitCode;
   floatgate list parts --kind spi-nand
   floatgate list keys bus.mode
 
-NAME is anything that a list names; what is printed about a part, setup, controller or host has the options of its list."
+NAME is an entry of any list. For a part, setup, controller or host, the options of its list also apply."
 )]
 pub(crate) struct Args {
     /// A name of any list
@@ -55,7 +55,7 @@ enum What {
     Hosts(profiles::Args),
     /// Keys of setups, parts, controllers and hosts
     Keys(setups::KeyArgs),
-    /// Traces of filesystems that floatgate has with it
+    /// Filesystem traces that are included in floatgate
     #[command(
         after_help = "Examples:\n  floatgate list traces\n  floatgate run a1-32g --trace ext4-postmark"
     )]

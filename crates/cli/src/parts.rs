@@ -25,31 +25,31 @@ use std::process::ExitCode;
   floatgate list parts --confidence
   floatgate list w25n02jw --confidence")]
 pub(crate) struct Args {
-    /// Show this chip or card, every number with its source. A chip is found by its part number or by its id, as in ef-aa-21. Without a
-    /// name, list the parts that have their own times
+    /// Chip or card to show, every number with its source. A chip is found by its part number or by its id, such as ef-aa-21. Without a
+    /// name, the parts with their own times are listed
     name: Option<PathBuf>,
 
-    /// Only chips or cards of this kind
+    /// List only chips or cards of this kind
     #[arg(long, conflicts_with = "name", value_parser = clap::builder::PossibleValuesParser::new(kinds()))]
     kind: Option<String>,
 
-    /// Only chips or cards of this maker
+    /// List only chips or cards of this maker
     #[arg(long, conflicts_with = "name")]
     maker: Option<String>,
 
-    /// List every chip, also those of which only the kernel's table is known
+    /// List every chip, also chips that are known only from the kernel's tables
     #[arg(long, conflicts_with = "name")]
     all: bool,
 
-    /// Print the file itself
+    /// Print the TOML file itself
     #[arg(long, requires = "name", conflicts_with_all = ["json", "csv"])]
     toml: bool,
 
-    /// Print the file with everything that it takes from its `base`, as one file
+    /// Print the file together with all values that it inherits from its `base`
     #[arg(long, requires = "name", conflicts_with_all = ["json", "csv", "toml", "confidence"])]
     resolved: bool,
 
-    /// Count the numbers of each chip by confidence, those of cards with --kind sd-card or emmc; with NAME, list those below 90 % with their sources
+    /// Count the numbers of each chip by confidence, or of each card with --kind sd-card or emmc. With NAME, list the numbers below 90 % with their sources
     #[arg(long, conflicts_with = "toml")]
     confidence: bool,
 

@@ -10,14 +10,14 @@ use std::process::ExitCode;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Print the file of this profile; all names when absent
+    /// Profile whose file is printed [default: list all names]
     name: Option<String>,
 
-    /// Print the file itself, as without an option
+    /// Print the TOML file itself, as without an option
     #[arg(long, requires = "name", conflicts_with_all = ["json", "csv"])]
     toml: bool,
 
-    /// Print the file with everything that it takes from its `base`, as one file
+    /// Print the file together with all values that it inherits from its `base`
     #[arg(long, requires = "name", conflicts_with_all = ["json", "csv", "toml"])]
     resolved: bool,
 

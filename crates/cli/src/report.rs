@@ -23,9 +23,11 @@ const MOST: u64 = 256 << 20;
   floatgate report am62a-w35n01jw imx6-mx30lf2g18ac stm32-n25q128a -o boards.html
   floatgate report am62a-w35n01jw --set bus.mode=1-1-8 --title 'Commands on one line' -o - > four.html
 
-Several boards, parts or cards are compared first, as by `floatgate compare`. The page needs no network. Results are files with the JSON or CSV that a command printed: speed, its sweeps, fs, age, trace, endurance, powercut, papers, sweep, fit, probe, advise, ecc advise, keystore, card info, speed, replay, run, compare, powercut and amplification, and the catalogues: parts, setups, controllers, hosts.")]
+If the inputs have several boards, parts or cards, the page begins with their comparison, as by `floatgate compare`. The page needs no network.
+
+Results are files with the JSON or CSV output of a command: speed, its sweeps, fs, age, trace, endurance, powercut, papers, sweep, fit, probe, advise, ecc advise, keystore, card info, speed, replay, run, compare, powercut and amplification, and the catalogues: parts, setups, controllers, hosts.")]
 pub(crate) struct Args {
-    /// Setups (names, or TOML files), and results of commands (files with the extension json or csv)
+    /// Setups (names or TOML files), and results of commands (files with the extension json or csv)
     #[arg(required = true, value_name = "SETUP|RESULT")]
     inputs: Vec<PathBuf>,
 
@@ -37,11 +39,11 @@ pub(crate) struct Args {
     #[arg(long, default_value = "Flash storage report")]
     title: String,
 
-    /// Override a field of all setups and cards that have it, not of results: --set bus.clock_hz=80e6
+    /// Override a field of all setups and cards that have it, but not of results: --set bus.clock_hz=80e6
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Seed of everything that differs from chip to chip
+    /// Seed of the differences between chips
     #[arg(long, default_value_t = 0)]
     seed: u64,
 }

@@ -31,18 +31,20 @@ use std::time::Duration;
   floatgate serve w25n01gv --module --state dump.nand
   floatgate serve w25n01gv --module --state dump.nand --flip 0x20800.3 --bad 0x40000
 
-Stays in the foreground; Ctrl-C ends it. Then the time that the real chip would have taken is printed, with the violations: commands that this chip does not have, or that came \
-when they may not. They are answered with FFh or ignored, as by silicon.
+serve runs in the foreground; Ctrl-C ends it. It then prints the time that the real chip would have taken, and the violations: commands that the chip does not \
+have, or that came at a time when they are not allowed. The simulated chip ignores such commands or answers FFh, as silicon does.
 
-With --serprog a simulated SPI NOR, or a parallel NOR on eight data lines, sits in the socket of a programmer. Without a host in PORT the port is on the loopback interface; port 0 takes a free one. Clients are served \
-one after the other. - serves one client on stdin and stdout, and the report goes to stderr.
+With --serprog, the server acts as a programmer with a SPI NOR, or a parallel NOR on eight data lines, in its socket. If PORT has no host, the server listens on \
+the loopback interface; port 0 chooses a free port. Clients are served one after the other. With `--serprog -` it serves one client on stdin and stdout, and \
+prints the report on stderr.
 
-With --module a SPI NOR, SPI NAND or raw NAND becomes an MTD device of the running Linux kernel, whose own drivers find and drive it, through the kernel module in \
-hosts/linux-module. The controller of the setup says which lanes, rates, lengths and clocks there are, and the report which operations the kernel chose. A DEVICE that is a Unix \
-socket (SOCK_SEQPACKET) is a program that plays the kernel.
+With --module, a SPI NOR, SPI NAND or raw NAND becomes an MTD device of the running Linux kernel, through the kernel module in hosts/linux-module. The kernel's \
+own drivers detect and drive it. The controller of the setup sets the possible lanes, rates, lengths and clocks; the report lists the operations that the kernel \
+chose. If DEVICE is a Unix socket (SOCK_SEQPACKET), a program behind it takes the place of the kernel.
 
-The file of --state is read at the start, where it exists. Of a NOR it is an image of the chip, or a file that serve wrote, which holds its registers and its OTP area behind \
-the image; of a NAND it is a dump of all pages with OOB. It is replaced as a whole whenever a client leaves, so a server that is killed leaves the contents of then.")]
+The file of --state is read at the start, if it exists. For a NOR it is an image of the chip, or a file that serve wrote, which has the registers and the OTP \
+area behind the image. For a NAND it is a dump of all pages with OOB. The whole file is replaced each time a client disconnects. A server that is killed leaves \
+the file as it was after the last client.")]
 pub(crate) struct Args {
     #[command(flatten)]
     setup: SetupArgs,
@@ -55,7 +57,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DEVICE", num_args = 0..=1, require_equals = true, default_missing_value = "/dev/floatgate")]
     module: Option<PathBuf>,
 
-    /// Keep the contents of the chip in this file
+    /// Keep the contents of the chip in this file between runs
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
 
@@ -63,23 +65,23 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "module")]
     once: bool,
 
-    /// Cut the power in the middle of this program or erase, counted from 1. A programmer's client is disconnected, and the next one finds power restored; the kernel's chip is gone
+    /// Cut the power in the middle of this program or erase, counted from 1. With --serprog the client is disconnected, and the next client finds the power restored. With --module the chip is gone
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     cut_power: Option<u64>,
 
-    /// Programs and erases of the block at this address fail (repeatable)
+    /// Let programs and erases of the block at this address fail (repeatable)
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     bad: Vec<u64>,
 
-    /// A bit of a byte always reads the same, on NOR (repeatable): --stuck 0x1000.3=0
+    /// Let a bit of a NOR always read the same value (repeatable): --stuck 0x1000.3=0
     #[arg(long, value_name = "ADDRESS.BIT=0|1")]
     stuck: Vec<Stuck>,
 
-    /// A bit of a byte is inverted until its block is erased (repeatable): --flip 0x1000.3
+    /// Invert a bit until its block is erased (repeatable): --flip 0x1000.3
     #[arg(long, value_name = "ADDRESS.BIT")]
     flip: Vec<Bit>,
 
-    /// Hold the pin WP# of a SPI NOR low: once the bit SRP (SRWD) is set, its status registers cannot be written
+    /// Hold the pin WP# of a SPI NOR low. After the bit SRP (SRWD) is set, its status registers then cannot be written
     #[arg(long)]
     wp_low: bool,
 

@@ -15,14 +15,14 @@ use std::process::ExitCode;
   floatgate list setups am62a-w35n01jw > my-board.toml
   floatgate list setups am62a-w35n01jw --resolved")]
 pub(crate) struct Args {
-    /// Print this setup's file; all names when absent
+    /// Setup whose file is printed [default: list all setups]
     name: Option<std::path::PathBuf>,
 
-    /// Print the setup with everything that it names, as one file that is a setup itself
+    /// Print the setup together with everything that it refers to, as one complete setup file
     #[arg(long, requires = "name")]
     resolved: bool,
 
-    /// Print the file itself, as without an option
+    /// Print the TOML file itself, as without an option
     #[arg(long, requires = "name", conflicts_with_all = ["resolved", "json", "csv"])]
     toml: bool,
 
@@ -39,7 +39,7 @@ pub(crate) struct Args {
   floatgate list keys
   floatgate list keys chip.timing --json")]
 pub(crate) struct KeyArgs {
-    /// Only this key, or the keys below this path; all when absent
+    /// Key to list, or path whose keys are listed [default: all keys]
     #[arg(value_name = "PATH")]
     keys: Option<String>,
 

@@ -68,7 +68,7 @@ pub(crate) struct Args {
 
     /// Test a new filesystem of this kind instead of the bare flash. The tests write and read files in requests
     /// of 4 KiB, 64 KiB and 1 MiB, attach and mount it, and create, list and remove 100 files of 2 KiB.
-    /// --count sets the size of the files that are written and read. The table `filesystem` of the setup has the mount options
+    /// Option --count sets the size of the files that are written and read. The table `filesystem` of the setup has the mount options
     #[arg(long, value_name = "KIND")]
     pub(crate) fs: Option<FilesystemKind>,
 

@@ -35,12 +35,12 @@ designs.toml:
   maximise = [\"page read KiB/s\"]
   minimise = [\"bus.clock_hz\"]
 
-Instead of a grid, [sample] with random = N or latin_hypercube = N, and a seed, draws designs; ranges need no step then.
+[sample] with random = N or latin_hypercube = N, and a seed, measures a sample of designs instead of the grid; ranges then need no step.
 
-measure = \"fs\", \"age\", \"endurance\", \"powercut\" or \"card\" measures other things than speed, with [options] of their own; [population] measures \
-many chips of each design. docs/scale.md has all keys.")]
+measure = \"fs\", \"age\", \"endurance\", \"powercut\" or \"card\" selects another measurement than speed, with its own [options]. [population] measures \
+many chips of each design. docs/scale.md describes all keys.")]
 pub(crate) struct Args {
-    /// Specification in TOML
+    /// TOML file with the specification of the sweep
     #[arg(required_unless_present = "merge")]
     spec: Option<PathBuf>,
 
@@ -53,19 +53,19 @@ pub(crate) struct Args {
     )]
     output: Option<PathBuf>,
 
-    /// Format of the output, whatever its name
+    /// Format of the output, regardless of its extension
     #[arg(long, value_enum)]
     format: Option<FormatName>,
 
-    /// File that keeps what is measured, so that an interrupted sweep goes on where it was
+    /// File that stores each measured design, so that an interrupted sweep can continue
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
 
-    /// Measure one of N shares of the designs alone, into its checkpoint, as one of several machines
+    /// Measure only share I of N of the designs and store it in --checkpoint, to divide a sweep among machines
     #[arg(long, value_name = "I/N", requires = "checkpoint", conflicts_with_all = ["output", "format"])]
     shard: Option<Shard>,
 
-    /// Measure nothing, and write the results of all shares from their checkpoints
+    /// Merge the checkpoints of all shares into the output, without measuring
     #[arg(long, value_name = "CHECKPOINT", num_args = 1.., conflicts_with_all = ["shard", "checkpoint"])]
     merge: Vec<PathBuf>,
 }

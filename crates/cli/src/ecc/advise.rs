@@ -19,8 +19,8 @@ use std::path::PathBuf;
   floatgate ecc advise mx30lf2g18ac --code bch4/512 --code bch8/512 --plot codes.svg
   floatgate ecc advise my-chip.toml --set chip.endurance_cycles=3000 --json
 
-The bit error rates are measured ones where the part has them (`floatgate list NAME`, chip.errors). Elsewhere they follow from what \
-the data sheet promises: the code it asks for just holds at rated cycles after one year at 55 C.")]
+If the part has measured bit error rates (`floatgate list NAME`, chip.errors), they are used. Otherwise, the rates are derived from the data sheet: the required \
+code is assumed to be just sufficient at the rated cycles, after one year at 55 C.")]
 pub(super) struct Args {
     /// A NAND's name (see `floatgate list parts`), or the path of a TOML file
     chip: String,
@@ -29,19 +29,19 @@ pub(super) struct Args {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Judge this code (bch8/512, hamming/512); repeatable [default: the usual codes]
+    /// Evaluate this code (bch8/512, hamming/512); repeatable [default: the usual codes]
     #[arg(long, value_name = "CODE")]
     code: Vec<String>,
 
-    /// Years between program and read
+    /// Number of years between program and read
     #[arg(long, default_value_t = 1.0)]
     years: f64,
 
-    /// Temperature during these years, in degrees Celsius
+    /// Temperature during these years, degrees Celsius
     #[arg(long, value_name = "C", default_value_t = 40.0, allow_negative_numbers = true)]
     temperature: f64,
 
-    /// Reads of the block during these years
+    /// Number of reads of the block during these years
     #[arg(long, default_value_t = 1e4)]
     reads: f64,
 

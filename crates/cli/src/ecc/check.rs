@@ -21,9 +21,9 @@ use std::process::ExitCode;
   floatgate ecc check dump.nand --page-size 2048 --oob-size 64 --code bch4/512
   floatgate ecc check dump.nand --part mt29f2g08aad --code bch4/512 --json
 
-Exit status 1 when something is uncorrectable, or when no code fits.")]
+Exit status 1: some data is uncorrectable, or no code fits.")]
 pub(crate) struct Args {
-    /// The dump: pages with OOB, one after the other; - for stdin
+    /// File with the dump: pages with OOB, one after the other; - for stdin
     file: PathBuf,
 
     #[command(flatten)]
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     apart: ApartArgs,
 
-    /// Number of bits of an erased step that may read 0 [default: as many as the code corrects]
+    /// Maximum number of bits that may read 0 in an erased step [default: as many as the code corrects]
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(0..=255))]
     erased_bitflips: Option<u32>,
 

@@ -22,11 +22,12 @@ use std::process::ExitCode;
   floatgate ecc decode dump.nand --page-size 2048 --oob-size 64 --code none -o pages.bin
   floatgate ecc decode rootfs.ubi --oob rootfs.oob --part mt29f2g08aad --code bch4/512 -o corrected.ubi
 
-Without --code and --layout the codes are found as by `ecc check`, one for each part of the dump. gzip, xz, zstd and Android sparse files are unpacked. \
---code none writes the data as they were read, without the OOB. \
-Exit status 1 when something could not be corrected: it is written as it was read. Blocks that are marked bad do not count.")]
+Without --code and --layout, the codes are detected as by `ecc check`, one for each part of the dump. With --code none, the data is written as read, without the \
+OOB. Files compressed with gzip, xz or zstd, and Android sparse files, are unpacked first.
+
+Exit status 1: some data could not be corrected, and is written as read. Blocks that are marked bad do not count.")]
 pub(crate) struct Args {
-    /// The dump: pages with OOB, one after the other; - for stdin
+    /// File with the dump: pages with OOB, one after the other; - for stdin
     file: PathBuf,
 
     #[command(flatten)]
@@ -38,15 +39,15 @@ pub(crate) struct Args {
     #[command(flatten)]
     apart: ApartArgs,
 
-    /// Data of blocks that are marked bad: keep them, so that offsets stay the same, or skip them
+    /// Data of blocks that are marked bad: keep it, so that offsets stay the same, or skip it
     #[arg(long, value_name = "WHAT", default_value = "keep", value_parser = ["keep", "skip"])]
     bad_blocks: String,
 
-    /// Number of bits of an erased step that may read 0 [default: as many as the code corrects]
+    /// Maximum number of bits that may read 0 in an erased step [default: as many as the code corrects]
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(0..=255))]
     erased_bitflips: Option<u32>,
 
-    /// Output file, written whole or not at all; - for stdout, with the report on stderr
+    /// Output file, written completely or not at all; - for stdout, with the report on stderr
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
 

@@ -19,9 +19,9 @@ use std::process::ExitCode;
   floatgate ecc encode rootfs.ubi --part mt29f2g08aad --code bch4/512 --ecc-only -o rootfs.ecc
   floatgate ecc encode rootfs.ubi --part mt29f2g08aad --code bch8/1024@17475 -o rootfs.nand
 
-The last page is filled up with FFh. Unused OOB bytes and bad block markers are FFh, and so are all bytes of an erased page.")]
+The last page is filled with FFh. Unused OOB bytes, bad block markers and all bytes of erased pages are FFh.")]
 pub(crate) struct Args {
-    /// The data: an image without OOB; - for stdin
+    /// File with the data, an image without OOB; - for stdin
     file: PathBuf,
 
     #[command(flatten)]
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     #[arg(long)]
     ecc_only: bool,
 
-    /// Output file, written whole or not at all; - for stdout, with the report on stderr
+    /// Output file, written completely or not at all; - for stdout, with the report on stderr
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
 

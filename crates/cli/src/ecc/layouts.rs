@@ -15,12 +15,12 @@ use std::process::ExitCode;
   floatgate ecc layouts omap-bch8 --toml > my-layout.toml
   floatgate ecc layouts --json
 
-`ecc encode`, `ecc decode` and `ecc check` take a layout by name or file with --layout. docs/ecc-layouts.md describes the files.")]
+Option --layout of `ecc encode`, `ecc decode` and `ecc check` takes the name of a layout, or a file. docs/ecc-layouts.md describes the files.")]
 pub(super) struct Args {
-    /// Show this layout; all when absent
+    /// Layout to show [default: list all layouts]
     name: Option<String>,
 
-    /// Print the file itself
+    /// Print the TOML file of the layout
     #[arg(long, requires = "name", conflicts_with_all = ["json", "csv"])]
     toml: bool,
 

@@ -18,9 +18,10 @@ use std::process::ExitCode;
   floatgate ecc merge dump.nand second.nand --part mt29f2g08aad --code bch4/512 -o merged.nand --json
   floatgate ecc merge dump.nand second.nand --part mt29f2g08aad --code none -o voted.nand
 
-Each bit is that of the majority. A step that its code cannot correct then is taken from a dump in which it can, or with bits turned over on which \
-the dumps disagree. OUT has pages with OOB, corrected; `ecc decode` takes the OOB out. \
-Exit status 1 when something could not be corrected: it is written as voted.")]
+Each bit is decided by majority vote. If the code then cannot correct a step, the step is taken from a dump in which the code can correct it. Otherwise, bits on \
+which the dumps disagree are inverted. OUT has corrected pages with OOB; `ecc decode` removes the OOB.
+
+Exit status 1: some data could not be corrected, and is written as voted.")]
 pub(super) struct Args {
     /// Dumps of one chip, 1 to 16: pages with OOB, one after the other
     #[arg(required = true, value_name = "DUMP")]
@@ -32,7 +33,7 @@ pub(super) struct Args {
     #[command(flatten)]
     code: CodeArgs,
 
-    /// Output file, written whole or not at all; - for stdout, with the report on stderr
+    /// Output file, written completely or not at all; - for stdout, with the report on stderr
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
 

@@ -23,10 +23,11 @@ use crate::common::Outcome;
   floatgate ecc layouts
   floatgate ecc advise mt29f8g08maawc
 
-Codes are hamming/256, hamming/512, the same as hamming-smartmedia/256, and bch<bits>/<step bytes>, bit for bit as Linux's software engines write them; \
-hamming-pl35x/512, hamming-davinci/512, hamming-omap/512 and Qualcomm's Reed-Solomon code rs4/512 are those of controllers. \
-bch<bits>/<step bytes>@<polynomial> takes another primitive polynomial (decimal or 0x...) than Linux's default, which is 8219 for \
-steps of 512 bytes and 16427 for 1024; 17475 is the other one in use for 1024.")]
+Codes of Linux's software engines, bit for bit: hamming/256 and hamming/512; hamming-smartmedia/256 and hamming-smartmedia/512; bch<bits>/<step bytes>. \
+Codes of controllers: hamming-pl35x/512, hamming-davinci/512, hamming-omap/512, and Qualcomm's Reed-Solomon code rs4/512.
+
+bch<bits>/<step bytes>@<polynomial> uses another primitive polynomial, in decimal or as 0x... Linux's default is 8219 for steps of 512 bytes and 16427 for \
+steps of 1024 bytes; 17475 is another polynomial in use for 1024 bytes.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -38,13 +39,13 @@ enum Command {
     Encode(encode::Args),
     /// Decode a dump with OOB into corrected data, with a report
     Decode(decode::Args),
-    /// Report only; without --code find out which code and layout fit
+    /// Check a dump with OOB, and report; without --code, detect its code and layout
     Check(check::Args),
     /// Merge several dumps of one chip by vote and by ECC
     Merge(merge::Args),
-    /// List the layouts of pages that are known, or show one
+    /// List the known page layouts, or show one
     Layouts(layouts::Args),
-    /// Say which ECC code a chip needs, and how often each code fails
+    /// Determine the ECC code that a chip needs, and how often each code fails
     Advise(advise::Args),
 }
 

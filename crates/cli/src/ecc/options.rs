@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 /// Options that name the shape of pages.
 #[derive(clap::Args)]
 pub(super) struct GeometryArgs {
-    /// The NAND: a name (see `floatgate list parts`), or the path of a TOML file
+    /// NAND part: a name (see `floatgate list parts`), or the path of a TOML file
     #[arg(long, value_name = "NAME", conflicts_with_all = ["page_size", "oob_size", "pages_per_block"])]
     part: Option<String>,
 
-    /// Data bytes of a page, in place of --part
+    /// Data bytes of a page, instead of --part
     #[arg(long, value_name = "BYTES", requires = "oob_size", value_parser = crate::image::sizes::bytes32)]
     page_size: Option<u32>,
 
@@ -24,7 +24,7 @@ pub(super) struct GeometryArgs {
     #[arg(long, value_name = "BYTES", requires = "page_size", value_parser = crate::image::sizes::bytes32)]
     oob_size: Option<u32>,
 
-    /// Pages of a block; bad blocks are looked for when it is known
+    /// Pages of a block; needed to detect bad blocks
     #[arg(long, visible_alias = "block-pages", value_name = "N", requires = "page_size")]
     pages_per_block: Option<u32>,
 }
@@ -32,13 +32,13 @@ pub(super) struct GeometryArgs {
 /// Options that name the ECC code and its layout.
 #[derive(clap::Args)]
 pub(super) struct CodeArgs {
-    /// hamming/256, hamming/512, hamming-smartmedia/256 or /512 (two ECC bytes in the other order), or bch with bits and step bytes: bch4/512, bch8/512, bch24/1024 ...; bch24/1024@17475 is over
-    /// the field of another polynomial than Linux's default
+    /// ECC code: hamming/256, hamming/512, hamming-smartmedia/256 or /512 (two ECC bytes in the other order), or bch with bits and step bytes: bch4/512, bch8/512, bch24/1024 ...
+    /// A polynomial behind it, as in bch24/1024@17475, replaces Linux's default
     #[arg(long)]
     code: Option<String>,
 
-    /// Layout of data and ECC bytes in the page: a name (see `floatgate ecc layouts`), the path of a TOML file, or linux, the layout
-    /// of Linux's software ECC for page and code [default: linux]
+    /// Layout of data and ECC bytes in the page: a name (see `floatgate ecc layouts`), the path of a TOML file, or linux for the layout
+    /// of Linux's software ECC [default: linux]
     #[arg(long, value_name = "NAME")]
     layout: Option<String>,
 }
@@ -46,11 +46,11 @@ pub(super) struct CodeArgs {
 /// Options for OOB in a file of its own.
 #[derive(clap::Args)]
 pub(super) struct ApartArgs {
-    /// Read the OOB from this file; the dump holds the data alone
+    /// Read the OOB from this file; the dump then has only the data
     #[arg(long, value_name = "FILE")]
     oob: Option<PathBuf>,
 
-    /// The file of --oob holds only the ECC bytes of each page, in order
+    /// The file of --oob has only the ECC bytes of each page, in order
     #[arg(long, requires = "oob")]
     ecc_only: bool,
 }

@@ -143,7 +143,7 @@ enum Format {
     Ubi,
     /// A bare UBIFS, for ubiupdatevol or ubinize
     Ubifs,
-    /// A JFFS2: for NOR, with a clean marker in each eraseblock, unless --page-size is that of a NAND
+    /// A JFFS2: for NOR, with a clean marker in each eraseblock, unless --page-size has the page size of a NAND
     Jffs2,
     /// A YAFFS2 with its tags in the OOB, as mkyaffs2image makes it, or at the end of each page
     Yaffs2,

@@ -26,8 +26,8 @@ pub(super) fn owner(text: &str) -> Result<(u32, u32), String> {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Flash")]
 pub(super) struct ChipArgs {
-    /// NAND part: a name (see `floatgate list parts`), or the path of a TOML file. The sub-page size is that of Linux with software ECC; for
-    /// controllers that cannot program sub-pages (NAND_NO_SUBPAGE_WRITE), use --setup
+    /// NAND part: a name (see `floatgate list parts`), or the path of a TOML file. Sub-pages have the size that Linux uses with
+    /// software ECC; for controllers that cannot program sub-pages (NAND_NO_SUBPAGE_WRITE), use --setup
     #[arg(long, value_name = "NAME")]
     part: Option<PathBuf>,
 
