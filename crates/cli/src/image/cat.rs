@@ -19,16 +19,16 @@ use std::process::ExitCode;
   floatgate image cat dump.bin /boot/zImage > zImage
   floatgate image cat two-volumes.ubi --raw --volume data > data.ubifs
 
-Exit status 1 when a volume's bytes are damaged: the LEBs are listed.")]
+Exit status 1: data of the volume is damaged; the damaged LEBs are listed.")]
 pub(crate) struct Args {
     #[command(flatten)]
     image: ImageArgs,
 
-    /// The file in the image
+    /// File in the image
     #[arg(required_unless_present = "raw")]
     path: Option<OsString>,
 
-    /// Print the bytes of the volume, whatever it contains
+    /// Print the bytes of the whole volume, whatever it contains
     #[arg(long, conflicts_with = "path")]
     raw: bool,
 }

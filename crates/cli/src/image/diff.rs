@@ -20,37 +20,38 @@ use std::process::ExitCode;
   floatgate image diff rootfs.ubi dump.bin --raw || echo they differ
   floatgate image diff rootfs.ubi rootfs/ --no-owner || echo they differ
 
-Compares names, types, permissions, owners, times of change, sizes, contents, links, devices, extended attributes and flags. The flags \
-of UBIFS are compared between images only: a directory of the host has others, and a tar has none. \
-Exit status 0: nothing differs; 1: something does; 2: something could not be read.")]
+Compares names, types, permissions, owners, times of change, sizes, contents, links, devices, extended attributes and flags. The flags of UBIFS are compared only \
+between two images, because a directory of the host has other flags, and a tar has none.
+
+Exit status 0: no difference; 1: differences; 2: an input could not be read.")]
 pub(crate) struct Args {
-    /// The first image, or a directory or a tar with its files; - reads an image from stdin
+    /// First image, or a directory or tar; - reads an image from stdin
     first: PathBuf,
 
-    /// The second image, or a directory or a tar
+    /// Second image, or a directory or tar
     second: PathBuf,
 
-    /// The UBI volume, by name or number, where there are several
+    /// UBI volume, by name or number; needed if there are several
     #[arg(long, value_name = "NAME")]
     volume: Option<String>,
 
-    /// The volume of the second image, where it has another name
+    /// UBI volume of the second image, if it has another name
     #[arg(long, value_name = "NAME")]
     second_volume: Option<String>,
 
-    /// Where the first image begins in its file, where there are several
+    /// Byte at which the first image begins in its file; needed if the file has several images
     #[arg(long, value_name = "BYTE", value_parser = super::sizes::bytes)]
     offset: Option<u64>,
 
-    /// Where the second image begins in its file
+    /// Byte at which the second image begins in its file
     #[arg(long, value_name = "BYTE", value_parser = super::sizes::bytes)]
     second_offset: Option<u64>,
 
-    /// Bytes of an eraseblock of the flash (PEB), such as 128KiB: a small JFFS2 does not tell it
+    /// Size of an eraseblock of the flash (PEB), such as 128KiB; it cannot be detected in a small JFFS2
     #[arg(long, value_name = "BYTES", value_parser = super::sizes::bytes32)]
     peb_size: Option<u32>,
 
-    /// The same of the second image, where it is for another flash
+    /// Size of an eraseblock of the second image, if it is for another flash
     #[arg(long, value_name = "BYTES", value_parser = super::sizes::bytes32)]
     second_peb_size: Option<u32>,
 
@@ -65,11 +66,11 @@ pub(crate) struct Args {
     #[arg(long)]
     no_owner: bool,
 
-    /// Compare holes, too: stored zeros differ from a hole
+    /// Also compare holes: stored zeros then differ from a hole
     #[arg(long)]
     holes: bool,
 
-    /// Compare the UBI of two images, too: geometry, erase counters, volumes and their LEBs
+    /// Also compare the UBI of two images: geometry, erase counters, volumes and their LEBs
     #[arg(long)]
     raw: bool,
 

@@ -23,8 +23,8 @@ use std::process::ExitCode;
   floatgate image dump dump.bin --area master
   floatgate image dump rootfs.jffs2 --nodes
 
-Fields are named as in docs/spec/ubi.md, docs/spec/ubifs.md and docs/spec/jffs2.md, each with its offset in the structure. Damaged images can be dumped, too. \
-A JFFS2 has neither LEBs nor areas: its nodes are shown by `--at`, `--peb`, `--inode`, `--path` and `--nodes`.")]
+Prints each field with its offset in the structure. The names of the fields are those in docs/spec/ubi.md, docs/spec/ubifs.md and docs/spec/jffs2.md. Damaged \
+images can also be dumped. A JFFS2 has no LEBs and no areas: use `--at`, `--peb`, `--inode`, `--path` and `--nodes` for its nodes.")]
 #[command(group(clap::ArgGroup::new("what").required(true)))]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -42,7 +42,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", group = "what")]
     peb: Option<u32>,
 
-    /// Show the node of an inode; of a JFFS2 all its nodes
+    /// Show the node of an inode; in a JFFS2, all its nodes
     #[arg(long, value_name = "N", group = "what")]
     inode: Option<u32>,
 
@@ -54,11 +54,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "AREA", group = "what")]
     area: Option<AreaName>,
 
-    /// JFFS2: list the nodes, a line each
+    /// JFFS2: list the nodes, one per line
     #[arg(long, group = "what")]
     nodes: bool,
 
-    /// With --inode or --path: show the data node of a block of the file, each of 4096 bytes
+    /// With --inode or --path: show the data node of this block of 4096 bytes of the file
     #[arg(long, value_name = "N", conflicts_with_all = ["leb", "at", "peb", "area", "nodes"])]
     block: Option<u32>,
 
@@ -66,7 +66,7 @@ pub(crate) struct Args {
     #[arg(long, requires = "path", conflicts_with = "block")]
     entry: bool,
 
-    /// Show the bytes behind the fields, too: data, targets, values
+    /// Also show the bytes behind the fields: data, targets, values
     #[arg(long)]
     hex: bool,
 

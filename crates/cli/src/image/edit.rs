@@ -31,20 +31,20 @@ struct EditArgs {
     #[command(flatten)]
     image: ImageArgs,
 
-    /// Write the changed image to this file, and leave the old one as it is
+    /// Write the changed image to this file, and do not change the old image
     #[arg(long, short, value_name = "OUT")]
     output: Option<PathBuf>,
 
-    /// Recover a filesystem that was not unmounted, as Linux does when mounting; without it such an image is refused
+    /// Recover a filesystem that was not unmounted, as Linux does when mounting; without --recover such an image is refused
     #[arg(long)]
     recover: bool,
 
-    /// Let the volume, or the image of a JFFS2, grow as the change needs; without, it keeps its size, to
-    /// which a shorter file may still grow
+    /// Let the volume, or the image of a JFFS2, grow as far as the change needs. Without --grow its size is
+    /// fixed, and only a shorter file may grow to it
     #[arg(long, conflicts_with = "lebs")]
     grow: bool,
 
-    /// Let the volume grow to this number of LEBs, a JFFS2 to this number of eraseblocks
+    /// Let the volume grow to this number of LEBs, or a JFFS2 to this number of eraseblocks
     #[arg(long, value_name = "N")]
     lebs: Option<u32>,
 
@@ -58,8 +58,8 @@ struct EditArgs {
   floatgate image put two-volumes.ubi app/ config.toml /etc/ --volume data --owner 0:0
   floatgate image put rootfs.ubi overlay/. / --output changed.ubi
 
-Works as `cp -a`: a directory is copied with its contents, into an existing directory or under a new name. An existing file of that name is replaced; \
-hard links, holes, devices, permissions, times and attributes are kept. Exit status 1 when something could not be kept.")]
+Works as `cp -a`: a directory is copied with its contents, into an existing directory or under a new name. An existing file of that name is replaced. Hard links, \
+holes, devices, permissions, times and attributes are preserved. Exit status 1: some of these could not be preserved.")]
 pub(crate) struct PutArgs {
     #[command(flatten)]
     edit: EditArgs,
@@ -85,11 +85,11 @@ pub(crate) struct RmArgs {
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
 
-    /// Directories too, with all they hold
+    /// Also remove directories, with their contents
     #[arg(long, short, visible_short_alias = 'R')]
     recursive: bool,
 
-    /// Remove empty directories, too
+    /// Also remove empty directories
     #[arg(long, short)]
     dir: bool,
 
@@ -127,10 +127,10 @@ pub(crate) struct LnArgs {
     #[command(flatten)]
     edit: EditArgs,
 
-    /// A file in the image; for a symbolic link any text
+    /// File in the image; for a symbolic link, any text
     target: OsString,
 
-    /// The new name, or the directory for it
+    /// New name, or the directory for the link
     name: OsString,
 
     /// Make a symbolic link
@@ -158,7 +158,7 @@ pub(crate) struct MkdirArgs {
     #[arg(long, short)]
     parents: bool,
 
-    /// Permissions of the new directories, as chmod takes them
+    /// Permissions of the new directories, in the form of chmod
     #[arg(long, short, value_name = "MODE", default_value = "0755")]
     mode: Permissions,
 
@@ -175,14 +175,14 @@ pub(crate) struct ChmodArgs {
     #[command(flatten)]
     edit: EditArgs,
 
-    /// An octal number, or clauses such as u+x,go-w
+    /// Permissions: an octal number, or clauses such as u+x,go-w
     mode: Permissions,
 
     /// Files in the image
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
 
-    /// Directories with all they hold
+    /// Also change the contents of directories, recursively
     #[arg(long, short = 'R', visible_short_alias = 'r')]
     recursive: bool,
 }
@@ -195,14 +195,14 @@ pub(crate) struct ChownArgs {
     #[command(flatten)]
     edit: EditArgs,
 
-    /// UID, UID:GID or :GID, as numbers
+    /// Owner: UID, UID:GID or :GID, as numbers
     owner: Owner,
 
     /// Files in the image
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
 
-    /// Directories with all they hold
+    /// Also change the contents of directories, recursively
     #[arg(long, short = 'R', visible_short_alias = 'r')]
     recursive: bool,
 }
@@ -219,11 +219,11 @@ pub(crate) struct SetxattrArgs {
     /// The file in the image
     path: OsString,
 
-    /// The attribute: user.NAME, trusted.NAME or security.NAME; of a JFFS2 also system.posix_acl_access and
-    /// system.posix_acl_default, whose values are those that `getfattr -e hex` prints
+    /// Attribute: user.NAME, trusted.NAME or security.NAME. In a JFFS2 also system.posix_acl_access and
+    /// system.posix_acl_default, with values in the form of `getfattr -e hex`
     name: OsString,
 
-    /// Text, or bytes as 0x and hexadecimal digits
+    /// Value: text, or bytes as 0x and hexadecimal digits
     #[arg(required_unless_present = "remove")]
     value: Option<OsString>,
 

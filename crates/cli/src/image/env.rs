@@ -17,10 +17,10 @@ use std::path::PathBuf;
   floatgate image env router.bin --set 'bootargs=console=ttyS0,115200 quiet'
   floatgate image env router.bin --json
 
-The environment is found in a dump or a file of its own by its CRC, which also tells its size. A change keeps that size. Of a redundant pair the copy \
-that U-Boot does not use gets the new variables, with a flag that makes U-Boot use it, as `saveenv` writes it. --unset is done before --set.")]
+The environment is detected by its CRC, in a dump or in a file of its own. The CRC also shows the size, which a change keeps. In a redundant pair, the new \
+variables are written to the copy that U-Boot does not use, with a flag that makes U-Boot use it, as by `saveenv`. --unset is done before --set.")]
 pub(crate) struct Args {
-    /// A dump, or a file with the environment; - reads it from stdin
+    /// Dump, or file with the environment; - reads it from stdin
     file: PathBuf,
 
     /// Print only the values of these variables
@@ -35,11 +35,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     unset: Vec<String>,
 
-    /// Where a copy of the environment begins on the flash, where there are several
+    /// Byte of the flash at which a copy of the environment begins; needed if there are several
     #[arg(long, value_name = "BYTE", value_parser = super::sizes::bytes)]
     offset: Option<u64>,
 
-    /// Write the changed dump to this file, and leave the old one as it is
+    /// Write the changed dump to this file, and do not change the old dump
     #[arg(long, short, value_name = "OUT")]
     output: Option<PathBuf>,
 

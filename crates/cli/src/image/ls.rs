@@ -29,19 +29,19 @@ pub(crate) struct Args {
     #[command(flatten)]
     image: ImageArgs,
 
-    /// A directory or a file in the image
+    /// Directory or file in the image
     #[arg(default_value = "/")]
     path: OsString,
 
-    /// Directories below too
+    /// Also list subdirectories
     #[arg(long, short, visible_short_alias = 'R')]
     recursive: bool,
 
-    /// All nodes that are still there, those of old versions and removed files among them
+    /// List all nodes that are still on the flash, including nodes of old versions and of removed files
     #[arg(long)]
     history: bool,
 
-    /// With --history: only what no newer node has left in place
+    /// With --history: list only nodes that newer nodes have replaced
     #[arg(long, requires = "history")]
     old: bool,
 

@@ -17,29 +17,30 @@ use std::process::ExitCode;
   floatgate image mount rootfs.ubi /mnt --rw
   floatgate image mount dump.bin /mnt --volume data --rw --recover
 
-Stays in the foreground; Ctrl-C, `umount` or `fusermount3 -u` end it. Read-only, the image stays as it is, also one that was not \
-unmounted or is damaged. With --rw changes go to the image as to flash: what no program brought to flash with fsync may \
-be lost if floatgate is killed, and then --recover goes on from there. Devices and set-user-id bits in it have no effect.")]
+mount runs in the foreground; Ctrl-C, `umount` or `fusermount3 -u` end it. Without --rw the image is not changed, even if it is damaged or was not unmounted.
+
+With --rw, changes are written to the image as to flash. If floatgate is killed, data that no program has synced with fsync may be lost, and the next mount needs \
+--recover. Device files and set-user-id bits in the image have no effect.")]
 pub(crate) struct Args {
     #[command(flatten)]
     image: ImageArgs,
 
-    /// The folder where it is mounted
+    /// Folder on which the image is mounted
     directory: PathBuf,
 
     /// Write changes to the image
     #[arg(long)]
     rw: bool,
 
-    /// With --rw: recover a filesystem that was not unmounted, as Linux does; without it such an image is refused
+    /// With --rw: recover a filesystem that was not unmounted, as Linux does; without --recover such an image is refused
     #[arg(long, requires = "rw")]
     recover: bool,
 
-    /// With --rw: let the volume grow to this number of LEBs, a JFFS2 to this number of eraseblocks; without, it keeps its size
+    /// With --rw: let the volume grow to this number of LEBs, or a JFFS2 to this number of eraseblocks [default: its present size]
     #[arg(long, value_name = "N", requires = "rw")]
     lebs: Option<u32>,
 
-    /// Let other users access it, within the permissions of its files (without root: needs user_allow_other
+    /// Let other users access the files, as their permissions allow (without root: needs user_allow_other
     /// in /etc/fuse.conf)
     #[arg(long)]
     allow_other: bool,

@@ -20,17 +20,20 @@ use std::process::ExitCode;
   floatgate image patch dump.bin rootfs.ubi --script uboot --base 8MiB
   floatgate image patch dump.bin rootfs.ubi --partition 64MiB --bad-pebs 900
 
-OLD is what is on the flash: a dump of the partition, bad blocks included, or the image that was written. Both files have OOB in the same pages, or both have none. \
-Behind the end of a file flash is taken as erased. The script erases the PEBs that differ and writes those that are not erased in NEW; the others are not touched. \
-Exit status 1 when NEW does not fit: it is longer than the partition, or a PEB that would change is a bad block. No script is written then.")]
+Compares OLD, the contents of the flash, with NEW. OLD is a dump of the partition with its bad blocks, or the image that was written. Both files must have the \
+same pages with OOB, or no OOB. Flash behind the end of a file is taken as erased.
+
+The script erases the PEBs that differ, and writes those that are not erased in NEW. It does not change the other PEBs.
+
+Exit status 1: NEW does not fit, because it is longer than the partition, or because a PEB that would change is a bad block. No script is written then.")]
 pub(crate) struct Args {
-    /// The image or dump that is on the flash
+    /// Image or dump of the present contents of the flash
     old: PathBuf,
 
-    /// The image that is to be on the flash
+    /// Image with the new contents of the flash
     new: PathBuf,
 
-    /// Print the commands that write what differs, for a shell with mtd-utils or for U-Boot
+    /// Print the commands that write the differences, for a shell with mtd-utils or for U-Boot
     #[arg(long, value_enum, value_name = "KIND")]
     script: Option<Script>,
 
@@ -46,11 +49,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES", value_parser = super::sizes::bytes)]
     partition: Option<u64>,
 
-    /// PEBs that are bad, beside those that the OOB of OLD marks
+    /// Bad PEBs, in addition to those that the OOB of OLD marks
     #[arg(long, value_name = "N,..", value_delimiter = ',')]
     bad_pebs: Vec<u32>,
 
-    /// Bytes of an eraseblock of the flash (PEB), such as 128KiB
+    /// Size of an eraseblock of the flash (PEB), such as 128KiB
     #[arg(long, value_name = "BYTES", value_parser = super::sizes::bytes32)]
     peb_size: Option<u32>,
 

@@ -20,7 +20,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     image: ImageArgs,
 
-    /// The file in the image
+    /// File in the image
     path: OsString,
 
     #[command(flatten)]

@@ -28,10 +28,10 @@ A section of the ini file is a volume:
   vol_name=rootfs
   vol_size=200MiB
   vol_flags=autoresize
-Paths count from the folder of the ini file. Without -Q the image sequence number follows from the ini file and the images, so that the \
-same input gives the same bytes.")]
+Paths in the ini file are relative to its folder. Without -Q, the image sequence number is computed from the ini file and the images, so that the same input \
+gives the same bytes.")]
 pub(crate) struct Args {
-    /// The ini file that lists the volumes
+    /// Ini file that lists the volumes
     ini: PathBuf,
 
     /// File for the image
@@ -41,7 +41,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     flash: FlashArgs,
 
-    /// Image sequence number [default: follows from the input]
+    /// Image sequence number [default: computed from the input]
     #[arg(long, short = 'Q', value_name = "N")]
     image_seq: Option<u32>,
 
@@ -49,7 +49,7 @@ pub(crate) struct Args {
     #[arg(long, short = 'e', value_name = "N", default_value_t = 0)]
     erase_counter: u32,
 
-    /// Version of UBI; 1 is the only one
+    /// Version of UBI; only 1 exists
     #[arg(long, short = 'x', value_name = "N", value_parser = clap::value_parser!(u8).range(1..=1), default_value_t = 1)]
     ubi_ver: u8,
 
