@@ -18,14 +18,15 @@ use std::process::ExitCode;
   floatgate check-capture capture.csv --part w25q128jv
   floatgate check-capture capture.csv --part w25q128jv --json
 
-Reads VCD files, sessions of sigrok (.sr), digital samples as CSV, and tables of the SPI decoder of Saleae Logic. Commands on two, four \
-and eight lines are decoded as the part has them, if the capture has these lines. The commands are sent to the simulated chip at the \
-times of the capture. Exit status 1 when a rule of the chip was broken.")]
+Decodes the commands in a capture and sends them to the simulated chip, at the times of the capture. The capture is a VCD file, a session of sigrok (.sr), digital \
+samples as CSV, or a table of the SPI decoder of Saleae Logic. Commands of the part on two, four and eight lines are decoded, if the capture has these lines.
+
+Exit status 1: a command breaks a rule of the chip.")]
 pub(crate) struct Args {
-    /// The capture: VCD, CSV or a session of sigrok; - is stdin
+    /// Capture: VCD, CSV or a session of sigrok; - is stdin
     file: PathBuf,
 
-    /// The chip, or a setup with it: a SPI NOR or SPI NAND
+    /// Chip, a SPI NOR or SPI NAND, or a setup with that chip
     #[arg(long, value_name = "PART")]
     part: PathBuf,
 
@@ -33,7 +34,7 @@ pub(crate) struct Args {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Channel of CS# [default: CS, SS, ENABLE and the like]
+    /// Channel of CS# [default: CS, SS, ENABLE and similar names]
     #[arg(long, value_name = "CHANNEL")]
     cs: Option<String>,
 
@@ -49,7 +50,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CHANNEL")]
     miso: Option<String>,
 
-    /// Channels of the further data lines, from IO2 on, with commas [default: IO2, WP#, IO3, HOLD#, IO4 and the like]
+    /// Channels of the other data lines, from IO2 on, separated by commas [default: IO2, WP#, IO3, HOLD#, IO4 and similar names]
     #[arg(long, value_name = "CHANNEL,..", value_delimiter = ',')]
     lines: Vec<String>,
 

@@ -24,9 +24,9 @@ const VARIABLE: &str = "FLOATGATE_COMPLETE";
   floatgate completions zsh > ~/.zfunc/_floatgate
   floatgate completions fish > ~/.config/fish/completions/floatgate.fish
 
-Names of setups, chips, cards and keys are completed, too: `floatgate speed am62a<TAB>`, `floatgate speed imx6-mx30lf2g18ac --set bus.<TAB>`.")]
+The names of setups, chips, cards and keys are also completed: `floatgate speed am62a<TAB>`, `floatgate speed imx6-mx30lf2g18ac --set bus.<TAB>`.")]
 pub(crate) struct Args {
-    /// Shell to write the completions for
+    /// Shell for which the completions are written
     shell: clap_complete::Shell,
 }
 

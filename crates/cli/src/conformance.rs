@@ -16,14 +16,14 @@ use std::time::Duration;
 #[command(after_help = "Examples:
   floatgate conformance --list
 
-The driver is a shared object with the functions floatgate_driver_* of floatgate.h; it sends its commands to a chip at its pins:
+The driver is a shared object with the functions floatgate_driver_* of floatgate.h. It sends its commands to the pins of a simulated chip:
 
     cc -shared -fPIC -I crates/capi/include -o nor_driver.so crates/capi/examples/nor_driver.c
     floatgate conformance w25q128jv w25q256jv --driver ./nor_driver.so --junit card.xml
 
-Each check has a chip and a process of its own. docs/conformance.md explains the checks. Exit status 1 when one of them failed.")]
+Each check runs on its own chip, in its own process. docs/conformance.md explains the checks. Exit status 1: a check failed.")]
 pub(crate) struct Args {
-    /// Parts that the driver claims, or setups with them
+    /// Parts that the driver claims to support, or setups with these parts
     #[arg(required_unless_present = "list")]
     parts: Vec<PathBuf>,
 
@@ -35,11 +35,11 @@ pub(crate) struct Args {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Time that a check may take
+    /// Time limit of a check, seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = common::time_limit)]
     time_limit: f64,
 
-    /// Write the card as JUnit XML, which CI servers show
+    /// Write the score card as JUnit XML, for CI servers
     #[arg(long, value_name = "FILE.xml")]
     junit: Option<PathBuf>,
 

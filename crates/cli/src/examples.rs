@@ -15,9 +15,9 @@ use std::process::Command;
 #[command(after_help = "Examples:
   floatgate examples my-examples
 
-Each example of a help runs in that folder as it stands. Files that are there already stay, and are listed as such.")]
+Each example of a help text runs in that folder without changes. Existing files are not overwritten, and are listed as existing.")]
 pub(crate) struct Args {
-    /// Folder for the files; it is made if there is none
+    /// Folder for the files; it is created if it does not exist
     folder: PathBuf,
 
     #[command(flatten)]

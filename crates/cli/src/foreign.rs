@@ -25,14 +25,15 @@ use crate::terminal;
   floatgate as mkfs.ubifs -r overlay -m 2048 -e 126976 -c 100 -o new.ubifs
 
 Names: jefferson, mkfs.jffs2, mkfs.ubifs, sumtool, ubinize, ubireader_display_info, ubireader_extract_files, ubireader_extract_images. \
-A link to floatgate with one of these names is that program, for tools that call it: ln -s $(command -v floatgate) /usr/local/bin/jefferson. \
-Options, names of outputs and exit statuses are those of the program; an option that floatgate does not have is refused.")]
+A link to floatgate with one of these names acts as that program, for tools that call it: ln -s $(command -v floatgate) /usr/local/bin/jefferson.
+
+The options, output names and exit statuses are the same as those of the program. An option that floatgate does not support is refused.")]
 pub(crate) struct Args {
-    /// Name of the program
+    /// Name of the program to act as
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(PROGRAMS.iter().map(|program| program.name)))]
     name: String,
 
-    /// Arguments of the program; --help lists them
+    /// Arguments of the program; its --help lists them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
 }

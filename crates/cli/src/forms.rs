@@ -56,7 +56,7 @@ const FAMILIES: [Family; 8] = [
     Family {
         name: "fs",
         about: None,
-        note: "Cards have options of their own: `floatgate fs samsung-evo-16g --help`; `floatgate fs cards` compares all of them.",
+        note: "Cards have other options: `floatgate fs samsung-evo-16g --help`; `floatgate fs cards` compares all of them.",
         forms: &[
             Form::new(When::Begins("cards"), "card compare"),
             Form::new(CARD, "card compare"),
@@ -89,13 +89,13 @@ const FAMILIES: [Family; 8] = [
     Family {
         name: "run",
         about: Some("Run workloads on Linux's filesystems on a card, or replay a trace of requests on it"),
-        note: "The replay of a trace has options of its own: `floatgate run kingston-class-10 --trace trace.csv --help`.",
+        note: "The replay of a trace has other options: `floatgate run kingston-class-10 --trace trace.csv --help`.",
         forms: &[Form::new(When::Takes("--trace"), "card replay"), Form::new(When::Otherwise, "card run")],
     },
     Family {
         name: "papers",
         about: None,
-        note: "Two tests of the papers have options of their own: `floatgate papers keystore --help`, `floatgate papers amplification --help`.",
+        note: "Two tests of the papers have other options: `floatgate papers keystore --help`, `floatgate papers amplification --help`.",
         forms: &[
             Form::new(When::Begins("keystore"), "keystore"),
             Form::new(When::Begins("amplification"), "card amplification"),

@@ -18,11 +18,13 @@ use std::process::ExitCode;
   floatgate identify boot.log
   floatgate identify boot.log --json
 
-WHAT is an id in hexadecimal, or a file: the log of a boot of Linux or U-Boot, a parameter page (ONFI, JEDEC), an SFDP or CFI dump, or a register of a card \
-(CID, CSD, EXT_CSD) as bytes or as sysfs shows it. Parts are those of the catalogue and of Linux's tables. Several parts for one id are twins: other bytes of the \
-chip tell which one it is. Exit status 1 when no part fits.")]
+WHAT is an id in hexadecimal, or a file: a boot log of Linux or U-Boot, a parameter page (ONFI, JEDEC), an SFDP or CFI dump, or a register of a card (CID, CSD, \
+EXT_CSD), as bytes or in the form of sysfs.
+
+The command looks for the part in the catalogue and in Linux's tables. Several parts with the same id are twins, which other bytes of the chip distinguish. Exit \
+status 1: no part fits.")]
 pub(crate) struct Args {
-    /// An id, the name of a file, or - for stdin
+    /// Id, file, or - for stdin
     #[arg(required = true)]
     what: Vec<String>,
 

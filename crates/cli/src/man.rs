@@ -14,11 +14,11 @@ use std::process::ExitCode;
   floatgate man image check
   floatgate man -o man/man1")]
 pub(crate) struct Args {
-    /// Subcommand whose page is printed; without one, the page of floatgate itself
+    /// Subcommand whose page is printed [default: the page of floatgate itself]
     #[arg(value_name = "SUBCOMMAND", conflicts_with = "output")]
     command: Vec<String>,
 
-    /// Directory for the pages of all subcommands, floatgate-speed.1 and so on; it is made if there is none
+    /// Directory for the pages of all subcommands, such as floatgate-speed.1; it is created if it does not exist
     #[arg(short = 'o', long = "output", value_name = "DIR")]
     output: Option<PathBuf>,
 }
@@ -55,13 +55,13 @@ fn refused(path: &Path, error: &std::io::Error) -> Failure {
 const EXIT_STATUS: &str = ".SH EXIT STATUS
 .TP
 .B 0
-The command did what it was asked to do.
+The command succeeded.
 .TP
 .B 1
-It did it and found something: a damaged image, a failed power cut, a design that cannot be had, a figure that changed. The output says what.
+The command succeeded and found a problem: a damaged image, a failed power cut, an impossible design, a figure that changed. The output names the problem.
 .TP
 .B 2
-It could not be done: an argument or a file is wrong, or an output cannot be written. The message says why, and nothing was changed. `image check` says so of a damaged image, too.
+The command failed: an argument or a file is wrong, or an output cannot be written. The message gives the reason, and nothing was changed. `image check` also returns 2 for a damaged image.
 ";
 
 /// The manual page of a command.

@@ -23,8 +23,8 @@ use std::path::{Path, PathBuf};
   floatgate otp lock stm32-n25q128a --state keys.otp
   floatgate otp read stm32-n25q128a --state keys.otp --length 16
 
-The state file lists the earlier changes of the area, one step a line (`write 0 00112233`, `lock 0 64`, `erase 256 256`). Each command \
-repeats these steps on a new chip first; write, erase and lock add their own step when it succeeds. A file written by hand is a script.")]
+The state file lists the earlier changes of the area, one step per line (`write 0 00112233`, `lock 0 64`, `erase 256 256`). Each command first repeats these steps \
+on a new chip. The commands write, erase and lock then add their own step, if it succeeds. A state file can also be written by hand, as a script.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -36,14 +36,14 @@ enum Command {
     Info(Info),
     /// Read bytes of an area, as hexadecimal digits
     Read(Read),
-    /// Write to the user area; bits go from 1 to 0 only
+    /// Write to the user area; a write changes bits only from 1 to 0
     Write(Write),
     /// Erase regions of the user area, on chips that support it
     #[command(
         after_help = "Examples:\n  floatgate otp erase nor-serialised --set chip=w25q128jv --state keys.otp --offset 256 --length 256"
     )]
     Erase(Change),
-    /// Lock the user area for ever
+    /// Lock the user area permanently
     #[command(
         after_help = "Examples:\n  floatgate otp lock stm32-n25q128a --state keys.otp\n  floatgate otp lock stm32-n25q128a --state keys.otp --offset 0 --length 64"
     )]
@@ -55,7 +55,7 @@ struct Common {
     #[command(flatten)]
     setup: SetupArgs,
 
-    /// File with the earlier changes of this device; a change adds its step to it
+    /// File with the earlier changes of this device; each change adds its step to the file
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
 
@@ -80,7 +80,7 @@ struct Read {
     #[command(flatten)]
     common: Common,
 
-    /// Read the factory's area (unique ids and the like) instead of the user area
+    /// Read the factory area (such as unique ids) instead of the user area
     #[arg(long)]
     factory: bool,
 

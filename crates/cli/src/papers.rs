@@ -26,12 +26,12 @@ use std::process::ExitCode;
   floatgate papers --json
   floatgate papers my-measurements.toml
 
-Exit status 1 when a row that is not a declared exception has another residual than its file states.")]
+Simulates the rows of published tables, and compares the results. Exit status 1: a row has another residual than its file states, and is not a declared exception.")]
 pub(crate) struct Args {
-    /// A paper (P0), a table (octal, P0/octal), or the path of a TOML file of your own; all when absent
+    /// Paper (P0), table (octal, P0/octal), or path of your own TOML file [default: all papers]
     table: Option<PathBuf>,
 
-    /// Seed of the chips and blocks in the rows on endurance
+    /// Seed of the chips and blocks in the endurance rows
     #[arg(long, default_value_t = 0)]
     seed: u64,
 
@@ -39,7 +39,7 @@ pub(crate) struct Args {
     #[arg(long)]
     summary: bool,
 
-    /// Fit the parameters once more to the rows that decided them, from the values that the files state, and print both
+    /// Fit the parameters again to the rows from which they were fitted, starting from the values in the files, and print both
     #[arg(long, conflicts_with_all = ["seed", "summary", "plot"])]
     refit: bool,
 
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["seed", "summary", "plot", "refit"])]
     from_two: bool,
 
-    /// Draw published figures over simulated ones, a panel for each table
+    /// Draw published figures over simulated figures, one panel for each table
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
 

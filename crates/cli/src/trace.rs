@@ -36,15 +36,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
 
-    /// Write a value change dump, which GTKWave and Surfer open
+    /// Write a value change dump (VCD), for GTKWave and Surfer
     #[arg(long, value_name = "FILE.vcd")]
     vcd: Option<PathBuf>,
 
-    /// Write the signals at the pins of a serial chip, as a logic analyser sees them: sigrok, PulseView and check-capture decode them
+    /// Write the signals at the pins of a serial chip, like a capture of a logic analyser, for sigrok, PulseView and check-capture
     #[arg(long, value_name = "FILE.vcd")]
     pins: Option<PathBuf>,
 
-    /// Write trace events as JSON, which Perfetto (ui.perfetto.dev) and speedscope open
+    /// Write trace events as JSON, for Perfetto (ui.perfetto.dev) and speedscope
     #[arg(long, value_name = "FILE.json")]
     perfetto: Option<PathBuf>,
 

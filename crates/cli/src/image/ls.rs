@@ -22,9 +22,8 @@ use std::process::ExitCode;
   floatgate image ls dump.bin --history --old
   floatgate image ls dump.bin /etc/fstab --history
 
---history lists the nodes of files that newer ones have replaced, too, and those of files that were removed: each can be had back with \
-`floatgate image extract --at`. An image that a tool has built has none of them; flash that was written has what garbage collection has \
-not erased.")]
+--history also lists the nodes of replaced file versions and of removed files; `floatgate image extract --at` extracts the files of each moment. An image that was \
+built by a tool has no such nodes. Flash that was in use has the nodes that garbage collection has not erased.")]
 pub(crate) struct Args {
     #[command(flatten)]
     image: ImageArgs,
@@ -41,7 +40,7 @@ pub(crate) struct Args {
     #[arg(long)]
     history: bool,
 
-    /// With --history: list only nodes that newer nodes have replaced
+    /// With --history: list only old nodes, which were replaced or removed
     #[arg(long, requires = "history")]
     old: bool,
 
