@@ -15,7 +15,7 @@ use std::process::Command;
 #[command(after_help = "Examples:
   floatgate examples my-examples
 
-Each example of a help text runs in that folder without changes. Existing files are not overwritten, and are listed as existing.")]
+Each example of a help text runs in that folder without changes. Existing files are not overwritten; the output lists them.")]
 pub(crate) struct Args {
     /// Folder for the files; it is created if it does not exist
     folder: PathBuf,

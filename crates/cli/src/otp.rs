@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
   floatgate otp read stm32-n25q128a --state keys.otp --length 16
 
 The state file lists the earlier changes of the area, one step per line (`write 0 00112233`, `lock 0 64`, `erase 256 256`). Each command first repeats these steps \
-on a new chip. The commands write, erase and lock then add their own step, if it succeeds. A state file can also be written by hand, as a script.")]
+on a new chip. The commands write, erase and lock then add their own step, if the step succeeds. A state file can also be written by hand, as a script.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,

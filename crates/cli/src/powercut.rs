@@ -121,7 +121,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 
-    /// Say on stderr how long it took
+    /// Print the run time on stderr
     #[arg(long)]
     timing: bool,
 

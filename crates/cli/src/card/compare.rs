@@ -23,28 +23,31 @@ use std::path::PathBuf;
   floatgate fs sandisk-extreme --workload postmark --fill 95% --state full
   floatgate fs sandisk-extreme kingston-class-10 --plot filesystems.svg
 
-Replays traces of ext4, F2FS, NILFS2 and FAT under file creation, PostMark, dbench and a build, which `run` has recorded, without think times: \
-the times are the card's alone. Without a card all of the catalogue are compared but fakes, and those that are dying or evil. Several cards give a \
-row each, with the geometric mean over the workloads of each filesystem's time over the fastest one's; a single card gives all figures. Each replay \
-begins on a card that has been through mkfs and mounting of a partition of 3 GiB behind its first allocation unit; `run` makes it as large as the \
-card. NILFS2 is not ranked beside others: its traces are without its cleaner.")]
+Replays traces of ext4, F2FS, NILFS2 and FAT under file creation, PostMark, dbench and a build. `run` has recorded these traces. They are replayed without think \
+times, so the times are those of the card alone. Without CARDS, all cards of the catalogue are compared, except fake, dying and evil cards.
+
+A single card gives all figures. Several cards give one row each. A row has, for each filesystem, its time divided by the time of the fastest filesystem, as \
+geometric mean over the workloads.
+
+Each replay starts on a card after mkfs and mounting of a partition of 3 GiB behind the first allocation unit; the partition of `run` is as large as the card. \
+NILFS2 is not ranked with the others, because its traces were recorded without its cleaner.")]
 pub(crate) struct Args {
     /// Cards' names (see `floatgate list parts`), or paths of TOML files
     cards: Vec<PathBuf>,
 
-    /// Filesystems: ext4, f2fs, nilfs2, vfat [default: all]
+    /// Filesystems to compare: ext4, f2fs, nilfs2, vfat [default: all]
     #[arg(long = "fs", value_name = "FS,FS,...", value_delimiter = ',')]
     filesystems: Vec<String>,
 
-    /// Workloads: create, postmark, dbench, kernel-build [default: these]; journald, sqlite, swap, camera, log2ram, docker
+    /// Workloads to replay: create, postmark, dbench, kernel-build, journald, sqlite, swap, camera, log2ram, docker [default: the first four]
     #[arg(long = "workload", value_name = "NAME,...", value_delimiter = ',')]
     workloads: Vec<String>,
 
-    /// State of the cards at the beginning
+    /// State of the cards before the replay
     #[arg(long, value_enum, default_value_t = State::Empty)]
     state: State,
 
-    /// Part of the filesystem that is full: 0%, or 95% of an aged one, whose free space is holes of 64 KiB
+    /// Percent of the filesystem that is full: 0%, or 95% of an aged filesystem, whose free space consists of holes of 64 KiB
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = fill)]
     fill: u8,
 
@@ -52,7 +55,7 @@ pub(crate) struct Args {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Draw the times over those of the fastest filesystem, as an SVG file
+    /// Draw the times relative to the fastest filesystem into an SVG file
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
 

@@ -18,10 +18,12 @@ use std::path::{Path, PathBuf};
   floatgate list evil-8g --registers registers
   floatgate list fake-wraps-32g --registers --set card.classes.speed=10
 
-Shows the registers of a card as a host reads them, CID, CSD, SCR and SSR of SD cards, CID, CSD and EXT_CSD of eMMC, and what they say: maker, size, classes, \
-allocation unit, erase timeout; then the commands with which a host brings the card up: identification, voltage switch, CMD6, tuning, CMD12 and CMD23, each \
-with answer and state. --registers DIR writes the files that Linux has for a card in sysfs (ext_csd: debugfs); `floatgate probe --registers DIR` \
-reads them, and says what a measurement contradicts. Rows of the CSV are the registers.")]
+Shows the registers of a card as a host reads them: CID, CSD, SCR and SSR of SD cards; CID, CSD and EXT_CSD of eMMC. It decodes maker, size, classes, allocation \
+unit and erase timeout. Then it lists the commands with which a host initialises the card (identification, voltage switch, CMD6, tuning, CMD12 and CMD23), each \
+with its answer and state.
+
+--registers DIR writes the files that Linux has for a card in sysfs (ext_csd: debugfs). `floatgate probe --registers DIR` reads these files, and reports where a \
+measurement contradicts them. The rows of the CSV are the registers.")]
 pub(crate) struct Args {
     /// A card's name (see `floatgate list parts`), or the path of a TOML file
     card: PathBuf,
@@ -30,7 +32,7 @@ pub(crate) struct Args {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Print the registers; with a folder, write the files type, cid, csd, scr, ssr, ext_csd into it, which is made where it is absent
+    /// Print the registers; with a folder, write the files type, cid, csd, scr, ssr, ext_csd into it. The folder is created if it does not exist
     #[arg(long, value_name = "DIR", num_args = 0..=1)]
     registers: Option<Option<PathBuf>>,
 

@@ -21,13 +21,14 @@ use std::time::Instant;
   floatgate powercut kingston-class-10 --mode exhaustive --seed 7
   floatgate powercut emmc-16g --cuts 400 --replay 0-42
 
-Requests of all kinds and sizes run on a card; power goes away at an operation of its NAND or at a moment, and again while it recovers. Then everything that was \
-flushed has to be there, each other sector with its old or its new content, the map has to be ready within the bound of the card, and its own books have to be right. \
-The card has sixteen allocation units of sixteen pages, with the policies and times of the one named, so that it is worn, levelled and cleaned within hundreds of \
-requests; --whole takes it as it is. A failure prints an id, and --replay ID repeats that run alone. \
-The cards loses-flushed-8g, tears-neighbours-8g and dies-at-cut-8g lose data as cheap ones do ([card.loss]).
+Runs requests of all kinds and sizes on a card. The power is cut at an operation of its NAND or at a moment, and again while the card recovers. Then all flushed \
+data must exist, each other sector must have its old or its new content, the map must be ready within the bound of the card, and the card's own accounting must be \
+correct. A failure prints an id, and --replay ID repeats that run alone.
 
-A million cuts: --cuts 1000000 --timing; docs/performance.md says how long that takes.")]
+The tested card has sixteen allocation units of sixteen pages, with the policies and times of the named card. It is therefore worn, levelled and cleaned within \
+hundreds of requests; --whole tests the card at its full size. The cards loses-flushed-8g, tears-neighbours-8g and dies-at-cut-8g lose data as cheap cards do ([card.loss]).
+
+For a million cuts, use --cuts 1000000 --timing; docs/performance.md gives the time.")]
 pub(crate) struct Args {
     /// A card's name (see `floatgate list parts`), or the path of a TOML file
     card: PathBuf,
@@ -36,7 +37,7 @@ pub(crate) struct Args {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Which operations are cut
+    /// Operations at which the power is cut
     #[arg(long, value_enum, default_value_t = ModeArg::Random)]
     mode: ModeArg,
 
@@ -44,7 +45,7 @@ pub(crate) struct Args {
     #[arg(long, hide = true, conflicts_with_all = ["cuts", "mode"])]
     exhaustive: bool,
 
-    /// Number of cuts amid requests, in whole runs of four [default: 1000]
+    /// Number of cuts during requests, in whole runs of four [default: 1000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     cuts: Option<u64>,
 
@@ -52,27 +53,27 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 0)]
     seed: u64,
 
-    /// Most cuts of each recovery
+    /// Maximum number of cuts in each recovery
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=1000))]
     recovery_cuts: u32,
 
-    /// Blocks fail to erase, pages fail to program
+    /// Let erases of blocks and programs of pages fail
     #[arg(long)]
     faults: bool,
 
-    /// The card as it is, not one of its kind in small: much slower
+    /// Test the card at its full size, not a small card of the same kind; much slower
     #[arg(long)]
     whole: bool,
 
-    /// Repeat the run with this id, and nothing else; the other options have to be as they were
+    /// Repeat only the run with this id; the other options must be the same
     #[arg(long, value_name = "ID")]
     replay: Option<CutId>,
 
-    /// Threads; the result is the same with any number [default: one for each core]
+    /// Number of threads; the result does not depend on it [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 
-    /// Say on stderr how long it took
+    /// Print the run time on stderr
     #[arg(long)]
     timing: bool,
 

@@ -29,19 +29,21 @@ use std::path::{Path, PathBuf};
   floatgate run a1-32g --trace trace.csv --after before.csv
   floatgate run a1-32g --trace ext4-create --beside f2fs-create,nilfs2-create,vfat-create --plot create.svg
 
-Reads CSV as `serve --record` writes it (time_us,kind,sector,sectors,latency_us; kinds read, write, discard and flush), fio's iolog of \
-versions 2 and 3, the text of blkparse, the binary that `blkparse -d` makes of blktrace's files, and the CSV of MSR Cambridge. Requests are \
-issued one at a time. Traces that the project ships are named by filesystem (ext4, f2fs, nilfs2, vfat) and workload (create, postmark, \
-dbench, kernel-build, journald, sqlite, swap, camera, log2ram, docker): vfat-create; ext4-postmark-95-aged is one of a full filesystem. A file of that name comes first. They begin on a card that has been through mkfs and mounting, and their \
-partition begins where `run` lays it. Without contents only the times count.")]
+Replays the requests of a trace on a card, one at a time. The formats of traces are: CSV as written by `serve --record` (time_us,kind,sector,sectors,latency_us; \
+kinds read, write, discard and flush); fio's iolog, versions 2 and 3; the text of blkparse; the binary output of `blkparse -d`; and the CSV of MSR Cambridge. The \
+traces have no contents, so only the times count.
+
+Included traces are named by filesystem (ext4, f2fs, nilfs2, vfat) and workload (create, postmark, dbench, kernel-build, journald, sqlite, swap, camera, log2ram, \
+docker), such as vfat-create; ext4-postmark-95-aged is a trace of a full filesystem. A file of the same name takes precedence. The replay of an included trace \
+starts on a card after mkfs and mounting; its partition begins at the same place as that of `run`.")]
 pub(crate) struct Args {
     /// A card's name (see `floatgate list parts`), or the path of a TOML file
     card: PathBuf,
 
-    /// The trace: a file whose format is found by its beginning, - for the standard input, or one that the project ships, as ext4-postmark
+    /// Trace: a file, whose format is detected; - for stdin; or an included trace, such as ext4-postmark
     trace: PathBuf,
 
-    /// Another trace that comes first, without think times, and does not count: FS-WORKLOAD.before.csv of `run --record`, for example
+    /// Trace to replay first, without think times and statistics, such as FS-WORKLOAD.before.csv of `run --record`
     #[arg(long, value_name = "TRACE")]
     after: Option<PathBuf>,
 
@@ -49,7 +51,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = ThinkTimeArg::Keep)]
     think_time: ThinkTimeArg,
 
-    /// State of the card at the beginning
+    /// State of the card before the replay
     #[arg(long, value_enum, default_value_t = State::Empty)]
     state: State,
 
@@ -57,15 +59,15 @@ pub(crate) struct Args {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Draw address over time, reads and writes, as an SVG file
+    /// Draw the addresses of reads and writes over time into an SVG file
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
 
-    /// Further traces that the picture shows below, each replayed on a new card
+    /// More traces to draw below in the picture, each replayed on a new card
     #[arg(long, value_name = "TRACE,...", value_delimiter = ',', requires = "plot")]
     beside: Vec<PathBuf>,
 
-    /// Write a trace of the replay: CSV, fio's iolog if the name ends in .iolog, blkparse's text if in .blkparse
+    /// Write a trace of the replay: CSV, fio's iolog if the name ends in .iolog, blkparse's text if it ends in .blkparse
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 

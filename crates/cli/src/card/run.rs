@@ -32,28 +32,36 @@ use std::{env, fs};
   floatgate run samsung-evo-16g --vm qemu --fs exfat,btrfs,xfs --workload dbench
   floatgate run a1-32g --fs ext4,f2fs,nilfs2,vfat --workload postmark,create --record traces
 
-Boots User Mode Linux, or Debian's stock kernel in QEMU, with the card as its drive, and makes, mounts, fills, works on, unmounts and checks each filesystem under \
-each workload, each on a new card. The times are the card's own: it works on one request after the other, and nothing passes between them. They differ by some \
-percent from run to run, also with the same seed: the guest's kernel orders its requests by its own clock. \
-The account is that of the workload up to the end of umount; mkfs, mount and filling stand as prepare, fsck as check. A workload that ends in \
-.fio is a job file of fio, any other file a shell script; both run in the root of the filesystem. Run only scripts that you trust: in User Mode Linux \
-they can change the host's files with the rights of whoever runs floatgate. A workload that finds no space left ends \
-as full. NILFS2 runs without its cleaner, as if that had died, and fills up; --nilfs-cleaner starts it. NILFS2 is \
-checked by mounting it again and reading everything. With --state aged the filesystem is filled with pairs of files, of which the small one is \
-removed: its free space is then holes of 64 KiB, as in use. \
-With --cuts the power goes away at flushes of the workload, and between them: the filesystem has to recover with its own fsck (without one, when it is mounted) on a drive \
-that holds all that was flushed, and of each map unit (with --tear each sector) written or discarded later the old or the new content; files of create, which makes 100 files then, not 300, that were synced before have to be there. QEMU's first run fetches the kernel's package (70 MB) into the user's cache. No root is \
-needed beyond what FUSE asks for; User Mode Linux, which has all filesystems but exfat, does without FUSE. Exit status 1 when a filesystem is not clean.")]
+run boots User Mode Linux, or Debian's stock kernel in QEMU, with the card as its drive. For each filesystem and workload, on a new card, it makes, mounts and \
+fills the filesystem, runs the workload, unmounts the filesystem and checks it. Exit status 1: a filesystem is not clean.
+
+The times are those of the card alone: it processes one request after the other, without time between them. The times differ by a few percent from run to run, \
+also with the same seed, because the guest's kernel orders its requests by its own clock. The statistics cover the workload until umount returns. The time of \
+mkfs, mount and filling is reported as prepare, and the time of fsck as check.
+
+A workload that ends in .fio is a job file of fio; any other file is a shell script. Both run in the root of the filesystem. Run only scripts that you trust: in \
+User Mode Linux they can change the host's files with the rights of the user who runs floatgate. A workload that runs out of space is reported as full.
+
+NILFS2 runs without its cleaner, as if the cleaner had died, and fills up; --nilfs-cleaner starts the cleaner. NILFS2 is checked by mounting it again and reading \
+all files. With --state aged, the filesystem is filled with pairs of files, of which the small file is removed. The free space then consists of holes of 64 KiB, as \
+in a filesystem in use.
+
+With --cuts, the power is cut at flushes of the workload, and between flushes. The drive then has all data that was flushed. For each map unit (with --tear: each \
+sector) that was written or discarded later, it has the old or the new content. The filesystem must recover with its own fsck, or, if it has none, when it is \
+mounted. The workload create then makes 100 files instead of 300; files that were synced before the cut must exist.
+
+The first run of QEMU downloads the kernel's package (70 MB) into the user's cache. Root rights are needed only if FUSE needs them. User Mode Linux works without \
+FUSE, and has all filesystems except exfat.")]
 pub(crate) struct Args {
     /// A card's name (see `floatgate list parts`), or the path of a TOML file
     card: PathBuf,
 
-    /// Filesystems: ext4, f2fs, nilfs2, vfat, exfat, btrfs, xfs
+    /// Filesystems to run: ext4, f2fs, nilfs2, vfat, exfat, btrfs, xfs
     #[arg(long = "fs", value_name = "FS,FS,...", value_delimiter = ',', default_value = "ext4,f2fs,nilfs2,vfat",
         value_parser = filesystem)]
     filesystems: Vec<String>,
 
-    /// Workloads: postmark, dbench, create, kernel-build; journald, sqlite, swap, camera, log2ram, docker; a job file of fio, a script
+    /// Workloads to run: postmark, dbench, create, kernel-build, journald, sqlite, swap, camera, log2ram, docker; a job file of fio, or a script
     #[arg(
         long = "workload",
         value_name = "NAME|FILE,...",
@@ -66,31 +74,31 @@ pub(crate) struct Args {
     #[arg(long, value_enum)]
     vm: Option<VmKind>,
 
-    /// Parts of the filesystem that are filled before the workload begins, a run for each
+    /// Percent of the filesystem that is filled before the workload; each value gives a run
     #[arg(long, value_name = "PERCENT,...", value_delimiter = ',', default_value = "0%", value_parser = percent)]
     fill: Vec<u8>,
 
-    /// State of the filesystem that is filled: fresh, its free space in one piece; or aged, its free space in holes of 64 KiB between files
+    /// State of the filled filesystem: fresh, with its free space in one piece, or aged, with its free space in holes of 64 KiB between files
     #[arg(long, value_enum, default_value_t = FilesystemState::Fresh)]
     state: FilesystemState,
 
-    /// Protection periods of NILFS2's cleaner in s, a run for each; off for a NILFS2 without. With a cleaner, the card is served in real time
+    /// Protection periods of NILFS2's cleaner, seconds; off for NILFS2 without the cleaner. Each value gives a run. With the cleaner, the card is served in real time
     #[arg(long, value_name = "off|SECONDS,...", value_delimiter = ',', default_value = "off", value_parser = cleaner)]
     nilfs_cleaner: Vec<Cleaner>,
 
-    /// Number of clients that do the workload at the same time: create, dbench and postmark
+    /// Number of clients that run the workload at the same time, for create, dbench and postmark
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
     clients: u8,
 
-    /// Host of the card: its bus mode at most, and its CPU's time for requests (see `floatgate list hosts`), or the path of a TOML file
+    /// Host of the card, which limits the bus mode and sets the CPU time of requests: a name (see `floatgate list hosts`), or the path of a TOML file
     #[arg(long, value_name = "NAME|FILE")]
     host: Option<PathBuf>,
 
-    /// Losses of power after each workload, at its flushes and between them: a number, or all
+    /// Number of power cuts after each workload, at its flushes and between them, or all
     #[arg(long, value_name = "N|all", value_parser = cuts)]
     cuts: Option<CutNumber>,
 
-    /// Sectors that were not flushed are old or new each for itself; a card writes its map units whole
+    /// Let each sector that was not flushed be old or new on its own; a card writes whole map units
     #[arg(long, requires = "cuts")]
     tear: bool,
 
@@ -98,11 +106,11 @@ pub(crate) struct Args {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Folder for a trace of each workload, FS-WORKLOAD.csv, of what comes before it, FS-WORKLOAD.before.csv, and traces.csv with the number of files that each made
+    /// Folder for the traces: FS-WORKLOAD.csv of each workload, FS-WORKLOAD.before.csv of the requests before it, and traces.csv with the number of files that each made
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
 
-    /// Seconds that the guest may take
+    /// Time limit of the guest, seconds
     #[arg(long, value_name = "N", default_value_t = 1800, value_parser = clap::value_parser!(u32).range(1..))]
     patience: u32,
 

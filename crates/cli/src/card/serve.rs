@@ -26,13 +26,14 @@ use std::path::PathBuf;
   floatgate serve emmc-16g --fuse /mnt --image disk.img --record trace.csv
   floatgate serve samsung-evo-16g --vhost-user /tmp/card.sock
 
-/mnt/card is the card: flashbench, fio, dd and mkfs work on it as on a device; f3probe, which takes devices only, on a loop device over it. \
-Stays in the foreground; Ctrl-C, `umount` or `fusermount3 -u` end it, and the account of what the card did is printed. A request is answered \
-as long after it came in as the card takes for it; the way through the kernel comes on top of that, some 30 us. Nothing is kept in the page \
-cache. fsync flushes the card, fallocate --punch-hole discards. The contents are in memory, and gone at the end.
+With --fuse /mnt, the file /mnt/card is the card. flashbench, fio, dd and mkfs use it like a device; f3probe, which accepts only devices, uses a loop device on it. \
+serve runs in the foreground. Ctrl-C, `umount` or `fusermount3 -u` end it, and it then prints the statistics of the card.
 
-With --vhost-user the card is a drive of one virtual machine, until that ends. User Mode Linux takes it by \
-`linux virtio_uml.device=/tmp/card.sock:2 ...`, QEMU by `-chardev socket,id=card,path=/tmp/card.sock -device vhost-user-blk-pci,chardev=card \
+Each request takes the time that the card needs for it, and about 30 us for the way through the kernel. The page cache is not used. fsync flushes the card, and \
+fallocate --punch-hole discards. The contents are kept in memory, and are lost at the end.
+
+With --vhost-user, the card is a drive of one virtual machine, until the machine ends. The option for User Mode Linux is \
+`linux virtio_uml.device=/tmp/card.sock:2 ...`, and the options for QEMU are `-chardev socket,id=card,path=/tmp/card.sock -device vhost-user-blk-pci,chardev=card \
 -object memory-backend-memfd,id=ram,size=1G,share=on -machine memory-backend=ram -m 1G`.")]
 pub(crate) struct Args {
     /// A card's name (see `floatgate list parts`), or the path of a TOML file
@@ -45,19 +46,19 @@ pub(crate) struct Args {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Speed of the card's time: 10 is ten times as fast as real time, 0 is without any waiting
+    /// Speed of the card's time: 10 is ten times as fast as real time, 0 is without waiting
     #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = scale)]
     time_scale: f64,
 
-    /// Content of the card at the beginning, from its first sector on; zeros stay unwritten
+    /// File with the contents of the card at the start, from its first sector on; zeros stay unwritten
     #[arg(long, value_name = "FILE")]
     image: Option<PathBuf>,
 
-    /// Content of the card at the beginning: nothing, or the FAT32 or exFAT with which cards leave the factory
+    /// Contents of the card at the start: nothing, or the FAT32 or exFAT of a factory-formatted card
     #[arg(long, value_enum, default_value_t = Content::None, conflicts_with = "image")]
     format: Content,
 
-    /// Write a trace of all requests: CSV, fio's iolog if the name ends in .iolog, blkparse's text if in .blkparse. The file appears at the end, when it is complete
+    /// Write a trace of all requests: CSV, fio's iolog if the name ends in .iolog, blkparse's text if it ends in .blkparse. The file is created at the end, when it is complete
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 
@@ -76,7 +77,7 @@ struct Transport {
     #[arg(long, value_name = "DIR")]
     fuse: Option<PathBuf>,
 
-    /// Socket on which QEMU or User Mode Linux finds the card as a drive (vhost-user-blk)
+    /// Socket of the card as a drive (vhost-user-blk) for QEMU or User Mode Linux
     #[arg(long, value_name = "SOCKET")]
     vhost_user: Option<PathBuf>,
 }

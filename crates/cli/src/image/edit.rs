@@ -39,7 +39,7 @@ struct EditArgs {
     #[arg(long)]
     recover: bool,
 
-    /// Let the volume, or the image of a JFFS2, grow as far as the change needs. Without --grow its size is
+    /// Let the volume, or the image of a JFFS2, grow to the size that the change needs. Without --grow its size is
     /// fixed, and only a shorter file may grow to it
     #[arg(long, conflicts_with = "lebs")]
     grow: bool,
