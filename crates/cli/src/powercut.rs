@@ -121,7 +121,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 
-    /// Print the run time on stderr
+    /// Print the run time and the cuts per second on stderr
     #[arg(long)]
     timing: bool,
 

@@ -83,9 +83,9 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum ModeArg {
-    /// Number of cuts from --cuts, amid requests
+    /// As many cuts as --cuts, during requests
     Random,
-    /// Each operation of a short run
+    /// Every operation of a short run
     Exhaustive,
 }
 

@@ -87,11 +87,11 @@ enum ThinkTimeArg {
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(crate) enum State {
-    /// Nothing was ever written
+    /// Nothing on the card was ever written
     Empty,
-    /// Half of it was written
+    /// Half of the card was written
     Used,
-    /// All of it was written
+    /// The whole card was written
     Full,
 }
 

@@ -125,9 +125,9 @@ pub(crate) struct Args {
 /// State of a filesystem before the workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum FilesystemState {
-    /// One file fills it.
+    /// One file fills the filesystem.
     Fresh,
-    /// Files that came and went have left holes of 64 KiB.
+    /// Removed files have left holes of 64 KiB.
     Aged,
 }
 

@@ -86,7 +86,7 @@ struct Transport {
 enum Content {
     /// Nothing was ever written
     None,
-    /// Partition table alone in the first allocation unit, FATs in the second
+    /// Only the partition table in the first allocation unit, the FATs in the second
     Factory,
 }
 

@@ -30,21 +30,21 @@ pub struct Amplification;
   floatgate papers amplification --blocks 1024 --units-per-block 64 --csv
 
 Writes 4 KiB at random places to a full page-mapped card until it is in its steady state, and compares its write amplification with the analysis of Desnoyers \
-(SYSTOR 2012) for greedy and FIFO cleaning. Over-provisioning is what whole blocks make of the percentage asked for.")
+(SYSTOR 2012) for greedy and FIFO cleaning. The over-provisioning of each row is the requested percentage, rounded to whole blocks.")
 )]
 pub struct AmplificationOptions {
-    /// Space beyond the logical one, in percent of that
+    /// Over-provisioning: spare space in percent of the logical space
     #[cfg_attr(feature = "command", arg(long, value_name = "PERCENT,...", value_delimiter = ',', default_value = PERCENTS))]
     pub over_provisioning: Vec<f64>,
 
-    /// Choice of the block that is cleaned
+    /// Policy that selects the block to clean
     #[cfg_attr(
         feature = "command",
         arg(long, value_enum, value_delimiter = ',', default_value = "greedy,fifo")
     )]
     pub collector: Vec<Cleaning>,
 
-    /// Number of blocks
+    /// Number of blocks of the card
     #[cfg_attr(feature = "command", arg(long, value_name = "N", default_value_t = Self::default().blocks, value_parser = clap::value_parser!(u32).range(4..=65536)))]
     pub blocks: u32,
 
@@ -52,7 +52,7 @@ pub struct AmplificationOptions {
     #[cfg_attr(feature = "command", arg(long, value_name = "N", default_value_t = Self::default().units_per_block, value_parser = clap::value_parser!(u32).range(1..=65536)))]
     pub units_per_block: u32,
 
-    /// Seed of the places that are written
+    /// Seed of the addresses that are written
     #[cfg_attr(feature = "command", arg(long, default_value_t))]
     pub seed: u64,
 }

@@ -33,12 +33,12 @@ use std::ops::RangeInclusive;
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 pub enum Pages {
-    /// One, as in the paper's endurance test.
+    /// One page, as in the paper's endurance test.
     #[default]
     #[serde(alias = "1")]
     #[cfg_attr(feature = "command", value(name = "1"))]
     One,
-    /// All of the block.
+    /// All pages of the block.
     All,
 }
 
@@ -50,11 +50,11 @@ pub enum Pattern {
     /// All bits programmed, as in the paper's endurance test.
     #[default]
     Zeroes,
-    /// No bit programmed.
+    /// No bits programmed.
     Ones,
-    /// Half of them, by chance.
+    /// Half of the bits programmed, at random.
     Random,
-    /// Half of them, every other one.
+    /// Every second bit programmed.
     Checker,
 }
 

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 /// The life of a card under a workload.
 pub struct LifeOfCard;
 
-/// Wear out a card by a trace: write amplification in the steady state, the bytes that can be written, years
+/// Wear out a card by a trace: write amplification in the steady state, total bytes that can be written, life in years
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[cfg_attr(feature = "command", derive(clap::Args))]
@@ -32,29 +32,33 @@ pub struct LifeOfCard;
   floatgate life a1-32g --trace trace.csv --full --json
   floatgate life samsung-evo-16g --diskstats diskstats.txt --hours 36
 
-The trace is repeated without think times until it erases what it writes and two windows of 256 MiB differ by less than 5 %, or for half a million requests. \
-The blocks of the card, with static wear levelling all of them, else those that the workload reaches, share these erases. The rated life ends at the rated cycles. \
-The interval comes from the spread of the lives of blocks (card.wear.life_spread): the card ends when more of them have failed than it has to spare. Erases of an SLC cache count \
-like all others. Time without power and temperature are not considered. For an eMMC a table has its health registers (EXT_CSD) after years of the workload. \
---diskstats counts the sectors that were written since the start of the machine; --hours says how long that was, which /proc/uptime says of the machine here.")
+The trace is repeated without think times until the card erases as much as it writes and two windows of 256 MiB differ by less than 5 %, or for half a million \
+requests. These erases are shared by all blocks of the card if it has static wear levelling, otherwise by the blocks that the workload reaches.
+
+The rated life ends at the rated cycles. The interval of the life comes from the spread of the lives of blocks (card.wear.life_spread): the life ends when more \
+blocks have failed than the card has spare blocks. Erases of an SLC cache count like all others. Temperature, and time without power, are not considered. For an \
+eMMC, a table shows its health registers (EXT_CSD) after years of the workload.
+
+--diskstats counts the sectors that were written since the start of a machine, and --hours gives the time since that start; for this machine it is read from \
+/proc/uptime.")
 )]
 pub struct LifeOfCardOptions {
     /// A card's name (see `floatgate list parts`), or the path of a TOML file
     card: PathBuf,
 
-    /// The trace: a file of fio, blktrace or MSR Cambridge, a CSV of floatgate, or one of `floatgate list traces`
+    /// Trace of the workload: a file of fio, blktrace or MSR Cambridge, a CSV of floatgate, or a trace of `floatgate list traces`
     #[cfg_attr(feature = "command", arg(long, value_name = "TRACE", default_value = TRACE))]
     trace: PathBuf,
 
-    /// Bytes that the host writes in a day
+    /// Bytes that the host writes per day
     #[cfg_attr(feature = "command", arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = floatgate_mtd::size::parse))]
     write_per_day: u64,
 
-    /// Take the bytes of a day from a copy of /proc/diskstats, or from /proc/diskstats itself
+    /// Compute the bytes per day from /proc/diskstats, or from a copy of it
     #[cfg_attr(feature = "command", arg(long, value_name = "FILE", conflicts_with = "write_per_day"))]
     diskstats: Option<PathBuf>,
 
-    /// The card in --diskstats [default: the first that is an SD card or an eMMC]
+    /// Name of the card in --diskstats [default: the first SD card or eMMC]
     #[cfg_attr(feature = "command", arg(long, value_name = "NAME", requires = "diskstats"))]
     device: Option<String>,
 
@@ -62,7 +66,7 @@ pub struct LifeOfCardOptions {
     #[cfg_attr(feature = "command", arg(long, value_name = "HOURS", requires = "diskstats"))]
     hours: Option<f64>,
 
-    /// Begin with a card that is full; else half of it is
+    /// Start with a full card, instead of a half-full card
     #[cfg_attr(feature = "command", arg(long))]
     full: bool,
 

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 /// Requests to a card that is empty, used and full.
 pub struct SpeedOfCard;
 
-/// Measure requests on an empty, a used and a full card, how many allocation units stay open, and reads across borders
+/// Measure requests on an empty, a used and a full card, the number of open allocation units, and reads across borders
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[cfg_attr(feature = "command", derive(clap::Args))]
@@ -35,13 +35,17 @@ pub struct SpeedOfCard;
   floatgate speed my-card.toml --table alignment --csv
   floatgate speed samsung-evo-16g --table power --set card.power.limit_ua=70100
 
-Sequential requests go over at most 64 MiB, or twice the SLC cache; what follows a write in the buffer is flushed before the clock stops. Writes go on, each time with as many \
-requests as before, until two windows in a row differ by less than 10 %, have been over all their sectors once where they are written in order, and no cache or free block is left to fill; the last window counts. Where that takes \
-more than 256 MiB, `steady` is no: the speed lasts no longer than the cache or the free blocks. The used card has its first \
-half written, the full card all of it, both then partly overwritten at random. A page-mapped card of more than 32 GiB is measured on one of 16 GiB with the \
-same share of spare blocks, on which its writes depend. Allocation units are written in turn, a request each, in order \
-and out of order; where the time jumps, one more than can be open is written. The alignment table is that of flashbench -a. Late are requests that take \
-longer than the specification allows a card; dropped are those that the host gives up: --set card.host.write_timeout_us=10e6 is Linux.")
+The used card has its first half written, and the full card all of it; both are then partly overwritten at random. Sequential requests cover at most 64 MiB, or \
+twice the SLC cache. Data that is still in the buffer after the writes is flushed before the clock stops.
+
+Writes are measured in windows with the same number of requests, until two windows in a row differ by less than 10 %. Sequential writes must also have covered all \
+their sectors once, and no cache or free block may be left to fill. The last window is the result. If this takes more than 256 MiB, `steady` is no: the speed lasts \
+only as long as the cache or the free blocks. In place of a page-mapped card of more than 32 GiB, a card of 16 GiB is measured, with the same share of spare \
+blocks, on which writes depend.
+
+To count open allocation units, the test writes to allocation units in turn, one request each, in order and out of order. The time jumps when the number of \
+allocation units exceeds the number that can be open. The alignment table is that of flashbench -a. Late requests take longer than the specification allows. \
+Dropped requests are those that the host gives up; --set card.host.write_timeout_us=10e6 is the limit of Linux.")
 )]
 pub struct SpeedOfCardOptions {
     /// A card's name (see `floatgate list parts`), or the path of a TOML file
@@ -51,15 +55,15 @@ pub struct SpeedOfCardOptions {
     #[cfg_attr(feature = "command", arg(long, value_name = "KEY=VALUE"))]
     set: Vec<String>,
 
-    /// Sizes of requests, multiples of 512 bytes; those of the default that a small card has no room for are left out
+    /// Sizes of requests, multiples of 512 bytes; default sizes that are too large for a small card are left out
     #[cfg_attr(feature = "command", arg(long, value_name = "N,N,...", value_delimiter = ',', default_value = SIZES, value_parser = floatgate_mtd::size::parse))]
     sizes: Vec<u64>,
 
-    /// Most requests of a window of a test
+    /// Maximum number of requests in a window of a test
     #[cfg_attr(feature = "command", arg(long, value_name = "N", default_value_t = Self::default().requests, value_parser = clap::value_parser!(u32).range(1..=i64::from(REQUESTS_MAX))))]
     requests: u32,
 
-    /// Seed of the card's bad blocks and errors, and of the places of random requests
+    /// Seed of the card's bad blocks and errors, and of the addresses of random requests
     #[cfg_attr(feature = "command", arg(long, default_value_t))]
     seed: u64,
 }

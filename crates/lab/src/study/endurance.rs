@@ -38,8 +38,8 @@ pub struct Endurance;
   floatgate life hy27us08121a --set chip.wear.life_spread=0.5 --json
   floatgate life w25q128jv
 
-One page of zeroes is programmed, the block is erased, and so on until the status fails (Desnoyers, HotStorage 2009). \
-Every cycle counts, but only those at which something changes are simulated. Of NOR, whose lives nobody has published, what the data sheet promises is printed.")
+Each cycle programs one page of zeroes and erases the block, until the status reports a failure (Desnoyers, HotStorage 2009). Every cycle is counted, but only \
+cycles at which something changes are simulated. For NOR, whose measured lives nobody has published, the guarantees of the data sheet are printed.")
 )]
 pub struct EnduranceOptions {
     /// A part's name (see `floatgate list parts`), or the path of a TOML file
@@ -54,19 +54,19 @@ pub struct EnduranceOptions {
     #[cfg_attr(feature = "command", arg(long, value_name = "KEY=VALUE"))]
     set: Vec<String>,
 
-    /// Times of the chip's array: typical ones, or the maxima that its data sheet guarantees
+    /// Read, program and erase times of the chip: typical values (typ), or the maxima that its data sheet guarantees (max)
     #[cfg_attr(feature = "command", arg(long, value_enum, default_value_t))]
     corner: Corner,
 
-    /// Number of blocks of each chip
+    /// Number of blocks to test in each chip
     #[cfg_attr(feature = "command", arg(long, value_name = "N", default_value_t = Self::default().blocks))]
     blocks: u32,
 
-    /// Number of chips of each kind
+    /// Number of chips to test of each kind
     #[cfg_attr(feature = "command", arg(long, value_name = "N", default_value_t = Self::default().chips))]
     chips: u32,
 
-    /// Seed of everything that differs from chip to chip and from block to block
+    /// Seed of the differences between chips and between blocks
     #[cfg_attr(feature = "command", arg(long, default_value_t))]
     seed: u64,
 
@@ -78,11 +78,11 @@ pub struct EnduranceOptions {
     #[cfg_attr(feature = "command", arg(long, value_name = "C", default_value_t = Self::default().temperature, allow_negative_numbers = true))]
     temperature: f64,
 
-    /// Data to program (they make no difference to wear)
+    /// Data to program (no effect on wear)
     #[cfg_attr(feature = "command", arg(long, value_enum, default_value_t))]
     pattern: Pattern,
 
-    /// Only erase, program nothing
+    /// Erase only, without programming
     #[cfg_attr(feature = "command", arg(long))]
     erase_only: bool,
 
@@ -94,7 +94,7 @@ pub struct EnduranceOptions {
     #[cfg_attr(feature = "command", arg(long, value_name = "TRACE", conflicts_with_all = ["all", "plot"]))]
     predict: Option<PathBuf>,
 
-    /// Print the times of a simulated block up to this share of its life, as an example for --predict
+    /// Print the times of a simulated block up to this share of its life, as example input of --predict
     #[cfg_attr(feature = "command", arg(long, value_name = "SHARE", conflicts_with_all = ["all", "plot", "predict"]))]
     example_trace: Option<f64>,
 }

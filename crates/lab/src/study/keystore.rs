@@ -25,11 +25,11 @@ pub struct Keystore;
   floatgate papers keystore --set firmware.tick_us=100
   floatgate papers keystore --set chip=w25q128jv --json
 
-The test program of the Cryptech project: the whole chip is read, erased in three ways, verified, written and verified, \
-once by a driver that waits a tick after each SPI call and once without these delays.")
+Simulates the test program of the Cryptech project. It reads the whole chip, erases it in three ways, verifies it, writes it and verifies it again. It runs once \
+with a driver that waits a tick after each SPI call, and once without these delays.")
 )]
 pub struct KeystoreOptions {
-    /// A setup with a firmware table and a SPI NOR, or the path of a TOML file
+    /// Setup with a firmware table and a SPI NOR: a name, or the path of a TOML file
     #[cfg_attr(feature = "command", arg(default_value_os_t = Self::default().setup))]
     setup: PathBuf,
 
@@ -37,11 +37,11 @@ pub struct KeystoreOptions {
     #[cfg_attr(feature = "command", arg(long, value_name = "KEY=VALUE"))]
     set: Vec<String>,
 
-    /// Times of the chip's array: typical ones, or the maxima that its data sheet guarantees
+    /// Read, program and erase times of the chip: typical values (typ), or the maxima that its data sheet guarantees (max)
     #[cfg_attr(feature = "command", arg(long, value_enum, default_value_t))]
     corner: Corner,
 
-    /// Seed from which the slow subsectors follow
+    /// Seed of the positions of slow subsectors
     #[cfg_attr(feature = "command", arg(long, default_value_t))]
     seed: u64,
 }

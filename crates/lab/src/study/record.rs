@@ -34,32 +34,34 @@ pub struct Record;
   floatgate record am62a-w35n01jw --rate 500kB --partition 32MiB
   floatgate record sama5d2-mx25l25635e --fs jffs2 --ring 1MiB --piece 4KiB --json
 
-A ring is written piece by piece and over again, as a flight recorder or a camera does it. Each piece is synced before the next one: on flash with fsync of the \
-file, whose contents cannot be compressed, on a card with a flush. By default a filesystem gets twice what is free on it, up to 1 GiB, so that garbage collection \
-is met. Without a rate the data are always there, and a second recording at half of the rate that \
-this takes follows. The buffer has the piece that is being written in it.")
+Writes a ring piece by piece, and again from its start, as a flight recorder or a camera does. Each piece is synced before the next piece: on raw flash by fsync of \
+the file, whose contents cannot be compressed; on a card by a flush. By default, twice the free space of a filesystem is written, up to 1 GiB, so that garbage \
+collection runs.
+
+Without --rate, data is always available. A second recording follows, at half of the rate that the first recording reached. The size of the buffer includes the \
+piece that is being written.")
 )]
 pub struct RecordOptions {
     /// A setup's, part's or card's name, or the path of a TOML file
     target: PathBuf,
 
-    /// Bytes that arrive in a second [default: half of what is taken]
+    /// Bytes that arrive per second [default: half of the maximum rate]
     #[cfg_attr(feature = "command", arg(long, value_name = "BYTES", value_parser = size::parse))]
     rate: Option<u64>,
 
-    /// Size of the ring [default: 64 MiB, or 80 % of what is free]
+    /// Size of the ring [default: 64 MiB, or 80 % of the free space]
     #[cfg_attr(feature = "command", arg(long, value_name = "BYTES", value_parser = size::parse))]
     ring: Option<u64>,
 
-    /// Bytes that are written in all [default: twice the ring; on raw flash twice what is free]
+    /// Total bytes to write [default: twice the ring; on raw flash twice the free space]
     #[cfg_attr(feature = "command", arg(long, value_name = "BYTES", value_parser = size::parse))]
     bytes: Option<u64>,
 
-    /// Bytes of a write: up to 1 MiB, on a card whole sectors
+    /// Bytes of a write: up to 1 MiB, and whole sectors on a card
     #[cfg_attr(feature = "command", arg(long, value_name = "BYTES", default_value = "64KiB", value_parser = size::parse))]
     piece: u64,
 
-    /// The filesystem of raw flash: `ubifs` or `jffs2` [default: UBIFS on NAND, JFFS2 on NOR]
+    /// Filesystem of raw flash: `ubifs` or `jffs2` [default: UBIFS on NAND, JFFS2 on NOR]
     #[cfg_attr(feature = "command", arg(long, value_name = "KIND"))]
     fs: Option<FilesystemKind>,
 
@@ -67,7 +69,7 @@ pub struct RecordOptions {
     #[cfg_attr(feature = "command", arg(long, alias = "size", value_name = "BYTES", value_parser = size::parse))]
     partition: Option<u64>,
 
-    /// Begin with a card that is full; else half of it is
+    /// Start with a full card, instead of a half-full card
     #[cfg_attr(feature = "command", arg(long))]
     full: bool,
 
@@ -75,7 +77,7 @@ pub struct RecordOptions {
     #[cfg_attr(feature = "command", arg(long, value_name = "KEY=VALUE"))]
     set: Vec<String>,
 
-    /// Seed of everything that differs from chip to chip
+    /// Seed of the differences between chips
     #[cfg_attr(feature = "command", arg(long, default_value_t))]
     seed: u64,
 }

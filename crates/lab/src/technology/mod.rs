@@ -28,24 +28,24 @@ use serde::{Deserialize, Serialize};
 pub enum Workload {
     /// Small files, each with fsync.
     Create,
-    /// Small files that are made, changed and removed.
+    /// Small files that are created, changed and removed.
     #[default]
     Postmark,
     /// Operations of office programs on a file server.
     Dbench,
     /// A build of C files.
     KernelBuild,
-    /// A journal of systemd that is synced.
+    /// The synced journal of systemd.
     Journald,
     /// Transactions of a database with a rollback journal.
     Sqlite,
     /// Pages of a swap file.
     Swap,
-    /// Segments of a camera, the oldest of which is removed.
+    /// Video segments of a camera, which removes the oldest segment.
     Camera,
-    /// Logs in RAM that are copied once in an hour.
+    /// Logs in RAM that are copied to the storage once per hour.
     Log2ram,
-    /// Layers of an image and a container on them.
+    /// Layers of an image, and a container on top of them.
     Docker,
 }
 
