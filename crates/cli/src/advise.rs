@@ -142,7 +142,7 @@ fn advice(args: &Args) -> Result<Advice, Failure> {
 fn refuse_raw_flash(path: &Path) -> Result<(), Failure> {
     let Some(number) = floatgate_host::mtd::number_of(path) else { return Ok(()) };
     Err(Failure::new(
-        format!("{}: raw flash, whose node tells neither its chip nor its board", path.display()),
+        format!("{}: raw flash, whose device node names neither its chip nor its board", path.display()),
         format!(
             "name its part or setup: `floatgate advise mx30lf2g18ac`; `floatgate list parts` and `floatgate list setups` list them, `floatgate probe /dev/mtd{number}` measures it"
         ),
@@ -248,7 +248,7 @@ fn require_no_log(path: &Path) -> Result<(), Failure> {
     let Some(text) = text.filter(|text| !text.contains('\0')) else { return Ok(()) };
     if flashbench::Log::parse(&text).is_some() {
         return Err(Failure::new(
-            format!("{}: a log of flashbench, which tells no size of the card", path.display()),
+            format!("{}: a log of flashbench, which does not contain the size of the card", path.display()),
             "`floatgate probe --from FILE` concludes from it; give the card itself for advice",
         ));
     }

@@ -86,11 +86,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Failure::new(format!("{} is on a parallel bus", config.part().name), "name a SPI NOR or a SPI NAND")
     })?;
     if begins_within {
-        terminal::print_note("the capture begins within a command, whose rest is left out");
+        terminal::print_note("the capture begins within a command; this command is ignored");
     }
     if let Some(ns) = cut_off_ns {
         let at = Nanos::from_ns(ns);
-        terminal::print_note(&format!("the capture ends within the command at {at}, which is left out"));
+        terminal::print_note(&format!(
+            "the capture ends within the command at {at}; this command is ignored"
+        ));
     }
     let json = Json { part: config.part().name.clone(), report };
     let origin = ResultKind::CheckCapture.of(&args.file).with(&args.set);

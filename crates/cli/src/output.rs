@@ -38,7 +38,10 @@ pub(crate) fn require_stdout() -> Result<(), Failure> {
 
 /// The failure of a write to stdout.
 pub(crate) fn stdout_failed(error: &io::Error) -> Failure {
-    Failure::new(format!("stdout: {error}"), "the output is not complete: choose a place with room")
+    Failure::new(
+        format!("stdout: {error}"),
+        "the output is not complete: choose a place with enough free space",
+    )
 }
 
 /// Prints to stdout, with a newline at the end.

@@ -518,7 +518,7 @@ fn measure_with_writes(
             ));
             return Ok(());
         }
-        print_note(&format!("it is smaller than it says: overwrites {ranges}"));
+        print_note(&format!("the device is smaller than it claims: overwrites {ranges}"));
     }
     probe.measure_writes(&plan)
 }

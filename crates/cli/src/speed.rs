@@ -189,7 +189,7 @@ fn head(run: &SpeedRun) -> String {
             if fs.cpu_is_known {
                 ""
             } else {
-                "; the CPU's time is missing, as the setup does not say how fast it is"
+                "; the CPU's time is missing, because the setup does not give the speed of the CPU"
             }
         );
     }

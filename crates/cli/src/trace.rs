@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         if traced.transfers.is_empty() {
             let help =
                 "choose a setup with a SPI NOR or SPI NAND, or --vcd for the activities of every resource";
-            return Err(Failure::new("nothing went over the wires of a serial chip", help));
+            return Err(Failure::new("no signals were sent to a serial chip", help));
         }
         common::write_file(path, &pins::vcd(&traced.transfers))?;
     }

@@ -196,7 +196,10 @@ impl Cuts {
                     .filter(|(_, counts)| counts.failures > 0)
                     .map(|(step, _)| *step)
                     .collect();
-                format!("{failed} of {runs} lost something, cut at these steps: {}.", steps.join(", "))
+                format!(
+                    "{failed} of {runs} lost data; the power was cut at these steps: {}.",
+                    steps.join(", ")
+                )
             }
         }
     }
@@ -245,10 +248,10 @@ impl Concluded for FitReport {
         let fitted = self.rows.iter().filter(|row| row.fitted).count() as u64;
         let figures = count(fitted, "figure");
         if !self.usable {
-            return format!("No costs explain the {figures}: the fitted ones are of no use.");
+            return format!("No costs explain the {figures}: the fitted costs cannot be used.");
         }
         let alone = self.median_left_out.map_or_else(String::new, |median| {
-            format!("; each one follows from the others with a median error of {}", percent(median))
+            format!("; each figure is predicted from the others with a median error of {}", percent(median))
         });
         let wrong = self.hypotheses.first().map_or_else(String::new, |first| {
             format!(" Check this on the board first: {} ({}).", first.what, first.set.join(", "))
@@ -271,7 +274,7 @@ impl Concluded for FromTwo {
             return String::new();
         }
         format!(
-            "Predicted from two rows of a board, one of the same kind, the others are off in the median by: {}.",
+            "Median errors of rows that are predicted from two rows of their board, one of them of the same kind: {}.",
             words.join(", ")
         )
     }

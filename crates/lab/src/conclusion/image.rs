@@ -44,7 +44,7 @@ impl Concluded for ImageInfo {
         let damage = self.images.iter().find_map(|one| one.damage.as_ref().or(one.cut.as_ref()));
         let damage = damage.map_or_else(String::new, |damage| format!(" {}", sentence(damage)));
         let pages = if self.is_uncorrected {
-            " No ECC code explains its pages: bits that are wrong in them stay wrong."
+            " Its pages fit no ECC code, so bit errors in them are not corrected."
         } else {
             ""
         };
@@ -83,9 +83,9 @@ impl Concluded for CheckReport {
         let recoverable = count(self.count(Outcome::Recoverable) as u64, "finding");
         let undetermined = self.undetermined();
         let outcome = match self.outcome {
-            Outcome::Clean if undetermined.is_some() => "clean as far as its nodes tell".to_owned(),
+            Outcome::Clean if undetermined.is_some() => "clean according to its nodes".to_owned(),
             Outcome::Clean if !self.may_be_lost.is_empty() => {
-                "clean as far as its headers tell: the notes say what may be lost".to_owned()
+                "clean according to its headers; the notes list possible losses".to_owned()
             }
             Outcome::Clean => "clean".to_owned(),
             Outcome::Recoverable => format!("recoverable: {recoverable} {}", recovered_by(self)),
@@ -115,7 +115,7 @@ fn recovered_by(report: &CheckReport) -> String {
 impl Concluded for RepairReport {
     /// Number of losses.
     fn conclusion(&self) -> String {
-        let in_notes = || "what may be lost is in the notes of `image check`".to_owned();
+        let in_notes = || "the notes of `image check` list possible losses".to_owned();
         let undetermined =
             self.before.undetermined().or_else(|| (!self.before.may_be_lost.is_empty()).then(in_notes));
         let lost = match (self.losses.len() as u64, &undetermined) {
@@ -174,7 +174,7 @@ impl Concluded for DiffReport {
         let compared = count(self.entries, "path");
         match self.differences.len() {
             0 if !self.trouble.is_empty() => {
-                format!("{compared} compared: the same, as far as they can be read.")
+                format!("{compared} compared: all readable data is the same.")
             }
             0 => format!("{compared} compared: all the same."),
             1 => format!("{compared} compared: 1 of them differs."),
@@ -230,7 +230,7 @@ impl Concluded for DecodeReport {
     /// Bits that were corrected, and steps that were not.
     fn conclusion(&self) -> String {
         if self.scheme.is_without_code() {
-            return "No code was applied: wrong bits stay as they were read.".to_owned();
+            return "No code was applied: bit errors were not corrected.".to_owned();
         }
         let pages = grouped_count(self.pages, "page");
         if self.steps.total == 0 {
@@ -258,9 +258,9 @@ impl Concluded for MergeReport {
     fn conclusion(&self) -> String {
         let dumps = count(self.dumps.len() as u64, "dump");
         match (self.steps.total, self.steps.uncorrectable) {
-            (0, _) => format!(
-                "The bits of {dumps} were voted without a code: nothing tells whether they are right."
-            ),
+            (0, _) => {
+                format!("The bits of {dumps} were decided by vote, without a code: they cannot be verified.")
+            }
             (total, 0) => format!("All {} are correct in the vote of {dumps}.", grouped_count(total, "step")),
             (total, wrong) => {
                 let of = grouped_count(total, "step");

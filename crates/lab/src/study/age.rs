@@ -154,7 +154,7 @@ impl AgeOptions {
             FilesystemKind::Ubifs => Ok(asked),
             FilesystemKind::Jffs2 if asked.iter().all(Option::is_none) => Ok(vec![None]),
             FilesystemKind::Jffs2 => Err(Error::request(
-                "JFFS2 moves nothing for bit errors: ubihealthd is for UBI",
+                "JFFS2 does not move data with bit errors: ubihealthd is for UBI",
                 advice! { "leave ", CommandOption::ScrubDays, " out, or take ", CommandOption::Fs, " ubifs" },
             )),
         }
@@ -247,8 +247,8 @@ fn wear(run: &Run) -> String {
     let WearOut { cycles, reason, cycles_at_end, worn_out_after_years } = &run.wear;
     let end = match worn_out_after_years {
         _ if run.write_bytes_per_day == 0 => "nothing wears".to_owned(),
-        Some(years) => format!("it has them all after {years:.1} years"),
-        None => format!("it takes more than {YEARS_MAX} years to have them all: wear is not the limit"),
+        Some(years) => format!("it reaches this limit after {years:.1} years"),
+        None => format!("it does not reach this limit within {YEARS_MAX} years: wear is not the limit"),
     };
     format!(
         "the most worn block has {cycles_at_end} cycles after {}, of {cycles} {reason}; {end}",
@@ -269,7 +269,7 @@ fn promised(run: &Run) -> Section {
     );
     Section::Text(vec![
         format!("cells of NOR are not simulated; {retention}"),
-        format!("by what the part promises, {end}"),
+        format!("by the guarantees of the part, {end}"),
     ])
 }
 
@@ -281,7 +281,7 @@ fn verdict(runs: &[Run]) -> String {
         let chips = count(run.lives.len() as u64, "chip");
         let verb = if run.lives.len() == 1 { "survives" } else { "survive" };
         let how = match (run.scrub_days, run.filesystem) {
-            _ if !run.cells_simulated => "by what the part promises".to_owned(),
+            _ if !run.cells_simulated => "by the guarantees of the part".to_owned(),
             (Some(days), _) => format!("with ubihealthd every {}", count(days.into(), "day")),
             (None, FilesystemKind::Ubifs) => "without ubihealthd".to_owned(),
             (None, FilesystemKind::Jffs2) => "under JFFS2".to_owned(),
@@ -296,12 +296,12 @@ fn survival(run: &Run) -> String {
     let scrub = match (run.scrub_days, run.filesystem) {
         (Some(days), _) => format!("ubihealthd every {}", count(days.into(), "day")),
         (None, FilesystemKind::Ubifs) => "without ubihealthd".to_owned(),
-        (None, FilesystemKind::Jffs2) => "nothing is moved for bit errors".to_owned(),
+        (None, FilesystemKind::Jffs2) => "no data is moved for bit errors".to_owned(),
     };
     let chips = run.lives.len();
     let probability = match run.probability {
         Some([low, high]) => format!("; probability {:.0} to {:.0} % (95 %)", low * 100.0, high * 100.0),
-        None if chips > 1 => "; no difference between chips shows, so that no probability follows".to_owned(),
+        None if chips > 1 => "; the chips do not differ, so no probability can be computed".to_owned(),
         None => String::new(),
     };
     let survived = format!("{} of {}", run.survived, count(chips as u64, "chip"));
@@ -341,7 +341,7 @@ fn advice(runs: &[Run]) -> Advice {
             "no chip loses data, but blocks are worn beyond what they are good for: write less, or take a larger partition".into()
         }
         Some((FilesystemKind::Jffs2, _)) => {
-            "these years are survived: charge is lost too slowly to matter".into()
+            "the chips survive these years: charge is lost too slowly to matter".into()
         }
         Some((FilesystemKind::Ubifs, None)) => {
             "no ubihealthd is needed for these years: charge is lost too slowly".into()
@@ -373,7 +373,7 @@ fn cure(run: &Run, runs: &[Run]) -> Advice {
     }
     match run.filesystem {
         FilesystemKind::Jffs2 => {
-            advice! { "not enough: take ", CommandOption::Fs, " ubifs, which moves what has bit errors, a stronger ecc.strength, or a cooler place" }
+            advice! { "not enough: take ", CommandOption::Fs, " ubifs, which moves data with bit errors, a stronger ecc.strength, or a cooler place" }
         }
         FilesystemKind::Ubifs => {
             advice! { "not enough: try ", CommandOption::ScrubDays, " with fewer days, a stronger ecc.strength, or a cooler place" }

@@ -106,8 +106,8 @@ mod diskstats {
         let bytes = written(&text, device).map_err(|error| error.within(path.display().to_string()))?;
         if bytes == 0.0 {
             let error = Error::request(
-                "by these counters nothing was written, so that nothing wears",
-                "name the device that is written, or give the bytes of a day",
+                "these counters show no writes, so there is no wear",
+                "name the device that is written, or give the bytes per day",
             );
             return Err(error.within(path.display().to_string()));
         }
@@ -116,8 +116,8 @@ mod diskstats {
             None if path == Path::new(OF_THIS_MACHINE) => uptime(&read(Path::new(UPTIME))?)?,
             None => {
                 return Err(Error::request(
-                    "a copy of the counters does not say in how many hours they were counted",
-                    "give the hours since that machine was started: `uptime` says them there",
+                    "a copy of the counters does not contain the number of hours that they cover",
+                    "give the hours since that machine was started, which `uptime` prints there",
                 ));
             }
         };
@@ -186,7 +186,9 @@ mod diskstats {
         };
         let help = match names.as_slice() {
             [] => "name a copy of /proc/diskstats".to_owned(),
-            names => format!("name the device of the card, as the counters have it: {}", names.join(", ")),
+            names => {
+                format!("name the device of the card, with its name in the counters: {}", names.join(", "))
+            }
         };
         Err(Error::request(message, help))
     }
@@ -279,7 +281,7 @@ impl Study for LifeOfCard {
 /// Requests of the file of a trace.
 fn requests(trace: &Path) -> Result<Vec<Request>, Error> {
     let wrong = |error: &dyn std::fmt::Display| {
-        let help = "name a trace of fio, blktrace or MSR Cambridge, a CSV of floatgate, or one of those that it has with it";
+        let help = "name a trace of fio, blktrace or MSR Cambridge, a CSV of floatgate, or an included trace";
         Error::request(error.to_string(), help).within(trace.display().to_string())
     };
     let file = File::open(trace).map_err(|error| wrong(&error))?;
@@ -378,7 +380,10 @@ fn conclusion(life: &CardLife) -> String {
     if life.is_steady {
         format!("{lasts}; {cost}.")
     } else {
-        format!("{lasts}; {cost}, and that had not settled after {}.", terabytes(life.host_bytes as f64))
+        format!(
+            "{lasts}; {cost}, a figure that was not yet steady after {}.",
+            terabytes(life.host_bytes as f64)
+        )
     }
 }
 

@@ -182,7 +182,7 @@ fn verdict(report: &CardSpeed) -> String {
     let (size, speed) = (bytes(small.request_bytes), three(small.mb_s));
     if !small.is_steady {
         return format!(
-            "{in_order}; {speed} MB/s in writes of {size} at random do not last: a test of more requests shows what does."
+            "{in_order}; {speed} MB/s in writes of {size} at random do not last: a test of more requests shows the lasting speed."
         );
     }
     let speeds = format!("{in_order}, and {speed} MB/s in writes of {size} at random");
@@ -201,7 +201,7 @@ fn verdict(report: &CardSpeed) -> String {
 fn warning(report: &CardSpeed) -> Option<String> {
     let claimed = report.claimed_bytes?;
     Some(format!(
-        "But do not use it: it is a fake, which claims {} MB, has {} MB, and loses what is written beyond.",
+        "But do not use it: it is a fake, which claims {} MB, has {} MB, and loses data written beyond that size.",
         grouped(claimed / 1_000_000),
         grouped(report.capacity_bytes / 1_000_000)
     ))

@@ -103,7 +103,7 @@ impl CompareOptions {
     fn use_(&self) -> Result<Use, Error> {
         if self.targets.len() < 2 {
             return Err(Error::request(
-                "one target is no comparison",
+                "a comparison needs two targets",
                 "name two or more setups, parts or cards",
             ));
         }

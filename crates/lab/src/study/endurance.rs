@@ -395,7 +395,10 @@ fn promise(promise: &Promise) -> Shown {
     let table = Table::new(&["erase, us"], &["typical", "at most"], erases.iter().map(row));
     Shown {
         title: format!("{chip}: {title}"),
-        head: vec![promised, "lives of blocks of NOR are not published: nothing is simulated".to_owned()],
+        head: vec![
+            promised,
+            "measured lives of NOR blocks are not published, so nothing is simulated".to_owned(),
+        ],
         sections: if erases.is_empty() { Vec::new() } else { vec![Section::Table(table)] },
         conclusion: cycles.map_or_else(String::new, |cycles| {
             format!("Blocks last for the {cycles} erase cycles that the data sheet promises.")

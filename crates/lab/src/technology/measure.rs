@@ -333,7 +333,7 @@ fn of_card(library: &Library, target: &Path, sets: &[Override], use_: &Use) -> R
     let known = DeviceFacts::of_card(&name, &card);
     let candidate = Candidate::new(target, known.title.clone(), &card.part, card.spec.capacity_bytes);
     candidate.filled(|candidate| {
-        let remark = "The space is that of the partition, of which the filesystem keeps a part.";
+        let remark = "The space is the size of the partition; the filesystem needs a part of it.";
         candidate.remarks.push(remark.to_owned());
         if let Some(reason) = known.untrusted_reason() {
             candidate.unfit.push(Unfit::Unsound { reason });
