@@ -41,17 +41,17 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Serve a card in real time as a file that flashbench, f3probe, fio and mkfs work on, through FUSE
+    /// Serve a card in real time, through FUSE, as a file for flashbench, f3probe, fio and mkfs
     Serve(serve::Args),
-    /// Make filesystems of Linux on a card and run workloads on them, in User Mode Linux or QEMU
+    /// Run workloads on Linux's filesystems on a card, in User Mode Linux or QEMU
     Run(run::Args),
-    /// Replay a trace of requests, of fio, blktrace or MSR Cambridge, on a card
+    /// Replay a trace of requests of fio, blktrace or MSR Cambridge on a card
     Replay(replay::Args),
-    /// Compare cards and filesystems under workloads, by traces of real filesystems
+    /// Compare filesystems on cards under workloads, by replaying traces of real filesystems
     Compare(compare::Args),
-    /// Show what a card states about itself: CID, CSD, SCR, SSR, EXT_CSD, timeouts, supply
+    /// Show the registers of a card: CID, CSD, SCR, SSR, EXT_CSD, timeouts, supply
     Info(info::Args),
-    /// Take a card's power away at any operation and moment, and check what it holds afterwards
+    /// Cut the power of a card at any operation and moment, and check its contents afterwards
     Powercut(powercut::Args),
 }
 

@@ -50,7 +50,7 @@ const FAMILIES: [Family; 8] = [
     Family {
         name: "speed",
         about: None,
-        note: "A card has options of its own: `floatgate speed samsung-evo-16g --help`.",
+        note: "A card has other options: `floatgate speed samsung-evo-16g --help`.",
         forms: &[Form::new(CARD, "card speed"), Form::new(When::Otherwise, "speed")],
     },
     Family {
@@ -66,7 +66,7 @@ const FAMILIES: [Family; 8] = [
     Family {
         name: "powercut",
         about: None,
-        note: "A card has options of its own: `floatgate powercut a1-32g --help`.",
+        note: "A card has other options: `floatgate powercut a1-32g --help`.",
         forms: &[Form::new(CARD, "card powercut"), Form::new(When::Otherwise, "powercut")],
     },
     Family {

@@ -99,11 +99,11 @@ enum Command {
     /// Measure an unknown card, drive or file, and determine its allocation unit, page, open allocation units,
     /// caches and real size
     Probe(probe::Args),
-    /// Identify a chip or card by its id, a parameter page, a register or the log of a boot
+    /// Identify a chip or card by its id, a parameter page, a register or a boot log
     Identify(identify::Args),
     /// Advise on a card, block device or flash chip: partition, filesystem and its options, ECC, expected speed and life, with the figures behind each advice
     Advise(advise::Args),
-    /// Fit the costs of host and controller to figures measured on your board, and write its setup
+    /// Fit the costs of host and controller to figures measured on your board, and write a fitted setup
     Fit(fit::Args),
     /// Compare published tables with the simulation
     Papers(papers::Args),
@@ -115,9 +115,9 @@ enum Command {
     As(foreign::Args),
     /// Cut the power of a filesystem at every flash operation, and check that it loses nothing else
     Powercut(powercut::Args),
-    /// Check a driver in C on simulated chips, and print a score card of what it does right
+    /// Check a driver in C on simulated chips, and print a score card of passed and failed checks
     Conformance(conformance::Args),
-    /// Measure many designs of a setup: grids and samples, constraints, the Pareto front, which parameter matters
+    /// Measure many designs of a setup, from a grid or a sample, with constraints, the Pareto front and the effect of each parameter
     Sweep(sweep::Args),
     /// Serve a simulated chip to flashrom or to Linux's own drivers, and report the time of the real chip and each violation of its rules
     Serve(serve::Args),
@@ -139,9 +139,9 @@ enum Command {
     Hosts(profiles::Args),
     /// Write the files that the examples in the help texts use
     Examples(examples::Args),
-    /// Manual pages
+    /// Print or write manual pages
     Man(man::Args),
-    /// Shell completions
+    /// Print shell completions
     Completions(completions::Args),
 }
 

@@ -42,7 +42,7 @@ pub(super) struct MkfsUbifs {
     #[arg(short = 'e', long, value_parser = bytes32)]
     leb_size: u32,
 
-    /// Largest number of LEBs
+    /// Maximum number of LEBs
     #[arg(short = 'c', long)]
     max_leb_cnt: u32,
 
@@ -54,7 +54,7 @@ pub(super) struct MkfsUbifs {
     #[arg(short, long, value_parser = bytes)]
     jrn_size: Option<u64>,
 
-    /// Bytes for the super-user only
+    /// Space reserved for root, bytes
     #[arg(short = 'R', long, value_parser = bytes)]
     reserved: Option<u64>,
 
@@ -62,7 +62,7 @@ pub(super) struct MkfsUbifs {
     #[arg(short = 'x', long, default_value = "lzo", value_parser = ["lzo", "zlib", "zstd", "none"])]
     compr: String,
 
-    /// Largest number of children of an index node
+    /// Maximum number of children of an index node
     #[arg(short, long, default_value_t = 8)]
     fanout: u32,
 
@@ -70,11 +70,11 @@ pub(super) struct MkfsUbifs {
     #[arg(short = 'F', long)]
     space_fixup: bool,
 
-    /// Hash of keys; r5 is the only one
+    /// Hash of keys; only r5 is supported
     #[arg(short, long, default_value = "r5", value_parser = ["r5"])]
     keyhash: String,
 
-    /// LEBs for orphans
+    /// Number of LEBs of the orphan area
     #[arg(short = 'p', long, default_value_t = 1)]
     orph_lebs: u32,
 
@@ -82,23 +82,23 @@ pub(super) struct MkfsUbifs {
     #[arg(short = 'D', long, value_name = "FILE")]
     devtable: Option<PathBuf>,
 
-    /// All files belong to root
+    /// Give all files to root
     #[arg(short = 'U', long)]
     squash_uids: bool,
 
-    /// LEBs of the log
+    /// Number of LEBs of the log
     #[arg(short, long)]
     log_lebs: Option<u32>,
 
-    /// Taken and not needed: nothing is asked
+    /// No effect, accepted for compatibility: no confirmation is asked
     #[arg(short, long)]
     yes: bool,
 
-    /// Print what was made
+    /// Print a report about the new image
     #[arg(short, long)]
     verbose: bool,
 
-    /// The image, where -o does not name it
+    /// File for the image, if -o does not name it
     target: Option<PathBuf>,
 }
 
@@ -220,19 +220,19 @@ pub(super) struct Ubinize {
     #[arg(short, long, default_value_t = 0)]
     erase_counter: u64,
 
-    /// Version of UBI; 1 is the only one
+    /// Version of UBI; only 1 exists
     #[arg(short = 'x', long, value_parser = clap::value_parser!(u8).range(1..=1), default_value_t = 1)]
     ubi_ver: u8,
 
-    /// Image sequence number [default: follows from the input]
+    /// Image sequence number [default: computed from the input]
     #[arg(short = 'Q', long)]
     image_seq: Option<u32>,
 
-    /// Print what was made
+    /// Print a report about the new image
     #[arg(short, long)]
     verbose: bool,
 
-    /// The ini file
+    /// Ini file that lists the volumes
     ini: PathBuf,
 }
 
@@ -288,15 +288,15 @@ pub(super) struct MkfsJffs2 {
     #[arg(short, long, value_name = "SIZE", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = bytes)]
     pad: Option<u64>,
 
-    /// Bytes of a page of the machine; 4KiB is the only one
+    /// Page size of the machine; only 4KiB is supported
     #[arg(short = 's', long, value_name = "SIZE", value_parser = bytes32, default_value = "4KiB")]
     pagesize: u32,
 
-    /// Bytes of an eraseblock; a number below 4096 counts KiB
+    /// Bytes of an eraseblock; a number below 4096 is in KiB
     #[arg(short, long, value_name = "SIZE", value_parser = bytes32, default_value = "64KiB")]
     eraseblock: u32,
 
-    /// Bytes of a clean marker; 12 is the only one beside none
+    /// Bytes of a clean marker: 12, or 0 for none
     #[arg(short, long, value_name = "SIZE", default_value_t = 12)]
     cleanmarker: u32,
 
@@ -308,19 +308,19 @@ pub(super) struct MkfsJffs2 {
     #[arg(short = 'm', long, default_value = "priority", value_parser = ["none", "priority", "size"])]
     compression_mode: String,
 
-    /// Compressor that is not used; taken for lzo, which is not used at all
+    /// Compressor to disable; accepted for lzo, which is never used
     #[arg(short = 'x', long, value_name = "NAME", value_parser = ["lzo"])]
     disable_compressor: Vec<String>,
 
-    /// The image [default: stdout]
+    /// File for the image [default: stdout]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Numbers begin with the least significant byte
+    /// Store numbers with the least significant byte first
     #[arg(short, long, conflicts_with = "big_endian")]
     little_endian: bool,
 
-    /// Numbers begin with the most significant byte
+    /// Store numbers with the most significant byte first
     #[arg(short, long)]
     big_endian: bool,
 
@@ -328,19 +328,19 @@ pub(super) struct MkfsJffs2 {
     #[arg(short = 'D', long, value_name = "FILE")]
     devtable: Option<PathBuf>,
 
-    /// All times are 0
+    /// Set all times to 0
     #[arg(short, long)]
     faketime: bool,
 
-    /// All files belong to root
+    /// Give all files to root
     #[arg(short = 'U', long)]
     squash_uids: bool,
 
-    /// Taken and not needed: extended attributes are always stored
+    /// No effect, accepted for compatibility: extended attributes are always stored
     #[arg(long)]
     with_xattr: bool,
 
-    /// Print what was made
+    /// Print a report about the new image
     #[arg(short, long)]
     verbose: bool,
 }
@@ -463,11 +463,11 @@ impl Run for MkfsJffs2 {
 #[derive(clap::Parser)]
 #[command(about, version)]
 pub(super) struct Sumtool {
-    /// Bytes of an eraseblock; a number below 4096 counts KiB
+    /// Bytes of an eraseblock; a number below 4096 is in KiB
     #[arg(short, long, value_name = "SIZE", value_parser = bytes32, default_value = "64KiB")]
     eraseblock: u32,
 
-    /// Bytes of a clean marker; 12 is the only one beside none
+    /// Bytes of a clean marker: 12, or 0 for none
     #[arg(short, long, value_name = "SIZE", default_value_t = 12)]
     cleanmarker: u32,
 
@@ -475,7 +475,7 @@ pub(super) struct Sumtool {
     #[arg(short, long)]
     no_cleanmarkers: bool,
 
-    /// The new image
+    /// File for the new image
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 
@@ -483,19 +483,19 @@ pub(super) struct Sumtool {
     #[arg(short, long, value_name = "FILE")]
     input: PathBuf,
 
-    /// Taken and not needed: the image's own byte order is used
+    /// No effect, accepted for compatibility: the image's own byte order is used
     #[arg(short, long, visible_alias = "big-endian")]
     bigendian: bool,
 
-    /// Taken and not needed: the image's own byte order is used
+    /// No effect, accepted for compatibility: the image's own byte order is used
     #[arg(short, long, visible_alias = "little-endian")]
     littleendian: bool,
 
-    /// Taken and not needed: the last eraseblock is always filled up
+    /// No effect, accepted for compatibility: the last eraseblock is always padded
     #[arg(short, long)]
     pad: bool,
 
-    /// Print what was made
+    /// Print a report about the new image
     #[arg(short, long)]
     verbose: bool,
 }

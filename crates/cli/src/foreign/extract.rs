@@ -32,7 +32,7 @@ struct Reader {
     #[arg(short, long)]
     log: bool,
 
-    /// Print nearly everything about anything to screen
+    /// Print detailed information to screen
     #[arg(short, long)]
     verbose_log: bool,
 
@@ -48,19 +48,19 @@ struct Reader {
     #[arg(short = 'n', long)]
     end_offset: Option<u64>,
 
-    /// Byte of the file from which UBI or UBIFS data are looked for
+    /// Byte of the file at which the search for UBI or UBIFS data begins
     #[arg(short, long)]
     guess_offset: Option<u64>,
 
-    /// Exit status 0 also where blocks cannot be read
+    /// Exit with status 0 also if blocks cannot be read
     #[arg(short, long)]
     warn_only_block_read_errors: bool,
 
-    /// Taken and not needed: blocks with damaged headers are read where they can be
+    /// No effect, accepted for compatibility: blocks with damaged headers are read if possible
     #[arg(short, long)]
     ignore_block_header_errors: bool,
 
-    /// Taken and not needed: blocks with the image sequence number 0 belong to the image
+    /// No effect, accepted for compatibility: blocks with the image sequence number 0 belong to the image
     #[arg(short = 'f', long = "u-boot-fix")]
     u_boot_fix: bool,
 
@@ -281,7 +281,7 @@ pub(super) struct ExtractImages {
     #[arg(short = 'u', long, default_value = "UBIFS", ignore_case = true, value_parser = ["UBI", "UBIFS"])]
     image_type: String,
 
-    /// Folder in which a folder with the name of the file is made [default: ubifs-root]
+    /// Folder in which a folder with the name of the file is created [default: ubifs-root]
     #[arg(short, long)]
     output_dir: Option<PathBuf>,
 }
@@ -399,7 +399,7 @@ pub(super) struct Jefferson {
     /// File with the JFFS2 image
     file: PathBuf,
 
-    /// Folder for the files, which is made
+    /// Folder for the files, which is created
     #[arg(short, long, default_value = "jffs2-root")]
     dest: PathBuf,
 

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 /// The buffer that a recorder needs.
 pub struct Record;
 
-/// Record data that arrive at a steady rate: the longest write at each quantile, the buffer that loses nothing, the rate that lasts
+/// Record data that arrives at a steady rate: the write time at each quantile, the buffer that loses no data, the sustained rate
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[cfg_attr(feature = "command", derive(clap::Args))]
