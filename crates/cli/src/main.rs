@@ -86,11 +86,11 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Print what flash_speed prints on a board, and show where the time goes
+    /// Predict the output of flash_speed on a board, and show where the time goes
     Speed(speed::Args),
     /// Draw one operation as a waterfall on the timelines of CPU, controller, bus and chip
     Trace(trace::Args),
-    /// Compare filesystems and the bare flash on a setup: writing, reading, mounting, space
+    /// Compare filesystems and the bare flash on a setup: write, read and mount times, space
     Fs(fs::Args),
     /// Show, write and lock one-time-programmable areas
     Otp(otp::Args),
@@ -113,7 +113,7 @@ enum Command {
     Image(image::Args),
     /// Act as a program of ubi_reader, jefferson or mtd-utils, with its options and exit statuses
     As(foreign::Args),
-    /// Cut the power of a filesystem at every flash operation, and check that it loses nothing else
+    /// Cut the power of a filesystem at every flash operation, and check that it loses only unsynced data
     Powercut(powercut::Args),
     /// Check a driver in C on simulated chips, and print a score card of passed and failed checks
     Conformance(conformance::Args),

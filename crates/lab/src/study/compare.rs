@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 /// Storage technologies side by side.
 pub struct Compare;
 
-/// Compare NAND, NOR, eMMC and SD cards: boot, speed, life at a workload, space, energy, price, and which one would do
+/// Compare NAND, NOR, eMMC and SD cards: boot time, speed, life under a workload, space, energy, price, and the best choice
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[cfg_attr(feature = "command", derive(clap::Args))]
