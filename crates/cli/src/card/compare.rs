@@ -153,7 +153,7 @@ fn picture(matrix: &Matrix) -> String {
     let map = Heatmap { groups, rows: rows.collect() };
     heatmap(
         "Filesystems on cards",
-        "Time over that of the fastest filesystem on the same card under the same workload",
+        "Time divided by the time of the fastest filesystem, on the same card under the same workload",
         &map,
     )
 }

@@ -103,7 +103,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if args.cuts.is_some() && args.is_exhaustive() {
         return Err(Failure::new(
             "--cuts does not go with --mode exhaustive",
-            "exhaustive chooses its cuts itself: leave it out, or take --mode random",
+            "leave --cuts out, because exhaustive cuts at every operation, or use --mode random",
         ));
     }
     let card = load(&Library::built_in(), &args.card, &Override::parse_all(&args.set)?)?;
@@ -153,7 +153,7 @@ fn progress_bar(args: &Args) -> ProgressBar {
 
 fn text(args: &Args, report: &CutReport) -> String {
     let mut text = format!(
-        "{} of {}: {} in {}, {} more amid recoveries\n{}, {} flushes\n",
+        "{} of {}: {} in {}, {} more during recoveries\n{}, {} flushes\n",
         report.card,
         size(report.capacity_bytes),
         grouped_count(report.cuts, "cut"),

@@ -271,7 +271,7 @@ fn check_state(args: &Args) -> Result<(), Failure> {
     if args.state == FilesystemState::Fresh || args.fill.iter().any(|fill| *fill > 0) {
         return Ok(());
     }
-    Err(Failure::new("an aged filesystem is filled, and --fill is 0%", "add `--fill 95%`"))
+    Err(Failure::new("an aged filesystem must be filled, but --fill is 0%", "add `--fill 95%`"))
 }
 
 fn check_cleaner(args: &Args) -> Result<(), Failure> {

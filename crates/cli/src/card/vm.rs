@@ -115,10 +115,7 @@ impl Guest<'_> {
             _ => {
                 let output = self.console_output();
                 let last = last_lines(&output);
-                (
-                    format!("the guest has not ended as it should, during {phase}{last}"),
-                    help_after(&output, &last),
-                )
+                (format!("the guest ended with a failure during {phase}{last}"), help_after(&output, &last))
             }
         };
         if runs.is_empty() {
@@ -254,9 +251,9 @@ fn last_lines(said: &str) -> String {
 /// Advice after a failure of a guest, by all that it said and the lines that are shown.
 fn help_after(said: &str, shown: &str) -> &'static str {
     if said.contains("set fp regs failed") {
-        "this User Mode Linux does not know all registers of this processor (AMX): use `--vm qemu`"
+        "this User Mode Linux does not support all registers of this processor (AMX): use `--vm qemu`"
     } else if shown.is_empty() {
-        "the guest has said nothing: name a folder with room for its memory, 512 MiB, in TMPDIR"
+        "the guest has printed nothing: set TMPDIR to a folder with 512 MiB of free space for its memory"
     } else {
         "the lines above say what is missing"
     }

@@ -184,7 +184,7 @@ fn detected(detection: &Detection) -> String {
         .map(|file| {
             // The text of the report is not that of the JSON, which would be shown on one line.
             let lines: String = file.lines().map(|line| format!("\n  {line}")).collect();
-            format!("\n\nno layout is known for it; as a file for --layout it is:\n{}", lines.trim_end())
+            format!("\n\nno known layout matches; as a file for --layout it is:\n{}", lines.trim_end())
         })
         .collect();
     let exchanged = match detection.transform {
@@ -218,7 +218,7 @@ fn rival(c: &Candidate) -> Option<String> {
     let name = format!("{} in the layout {}", rival.code, rival.layout);
     let bits = measure(rival.evidence_bits, "bit");
     Some(if rival.evidence_bits + INDISTINGUISHABLE_BITS > c.evidence_bits {
-        format!("these pages do not tell {} in the layout {} from {name}: {bits}", c.code, c.layout)
+        format!("these pages cannot distinguish {} in the layout {} from {name}: {bits}", c.code, c.layout)
     } else {
         format!("next best: {name}, {bits}")
     })

@@ -276,7 +276,7 @@ impl Args {
             Littlefs => "a LittleFS",
             Spiffs => "a SPIFFS",
         };
-        let message = format!("{option} is an option {whose}, and means nothing to {not}");
+        let message = format!("{option} is an option {whose}, and has no effect on {not}");
         Err(Failure::new(message, "leave it out, or take another --format"))
     }
 

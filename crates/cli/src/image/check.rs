@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 /// The failure of a check, whose advice does not lead back to the check.
 fn failed(path: &Path, error: &ImageError) -> Failure {
     if error.help().to_string().contains(" says what is wrong") {
-        let help = "take the dump again, whole; `floatgate image map` lists what is recognised in it";
+        let help = "read the whole dump again; `floatgate image map` lists the recognised parts";
         return Failure::new(format!("{}: {error}", path.display()), help);
     }
     options::failure(path, error)
@@ -83,7 +83,7 @@ fn repaired(out: &Path, report: &RepairReport) -> String {
     let how = match report.method {
         Method::Copied => "copied as it is".to_owned(),
         Method::Recovered => "a copy, recovered as Linux does".to_owned(),
-        Method::Mended => "a copy, without what is damaged in it".to_owned(),
+        Method::Mended => "a copy, without its damaged parts".to_owned(),
         Method::Rebuilt if report.filesystems == 0 => {
             "the UBI device written anew, with its filesystems as they were".to_owned()
         }

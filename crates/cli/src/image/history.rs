@@ -24,7 +24,7 @@ pub(super) fn list(image: &ImageArgs, path: &[u8], old: bool, format: &ReportFor
     if below.is_empty() && path != "/" {
         return Err(Failure::new(
             format!("{}: no node of {path} is left", image.image.display()),
-            "leave the path out to see all that is left",
+            "leave the path out to list all nodes",
         ));
     }
     format.print_listing(&image.origin(ResultKind::ImageHistory), &chosen, || text(&chosen))?;
