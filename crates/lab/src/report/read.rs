@@ -185,7 +185,8 @@ fn heat(cells: &[&Map<String, Value>]) -> Heat {
     };
     let rows = cards.into_iter().map(row).collect();
     let caption =
-        "Time divided by the time of the fastest filesystem, on the same card under the same workload".to_owned();
+        "Time divided by the time of the fastest filesystem, on the same card under the same workload"
+            .to_owned();
     Heat { caption, groups, rows }
 }
 
