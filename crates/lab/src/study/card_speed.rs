@@ -38,7 +38,7 @@ pub struct SpeedOfCard;
 Sequential requests go over at most 64 MiB, or twice the SLC cache; what follows a write in the buffer is flushed before the clock stops. Writes go on, each time with as many \
 requests as before, until two windows in a row differ by less than 10 %, have been over all their sectors once where they are written in order, and no cache or free block is left to fill; the last window counts. Where that takes \
 more than 256 MiB, `steady` is no: the speed lasts no longer than the cache or the free blocks. The used card has its first \
-half written, the full card all of it, both then partly overwritten at random. A page-mapped card of more than 32 GiB is measured on one of 16 GiB with the \
+half written, the full card all of it, both then partly overwritten at random. A page-mapped card of more than 32 GiB is measured on one of 16 GiB or more with the \
 same share of spare blocks, on which its writes depend. Allocation units are written in turn, a request each, in order \
 and out of order; where the time jumps, one more than can be open is written. The alignment table is that of flashbench -a. Late are requests that take \
 longer than the specification allows a card; dropped are those that the host gives up: --set card.host.write_timeout_us=10e6 is Linux.")
