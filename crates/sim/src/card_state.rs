@@ -102,9 +102,6 @@ const FILL_SECTORS: u64 = 2048;
 const OVERWRITES_MAX: u64 = 1 << 22;
 const OVERWRITES_OF_STEP: u64 = 64;
 
-/// Bytes of an overwrite request.
-const OVERWRITE_BYTES: u64 = 8 * SECTOR_BYTES as u64;
-
 /// Properties of a card that determine the writes which bring it into a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct History {
@@ -126,7 +123,7 @@ impl History {
     }
 }
 
-/// Card that is simulated in place of a larger one: a page-mapped card of 16 GiB with the same share of spare blocks, of which the same share was overwritten.
+/// Card that is simulated in place of a larger one: a page-mapped card of 16 GiB or more with the same share of spare blocks, of which the same share was overwritten.
 ///
 /// The write amplification of a collector follows from the share of spare blocks and from the requests, and not from the number of blocks
 /// (`papers amplification` compares with the published analysis). Cache, blocks, pages and times are those of the card itself. The time of a scan
@@ -142,8 +139,13 @@ pub struct StandIn {
 /// Capacity of a card that stands in for a larger one, in bytes.
 const STAND_IN_BYTES: u64 = 16 << 30;
 
-/// Least capacity of a card that stands in for another one, as a multiple of the SLC cache.
-const CACHES_MIN: u64 = 16;
+/// Least spare bytes of a card that stands in for another one, as a multiple of its cache.
+const CACHES_MIN: u64 = 2;
+
+/// Bytes of a page-mapped card beyond its capacity: of the blocks to spare, of the one that is written, and of the cache.
+fn spare_bytes(spec: &CardSpec) -> u64 {
+    (spec.blocks_to_spare() + 1) * spec.au_bytes + cache_bytes(spec)
+}
 
 /// Bytes that the SLC cache of a card holds.
 fn cache_bytes(spec: &CardSpec) -> u64 {
@@ -153,7 +155,8 @@ fn cache_bytes(spec: &CardSpec) -> u64 {
 impl StandIn {
     /// The stand-in for a card in a state; the card itself where it is small, empty or not page-mapped, or lies about its size.
     pub fn of(spec: &CardSpec, state: CardState) -> Self {
-        let bytes = STAND_IN_BYTES.max(CACHES_MIN * cache_bytes(spec));
+        let caches = u128::from(CACHES_MIN * cache_bytes(spec)) * u128::from(spec.capacity_bytes);
+        let bytes = STAND_IN_BYTES.max((caches / u128::from(spare_bytes(spec).max(1))) as u64);
         // Of half of a larger card as many sectors are overwritten as of a whole one.
         let is_large = spec.capacity_bytes > 2 * bytes;
         let is_scalable = spec.mapping == Mapping::Page && spec.fake.is_none() && state != CardState::Empty;
@@ -165,21 +168,21 @@ impl StandIn {
         Self { spec: spec.clone(), history: History::of(spec) }
     }
 
-    /// A card of about `bytes`: of its size by which the share of spare blocks is the card's own, as nearly as whole blocks allow.
+    /// A card of about `bytes`: of its size by which the share of spare blocks is the card's own, as nearly as whole blocks allow. What is in the cache
+    /// needs no other place, so that the cache counts as spare, too.
     pub fn of_size(spec: &CardSpec, bytes: u64) -> Self {
-        let (aus, wanted) = (spec.aus().max(1), (bytes / spec.au_bytes.max(1)).max(1));
-        // A page-mapped card has one block more to write to than it has to spare.
-        let spare = spec.blocks_to_spare() + 1;
-        let own_spare = (spare * wanted).div_ceil(aus);
-        let own_aus = (own_spare * aus + spare / 2) / spare;
+        let (aus, au_bytes) = (spec.aus().max(1), spec.au_bytes.max(1));
+        let (cache, all) = (cache_bytes(spec), spare_bytes(spec));
+        let scaled =
+            |from: u64, to: u64, of: u64| (u128::from(of) * u128::from(to) / u128::from(from.max(1))) as u64;
+        let own_all = scaled(aus * au_bytes, bytes, all);
+        let own_spare = own_all.saturating_sub(cache).div_ceil(au_bytes).max(1);
+        let own_aus = (scaled(all, aus * au_bytes, own_spare * au_bytes + cache) + au_bytes / 2) / au_bytes;
         let mut small = spec.clone();
-        small.capacity_bytes = own_aus * spec.au_bytes;
+        small.capacity_bytes = own_aus * au_bytes;
         let needed = small.needed_spare_blocks() + u64::from(spec.bad_blocks);
         small.spare_blocks = (needed + own_spare - 1) as u32;
-        // What the cache holds does not grow with the card; the rest goes to blocks, of which there are fewer.
-        let cached = (cache_bytes(spec) / OVERWRITE_BYTES).min(OVERWRITES_MAX);
-        let through = u128::from(OVERWRITES_MAX - cached) * u128::from(own_aus) / u128::from(aus);
-        let overwrites_max = cached + through as u64;
+        let overwrites_max = scaled(aus, own_aus, OVERWRITES_MAX).max(1);
         Self { spec: small, history: History { mapping: spec.mapping, overwrites_max } }
     }
 

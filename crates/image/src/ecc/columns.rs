@@ -104,6 +104,12 @@ pub(super) struct StuckBit {
 }
 
 impl StuckBit {
+    /// Value of the bit, 0 or its mask.
+    pub(super) fn value(self, message: &[u8], ecc: &[u8]) -> u8 {
+        let bytes = if self.is_ecc { ecc } else { message };
+        bytes.get(self.byte).copied().unwrap_or(0) & self.mask
+    }
+
     /// Inverts the bit.
     pub(super) fn flip(self, message: &mut [u8], ecc: &mut [u8]) {
         let bytes = if self.is_ecc { ecc } else { message };

@@ -178,17 +178,33 @@ impl<'a> Corrector<'a> {
         bits
     }
 
-    /// Steps that the code cannot correct may have too many stuck bits: those are tried with both values.
+    /// Steps that the code cannot correct may have too many stuck bits: those are tried with both values. So are those of a step whose
+    /// corrections may be a match by accident with another codeword.
     fn try_stuck_bits(&mut self) {
         let Some(stuck) = &mut self.stuck else { return };
         let codec = self.scheme.codec();
+        let chance = |corrected: u32| stuck.chances.get(corrected as usize).copied().unwrap_or(0.0);
+        let mut decoded = self.steps.clone();
+        let read = steps(self.scheme, &mut self.read.0, &mut self.read.1, &mut decoded);
         let parts = steps(self.scheme, &mut self.messages, &mut self.ecc, &mut self.steps);
-        for ((message, ecc, result), bits) in parts.zip(&stuck.steps) {
-            if result.is_ok() || bits.is_empty() || bits.len() > STUCK_BITS || stuck.in_vain >= HOPELESS {
+        for (((message, ecc, result), (read, read_ecc, _)), bits) in parts.zip(read).zip(&stuck.steps) {
+            if bits.is_empty() || bits.len() > STUCK_BITS {
+                continue;
+            }
+            // Corrections at stuck bits are expected.
+            let at_stuck =
+                bits.iter().filter(|bit| bit.value(message, ecc) != bit.value(read, read_ecc)).count();
+            let elsewhere = result.ok().map(|corrected| corrected.saturating_sub(at_stuck as u32));
+            let is_doubtful = match (*result, elsewhere) {
+                (Ok(corrected), Some(1..)) => chance(corrected) > BELIEVED_CHANCE,
+                (Ok(_), _) => false,
+                (Err(_), _) => stuck.in_vain < HOPELESS,
+            };
+            if !is_doubtful {
                 continue;
             }
             let tried = (1..1_u32 << bits.len()).filter_map(|flips| {
-                let (mut message, mut ecc) = (message.to_vec(), ecc.to_vec());
+                let (mut message, mut ecc) = (read.to_vec(), read_ecc.to_vec());
                 let flipped = bits.iter().enumerate().filter(|(at, _)| flips >> at & 1 == 1);
                 flipped.for_each(|(_, bit)| bit.flip(&mut message, &mut ecc));
                 let corrected = codec.decode(&mut message, &mut ecc).ok()?;
@@ -196,8 +212,8 @@ impl<'a> Corrector<'a> {
             });
             let best = tried.min_by_key(|(corrected, flips, ..)| (*corrected, *flips));
             let believed = best.filter(|(corrected, ..)| {
-                let chance = stuck.chances.get(*corrected as usize).copied().unwrap_or(0.0);
-                chance + bits.len() as f64 <= BELIEVED_CHANCE
+                elsewhere.is_none_or(|elsewhere| *corrected < elsewhere)
+                    && chance(*corrected) + bits.len() as f64 <= BELIEVED_CHANCE
             });
             match believed {
                 Some((corrected, flips, right, right_ecc)) => {
@@ -206,7 +222,8 @@ impl<'a> Corrector<'a> {
                     *result = Ok(corrected + flips);
                     stuck.in_vain = 0;
                 }
-                None => stuck.in_vain += 1,
+                None if result.is_err() => stuck.in_vain += 1,
+                None => {}
             }
         }
     }

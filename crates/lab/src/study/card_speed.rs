@@ -40,7 +40,7 @@ twice the SLC cache. Data that is still in the buffer after the writes is flushe
 
 Writes are measured in windows with the same number of requests, until two windows in a row differ by less than 10 %. Sequential writes must also have covered all \
 their sectors once, and no cache or free block may be left to fill. The last window is the result. If this takes more than 256 MiB, `steady` is no: the speed lasts \
-only as long as the cache or the free blocks. In place of a page-mapped card of more than 32 GiB, a card of 16 GiB is measured, with the same share of spare \
+only as long as the cache or the free blocks. In place of a page-mapped card of more than 32 GiB, a card of 16 GiB or more is measured, with the same share of spare \
 blocks, on which writes depend.
 
 To count open allocation units, the test writes to allocation units in turn, one request each, in order and out of order. The time jumps when the number of \
