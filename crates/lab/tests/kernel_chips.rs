@@ -310,7 +310,7 @@ fn page() -> String {
     for ((maker, kind), names) in makers {
         text += &format!("| {maker} | {kind} | {} |\n", names.join(", "));
     }
-    text += "\n### What is missing\n\nWhat a chip has and its part lacks. `floatgate list NAME --json` has it as the note of a source.\n\n";
+    text += "\n### What is missing\n\nThe table lists the differences between simulated part and real chip. `floatgate list NAME --json` prints each as the note of a source.\n\n";
     text += "| difference | chips |\n|---|---|\n";
     for (gap, names) in gaps {
         text += &format!("| {gap} | {} |\n", names.join(", "));
