@@ -290,7 +290,7 @@ fn page() -> String {
     }
     let twins = floatgate_config::kernel_chips().filter(|chip| library().own_of(chip).is_some()).count();
     text += &format!(
-        "\nThe tables are those of Linux {}. {twins} more of its chips have the name or id of one of the catalogue's own.\n",
+        "\nThe tables are those of Linux {}. {twins} more of its chips have the name or id of one of the catalogue's own chips.\n",
         all[0].kernel()
     );
     text += "\n### By maker\n\n| maker | kind | chips |\n|---|---|---|\n";
