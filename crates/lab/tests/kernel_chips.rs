@@ -290,7 +290,7 @@ fn page() -> String {
     }
     let twins = floatgate_config::kernel_chips().filter(|chip| library().own_of(chip).is_some()).count();
     text += &format!(
-        "\nThe tables are those of Linux {}. {twins} more of its chips have the name or id of one of the catalogue's own.\n",
+        "\nThe tables are those of Linux {}. {twins} more of its chips have the name or id of one of the catalogue's own chips.\n",
         all[0].kernel()
     );
     text += "\n### By maker\n\n| maker | kind | chips |\n|---|---|---|\n";
@@ -310,7 +310,7 @@ fn page() -> String {
     for ((maker, kind), names) in makers {
         text += &format!("| {maker} | {kind} | {} |\n", names.join(", "));
     }
-    text += "\n### What is missing\n\nWhat a chip has and its part lacks. `floatgate list NAME --json` has it as the note of a source.\n\n";
+    text += "\n### What is missing\n\nThe table lists the differences between simulated part and real chip. `floatgate list NAME --json` prints each as the note of a source.\n\n";
     text += "| difference | chips |\n|---|---|\n";
     for (gap, names) in gaps {
         text += &format!("| {gap} | {} |\n", names.join(", "));
