@@ -134,7 +134,7 @@ struct Part {
 }
 
 impl Part {
-    /// Columns of the chip that are stuck, as far as they are known.
+    /// Stuck columns of the chip that were found so far.
     fn stuck(&self) -> Vec<StuckColumn> {
         self.columns.as_ref().map_or_else(Vec::new, Columns::stuck)
     }

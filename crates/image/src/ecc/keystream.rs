@@ -1,7 +1,7 @@
-//! The bits of a randomizer that nobody has described, recovered from pages with constant data.
+//! Randomizers without a layout, recovered from pages with constant data.
 //!
-//! Bytes 00h or FFh show the bits that were added to them. Those of a linear-feedback shift register obey a recurrence, which the algorithm of
-//! Berlekamp and Massey finds in a few bytes; running it back to the start of the page gives the seed of the page.
+//! Bytes 00h or FFh show the bits that were added to them. The bits of a linear-feedback shift register obey a recurrence. The algorithm of
+//! Berlekamp and Massey finds it in a few bytes, and a run back to the start of the page gives the seed of the page.
 
 use std::fmt::Write as _;
 

@@ -178,8 +178,8 @@ impl<'a> Corrector<'a> {
         bits
     }
 
-    /// Steps that the code cannot correct may have too many stuck bits: those are tried with both values. So are those of a step whose
-    /// corrections may be a match by accident with another codeword.
+    /// Steps that the code cannot correct may have too many stuck bits: these are tried with both values. The stuck bits of a
+    /// step whose corrections may be a match by accident with another codeword are tried, too.
     fn try_stuck_bits(&mut self) {
         let Some(stuck) = &mut self.stuck else { return };
         let codec = self.scheme.codec();

@@ -52,7 +52,7 @@ const INLINE_DATA: u8 = 0x02;
 const INLINE_NAMES: u8 = 0x04;
 const EXTRA: u8 = 0x20;
 
-/// Flag of encryption, and that of compression.
+/// Flags of encryption and of compression.
 const ENCRYPTED: u8 = 0x04;
 const COMPRESSED: u32 = 0x4;
 
@@ -224,7 +224,7 @@ impl F2fs {
         self.media.le32(entry + 5)
     }
 
-    /// A node that has its own number, and that of its inode.
+    /// A node, checked by its own number and the number of its inode.
     fn node(&mut self, node: u32, inode: u32) -> Option<Arc<Vec<u8>>> {
         let bytes = match self.nodes.get(node) {
             Some(bytes) => bytes,

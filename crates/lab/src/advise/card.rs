@@ -791,7 +791,7 @@ fn measured_speeds(mut point: Point, known: &DeviceFacts) -> Point {
     point
 }
 
-/// Share by which the speed in the long run differs from that of one run of a trace before it is named.
+/// Least relative difference between the speeds in the long run and of one run of a trace for which both are printed.
 const BURST: f64 = 0.05;
 
 fn speed_point(

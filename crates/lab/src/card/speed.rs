@@ -413,7 +413,7 @@ pub fn random_in_file_mb_s(spec: &CardSpec, seed: u64) -> Result<[f64; 2], Error
 }
 
 impl CardSpeedOptions {
-    /// The options for a card: of the sizes that nobody asked for, those that it has room for.
+    /// The options for a card: default sizes are left out if the card has no room for them.
     ///
     /// # Errors
     /// Sizes that are no requests to it.
@@ -751,8 +751,8 @@ impl Bench {
         })
     }
 
-    /// Time in us until a card in the state of this one is ready after a loss of power. For a stand-in it is that of a card of the whole size that
-    /// was filled in order: the scan reads as much of each block.
+    /// Time in us until a card in the state of this one is ready after a loss of power. For a stand-in, a card of the whole size that was filled in
+    /// order is measured: the scan reads as much of each block.
     fn power_on_us(&mut self, whole: &CardSpec) -> Result<f64, Error> {
         let own_bytes = self.card.device().capacity() * SECTOR_BYTES as u64;
         if own_bytes == whole.capacity_bytes {

@@ -133,8 +133,8 @@ impl Evaluator {
         Ok(Batch::new(work.first, records?))
     }
 
-    /// Measures some designs on this thread, for a client elsewhere. Of a single design whose members take long it is the next wave of them: the
-    /// client keeps it, and hands out the work that follows.
+    /// Measures some designs on this thread, for a client elsewhere. If the members of a single design take long, it
+    /// measures the next wave of members. The client keeps the wave and hands out the work that follows.
     ///
     /// # Errors
     /// As [`measure`](Self::measure).

@@ -53,7 +53,7 @@ impl Piece {
 enum Sink {
     #[default]
     Nothing,
-    /// A checkpoint.
+    /// The file of a checkpoint, where waves are appended.
     File(Appender),
     /// The next piece that a worker sends back.
     Piece(Mutex<Option<Wave>>),

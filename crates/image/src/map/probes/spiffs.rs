@@ -126,7 +126,7 @@ fn probe(view: &View<'_>) -> Option<ProbeMatch> {
     )
 }
 
-/// True where the first block of a dump stands before the part and can be that of the filesystem: its magic number is damaged, or it was just erased.
+/// True if the part starts behind the first block of a dump, and this block can be the first one of the filesystem: its magic number is damaged, or it was just erased.
 fn is_behind_first(view: &View<'_>, page: u64, block: u64) -> bool {
     let entries = Shape { page, block }.entry_bytes();
     view.start() == block
