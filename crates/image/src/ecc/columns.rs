@@ -28,7 +28,7 @@ pub struct StuckColumn {
     pub corrected_pages: u32,
 }
 
-/// What pages with data read at each byte.
+/// Values and corrections of each byte over the pages with data.
 pub(super) struct Columns {
     /// Bits that were 1 in all pages, and bits that were 0.
     always: Vec<(u8, u8)>,

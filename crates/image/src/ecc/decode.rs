@@ -129,7 +129,7 @@ struct Part {
     tally: Tally,
     /// Bytes written.
     written: u64,
-    /// What the first pages with data read at each byte.
+    /// Values and corrections of each byte over the first pages with data.
     columns: Option<Columns>,
 }
 

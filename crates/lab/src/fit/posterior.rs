@@ -14,7 +14,7 @@ use crate::uncertainty::{Interval, OF_80_PERCENT};
 /// Symmetric matrix by rows.
 pub(super) type Matrix = Vec<Vec<f64>>;
 
-/// What a figure says of the numbers.
+/// Constraint of a figure on the numbers.
 struct Evidence {
     operation: Operation,
     /// Variance of the logarithm of its time by the resolution of its tool.

@@ -56,7 +56,7 @@ pub struct NextFigure {
 }
 
 impl Undecided {
-    /// What is open, and what to measure.
+    /// The undecided times, with the measurement that decides each.
     pub fn advice(&self) -> Advice {
         let percent = |share: f64| format!("{:.0} %", share * 100.0);
         let open = format!(
