@@ -56,7 +56,7 @@ pub struct NextFigure {
 }
 
 impl Undecided {
-    /// The undecided times, with the measurement that decides each.
+    /// Advice on the undecided time, with the measurement to take next.
     pub fn advice(&self) -> Advice {
         let percent = |share: f64| format!("{:.0} %", share * 100.0);
         let open = format!(
