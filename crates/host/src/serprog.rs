@@ -3,7 +3,7 @@
 //!
 //! A request is a command byte and its parameters, lowest byte first; the answer is ACK and the result, or NAK. Version
 //! 1. Commands of a bus that the chip is not on get NAK. A parallel flash is read at once; writes and delays wait in the
-//! operation buffer until O_EXEC.
+//!    operation buffer until O_EXEC.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 
