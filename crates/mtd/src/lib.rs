@@ -12,7 +12,7 @@
 //! Wrappers implement the same traits and can wrap any device (`D`, `&mut D`, `Box<dyn Mtd>`) in any order:
 //!
 //! - [`partition`]: a range of whole eraseblocks; [`slc_mode`]: one page of each pair of an MLC device.
-//! - [`concat`]: several devices as one.
+//! - [`mod@concat`]: several devices as one.
 //! - [`counted`]: counts operations.
 //! - [`power_cut`]: cuts power at a chosen operation. [`faults`]: bit errors, bad blocks, failing operations.
 //!
