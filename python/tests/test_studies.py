@@ -187,7 +187,7 @@ def test_studies_say_what_they_found() -> None:
     lives = floatgate.age("imx6-mx30lf2g18ac", {"partition.size": "8MiB"}, years=0.5, chips=2)
     # Both live alike, which says nothing of how chips differ.
     assert (lives.survived, lives.probability) == (2, None)
-    asked = ["--set", "partition.size=8MiB", "--years", "0.5", "--chips", "2"]
+    asked = ["--set", "partition.size=8MiB", "--years", "0.5", "--chips", "2", "--scrub-days", "91"]
     assert lives.to_dict() == json.loads(command("age", "imx6-mx30lf2g18ac", *asked, "--json"))
     wear = floatgate.endurance("mx30lf2g18ac", blocks=3)
     assert wear.to_dict() == json.loads(command("endurance", "mx30lf2g18ac", "--blocks", "3", "--json"))
