@@ -54,7 +54,7 @@ const char *fg_message(const fg_device *device);
 #define FG_MTD 1  /* behind the driver of its board: fg_mtd_ */
 
 /* Opens a setup or part by its name (see `floatgate setups`, `floatgate parts`), a setup's TOML file by its path, or an SD card by its name
- * (`floatgate list parts --kind card`; FG_PINS, in SPI mode). `sets` is NULL or a
+ * (`floatgate list parts --kind sd-card`; FG_PINS, in SPI mode). `sets` is NULL or a
  * list of texts "key=value" that ends with NULL. Factory bad blocks, lives of blocks and wrong bits follow from the seed. On failure
  * *device is NULL and `message`, if not NULL, holds the reason, cut to `message_size` bytes with the final zero.
  */
