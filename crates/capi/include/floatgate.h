@@ -54,7 +54,7 @@ const char *fg_message(const fg_device *device);
 #define FG_MTD 1  /* behind the driver of its board: fg_mtd_ */
 
 /* Opens a setup or part by its name (see `floatgate setups`, `floatgate parts`), a setup's TOML file by its path, or an SD card by its name
- * (`floatgate cards`; FG_PINS, in SPI mode). `sets` is NULL or a
+ * (`floatgate list parts --kind sd-card`; FG_PINS, in SPI mode). `sets` is NULL or a
  * list of texts "key=value" that ends with NULL. Factory bad blocks, lives of blocks and wrong bits follow from the seed. On failure
  * *device is NULL and `message`, if not NULL, holds the reason, cut to `message_size` bytes with the final zero.
  */
@@ -100,7 +100,7 @@ fg_status fg_spi_write_protect(fg_device *device, int32_t low);
 
 /* ---- A raw NAND at its pins (FG_PINS) ---- */
 
-/* Drives the CE# of this target. Target 0 is selected at first. */
+/* Drives the CE# of this target. Target 0 is selected at first. FG_OUT_OF_RANGE: the device has no such target. */
 fg_status fg_nand_select(fg_device *device, uint32_t target);
 /* A command cycle. */
 fg_status fg_nand_command(fg_device *device, uint8_t opcode);
@@ -153,6 +153,7 @@ fg_status fg_breakdown(fg_device *device, int32_t json, char *text, size_t size)
 
 /* Writes the contents to a file, which is complete or stays as it was. A NOR is a plain image, at its pins with its registers and OTP area behind it, as
  * `floatgate serve --state` keeps it; a NAND is a dump with OOB, which `floatgate image` reads. Wear is not kept. An SD card has no such file.
+ * A symbolic link is followed, and a device or pipe receives the bytes.
  */
 fg_status fg_save(fg_device *device, const char *path);
 /* Reads what fg_save wrote, or a plain image of a NOR, into a device that was just opened. */
@@ -166,7 +167,7 @@ fg_status fg_cut_power(fg_device *device, uint64_t operation, double share);
 fg_status fg_power_lost(fg_device *device, int32_t *lost);
 /* Power is back; the driver of FG_MTD sets its chip up again. */
 fg_status fg_restore_power(fg_device *device);
-/* From now on programs, if fails is not 0, and erases of the block at this address fail, or else work again. */
+/* From now on programs, if fails is not 0, and erases of the block at this address fail, or else work again. FG_OUT_OF_RANGE: beyond the end. */
 fg_status fg_break_block(fg_device *device, uint64_t address, int32_t fails);
 /* Inverts a bit (byte * 8 + bit number, OOB after the data) of a page until its block is erased. */
 fg_status fg_flip_bit(fg_device *device, uint32_t page, uint32_t bit);
@@ -191,7 +192,8 @@ fg_status fg_violation(fg_device *device, uint64_t index, uint64_t *at_ns, char 
 fg_status fg_expect_write(fg_device *device, const char *name, const uint8_t *value, size_t length);
 /* The value written last to this name, or to all names with NULL, is on flash: an older one may not be found any more. */
 fg_status fg_expect_synced(fg_device *device, const char *name);
-/* The program finds this value: FG_LOST if it may not be there, with the reason as message. From now on it must stay. */
+/* The program finds this value: FG_LOST if it may not be there, with the reason as message; the model is then as before.
+ * Otherwise it must stay from now on. */
 fg_status fg_expect_found(fg_device *device, const char *name, const uint8_t *value, size_t length);
 
 /* ---- A program for `floatgate powercut SETUP --lib PROGRAM.so` ---- */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int checks;
@@ -38,6 +39,8 @@ static void opening(void) {
   CHECK(fg_open("\xff", NULL, 0, FG_PINS, &device, NULL, 0) == FG_WRONG_ARGUMENT);
   CHECK(fg_open("w25q128jv", NULL, 0, 7, &device, NULL, 0) == FG_WRONG_ARGUMENT);
   CHECK(fg_open("w25q128jv", NULL, 0, FG_PINS, NULL, NULL, 0) == FG_WRONG_ARGUMENT);
+  why[0] = 0;
+  CHECK(fg_open("w25q128jv", NULL, 0, FG_PINS, NULL, why, sizeof why) == FG_WRONG_ARGUMENT && why[0] != 0);
   CHECK(fg_open("w25q128jv", bad, 0, FG_PINS, &device, NULL, 0) == FG_NO_TARGET);
   OK(fg_open("w25q128jv", good, 0, FG_PINS, &device, NULL, 0));
   CHECK(fg_now(device) == 0 && fg_message(device)[0] == 0);
@@ -124,7 +127,12 @@ static void spi_pins(void) {
   CHECK(fg_spi_transfer(chip, 1, 64, wren, NULL, 1) == FG_WRONG_ARGUMENT);
   CHECK(fg_spi_transfer(chip, 4, 0, wren, &byte, 1) == FG_WRONG_ARGUMENT);
   OK(fg_spi_transfer(chip, 1, 0, NULL, NULL, 0));
+  CHECK(fg_spi_transfer(chip, 1, 0, wren, NULL, SIZE_MAX) == FG_WRONG_ARGUMENT);
+  CHECK(fg_spi_transfer(chip, 1, 0, NULL, &byte, SIZE_MAX) == FG_WRONG_ARGUMENT);
+  CHECK(fg_spi_transfer(chip, 1, 0, wren, &byte, SIZE_MAX) == FG_WRONG_ARGUMENT);
   /* Faults. */
+  CHECK(fg_break_block(chip, 16u << 20, 1) == FG_OUT_OF_RANGE && fg_flip_bit(chip, 0, UINT32_MAX) == FG_OUT_OF_RANGE);
+  CHECK(fg_break_block(chip, 1ull << 40, 1) == FG_OUT_OF_RANGE);
   OK(fg_flip_bit(chip, 0, 0));
   OK(fg_spi_transfer(chip, 1, FG_HOLD, read, NULL, sizeof read));
   OK(fg_spi_transfer(chip, 1, 0, NULL, &byte, 1));
@@ -157,8 +165,10 @@ static void expectations(void) {
   OK(fg_expect_write(device, "name", new, sizeof new));
   OK(fg_fork(device, &copy));
   OK(fg_expect_found(copy, "name", old, sizeof old));
-  /* What was found stays. */
+  /* What was found stays, also after another value. */
   CHECK(fg_expect_found(copy, "name", new, sizeof new) == FG_LOST && strstr(fg_message(copy), "name"));
+  OK(fg_expect_found(copy, "name", old, sizeof old));
+  CHECK(fg_expect_found(copy, "name", old, SIZE_MAX) == FG_WRONG_ARGUMENT);
   fg_close(copy);
   OK(fg_expect_synced(device, NULL));
   CHECK(fg_expect_found(device, "name", NULL, 0) == FG_LOST);
@@ -197,10 +207,9 @@ static void nand_pins(void) {
   CHECK(fg_nand_read(chip, NULL, 1) == FG_WRONG_ARGUMENT);
   OK(fg_nand_command(chip, 0xEB));
   CHECK(fg_violation_count(chip) == 1);
-  OK(fg_nand_select(chip, 99));
-  OK(fg_nand_command(chip, 0x00));
-  OK(fg_nand_read(chip, page, 1));
-  CHECK(page[0] == 0xFF);
+  CHECK(fg_nand_select(chip, 99) == FG_OUT_OF_RANGE);
+  CHECK(fg_nand_address(chip, address, SIZE_MAX) == FG_WRONG_ARGUMENT);
+  CHECK(fg_nand_write(chip, data, SIZE_MAX) == FG_WRONG_ARGUMENT && fg_nand_read(chip, page, SIZE_MAX) == FG_WRONG_ARGUMENT);
   fg_close(chip);
 }
 
@@ -235,6 +244,9 @@ static void behind_a_driver(void) {
   OK(fg_mtd_write(flash, 0, page, geometry.write_bytes));
   CHECK(fg_now(flash) > before);
   OK(fg_flip_bit(flash, 0, 5));
+  CHECK(fg_flip_bit(flash, 0, 2112 * 8) == FG_OUT_OF_RANGE);
+  CHECK(fg_break_block(flash, geometry.size_bytes, 1) == FG_OUT_OF_RANGE);
+  CHECK(fg_mtd_read(flash, 0, back, SIZE_MAX, NULL) == FG_WRONG_ARGUMENT);
   OK(fg_mtd_read(flash, 0, back, geometry.write_bytes, &corrected));
   CHECK(memcmp(page, back, geometry.write_bytes) == 0 && corrected == 1);
   OK(fg_mtd_read(flash, 0, back, 1, NULL));
@@ -266,7 +278,8 @@ static void behind_a_driver(void) {
 
 static void contents_of_a_file(void) {
   const uint8_t wren[] = {0x06}, program[] = {0x02, 0, 0, 1, 0xA5}, read[] = {0x03, 0, 0, 1};
-  char path[] = "/tmp/floatgate-border-XXXXXX", text[1024];
+  char path[] = "/tmp/floatgate-border-XXXXXX", link[64], text[1024];
+  struct stat found;
   uint8_t byte = 0;
   int file = mkstemp(path);
   fg_device *chip = open_device("w25q128jv", FG_PINS), *other = open_device("w25q128jv", FG_PINS), *flash;
@@ -283,6 +296,16 @@ static void contents_of_a_file(void) {
   CHECK(byte == 0xA5 && fg_violation_count(other) == 0);
   CHECK(fg_load(other, path) == FG_NOT_ERASED);
   CHECK(fg_save(chip, "/no/such/folder/file") == FG_FILE && fg_load(chip, NULL) == FG_WRONG_ARGUMENT);
+  /* A link is followed, and no pipe is replaced. */
+  snprintf(link, sizeof link, "%s.link", path);
+  CHECK(symlink(path, link) == 0);
+  OK(fg_save(chip, link));
+  CHECK(lstat(link, &found) == 0 && S_ISLNK(found.st_mode));
+  unlink(link);
+  CHECK(mkfifo(link, 0600) == 0);
+  CHECK(fg_save(chip, link) == FG_FILE);
+  CHECK(lstat(link, &found) == 0 && S_ISFIFO(found.st_mode));
+  unlink(link);
   fg_close(chip);
   fg_close(other);
   flash = open_device("w25n01gv", FG_MTD);

@@ -59,13 +59,16 @@ pub struct Report {
     pub violation_count: u64,
     /// The first violations.
     pub violations: Vec<BrokenRule>,
+    /// True if the chip started with its quad enable bit set: the capture uses four data lines before it writes a register.
+    #[serde(skip)]
+    pub quad_enabled: bool,
 }
 
 /// Sends the commands of a capture to a chip; `None` if the chip has no SPI bus.
 pub fn check(windows: &[Window], pins: &mut Pins) -> Option<Report> {
     match pins {
-        Pins::SpiNor(wire) => Some(replay(windows, wire)),
-        Pins::SpiNand(wire) => Some(replay(windows, wire)),
+        Pins::SpiNor(wire) => Some(replay_or_with_quad(windows, wire)),
+        Pins::SpiNand(wire) => Some(replay_or_with_quad(windows, wire)),
         Pins::RawNand(_) | Pins::ParallelNor(_) => None,
     }
 }
@@ -76,6 +79,29 @@ const SLOW_HZ: u32 = 1_000_000;
 /// Maximum plausible clock, Hz; higher ones are errors in the capture.
 const FAST_HZ: u32 = 1_000_000_000;
 
+/// Commands that write the quad enable bit: WRITE STATUS, WRITE STATUS 2, SET FEATURE.
+const WRITE_QUAD_ENABLE: [u8; 3] = [0x01, 0x31, 0x1F];
+
+/// Replays a capture. A driver may have set the quad enable bit before the capture began: then the rules are broken before a register is
+/// written, and fewer of them by a chip that starts with this bit.
+fn replay_or_with_quad<C: SpiChip + Clone>(windows: &[Window], wire: &mut SpiWire<C>) -> Report {
+    let mut quad = wire.clone();
+    let report = replay(windows, wire);
+    let writes =
+        |window: &&Window| window.sent.first().is_some_and(|opcode| WRITE_QUAD_ENABLE.contains(opcode));
+    let first_write = windows.iter().find(writes).map_or(u64::MAX, |window| window.start_ns);
+    if report.violations.first().is_none_or(|first| first.at_ns >= first_write) {
+        return report;
+    }
+    quad.chip_mut().enable_quad();
+    let with_quad = replay(windows, &mut quad);
+    if with_quad.violation_count >= report.violation_count {
+        return report;
+    }
+    *wire = quad;
+    Report { quad_enabled: true, ..with_quad }
+}
+
 fn replay<C: SpiChip>(windows: &[Window], wire: &mut SpiWire<C>) -> Report {
     let mut report = Report::default();
     let mut commands: BTreeMap<u8, Command> = BTreeMap::new();
@@ -83,12 +109,23 @@ fn replay<C: SpiChip>(windows: &[Window], wire: &mut SpiWire<C>) -> Report {
     let mut ahead = Nanos::ZERO;
     let mut starts = Vec::new();
     let mut unseen = None;
-    for window in windows {
+    for (number, window) in windows.iter().enumerate() {
         let Some(sent) = Sent::decode(window, wire.chip()) else { continue };
         let start = Instant::ZERO + Nanos::from_ns(window.start_ns) + ahead;
         wire.advance(start.since(wire.now()));
         if let Some(status) = sent.status() {
             report.polls.count += 1;
+            let end = Instant::ZERO + Nanos::from_ns(window.end_ns) + ahead;
+            if status == Status::Busy && wire.chip().busy_until() <= end {
+                // The captured chip takes longer: until a status read says that it is ready.
+                let later = windows.get(number + 1..).unwrap_or_default();
+                let ready = first_ready(later, wire.chip());
+                let ready_ns = ready.or_else(|| windows.last().map(|last| last.end_ns + 1)).unwrap_or(0);
+                let until = Instant::ZERO + Nanos::from_ns(ready_ns) + ahead;
+                report.busy_ns += until.since(unseen.unwrap_or_else(|| wire.now())).as_ns();
+                unseen = Some(until);
+                wire.chip_mut().stay_busy(until);
+            }
             let left = wire.chip().busy_until().since(wire.now());
             if status == Status::Ready && left > Nanos::ZERO {
                 ahead += left;
@@ -132,6 +169,13 @@ fn replay<C: SpiChip>(windows: &[Window], wire: &mut SpiWire<C>) -> Report {
         .map(|one| BrokenRule { at_ns: at_ns(one.at), rule: one.rule.to_string(), bytes: one.bytes.clone() })
         .collect();
     report
+}
+
+/// Start of the first status read that says that the chip is ready.
+fn first_ready(windows: &[Window], chip: &impl SpiChip) -> Option<u64> {
+    let is_ready =
+        |window: &&Window| Sent::decode(window, chip).and_then(|sent| sent.status()) == Some(Status::Ready);
+    windows.iter().find(is_ready).map(|window| window.start_ns)
 }
 
 /// State of the chip as seen by the host.
@@ -312,9 +356,28 @@ mod tests {
         let reads: (SpiOp, &[u8]) = (read, &[1, 2, 3, 4]);
         let report = checked("w25q128jv", &[WRITE_ENABLE, quad_enable, reads]);
         assert_eq!((commands(&report), report.violation_count), (vec![(0x06, 1), (0x31, 2), (0xEB, 8)], 0));
-        // The chip begins with the quad enable bit clear.
+        assert!(!report.quad_enabled);
+        // The bit is set before the capture, or the driver clears it.
         let report = checked("w25q128jv", &[WRITE_ENABLE, reads]);
-        assert_eq!(report.violation_count, 1, "{:?}", report.violations);
+        assert_eq!((report.violation_count, report.quad_enabled), (0, true), "{:?}", report.violations);
+        let quad_disable: (SpiOp, &[u8]) = (SpiOp::command(0x31).write(1), &[0]);
+        let report = checked("w25q128jv", &[WRITE_ENABLE, quad_disable, reads]);
+        assert_eq!((report.violation_count, report.quad_enabled), (1, false), "{:?}", report.violations);
+    }
+
+    #[test]
+    fn a_chip_is_busy_as_long_as_the_capture_says() {
+        let program: (SpiOp, &[u8]) = (SpiOp::command(0x02).address(0, 3).write(1), &[0x55]);
+        let read: (SpiOp, &[u8]) = (SpiOp::command(0x03).address(0, 3).read(1), &[0x55]);
+        let status = |value: &'static [u8]| (SpiOp::command(0x05).read(1), value);
+        let [busy, ready] = [&[3], &[0]].map(|value| status(value));
+        let violations = |ops: &[(SpiOp, &[u8])]| checked("w25q128jv", ops).violation_count;
+        // The typical time of a program has long passed.
+        assert_eq!(violations(&[WRITE_ENABLE, program, read]), 0);
+        assert_eq!(violations(&[WRITE_ENABLE, program, busy, busy, read]), 1);
+        assert_eq!(violations(&[WRITE_ENABLE, program, busy, busy, ready, read]), 0);
+        let report = checked("w25q128jv", &[WRITE_ENABLE, program, busy, busy, ready, read]);
+        assert_eq!((report.polls.count, report.polls.while_busy), (3, 2));
     }
 
     #[test]

@@ -94,6 +94,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
             "the capture ends within the command at {at}; this command is ignored"
         ));
     }
+    if report.quad_enabled {
+        terminal::print_note(
+            "the capture uses four data lines before it writes a register: the simulated chip starts with its quad enable bit set",
+        );
+    }
     let json = Json { part: config.part().name.clone(), report };
     let origin = ResultKind::CheckCapture.of(&args.file).with(&args.set);
     args.format.print(&origin, &json, "commands", || shown(&json))?;

@@ -43,8 +43,8 @@ own drivers detect and drive it. The controller of the setup sets the possible l
 chose. If DEVICE is a Unix socket (SOCK_SEQPACKET), a program behind it takes the place of the kernel.
 
 The file of --state is read at the start, if it exists. For a NOR it is an image of the chip, or a file that serve wrote, which has the registers and the OTP \
-area behind the image. For a NAND it is a dump of all pages with OOB. The whole file is replaced each time a client disconnects. A server that is killed leaves \
-the file as it was after the last client.")]
+area behind the image. For a NAND it is a dump of all pages with OOB. With --serprog, the whole file is replaced whenever a client disconnects, and every 5 s \
+while a client writes. With --module, it is replaced at the end. A server that is killed leaves the file as it was last replaced.")]
 pub(crate) struct Args {
     #[command(flatten)]
     setup: SetupArgs,

@@ -93,14 +93,21 @@ fn call_handle(pointer: *mut Handle, work: impl FnOnce(&mut Handle) -> Outcome) 
     }
 }
 
+/// Checks a pointer and a length of C. True when there are bytes: Rust asks for at most `isize::MAX` of them.
+fn check_range(is_null: bool, length: usize) -> Result<bool, Failure> {
+    if isize::try_from(length).is_err() {
+        return Err(Failure::new(Status::WrongArgument, format!("a length of {length} bytes")));
+    }
+    if is_null && length > 0 { Err(Failure::null()) } else { Ok(length > 0) }
+}
+
 /// The bytes that C hands over.
 unsafe fn bytes<'a>(pointer: *const u8, length: usize) -> Result<&'a [u8], Failure> {
-    match (pointer.is_null(), length) {
-        (_, 0) => Ok(&[]),
-        (true, _) => Err(Failure::null()),
-        // SAFETY: the header asks for so many bytes there.
-        _ => Ok(unsafe { slice::from_raw_parts(pointer, length) }),
+    if !check_range(pointer.is_null(), length)? {
+        return Ok(&[]);
     }
+    // SAFETY: the header asks for so many bytes there.
+    Ok(unsafe { slice::from_raw_parts(pointer, length) })
 }
 
 /// The bytes that C hands over, or NULL.
@@ -114,12 +121,11 @@ unsafe fn optional<'a>(pointer: *const u8, length: usize) -> Result<Option<&'a [
 
 /// The buffer that C hands over.
 unsafe fn buffer<'a>(pointer: *mut u8, length: usize) -> Result<&'a mut [u8], Failure> {
-    match (pointer.is_null(), length) {
-        (_, 0) => Ok(&mut []),
-        (true, _) => Err(Failure::null()),
-        // SAFETY: the header asks for room for so many bytes there.
-        _ => Ok(unsafe { slice::from_raw_parts_mut(pointer, length) }),
+    if !check_range(pointer.is_null(), length)? {
+        return Ok(&mut []);
     }
+    // SAFETY: the header asks for room for so many bytes there.
+    Ok(unsafe { slice::from_raw_parts_mut(pointer, length) })
 }
 
 /// Hands a value over to C.
@@ -199,6 +205,8 @@ pub unsafe extern "C" fn fg_open(
     message_size: usize,
 ) -> i32 {
     if handle.is_null() {
+        // SAFETY: as the header asks.
+        unsafe { give_text(message, message_size, "a null pointer for the device") };
         return Status::WrongArgument as i32;
     }
     // SAFETY: checked for NULL; the header asks for room for a pointer there.
@@ -278,7 +286,7 @@ pub unsafe extern "C" fn fg_spi_transfer(
             (false, true) => Transfer::Write(unsafe { bytes(sent, length)? }),
             // SAFETY: as the header asks.
             (_, false) => unsafe {
-                if !sent.is_null() {
+                if !sent.is_null() && check_range(false, length)? {
                     // Both may be one buffer.
                     sent.copy_to(received, length);
                 }
@@ -318,7 +326,7 @@ pub unsafe extern "C" fn fg_spi_write_protect(handle: *mut Handle, low: i32) -> 
 /// Drives a CE#.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_nand_select(handle: *mut Handle, target: u32) -> i32 {
-    call(handle, |device| device.nand().map(|wire| wire.select(target as usize)))
+    call(handle, |device| device.nand_select(target))
 }
 
 /// A command cycle.

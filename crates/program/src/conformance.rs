@@ -513,6 +513,11 @@ impl Bench {
             handle.device.order_cut(Some(PowerCut::During { operation: 1, share: 0.5 }));
         });
         operation(self, at, &page)?;
+        // A driver that did not wait has returned before the cut.
+        self.rest();
+        if self.chip(|chip| chip.power_lost()) {
+            return self.use_after_cut(at, &page);
+        }
         Err(Stop::Skipped("the driver did not begin the operation"))
     }
 

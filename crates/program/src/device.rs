@@ -9,11 +9,12 @@ use floatgate_device::power::{Power, PowerCut};
 use floatgate_device::raw_nand::{NandWire, RawNand};
 use floatgate_device::spi::{SpiChip as _, Width};
 use floatgate_device::violation::ViolationLog;
+use floatgate_host::output::{is_stdout, write_file};
 use floatgate_mtd::{Breakdown, Done, ErrorKind, Geometry, Instant, Mtd, Nanos, OobMode};
 use floatgate_sim::rig::{self, Pins, RigError, RigOptions};
 use floatgate_sim::{card, socket};
 use std::ffi::CStr;
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -394,6 +395,16 @@ impl Device {
         }
     }
 
+    /// Drives the CE# of a target.
+    pub(crate) fn nand_select(&mut self, target: u32) -> Result<(), Failure> {
+        let wire = self.nand()?;
+        if wire.chip(target as usize).is_none() {
+            return Err(Failure::new(Status::OutOfRange, "the device has no such target"));
+        }
+        wire.select(target as usize);
+        Ok(())
+    }
+
     pub(crate) fn cfi(&mut self) -> Result<&mut NorWire, Failure> {
         match self {
             Self::Pins { pins, .. } => match &mut **pins {
@@ -539,15 +550,40 @@ impl Device {
     }
 
     pub(crate) fn break_block(&mut self, address: u64, fails: bool) -> Result<(), Failure> {
+        if address >= self.size_bytes()? {
+            return Err(Failure::new(Status::OutOfRange, "the address is beyond the end of the device"));
+        }
         self.with_oracle(|oracle| oracle.set_faults(address, if fails { Faults::BOTH } else { Faults::NONE }))
+    }
+
+    /// Data bytes of all chips.
+    fn size_bytes(&mut self) -> Result<u64, Failure> {
+        match self {
+            Self::Mtd { device, .. } => Ok(Mtd::geometry(&**device).size_bytes),
+            Self::Card { .. } => Err(Failure::wrong_kind()),
+            Self::Pins { pins, .. } => Ok(match &**pins {
+                Pins::SpiNor(wire) => wire.chip().spec().geometry.size_bytes,
+                Pins::SpiNand(wire) => {
+                    let geometry = &wire.chip().spec().geometry;
+                    u64::from(geometry.block_bytes()) * u64::from(geometry.blocks())
+                }
+                Pins::ParallelNor(wire) => wire.chip().spec().geometry.size_bytes,
+                Pins::RawNand(wire) => wire.chip(0).map_or(0, |chip| chip.spec().geometry.target_bytes()),
+            }),
+        }
     }
 
     pub(crate) fn flip_bit(&mut self, page: u32, bit: u32) -> Result<(), Failure> {
         self.with_oracle(|oracle| {
-            let rows = oracle.array(0).map_or(0, floatgate_device::array::Array::rows);
+            let (rows, bits) =
+                oracle.array(0).map_or((0, 0), |array| (array.rows(), array.page_bytes() as u64 * 8));
             let parts = (0..).take_while(|part| oracle.array(*part).is_some()).count();
             if u64::from(page) >= rows as u64 * parts as u64 {
                 return Err(Failure::new(Status::OutOfRange, "the device has no such page"));
+            }
+            if u64::from(bit) >= bits {
+                let why = format!("a page has {bits} bits with its OOB, numbered from 0");
+                return Err(Failure::new(Status::OutOfRange, why));
             }
             oracle.inject(page, bit);
             Ok(())
@@ -564,14 +600,12 @@ impl Device {
         self.with_oracle(|oracle| socket::of_arrays(oracle))
     }
 
-    /// Writes the contents to a file, which is complete or as it was before.
+    /// Writes the contents to a file, which is complete or as it was before. A device receives them and stays a device.
     pub(crate) fn save(&mut self, path: &Path) -> Result<(), Failure> {
-        let failed = |why: std::io::Error| Failure::new(Status::File, format!("{}: {why}", path.display()));
+        // `-` is a file here, not stdout.
+        let path = if is_stdout(path) { Path::new("./-") } else { path };
         let contents = self.contents()?;
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let mut file = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new("."))).map_err(failed)?;
-        file.write_all(&contents).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
-        file.persist(path).map(drop).map_err(|error| failed(error.error))
+        write_file(path, &contents).map_err(|error| Failure::new(Status::File, error))
     }
 
     /// Loads contents from a file into a new device, to which nothing was written.

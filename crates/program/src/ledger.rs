@@ -57,9 +57,12 @@ impl Ledger {
         let is_good = entry.is_unsure
             || entry.written.iter().chain([&entry.synced]).any(|good| good.as_deref() == value);
         self.compared += u64::from(!entry.is_unsure && entry.synced.is_some());
-        let why = (!is_good).then(|| format!("{name} has {}; {}", shown(value), entry.expected()));
-        *entry = Entry { synced: value.map(Arc::from), looked_at: true, ..Entry::default() };
-        let Some(why) = why else { return Ok(()) };
+        if is_good {
+            *entry = Entry { synced: value.map(Arc::from), looked_at: true, ..Entry::default() };
+            return Ok(());
+        }
+        entry.looked_at = true;
+        let why = format!("{name} has {}; {}", shown(value), entry.expected());
         self.broken.get_or_insert_with(|| why.clone());
         Err(why)
     }
@@ -145,6 +148,16 @@ mod tests {
         ledger.synced(Some("k"));
         ledger.power_returned();
         assert!(ledger.verdict().unwrap_err().starts_with("k has no value; expected \"a\""));
+    }
+
+    #[test]
+    fn a_rejected_value_changes_nothing() {
+        let mut ledger = Ledger::default();
+        ledger.write("k", Some(b"a"));
+        ledger.synced(None);
+        assert!(ledger.found("k", Some(b"x")).is_err());
+        assert_eq!(ledger.found("k", Some(b"a")), Ok(()));
+        assert!(ledger.found("k", Some(b"x")).is_err());
     }
 
     #[test]

@@ -294,8 +294,15 @@ pub fn spi_nor_wire(config: &Config, options: RigOptions) -> Result<SpiWire<SpiN
 /// # Errors
 /// A value is wrong or missing, or the chip is of another kind, or has no bus of eight bits.
 pub fn programmer(config: &Config, options: RigOptions) -> Result<Programmer, RigError> {
-    let ChipSpec::ParallelNor(spec) = config.chip()? else {
-        return Ok(Programmer::new(spi_nor_wire(config, options)?));
+    let spec = match config.chip()? {
+        ChipSpec::ParallelNor(spec) => spec,
+        ChipSpec::SpiNor(_) => return Ok(Programmer::new(spi_nor_wire(config, options)?)),
+        ChipSpec::SpiNand(_) | ChipSpec::RawNand(_) => {
+            let message = format!("{} is no NOR", config.part().name);
+            let help =
+                advice! { "name a SPI NOR or a parallel NOR, or a setup with one (", Command::Parts, ")" };
+            return Err(ConfigError::new(Problem::WrongValue, message).help(help).into());
+        }
     };
     if spec.geometry.interface == Interface::X16 {
         let message = format!("{} has sixteen data lines only", config.part().name);
@@ -360,12 +367,14 @@ fn check_bad_blocks(config: &Config, chip: &ChipSpec, wanted: u32) -> Result<(),
         return Ok(());
     }
     let name = &config.part().name;
-    let message = if chip.kind().is_nand() {
-        format!("{wanted} bad blocks per LUN, and {name} leaves the factory with at most {most}")
+    let (message, help) = if chip.kind().is_nand() {
+        (
+            format!("{wanted} bad blocks per LUN, and {name} leaves the factory with at most {most}"),
+            "ask for fewer bad blocks, or raise `chip.geometry.max_bad_blocks_per_lun`",
+        )
     } else {
-        format!("{name} is a NOR: it has no bad blocks")
+        (format!("{name} is a NOR: it has no bad blocks"), "ask for no bad blocks, or name a NAND")
     };
-    let help = "ask for fewer bad blocks, or raise `chip.geometry.max_bad_blocks_per_lun`";
     Err(ConfigError::new(Problem::WrongValue, message).help(help))
 }
 

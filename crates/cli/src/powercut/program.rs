@@ -224,7 +224,14 @@ fn explore(args: &Args, source: &Source<'_>, options: &Options<'_>, flash: &Setu
     };
     let origin = args.origin(ResultKind::PowercutProgram).seeded(options.seed);
     args.format.print(&origin, &json, "failures", || text(args, source, &json, &report, &flash.title()))?;
-    Ok(if report.failed_runs == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if report.failed_runs == 0 && !json.nothing_checked() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+impl Json {
+    /// True if no value was compared, and the program has no check of its own.
+    const fn nothing_checked(&self) -> bool {
+        self.compared_values == 0 && !self.has_check
+    }
 }
 
 impl FailureJson {

@@ -159,13 +159,12 @@ pub(super) fn run(args: &Args, path: &Path) -> Outcome {
     let device = open(path)?;
     let chip = &config.part().name;
     let served = Server { bus: &mut bus, device, path, chip }.serve();
-    if let Some(state) = &mut state {
-        state.save(&bus)?;
-        state.finish()?;
-    }
+    let saved = state.as_mut().map_or(Ok(()), |state| state.save(&bus).and_then(|()| state.finish()));
     served?;
+    // What the kernel did is known, even if the contents cannot be saved.
     let report = Report::new(chip, &bus);
-    args.format.finish(&named.origin(ResultKind::ServeModule), &report, "chosen", || report.text())
+    args.format.print(&named.origin(ResultKind::ServeModule), &report, "chosen", || report.text())?;
+    saved.map(|()| std::process::ExitCode::SUCCESS)
 }
 
 /// Major number of Linux's miscellaneous devices, of which the module's is one.

@@ -106,17 +106,23 @@ pub(super) fn run(args: &Args, endpoint: &Endpoint) -> Outcome {
     let state = args.prepare(&mut programmer)?;
     let mut server = Server { programmer, state, clients: 0, power_cut: false, ending: Ending::new() };
     let chip = &config.part().name;
-    match endpoint {
-        Endpoint::Stdio => drop(server.serve(Stdin, Output::stdout()?.file())?),
-        Endpoint::Tcp(addresses) => server.listen(addresses, chip, args.once)?,
+    let served = match endpoint {
+        Endpoint::Stdio => server.serve(Stdin, Output::stdout()?.file()).map(drop),
+        Endpoint::Tcp(addresses) => server.listen(addresses, chip, args.once),
+    };
+    let saved = server.state.as_mut().map_or(Ok(()), State::finish);
+    if server.clients == 0 && served.is_err() {
+        return served.map(|()| std::process::ExitCode::SUCCESS);
     }
-    server.state.as_mut().map_or(Ok(()), State::finish)?;
+    // What the clients did is known, even if their contents cannot be saved.
     let report = Report::new(chip, server.clients, &server.programmer, server.power_cut);
     if matches!(endpoint, Endpoint::Stdio) {
         print_note(report.text().trim_end());
-        return Ok(std::process::ExitCode::SUCCESS);
+    } else {
+        args.format
+            .print(&named.origin(ResultKind::ServeSerprog), &report, "violations", || report.text())?;
     }
-    args.format.finish(&named.origin(ResultKind::ServeSerprog), &report, "violations", || report.text())
+    served.and(saved).map(|()| std::process::ExitCode::SUCCESS)
 }
 
 /// The chip, and what clients did to it.

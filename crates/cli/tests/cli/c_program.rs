@@ -66,7 +66,7 @@ fn a_program_without_expectations_is_not_praised() {
     std::fs::write(&source, UNCHECKED).unwrap();
     compile(&folder, "unchecked", &source, &[]);
     let run = cuts(&folder, "--steps 3 --lib ./unchecked.so");
-    assert_eq!(run.code, Some(0), "{}", run.err);
+    assert_eq!(run.code, Some(1), "{}", run.err);
     assert!(run.out.contains("nothing was checked") && !run.out.contains("nothing was lost"), "{}", run.out);
 }
 

@@ -227,7 +227,7 @@ fn stdin_and_stdout_carry_the_protocol() {
 fn what_cannot_be_served_is_refused() {
     let folder = fresh("serprog-refused");
     for (args, why) in [
-        (&["w25n01gv", "--serprog", "0"][..], "W25N01GV is no SPI NOR"),
+        (&["w25n01gv", "--serprog", "0"][..], "name a SPI NOR or a parallel NOR"),
         (&["s29gl128p", "--serprog", "0", "--wp-low"], "only a SPI NOR has status registers"),
         (&["w25q64jv", "--serprog", "-", "--json"], "stdout carries the protocol"),
         (&["w25q64jv", "--serprog", "0", "--bad", "0x800000"], "beyond the end of the chip"),

@@ -100,6 +100,14 @@ pub trait SpiChip: PageTruth {
     /// Pulses the reset pin, if the chip has one that is wired.
     fn reset_pin(&mut self, at: Instant);
 
+    /// The work that the status register shows as busy lasts until `until` at least, as a capture of another chip shows.
+    fn stay_busy(&mut self, until: Instant) {
+        let _ = until;
+    }
+
+    /// Sets the quad enable bit, as a driver did before a capture began.
+    fn enable_quad(&mut self) {}
+
     /// Cuts the power at `at` and restores it. A program or an erase under way is left half done, and registers are as
     /// after power-on.
     fn power_cut(&mut self, at: Instant) {

@@ -178,6 +178,10 @@ impl Die {
         }
     }
 
+    pub(super) const fn enable_quad(&mut self) {
+        self.config |= c::QUAD_ENABLE;
+    }
+
     pub(super) const fn quad_enabled(&self) -> bool {
         self.config & c::QUAD_ENABLE != 0
     }

@@ -288,6 +288,15 @@ impl SpiChip for SpiNand {
         self.streamed.filter(|(began, _)| *began == start).map(|(_, ahead)| ahead)
     }
 
+    fn stay_busy(&mut self, until: Instant) {
+        self.die().stay_busy(until);
+    }
+
+    fn enable_quad(&mut self) {
+        self.checked = None;
+        self.dies.iter_mut().for_each(Die::enable_quad);
+    }
+
     fn reset_pin(&mut self, at: Instant) {
         let length = self.spec.timing.t_rst_us;
         self.power_up();

@@ -71,6 +71,11 @@ impl Die {
         self.work = ArrayWork { task, row, start, end: start + length };
     }
 
+    /// Whatever the array does lasts until `until` at least.
+    pub(super) fn stay_busy(&mut self, until: Instant) {
+        self.work.end = self.work.end.max(until);
+    }
+
     /// Whatever the array does ends as it is; the die is ready `length` after `at`.
     pub(super) fn abort(&mut self, at: Instant, length: Nanos) {
         self.interrupt(at);

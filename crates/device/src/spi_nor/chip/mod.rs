@@ -15,7 +15,7 @@ mod otp;
 mod registers;
 mod work;
 
-use super::spec::{EraseType, SpiNorSpec};
+use super::spec::{EraseType, QuadEnable, SpiNorSpec};
 use crate::array::Array;
 use crate::nor::cut::Undo;
 use crate::oracle::{Faults, Oracle, PageTruth};
@@ -268,6 +268,18 @@ impl SpiChip for SpiNor {
     fn reset_pin(&mut self, at: Instant) {
         if self.spec.reset_pin {
             self.reset(at);
+        }
+    }
+
+    fn stay_busy(&mut self, until: Instant) {
+        self.work.end = self.work.end.max(until);
+    }
+
+    fn enable_quad(&mut self) {
+        match self.spec.quad_enable {
+            QuadEnable::None => {}
+            QuadEnable::Sr1Bit6 => self.regs.sr1 |= 1 << 6,
+            QuadEnable::Sr2Bit1 | QuadEnable::Sr2Bit1By01 => self.regs.sr2 |= 1 << 1,
         }
     }
 
