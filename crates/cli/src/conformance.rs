@@ -138,7 +138,7 @@ fn failure(error: Error) -> Failure {
             error,
             "build it with `cc -shared -fPIC`, with the functions floatgate_driver_* of floatgate.h (docs/conformance.md)",
         ),
-        Error::Rig(_) => Failure::new(error, "name another part"),
+        Error::Rig(error) => error.into(),
         Error::Process(_) => Failure::new(error, "end other processes"),
     }
 }

@@ -40,7 +40,7 @@ pub(crate) struct Args {
     /// Text file with the measured figures; - is stdin
     results: PathBuf,
 
-    /// Override any field of the setup: --set bus.clock_hz=80e6
+    /// Override any field of the setup: --set bus.clock_hz=80e6; a cost or a time that it states is held, unless --free names it
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
 
@@ -65,7 +65,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let report =
         with_progress(SHARE, |progress| fit::fit(&library, &setup, &sets, &results, &args.free, progress))?;
     if let (Some(output), Some(base), true) = (&args.output, base, report.usable) {
-        common::write_file(output, &fit::to_toml(&report, &base, &sets))?;
+        let text = fit::to_toml(&report, &library, (&setup, &base), &sets)?;
+        common::write_file(output, &text)?;
     }
     let origin = ResultKind::Fit.of_setup(&args.setup, &setup).with(&args.set);
     let is_on_stdout = args.output.as_deref().is_some_and(is_stdout);
@@ -85,6 +86,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         None => Ok(ExitCode::FAILURE),
     }
 }
+
+const INTERVALS: &str = "These intervals follow from the figures. `floatgate speed` with the written setup does not know the figures, and its intervals are wider: believe these.\n";
 
 const UNUSABLE: &str = "no costs explain the figures";
 
@@ -134,6 +137,9 @@ fn show(path: &Path, report: &FitReport) -> String {
     for unknown in report.unknown.iter().take(LISTED) {
         text += &format!("  {}:{}: {}: {}\n", path.display(), unknown.line, unknown.why, unknown.text);
     }
+    if !report.held.is_empty() {
+        text += &format!("held as the `set` lines state: {}\n", report.held.join(", "));
+    }
     text += &format!("\n{}\n", costs(&report.parameters));
     text += &same_effects(&report.parameters);
     text += &format!("\n{}\n", rows(&report.rows));
@@ -151,6 +157,7 @@ fn show(path: &Path, report: &FitReport) -> String {
     // Costs that do not explain the figures say nothing of others.
     if report.usable && report.unexplained.is_empty() {
         text += &predictions(&report.predictions);
+        text += INTERVALS;
     }
     text += &report.undecided.iter().map(|one| format!("{}\n", one.advice())).collect::<String>();
     text += &report.hypotheses.iter().map(hypothesis).collect::<String>();

@@ -53,7 +53,7 @@ impl DeError {
         };
         let place = match position {
             ErrorPosition::Key => node.origin.key_place(),
-            ErrorPosition::Value => node.origin.value_place(),
+            ErrorPosition::Value => node.place_of_fault(&path),
         };
         match &self.kind {
             Kind::UnknownKey { key, known } if *position == ErrorPosition::Key => {

@@ -267,11 +267,17 @@ impl Library {
     }
 
     pub(super) fn unknown(&self, kind: Kind, name: &str, by: Option<&Origin>) -> ConfigError {
-        let error = ConfigError::new(Problem::UnknownName, format!("no {} is called `{name}`", kind.noun()));
+        // The base of a file is a setup, or a part.
+        let is_base = kind == Kind::Setup && by.is_some();
+        let noun = if is_base { "setup and no part" } else { kind.noun() };
+        let error = ConfigError::new(Problem::UnknownName, format!("no {noun} is called `{name}`"));
         if let Some(why) = kernel::find(&name.to_lowercase()).and_then(|chip| chip.refusal()) {
             return error.help(format!("the tables of Linux have this chip, and floatgate cannot: {why}"));
         }
         let all = match kind {
+            Kind::Setup if is_base => {
+                advice! { Command::Setups, " and ", Command::Parts, " list all; a file of your own is named by its path" }
+            }
             Kind::Setup => {
                 advice! { Command::Setups, " lists all; a file of your own is named by its path" }
             }
@@ -290,7 +296,8 @@ impl Library {
         }
         // On a command line a part or a card is named where a setup is, too.
         let kinds: &[Kind] = match kind {
-            Kind::Setup if by.is_none() => &[Kind::Setup, Kind::Part, Kind::Card],
+            Kind::Setup if is_base => &[Kind::Setup, Kind::Part],
+            Kind::Setup => &[Kind::Setup, Kind::Part, Kind::Card],
             _ => &[kind],
         };
         let kernel = self.kernel_parts().filter(|_| kinds.contains(&Kind::Part)).map(|chip| chip.key);

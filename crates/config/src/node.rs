@@ -1,7 +1,7 @@
 //! Tree of a configuration text: values with their positions.
 
 use super::error::{ConfigError, Problem};
-use super::source::Origin;
+use super::source::{Origin, SourceSpan};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -137,7 +137,22 @@ impl Node {
     /// A [`Problem::WrongValue`] at this node, whose path is `path`.
     pub fn wrong(&self, path: &str, message: impl std::fmt::Display) -> ConfigError {
         let message = if path.is_empty() { message.to_string() } else { format!("`{path}`: {message}") };
-        ConfigError::new(Problem::WrongValue, message).path(path).at(self.origin.value_place())
+        ConfigError::new(Problem::WrongValue, message).path(path).at(self.place_of_fault(path))
+    }
+
+    /// Position of the value that is wrong in this node, whose path is `path`. A merged table has the position of its lowest layer; the layer
+    /// above it, which has changed it, is at fault.
+    pub(super) fn place_of_fault(&self, path: &str) -> SourceSpan {
+        let is_above = |node: &&Self| !Arc::ptr_eq(&node.origin.source, &self.origin.source);
+        let own = |node: &&Self| (!node.origin.source.is_argument(), node.origin.value.start);
+        let leaves = if path.is_empty() { Vec::new() } else { self.values() };
+        let at_fault = leaves.into_iter().filter(is_above).min_by_key(own);
+        at_fault.unwrap_or(self).origin.value_place()
+    }
+
+    /// All values below that are not tables.
+    fn values(&self) -> Vec<&Self> {
+        self.as_table().map_or_else(|| vec![self], |table| table.values().flat_map(Self::values).collect())
     }
 }
 

@@ -171,6 +171,14 @@ impl Library {
             Some(_) => replaced.clear(),
             None => replaced.extend(FILLERS.into_iter().filter(|kind| differs(&lower, &tree, *kind))),
         }
+        let mut lower = lower;
+        for kind in FILLERS {
+            // What is said of another file says nothing of this one.
+            let named = tree.child(kind.table()).filter(|own| own.as_table().is_some());
+            if named.is_some() && names_another(&lower, &tree, kind) {
+                drop(take(&mut lower, kind.table()));
+            }
+        }
         let mut tree = lower.merge(tree);
         expand(&mut tree)?;
         Ok(tree)
@@ -210,11 +218,7 @@ impl Library {
     /// # Errors
     /// Invalid names.
     pub fn prepare(&self, setup: &Setup, sets: &[Override]) -> Result<Prepared, ConfigError> {
-        let mut tree = setup.tree.clone();
-        for set in sets.iter().filter(|set| set.names_a_base()) {
-            set.apply(&mut tree)?;
-            expand(&mut tree)?;
-        }
+        let mut tree = setup.with_files(sets)?;
         let is_replaced = |kind: &Kind| setup.replaced.contains(kind) || differs(&setup.tree, &tree, *kind);
         let replaced = FILLERS
             .into_iter()
@@ -329,16 +333,32 @@ impl Library {
             put(&mut own, "base", base);
         }
         let mut profiles = take(&mut head, "profile").unwrap_or_else(|| Node::table(head.origin.clone()));
+        let stated = own.clone();
         let (table, below) = self.complete(kind, own, chain)?;
         if let Some((lower_head, lower_profiles)) = below {
             head = merge_heads(lower_head, head);
-            profiles = lower_profiles.merge(profiles);
+            profiles = without_own(lower_profiles, kind, &stated).merge(profiles);
         }
         check_head(kind, &head)?;
         if text.source.folder().is_some() {
             check_sources(kind, (&head, &table, &profiles), &text.source)?;
         }
         Ok(Loaded { table, head, profiles, source: Arc::clone(&text.source) })
+    }
+}
+
+impl Setup {
+    /// Tree of the setup with those of the overrides that determine which files are read.
+    ///
+    /// # Errors
+    /// Invalid paths.
+    pub fn with_files(&self, sets: &[Override]) -> Result<Node, ConfigError> {
+        let mut tree = self.tree.clone();
+        for set in sets.iter().filter(|set| set.names_a_base()) {
+            set.apply(&mut tree)?;
+            expand(&mut tree)?;
+        }
+        Ok(tree)
     }
 }
 
@@ -417,16 +437,19 @@ fn base_of(tree: &Node, kind: Kind) -> Option<&str> {
     table.as_text().or_else(|| table.child("base")?.as_text())
 }
 
+/// True if `upper` names another file for a table than `lower` does.
+fn names_another(lower: &Node, upper: &Node, kind: Kind) -> bool {
+    let is_same = |other: &str| base_of(lower, kind).is_some_and(|own| own.eq_ignore_ascii_case(other));
+    base_of(upper, kind).is_some_and(|named| !is_same(named))
+}
+
 /// True if `upper` names another file for a table than `lower` does, or another chip.
 fn differs(lower: &Node, upper: &Node, kind: Kind) -> bool {
-    let named = base_of(upper, kind);
     let own_name = |tree: &Node| {
         let name = tree.child(kind.table())?.child("name")?.as_text()?;
         Some(name.to_owned()).filter(|_| kind == Kind::Part)
     };
-    let is_same = |other: &str| base_of(lower, kind).is_some_and(|own| own.eq_ignore_ascii_case(other));
-    named.is_some_and(|named| !is_same(named))
-        || own_name(upper).is_some_and(|name| own_name(lower) != Some(name))
+    names_another(lower, upper, kind) || own_name(upper).is_some_and(|name| own_name(lower) != Some(name))
 }
 
 /// Adds to a title what the setup has in place of what it was written for.
@@ -509,6 +532,28 @@ fn pick(kind: Kind, profiles: &Node, name: &Node, file: &Source) -> Result<Node,
     let path = format!("profile.{wanted}");
     profile.only_keys(&path, &[kind.table()])?;
     profile.child(kind.table()).cloned().ok_or_else(|| profile.wrong(&path, "this profile is empty"))
+}
+
+/// Profiles of a base without what the file above it states itself.
+fn without_own(mut profiles: Node, kind: Kind, stated: &Node) -> Node {
+    for profile in profiles.as_table_mut().into_iter().flat_map(|all| all.values_mut()) {
+        if let Some(table) = profile.as_table_mut().and_then(|profile| profile.get_mut(kind.table())) {
+            remove_all(table, stated);
+        }
+    }
+    profiles
+}
+
+/// Removes the values of a table that `stated` has, too.
+fn remove_all(table: &mut Node, stated: &Node) {
+    let (Some(entries), Some(stated)) = (table.as_table_mut(), stated.as_table()) else { return };
+    for (key, own) in stated {
+        match entries.get_mut(key) {
+            Some(inner) if inner.as_table().is_some() && own.as_table().is_some() => remove_all(inner, own),
+            Some(_) => drop(entries.remove(key)),
+            None => {}
+        }
+    }
 }
 
 fn no_profile(at: &Node, wanted: &str, known: &[&str], file: &Source) -> ConfigError {

@@ -1,10 +1,10 @@
 //! Hidden costs of simulated boards, found again from five rounded figures.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
-use floatgate_config::{Library, Override};
+use floatgate_config::{Library, Override, Source};
 use floatgate_lab::fit::{self, ByKind, FitReport, FromTwo, Given};
 use floatgate_lab::papers;
-use floatgate_lab::speed::{Measured, SpeedOptions};
+use floatgate_lab::speed::{Measured, SpeedOptions, Test};
 use floatgate_lab::speed_run::measure;
 use floatgate_mtd::random::Random;
 use floatgate_sim::rig::RigOptions;
@@ -301,8 +301,58 @@ fn speeds_are_of_the_written_setup_and_of_the_conditions_of_the_figures() {
     let (written, measured) = (of(&[]), of(&["bus.interface=sdr3"]));
     assert!(measured.interval.holds(2048.0 / 1024.0 / 200e-6), "{measured:?}");
     assert!(written.link != measured.link, "{written:?}");
-    let text = fit::to_toml(&report, "imx6-mx30lf2g18ac", &[]);
+    let library = Library::built_in();
+    let base = library.setup("imx6-mx30lf2g18ac").unwrap();
+    let text = fit::to_toml(&report, &library, (&base, "imx6-mx30lf2g18ac"), &[]).unwrap();
     assert!(text.contains("page read: ") && text.contains(&written.link), "{text}");
+}
+
+/// Every written setup is read again, and has the speeds that the report predicts and the values that the user states.
+#[test]
+fn a_written_setup_has_the_predicted_speeds_and_what_the_user_states() {
+    let time = "chip.timing.t_prog_us.typ";
+    let wanted = |sets: &[&str]| sets.iter().map(|set| (*set).to_owned()).collect::<Vec<_>>();
+    for (setup, sets, figures, stated) in [
+        (
+            "nand-mt29f2g08abaea",
+            wanted(&["chip=k9f1g08u0d", "controller=pio-nand", "host=linux-ep93xx"]),
+            "eraseblock write speed is 3793 KiB/s\n",
+            None,
+        ),
+        ("bcm47622-w25n01gv", wanted(&["chip=w25n02kv"]), "page read 200 us\n", None),
+        ("w25n02kv", wanted(&[]), "page read 200 us\n", None),
+        (
+            "ma35d1-w25n02jw",
+            wanted(&["host.call_us=3", "host.call_us=4", "chip.timing.t_prog_us.typ=300"]),
+            "page write 600 us\n",
+            Some(300.0),
+        ),
+        (
+            "ma35d1-w25n02jw",
+            wanted(&[]),
+            "set chip.timing.t_prog_us.typ=310\npage write 600 us\npage read 200 us\n",
+            Some(310.0),
+        ),
+    ] {
+        let library = Library::built_in();
+        let base = library.setup(setup).unwrap();
+        let sets = Override::parse_all(&sets).unwrap();
+        let report = fit::fit(&library, &base, &sets, &fit::parse(figures.as_bytes()), &[], &|_| ()).unwrap();
+        let text = fit::to_toml(&report, &library, (&base, setup), &sets).unwrap();
+        let again = library.setup_from(&Source::text("fitted.toml", &text));
+        let again = again.unwrap_or_else(|error| panic!("{}\n{text}", error.one_line()));
+        let config = library.resolve(&again, &[]);
+        let config = config.unwrap_or_else(|error| panic!("{}\n{text}", error.one_line()));
+        let options = SpeedOptions { blocks: Some(2), only: vec![Test::Write(1)], ..SpeedOptions::default() };
+        let speeds = measure(&library, &config, RigOptions::default(), &options).unwrap().report;
+        let of = |p: &&fit::Prediction| p.name == "page write" && p.set.is_empty();
+        let predicted = report.predictions.iter().find(of).unwrap();
+        let off = predicted.kib_s / speeds.tests[0].exact_kib_s - 1.0;
+        assert!(off.abs() < 0.01, "{setup}: {off}: {predicted:?}\n{text}");
+        if let Some(stated) = stated {
+            assert_eq!(config.extract::<f64>(time).unwrap().to_bits(), f64::to_bits(stated), "{text}");
+        }
+    }
 }
 
 /// A chip whose programs take half as long again as typical is no host with slow software.

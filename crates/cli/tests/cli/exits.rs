@@ -281,3 +281,11 @@ fn figures_come_from_standard_input() {
     let speeds = ["speeds of the fitted setup: ", "speeds of the fitted setup, bus.no_ready_pin=true: "];
     assert!(speeds.iter().all(|of| text.contains(of)) && text.contains("80 % interval"), "{text}");
 }
+
+#[test]
+fn conformance_lists_the_keys_of_a_setup() {
+    let folder = fresh("conformance-keys");
+    let refused =
+        run_in(&folder, ["conformance", "w25q128jv", "--driver", "./driver.so", "--set", "nonsense=-1"]);
+    assert!(refused.code == Some(2) && refused.err.contains("valid keys: `"), "{}", refused.err);
+}

@@ -108,3 +108,31 @@ fn the_file_of_a_part_is_measured_as_the_part() {
         "{other}"
     );
 }
+
+/// A profile of its base says nothing about what the file states, and errors show the line of the file.
+#[test]
+fn its_own_values_count_and_are_shown_where_they_are_wrong() {
+    let folder = fresh("own-chip-profile");
+    std::fs::write(folder.join("mine.toml"), OWN).unwrap();
+    let page_write = |line: &str| {
+        let shown = run_in(&folder, line.split(' ')).out;
+        shown.lines().find(|line| line.starts_with("page write")).unwrap().to_owned()
+    };
+    let set = page_write("speed w25n01gv --set chip.timing.t_prog_us.typ=400 -c1");
+    assert_eq!(page_write("speed mine.toml -c1"), set);
+    for (file, text, said) in [
+        (
+            "max.toml",
+            "base = \"w25n01gv\"\nchip.timing.t_prog_us = { typ = 800, max = 700 }\n",
+            "max.toml:2:",
+        ),
+        ("oob.toml", "base = \"w25n01gv\"\nchip.oob.ecc.start = 60\n", "oob.toml:2:"),
+        ("typo.toml", "base = \"w25n01gx\"\nname = \"MINE\"\n", "`w25n01gv`"),
+    ] {
+        std::fs::write(folder.join(file), text).unwrap();
+        let refused = run_in(&folder, ["speed", file]);
+        assert!(refused.code == Some(2) && refused.err.contains(said), "{file}: {}", refused.err);
+    }
+    let refused = run_in(&folder, ["speed", "w25n01gv", "--set", "chip.timing.t_prog_us.typ=0"]);
+    assert!(refused.code == Some(2) && refused.err.contains("t_prog_us.typ=0"), "{}", refused.err);
+}

@@ -10,6 +10,7 @@
 //! - `undecided`: times of the chip that the figures do not tell from costs, and what to measure next.
 //! - `from_two`: each published board fitted to two of its rows, and the others predicted.
 //! - `hypotheses`: what may be wrong on the board.
+//! - `written`: what the user states and no fit changes, and the setup that is written.
 
 mod from_two;
 mod hypotheses;
@@ -22,6 +23,7 @@ mod posterior;
 mod residuals;
 mod results;
 mod undecided;
+mod written;
 
 pub use from_two::{ByKind, EstimatedDeviation, FromTwo, FromTwoRow, from_two};
 pub use hypotheses::Hypothesis;
@@ -31,6 +33,7 @@ pub use results::{
     Block, FIGURES_MAX, Figure, Measure, Measurement, RESULTS_MAX_BYTES, Results, Unknown, parse,
 };
 pub use undecided::{NextFigure, Undecided};
+pub use written::to_toml;
 
 use crate::papers::Operation;
 use crate::progress::{Listener, Progress};
@@ -126,6 +129,8 @@ pub struct FitReport {
     pub understood: usize,
     /// Lines that are not.
     pub unknown: Vec<Unknown>,
+    /// Lines `set` of all figures that state a cost or a time of the chip: it is held, and the written setup has it.
+    pub held: Vec<String>,
     /// Costs of the setup that were fitted.
     pub parameters: Vec<FittedParameter>,
     /// Figures of the input, with their residuals.
@@ -155,7 +160,7 @@ pub struct FitReport {
 const END_STEPS: u64 = 4;
 
 /// Fits the costs of `setup` to `results`. `free` names further numbers of the setup, which are fitted within 0.5 times their value and
-/// their maximum. `progress` hears how far it is: a step is a fit.
+/// their maximum. Numbers that `sets` state are held, unless they are freed. `progress` hears how far it is: a step is a fit.
 ///
 /// # Errors
 /// When the input has no figure, a setup or override is wrong, or a figure cannot be simulated.
@@ -167,12 +172,17 @@ pub fn fit(
     free: &[String],
     progress: Listener<'_>,
 ) -> Result<FitReport, Error> {
-    let config = library.resolve(setup, sets)?;
     if results.blocks.is_empty() {
+        library.resolve(setup, sets)?;
         return Err(no_figure(&results.unknown));
     }
-    let parameters = parameters::of(library, &config, free)?;
-    let model = Model::new(library, setup, sets, &results.blocks, parameters.clone())?;
+    let numbers = parameters::of(library, &library.resolve(setup, sets)?, free)?;
+    let held = written::held(&results.blocks, &numbers);
+    let sets = &[sets, &Override::parse_all(&held)?].concat();
+    let blocks = &written::without(&results.blocks, &held);
+    let config = library.resolve(setup, sets)?;
+    let parameters = written::open(parameters::of(library, &config, free)?, sets);
+    let model = Model::new(library, setup, sets, blocks, parameters.clone())?;
     let mut unknown = [results.unknown.as_slice(), &model.refused].concat();
     unknown.sort_by_key(|unknown| unknown.line);
     let understood = results.understood.saturating_sub(model.refused.len());
@@ -212,7 +222,13 @@ pub fn fit(
     let first = model.residuals(&before);
     let contradictions = model.contradictions();
     let remarks = contradictions.iter().map(contradiction).chain(model.remarks()).collect();
-    let rows = model.rows(&times, &residuals, &first, &left_out);
+    let mut rows = model.rows(&times, &residuals, &first, &left_out);
+    for row in &mut rows {
+        let has_it = |block: &&Block| block.figures.iter().any(|figure| figure.line == row.line);
+        if let Some(block) = results.blocks.iter().find(has_it) {
+            row.set.clone_from(&block.set);
+        }
+    }
     let unexplained = rows
         .iter()
         .filter(|row| row.fitted && row.residual.abs() > UNEXPLAINED)
@@ -220,7 +236,7 @@ pub fn fit(
         .collect();
     let parameters_found =
         intervals::of(&model, &keep, (&best, &times), &fits, &|ends| done(ends * END_STEPS));
-    let whole = Model::new(library, setup, sets, &results.blocks, parameters)?;
+    let whole = Model::new(library, setup, sets, blocks, parameters)?;
     let plain = vec![Vec::new(), whole.first_conditions()];
     let slower = hypotheses::half_clock(&config).map(|set| [whole.first_conditions(), vec![set]].concat());
     let mut conditions: Vec<Vec<String>> = plain.iter().cloned().chain(slower).collect();
@@ -235,6 +251,7 @@ pub fn fit(
         title: speed_run::title(&config),
         understood,
         unknown,
+        held,
         parameters: parameters_found,
         rows,
         worst,
@@ -395,52 +412,6 @@ fn left_out(model: &Model<'_>, keep: &[usize], best: &[f64], row: usize) -> Opti
     let without = solve(model, &others, best)?;
     let time = model.times_of(&without, &[row])?;
     model.residual(row, *time.first()?)
-}
-
-/// The fitted setup as TOML, over the setup named `base`. `sets` are the overrides with which it was fitted.
-pub fn to_toml(report: &FitReport, base: &str, sets: &[Override]) -> String {
-    let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
-    let mut text = format!(
-        "title = {}\nsource = {}\nbase = {}\n",
-        quoted(&format!("{}, fitted", report.title)),
-        quoted(&format!(
-            "floatgate fit to {} figures, the worst {:.1} % away",
-            report.rows.iter().filter(|row| row.fitted).count(),
-            report.worst.abs() * 100.0
-        )),
-        quoted(base)
-    );
-    let fitted = |path: &str| report.parameters.iter().any(|p| p.path == path);
-    for set in sets.iter().filter(|set| !fitted(&set.path())) {
-        let value = set.value_text();
-        let is_toml = toml::from_str::<toml::Table>(&format!("x = {value}")).is_ok();
-        text += &format!("{} = {}\n", set.path(), if is_toml { value.to_owned() } else { quoted(value) });
-    }
-    let mut heading = String::new();
-    for p in report.predictions.iter().filter(|p| p.set.is_empty()) {
-        let of = format!("# {}: KiB/s, and the 80 % interval of the board's\n", p.link);
-        if of != heading {
-            text += &of;
-            heading = of;
-        }
-        let Interval { min, max } = p.interval;
-        text += &format!("#   {}: {:.0}, {min:.0} to {max:.0}\n", p.name, p.kib_s);
-    }
-    for p in &report.parameters {
-        text += &format!(
-            "# {} to {}\n{} = {}\n",
-            tidy(p.low),
-            tidy(p.high),
-            p.path,
-            parameters::text(&p.path, p.value)
-        );
-    }
-    text
-}
-
-/// A number with four digits that mean something.
-fn tidy(value: f64) -> String {
-    if value.abs() >= 1000.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }
 
 #[cfg(test)]
