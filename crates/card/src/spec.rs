@@ -534,7 +534,11 @@ impl CardSpec {
         let slow_bus = self.timing.transfer_ns_per_kib > MAX_TRANSFER;
         [
             rule(t_r_us, "timing.t_r_us"),
-            rule(t_prog_us, "timing.t_prog_us"),
+            (
+                t_prog_us > Nanos::ZERO && t_prog_us <= MAX_TIME,
+                "timing.t_prog_us",
+                "above 0, as no flash programs a page in no time, and at most 1 s",
+            ),
             rule(t_bers_us, "timing.t_bers_us"),
             rule(read_command_us.max(write_command_us), "timing"),
             rule(self.timing.au_switch_us, "timing.au_switch_us"),

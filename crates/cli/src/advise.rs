@@ -63,7 +63,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum)]
     state: Option<State>,
 
-    /// Bytes that the host writes per day, from which the life is computed
+    /// Bytes written per day, from which the life is computed: to a card by its filesystem, to raw flash by programs
     #[arg(long, value_name = "BYTES", value_parser = image::sizes::bytes)]
     write_per_day: Option<u64>,
 

@@ -210,6 +210,7 @@ fn overrides_reach_the_card_and_wrong_ones_are_refused_where_they_stand() {
         ("card.spare_blocks=3", "too few"),
         ("card.bits_per_cell=0", "from 1 to 4"),
         ("card.wear.ecc_step_bytes=0", "from 64"),
+        ("card.timing.t_prog_us=0", "above 0"),
     ] {
         assert!(refused(set).contains(reason), "{set}: {}", refused(set));
     }

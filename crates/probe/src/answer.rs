@@ -119,8 +119,10 @@ pub struct Answers {
     pub slc_cache: Answer,
     /// Write speed in order after the cache is full, MB/s.
     pub write_speed: Answer,
-    /// Speed of random writes in the steady state, MB/s.
+    /// Speed of random writes of 16 KiB in the steady state, MB/s; in a log of fio, of the job's requests.
     pub steady_state: Answer,
+    /// Speed of random writes of 4 KiB, MB/s.
+    pub small_writes: Answer,
     /// Read speed in order, MB/s.
     pub read_speed: Answer,
     /// Median time of a small read, us.
@@ -159,6 +161,7 @@ impl Answers {
             slc_cache: unknown("B"),
             write_speed: unknown("MB/s"),
             steady_state: unknown("MB/s"),
+            small_writes: unknown("MB/s"),
             read_speed: unknown("MB/s"),
             read_latency: unknown("us"),
             write_latency_max: unknown("us"),
@@ -173,7 +176,7 @@ impl Answers {
     }
 
     /// Names and answers in order.
-    pub const fn all(&self) -> [(&'static str, &Answer); 21] {
+    pub const fn all(&self) -> [(&'static str, &Answer); 22] {
         [
             ("erase_block", &self.erase_block),
             ("phase", &self.phase),
@@ -186,6 +189,7 @@ impl Answers {
             ("slc_cache", &self.slc_cache),
             ("write_speed", &self.write_speed),
             ("steady_state", &self.steady_state),
+            ("small_writes", &self.small_writes),
             ("read_speed", &self.read_speed),
             ("read_latency", &self.read_latency),
             ("write_latency_max", &self.write_latency_max),

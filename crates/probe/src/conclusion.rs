@@ -19,10 +19,16 @@ pub fn conclusion(answers: &Answers) -> Option<String> {
         return Some(format!("Do not use this card ({kind}): {}.", answers.fake.reason));
     }
     let (read, write) = (measure(&answers.read_speed), measure(&answers.write_speed));
-    Some(match (write, measure(&answers.steady_state), read) {
-        (Some(write), Some(small), _) if small * SLOW < write => scattered(answers, small, write),
-        (Some(write), Some(small), _) => format!(
-            "This card writes {write} MB/s in order and {small} at random: small scattered writes do not slow it down."
+    // Writes of the steady state are larger, so that they are a limit of the small ones and do not stand for them.
+    let (small, lasting) = (measure(&answers.small_writes), measure(&answers.steady_state));
+    let slowest = small.into_iter().chain(lasting).reduce(f64::min);
+    Some(match (write, slowest, read) {
+        (Some(write), Some(slowest), _) if slowest * SLOW < write => scattered(answers, slowest, write),
+        (Some(write), Some(slowest), _) if small.is_some() => format!(
+            "This card writes {write} MB/s in order and {slowest} at random: small scattered writes do not slow it down."
+        ),
+        (Some(write), Some(slowest), _) => format!(
+            "This card writes {write} MB/s in order and {slowest} at random; only writes of 4 KiB show how small ones are."
         ),
         (Some(write), None, Some(read)) => {
             let small = match app_class(answers) {
@@ -41,6 +47,11 @@ pub fn conclusion(answers: &Answers) -> Option<String> {
 }
 
 fn scattered(answers: &Answers, small: f64, write: f64) -> String {
+    if let Some(class) = app_class(answers).filter(|class| *class != "none" && small >= A1_MB_S) {
+        return format!(
+            "This card writes {write} MB/s in order, and {small} in small scattered writes, by which it reaches the application class {class}."
+        );
+    }
     let open = answers.open_aus_linear.count().filter(|open| *open > 0);
     let why = open.map_or_else(String::new, |open| {
         let units = count(open, "allocation unit");
@@ -98,6 +109,20 @@ mod tests {
             )
         );
         answers.steady_state = found(Value::Measure(9.0), "MB/s");
+        assert!(conclusion(&answers).is_some_and(|text| text.contains("only writes of 4 KiB show")));
+        // Large writes at random are fast, and small ones are not.
+        answers.small_writes = found(Value::Measure(2.81), "MB/s");
+        assert!(
+            conclusion(&answers).is_some_and(|text| text.contains("slow at small scattered writes, 2.81"))
+        );
+        answers.app_class = found(Value::Word("A1"), "");
+        assert_eq!(
+            conclusion(&answers).as_deref(),
+            Some(
+                "This card writes 12.9 MB/s in order, and 2.81 in small scattered writes, by which it reaches the application class A1."
+            )
+        );
+        answers.small_writes = found(Value::Measure(8.0), "MB/s");
         assert!(conclusion(&answers).is_some_and(|text| text.ends_with("do not slow it down.")));
         answers.fake = found(GENUINE, "");
         assert!(conclusion(&answers).is_some_and(|text| text.ends_with("do not slow it down.")));

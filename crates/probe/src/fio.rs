@@ -101,7 +101,8 @@ impl Log {
         Ok(Answers {
             read_speed: self.speed("read", "reads in order"),
             write_speed: self.speed("write", "writes in order"),
-            steady_state: self.steady_state(),
+            steady_state: self.random_writes(&|_| true),
+            small_writes: self.random_writes(&|side| side.block_bytes <= SMALL),
             read_latency: self.read_latency(),
             write_latency_max: self.write_latency_max(),
             ..Answers::unknown("not in a result of fio")
@@ -136,10 +137,11 @@ impl Log {
         )
     }
 
-    /// Random write speed of the longest job.
-    fn steady_state(&self) -> Answer {
+    /// Random write speed of the longest of some jobs.
+    fn random_writes(&self, is_meant: &dyn Fn(&Side) -> bool) -> Answer {
         let longest = self
             .sides_with("randwrite")
+            .filter(|side| is_meant(side))
             .max_by(|a, b| a.is_direct.cmp(&b.is_direct).then(a.runtime_ms.total_cmp(&b.runtime_ms)));
         let Some(side) = longest else {
             return Answer::unknown("MB/s", 0.0, "no job of fio has rw=randwrite");
@@ -297,7 +299,7 @@ mod tests {
             .conclude()
             .unwrap();
         let stated = cached.all().into_iter().filter(|(_, answer)| answer.value.is_some());
-        assert_eq!(stated.map(|(_, answer)| answer.confidence).collect::<Vec<_>>(), [CACHED; 5]);
+        assert_eq!(stated.map(|(_, answer)| answer.confidence).collect::<Vec<_>>(), [CACHED; 6]);
         assert!(cached.read_speed.reason.contains("memory of the host"), "{}", cached.read_speed.reason);
     }
 

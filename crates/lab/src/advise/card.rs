@@ -462,7 +462,12 @@ pub fn advise(
         Some(card) => (card.clone(), format!("traces replayed on {}", known.target)),
         None => stand_in(library, known)?,
     };
-    let named = NamedCard { name: known.target.clone(), card: at_least_the_traces(model.clone()) };
+    let replayed = at_least_the_traces(model.clone());
+    let likeness = match enlarged(&model, &replayed) {
+        Some(larger) => format!("{likeness}. {larger}"),
+        None => likeness,
+    };
+    let named = NamedCard { name: known.target.clone(), card: replayed };
     let matrix = compare(&[named], &wanted.traces, wanted.state, wanted.seed, progress)?;
     let fs = best(&matrix, &wanted.needs)?;
     let mut points = Vec::new();
@@ -505,6 +510,18 @@ pub(crate) fn at_least_the_traces(mut card: LoadedCard) -> LoadedCard {
         card.spec.capacity_bytes = least.next_multiple_of(card.spec.au_bytes.max(1));
     }
     card
+}
+
+/// A sentence about the card of the replays, where it is larger than the card itself.
+pub(crate) fn enlarged(card: &LoadedCard, replayed: &LoadedCard) -> Option<String> {
+    let (own, larger) = (card.spec.capacity_bytes, replayed.spec.capacity_bytes);
+    (larger > own).then(|| {
+        format!(
+            "A card of {} was replayed in place of {}: the traces are of partitions of 3 GiB, and programs that write as much do not fit on this card.",
+            size(larger),
+            size(own)
+        )
+    })
 }
 
 /// The filesystem that is fastest over all workloads, of those that meet all demands.

@@ -28,6 +28,9 @@ pub const fn capacity_bytes_min(au_bytes: u64) -> u64 {
     CAPACITY_BYTES - AU_BYTES + au_bytes
 }
 
+/// Bytes of each file that the workload `create` makes and syncs.
+pub const CREATED_BYTES: u64 = 4096;
+
 /// Most bytes of a trace that is unpacked.
 const UNPACKED_BYTES_MAX: u32 = 256 << 20;
 
@@ -122,6 +125,20 @@ impl ShippedTrace {
         let fill =
             if self.fill_percent == 0 { String::new() } else { format!("-{}-aged", self.fill_percent) };
         format!("{}-{}{fill}", self.filesystem, self.workload)
+    }
+
+    /// Bytes that the filesystem writes to the card for each byte that programs write to files, where the trace tells: `create` makes files of
+    /// [`CREATED_BYTES`]. `life` and `advise` count the bytes on the card, as /proc/diskstats does; `compare` counts those of programs, as it does for
+    /// raw flash.
+    ///
+    /// # Errors
+    /// As of [`Self::requests`].
+    pub fn written_per_byte(&self, au_bytes: u64) -> Result<Option<f64>, Error> {
+        let Some(files) = self.files.filter(|files| *files > 0 && self.workload == "create") else {
+            return Ok(None);
+        };
+        let written = self.requests(au_bytes)?.written_bytes();
+        Ok(Some(written as f64 / (files * CREATED_BYTES) as f64))
     }
 
     /// All requests for a card with allocation units of `au_bytes`.

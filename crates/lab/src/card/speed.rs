@@ -209,6 +209,15 @@ pub struct CardSpeed {
     /// Power that the supply delivers, mW; absent where it has no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit_mw: Option<f64>,
+    /// Size of the card that was measured in place of this one, used and full; absent where it was measured itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stand_in_bytes: Option<u64>,
+    /// Blocks beyond those of the capacity and of the layer's own needs, in percent of the capacity.
+    #[serde(default)]
+    pub spare_percent: f64,
+    /// What to know about the card that was measured, a sentence each.
+    #[serde(default)]
+    pub remarks: Vec<String>,
     /// Requests by state, operation, access and size.
     pub tests: Vec<CardTest>,
     /// Allocation units written alternately, on the full card.
@@ -239,9 +248,8 @@ pub fn measure(
     let done = |steps: u64| progress(Progress::Done(steps));
     let tested = || progress(Progress::Done(steps_of_test));
     let of_state = |state: &CardState| {
-        let mut bench = Bench::new(&card.spec, *state, options, &done)?;
-        let mut tests = Vec::new();
-        bench.run_all(&mut tests, &tested).map_err(failed)?;
+        let bench = Bench::new(&card.spec, *state, options, &done)?;
+        let tests = bench.run_all(&tested).map_err(failed)?;
         // The full card alone is needed again.
         Ok((tests, Some(bench).filter(|_| *state == CardState::Full)))
     };
@@ -274,10 +282,40 @@ pub fn measure(
         claimed_bytes: card_spec.fake.map(|fake| fake.claimed_bytes),
         power_on_us,
         limit_mw: info::power(card).limit_mw,
+        stand_in_bytes: stand_in_bytes(card_spec),
+        spare_percent: 100.0 * spare_share(card_spec),
+        remarks: Vec::new(),
         tests,
         open_au_rows,
         alignment_rows,
     })
+}
+
+/// Size of the card that stands in for a full one, where one does.
+fn stand_in_bytes(spec: &CardSpec) -> Option<u64> {
+    let stand_in = StandIn::of(spec, CardState::Full);
+    stand_in.is_small(spec).then_some(stand_in.spec.capacity_bytes)
+}
+
+/// Blocks to spare over those of the capacity.
+fn spare_share(spec: &CardSpec) -> f64 {
+    spec.blocks_to_spare() as f64 / spec.aus().max(1) as f64
+}
+
+/// A warning about a page-mapped card that was made larger without more spare blocks, on which its writes at random depend.
+pub(crate) fn thin_spare(spec: &CardSpec, original: &CardSpec) -> Option<String> {
+    let (own, share) = (spare_share(spec), spare_share(original));
+    if spec.mapping != Mapping::Page || spec.spare_blocks != original.spare_blocks || own * 2.0 > share {
+        return None;
+    }
+    let needed = spec.needed_spare_blocks() + u64::from(spec.bad_blocks);
+    let wanted = needed + (share * spec.aus() as f64).round() as u64;
+    Some(format!(
+        "The {} spare blocks of the original size leave {:.1} % to spare instead of {:.1} %, which makes writes at random slow: --set card.spare_blocks={wanted} keeps the share.",
+        spec.spare_blocks,
+        100.0 * own,
+        100.0 * share
+    ))
 }
 
 /// Reads across borders on the full card, as `flashbench -a` does them.
@@ -328,27 +366,19 @@ pub(crate) struct Essentials {
     pub(crate) power_on_us: f64,
 }
 
-/// The essentials of a card in a state. Reads and writes are those of the largest requests of [`measure`] with its defaults: the same requests come before
-/// them.
+/// The essentials of a card in a state. Reads and writes are those of the largest requests of [`measure`] with its defaults.
 ///
 /// # Errors
 /// The specification is impossible, or the card fails.
 pub(crate) fn essentials(spec: &CardSpec, state: CardState, seed: u64) -> Result<Essentials, Error> {
     let options = CardSpeedOptions { seed, ..CardSpeedOptions::default() }.of_card(spec)?;
     let mut bench = Bench::new(spec, state, &options, &|_| ())?;
-    let mut in_order = Vec::new();
-    for (is_write, is_random) in [(false, false), (false, true), (true, false)] {
-        for bytes in options.sizes.clone() {
-            let test = bench.run(Pattern { is_write, is_random, bytes }).map_err(failed)?;
-            if !is_random && Some(&bytes) == options.sizes.last() {
-                in_order.push(test);
-            }
-        }
-    }
-    let power_on_us = bench.power_on_us(spec)?;
-    let (Some(write), Some(read)) = (in_order.pop(), in_order.pop()) else {
+    let Some(&bytes) = options.sizes.last() else {
         return Err(Error::request("the card is too small for requests", "name a larger card"));
     };
+    let of = |is_write| bench.on_a_copy(Pattern { is_write, is_random: false, bytes }).map_err(failed);
+    let (read, write) = (of(false)?, of(true)?);
+    let power_on_us = bench.power_on_us(spec)?;
     let spreads = Spreads::read()?;
     let with_interval = |test: CardTest| CardTest { interval: spreads.interval(&test), ..test };
     Ok(Essentials { read: with_interval(read), write: with_interval(write), power_on_us })
@@ -450,6 +480,7 @@ fn failed(error: BlockError) -> Error {
 }
 
 /// A card in some state, with buffers that are as large as the largest request.
+#[derive(Clone)]
 struct Bench {
     card: Fake<Card>,
     state: CardState,
@@ -531,6 +562,7 @@ impl Bench {
         bench.card.device_mut().set_host(HostSpec::default());
         state.reach(&mut bench.card, *history, &mut bench.chance, progress).map_err(failed)?;
         bench.card.device_mut().set_host(spec.host);
+        bench.card.device_mut().share_map();
         Ok(bench)
     }
 
@@ -578,16 +610,23 @@ impl Bench {
         }
     }
 
-    fn run_all(&mut self, tests: &mut Vec<CardTest>, tested: &dyn Fn()) -> Result<(), BlockError> {
+    /// All tests. Each begins in the state of the card: what others wrote would have emptied blocks, which makes the next writes faster.
+    fn run_all(&self, tested: &dyn Fn()) -> Result<Vec<CardTest>, BlockError> {
+        let mut tests = Vec::new();
         for is_write in [false, true] {
             for is_random in [false, true] {
-                for bytes in self.options.sizes.clone() {
-                    tests.push(self.run(Pattern { is_write, is_random, bytes })?);
+                for &bytes in &self.options.sizes {
+                    tests.push(self.on_a_copy(Pattern { is_write, is_random, bytes })?);
                     tested();
                 }
             }
         }
-        Ok(())
+        Ok(tests)
+    }
+
+    /// A test on a copy of the card, which leaves the card itself in its state.
+    fn on_a_copy(&self, pattern: Pattern) -> Result<CardTest, BlockError> {
+        self.clone().run(pattern)
     }
 
     /// A test: a window of requests, and of writes more windows, each as long as all before, until the speed is steady or too much is written.
@@ -611,7 +650,7 @@ impl Bench {
             let au_bytes = self.au_sectors * SECTOR_BYTES as u64;
             let chance = if written >= 4 * au_bytes { au_bytes } else { 0 };
             let is_cleaning = filled as f64 <= (STEADY * written as f64).max(chance as f64);
-            // What closes an allocation unit belongs to the writes that filled it, and what the first pass over the sectors finds there is of other tests.
+            // What closes an allocation unit belongs to the writes that filled it, and what the first pass over the sectors finds there is of the card's history.
             let has_whole_units = pattern.is_random
                 || written >= (UNITS_MIN * au_bytes).max(self.sequential_sectors() * SECTOR_BYTES as u64);
             let is_steady = is_cleaning && has_whole_units && (next.mb_s / window.mb_s - 1.0).abs() <= STEADY;
@@ -868,6 +907,36 @@ mod tests {
         let own = essentials(&card.spec, CardState::Used, 0).unwrap();
         assert_eq!((&own.read, &own.write), (&of("read"), &of("write")));
         assert!(own.write.interval.is_some() && own.read.interval.is_some());
+    }
+
+    /// A test has the same figures whatever sizes are tested beside it: writes in order empty blocks, which would serve the next writes at random.
+    #[test]
+    fn a_test_does_not_depend_on_the_others() {
+        let sets = ["card.capacity_bytes='512 MiB'", "card.spare_blocks=24", "card.slc.blocks=4"];
+        let card = load(&Library::built_in(), "a1-32g", &Override::parse_all(&sets).unwrap()).unwrap();
+        let small = |sizes: &[u64]| {
+            let options = CardSpeedOptions { requests: 50, sizes: sizes.to_vec(), seed: 0 };
+            let mut tests = measure(&card, &options, &|_| ()).unwrap().tests;
+            tests.retain(|test| test.request_bytes == RECORD_BYTES);
+            tests
+        };
+        assert_eq!(small(&[RECORD_BYTES]), small(&[RECORD_BYTES, 1 << 20]));
+    }
+
+    /// A larger card with the spare blocks of the smaller one gets a number of them that keeps the share.
+    #[test]
+    fn a_larger_card_needs_more_spare_blocks() {
+        let original = spec("a1-32g", &[]);
+        let large = spec("a1-32g", &["card.capacity_bytes=1TiB"]);
+        let told = thin_spare(&large, &original).unwrap();
+        let advised =
+            told.split_whitespace().find_map(|word| word.strip_prefix("card.spare_blocks=")).unwrap();
+        let spare = format!("card.spare_blocks={advised}");
+        let better = spec("a1-32g", &["card.capacity_bytes=1TiB", &spare]);
+        assert!((spare_share(&better) / spare_share(&original) - 1.0).abs() < 0.01, "{told}");
+        assert_eq!((thin_spare(&better, &original), thin_spare(&original, &original)), (None, None));
+        assert!(stand_in_bytes(&large).is_some_and(|bytes| bytes < large.capacity_bytes));
+        assert_eq!(stand_in_bytes(&original), None);
     }
 
     #[test]

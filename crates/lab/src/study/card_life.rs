@@ -50,7 +50,7 @@ pub struct LifeOfCardOptions {
     #[cfg_attr(feature = "command", arg(long, value_name = "TRACE", default_value = TRACE))]
     trace: PathBuf,
 
-    /// Bytes that the host writes per day
+    /// Bytes that the filesystem writes to the card per day, as /proc/diskstats counts them
     #[cfg_attr(feature = "command", arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = floatgate_mtd::size::parse))]
     write_per_day: u64,
 

@@ -5,6 +5,7 @@ use super::{Context, Report, Study};
 use crate::card;
 use crate::card::speed::{
     AlignmentRow, CardSpeed, CardSpeedOptions, CardState, CardTest, OpenAuRow, REQUESTS_MAX, measure,
+    thin_spare,
 };
 use crate::card::spread::{self, Spread};
 use crate::report::Origin;
@@ -35,7 +36,8 @@ pub struct SpeedOfCard;
   floatgate speed my-card.toml --table alignment --csv
   floatgate speed samsung-evo-16g --table power --set card.power.limit_ua=70100
 
-The used card has its first half written, and the full card all of it; both are then partly overwritten at random. Sequential requests cover at most 64 MiB, or \
+The used card has its first half written, and the full card all of it; both are then partly overwritten at random. Each test begins with a card in that state. \
+Sequential requests cover at most 64 MiB, or \
 twice the SLC cache. Data that is still in the buffer after the writes is flushed before the clock stops.
 
 Writes are measured in windows with the same number of requests, until two windows in a row differ by less than 10 %. Sequential writes must also have covered all \
@@ -112,9 +114,15 @@ impl Study for SpeedOfCard {
                 format!("ask for 1 to {REQUESTS_MAX} requests of some size"),
             ));
         }
-        let card = card::load(context.library, card, &Override::parse_all(set)?)?;
+        let sets = Override::parse_all(set)?;
+        let loaded = card::load(context.library, card, &sets)?;
+        // A file that is a card only with the overrides has no original.
+        let original = card::load(context.library, card, &[]).ok();
         let options = CardSpeedOptions { requests: *requests, sizes: sizes.clone(), seed: *seed };
-        measure(&card, &options, context.progress)
+        let mut speed = measure(&loaded, &options, context.progress)?;
+        speed.remarks.extend(stand_in(&speed));
+        speed.remarks.extend(original.and_then(|original| thin_spare(&loaded.spec, &original.spec)));
+        Ok(speed)
     }
 
     fn report(report: &CardSpeed) -> Report {
@@ -135,7 +143,12 @@ impl Study for SpeedOfCard {
         );
         Report {
             title: format!("{card}: {title}"),
-            head: [sizes].into_iter().chain(report.claimed_bytes.map(claim)).chain([ready]).collect(),
+            head: [sizes]
+                .into_iter()
+                .chain(report.claimed_bytes.map(claim))
+                .chain([ready])
+                .chain(report.remarks.iter().cloned())
+                .collect(),
             conclusion: [Some(verdict(report)), warning(report)]
                 .into_iter()
                 .flatten()
@@ -173,16 +186,24 @@ fn verdict(report: &CardSpeed) -> String {
     let largest = |operation| tests("sequential", operation).max_by_key(|test| test.request_bytes);
     let (Some(read), Some(write)) = (largest("read"), largest("write")) else { return String::new() };
     let in_order = format!(
-        "Used, this card reads {} MB/s and writes {} MB/s in order",
+        "Used, this card reads {} MB/s and writes {} MB/s in order, in requests of {}",
         three(read.mb_s),
-        three(write.mb_s)
+        three(write.mb_s),
+        bytes(write.request_bytes)
     );
     let small = tests("random", "write").filter(|test| test.request_bytes <= SMALL);
     let Some(small) = small.min_by_key(|test| test.request_bytes) else { return format!("{in_order}.") };
     let (size, speed) = (bytes(small.request_bytes), three(small.mb_s));
     if !small.is_steady {
+        let is_same = |test: &&CardTest| {
+            let of = |test: &CardTest| (test.operation.clone(), test.access.clone(), test.request_bytes);
+            test.state == CardState::Full && test.is_steady && of(test) == of(small)
+        };
+        let full = report.tests.iter().find(is_same);
+        let lasting =
+            full.map_or_else(String::new, |full| format!(": a full card writes {} MB/s", three(full.mb_s)));
         return format!(
-            "{in_order}; {speed} MB/s in writes of {size} at random do not last: a test of more requests shows the lasting speed."
+            "{in_order}; {speed} MB/s in writes of {size} at random last only as long as there is a cache or a free block to fill{lasting}."
         );
     }
     let speeds = format!("{in_order}, and {speed} MB/s in writes of {size} at random");
@@ -204,6 +225,16 @@ fn warning(report: &CardSpeed) -> Option<String> {
         "But do not use it: it is a fake, which claims {} MB, has {} MB, and loses data written beyond that size.",
         grouped(claimed / 1_000_000),
         grouped(report.capacity_bytes / 1_000_000)
+    ))
+}
+
+/// A sentence about the smaller card that was measured, where one was.
+fn stand_in(speed: &CardSpeed) -> Option<String> {
+    let own = speed.stand_in_bytes?;
+    Some(format!(
+        "The used and the full card were measured on one of {} MB with the same share of spare blocks, {:.1} %.",
+        grouped(own / 1_000_000),
+        speed.spare_percent
     ))
 }
 

@@ -38,7 +38,8 @@ pub struct Compare;
 Raw flash is measured with the tests of `floatgate fs`, on JFFS2 or UBIFS, whichever `floatgate advise` chooses. A part runs on the board that fits it best.
 
 Cards are measured in the used state, with sequential requests of 1 MiB and with the traces of `floatgate fs cards` on the fastest of ext4, F2FS and FAT. \
-The life of a card is the rated life that `floatgate life` computes for the same trace. A figure that cannot be computed is left empty, and a note gives the reason.")
+The life of a card is the rated life that `floatgate life` computes for the same trace. `life` counts the bytes that the filesystem writes to the card. Of the \
+workload create, where these are more than the bytes of the files, the remarks of a card have both. A figure that cannot be computed is left empty, and a note gives the reason.")
 )]
 pub struct CompareOptions {
     /// Names of setups, parts and cards, or paths of setups' TOML files
@@ -57,7 +58,7 @@ pub struct CompareOptions {
     #[cfg_attr(feature = "command", arg(long, alias = "size", value_name = "BYTES", value_parser = size::parse))]
     partition: Option<u64>,
 
-    /// Bytes that the host writes per day
+    /// Bytes that programs write to files per day
     #[cfg_attr(feature = "command", arg(long, value_name = "BYTES", default_value = "100MiB", value_parser = size::parse))]
     write_per_day: u64,
 

@@ -2,19 +2,19 @@
 
 use super::verdict::three;
 use super::{Candidate, FigureInterval, Figures, Missing, Quantity, Unfit, Use, Workload};
-use crate::advise::card::{DeviceFacts, at_least_the_traces, flash_blocks};
+use crate::advise::card::{DeviceFacts, at_least_the_traces, enlarged, flash_blocks};
 use crate::advise::flash::{self, AdviceOptions, Board, Scope};
 use crate::age::FILL_PERCENT;
 use crate::card::compare::{NamedCard, compare};
 use crate::card::life::{BUDGET, TraceWear, by_trace};
-use crate::card::shipped::{ShippedTrace, everyday_traces, traces};
+use crate::card::shipped::{CREATED_BYTES, ShippedTrace, everyday_traces, traces};
 use crate::card::speed::{CardTest, essentials};
 use crate::card::spread::{self, Spread};
 use crate::card::state::CardState;
 use crate::card::{LoadedCard, is_card, load};
 use crate::energy;
 use crate::fs_compare::{FsComparison, Subject, Test};
-use crate::life::{DAYS_PER_YEAR, Endurance, FlashLife, HOT, Wear};
+use crate::life::{DAYS_PER_YEAR, Endurance, FlashLife, HOT, Wear, in_units};
 use crate::speed::{SpeedOptions, Test as SpeedTest};
 use crate::speed_run;
 use floatgate_config::{Config, ConfigError, Kind, Library, Override, Part, Problem};
@@ -32,7 +32,7 @@ pub(crate) const PARTITION_BLOCKS: u64 = 128;
 /// Temperature of raw flash, in degrees Celsius.
 const TEMPERATURE_C: f64 = 40.0;
 /// Bytes of a small synchronised write: of a record of `fs`, and of a file of the trace `create`.
-const SMALL_BYTES: f64 = 4096.0;
+const SMALL_BYTES: f64 = CREATED_BYTES as f64;
 const MIB: f64 = (1 << 20) as f64;
 /// State of a card before it is measured.
 const STATE: CardState = CardState::Used;
@@ -393,7 +393,9 @@ fn fill_from_traces(
     let is_wanted = |trace: &ShippedTrace| trace.is_complete() && wanted.contains(&trace.workload);
     let everyday = everyday_traces();
     let traces: Vec<ShippedTrace> = traces().into_iter().chain(everyday).filter(is_wanted).collect();
-    let named = NamedCard { name: known.target.clone(), card: at_least_the_traces(card.clone()) };
+    let replayed = at_least_the_traces(card.clone());
+    candidate.remarks.extend(enlarged(card, &replayed));
+    let named = NamedCard { name: known.target.clone(), card: replayed };
     let matrix = compare(&[named], &traces, STATE, use_.seed, &|_| ())?;
     let of = |workload: Workload| {
         matrix.cells.iter().filter(move |cell| cell.is_ranked && cell.workload == workload.name())
@@ -448,7 +450,18 @@ fn fill_life(
     // A card that is smaller than the trace has its share of the blocks.
     let blocks = |card: &LoadedCard| flash_blocks(&card.spec, card.spec.capacity_bytes) as f64;
     let share = blocks(card) / blocks(&large);
-    candidate.figures.life_years = Some(worn.rated_years * share / written_per_byte(trace, card)?);
+    let per_byte = trace.written_per_byte(card.spec.au_bytes)?;
+    candidate.figures.life_years = Some(worn.rated_years * share / per_byte.unwrap_or(1.0));
+    candidate.remarks.push(match per_byte {
+        Some(per_byte) => format!(
+            "For each byte of the files {} writes {} bytes to the card, so that the {} a day are {} in `floatgate life` and `floatgate advise`.",
+            trace.filesystem,
+            three(per_byte),
+            in_units(use_.write_bytes_per_day),
+            in_units((use_.write_bytes_per_day as f64 * per_byte) as u64)
+        ),
+        None => format!("The bytes a day are those that {} writes to the card.", trace.filesystem),
+    });
     if !worn.has_static_levelling {
         candidate.remarks.push(format!(
             "It has no static wear levelling: its life is that of the {} of {} blocks that the workload reaches.",
@@ -456,16 +469,4 @@ fn fill_life(
         ));
     }
     Ok(())
-}
-
-/// Bytes that the filesystem writes for each byte of the workload: of files of [`SMALL_BYTES`] with fsync for a byte of the files. Other workloads count what
-/// the filesystem writes.
-fn written_per_byte(trace: &ShippedTrace, card: &LoadedCard) -> Result<f64, Error> {
-    Ok(match trace.files.filter(|_| trace.workload == Workload::Create.name()) {
-        Some(files) => {
-            let written = trace.requests(card.spec.au_bytes)?.written_bytes();
-            written as f64 / (files as f64 * SMALL_BYTES)
-        }
-        None => 1.0,
-    })
 }

@@ -122,7 +122,7 @@ pub struct Use {
     pub workload: Workload,
     /// Bytes that have to fit; none where any size will do.
     pub partition_bytes: Option<u64>,
-    /// Bytes written in a day.
+    /// Bytes that programs write in a day.
     pub write_bytes_per_day: u64,
     /// Years that the storage must last.
     pub years: f64,

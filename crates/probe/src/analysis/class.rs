@@ -184,6 +184,18 @@ fn writes_in_words(measured: &Measured) -> String {
     text
 }
 
+/// Speed of the random writes of an application performance class.
+pub(crate) fn small_writes(samples: &Samples) -> Answer {
+    let writes: Vec<&Sample> = samples.with_test(Test::AppWrite).collect();
+    if writes.is_empty() {
+        return Answer::unknown("MB/s", 0.0, format!("not measured: {}", unwritten(samples)));
+    }
+    let speed = mb_s(&writes);
+    let digits = if speed < 0.1 { 1e4 } else { 100.0 };
+    let reason = format!("mean of {} writes of 4 KiB at random, one at a time", writes.len());
+    Answer::found(Value::Measure((speed * digits).round() / digits), "MB/s", 0.8, reason)
+}
+
 /// The highest application performance class that the card reaches.
 pub(crate) fn app_class(samples: &Samples) -> Answer {
     let measured = Measured::from_samples(samples);

@@ -78,6 +78,7 @@ fn of_times(samples: &Samples) -> Answers {
         slc_cache: caches::slc_cache(samples),
         write_speed: caches::write_speed(samples),
         steady_state: caches::steady_state(samples),
+        small_writes: class::small_writes(samples),
         read_speed: read_speed(samples),
         read_latency: read_latency(samples),
         write_latency_max: write_latency_max(samples),
