@@ -22,16 +22,16 @@ use std::cell::{Cell, RefCell};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a file in an image that are read together.
+/// Bytes of a file in an image that one read returns.
 const PIECE: usize = 256 << 10;
 
 /// Bytes between two messages of progress.
 const PROGRESS: u64 = 1 << 20;
 
-/// Bytes of all files of an archive, holes included: a browser holds no more.
+/// Maximum total size of the files in an archive, holes included, in bytes. Larger archives do not fit into the memory of a browser.
 const ARCHIVE_MAX: u64 = 4 << 30;
 
-/// Bytes that are buffered on the way to an archive.
+/// Buffer size of the archive writer, in bytes.
 const ARCHIVE_BUFFER: usize = 256 << 10;
 
 /// Selection of an image in a dump, with the sizes of its flash: the options of `floatgate image`.
@@ -95,7 +95,7 @@ pub(crate) enum Request {
     Cat { of: Selected, file: String, most: Option<u64> },
     /// As `image check`.
     Check { of: Selected },
-    /// As `image extract`, or the files of the part of the map with this number.
+    /// As `image extract`. With `part`, the files of that part of the map.
     Extract { of: Selected, archive: Archive, out: PathBuf, part: Option<usize> },
     /// As `image check --repair`.
     Repair { of: Selected, out: PathBuf },
@@ -109,9 +109,9 @@ pub(crate) enum Request {
 #[derive(Default)]
 struct Opened {
     of: Selected,
-    /// Opened for its images, of which there is at least one.
+    /// The dump, opened by [`Image::open_sized`], which fails if no image is found.
     image: Option<Image>,
-    /// Opened whatever is in it.
+    /// The dump, opened by [`Image::open_any`], also if it contains no image.
     any: Option<Image>,
     fs: Option<ImageFs>,
 }
@@ -265,7 +265,7 @@ fn mapped(image: &Image) -> Answer {
     json(&Mapped { reported, readable })
 }
 
-/// A path whose bytes that are no text are written as `\xNN`, as listings have them.
+/// Bytes of a path from a listing, in which `\xNN` stands for a byte that is not valid text.
 pub(crate) fn bytes_of(path: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = path;
@@ -354,7 +354,7 @@ impl Origin {
         }
     }
 
-    /// True when wrong bits in the files were not corrected.
+    /// True if the code of the dump is unknown, so that wrong bits in the files were not corrected.
     fn is_uncorrected(&self, of: &Selected) -> bool {
         matches!(self, Self::Image(image) if image.has_unknown_code(&of.selection()))
     }

@@ -31,10 +31,11 @@ use std::process::ExitCode;
   docker export box | floatgate image build - -o box.ubi --part mt29f2g08aad
 
 The same input gives the same image, byte for byte. For this, names are sorted, UUIDs and sequence numbers are computed from the contents, and the atime and \
-ctime of a directory's files are set to their mtime. The environment variable SOURCE_DATE_EPOCH, in seconds since 1970, is the latest time that a file gets.
+ctime of a directory's files are set to their mtime. The environment variable SOURCE_DATE_EPOCH, in seconds since 1970, is the maximum of all \
+times in the image: later times are set to it.
 
-The filesystem can grow to --max-lebs. Without this option, it can grow to the volume's size, or with --autoresize to the size of the part. If neither size is \
-known, it can grow to twice the space that the files can occupy, rounded up to a power of two.
+A UBIFS can grow to the number of LEBs in --max-lebs. Without this option, it can grow to the volume's size, or with --autoresize to the size of the part. If \
+neither size is known, it can grow to twice the space that the files can occupy, rounded up to a power of two.
 
 Exit status 1: some data is not in the image bit for bit; the output lists it.")]
 pub(crate) struct Args {
@@ -52,7 +53,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     flash: FlashArgs,
 
-    /// Compression of file data [default: lzo; for a JFFS2 zlib, with rtime tried after it]
+    /// Compression of file data [default: lzo; for a JFFS2 zlib, and rtime for data that zlib does not shrink]
     #[arg(long, short = 'x', value_enum, help_heading = "Filesystem")]
     compress: Option<Compress>,
 
@@ -143,7 +144,7 @@ enum Format {
     Ubi,
     /// A bare UBIFS, for ubiupdatevol or ubinize
     Ubifs,
-    /// A JFFS2: for NOR, with a clean marker in each eraseblock, unless --page-size has the page size of a NAND
+    /// A JFFS2: for NAND if the page size of a NAND is given, else for NOR, with a clean marker in each eraseblock
     Jffs2,
     /// A YAFFS2 with its tags in the OOB, as mkyaffs2image makes it, or at the end of each page
     Yaffs2,
@@ -224,8 +225,7 @@ pub(crate) fn source_date_epoch() -> Result<Option<i64>, Failure> {
     seconds.map(Some).ok_or_else(wrong)
 }
 
-/// LEBs that files can still take in an image whose volume is no larger than its filesystem, so that `image put` and its siblings
-/// can change it.
+/// Free LEBs in an image whose volume is no larger than its filesystem. They let `image put` and similar commands change the image.
 const ROOM_LEBS: u32 = 2;
 
 /// Children of an index node unless stated.

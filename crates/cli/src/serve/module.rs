@@ -16,7 +16,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-/// Operations of the kernel, and the chip's answer in time and violations.
+/// Report about the operations that the kernel sent: their number, their time on the chip, and the violations of the chip's rules.
 #[derive(Serialize)]
 struct Report {
     chip: String,
@@ -264,7 +264,7 @@ impl Server<'_> {
     }
 
     fn failed(&self, error: io::Error) -> Failure {
-        let help = "is it the device of the module in hosts/linux-module, of this version of floatgate?";
+        let help = "check that it is the device of the kernel module in hosts/linux-module, of the same version as floatgate";
         Failure::new(format!("{}: {error}", self.path.display()), help)
     }
 }
