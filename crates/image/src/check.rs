@@ -2,6 +2,7 @@
 //!
 //! The formats find what is wrong (`format`); here it is brought together in one report.
 
+use floatgate_stack::fs::Error;
 use floatgate_stack::ubifs::Severity;
 
 use super::format::location::ImageLocation;
@@ -11,7 +12,11 @@ pub use super::report::{
 use super::selection::{Chosen, Selection};
 use crate::ImageError;
 use crate::image::Image;
+use crate::map;
 use crate::oob::Corrected;
+
+/// Bytes of the smallest filesystem that is looked for.
+const SMALLEST: u64 = 4096;
 
 /// Checks all that is in a file, or what is chosen.
 ///
@@ -28,7 +33,53 @@ pub fn check(image: &Image, selection: &Selection) -> Result<CheckReport, ImageE
             .cloned()
             .collect(),
     };
-    check_found(image, found, selection)
+    let beside = match (selection.offset, &selection.volume) {
+        (None, None) => beside(image, &found)?,
+        _ => Vec::new(),
+    };
+    let mut report = check_found(image, found, selection)?;
+    for found in beside {
+        check_beside(image, &found, selection, &mut report)?;
+    }
+    report.set_outcome();
+    Ok(report)
+}
+
+/// Filesystems that are only read, beside the images of flash in a dump.
+fn beside(image: &Image, found: &[ImageLocation]) -> Result<Vec<ImageLocation>, ImageError> {
+    let store = image.store()?;
+    let mut known: Vec<_> = found.iter().map(|found| found.offset..found.offset + found.len).collect();
+    known.sort_by_key(|known| known.start);
+    let covered: u64 = known.iter().map(|known| known.end - known.start).sum();
+    let has_room = covered + SMALLEST <= store.size_bytes();
+    if !has_room || !found.iter().any(ImageLocation::is_flash) {
+        return Ok(Vec::new());
+    }
+    Ok(map::readable_beside(&*store, &known)?.iter().map(ImageLocation::tree).collect())
+}
+
+/// Checks one of those.
+fn check_beside(
+    image: &Image,
+    found: &ImageLocation,
+    selection: &Selection,
+    report: &mut CheckReport,
+) -> Result<(), ImageError> {
+    let before = report.findings.len();
+    note_ecc(image.corrected.as_ref(), found, report);
+    match found.format().check(Chosen { image, found, selection }, report) {
+        Err(ImageError::Filesystem(error @ Error::Unsupported(_))) => {
+            let what = format!("{}: {error}", found.format().kind());
+            let consequence = "its files are not checked";
+            let structure = Structure::Filesystem;
+            report.add(Finding::new(Layer::Data, Severity::Recoverable, structure, what, consequence));
+        }
+        checked => checked?,
+    }
+    for finding in report.findings.iter_mut().skip(before) {
+        finding.offset = finding.offset.or(Some(image.file_byte(found.offset)));
+    }
+    Ok(())
 }
 
 /// Checks these images of a file.
@@ -47,8 +98,25 @@ pub(super) fn check_found(
     for found in found {
         found.format().check(Chosen { image, found: &found, selection }, &mut report)?;
     }
+    forget_notes(&mut report);
     report.set_outcome();
     Ok(report)
+}
+
+/// Takes out notes on pages that a finding of damage is about.
+fn forget_notes(report: &mut CheckReport) {
+    let is_page = |finding: &&Finding| finding.structure == Structure::Page;
+    let judged: Vec<String> = report
+        .findings
+        .iter()
+        .filter(is_page)
+        .filter(|finding| finding.severity == Outcome::Damaged)
+        .filter_map(|finding| Some(Corrected::place_of_page(finding.offset?)))
+        .collect();
+    report.findings.retain(|finding| {
+        !(is_page(&finding) && finding.severity == Outcome::Recoverable)
+            || !judged.iter().any(|place| finding.what.contains(place))
+    });
 }
 
 fn note_ecc(corrected: Option<&Corrected>, found: &ImageLocation, report: &mut CheckReport) {

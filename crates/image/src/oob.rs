@@ -205,8 +205,14 @@ impl Corrected {
         let block = page / u64::from(self.pages.pages_per_block);
         let at = self.file_byte(page * u64::from(self.pages.page_bytes));
         format!(
-            "page {page} (block {block}, byte {at:#x} of the file) has more wrong bits than its ECC corrects"
+            "page {page} (block {block}, {}) has more wrong bits than its ECC corrects",
+            Self::place_of_page(at)
         )
+    }
+
+    /// Place of a page in the notes, of its first byte in the file.
+    pub(super) fn place_of_page(at: u64) -> String {
+        format!("byte {at:#x} of the file")
     }
 }
 

@@ -19,6 +19,7 @@ use super::pages::PageShape;
 pub use super::pages::{FlashSizes, PageSizes};
 pub use super::part::Part;
 use super::pending::Pending;
+use super::report::Loss;
 use super::selection::Chosen;
 pub use super::selection::Selection;
 use super::words::size;
@@ -408,6 +409,16 @@ impl Image {
                 .map_or_else(|error| error, |possible| ImageError::GuessedEraseblocks { guess, possible }),
             error => error,
         })
+    }
+
+    /// Losses that no checksum shows when files of the filesystem that is meant are read: in pages of a dump that the ECC could not correct, or
+    /// in LEBs.
+    ///
+    /// # Errors
+    /// As [`mount`](Self::mount).
+    pub fn unverified_losses(&self, selection: &Selection) -> Result<Vec<Loss>, ImageError> {
+        let found = self.choose(selection)?;
+        found.format().unverified_losses(Chosen { image: self, found: &found, selection })
     }
 
     /// Those sizes of eraseblocks with which an image is found where it is.

@@ -197,7 +197,10 @@ impl Concluded for Checked {
             parts => format!(" No code fits {parts} parts of the dump."),
         };
         match reports.as_slice() {
-            [] => "No code fits this dump.".to_owned(),
+            [] => match self.detection.as_ref().and_then(Detection::worn) {
+                Some(worn) => format!("No code corrects this dump. It seems to have {}.", worn.code),
+                None => "No code fits this dump.".to_owned(),
+            },
             [only] => format!("{}{open}", only.conclusion()),
             several => {
                 let mut codes: Vec<&str> = several.iter().map(|report| report.scheme.code.as_str()).collect();

@@ -9,6 +9,7 @@ use floatgate_host::output::Output;
 use floatgate_image::ecc::{self, Dump, MergeReport, PageGeometry, RegionEcc, Regions};
 use floatgate_lab::report::{Concluded, ResultKind};
 use serde::Serialize;
+use std::io::Seek;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -120,6 +121,29 @@ impl Args {
                 break;
             }
         }
+        // A vote can undo what hides the code in each dump.
+        if regions.schemes().next().is_none() && sources.len() > 2 {
+            return self.regions_of_vote(geometry, sources);
+        }
         Ok(regions)
+    }
+
+    /// The codes that explain the vote of all dumps.
+    fn regions_of_vote(&self, geometry: &PageGeometry, sources: &[Source]) -> Result<Regions, Failure> {
+        let first = self.first()?;
+        let failed = |error: std::io::Error| {
+            let help = "have room in the folder for temporary files (TMPDIR)";
+            Failure::new(format!("the vote of the dumps cannot be kept: {error}"), help)
+        };
+        let mut inputs = sources.iter().map(Source::open).collect::<Result<Vec<Input>, _>>()?;
+        let dumps = inputs.iter_mut().map(|input| Dump { pages: &mut input.reader, apart: None }).collect();
+        let mut voted = tempfile::tempfile().map_err(failed)?;
+        let none = Regions::one(RegionEcc::None);
+        let merged = ecc::merge(geometry, &none, dumps, &mut voted, &mut |_| ());
+        merged.map_err(|error| files::failure(first, &error))?;
+        voted.rewind().map_err(failed)?;
+        let sample = ecc::sample(geometry, Dump { pages: &mut voted, apart: None }, &mut |_| ());
+        let sample = sample.map_err(|error| files::failure(first, &error))?;
+        Ok(ecc::detect(geometry, None, &sample).regions)
     }
 }

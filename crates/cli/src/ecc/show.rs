@@ -161,6 +161,23 @@ fn region_text(region: &CheckedRegion) -> String {
         }
 }
 
+/// Advice where no code fits.
+const UNFIT: &str = "Are these the sizes of page and OOB, and is it a raw dump, read with the ECC off? A controller may write \
+             bits or bytes\nin an order of its own, or scramble the data.";
+
+/// Advice where a code is the right one but for the number of wrong bits.
+fn worn(c: &Candidate) -> String {
+    let (explained, all) = (c.clean + c.corrected, c.clean + c.corrected + c.uncorrectable);
+    format!(
+        "{} explains {} of {}: the dump has it, and more wrong bits than it corrects. To decode what it can:\n  --code {} --layout {}",
+        c.code,
+        grouped(explained),
+        grouped_count(all, "step"),
+        c.code,
+        c.layout
+    )
+}
+
 fn detected(detection: &Detection) -> String {
     let tried = format!(
         "{} codes and layouts tried on {} with data",
@@ -171,8 +188,7 @@ fn detected(detection: &Detection) -> String {
         return format!(
             "no code fits: {tried}\n\n{}\n\n{}",
             candidates(&detection.candidates),
-            "Are these the sizes of page and OOB, and is it a raw dump, read with the ECC off? A controller may write \
-             bits or bytes\nin an order of its own, or scramble the data."
+            detection.worn().map_or_else(|| UNFIT.to_owned(), worn)
         );
     }
     let several = match detection.candidates.len() {

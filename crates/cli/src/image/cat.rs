@@ -8,6 +8,7 @@ use floatgate_host::output::Output;
 use floatgate_image::Access;
 use floatgate_image::extract::Loss;
 use floatgate_image::raw::read_raw;
+use floatgate_stack::ubifs::Behaviour;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -19,7 +20,7 @@ use std::process::ExitCode;
   floatgate image cat dump.bin /boot/zImage > zImage
   floatgate image cat two-volumes.ubi --raw --volume data > data.ubifs
 
-Exit status 1: data of the volume is damaged; the damaged LEBs are listed.")]
+Exit status 1: data of the volume is damaged, and the damaged LEBs are listed; or with --raw the volume holds no data.")]
 pub(crate) struct Args {
     #[command(flatten)]
     image: ImageArgs,
@@ -44,7 +45,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 fn file(args: &Args, path: &OsStr) -> Outcome {
-    let mut fs = args.image.mount()?;
+    let image = args.image.open(Access::Read)?;
+    let selection = args.image.selection();
+    let mut fs = image
+        .mount(&selection, true, Behaviour::default())
+        .map_err(|error| super::failure(&args.image.image, &error))?;
     let inode = fs.resolve(path.as_bytes()).map_err(|error| args.image.failed_at(path.as_bytes(), error))?;
     let mut out = Output::stdout()?;
     let mut chunk = vec![0; CHUNK];
@@ -58,7 +63,9 @@ fn file(args: &Args, path: &OsStr) -> Outcome {
         out.write_all(&chunk[..len]).map_err(|error| output::stdout_failed(&error))?;
         at += len as u64;
     }
-    Ok(ExitCode::SUCCESS)
+    let losses = image.unverified_losses(&selection).map_err(|error| args.image.failed(error))?;
+    print_losses("not whole", &losses);
+    Ok(if losses.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 fn raw(args: &Args) -> Outcome {
@@ -69,5 +76,6 @@ fn raw(args: &Args) -> Outcome {
     print_notes(&raw.notes);
     let lost = |lnum: &u32| Loss { path: format!("LEB {lnum}"), what: "damaged or missing".to_owned() };
     print_losses("not restored bit for bit", &raw.damaged_lebs.iter().map(lost).collect::<Vec<_>>());
-    Ok(if raw.damaged_lebs.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    let is_whole = raw.damaged_lebs.is_empty() && raw.bytes > 0;
+    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

@@ -20,14 +20,15 @@ use std::process::ExitCode;
   floatgate image check rootfs.ubi --part mx30lf2g18ac --partition 64MiB
   floatgate image check rootfs.ubi --repair repaired.ubi
 
-Checks the headers and the volume table of UBI, all structures of UBIFS, the nodes of JFFS2, and the data of all files. The image is never changed. With \
+Checks the headers and the volume table of UBI, all structures of UBIFS, the nodes of JFFS2, and the data of all files. Of other filesystems, such as \
+SquashFS and FAT, all files are read. The image is never changed. With \
 --part or --setup, the command also checks that the image fits the chip, or its partition, with the maximum number of bad blocks.
 
 Exit status 0: clean. 1: recoverable, for example not unmounted, which Linux recovers when mounting; or it is uncertain whether the data behind a JFFS2 was part \
 of it. 2: damaged.
 
---repair removes the damaged nodes of a JFFS2 and moves nothing else in it. Exit status with --repair 0: OUT is clean and holds everything. 1: OUT is clean, \
-and the output lists the losses. 2: the image was not repaired, and OUT was not written.")]
+--repair removes the damaged nodes of a JFFS2 and moves nothing else in it. Exit status with --repair 0: OUT is clean and holds everything. 1: the output \
+lists the losses; OUT is clean, except for filesystems in it that are only read, which are copied as they are. 2: the image was not repaired, and OUT was not written.")]
 pub(crate) struct Args {
     #[command(flatten)]
     image: ImageArgs,

@@ -42,7 +42,8 @@ use crate::common::Outcome;
   floatgate image put rootfs.ubi hostname /etc/hostname
   floatgate image mount dump.bin /mnt --rw
 
-The commands search a file for images, at its start and inside it: UBI, bare UBIFS, JFFS2 in both byte orders, and NAND dumps of UBI or JFFS2 with OOB, which are corrected by their ECC.")]
+The commands search a file for images, at its start and inside it: UBI, bare UBIFS, JFFS2 in both byte orders, and NAND dumps of UBI or JFFS2 with OOB, which are corrected by their ECC. Others are read only: SquashFS, CramFS, \
+ROMFS, EROFS, ext2 to ext4, F2FS, FAT, exFAT, LittleFS, SPIFFS, YAFFS2.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -86,7 +87,7 @@ enum Command {
     Setxattr(edit::SetxattrArgs),
     /// Mount an image as a folder, through FUSE
     Mount(mount::Args),
-    /// Check an image for damage: UBI, UBIFS, JFFS2, the data of files
+    /// Check an image for damage: its filesystems and the data of files
     Check(check::Args),
     /// Compare two images, entry by entry
     Diff(diff::Args),

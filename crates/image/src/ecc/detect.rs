@@ -150,6 +150,12 @@ impl Detection {
     pub fn found(&self) -> Option<&Scheme> {
         self.regions.schemes().next()
     }
+
+    /// Where no code fits, one for which so much speaks that the dump has it and more wrong bits than it corrects.
+    pub fn worn(&self) -> Option<&Candidate> {
+        let best = self.candidates.first().filter(|_| self.found().is_none())?;
+        (best.evidence_bits >= BELIEVED_BITS).then_some(best)
+    }
 }
 
 /// Picks pages with data from all parts of a dump, which is read once.

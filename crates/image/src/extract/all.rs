@@ -29,6 +29,9 @@ pub struct AllExtracted {
     pub parts: Vec<ExtractedPart>,
     /// Files and attributes of all folders that were not restored bit for bit, each with its folder.
     pub losses: Vec<Loss>,
+    /// The format of a part has no checksum over data, so that changed data cannot be seen.
+    #[serde(skip)]
+    pub is_unverified: bool,
 }
 
 /// A part that was written.
@@ -88,6 +91,7 @@ pub fn extract_all(
             Some(Ok(extracted)) => {
                 left = left.saturating_sub(extracted.bytes);
                 row.entries = extracted.entries;
+                all.is_unverified |= extracted.is_unverified;
                 all.losses.extend(
                     extracted
                         .losses

@@ -67,6 +67,14 @@ pub(crate) trait Format {
     /// Damage, or no filesystem; one that needs recovery, unless `recover` allows it or nothing is to be written.
     fn mount(&self, chosen: Chosen<'_>, recover: bool, behaviour: Behaviour) -> Result<ImageFs, ImageError>;
 
+    /// Losses that no checksum shows when the files of the filesystem that is meant are read.
+    ///
+    /// # Errors
+    /// The file cannot be read; several volumes and none chosen.
+    fn unverified_losses(&self, _chosen: Chosen<'_>) -> Result<Vec<Loss>, ImageError> {
+        Ok(Vec::new())
+    }
+
     /// Sizes between which it can grow; `None` if something else follows it.
     ///
     /// # Errors

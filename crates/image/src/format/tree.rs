@@ -153,6 +153,8 @@ impl TreeFiles {
         let mut counted = Counted::default();
         let (mut damage, notes) = (Vec::new(), std::mem::take(&mut self.opened.notes));
         let remarks = std::mem::take(&mut self.opened.remarks);
+        let flaws = std::mem::take(&mut self.opened.flaws);
+        report.is_unverified |= !remarks.is_empty();
         let mut bytes = 0;
         match Box::new(self).run(&mut counted, &ExtractLimits::default(), &|_| {}) {
             Ok(read) => {
@@ -164,6 +166,12 @@ impl TreeFiles {
         damage.extend(notes);
         for what in damage {
             add_damage(what, volume, report);
+        }
+        for what in flaws {
+            let consequence = "all files are still read; a check of the filesystem on Linux mends it";
+            let structure = Structure::Filesystem;
+            let finding = Finding::new(Layer::Data, Severity::Recoverable, structure, what, consequence);
+            report.add(Finding { volume: volume.map(str::to_owned), ..finding });
         }
         for what in remarks {
             let consequence = "what is not listed here may be damaged, too";
@@ -188,12 +196,13 @@ impl Extracting for TreeFiles {
         limits: &ExtractLimits,
         progress: &dyn Fn(u64),
     ) -> Result<Extracted, ExtractError> {
-        let readonly::Opened { fs, notes, losses, remarks } = &mut self.opened;
+        let readonly::Opened { fs, notes, losses, flaws, remarks } = &mut self.opened;
         let mut extracted = extract(&mut FileSystemSource(&mut **fs), target, limits, progress)?;
         let losses = std::mem::take(losses).into_iter().map(|what| Loss::new(&[], what));
         extracted.losses.splice(0..0, losses);
         extracted.is_unverified = !remarks.is_empty();
         extracted.notes.append(notes);
+        extracted.notes.append(flaws);
         extracted.notes.append(remarks);
         Ok(extracted)
     }
@@ -224,6 +233,16 @@ impl Format for TreeShape {
 
     fn mount(&self, chosen: Chosen<'_>, _: bool, _: Behaviour) -> Result<ImageFs, ImageError> {
         self.files(chosen).map(TreeFiles::into_fs)
+    }
+
+    fn unverified_losses(&self, Chosen { image, found, .. }: Chosen<'_>) -> Result<Vec<Loss>, ImageError> {
+        let pages = image.corrected.as_ref().map(|corrected| corrected.lost_pages(found)).unwrap_or_default();
+        let loss = |at: u64| Loss {
+            path: format!("byte {at} of the filesystem"),
+            what: "a page has more wrong bits than its ECC corrects: what was printed may be wrong"
+                .to_owned(),
+        };
+        Ok(pages.into_iter().map(loss).collect())
     }
 
     fn growth(&self, _: Chosen<'_>, _: bool) -> Result<Option<Growth>, ImageError> {

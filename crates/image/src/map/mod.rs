@@ -34,6 +34,7 @@ use crate::ImageError;
 use crate::format::info::OneImage;
 use crate::image::Image;
 use crate::info::selected_info;
+use crate::oob::Corrected;
 use crate::pages::PageShape;
 use crate::readonly::has_reader;
 use crate::selection::Selection;
@@ -172,6 +173,7 @@ pub fn map(image: &Image) -> Result<FlashMap, ImageError> {
     if parts.len() >= MAX_PARTS {
         notes.push(format!("the map is incomplete: it ends after {MAX_PARTS} parts"));
     }
+    notes.extend(image.corrected.as_ref().map(Corrected::all_notes).unwrap_or_default());
     let pages = image.corrected.as_ref().map(|corrected| corrected.pages);
     let partitions = partitions::without_copies(partitions);
     Ok(FlashMap { size: view.len(), pages, parts, partitions, notes })
@@ -271,6 +273,28 @@ pub(crate) fn readable(store: &dyn Store) -> Result<Vec<Readable>, ImageError> {
         found.splice(0..0, remains_at(store, 0));
     }
     Ok(found)
+}
+
+/// The filesystems with a reader beside parts of a dump that are known.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn readable_beside(
+    store: &dyn Store,
+    known: &[std::ops::Range<u64>],
+) -> Result<Vec<Readable>, ImageError> {
+    let budget = Cell::new(view::budget(store.size_bytes()));
+    let view = View::new(store, &budget);
+    let overlaps =
+        |at: u64, len: u64| known.iter().any(|known| at < known.end && known.start < at.saturating_add(len));
+    let mut all: Vec<(u64, ProbeMatch)> = known
+        .iter()
+        .map(|known| (known.start, ProbeMatch::new(Kind::Ubi, known.end - known.start)))
+        .collect();
+    all.extend(scan::wear_levelled(&view)?.into_iter().filter(|(at, found)| !overlaps(*at, found.len)));
+    all.sort_by_key(|(at, _)| *at);
+    let found = scan::parts(&view, all)?.into_iter().filter_map(Readable::of);
+    Ok(found.filter(|found| !overlaps(found.at, found.len)).collect())
 }
 
 /// Properties of the filesystem with a reader at a byte: of one that does not begin with its magic number, too.

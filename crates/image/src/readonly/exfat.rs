@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use floatgate_media::disk::exfat::{self as boot, BOOT_REGION_SECTORS, region_checksum};
 use floatgate_stack::fs::{BLOCK_BYTES, Error, FileType, Timestamp};
 
 use super::media::Media;
@@ -63,11 +64,39 @@ pub(super) struct Exfat {
     /// Directories by their first cluster: one that holds itself is entered once.
     known: BTreeMap<u32, u32>,
     chains: Recent<u32, Vec<u32>>,
+    losses: Vec<String>,
+    flaws: Vec<String>,
+}
+
+/// Place of the boot region to read, with damage of the first one and of the second one.
+fn boot_region(media: &Media) -> (u64, Vec<String>, Vec<String>) {
+    let shift = media.array::<1>(108).map_or(9, |[shift]| shift.clamp(9, 12));
+    let sector = 1_usize << shift;
+    let (sectors, second) = ((BOOT_REGION_SECTORS - 1) * sector, (BOOT_REGION_SECTORS * sector) as u64);
+    let sum = |start: u64| {
+        let region = media.bytes(start, sectors)?;
+        let sum = region_checksum(&region);
+        (media.le32(start + sectors as u64)? == sum && region.get(3..11) == Some(&boot::NAME[..]))
+            .then_some(sum)
+    };
+    let told = |what: &str| vec![format!("exFAT: {what}")];
+    match (sum(0), sum(second)) {
+        (Some(first), Some(other)) if first == other => (0, Vec::new(), Vec::new()),
+        (Some(_), Some(_)) => (0, Vec::new(), told("its two boot regions differ: the first one is read")),
+        (Some(_), None) => (0, Vec::new(), told("the checksum of its second boot region is wrong")),
+        (None, Some(_)) => {
+            let what =
+                "the checksum of its boot region is wrong: the second one is read, and Linux mounts neither";
+            (second, told(what), Vec::new())
+        }
+        (None, None) => (0, told("the checksums of both boot regions are wrong"), Vec::new()),
+    }
 }
 
 impl Exfat {
     pub(super) fn new(media: Media) -> Result<Self, Error> {
-        let sector = media.bytes(0, 512).ok_or_else(broken)?;
+        let (start, losses, flaws) = boot_region(&media);
+        let sector = media.bytes(start, 512).ok_or_else(broken)?;
         let shifts = (u32::from(sector[108]), u32::from(sector[109]));
         if !(9..=12).contains(&shifts.0) || shifts.0 + shifts.1 > 25 {
             return Err(broken());
@@ -89,7 +118,7 @@ impl Exfat {
         };
         let known = BTreeMap::from([(root.first, ROOT)]);
         let (nodes, directories, chains) = (vec![root], BTreeMap::new(), Recent::new(8));
-        Ok(Self { media, cluster, table, heap, clusters, nodes, directories, known, chains })
+        Ok(Self { media, cluster, table, heap, clusters, nodes, directories, known, chains, losses, flaws })
     }
 
     fn is_cluster(&self, cluster: u32) -> bool {
@@ -204,6 +233,14 @@ fn file(entry: &[u8; ENTRY], set: &[u8]) -> Option<(Vec<u8>, Node)> {
 }
 
 impl Tree for Exfat {
+    fn losses(&self) -> Vec<String> {
+        self.losses.clone()
+    }
+
+    fn flaws(&self) -> Vec<String> {
+        self.flaws.clone()
+    }
+
     fn root(&self) -> u32 {
         ROOT
     }

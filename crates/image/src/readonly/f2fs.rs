@@ -92,6 +92,7 @@ pub(super) struct F2fs {
     features: u32,
     seed: u32,
     is_unmounted: bool,
+    flaw: Option<String>,
     nodes: Recent<u32, Vec<u8>>,
     clusters: Recent<(u32, u32), Vec<u8>>,
     unpacker: Unpacker,
@@ -114,13 +115,21 @@ fn checksum(seed: u32, bytes: &[u8]) -> u32 {
     crc::ubi_update(seed, bytes)
 }
 
-fn superblock(media: &Media) -> Option<Vec<u8>> {
+/// The first good superblock, and what is wrong with the other one.
+fn superblock(media: &Media) -> Option<(Vec<u8>, Option<String>)> {
     let is_good = |block: &Vec<u8>| {
         let sum_at = block.le32(32) as usize;
         let sum = block.get(..sum_at).map(|covered| checksum(MAGIC, covered));
         block.le32(0) == MAGIC && (sum_at == 0 || sum == Some(block.le32(sum_at)))
     };
-    SUPERBLOCKS.iter().filter_map(|at| media.bytes(*at, 3072)).find(is_good)
+    let [first, second] = SUPERBLOCKS.map(|at| media.bytes(at, 3072).filter(is_good));
+    let flaw = match (&first, &second) {
+        (Some(first), Some(second)) if first == second => None,
+        (Some(_), Some(_)) => Some("its two superblocks differ: the first one is read"),
+        (Some(_), None) => Some("its second superblock is damaged"),
+        (None, _) => Some("its first superblock is damaged: the second one is read"),
+    };
+    Some((first.or(second)?, flaw.map(|flaw| format!("F2FS: {flaw}"))))
 }
 
 impl Checkpoint {
@@ -179,7 +188,7 @@ impl Checkpoint {
 
 impl F2fs {
     pub(super) fn new(media: Media) -> Result<Self, Error> {
-        let head = superblock(&media).ok_or_else(broken)?;
+        let (head, flaw) = superblock(&media).ok_or_else(broken)?;
         if head.le32(16) != LOG_BLOCK {
             return Err(unsupported("an F2FS with blocks of another size than 4096 bytes"));
         }
@@ -200,6 +209,7 @@ impl F2fs {
             features: head.le32(2180),
             seed: checksum(u32::MAX, &head[108..124]),
             is_unmounted: newest.flags() & UNMOUNTED != 0,
+            flaw,
             nodes: Recent::new(64),
             clusters: Recent::new(2),
             unpacker: Unpacker::default(),
@@ -421,6 +431,10 @@ fn time(raw: &[u8], seconds: usize, nanoseconds: usize) -> Timestamp {
 }
 
 impl Tree for F2fs {
+    fn flaws(&self) -> Vec<String> {
+        self.flaw.clone().into_iter().collect()
+    }
+
     fn root(&self) -> u32 {
         self.root
     }

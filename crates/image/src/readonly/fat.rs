@@ -10,6 +10,7 @@ use super::media::Media;
 use super::recent::{InodeNumbers, Recent};
 use super::{Inode, MAX_NAMES, Names, Tree, broken};
 use crate::map::Numbers as _;
+use crate::words::count;
 
 /// Bytes of an entry of a directory.
 const ENTRY: u64 = 32;
@@ -54,7 +55,57 @@ pub(super) struct Fat {
     /// Directories by their first cluster: one that holds itself is entered once.
     directories: BTreeMap<u32, u32>,
     chains: Recent<u32, Vec<u32>>,
-    table: Recent<u64, Vec<u8>>,
+    /// Places of the FATs: the one that is read, and the other one.
+    tables: [Option<u64>; 2],
+    table_bytes: u64,
+    table: Recent<(usize, u64), Vec<u8>>,
+    losses: Vec<String>,
+    flaws: Vec<String>,
+}
+
+/// A flag in the boot sector of a FAT32: the FATs are not the same.
+const NO_MIRROR: u16 = 0x80;
+
+/// Most sectors of a FAT that is looked for.
+const FAT_SECTORS_MAX: u16 = 16_384;
+
+/// Most entries whose chains are compared with their sizes.
+const AUDITED: usize = 1 << 18;
+
+/// True where a FAT begins: with the medium.
+fn is_table(media: &Media, boot: &FatBoot, at: u64) -> bool {
+    media.array::<3>(at) == Some([boot.medium, 0xFF, 0xFF])
+}
+
+/// Bytes of a FAT.
+fn table_bytes(boot: &FatBoot) -> u64 {
+    boot.fat_sectors() * u64::from(boot.sector_bytes)
+}
+
+/// True where a FAT has an entry for each cluster.
+fn is_long_enough(boot: &FatBoot) -> bool {
+    let halves = match boot.layout().kind {
+        FatType::Fat12 => 3,
+        FatType::Fat16 => 4,
+        _ => 8,
+    };
+    (boot.clusters() + 2) * halves <= table_bytes(boot) * 2
+}
+
+/// The boot sector with the length of a FAT that the place of the second FAT tells, if it does not stand where the boot sector has it.
+fn with_found_length(media: &Media, boot: &FatBoot) -> Option<FatBoot> {
+    let start = boot.layout().fat_start;
+    if boot.fats != 2 || !is_table(media, boot, start) {
+        return None;
+    }
+    let of_length = |sectors: u16| match boot.root_entries {
+        0 => FatBoot { fat_sectors_16: 0, fat_sectors_32: sectors.into(), ..*boot },
+        _ => FatBoot { fat_sectors_16: sectors, ..*boot },
+    };
+    let is_it = |found: &FatBoot| {
+        is_table(media, found, start + table_bytes(found)) && found.clusters() > 0 && is_long_enough(found)
+    };
+    (1..=FAT_SECTORS_MAX).map(of_length).find(is_it)
 }
 
 /// Bytes of a directory or a file.
@@ -75,8 +126,41 @@ pub(super) fn is_exfat(media: &Media) -> bool {
 impl Fat {
     pub(super) fn new(media: Media) -> Result<Self, Error> {
         let sector = media.bytes(0, 512).ok_or_else(broken)?;
-        let boot = FatBoot::parse(&sector).map_err(|error| Error::Damaged(error.to_string()))?;
+        let mut boot = FatBoot::parse_sizes(&sector).map_err(|error| Error::Damaged(error.to_string()))?;
+        let (mut losses, mut flaws) = (Vec::new(), Vec::new());
+        let second = |boot: &FatBoot| boot.layout().fat_start + table_bytes(boot);
+        let is_misplaced = boot.fats == 2 && !is_table(&media, &boot, second(&boot));
+        if (is_misplaced || !is_long_enough(&boot))
+            && let Some(found) = with_found_length(&media, &boot)
+        {
+            let (told, found_sectors) = (boot.fat_sectors(), found.fat_sectors());
+            losses.push(format!(
+                "FAT: the boot sector tells FATs of {told} sectors, and the second one begins after {found_sectors}: this is taken"
+            ));
+            boot = found;
+        } else if !is_long_enough(&boot) {
+            losses.push("FAT: the boot sector tells FATs that are too short for the clusters".to_owned());
+        }
         let layout = boot.layout();
+        let is_mirrored = layout.kind != FatType::Fat32 || boot.flags & NO_MIRROR == 0;
+        let mut tables = [Some(layout.fat_start), (boot.fats == 2 && is_mirrored).then(|| second(&boot))];
+        let is_good = tables.map(|at| at.is_some_and(|at| is_table(&media, &boot, at)));
+        match (is_good, tables[1]) {
+            ([true, false], Some(_)) => {
+                flaws.push("FAT: the beginning of the second FAT is damaged".to_owned());
+                tables[1] = None;
+            }
+            ([false, true], _) => {
+                losses.push(
+                    "FAT: the beginning of the first FAT is damaged: the second one is read".to_owned(),
+                );
+                tables.swap(0, 1);
+            }
+            ([false, false], _) => {
+                losses.push("FAT: no FAT begins with the medium, as each has to".to_owned());
+            }
+            _ => {}
+        }
         let sectors = if boot.sectors_16 == 0 { boot.sectors_32 } else { boot.sectors_16.into() };
         let bytes = u64::from(sectors) * u64::from(boot.sector_bytes);
         let cluster_bytes = layout.cluster_bytes.max(1);
@@ -89,22 +173,126 @@ impl Fat {
         let root_number = places.number(ROOT).ok_or_else(broken)?;
         let (chains, table) = (Recent::new(8), Recent::new(8));
         let directories = BTreeMap::from([(first, root_number)]);
-        Ok(Self { media, layout, clusters, root, places, root_number, directories, chains, table })
+        let table_bytes = table_bytes(&boot);
+        let mut fs = Self {
+            media,
+            layout,
+            clusters,
+            root,
+            places,
+            root_number,
+            directories,
+            chains,
+            tables,
+            table_bytes,
+            table,
+            losses,
+            flaws,
+        };
+        fs.compare_tables();
+        fs.audit();
+        Ok(fs)
     }
 
-    /// Two or four bytes of the table at a byte of it; 0 behind its end.
-    fn table(&mut self, at: u64, len: usize) -> Option<[u8; 4]> {
+    /// Tells where the two FATs differ.
+    fn compare_tables(&mut self) {
+        if self.tables[1].is_none() {
+            return;
+        }
+        // The second entry has flags of the last unmounting.
+        let end = u32::try_from(self.clusters + 2).unwrap_or(u32::MAX);
+        let differ = (2..end).filter(|&cluster| self.value(cluster, 0) != self.value(cluster, 1)).count();
+        if differ > 0 {
+            self.flaws.push(format!(
+                "FAT: the two FATs differ in {}: the one is read whose chains fit the files, and Linux reads the first",
+                count(differ as u64, "cluster")
+            ));
+        }
+    }
+
+    /// Compares the chains of all files with their sizes and with each other.
+    fn audit(&mut self) {
+        let mut owned = vec![false; usize::try_from(self.clusters + 2).unwrap_or(0)];
+        let (mut open, mut entries, mut is_complete) = (vec![(self.root_number, String::new())], 0, true);
+        let mut entered = std::collections::BTreeSet::from([self.root_number]);
+        let (mut is_empty, mut shared) = (true, Vec::new());
+        while let Some((directory, path)) = open.pop() {
+            if directory != self.root_number && !self.has_dot(directory) {
+                self.losses.push(format!("{path}: the directory does not begin with its own entry"));
+            }
+            let (names, is_whole) = self.names(directory);
+            is_complete &= is_whole;
+            if let Some(Extent::Chain(chain)) = self.extent(directory) {
+                own(&mut owned, &chain);
+            }
+            for (name, inode) in names {
+                is_empty = false;
+                entries += 1;
+                if entries > AUDITED {
+                    return;
+                }
+                let path = format!("{path}/{}", String::from_utf8_lossy(&name));
+                let Some(found) = self.inode(inode) else { continue };
+                if found.file_type == FileType::Directory {
+                    if entered.insert(inode) {
+                        open.push((inode, path));
+                    }
+                    continue;
+                }
+                let Some(Extent::Chain(chain)) = self.extent(inode) else { continue };
+                let wanted = found.size.div_ceil(self.layout.cluster_bytes.max(1));
+                if chain.len() as u64 > wanted {
+                    let has = count(chain.len() as u64, "cluster");
+                    self.losses.push(format!("{path}: its chain has {has}, and its size asks for {wanted}"));
+                }
+                if own(&mut owned, &chain) {
+                    shared.push(path);
+                }
+            }
+        }
+        self.losses
+            .extend(shared.into_iter().map(|path| format!("{path}: another file has its clusters, too")));
+        let end = u32::try_from(self.clusters + 2).unwrap_or(u32::MAX);
+        let is_lost = |&cluster: &u32| {
+            let is_free = matches!(self.value(cluster, 0), None | Some(0)) || self.is_bad(cluster);
+            !is_free && !owned.get(cluster as usize).copied().unwrap_or(true)
+        };
+        let lost = (2..end).filter(is_lost).count() as u64;
+        if lost == 0 || !is_complete {
+            return;
+        }
+        let lost = count(lost, "cluster");
+        if is_empty {
+            self.losses
+                .push(format!("FAT: the root directory is empty, and {lost} in use belong to no file"));
+        } else {
+            self.flaws.push(format!("FAT: {lost} in use belong to no file"));
+        }
+    }
+
+    /// True when a directory begins with the entry of itself.
+    fn has_dot(&mut self, directory: u32) -> bool {
+        let Some(place) = self.places.place(directory) else { return false };
+        let own = self.entry(place).map(|entry| self.first(&entry));
+        let Some(extent) = self.extent(directory) else { return false };
+        let dot = self.place(&extent, 0).and_then(|(place, _)| self.entry(place));
+        dot.is_some_and(|dot| dot.starts_with(b".          ") && Some(self.first(&dot)) == own)
+    }
+
+    /// Two or four bytes of a FAT at a byte of it; 0 behind its end.
+    fn table(&mut self, which: usize, at: u64, len: usize) -> Option<[u8; 4]> {
         const CHUNK: u64 = 4096;
+        let table = (*self.tables.get(which)?)?;
         let mut bytes = [0; 4];
         for (index, byte) in bytes.iter_mut().take(len).enumerate() {
             let at = at + index as u64;
-            let chunk = match self.table.get(at / CHUNK) {
+            let chunk = match self.table.get((which, at / CHUNK)) {
                 Some(chunk) => chunk,
                 None => {
-                    let start = self.layout.fat_start + at / CHUNK * CHUNK;
-                    let left = self.layout.fat_end.min(self.media.len()).checked_sub(start)?;
+                    let start = table + at / CHUNK * CHUNK;
+                    let left = (table + self.table_bytes).min(self.media.len()).checked_sub(start)?;
                     let chunk = self.media.bytes(start, usize::try_from(left.min(CHUNK)).ok()?)?;
-                    self.table.put(at / CHUNK, chunk)
+                    self.table.put((which, at / CHUNK), chunk)
                 }
             };
             *byte = *chunk.get(usize::try_from(at % CHUNK).ok()?)?;
@@ -112,18 +300,36 @@ impl Fat {
         Some(bytes)
     }
 
-    /// The cluster that follows one; `None` of damage, `Some(None)` at the end.
-    fn next(&mut self, cluster: u32) -> Option<Option<u32>> {
+    /// Entry of a cluster in a FAT.
+    fn value(&mut self, cluster: u32, which: usize) -> Option<u32> {
         let at = u64::from(cluster);
-        let (value, end) = match self.layout.kind {
+        Some(match self.layout.kind {
             FatType::Fat12 => {
-                let pair = u32::from_le_bytes(self.table(at + at / 2, 2)?);
-                (if cluster & 1 == 1 { pair >> 4 } else { pair & 0xFFF }, 0xFF8)
+                let pair = u32::from_le_bytes(self.table(which, at + at / 2, 2)?);
+                if cluster & 1 == 1 { pair >> 4 } else { pair & 0xFFF }
             }
-            FatType::Fat16 => (u32::from_le_bytes(self.table(at * 2, 2)?), 0xFFF8),
-            _ => (u32::from_le_bytes(self.table(at * 4, 4)?) & 0xFFF_FFFF, 0xFFF_FFF8),
-        };
-        if value >= end {
+            FatType::Fat16 => u32::from_le_bytes(self.table(which, at * 2, 2)?),
+            _ => u32::from_le_bytes(self.table(which, at * 4, 4)?) & 0xFFF_FFFF,
+        })
+    }
+
+    /// Smallest entry that ends a chain. The one before marks a bad cluster.
+    const fn end(&self) -> u32 {
+        match self.layout.kind {
+            FatType::Fat12 => 0xFF8,
+            FatType::Fat16 => 0xFFF8,
+            _ => 0xFFF_FFF8,
+        }
+    }
+
+    fn is_bad(&mut self, cluster: u32) -> bool {
+        self.value(cluster, 0) == Some(self.end() - 1)
+    }
+
+    /// The cluster that follows one; `None` of damage, `Some(None)` at the end.
+    fn next(&mut self, cluster: u32, which: usize) -> Option<Option<u32>> {
+        let value = self.value(cluster, which)?;
+        if value >= self.end() {
             return Some(None);
         }
         self.is_cluster(value).then_some(Some(value))
@@ -133,22 +339,39 @@ impl Fat {
         cluster >= 2 && u64::from(cluster) < self.clusters + 2
     }
 
-    /// The chain of clusters from `first` on; a chain without an end is returned empty.
-    fn chain(&mut self, first: u32) -> Arc<Vec<u32>> {
+    /// The chain of clusters from `first` on, of a file of this size; a chain without an end is returned empty. The chain in the other FAT is
+    /// taken where only this chain is whole and has the length that the size asks for.
+    fn chain(&mut self, first: u32, size: Option<u64>) -> Arc<Vec<u32>> {
         if let Some(chain) = self.chains.get(first) {
             return chain;
         }
+        let wanted = size.map(|size| size.div_ceil(self.layout.cluster_bytes.max(1)));
+        let fits = |(chain, is_whole): &(Vec<u32>, bool)| {
+            *is_whole && wanted.is_none_or(|wanted| chain.len() as u64 == wanted)
+        };
+        let mut found = self.follow(first, 0);
+        if self.tables[1].is_some() && !fits(&found) {
+            let other = self.follow(first, 1);
+            found = if fits(&other) { other } else { found };
+        }
+        self.chains.put(first, found.0)
+    }
+
+    /// The chain in a FAT, and true where it has an end.
+    fn follow(&mut self, first: u32, which: usize) -> (Vec<u32>, bool) {
         let mut chain = Vec::new();
         let mut next = Some(first).filter(|first| self.is_cluster(*first));
+        let mut is_whole = false;
         while let Some(cluster) = next {
             if chain.len() as u64 >= self.clusters {
-                chain.clear();
-                break;
+                return (Vec::new(), false);
             }
             chain.push(cluster);
-            next = self.next(cluster).flatten();
+            let follows = self.next(cluster, which);
+            is_whole = follows == Some(None);
+            next = follows.flatten();
         }
-        self.chains.put(first, chain)
+        (chain, is_whole)
     }
 
     fn entry(&self, place: u64) -> Option<[u8; ENTRY as usize]> {
@@ -163,15 +386,16 @@ impl Fat {
 
     fn extent(&mut self, inode: u32) -> Option<Extent> {
         let place = self.places.place(inode)?;
-        let first = if place != ROOT {
+        let (first, size) = if place != ROOT {
             let entry = self.entry(place)?;
-            self.first(&entry)
+            let is_file = entry[11] & DIRECTORY == 0;
+            (self.first(&entry), is_file.then(|| u64::from(entry[..].le32(28))))
         } else if self.layout.kind == FatType::Fat32 {
-            self.root.1
+            (self.root.1, None)
         } else {
             return Some(Extent::Root { at: self.layout.fat_end, len: self.root.0 });
         };
-        Some(Extent::Chain(self.chain(first)))
+        Some(Extent::Chain(self.chain(first, size)))
     }
 
     /// Place on the media of a byte of a directory or a file, and the bytes that follow there.
@@ -229,6 +453,17 @@ impl Fat {
         }
         Some(())
     }
+}
+
+/// Notes the clusters of a chain, and tells whether one of them was noted before.
+fn own(owned: &mut [bool], chain: &[u32]) -> bool {
+    let mut is_shared = false;
+    for cluster in chain {
+        if let Some(owned) = owned.get_mut(*cluster as usize) {
+            is_shared |= std::mem::replace(owned, true);
+        }
+    }
+    is_shared
 }
 
 /// The pieces of a long name, the last of which comes first.
@@ -315,6 +550,14 @@ pub(super) fn time(date: u16, time: u16, hundredths: u8) -> Timestamp {
 }
 
 impl Tree for Fat {
+    fn losses(&self) -> Vec<String> {
+        self.losses.clone()
+    }
+
+    fn flaws(&self) -> Vec<String> {
+        self.flaws.clone()
+    }
+
     fn root(&self) -> u32 {
         self.root_number
     }

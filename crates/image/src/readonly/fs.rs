@@ -11,8 +11,8 @@ use super::{LINK_MAX, Names, Opened, Tree};
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
 pub(super) fn open(tree: impl Tree + 'static) -> Opened {
-    let (notes, losses, remarks) = (tree.notes(), tree.losses(), tree.remarks());
-    Opened { fs: Box::new(TreeFs(tree)), notes, losses, remarks }
+    let (notes, losses, flaws, remarks) = (tree.notes(), tree.losses(), tree.flaws(), tree.remarks());
+    Opened { fs: Box::new(TreeFs(tree)), notes, losses, flaws, remarks }
 }
 
 struct TreeFs<T>(T);

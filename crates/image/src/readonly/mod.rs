@@ -128,6 +128,11 @@ trait Tree: Send {
         Vec::new()
     }
 
+    /// Damage of second copies and of bookkeeping, for which nothing is missing.
+    fn flaws(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Remarks on properties that cannot be verified.
     fn remarks(&self) -> Vec<String> {
         Vec::new()
@@ -159,6 +164,8 @@ pub(crate) struct Opened {
     pub(crate) notes: Vec<String>,
     /// Damage for which files, names or data are missing.
     pub(crate) losses: Vec<String>,
+    /// Damage of second copies and of bookkeeping, for which nothing is missing.
+    pub(crate) flaws: Vec<String>,
     /// Remarks on properties that cannot be verified.
     pub(crate) remarks: Vec<String>,
 }
@@ -173,7 +180,7 @@ pub(crate) fn open(
     (at, len): (u64, u64),
 ) -> Result<Option<Opened>, Error> {
     let media = Media::new(store, at, len);
-    Ok(Some(match kind {
+    let mut opened = match kind {
         Kind::Cramfs => fs::open(cramfs::Cramfs::new(media).ok_or_else(broken)?),
         Kind::Romfs => fs::open(romfs::Romfs::new(media).ok_or_else(broken)?),
         Kind::Squashfs => fs::open(squashfs::Squashfs::new(media)?),
@@ -187,7 +194,16 @@ pub(crate) fn open(
         Kind::Yaffs => fs::open(yaffs::Yaffs::new(media)?),
         Kind::WearLevelled => wear_levelling::open(media)?,
         _ => return Ok(None),
-    }))
+    };
+    let is_unverified = matches!(
+        kind,
+        Kind::Romfs | Kind::Squashfs | Kind::Ext | Kind::Fat | Kind::Erofs | Kind::F2fs | Kind::WearLevelled
+    );
+    if is_unverified && opened.remarks.is_empty() {
+        let name = if kind == Kind::WearLevelled { Kind::Fat.name() } else { kind.name() };
+        opened.remarks.push(format!("{name} has no checksum over data: changed data cannot be seen"));
+    }
+    Ok(Some(opened))
 }
 
 /// Damage of what a filesystem begins with.

@@ -282,6 +282,9 @@ pub struct VolumeCheck {
     pub files: u64,
     /// Bytes of files that can be reached.
     pub bytes: u64,
+    /// True where no LEB holds data.
+    #[serde(skip)]
+    pub is_blank: bool,
 }
 
 impl VolumeCheck {
@@ -302,6 +305,7 @@ impl VolumeCheck {
             directories: 0,
             files: 0,
             bytes: 0,
+            is_blank: false,
         }
     }
 }
@@ -358,6 +362,9 @@ pub struct CheckReport {
     pub unknown: Vec<Part>,
     /// Places where something may be lost, and nothing tells: what stands where the image would go on, the end of a device without LEBs.
     pub may_be_lost: Vec<Part>,
+    /// A filesystem has no checksum over data, so that changed data cannot be seen.
+    #[serde(skip)]
+    pub is_unverified: bool,
 }
 
 impl CheckReport {
@@ -445,6 +452,9 @@ impl fmt::Display for VolumeCheck {
         let name = match self.tree {
             _ if self.ubifs => "UBIFS",
             Some(kind) => kind.name(),
+            None if self.is_blank => {
+                return writeln!(f, "no LEB holds data: nothing was written, or all is lost");
+            }
             None => return writeln!(f, "no UBIFS"),
         };
         if self.tree.is_some() && !self.mounts {

@@ -292,7 +292,7 @@ fn fat_is_read_through_wear_levelling() {
         assert_eq!(seen["bin/tool"].data, text());
         assert_eq!(seen["bin/noise"].data, noise(700));
         assert_eq!(seen["etc/hostname"].data, b"board\n");
-        assert_eq!(check(&image, &Selection::default()).unwrap().findings, []);
+        assert!(damage(&check(&image, &Selection::default()).unwrap()).is_empty());
     }
 }
 

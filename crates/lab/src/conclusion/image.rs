@@ -87,6 +87,9 @@ impl Concluded for CheckReport {
             Outcome::Clean if !self.may_be_lost.is_empty() => {
                 "clean according to its headers; the notes list possible losses".to_owned()
             }
+            Outcome::Clean if self.is_unverified => {
+                "no damage was found. The filesystem has no checksum over data".to_owned()
+            }
             Outcome::Clean => "clean".to_owned(),
             Outcome::Recoverable => format!("recoverable: {recoverable} {}", recovered_by(self)),
             Outcome::Damaged => {
@@ -149,6 +152,9 @@ impl Concluded for Extracted {
 impl Concluded for AllExtracted {
     fn conclusion(&self) -> String {
         let problems = self.parts.iter().filter(|part| part.problem.is_some()).count();
+        if self.losses.len() + problems == 0 && self.is_unverified {
+            return "No loss was found. Some filesystems have no checksum over data.".to_owned();
+        }
         all_but(self.losses.len() + problems, "was restored bit for bit", "not restored bit for bit")
     }
 }
@@ -220,8 +226,13 @@ impl Concluded for EncodeReport {
     fn conclusion(&self) -> String {
         let pages = grouped_count(self.pages, "page");
         match self.scheme.is_without_code() {
-            true => format!("{pages} were written without ECC bytes."),
-            false => format!("{pages} have the ECC bytes of {}.", self.scheme.code),
+            true => {
+                format!("{pages} {} written without ECC bytes.", if self.pages == 1 { "was" } else { "were" })
+            }
+            false => {
+                let have = if self.pages == 1 { "has" } else { "have" };
+                format!("{pages} {have} the ECC bytes of {}.", self.scheme.code)
+            }
         }
     }
 }
@@ -234,12 +245,18 @@ impl Concluded for DecodeReport {
         }
         let pages = grouped_count(self.pages, "page");
         if self.steps.total == 0 {
-            return format!("{pages} hold no data: they are erased.");
+            return match self.pages {
+                1 => "1 page holds no data: it is erased.".to_owned(),
+                _ => format!("{pages} hold no data: they are erased."),
+            };
         }
         let (code, steps) = (&self.scheme.code, &self.steps);
         let rest = if self.rest_bytes > 0 { " The dump ends within a page." } else { "" };
         match (steps.uncorrectable, self.corrected_bits) {
-            (0, 0) => format!("{pages} have no wrong bit under {code}.{rest}"),
+            (0, 0) => {
+                let have = if self.pages == 1 { "has" } else { "have" };
+                format!("{pages} {have} no wrong bit under {code}.{rest}")
+            }
             (0, bits) => {
                 let bits = grouped_count(bits, "bit");
                 let most = self.max_corrected_bits;

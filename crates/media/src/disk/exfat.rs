@@ -114,13 +114,19 @@ impl ExfatBoot {
             BOOT_SIGNATURE.put(&mut bytes, sector * SECTOR_BYTES + BOOT_SIGNATURE_AT);
         }
         let sum_at = (BOOT_REGION_SECTORS - 1) * SECTOR_BYTES;
-        let counted = bytes.iter().take(sum_at).enumerate().filter(|(at, _)| !NOT_COUNTED.contains(at));
-        let sum = checksum(counted.map(|(_, byte)| *byte));
+        let sum = region_checksum(bytes.get(..sum_at).unwrap_or_default());
         for at in (sum_at..sum_at + SECTOR_BYTES).step_by(4) {
             store(&mut bytes, at, &sum.to_le_bytes());
         }
         bytes
     }
+}
+
+/// Checksum of the sectors of a boot region, without the last one, which holds it.
+#[must_use]
+pub fn region_checksum(sectors: &[u8]) -> u32 {
+    let counted = sectors.iter().enumerate().filter(|(at, _)| !NOT_COUNTED.contains(at));
+    checksum(counted.map(|(_, byte)| *byte))
 }
 
 /// Checksum of the boot region and of the table of capital letters.

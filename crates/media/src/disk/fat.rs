@@ -120,6 +120,15 @@ impl FatBoot {
         let boot = Self::decode(chunk::<SECTOR_BYTES>(bytes, 0)?, 0);
         require_boot_signature(boot.signature)?;
         require(matches!(boot.jump[0], 0xEB | 0xE9), 0, "jump to the boot code", boot.jump[0])?;
+        Self::parse_sizes(bytes)
+    }
+
+    /// Reads the sizes of a boot sector, whatever its jump and its signature are: Linux reads neither.
+    ///
+    /// # Errors
+    /// Fewer than 512 bytes, or sizes that no FAT has.
+    pub fn parse_sizes(bytes: &[u8]) -> Result<Self, MediaError> {
+        let boot = Self::decode(chunk::<SECTOR_BYTES>(bytes, 0)?, 0);
         let is_size = boot.sector_bytes.is_power_of_two()
             && (SECTOR_BYTES as u16..=SECTOR_BYTES_MAX).contains(&boot.sector_bytes);
         require(is_size, 11, "bytes of a sector", boot.sector_bytes)?;
@@ -159,7 +168,9 @@ impl FatBoot {
         }
     }
 
-    fn fat_sectors(&self) -> u64 {
+    /// Sectors of a FAT.
+    #[must_use]
+    pub fn fat_sectors(&self) -> u64 {
         either(self.fat_sectors_16, self.fat_sectors_32)
     }
 
@@ -173,7 +184,9 @@ impl FatBoot {
         self.fat_end() + root_bytes.div_ceil(u64::from(self.sector_bytes).max(1))
     }
 
-    fn clusters(&self) -> u64 {
+    /// Number of clusters.
+    #[must_use]
+    pub fn clusters(&self) -> u64 {
         let sectors = either(self.sectors_16, self.sectors_32);
         sectors.saturating_sub(self.data_start()) / u64::from(self.cluster_sectors).max(1)
     }

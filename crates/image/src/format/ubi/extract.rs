@@ -11,7 +11,7 @@ use floatgate_stack::ubi::LebId;
 
 use super::choose::choose_volume;
 use super::device::Device;
-use super::raw::read_raw;
+use super::raw::{lost_lebs, read_raw};
 use super::tree;
 use crate::ImageError;
 use crate::extract::contents::Contents;
@@ -97,6 +97,7 @@ impl DeviceExtraction {
                 let raw = read_raw(chosen.with(&selection), &mut file)?;
                 match tree::of_volume(&file, &raw) {
                     Ok(Some(files)) if is_only => {
+                        let files = files.with_lost(lost_lebs(image, found)?.into_iter(), id);
                         let losses = device_losses(image, found, &|_| true)?;
                         return Ok(Self { parts: Parts::One(Box::new(files)), losses });
                     }

@@ -22,6 +22,7 @@ use std::io::Write;
 
 use floatgate_stack::Volume;
 use floatgate_stack::store::Window;
+use floatgate_stack::ubi::LebId;
 use floatgate_stack::ubifs::Behaviour;
 
 use self::choose::{choose_remains, choose_ubifs};
@@ -68,6 +69,23 @@ impl Format for UbiShape {
             Access::Write => edit::writable_volume(chosen, recover)?,
         };
         ubifs::mount::mount(chosen, volume, recover, behaviour)
+    }
+
+    /// LEBs of volumes with a filesystem that is only read: UBIFS has checksums of its own.
+    fn unverified_losses(&self, chosen: Chosen<'_>) -> Result<Vec<Loss>, ImageError> {
+        let Chosen { image, found, selection } = chosen;
+        if !matches!(edit::readable_volume(chosen, choose_ubifs), Err(ImageError::NoFilesystem(_))) {
+            return Ok(Vec::new());
+        }
+        let ubi = image.attach_remains(found)?;
+        let wanted = selection.volume.as_ref().map(|_| choose::choose_volume(&ubi, selection)).transpose()?;
+        let lost = raw::lost_lebs(image, found)?.into_iter();
+        let lost = lost.filter(|leb| wanted.is_none_or(|wanted| wanted == leb.volume));
+        let loss = |leb: LebId| Loss {
+            path: format!("volume {}, LEB {}", leb.volume, leb.lnum),
+            what: "damaged or missing: what was printed may be wrong".to_owned(),
+        };
+        Ok(lost.map(loss).collect())
     }
 
     fn growth(&self, chosen: Chosen<'_>, _: bool) -> Result<Option<Growth>, ImageError> {
@@ -172,6 +190,6 @@ impl Format for UbiShape {
     }
 
     fn read_raw(&self, chosen: Chosen<'_>, out: &mut dyn Write) -> Result<RawVolume, ImageError> {
-        raw::read_raw(chosen, out)
+        raw::read_raw_judged(chosen, out)
     }
 }

@@ -1,13 +1,18 @@
 //! The bytes of a volume of a UBI device.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 
 use floatgate_stack::VolumeFault;
-use floatgate_stack::ubi::{UbiError, VolumeInfo};
+use floatgate_stack::store::Window;
+use floatgate_stack::ubi::{LebId, UbiError, VolumeInfo};
 
 use super::attach::FileUbi;
 use super::choose::choose_volume;
+use super::device::Device;
 use crate::ImageError;
+use crate::format::location::ImageLocation;
+use crate::image::Image;
 use crate::report::RawVolume;
 use crate::selection::Chosen;
 
@@ -26,6 +31,40 @@ pub(super) fn read_raw(
     raw.notes.extend(ubi.damage().iter().map(ToString::to_string));
     for lnum in 0..last_leb(&mut ubi, &volume)? {
         read_leb(&mut raw, &mut ubi, (&volume, lnum), out)?;
+    }
+    Ok(raw)
+}
+
+/// LEBs of dynamic volumes that are not as they were written: the ECC could not correct a page, or the headers of their PEB are lost.
+///
+/// # Errors
+/// The file cannot be read.
+pub(super) fn lost_lebs(image: &Image, found: &ImageLocation) -> Result<BTreeSet<LebId>, ImageError> {
+    let mut window = Window::new(image.store()?, found.offset, found.len);
+    let device = match Device::read(&mut window, found) {
+        Err(ImageError::Nothing) => return Ok(BTreeSet::new()),
+        device => device?,
+    };
+    let pages = image.corrected.as_ref().map(|corrected| corrected.lost_pages(found)).unwrap_or_default();
+    let pages = device.unchecked_pages(&pages).into_iter().map(|(_, leb)| leb);
+    let headers = device.lost_pebs(&mut window).map_err(ImageError::Store)?;
+    Ok(pages.chain(headers.into_iter().filter_map(|(_, leb)| leb)).collect())
+}
+
+/// As [`read_raw`], with all LEBs of the volume that are not whole.
+///
+/// # Errors
+/// As [`read_raw`].
+pub(super) fn read_raw_judged(chosen: Chosen<'_>, out: &mut dyn Write) -> Result<RawVolume, ImageError> {
+    let Chosen { image, found, selection } = chosen;
+    let mut raw = read_raw(chosen, out)?;
+    let id = choose_volume(&image.attach_remains(found)?, selection)?;
+    let lost = lost_lebs(image, found)?.into_iter().filter(|leb| leb.volume == id).map(|leb| leb.lnum);
+    let damaged: BTreeSet<u32> = raw.damaged_lebs.iter().copied().chain(lost).collect();
+    raw.damaged_lebs = damaged.into_iter().collect();
+    if raw.bytes == 0 {
+        let what = "no LEB of the volume holds data: nothing was written to it, or all of it is lost";
+        raw.notes.push(what.to_owned());
     }
     Ok(raw)
 }

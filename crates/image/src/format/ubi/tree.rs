@@ -1,7 +1,10 @@
 //! Volumes of a UBI device with a filesystem that is only read, such as a SquashFS.
 
+use std::collections::BTreeSet;
+
 use floatgate_files::File;
 use floatgate_stack::fs;
+use floatgate_stack::ubi::LebId;
 use floatgate_stack::ubifs::Severity;
 
 use super::raw::read_raw;
@@ -53,6 +56,16 @@ pub(super) struct VolumeFiles {
     raw: RawVolume,
 }
 
+impl VolumeFiles {
+    /// The same with LEBs of the volume that are not whole.
+    pub(super) fn with_lost(mut self, lost: impl Iterator<Item = LebId>, id: u32) -> Self {
+        let lost = lost.filter(|leb| leb.volume == id).map(|leb| leb.lnum);
+        let all: BTreeSet<u32> = self.raw.damaged_lebs.iter().copied().chain(lost).collect();
+        self.raw.damaged_lebs = all.into_iter().collect();
+        self
+    }
+}
+
 /// The filesystem in the bytes of a volume, if there is one with a reader.
 ///
 /// # Errors
@@ -72,13 +85,12 @@ pub(super) fn check(
     (id, name): (u32, &str),
     report: &mut CheckReport,
 ) -> Result<VolumeCheck, ImageError> {
-    let checked = VolumeCheck::other(id, name.to_owned());
+    let mut checked = VolumeCheck::other(id, name.to_owned());
     let selection = Selection { volume: Some(id.to_string()), ..chosen.selection.clone() };
     let mut file = floatgate_files::tempfile().map_err(ImageError::File)?;
     // Damage of the device was reported already.
-    if read_raw(chosen.with(&selection), &mut file).is_err() {
-        return Ok(checked);
-    }
+    let Ok(raw) = read_raw(chosen.with(&selection), &mut file) else { return Ok(checked) };
+    checked.is_blank = raw.bytes == 0;
     let Some((kind, files)) = TreeFiles::in_file(file)? else { return Ok(checked) };
     let checked = VolumeCheck { tree: Some(kind), ..checked };
     let files = match files {

@@ -123,6 +123,7 @@ fn describe(survey: &Survey<dyn Volume>, ubi: Option<&UbiVolume>) -> VolumeCheck
         directories: 0,
         files: 0,
         bytes: 0,
+        is_blank: false,
     };
     let tree = survey.tree();
     for (&number, file) in &tree.files {

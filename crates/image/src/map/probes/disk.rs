@@ -113,12 +113,10 @@ fn fat(view: &View<'_>) -> Option<ProbeMatch> {
         .text("version", layout.kind.to_string())
         .text("label", sector.text(label_at, 11))
         .number("cluster_bytes", layout.cluster_bytes);
-    // The first FAT begins with the medium.
-    let medium = view.array::<1>(layout.fat_start);
-    match medium {
-        Some([medium]) if medium != boot.medium => None,
-        _ => Some(found),
-    }
+    // Each FAT begins with the medium.
+    let second = layout.fat_start + boot.fat_sectors() * u64::from(boot.sector_bytes);
+    let is_fat = |at| view.array::<1>(at).is_none_or(|[medium]| medium == boot.medium);
+    (is_fat(layout.fat_start) || boot.fats == 2 && is_fat(second)).then_some(found)
 }
 
 /// Label of an exFAT: one of the first entries of the root.
