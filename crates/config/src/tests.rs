@@ -473,9 +473,21 @@ fn a_title_says_what_a_setup_has_in_place_of_its_own() {
 #[test]
 fn another_chip_replaces_profile_and_changes_of_the_base() {
     let library = library().with(Kind::Setup, "slow", "chip = { base = 'one', profile = 'slow' }");
-    let setup = library.setup_from(&Source::text("test.toml", "base = 'slow'\nchip = 'two'")).unwrap();
-    let config = library.resolve(&setup, &[]).unwrap();
-    assert_eq!((config.part().name.as_str(), number(&config, "chip.timing.t_rd_us")), ("TWO", 25));
+    for text in ["base = 'slow'\nchip = 'two'", "base = 'slow'\nchip.base = 'two'"] {
+        let setup = library.setup_from(&Source::text("test.toml", text)).unwrap();
+        let config = library.resolve(&setup, &[]).unwrap();
+        assert_eq!((config.part().name.as_str(), number(&config, "chip.timing.t_rd_us")), ("TWO", 25));
+    }
+}
+
+/// A profile is measured on the base's chip: what the file above states itself is newer.
+#[test]
+fn own_values_win_over_profiles_of_the_base() {
+    let config = resolve("chip = { base = 'two', profile = 'slow' }", &[]).unwrap();
+    let times = ["chip.timing.t_rd_us", "chip.timing.t_prog_us"].map(|key| number(&config, key));
+    assert_eq!(times, [50, 300]);
+    let error = config.wrong("chip.timing", "wrong").one_line();
+    assert!(error.starts_with("parts/two.toml:"), "{error}");
 }
 
 #[test]
