@@ -114,8 +114,9 @@ fn forget_notes(report: &mut CheckReport) {
         .filter_map(|finding| Some(Corrected::place_of_page(finding.offset?)))
         .collect();
     report.findings.retain(|finding| {
-        !(is_page(&finding) && finding.severity == Outcome::Recoverable)
-            || !judged.iter().any(|place| finding.what.contains(place))
+        !(is_page(&finding)
+            && finding.severity == Outcome::Recoverable
+            && judged.iter().any(|place| finding.what.contains(place)))
     });
 }
 

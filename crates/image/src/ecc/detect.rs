@@ -151,7 +151,7 @@ impl Detection {
         self.regions.schemes().next()
     }
 
-    /// Where no code fits, one for which so much speaks that the dump has it and more wrong bits than it corrects.
+    /// Best code of a worn dump where none fits: the evidence for it is strong, but steps have more wrong bits than it corrects.
     pub fn worn(&self) -> Option<&Candidate> {
         let best = self.candidates.first().filter(|_| self.found().is_none())?;
         (best.evidence_bits >= BELIEVED_BITS).then_some(best)

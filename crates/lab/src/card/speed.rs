@@ -215,7 +215,7 @@ pub struct CardSpeed {
     /// Blocks beyond those of the capacity and of the layer's own needs, in percent of the capacity.
     #[serde(default)]
     pub spare_percent: f64,
-    /// What to know about the card that was measured, a sentence each.
+    /// Remarks on the card that was measured, a sentence each.
     #[serde(default)]
     pub remarks: Vec<String>,
     /// Requests by state, operation, access and size.
@@ -311,7 +311,7 @@ pub(crate) fn thin_spare(spec: &CardSpec, original: &CardSpec) -> Option<String>
     let needed = spec.needed_spare_blocks() + u64::from(spec.bad_blocks);
     let wanted = needed + (share * spec.aus() as f64).round() as u64;
     Some(format!(
-        "The {} spare blocks of the original size leave {:.1} % to spare instead of {:.1} %, which makes writes at random slow: --set card.spare_blocks={wanted} keeps the share.",
+        "The {} spare blocks of the original size leave {:.1} % to spare instead of {:.1} %, which makes writes at random slow. With {wanted} in card.spare_blocks the share stays.",
         spec.spare_blocks,
         100.0 * own,
         100.0 * share

@@ -1,4 +1,4 @@
-//! What a fit holds, and the fitted setup as TOML.
+//! Values that a fit holds, and the fitted setup as TOML.
 
 use super::parameters::{self, Parameter};
 use super::{Block, FitReport};
