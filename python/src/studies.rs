@@ -617,7 +617,7 @@ pub(crate) fn fit_results<'py>(
         let sets = Override::parse_all(&set)?;
         let opened = library().setup(&setup)?;
         let report = fit::fit(library(), &opened, &sets, &fit::parse(&results), &free, &|_| ())?;
-        let toml = fit::to_toml(&report, &base, &sets);
+        let toml = fit::to_toml(&report, library(), (&opened, &base), &sets)?;
         let origin = ResultKind::Fit.of_setup(&setup, &opened).with(&set);
         Ok((in_envelope(&origin, &report)?, toml))
     })

@@ -195,7 +195,7 @@ fn a_file_is_an_image_whose_times_are_not_judged() {
         let path = path.to_str().unwrap();
         let report: Value = serde_json::from_str(&probe(&folder, &[path, "--json"]).out).unwrap();
         let answers = report["answers"].as_object().unwrap();
-        assert_eq!(answers.len(), 21, "{path}");
+        assert_eq!(answers.len(), 22, "{path}");
         for (question, answer) in answers {
             assert!(answer["value"].is_null() && answer["confidence"] == 0.0, "{path} {question}: {answer}");
         }
