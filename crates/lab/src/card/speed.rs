@@ -311,7 +311,7 @@ pub(crate) fn thin_spare(spec: &CardSpec, original: &CardSpec) -> Option<String>
     let needed = spec.needed_spare_blocks() + u64::from(spec.bad_blocks);
     let wanted = needed + (share * spec.aus() as f64).round() as u64;
     Some(format!(
-        "The {} spare blocks of the original size leave {:.1} % to spare instead of {:.1} %, which makes writes at random slow. With {wanted} in card.spare_blocks the share stays.",
+        "The {} spare blocks of the original size leave {:.1} % to spare instead of {:.1} %, which makes writes at random slow: card.spare_blocks={wanted} keeps the share.",
         spec.spare_blocks,
         100.0 * own,
         100.0 * share
