@@ -19,7 +19,7 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:
   floatgate fs cards
   floatgate fs kingston-class-10 samsung-evo-16g --workload create,postmark
-  floatgate fs a1-32g --fs ext4,f2fs --state full --json
+  floatgate fs emmc-16g --fs ext4,f2fs --state full --json
   floatgate fs sandisk-extreme --workload postmark --fill 95% --state full
   floatgate fs sandisk-extreme kingston-class-10 --plot filesystems.svg
 

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  floatgate powercut samsung-evo-16g
+  floatgate powercut samsung-evo-16g --cuts 100
   floatgate powercut a1-32g --cuts 400 --faults
   floatgate powercut kingston-class-10 --mode exhaustive --seed 7
   floatgate powercut emmc-16g --cuts 400 --replay 0-42

@@ -29,7 +29,7 @@ pub struct LifeOfCard;
     command(after_help = "Examples:
   floatgate life samsung-evo-16g
   floatgate life emmc-16g --trace ext4-postmark --write-per-day 20GiB
-  floatgate life a1-32g --trace trace.csv --full --json
+  floatgate life emmc-16g --trace trace.csv --full --json
   floatgate life samsung-evo-16g --diskstats diskstats.txt --hours 36
 
 The trace is repeated without think times until the card erases as much as it writes and two windows of 256 MiB differ by less than 5 %, or for half a million \

@@ -31,8 +31,8 @@ pub struct SpeedOfCard;
     command(after_help = "Examples:
   floatgate speed kingston-class-10
   floatgate speed kingston-class-10 --table open-aus --set card.open_aus=4
-  floatgate speed samsung-evo-16g --sizes 512,4096,65536 --requests 2000
-  floatgate speed a1-32g --set 'card.slc.blocks=0' --json
+  floatgate speed samsung-evo-16g --sizes 4096,65536 --requests 500
+  floatgate speed emmc-16g --set 'card.slc.blocks=0' --json
   floatgate speed my-card.toml --table alignment --csv
   floatgate speed samsung-evo-16g --table power --set card.power.limit_ua=70100
 

@@ -32,8 +32,8 @@ pub struct Compare;
     command(after_help = "Examples:
   floatgate compare ma35d1-w25n02jw emmc-16g zc702-mx25uw12845g
   floatgate compare w25n01gv samsung-evo-16g --workload create --partition 64MiB --years 5
-  floatgate compare imx6-mx30lf2g18ac a1-32g --write-per-day 1GiB --csv
-  floatgate compare imx6-mx30lf2g18ac a1-32g --set card.bus=sdr104
+  floatgate compare imx6-mx30lf2g18ac emmc-16g --write-per-day 1GiB --csv
+  floatgate compare imx6-mx30lf2g18ac sandisk-extreme --set card.bus=sdr104
 
 Raw flash is measured with the tests of `floatgate fs`, on JFFS2 or UBIFS, whichever `floatgate advise` chooses. A part runs on the board that fits it best.
 
