@@ -1,5 +1,5 @@
-//! Advice for users. Commands, options and settings in it have types, so that each interface can print them in its own
-//! syntax.
+//! Advice for users in error messages. Commands, options and settings in an advice are typed, so that each interface
+//! can print them in its own syntax.
 //!
 //! ```
 //! use floatgate_mtd::advice;
@@ -21,7 +21,7 @@ pub trait Help {
     /// Advice, printed after `help:`.
     fn help(&self) -> Advice;
 
-    /// True if the message already contains the file name.
+    /// True if the error message already contains the file name.
     fn names_file(&self) -> bool {
         false
     }
@@ -151,7 +151,7 @@ impl Command {
 pub struct CommandLine {
     /// Name of the subcommand.
     pub command: Command,
-    /// Options and words after it.
+    /// Options and other arguments of the subcommand.
     pub arguments: Vec<String>,
 }
 
@@ -190,7 +190,7 @@ pub enum Piece {
     Set {
         /// Dotted path of the key.
         key: Cow<'static, str>,
-        /// Value, or a placeholder.
+        /// Value of the key, or a placeholder.
         value: Cow<'static, str>,
     },
     /// A command of another program.
@@ -250,7 +250,7 @@ impl Display for Piece {
     }
 }
 
-/// Advice about an error. `Display` uses command line syntax; other interfaces format its pieces.
+/// Advice about an error. `Display` uses command line syntax; other interfaces format the pieces themselves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Advice {
     pieces: Vec<Piece>,

@@ -199,7 +199,7 @@ impl Superblock {
             (27, "key format", u64::from(self.key_format), self.key_format == 0),
             (32, "minimal I/O unit", u64::from(io), io_good),
             (36, "LEB size", u64::from(leb), leb_good),
-            // The number of journal heads determines the minimum main area, which the code below uses.
+            // The minimum size of the main area depends on this number.
             (68, "journal heads", u64::from(self.data_heads), self.data_heads == 1),
             (72, "fanout", u64::from(self.fanout), self.fanout >= MIN_FANOUT && index <= u64::from(leb)),
             (104, "time granularity", u64::from(self.time_granularity_ns), {
