@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub struct Command {
     /// First byte of the command.
     pub opcode: u8,
-    /// Number of commands.
+    /// Number of commands with this opcode.
     pub count: u64,
     /// Number of data bytes in all these commands.
     pub bytes: u64,
@@ -31,7 +31,7 @@ pub struct Polls {
     pub late_ns: u64,
 }
 
-/// A violated rule.
+/// A rule of the chip that the host violated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BrokenRule {
     /// Start of the command, ns since the start of the capture.
@@ -51,13 +51,13 @@ pub struct Report {
     pub selected_ns: u64,
     /// Total time of programs, erases and page reads in the chip, ns.
     pub busy_ns: u64,
-    /// Commands by opcode.
+    /// Statistics of the commands, one entry per opcode.
     pub commands: Vec<Command>,
     /// Statistics of status reads.
     pub polls: Polls,
-    /// Number of violations.
+    /// Number of violations, also of those that `violations` does not list.
     pub violation_count: u64,
-    /// The first violations.
+    /// The first violations, in order of time.
     pub violations: Vec<BrokenRule>,
     /// True if the chip was simulated with its quad enable bit set, because the capture uses four data lines before it writes a
     /// register.

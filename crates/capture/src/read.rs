@@ -28,7 +28,7 @@ pub struct Window {
 pub struct Channels {
     /// Chip select, active low.
     pub cs: Option<String>,
-    /// Serial clock.
+    /// Serial clock, driven by the host.
     pub clk: Option<String>,
     /// Data to the chip.
     pub mosi: Option<String>,

@@ -14,13 +14,13 @@ pub enum Problem {
     MissingFile,
     /// A file that cannot be read, or is not text.
     Unreadable,
-    /// Invalid TOML.
+    /// A text that is not valid TOML.
     Syntax,
     /// A size, depth or count that exceeds a limit.
     Limit,
-    /// Unknown key.
+    /// A key that the table does not have.
     UnknownKey,
-    /// Missing key.
+    /// A required key that is absent.
     MissingKey,
     /// Wrong type or unit, or an invalid value.
     WrongValue,
@@ -81,14 +81,14 @@ impl ConfigError {
         }))
     }
 
-    /// Sets the position.
+    /// Sets the position in the text that the error message shows.
     #[must_use]
     pub fn at(mut self, place: SourceSpan) -> Self {
         self.0.place = Some(place);
         self
     }
 
-    /// Sets the advice.
+    /// Sets the advice of the error message.
     #[must_use]
     pub fn help(mut self, help: impl Into<Advice>) -> Self {
         self.0.help = Some(help.into());
@@ -170,9 +170,9 @@ impl ConfigError {
 pub struct Excerpt<'a> {
     /// Name of the text.
     pub name: &'a str,
-    /// Whole text.
+    /// The whole text, of which a message shows the lines around the mark.
     pub text: &'a str,
-    /// Marked range, bytes.
+    /// Marked byte range of the text.
     pub span: Range<usize>,
     /// Label of the mark.
     pub label: &'static str,

@@ -21,7 +21,7 @@ pub struct Node {
 /// A TOML value. Dates are stored as text, because no quantity here is a date.
 #[derive(Clone, Debug)]
 pub enum Value {
-    /// Text value.
+    /// A string, or a date as text.
     Text(Arc<str>),
     /// Integer value.
     Integer(i64),
@@ -29,9 +29,9 @@ pub enum Value {
     Float(f64),
     /// Boolean value.
     Bool(bool),
-    /// Values in order.
+    /// The elements of an array, in order.
     Array(Vec<Node>),
-    /// Values by key.
+    /// The values of a table by key.
     Table(Table),
 }
 

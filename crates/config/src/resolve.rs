@@ -28,7 +28,7 @@ pub struct Loaded {
     pub table: Node,
     /// Other fields: name, title, sources. They form a [`Part`] for parts, otherwise an [`About`].
     pub head: Node,
-    /// Profiles by name.
+    /// Table of the file's profiles by name.
     pub profiles: Node,
     /// The file itself, without its bases.
     pub source: Arc<Source>,

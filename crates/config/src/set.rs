@@ -76,7 +76,7 @@ impl Override {
         self.path.iter().map(|segment| segment.key.as_ref()).collect::<Vec<_>>().join(".")
     }
 
-    /// Value as given.
+    /// Text of the value, exactly as it was given.
     pub fn value_text(&self) -> &str {
         self.value.origin.source.content().get(self.value.origin.value.clone()).unwrap_or_default()
     }

@@ -75,7 +75,7 @@ impl Source {
         self.is_argument
     }
 
-    /// Whole text.
+    /// The whole text of the source.
     pub fn content(&self) -> &str {
         &self.content
     }
@@ -139,7 +139,7 @@ impl Origin {
 pub struct SourceSpan {
     /// Text that contains the range.
     pub source: Arc<Source>,
-    /// Byte range.
+    /// Byte range in the text.
     pub span: Range<usize>,
 }
 

@@ -288,7 +288,7 @@ impl EccEngine {
     /// Corrects a part of a page like [`decode`](Self::decode): the steps from `first` on, as many as `data` contains.
     ///
     /// # Errors
-    /// As `decode`.
+    /// The same errors as [`decode`](Self::decode).
     #[inline]
     pub fn decode_part(
         &mut self,

@@ -45,7 +45,7 @@ impl Faults {
     pub const PROGRAM: Self = Self { program: true, erase: false };
     /// Only erases report a failure.
     pub const ERASE: Self = Self { program: false, erase: true };
-    /// No faults.
+    /// Neither programs nor erases report a failure.
     pub const NONE: Self = Self { program: false, erase: false };
 }
 

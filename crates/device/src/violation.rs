@@ -83,7 +83,7 @@ pub struct Recorded {
     pub at: Instant,
     /// First bytes that the host sent, at most [`Recorded::BYTES_MAX`].
     pub bytes: Vec<u8>,
-    /// The violated rule.
+    /// Rule that the command violates.
     pub rule: Violation,
 }
 
@@ -103,7 +103,7 @@ impl ViolationLog {
     /// Maximum number of recorded violations.
     const RECORDED_MAX: usize = 4096;
 
-    /// Adds a violation.
+    /// Records the violation of `rule` by a command with these `bytes`, or only counts it if the record is full.
     pub fn record(&mut self, at: Instant, bytes: &[u8], rule: Violation) {
         self.count += 1;
         if self.recorded.len() < Self::RECORDED_MAX {

@@ -37,7 +37,7 @@ pub struct Link {
 
 /// A driver with its chip, as a device.
 pub trait Device: Mtd + fmt::Debug + Send + Sync {
-    /// The driver's thread.
+    /// CPU and virtual clock of the thread on which the driver runs.
     fn host(&mut self) -> &mut Host;
 
     /// Description of bus modes and clocks between driver and chip.

@@ -16,7 +16,7 @@
 pub struct Region {
     /// Offset of the first byte.
     pub offset: u32,
-    /// Number of bytes.
+    /// Length of the range, bytes.
     pub len: u32,
 }
 

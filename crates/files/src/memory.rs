@@ -106,7 +106,7 @@ pub enum Piece {
         /// Length of the range in bytes.
         len: u64,
     },
-    /// Bytes in memory.
+    /// Bytes that are in memory and not in a blob.
     Bytes(Vec<u8>),
 }
 

@@ -13,17 +13,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The lines of a SPI device: CS#, clock, and a data line in each direction.
 pub(crate) trait Wires {
-    /// Drives CS# low.
+    /// Drives CS# low, which begins a transaction.
     fn select(&mut self);
-    /// Drives CS# high.
+    /// Drives CS# high, which ends the transaction.
     fn deselect(&mut self);
-    /// Sends bytes.
+    /// Sends bytes to the chip.
     fn write(&mut self, bytes: &[u8]);
-    /// Receives bytes.
+    /// Receives bytes from the chip.
     fn read(&mut self, bytes: &mut [u8]);
     /// Sends and receives bytes at the same time.
     fn exchange(&mut self, bytes: &mut [u8]);
-    /// Advances virtual time.
+    /// Advances virtual time by `time`, with an idle bus.
     fn wait(&mut self, time: Nanos);
 }
 

@@ -21,7 +21,7 @@ pub enum FolderError {
     /// The host rejected the mount.
     #[error("{}: {error}", .directory.display())]
     Host {
-        /// Mount point.
+        /// Path of the folder on which the filesystem is to be mounted.
         directory: PathBuf,
         /// Error of the operating system.
         error: std::io::Error,

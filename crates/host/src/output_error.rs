@@ -9,9 +9,9 @@ pub enum OutputError {
     /// Output and input are the same file.
     #[error("{} would be written over {}", .output.display(), .input.display())]
     SameFile {
-        /// Output path.
+        /// Path of the output.
         output: PathBuf,
-        /// Input path.
+        /// Path of the input.
         input: PathBuf,
     },
     /// The path is a directory.
@@ -20,9 +20,9 @@ pub enum OutputError {
     /// The folder of the path does not exist.
     #[error("{}: there is no folder {}", .path.display(), .folder.display())]
     NoFolder {
-        /// Output path.
+        /// Path of the output.
         path: PathBuf,
-        /// Missing folder.
+        /// Path of the folder that does not exist.
         folder: PathBuf,
     },
     /// The name is a symbolic link whose target does not exist.
@@ -52,7 +52,7 @@ pub enum OutputError {
     /// An error of the operating system.
     #[error("{}: {error}", shown(.path))]
     Host {
-        /// Output path.
+        /// Path of the output.
         path: PathBuf,
         /// Error of the operating system.
         error: io::Error,

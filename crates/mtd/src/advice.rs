@@ -37,7 +37,7 @@ macro_rules! names {
         }
 
         impl $type {
-            /// All variants.
+            /// All variants, in the order of their declaration.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
             /// Name on the command line.
@@ -180,7 +180,7 @@ impl Display for CommandLine {
 /// A part of an advice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// Plain text.
+    /// Text that is shown as it is.
     Text(Cow<'static, str>),
     /// An option of floatgate.
     Option(CommandOption),
@@ -262,12 +262,12 @@ impl Advice {
         Self { pieces: pieces.into() }
     }
 
-    /// Pieces in order.
+    /// Pieces of the advice, in the order in which they are shown.
     pub fn pieces(&self) -> &[Piece] {
         &self.pieces
     }
 
-    /// Appends another advice.
+    /// Appends the pieces of another advice.
     #[must_use]
     pub fn and(mut self, other: impl Into<Self>) -> Self {
         self.pieces.extend(other.into().pieces);

@@ -18,14 +18,14 @@ pub enum FlashKind {
 /// Geometry of a device. All sizes are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Kind of flash.
+    /// Type of the flash memory: NOR or a type of NAND.
     pub kind: FlashKind,
     /// Size of the whole device, OOB not counted.
     pub size_bytes: u64,
     /// Size of the flash chip if the device is a partition of it (Linux: `mtd_get_device_size`). `None` if the device is
     /// the whole chip: see [`chip_bytes`](Self::chip_bytes).
     pub partition_of: Option<u64>,
-    /// Eraseblock size.
+    /// Size of an eraseblock, the unit of erasure.
     pub erase_bytes: u32,
     /// Smallest unit of writing: a page on NAND, 1 on most NOR.
     pub write_bytes: u32,

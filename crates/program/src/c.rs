@@ -194,7 +194,7 @@ pub unsafe extern "C" fn fg_message(handle: *const Handle) -> *const c_char {
     unsafe { handle.as_ref() }.map_or(c"".as_ptr(), |handle| handle.message.as_ptr())
 }
 
-/// Opens a device.
+/// Opens the device `target` and stores its handle in `handle`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_open(
     target: *const c_char,
@@ -306,7 +306,7 @@ pub unsafe extern "C" fn fg_spi_dummy(handle: *mut Handle, cycles: u32) -> i32 {
     call(handle, |device| device.spi_dummy(cycles))
 }
 
-/// Drives CS# high.
+/// Drives CS# high, which ends the transaction.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_spi_deselect(handle: *mut Handle) -> i32 {
     call(handle, Device::spi_deselect)

@@ -23,7 +23,7 @@ pub enum Error {
     /// The device failed during an operation.
     #[error("{what}: {error}")]
     Flash {
-        /// Operation that failed.
+        /// Description of the operation that failed.
         what: String,
         /// Error of the device.
         error: floatgate_mtd::Error,
@@ -33,7 +33,7 @@ pub enum Error {
     Within {
         /// The row or combination in which the error occurred.
         place: String,
-        /// The original error.
+        /// Error that occurred there.
         error: Box<Error>,
     },
     /// A condition or objective of a sweep refers to a column that does not exist.

@@ -48,7 +48,7 @@ pub struct NandRig {
 /// ECC of a raw NAND.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NandEcc {
-    /// No ECC.
+    /// Neither the chip nor the kernel corrects errors.
     None,
     /// On-die ECC of the chip.
     OnDie,
@@ -84,7 +84,7 @@ const EOPNOTSUPP: i32 = -95;
 pub enum Form {
     /// Operation on a SPI bus.
     Spi {
-        /// Command byte.
+        /// First byte of the command.
         opcode: u8,
         /// Name of the command in the chip's data sheet.
         name: &'static str,

@@ -450,7 +450,7 @@ impl Filesystem {
 /// Parameters of a filesystem and the layers below it.
 #[derive(Clone, Debug)]
 pub enum Layers {
-    /// UBI and UBIFS.
+    /// Parameters of UBI and of UBIFS.
     Ubifs(Box<UbifsLayers>),
     /// Parameters of JFFS2.
     Jffs2(jffs2::MountOptions),

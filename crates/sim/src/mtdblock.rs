@@ -11,7 +11,7 @@ pub struct MtdBlock<D> {
     device: D,
 }
 
-/// The cached eraseblock.
+/// The one eraseblock that the cache stores.
 #[derive(Debug)]
 struct Cached {
     /// Start address of the cached eraseblock, B.

@@ -81,7 +81,7 @@ impl PageCache {
         self.present.contains(&(inode, page))
     }
 
-    /// Adds a page.
+    /// Adds a page of a file. If the cache is full, removes the oldest clean pages.
     pub(crate) fn insert(&mut self, inode: u32, page: u64) {
         if !self.present.insert((inode, page)) {
             return;

@@ -126,7 +126,7 @@ impl Programmer {
         self.on_wires += self.now().since(start);
     }
 
-    /// Advances the clock.
+    /// Advances virtual time by `time`, without traffic on the bus.
     pub fn wait(&mut self, time: Nanos) {
         wire!(&mut self.chip, wire => wire.advance(time));
     }

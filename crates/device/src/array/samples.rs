@@ -35,7 +35,7 @@ pub(super) enum Contents {
 }
 
 impl Contents {
-    /// Memory used, bytes.
+    /// Memory that the content occupies, bytes.
     pub(super) fn held_bytes(&self) -> usize {
         let (Self::Plain(bytes) | Self::Packed(bytes)) = self;
         bytes.len()

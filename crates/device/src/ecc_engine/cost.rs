@@ -12,7 +12,7 @@ use floatgate_mtd::Nanos;
 /// Times of an engine with a code on a host.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cost {
-    /// Time per page.
+    /// Fixed time per page, independent of its length.
     pub(super) setup: Nanos,
     /// Time to encode a byte, ps.
     pub(super) encode_ps_per_byte: u64,

@@ -20,9 +20,9 @@ enum Step {
     Unlock1 { erase: bool },
     /// AAh and 55h were written.
     Unlock2 { erase: bool },
-    /// 80h was written.
+    /// 80h was written after the unlock cycles; two more unlock cycles must follow.
     EraseSetup,
-    /// A0h was written.
+    /// A0h was written; the next write cycle is the word to program.
     Program,
     /// 25h was written; the number of words must follow.
     Count { block: u32 },

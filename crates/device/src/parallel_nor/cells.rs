@@ -140,7 +140,7 @@ impl Cells {
         }
     }
 
-    /// Reads the array.
+    /// Reads bytes of the array from address `addr` on.
     pub(super) fn read(&self, addr: u32, out: &mut [u8]) -> Result<(), Violation> {
         let end = u64::from(addr) + out.len() as u64;
         if end > self.map.size() {

@@ -18,7 +18,7 @@ use floatgate_mtd::{Instant, Nanos};
 enum Step {
     #[default]
     Idle,
-    /// 40h was written.
+    /// 40h was written; the next write cycle is the word to program.
     Program,
     /// E8h was written for the block at this address; the number of words must follow.
     Count { block: u32 },

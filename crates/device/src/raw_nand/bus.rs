@@ -44,9 +44,9 @@ impl Address {
 /// A step of an operation on the bus.
 #[derive(Debug)]
 pub enum Instr<'a> {
-    /// A command cycle.
+    /// One command cycle with this byte.
     Cmd(u8),
-    /// Address cycles.
+    /// Address cycles, one for each byte.
     Addr(Address),
     /// A wait until R/B# is high, at most this time.
     Wait(Nanos),

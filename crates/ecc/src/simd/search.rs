@@ -52,7 +52,7 @@ pub(crate) struct Search {
     odd: usize,
     /// Powers of x for each run of positions, `odd` rows per run.
     powers: Vec<Powers>,
-    /// Number of runs.
+    /// Number of runs of positions.
     runs: usize,
     /// Row i contains the logarithms of a^(b * 2^i) for each bit b of an element.
     logs: Vec<[u16; BITS]>,

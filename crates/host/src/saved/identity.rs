@@ -57,7 +57,7 @@ pub(super) struct Sample {
 pub(crate) struct Identity {
     /// Path of the device when it was opened.
     pub(super) label: String,
-    /// Size in bytes.
+    /// Size of the device in bytes.
     pub(super) capacity: u64,
     pub(super) facts: Vec<Fact>,
     /// Length of each sample in bytes.

@@ -51,7 +51,7 @@ pub(crate) trait Store {
 
 /// A device whose ranges are saved. Writes are durable after `sync`.
 pub(crate) trait Disk {
-    /// Reads whole sectors.
+    /// Reads whole sectors from byte `position` on.
     fn read_at(&mut self, position: u64, buf: &mut [u8]) -> io::Result<()>;
     /// Writes saved data to its original position.
     fn write_back(&mut self, position: u64, data: &[u8]) -> io::Result<()>;
@@ -136,7 +136,7 @@ pub(crate) struct SavedRanges<S> {
     next: u64,
     /// Samples that overlap a saved range, one bit for each.
     touched: u128,
-    /// Last durable mark.
+    /// Last mark that is durable in the file.
     mark: Mark,
     /// End of each range by its start; adjacent ranges are merged.
     ranges: BTreeMap<u64, u64>,
@@ -300,7 +300,7 @@ impl<S: Store> SavedRanges<S> {
         &self.store
     }
 
-    /// Deletes the file.
+    /// Deletes the file with the saved ranges.
     pub(crate) fn remove(&mut self) -> io::Result<()> {
         self.store.remove()
     }

@@ -243,7 +243,7 @@ pub(super) enum Step {
 }
 
 impl<'a> Request<'a> {
-    /// Parses a request.
+    /// Parses a request from the bytes of one message.
     pub(super) fn decode(bytes: &'a [u8]) -> Result<Self, BadRequest> {
         let mut rest = bytes;
         let short = BadRequest::Length(bytes.len());

@@ -119,7 +119,7 @@ impl Load {
         (self.start, self.end) = (0, self.full);
     }
 
-    /// The loaded range.
+    /// Bytes of the loaded range, with their column in the page.
     pub(super) fn loaded(&self) -> Loaded<'_> {
         let bytes = self.data.get(self.start..self.end).unwrap_or(&[]);
         Loaded { column: self.start, bytes, sub_pages: self.written }
@@ -154,7 +154,7 @@ impl Features {
     }
 }
 
-/// One LUN.
+/// State of one LUN: its ready times, status and page registers.
 #[derive(Clone, Debug)]
 pub(super) struct Lun {
     /// RDY: time from which the LUN accepts commands again.

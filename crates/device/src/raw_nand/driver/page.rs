@@ -295,7 +295,7 @@ impl<B: NandBus> RawNandDriver<B> {
         if failed { Err(self.error(ErrorKind::ProgramFailed, at.addr)) } else { Ok(()) }
     }
 
-    /// Erases a block.
+    /// Erases the block of the page `at`.
     pub(super) fn erase_block(&mut self, at: PageAt) -> Result<(), Error> {
         self.profile.page(&mut self.host);
         self.forget_block(at.addr);

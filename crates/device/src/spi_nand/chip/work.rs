@@ -41,7 +41,7 @@ impl ArrayTask {
 /// Last or running operation of a die's array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArrayWork {
-    /// Kind of operation.
+    /// Type of the operation.
     pub task: ArrayTask,
     /// Row of the page in its die, or of the first page of the block; for OTP tasks the number of the
     /// OTP page.

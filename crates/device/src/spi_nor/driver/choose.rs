@@ -9,7 +9,7 @@ use floatgate_mtd::Nanos;
 /// Size of the range that three address bytes can address, bytes.
 const REACH_3B: u64 = 1 << 24;
 
-/// Selected commands.
+/// Commands and address mode that the driver selected at the probe.
 #[derive(Clone, Debug)]
 pub(super) struct Choice {
     pub(super) read: SpiOp,
@@ -24,7 +24,7 @@ pub(super) struct Choice {
 /// Address mode outside of 8D-8D-8D.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AddressMode {
-    /// Three address bytes.
+    /// Three address bytes, which reach 16 MiB.
     Three,
     /// Commands that always have four address bytes.
     FourByteCommands,
