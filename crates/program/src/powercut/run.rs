@@ -115,7 +115,7 @@ pub(super) struct Subject<'a> {
     pub(super) load: Load<'a>,
     pub(super) flash: Box<dyn rig::Device>,
     pub(super) limit: Duration,
-    /// As [`Options::can_fork`](super::Options).
+    /// Same as `can_fork` of [`Options`](super::Options): true if a fork of the process includes the program.
     pub(super) can_fork: bool,
     /// True to show the program's own output.
     pub(super) is_loud: bool,
