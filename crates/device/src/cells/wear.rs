@@ -103,7 +103,8 @@ impl WearSpec {
             program: split(t_prog.typ, program.0, program.1),
             erase: split(t_bers.typ, erase.0, erase.1),
             break_in_cycles: break_in_cycles(),
-            // Less than interface traps alone would give, because typical times apply for thousands of cycles (Desnoyers 2009).
+            // Above the exponent of interface traps, so that pulses are saved later: typical times apply for thousands of cycles
+            // (Desnoyers 2009).
             program_exponent: 0.5,
             erase_exponent: erase_exponent(),
             pace_spread: pace_spread(),
