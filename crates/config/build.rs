@@ -1,4 +1,5 @@
-//! Embeds the catalogue's files: a table of their texts by kind and name, which `library` includes.
+//! Embeds the files of the catalogue: generates a table of their texts by kind and name, which
+//! `library` includes.
 #![allow(clippy::print_stdout, reason = "this is how a build script speaks to Cargo")]
 
 use std::env;
@@ -7,7 +8,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-/// Kinds of files, as `Kind` of `library` names them, and their folders.
+/// Names of the kinds of files (variants of `Kind` in `library`), with their folders.
 const FOLDERS: [(&str, &str); 6] = [
     ("Setup", "setups"),
     ("Part", "parts"),

@@ -1,4 +1,4 @@
-//! Checks a capture by sending its commands to a simulated chip at its pins: violated rules, and a time breakdown.
+//! Check of a capture: its commands are sent to a simulated chip at its pins, which gives violated rules and a time breakdown.
 
 use crate::read::Window;
 use floatgate_device::spi::{CommandShape, Direction, SpiChip, SpiWire, Width};
@@ -7,16 +7,16 @@ use floatgate_sim::rig::Pins;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Commands with one opcode.
+/// Statistics of the commands with one opcode.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Command {
     /// First byte of the command.
     pub opcode: u8,
-    /// Number of commands.
+    /// Number of commands with this opcode.
     pub count: u64,
-    /// Data bytes of all commands, in one direction.
+    /// Number of data bytes in all these commands.
     pub bytes: u64,
-    /// Time from CS# low to CS# high, ns.
+    /// Total time from CS# low to CS# high, ns.
     pub ns: u64,
 }
 
@@ -31,10 +31,10 @@ pub struct Polls {
     pub late_ns: u64,
 }
 
-/// A violated rule.
+/// A rule of the chip that the host violated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BrokenRule {
-    /// Start of the command in ns since the start of the capture.
+    /// Start of the command, ns since the start of the capture.
     pub at_ns: u64,
     /// Description of the rule.
     pub rule: String,
@@ -42,7 +42,7 @@ pub struct BrokenRule {
     pub bytes: Vec<u8>,
 }
 
-/// Result of a check.
+/// Result of the check of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// Time from the first command to the end of the last one, ns.
@@ -51,20 +51,21 @@ pub struct Report {
     pub selected_ns: u64,
     /// Total time of programs, erases and page reads in the chip, ns.
     pub busy_ns: u64,
-    /// Commands by opcode.
+    /// Statistics of the commands, one entry per opcode.
     pub commands: Vec<Command>,
     /// Statistics of status reads.
     pub polls: Polls,
-    /// Number of violations.
+    /// Number of violations, also of those that `violations` does not list.
     pub violation_count: u64,
-    /// The first violations.
+    /// The first violations, in order of time.
     pub violations: Vec<BrokenRule>,
-    /// True if the chip started with its quad enable bit set: the capture uses four data lines before it writes a register.
+    /// True if the chip was simulated with its quad enable bit set, because the capture uses four data lines before it writes a
+    /// register.
     #[serde(skip)]
     pub quad_enabled: bool,
 }
 
-/// Sends the commands of a capture to a chip; `None` if the chip has no SPI bus.
+/// Sends the commands of a capture to a chip; `None` if the chip is not a SPI chip.
 pub fn check(windows: &[Window], pins: &mut Pins) -> Option<Report> {
     match pins {
         Pins::SpiNor(wire) => Some(replay_or_with_quad(windows, wire)),
@@ -73,17 +74,17 @@ pub fn check(windows: &[Window], pins: &mut Pins) -> Option<Report> {
     }
 }
 
-/// Clock assumed for commands with unknown clock: every chip accepts it.
+/// Clock for commands whose clock is unknown, Hz; every chip accepts it.
 const SLOW_HZ: u32 = 1_000_000;
 
-/// Maximum plausible clock, Hz; higher ones are errors in the capture.
+/// Maximum plausible clock, Hz; a higher value is treated as an error in the capture.
 const FAST_HZ: u32 = 1_000_000_000;
 
-/// Commands that write the quad enable bit: WRITE STATUS, WRITE STATUS 2, SET FEATURE.
+/// Opcodes that can write the quad enable bit: WRITE STATUS, WRITE STATUS 2, SET FEATURE.
 const WRITE_QUAD_ENABLE: [u8; 3] = [0x01, 0x31, 0x1F];
 
-/// Replays a capture. A driver may have set the quad enable bit before the capture began: then the rules are broken before a register is
-/// written, and fewer of them by a chip that starts with this bit.
+/// Replays a capture. A driver may have set the quad enable bit before the capture began. This is assumed if rules are violated before a
+/// register is written, and a chip with this bit set has fewer violations.
 fn replay_or_with_quad<C: SpiChip + Clone>(windows: &[Window], wire: &mut SpiWire<C>) -> Report {
     let mut quad = wire.clone();
     let report = replay(windows, wire);
@@ -105,7 +106,7 @@ fn replay_or_with_quad<C: SpiChip + Clone>(windows: &[Window], wire: &mut SpiWir
 fn replay<C: SpiChip>(windows: &[Window], wire: &mut SpiWire<C>) -> Report {
     let mut report = Report::default();
     let mut commands: BTreeMap<u8, Command> = BTreeMap::new();
-    // Time of the chip beyond that of the capture: typical times are longer here and there than those of the chip that was captured.
+    // Lead of the simulated chip's time over the capture's time: some typical times are longer than those of the captured chip.
     let mut ahead = Nanos::ZERO;
     let mut starts = Vec::new();
     let mut unseen = None;
@@ -117,7 +118,7 @@ fn replay<C: SpiChip>(windows: &[Window], wire: &mut SpiWire<C>) -> Report {
             report.polls.count += 1;
             let end = Instant::ZERO + Nanos::from_ns(window.end_ns) + ahead;
             if status == Status::Busy && wire.chip().busy_until() <= end {
-                // The captured chip takes longer: until a status read says that it is ready.
+                // The captured chip takes longer, so the simulated time advances to the first status read that reports ready.
                 let later = windows.get(number + 1..).unwrap_or_default();
                 let ready = first_ready(later, wire.chip());
                 let ready_ns = ready.or_else(|| windows.last().map(|last| last.end_ns + 1)).unwrap_or(0);
@@ -139,7 +140,7 @@ fn replay<C: SpiChip>(windows: &[Window], wire: &mut SpiWire<C>) -> Report {
         starts.push((wire.now(), window.start_ns));
         wire.set_clock(window.clock_hz.unwrap_or(SLOW_HZ).clamp(1, FAST_HZ));
         sent.play(wire);
-        // A program or an erase begins when CS# rises, which may be long after the last byte.
+        // A program or erase starts when CS# rises, which may be long after the last byte.
         let selected = Nanos::from_ns(window.end_ns.saturating_sub(window.start_ns));
         wire.advance(selected.saturating_sub(wire.now().since(start)));
         wire.deselect();
@@ -171,35 +172,35 @@ fn replay<C: SpiChip>(windows: &[Window], wire: &mut SpiWire<C>) -> Report {
     report
 }
 
-/// Start of the first status read that says that the chip is ready.
+/// Start of the first status read that reports that the chip is ready.
 fn first_ready(windows: &[Window], chip: &impl SpiChip) -> Option<u64> {
     let is_ready =
         |window: &&Window| Sent::decode(window, chip).and_then(|sent| sent.status()) == Some(Status::Ready);
     windows.iter().find(is_ready).map(|window| window.start_ns)
 }
 
-/// State of the chip as seen by the host.
+/// State of the chip as reported to the host.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Status {
     Busy,
     Ready,
-    /// The line is missing in the capture, or floating.
+    /// The data line is missing in the capture, or floating.
     Unknown,
 }
 
-/// A command as the chip sees it.
+/// A command as decoded by the chip.
 struct Sent<'w> {
     opcode: u8,
-    /// Bytes of the address; on one line in each direction all bytes of the window, the opcode first.
+    /// Opcode, address and dummy bytes. With one line in each direction: all bytes of the window, the opcode first.
     header: Vec<u8>,
-    /// Bytes of data that follow, in the direction of the form.
+    /// Data bytes that follow, in the direction of the command form.
     data: Vec<u8>,
-    /// Form of a command on several lines; `None` on one line in each direction.
+    /// Form of a command on several lines; `None` for one line in each direction.
     form: Option<CommandShape>,
     window: &'w Window,
 }
 
-/// Widths of a command byte.
+/// Bus widths that a command byte can have.
 const COMMAND_WIDTHS: [Width; 5] = [
     Width::X1,
     Width { lanes: 2, dtr: false },
@@ -209,8 +210,8 @@ const COMMAND_WIDTHS: [Width; 5] = [
 ];
 
 impl<'w> Sent<'w> {
-    /// Reads a window as the chip does in its present mode: the first form of a command byte that fits the captured lines.
-    /// A window that is no such form is one of a single line in each direction.
+    /// Decodes a window as the chip does in its present mode: the first form of a command byte that fits the captured lines. A window
+    /// without such a form is decoded with one line in each direction.
     fn decode(window: &'w Window, chip: &impl SpiChip) -> Option<Self> {
         COMMAND_WIDTHS.into_iter().find_map(|width| Self::on_lines(window, chip, width)).or_else(|| {
             let &opcode = window.sent.first()?;
@@ -218,7 +219,7 @@ impl<'w> Sent<'w> {
         })
     }
 
-    /// A command whose byte has this width, if the chip has it on several lines or at double rate.
+    /// A command whose byte has this width, if the chip supports it on several lines or at double rate.
     fn on_lines(window: &'w Window, chip: &impl SpiChip, width: Width) -> Option<Self> {
         let mut edges = Edges { levels: &window.edges, at: 0 };
         let opcode = edges.byte(width, Direction::Out)?;
@@ -230,7 +231,7 @@ impl<'w> Sent<'w> {
         }
         let mut header = Vec::new();
         if width.dtr {
-            // The second command byte.
+            // The command has a second byte.
             header.push(edges.byte(width, Direction::Out)?);
         }
         for _ in 0..form.addr_bytes {
@@ -241,7 +242,7 @@ impl<'w> Sent<'w> {
         Some(Self { opcode, header, data, form: Some(form), window })
     }
 
-    /// Sends the command to a chip, except for the end of its window.
+    /// Sends the command to a chip, without the end of its CS# window.
     fn play<C: SpiChip>(&self, wire: &mut SpiWire<C>) {
         wire.select();
         let Some(form) = self.form else { return wire.exchange(&mut self.header.clone()) };
@@ -258,7 +259,7 @@ impl<'w> Sent<'w> {
         }
     }
 
-    /// Bytes of the command in one direction.
+    /// Number of data bytes in one direction.
     fn bytes(&self) -> u64 {
         let opcode = u64::from(self.form.is_some());
         opcode + (self.header.len() + self.data.len()) as u64
@@ -272,21 +273,21 @@ impl<'w> Sent<'w> {
     }
 }
 
-/// Levels of the data lines at the edges of the clock, read with the widths that the chip expects.
+/// Levels of the data lines at the clock edges, decoded with the widths that the chip expects.
 struct Edges<'a> {
     levels: &'a [u8],
-    /// Half cycles so far.
+    /// Number of half clock cycles so far.
     at: usize,
 }
 
 impl Edges<'_> {
-    /// The next byte; `None` if the window ends before it. Single lines are IO0 to the chip, and IO1 from it.
+    /// The next byte; `None` if the window ends before it is complete. A single line is IO0 to the chip and IO1 from the chip.
     fn byte(&mut self, width: Width, direction: Direction) -> Option<u8> {
         let single = u8::from(direction == Direction::In);
         let mut byte = 0_u16;
         for _ in 0..8 / width.lanes.clamp(1, 8) {
             let level = u16::from(*self.levels.get(self.at)?);
-            // At single rate only rising edges count.
+            // At single rate only rising edges carry data.
             self.at += if width.dtr { 1 } else { 2 };
             byte = match width.lanes {
                 1 => byte << 1 | level >> single & 1,
@@ -297,9 +298,9 @@ impl Edges<'_> {
     }
 }
 
-/// State that a status read returned as its last byte; `None` for other commands. `bytes` are those of the command.
+/// State that a status read returned in its last byte; `None` for other commands. `bytes` are the bytes of the command.
 fn status(bytes: &[u8], last: u8) -> Option<Status> {
-    /// READ STATUS of NOR, GET FEATURE of the status of NAND, READ FLAG STATUS.
+    /// Opcodes of status reads: READ STATUS of NOR, GET FEATURE of NAND, READ FLAG STATUS.
     const READ_STATUS: u8 = 0x05;
     const GET_FEATURE: u8 = 0x0F;
     const STATUS: u8 = 0xC0;
@@ -324,7 +325,7 @@ mod tests {
     use floatgate_device::spi::{Clock, CmdExt, Mode, SpiOp, Transfer};
     use floatgate_sim::rig::{self, RigOptions};
 
-    /// Report of a check of operations as they are at the pins, one each 20 ms.
+    /// Checks operations as captured at the pins, one every 20 ms.
     fn checked(part: &str, ops: &[(SpiOp, &[u8])]) -> Report {
         let clock = Clock::new(20_000_000);
         let transfers: Vec<Transfer> = (1..)
@@ -357,7 +358,7 @@ mod tests {
         let report = checked("w25q128jv", &[WRITE_ENABLE, quad_enable, reads]);
         assert_eq!((commands(&report), report.violation_count), (vec![(0x06, 1), (0x31, 2), (0xEB, 8)], 0));
         assert!(!report.quad_enabled);
-        // The bit is set before the capture, or the driver clears it.
+        // The bit is set before the capture, or the driver clears it later.
         let report = checked("w25q128jv", &[WRITE_ENABLE, reads]);
         assert_eq!((report.violation_count, report.quad_enabled), (0, true), "{:?}", report.violations);
         let quad_disable: (SpiOp, &[u8]) = (SpiOp::command(0x31).write(1), &[0]);
@@ -372,7 +373,7 @@ mod tests {
         let status = |value: &'static [u8]| (SpiOp::command(0x05).read(1), value);
         let [busy, ready] = [&[3], &[0]].map(|value| status(value));
         let violations = |ops: &[(SpiOp, &[u8])]| checked("w25q128jv", ops).violation_count;
-        // The typical time of a program has long passed.
+        // The typical program time ended long before.
         assert_eq!(violations(&[WRITE_ENABLE, program, read]), 0);
         assert_eq!(violations(&[WRITE_ENABLE, program, busy, busy, read]), 1);
         assert_eq!(violations(&[WRITE_ENABLE, program, busy, busy, ready, read]), 0);

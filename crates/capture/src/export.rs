@@ -27,8 +27,8 @@ fn resources(spans: &[Span]) -> Vec<String> {
     names
 }
 
-/// Value change dump for GTKWave and Surfer: for each resource a wire that is 1 while it is busy, and its activity as a
-/// string.
+/// Value change dump for GTKWave and Surfer. Each resource has a wire that is 1 while the resource is busy, and a
+/// string with its activity.
 pub fn vcd(spans: &[Span]) -> String {
     let names = resources(spans);
     let code = |at: usize, text: bool| format!("{}{}", if text { 't' } else { 'w' }, at);
@@ -41,7 +41,7 @@ pub fn vcd(spans: &[Span]) -> String {
         );
     }
     out += "$upscope $end\n$enddefinitions $end\n#0\n";
-    // Ends before starts, so that an activity that follows at once stays visible.
+    // Ends are sorted before starts, so that an activity that follows immediately stays visible.
     let mut changes: BTreeMap<(u64, bool), Vec<(usize, &Span)>> = BTreeMap::new();
     for span in spans.iter().filter(|span| span.end > span.start) {
         let at = names.iter().position(|of| *of == name(span.resource)).unwrap_or(0);
@@ -64,7 +64,7 @@ pub fn vcd(spans: &[Span]) -> String {
     out
 }
 
-/// Trace events in Chrome's format for Perfetto and speedscope, with a thread per resource.
+/// Trace events in Chrome's format for Perfetto and speedscope, with one thread for each resource.
 pub fn perfetto(spans: &[Span], title: &str) -> String {
     let names = resources(spans);
     let us = |ns: u64| ns as f64 / 1e3;

@@ -1,7 +1,7 @@
-//! Captures of logic analysers, and traces for their viewers.
+//! Captures of logic analysers, and export of traces to their viewers.
 //!
 //! - [`read`]: extracts the CS# windows from a CSV or VCD file or a session of sigrok;
-//! - [`check`]: runs these commands on a simulated chip;
+//! - [`check`]: runs the commands of a capture on a simulated chip;
 //! - [`export`]: exports a traced operation as VCD or as JSON for Perfetto;
 //! - [`pins`]: exports the signals at the pins of a serial chip.
 

@@ -1,15 +1,15 @@
-//! Signals at the pins of a serial chip, as a logic analyser sees them.
+//! Signals at the pins of a serial chip, as a logic analyser records them.
 
 use floatgate_device::spi::{Clock, Direction, SpiOp, Transfer, Width};
 use floatgate_mtd::{Instant, Nanos};
 
-/// Codes of CS# and clock in a value change dump; data lines follow.
+/// Identifier codes of CS# and clock in a value change dump; the codes of the data lines follow.
 const SELECT: u8 = b'!';
 const CLOCK: u8 = b'"';
 const FIRST_LINE: u8 = b'#';
 
 /// Value change dump of operations on the wires, in SPI mode 0, with a resolution of 1 ns. The channels are `cs`, `clk`,
-/// `mosi` and `miso`; if an operation uses more lines, `io0`, `io1` and so on. Undriven lines keep their level.
+/// `mosi` and `miso`; if an operation uses more lines, `io0`, `io1` and so on. Undriven lines hold their level.
 pub fn vcd(transfers: &[Transfer]) -> String {
     let mode = |one: &Transfer| [one.op.mode.cmd, one.op.mode.addr, one.op.mode.data];
     let lanes = transfers.iter().flat_map(mode).map(|width| width.lanes).max().unwrap_or(1);
@@ -25,14 +25,14 @@ pub fn vcd(transfers: &[Transfer]) -> String {
     dump.text
 }
 
-/// A value change dump under way.
+/// A value change dump that is being written.
 struct Dump {
     text: String,
     /// Time of the last change.
     now: Instant,
-    /// Level of each channel, as in the dump.
+    /// Level of each channel, in the order of the dump.
     levels: Vec<bool>,
-    /// Start of the CS# window, its clock, and its half cycles so far.
+    /// Start of the current CS# window, its clock, and its number of half cycles so far.
     start: Instant,
     clock: Clock,
     half_cycles: u64,
@@ -65,12 +65,12 @@ impl Dump {
         self.text += &format!("{}{}\n", u8::from(level), char::from(code));
     }
 
-    /// Time of a half cycle of the window.
+    /// Time of a half cycle in the current window.
     fn at(&self, half_cycle: u64) -> Instant {
         self.start + self.clock.time(half_cycle)
     }
 
-    /// One CS# window. CS# rises 1 ns before the next window at the latest, so that both are seen.
+    /// Writes one CS# window. CS# rises at least 1 ns before the next window, so that both windows are visible.
     fn transfer(&mut self, transfer: &Transfer, next: Option<Instant>) {
         let op = &transfer.op;
         (self.start, self.clock, self.half_cycles) = (transfer.start, transfer.clock, 0);
@@ -88,15 +88,15 @@ impl Dump {
         self.set(end, SELECT, true);
     }
 
-    /// A clock cycle that rises at `rise`.
+    /// Writes a clock cycle whose rising edge is at `rise`.
     fn cycle(&mut self, rise: Instant) {
         self.half_cycles += 2;
         self.set(rise, CLOCK, true);
         self.set(self.at(self.half_cycles), CLOCK, false);
     }
 
-    /// Bytes of a phase, highest bit first. At single rate they are valid at the rising edge; at double rate at every
-    /// edge, which is then in the middle of the bit.
+    /// Writes the bytes of a phase, highest bit first. At single rate a bit is valid at the rising edge; at double rate
+    /// at every edge, which is then in the middle of the bit.
     fn bytes(&mut self, width: Width, direction: Direction, bytes: &[u8]) {
         let lanes = width.lanes.clamp(1, 8);
         for byte in bytes {
@@ -105,7 +105,7 @@ impl Dump {
                 let end = self.at(self.half_cycles + if width.dtr { 1 } else { 2 });
                 let middle = begin + Nanos::from_ns(end.since(begin).as_ns() / 2);
                 for lane in 0..lanes {
-                    // A single data line from the chip is the second one.
+                    // With one data line in each direction, the line from the chip is the second one.
                     let line = if lanes == 1 && direction == Direction::In { 1 } else { lane };
                     self.set(begin, FIRST_LINE + line, byte >> (group * lanes + lane) & 1 != 0);
                 }
@@ -121,7 +121,7 @@ impl Dump {
     }
 }
 
-/// Bytes of the command phase: two in 8D.
+/// Bytes of the command phase; two bytes in 8D mode.
 fn command(op: &SpiOp) -> Vec<u8> {
     let second = op.ext.second(op.opcode);
     if op.mode.cmd.dtr && op.mode.cmd.lanes == 8 { vec![op.opcode, second] } else { vec![op.opcode] }

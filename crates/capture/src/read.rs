@@ -1,13 +1,14 @@
-//! Files of logic analysers: digital samples as VCD, CSV or a session of sigrok, and tables of a SPI decoder as CSV.
+//! Parser for files of logic analysers: digital samples as VCD, CSV or a session of sigrok, and CSV tables of a SPI
+//! decoder.
 
 use crate::sigrok;
 
-/// Bytes between CS# low and CS# high.
+/// A CS# window: the bytes between CS# low and CS# high.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Window {
-    /// Start in ns since the start of the capture.
+    /// Start of the window, ns since the start of the capture.
     pub start_ns: u64,
-    /// End in ns.
+    /// End of the window, ns since the start of the capture.
     pub end_ns: u64,
     /// Bytes to the chip.
     pub sent: Vec<u8>,
@@ -15,10 +16,10 @@ pub struct Window {
     pub received: Vec<u8>,
     /// Clock in Hz, if known.
     pub clock_hz: Option<u32>,
-    /// Levels of the data lines (bit 0 is IO0) at each edge of the clock, the first of which rises. Empty for a table of a
-    /// decoder.
+    /// Levels of the data lines (bit 0 is IO0) at each clock edge; the first edge is a rising edge. Empty for the table of
+    /// a SPI decoder.
     pub edges: Vec<u8>,
-    /// Number of data lines that the capture has.
+    /// Number of data lines in the capture.
     pub lines: u8,
 }
 
@@ -27,7 +28,7 @@ pub struct Window {
 pub struct Channels {
     /// Chip select, active low.
     pub cs: Option<String>,
-    /// Serial clock.
+    /// Serial clock, driven by the host.
     pub clk: Option<String>,
     /// Data to the chip.
     pub mosi: Option<String>,
@@ -40,7 +41,7 @@ pub struct Channels {
 /// Reason why a file is not a valid capture.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A channel is missing.
+    /// A channel of the bus is missing in the file.
     #[error("no channel for {line}; the file has {}", names.join(", "))]
     NoChannel {
         /// Name of the bus line.
@@ -59,10 +60,10 @@ pub enum Error {
     /// A sigrok session that cannot be read.
     #[error("a damaged session of sigrok: {0}")]
     Session(&'static str),
-    /// Bytes that are neither a text nor a session of sigrok.
+    /// The file is neither text nor a session of sigrok.
     #[error("neither a text nor a session of sigrok")]
     Binary,
-    /// Channels were specified for a file that contains bytes, not levels.
+    /// Channels were specified for a file that contains bytes instead of levels.
     #[error("a table of a SPI decoder has no channels to name")]
     NoLevels,
     /// The file contains no commands.
@@ -70,7 +71,7 @@ pub enum Error {
     Empty,
 }
 
-/// Usual channel names, in lower case.
+/// Usual names of each channel, in lower case.
 const CS: &[&str] = &["cs", "cs#", "/cs", "csn", "cs_n", "ncs", "ss", "enable", "ce", "ce#"];
 const CLK: &[&str] = &["clk", "sck", "sclk", "clock"];
 const MOSI: &[&str] = &["mosi", "si", "di", "sdi", "io0", "dq0", "sio0", "copi"];
@@ -84,14 +85,14 @@ const LINES: [&[&str]; 6] = [
     &["io7", "dq7", "sio7"],
 ];
 
-/// The commands of a capture.
+/// Commands of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capture {
-    /// Commands in order.
+    /// Complete commands in order.
     pub windows: Vec<Window>,
-    /// Start of a command that is truncated at the end of the capture, in ns since its start.
+    /// Start of a command that is cut off by the end of the capture, ns since the start of the capture.
     pub cut_off_ns: Option<u64>,
-    /// The capture begins while CS# is low: the end of a command that is left out.
+    /// True if the capture begins while CS# is low; this incomplete command is omitted.
     pub begins_within: bool,
 }
 
@@ -104,18 +105,18 @@ pub fn read(bytes: &[u8], channels: &Channels) -> Result<Capture, Error> {
         session(&sigrok::Session::read(bytes)?, channels)?
     } else {
         let text = std::str::from_utf8(bytes).map_err(|_| Error::Binary)?;
-        // Some editors begin a file with a byte order mark.
+        // Some editors write a byte order mark at the start of a file.
         let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
         if text.trim_start().starts_with('$') { vcd(text, channels)? } else { csv(text, channels)? }
     };
     if capture.windows.is_empty() { Err(Error::Empty) } else { Ok(capture) }
 }
 
-/// Columns of the lines in a file.
+/// Columns of a file that contain the bus lines.
 struct LineColumns {
     cs: usize,
     clk: usize,
-    /// Data lines from IO0 on. The first one is always there; without the second one there are no more.
+    /// Columns of the data lines from IO0 on. IO0 always exists; without IO1 there are no further lines.
     data: Vec<usize>,
 }
 
@@ -153,7 +154,7 @@ impl LineColumns {
         })
     }
 
-    /// The lines of one moment, by the level of each column.
+    /// Levels of the bus lines at one time, from the level of each column.
     fn levels(&self, level: impl Fn(usize) -> bool) -> Levels {
         let data =
             (0..).zip(&self.data).fold(0, |data, (line, column)| data | u8::from(level(*column)) << line);
@@ -161,23 +162,23 @@ impl LineColumns {
     }
 }
 
-/// Levels of the lines at a time.
+/// Levels of the bus lines at one time.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Levels {
     cs: bool,
     clk: bool,
-    /// Data lines, IO0 in the lowest bit.
+    /// Levels of the data lines, IO0 in the lowest bit.
     data: u8,
 }
 
-/// Decoder of SPI levels: data on one line in each direction is sampled at rising clock edges, as in modes 0 and 3.
+/// Decoder of SPI levels. Data on one line in each direction is sampled at rising clock edges, as in modes 0 and 3.
 #[derive(Default)]
 struct Decoder {
     windows: Vec<Window>,
     open: Option<Window>,
     before: Levels,
     lines: u8,
-    /// The first levels have come.
+    /// True after the first levels.
     begun: bool,
     begins_within: bool,
     bits: u32,
@@ -213,7 +214,7 @@ impl Decoder {
 
     fn edge(&mut self, at_ns: u64, now: Levels) {
         let Some(window) = &mut self.open else { return };
-        // In mode 3 the clock falls first, which carries nothing.
+        // In mode 3 the first clock edge falls and carries no data.
         if now.clk || !window.edges.is_empty() {
             window.edges.push(now.data);
         }
@@ -253,7 +254,7 @@ impl Decoder {
     }
 }
 
-/// Samples of a session, in equal distances.
+/// Decodes the samples of a session, which have equal distances in time.
 fn session(session: &sigrok::Session, channels: &Channels) -> Result<Capture, Error> {
     let names: Vec<String> = session.channels.iter().map(|channel| channel.name.clone()).collect();
     let columns = LineColumns::find(&names, channels)?;
@@ -268,7 +269,7 @@ fn session(session: &sigrok::Session, channels: &Channels) -> Result<Capture, Er
     Ok(decoder.finish())
 }
 
-/// Converts times in seconds to ns since the first one.
+/// Converter of times in seconds to ns since the first time.
 struct Clock {
     first: Option<f64>,
     last_ns: u64,
@@ -277,7 +278,7 @@ struct Clock {
 impl Clock {
     fn ns(&mut self, seconds: f64, line: usize) -> Result<u64, Error> {
         let since = seconds - *self.first.get_or_insert(seconds);
-        // Longer captures than a century are none.
+        // A capture longer than a century is rejected.
         if !(0.0..3e9).contains(&since) {
             return Err(Error::Line { line, why: "a time before the first one, or none" });
         }
@@ -323,7 +324,7 @@ fn fields(line: &str) -> impl Iterator<Item = &str> {
     line.split(',').map(|field| field.trim().trim_matches('"'))
 }
 
-/// Rows with the levels of all channels.
+/// Decodes rows with the levels of all channels.
 fn samples<'a>(
     lines: impl Iterator<Item = (usize, &'a str)>,
     names: &[String],
@@ -349,16 +350,16 @@ fn number(row: &[&str], column: usize, line: usize) -> Result<f64, Error> {
     number.ok_or(Error::Line { line, why: "a time that is no number" })
 }
 
-/// Column that assigns bytes to windows.
+/// Column that assigns the bytes of a decoder's table to windows.
 #[derive(Clone, Copy)]
 enum WindowBy {
-    /// Column with `enable`, `result` or `disable`.
+    /// Column that contains `enable`, `result` or `disable`.
     Type(usize),
-    /// Column with a number for each window.
+    /// Column with the number of the window.
     Packet(usize),
 }
 
-/// Columns of a SPI decoder's table, which has a row for each byte.
+/// Columns of a SPI decoder's table, which has one row for each byte.
 struct Table {
     time: usize,
     mosi: usize,
@@ -410,7 +411,7 @@ impl Table {
                 .and_then(|column| row.get(column)?.parse::<f64>().ok())
                 .map(|s| (s * 1e9) as u64);
             open.end_ns = at_ns.saturating_add(took_ns.unwrap_or(0).min(1_000_000_000));
-            // From the first clock edge to the last one of a byte.
+            // The duration in a row is the time from the first to the last clock edge of a byte.
             let hz = took_ns
                 .and_then(|ns| (8 * 1_000_000_000_u64).checked_div(ns))
                 .and_then(|hz| u32::try_from(hz).ok());
@@ -421,13 +422,13 @@ impl Table {
     }
 }
 
-/// `0x9F`, `9Fh` or `159`.
+/// Parses a byte: `0x9F`, `9Fh` or `159`.
 fn byte(text: &str) -> Option<u8> {
     let hex = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).or_else(|| text.strip_suffix('h'));
     hex.map_or_else(|| text.parse().ok(), |hex| u8::from_str_radix(hex, 16).ok())
 }
 
-/// Parses a value change dump (IEEE 1364); only single wires are used.
+/// Parses a value change dump (IEEE 1364); only single-bit wires are used.
 fn vcd(text: &str, channels: &Channels) -> Result<Capture, Error> {
     let mut words = (1..)
         .zip(text.lines())
@@ -461,7 +462,7 @@ fn vcd(text: &str, channels: &Channels) -> Result<Capture, Error> {
     }
     let line_columns = LineColumns::find(&names, channels)?;
     let (mut decoder, mut clock) = (Decoder::new(&line_columns), Clock { first: None, last_ns: 0 });
-    // Levels of all channels; those of the bus count from the first change of CS# on.
+    // Levels of all channels. The levels of the bus are valid from the first change of CS# on.
     let (mut levels, mut at_ns, mut is_known) = (vec![false; codes.len()], 0, false);
     for (line, word) in words {
         if let Some(time) = word.strip_prefix('#') {
@@ -490,7 +491,7 @@ fn vcd(text: &str, channels: &Channels) -> Result<Capture, Error> {
     Ok(decoder.finish())
 }
 
-/// Converts a timescale such as `10ns` to ns.
+/// Converts a timescale such as `10ns` to a number of ns.
 fn timescale_ns(text: &str) -> Option<f64> {
     let digits = text.find(|character: char| !character.is_ascii_digit())?;
     let (number, unit) = text.split_at(digits);
@@ -510,7 +511,7 @@ fn timescale_ns(text: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Rows of samples that send the bytes of windows with a period of 100 ns.
+    /// Rows of samples that contain the windows, with a clock period of 100 ns.
     fn sampled(windows: &[&[u8]]) -> String {
         let (mut text, mut at) = ("Time [s],CS,SCK,MOSI,MISO\n0.0,1,0,0,0\n".to_owned(), 1);
         let mut row = |levels: &str| {
@@ -603,7 +604,7 @@ mod tests {
     fn a_capture_that_begins_within_a_command_says_so() {
         let text = sampled(&[&[0x9F, 0xA5], &[0x06]]);
         assert!(!read(text.as_bytes(), &Channels::default()).unwrap().begins_within);
-        // Without the line before CS# falls, the first command has no beginning.
+        // Without the row before CS# falls, the first command has no beginning.
         let late: Vec<&str> =
             text.lines().enumerate().filter(|(at, _)| !(1..4).contains(at)).map(|(_, line)| line).collect();
         let capture = read(late.join("\n").as_bytes(), &Channels::default()).unwrap();

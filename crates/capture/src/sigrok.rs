@@ -1,55 +1,56 @@
-//! Sessions of sigrok (`.sr`): a ZIP archive with the levels of all channels in equal distances, and a text with the sample
-//! rate and the names of the channels. (Format: sigrok's wiki, "File format:Sigrok/v2"; ZIP: PKWARE APPNOTE 6.3.)
+//! Parser for sessions of sigrok (`.sr`): a ZIP archive that contains samples of all channels at equal distances, and a
+//! text with the sample rate and the channel names. (Format: sigrok's wiki, "File format:Sigrok/v2"; ZIP: PKWARE APPNOTE
+//! 6.3.)
 
 use crate::read::Error;
 use miniz_oxide::inflate::decompress_to_vec_with_limit;
 
-/// First bytes of a ZIP archive: the local header of a file.
+/// Signature of a local file header in a ZIP archive.
 const LOCAL: &[u8; 4] = b"PK\x03\x04";
-/// First bytes of an entry of the directory of a ZIP archive.
+/// Signature of an entry in the central directory of a ZIP archive.
 const ENTRY: &[u8; 4] = b"PK\x01\x02";
-/// First bytes of the end of a ZIP archive.
+/// Signature of the end record of a ZIP archive.
 const END: &[u8; 4] = b"PK\x05\x06";
 
-/// Bytes of samples at most, unpacked.
+/// Maximum size of the uncompressed samples, bytes.
 const SAMPLES_MAX: usize = 1 << 30;
-/// Bytes of the text with rate and names at most.
+/// Maximum size of the text with sample rate and channel names, bytes.
 const METADATA_MAX: usize = 1 << 20;
 
-/// True for bytes that begin like a ZIP archive.
+/// True for bytes that begin with the signature of a ZIP archive.
 pub(crate) fn is_session(bytes: &[u8]) -> bool {
     bytes.starts_with(LOCAL)
 }
 
-/// A channel of a session.
+/// A channel of a sigrok session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Channel {
-    /// Name that the user sees.
+    /// Name of the channel that the user sees.
     pub(crate) name: String,
-    /// Bit in a sample, from the lowest of the first byte on.
+    /// Number of the channel's bit in a sample, counted from the lowest bit of the first byte.
     bit: usize,
 }
 
 impl Channel {
-    /// Level in a sample.
+    /// Level of the channel in a sample.
     pub(crate) fn level(&self, sample: &[u8]) -> bool {
         sample.get(self.bit / 8).is_some_and(|byte| byte >> (self.bit % 8) & 1 == 1)
     }
 }
 
-/// Samples of one device.
+/// Samples of one device in a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Session {
     pub(crate) channels: Vec<Channel>,
     samples: Vec<u8>,
-    /// Bytes of a sample.
+    /// Size of a sample, bytes.
     unit: usize,
-    /// Samples per second.
+    /// Sample rate, Hz.
     rate_hz: u64,
 }
 
 impl Session {
-    /// Reads the first device with digital channels.
+    /// Reads the samples of the first device with digital channels.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, Error> {
         let archive = Archive::read(bytes)?;
         let text = archive.unpack("metadata", METADATA_MAX)?.ok_or(Error::Session("no file `metadata`"))?;
@@ -58,7 +59,7 @@ impl Session {
         let mut file = None;
         for (key, value) in text.lines().filter_map(|line| line.split_once('=')) {
             match key.trim() {
-                // A second device would have the same keys.
+                // The keys of a second device have the same names.
                 "capturefile" if file.is_some() => break,
                 "capturefile" => file = Some(value.trim()),
                 "samplerate" => session.rate_hz = rate_hz(value).unwrap_or(0),
@@ -81,7 +82,7 @@ impl Session {
         Ok(session)
     }
 
-    /// The samples in order.
+    /// All samples, in order.
     pub(crate) fn samples(&self) -> impl Iterator<Item = &[u8]> {
         self.samples.chunks_exact(self.unit)
     }
@@ -92,7 +93,7 @@ impl Session {
     }
 }
 
-/// A rate such as `25 MHz`.
+/// Parses a sample rate such as `25 MHz`.
 fn rate_hz(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
@@ -111,7 +112,7 @@ fn rate_hz(text: &str) -> Option<u64> {
 struct Entry<'a> {
     name: &'a [u8],
     packed: &'a [u8],
-    /// 0: stored, 8: deflated.
+    /// Compression method; 0: stored, 8: deflated.
     method: u16,
 }
 
@@ -122,7 +123,7 @@ const TRUNCATED: Error = Error::Session("the archive is incomplete");
 
 impl<'a> Archive<'a> {
     fn read(bytes: &'a [u8]) -> Result<Self, Error> {
-        // The end has a comment of up to 64 KiB.
+        // A comment of up to 64 KiB can follow the end record.
         const END_BYTES: usize = 22;
         let first = bytes.len().saturating_sub(END_BYTES + 0xFFFF);
         let end = (first..=bytes.len().saturating_sub(END_BYTES)).rev();
@@ -143,7 +144,7 @@ impl<'a> Archive<'a> {
         Ok(Self(entries))
     }
 
-    /// Contents of a file of at most this many bytes; `None` if the archive does not have it.
+    /// Uncompressed contents of a file of at most `most` bytes; `None` if the archive does not contain it.
     fn unpack(&self, name: &str, most: usize) -> Result<Option<Vec<u8>>, Error> {
         let Some(entry) = self.0.iter().find(|entry| entry.name == name.as_bytes()) else { return Ok(None) };
         match entry.method {
@@ -156,7 +157,7 @@ impl<'a> Archive<'a> {
         }
     }
 
-    /// Samples of a device: in one file, or in pieces with a number behind the name.
+    /// Samples of a device, from one file or from numbered pieces.
     fn samples(&self, file: &str) -> Result<Vec<u8>, Error> {
         if let Some(whole) = self.unpack(file, SAMPLES_MAX)? {
             return Ok(whole);
@@ -171,7 +172,7 @@ impl<'a> Archive<'a> {
     }
 }
 
-/// Packed bytes of the file whose local header is at `at`. The directory has their number.
+/// Compressed bytes of the file whose local header is at offset `at`. The central directory contains their `length`.
 fn packed(bytes: &[u8], at: usize, length: usize) -> Result<&[u8], Error> {
     let header = bytes.get(at..).filter(|rest| rest.starts_with(LOCAL)).ok_or(TRUNCATED)?;
     let start = 30 + usize::from(u16_at(header, 26)?) + usize::from(u16_at(header, 28)?);
@@ -194,7 +195,7 @@ mod tests {
     use crate::{Capture, Channels, read};
     use miniz_oxide::deflate::compress_to_vec;
 
-    /// An archive of files, each stored or deflated.
+    /// Creates a ZIP archive of files, each stored or deflated.
     fn archive(files: &[(&str, &[u8], bool)]) -> Vec<u8> {
         let (mut bytes, mut directory) = (Vec::new(), Vec::new());
         for (name, contents, deflated) in files {
@@ -250,7 +251,7 @@ mod tests {
                     (windows[0].start_ns, windows[0].clock_hz, begins_within),
                     (100, Some(10_000_000), false)
                 );
-                // Damaged in any way, it is refused or read; a shorter one lacks the directory.
+                // A damaged session is rejected or read; a truncated one lacks the central directory.
                 for length in 0..bytes.len() {
                     assert!(read(&bytes[..length], &Channels::default()).is_err(), "{length}");
                 }

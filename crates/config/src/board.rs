@@ -1,4 +1,4 @@
-//! Boards for parts: a part in place of a setup runs on the best matching board of the catalogue.
+//! Boards for parts: a part that is named instead of a setup runs on the best matching board of the catalogue.
 
 use super::Setup;
 use super::error::ConfigError;
@@ -15,16 +15,16 @@ use floatgate_device::units::hz;
 use serde::Deserialize;
 use std::cmp::Reverse;
 
-/// Name of the controller model without overhead, which does not exist on any board.
+/// Name of the controller model without overhead, which no real board has.
 const IDEAL: &str = "ideal-spi";
 
 impl Library {
-    /// Setup written for a part, or the part on the board whose chip is most like it. `None` if no board has a chip of
-    /// this kind. A user's file of a chip of the catalogue gets the board of that chip; any other chip of the
-    /// user's gets a board by kind, bus and maker, whatever its size.
+    /// The setup that exists for a part, or else the part on the board with the most similar chip. `None` if no board has a chip of this
+    /// kind. A user's file that is based on a chip of the catalogue gets the board of that chip. Any other chip of the user gets a board by
+    /// kind, bus and maker, independent of its size.
     ///
     /// # Errors
-    /// As [`Library::setup`], and a chip that is impossible.
+    /// The errors of [`Library::setup`], and an impossible chip.
     pub(super) fn setup_of_part(&self, part: &str) -> Result<Option<Setup>, ConfigError> {
         let loaded = self.load(Kind::Part, part)?;
         let of = |key: &str| loaded.head.get(key).and_then(Node::as_text).unwrap_or_default().to_owned();
@@ -38,7 +38,7 @@ impl Library {
         let fits = boards.filter_map(|board| Some((self.likeness(board, part, &wanted)?, board)));
         let Some((likeness, board)) = fits.max_by_key(|(likeness, board)| (*likeness, Reverse(*board)))
         else {
-            // A chip that is impossible by itself has no board for that reason.
+            // An impossible chip is reported as such, because it has no board for the same reason.
             self.resolve(&self.setup_of_chip(part)?, &[])?.checked_chip()?;
             return Ok(None);
         };
@@ -48,7 +48,7 @@ impl Library {
         let title = format!("{} {} on the board {board}", wanted.maker, wanted.name);
         let text = |value: &str| toml::Value::String(value.to_owned()).to_string();
         let (base, mut chip, title) = (text(board), text(part), text(title.trim()));
-        // The board's own chip has its profile, which the file of that chip has, too.
+        // The board's own chip is used with the board's profile, which that chip's file also contains.
         let own = self.setup(board)?;
         let profile = own.tree.get("chip.profile").and_then(Node::as_text);
         let has_it = |profile: &&str| likeness.is_own_chip && loaded.profiles.child(profile).is_some();
@@ -86,12 +86,12 @@ impl Library {
             lanes_idle: Reverse(has.saturating_sub(wanted_lanes)),
             is_of_maker: own.part().maker == wanted.maker,
             size_differs: Reverse(wanted.size_log2.map_or(0, |wanted| wanted.abs_diff(size_log2))),
-            // Variants of a board have longer names.
+            // The names of board variants are longer.
             name_words: Reverse(board.split('-').count()),
         })
     }
 
-    /// True if the chip of a setup is the wanted part without changes. A user's file is known by maker and name.
+    /// True if the chip of a setup is the wanted part without changes. A user's file is identified by maker and name.
     fn is_chip_of(&self, setup: &Setup, own: &Part, wanted: &Wanted) -> bool {
         let chip = setup.tree.child("chip");
         let named = chip.and_then(|chip| chip.child("base")).and_then(Node::as_text);
@@ -108,7 +108,7 @@ impl Library {
         !is_changed && named.is_some_and(|named| is_named || is_text(named))
     }
 
-    /// Size of the chip of the catalogue that a user's file is based on or is a copy of, as [`Wanted::size_log2`].
+    /// Size of the catalogue chip on which a user's file is based or of which it is a copy, as [`Wanted::size_log2`].
     fn size_of_like(&self, text: Option<&str>, maker: &str, name: &str) -> Option<u32> {
         let folder = format!("{}/", Kind::Part.folder());
         let base = text.and_then(|text| text.strip_prefix(&folder)?.strip_suffix(".toml"));
@@ -119,7 +119,7 @@ impl Library {
         Some(size_log2(&chip))
     }
 
-    /// Name of the text of the catalogue that a part is, or is based on.
+    /// Name of the catalogue text of a part, or of the catalogue text on which the part is based.
     fn base_in_catalogue(&self, part: &str) -> Option<String> {
         let mut text = self.text(Kind::Part, part, None).ok()?;
         for _ in 0..MAX_CHAIN {
@@ -134,15 +134,15 @@ impl Library {
     }
 }
 
-/// A part that needs a board.
+/// A part for which a board is to be chosen.
 struct Wanted {
     spec: ChipSpec,
-    /// Binary logarithm of the size by which a board is chosen. A user's file has the size of the chip of the catalogue that it is based on: its board stays
-    /// the same when it gets another size. `None` for any other chip of the user's.
+    /// Binary logarithm of the size by which a board is chosen. For a user's file it is the size of the catalogue chip on which the file is
+    /// based, so that the board does not change with the size. `None` for any other chip of the user.
     size_log2: Option<u32>,
     maker: String,
     name: String,
-    /// Name of its text in the catalogue, or of the text that a user's file is based on.
+    /// Name of the part's text in the catalogue, or of the text on which a user's file is based.
     text: Option<String>,
     is_file: bool,
 }
@@ -154,24 +154,24 @@ struct Bus {
     lanes: u8,
     #[serde(default, with = "hz")]
     clock_hz: u64,
-    /// Mode that the board asks for.
+    /// Bus mode that the board requires.
     #[serde(default)]
     mode: Option<Mode>,
 }
 
-/// Similarity of a board to the ideal one for a part; a greater value is better.
+/// Similarity of a board to the ideal board for a part; a greater value is better.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Likeness {
     is_own_chip: bool,
-    /// True if clock and partition of the board are within the limits of the part.
+    /// True if the clock and the partition of the board are within the limits of the part.
     runs: bool,
-    /// True if its host runs Linux, and its controller exists in reality.
+    /// True if the board's host runs Linux and its controller exists in reality.
     is_linux: bool,
-    /// Number of data lanes that both support.
+    /// Number of data lanes that board and part support.
     lanes: u8,
     lanes_idle: Reverse<u8>,
     is_of_maker: bool,
-    /// Absolute binary logarithm of the ratio of the chip sizes; 0 where the size does not count.
+    /// Absolute binary logarithm of the ratio of the chip sizes; 0 if the size is not compared.
     size_differs: Reverse<u32>,
     name_words: Reverse<usize>,
 }
@@ -181,7 +181,7 @@ fn size_log2(spec: &ChipSpec) -> u32 {
     spec.facts().size_bytes.max(1).ilog2()
 }
 
-/// Highest clock; unlimited for chips with a parallel bus.
+/// Highest clock of a chip, Hz; unlimited for chips with a parallel bus.
 fn most_hz(spec: &ChipSpec) -> u64 {
     match spec {
         ChipSpec::SpiNand(spec) => spec.sdr_hz,
@@ -195,7 +195,7 @@ fn lanes(spec: &ChipSpec) -> u8 {
     let most = |reads: &[Variant]| reads.iter().map(|read| read.mode.data.lanes).max().unwrap_or(0);
     match spec {
         ChipSpec::SpiNand(spec) => most(&spec.reads),
-        // Octal modes may have commands with four address bytes only.
+        // In octal modes a chip may have only commands with four address bytes.
         ChipSpec::SpiNor(spec) => most(&spec.reads).max(most(&spec.reads_4b)),
         ChipSpec::RawNand(_) | ChipSpec::ParallelNor(_) => 0,
     }

@@ -1,21 +1,21 @@
-//! Slowest corner of a chip: overrides that replace typical array times by guaranteed maxima.
+//! Slowest corner of a chip: overrides that replace typical array times by guaranteed maximum times.
 
 use crate::{Config, ConfigError, Library, Node, Override, Setup, Value};
 use floatgate_device::raw_nand::MlcSpec;
 
-/// Choice of the array times.
+/// Choice between typical and maximum array times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Corner {
-    /// Typical times.
+    /// Typical times of the data sheet.
     #[default]
     Typical,
-    /// Maxima guaranteed by the data sheet.
+    /// Maximum times guaranteed by the data sheet.
     Slowest,
 }
 
 impl Corner {
-    /// Adds the overrides of the corner before `sets`, so that user overrides win. Also returns the chip in that
-    /// corner.
+    /// Puts the overrides of the corner in front of `sets`, so that user overrides have priority. Also returns the
+    /// chip in that corner.
     ///
     /// # Errors
     /// An invalid setup, override or maximum.
@@ -37,12 +37,12 @@ impl Corner {
     }
 }
 
-/// Slowest chip that the data sheet allows.
+/// The slowest chip that the data sheet allows.
 #[derive(Clone, Debug, Default)]
 pub struct Slowest {
     /// Overrides that replace each typical time by its maximum.
     pub sets: Vec<Override>,
-    /// Dotted paths of times without a maximum; they do not change.
+    /// Dotted paths of times without a maximum, which stay unchanged.
     pub without: Vec<String>,
 }
 
@@ -55,7 +55,7 @@ impl Slowest {
             }
         }
         if config.tree().get("chip.mlc").is_some() {
-            // Pages have times of their own there, and this is the mean of them.
+            // The pages of this chip have separate times, of which this value is the mean.
             slowest.sets.retain(|set| set.path() != MEAN);
         }
         Ok(slowest)
@@ -75,14 +75,14 @@ impl Slowest {
         Ok(())
     }
 
-    /// Drops overrides that the user's replace.
+    /// Drops overrides of this corner that user overrides replace.
     fn keep_those_in_force(&mut self, config: &Config) {
         self.sets
             .retain(|set| config.tree().get(&set.path()).is_some_and(|node| text(node) == set.value_text()));
     }
 }
 
-/// Path of the mean tPROG of all pages.
+/// Path of the mean program time (tPROG) of all pages.
 const MEAN: &str = "chip.timing.t_prog_us.typ";
 
 /// Override for a chip whose pages have separate program times: the mean of their maxima, which the typical time must
@@ -93,7 +93,7 @@ fn mean_of_pages(config: &Config, number: usize) -> Result<Option<Override>, Con
     mean.map(|ns| Override::parse(&format!("{MEAN}=\"{ns} ns\""), number)).transpose()
 }
 
-/// Value as written in the text.
+/// The value as written in the text of the file.
 fn text(node: &Node) -> &str {
     node.origin.source.content().get(node.origin.value.clone()).unwrap_or_default()
 }

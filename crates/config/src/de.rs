@@ -1,4 +1,5 @@
-//! Conversion of nodes to typed values with serde. An error gets its path and position where it leaves a key or value.
+//! Conversion of nodes to typed values with serde. An error gets its path and position on its way up from a key or
+//! value.
 
 use super::de_error::{DeError, ErrorPosition, Kind, missing_key};
 use super::error::ConfigError;
@@ -13,7 +14,7 @@ use std::marker::PhantomData;
 use std::vec;
 
 impl Node {
-    /// The typed value at a dotted path (empty: this node).
+    /// Reads the typed value at a dotted path (empty path: this node).
     ///
     /// # Errors
     /// Invalid values, with the position of the key or value; a missing path.
@@ -21,7 +22,7 @@ impl Node {
         self.extract_seed(path, PhantomData)
     }
 
-    /// The value at a dotted path (empty: this node), read by a serde seed.
+    /// Reads the value at a dotted path (empty path: this node) with a serde seed.
     ///
     /// # Errors
     /// As [`Self::extract`].
@@ -33,7 +34,7 @@ impl Node {
         seed.deserialize(Typed(node)).map_err(|error| error.at(node, ErrorPosition::Value).into_config(path))
     }
 
-    /// The typed value at a dotted path, or the type's default if the path is missing.
+    /// Reads the typed value at a dotted path; a missing path gives the default of the type.
     ///
     /// # Errors
     /// Invalid values.
@@ -44,7 +45,7 @@ impl Node {
         if self.get(path).is_some() { self.extract(path) } else { Ok(T::default()) }
     }
 
-    /// Error for a missing path, at its longest existing prefix.
+    /// The error for a missing path, positioned at the longest prefix of the path that exists.
     fn missing(&self, path: &str) -> ConfigError {
         let (mut node, mut at) = (self, String::new());
         for key in keys(path) {
@@ -60,11 +61,11 @@ impl Node {
 /// Serde deserializer of a node.
 struct Typed<'de>(&'de Node);
 
-/// Largest number up to which a float represents every integer.
+/// Largest number up to which a float represents every integer exactly.
 const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
 impl<'de> Typed<'de> {
-    /// An integer, which may be written as a float: `1e4`.
+    /// Reads an integer, which may be written as a float: `1e4`.
     fn whole<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DeError> {
         match self.0.value {
             Value::Float(x) if x.fract() == 0.0 && x.abs() <= WHOLE_MAX => visitor.visit_i64(x as i64),
@@ -166,7 +167,7 @@ impl<'de> SeqAccess<'de> for &mut Elements<'de> {
     }
 }
 
-/// Entries of a table in text order, so that the first error is the topmost one.
+/// Entries of a table in the order of the text, so that the first error is the topmost one.
 struct Entries<'de> {
     rest: vec::IntoIter<(&'de str, &'de Node)>,
     current: Option<(&'de str, &'de Node)>,
@@ -203,7 +204,7 @@ impl<'de> MapAccess<'de> for Entries<'de> {
     }
 }
 
-/// A variant with content: `{ variant = content }`.
+/// An enum variant with content: `{ variant = content }`.
 struct Tagged<'de>(&'de Node);
 
 impl<'de> EnumAccess<'de> for Tagged<'de> {

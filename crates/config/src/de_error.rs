@@ -1,4 +1,4 @@
-//! Errors of serde visitors, before they get a message and a position.
+//! Errors of serde visitors, before message and position are added.
 
 use super::error::{ConfigError, Problem};
 use super::nearest::{did_you_mean, listed, unknown_key};
@@ -6,13 +6,13 @@ use super::node::{Node, describe_text, join};
 use serde::de::{self, Expected, Unexpected};
 use std::fmt;
 
-/// A serde error without a position yet.
+/// A serde error whose position is not known yet.
 #[derive(Debug)]
 pub(super) struct DeError {
     kind: Kind,
-    /// The node at fault, once known.
+    /// The node at fault and the position in it; `None` until it is known.
     at: Option<Box<(Node, ErrorPosition)>>,
-    /// Keys from the node up, innermost first.
+    /// Keys on the path up from the node at fault, innermost first.
     path: Vec<String>,
 }
 
@@ -117,7 +117,7 @@ impl de::Error for DeError {
     }
 }
 
-/// Expectation of a serde visitor as text for users who do not know Rust.
+/// The expectation of a serde visitor as text for users who do not know Rust.
 fn expectation(expected: &dyn Expected) -> String {
     let text = expected.to_string();
     let range =

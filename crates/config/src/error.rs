@@ -1,39 +1,39 @@
-//! Errors in configuration files: problem, position and advice.
+//! Errors in configuration files, with message, position and advice.
 
 use super::source::SourceSpan;
 use floatgate_mtd::advice::Advice;
 use serde::Serialize;
 use std::ops::Range;
 
-/// Kind of a problem, for programs.
+/// Kind of a problem, for evaluation by programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Problem {
-    /// File not found.
+    /// A file that does not exist.
     MissingFile,
     /// A file that cannot be read, or is not text.
     Unreadable,
-    /// Invalid TOML.
+    /// A text that is not valid TOML.
     Syntax,
-    /// Size, depth or count exceeds a limit.
+    /// A size, depth or count that exceeds a limit.
     Limit,
-    /// Unknown key.
+    /// A key that the table does not have.
     UnknownKey,
-    /// Missing key.
+    /// A required key that is absent.
     MissingKey,
     /// Wrong type or unit, or an invalid value.
     WrongValue,
     /// Unknown part, setup, controller, host or profile.
     UnknownName,
-    /// Base files that refer to each other in a cycle.
+    /// Base files that refer to each other.
     Cycle,
     /// Invalid `--set` or `--sweep`.
     Override,
 }
 
-/// A problem in a configuration. `{}` prints only the message; see [`ConfigError::one_line`] and, for terminals,
-/// [`ConfigError::excerpt`] and [`ConfigError::advice`].
+/// A problem in a configuration. `{}` formats only the message; see also [`ConfigError::one_line`] and, for
+/// terminals, [`ConfigError::excerpt`] and [`ConfigError::advice`].
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{}", .0.message)]
 pub struct ConfigError(Box<Inner>);
@@ -48,18 +48,18 @@ struct Inner {
     place: Option<SourceSpan>,
 }
 
-/// A [`ConfigError`] as data, for `--json`.
+/// A [`ConfigError`] as structured data, for `--json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// Kind of problem.
     pub problem: Problem,
     /// Message as one sentence.
     pub message: String,
-    /// Advice to the user.
+    /// Advice for the user.
     pub help: Option<String>,
-    /// Dotted path of the key, empty when unknown.
+    /// Dotted path of the key; empty if it is unknown.
     pub path: String,
-    /// Name of the text; `None` for a problem outside of texts.
+    /// Name of the text; `None` for a problem that is not in a text.
     pub file: Option<String>,
     /// Line, from 1.
     pub line: Option<usize>,
@@ -81,14 +81,14 @@ impl ConfigError {
         }))
     }
 
-    /// Sets the position.
+    /// Sets the position in the text that the error message shows.
     #[must_use]
     pub fn at(mut self, place: SourceSpan) -> Self {
         self.0.place = Some(place);
         self
     }
 
-    /// Sets the advice.
+    /// Sets the advice of the error message.
     #[must_use]
     pub fn help(mut self, help: impl Into<Advice>) -> Self {
         self.0.help = Some(help.into());
@@ -102,7 +102,7 @@ impl ConfigError {
         self
     }
 
-    /// Sets the label under the marked text.
+    /// Sets the label that is shown below the marked text.
     #[must_use]
     pub(super) fn label(mut self, label: &'static str) -> Self {
         self.0.label = label;
@@ -147,7 +147,7 @@ impl ConfigError {
         }
     }
 
-    /// Advice, with the position if the text around it cannot be shown.
+    /// Advice for the user. It includes the position if the text around the position cannot be shown.
     pub fn advice(&self) -> Option<Advice> {
         let unshown = self.0.place.as_ref().filter(|place| !place.shows());
         match (unshown.map(|place| format!("it is at {place}")), self.0.help.clone()) {
@@ -156,7 +156,7 @@ impl ConfigError {
         }
     }
 
-    /// Text around the position, if its lines can be shown.
+    /// The text around the position; `None` if its lines cannot be shown.
     pub fn excerpt(&self) -> Option<Excerpt<'_>> {
         let place = self.0.place.as_ref().filter(|place| place.shows())?;
         let text = place.source.content();
@@ -165,14 +165,14 @@ impl ConfigError {
     }
 }
 
-/// A text with a marked range.
+/// A text with a marked range, for error messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Excerpt<'a> {
     /// Name of the text.
     pub name: &'a str,
-    /// Whole text.
+    /// The whole text, of which a message shows the lines around the mark.
     pub text: &'a str,
-    /// Marked range, bytes.
+    /// Marked byte range of the text.
     pub span: Range<usize>,
     /// Label of the mark.
     pub label: &'static str,

@@ -12,7 +12,7 @@ pub struct Key {
     pub section: &'static str,
     /// Dotted path of the key.
     pub key: String,
-    /// Unit of a plain number; empty for none.
+    /// Unit of a plain number; empty if it has no unit.
     pub unit: &'static str,
     /// Default value, or `required`.
     pub default: &'static str,

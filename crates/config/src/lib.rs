@@ -68,12 +68,12 @@ use floatgate_device::spec::{BadSpec, ChipSpec};
 use serde::Deserialize;
 use std::sync::{Arc, OnceLock};
 
-/// A setup merged with its base setups; references to other files are not resolved yet.
+/// A setup merged with its base setups. References to other files are not resolved yet.
 #[derive(Clone, Debug)]
 pub struct Setup {
     tree: Node,
     board: Option<Arc<str>>,
-    /// Chip, controller and host that are not those of the setup whose title this one has.
+    /// Kinds of files (chip, controller, host) that differ from the setup whose title this setup has.
     replaced: Vec<Kind>,
 }
 
@@ -91,7 +91,7 @@ impl Setup {
         &self.tree
     }
 
-    /// Name of the setup whose board a part runs on; `None` of a setup that was named itself.
+    /// Name of the setup whose board a part runs on; `None` if the setup itself was named.
     pub fn board(&self) -> Option<&str> {
         self.board.as_deref()
     }
@@ -130,7 +130,7 @@ impl Config {
         &self.part
     }
 
-    /// Kind of the chip.
+    /// Kind of the configured chip.
     ///
     /// # Errors
     /// An unknown kind.
@@ -138,7 +138,7 @@ impl Config {
         ChipKind::named(&self.part.kind).ok_or_else(|| self.wrong("part.kind", unknown_kind(&self.part.kind)))
     }
 
-    /// Specification of the chip, not checked.
+    /// Unchecked specification of the chip.
     ///
     /// # Errors
     /// An unknown kind; invalid values.
@@ -150,7 +150,8 @@ impl Config {
         }
     }
 
-    /// Value of a user that makes areas of the OOB overlap. The tables of Linux name free bytes of some chips among those of the ECC.
+    /// A user's value that makes areas of the OOB overlap. Values from Linux's tables are exempt, because they list free bytes of
+    /// some chips among the ECC bytes.
     fn overlap_of_oob(&self, chip: &ChipSpec) -> Option<&Node> {
         let ChipSpec::SpiNand(spec) = chip else { return None };
         let table = self.tree.get("chip.oob").filter(|_| spec.oob.overlaps())?;
@@ -159,10 +160,10 @@ impl Config {
         leaves.into_iter().find(is_own)
     }
 
-    /// Specification of the chip, checked.
+    /// Checked specification of the chip.
     ///
     /// # Errors
-    /// As [`Self::chip`]; an impossible specification.
+    /// The errors of [`Self::chip`]; an impossible specification.
     pub fn checked_chip(&self) -> Result<ChipSpec, ConfigError> {
         let chip = self.chip()?;
         chip.check().map_err(|bad| self.impossible(&bad))?;
@@ -174,7 +175,7 @@ impl Config {
         self.wrong(&bad.path(), &bad.problem)
     }
 
-    /// The typed value at a dotted path.
+    /// Reads the typed value at a dotted path.
     ///
     /// # Errors
     /// Invalid values, with the position of the key or value; a missing path.
@@ -182,7 +183,7 @@ impl Config {
         self.tree.extract(path)
     }
 
-    /// The typed value at a dotted path, or the type's default if the path is missing.
+    /// Reads the typed value at a dotted path; a missing path gives the default of the type.
     ///
     /// # Errors
     /// Invalid values.
@@ -193,7 +194,7 @@ impl Config {
         self.tree.extract_or_default(path)
     }
 
-    /// Refuses keys of a top-level table that `docs/setup.md` does not list, for tables that not every command reads.
+    /// Rejects keys of a top-level table that `docs/setup.md` does not list. It is used for tables that not every command reads.
     ///
     /// # Errors
     /// The first unknown key.
@@ -206,7 +207,7 @@ impl Config {
         node.only_keys(table, &known)
     }
 
-    /// Refuses top-level keys that are not among `known`. `part` is always known.
+    /// Rejects top-level keys that are not among `known`. `part` is always known.
     ///
     /// # Errors
     /// The first unknown key.
@@ -215,7 +216,7 @@ impl Config {
         self.tree.only_keys("", &known)
     }
 
-    /// Error at the value of a dotted path, for values that contradict others, which types cannot detect.
+    /// The error for the value at a dotted path that contradicts another value, which types cannot detect.
     pub fn wrong(&self, path: &str, message: impl std::fmt::Display) -> ConfigError {
         let mut node = &self.tree;
         for key in node::keys(path) {
@@ -225,7 +226,7 @@ impl Config {
     }
 }
 
-/// Message for a name that is no family of chips.
+/// Message for an unknown kind of chip.
 fn unknown_kind(name: &str) -> String {
     let near = did_you_mean(name, ChipKind::ALL.map(ChipKind::name));
     format!("unknown kind of chip `{name}`; {near}there are {}", ChipKind::ALL.map(ChipKind::name).join(", "))
@@ -234,7 +235,7 @@ fn unknown_kind(name: &str) -> String {
 /// Kinds of managed flash.
 const CARD_KINDS: [&str; 2] = ["sd-card", "emmc"];
 
-/// Message for a name that is no kind of managed flash.
+/// Message for an unknown kind of managed flash.
 fn unknown_card_kind(name: &str) -> String {
     let near = did_you_mean(name, CARD_KINDS);
     format!("unknown kind of card `{name}`; {near}there are {}", CARD_KINDS.join(", "))

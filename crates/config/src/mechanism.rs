@@ -1,11 +1,11 @@
 //! Costs of software, computed from the work that a CPU does.
 //!
-//! A host names its CPU (`host.cpu`), and a controller states the work of its driver (`controller.work`): instructions,
-//! accesses to registers, interrupts. Resolving a setup replaces both tables by the costs that follow from them, such as
-//! `host.call_us` and `controller.exec.setup_us`. A cost that a file or the user states is kept.
+//! A host states its CPU (`host.cpu`), and a controller states the work of its driver (`controller.work`): instructions,
+//! register accesses, interrupts. Resolving a setup replaces both tables by the costs computed from them, such as `host.call_us`
+//! and `controller.exec.setup_us`. A cost that a file or the user states is not replaced.
 //!
-//! The counts for Linux's layers below are rounded means over the boards whose costs were fitted. A board's count is its fitted
-//! cost, divided by the time of an instruction of its CPU. docs/fidelity.md lists the counts.
+//! The instruction counts for Linux's layers below are rounded means over the boards whose costs were fitted. The count of a
+//! board is its fitted cost divided by the duration of an instruction on its CPU. docs/fidelity.md lists the counts.
 
 use super::error::ConfigError;
 use super::node::{Node, Table, Value};
@@ -171,20 +171,20 @@ pub enum Core {
 /// Caches of a core, and its connection to memory and device registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Memory {
-    /// Small caches without a second level.
+    /// First-level caches only.
     Level1,
-    /// A second level of cache.
+    /// First- and second-level caches.
     Level2,
-    /// A second level of cache and prefetch by hardware.
+    /// First- and second-level caches, with hardware prefetch.
     Prefetched,
-    /// On-chip RAM, and device registers on a bus of the core's clock.
+    /// On-chip RAM; device registers are on a bus with the core's clock.
     Tight,
-    /// On-chip RAM, and device registers on a slower peripheral bus.
+    /// On-chip RAM; device registers are on a slower peripheral bus.
     TightSlowBus,
 }
 
 impl Core {
-    /// Dhrystone MIPS per MHz, times 100, as makers publish it, and the memory behind the core.
+    /// Published Dhrystone MIPS per MHz, times 100, and the memory system of the core.
     const fn facts(self) -> (u64, Memory) {
         match self {
             Self::Arm920t | Self::Arm926 => (110, Memory::Level1),
@@ -217,9 +217,9 @@ impl Core {
 }
 
 impl Core {
-    /// Number of accesses to the end of the bus for which a register write with a barrier waits. On ARMv7 Linux's barrier waits
-    /// until the previous write has arrived. With an outer L2C-310 cache it also drains the buffers of this cache through a
-    /// register. The number is 0 if the barrier only keeps writes in order.
+    /// Number of bus accesses for which a register write with a barrier waits. On ARMv7 Linux's barrier waits until the previous
+    /// write has arrived. With an outer L2C-310 cache it also drains the buffers of this cache through a register. The number is
+    /// 0 if the barrier only preserves the order of writes.
     const fn barrier_accesses(self) -> u32 {
         match self {
             Self::CortexA5 | Self::CortexA9 => 2,
@@ -230,7 +230,7 @@ impl Core {
 }
 
 impl Memory {
-    /// Time of a register read and of a register write, ns. Reads wait for the answer of the bus, writes are posted.
+    /// Times of a register read and of a register write, ns. A read waits for the answer of the bus, a write is posted.
     fn register_ns(self, clock_hz: u64) -> (f64, f64) {
         let cycle = 1e9 / clock_hz.max(1) as f64;
         match self {
@@ -240,7 +240,7 @@ impl Memory {
         }
     }
 
-    /// CPU cycles per copied byte.
+    /// Number of CPU cycles per copied byte.
     const fn copy_cycles(self) -> f64 {
         match self {
             Self::Level1 => 6.0,
@@ -261,36 +261,36 @@ impl Memory {
     }
 }
 
-/// Register read of a system on chip, ns: nine accesses for each word of the Macronix controller on a Zynq-7000 take 1040 ns
-/// (papers/p0-raynal-2025.toml).
+/// Time of a register read in a system on chip, ns: nine accesses for each word of the Macronix controller on a Zynq-7000 take
+/// 1040 ns (papers/p0-raynal-2025.toml).
 const READ_NS: f64 = 115.0;
 
-/// Register write of a system on chip, ns: a third of a read, as on the ARM926EJ-S of papers/p1-simmonds-2009.toml.
+/// Time of a register write in a system on chip, ns: a third of a read, as on the ARM926EJ-S of papers/p1-simmonds-2009.toml.
 const WRITE_NS: f64 = 38.0;
 
-/// Cycles of an instruction of ECC code on an ARM926EJ-S (Linux commit 437aa565e265), whose DMIPS per MHz are 1.1.
+/// CPU cycles per instruction of ECC code on an ARM926EJ-S (Linux commit 437aa565e265), whose DMIPS per MHz are 1.1.
 const ARM926_CYCLES: f64 = 1.29;
 
-/// Numbers of instructions of the layers above a driver.
+/// Numbers of instructions in the layers above a driver.
 #[derive(Clone, Copy, Debug)]
 struct Layers {
-    /// An MTD call.
+    /// Instructions of an MTD call.
     call: f64,
-    /// Each page of an MTD call.
+    /// Instructions for each page of an MTD call.
     page: f64,
-    /// Interrupt, wake-up and switch to the thread that waits.
+    /// Instructions of an interrupt, the wake-up and the switch to the waiting thread.
     wakeup: f64,
 }
 
 impl Layers {
-    /// Linux: medians of fitted costs. The count of a call is the median of the boards whose page reads and eraseblock reads are
-    /// published.
+    /// Linux: medians of fitted costs. The count of a call is the median over the boards with published page reads and
+    /// eraseblock reads.
     const LINUX: Self = Self { call: 6_000.0, page: 6_000.0, wakeup: 14_000.0 };
-    /// Firmware without a kernel: assumed.
+    /// Firmware without a kernel; the numbers are assumed.
     const FIRMWARE: Self = Self { call: 300.0, page: 300.0, wakeup: 300.0 };
 }
 
-/// Times that a CPU needs for its basic operations.
+/// Durations of a CPU's basic operations.
 #[derive(Clone, Copy, Debug)]
 struct Times {
     instruction_ps: f64,
@@ -336,7 +336,7 @@ pub(super) fn derive(tree: &mut Node) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Adds the costs of the host's CPU. The result is `None` for a host whose software takes no time.
+/// Adds the costs of the host's CPU. Returns `None` for a host whose software takes no time.
 fn derive_host(tree: &mut Node) -> Result<Option<Times>, ConfigError> {
     if tree.get("host.cpu").is_none() {
         return Ok(host_times(tree));
@@ -384,14 +384,14 @@ fn lacks(tree: &Node, key: &str) -> bool {
     tree.get(&format!("host.cpu.{key}")).is_none()
 }
 
-/// A time as setups state it.
+/// A time in the notation of setups.
 #[derive(Deserialize)]
 struct Microseconds(#[serde(with = "units::us")] Nanos);
 
-/// Lowest accepted clock of a CPU. A lower one is refused as a unit mistake.
+/// Lowest accepted CPU clock, Hz. A lower value is rejected as a unit mistake.
 const SLOWEST_CPU_HZ: u64 = 1_000_000;
 
-/// Times of a host that states the time of an instruction.
+/// Durations for a host that states the time of an instruction.
 fn host_times(tree: &Node) -> Option<Times> {
     let instruction_ps = tree.extract::<f64>("host.instruction_ps").ok().filter(|&ps| ps > 0.0)?;
     let wakeup = tree.extract::<Microseconds>("host.wakeup_us").map_or(Nanos::ZERO, |us| us.0);
@@ -478,7 +478,7 @@ mod tests {
         config.extract(path).unwrap()
     }
 
-    /// With half the CPU clock, software takes twice as long; register accesses take the same time.
+    /// At half the CPU clock, software takes twice as long, but register accesses take the same time.
     #[test]
     fn costs_follow_from_the_clock() {
         let (fast, slow) = (config(BOARD, &[]), config(BOARD, &["host.cpu.clock_hz=500e6"]));
@@ -507,7 +507,7 @@ mod tests {
         assert!(operation(&["host.cpu.register_read_ns=500"]) > usual);
     }
 
-    /// A barrier waits for the previous write on ARMv7, longer with an outer cache, and not on ARMv8.
+    /// A barrier waits for the previous write on ARMv7, longer with an outer cache. It does not wait on ARMv8.
     #[test]
     fn ordered_writes_wait_on_armv7() {
         let byte = |core: &str, kind: &str| {

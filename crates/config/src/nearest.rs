@@ -1,12 +1,12 @@
-//! Known names that resemble a misspelt one, for "did you mean".
+//! Search for known names that resemble a misspelt name, for "did you mean" messages.
 
 use super::error::{ConfigError, Problem};
 use super::node::{Node, Value, join};
 
-/// Maximum length of a name that is compared: the time grows with the product of both lengths.
+/// Maximum length of a compared name, because the time grows with the product of both lengths.
 const COMPARED: usize = 64;
 
-/// Up to `most` names similar to `name`, best first.
+/// At most `most` of the known names that are similar to `name`, best first.
 pub(super) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>, most: usize) -> Vec<&'a str> {
     let name = fold(name);
     if name.is_empty() || name.len() > COMPARED {
@@ -21,17 +21,17 @@ pub(super) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>, 
     found.into_iter().map(|(_, candidate)| candidate).collect()
 }
 
-/// "did you mean `x`? " with the most similar name, or an empty text.
+/// The text "did you mean `x`? " with the most similar name, or an empty text.
 pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(name, known, 1).first().map_or_else(String::new, |best| format!("did you mean `{best}`? "))
 }
 
-/// Normalises a name: case, `-` and `_` are ignored.
+/// Normalised form of a name: lower case, without `-` and `_`.
 fn fold(name: &str) -> String {
     name.chars().filter(|c| !matches!(c, '-' | '_')).flat_map(char::to_lowercase).collect()
 }
 
-/// Edit distance of two names; `None` if they have too little in common.
+/// Edit distance of two names; `None` if they are too different.
 fn distance(name: &str, candidate: &str) -> Option<usize> {
     let typos = typos(name, candidate);
     let shorter = name.len().min(candidate.len());
@@ -39,11 +39,11 @@ fn distance(name: &str, candidate: &str) -> Option<usize> {
     (contained || typos <= (shorter + 1) / 3).then_some(typos)
 }
 
-/// Smallest number of insertions, deletions, replacements and swaps of neighbours that make one name the other (optimal
-/// string alignment).
+/// Minimum number of insertions, deletions, replacements and swaps of adjacent characters that convert one name to the
+/// other (optimal string alignment).
 fn typos(name: &str, candidate: &str) -> usize {
     let [name, candidate] = [name, candidate].map(|text| text.chars().collect::<Vec<_>>());
-    // Rows of the table for the two characters before, the one before, and the present one.
+    // Rows of the table for the last two characters and for the current one.
     let mut before_last: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=candidate.len()).collect();
     for (row, typed) in name.iter().enumerate() {
@@ -87,7 +87,7 @@ pub(super) fn listed(names: &[&str]) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// Suffixes of keys and the unit that each stands for, by dimension. The first spelling is the one that values use.
+/// Unit suffixes of keys with the unit in values, by dimension. The first spelling of a unit is the one in values.
 const UNITS: [&[(&str, &str)]; 3] = [
     &[("ns", "ns"), ("us", "us"), ("ms", "ms"), ("s", "s"), ("sec", "s"), ("min", "min"), ("h", "h")],
     &[("hz", "Hz"), ("khz", "kHz"), ("mhz", "MHz"), ("ghz", "GHz")],
@@ -103,7 +103,7 @@ const UNITS: [&[(&str, &str)]; 3] = [
     ],
 ];
 
-/// Unit in the suffix of a key, and its dimension.
+/// Dimension and unit of a key's suffix.
 fn unit_of(suffix: &str) -> Option<(usize, &'static str)> {
     let suffix = suffix.to_lowercase();
     (0..).zip(UNITS).find_map(|(dimension, units)| {
@@ -111,7 +111,7 @@ fn unit_of(suffix: &str) -> Option<(usize, &'static str)> {
     })
 }
 
-/// Advice for a key with the wrong or no unit: `clock_mhz`, `t_prog`, if `clock_hz`, `t_prog_us` are known.
+/// Advice for a key with a wrong or missing unit: for `clock_mhz` or `t_prog` if `clock_hz` or `t_prog_us` is known.
 fn other_unit(key: &str, known: &[&str], value: &Value) -> Option<String> {
     let (stem, unit) = match key.rsplit_once('_').and_then(|(stem, end)| Some((stem, unit_of(end)?))) {
         Some((stem, unit)) => (stem, Some(unit)),

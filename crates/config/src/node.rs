@@ -6,22 +6,22 @@ use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Tables by key. Copies share keys and texts, because a setup copies the tables of all referenced files.
+/// A table: nodes by key. Copies share keys and texts, because a setup copies the tables of all referenced files.
 pub type Table = BTreeMap<Arc<str>, Node>;
 
 /// A value with its position.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Parsed value.
+    /// The parsed value.
     pub value: Value,
-    /// Position of the value. A merged table keeps the position of its lowest layer.
+    /// Position of the value. A merged table has the position of its lowest layer.
     pub origin: Origin,
 }
 
-/// A TOML value. Dates are kept as text, because no quantity here is a date.
+/// A TOML value. Dates are stored as text, because no quantity here is a date.
 #[derive(Clone, Debug)]
 pub enum Value {
-    /// Text value.
+    /// A string, or a date as text.
     Text(Arc<str>),
     /// Integer value.
     Integer(i64),
@@ -29,14 +29,14 @@ pub enum Value {
     Float(f64),
     /// Boolean value.
     Bool(bool),
-    /// Values in order.
+    /// The elements of an array, in order.
     Array(Vec<Node>),
-    /// Values by key.
+    /// The values of a table by key.
     Table(Table),
 }
 
 impl Value {
-    /// Description of the value for messages: `the text "x"`, `an array`.
+    /// Description of the value for messages, such as `the text "x"` or `an array`.
     pub fn describe(&self) -> String {
         match self {
             Self::Text(text) => describe_text(text),
@@ -74,12 +74,12 @@ impl Node {
         if let Value::Table(table) = &mut self.value { Some(table) } else { None }
     }
 
-    /// Text value, if it is one.
+    /// The text, if the value is a text.
     pub fn as_text(&self) -> Option<&str> {
         if let Value::Text(text) = &self.value { Some(text) } else { None }
     }
 
-    /// Child node: entry of a table, or element of an array by its number.
+    /// Child node: the entry of a table, or the element of an array by its index.
     pub fn child(&self, key: &str) -> Option<&Self> {
         match &self.value {
             Value::Table(table) => table.get(key),
@@ -93,7 +93,7 @@ impl Node {
         keys(path).try_fold(self, Self::child)
     }
 
-    /// Dotted paths of all values below that are not tables, to check that each has a source.
+    /// Dotted paths of all values below this node that are not tables, for a check that each has a source.
     pub fn leaves(&self, path: &str) -> Vec<String> {
         match self.as_table() {
             Some(table) => table.iter().flat_map(|(key, node)| node.leaves(&join(path, key))).collect(),
@@ -101,7 +101,7 @@ impl Node {
         }
     }
 
-    /// Merges `upper` over this node. Tables are merged key by key; everything else is replaced.
+    /// Merges `upper` over this node. Tables are merged key by key; any other value is replaced.
     #[must_use]
     pub fn merge(self, upper: Self) -> Self {
         match (self.value, upper.value) {
@@ -119,7 +119,7 @@ impl Node {
         }
     }
 
-    /// Refuses keys that are not among `known`. `path` is the path of this table.
+    /// Rejects keys that are not among `known`. `path` is the path of this table.
     ///
     /// # Errors
     /// The first unknown key in the order of the text; a node that is not a table.
@@ -134,14 +134,14 @@ impl Node {
         }
     }
 
-    /// A [`Problem::WrongValue`] at this node, whose path is `path`.
+    /// The error [`Problem::WrongValue`] at this node, whose path is `path`.
     pub fn wrong(&self, path: &str, message: impl std::fmt::Display) -> ConfigError {
         let message = if path.is_empty() { message.to_string() } else { format!("`{path}`: {message}") };
         ConfigError::new(Problem::WrongValue, message).path(path).at(self.place_of_fault(path))
     }
 
-    /// Position of the value that is wrong in this node, whose path is `path`. A merged table has the position of its lowest layer; the layer
-    /// above it, which has changed it, is at fault.
+    /// Position of the wrong value in this node, whose path is `path`. A merged table has the position of its lowest layer, but the fault
+    /// is in the layer above that changed it.
     pub(super) fn place_of_fault(&self, path: &str) -> SourceSpan {
         let is_above = |node: &&Self| !Arc::ptr_eq(&node.origin.source, &self.origin.source);
         let own = |node: &&Self| (!node.origin.source.is_argument(), node.origin.value.start);
@@ -150,7 +150,7 @@ impl Node {
         at_fault.unwrap_or(self).origin.value_place()
     }
 
-    /// All values below that are not tables.
+    /// All values below this node that are not tables.
     fn values(&self) -> Vec<&Self> {
         self.as_table().map_or_else(|| vec![self], |table| table.values().flat_map(Self::values).collect())
     }

@@ -1,4 +1,4 @@
-//! Parser from TOML text to tree.
+//! Parser that converts TOML text to a tree.
 
 use super::error::{ConfigError, Problem};
 use super::node::{Node, Table, Value};
@@ -14,7 +14,8 @@ impl Node {
     /// Parses a document.
     ///
     /// # Errors
-    /// Text that is not TOML, nests deeper than [`MAX_DEPTH`], or holds a number too large.
+    /// Text that is not TOML, is nested deeper than [`MAX_DEPTH`], or contains a number that is too
+    /// large.
     pub fn parse(source: &Arc<Source>) -> Result<Self, ConfigError> {
         let parsed = DeTable::parse(source.content()).map_err(|error| syntax(source, 0, &error))?;
         let reader = Reader { source, offset: 0 };
@@ -22,7 +23,7 @@ impl Node {
         Ok(Self { value, origin: reader.origin(&(0..0), &(0..0)) })
     }
 
-    /// Parses one TOML value at `span` of a text; `None` if it is not one.
+    /// Parses one TOML value at `span` of a text; `None` if the text there is not a single value.
     pub(super) fn parse_value(source: &Arc<Source>, span: Range<usize>) -> Option<Result<Self, ConfigError>> {
         let text = source.content().get(span.clone())?;
         let reader = Reader { source, offset: span.start };
@@ -41,7 +42,7 @@ fn syntax(source: &Arc<Source>, offset: usize, error: &toml::de::Error) -> Confi
     let place = SourceSpan { source: Arc::clone(source), span: span.start + offset..span.end + offset };
     let (problem, message) = match error.message() {
         "duplicate key" => (Problem::Syntax, format!("duplicate key `{}`", place.excerpt())),
-        // The parser's own limit is higher, but strikes first where it counts before anything is built.
+        // The TOML parser's own limit is higher, but it can apply before a tree exists.
         message if message.contains("recurs") => (Problem::Limit, too_deep()),
         message => (Problem::Syntax, message.to_owned()),
     };
@@ -110,6 +111,6 @@ fn integer(n: &DeInteger<'_>) -> Option<i64> {
 
 fn float(x: &DeFloat<'_>) -> Option<f64> {
     let value: f64 = x.as_str().parse().ok()?;
-    // `inf` and `nan` are TOML, but no quantity of a flash chip.
+    // TOML allows `inf` and `nan`, but no quantity of a flash chip has these values.
     value.is_finite().then_some(value)
 }

@@ -1,4 +1,4 @@
-//! Fields of a part file in addition to the chip's specification.
+//! Head of a part file: the fields in addition to the chip's specification.
 
 use super::error::ConfigError;
 use super::node::Node;
@@ -33,7 +33,7 @@ pub struct Part {
     pub sources: Vec<Provenance>,
 }
 
-/// Chip whose times a part has.
+/// Chip from which a part's times were taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Times {
@@ -72,7 +72,7 @@ fn dollars<'de, D: serde::Deserializer<'de>>(d: D) -> Result<f64, D::Error> {
     Err(serde::de::Error::custom(format_args!("a price is a positive number of dollars, not {value}")))
 }
 
-/// Supply voltage and currents of a chip, from which its energy follows.
+/// Supply voltage and currents of a chip, from which its energy is computed.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Supply {
@@ -136,7 +136,7 @@ fn probability<'de, D: serde::Deserializer<'de>>(d: D) -> Result<f64, D::Error> 
 }
 
 impl Provenance {
-    /// Most specific source of the value at a dotted path.
+    /// The most specific source of the value at a dotted path.
     pub fn closest_of<'a>(sources: &'a [Self], path: &str) -> Option<&'a Self> {
         let covering = sources.iter().filter_map(|source| Some((source.closest(path)?, source)));
         covering.max_by_key(|(len, _)| *len).map(|(_, source)| source)
@@ -156,7 +156,7 @@ impl Provenance {
     }
 }
 
-/// Head of a file of another kind (controller, host): checked, and shown in listings.
+/// Head of a file of another kind (controller, host), which is checked and shown in listings.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct About {
@@ -181,12 +181,12 @@ impl About {
 }
 
 impl Part {
-    /// Source of the value at a dotted path; if several cover it, the most specific one.
+    /// Source of the value at a dotted path; if several sources cover it, the most specific one.
     pub fn source_of(&self, path: &str) -> Option<&Provenance> {
         Provenance::closest_of(&self.sources, path)
     }
 
-    /// Head at `path` of a tree.
+    /// Reads the head at `path` of a tree.
     pub(super) fn extract(tree: &Node, path: &str) -> Result<Self, ConfigError> {
         tree.extract(path)
     }

@@ -1,7 +1,7 @@
-//! Resolves names to one tree: bases, profiles, overrides.
+//! Resolves names to one tree, with bases, profiles and overrides.
 //!
-//! Layers from the bottom: the base's table, the base's profile if one is named, the file's own table, `--set`. A text
-//! for `chip`, `controller` or `host` means `{ base = "text" }`.
+//! The layers, from the lowest: the table of the base, the profile of the base if one is named, the file's own table,
+//! `--set`. A text as the value of `chip`, `controller` or `host` means `{ base = "text" }`.
 
 use super::error::{ConfigError, Problem};
 use super::kernel::KernelChip;
@@ -18,24 +18,24 @@ use floatgate_mtd::advice::Command;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Kinds whose files fill one table of a setup.
+/// Kinds of files that fill one table of a setup.
 const FILLERS: [Kind; 3] = [Kind::Part, Kind::Controller, Kind::Host];
 
-/// A part, controller or host file merged with its bases.
+/// A part, controller or host file that was merged with its bases.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     /// Table that the file contributes to a setup: `[chip]`, `[controller]` or `[host]`.
     pub table: Node,
-    /// Remaining fields: name, title, sources. A [`Part`] for parts, otherwise an [`About`].
+    /// Other fields: name, title, sources. They form a [`Part`] for parts, otherwise an [`About`].
     pub head: Node,
-    /// Profiles by name.
+    /// Table of the file's profiles by name.
     pub profiles: Node,
     /// The file itself, without its bases.
     pub source: Arc<Source>,
 }
 
 impl Loaded {
-    /// The file with everything that it takes from its bases, as TOML: a file of the same kind without a base.
+    /// The file as TOML, including everything from its bases: a file of the same kind without a base.
     pub fn to_toml(&self, kind: Kind) -> String {
         let mut tree = self.head.clone();
         put(&mut tree, kind.table(), self.table.clone());
@@ -45,7 +45,7 @@ impl Loaded {
         toml::to_string(&tree).unwrap_or_default()
     }
 
-    /// Specification of a part, not checked.
+    /// Unchecked specification of a part.
     ///
     /// # Errors
     /// An unknown kind; invalid values.
@@ -55,8 +55,8 @@ impl Loaded {
         self.table.extract_seed("", kind)
     }
 
-    /// Sources that can apply to a value at a path of the table, and number of sources before them. A value in a user's
-    /// file that overrides its base can only have sources of that file.
+    /// Sources that can apply to the value at a path of the table, and the number of sources before them. If a user's
+    /// file overrides a value of its base, only the sources of that file apply.
     pub fn sources_at<'a>(&self, part: &'a Part, path: &str) -> (usize, &'a [Provenance]) {
         let file = &self.source;
         let is_own = self.table.get(path).is_some_and(|node| node.origin.source.name() == file.name());
@@ -77,15 +77,15 @@ impl Loaded {
 pub(super) const MAX_CHAIN: usize = 16;
 
 impl Library {
-    /// The setup with a name or path, merged with its bases. The name or file of a part stands for that part on the
-    /// best matching board, which the setup's title contains.
+    /// Reads the setup with a name or path, merged with its bases. The name or file of a part means that part on the
+    /// best matching board; the title of the setup then names the board.
     ///
     /// # Errors
     /// Unknown names, unreadable files, TOML errors, a cycle of bases.
     pub fn setup(&self, name: impl AsRef<Path>) -> Result<Setup, ConfigError> {
         let name = name.as_ref();
         let unknown = match self.text(Kind::Setup, name, None) {
-            // Those of the library are setups: only files of the user's are looked at.
+            // Setups of the library are never parts, so only user files are examined.
             Ok(text) if text.source.folder().is_none() || !self.is_of_part(&text.tree()?) => {
                 return self.setup_of(&text);
             }
@@ -101,7 +101,7 @@ impl Library {
         }
     }
 
-    /// Setup described by a text.
+    /// Reads the setup described by a text.
     ///
     /// # Errors
     /// As [`Library::setup`].
@@ -109,7 +109,7 @@ impl Library {
         self.setup_of(&Text::new(Arc::clone(source)))
     }
 
-    /// Setup with only a chip, by the name or path of a part, or of a setup with the chip.
+    /// A setup with only a chip, by the name or path of a part or of a setup that contains the chip.
     ///
     /// # Errors
     /// As [`Library::setup`].
@@ -117,7 +117,8 @@ impl Library {
         if self.has(Kind::Setup, part) && !self.has(Kind::Part, part) {
             return self.setup(part).map(Setup::chip_alone);
         }
-        // Read by itself first: a wrong name is reported as such, and not as a place in the text below.
+        // The part is first read by itself, so that a wrong name is not reported as a position in the generated text
+        // below.
         if let Err(error) = self.load(Kind::Part, part) {
             let setup = self.setup(part).ok().filter(|setup| setup.tree.child(Kind::Part.table()).is_some());
             return setup.map(Setup::chip_alone).ok_or(error);
@@ -126,7 +127,7 @@ impl Library {
         self.setup_from(&Source::text("the chip", &text))
     }
 
-    /// True for a part file: it contains its kind, or has a base that is a part.
+    /// True for a part file: it states a kind of chip, or its base is a part.
     fn is_of_part(&self, file: &Node) -> bool {
         if names_kind(file) {
             return true;
@@ -137,7 +138,7 @@ impl Library {
         is_part || self.is_path_of_part(base, name)
     }
 
-    /// True if the path leads to a part file with its kind.
+    /// True if the path leads to a part file that states its kind of chip.
     fn is_path_of_part(&self, base: &Node, path: &str) -> bool {
         let text = self.text(Kind::Part, path, Some(&base.origin)).and_then(|text| text.tree());
         text.is_ok_and(|file| names_kind(&file))
@@ -151,7 +152,7 @@ impl Library {
         Ok(Setup { tree, board: None, replaced })
     }
 
-    /// Tree of a setup. `replaced` gets what differs from the setup whose title it has.
+    /// Tree of a setup. `replaced` receives the kinds of files that differ from the setup whose title it has.
     fn setup_tree(
         &self,
         text: &Text,
@@ -173,7 +174,7 @@ impl Library {
         }
         let mut lower = lower;
         for kind in FILLERS {
-            // What is said of another file says nothing of this one.
+            // Sources in the base refer to the base's file, so they do not apply to another file.
             let named = tree.child(kind.table()).filter(|own| own.as_table().is_some());
             if named.is_some() && names_another(&lower, &tree, kind) {
                 drop(take(&mut lower, kind.table()));
@@ -184,10 +185,10 @@ impl Library {
         Ok(tree)
     }
 
-    /// A part, controller or host merged with its bases.
+    /// Reads a part, controller or host and merges it with its bases.
     ///
     /// # Errors
-    /// As [`Library::setup`]; an invalid head.
+    /// The errors of [`Library::setup`]; an invalid head.
     pub fn load(&self, kind: Kind, name: impl AsRef<Path>) -> Result<Loaded, ConfigError> {
         let text = self.text(kind, name, None)?;
         let mut chain = Chain::default();
@@ -195,10 +196,10 @@ impl Library {
         self.read(kind, &text, &mut chain)
     }
 
-    /// Part generated from a chip of the kernel's tables, even if a part of the library hides it.
+    /// The part generated from a chip of the kernel's tables, even if the library has its own part for this chip.
     ///
     /// # Errors
-    /// A chip from which no part can be made.
+    /// A chip from which no part can be generated.
     pub fn load_kernel(&self, chip: &KernelChip) -> Result<Loaded, ConfigError> {
         let text = self.kernel_text(chip).ok_or_else(|| self.unknown(Kind::Part, chip.key, None))?;
         self.read(Kind::Part, &text, &mut Chain::default())
@@ -212,8 +213,8 @@ impl Library {
         self.prepare(setup, sets)?.into_config(sets)
     }
 
-    /// Reads the files referenced by `setup` and `sets`. Overrides that reference no file can still vary afterwards;
-    /// reading takes most of the time of [`resolve`](Self::resolve).
+    /// Reads the files referenced by `setup` and `sets`. Overrides that reference no file can be changed afterwards,
+    /// because reading takes most of the time of [`resolve`](Self::resolve).
     ///
     /// # Errors
     /// Invalid names.
@@ -232,7 +233,7 @@ impl Library {
         Ok(Prepared { tree, part, replaced, board: setup.board.clone() })
     }
 
-    /// A card with `sets` applied: its table is at `card`, the head of its file at `part`.
+    /// Reads a card and applies `sets`. The table of the card is at `card`, the head of its file at `part`.
     ///
     /// # Errors
     /// Unknown names, unreadable files, TOML errors, paths of `sets` that are not below `card`.
@@ -240,7 +241,7 @@ impl Library {
         self.card_on_host(name, None, sets)
     }
 
-    /// A card with a host: the table of the host's file is `card.host`.
+    /// Reads a card with a host. The table of the host's file is at `card.host`.
     ///
     /// # Errors
     /// As [`Library::card`].
@@ -264,7 +265,7 @@ impl Library {
         Ok(config)
     }
 
-    /// Resolves the table filled by files of `kind`, and stores a part's head at `part`.
+    /// Fills the table of a setup for files of `kind`; for a part, also stores its head at `part`.
     fn fill(&self, kind: Kind, tree: &mut Node) -> Result<(), ConfigError> {
         let Some(mut own) = take(tree, kind.table()) else { return Ok(()) };
         let name = if kind == Kind::Part { take(&mut own, "name") } else { None };
@@ -348,7 +349,7 @@ impl Library {
 }
 
 impl Setup {
-    /// Tree of the setup with those of the overrides that determine which files are read.
+    /// Tree of the setup after those overrides that determine which files are read.
     ///
     /// # Errors
     /// Invalid paths.
@@ -362,19 +363,19 @@ impl Setup {
     }
 }
 
-/// A setup with its referenced files, before overrides that reference none.
+/// A setup with its referenced files, before overrides that reference no file.
 #[derive(Clone, Debug)]
 pub struct Prepared {
     tree: Node,
-    /// Head of the chip, which overrides rarely change.
+    /// Head of the chip's part file; overrides rarely change it.
     part: Option<Arc<Part>>,
-    /// Chip, controller and host that the title does not name, with the names of their files.
+    /// Kinds of files that differ from those in the title, with the names of the files in use.
     replaced: Vec<(Kind, Option<String>)>,
     board: Option<Arc<str>>,
 }
 
 impl Prepared {
-    /// Applies overrides that reference no file; the others must be those used to prepare it.
+    /// Applies overrides. Overrides that reference a file must be the ones passed to [`Library::prepare`].
     ///
     /// # Errors
     /// Invalid paths; an invalid head of the chip.
@@ -401,7 +402,7 @@ impl Prepared {
     }
 }
 
-/// True for a file with a chip and its kind.
+/// True for a file that contains a chip and its kind.
 fn names_kind(file: &Node) -> bool {
     file.child("kind").is_some() && file.child("chip").is_some()
 }
@@ -431,19 +432,19 @@ fn explain_missing_part(tree: &Node, error: ConfigError) -> ConfigError {
     }
 }
 
-/// File that fills a table of a setup.
+/// Name of the file that fills a table of a setup.
 fn base_of(tree: &Node, kind: Kind) -> Option<&str> {
     let table = tree.child(kind.table())?;
     table.as_text().or_else(|| table.child("base")?.as_text())
 }
 
-/// True if `upper` names another file for a table than `lower` does.
+/// True if `upper` and `lower` name different files for a table.
 fn names_another(lower: &Node, upper: &Node, kind: Kind) -> bool {
     let is_same = |other: &str| base_of(lower, kind).is_some_and(|own| own.eq_ignore_ascii_case(other));
     base_of(upper, kind).is_some_and(|named| !is_same(named))
 }
 
-/// True if `upper` names another file for a table than `lower` does, or another chip.
+/// True if `upper` and `lower` name different files for a table, or different chips.
 fn differs(lower: &Node, upper: &Node, kind: Kind) -> bool {
     let own_name = |tree: &Node| {
         let name = tree.child(kind.table())?.child("name")?.as_text()?;
@@ -452,7 +453,7 @@ fn differs(lower: &Node, upper: &Node, kind: Kind) -> bool {
     names_another(lower, upper, kind) || own_name(upper).is_some_and(|name| own_name(lower) != Some(name))
 }
 
-/// Adds to a title what the setup has in place of what it was written for.
+/// Adds to the title of a setup the parts, controllers and hosts that replace those in the title.
 fn name_what_is_replaced(tree: &mut Node, part: &Part, replaced: &[(Kind, Option<String>)]) {
     let Some(old) = tree.child("title").cloned() else { return };
     let Some(title) = old.as_text() else { return };
@@ -469,7 +470,7 @@ fn name_what_is_replaced(tree: &mut Node, part: &Part, replaced: &[(Kind, Option
 }
 
 impl Override {
-    /// True if the override determines which files are read, and must be applied before reading.
+    /// True if the override determines which files are read, and must therefore be applied before reading.
     pub fn names_a_base(&self) -> bool {
         let is_filler = |key: &str| FILLERS.iter().any(|kind| kind.table() == key);
         match self.keys()[..] {
@@ -479,7 +480,7 @@ impl Override {
     }
 }
 
-/// Replaces texts for `chip`, `controller`, `host` by tables with that base.
+/// Replaces texts in `chip`, `controller`, `host` by tables with that base.
 fn expand(tree: &mut Node) -> Result<(), ConfigError> {
     let Some(entries) = tree.as_table_mut() else { return Ok(()) };
     for kind in FILLERS {
@@ -520,7 +521,7 @@ fn name_of<'a>(node: &'a Node, path: &str) -> Result<&'a str, ConfigError> {
     node.as_text().ok_or_else(|| node.wrong(path, found()))
 }
 
-/// Overrides of the profile `name`: `[profile.NAME.chip]`.
+/// Values of the profile `name`: `[profile.NAME.chip]`.
 fn pick(kind: Kind, profiles: &Node, name: &Node, file: &Source) -> Result<Node, ConfigError> {
     let wanted = name_of(name, &below(kind, "profile"))?;
     let empty = Table::new();
@@ -534,7 +535,7 @@ fn pick(kind: Kind, profiles: &Node, name: &Node, file: &Source) -> Result<Node,
     profile.child(kind.table()).cloned().ok_or_else(|| profile.wrong(&path, "this profile is empty"))
 }
 
-/// Profiles of a base without what the file above it states itself.
+/// Profiles of a base without the values that the file itself states.
 fn without_own(mut profiles: Node, kind: Kind, stated: &Node) -> Node {
     for profile in profiles.as_table_mut().into_iter().flat_map(|all| all.values_mut()) {
         if let Some(table) = profile.as_table_mut().and_then(|profile| profile.get_mut(kind.table())) {
@@ -544,7 +545,7 @@ fn without_own(mut profiles: Node, kind: Kind, stated: &Node) -> Node {
     profiles
 }
 
-/// Removes the values of a table that `stated` has, too.
+/// Removes the values of a table that `stated` also contains.
 fn remove_all(table: &mut Node, stated: &Node) {
     let (Some(entries), Some(stated)) = (table.as_table_mut(), stated.as_table()) else { return };
     for (key, own) in stated {
@@ -580,7 +581,7 @@ fn check_head(kind: Kind, head: &Node) -> Result<(), ConfigError> {
     }
 }
 
-/// Refuses sources of keys that neither the file has, with its bases, nor `docs/setup.md`.
+/// Rejects sources for keys that are neither in the file and its bases nor in `docs/setup.md`.
 fn check_sources(
     kind: Kind,
     (head, table, profiles): (&Node, &Node, &Node),
@@ -625,7 +626,7 @@ fn check_sources(
     Ok(())
 }
 
-/// Merges the heads of a file and of its base: the file's own fields win, and the sources of both are kept.
+/// Merges the heads of a file and of its base: fields of the file have priority, and the sources of both are included.
 fn merge_heads(mut lower: Node, mut upper: Node) -> Node {
     let inherited = take(&mut lower, "source");
     let own = take(&mut upper, "source");
@@ -674,7 +675,7 @@ impl Chain {
     }
 }
 
-/// Canonical name of a file, independent of the path used.
+/// Canonical name of a file, independent of the path by which it was opened.
 fn identity(source: &Source) -> String {
     let canonical = source.folder().and_then(|_| std::fs::canonicalize(source.name()).ok());
     canonical.map_or_else(|| source.name().to_owned(), |path| path.display().to_string())

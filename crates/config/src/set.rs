@@ -1,4 +1,4 @@
-//! Overrides `--set path.to.key=value`: one value applied to a resolved tree.
+//! Overrides `--set path.to.key=value`, each of which sets one value in a resolved tree.
 
 use super::error::{ConfigError, Problem};
 use super::node::{Node, Table, Value};
@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// One override. `{}` prints it as given.
+/// An override. `{}` formats it as given.
 #[derive(Clone, Debug)]
 pub struct Override {
     path: Vec<Segment>,
@@ -22,8 +22,8 @@ struct Segment {
 }
 
 impl Override {
-    /// Parses `path.to.key=value`; `number` counts the `--set`s from 1, for messages. The value is parsed as TOML, or
-    /// used as plain text if it is not TOML.
+    /// Parses `path.to.key=value`. `number` is the position among the `--set`s, from 1, for messages. The value is
+    /// parsed as TOML, or used as plain text if it is not TOML.
     ///
     /// # Errors
     /// A missing `=`, an invalid path, broken TOML after an opening bracket or quote.
@@ -31,7 +31,7 @@ impl Override {
         Self::parse_of(&format!("--set #{number}"), argument)
     }
 
-    /// As [`Self::parse`], with `name` as the origin of the override in messages.
+    /// Parses an override as [`Self::parse`], with `name` as its origin in messages.
     ///
     /// # Errors
     /// Errors of [`Self::parse`].
@@ -49,7 +49,7 @@ impl Override {
         (1..).zip(arguments).map(|(number, argument)| Self::parse(argument.as_ref(), number)).collect()
     }
 
-    /// Override with its path and value at these positions of `source`.
+    /// The override with path and value at these positions of `source`.
     pub(super) fn new(
         source: &Arc<Source>,
         path: Range<usize>,
@@ -76,12 +76,12 @@ impl Override {
         self.path.iter().map(|segment| segment.key.as_ref()).collect::<Vec<_>>().join(".")
     }
 
-    /// Value as given.
+    /// Text of the value, exactly as it was given.
     pub fn value_text(&self) -> &str {
         self.value.origin.source.content().get(self.value.origin.value.clone()).unwrap_or_default()
     }
 
-    /// True for a position in this override.
+    /// True for a position inside this override.
     pub fn has_place(&self, place: &SourceSpan) -> bool {
         Arc::ptr_eq(&self.value.origin.source, &place.source)
     }
@@ -106,7 +106,7 @@ impl fmt::Display for Override {
     }
 }
 
-/// Splits at the first `=`; spans without surrounding blanks.
+/// Splits a range at the first `=`. Returns both ranges without surrounding blanks.
 pub(super) fn split(
     source: &Arc<Source>,
     example: &str,

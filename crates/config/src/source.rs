@@ -1,4 +1,4 @@
-//! Texts of configurations, and positions in them.
+//! Texts of configurations, and positions in these texts.
 
 use super::error::{ConfigError, Problem};
 use std::io::Read;
@@ -9,10 +9,10 @@ use std::sync::Arc;
 /// Maximum size of a text, a hundred times the largest part file.
 pub const MAX_BYTES: usize = 1 << 20;
 
-/// Maximum length of a line that a message quotes, B.
+/// Maximum length of a line that is quoted in a message, B.
 const LONGEST_SHOWN: usize = 1000;
 
-/// A text with its name: a file, a file of the built-in catalogue, or an argument of the command line.
+/// A text with its name: a file, a built-in file of the catalogue, or a command line argument.
 #[derive(Debug)]
 pub struct Source {
     name: String,
@@ -22,17 +22,17 @@ pub struct Source {
 }
 
 impl Source {
-    /// A text that is not a user's file, such as a built-in one.
+    /// A text that is not a user's file, for example a built-in one.
     pub fn text(name: &str, text: &str) -> Arc<Self> {
         Arc::new(Self { name: name.to_owned(), content: Arc::from(text), file: None, is_argument: false })
     }
 
-    /// An argument of the user.
+    /// A command line argument of the user.
     pub fn argument(name: &str, text: &str) -> Arc<Self> {
         Arc::new(Self { name: name.to_owned(), content: Arc::from(text), file: None, is_argument: true })
     }
 
-    /// Text from bytes of any origin with a name.
+    /// A text with a name, from bytes of any origin.
     ///
     /// # Errors
     /// More than [`MAX_BYTES`], or not UTF-8.
@@ -46,7 +46,7 @@ impl Source {
     /// No such file, more than [`MAX_BYTES`], or not UTF-8.
     pub fn read(path: &Path) -> Result<Arc<Self>, ConfigError> {
         let mut bytes = Vec::new();
-        // One byte more than allowed, so that an endless file is refused like a large one.
+        // One byte more than the limit is read, so that an endless file is rejected like a large one.
         let most = MAX_BYTES as u64 + 1;
         let outcome = std::fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes));
         match outcome {
@@ -55,7 +55,7 @@ impl Source {
         }
     }
 
-    /// Text from the contents of a file.
+    /// A text from the contents of a file.
     ///
     /// # Errors
     /// More than [`MAX_BYTES`], or not UTF-8.
@@ -70,17 +70,17 @@ impl Source {
         &self.name
     }
 
-    /// True for an argument of the user.
+    /// True for a command line argument.
     pub fn is_argument(&self) -> bool {
         self.is_argument
     }
 
-    /// Whole text.
+    /// The whole text of the source.
     pub fn content(&self) -> &str {
         &self.content
     }
 
-    /// Base folder of relative paths in this text; `None` for a text that is not a file.
+    /// Base folder for relative paths in this text; `None` for a text that is not a file.
     pub fn folder(&self) -> Option<&Path> {
         self.file.as_deref().and_then(Path::parent)
     }
@@ -115,9 +115,10 @@ fn check_text<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, ConfigError> {
 pub struct Origin {
     /// Text that contains the value.
     pub source: Arc<Source>,
-    /// Byte range of the key; of the value without a key (elements of arrays, the whole document).
+    /// Byte range of the key. For a value without a key (array element, whole document), the range of
+    /// the value.
     pub key: Range<usize>,
-    /// Byte range of the value; of a table, its header.
+    /// Byte range of the value; for a table, of its header.
     pub value: Range<usize>,
 }
 
@@ -133,12 +134,12 @@ impl Origin {
     }
 }
 
-/// A range of a text.
+/// A byte range in a text.
 #[derive(Clone, Debug)]
 pub struct SourceSpan {
     /// Text that contains the range.
     pub source: Arc<Source>,
-    /// Byte range.
+    /// Byte range in the text.
     pub span: Range<usize>,
 }
 
@@ -156,7 +157,7 @@ impl SourceSpan {
         (line, before[line_start..].chars().count() + 1)
     }
 
-    /// True if the lines around it can be shown; false for a text without line ends.
+    /// True if the lines around the range can be shown; false for a text without line breaks.
     pub(super) fn shows(&self) -> bool {
         let text = self.source.content().as_bytes();
         let (start, end) = (self.span.start.min(text.len()), self.span.end.min(text.len()));
@@ -165,7 +166,7 @@ impl SourceSpan {
         before + (end - start) + after <= LONGEST_SHOWN
     }
 
-    /// Text in the range, clamped to the text.
+    /// The text in the range, limited to the end of the text.
     pub fn excerpt(&self) -> &str {
         self.source.content().get(self.span.clone()).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Sweeps `--sweep path=a,b,c`: one set of overrides per combination.
+//! Sweeps `--sweep path=a,b,c`: one set of overrides for each combination of values.
 
 use super::error::{ConfigError, Problem};
 use super::library::{Kind, Library};
@@ -14,10 +14,10 @@ use std::sync::Arc;
 /// Maximum number of combinations of a sweep.
 pub const MAX_COMBINATIONS: usize = 10_000;
 
-/// The overrides of one row of a sweep. `{}` prints them with blanks between.
+/// The overrides of one row of a sweep. `{}` formats them, separated by blanks.
 #[derive(Clone, Debug, Default)]
 pub struct Combination {
-    /// One override per `--sweep`, in their order.
+    /// One override for each `--sweep`, in the order of the command line.
     pub overrides: Vec<Override>,
 }
 
@@ -30,11 +30,12 @@ impl fmt::Display for Combination {
     }
 }
 
-/// All combinations of the sweeps of a command line; the last sweep changes fastest. Without a sweep, a single
-/// combination without overrides.
+/// All combinations of the sweeps of a command line; the last sweep changes fastest. Without sweeps the result
+/// is one combination without overrides.
 ///
 /// # Errors
-/// A sweep that cannot be parsed, an unknown kind of chips, a path swept twice, more than [`MAX_COMBINATIONS`].
+/// A sweep that cannot be parsed, an unknown kind of chips, a path that is swept twice, more than
+/// [`MAX_COMBINATIONS`].
 pub fn sweep(library: &Library, arguments: &[impl AsRef<str>]) -> Result<Vec<Combination>, ConfigError> {
     let mut axes: Vec<Vec<Override>> = Vec::new();
     let mut count = 1_usize;
@@ -77,7 +78,7 @@ fn cross(rows: &[Combination], axis: &[Override]) -> Vec<Combination> {
     rows.iter().flat_map(|row| axis.iter().map(move |one| with(row, one))).collect()
 }
 
-/// The argument with expanded ranges (`10e6..80e6:10e6`) and kinds of chips (`chip=@spi-nand`).
+/// The argument after expansion of ranges (`10e6..80e6:10e6`) and kinds of chips (`chip=@spi-nand`).
 fn expanded(library: &Library, source: &Arc<Source>) -> Result<Arc<Source>, ConfigError> {
     let text = source.content();
     let (path, values) = split(source, "--sweep bus.mode=1-1-1,1-4-4")?;
@@ -103,7 +104,7 @@ fn expanded(library: &Library, source: &Arc<Source>) -> Result<Arc<Source>, Conf
     Ok(Source::text(source.name(), &format!("{path}={}", all.join(","))))
 }
 
-/// Parts of a kind in the order of the catalogue; `None` for an unknown kind.
+/// Names of the parts of a kind in the order of the catalogue; `None` for an unknown kind.
 fn chips(library: &Library, kind: &str) -> Result<Option<Vec<String>>, ConfigError> {
     let mut names = Vec::new();
     for name in library.names(Kind::Part) {
@@ -115,7 +116,7 @@ fn chips(library: &Library, kind: &str) -> Result<Option<Vec<String>>, ConfigErr
     Ok((!names.is_empty()).then_some(names))
 }
 
-/// `first..last:step`.
+/// A range in the notation `first..last:step`.
 struct Range64 {
     first: f64,
     last: f64,
@@ -130,10 +131,10 @@ impl Range64 {
         Some(Self { first: number(first)?, last: number(last)?, step: number(step)? })
     }
 
-    /// All values from the first one in steps; the last value is included if a step reaches it.
+    /// All values from `first` on in steps; `last` is included if a step reaches it.
     fn values(&self) -> Result<Vec<String>, String> {
         let Self { first, last, step } = *self;
-        // A step that is not exact in binary, such as 0.1, must not lose the last value.
+        // With a step that is not exact in binary, such as 0.1, the last value must not be missing.
         let steps = (last - first) / step + 1e-9;
         if !steps.is_finite() || step <= 0.0 || steps < 0.0 {
             return Err("a range is FIRST..LAST:STEP with a LAST that is not below FIRST and a STEP above 0"
@@ -143,7 +144,7 @@ impl Range64 {
             return Err(format!("the range has more than {MAX_COMBINATIONS} values"));
         }
         let value = |i: usize| {
-            // Rounded to nine decimals, so that 0.1 + 2 * 0.1 prints as 0.3.
+            // Values are rounded to nine decimals, so that 0.1 + 2 * 0.1 is printed as 0.3.
             let value = ((first + i as f64 * step) * 1e9).round() / 1e9;
             value.to_string()
         };
@@ -162,7 +163,7 @@ fn axis(source: &Arc<Source>) -> Result<Vec<Override>, ConfigError> {
     spans.into_iter().map(|value| Override::new(source, path.clone(), value)).collect()
 }
 
-/// Parts between commas outside of quotes and brackets.
+/// Ranges between commas that are outside of quotes and brackets.
 fn items(text: &str, values: Range<usize>) -> Vec<Range<usize>> {
     let (mut start, mut depth, mut quote) = (values.start, 0_usize, None);
     let mut items = Vec::new();

@@ -22,7 +22,7 @@ from = "data sheet"
 confidence = 0.9
 "#;
 
-/// A part that is another one but for its name and program time.
+/// A part that differs from its base only in name and program time.
 const DERIVED: &str = r#"
 name = "TWO"
 [chip]
@@ -211,7 +211,7 @@ fn sweeps_are_bounded() {
     );
 }
 
-/// A fresh folder for one test's files.
+/// Creates a folder with files for one test.
 fn folder(name: &str, files: &[(&str, &str)]) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("floatgate-config-{name}-{}", std::process::id()));
     for (file, text) in files {
@@ -340,7 +340,7 @@ fn arrays_of_fixed_length_refuse_more() {
     assert_eq!(tree.extract::<(u8, u8, u8)>("id").unwrap(), (1, 2, 3));
 }
 
-/// Text that is nearly TOML, which gets further in than noise does.
+/// Strategy for text that is nearly TOML, which reaches more code than random bytes.
 fn nearly_toml() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "chip",
@@ -379,7 +379,7 @@ fn nearly_toml() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..60).prop_map(|pieces| pieces.concat())
 }
 
-/// Goes through everything that can be done with a text; the outcome must be printable.
+/// Applies every operation to a text; the result must be printable.
 fn exercise(bytes: &[u8], set: &str) {
     let library = library();
     let outcome = Source::bytes("x.toml", bytes).and_then(|source| {
@@ -480,7 +480,7 @@ fn another_chip_replaces_profile_and_changes_of_the_base() {
     }
 }
 
-/// A profile is measured on the base's chip: what the file above states itself is newer.
+/// A profile was measured on the base's chip, so values that the file itself states have priority.
 #[test]
 fn own_values_win_over_profiles_of_the_base() {
     let config = resolve("chip = { base = 'two', profile = 'slow' }", &[]).unwrap();
@@ -522,7 +522,7 @@ fn the_file_of_a_part_runs_on_the_board_of_that_part() {
     fs::remove_dir_all(&folder).unwrap();
 }
 
-/// An area of the OOB that a user lays over another one is refused where it stands.
+/// An area of the OOB that a user's value makes overlap another one is rejected at that value.
 #[test]
 fn areas_of_the_oob_must_not_overlap() {
     let library = Library::built_in();
@@ -536,7 +536,7 @@ fn areas_of_the_oob_must_not_overlap() {
     assert!(error.to_string().contains("in two of its areas"), "{error}");
 }
 
-/// A chip of the user's own keeps its board when it gets another size.
+/// A user's chip stays on its board when its size changes.
 #[test]
 fn the_board_of_an_own_chip_does_not_follow_its_size() {
     let text = |blocks: u32, base: &str| {
@@ -562,7 +562,7 @@ fn the_board_of_an_own_chip_does_not_follow_its_size() {
     assert!(boards.iter().all(Option::is_some), "{boards:?}");
 }
 
-/// Sources of the catalogue are of keys that exist, and those of a user's file must be.
+/// All sources of the catalogue refer to existing keys, and sources of a user's file must, too.
 #[test]
 fn a_source_of_no_key_is_refused_where_it_stands() {
     let source = |of: &str| {

@@ -1,7 +1,8 @@
-//! The memory array: pages in eraseblocks, copy-on-write, allocated only when written.
+//! The memory array of a chip: pages in eraseblocks, copy-on-write, allocated only when written.
 //!
-//! Cloning an array copies one pointer per block. Erased pages take no memory, and pages that repeat others little. In timing-only mode no data is stored
-//! and reads leave the buffer as it was; of NAND, two bytes per page tell what was programmed since the erase.
+//! A clone of an array costs one pointer per block. Erased pages take no memory, and pages that repeat the bytes of others take little. In
+//! timing-only mode no data is stored, and reads leave the buffer unchanged. For NAND in this mode, two bytes per page record the programs
+//! since the last erase.
 
 mod samples;
 
@@ -12,54 +13,54 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Pages in eraseblocks. "Page" is whatever is programmed at once, OOB included.
+/// Pages in eraseblocks. A page is the unit that is programmed at once, including its OOB bytes.
 #[derive(Clone, Debug)]
 pub struct Array {
     page_bytes: usize,
     pages_per_block: usize,
-    /// Bits of a row that number pages, where they are a power of two.
+    /// Number of bits of a row that are the page number; `None` if the number of pages per block is not a power of two.
     page_shift: Option<u8>,
     blocks: Vec<Option<Arc<Block>>>,
-    /// Bytes that pages have in common.
+    /// Byte sequences that several pages have in common.
     samples: Arc<Samples>,
     stores: bool,
-    /// Injected bit errors: page row -> bit offsets, sorted. Empty in the usual case.
+    /// Injected bit errors: sorted bit offsets by page row. The map is usually empty.
     flips: BTreeMap<u32, Vec<u32>>,
-    /// Limits on the programs of a page between two erases, on NAND.
+    /// Limits for the programs of a page between two erases; NAND only.
     sub_pages: Option<SubPages>,
-    /// Programs since the erase in timing-only mode; empty otherwise.
+    /// Programs of each block since its last erase in timing-only mode; empty otherwise.
     marks: Vec<Option<Arc<[Mark]>>>,
-    /// The steps of an ECC engine in the chip.
+    /// Division of a page into the steps of an on-die ECC engine.
     steps: Option<Steps>,
-    /// A step was spoiled at some time.
+    /// True if the ECC of any step was ever spoiled.
     spoils: bool,
 }
 
-/// Rule by which a page of NAND is programmed in parts between two erases: NOP times at most, and each sub-page and each OOB byte
-/// once. Bytes FFh clear no bit: a part that is loaded with nothing else is left unprogrammed, although the program counts
-/// (drivers fill the rest of a page with FFh).
+/// Rule for partial programs of a NAND page between two erases: at most NOP programs, and each sub-page and each OOB byte only once. Bytes
+/// FFh clear no bit: a part that is loaded only with FFh stays unprogrammed, although the program is counted (drivers fill the unused part
+/// of a page with FFh).
 #[derive(Clone, Copy, Debug)]
 pub struct SubPages {
-    /// Data bytes of one.
+    /// Size of a sub-page without OOB, bytes.
     bytes: usize,
-    /// Data bytes of the page; the OOB follows.
+    /// Size of a page without the OOB bytes that follow it, bytes.
     data_bytes: usize,
-    /// Programs of a page between two erases.
+    /// Number of partial programs (NOP): maximum number of programs of a page between two erases.
     nop: u8,
 }
 
-/// Most sub-pages of a page: bits of a mask.
+/// Maximum number of sub-pages in a page, limited by the width of a mask.
 const SUB_PAGES_MAX: u32 = 8;
 
 impl SubPages {
-    /// The sub-pages of a chip whose pages may be programmed `nop` times: as many as can be programmed one by one, rounded down to
-    /// a power of two.
+    /// Sub-pages of a chip whose pages may be programmed `nop` times: `nop`, rounded down to a power of two, so that each can be programmed
+    /// separately.
     pub fn new(data_bytes: u32, nop: u8) -> Self {
         let parts = (1 << nop.max(1).ilog2()).min(SUB_PAGES_MAX);
         Self { bytes: (data_bytes / parts).max(1) as usize, data_bytes: data_bytes as usize, nop }
     }
 
-    /// The part of `bytes`, which begin at `column`, that lies in the data; with the sub-page that each piece of it is in.
+    /// Splits the data part of `bytes`, which begin at `column`, into pieces, each with the number of its sub-page.
     fn pieces(self, column: usize, bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
         let data = &bytes[..self.data_bytes.saturating_sub(column).min(bytes.len())];
         let first = (self.bytes - column % self.bytes).min(data.len());
@@ -68,13 +69,13 @@ impl SubPages {
         (column / self.bytes..).zip(pieces)
     }
 
-    /// Mask of the sub-pages in which `bytes`, from `column` on, have a zero bit.
+    /// Mask of the sub-pages in which `bytes`, from `column` on, contain a zero bit.
     pub fn written(self, column: usize, bytes: &[u8]) -> u8 {
         let written = self.pieces(column, bytes).filter(|(_, piece)| is_written(piece));
         written.fold(0, |mask, (index, _)| mask | 1 << index.min(SUB_PAGES_MAX as usize - 1))
     }
 
-    /// True when `new`, from `column` on, programs a sub-page or an OOB byte that `old`, the page, has programmed.
+    /// True if `new`, from `column` on, would program a sub-page or an OOB byte that is already programmed in the page `old`.
     fn overlap(self, old: &[u8], column: usize, new: &[u8]) -> bool {
         let oob = self.data_bytes.saturating_sub(column).min(new.len());
         let old_oob = &old[(column + oob).min(old.len())..];
@@ -83,27 +84,27 @@ impl SubPages {
     }
 }
 
-/// Bytes in a page register that are about to be programmed.
+/// Bytes in a page register that are to be programmed.
 #[derive(Clone, Copy, Debug)]
 pub struct Loaded<'a> {
-    /// First column.
+    /// Column of the first byte.
     pub column: usize,
-    /// The bytes; none in timing-only mode.
+    /// Bytes to program; empty in timing-only mode.
     pub bytes: &'a [u8],
-    /// The sub-pages in which they have a zero bit, for timing-only mode ([`SubPages::written`]).
+    /// Mask of the sub-pages in which the bytes contain a zero bit, for timing-only mode ([`SubPages::written`]).
     pub sub_pages: u8,
 }
 
-/// State of a page in timing-only mode.
+/// Programs of a page in timing-only mode.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
-    /// Programs since the last erase.
+    /// Number of programs since the last erase.
     programs: u8,
-    /// Mask of the sub-pages that were programmed.
+    /// Mask of the programmed sub-pages.
     sub_pages: u8,
 }
 
-/// Division of a page by an ECC engine in the chip: the data from column 0 on, in steps.
+/// Division of a page by an on-die ECC engine: the data from column 0 on, in steps.
 #[derive(Clone, Copy, Debug)]
 struct Steps {
     step_bytes: usize,
@@ -111,13 +112,13 @@ struct Steps {
 }
 
 impl Steps {
-    /// The bit of a step in the mask of a page; no part has as many as would share the last one.
+    /// Bit of a step in the mask of a page. No chip has more steps than the mask has bits.
     fn bit(step: usize) -> u64 {
         1 << step.min(63)
     }
 
-    /// The steps whose ECC no longer fits when `new` is programmed over `old` from `column` on. The ECC is programmed like the data: what
-    /// the cells hold is the AND of two codewords, which is one only where they are equal, or one of them is erased.
+    /// Mask of the steps whose ECC becomes invalid when `new` is programmed over `old` from `column` on. The ECC is programmed like the
+    /// data, so the cells contain the AND of two codewords. This is a codeword only if both are equal or one of them is erased.
     fn spoiled(self, old: &[u8], column: usize, new: &[u8]) -> u64 {
         let end = column + new.len();
         let spoils = |(_, step): &(u64, Range<usize>)| {
@@ -131,7 +132,7 @@ impl Steps {
         self.all().filter(spoils).fold(0, |all, (bit, _)| all | bit)
     }
 
-    /// The steps of a page: their bits in a mask, and their bytes.
+    /// Steps of a page: the mask bit and the byte range of each.
     fn all(self) -> impl Iterator<Item = (u64, Range<usize>)> {
         let bytes =
             move |step: usize| step * self.step_bytes..((step + 1) * self.step_bytes).min(self.data_bytes);
@@ -143,12 +144,12 @@ fn is_written(bytes: &[u8]) -> bool {
     bytes.iter().any(|byte| *byte != 0xFF)
 }
 
-/// Programs bytes over the beginning of others: bits go from 1 to 0 only.
+/// Programs bytes over the beginning of other bytes; bits only change from 1 to 0.
 fn clear_bits(old: &mut [u8], new: &[u8]) {
     old.iter_mut().zip(new).for_each(|(old, new)| *old &= new);
 }
 
-/// The bits of a page that programming `new` over `old` brings from 1 to 0; both begin at byte `from`.
+/// Offsets of the bits of a page that change from 1 to 0 when `new` is programmed over `old`. Both begin at byte `from`.
 fn cleared(from: usize, old: &[u8], new: &[u8]) -> Vec<u32> {
     let bytes = (from..).zip(old.iter().zip(new).map(|(old, new)| old & !new));
     let bits = |(at, byte): (usize, u8)| {
@@ -157,13 +158,13 @@ fn cleared(from: usize, old: &[u8], new: &[u8]) -> Vec<u32> {
     bytes.flat_map(bits).collect()
 }
 
-/// One eraseblock that is not wholly erased.
+/// An eraseblock that is not completely erased.
 #[derive(Clone, Debug)]
 struct Block {
     pages: Vec<Page>,
 }
 
-/// Content of a block at some time.
+/// Content of a block at one moment, to be restored later.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockContent {
     block: Option<Arc<Block>>,
@@ -172,18 +173,18 @@ pub(crate) struct BlockContent {
 
 #[derive(Clone, Debug, Default)]
 struct Page {
-    /// `None` while erased.
+    /// Bytes of the page; `None` if it is erased.
     data: Option<Contents>,
-    /// Programs since the last erase.
+    /// Number of programs since the last erase.
     programs: u8,
-    /// A program found it programmed already.
+    /// True if a program changed a page that was already programmed.
     mixed: bool,
-    /// Steps whose ECC in the chip does not fit their data.
+    /// Mask of the steps whose on-die ECC does not match their data.
     spoiled: u64,
 }
 
 impl Array {
-    /// An erased array. `stores` false gives a timing-only array.
+    /// Creates an erased array. With `stores` false the array is in timing-only mode.
     pub fn new(page_bytes: usize, pages_per_block: usize, blocks: usize, stores: bool) -> Self {
         let page_shift = pages_per_block.is_power_of_two().then(|| pages_per_block.trailing_zeros() as u8);
         let blocks = vec![None; blocks];
@@ -202,14 +203,14 @@ impl Array {
         }
     }
 
-    /// The array of a NAND chip, which limits the programs of a page between two erases.
+    /// Sets the limits of a NAND chip for programs of a page between two erases.
     #[must_use]
     pub fn with_sub_pages(self, sub_pages: SubPages) -> Self {
         let marks = if self.stores { Vec::new() } else { vec![None; self.blocks.len()] };
         Self { sub_pages: Some(sub_pages), marks, ..self }
     }
 
-    /// The array behind an ECC engine in the chip, which divides `data_bytes` of a page into steps.
+    /// Sets the steps of an on-die ECC engine, which divides `data_bytes` of a page.
     #[must_use]
     pub fn with_steps(self, step_bytes: usize, data_bytes: usize) -> Self {
         let steps =
@@ -217,17 +218,17 @@ impl Array {
         Self { steps, ..self }
     }
 
-    /// True when data is kept.
+    /// True if data is stored.
     pub const fn stores(&self) -> bool {
         self.stores
     }
 
-    /// Bytes per page.
+    /// Size of a page, bytes.
     pub const fn page_bytes(&self) -> usize {
         self.page_bytes
     }
 
-    /// Rows (pages) in the array.
+    /// Number of rows (pages) in the array.
     pub fn rows(&self) -> usize {
         self.blocks.len() * self.pages_per_block
     }
@@ -235,7 +236,7 @@ impl Array {
     /// Block and page of a row.
     #[inline]
     fn split(&self, row: usize) -> (usize, usize) {
-        // Two divisions cost more than all else on the way to a page.
+        // The two divisions would cost more than all other work of a page access.
         match self.page_shift {
             Some(shift) => (row >> shift, row & ((1 << shift) - 1)),
             None => (row / self.pages_per_block, row % self.pages_per_block),
@@ -248,12 +249,12 @@ impl Array {
         Some(&self.blocks[block].as_ref()?.pages[page])
     }
 
-    /// Number of times that the page was programmed since its block was erased. In timing-only mode only NAND counts them.
+    /// Number of programs of the page since the last erase of its block. In timing-only mode only NAND has this number.
     pub fn programs(&self, row: usize) -> u8 {
         self.page(row).map_or(self.mark(row).programs, |p| p.programs)
     }
 
-    /// State of a page in timing-only mode.
+    /// Programs of a page in timing-only mode.
     #[inline]
     fn mark(&self, row: usize) -> Mark {
         let (block, page) = self.split(row);
@@ -268,7 +269,7 @@ impl Array {
     pub fn check_program(&self, row: usize, loaded: Loaded<'_>) -> Result<(), Violation> {
         let Some(sub_pages) = self.sub_pages else { return Ok(()) };
         match self.programs(row) {
-            // After an erase that failed, too, the page may be programmed.
+            // After an erase, even a failed one, the page may be programmed.
             0 => Ok(()),
             programs if programs >= sub_pages.nop => Err(Violation::TooManyPrograms),
             _ if self.is_programmed_in(row, sub_pages, loaded) => Err(Violation::NotErased),
@@ -276,7 +277,7 @@ impl Array {
         }
     }
 
-    /// True when a sub-page or an OOB byte that is loaded was programmed already.
+    /// True if a loaded sub-page or OOB byte was already programmed.
     fn is_programmed_in(&self, row: usize, sub_pages: SubPages, loaded: Loaded<'_>) -> bool {
         match self.stored(row) {
             Some(old) => sub_pages.overlap(&old, loaded.column, loaded.bytes),
@@ -284,7 +285,7 @@ impl Array {
         }
     }
 
-    /// Notes a program in timing-only mode.
+    /// Records a program in timing-only mode.
     pub fn mark_programmed(&mut self, row: usize, sub_pages: u8) {
         let (block, page) = self.split(row);
         let per_block = self.pages_per_block;
@@ -295,32 +296,32 @@ impl Array {
         mark.sub_pages |= sub_pages;
     }
 
-    /// Forgets the programs of a block in timing-only mode.
+    /// Resets the records of a block in timing-only mode.
     fn unmark(&mut self, block: usize) {
         if let Some(marks) = self.marks.get_mut(block) {
             *marks = None;
         }
     }
 
-    /// True when the page holds the bytes of a single program, unchanged. `false` in timing-only mode.
+    /// True if the page contains the unchanged bytes of a single program. Always false in timing-only mode.
     pub fn is_as_programmed(&self, row: usize) -> bool {
         self.page(row).is_some_and(|page| page.data.is_some() && !page.mixed)
     }
 
-    /// True when an ECC engine in the chip cannot correct a step: it was programmed twice, with different bytes, or
-    /// without the engine.
+    /// True if an on-die ECC engine cannot correct a step because the step was programmed twice with different bytes, or without the
+    /// engine.
     #[inline]
     pub fn is_spoiled(&self, row: usize, step: usize) -> bool {
         self.spoils && self.page(row).is_some_and(|page| page.spoiled & Steps::bit(step) != 0)
     }
 
-    /// The same of any step of the page.
+    /// True if the on-die ECC engine cannot correct at least one step of the page, see [`Self::is_spoiled`].
     #[inline]
     pub fn has_spoiled(&self, row: usize) -> bool {
         self.spoils && self.page(row).is_some_and(|page| page.spoiled != 0)
     }
 
-    /// True when the page has not been programmed since its block was erased. `false` in timing-only mode.
+    /// True if the page was not programmed since the last erase of its block. Always false in timing-only mode.
     pub fn is_erased(&self, row: usize) -> bool {
         self.stores && self.held(row).is_none()
     }
@@ -330,12 +331,12 @@ impl Array {
         self.page(row)?.data.as_ref()
     }
 
-    /// The stored page, `None` while it is erased (or nothing is stored). Injected errors are not applied.
+    /// The stored page without injected errors; `None` if it is erased or data is not stored.
     pub fn stored(&self, row: usize) -> Option<Cow<'_, [u8]>> {
         self.held(row).map(|held| self.bytes(held))
     }
 
-    /// The bytes of a page.
+    /// The unpacked bytes of a page.
     fn bytes<'a>(&self, held: &'a Contents) -> Cow<'a, [u8]> {
         match held {
             Contents::Plain(bytes) => Cow::Borrowed(bytes),
@@ -347,12 +348,12 @@ impl Array {
         }
     }
 
-    /// Reads `out.len()` bytes of a page from `column`, injected bit errors included. Columns beyond the page read 0xFF.
+    /// Reads `out.len()` bytes of a page from `column` on, with injected bit errors. Columns beyond the page read as 0xFF.
     pub fn read(&self, row: usize, column: usize, out: &mut [u8]) {
         self.read_with(row, column, out, self.flips(row));
     }
 
-    /// Reads bytes from a byte address, over as many pages as they take.
+    /// Reads bytes from a byte address on, across page boundaries.
     pub(crate) fn read_range(&self, addr: u64, out: &mut [u8]) {
         let page = self.page_bytes;
         let (mut row, mut column) = (addr as usize / page, addr as usize % page);
@@ -364,7 +365,7 @@ impl Array {
         }
     }
 
-    /// As [`Self::read`], with these bits of the page, ascending, inverted instead of the injected ones.
+    /// Reads a page as [`Self::read`], but inverts the bits in `wrong` (ascending offsets) instead of the injected ones.
     pub fn read_with(&self, row: usize, column: usize, out: &mut [u8], wrong: &[u32]) {
         if !self.stores {
             return;
@@ -385,7 +386,7 @@ impl Array {
         }
     }
 
-    /// Programs bytes of a page: bits can only go from 1 to 0. Columns beyond the page are ignored.
+    /// Programs bytes of a page; bits only change from 1 to 0. Columns beyond the page are ignored.
     pub fn program(&mut self, row: usize, column: usize, bytes: &[u8]) {
         if !self.stores {
             return;
@@ -397,8 +398,8 @@ impl Array {
         self.clear_page_bits(row, column, bytes, spoiled);
     }
 
-    /// Programs a page while an ECC engine in the chip is off, which leaves the ECC bytes as they are. Up to `strength` bits of a step that has
-    /// ECC bytes are wrong bits for them; of any more, and of a step that was erased, nothing is known to the engine.
+    /// Programs a page while the on-die ECC engine is off, so that the ECC bytes do not change. In a step that has ECC bytes, up to
+    /// `strength` changed bits count as bit errors. With more changed bits, or in an erased step, the engine cannot correct the data.
     pub fn program_without_ecc(&mut self, row: usize, bytes: &[u8], strength: usize) {
         let Some(steps) = self.steps.filter(|_| self.stores) else { return self.program(row, 0, bytes) };
         let (mut bytes, mut wrong, mut spoiled) = (bytes.to_vec(), Vec::new(), 0);
@@ -420,7 +421,7 @@ impl Array {
         wrong.into_iter().for_each(|bit| self.inject(row, bit));
     }
 
-    /// Brings bits of a page from 1 to 0, where the ECC of the `spoiled` steps fits no longer.
+    /// Changes bits of a page from 1 to 0. The ECC of the `spoiled` steps becomes invalid.
     fn clear_page_bits(&mut self, row: usize, column: usize, bytes: &[u8], spoiled: u64) {
         let new = match self.held(row) {
             None if bytes.len() == self.page_bytes => Some(self.samples.contents(bytes)),
@@ -443,7 +444,7 @@ impl Array {
         self.spoils |= spoiled != 0;
     }
 
-    /// Programs a page with the content of another; nothing when that is erased. An erased page shares the memory.
+    /// Programs a page with the content of another page; an erased source has no effect. If the target is erased, both share the memory.
     pub fn copy(&mut self, from: usize, to: usize) {
         let Some(data) = self.page(from).and_then(|page| page.data.clone()) else { return };
         if self.held(to).is_some() {
@@ -452,7 +453,7 @@ impl Array {
         self.page_to_program(to).data = Some(data);
     }
 
-    /// A page, with one more program counted.
+    /// The page to program; its number of programs is incremented.
     fn page_to_program(&mut self, row: usize) -> &mut Page {
         let per_block = self.pages_per_block;
         let (block, page) = self.split(row);
@@ -463,7 +464,7 @@ impl Array {
         page
     }
 
-    /// Erases a block: its memory is given back, its injected errors are gone.
+    /// Erases a block: releases its memory and removes its injected errors.
     pub fn erase(&mut self, block: usize) {
         self.blocks[block] = None;
         self.unmark(block);
@@ -474,7 +475,7 @@ impl Array {
         }
     }
 
-    /// The first program of an erased page never took place.
+    /// Reverts the first program of an erased page.
     pub fn undo_program(&mut self, row: usize) {
         let (block, page) = self.split(row);
         if let Some(block) = &mut self.blocks[block] {
@@ -485,13 +486,13 @@ impl Array {
         }
     }
 
-    /// Content of a block without injected errors. Nothing is copied.
+    /// Content of a block without injected errors, without a copy of the data.
     pub(crate) fn content(&self, block: usize) -> BlockContent {
         let marks = self.marks.get(block).cloned().flatten();
         BlockContent { block: self.blocks[block].clone(), marks }
     }
 
-    /// The block holds this again.
+    /// Restores the content of a block.
     pub(crate) fn restore(&mut self, block: usize, content: BlockContent) {
         self.blocks[block] = content.block;
         if let Some(marks) = self.marks.get_mut(block) {
@@ -499,12 +500,12 @@ impl Array {
         }
     }
 
-    /// Rows of a block.
+    /// Range of the rows of a block.
     pub(crate) const fn rows_of(&self, block: usize) -> std::ops::Range<usize> {
         block * self.pages_per_block..(block + 1) * self.pages_per_block
     }
 
-    /// The page holds these bytes: what a cut left of it.
+    /// Sets the bytes of a page to the state after a power cut.
     pub(crate) fn put(&mut self, row: usize, bytes: Vec<u8>) {
         let per_block = self.pages_per_block;
         let (block, page) = self.split(row);
@@ -514,7 +515,7 @@ impl Array {
         Arc::make_mut(block).pages[page] = Page { data, programs: 1, mixed: true, spoiled: 0 };
     }
 
-    /// An erase of the block failed: its data is still there, and its pages may be programmed again.
+    /// Records a failed erase of the block: the data is unchanged, and the pages may be programmed again.
     pub fn fail_erase(&mut self, block: usize) {
         if let Some(block) = &mut self.blocks[block] {
             Arc::make_mut(block).pages.iter_mut().for_each(|page| page.programs = 0);
@@ -522,8 +523,8 @@ impl Array {
         self.unmark(block);
     }
 
-    /// Injects a bit error: bit `bit` (byte * 8 + bit number) of the page reads inverted until the block is erased.
-    /// Injecting it twice takes it back.
+    /// Injects a bit error: bit `bit` (byte * 8 + bit number) of the page reads inverted until the block is erased. A second injection of
+    /// the same bit cancels the first.
     pub fn inject(&mut self, row: usize, bit: u32) {
         let flips = self.flips.entry(row as u32).or_default();
         match flips.binary_search(&bit) {
@@ -532,13 +533,13 @@ impl Array {
         }
     }
 
-    /// True when any bit errors are injected.
+    /// True if the array has injected bit errors.
     #[inline]
     pub fn has_flips(&self) -> bool {
         !self.flips.is_empty()
     }
 
-    /// The injected bit errors of a page, sorted.
+    /// Sorted offsets of the injected bit errors of a page.
     #[inline]
     pub fn flips(&self, row: usize) -> &[u32] {
         if self.flips.is_empty() {
@@ -547,7 +548,7 @@ impl Array {
         self.flips.get(&(row as u32)).map_or(&[], Vec::as_slice)
     }
 
-    /// Bytes of page data held, for tests of memory use.
+    /// Memory used by page data, bytes, for tests.
     pub fn held_bytes(&self) -> usize {
         let pages = self.blocks.iter().flatten().flat_map(|b| &b.pages);
         pages.filter_map(|p| p.data.as_ref()).map(Contents::held_bytes).sum()
@@ -620,7 +621,7 @@ mod tests {
         assert!(a.flips(1).is_empty());
     }
 
-    /// Loads `value` into `len` bytes from a column on.
+    /// Loads `len` bytes of `value` from a column on, and programs them.
     fn try_program(a: &mut Array, column: usize, len: usize, value: u8) -> Result<(), Violation> {
         let bytes = vec![value; len];
         let sub_pages = a.sub_pages.unwrap().written(column, &bytes);
@@ -654,7 +655,7 @@ mod tests {
         }
     }
 
-    /// Clean markers, bad block markers and ECC bytes of later sub-pages go to OOB bytes of their own.
+    /// Clean markers, bad block markers and ECC bytes of later sub-pages use different OOB bytes.
     #[test]
     fn each_oob_byte_is_programmed_once() {
         let mut a = Array::new(20, 2, 2, true).with_sub_pages(SubPages::new(16, 4));

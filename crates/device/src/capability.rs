@@ -1,37 +1,37 @@
-//! Capabilities that only some devices have beside [`Mtd`](floatgate_mtd::Mtd): OTP areas, and reads while they write.
-//! A [`Device`](crate::wire::Device) returns those that it has.
+//! Capabilities beyond [`Mtd`](floatgate_mtd::Mtd) that only some devices have: OTP areas, and reads during a write. A
+//! [`Device`](crate::wire::Device) returns the capabilities that it has.
 
 use floatgate_mtd::{Done, Error, ErrorKind, Instant};
 
 /// The two one-time-programmable areas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OtpArea {
-    /// Written by the maker: unique id, parameter page. Read-only.
+    /// Area programmed by the maker, read-only: unique id, parameter page.
     Factory,
-    /// For the user: written once, then locked.
+    /// Area for the user, which is written once and then locked.
     User,
 }
 
-/// One separately lockable region of an OTP area.
+/// A region of an OTP area that can be locked separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OtpRegion {
-    /// Offset in the area, in bytes.
+    /// Offset in the OTP area, bytes.
     pub start: u64,
-    /// Length in bytes.
+    /// Length of the region, bytes.
     pub len: u64,
-    /// No more writes.
+    /// True if the region is locked against writes.
     pub locked: bool,
 }
 
-/// One-time-programmable areas of a chip, beside its array. Addresses count from the start of an area.
+/// One-time-programmable areas of a chip, separate from its array. Addresses are relative to the start of an area.
 pub trait Otp {
-    /// Number of regions in an OTP area, 0 when the chip has none.
+    /// Number of regions in an OTP area; 0 if the chip does not have the area.
     fn otp_regions(&self, area: OtpArea) -> usize;
 
-    /// Describes region `index` of an OTP area, its lock read from the chip.
+    /// Describes region `index` of an OTP area. The lock state is read from the chip.
     ///
     /// # Errors
-    /// `Unsupported` where there is no such region.
+    /// `Unsupported` if the region does not exist.
     fn otp_info(&mut self, now: Instant, area: OtpArea, index: usize) -> Result<(OtpRegion, Instant), Error>;
 
     /// Reads from an OTP area.
@@ -43,19 +43,19 @@ pub trait Otp {
     /// Writes to the user OTP area.
     ///
     /// # Errors
-    /// `Unsupported`, `OutOfRange`, `WriteProtected` when locked, `NotErased` when written before.
+    /// `Unsupported`, `OutOfRange`, `WriteProtected` if locked, `NotErased` if written before.
     fn otp_write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error>;
 
-    /// Erases user OTP regions, where the chip allows it and they are not locked.
+    /// Erases user OTP regions, if the chip supports it and they are not locked.
     ///
     /// # Errors
-    /// `Unsupported`, `OutOfRange`, `WriteProtected` when locked.
+    /// `Unsupported`, `OutOfRange`, `WriteProtected` if locked.
     fn otp_erase(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
         let _ = len;
         Err(NO_OTP.at(addr, now))
     }
 
-    /// Locks user OTP regions for good.
+    /// Locks user OTP regions permanently.
     ///
     /// # Errors
     /// `Unsupported`, `OutOfRange`.
@@ -64,12 +64,13 @@ pub trait Otp {
 
 pub(crate) const NO_OTP: ErrorKind = ErrorKind::Unsupported("this device has no such OTP area");
 
-/// Reads that begin while a write is under way: in another bank, or because the chip suspends the program for them.
+/// Reads that start during a write: in another bank, or because the chip suspends the program.
 pub trait ReadWhileWrite {
-    /// Two threads at once: one writes, the other starts to read at the same moment. Returns when each was done.
+    /// Executes a write and a read of two threads that start at the same time. Returns the results of both.
     ///
     /// # Errors
-    /// As [`Mtd::write`](floatgate_mtd::Mtd::write) and [`Mtd::read`](floatgate_mtd::Mtd::read); the first failure is returned.
+    /// The errors of [`Mtd::write`](floatgate_mtd::Mtd::write) and [`Mtd::read`](floatgate_mtd::Mtd::read); the first failure
+    /// is returned.
     fn read_while_write(
         &mut self,
         now: Instant,

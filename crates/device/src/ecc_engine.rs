@@ -1,14 +1,14 @@
-//! ECC engines: where a page is encoded before it is programmed and corrected after it is read, and what that costs.
+//! ECC engines: the place at which pages are encoded before a program and corrected after a read, and the cost of both.
 //!
-//! Codes are those of Linux's software engines, Hamming and BCH, whoever computes them: hardware engines have codes and
-//! layouts of their own makers, of which most are not published. An engine tells of its result what [`Reports`] says.
+//! All engines use the codes of Linux's software engines, Hamming and BCH. Hardware engines have codes and layouts of their makers, most of
+//! which are not published. [`Reports`] describes the results that an engine reports.
 //!
-//! The cost of an engine follows from its kind (`cost`). The software engine takes CPU cycles, and the external one a
-//! second pass of the data. The pipelined one costs only its latency, and the chip's own a longer tR.
+//! The cost of an engine depends on its kind (`cost`). The software engine takes CPU cycles, and the external engine needs a second
+//! transfer of the data. The pipelined engine costs only its latency, and the on-die engine a longer tR.
 //!
-//! [`EccEngine::encode`] and [`EccEngine::decode`] work on bytes. Where none are kept (timing only), wrong bits are counted step
-//! by step, which comes to the same as long as no step has more of them than the code corrects. Beyond that a decoder may find
-//! another codeword near by, which counting does not know.
+//! [`EccEngine::encode`] and [`EccEngine::decode`] work on bytes. If no data is stored (timing only), wrong bits are counted for each step.
+//! The result is the same as long as no step has more wrong bits than the code corrects. With more wrong bits a decoder may find another
+//! codeword nearby, which counting does not model.
 
 mod cost;
 mod page_code;
@@ -52,7 +52,7 @@ pub enum Algo {
     Bch,
 }
 
-/// Report of an engine on a page that it corrected.
+/// Information that an engine reports about a corrected page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reports {
@@ -65,7 +65,7 @@ pub enum Reports {
     PassFail,
 }
 
-/// An ECC engine as data.
+/// Parameters of an ECC engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EccProfile {
@@ -122,36 +122,36 @@ pub struct EccRequirement {
     pub step_bytes: u32,
 }
 
-/// Result of a correction.
+/// Result of the correction of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Corrected {
-    /// Most bits corrected in one step.
+    /// Maximum number of corrected bits in one step.
     pub max: u32,
     /// Number of corrected bits in all steps.
     pub total: u32,
 }
 
-/// A step held more wrong bits than the code corrects.
+/// Error: a step has more wrong bits than the code corrects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Uncorrectable;
 
-/// Result of a page read as the chip delivers it to an engine.
+/// A page read, as the chip delivers it to an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageRead<'a> {
-    /// Its bytes: they are decoded.
+    /// The bytes of the page are available and must be decoded.
     Bytes,
-    /// It is a codeword, without any wrong bit: decoding would find nothing.
+    /// The page is a codeword without wrong bits, so decoding is not needed.
     Clean,
-    /// There are no bytes, but these bits of the page are wrong (offsets, ascending, OOB after the data).
+    /// No bytes are available, but the wrong bits of the page are known (ascending offsets, OOB after the data).
     Counted(&'a [u32]),
 }
 
-/// An engine set up for one chip.
+/// An ECC engine for one chip.
 #[derive(Clone, Debug)]
 pub struct EccEngine {
     profile: EccProfile,
     requirement: EccRequirement,
-    /// Requirement of the chip.
+    /// ECC requirement of the chip.
     chip: EccRequirement,
     cost: Cost,
     timeline: Timeline,
@@ -159,13 +159,13 @@ pub struct EccEngine {
     scratch: Scratch,
 }
 
-/// A number of bits in words.
+/// A number of bits as text.
 fn bits(count: u32) -> String {
     format!("{count} {}", if count == 1 { "bit" } else { "bits" })
 }
 
 impl EccEngine {
-    /// Sets up an engine: the profile's own strength and step win over what the chip asks for. Hamming corrects one bit.
+    /// Creates an engine. Strength and step of the profile have priority over the chip's requirement. Hamming corrects one bit.
     pub fn new(profile: EccProfile, chip: EccRequirement) -> Self {
         let asked = if profile.algo == Some(Algo::Hamming) { 1 } else { chip.strength };
         let requirement = EccRequirement {
@@ -183,10 +183,10 @@ impl EccEngine {
         }
     }
 
-    /// Sets up the code for pages of these sizes, where correction happens on the host's side, and what it costs there.
+    /// Sets up the code for pages of these sizes, and its cost, if the engine is on the host's side.
     ///
     /// # Errors
-    /// When there is no such code, or its bytes find no place in the OOB.
+    /// The code is impossible, or the OOB has no room for its ECC bytes.
     pub fn set_up(
         &mut self,
         page_bytes: u32,
@@ -204,7 +204,7 @@ impl EccEngine {
         Ok(())
     }
 
-    /// Engine, code and cost in words, where correction happens on the host's side.
+    /// Engine, code and cost as text, if the engine is on the host's side.
     pub fn describe(&self) -> Option<String> {
         let code = self.code.as_ref()?.codec().code();
         let name = match self.profile.engine {
@@ -216,7 +216,8 @@ impl EccEngine {
         Some(format!("ECC: {name}, {code}, encoding {encode:.1} us and decoding {decode:.1} us a KiB"))
     }
 
-    /// Strength that is missing, where correction happens on the host's side (Linux warns, too: `nand_ecc_is_strong_enough`).
+    /// Warning about a strength below the chip's requirement, if the engine is on the host's side (Linux also warns:
+    /// `nand_ecc_is_strong_enough`).
     pub fn too_weak(&self) -> Option<String> {
         let (has, asks) = (self.requirement, self.chip);
         let per_byte =
@@ -233,7 +234,7 @@ impl EccEngine {
         })
     }
 
-    /// The code in force, where correction happens on the host's side.
+    /// The code in use, if the engine is on the host's side.
     pub fn code(&self) -> Option<&PageCode> {
         self.code.as_deref()
     }
@@ -243,7 +244,7 @@ impl EccEngine {
         self.profile.engine
     }
 
-    /// Strength and step in force; strength 0 without an engine.
+    /// Strength and step in use; strength 0 without an engine.
     pub const fn requirement(&self) -> EccRequirement {
         match self.profile.engine {
             EngineKind::None => EccRequirement { strength: 0, step_bytes: 0 },
@@ -251,28 +252,28 @@ impl EccEngine {
         }
     }
 
-    /// True when correction happens on the host's side of the bus.
+    /// True if correction happens on the host's side of the bus.
     pub const fn on_host(&self) -> bool {
         !matches!(self.profile.engine, EngineKind::None | EngineKind::OnDie)
     }
 
-    /// Before a page of `bytes` is programmed: encodes.
+    /// Takes the time to encode a page of `bytes` before it is programmed.
     #[inline]
     pub fn prepare(&mut self, host: &mut Host, bytes: u32) {
         self.work(host, bytes, self.cost.encode_ps_per_byte, "ECC encode");
     }
 
-    /// Before a page is programmed: puts the ECC bytes of `data` into `oob`. [`Self::prepare`] takes the time.
+    /// Encodes a page before it is programmed: writes the ECC bytes of `data` to `oob`. [`Self::prepare`] takes the time for this.
     pub fn encode(&mut self, data: &[u8], oob: &mut [u8]) {
         if let Some(code) = &self.code {
             code.encode(data, oob, &mut self.scratch);
         }
     }
 
-    /// After a page was read: corrects `data`, and the ECC bytes in `oob`.
+    /// Corrects a page after it was read: `data`, and the ECC bytes in `oob`.
     ///
     /// # Errors
-    /// [`Uncorrectable`] when any step holds too many wrong bits; the other steps are corrected.
+    /// [`Uncorrectable`] if a step has too many wrong bits; the other steps are corrected.
     #[inline]
     pub fn decode(
         &mut self,
@@ -284,10 +285,10 @@ impl EccEngine {
         self.decode_part(host, 0, data, oob, read)
     }
 
-    /// As [`decode`](Self::decode), of the page's steps from `first` on, as many as `data` has.
+    /// Corrects a part of a page like [`decode`](Self::decode): the steps from `first` on, as many as `data` contains.
     ///
     /// # Errors
-    /// As `decode`.
+    /// The same errors as [`decode`](Self::decode).
     #[inline]
     pub fn decode_part(
         &mut self,
@@ -325,7 +326,7 @@ impl EccEngine {
         if tally.lost_steps == 0 { Ok(self.reported(tally.corrected)) } else { Err(Uncorrectable) }
     }
 
-    /// Correction as the engine reports it.
+    /// The correction in the form in which the engine reports it.
     fn reported(&self, corrected: Corrected) -> Corrected {
         let threshold = Geometry::default_bitflip_threshold(self.requirement.strength);
         match self.profile.reports {
@@ -366,7 +367,7 @@ mod tests {
 
     const HOST: HostProfile = HostProfile { instruction_ps: 500, ..HostProfile::NONE };
 
-    /// Time in which an engine decodes a clean page of 2 KiB.
+    /// Time that an engine takes to decode a clean page of 2 KiB.
     fn decode_time(profile: EccProfile, strength: u32) -> Nanos {
         let mut engine = EccEngine::new(profile, EccRequirement { strength, step_bytes: 512 });
         engine.set_up(2048, 128, &HOST).unwrap();
@@ -391,8 +392,8 @@ mod tests {
         assert!(soft(Algo::Bch, 4) < soft(Algo::Bch, 8));
     }
 
-    /// Counted: gcc 12 -O2 of the loop of lib/bch.c, by LLVM's model of a Cortex-A9. Before, its time followed from DMIPS, and an A9 encoded
-    /// in two thirds of the cycles that its loads take.
+    /// The cycles were counted for the loop of lib/bch.c compiled by gcc 12 -O2, by LLVM's model of a Cortex-A9. An earlier estimate from
+    /// DMIPS gave two thirds of the cycles that the loads alone take.
     #[test]
     fn software_bch_takes_the_cycles_that_were_counted() {
         let bch = crate::host::BchCycles { clock_hz: 1_000_000_000, word: 19, ecc_word: 9 };
@@ -405,7 +406,7 @@ mod tests {
             engine.prepare(&mut host, 2048);
             host.spent()[Phase::Ecc]
         };
-        // 512 words of data, of which each is reduced by 2 and by 4 words.
+        // 512 words of data, each of which is reduced by 2 and by 4 words of the remainder.
         let near = |time: Nanos, cycles: u64| time.as_ns().abs_diff(cycles) <= 2;
         assert!(near(time(4, 1_000_000_000), 512 * 37), "{}", time(4, 1_000_000_000));
         assert!(near(time(8, 1_000_000_000), 512 * 55));

@@ -1,11 +1,11 @@
-//! Costs of the host's software, as data.
+//! Time costs of the host's software.
 
 use crate::timeline::{Host, Resource};
 use crate::units;
 use floatgate_mtd::{Nanos, Phase};
 use serde::Deserialize;
 
-/// Costs of the host's software beside the controller's, and how it sleeps.
+/// Time costs of the host's software, in addition to those of the controller, and its sleep behaviour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HostProfile {
@@ -49,9 +49,9 @@ pub struct HostProfile {
     pub external_ecc: ExternalEcc,
 }
 
-/// CPU cycles of Linux's BCH encoder (lib/bch.c), counted for one core. The encoder looks up four table rows for each
-/// 32 bits of data, and each row has as many words as the ECC bytes fill. The load unit of the core decides its speed,
-/// which instructions per second (DMIPS) do not measure.
+/// CPU cycles of Linux's BCH encoder (lib/bch.c), counted for one core. The encoder looks up four table rows for each 32 bits of data, and
+/// each row has as many words as the ECC bytes fill. The load unit of the core decides its speed, which instructions per second (DMIPS) do
+/// not measure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BchCycles {
@@ -68,7 +68,7 @@ impl BchCycles {
     /// Value for a CPU whose cycles were not counted.
     pub const NONE: Self = Self { clock_hz: 0, word: 0, ecc_word: 0 };
 
-    /// Time of a KiB with that many words of ECC bytes a step, in ps; `None` when the cycles were not counted.
+    /// Time per KiB for a number of words of ECC bytes per step, ps; `None` if the cycles were not counted.
     pub fn ps_per_kib(&self, ecc_words: u32) -> Option<u64> {
         let cycles = u128::from(self.word) + u128::from(self.ecc_word) * u128::from(ecc_words);
         let ps = (cycles * (1024 / 4) * 1_000_000_000_000).checked_div(self.clock_hz.into())?;
@@ -76,7 +76,7 @@ impl BchCycles {
     }
 }
 
-/// An external ECC engine: each page passes through it by a transfer of its own.
+/// An external ECC engine, through which each page passes in a separate transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ExternalEcc {
@@ -88,7 +88,7 @@ pub struct ExternalEcc {
 }
 
 impl ExternalEcc {
-    /// Assumed: one byte a clock at 200 MHz; started and ended as a DMA read of the Cadence controller is.
+    /// Assumed values: one byte per clock at 200 MHz, with the start and end costs of a DMA read by the Cadence controller.
     const ASSUMED: Self = Self { setup_us: Nanos::from_us(16), ns_per_kb: 5_000 };
 }
 
@@ -123,20 +123,20 @@ impl HostProfile {
         host.spend(Resource::Cpu, Phase::Cpu, self.call_us, "MTD call");
     }
 
-    /// Books the copies of one call.
+    /// Books the copies between buffers in one call.
     #[inline]
     pub fn copy(&self, host: &mut Host, bytes: usize) {
         let time = Nanos::from_ns(bytes as u64 * u64::from(self.copy_ns_per_kb) / 1000);
         host.spend(Resource::Cpu, Phase::Cpu, time, "copy");
     }
 
-    /// Books one page's driver code.
+    /// Books the driver code for one page.
     #[inline]
     pub fn page(&self, host: &mut Host) {
         host.spend(Resource::Cpu, Phase::Cpu, self.page_us, "driver, per page");
     }
 
-    /// Actual duration of a driver's pause of `length`.
+    /// Actual duration of a driver's pause of `length`, including the wake-up.
     #[inline]
     pub fn pause(&self, length: Nanos) -> Nanos {
         if length < Nanos::from_us(10) { length } else { length + self.wakeup_us }

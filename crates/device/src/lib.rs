@@ -1,20 +1,24 @@
-//! Simulated flash hardware, and the drivers that speak to it.
+//! Simulated flash hardware, and the drivers for it.
 //!
-//! In the order a read travels:
+//! In the order of a read's data flow:
 //!
-//! - drivers discover a chip by its own id, ONFI page, SFDP or CFI query and speak only commands to it;
-//! - an ECC engine prepares and finishes each page;
-//! - a controller ([`spi::SpiController`], [`parallel_nor::NorController`], [`raw_nand::NandController`]) turns operations into time on the bus;
+//! - drivers identify a chip by its id, ONFI page, SFDP or CFI query, and access it only by commands;
+//! - an ECC engine encodes each page before a program and corrects it after a read;
+//! - a controller ([`spi::SpiController`], [`parallel_nor::NorController`], [`raw_nand::NandController`]) converts operations to time on
+//!   the bus;
 //! - a chip executes its command set, stricter than silicon ([`violation::Violation`]), on an [`array::Array`].
 //!
-//! Four families: [`raw_nand`] and [`spi_nand`] are command sets over what [`nand`] holds, [`spi_nor`] and [`parallel_nor`] over `nor`.
+//! There are four families of chips. [`raw_nand`] and [`spi_nand`] are command sets on top of [`nand`], [`spi_nor`] and [`parallel_nor`] on
+//! top of `nor`.
 //!
-//! [`oracle`] holds the knowledge that only a simulator has of a chip; of it a driver sees [`oracle::PageTruth`] alone.
+//! [`oracle`] contains the knowledge about a chip that only a simulator has; drivers see only its [`oracle::PageTruth`].
 //!
-//! Time is kept by [`timeline`]s: resources that are reserved, and a host thread whose every nanosecond is booked.
+//! Time is modelled by [`timeline`]s: resources that are reserved, and a host thread for which every nanosecond is booked.
+//!
 //! # Example
 //!
-//! A chip of a setup, with controller and driver, is wired by `floatgate_sim::rig`; here is what they reserve time on.
+//! `floatgate_sim::rig` connects the chip of a setup with controller and driver. This example shows the timelines on which they reserve
+//! time.
 //!
 //! ```
 //! use floatgate_device::Timeline;

@@ -1,51 +1,51 @@
-//! Knowledge and faults of a chip that only a simulator has.
+//! Knowledge about a chip and control of its faults that only a simulator has.
 //!
-//! [`PageTruth`] is what a driver may ask in the middle of a read. [`Oracle`] is for tests and experiments: it looks past the command
-//! set, and breaks things on purpose. Nothing that a driver finds out comes from there.
+//! [`PageTruth`] is the part that a driver may use during a read. [`Oracle`] is for tests and experiments: it accesses the array
+//! without commands and injects faults. A driver gets no result from it.
 
 use crate::array::Array;
 use crate::cells::Cells;
 use std::collections::BTreeMap;
 
-/// Knowledge of the page whose bytes were read last, which a driver uses to decode no more than it must. Real hardware
-/// does not have it: bytes are then decoded, which finds the same, only slower.
+/// Knowledge about the page that was read last, which a driver uses to avoid unnecessary decoding. Real hardware does not have it:
+/// all bytes are then decoded, with the same result, but slower.
 pub trait PageTruth {
-    /// The wrong bits of that page (offsets, sorted); `None` when they are unknown.
+    /// Sorted offsets of the wrong bits in that page; `None` if they are unknown.
     fn wrong_bits(&self) -> Option<&[u32]> {
         None
     }
 
-    /// True when that page is known to hold just what one program wrote.
+    /// True if that page is known to contain exactly the data of one program.
     fn is_as_programmed(&self) -> bool {
         false
     }
 
-    /// True when that page is known to be erased: all ones, which every code in use takes for a codeword.
+    /// True if that page is known to be erased: all ones, which is a codeword of every code in use.
     fn is_erased(&self) -> bool {
         false
     }
 
-    /// True when page bytes are stored at all; `false` in timing-only mode.
+    /// True if page data is stored; false in timing-only mode.
     fn keeps_data(&self) -> bool;
 }
 
-/// Faults of a block, or of a page where programs fail page by page.
+/// Faults of a block; of a page if the chip has faults per page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// Programs report failure.
+    /// True if programs report a failure.
     pub program: bool,
-    /// Erases report failure.
+    /// True if erases report a failure.
     pub erase: bool,
 }
 
 impl Faults {
-    /// Programs and erases fail.
+    /// Programs and erases report a failure.
     pub const BOTH: Self = Self { program: true, erase: true };
-    /// Programs fail.
+    /// Only programs report a failure.
     pub const PROGRAM: Self = Self { program: true, erase: false };
-    /// Erases fail.
+    /// Only erases report a failure.
     pub const ERASE: Self = Self { program: false, erase: true };
-    /// Everything works.
+    /// Neither programs nor erases report a failure.
     pub const NONE: Self = Self { program: false, erase: false };
 }
 
@@ -70,42 +70,42 @@ impl BlockFaults {
         self.0.get(&block).copied().unwrap_or_default()
     }
 
-    /// True when the erase of any block fails.
+    /// True if the erase of any block fails.
     pub(crate) fn any_erase(&self) -> bool {
         self.0.values().any(|faults| faults.erase)
     }
 }
 
-/// A chip or package as no driver sees it. Its parts are dies, or targets of a raw NAND, and are numbered from 0.
+/// Direct access to a chip or package. Its parts are dies, or targets of a raw NAND, numbered from 0.
 pub trait Oracle {
-    /// Content of a part's array, OOB after the data of each page.
+    /// Array of a part; each page is followed by its OOB.
     fn array(&self, part: usize) -> Option<&Array>;
 
-    /// Content of a part's array, to change it.
+    /// Mutable access to the array of a part.
     fn array_mut(&mut self, part: usize) -> Option<&mut Array>;
 
-    /// Cells of a part; `None` for NOR.
+    /// Cell model of a part; `None` for NOR.
     fn cells(&self, part: usize) -> Option<&Cells> {
         let _ = part;
         None
     }
 
-    /// Cells of a part, to wear or bake them.
+    /// Mutable access to the cell model of a part, to simulate wear or baking.
     fn cells_mut(&mut self, part: usize) -> Option<&mut Cells> {
         let _ = part;
         None
     }
 
-    /// Blocks that the maker marked bad, numbered over all parts.
+    /// Numbers of the factory bad blocks, counted over all parts.
     fn factory_bad(&self) -> Vec<u32> {
         Vec::new()
     }
 
-    /// From now on programs and erases of the block at a byte address fail, or work again. On SPI NOR programs of its page fail.
+    /// Sets the faults of the block at a byte address. On SPI NOR, faults of programs apply to the page.
     fn set_faults(&mut self, addr: u64, faults: Faults);
 
-    /// Inverts bit `bit` (byte * 8 + bit number, OOB after the data) of a page until its block is erased. Pages are numbered over
-    /// all parts.
+    /// Inverts bit `bit` (byte * 8 + bit number, OOB after the data) of a page until its block is erased. Pages are numbered over all
+    /// parts.
     fn inject(&mut self, page: u32, bit: u32) {
         let (page, rows) = (page as usize, self.array(0).map_or(1, Array::rows));
         if let Some(array) = self.array_mut(page / rows) {

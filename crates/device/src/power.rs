@@ -1,17 +1,17 @@
-//! The supply of a controller and its chips, which goes away when a test orders it.
+//! The power supply of a controller and its chips, which tests can cut.
 
 use floatgate_mtd::{Instant, Nanos};
 
 /// Moment of a power cut.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PowerCut {
-    /// At this time.
+    /// A cut at this time.
     At(Instant),
-    /// In the program or erase of this number, counted from 1 as they are begun from now on, when this share of it is over.
+    /// A cut in a program or erase operation, when this share of it is done.
     During {
-        /// Number of the operation.
+        /// Number of the operation, counted from 1 over the operations that start from now on.
         operation: u64,
-        /// 0 to 1.
+        /// Share of the operation that is done, 0 to 1.
         share: f64,
     },
 }
@@ -19,16 +19,16 @@ pub enum PowerCut {
 /// Power of a controller and its chips.
 #[derive(Clone, Copy, Debug)]
 pub struct Power {
-    /// Time of the loss of power: an operation that ends later does not happen.
+    /// Time of the power loss. An operation that would end later is not completed.
     pub(crate) until: Instant,
-    /// In which operation it goes: how many from now on, and at which share.
+    /// Scheduled cut: number of the operation from now on, and share of it that is done.
     during: Option<(u64, f64)>,
     lost: bool,
     counting: bool,
     operations: u64,
 }
 
-/// Power stays.
+/// Time that stands for no power loss.
 const ALWAYS: Instant = Instant::from_ns(u64::MAX);
 
 impl Default for Power {
@@ -37,14 +37,14 @@ impl Default for Power {
     }
 }
 
-/// Share that is done at `at` of an operation from `start` to `end`, 0 to 1.
+/// Share of an operation from `start` to `end` that is done at `at`, 0 to 1.
 pub(crate) fn share_done(start: Instant, end: Instant, at: Instant) -> f32 {
     let length = end.since(start).as_ns().max(1) as f64;
     (at.since(start).as_ns() as f64 / length).min(1.0) as f32
 }
 
 impl Power {
-    /// Orders a cut; with `None` power stays. Nothing changes while power is gone.
+    /// Schedules a power cut; `None` cancels it. It has no effect while power is lost.
     pub fn order(&mut self, cut: Option<PowerCut>) {
         if self.lost {
             return;
@@ -58,28 +58,28 @@ impl Power {
         };
     }
 
-    /// True when power is gone.
+    /// True while power is lost.
     pub const fn is_lost(&self) -> bool {
         self.lost
     }
 
-    /// Counts programs and erases from now on, which takes a little time for each operation on the bus.
+    /// Starts to count programs and erases, which takes a little real time for each operation on the bus.
     pub const fn count_operations(&mut self) {
         self.counting = true;
     }
 
-    /// Programs and erases begun so far, the one that power did not last for included; 0 while they are not counted.
+    /// Number of programs and erases started since counting began, including an interrupted one; 0 without counting.
     pub const fn operations(&self) -> u64 {
         self.operations
     }
 
-    /// True when every operation has to look: for the count, a cut, or power that is gone.
+    /// True if each operation must check the supply: operations are counted, a cut is scheduled, or power is lost.
     #[inline]
     pub(crate) fn is_watched(&self) -> bool {
         self.counting || self.during.is_some() || self.until != ALWAYS
     }
 
-    /// A program or an erase began that takes from `start` to `end`.
+    /// Records a program or erase that takes from `start` to `end`.
     pub(crate) fn count(&mut self, start: Instant, end: Instant) {
         self.operations += 1;
         let Some((operation, share)) = self.during else { return };
@@ -89,14 +89,14 @@ impl Power {
         }
     }
 
-    /// Switches the power off, after which nothing happens. Returns the time of it; `None` if the power was off already.
+    /// Switches the power off. Returns the time of the power loss; `None` if the power was already off.
     pub(crate) const fn switch_off(&mut self) -> Option<Instant> {
         let (at, first) = (self.until, !self.lost);
         (self.until, self.during, self.lost) = (Instant::ZERO, None, true);
         if first { Some(at) } else { None }
     }
 
-    /// Power is back, and stays.
+    /// Restores power and cancels any cut.
     pub(crate) const fn restore(&mut self) {
         (self.until, self.during, self.lost) = (ALWAYS, None, false);
     }

@@ -1,4 +1,4 @@
-//! A chip as data, whatever its family: the `[chip]` table of a part file, read once.
+//! Specification of a chip of any family: the `[chip]` table of a part file.
 
 use crate::nand::NandFacts;
 use crate::parallel_nor::ParallelNorSpec;
@@ -9,16 +9,16 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer};
 use std::borrow::Cow;
 use std::fmt;
 
-/// Family of a chip. As a [`DeserializeSeed`] it reads the family's specification.
+/// Family of a chip. As a [`DeserializeSeed`] it reads the specification of the family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChipKind {
-    /// NAND behind a serial command set.
+    /// NAND with a serial command set (SPI NAND).
     SpiNand,
-    /// Serial NOR.
+    /// Serial NOR (SPI NOR).
     SpiNor,
-    /// NAND on a parallel bus.
+    /// NAND on a parallel bus (raw NAND).
     RawNand,
-    /// NOR with an address bus.
+    /// NOR with an address bus (parallel NOR).
     ParallelNor,
 }
 
@@ -36,12 +36,12 @@ impl ChipKind {
         }
     }
 
-    /// The family of this name.
+    /// The family with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// True for NAND, whose cells wear and forget and whose blocks may be bad.
+    /// True for NAND, whose cells wear and lose charge and whose blocks may be bad.
     pub const fn is_nand(self) -> bool {
         matches!(self, Self::SpiNand | Self::RawNand)
     }
@@ -71,25 +71,25 @@ impl<'de> DeserializeSeed<'de> for ChipKind {
     }
 }
 
-/// Specification of a chip.
+/// Specification of a chip, by family.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ChipSpec {
-    /// NAND behind a serial command set.
+    /// NAND with a serial command set (SPI NAND).
     SpiNand(Box<SpiNandSpec>),
-    /// Serial NOR.
+    /// Serial NOR (SPI NOR).
     SpiNor(Box<SpiNorSpec>),
-    /// NAND on a parallel bus.
+    /// NAND on a parallel bus (raw NAND).
     RawNand(Box<RawNandSpec>),
-    /// NOR with an address bus.
+    /// NOR with an address bus (parallel NOR).
     ParallelNor(Box<ParallelNorSpec>),
 }
 
-/// Facts about a chip that do not depend on its family.
+/// Properties of a chip that do not depend on its family.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChipFacts {
-    /// Data bytes of the chip.
+    /// Size of the chip without OOB, bytes.
     pub size_bytes: u64,
-    /// Pages, OOB, blocks, cells and ECC of a NAND.
+    /// Pages, OOB, blocks, cells and ECC of a NAND; `None` for NOR.
     pub nand: Option<NandFacts>,
 }
 
@@ -99,7 +99,7 @@ impl ChipFacts {
         Self { size_bytes: block_bytes.saturating_mul(nand.blocks), nand: Some(nand) }
     }
 
-    /// Blocks per LUN that may be bad when the chip leaves the factory; 0 for NOR.
+    /// Maximum number of bad blocks per LUN when the chip leaves the factory; 0 for NOR.
     pub fn max_bad_blocks_per_lun(&self) -> u32 {
         self.nand.as_ref().map_or(0, |nand| nand.max_bad_blocks_per_lun)
     }
@@ -116,7 +116,7 @@ impl ChipSpec {
         }
     }
 
-    /// Facts that do not depend on the family. The specification need not be possible.
+    /// Properties that do not depend on the family, computed even for an impossible specification.
     pub fn facts(&self) -> ChipFacts {
         match self {
             Self::SpiNand(spec) => ChipFacts::of_nand(spec.facts()),
@@ -126,7 +126,7 @@ impl ChipSpec {
         }
     }
 
-    /// Erase cycles of a block that the maker promises.
+    /// Endurance in the data sheet, erase cycles per block.
     pub fn promised_cycles(&self) -> Option<u64> {
         let cycles = match self {
             Self::SpiNand(spec) => spec.endurance_cycles.into(),
@@ -137,7 +137,7 @@ impl ChipSpec {
         Some(cycles).filter(|cycles| *cycles > 0)
     }
 
-    /// Years that the maker promises to keep data.
+    /// Data retention in the data sheet, years.
     pub fn promised_retention_years(&self) -> Option<u32> {
         let years = match self {
             Self::SpiNand(spec) => spec.retention_years,
@@ -148,7 +148,7 @@ impl ChipSpec {
         Some(years).filter(|years| *years > 0)
     }
 
-    /// Checks what the types cannot.
+    /// Checks rules that the types do not enforce.
     ///
     /// # Errors
     /// The first impossible value.
@@ -162,18 +162,18 @@ impl ChipSpec {
     }
 }
 
-/// A specification that no chip can have.
+/// Error: a specification that no chip can have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {problem}", self.path())]
 pub struct BadSpec {
-    /// Key below `chip`; empty when several values do not fit each other.
+    /// Key below `chip`; empty if several values contradict each other.
     pub key: &'static str,
-    /// Reason for which the specification is impossible.
+    /// Reason why the specification is impossible.
     pub problem: Cow<'static, str>,
 }
 
 impl BadSpec {
-    /// A value that is impossible.
+    /// The error for an impossible value.
     pub(crate) fn new(key: &'static str, problem: impl Into<Cow<'static, str>>) -> Self {
         Self { key, problem: problem.into() }
     }

@@ -1,14 +1,14 @@
-//! Resources as timelines, and the foreground that waits for them.
+//! Resources as timelines, and the foreground thread that waits for them.
 //!
-//! A die, a bus, an ECC engine, a CPU: each is a [`Timeline`]. An operation reserves what it needs; the latest end wins.
-//! The [`Host`] is the thread whose elapsed time is accounted: every step of its clock is booked under one [`Phase`],
-//! so that a breakdown adds up without anybody checking.
+//! A die, a bus, an ECC engine, a CPU: each is a [`Timeline`]. An operation reserves the resources that it needs; its end is the
+//! latest of their ends. The [`Host`] is the thread whose elapsed time is accounted. Every step of its clock is booked under one
+//! [`Phase`], so that the breakdown adds up by construction.
 
 use crate::spi::Transfer;
 use floatgate_mtd::{Breakdown, Done, Geometry, Instant, Nanos, Phase};
 use serde::Serialize;
 
-/// Something that serves one operation at a time.
+/// A resource that serves one operation at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timeline {
     busy_until: Instant,
@@ -20,7 +20,8 @@ impl Timeline {
         self.busy_until
     }
 
-    /// Reserves `length` from `earliest` or from when the resource is free, whichever is later. Returns start and end.
+    /// Reserves `length` from `earliest` or from the time at which the resource is free, whichever is later. Returns start and
+    /// end.
     #[inline]
     pub fn reserve(&mut self, earliest: Instant, length: Nanos) -> (Instant, Instant) {
         let start = earliest.max(self.busy_until);
@@ -34,14 +35,14 @@ impl Timeline {
         self.busy_until = self.busy_until.max(end);
     }
 
-    /// Cuts a reservation short (suspend, reset): free from `at`.
+    /// Shortens the current reservation (suspend, reset): the resource is free from `at` on.
     #[inline]
     pub fn release_at(&mut self, at: Instant) {
         self.busy_until = self.busy_until.min(at);
     }
 }
 
-/// Resource that a span belongs to.
+/// Resource to which a span belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Resource {
     /// The host CPU running the driver.
@@ -52,47 +53,48 @@ pub enum Resource {
     Ecc,
     /// The bus between controller and chips.
     Bus,
-    /// The memory array of die (LUN) or bank `n`.
+    /// The memory array of die (LUN) or bank number `n`.
     Die(u8),
 }
 
-/// One reservation, recorded for pictures and for tests.
+/// A reservation of a resource, recorded for traces and tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// On which timeline.
+    /// Resource that was reserved.
     pub resource: Resource,
-    /// Phase that the span is booked under.
+    /// Phase under which the span is booked.
     pub phase: Phase,
     /// Start of the span.
     pub start: Instant,
     /// End of the span.
     pub end: Instant,
-    /// Activity in the field's words: `PAGE READ 13h`, `tR`, `status poll`.
+    /// Name of the activity: `PAGE READ 13h`, `tR`, `status poll`.
     pub what: &'static str,
 }
 
-/// Recorded activities of a piece of work: spans of all resources, and transfers on the wires of a serial chip.
+/// Recorded activities of some work: spans of all resources, and transfers on the bus of a serial chip.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// Activities of all resources, sorted by start.
     pub spans: Vec<Span>,
-    /// Operations on the wires of a serial chip, in order.
+    /// Operations on the bus of a serial chip, in order.
     pub transfers: Vec<Transfer>,
 }
 
-/// Events of reads: bits that the ECC corrected, pages read again, blocks to be scrubbed.
+/// Numbers of ECC events in reads: corrected bits, repeated reads, requests to scrub a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Corrections {
-    /// Bits that the ECC corrected.
+    /// Number of bits that the ECC corrected.
     pub bitflips: u64,
-    /// Reads of a page again with shifted thresholds (read retry), because the ECC gave up.
+    /// Number of read retries: repeated page reads with shifted thresholds after an uncorrectable read.
     pub retries: u64,
-    /// Calls in which some ECC step had as many wrong bits as the bitflip threshold says: Linux returns -EUCLEAN, and UBI scrubs.
+    /// Number of calls in which the corrected bits of an ECC step reached the bitflip threshold: Linux returns -EUCLEAN, and UBI
+    /// scrubs.
     pub scrub_requests: u64,
 }
 
 impl Corrections {
-    /// Counts a call that has read.
+    /// Adds the events of a read call.
     pub fn add(&mut self, done: &Done, geometry: &Geometry) {
         self.bitflips += u64::from(done.bitflips);
         self.retries += u64::from(done.retries);
@@ -112,7 +114,7 @@ impl std::ops::Sub for Corrections {
     }
 }
 
-/// A foreground thread: its clock, where its time went, and, when asked for, every span of every resource.
+/// A foreground thread: its clock, its time by phase, and, while recording, the spans of all resources.
 #[derive(Clone, Debug, Default)]
 pub struct Host {
     now: Instant,
@@ -122,7 +124,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// The thread's clock.
+    /// Current time of the thread's clock.
     #[inline]
     pub const fn now(&self) -> Instant {
         self.now
@@ -139,13 +141,13 @@ impl Host {
         self.corrections
     }
 
-    /// Counts what was corrected in a read that has ended.
+    /// Adds the events of a read that has ended.
     #[inline]
     pub(crate) fn has_read(&mut self, done: &Done, geometry: &Geometry) {
         self.corrections.add(done, geometry);
     }
 
-    /// Starts or stops recording spans; what was recorded so far is dropped.
+    /// Starts or stops the recording of spans; earlier records are dropped.
     pub fn record(&mut self, on: bool) {
         self.record = on.then(Record::default);
     }
@@ -156,7 +158,7 @@ impl Host {
         self.record.is_some()
     }
 
-    /// Takes what was recorded so far.
+    /// Removes and returns the records so far.
     pub fn take_record(&mut self) -> Record {
         let mut record = self.record.as_mut().map(std::mem::take).unwrap_or_default();
         record.spans.sort_by_key(|s| (s.start, s.resource, s.end));
@@ -164,27 +166,27 @@ impl Host {
         record
     }
 
-    /// Takes the spans recorded so far, sorted by start.
+    /// Removes and returns the spans so far, sorted by start.
     pub fn take_spans(&mut self) -> Vec<Span> {
         self.take_record().spans
     }
 
-    /// An operation asked for at `now` begins. A later `now` moves the clock unbooked: the caller was elsewhere. An
-    /// earlier one (a second thread, while the first still works) is booked as waiting.
+    /// Starts an operation that was requested at `now`. A later `now` advances the clock without booking, because the caller did
+    /// other work. An earlier one (a second thread, while the first still works) is booked as waiting.
     #[inline]
     pub fn resume(&mut self, now: Instant) {
         self.spent.add(Phase::Waiting, self.now.since(now));
         self.now = self.now.max(now);
     }
 
-    /// The thread is busy for `length`, on `resource`, for `phase`.
+    /// Makes the thread busy for `length` on `resource`, booked under `phase`.
     #[inline]
     pub fn spend(&mut self, resource: Resource, phase: Phase, length: Nanos, what: &'static str) {
         let end = self.now + length;
         self.wait_until(end, resource, phase, what);
     }
 
-    /// The thread waits until `end` for `resource`, booked under `phase`. Nothing happens when `end` has passed.
+    /// Makes the thread wait until `end` for `resource`, booked under `phase`. Nothing happens if `end` has passed.
     #[inline]
     pub fn wait_until(&mut self, end: Instant, resource: Resource, phase: Phase, what: &'static str) {
         if end <= self.now {
@@ -197,7 +199,7 @@ impl Host {
         self.now = end;
     }
 
-    /// The thread's time until `end` counts as `phase`, but no resource is recorded: whoever works has its own span.
+    /// Books the thread's time until `end` under `phase`, without a span of a resource; the working resource has its own span.
     #[inline]
     pub fn pass_until(&mut self, end: Instant, phase: Phase) {
         if end > self.now {
@@ -206,7 +208,8 @@ impl Host {
         }
     }
 
-    /// Records a span of a resource that works on its own, without moving the thread's clock. Free when not recording.
+    /// Records a span of a resource that works independently, without advancing the thread's clock. Costs nothing while not
+    /// recording.
     #[inline]
     pub fn note(&mut self, span: Span) {
         if let Some(record) = &mut self.record
@@ -216,7 +219,7 @@ impl Host {
         }
     }
 
-    /// Records an operation on the wires. Free when not recording.
+    /// Records an operation on the bus. Costs nothing while not recording.
     #[inline]
     pub(crate) fn note_transfer(&mut self, transfer: impl FnOnce() -> Transfer) {
         if let Some(record) = &mut self.record {
@@ -224,13 +227,13 @@ impl Host {
         }
     }
 
-    /// A second thread that starts now, recording if this one does.
+    /// A second thread that starts now, and records if this thread does.
     #[must_use]
     pub fn fork(&self) -> Self {
         Self { now: self.now, record: self.record.as_ref().map(|_| Record::default()), ..Self::default() }
     }
 
-    /// Takes over the records of a thread that has ended; its time is not this thread's.
+    /// Adds the records of a thread that has ended; its time is not added to this thread's.
     pub fn join(&mut self, mut other: Self) {
         if let (Some(record), Some(theirs)) = (&mut self.record, &mut other.record) {
             record.spans.append(&mut theirs.spans);

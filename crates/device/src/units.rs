@@ -1,5 +1,5 @@
-//! Quantities in part and setup files. A key carries its unit (`t_prog_us`, `clock_hz`, `page_bytes`); the value is a
-//! plain number in that unit, or a string with a unit of the same dimension (`"250 us"`, `"80 MHz"`, `"128 KiB"`).
+//! Quantities in part and setup files. A key contains its unit (`t_prog_us`, `clock_hz`, `page_bytes`). The value is
+//! a plain number in that unit, or a string with a unit of the same dimension (`"250 us"`, `"80 MHz"`, `"128 KiB"`).
 //!
 //! Each submodule is named for use in `#[serde(with = "units::us")]`.
 
@@ -7,7 +7,7 @@ use floatgate_mtd::{Nanos, size};
 use serde::de::{self, Deserializer, Visitor};
 use std::fmt;
 
-/// A dimension with its unit names; the first entry is the base unit (factor 1).
+/// A dimension with its unit names; the first one is the base unit (factor 1).
 struct Dimension {
     name: &'static str,
     example: &'static str,
@@ -20,7 +20,8 @@ const TIME: Dimension = Dimension {
     name: "a time",
     example: "\"25 us\"",
     units: &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9), ("min", 6e10), ("h", 3.6e12)],
-    // 1000 s: no operation of any chip takes longer, and millions of them still add up in 64 bits.
+    // The limit is 1000 s: no operation of a chip takes longer, and the sum of millions of operations still fits 64
+    // bits.
     largest: 1e12,
 };
 
@@ -34,13 +35,13 @@ const FREQUENCY: Dimension = Dimension {
 const SIZE: Dimension =
     Dimension { name: "a size", example: "\"128 KiB\"", units: &[("B", 1.0)], largest: EXACT };
 
-/// 2^53, where `f64` stops being exact.
+/// Limit up to which `f64` is exact: 2^53.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 #[derive(Clone, Copy)]
 struct Quantity {
     dimension: &'static Dimension,
-    /// Base units per plain number.
+    /// Number of base units in a plain number.
     scale: f64,
 }
 
@@ -105,7 +106,7 @@ impl Visitor<'_> for Quantity {
     }
 }
 
-/// A size, whose texts are read as everywhere else.
+/// A size, with the same notation as in other places.
 struct Size;
 
 const NUMBER_OF_BYTES: Quantity = Quantity { dimension: &SIZE, scale: 1.0 };
@@ -141,10 +142,10 @@ macro_rules! time_unit {
         pub mod $name {
             use super::{Deserializer, Nanos, Quantity, TIME};
 
-            /// For `#[serde(deserialize_with)]`.
+            /// Deserializes a time, for `#[serde(deserialize_with)]`.
             ///
             /// # Errors
-            /// When the value is not a time.
+            /// The value is not a time.
             pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Nanos, D::Error> {
                 let quantity = Quantity { dimension: &TIME, scale: $scale };
                 d.deserialize_any(quantity).map(Nanos::from_ns)
@@ -161,10 +162,10 @@ time_unit!(ms, 1e6, "Times whose plain numbers are milliseconds.");
 pub mod hz {
     use super::{Deserializer, FREQUENCY, Quantity};
 
-    /// For `#[serde(deserialize_with)]`.
+    /// Deserializes a frequency, for `#[serde(deserialize_with)]`.
     ///
     /// # Errors
-    /// When the value is not a frequency.
+    /// The value is not a frequency.
     pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<u64, D::Error> {
         d.deserialize_any(Quantity { dimension: &FREQUENCY, scale: 1.0 })
     }
@@ -174,10 +175,10 @@ pub mod hz {
 pub mod bytes {
     use super::{Deserializer, Size};
 
-    /// For `#[serde(deserialize_with)]`.
+    /// Deserializes a size, for `#[serde(deserialize_with)]`.
     ///
     /// # Errors
-    /// When the value is not a size.
+    /// The value is not a size.
     pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<u64, D::Error> {
         d.deserialize_any(Size)
     }
@@ -195,7 +196,7 @@ pub struct TypMaxUs {
     pub max: Nanos,
 }
 
-/// Times as they are written, before it is known that they make sense.
+/// A pair of times as written, before they are checked.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AnyTypMaxUs {

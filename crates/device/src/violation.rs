@@ -1,61 +1,62 @@
-//! Violations that a simulated chip refuses. Silicon would ignore the command or corrupt data; ours says which rule was broken.
+//! Rule violations that a simulated chip rejects. A real chip would ignore the command or corrupt data; the simulated chip
+//! reports the violated rule.
 
 use floatgate_mtd::{ErrorKind, Instant};
 
-/// A broken rule of a chip's command set.
+/// A violated rule of a chip's command set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Violation {
-    /// The chip has no such command, in any mode.
+    /// The chip does not support this command in any mode.
     #[error("unknown command {0:#04x}")]
     UnknownCommand(u8),
-    /// The chip knows the command, but not with these lanes, rates, address bytes or dummy cycles.
+    /// The chip supports the command, but not with these lanes, rates, address bytes or dummy cycles.
     #[error(
         "command {0:#04x} with lanes, address bytes, dummy cycles or data that the chip does not offer for it"
     )]
     WrongMode(u8),
-    /// Clock above what this command allows.
+    /// The clock exceeds the limit of this command.
     #[error("clock of {hz} Hz above the limit of {max} Hz")]
     ClockTooFast {
-        /// The bus clock.
+        /// Clock of the bus, Hz.
         hz: u32,
-        /// The limit of the command.
+        /// Limit of the command, Hz.
         max: u32,
     },
-    /// A command other than status or reset while busy.
+    /// A command other than status or reset while the chip is busy.
     #[error("command while the chip is busy")]
     Busy,
-    /// Program, erase or register write without WRITE ENABLE.
+    /// A program, erase or register write without WRITE ENABLE.
     #[error("program or erase without write enable")]
     NoWriteEnable,
-    /// Block protection bits or a lock cover the target.
+    /// Block protection bits or a lock protect the target.
     #[error("the target is write protected")]
     Protected,
-    /// A program of something that was programmed since the last erase: a sub-page or an OOB byte of NAND, a bit of NOR.
+    /// A program of an area that was programmed since its last erase: a sub-page or an OOB byte of NAND, a bit of NOR.
     #[error("the target was programmed since its last erase")]
     NotErased,
-    /// The page was programmed as often as the chip allows between two erases (NOP).
+    /// The page was already programmed as often as the chip allows between two erases (NOP).
     #[error("page programmed more often than the chip allows between erases")]
     TooManyPrograms,
-    /// Pages of a block programmed out of order where the chip forbids it.
+    /// Pages of a block were programmed out of order, and the chip forbids this.
     #[error("pages of this block must be programmed in order")]
     OutOfOrder,
     /// An address beyond the chip.
     #[error("address beyond the end of the chip")]
     BadAddress,
-    /// The command sequence makes no sense here.
+    /// The command is not allowed at this point of the sequence.
     #[error("command out of sequence: {0}")]
     Sequence(&'static str),
-    /// Not a rule: the chip has no power.
+    /// The chip has no power, which is not a rule.
     #[error("power lost")]
     NoPower,
-    /// A timing parameter of the negotiated mode was not kept.
+    /// A timing parameter of the current mode was violated.
     #[error("timing violated: {0}")]
     Timing(&'static str),
 }
 
 impl Violation {
-    /// The rule, for [`ErrorKind::Refused`]; some have an error kind of their own.
+    /// Error kind of the rule: [`ErrorKind::Refused`], or a specific one.
     pub fn kind(self) -> ErrorKind {
         match self {
             Self::NotErased | Self::TooManyPrograms => ErrorKind::NotErased,
@@ -75,23 +76,23 @@ impl Violation {
     }
 }
 
-/// A violation on the wires of a chip, with its time and the bytes that the host sent.
+/// A violation on the bus of a chip, with its time and the bytes that the host sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    /// Start of the command: when CS# went low.
+    /// Start of the command: the time at which CS# went low.
     pub at: Instant,
     /// First bytes that the host sent, at most [`Recorded::BYTES_MAX`].
     pub bytes: Vec<u8>,
-    /// The broken rule.
+    /// Rule that the command violates.
     pub rule: Violation,
 }
 
 impl Recorded {
-    /// Maximum number of bytes recorded of a command.
+    /// Maximum number of recorded bytes of a command.
     pub const BYTES_MAX: usize = 16;
 }
 
-/// The violations of a host that drives a chip byte by byte. The first ones are recorded, all are counted.
+/// Violations of a host that accesses a chip byte by byte. The first ones are recorded, all are counted.
 #[derive(Clone, Debug, Default)]
 pub struct ViolationLog {
     recorded: Vec<Recorded>,
@@ -99,10 +100,10 @@ pub struct ViolationLog {
 }
 
 impl ViolationLog {
-    /// Maximum number of violations recorded.
+    /// Maximum number of recorded violations.
     const RECORDED_MAX: usize = 4096;
 
-    /// Adds a violation.
+    /// Records the violation of `rule` by a command with these `bytes`, or only counts it if the record is full.
     pub fn record(&mut self, at: Instant, bytes: &[u8], rule: Violation) {
         self.count += 1;
         if self.recorded.len() < Self::RECORDED_MAX {
@@ -111,7 +112,7 @@ impl ViolationLog {
         }
     }
 
-    /// The first violations, in order of time.
+    /// The first violations in the order of time.
     pub fn recorded(&self) -> &[Recorded] {
         &self.recorded
     }

@@ -1,4 +1,4 @@
-//! A driver with its chip behind it, whatever its kind: an [`Mtd`] that can be watched, copied, and lose its power.
+//! A driver with its chip, of any kind: an [`Mtd`] that can be observed, copied, and have its power cut.
 
 use crate::capability::{Otp, OtpArea, ReadWhileWrite};
 use crate::ecc_engine::EccProfile;
@@ -18,59 +18,59 @@ use floatgate_mtd::{Done, Error, Instant, Mtd, Partition, SlcMode};
 use serde::Serialize;
 use std::fmt;
 
-/// Link between driver and chip, in words.
+/// Description of the link between driver and chip.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Link {
-    /// Read operation or interface: `1S-8S-8S CBh, 8 dummies`.
+    /// Read operation or data interface: `1S-8S-8S CBh, 8 dummies`.
     pub read: String,
-    /// Write operation or interface.
+    /// Write operation or data interface.
     pub write: String,
-    /// Clock of a page read's data in Hz; 0 where there is none.
+    /// Clock of the data in a page read, Hz; 0 if the bus has no clock.
     pub clock_hz: u32,
-    /// Bus mode of reads, as a setup writes it; empty where there is none.
+    /// Bus mode of reads in setup notation; empty if the bus has no modes.
     pub mode: String,
-    /// Requests of the setup that are not met, each with the reason.
+    /// Requirements of the setup that are not met, each with the reason.
     pub not_given: Vec<String>,
-    /// Whatever else was found out: calibration, dies, retry modes.
+    /// Other results of the probe: calibration, dies, retry modes.
     pub notes: Vec<String>,
 }
 
-/// A driver with its chip.
+/// A driver with its chip, as a device.
 pub trait Device: Mtd + fmt::Debug + Send + Sync {
-    /// The driver's thread.
+    /// CPU and virtual clock of the thread on which the driver runs.
     fn host(&mut self) -> &mut Host;
 
-    /// Bus modes and clocks between driver and chip.
+    /// Description of bus modes and clocks between driver and chip.
     fn link(&self) -> Link;
 
-    /// The supply of controller and chip.
+    /// Power supply of controller and chip.
     fn power(&self) -> &Power;
 
-    /// The supply, for cutting it.
+    /// Mutable access to the power supply, to cut it.
     fn power_mut(&mut self) -> &mut Power;
 
-    /// The chip as the driver does not see it: to look at its cells, age them, and make blocks fail.
+    /// Direct access to the chip: to examine its cells, age them, and make blocks fail.
     fn oracle(&mut self) -> &mut dyn Oracle;
 
-    /// The OTP areas, where the chip has some that the driver can use.
+    /// The OTP areas; `None` unless the chip has such areas and the driver supports them.
     fn otp(&mut self) -> Option<&mut dyn Otp>;
 
-    /// Reads while a write is under way, where the driver can serve them. Elsewhere a read follows the write.
+    /// Reads during a write; `None` if the driver does not support them, so that a read follows the write.
     fn rww(&mut self) -> Option<&mut dyn ReadWhileWrite> {
         None
     }
 
-    /// Power is back: the driver sets the chip up again, as after power-on. Its time goes on.
+    /// Restores power; the driver sets up the chip again. Its clock continues.
     ///
     /// # Errors
-    /// Reason why the chip cannot be driven, in words; that is also a cut which comes meanwhile.
+    /// Reason why the chip cannot be used, as text; also a power cut during the set-up.
     fn restart(&mut self) -> Result<(), String>;
 
-    /// A copy that goes its own way. Blocks that neither changes are shared.
+    /// Creates an independent copy. Both share unchanged blocks.
     fn fork(&self) -> Box<dyn Device>;
 }
 
-/// The driver of a SPI NAND, which finds its chip on the controller.
+/// Probes a SPI NAND on a controller with its driver.
 ///
 /// # Errors
 /// As [`SpiNandDriver::probe`].
@@ -84,7 +84,7 @@ pub fn spi_nand(
     Ok(Box::new(SpiNandDriver::probe(controller, catalogue, host, ecc, options)?))
 }
 
-/// The driver of a SPI NOR, which finds its chip on the controller.
+/// Probes a SPI NOR on a controller with its driver.
 ///
 /// # Errors
 /// As [`SpiNorDriver::probe`].
@@ -97,7 +97,7 @@ pub fn spi_nor(
     Ok(Box::new(SpiNorDriver::probe(controller, catalogue, host, options)?))
 }
 
-/// The driver of a raw NAND, which finds its chips on the controller.
+/// Probes a raw NAND on a controller with its driver.
 ///
 /// # Errors
 /// As [`RawNandDriver::probe`].
@@ -111,7 +111,7 @@ pub fn raw_nand(
     Ok(Box::new(RawNandDriver::probe(controller, catalogue, host, ecc, options)?))
 }
 
-/// The driver of a parallel NOR, which finds its chip on the controller.
+/// Probes a parallel NOR on a controller with its driver.
 ///
 /// # Errors
 /// As [`CfiDriver::probe`].
@@ -129,7 +129,8 @@ impl Clone for Box<dyn Device> {
     }
 }
 
-/// All but [`Device::link`], [`Device::oracle`] and [`Device::rww`] of a driver, which has methods of the same names.
+/// Implements all methods except [`Device::link`], [`Device::oracle`] and [`Device::rww`] by methods of the same names
+/// in a driver.
 macro_rules! driver_device {
     () => {
         fn host(&mut self) -> &mut Host {
@@ -160,7 +161,7 @@ macro_rules! driver_device {
     };
 }
 
-/// Forwards all but [`Device::link`] and [`Device::rww`] to the device under a layer.
+/// Forwards all methods except [`Device::link`] and [`Device::rww`] to the device below a layer.
 macro_rules! forward_device {
     () => {
         fn oracle(&mut self) -> &mut dyn Oracle {
@@ -228,17 +229,17 @@ impl ReadWhileWrite for Partition<Box<dyn Device>> {
         check_range(now, read.0, read.1.len() as u64, size)?;
         let (write, read) = ((start + write.0, write.1), (start + read.0, read.1));
         let done = read_while_write(self.inner_mut().as_mut(), now, write, read);
-        // Addresses count from the start of the partition, in errors too.
+        // Addresses in errors are also relative to the start of the partition.
         done.map_err(|error| Error { addr: error.addr.saturating_sub(start), ..error })
     }
 }
 
-/// Runs a write, and a read that is requested at the same time. Where the device can ([`Device::rww`]), the read is
-/// served in another bank or by suspending the program. Elsewhere it follows the write, as with a driver that holds its
-/// lock. Returns when each was done.
+/// Executes a write, and a read that is requested at the same time. If the device supports it ([`Device::rww`]), the
+/// read is executed in another bank or while the program is suspended. Otherwise it follows the write, as with a driver
+/// that holds its lock. Returns the results of both.
 ///
 /// # Errors
-/// As [`Mtd::write`] and [`Mtd::read`]; the first failure is returned.
+/// The errors of [`Mtd::write`] and [`Mtd::read`]; the first failure is returned.
 pub fn read_while_write(
     device: &mut dyn Device,
     now: Instant,
@@ -341,11 +342,11 @@ impl Device for RawNandDriver<NandController<RawNand>> {
     }
 }
 
-/// A clock of the board above what the interface's data cycles can have.
+/// Text for a clock of the board that exceeds the limit of the interface's data cycles.
 fn slower_clock(board: &NandBoard, used: DataInterface) -> Option<String> {
     let cycle_ps = match used {
         DataInterface::Sdr(_) => used.timing().read_ps,
-        // Two bytes a cycle.
+        // NV-DDR transfers two bytes per cycle.
         DataInterface::NvDdr(_) => 2 * used.timing().read_ps,
     };
     let most = 1_000_000_000_000 / cycle_ps.max(1);
@@ -355,7 +356,7 @@ fn slower_clock(board: &NandBoard, used: DataInterface) -> Option<String> {
         .then(|| format!("bus.clock_hz asks for {asked} MHz, and {used} makes {made} MHz at most"))
 }
 
-/// Reason for which a raw NAND runs in another interface than the board asks for.
+/// Reason why a raw NAND uses another interface than the one required by the board.
 fn slower_interface(board: &NandBoard, info: &ChipInfo, used: DataInterface) -> Option<String> {
     let asked = board.interface.filter(|asked| *asked != used)?;
     let offers = match asked {

@@ -1,4 +1,4 @@
-//! Bus times against exact rational arithmetic, and against the worked examples of the published tables.
+//! Compares bus times with exact rational arithmetic, and with the worked examples of published tables.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,19 +10,19 @@ use floatgate_device::spi::profile::Divider;
 use floatgate_device::spi::{Clock, Mode, SpiOp, Width};
 use proptest::prelude::*;
 
-/// The clock of the AM62A's bus: 166.67 MHz by 8 (facts 0.3).
+/// Clock of the AM62A's bus, Hz: 166.67 MHz divided by 8 (facts 0.3).
 const AM62A_HZ: u32 = 20_833_333;
 
 fn op(mode: &str, addr_bytes: u8, dummy: u8, len: u32) -> SpiOp {
     SpiOp::command(0xCB).mode(mode.parse().unwrap()).address(0, addr_bytes).dummy(dummy).read(len)
 }
 
-/// Microseconds to a tenth, as the tables give them.
+/// Microseconds in tenths, as in the tables.
 fn tenths(ns: u64) -> u64 {
     (ns + 50) / 100
 }
 
-/// Facts 3.1: a page's data on the AM62A's wires, in us.
+/// Examples of facts 3.1: duration of a page's data on the AM62A's bus, us.
 #[test]
 fn data_phases_of_the_octal_rows() {
     let data = |mode: &str, dummy: u8, len: u32, hz: u32| {
@@ -38,7 +38,8 @@ fn data_phases_of_the_octal_rows() {
     assert_eq!(data("1-8-8", 0, 4096, 166_666_667), 246);
 }
 
-/// Facts 2.3: eight address lanes save 7 cycles for each address byte; the talk's 0.24 us at 30 MHz counts one.
+/// Example of facts 2.3: eight address lanes save 7 cycles for each address byte; the talk's 0.24 us at 30 MHz counts
+/// one byte.
 #[test]
 fn address_lanes_save_little() {
     let time = |mode: &str, addr: u8| Clock::new(30_000_000).duration(&op(mode, addr, 8, 4224)).as_ns();
@@ -48,7 +49,7 @@ fn address_lanes_save_little() {
     }
 }
 
-/// Facts 3.5: 8D-8D-8D should gain 231 us for each 512 bytes at 16.67 MHz.
+/// Example of facts 3.5: 8D-8D-8D should save 231 us for each 512 bytes at 16.67 MHz.
 #[test]
 fn the_bus_gains_more_than_the_host_lets_through() {
     let time = |mode: &str, addr: u8, dummy: u8| {
@@ -58,7 +59,7 @@ fn the_bus_gains_more_than_the_host_lets_through() {
     assert!((231..=234).contains(&gain), "{gain} us");
 }
 
-/// Facts 3.3 and 3.4: a byte costs 20 and 5 ns in the fastest modes of either interface.
+/// Examples of facts 3.3 and 3.4: a byte takes 20 and 5 ns in the fastest modes of the two interfaces.
 #[test]
 fn the_fastest_parallel_modes() {
     for (interface, ns) in [(DataInterface::Sdr(5), 20), (DataInterface::NvDdr(5), 5)] {
@@ -67,7 +68,7 @@ fn the_fastest_parallel_modes() {
     }
 }
 
-/// A command byte is sent twice in 8D only.
+/// The command byte is doubled only in 8D.
 #[test]
 fn only_octal_double_rate_doubles_the_command() {
     let command = |mode: &str| op(mode, 4, 0, 2).half_cycles()[0];
@@ -91,7 +92,7 @@ fn any_op() -> impl Strategy<Value = SpiOp> {
     })
 }
 
-/// Clock cycles times 16, phase by phase: `8 bits * bytes / lanes`, halved at double rate (spi_mem_calc_op_duration).
+/// Clock cycles times 16 of each phase: `8 bits * bytes / lanes`, halved at double rate (spi_mem_calc_op_duration).
 fn exact_cycles_x16(op: &SpiOp) -> [u128; 4] {
     let phase = |width: Width, bytes: u32| {
         let single = u128::from(bytes) * 8 * 16 / u128::from(width.lanes);
@@ -106,7 +107,7 @@ fn exact_cycles_x16(op: &SpiOp) -> [u128; 4] {
     ]
 }
 
-/// Nanoseconds as numerator over `16 * hz`.
+/// Nanoseconds as the numerator of a fraction over `16 * hz`.
 fn exact_ns_x16hz(op: &SpiOp) -> u128 {
     exact_cycles_x16(op).iter().sum::<u128>() * 1_000_000_000
 }
@@ -117,7 +118,8 @@ proptest! {
         let time = u128::from(Clock::new(hz).duration(&op).as_ns());
         let (exact, unit) = (exact_ns_x16hz(&op), 16 * u128::from(hz));
         prop_assert!(time * unit <= exact, "{time} ns is more than {} ns", exact as f64 / unit as f64);
-        // One for rounding; the clock's fixed point costs another only beyond 2^24 half cycles.
+        // A difference of one is allowed for rounding; the clock's fixed point adds another one only above 2^24 half
+        // cycles.
         let half_cycles = op.half_cycles().iter().sum::<u64>();
         let slack = 2 + u128::from(half_cycles >> 24);
         prop_assert!((time + slack) * unit >= exact, "{time} ns is less than {} ns", exact as f64 / unit as f64);
@@ -165,7 +167,7 @@ proptest! {
                 _ => true,
             };
             let allowed = (1..=reference.div_ceil(want) * 4).filter(|&n| by(n));
-            // A clock a fraction of a hertz above the wish is not below it.
+            // A clock that exceeds the request by a fraction of a hertz is not below it.
             let best = allowed.filter(|n| reference <= want * n).map(|n| reference / n).next();
             prop_assert_eq!(Some(clock), best, "{:?}", divider);
         }

@@ -1,4 +1,4 @@
-//! Codes by name, and their sizes.
+//! Names and sizes of error-correcting codes.
 
 use crate::bch::field;
 use crate::rs;
@@ -8,8 +8,7 @@ use core::str::FromStr;
 /// Maximum number of bits that a BCH code corrects per step.
 pub const MAX_STRENGTH: u32 = 72;
 
-/// Size of a Hamming code over a step of `step_bytes` (256 or 512), B: three for both (SmartMedia specification; facts
-/// 5).
+/// Size of the ECC bytes of a Hamming code over a step of `step_bytes` (256 or 512), B: three for both (SmartMedia specification; facts 5).
 pub const fn hamming_bytes(step_bytes: u32) -> u32 {
     let _ = step_bytes;
     3
@@ -17,23 +16,22 @@ pub const fn hamming_bytes(step_bytes: u32) -> u32 {
 
 /// Degree m of the field of a BCH code over a step of `step_bytes`.
 ///
-/// It is the smallest m for which data and check bits fit: 2^m > 8 * `step_bytes` + 1. m is 13 for 512 bytes, 14 for
-/// 1024 (facts 5).
+/// It is the smallest m with 2^m > 8 * `step_bytes` + 1, so that data and check bits fit: 13 for 512 bytes, 14 for 1024 (facts 5).
 pub(crate) const fn bch_degree(step_bytes: u32) -> u32 {
     32 - step_bytes.saturating_mul(8).saturating_add(1).leading_zeros()
 }
 
-/// Size of a binary BCH code that corrects `strength` bits in a step of `step_bytes`, B: `strength` times the field's
-/// degree m, rounded up to bytes.
+/// Size of the ECC bytes of a binary BCH code that corrects `strength` bits in a step of `step_bytes`, B. It is `strength` times the
+/// field's degree m in bits, rounded up to bytes.
 pub const fn bch_bytes(step_bytes: u32, strength: u32) -> u32 {
     bch_degree(step_bytes).saturating_mul(strength).div_ceil(8)
 }
 
-/// A code in the notation of users: `hamming/256`, `hamming/512`, `hamming-smartmedia/256`, `bch8/512`, `bch24/1024`;
-/// `bch24/1024@17475` (or `@0x4443`) over a field that is not Linux's default.
+/// A code. In text: `hamming/256`, `hamming/512`, `hamming-smartmedia/256`, `bch8/512`, `bch24/1024`; with a field that is not Linux's
+/// default: `bch24/1024@17475` (or `@0x4443`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// Corrects one bit per step and detects two.
+    /// Hamming code, which corrects one bit per step and detects two.
     Hamming {
         /// Data bytes per step: 256 or 512.
         step_bytes: u32,
@@ -44,12 +42,12 @@ pub enum Code {
         /// Data bytes per step: 256 or 512.
         step_bytes: u32,
     },
-    /// The same parities in two words of 12 bits, as hardware engines store them. Steps have 512 bytes.
+    /// Hamming code over 512 bytes whose parities are stored as two words of 12 bits, as in hardware engines.
     HammingWords {
-        /// Arrangement of the words.
+        /// Arrangement of the parities in the words.
         order: ParityOrder,
     },
-    /// Reed-Solomon code that corrects four bytes per step, of Qualcomm's older controllers.
+    /// Reed-Solomon code of Qualcomm's older controllers, which corrects four bytes per step.
     ReedSolomon {
         /// Data bytes per step.
         step_bytes: u32,
@@ -61,50 +59,50 @@ pub enum Code {
         /// Data bytes per step.
         step_bytes: u32,
     },
-    /// BCH code over the field of another polynomial. Created by [`Code::bch_over`], which returns [`Code::Bch`] for
-    /// Linux's default.
+    /// BCH code over the field of another polynomial. [`Code::bch_over`] creates it; for Linux's default polynomial it returns
+    /// [`Code::Bch`].
     BchOver {
         /// Bits corrected per step.
         strength: u32,
         /// Data bytes per step.
         step_bytes: u32,
-        /// Primitive polynomial of the field, its coefficients as bits: 17475 (0x4443) is x^14 + x^10 + x^6 + x + 1.
+        /// Primitive polynomial of the field, with coefficients as bits: 17475 (0x4443) is x^14 + x^10 + x^6 + x + 1.
         polynomial: u32,
     },
 }
 
-/// Arrangement of the parities of a Hamming code over 512 bytes: of the halves of a step where an address bit is 1 ("odd" in data sheets), and of
-/// those where it is 0 ("even").
+/// Arrangement of the parities of a Hamming code over 512 bytes. In data sheets, "odd" parities are those of the half of a step where
+/// an address bit is 1; "even" parities are those of the half where it is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParityOrder {
     /// ARM PL35x (Zynq): odd parities in the low 12 bits, even ones above them, inverted.
     Pl35x,
     /// TI DaVinci: even parities in the low 12 bits, odd ones above them, inverted.
     Davinci,
-    /// TI OMAP: a byte of even parities, a byte of odd ones, then the upper four of both.
+    /// TI OMAP: a byte of even parities, a byte of odd parities, then the upper four bits of both.
     Omap,
 }
 
-/// Names of the arrangements.
+/// Names of the arrangements in text.
 const PARITY_ORDERS: [(&str, ParityOrder); 3] = [
     ("hamming-pl35x", ParityOrder::Pl35x),
     ("hamming-davinci", ParityOrder::Davinci),
     ("hamming-omap", ParityOrder::Omap),
 ];
 
-/// Data bytes of a step of [`Code::HammingWords`].
+/// Number of data bytes in a step of [`Code::HammingWords`].
 const WORDS_STEP: u32 = 512;
 
 impl Code {
-    /// True of Hamming codes, which correct one bit.
+    /// True for Hamming codes, which correct one bit.
     pub const fn is_hamming(self) -> bool {
         matches!(self, Self::Hamming { .. } | Self::HammingSmartMedia { .. } | Self::HammingWords { .. })
     }
 
-    /// A BCH code over the field of a primitive polynomial: [`Code::Bch`] when that is Linux's default for the step.
+    /// A BCH code over the field of a primitive polynomial; it is [`Code::Bch`] if that polynomial is Linux's default for the step.
     ///
     /// # Errors
-    /// As [`check`](Self::check).
+    /// The errors of [`check`](Self::check).
     pub fn bch_over(strength: u32, step_bytes: u32, polynomial: u32) -> Result<Self, CodeError> {
         let code = match Self::is_default(step_bytes, polynomial) {
             true => Self::Bch { strength, step_bytes },
@@ -118,7 +116,7 @@ impl Code {
         field::linux_polynomial(bch_degree(step_bytes)) == Ok(polynomial)
     }
 
-    /// Polynomial of a BCH code's field.
+    /// Polynomial of a BCH code's field; `None` for other codes.
     pub(crate) fn polynomial(self) -> Result<Option<u32>, CodeError> {
         match self {
             Self::Hamming { .. }
@@ -142,7 +140,7 @@ impl Code {
         }
     }
 
-    /// Bits corrected per step; bytes of a Reed-Solomon code.
+    /// Number of bits corrected per step; in a Reed-Solomon code, of bytes.
     pub const fn strength(self) -> u32 {
         match self {
             Self::Hamming { .. } | Self::HammingSmartMedia { .. } | Self::HammingWords { .. } => 1,
@@ -178,7 +176,7 @@ impl Code {
         }
     }
 
-    /// Check bits per step: the ECC bytes without the padding in the last one.
+    /// Number of check bits per step: the ECC bytes without the padding of the last one.
     pub const fn ecc_bits(self) -> u32 {
         match self {
             Self::Hamming { .. }
@@ -191,7 +189,7 @@ impl Code {
         }
     }
 
-    /// Checks that the code exists.
+    /// Checks that the code is possible.
     ///
     /// # Errors
     /// The first invalid value of step, strength or polynomial.
@@ -223,7 +221,7 @@ fn check_step(degree: u32, step_bytes: u32, strength: u32) -> Result<(), CodeErr
     check_length(degree, step_bytes, strength)
 }
 
-/// Checks that data of a length and their check bits fit into a codeword.
+/// Checks that `bytes` of data and their check bits fit into a codeword.
 pub(crate) fn check_length(degree: u32, bytes: u32, strength: u32) -> Result<(), CodeError> {
     let (bits, most) = (bytes.saturating_mul(8).saturating_add(degree * strength), (1 << degree) - 1);
     if bits > most { Err(CodeError::TooLong { bits, most }) } else { Ok(()) }
@@ -304,13 +302,13 @@ impl FromStr for Code {
     }
 }
 
-/// Digits only: `u32::from_str` would accept a sign.
+/// Parses decimal digits only, because `u32::from_str` would accept a sign.
 fn number(text: &str) -> Result<u32, CodeError> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| digits).ok_or(CodeError::Form)
 }
 
-/// Decimal, or hexadecimal after 0x.
+/// Parses a decimal number, or a hexadecimal one after 0x.
 fn any_number(text: &str) -> Result<u32, CodeError> {
     let Some(hex) = text.strip_prefix("0x") else { return number(text) };
     let digits = hex.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -320,12 +318,12 @@ fn any_number(text: &str) -> Result<u32, CodeError> {
 /// Reason why a code is impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodeError {
-    /// Not the name of a code.
+    /// The text is not the name of a code.
     #[error(
         "not a code: write hamming/256, hamming/512, hamming-smartmedia/256, hamming-pl35x/512, hamming-davinci/512, hamming-omap/512, rs4/512 or bch<bits>/<step bytes>[@<polynomial>], such as bch8/512"
     )]
     Form,
-    /// No code for steps of this size.
+    /// The code does not support steps of this size.
     #[error(
         "no code for a step of {step_bytes} B: Hamming takes 256 or 512, BCH 2 to 4095, Reed-Solomon 1 to 1015"
     )]
@@ -336,7 +334,7 @@ pub enum CodeError {
     /// There is no BCH code of this strength.
     #[error("BCH codes correct 1 to {MAX_STRENGTH} bits, not {strength}")]
     Strength {
-        /// Bits per step.
+        /// Number of bits to correct per step.
         strength: u32,
     },
     /// There is no field of this degree.
@@ -348,7 +346,7 @@ pub enum CodeError {
     /// The polynomial does not generate a field.
     #[error("the polynomial {polynomial} ({polynomial:#x}) is not primitive")]
     NotPrimitive {
-        /// Its coefficients as bits.
+        /// Coefficients of the polynomial as bits.
         polynomial: u32,
     },
     /// The polynomial's field is too small for a step.
@@ -356,13 +354,13 @@ pub enum CodeError {
         "the polynomial {polynomial} ({polynomial:#x}) has degree {degree}; a step of {step_bytes} bytes needs at least {needs}"
     )]
     Degree {
-        /// Its coefficients as bits.
+        /// Coefficients of the polynomial as bits.
         polynomial: u32,
         /// Degree of the polynomial.
         degree: u32,
         /// Data bytes per step.
         step_bytes: u32,
-        /// Minimum degree m of the code's field.
+        /// Minimum degree m of the field for this step.
         needs: u32,
     },
     /// Data and check bits exceed the length of a codeword.
@@ -380,7 +378,8 @@ mod tests {
     use super::*;
     use alloc::string::ToString;
 
-    /// Facts 5: 4 bits need 7 bytes, 8 need 13, 16 need 26; over 1 KiB 24 need 42 and 40 need 70.
+    /// Sizes published in facts 5: over 512 bytes, 4 bits need 7 bytes, 8 need 13, 16 need 26; over 1 KiB, 24 bits need 42 bytes and 40
+    /// need 70.
     #[test]
     fn published_sizes() {
         let sizes = [(512, 4), (512, 8), (512, 16), (1024, 24), (1024, 40)].map(|(s, t)| bch_bytes(s, t));
@@ -456,7 +455,7 @@ mod tests {
         assert_eq!(parse("bch24/1024@8219"), degree(8219, 13, 1024, 14));
         assert_eq!(parse("bch24/1024@0"), degree(0, 0, 1024, 14));
         assert_eq!(parse("bch24/1024@0xffffffff"), CodeError::Field { degree: 31 });
-        // x^14 has no root but 0; (x^7 + 1)^2 has the root 1.
+        // x^14 has only the root 0; (x^7 + 1)^2 has the root 1.
         for polynomial in [0x4000, 0x4001] {
             let name = alloc::format!("bch24/1024@{polynomial}");
             assert_eq!(parse(&name), CodeError::NotPrimitive { polynomial }, "{name}");

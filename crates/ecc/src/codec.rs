@@ -1,4 +1,4 @@
-//! A code, ready to encode and decode the steps of a page.
+//! Encoder and decoder of a code for the steps of a page.
 
 use crate::bch::Bch;
 use crate::code::{self, Code, CodeError};
@@ -7,12 +7,12 @@ use crate::rs::{self, ReedSolomon};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// More errors than the code corrects.
+/// The step has more errors than the code corrects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("more bit errors than the code corrects")]
 pub struct Uncorrectable;
 
-/// Bit order of a byte in a BCH codeword.
+/// Bit order of bytes in a BCH codeword.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BitOrder {
     /// Highest bit first, as in Linux's software engine.
@@ -25,12 +25,12 @@ pub enum BitOrder {
 /// Mask on the stored check bits of a BCH code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Inversion {
-    /// Mask under which an erased step with erased ECC bytes is a codeword, as in Linux's software engine.
+    /// A mask under which an erased step with erased ECC bytes is a codeword, as in Linux's software engine.
     #[default]
     Erased,
     /// No mask: erased steps are not codewords.
     None,
-    /// All bits are inverted.
+    /// All check bits are inverted.
     All,
 }
 
@@ -39,17 +39,17 @@ pub enum Inversion {
 pub struct Variant {
     /// Number of bytes that the code covers in addition to the data of a step.
     pub extra_bytes: u32,
-    /// Order of bits.
+    /// Order of the bits in each byte.
     pub bits: BitOrder,
-    /// Mask on the check bits.
+    /// Mask on the stored check bits.
     pub inversion: Inversion,
-    /// True if the check bits end with the last bit of the ECC bytes. Bits before them in their first byte belong to
-    /// the message.
+    /// True if the check bits end with the last bit of the ECC bytes. The remaining bits at the start of the first
+    /// ECC byte then belong to the message.
     pub ends_with_check_bits: bool,
 }
 
-/// A codec that writes the same bytes as Linux's software NAND engines. BCH bytes are masked so that an erased step
-/// with erased ECC bytes is a codeword; Hamming bytes are inverted for the same reason (facts 5).
+/// A codec that by default writes the same bytes as Linux's software NAND engines. BCH bytes are masked so that an
+/// erased step with erased ECC bytes is a codeword; Hamming bytes are inverted for the same reason (facts 5).
 ///
 /// Copies share the tables.
 #[derive(Clone)]
@@ -59,28 +59,28 @@ pub struct Codec {
     engine: Engine,
 }
 
-/// Tables of a code.
+/// Tables of the code.
 #[derive(Clone)]
 enum Engine {
     Bch(Arc<Bch>),
     ReedSolomon(Arc<ReedSolomon>),
-    /// Hamming codes need none.
+    /// Hamming codes need no tables.
     Hamming,
 }
 
 impl Codec {
-    /// Codec in the representation of Linux.
+    /// A codec in the representation of Linux.
     ///
     /// # Errors
-    /// The code does not exist: see [`Code::check`].
+    /// The code is impossible: see [`Code::check`].
     pub fn new(code: Code) -> Result<Self, CodeError> {
         Self::with(code, Variant::default())
     }
 
-    /// Codec in the representation of a controller. Hamming codes have only one representation.
+    /// A codec in the representation of a controller. Hamming codes have only one representation.
     ///
     /// # Errors
-    /// The code does not exist; the step with its extra bytes is too long.
+    /// The code is impossible, or the step with its extra bytes is too long.
     pub fn with(code: Code, variant: Variant) -> Result<Self, CodeError> {
         code.check()?;
         let message = code.step_bytes().saturating_add(variant.extra_bytes);
@@ -119,7 +119,7 @@ impl Codec {
     /// Writes the ECC bytes of one step.
     ///
     /// # Panics
-    /// `step` or `ecc` has another size than the code's.
+    /// `step` or `ecc` has a wrong length for the code.
     pub fn encode(&self, step: &[u8], ecc: &mut [u8]) {
         self.check_lengths(step.len(), ecc.len());
         match &self.engine {
@@ -141,7 +141,7 @@ impl Codec {
     /// Corrects one step and its ECC bytes, and returns the number of corrected bits, including ECC bits.
     ///
     /// # Errors
-    /// `Uncorrectable`; nothing is changed.
+    /// `Uncorrectable`; step and ECC bytes stay unchanged.
     ///
     /// # Panics
     /// As [`encode`](Self::encode).
@@ -184,13 +184,13 @@ impl Codec {
         }
     }
 
-    /// Number of bits of the first ECC byte that belong to the message.
+    /// Number of bits in the first ECC byte that belong to the message.
     const fn padding(&self) -> u32 {
         if self.variant.ends_with_check_bits { 8 * self.code.ecc_bytes() - self.code.ecc_bits() } else { 0 }
     }
 
-    /// The message, followed by zeros and its last bits from the first ECC byte; and the check bits, shifted to start
-    /// at the first bit.
+    /// The message and the check bits. The message is padded with zeros and ends with its bits from the first ECC
+    /// byte; the check bits are shifted to start at the first bit.
     fn joined(&self, step: &[u8], ecc: &[u8]) -> (Vec<u8>, Vec<u8>) {
         let padding = self.padding();
         let shifted = |bytes: &[u8]| -> Vec<u8> {
@@ -205,7 +205,7 @@ impl Codec {
         (message, check.collect())
     }
 
-    /// Writes check bits after the bits of the message in the first ECC byte.
+    /// Writes the check bits behind the message bits in the first ECC byte.
     fn put_check_bits(&self, check: &[u8], ecc: &mut [u8]) {
         let padding = self.padding();
         let mut before = ecc[0] >> (8 - padding);
@@ -253,7 +253,8 @@ impl Codec {
         }
     }
 
-    /// Corrects all steps of a page and their ECC bytes; `each` receives the number of a step and its result.
+    /// Corrects all steps of a page and their ECC bytes, and calls `each` with the number and the result of each
+    /// step.
     ///
     /// # Panics
     /// As [`encode_page`](Self::encode_page).

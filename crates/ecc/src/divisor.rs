@@ -1,22 +1,22 @@
-//! Tests of words of an unknown code: a codeword of a BCH code that corrects t bits has the roots a, a^3 .. a^(2t-1).
+//! Tests of words of an unknown code. A codeword of a BCH code that corrects t bits has the roots a, a^3 .. a^(2t-1).
 
 use crate::bch::field::Field;
 use crate::code::{CodeError, MAX_STRENGTH};
 use alloc::vec::Vec;
 
-/// A field used to test words.
+/// A field over which words are tested.
 pub struct Divisor {
     field: Field,
     polynomial: u32,
-    /// Products of X^m with all polynomials of 8 bits, modulo the primitive polynomial.
+    /// Products of X^m and all polynomials of 8 bits, modulo the primitive polynomial.
     table: Vec<u16>,
 }
 
 impl Divisor {
-    /// The field of a primitive polynomial, given by its coefficients as bits.
+    /// The field of a primitive polynomial, whose coefficients are given as bits.
     ///
     /// # Errors
-    /// A polynomial of a degree outside of 8 to 15, or that is not primitive.
+    /// A polynomial that is not primitive, or whose degree is outside 8 to 15.
     pub fn new(polynomial: u32) -> Result<Self, CodeError> {
         let field = Field::new(polynomial)?;
         let degree = field.degree();
@@ -43,7 +43,7 @@ impl Divisor {
     }
 
     /// Remainder of a word modulo the primitive polynomial, computed from the remainder without the last byte. It is 0
-    /// for each codeword.
+    /// for every codeword.
     #[inline]
     pub fn push(&self, rest: u16, byte: u8) -> u16 {
         let degree = self.field.degree();
@@ -52,7 +52,7 @@ impl Divisor {
         self.table[top] ^ ((u32::from(rest) << 8) & mask) as u16 ^ u16::from(byte)
     }
 
-    /// Strength of the strongest code of which a word is a codeword: its number of consecutive roots a, a^3, a^5 ..
+    /// Strength of the strongest BCH code that contains a word: the number of its consecutive roots a, a^3, a^5 ..
     pub fn strength(&self, word: &[u8]) -> u32 {
         let roots = (0..MAX_STRENGTH).take_while(|&at| self.is_root(word, 2 * at as usize + 1));
         roots.count() as u32

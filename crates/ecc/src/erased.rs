@@ -1,15 +1,15 @@
-//! Erased pages with bitflips.
+//! Detection of erased pages with bitflips.
 
-/// Too many zero bits for an erased page.
+/// Error: an ECC step has too many zero bits for an erased page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("more zero bits than an erased page may have")]
 pub struct NotErased;
 
 /// Checks that one ECC step is erased: its data, ECC and further OOB bytes have at most `threshold` zero bits together.
-/// If so, all are set to 0xFF, and the number of zero bits is returned. Otherwise nothing changes.
+/// If so, all bytes are set to 0xFF, and the number of zero bits is returned. Otherwise the bytes stay unchanged.
 ///
-/// Linux uses the same rule (`nand_check_erased_ecc_chunk`, facts 5). A code cannot decide it, because the ECC bytes of
-/// an erased page need not match its data.
+/// Linux uses the same rule (`nand_check_erased_ecc_chunk`, facts 5). The code itself cannot detect an erased page,
+/// because the ECC bytes of an erased page need not match its data.
 ///
 /// # Errors
 /// `NotErased`.
@@ -22,7 +22,7 @@ pub fn check_erased(
     let mut zeros = 0;
     let parts = [data, ecc, free_oob];
     for part in &parts {
-        // In pieces, so that a page with data is left after the first.
+        // The check is done in pieces, so that it ends early in a page with data.
         for piece in part.chunks(64) {
             zeros += piece.iter().map(|byte| byte.count_zeros()).sum::<u32>();
             if zeros > threshold {

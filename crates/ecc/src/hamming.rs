@@ -1,29 +1,29 @@
-//! The one-bit code of SmartMedia and of Linux's software Hamming engine.
+//! The one-bit Hamming code of SmartMedia and of Linux's software Hamming engine.
 //!
-//! For each bit of a bit's address there is a pair of parities: of the half of the step where that address bit is 1,
-//! and of the half where it is 0. A flipped data bit changes exactly one parity of each pair, and the changed parities
-//! of the "1" halves spell its address. A flipped ECC bit changes one parity alone. Two flipped bits change none or
-//! both parities of some pair. (Hamming 1950, with two parities per address bit in place of one and an overall one.)
+//! There is a pair of parities for each bit of a bit's address: one for the half of the step where the address
+//! bit is 1, one for the half where it is 0. A flipped data bit changes exactly one parity of each pair, and the changed parities
+//! of the "1" halves are its address. A flipped ECC bit changes a single parity. Two flipped bits change none or both
+//! parities of at least one pair. (Hamming 1950, with two parities per address bit instead of one and an overall parity.)
 //!
-//! Bits are stored inverted, so that an erased step has erased ECC bytes. Byte 2 holds the pairs of the address inside
-//! the byte (bits 7 to 2) and the pair of 256-byte halves (bits 1 and 0; always 1 for steps of 256 bytes). Byte 1 holds
-//! the pairs of the low four bits of the byte's number, byte 0 those of the next four (facts 5).
+//! Parities are stored inverted, so that an erased step has erased ECC bytes. Byte 2 contains the pairs of the address inside
+//! the byte (bits 7 to 2) and the pair of 256-byte halves (bits 1 and 0; always 1 for steps of 256 bytes). Byte 1 contains
+//! the pairs of the low four bits of the byte's number, byte 0 the pairs of the next four (facts 5).
 
 use crate::{ParityOrder, Uncorrectable};
 
 /// ECC bytes of a step.
 pub(crate) type Ecc = [u8; 3];
 
-/// Words of 64 bits in the largest step.
+/// Number of 64-bit words in the largest step.
 const MAX_WORDS: usize = 64;
 
-/// Address bits of a bit inside a word.
+/// Number of address bits of a bit inside a word.
 const WORD_BITS: u32 = 6;
 
-/// Bits of `0101...` in which the lower parities of the pairs are kept.
+/// Mask `0101...` of the lower parity of each pair.
 const LOWER: u32 = 0x55_5555;
 
-/// The parities of `step` (256 or 512 bytes): bit `2k + 1` for the half where address bit k is 1, bit `2k` for the other.
+/// Parities of `step` (256 or 512 bytes): bit `2k + 1` for the half where address bit k is 1, bit `2k` for the other half.
 fn parities(step: &[u8]) -> u32 {
     let mut words = [0; MAX_WORDS];
     for (word, bytes) in words.iter_mut().zip(step.as_chunks().0) {
@@ -31,7 +31,7 @@ fn parities(step: &[u8]) -> u32 {
     }
     let address_bits = step.len().ilog2() + 3;
     let mut ones = 0;
-    // The halves are laid over each other: what is left for the next address bit is half as long.
+    // The two halves are combined by XOR, so the words for the next address bit are half as many.
     for bit in (WORD_BITS..address_bits).rev() {
         let (low, high) = words[..2 << (bit - WORD_BITS)].split_at_mut(1 << (bit - WORD_BITS));
         ones |= parity(high.iter().fold(0, |all, word| all ^ word)) << (2 * bit);
@@ -51,19 +51,19 @@ fn parity(word: u64) -> u32 {
     word.count_ones() & 1
 }
 
-/// Stored bytes of the pairs of parities.
+/// Stored bytes for the pairs of parities.
 fn pack(pairs: u32) -> Ecc {
     let stored = !pairs;
     [(stored >> 14) as u8, (stored >> 6) as u8, (stored << 2) as u8 | (stored >> 22) as u8 & 3]
 }
 
-/// Pairs of parities from the stored bytes.
+/// Pairs of parities in the stored bytes.
 fn unpack([high, low, column]: Ecc) -> u32 {
     let column = u32::from(column);
     !(u32::from(high) << 14 | u32::from(low) << 6 | column >> 2 | (column & 3) << 22) & 0xFF_FFFF
 }
 
-/// The ECC bytes in another arrangement of the parities.
+/// ECC bytes converted to another arrangement of the parities.
 pub(crate) fn arrange(ecc: Ecc, order: ParityOrder) -> Ecc {
     let pairs = unpack(ecc);
     let (odd, even) = (every_other(pairs >> 1), every_other(pairs));
@@ -77,7 +77,7 @@ pub(crate) fn arrange(ecc: Ecc, order: ParityOrder) -> Ecc {
     [low, middle, high]
 }
 
-/// The ECC bytes of an [arrangement](arrange).
+/// ECC bytes converted back from an [arrangement](arrange).
 pub(crate) fn from_arranged([low, middle, high]: Ecc, order: ParityOrder) -> Ecc {
     let word = u32::from_le_bytes([low, middle, high, 0]);
     let (odd, even) = match order {
@@ -115,7 +115,7 @@ pub(crate) fn decode(step: &mut [u8], ecc: &mut Ecc) -> Result<u32, Uncorrectabl
     Err(Uncorrectable)
 }
 
-/// Bits 0, 2, 4... packed together.
+/// Bits 0, 2, 4 ... of `pairs`, packed together.
 fn every_other(pairs: u32) -> u32 {
     (0..12).fold(0, |bits, k| bits | (pairs >> (2 * k) & 1) << k)
 }
@@ -126,7 +126,7 @@ mod tests {
     use crate::noise;
     use alloc::vec::Vec;
 
-    /// The definition, bit by bit.
+    /// Parities computed bit by bit from the definition.
     fn by_definition(step: &[u8]) -> u32 {
         let ones = (0..8 * step.len()).filter(|bit| step[bit / 8] >> (bit % 8) & 1 == 1);
         let address_bits = step.len().ilog2() + 3;
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!((encode(&[0xFF; 256]), encode(&[0xFF; 512])), ([0xFF; 3], [0xFF; 3]));
     }
 
-    /// Data of FFh have no odd parities, so that hardware that stores parities as they are writes zeros.
+    /// A step of FFh has zero odd parities, so hardware that stores parities without inversion writes zeros.
     #[test]
     fn arrangements_come_back() {
         for order in [ParityOrder::Pl35x, ParityOrder::Davinci, ParityOrder::Omap] {
@@ -159,7 +159,7 @@ mod tests {
         }
     }
 
-    /// The address of a wrong bit as the drivers of these controllers compute it from read and computed bytes.
+    /// Computes the address of a wrong bit as the drivers of these controllers do, from stored and computed ECC bytes.
     #[test]
     fn arrangements_spell_the_address_where_drivers_look_for_it() {
         let step = noise(7, 512);
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(omap >> 8 & 0xFF | omap >> 20 << 8, 300 << 3 | 5);
     }
 
-    /// A step with its ECC bytes, and bits by number.
+    /// Flips bit number `bit` of a step followed by its ECC bytes.
     fn flip(step: &mut [u8], ecc: &mut Ecc, bit: usize) {
         let (byte, mask) = (bit / 8, 1 << (bit % 8));
         match step.get_mut(byte) {
@@ -198,8 +198,8 @@ mod tests {
         }
     }
 
-    /// All pairs of bits in a step of 256 bytes, and many in one of 512; but for the two unused ECC bits of the former, which
-    /// say nothing.
+    /// Tests all pairs of bits in a step of 256 bytes, and many pairs in a step of 512 bytes. The two unused ECC bits of a
+    /// 256-byte step are excluded, because they have no meaning.
     #[test]
     fn each_double_error_is_detected() {
         let [mut small, mut large] = steps();
@@ -211,7 +211,7 @@ mod tests {
         detects(&mut large, pairs.filter(|(first, second)| first != second));
     }
 
-    /// The bits of a step of 256 bytes and its ECC bytes without the lowest two of the last byte.
+    /// Number of a bit of a 256-byte step and its ECC bytes, skipping the two unused lowest bits of the last byte.
     fn past_unused(bit: usize) -> usize {
         if bit < 256 * 8 + 16 { bit } else { bit + 2 }
     }

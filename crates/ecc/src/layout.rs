@@ -1,6 +1,6 @@
-//! Positions of the ECC bytes in the OOB, and of the bytes left to the user.
+//! Positions of the ECC bytes and of the free bytes in the OOB.
 //!
-//! The layouts are those of Linux's generic NAND code (facts 5), so that Linux can read a page written here:
+//! The layouts are those of Linux's generic NAND code (facts 5), so that Linux can read a page written by floatgate:
 //!
 //! | layout | OOB | ECC bytes | free bytes |
 //! |---|---|---|---|
@@ -14,9 +14,9 @@
 /// A contiguous range of the OOB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Region {
-    /// First byte.
+    /// Offset of the first byte.
     pub offset: u32,
-    /// Number of bytes.
+    /// Length of the range, bytes.
     pub len: u32,
 }
 
@@ -41,12 +41,12 @@ impl Region {
 /// Reason why an OOB layout is impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
-    /// The ECC bytes do not fit next to the bad block marker.
+    /// The OOB is too small for the ECC bytes and the bad block marker.
     #[error("{ecc_bytes} ECC bytes do not fit into an OOB of {oob_bytes} bytes beside the bad block marker")]
     NoRoom {
-        /// ECC bytes of a page.
+        /// Number of ECC bytes of a page.
         ecc_bytes: u32,
-        /// Bytes of the OOB.
+        /// Size of the OOB, bytes.
         oob_bytes: u32,
     },
 }
@@ -54,21 +54,21 @@ pub enum LayoutError {
 /// Size of the bad block marker at the start of a large page's OOB.
 pub const MARKER: u32 = 2;
 
-/// Maximum number of regions of either kind.
+/// Maximum number of ECC regions and of free regions.
 const REGIONS: usize = 32;
 
 /// A range of bytes repeated once per section.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stride {
-    /// Offset in the OOB of the first section.
+    /// Offset of the range in the first section, from the start of the OOB.
     pub start: u32,
-    /// Distance between sections.
+    /// Distance between sections, bytes.
     pub step: u32,
-    /// Bytes in each section.
+    /// Length of the range in each section, bytes.
     pub len: u32,
 }
 
-/// An OOB layout.
+/// An OOB layout: the regions of ECC bytes and of free bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OobLayout {
     ecc: Regions,
@@ -88,7 +88,7 @@ impl Regions {
         all
     }
 
-    /// Adds a region, unless it is empty.
+    /// Adds a region; an empty region is ignored.
     fn push(&mut self, region: Region) {
         if let Some(place) = self.list.get_mut(self.len).filter(|_| region.len > 0) {
             *place = region;
@@ -102,7 +102,7 @@ impl Regions {
 }
 
 impl OobLayout {
-    /// The OOB of a 512-byte page (8 or 16 bytes) or of a 256-byte page.
+    /// Layout of a 512-byte page (8 or 16 bytes of OOB) or of a 256-byte page.
     ///
     /// # Errors
     /// `NoRoom`.
@@ -123,7 +123,7 @@ impl OobLayout {
         Ok(Self { ecc, free: Regions::new(&[Region::new(8, oob_bytes - 8)]) })
     }
 
-    /// ECC bytes at the end of the OOB.
+    /// Layout with the ECC bytes at the end of the OOB.
     ///
     /// # Errors
     /// `NoRoom`.
@@ -137,8 +137,8 @@ impl OobLayout {
         })
     }
 
-    /// The older layout for one-bit Hamming codes: ECC bytes from 40 (OOB of 64 bytes) or 80 (128 bytes). Other sizes
-    /// have them at the end.
+    /// The older layout for one-bit Hamming codes: ECC bytes from offset 40 (OOB of 64 bytes) or 80 (128 bytes). In an
+    /// OOB of another size they are at the end.
     ///
     /// # Errors
     /// `NoRoom`.
@@ -156,9 +156,9 @@ impl OobLayout {
         Ok(Self { ecc: Regions::new(&[Region::new(start, ecc_bytes)]), free: Regions::new(&free) })
     }
 
-    /// The layout of Linux's software engines. Linux recognises small pages by their OOB of 8 or 16 bytes. It uses the
-    /// older layout for Hamming codes, recognised by three bytes per step: no BCH code over steps of 512 bytes or more
-    /// has that size (facts 5).
+    /// The layout of Linux's software engines. Linux recognises small pages by their OOB of 8 or 16 bytes. For Hamming
+    /// codes it uses the older layout. A Hamming code is recognised by three ECC bytes per step, because no BCH code
+    /// over 512 bytes or more has that size (facts 5).
     ///
     /// # Errors
     /// `NoRoom`.
@@ -172,8 +172,8 @@ impl OobLayout {
         }
     }
 
-    /// Sections of `section_bytes`, each with its `ecc_bytes` last; the first section starts with the marker (facts 1.1:
-    /// Winbond SPI NAND has 12 + 4).
+    /// Sections of `section_bytes`, each of which ends with `ecc_bytes` of ECC; the first section starts with the bad
+    /// block marker (facts 1.1: Winbond SPI NAND has 12 + 4).
     ///
     /// # Errors
     /// `NoRoom`.
@@ -187,8 +187,8 @@ impl OobLayout {
         Self::strided(oob_bytes, count, user, ecc)
     }
 
-    /// `count` sections with user bytes and ECC bytes at separate strides; the length of hidden ECC bytes is 0. The
-    /// marker belongs to neither.
+    /// `count` sections with user bytes and ECC bytes at separate strides. Hidden ECC bytes have length 0. The bad block
+    /// marker is part of neither region.
     ///
     /// # Errors
     /// `NoRoom` if a section extends beyond the OOB, or there are too many sections.
@@ -209,7 +209,7 @@ impl OobLayout {
         Ok(layout)
     }
 
-    /// Layout without ECC bytes: all bytes except the marker are free.
+    /// Layout without ECC bytes: all bytes except the bad block marker are free.
     pub fn no_ecc(oob_bytes: u32) -> Self {
         let free = Region::new(MARKER, oob_bytes.saturating_sub(MARKER));
         Self { ecc: Regions::new(&[]), free: Regions::new(&[free]) }
@@ -220,12 +220,12 @@ impl OobLayout {
         self.ecc.as_slice()
     }
 
-    /// Regions of the user's bytes, in order.
+    /// Regions of the free (user) bytes, in order.
     pub fn free(&self) -> &[Region] {
         self.free.as_slice()
     }
 
-    /// Number of the user's bytes.
+    /// Number of free (user) bytes.
     pub fn free_bytes(&self) -> u32 {
         self.free().iter().map(|region| region.len).sum()
     }
@@ -235,7 +235,7 @@ impl OobLayout {
         self.ecc().iter().map(|region| region.len).sum()
     }
 
-    /// Copies the user's `bytes` to the free regions of `oob`; excess bytes are ignored.
+    /// Copies user `bytes` to the free regions of `oob`; excess bytes are ignored.
     pub fn put_free(&self, oob: &mut [u8], bytes: &[u8]) {
         spread(self.free(), oob, bytes);
     }

@@ -1,10 +1,11 @@
 //! Error correction for NAND, without I/O: codes, their sizes, and OOB layouts.
 //!
-//! - [`code`]: codes by name, and their sizes.
+//! - [`code`]: names and sizes of codes.
 //! - [`codec`]: encoders and decoders of steps and pages, bit for bit compatible with Linux's software engines (the one-bit
-//!   Hamming code, BCH codes; [`Bch`] is the bare code) and with some controllers.
-//! - [`erased`]: erased pages with bitflips.
+//!   Hamming code, BCH codes; [`Bch`] is the code without masks) and with some controllers.
+//! - [`erased`]: detection of erased pages with bitflips.
 //! - [`layout`]: OOB layouts, bit-compatible with Linux's.
+//!
 //! # Example
 //!
 //! ```
@@ -42,7 +43,7 @@ pub use divisor::Divisor;
 pub use erased::{NotErased, check_erased};
 pub use layout::{LayoutError, MARKER, OobLayout, Region, Stride};
 
-/// Bytes that look random (splitmix64, Steele et al. 2014).
+/// Pseudo-random bytes (splitmix64, Steele et al. 2014).
 #[cfg(test)]
 pub(crate) fn noise(seed: u64, len: usize) -> alloc::vec::Vec<u8> {
     let word = |at: u64| {

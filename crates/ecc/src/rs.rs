@@ -1,34 +1,34 @@
 //! The Reed-Solomon code of older Qualcomm controllers: 10-bit symbols, one per byte of the message, and eight check symbols.
 //!
-//! Field of x^10 + x^3 + 1, generator with the roots a^1 to a^8: four wrong symbols are corrected. The check symbols are stored one after the
-//! other from the lowest bit on, in ten bytes (qcom-nandc-pagify, which follows the controller; Lin and Costello, Error Control
-//! Coding, chapter 7, for the decoder).
+//! The field polynomial is x^10 + x^3 + 1. The generator has the roots a^1 to a^8, so the code corrects four wrong symbols. The check
+//! symbols are packed into ten bytes, from the lowest bit on. Sources: qcom-nandc-pagify, which follows the controller; Lin and Costello,
+//! Error Control Coding, chapter 7, for the decoder.
 
 use crate::Uncorrectable;
 use alloc::vec::Vec;
 
-/// Primitive polynomial of the field, its coefficients as bits.
+/// Primitive polynomial of the field, with coefficients as bits.
 const POLYNOMIAL: u32 = 0x409;
 
-/// Bits of a symbol.
+/// Number of bits in a symbol.
 const SYMBOL_BITS: u32 = 10;
 
 /// Order of the multiplicative group.
 const ORDER: usize = 1023;
 
-/// Check symbols.
+/// Number of check symbols.
 const CHECK: usize = 8;
 
-/// Wrong symbols that are corrected.
+/// Number of wrong symbols that the code corrects.
 pub(crate) const STRENGTH: u32 = 4;
 
-/// Bytes of the check symbols.
+/// Size of the packed check symbols, bytes.
 pub(crate) const ECC_BYTES: u32 = 10;
 
-/// Most bytes of a message.
+/// Maximum length of a message, bytes.
 pub(crate) const MAX_MESSAGE: u32 = (ORDER - CHECK) as u32;
 
-/// A polynomial of at most eight coefficients and one, the constant first.
+/// A polynomial of degree up to eight: its coefficients, the constant first.
 type Poly = [u16; CHECK + 1];
 
 /// Tables of the field and of the generator.
@@ -36,7 +36,7 @@ type Poly = [u16; CHECK + 1];
 pub(crate) struct ReedSolomon {
     exp: Vec<u16>,
     log: Vec<u16>,
-    /// Products of each symbol with the coefficients of the generator, the highest below the leading one first.
+    /// Products of each symbol with the coefficients of the generator below its leading one, the highest first.
     products: Vec<[u16; CHECK]>,
 }
 
@@ -102,15 +102,15 @@ impl ReedSolomon {
         rest
     }
 
-    /// Writes the check symbols of a message.
+    /// Writes the packed check symbols of a message.
     pub(crate) fn encode(&self, message: &[u8], ecc: &mut [u8]) {
         pack(self.remainder(message), ecc);
     }
 
-    /// Repairs a message and its check symbols; the number of wrong bits.
+    /// Corrects a message and its check symbols, and returns the number of wrong bits.
     ///
     /// # Errors
-    /// `Uncorrectable`; nothing is changed.
+    /// `Uncorrectable`; message and check symbols stay unchanged.
     pub(crate) fn decode(&self, message: &mut [u8], ecc: &mut [u8]) -> Result<u32, Uncorrectable> {
         let mut stored = unpack(ecc);
         let mut sum = self.remainder(message);
@@ -122,7 +122,7 @@ impl ReedSolomon {
         let syndromes: [u16; CHECK] = core::array::from_fn(|at| self.value(&sum, at + 1));
         let (locator, count) = self.locator(&syndromes)?;
         let errors = self.errors(&syndromes, &locator, message.len() + CHECK);
-        // A symbol of the message has eight bits.
+        // A message symbol has only eight bits, so an error value above FFh is impossible there.
         let is_error =
             |&(place, value): &(usize, u16)| value != 0 && (place < CHECK || value <= u16::from(u8::MAX));
         if errors.len() != count || !errors.iter().all(is_error) {
@@ -165,7 +165,7 @@ impl ReedSolomon {
         if length > STRENGTH as usize { Err(Uncorrectable) } else { Ok((locator, length)) }
     }
 
-    /// Places, counted from the last symbol of a word of `symbols`, and values of errors (Chien and Forney).
+    /// Positions and values of the errors (Chien and Forney). Positions are counted from the last symbol of a word of `symbols`.
     fn errors(&self, syndromes: &[u16; CHECK], locator: &Poly, symbols: usize) -> Vec<(usize, u16)> {
         let evaluator: Poly = core::array::from_fn(|at| {
             (0..=at.min(CHECK)).fold(0, |sum, k| {
@@ -176,11 +176,11 @@ impl ReedSolomon {
         roots
             .map(|place| {
                 let inverse = ORDER - place;
-                // Derivative over a field of characteristic 2: odd powers alone, each one lower.
+                // The derivative over a field of characteristic 2 has only the terms of odd powers, each lowered by one.
                 let slope: Poly = core::array::from_fn(|at| {
                     if at % 2 == 0 { locator.get(at + 1).copied().unwrap_or(0) } else { 0 }
                 });
-                // A double root has no slope: the value 0 is no error, and the word stays uncorrectable.
+                // At a double root the derivative is 0: the error value is then 0, and the word stays uncorrectable.
                 match self.value(&slope, inverse) {
                     0 => (place, 0),
                     slope => (place, self.div(self.value(&evaluator[..CHECK], inverse), slope)),
@@ -190,7 +190,7 @@ impl ReedSolomon {
     }
 }
 
-/// Stores symbols one after the other from the lowest bit on.
+/// Packs symbols into bytes from the lowest bit on.
 fn pack(symbols: [u16; CHECK], ecc: &mut [u8]) {
     let all = symbols.iter().rev().fold(0_u128, |all, symbol| all << SYMBOL_BITS | u128::from(*symbol));
     ecc.iter_mut().zip(all.to_le_bytes()).for_each(|(ecc, byte)| *ecc = byte);

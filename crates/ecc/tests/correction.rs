@@ -1,4 +1,4 @@
-//! What codes repair, and what they notice.
+//! Tests of the errors that codes correct and detect.
 #![allow(missing_docs, reason = "a test has no users")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up should stop")]
 
@@ -6,7 +6,7 @@ use crate::common::{Noise, flip, noise};
 use floatgate_ecc::{Bch, Codec, Uncorrectable};
 use proptest::prelude::*;
 
-/// Flips `bits` in data and ECC bytes, and expects them repaired.
+/// Flips `bits` in data and ECC bytes, and checks that they are corrected.
 fn repairs(codec: &Codec, data: &[u8], ecc: &[u8], bits: &[usize]) {
     let (mut got, mut got_ecc) = (data.to_vec(), ecc.to_vec());
     bits.iter().for_each(|bit| flip(&mut got, &mut got_ecc, *bit));
@@ -25,7 +25,7 @@ fn codec(name: &str) -> Codec {
     Codec::new(name.parse().unwrap()).unwrap()
 }
 
-/// Data and check bits.
+/// Number of data bits and check bits of a code.
 fn bits(name: &str) -> usize {
     let code = codec(name).code();
     let degree = if code.step_bytes() > 512 { 14 } else { 13 };
@@ -93,7 +93,7 @@ fn each_double_error_near_the_check_bits_is_repaired() {
     }
 }
 
-/// Bits that belong to no check bit are ignored by Linux, and written as an encoder would here.
+/// Linux ignores padding bits, which belong to no check bit; floatgate sets them to the encoded value.
 #[test]
 fn padding_does_not_count() {
     let codec = codec("bch4/512");
@@ -153,7 +153,7 @@ fn what_is_not_repaired_is_not_touched() {
     }
 }
 
-/// Every pattern of up to t errors in short words.
+/// Tests every pattern of up to t errors in short words.
 #[test]
 fn every_pattern_of_a_short_code_is_repaired() {
     for (m, t, len) in [(8, 1, 20), (8, 2, 20), (8, 3, 6), (9, 2, 20)] {
@@ -171,7 +171,7 @@ fn every_pattern_of_a_short_code_is_repaired() {
     }
 }
 
-/// Sets of up to `most` numbers below `limit`.
+/// All sets of up to `most` numbers below `limit`.
 fn patterns(limit: usize, most: usize) -> Vec<Vec<usize>> {
     let mut all = vec![vec![]];
     let mut from = 0;
@@ -186,10 +186,11 @@ fn patterns(limit: usize, most: usize) -> Vec<Vec<usize>> {
     all
 }
 
-/// t + 1 errors are miscorrected if they are t + 1 of the 2t + 1 bits of a codeword (a shorter one there is not), since then
-/// the other t are nearer. A word of n bits has about C(n, 2t + 1) / 2^mt such codewords, each holds C(2t + 1, t) of the
-/// C(n, t + 1) patterns: a share of C(n - t - 1, t) / 2^mt, or (n / 2^m)^t / t!: the second factor of a perfectly packed
-/// code, the first for the positions that a shortened one does not have.
+/// t + 1 errors are miscorrected if they are t + 1 of the 2t + 1 one bits of a codeword, because the other t bits are then
+/// nearer. (Such words have no codeword of lower weight.) A word of n bits has about C(n, 2t + 1) / 2^mt such codewords.
+/// Each contains C(2t + 1, t) of the C(n, t + 1) patterns. The share is C(n - t - 1, t) / 2^mt, or (n / 2^m)^t / t!. The
+/// second factor is that of a perfectly packed code, the first accounts for the positions that a shortened code does not
+/// have.
 #[test]
 fn one_error_too_many_is_miscorrected_as_often_as_theory_says() {
     const TRIALS: usize = 40_000;

@@ -1,11 +1,11 @@
-//! ECC bytes against those that Linux's own code wrote.
+//! Compares ECC bytes with those written by Linux's own code.
 #![allow(missing_docs, reason = "a test has no users")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up should stop")]
 
 use crate::common::{noise, rows, unhex};
 use floatgate_ecc::{Bch, Code, Codec};
 
-/// Polynomial, strength, data, ECC bytes.
+/// Test vectors of polynomial, strength, data and ECC bytes.
 fn bch_vectors() -> Vec<(u32, u32, Vec<u8>, Vec<u8>)> {
     let parse = |row: Vec<&str>| {
         let polynomial = u32::from_str_radix(row[0].trim_start_matches("0x"), 16).unwrap();
@@ -27,7 +27,8 @@ fn bch_bytes_are_the_kernels() {
     }
 }
 
-/// Linux's NAND engine adds the mask that makes an erased step valid: the ECC bytes of 0xFF, inverted.
+/// Linux's NAND engine adds a mask that makes an erased step valid: the inverted ECC bytes of a step
+/// of 0xFF.
 #[test]
 fn codecs_add_the_mask_of_erased_steps() {
     let mut tried = 0;

@@ -1,8 +1,8 @@
-//! Files of the host, or files in memory where there is no host.
+//! Files of the host, or files in memory on a machine without files.
 //!
-//! The crates of images name files only through this crate. On a machine with an operating system everything here comes
-//! from `std` and `tempfile`. In WebAssembly, in a web page, [`memory`] has the same names: a file is in memory, over
-//! ranges of a file that the user has chosen, which the page reads when they are needed.
+//! The crates of images access files only through this crate. On a machine with an operating system everything here
+//! comes from `std` and `tempfile`. In a web page (WebAssembly), [`memory`] has the same names: a file is in memory, on
+//! top of a file that the user has chosen. The page reads ranges of that file when they are needed.
 
 pub mod memory;
 

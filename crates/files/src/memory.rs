@@ -1,42 +1,42 @@
-//! Files in memory, over blobs of a web page.
+//! Files in memory, on top of blobs of a web page.
 //!
-//! A file is a sequence of chunks. A chunk that was never written comes from the file below, if there is one, or is a
-//! hole of zeros. A file keeps a bounded number of written chunks in memory and hands the oldest to the page as blobs,
-//! which a browser keeps on its disk. A copy shares all chunks with its original. So a dump of 256 MiB is opened,
-//! corrected and repaired in a fraction of its size.
+//! A file is a sequence of chunks. A chunk that was never written is read from the backing blob, if there is one;
+//! otherwise it is a hole of zeros. A file holds a limited number of written chunks in memory and passes the oldest to
+//! the page as blobs, which a browser stores on disk. A copy shares all chunks with its original. Therefore a dump of 256
+//! MiB can be opened, corrected and repaired with a fraction of its size in memory.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Bytes of a chunk.
+/// Size of a chunk, bytes.
 const CHUNK: usize = 128 << 10;
 
-/// Written chunks that a file keeps in memory: 32 MiB.
+/// Maximum number of written chunks of a file in memory: 32 MiB.
 const RESIDENT_MAX: usize = 256;
 
-/// Bytes that live outside the memory of the program: files that the user has chosen, and chunks that were handed out.
+/// Storage outside the memory of the program: files that the user has chosen, and chunks that were moved out.
 pub trait Blobs: Send + Sync {
-    /// Reads `buf` from a byte of a blob.
+    /// Reads `buf` from a blob, starting at byte `offset`.
     ///
     /// # Errors
-    /// The page cannot read it, as when the file was changed after it was chosen.
+    /// The page cannot read the blob, for example because the file was changed after it was chosen.
     fn read(&self, blob: u32, offset: u64, buf: &mut [u8]) -> io::Result<()>;
 
-    /// Keeps bytes as a new blob.
+    /// Stores bytes as a new blob and returns its number.
     ///
     /// # Errors
     /// The page has no room.
     fn keep(&self, bytes: &[u8]) -> io::Result<u32>;
 
-    /// Ends the use of a blob that [`keep`](Self::keep) made.
+    /// Releases a blob that was created by [`keep`](Self::keep).
     fn release(&self, blob: u32);
 }
 
 static BLOBS: OnceLock<Box<dyn Blobs>> = OnceLock::new();
 
-/// The files that have a name.
+/// All files that have a name.
 static NAMED: Mutex<BTreeMap<PathBuf, Shared>> = Mutex::new(BTreeMap::new());
 
 type Shared = Arc<Mutex<Contents>>;
@@ -54,7 +54,7 @@ fn not_found() -> io::Error {
     io::Error::from(io::ErrorKind::NotFound)
 }
 
-/// A chunk that was handed out; its blob ends with the last copy.
+/// Handle of a blob with a chunk that was moved out; the blob is released with the last copy of the handle.
 #[derive(Debug)]
 struct BlobHandle(u32);
 
@@ -66,51 +66,51 @@ impl Drop for BlobHandle {
     }
 }
 
-/// A chunk that was written.
+/// Storage of a chunk that was written.
 #[derive(Clone, Debug)]
 enum Chunk {
-    /// Every byte has this value.
+    /// All bytes of the chunk have this value.
     Uniform(u8),
-    /// In memory.
+    /// The chunk is in memory.
     Memory(Arc<Vec<u8>>),
-    /// Handed out to the page.
+    /// The chunk was moved out to the page.
     Blob(Arc<BlobHandle>),
 }
 
-/// The file below: bytes of a blob up to a length.
+/// Backing file: a blob, of which only the first bytes up to a length are visible.
 #[derive(Clone, Copy, Debug)]
 struct BackingBlob {
     blob: u32,
     len: u64,
 }
 
-/// The bytes of a file.
+/// Contents of a file.
 #[derive(Clone, Debug, Default)]
 struct Contents {
     len: u64,
     backing: Option<BackingBlob>,
     chunks: BTreeMap<u64, Chunk>,
-    /// Numbers of chunks in memory, the oldest first; some may have left it.
+    /// Numbers of the chunks in memory, the oldest first; some may have been moved out since.
     resident: VecDeque<u64>,
 }
 
-/// A piece of a file, from which the page puts a download together without reading what it has already.
+/// A piece of a file. The page assembles a download from pieces, without reading the data of its own blobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
     /// A range of a blob.
     Blob {
         /// Number of the blob.
         blob: u32,
-        /// First byte.
+        /// Offset of the range in the blob, bytes.
         offset: u64,
         /// Length of the range in bytes.
         len: u64,
     },
-    /// Bytes in memory.
+    /// Bytes that are in memory and not in a blob.
     Bytes(Vec<u8>),
 }
 
-/// The parts of a range that lie in one chunk each: number, first byte in the chunk, and the range in the buffer.
+/// Splits a range at chunk boundaries: number of the chunk, offset in the chunk, and range of the buffer.
 fn parts(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {
@@ -123,7 +123,7 @@ fn parts(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops:
     })
 }
 
-/// The value of all bytes, if they are the same.
+/// The value of all bytes; `None` if they differ.
 fn uniform(bytes: &[u8]) -> Option<u8> {
     let first = *bytes.first()?;
     bytes.iter().all(|byte| *byte == first).then_some(first)
@@ -160,7 +160,7 @@ impl Contents {
         Ok(len)
     }
 
-    /// Brings a chunk into memory, to change it.
+    /// Loads a chunk into memory so that it can be changed.
     fn load(&mut self, number: u64) -> io::Result<()> {
         if matches!(self.chunks.get(&number), Some(Chunk::Memory(_))) {
             return Ok(());
@@ -186,7 +186,7 @@ impl Contents {
         self.move_to_blobs()
     }
 
-    /// Hands the oldest chunks to the page until the file has few in memory.
+    /// Moves the oldest chunks to the page until the number in memory is small enough.
     fn move_to_blobs(&mut self) -> io::Result<()> {
         let Some(blobs) = BLOBS.get() else { return Ok(()) };
         while self.resident.len() > RESIDENT_MAX {
@@ -213,7 +213,7 @@ impl Contents {
         Ok(())
     }
 
-    /// Cuts the file, or makes it longer by zeros.
+    /// Truncates the file, or extends it with zeros.
     fn set_len(&mut self, len: u64) -> io::Result<()> {
         if len < self.len {
             let first_gone = len.div_ceil(CHUNK as u64);
@@ -246,7 +246,7 @@ impl Contents {
         }
     }
 
-    /// The whole file in pieces; ranges of one blob that follow each other are one piece.
+    /// The whole file in pieces; adjacent ranges of one blob are combined.
     fn pieces(&self) -> io::Result<Vec<Piece>> {
         let mut all: Vec<Piece> = Vec::new();
         for number in 0..self.len.div_ceil(CHUNK as u64) {
@@ -271,7 +271,7 @@ impl Contents {
     }
 }
 
-/// A file, with a position of its own. Clones of the handle share the position, as duplicated descriptors do.
+/// An open file with a position. Clones of the handle share the position, like duplicated descriptors.
 #[derive(Clone, Debug)]
 pub struct File {
     contents: Shared,
@@ -285,37 +285,37 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// Bytes of the file.
+    /// Size of the file, bytes.
     #[expect(clippy::len_without_is_empty, reason = "as std::fs::Metadata")]
     pub const fn len(&self) -> u64 {
         self.len
     }
 
-    /// True, as there are no folders and no devices.
+    /// Always true, because folders and devices do not exist here.
     pub const fn is_file(&self) -> bool {
         true
     }
 }
 
-/// Properties of the file of that name.
+/// Properties of the file with this name.
 ///
 /// # Errors
-/// There is none.
+/// No file has this name.
 pub fn metadata(path: &Path) -> io::Result<Metadata> {
     File::open(path)?.metadata()
 }
 
-/// The text of a file.
+/// Reads a file as text.
 ///
 /// # Errors
-/// There is no such file, or it is not UTF-8.
+/// No file has this name, or it is not UTF-8.
 pub fn read_to_string(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     File::open(path)?.read_to_string(&mut text)?;
     Ok(text)
 }
 
-/// A new file without a name.
+/// Creates a file without a name.
 ///
 /// # Errors
 /// None.
@@ -323,7 +323,7 @@ pub fn tempfile() -> io::Result<File> {
     Ok(File::of(Shared::default()))
 }
 
-/// A new file without a name; there are no folders.
+/// Creates a file without a name. The folder is ignored, because folders do not exist here.
 ///
 /// # Errors
 /// None.
@@ -331,16 +331,16 @@ pub fn tempfile_in(_folder: &Path) -> io::Result<File> {
     tempfile()
 }
 
-/// Gives a name to a range-readable blob of the page: the file is read when it is used, and changes of it stay in memory.
+/// Assigns a name to a blob of the page. The blob is read when it is used, and changes of the file stay in memory.
 pub fn name_blob(path: &Path, blob: u32, len: u64) {
     let contents = Contents { len, backing: Some(BackingBlob { blob, len }), ..Contents::default() };
     lock(&NAMED).insert(path.to_owned(), Arc::new(Mutex::new(contents)));
 }
 
-/// Gives a file another name; a file of that name is replaced.
+/// Renames a file; a file with the new name is replaced.
 ///
 /// # Errors
-/// There is no such file.
+/// No file has this name.
 pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
     let mut named = lock(&NAMED);
     let file = named.remove(from).ok_or_else(not_found)?;
@@ -348,15 +348,15 @@ pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes a name. The file ends with its last handle.
+/// Removes a name. The file itself is released with its last handle.
 ///
 /// # Errors
-/// There is no such file.
+/// No file has this name.
 pub fn remove_file(path: &Path) -> io::Result<()> {
     lock(&NAMED).remove(path).map(drop).ok_or_else(not_found)
 }
 
-/// Makes an empty file a copy of another one. They share chunks until one is changed.
+/// Makes an empty file a copy of another one. Both share chunks until one is changed.
 ///
 /// # Errors
 /// None.
@@ -366,17 +366,17 @@ pub fn copy(source: &File, target: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// The pieces of which a named file consists.
+/// Pieces of the file with this name.
 ///
 /// # Errors
-/// There is no such file; a blob cannot be read.
+/// No file has this name; a blob cannot be read.
 pub fn pieces(path: &Path) -> io::Result<Vec<Piece>> {
     let file = File::open(path)?;
     let contents = lock(&file.contents);
     contents.pieces()
 }
 
-/// Options with which a file is opened, as those of `std::fs`.
+/// Options for opening a file, as in `std::fs`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OpenOptions {
     create: bool,
@@ -385,38 +385,38 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// Opens for reading, as every file does.
+    /// Allows reading; every file allows it.
     pub fn read(&mut self, _: bool) -> &mut Self {
         self
     }
 
-    /// Opens for writing, as every file does.
+    /// Allows writing; every file allows it.
     pub fn write(&mut self, _: bool) -> &mut Self {
         self
     }
 
-    /// Makes a file that does not exist.
+    /// Creates the file if it does not exist.
     pub fn create(&mut self, create: bool) -> &mut Self {
         self.create = create;
         self
     }
 
-    /// Makes a new file, and fails if there is one.
+    /// Creates a new file; opening fails if the file exists.
     pub fn create_new(&mut self, create_new: bool) -> &mut Self {
         self.create_new = create_new;
         self
     }
 
-    /// Empties the file.
+    /// Truncates the file to length 0.
     pub fn truncate(&mut self, truncate: bool) -> &mut Self {
         self.truncate = truncate;
         self
     }
 
-    /// Opens a file.
+    /// Opens a file with these options.
     ///
     /// # Errors
-    /// There is none and none is to be made; there is one where a new one is to be made.
+    /// The file does not exist and is not to be created, or it exists although a new one is required.
     pub fn open(&self, path: impl AsRef<Path>) -> io::Result<File> {
         let path = path.as_ref();
         let mut named = lock(&NAMED);
@@ -440,15 +440,15 @@ impl File {
         Self { contents, position: Arc::default() }
     }
 
-    /// Opens the file of a name.
+    /// Opens the file with this name.
     ///
     /// # Errors
-    /// There is none.
+    /// No file has this name.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         Self::options().open(path)
     }
 
-    /// Opens the file of a name, empty.
+    /// Creates or truncates the file with this name.
     ///
     /// # Errors
     /// None.
@@ -456,12 +456,12 @@ impl File {
         Self::options().create(true).truncate(true).open(path)
     }
 
-    /// Options to open a file.
+    /// Options for opening a file.
     pub fn options() -> OpenOptions {
         OpenOptions::default()
     }
 
-    /// Another handle of the same file, with the same position.
+    /// Creates another handle of the same file, with the same position.
     ///
     /// # Errors
     /// None.
@@ -477,7 +477,7 @@ impl File {
         Ok(Metadata { len: lock(&self.contents).len })
     }
 
-    /// Cuts the file, or makes it longer by zeros.
+    /// Truncates the file, or extends it with zeros.
     ///
     /// # Errors
     /// A chunk cannot be read from the page.
@@ -485,7 +485,7 @@ impl File {
         lock(&self.contents).set_len(len)
     }
 
-    /// Nothing, as memory needs no synchronisation.
+    /// Does nothing, because memory needs no sync.
     ///
     /// # Errors
     /// None.
@@ -494,24 +494,24 @@ impl File {
     }
 }
 
-/// Reading and writing at offsets, as with `FileExt` of `std::os::unix::fs`.
+/// Reads and writes at offsets, as `FileExt` of `std::os::unix::fs`.
 pub trait FileExt {
-    /// Reads from a byte on; the number of bytes read.
+    /// Reads from byte `offset` on, and returns the number of bytes read.
     ///
     /// # Errors
     /// The page cannot read the file.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// Fills `buf` from a byte on.
+    /// Fills `buf` from byte `offset` on.
     ///
     /// # Errors
-    /// The file ends before; the page cannot read it.
+    /// The file ends before `buf` is full; the page cannot read it.
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
 
-    /// Writes all bytes from a byte on.
+    /// Writes all bytes, from byte `offset` on.
     ///
     /// # Errors
-    /// The page cannot read or keep a chunk.
+    /// The page cannot read or store a chunk.
     fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()>;
 }
 
@@ -595,7 +595,7 @@ impl Seek for File {
 mod tests {
     use super::*;
 
-    /// A page whose blob 0 is a chosen file of counted bytes.
+    /// A model of a page, in which blob 0 is a chosen file with counting bytes.
     #[derive(Default)]
     struct Page(Mutex<BTreeMap<u32, Vec<u8>>>);
 

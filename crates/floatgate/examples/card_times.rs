@@ -1,4 +1,4 @@
-//! The time that writes to an SD card take, by their size: `cargo run -p floatgate --example card_times`.
+//! Time of writes to an SD card for several write sizes: `cargo run -p floatgate --example card_times`.
 #![allow(clippy::print_stdout, reason = "an example prints what it finds")]
 
 use floatgate::Card;

@@ -1,4 +1,4 @@
-//! Power goes in each program and erase of a `sync`, and every mount recovers: `cargo run -p floatgate --example every_cut`.
+//! Cuts power in each program and erase of a `sync`; every mount recovers: `cargo run -p floatgate --example every_cut`.
 #![allow(clippy::print_stdout, reason = "an example prints what it finds")]
 
 use floatgate::{Cut, Error, Setup};
@@ -10,7 +10,7 @@ pub(crate) fn main() -> floatgate::Result<()> {
     fs.write_file("/state", b"old")?;
     fs.sync()?;
     fs.write_file("/state.new", b"new")?;
-    // Without this a cut may leave an empty file, as on Linux: the new name can reach flash before the data.
+    // Without this sync a power cut can leave an empty file, as on Linux: the new name can reach flash before the data.
     fs.sync()?;
     fs.rename("/state.new", "/state")?;
 

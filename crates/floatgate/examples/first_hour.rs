@@ -1,4 +1,5 @@
-//! A board's flash read and written, and a filesystem on it that loses power: `cargo run -p floatgate --example first_hour`.
+//! Reads and writes a board's flash, and cuts the power of a filesystem on it: `cargo run -p floatgate --example
+//! first_hour`.
 #![allow(clippy::print_stdout, reason = "an example prints what it finds")]
 
 use floatgate::{Cut, Setup};

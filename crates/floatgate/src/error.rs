@@ -1,4 +1,4 @@
-//! The error of this crate: what failed, and what to do about it.
+//! The error type of this crate, with advice for the user.
 
 use floatgate_config::ConfigError;
 #[cfg(feature = "images")]
@@ -15,11 +15,11 @@ use std::fmt;
 /// Result of this crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Reason for which a call failed. [`Error::help`] says what to do about it.
+/// Reason why a call failed. [`Error::help`] returns advice.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A setup, part, card or override is wrong, or the driver cannot use the chip on this board.
+    /// A setup, part, card or override is invalid, or the driver rejects the chip on this board.
     #[error("{}{}", place(.0), .0)]
     Setup(#[source] Box<floatgate_sim::Error>),
     /// An operation of the flash failed.
@@ -32,34 +32,34 @@ pub enum Error {
     #[cfg(feature = "filesystems")]
     #[error("{path}: {error}")]
     File {
-        /// Path of the file; `/` when the operation is about the whole filesystem.
+        /// Path of the file; `/` if the operation concerns the whole filesystem.
         path: String,
         /// Failure of the filesystem.
         error: fs::Error,
     },
-    /// The filesystem does not mount, does not unmount, or does not attach. The text says which, and why.
+    /// The filesystem cannot be attached, mounted or unmounted. The text contains the operation and the reason.
     #[error("{0}")]
     Mount(String),
-    /// The driver could not set the chip up again after power-on.
+    /// The driver failed to set up the chip again after power-on.
     #[error("the chip does not start again: {0}")]
     Restart(String),
-    /// The share of a cut is not from 0 to 1, or its operation is 0.
+    /// A cut is invalid: its share is not between 0 and 1, or its operation number is 0.
     #[error("a power cut {0}")]
     Cut(String),
-    /// All changes were on flash before the operation at which power should have gone.
+    /// `sync` ended before the operation at which power was to be cut.
     #[error("sync ended before the power cut, after {}", count(*.operations, "operation"))]
     CutNotReached {
-        /// Number of programs and erases of `sync`.
+        /// Number of program and erase operations of the `sync`.
         operations: u64,
     },
-    /// An image cannot be worked with.
+    /// An image cannot be opened, read or changed.
     #[cfg(feature = "images")]
     #[error(transparent)]
     Image(Box<ImageError>),
 }
 
 impl Error {
-    /// Advice, where there is some.
+    /// Advice for the user; `None` if there is no advice.
     pub fn help(&self) -> Option<String> {
         let text = match self {
             Self::Setup(error) => return error.help().map(|help| help.to_string()),
@@ -79,7 +79,7 @@ impl Error {
         Some(text.to_owned())
     }
 
-    /// True when the call failed because power went away.
+    /// True if the call failed because power was lost.
     pub fn is_power_loss(&self) -> bool {
         match self {
             Self::Flash(error) => error.kind == ErrorKind::PowerLost,
@@ -91,7 +91,8 @@ impl Error {
     }
 }
 
-/// Message and advice: `main` prints this of an error that it returns, and the fields below hold whole texts of setups.
+/// Formats message and advice, because `main` prints the `Debug` form of its error. The fields below it contain whole
+/// texts of setups.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")?;
@@ -124,7 +125,8 @@ impl From<ImageError> for Error {
     }
 }
 
-/// Place of an error in a text, with a colon. Overrides are arguments of the caller, who knows where they stand.
+/// Position of an error in a text, followed by a colon. Overrides have no position, because they are arguments of the
+/// caller.
 fn place(error: &floatgate_sim::Error) -> String {
     let place = error.config().and_then(ConfigError::place);
     let place = place.filter(|place| !place.source.is_argument());

@@ -1,4 +1,4 @@
-//! UBIFS or JFFS2 on flash: formatted, mounted, used by paths, and cut off from power.
+//! UBIFS or JFFS2 on flash: formatting, mounting, access by paths, and power cuts.
 
 use crate::flash::order;
 use crate::{Cut, Error, Flash, Result};
@@ -9,10 +9,10 @@ use floatgate_stack::fs::{
     self, AttributeChanges, Attributes, DirEntry, FileSystem, FileType, Name, NewFile, NewKind, Rename,
 };
 
-/// Most bytes of a file that [`Fs::read_file`] reads: the size of a sparse file has no bound.
+/// Maximum number of bytes that [`Fs::read_file`] reads, because the size of a sparse file is unlimited.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
-/// A kind of filesystem with its options, to be formatted or mounted on flash.
+/// A type of filesystem with its options, for formatting or mounting flash.
 #[derive(Clone, Debug)]
 pub struct Filesystem {
     layers: Layers,
@@ -23,13 +23,14 @@ impl Filesystem {
         Self { layers }
     }
 
-    /// Erases the flash and makes a new filesystem on it, mounted.
+    /// Erases the flash, creates a new filesystem on it, and mounts it.
     ///
     /// # Errors
-    /// [`Error::Setup`]: the flash is too small or of a kind that the filesystem does not take; [`Error::Flash`]: a block cannot be erased.
+    /// [`Error::Setup`]: the flash is too small or of a kind that the filesystem does not support; [`Error::Flash`]: a block cannot be
+    /// erased.
     pub fn format(&self, mut flash: Flash) -> Result<Fs> {
         let begin = flash.now();
-        // Formatting for UBI erases; the first mount of a JFFS2 keeps the files that it finds.
+        // Formatting for UBI includes the erase. The first mount of a JFFS2 would preserve existing files, so the flash is erased here.
         if matches!(self.layers, Layers::Jffs2(_)) {
             flash.erase_all()?;
         }
@@ -38,7 +39,7 @@ impl Filesystem {
         Ok(Fs::of(fs, chip, maker, begin))
     }
 
-    /// Mounts the filesystem on the flash, and recovers what a power cut has left unfinished, as Linux does. Keep a clone of the flash if
+    /// Mounts the filesystem on the flash and, as Linux does, recovers operations that a power cut interrupted. Clone the flash before if
     /// you need it after a failure.
     ///
     /// # Errors
@@ -51,12 +52,12 @@ impl Filesystem {
     }
 }
 
-/// A mounted filesystem on flash. Paths begin at the root, with parts between slashes; symbolic links are not followed.
+/// A mounted filesystem on flash. Paths begin at the root, and slashes separate their components; symbolic links are not followed.
 ///
-/// Times are those of the flash, its driver and the filesystem's accesses. The page cache, and the CPU's time for compression, are in
+/// Times include the flash, its driver and the filesystem's accesses. The page cache and the CPU's time for compression are modelled in
 /// [`sim::vfs`](crate::sim::vfs).
 ///
-/// A clone is a second one with the same contents that goes its own way.
+/// A clone is an independent filesystem with the same contents.
 #[derive(Clone, Debug)]
 pub struct Fs {
     fs: Box<dyn OnDevice<Box<dyn Device>>>,
@@ -71,22 +72,22 @@ impl Fs {
         Self { fs, chip, maker, mount_time }
     }
 
-    /// Time that the mount took, with attaching UBI; after `format` the time to make the filesystem.
+    /// Duration of the mount, including the UBI attach; after `format`, the time to create the filesystem.
     pub const fn mount_time(&self) -> Nanos {
         self.mount_time
     }
 
-    /// Time since power-on at which the last call ended.
+    /// Time since power-on at the end of the last call.
     pub fn now(&self) -> Instant {
         self.fs.now()
     }
 
-    /// Time of the flash's driver by phase since power-on. The difference of two is the cost of the calls between them.
+    /// Time of the flash's driver by phase, since power-on. The cost of calls is the difference of two readings.
     pub fn breakdown(&self) -> Breakdown {
         self.fs.device().breakdown()
     }
 
-    /// Writes a whole file, new or in place of what it held. The data may wait in memory until [`sync`](Self::sync).
+    /// Writes a whole file; an existing file is replaced. The data may stay in memory until [`sync`](Self::sync).
     ///
     /// # Errors
     /// [`Error::File`]: no such directory, not a regular file, no space, no power.
@@ -100,7 +101,7 @@ impl Fs {
         })
     }
 
-    /// Contents of a regular file.
+    /// Reads a whole regular file.
     ///
     /// # Errors
     /// [`Error::File`]: not found, not a regular file, damage, more than 1 GiB, no power.
@@ -118,10 +119,10 @@ impl Fs {
         })
     }
 
-    /// Makes a directory.
+    /// Creates a directory.
     ///
     /// # Errors
-    /// [`Error::File`]: the name exists, no such directory above it, no space, no power.
+    /// [`Error::File`]: the name exists, no such parent directory, no space, no power.
     pub fn create_dir(&mut self, path: impl AsRef<[u8]>) -> Result<()> {
         self.at(path.as_ref(), |fs, path| create(fs, path, NewKind::Directory, 0o755).map(drop))
     }
@@ -165,7 +166,7 @@ impl Fs {
         })
     }
 
-    /// Gives a file or directory another path; a file that has it is replaced.
+    /// Renames a file or directory; a file at the new path is replaced.
     ///
     /// # Errors
     /// [`Error::File`]: not found, a target that cannot be replaced, no space, no power.
@@ -176,7 +177,7 @@ impl Fs {
         })
     }
 
-    /// Brings all changes to flash.
+    /// Writes all changes to flash.
     ///
     /// # Errors
     /// [`Error::File`]: no space, no power.
@@ -184,7 +185,7 @@ impl Fs {
         self.at(b"/", |fs, _| fs.sync())
     }
 
-    /// Brings all changes to flash, unmounts, and gives the flash back.
+    /// Writes all changes to flash, unmounts, and returns the flash.
     ///
     /// # Errors
     /// [`Error::Mount`]: it cannot be unmounted.
@@ -195,16 +196,16 @@ impl Fs {
         Ok(Flash::of(Rig { device, chip, maker }))
     }
 
-    /// Lets time pass, in which the filesystem does its background work.
+    /// Advances virtual time. The filesystem does its background work in this time.
     pub fn wait(&mut self, time: Nanos) {
         self.fs.wait_until(self.fs.now() + time);
     }
 
-    /// Begins a [`sync`](Self::sync) that loses power, and gives the flash back with power on again. Clone the filesystem before to try
-    /// another cut.
+    /// Starts a [`sync`](Self::sync), cuts power during it, restores power, and returns the flash. Clone the filesystem before the call to
+    /// try another cut.
     ///
     /// # Errors
-    /// [`Error::CutNotReached`]: `sync` ended before the cut. [`Error::Cut`]: a cut that cannot be. [`Error::Restart`].
+    /// [`Error::CutNotReached`]: `sync` ended before the cut. [`Error::Cut`]: an invalid cut. [`Error::Restart`].
     pub fn power_cut(mut self, cut: Cut) -> Result<Flash> {
         self.fs.device_mut().power_mut().count_operations();
         let before = self.fs.device().power().operations();
@@ -218,16 +219,17 @@ impl Fs {
         }
     }
 
-    /// Orders a power cut. The call in which power goes fails, and so do those after it; [`power_off`](Self::power_off) gives the flash.
+    /// Schedules a power cut. The call in which power is lost fails, and so do all later calls. [`power_off`](Self::power_off) returns the
+    /// flash.
     ///
     /// # Errors
-    /// [`Error::Cut`]: operation 0, or a share that is not from 0 to 1.
+    /// [`Error::Cut`]: operation 0, or a share that is not between 0 and 1.
     pub fn order_cut(&mut self, cut: Cut) -> Result<()> {
         let now = self.fs.now();
         order(self.fs.device_mut().as_mut(), now, cut)
     }
 
-    /// Switches power off without writing anything, if it is not off yet, and on again, and gives the flash back.
+    /// Switches power off without any write, unless it is off already, and on again. Returns the flash.
     ///
     /// # Errors
     /// [`Error::Restart`]: the driver cannot use the chip any more.
@@ -240,12 +242,12 @@ impl Fs {
         Ok(flash)
     }
 
-    /// The filesystem by inodes: links, attributes, extended attributes, space, checks.
+    /// Access to the filesystem by inode numbers: links, attributes, extended attributes, space, checks.
     pub fn filesystem(&mut self) -> &mut dyn FileSystem {
         &mut *self.fs
     }
 
-    /// Runs `work` on a path, which an error names.
+    /// Calls `work`; an error gets the path.
     fn at<T>(
         &mut self,
         path: &[u8],
@@ -256,7 +258,7 @@ impl Fs {
     }
 }
 
-/// Directory and name of a path.
+/// Splits a path into directory and name.
 fn name_of<'p>(fs: &mut dyn FileSystem, path: &'p [u8]) -> fs::Result<Name<'p>> {
     let end = path.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
     let path = path.get(..end).unwrap_or_default();
@@ -273,7 +275,7 @@ fn create(fs: &mut dyn FileSystem, path: &[u8], kind: NewKind<'_>, permissions: 
     fs.create(directory, name, &NewFile { kind, permissions, uid: 0, gid: 0 })
 }
 
-/// Empties a regular file.
+/// Truncates a regular file to length 0.
 fn truncate(fs: &mut dyn FileSystem, inode: u32) -> fs::Result<u32> {
     match fs.attributes(inode)?.file_type {
         FileType::Regular => {

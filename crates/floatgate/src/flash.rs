@@ -1,4 +1,4 @@
-//! Flash under its driver, with its clock.
+//! Flash under its driver, with a clock of virtual time.
 
 use crate::{Error, Result};
 use floatgate_device::power::PowerCut;
@@ -6,14 +6,14 @@ use floatgate_mtd::{Breakdown, Done, Geometry, Instant, Mtd, Nanos};
 use floatgate_sim::rig::{Device, Rig};
 use std::fmt;
 
-/// The time that an operation took, and where it went. It prints as `96.2 us: array 25.0, data 68.1, cpu 3.10`.
+/// Duration of an operation, in total and by phase. It is formatted as `96.2 us: array 25.0, data 68.1, cpu 3.10`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OperationTime {
-    /// Time from the call to its end.
+    /// Time from the call to the end of the operation.
     pub total: Nanos,
-    /// The same time by phase; its sum is the total.
+    /// The duration by phase; the sum of the phases is the total.
     pub breakdown: Breakdown,
-    /// Bits that the ECC corrected; of a card always 0, as its controller hides them.
+    /// Number of bits that the ECC corrected; always 0 for a card, whose controller does not report them.
     pub bitflips: u32,
 }
 
@@ -28,7 +28,7 @@ impl fmt::Display for OperationTime {
     }
 }
 
-/// Moment at which power goes away: in a program or erase, counted from 1 from now on, or after a time.
+/// Moment of a power cut: in a program or erase operation, counted from 1 from now on, or after a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cut {
     at: At,
@@ -42,17 +42,17 @@ enum At {
 }
 
 impl Cut {
-    /// Power goes in the program or erase of this number, when half of it is over.
+    /// A cut in the program or erase with this number, when half of it is done.
     pub const fn at_operation(operation: u64) -> Self {
         Self { at: At::Operation(operation), share: 0.5 }
     }
 
-    /// Power goes after this time.
+    /// A cut after this time.
     pub const fn after(time: Nanos) -> Self {
         Self { at: At::After(time), share: 0.5 }
     }
 
-    /// Share of the operation that is over when power goes, 0 to 1. A cut after a time has none.
+    /// Sets the share of the operation that is done when power is cut, 0 to 1. It has no meaning for a cut after a time.
     #[must_use]
     pub const fn share(mut self, share: f64) -> Self {
         self.share = share;
@@ -70,16 +70,16 @@ impl Cut {
     }
 }
 
-/// Orders a power cut on a device.
+/// Schedules a power cut on a device.
 pub(crate) fn order(device: &mut dyn Device, now: Instant, cut: Cut) -> Result<()> {
     let cut = cut.from(now)?;
     device.power_mut().order(Some(cut));
     Ok(())
 }
 
-/// Flash under its driver, with its clock: each call begins when the one before has ended.
+/// Flash under its driver, with a clock of virtual time: each call begins when the previous call has ended.
 ///
-/// A clone is a second flash with the same contents that goes its own way; blocks that neither changes are shared.
+/// A clone is an independent flash with the same contents. It shares all unchanged blocks with the original.
 #[derive(Clone, Debug)]
 pub struct Flash {
     pub(crate) rig: Rig,
@@ -90,7 +90,7 @@ impl Flash {
         Self { rig }
     }
 
-    /// Sizes of the flash in bytes, and the strength of its ECC.
+    /// Sizes of the flash in bytes, and ECC strength.
     pub fn geometry(&self) -> &Geometry {
         self.rig.device.geometry()
     }
@@ -100,7 +100,7 @@ impl Flash {
         &self.rig.chip
     }
 
-    /// Time since power-on at which the last call ended.
+    /// Time since power-on at the end of the last call.
     pub fn now(&mut self) -> Instant {
         self.rig.now()
     }
@@ -113,7 +113,7 @@ impl Flash {
         self.run(|device, now| device.read(now, addr, buf))
     }
 
-    /// Programs erased flash at a byte address; address and length are multiples of [`Geometry::write_bytes`].
+    /// Programs erased flash at a byte address. Address and length must be multiples of [`Geometry::write_bytes`].
     ///
     /// # Errors
     /// [`Error::Flash`]: beyond the end, misaligned, not erased, write protected, the chip reports a failure, no power.
@@ -121,7 +121,7 @@ impl Flash {
         self.run(|device, now| device.write(now, addr, data))
     }
 
-    /// Erases a block by its number, from 0.
+    /// Erases a block; blocks are numbered from 0.
     ///
     /// # Errors
     /// [`Error::Flash`]: beyond the end, a bad block, write protected, the chip reports a failure, no power.
@@ -130,7 +130,7 @@ impl Flash {
         self.run(|device, now| device.erase(now, addr, len))
     }
 
-    /// Erases all blocks that are not bad, as `flash_erase` does.
+    /// Erases all blocks except bad ones, as `flash_erase` does.
     ///
     /// # Errors
     /// As [`erase_block`](Self::erase_block).
@@ -143,7 +143,7 @@ impl Flash {
         Ok(())
     }
 
-    /// True when a block is marked bad.
+    /// Returns true if a block is marked bad.
     ///
     /// # Errors
     /// [`Error::Flash`]: beyond the end, no power.
@@ -152,36 +152,36 @@ impl Flash {
         Ok(self.rig.device.is_bad(now, addr)?.0)
     }
 
-    /// Marks a block bad, for good.
+    /// Marks a block bad permanently.
     ///
     /// # Errors
-    /// [`Error::Flash`]: beyond the end, flash that has no bad blocks, no power.
+    /// [`Error::Flash`]: beyond the end, flash without bad block support, no power.
     pub fn mark_bad(&mut self, block: u32) -> Result<OperationTime> {
         let addr = self.address(block);
         self.run(|device, now| device.mark_bad(now, addr))
     }
 
-    /// Lets time pass without a call.
+    /// Advances virtual time without an operation.
     pub fn wait(&mut self, time: Nanos) {
         let later = self.now() + time;
         self.rig.device.host().resume(later);
     }
 
-    /// Orders a power cut. The call in which power goes fails, and so do those after it until [`restart`](Self::restart).
+    /// Schedules a power cut. The call in which power is lost fails, and so do all calls until [`restart`](Self::restart).
     ///
     /// # Errors
-    /// [`Error::Cut`]: operation 0, or a share that is not from 0 to 1.
+    /// [`Error::Cut`]: operation 0, or a share that is not between 0 and 1.
     pub fn order_cut(&mut self, cut: Cut) -> Result<()> {
         let now = self.now();
         order(self.rig.device.as_mut(), now, cut)
     }
 
-    /// True while there is power.
+    /// True unless power was lost.
     pub fn is_powered(&self) -> bool {
         !self.rig.device.power().is_lost()
     }
 
-    /// Switches power on again; the driver sets the chip up, which takes time. An ordered cut is forgotten.
+    /// Restores power; the driver sets up the chip, which takes virtual time. A scheduled cut is cancelled.
     ///
     /// # Errors
     /// [`Error::Restart`]: the driver cannot use the chip any more.
@@ -189,7 +189,8 @@ impl Flash {
         self.rig.device.restart().map_err(Error::Restart)
     }
 
-    /// The device, whose calls take the time at which they begin: for OOB, OTP, cells, links and records of what each resource does.
+    /// The device, whose calls take their start time as an argument. It gives access to OOB, OTP, cells and links, and records the
+    /// work of each resource.
     pub fn device(&mut self) -> &mut dyn Device {
         self.rig.device.as_mut()
     }

@@ -1,8 +1,8 @@
-//! Flash storage, simulated in virtual time: what a board's chip, filesystem or card does, and how long each step takes.
+//! Flash storage, simulated in virtual time: the behaviour of a board's chip, filesystem or card, and the duration of each step.
 //!
-//! A [`Setup`] describes a board: chip, controller, driver, host. It makes a [`Flash`], and filesystems on it: `Setup::ubifs` and
-//! `Setup::jffs2` format or mount one, which gives an `Fs`. A `Card` is an SD card or eMMC. An `Image` is a file with UBI, UBIFS
-//! or JFFS2 in it. Nothing waits and nothing reads a clock: the same program prints the same figures on every machine.
+//! A [`Setup`] describes a board: chip, controller, driver, host. It creates a [`Flash`]. `Setup::ubifs` and `Setup::jffs2` format or mount
+//! a filesystem on it, an `Fs`. A `Card` is an SD card or eMMC. An `Image` is a file that contains UBI, UBIFS or JFFS2. No call sleeps or
+//! reads a clock: the same program prints the same figures on every machine.
 //!
 //! ```
 #![cfg_attr(feature = "filesystems", doc = include_str!("../examples/first_hour.rs"))]
@@ -10,19 +10,20 @@
 //!
 //! # Time
 //!
-//! Each device carries a clock of virtual time, [`Instant`], that begins with power-on and stands still between calls. Durations are
-//! [`Nanos`]. [`OperationTime`] says how long an operation took and where the time went.
+//! Each device has a clock of virtual time, [`Instant`], which starts at power-on and stands still between calls. Durations are [`Nanos`].
+//! [`OperationTime`] contains the duration of an operation, in total and by phase.
 //!
-//! # Further down
+//! # Lower layers
 //!
-//! The crates below are modules here. `lab` has the benchmarks and studies of the `floatgate` command, [`sim`] makes devices and filesystems of
-//! a [`config`], [`device`] has chips, controllers and drivers, `stack` the filesystems, `image` their images, `card` managed flash, [`mtd`] the
-//! `Mtd` trait, and `media` the bytes on flash. [`Setup::config`], [`Flash::device`], `Fs::filesystem` and `Card::device` lead there.
+//! The lower crates are modules here. `lab` contains the benchmarks and studies of the `floatgate` command. [`sim`] creates devices and
+//! filesystems from a [`config`]. [`device`] contains chips, controllers and drivers, `stack` the filesystems, `image` their images, `card`
+//! managed flash, [`mtd`] the `Mtd` trait, and `media` the bytes on flash. [`Setup::config`], [`Flash::device`], `Fs::filesystem` and
+//! `Card::device` give access to them.
 //!
 //! # Features
 //!
-//! All are on by default: `cards`, `filesystems`, `images`, and `studies` (with `lab`). Without them there are chips alone, in less than
-//! 40 packages.
+//! All features are enabled by default: `cards`, `filesystems`, `images`, and `studies` (with `lab`). Without them the crate contains only
+//! chips and needs fewer than 40 packages.
 
 mod error;
 #[cfg(feature = "filesystems")]
@@ -61,7 +62,7 @@ pub use floatgate_mtd::{Breakdown, Geometry, Instant, Nanos, Phase};
 #[cfg(feature = "filesystems")]
 pub use floatgate_stack::fs::{Attributes, DirEntry, FileType};
 
-/// The example of the crate's page.
+/// Runs the example on the crate's page as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

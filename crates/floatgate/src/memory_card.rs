@@ -1,4 +1,4 @@
-//! An SD card or eMMC, with its clock.
+//! An SD card or eMMC, with a clock of virtual time.
 
 use crate::setup::library;
 use crate::{OperationTime, Result};
@@ -9,10 +9,9 @@ use floatgate_sim::Error;
 use floatgate_sim::card::load;
 use std::path::Path;
 
-/// An SD card or eMMC as its host sees it, with its clock: each call begins when the one before has ended.
+/// An SD card or eMMC behind its host, with a clock of virtual time: each call begins when the previous call has ended.
 ///
-/// A card that claims to be larger than it is has the size that it claims. A clone is a second card with the same contents that goes its
-/// own way.
+/// A card with a false capacity has the size that it reports. A clone is an independent card with the same contents.
 #[derive(Clone, Debug)]
 pub struct Card {
     device: Fake<floatgate_card::Card>,
@@ -20,18 +19,19 @@ pub struct Card {
 }
 
 impl Card {
-    /// An empty card of the catalogue by its name, or of a TOML file by its path (with a `/`, or ending in `.toml`).
+    /// Creates an empty card: a card of the catalogue by its name, or a TOML file by its path (with a `/`, or ending in `.toml`).
     ///
     /// # Errors
-    /// [`Error::Setup`](crate::Error::Setup): an unknown name, with the nearest ones as help; a file that cannot be read; a wrong value.
+    /// [`Error::Setup`](crate::Error::Setup): an unknown name, with similar names as help; a file that cannot be read; an invalid value.
     pub fn named(name: impl AsRef<Path>) -> Result<Self> {
         Self::with(name, &[], 0)
     }
 
-    /// As [`named`](Self::named), with changed keys such as `card.open_aus=4`, and the seed of all that differs from card to card.
+    /// Creates a card as [`named`](Self::named), with changed keys such as `card.open_aus=4`, and a seed for all variation between
+    /// cards.
     ///
     /// # Errors
-    /// As [`named`](Self::named); a key that does not exist, or a value that it refuses.
+    /// The errors of [`named`](Self::named); an unknown key, or an invalid value.
     pub fn with(name: impl AsRef<Path>, keys_and_values: &[&str], seed: u64) -> Result<Self> {
         let sets = (1..)
             .zip(keys_and_values)
@@ -50,33 +50,33 @@ impl Card {
         library().names(Kind::Card)
     }
 
-    /// Size in sectors of 512 bytes.
+    /// Size of the card in sectors of 512 bytes.
     pub fn sectors(&self) -> u64 {
         self.device.capacity()
     }
 
-    /// Time since power-on at which the last call ended.
+    /// Time since power-on at the end of the last call.
     pub const fn now(&self) -> Instant {
         self.now
     }
 
-    /// Reads whole sectors from sector `lba` on. Sectors never written read as zeros.
+    /// Reads whole sectors from sector `lba` on. Sectors that were never written read as zeros.
     ///
     /// # Errors
-    /// [`Error::Card`](crate::Error::Card): beyond the end, no whole sectors, more wrong bits than the card corrects.
+    /// [`Error::Card`](crate::Error::Card): beyond the end, a partial sector, more bit errors than the card corrects.
     pub fn read(&mut self, lba: u64, buf: &mut [u8]) -> Result<OperationTime> {
         self.run(|card, now| card.read(now, lba, buf))
     }
 
-    /// Writes whole sectors from sector `lba` on. The data may wait in the card's memory until [`flush`](Self::flush).
+    /// Writes whole sectors from sector `lba` on. The data may stay in the card's volatile memory until [`flush`](Self::flush).
     ///
     /// # Errors
-    /// [`Error::Card`](crate::Error::Card): beyond the end, no whole sectors, worn out.
+    /// [`Error::Card`](crate::Error::Card): beyond the end, a partial sector, worn out.
     pub fn write(&mut self, lba: u64, data: &[u8]) -> Result<OperationTime> {
         self.run(|card, now| card.write(now, lba, data))
     }
 
-    /// Tells the card that `count` sectors from sector `lba` on are not needed any more.
+    /// Tells the card that the data of `count` sectors from sector `lba` on is no longer needed.
     ///
     /// # Errors
     /// [`Error::Card`](crate::Error::Card): beyond the end.
@@ -84,7 +84,7 @@ impl Card {
         self.run(|card, now| card.discard(now, lba, count))
     }
 
-    /// Waits until all data are on the flash.
+    /// Waits until all data is on flash.
     ///
     /// # Errors
     /// [`Error::Card`](crate::Error::Card): worn out.
@@ -92,12 +92,12 @@ impl Card {
         self.run(|card, now| card.flush(now))
     }
 
-    /// Lets time pass without a call; the card does its background work.
+    /// Advances virtual time without a request. The card does its background work in this time.
     pub fn wait(&mut self, time: Nanos) {
         self.now += time;
     }
 
-    /// The card itself: registers, wear, energy, power cuts.
+    /// The simulated card, for access to registers, wear, energy and power cuts.
     pub const fn device(&mut self) -> &mut floatgate_card::Card {
         self.device.device_mut()
     }

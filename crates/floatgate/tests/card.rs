@@ -1,4 +1,4 @@
-//! Cards with their clock.
+//! Tests of cards and their clock.
 
 use floatgate::{Card, Error, Nanos};
 

@@ -1,4 +1,4 @@
-//! Errors are typed, name the place, and say what to do.
+//! Tests that errors are typed, contain the position, and give advice.
 
 use crate::small;
 use floatgate::config::Problem;
@@ -18,7 +18,7 @@ fn an_unknown_setup_names_the_nearest() {
     assert_eq!(problem, Problem::UnknownName);
     assert_eq!(error.to_string(), "no setup is called `imx6-mx30lf2g18a`");
     assert!(error.help().unwrap().contains("imx6-mx30lf2g18ac"), "{error:?}");
-    // What `main` prints.
+    // Output of `main` for this error.
     let printed = format!("{error:?}");
     assert!(printed.starts_with(&format!("{error}\nhelp: nearest: ")), "{printed}");
     assert!(Setup::names().any(|name| name == "imx6-mx30lf2g18ac"));
@@ -55,7 +55,7 @@ fn a_wrong_text_is_pointed_into() {
     assert!(error.to_string().starts_with("the setup's text:2:16: "), "{error}");
     assert_eq!(problem(Setup::from_toml("chip = ")).0, Problem::Syntax);
     assert_eq!(problem(Setup::named("./no-such-board.toml")).0, Problem::MissingFile);
-    // A text without a chip is a setup as soon as one is set.
+    // A setup from a text without a chip is complete as soon as a chip is set.
     let bare = Setup::from_toml("title = 'mine'").unwrap();
     assert_eq!(problem(bare.config()).0, Problem::MissingKey);
     assert!(bare.with("chip=w25q128jv").unwrap().config().is_ok());

@@ -1,4 +1,4 @@
-//! The examples run to their end, and the pages quote the first one.
+//! Tests that the examples run without an error, and that the page quotes the first example.
 
 #[path = "../examples/card_times.rs"]
 mod card_times;

@@ -1,4 +1,4 @@
-//! Files by paths, on UBIFS and JFFS2.
+//! Tests of files by paths, on UBIFS and JFFS2.
 
 use crate::small;
 use floatgate::stack::fs;
@@ -61,7 +61,7 @@ fn wrong_paths_are_refused(setup: &Setup, kind: &Filesystem) {
     assert!(failure(fs.read_file("/dir")) != fs::Error::NotFound);
     let message = fs.read_file("/none").unwrap_err().to_string();
     assert_eq!(message, "/none: not found");
-    // A hole of 8 GiB is no memory of the host.
+    // A hole of 8 GiB must not use memory of the host.
     let inode = fs.filesystem().resolve(b"/file").unwrap();
     let changes = fs::AttributeChanges { size: Some(3 << 30), ..fs::AttributeChanges::default() };
     if fs.filesystem().set_attributes(inode, &changes).is_ok() {

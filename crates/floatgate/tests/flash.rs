@@ -1,4 +1,4 @@
-//! Flash with its clock.
+//! Tests of flash and its clock.
 
 use crate::small;
 use floatgate::config::{Library, Override};
@@ -7,7 +7,7 @@ use floatgate::sim::machine;
 use floatgate::sim::rig::{self, RigOptions};
 use floatgate::{Error, Instant, Nanos, Phase, Setup};
 
-/// A device of `lab`, as one without this crate makes it.
+/// A device built by `sim` directly, without this crate, for comparison.
 fn rig(name: &str, sets: &[&str], options: RigOptions) -> rig::Rig {
     let library = Library::built_in();
     let sets = Override::parse_all(sets).unwrap();
@@ -111,7 +111,7 @@ fn the_clock_goes_on_after_a_failure_and_a_pause() {
     let before = flash.now();
     flash.wait(Nanos::from_ms(5));
     assert_eq!(flash.now().since(before), Nanos::from_ms(5));
-    // Nothing is booked for the pause.
+    // No time is booked for the pause.
     let took = flash.read(0, &mut [0; 16]).unwrap();
     assert_eq!(took.breakdown[Phase::Waiting], Nanos::ZERO);
     assert!(flash.now() > Instant::ZERO);

@@ -1,4 +1,4 @@
-//! The library as a program uses it.
+//! Tests of the library from the view of a program that uses it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
 mod card;

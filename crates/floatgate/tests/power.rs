@@ -1,9 +1,9 @@
-//! Losses of power.
+//! Tests of power cuts.
 
 use crate::small;
 use floatgate::{Cut, Error, Filesystem, Flash, Fs, Nanos};
 
-/// A filesystem with one synced file and one that is not.
+/// A filesystem with one synced file and one unsynced file.
 fn changed(kind: &Filesystem) -> Fs {
     let mut fs = kind.format(small().flash().unwrap()).unwrap();
     fs.write_file("/synced", "here").unwrap();
@@ -12,7 +12,7 @@ fn changed(kind: &Filesystem) -> Fs {
     fs
 }
 
-/// Mounts after a cut; what was synced is there.
+/// Mounts after a cut, and checks that the synced file is present.
 fn recovered(kind: &Filesystem, flash: Flash) -> Fs {
     assert!(flash.is_powered());
     let mut fs = kind.mount(flash).unwrap();
@@ -36,7 +36,7 @@ fn a_cut_at_each_operation_of_a_sync_is_recovered() {
     };
     assert_eq!(cuts, operations);
     assert!(operations > 3, "{operations}");
-    // The filesystem that was cloned knows nothing of the cuts.
+    // The clone that was made before the cuts is not affected by them.
     let mut fs = fs;
     fs.sync().unwrap();
     assert_eq!(recovered(&kind, fs.power_off().unwrap()).read_file("/new").unwrap(), vec![0x5A; 10_000]);

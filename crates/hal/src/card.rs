@@ -8,13 +8,14 @@ use floatgate_mtd::{BlockError, Nanos};
 use floatgate_sim::card::load;
 use std::sync::MutexGuard;
 
-/// Time from power-on to the first clock cycle.
+/// Time between power-on and the first clock cycle.
 const POWER_UP: Nanos = Nanos::from_ms(1);
 
-/// An SD card in SPI mode at its pins, as a board has it after power-on. A clone is the same card, [`SdCard::fork`] makes another one.
+/// An SD card in SPI mode at its pins, in the state after power-on. A clone is another handle of the same card; [`SdCard::fork`] creates an
+/// independent card.
 ///
-/// A driver of a `SpiDevice` cannot clock a card with CS# high, as it must be once after power-on: [`SdCard::clock_idle`] does. Its clock is 400 kHz
-/// at first.
+/// A card needs clock cycles with CS# high once after power-on, which a driver of a `SpiDevice` cannot send: [`SdCard::clock_idle`] does
+/// so. The initial clock is 400 kHz.
 ///
 /// ```
 /// use embedded_hal::spi::SpiDevice;
@@ -33,15 +34,15 @@ pub struct SdCard {
     port: Port<CardWires>,
 }
 
-/// The wires of an SD card.
+/// The wires to an SD card in SPI mode.
 #[derive(Clone, Debug)]
 pub struct CardWires(SpiCard);
 
 impl SdCard {
-    /// A card by its name.
+    /// Creates a card by its name.
     ///
     /// # Errors
-    /// There is no such card, or it is an eMMC.
+    /// The card is unknown, or it is an eMMC.
     pub fn new(name: &str) -> Result<Self, OpenError> {
         let spec = load(&LIBRARY, name, &[]).map_err(OpenError::new)?.spec;
         let mut card = SpiCard::new(&spec, CardOptions::default()).map_err(OpenError::new)?;
@@ -53,14 +54,14 @@ impl SdCard {
         self.port.lock()
     }
 
-    /// Clocks the card with CS# and the data line high: 74 cycles or more after power-on.
+    /// Clocks the card with CS# and the data line high. After power-on, 74 or more cycles are required.
     pub fn clock_idle(&mut self, cycles: u32) {
         let wires = &mut self.wires().0;
         wires.deselect();
         (0..cycles.div_ceil(8)).for_each(|_| wires.write(&[0xFF]));
     }
 
-    /// Sets the clock in Hz.
+    /// Sets the SPI clock, Hz.
     pub fn set_clock(&mut self, hz: u32) {
         self.wires().0.set_clock(hz);
     }
@@ -70,12 +71,12 @@ impl SdCard {
         self.wires().0.now().as_ns()
     }
 
-    /// The first violations of the specification's rules, each with the command to which it belongs.
+    /// The first recorded violations of the specification's rules, each with the command that caused it.
     pub fn violations(&self) -> Vec<Recorded> {
         self.wires().0.violations().recorded().to_vec()
     }
 
-    /// Cuts power in this program or erase within the card, counted from 1 from now on. Without power the card reads as FFh.
+    /// Cuts power in a program or erase inside the card; `operation` is counted from 1 from now on. Without power the card reads as FFh.
     pub fn cut_power(&mut self, operation: u64) {
         self.wires().0.cut_power(operation);
     }
@@ -85,7 +86,7 @@ impl SdCard {
         self.wires().0.is_dead()
     }
 
-    /// Power goes, if it is there, and comes back: the card is as after power-on.
+    /// Cycles the power, or restores it after a cut. The card is then in its power-on state.
     ///
     /// # Errors
     /// The card is worn out.
@@ -96,25 +97,25 @@ impl SdCard {
         outcome.map_err(ContentsError)
     }
 
-    /// Inverts this bit of the next block that the card sends: its CRC16 is wrong.
+    /// Inverts a bit of the next data block that the card sends, so that its CRC16 is wrong.
     pub fn disturb_next_block(&mut self, bit: usize) {
         self.wires().0.disturb_next_block(bit);
     }
 
-    /// Number of sectors.
+    /// Capacity of the card, sectors.
     pub fn sectors(&self) -> u64 {
         self.wires().0.capacity()
     }
 
-    /// Writes sectors beside the wires, such as a filesystem's image.
+    /// Writes sectors without using the wires, for example a filesystem image.
     ///
     /// # Errors
-    /// The card has no such sectors, or no power.
+    /// The card does not have these sectors, or has no power.
     pub fn write_contents(&mut self, sector: u64, bytes: &[u8]) -> Result<(), ContentsError> {
         self.wires().0.write_contents(sector, bytes).map_err(ContentsError)
     }
 
-    /// Reads sectors beside the wires.
+    /// Reads sectors without using the wires.
     ///
     /// # Errors
     /// As [`SdCard::write_contents`].
@@ -122,7 +123,7 @@ impl SdCard {
         self.wires().0.read_contents(sector, bytes).map_err(ContentsError)
     }
 
-    /// A copy with contents and clock that goes its own way. What neither changes is shared.
+    /// Creates an independent copy of contents and clock. Both share unchanged blocks.
     #[must_use]
     pub fn fork(&self) -> Self {
         Self { port: Port::new(self.wires().clone()) }
@@ -157,7 +158,7 @@ impl Wires for CardWires {
     }
 }
 
-/// Failure to read or write contents beside the wires.
+/// Failure of an access to the contents that does not use the wires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContentsError(BlockError);
 

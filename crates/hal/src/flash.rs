@@ -1,4 +1,4 @@
-//! A SPI NOR behind a driver.
+//! A SPI NOR behind its driver, as an embedded-storage flash.
 
 use crate::{LIBRARY, OpenError, config};
 use embedded_storage::nor_flash as blocking;
@@ -9,14 +9,14 @@ use floatgate_mtd::{Done, ErrorKind, Instant, Nanos};
 use floatgate_sim::rig::{self, Rig, RigOptions};
 use std::fmt;
 
-/// Time after power-on until a chip takes commands: data sheets name at most this (tVSL, tPU).
+/// Time between power-on and the first command; data sheets state at most this time (tVSL, tPU).
 const POWER_UP: Nanos = Nanos::from_ms(10);
 
-/// A NOR flash behind the driver of its board, with eraseblocks of `ERASE` bytes. A clone goes its own way; what neither changes is shared, so a test of
-/// power cuts clones the flash before each operation.
+/// A NOR flash behind the driver of its board, with eraseblocks of `ERASE` bytes. A clone is an independent flash that shares unchanged
+/// blocks; a test of power cuts clones the flash before each operation.
 ///
-/// Stricter than a RAM mock: a byte whose bits would have to go back to 1 is refused with
-/// [`NotErased`](floatgate_mtd::ErrorKind::NotErased). FFh leaves a byte alone, and bits may be cleared further.
+/// It is stricter than a RAM mock: a program that would set bits back to 1 fails with [`NotErased`](floatgate_mtd::ErrorKind::NotErased). A
+/// byte FFh leaves the flash unchanged, and further bits may be cleared.
 #[derive(Clone, Debug)]
 pub struct Flash<const ERASE: usize> {
     rig: Rig,
@@ -24,10 +24,10 @@ pub struct Flash<const ERASE: usize> {
 }
 
 impl<const ERASE: usize> Flash<ERASE> {
-    /// A flash by the name of its part, or of a setup with it.
+    /// Creates a flash by the name of its part, or of a setup with that part.
     ///
     /// # Errors
-    /// There is no such part, it is no NOR, or its eraseblocks have another size.
+    /// The part is unknown, it is not a NOR, or its eraseblocks have another size.
     pub fn new(target: &str) -> Result<Self, OpenError> {
         let mut rig = rig::wire(&LIBRARY, &config(target)?, RigOptions::default()).map_err(OpenError::new)?;
         let geometry = rig.device.geometry();
@@ -47,7 +47,7 @@ impl<const ERASE: usize> Flash<ERASE> {
         self.now.as_ns()
     }
 
-    /// Cuts power in this program or erase, counted from 1 from now on, when this share (0 to 1) of it is over. Every call then fails, until
+    /// Cuts power in a program or erase, counted from 1 from now on, when a share (0 to 1) of it is done. Every later call fails, until
     /// [`Flash::restore_power`].
     pub fn cut_power(&mut self, operation: u64, share: f64) {
         self.rig.device.power_mut().order(Some(PowerCut::During { operation, share }));
@@ -58,10 +58,10 @@ impl<const ERASE: usize> Flash<ERASE> {
         self.rig.device.power().is_lost()
     }
 
-    /// Power is back, and the driver sets its chip up again.
+    /// Restores power; the driver sets up the chip again.
     ///
     /// # Errors
-    /// The driver does not find its chip.
+    /// The driver does not find the chip.
     pub fn restore_power(&mut self) -> Result<(), OpenError> {
         self.rig.device.power_mut().order(None);
         self.rig.device.restart().map_err(OpenError::new)?;
@@ -69,7 +69,7 @@ impl<const ERASE: usize> Flash<ERASE> {
         Ok(())
     }
 
-    /// Runs an operation of the driver; time goes on also when it fails.
+    /// Executes an operation of the driver. The clock advances even if the operation fails.
     fn run(
         &mut self,
         operation: impl FnOnce(&mut dyn rig::Device, Instant) -> Result<Done, floatgate_mtd::Error>,
@@ -90,7 +90,7 @@ impl<const ERASE: usize> Flash<ERASE> {
 
     fn erase_range(&mut self, from: u32, to: u32) -> Result<(), FlashError> {
         let length = to.checked_sub(from);
-        // An end before the start is no range of the device.
+        // A range whose end is before its start is outside the device, which the driver reports.
         self.run(|device, now| device.erase(now, from.into(), length.map_or(u64::MAX, u64::from)))
     }
 
@@ -99,7 +99,7 @@ impl<const ERASE: usize> Flash<ERASE> {
     }
 }
 
-/// Failure of the flash.
+/// Error of the simulated flash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlashError(pub floatgate_mtd::Error);
 

@@ -1,9 +1,11 @@
 //! Simulated SPI flash for tests of embedded Rust: real chips with their command sets, timing, power cuts and faults, in virtual time.
 //!
-//! - [`SpiFlash`]: a SPI NOR or NAND at its pins, as [`embedded_hal::spi::SpiDevice`]: for drivers of chips.
-//! - [`Flash`]: a SPI NOR behind a driver, as [`embedded_storage::nor_flash::NorFlash`] and its async twin: for filesystems and stores.
-//! - `SdCard` (feature `card`): an SD card in SPI mode at its pins, as a `SpiDevice`, or as a bus and CS#: for drivers of cards and the FAT on them.
-//! - `CardStream` (feature `card`): a card behind its host's driver, as `Read`, `Write` and `Seek` of embedded-io and their async twins.
+//! - [`SpiFlash`]: a SPI NOR or NAND at its pins, as [`embedded_hal::spi::SpiDevice`], for tests of chip drivers.
+//! - [`Flash`]: a SPI NOR behind a driver, as [`embedded_storage::nor_flash::NorFlash`] and its async version, for tests of filesystems and
+//!   stores.
+//! - `SdCard` (feature `card`): an SD card in SPI mode at its pins, as a `SpiDevice`, or as a bus and CS#, for tests of card drivers and of
+//!   FAT filesystems.
+//! - `CardStream` (feature `card`): a card behind its host's driver, as `Read`, `Write` and `Seek` of embedded-io and their async versions.
 //!
 //! ```
 //! use embedded_hal::spi::SpiDevice;
@@ -37,7 +39,7 @@ pub use wires::{Bus, ChipSelect, Delay};
 use floatgate_config::{Config, Library};
 use std::sync::LazyLock;
 
-/// The catalogue, read once.
+/// The catalogue, which is loaded once.
 static LIBRARY: LazyLock<Library> = LazyLock::new(Library::built_in);
 
 /// Reason why a part cannot be used.
@@ -58,7 +60,7 @@ impl OpenError {
     }
 }
 
-/// A part or setup of the catalogue.
+/// Configuration of a part or setup of the catalogue.
 fn config(target: &str) -> Result<Config, OpenError> {
     let setup = LIBRARY.setup(target).map_err(OpenError::new)?;
     LIBRARY.resolve(&setup, &[]).map_err(OpenError::new)

@@ -8,35 +8,36 @@ use floatgate_mtd::Nanos;
 use floatgate_sim::rig::{self, Pins, RigOptions};
 use std::sync::MutexGuard;
 
-/// A SPI NOR or NAND at its pins. A clone is the same chip, [`SpiFlash::fork`] makes another one.
+/// A SPI NOR or NAND at its pins. A clone is another handle of the same chip; [`SpiFlash::fork`] creates an independent chip.
 ///
-/// A command that the chip does not know reads as FFh and is a violation, not an error: a SPI controller notices nothing, either.
+/// An unknown command reads as FFh and is recorded as a violation. It is not an error, because a SPI controller does not detect
+/// it either.
 #[derive(Clone, Debug)]
 pub struct SpiFlash {
     port: Port<SpiWires>,
 }
 
-/// The wires of a SPI NOR or NAND.
+/// The wires to a SPI NOR or NAND.
 #[derive(Clone, Debug)]
 pub struct SpiWires(Pins);
 
-/// The wires of either kind.
+/// Applies an expression to the wires of either kind of chip.
 macro_rules! wire {
     ($pins:expr, $wire:ident => $result:expr) => {
         match $pins {
             Pins::SpiNor($wire) => $result,
             Pins::SpiNand($wire) => $result,
-            // `SpiFlash::of` lets no other kind in.
+            // `SpiFlash::of` accepts only SPI chips.
             Pins::RawNand(_) | Pins::ParallelNor(_) => Default::default(),
         }
     };
 }
 
 impl SpiFlash {
-    /// A chip by the name of its part, or of a setup with it.
+    /// Creates a chip by the name of its part, or of a setup with that part.
     ///
     /// # Errors
-    /// There is no such part, or it is not on a SPI bus.
+    /// The part is unknown, or it is not a SPI chip.
     pub fn new(target: &str) -> Result<Self, OpenError> {
         match rig::pins(&config(target)?, RigOptions::default()).map_err(OpenError::new)? {
             Pins::RawNand(_) | Pins::ParallelNor(_) => {
@@ -50,30 +51,31 @@ impl SpiFlash {
         self.port.lock()
     }
 
-    /// Sets the clock in Hz. At first it is the clock of the part's board.
+    /// Sets the SPI clock, Hz. The initial clock is the one of the part's board.
     pub fn set_clock(&mut self, hz: u32) {
         wire!(&mut self.wires().0, wire => wire.set_clock(hz));
     }
 
-    /// Drives the pin WP# of a SPI NOR. While it is low, and the bit SRP (SRWD) is set, the status registers cannot be
-    /// written. A SPI NAND does not have this lock.
+    /// Drives the pin WP# of a SPI NOR. While it is low and the bit SRP (SRWD) is set, the status registers cannot be written.
+    /// SPI NAND does not have this lock.
     pub fn set_wp_low(&mut self, low: bool) {
         if let Pins::SpiNor(wire) = &mut self.wires().0 {
             wire.chip_mut().set_wp_low(low);
         }
     }
 
-    /// Virtual time in ns since the chip was made.
+    /// Virtual time since the chip was created, ns.
     pub fn now_ns(&self) -> u64 {
         wire!(&self.wires().0, wire => wire.now().as_ns())
     }
 
-    /// The first violations of the chip's rules.
+    /// The first recorded violations of the chip's rules.
     pub fn violations(&self) -> Vec<Recorded> {
         wire!(&self.wires().0, wire => wire.violations().recorded().to_vec())
     }
 
-    /// Cuts power in the middle of this program or erase, counted from 1 from now on. Without power the chip reads as FFh.
+    /// Cuts power in the middle of a program or erase; `operation` is counted from 1 from now on. Without power the chip reads as
+    /// FFh.
     pub fn cut_power(&mut self, operation: u64) {
         let cut = Some(PowerCut::During { operation, share: 0.5 });
         wire!(&mut self.wires().0, wire => wire.power_mut().order(cut));
@@ -84,12 +86,12 @@ impl SpiFlash {
         wire!(&self.wires().0, wire => wire.power().is_lost())
     }
 
-    /// Power is back: the chip is as after power-on.
+    /// Restores power; the chip is then in its power-on state.
     pub fn restore_power(&mut self) {
         wire!(&mut self.wires().0, wire => wire.power_on());
     }
 
-    /// A copy with contents and clock that goes its own way. What neither changes is shared.
+    /// Creates an independent copy of contents and clock. Both share unchanged blocks.
     #[must_use]
     pub fn fork(&self) -> Self {
         Self { port: Port::new(self.wires().clone()) }

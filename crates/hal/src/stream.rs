@@ -1,4 +1,4 @@
-//! A card behind its host's driver, as a stream of bytes.
+//! A card behind its host's driver as a byte stream.
 
 use crate::{LIBRARY, OpenError};
 use embedded_io::{ErrorKind, ErrorType, SeekFrom};
@@ -6,16 +6,16 @@ use floatgate_card::{Card, CardOptions};
 use floatgate_mtd::{BlockDevice, BlockError, BlockErrorKind, Instant, Nanos, SECTOR_BYTES};
 use floatgate_sim::card::load;
 
-/// Time without power between a cut and the return of power.
+/// Time without power between a power cut and the next power-on.
 const OFF: Nanos = Nanos::from_ms(100);
 
 /// Length of a sector as an offset.
 const SECTOR: u64 = SECTOR_BYTES as u64;
 
-/// An SD card or eMMC behind its host's driver, as [`embedded_io`]'s `Read`, `Write` and `Seek` and their async twins: for filesystems that
-/// work on a stream of bytes. A clone goes its own way; what neither changes is shared.
+/// An SD card or eMMC behind its host's driver, as [`embedded_io`]'s `Read`, `Write` and `Seek` and their async versions, for filesystems
+/// on a byte stream. A clone is an independent card that shares unchanged data.
 ///
-/// A part of a sector is read, changed and written back. `flush` returns when everything that was written is on flash.
+/// A write to a part of a sector reads, changes and writes the sector. `flush` returns when all written data is on flash.
 ///
 /// ```
 /// use embedded_io::{Read, Seek, SeekFrom, Write};
@@ -39,10 +39,10 @@ pub struct CardStream {
 }
 
 impl CardStream {
-    /// A card by its name.
+    /// Creates a card by its name.
     ///
     /// # Errors
-    /// There is no such card.
+    /// The card is unknown.
     pub fn new(name: &str) -> Result<Self, OpenError> {
         let spec = load(&LIBRARY, name, &[]).map_err(OpenError::new)?.spec;
         let card = Card::new(&spec, CardOptions::default())
@@ -56,12 +56,12 @@ impl CardStream {
         self.now.as_ns()
     }
 
-    /// Number of bytes.
+    /// Capacity of the card, bytes.
     pub fn size(&self) -> u64 {
         self.card.capacity() * SECTOR
     }
 
-    /// Cuts power in this program or erase within the card, counted from 1 from now on. Every call then fails, until
+    /// Cuts power in a program or erase inside the card, counted from 1 from now on. Every later call fails, until
     /// [`CardStream::restore_power`].
     pub fn cut_power(&mut self, operation: u64) {
         self.card.order_cut(operation);
@@ -72,7 +72,7 @@ impl CardStream {
         self.card.is_lost()
     }
 
-    /// Power goes, if it is there, and comes back: the card builds its map anew. The position stays.
+    /// Cycles the power, or restores it after a cut; the card rebuilds its mapping tables. The stream position is preserved.
     ///
     /// # Errors
     /// The card is worn out.
@@ -87,7 +87,7 @@ impl CardStream {
         StreamError(BlockErrorKind::OutOfRange { count: 1, capacity }.at(capacity, self.now))
     }
 
-    /// Runs a request from now on; time goes on also when it fails.
+    /// Executes a request that starts now. The clock advances even if the request fails.
     fn request(
         &mut self,
         request: impl FnOnce(&mut Card, Instant) -> Result<Instant, BlockError>,
@@ -100,7 +100,7 @@ impl CardStream {
         outcome.map(drop).map_err(StreamError)
     }
 
-    /// Sector and byte in it of the position, and the number of bytes of the next request: whole sectors, or the part of one.
+    /// Sector of the position, offset in it, and length of the next request: whole sectors, or a part of one sector.
     fn next(&self, wanted: usize) -> (u64, usize, usize) {
         let (sector, at) = (self.position / SECTOR, (self.position % SECTOR) as usize);
         let left = usize::try_from(self.size().saturating_sub(self.position)).unwrap_or(usize::MAX);
@@ -147,7 +147,7 @@ impl CardStream {
         self.request(|card, now| card.flush(now))
     }
 
-    /// A position behind the end is allowed; reads there return 0 bytes.
+    /// Moves the stream position. A position past the end is allowed; reads there return 0 bytes.
     fn seek_to(&mut self, to: SeekFrom) -> Result<u64, StreamError> {
         let target = match to {
             SeekFrom::Start(at) => Some(at),
@@ -159,7 +159,7 @@ impl CardStream {
     }
 }
 
-/// Failure of the card.
+/// Error of the simulated card.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamError(pub BlockError);
 

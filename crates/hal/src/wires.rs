@@ -1,7 +1,7 @@
-//! A SPI device at its pins: the traits of embedded-hal, blocking and async, for chips and cards alike.
+//! A SPI device at its pins: the traits of embedded-hal, blocking and async, for chips and cards.
 //!
-//! [`Wires`] is what a chip and a card have in common. [`Port`] is one of them, shared: `SpiDevice` drives CS#, [`Bus`] and [`ChipSelect`] are for
-//! drivers that drive it themselves.
+//! [`Wires`] is the interface of chips and cards. [`Port`] is a shared handle of a device: `SpiDevice` drives CS#; [`Bus`] and
+//! [`ChipSelect`] are for drivers that drive CS# themselves.
 
 use embedded_hal::delay::DelayNs;
 use embedded_hal::digital::{self, OutputPin};
@@ -11,23 +11,23 @@ use floatgate_mtd::Nanos;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// CS#, clock, and a data line in each direction.
+/// The lines of a SPI device: CS#, clock, and a data line in each direction.
 pub(crate) trait Wires {
-    /// Drives CS# low.
+    /// Drives CS# low, which begins a transaction.
     fn select(&mut self);
-    /// Drives CS# high.
+    /// Drives CS# high, which ends the transaction.
     fn deselect(&mut self);
-    /// Sends bytes.
+    /// Sends bytes to the chip.
     fn write(&mut self, bytes: &[u8]);
-    /// Receives bytes.
+    /// Receives bytes from the chip.
     fn read(&mut self, bytes: &mut [u8]);
-    /// Sends and receives bytes at once.
+    /// Sends and receives bytes at the same time.
     fn exchange(&mut self, bytes: &mut [u8]);
-    /// Lets time pass.
+    /// Advances virtual time by `time`, with an idle bus.
     fn wait(&mut self, time: Nanos);
 }
 
-/// Sends and receives at once; the longer of the two goes on alone.
+/// Sends and receives at the same time; the longer of the two continues alone.
 fn transfer(wires: &mut dyn Wires, received: &mut [u8], sent: &[u8]) {
     let both = received.len().min(sent.len());
     received[..both].copy_from_slice(&sent[..both]);
@@ -36,7 +36,7 @@ fn transfer(wires: &mut dyn Wires, received: &mut [u8], sent: &[u8]) {
     wires.read(&mut received[both..]);
 }
 
-/// One window of CS#.
+/// Executes operations in one CS# window.
 fn transaction(wires: &mut dyn Wires, operations: &mut [Operation<'_, u8>]) {
     wires.select();
     for operation in operations {
@@ -77,21 +77,21 @@ impl<W: Wires> Port<W> {
     }
 }
 
-/// Implements what a SPI device has in common.
+/// Implements the functions that all SPI devices have.
 macro_rules! spi_device {
     ($device:ty, $wires:ty) => {
         impl $device {
-            /// A delay on the virtual clock, for a driver that waits.
+            /// A delay on the virtual clock of the device, for drivers that wait.
             pub fn delay(&self) -> Delay<$wires> {
                 Delay(self.port.clone())
             }
 
-            /// Clock and data lines alone, for a driver with a bus of its own. CS# is [`Self::chip_select`].
+            /// Clock and data lines without CS#, for a driver that owns the bus. [`Self::chip_select`] returns CS#.
             pub fn bus(&self) -> Bus<$wires> {
                 Bus(self.port.clone())
             }
 
-            /// CS# alone.
+            /// The CS# line alone.
             pub fn chip_select(&self) -> ChipSelect<$wires> {
                 ChipSelect(self.port.clone())
             }
@@ -124,7 +124,7 @@ macro_rules! spi_device {
 }
 pub(crate) use spi_device;
 
-/// A delay on the clock of a device.
+/// A delay on the virtual clock of a device.
 #[derive(Clone, Debug)]
 pub struct Delay<W>(pub(crate) Port<W>);
 
@@ -140,7 +140,7 @@ impl<W: Wires> asynchronous::delay::DelayNs for Delay<W> {
     }
 }
 
-/// Clock and data lines of a device.
+/// Clock and data lines of a device, without CS#.
 #[derive(Clone, Debug)]
 pub struct Bus<W>(pub(crate) Port<W>);
 
@@ -196,7 +196,7 @@ impl<W: Wires> asynchronous::spi::SpiBus for Bus<W> {
     }
 }
 
-/// CS# of a device: low selects it.
+/// CS# line of a device; low selects it.
 #[derive(Clone, Debug)]
 pub struct ChipSelect<W>(pub(crate) Port<W>);
 

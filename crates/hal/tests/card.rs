@@ -1,4 +1,4 @@
-//! embedded-sdmmc, which nobody here wrote, on simulated cards with a FAT of mkfs.fat.
+//! Tests of embedded-sdmmc, an external driver, on simulated cards with a FAT made by mkfs.fat.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
@@ -10,7 +10,7 @@ use floatgate_hal::{CardWires, Delay, SdCard, Violation};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-/// A clock that stands still.
+/// A clock that does not advance.
 struct NoClock;
 
 impl TimeSource for NoClock {
@@ -26,13 +26,13 @@ impl TimeSource for NoClock {
     }
 }
 
-/// First sector of the partition.
+/// First sector of the FAT partition.
 const PARTITION: u32 = 2048;
 
-/// Size of the partition.
+/// Size of the partition, sectors.
 const SECTORS: u32 = 80 << 10;
 
-/// A partition table with one partition, FAT32 with LBA.
+/// A partition table with one FAT32 partition addressed by LBA.
 fn partition_table() -> [u8; 512] {
     let mut table = [0; 512];
     table[446..454].copy_from_slice(&[0, 0, 0, 0, 0x0C, 0, 0, 0]);
@@ -42,7 +42,7 @@ fn partition_table() -> [u8; 512] {
     table
 }
 
-/// A card with a FAT that mkfs.fat made; none where that is not installed.
+/// A card with a FAT made by mkfs.fat; `None` if mkfs.fat is not installed.
 fn formatted(name: &str) -> Option<SdCard> {
     let image = tempfile::NamedTempFile::new().unwrap();
     image.as_file().set_len(u64::from(SECTORS) * 512).unwrap();
@@ -72,7 +72,7 @@ fn check(card: &mut SdCard) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
-/// The driver on a card that has got its clock cycles.
+/// The driver on a card that has received its initial clock cycles.
 fn mounted(card: &SdCard) -> VolumeManager<Driver<SdCard, Delay<CardWires>>, NoClock> {
     let mut card = card.clone();
     card.set_clock(400_000);
@@ -114,7 +114,7 @@ fn embedded_sdmmc_writes_files_to_a_fat_of_mkfs_fat_and_reads_them_back() {
     }
     check(&mut card);
     let rules: Vec<Violation> = card.violations().iter().map(|violation| violation.rule).collect();
-    // A SpiDevice gives CS# back after each call, and the driver makes a call for each part of a command.
+    // A SpiDevice raises CS# after each call, and the driver makes one call for each part of a command.
     let known = |rule: &Violation| {
         let text = rule.to_string();
         text.contains("CS# went high inside") || text.contains("between response and data")

@@ -1,4 +1,4 @@
-//! Crates that nobody here wrote, on simulated chips.
+//! Tests of external driver crates on simulated chips.
 
 use embedded_hal::digital::{ErrorType, OutputPin};
 use embedded_storage::nor_flash::{NorFlash, NorFlashError, NorFlashErrorKind, ReadNorFlash};
@@ -51,7 +51,7 @@ fn store(flash: Flash<4096>) -> Store {
     MapStorage::new(flash, const { MapConfig::new(0..0x3000) }, Cache::new_uncached())
 }
 
-/// Writes a value under one key again and again, from `from` on, until power is lost; returns the last value that was stored.
+/// Writes values from `from` to `to` under one key until power is lost; returns the last value that was stored.
 fn write_values(store: &mut Store, from: u32, to: u32) -> u32 {
     let mut buffer = [0; 256];
     for value in from..to {

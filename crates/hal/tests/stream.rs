@@ -1,10 +1,10 @@
-//! A card as a stream of bytes, beside a vector.
+//! Compares a card as a byte stream with a vector.
 #![allow(clippy::unwrap_used, reason = "a failure is the test's")]
 
 use embedded_io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use floatgate_hal::CardStream;
 
-/// Bytes of the card that the test uses.
+/// Number of bytes of the card that the test uses.
 const SIZE: usize = 20_000;
 
 fn card() -> CardStream {

@@ -1,5 +1,5 @@
-//! Files and block devices of this machine: direct I/O, the monotonic clock, other users of a device, and restoring
-//! overwritten data.
+//! Files and block devices of the host: direct I/O, the monotonic clock, detection of other users of a device, and
+//! restoring overwritten data.
 
 use crate::mtd;
 use crate::saved::{
@@ -15,26 +15,26 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Alignment for direct I/O on all Linux filesystems, B.
+/// Alignment that is sufficient for direct I/O on all Linux filesystems, B.
 const ALIGN: usize = 4096;
-/// Minimum size of a file or device, B: a smaller one has nothing to measure.
+/// Minimum size of a file or device, B; nothing can be measured on a smaller one.
 pub const CAPACITY_MIN: u64 = 1 << 20;
-/// Largest logical sector, B.
+/// Maximum logical sector size, B.
 const SECTOR_MAX: u64 = ALIGN as u64;
 
 /// A file or block device.
 #[derive(Debug)]
 pub struct Host {
     disk: OpenDisk,
-    /// Size in bytes, and size of its whole sectors.
+    /// Size of the file or device in bytes, before and after rounding down to whole sectors.
     length: u64,
     capacity: u64,
     sector: u64,
     is_image: bool,
     is_cached: bool,
-    /// Data saved before the first write. Nothing is written before a folder for it is set.
+    /// Data saved before the first write. Writes fail until a folder for this data is set.
     saved: Option<SavedRanges<FileStore>>,
-    /// True if this probe created the saved file.
+    /// True if this probe created the file with saved data.
     is_own_file: bool,
     opened: Instant,
 }
@@ -72,7 +72,7 @@ impl Disk for OpenDisk {
     }
 }
 
-/// Opens a path with `open`, and refuses a node that was exchanged since `before` was read.
+/// Opens a path with `open`, and rejects it if the node was replaced since `before` was read.
 pub(crate) fn open_same(
     before: &Metadata,
     open: impl FnOnce() -> io::Result<File>,
@@ -87,11 +87,11 @@ pub(crate) fn open_same(
 }
 
 impl Host {
-    /// Opens a file or block device, for writing too if `writes` is set: [`Self::save_in`] must be called before the
+    /// Opens a file or block device, for writing too if `writes` is set. [`Self::save_in`] must be called before the
     /// first write. A block device is opened exclusively, which fails if it is mounted or part of a RAID.
     ///
     /// # Errors
-    /// An error of the operating system; `InvalidInput` for anything else than a file or block device, or one that is
+    /// An error of the operating system; `InvalidInput` for a path that is neither file nor block device, or that is
     /// too small.
     pub fn open(path: &Path, writes: bool) -> io::Result<Self> {
         let before = std::fs::metadata(path)?;
@@ -113,7 +113,7 @@ impl Host {
             Ok((file, node, sector))
         });
         let (mut file, node, sector) = match direct {
-            // Some filesystems know no direct I/O.
+            // Some filesystems do not support direct I/O.
             Err(error) if error.kind() == ErrorKind::InvalidInput && kind.is_file() => {
                 let (file, node) = open(OFlags::empty())?;
                 (file, node, 512)
@@ -150,13 +150,13 @@ impl Host {
         })
     }
 
-    /// True for a loop device that serves a simulated card through the page cache: cached and read-ahead data falsify
-    /// its times.
+    /// True for a loop device that serves a simulated card through the page cache. Cached and read-ahead data then
+    /// falsify its times.
     pub const fn is_cached(&self) -> bool {
         self.is_cached
     }
 
-    /// Bytes of an incomplete sector at the end, which no test accesses.
+    /// Number of bytes in an incomplete sector at the end, which no test accesses.
     pub const fn rest_bytes(&self) -> u64 {
         self.length - self.capacity
     }
@@ -202,16 +202,16 @@ impl Host {
         Ok(())
     }
 
-    /// Damaged parts of the saved file.
+    /// Damaged parts of the file with saved data.
     pub fn damage(&self) -> &[Damage] {
         self.saved.as_ref().map_or(&[], SavedRanges::damage)
     }
 
-    /// Writes all saved data back, syncs the device, and deletes the saved file. `watch` receives the number of bytes
-    /// so far.
+    /// Writes all saved data back, syncs the device, and deletes the file with saved data. `watch` is called with the
+    /// number of bytes written so far.
     ///
     /// # Errors
-    /// Ranges that could not be restored, reported after all others were. The saved file is then kept.
+    /// Ranges that could not be restored, reported after all other ranges were restored. The file is then not deleted.
     pub fn restore(&mut self, watch: impl FnMut(u64)) -> Result<(), NotRestored> {
         let Some(mut saved) = self.saved.take() else { return Ok(()) };
         let trouble = saved.restore(&mut self.disk, watch);
@@ -228,7 +228,7 @@ impl Host {
         })
     }
 
-    /// Whole sectors that contain a range.
+    /// Start and length of the whole sectors that contain a range.
     const fn sectors(&self, position: u64, bytes: u64) -> (u64, u64) {
         let start = position / self.sector * self.sector;
         (start, (position + bytes).next_multiple_of(self.sector))
@@ -242,7 +242,7 @@ impl Host {
         Ok(ns)
     }
 
-    /// Writes a range. Data in the rest of the sectors at its ends is read before, outside the measured time.
+    /// Writes a range. The other data of the sectors at its ends is read first, outside the measured time.
     fn write_range(&mut self, position: u64, data: &[u8]) -> io::Result<u64> {
         let (start, end) = self.sectors(position, data.len() as u64);
         let aligned = self.disk.buf.part((end - start) as usize);
@@ -273,7 +273,7 @@ impl Drop for Host {
         if let Some(saved) = self.saved.as_mut().filter(|saved| saved.is_unused())
             && self.is_own_file
         {
-            // Its contents are still on the device.
+            // Nothing was overwritten, so the device still holds the saved data.
             let _ = saved.remove();
         }
     }
@@ -303,21 +303,21 @@ pub enum NotThisDevice {
 pub struct NotRestored {
     /// First failure of the device.
     pub first: Option<TargetError>,
-    /// Bytes that the device did not accept, not counting a failed flush.
+    /// Number of bytes that the device did not accept, without those of a failed flush.
     pub lost: u64,
-    /// Damaged parts of the saved file.
+    /// Damaged parts of the file with saved data.
     pub damage: Vec<Damage>,
-    /// Error of deleting the saved file after everything was restored.
+    /// Error when the file with saved data was to be deleted after everything was restored.
     pub left: Option<io::Error>,
-    /// Saved file.
+    /// Path of the file with saved data.
     pub file: PathBuf,
 }
 
-/// Locks a file against other programs that use locks; a block device is opened exclusively.
+/// Locks a file against other programs that use file locks. A block device is in addition opened exclusively.
 pub(crate) fn lock(file: &File) -> io::Result<()> {
     match rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
         Err(rustix::io::Errno::WOULDBLOCK) => Err(rustix::io::Errno::BUSY.into()),
-        // Some network filesystems have no locks.
+        // Some network filesystems do not support locks.
         _ => Ok(()),
     }
 }
@@ -329,7 +329,7 @@ fn logical_sector(file: &File) -> io::Result<u64> {
     if is_usual { Ok(bytes) } else { Err(io::Error::other(format!("it has sectors of {bytes} B"))) }
 }
 
-/// Smallest unit of direct I/O on a file, B: that required by the disk of its filesystem.
+/// Smallest unit of direct I/O on a file, B: the unit that the disk below its filesystem requires.
 fn direct_unit(file: &File, buf: &mut Aligned) -> io::Result<u64> {
     match file.read_at(buf.part(512), 512) {
         Err(error) if error.kind() == ErrorKind::InvalidInput => {
@@ -349,8 +349,8 @@ fn has_hole(file: &File, length: u64) -> bool {
     rustix::fs::seek(file, rustix::fs::SeekFrom::Hole(0)).is_ok_and(|hole| hole < length)
 }
 
-/// True for a file, and for a loop device over one. A file served by `floatgate serve` has the times of the simulated
-/// card and is not an image.
+/// True for a file, and for a loop device backed by a file. A file served by `floatgate serve` has the times of the
+/// simulated card and is not an image.
 fn is_image(root: &Path, metadata: &Metadata) -> bool {
     if metadata.is_file() {
         let mounts = std::fs::read_to_string(root.join("proc/self/mountinfo")).unwrap_or_default();
@@ -363,7 +363,7 @@ fn is_image(root: &Path, metadata: &Metadata) -> bool {
     let device = root.join(BLOCK_DEVICES).join(number(metadata));
     let below =
         ["loop/backing_file", "../loop/backing_file"].into_iter().find_map(|file| line(&device.join(file)));
-    // A file that was deleted or is in another mount namespace has no path here.
+    // A backing file that was deleted, or that is in another mount namespace, has no path here.
     below.is_some_and(|below| Path::new(&below).metadata().map_or(true, |below| is_image(root, &below)))
 }
 
@@ -386,7 +386,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Time since `start`, ns.
+/// Time elapsed since `start`, ns.
 fn elapsed_ns(start: Instant) -> u64 {
     u64::try_from(now().duration_since(start).as_nanos()).unwrap_or(u64::MAX)
 }
@@ -441,7 +441,7 @@ impl Target for Host {
     }
 }
 
-/// Memory with the alignment of direct I/O.
+/// Memory that is aligned for direct I/O.
 #[derive(Debug)]
 struct Aligned {
     bytes: Vec<u8>,
@@ -464,13 +464,13 @@ impl Aligned {
 /// Users of a file, block device or MTD that writes would harm, as text: mounts, swap, RAID, LVM, loop devices, UBI.
 ///
 /// # Errors
-/// The path cannot be examined; the mounts are not visible although the path is an MTD, which can be opened while it is
+/// The path cannot be examined. For an MTD also: the mounts are not visible, because an MTD can be opened while it is
 /// mounted.
 pub fn holders(path: &Path) -> io::Result<Vec<String>> {
     holders_of(&path.metadata()?)
 }
 
-/// As [`holders`], for an open file or device.
+/// Users of an open file or device, as [`holders`].
 pub(crate) fn holders_of(metadata: &Metadata) -> io::Result<Vec<String>> {
     let root = Path::new("/");
     let mtds = mtd::number(metadata).map_or_else(Vec::new, |number| mtd::family(root, number));
@@ -489,10 +489,10 @@ pub(crate) fn holders_of(metadata: &Metadata) -> io::Result<Vec<String>> {
     users(root, &devices, &mtds, is_it)
 }
 
-/// Folder in sysfs with a link for each block device, by its number.
+/// Folder in sysfs with a link for each block device, named by the device number.
 const BLOCK_DEVICES: &str = "sys/dev/block";
 
-/// Users of block devices and MTDs in the system below `root`; `is_it` is true for a path of the same file or device.
+/// Users of block devices and MTDs in the system below `root`. `is_it` is true for a path of the same file or device.
 fn users(
     root: &Path,
     devices: &[String],
@@ -663,7 +663,7 @@ mod tests {
             let mtds = mtd::family(root.path(), number);
             users(root.path(), &block_devices_above(root.path(), &mtds), &mtds, |_| false)
         };
-        // What is not shown is no reason to write.
+        // If the mounts are not visible, writing is not allowed.
         let error = users(1).unwrap_err().to_string();
         assert!(error.contains("mountinfo, which lists mounted devices"), "{error}");
         write(
@@ -677,12 +677,12 @@ mod tests {
         write("sys/class/ubi/version", "1\n");
         assert_eq!(users(2).unwrap(), ["UBI has attached mtd2 as ubi3"]);
         assert!(users(22).unwrap().is_empty());
-        // A translation layer is a block device below its MTD.
+        // A translation layer is a block device in the sysfs folder of its MTD.
         write("sys/class/mtd/mtd4/nftla/dev", "93:0\n");
         fs::create_dir(root.path().join("sys/class/mtd/mtd4/nftla/queue")).unwrap();
         write("sys/class/mtd/mtd4/power/dev", "31:1\n");
         assert_eq!(users(4).unwrap(), ["it is mounted on /dos"]);
-        // A master and its partitions are the same flash.
+        // A master MTD and its partitions are the same flash.
         let master = root.path().join("sys/class/mtd/mtd7");
         fs::create_dir_all(master.join("mtd1/mtd1")).unwrap();
         for number in [1, 2] {
@@ -696,10 +696,10 @@ mod tests {
         assert_eq!(users(2).unwrap(), ["UBI has attached mtd7 as ubi3"]);
     }
 
-    /// Opens a file for writing, with saved data in a folder.
+    /// Opens a file for writing, and saves its data in a folder.
     fn opened(path: &Path, folder: &tempfile::TempDir) -> (Host, PathBuf) {
         let mut host = Host::open(path, true).unwrap();
-        // Folders for tests may be in memory.
+        // Test folders may be in memory.
         let saved = host.save_in(&SavedFolder::open_any(folder.path()).unwrap(), path).unwrap();
         (host, saved)
     }
@@ -745,7 +745,7 @@ mod tests {
         let refused = restore(other.path()).unwrap_err();
         assert!(refused.starts_with("the contents were saved from a device with inode"), "{refused}");
         assert_eq!(fs::read(other.path()).unwrap(), before);
-        // The same file, with other contents where nothing was overwritten.
+        // The same file, with changed contents where the probe overwrote nothing.
         file.as_file().write_all_at(&[3; 512 << 10], 1 << 19).unwrap();
         let refused = restore(file.path()).unwrap_err();
         assert!(refused.contains("it is another device, or was changed"), "{refused}");
@@ -765,7 +765,7 @@ mod tests {
         assert!(saved.exists());
         drop(host);
         assert!(!saved.exists());
-        // Without a place for the contents nothing is overwritten.
+        // Without a folder for saved data, nothing is overwritten.
         let error = Host::open(file.path(), true).unwrap().write(0, &[1; 512]).unwrap_err().to_string();
         assert!(error.contains("there is no file to save it in"), "{error}");
         assert!(fs::read(file.path()).unwrap() == vec![7; 1 << 20]);
@@ -787,7 +787,7 @@ mod tests {
         let (before, blocks) = (fs::read(file.path()).unwrap(), file.as_file().metadata().unwrap().blocks());
         let folder = tempfile::tempdir().unwrap();
         let (mut host, _) = opened(file.path(), &folder);
-        // Some filesystems have no holes, and others none that can be told.
+        // Some filesystems have no holes, and others do not report them.
         if !host.disk.has_holes {
             return;
         }

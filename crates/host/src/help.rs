@@ -7,7 +7,7 @@ use floatgate_mtd::advice;
 use floatgate_mtd::advice::{Advice, Help, shell};
 use std::io;
 
-/// True if the error means that the disk or file is full.
+/// True if the error means that the disk, the quota or the file size limit is exhausted.
 fn is_no_room(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)

@@ -1,17 +1,17 @@
-//! The machine that floatgate runs on: its files, disks and flash devices.
+//! The machine on which floatgate runs: its files, disks and flash devices.
 //!
 //! - [`output`]: files that commands write, each completely or not at all; [`open`](mod@open): opening files and pipes;
 //!   [`Lock`].
 //! - [`disk`]: files and block devices with direct I/O and the monotonic clock, as a [`Target`] whose requests return
-//!   their measured time; other users of a device.
+//!   their measured time; detection of other users of a device.
 //! - [`saved`]: saves data of a device before it is overwritten, in a file that survives the process and a power cut.
 //! - [`mtd`]: flash behind Linux's MTD character devices.
 //! - [`serprog`]: server side of the protocol between flashrom and a programmer.
 //! - `mount`, `serve` (feature `fuse`): folders as mount points; block devices that other programs use, through FUSE
 //!   and vhost-user.
-//! - `signals` (feature `signals`): orderly end of a command after a signal.
+//! - `signals` (feature `signals`): cleanup and end of a command after a signal.
 //!
-//! Only this crate uses system calls and the clock; the others are independent of the machine.
+//! Only this crate uses system calls and the clock; all other crates are independent of the machine.
 
 #[cfg(not(target_family = "wasm"))]
 pub mod disk;

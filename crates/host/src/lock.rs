@@ -1,4 +1,4 @@
-//! Advisory locks: a file that one process changes is not used by another one.
+//! Advisory locks: while one process changes a file, no other process uses it.
 
 use std::fs::File;
 use std::io;
@@ -28,7 +28,7 @@ impl Lock {
     /// Locks a file.
     ///
     /// # Errors
-    /// Another process uses the file; it cannot be opened.
+    /// Another process uses the file, or the file cannot be opened.
     pub fn new(path: &Path, writes: bool) -> Result<Self, LockError> {
         let file = open_file(path, writes)?;
         let how = if writes {
@@ -38,9 +38,9 @@ impl Lock {
         };
         match rustix::fs::flock(&file, how) {
             Err(rustix::io::Errno::WOULDBLOCK) => Err(LockError::InUse),
-            // Somebody has put a new file in its place before it was locked.
+            // Another program replaced the file before it was locked.
             _ if !is_at(&file, path) => Err(LockError::InUse),
-            // Some network filesystems have no locks.
+            // Some network filesystems do not support locks.
             _ => Ok(Self(file)),
         }
     }
@@ -54,7 +54,7 @@ impl Lock {
     }
 }
 
-/// True if an open file still has this name.
+/// True if `path` still refers to the open file.
 fn is_at(file: &File, path: &Path) -> bool {
     match (file.metadata(), std::fs::metadata(path)) {
         (Ok(file), Ok(named)) => (file.dev(), file.ino()) == (named.dev(), named.ino()),

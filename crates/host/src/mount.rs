@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// Reason why a folder cannot be a mount point, or why a mount failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// The folder already is a mount point. Unmounting one of two mounts on a folder could end the wrong one.
+    /// The folder is already a mount point. Unmounting one of two mounts on a folder could end the wrong one.
     #[error("{} is a mount point already", .0.display())]
     MountPoint(PathBuf),
     /// The folder contains files, which the mount would hide.
@@ -18,18 +18,18 @@ pub enum FolderError {
     /// A killed program has left its mount on the folder (`ENOTCONN`).
     #[error("{} is the mount of a program that was killed", .0.display())]
     Dead(PathBuf),
-    /// The host refuses the mount.
+    /// The host rejected the mount.
     #[error("{}: {error}", .directory.display())]
     Host {
-        /// Mount point.
+        /// Path of the folder on which the filesystem is to be mounted.
         directory: PathBuf,
-        /// Error of the host.
+        /// Error of the operating system.
         error: std::io::Error,
     },
 }
 
 impl FolderError {
-    /// Error of the host at a folder.
+    /// An error of the operating system that concerns a folder.
     pub fn host(directory: &Path, error: io::Error) -> Self {
         Self::Host { directory: directory.to_owned(), error }
     }
@@ -42,15 +42,16 @@ pub struct Unmounter {
 }
 
 impl Unmounter {
-    /// The unmounter of a session.
+    /// A handle that unmounts the folder of a session.
     pub fn new<F: fuser::Filesystem>(session: &mut Session<F>, directory: &Path) -> Self {
         Self { session: session.unmount_callable(), directory: directory.to_owned() }
     }
 
-    /// Unmounts the folder. If it is still in use, it is detached now, and the mount ends with its last user: `false`.
+    /// Unmounts the folder. If the folder is still in use, it is detached now, the mount ends with its last user, and
+    /// the result is `false`.
     ///
     /// # Errors
-    /// The host refuses both.
+    /// The host rejects both.
     pub fn unmount(&mut self) -> Result<bool, std::io::Error> {
         let Err(_) = self.session.unmount() else { return Ok(true) };
         rustix::mount::unmount(&self.directory, rustix::mount::UnmountFlags::DETACH)?;
@@ -58,7 +59,7 @@ impl Unmounter {
     }
 }
 
-/// Checks that a folder can be a mount point: it exists, is empty, and is not one already.
+/// Checks that a folder can be a mount point: it exists, is empty, and is not a mount point yet.
 ///
 /// # Errors
 /// Reason why the folder cannot be a mount point.
@@ -67,7 +68,7 @@ pub fn check_directory(directory: &Path) -> Result<(), FolderError> {
         Some(code) if code == Errno::NOTCONN.raw_os_error() => FolderError::Dead(directory.to_owned()),
         _ => FolderError::host(directory, error),
     };
-    // What is not a folder is refused here. Of a dead mount the kernel may still know the status.
+    // A path that is not a folder fails here. The kernel may still have the cached attributes of a dead mount.
     let mut entries = std::fs::read_dir(directory).map_err(failed)?;
     let status = rustix::fs::statx(CWD, directory, AtFlags::empty(), StatxFlags::TYPE)
         .map_err(|error| failed(error.into()))?;
@@ -80,7 +81,7 @@ pub fn check_directory(directory: &Path) -> Result<(), FolderError> {
     }
 }
 
-/// Mount options; `name` is the source in the list of mounts.
+/// Mount options; `name` is shown as the source in the list of mounts.
 pub fn options(name: &str, writable: bool) -> Vec<MountOption> {
     vec![
         MountOption::FSName(name.to_owned()),
@@ -93,8 +94,8 @@ pub fn options(name: &str, writable: bool) -> Vec<MountOption> {
 }
 
 /// Serves requests of the kernel until the mount ends. Linux can return ECONNABORTED instead of ENODEV if the
-/// connection ends while it delivers a request (`fuse_dev_do_read`), such as the last one when a lazily unmounted
-/// folder loses its last user.
+/// connection ends while it delivers a request (`fuse_dev_do_read`). An example is the last request when a lazily
+/// unmounted folder loses its last user.
 ///
 /// # Errors
 /// The connection to the kernel failed.

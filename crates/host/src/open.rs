@@ -1,4 +1,4 @@
-//! Opening files without waiting for another process.
+//! Opening of files that does not wait for another process.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -21,7 +21,7 @@ pub fn is_pipe(path: &Path) -> bool {
 /// Opens a regular file or a block device.
 ///
 /// # Errors
-/// The path is something else; the host refuses.
+/// The path is neither, or an error of the host.
 pub fn open_file(path: &Path, writes: bool) -> io::Result<File> {
     let file = open(path, true, writes)?;
     let file_type = file.metadata()?.file_type();
@@ -31,10 +31,10 @@ pub fn open_file(path: &Path, writes: bool) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a device or pipe for writing. A named pipe must have a reader, or get one soon.
+/// Opens a device or pipe for writing. A named pipe must have a reader, or get a reader soon.
 ///
 /// # Errors
-/// The pipe has no reader; the host refuses.
+/// The pipe has no reader, or an error of the host.
 pub fn open_to_write(path: &Path) -> io::Result<File> {
     for _ in 0..TRIES {
         match open(path, false, true) {
@@ -47,17 +47,17 @@ pub fn open_to_write(path: &Path) -> io::Result<File> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, "nothing reads from this named pipe"))
 }
 
-/// Opens a pipe for reading. A named pipe must have a writer, or get one soon.
+/// Opens a pipe for reading. A named pipe must have a writer, or get a writer soon.
 ///
 /// # Errors
-/// The pipe has no writer; the host refuses.
+/// The pipe has no writer, or an error of the host.
 pub fn read_pipe(path: &Path) -> io::Result<Box<dyn Read>> {
     let mut file =
         File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
     let mut first = vec![0; 1];
     for _ in 0..TRIES {
         match file.read(&mut first) {
-            // No writer has opened it yet, or all have closed it.
+            // No writer has opened the pipe yet, or all writers have closed it.
             Ok(0) => std::thread::sleep(PAUSE),
             Ok(_) => {
                 may_block(&file)?;
@@ -80,7 +80,7 @@ fn open(path: &Path, reads: bool, writes: bool) -> io::Result<File> {
     Ok(file)
 }
 
-/// Makes further calls wait for data.
+/// Makes further reads and writes block until data or room is available.
 fn may_block(file: &File) -> io::Result<()> {
     let flags = rustix::fs::fcntl_getfl(file)?;
     Ok(rustix::fs::fcntl_setfl(file, flags.difference(OFlags::NONBLOCK))?)

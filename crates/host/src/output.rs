@@ -1,9 +1,9 @@
-//! Files that commands write: each is written completely, or left as before.
+//! Files that commands write: each file is written completely, or its old content is preserved.
 //!
-//! A regular file is written without a name in the folder of its target, or under a temporary name if the host does not
-//! support that, synced, and renamed. A device or a pipe is never replaced: it receives the bytes at once
-//! ([`Output::stream`]) or when they are complete ([`Output::create`]). Temporary files are removed when an [`Output`]
-//! is dropped, and by [`remove_unfinished`] when a signal ends the process.
+//! A regular file is written as an unnamed file in the folder of its target, or under a temporary name if the host does
+//! not support unnamed files. It is then synced and renamed. A device or a pipe is never replaced: it receives the
+//! bytes immediately ([`Output::stream`]) or when they are complete ([`Output::create`]). Temporary files are removed
+//! when an [`Output`] is dropped, and by [`remove_unfinished`] when a signal ends the process.
 
 use std::collections::BTreeSet;
 use std::fs::{File, Metadata};
@@ -20,16 +20,16 @@ pub use crate::output_error::{OutputError, is_stdout};
 /// Permissions of a new file, before the umask.
 const NEW_FILE_MODE: u32 = 0o666;
 
-/// Bits of a mode that `chmod` sets.
+/// Mode bits that `chmod` can set.
 const PERMISSION_BITS: u32 = 0o7777;
 
 /// Temporary files that currently exist.
 static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// Where the bytes of an output are until it is complete, and where they go then.
+/// Destination of the bytes of an output before and after it is complete.
 #[derive(Debug)]
 enum Destination {
-    /// A temporary file that is renamed to `target`. The replaced file is locked until then.
+    /// A temporary file that is renamed to `target`. The file that it replaces is locked until then.
     Renamed { temporary: Temporary, target: PathBuf, _replaced: Option<File> },
     /// A temporary file that is copied to a device or a pipe.
     Copied { temporary: Temporary, device: File },
@@ -37,8 +37,8 @@ enum Destination {
     Direct,
 }
 
-/// A file that is being written. [`finish`](Self::finish) moves it to its target; if it is dropped before, nothing
-/// remains.
+/// A file that is being written. [`finish`](Self::finish) moves it to its target. If it is dropped earlier, the
+/// temporary file is removed.
 #[derive(Debug)]
 pub struct Output {
     /// Path as given by the user.
@@ -48,10 +48,10 @@ pub struct Output {
 }
 
 impl Output {
-    /// Creates an output with random access. It must differ from all `inputs`.
+    /// Creates an output with random access. Its path must differ from all `inputs`.
     ///
     /// # Errors
-    /// The path is a directory or an input; the host refuses.
+    /// The path is a directory or an input, or an error of the host.
     pub fn create(path: &Path, inputs: &[&Path]) -> Result<Self, OutputError> {
         if is_stdout(path) {
             return Err(OutputError::NoStream);
@@ -70,10 +70,10 @@ impl Output {
         Self::beside(path, true)
     }
 
-    /// Creates a file that replaces one whose lock the caller holds.
+    /// Creates a file that replaces a file whose lock the caller holds.
     ///
     /// # Errors
-    /// The host refuses.
+    /// An error of the host.
     pub fn replace(path: &Path) -> Result<Self, OutputError> {
         Self::beside(path, false)
     }
@@ -81,7 +81,7 @@ impl Output {
     /// Creates an output that is written sequentially; `-` is stdout.
     ///
     /// # Errors
-    /// As [`create`](Self::create); stdout is a terminal.
+    /// The errors of [`create`](Self::create), or stdout is a terminal.
     pub fn stream(path: &Path, inputs: &[&Path]) -> Result<Self, OutputError> {
         if is_stdout(path) {
             let stdout = Self::stdout()?;
@@ -95,10 +95,10 @@ impl Output {
         Self::beside(path, true)
     }
 
-    /// Unbuffered stdout: a failure is reported when a write returns, and not lost at the end of the process.
+    /// Unbuffered stdout: a failure is reported by the write itself and is not lost at the end of the process.
     ///
     /// # Errors
-    /// The host refuses another descriptor.
+    /// The host cannot duplicate the descriptor.
     pub fn stdout() -> Result<Self, OutputError> {
         let path = Path::new("-");
         #[expect(clippy::disallowed_methods, reason = "the one writer of stdout")]
@@ -106,7 +106,7 @@ impl Output {
         Ok(Self { name: path.to_owned(), file: stdout.into(), place: Destination::Direct })
     }
 
-    /// Creates a temporary file in the folder of the target. For a symbolic link, its target is replaced.
+    /// Creates a temporary file in the folder of the target. For a symbolic link, the target of the link is replaced.
     fn beside(path: &Path, lock: bool) -> Result<Self, OutputError> {
         let target = match path.canonicalize() {
             Ok(target) => target,
@@ -133,12 +133,12 @@ impl Output {
         &self.name
     }
 
-    /// File for writing, and after [`create`](Self::create) also for reading.
+    /// File for writing; after [`create`](Self::create) also for reading.
     pub const fn file(&self) -> &File {
         &self.file
     }
 
-    /// Path of the temporary file with the bytes so far, valid during the lifetime of this value.
+    /// Path of the temporary file with the bytes written so far, valid during the lifetime of this value.
     pub fn temporary(&self) -> &Path {
         match &self.place {
             Destination::Renamed { temporary, .. } | Destination::Copied { temporary, .. } => &temporary.path,
@@ -146,7 +146,7 @@ impl Output {
         }
     }
 
-    /// Folder of the temporary file, which has room for further files.
+    /// Folder of the temporary file, in which further temporary files can be created.
     pub fn folder(&self) -> &Path {
         match &self.place {
             Destination::Renamed { temporary, .. } | Destination::Copied { temporary, .. } => {
@@ -164,7 +164,7 @@ impl Output {
     /// Syncs the complete file and moves it to its target.
     ///
     /// # Errors
-    /// The host refuses; an existing file is unchanged.
+    /// An error of the host; an existing file is then unchanged.
     pub fn finish(self) -> Result<(), OutputError> {
         let Self { name, mut file, place } = self;
         if let Destination::Copied { device, .. } = &place {
@@ -186,8 +186,8 @@ impl Output {
     }
 }
 
-/// True after a write to an [`Output`] found a closed pipe. Such a failure may be converted to many types before it
-/// reaches `main`.
+/// True after a write to an [`Output`] failed because the pipe was closed. The error itself can be converted to other
+/// types before it reaches `main`.
 static READER_LEFT: AtomicBool = AtomicBool::new(false);
 
 /// True if an output is incomplete because its reader closed the pipe (`| head`).
@@ -212,17 +212,17 @@ impl Write for Output {
 /// Writes a whole file.
 ///
 /// # Errors
-/// As [`Output::stream`] and [`Output::finish`].
+/// The errors of [`Output::stream`] and [`Output::finish`].
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
     let mut output = Output::stream(path, &[])?;
     output.write_all(bytes).map_err(OutputError::host(path))?;
     output.finish()
 }
 
-/// Copies a whole file to an empty one and keeps holes, so that a sparse image does not grow.
+/// Copies a whole file to an empty one and preserves holes, so that a sparse image does not grow.
 ///
 /// # Errors
-/// The host refuses.
+/// An error of the host.
 pub fn copy_sparse(mut source: &File, mut target: &File) -> io::Result<()> {
     let len = source.seek(SeekFrom::End(0))?;
     target.set_len(len)?;
@@ -237,7 +237,8 @@ pub fn copy_sparse(mut source: &File, mut target: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Position of the next data or hole of a file, or its end; `None` if the file does not support this, as block devices.
+/// Position of the next data or hole of a file, or its end; `None` if the file does not support holes, such as a block
+/// device.
 fn seek_in(file: &File, from: rustix::fs::SeekFrom) -> io::Result<Option<u64>> {
     use rustix::io::Errno;
     match rustix::fs::seek(file, from) {
@@ -248,11 +249,11 @@ fn seek_in(file: &File, from: rustix::fs::SeekFrom) -> io::Result<Option<u64>> {
     }
 }
 
-/// Reserves disk space for a range of a file without changing its length, so that later writes do not find the disk
-/// full. Does nothing if the host cannot reserve.
+/// Reserves disk space for a range of a file without changing its length, so that later writes do not fail on a full
+/// disk. Does nothing if the host cannot reserve space.
 ///
 /// # Errors
-/// The disk or quota is full, or files cannot be that large.
+/// The disk or quota is full, or the range exceeds the maximum file size.
 pub fn reserve(file: &File, range: &std::ops::Range<u64>) -> io::Result<()> {
     use rustix::io::Errno;
     let len = range.end - range.start;
@@ -262,9 +263,9 @@ pub fn reserve(file: &File, range: &std::ops::Range<u64>) -> io::Result<()> {
     }
 }
 
-/// Removes the temporary files of all outputs that are not complete: the process is about to end.
+/// Removes the temporary files of all incomplete outputs, before the process ends.
 pub fn remove_unfinished() {
-    // The lock is kept, so that no output begins or ends from here on.
+    // The lock is never released, so that no output begins or ends from now on.
     let mut unfinished = unfinished();
     while let Some(path) = unfinished.pop_first() {
         let _ = std::fs::remove_file(path);
@@ -276,16 +277,16 @@ fn unfinished() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A temporary file. A named one is removed on drop; an unnamed one disappears however the process ends.
+/// A temporary file. A named one is removed on drop; an unnamed one disappears in any case when the process ends.
 #[derive(Debug)]
 struct Temporary {
-    /// Its path, or the path of its descriptor.
+    /// Path of the file, or of its descriptor in `/proc`.
     path: PathBuf,
     folder: PathBuf,
     has_name: bool,
 }
 
-/// Error without the name of a temporary file, which the user does not know.
+/// The error without the name of a temporary file, which has no meaning for the user.
 fn without_path(error: io::Error) -> io::Error {
     if error.raw_os_error().is_some() { error } else { error.kind().into() }
 }
@@ -298,7 +299,7 @@ fn names<'n>() -> tempfile::Builder<'n, 'n> {
 }
 
 impl Temporary {
-    /// Creates a file with the permissions and, if permitted, the owner of the one that it replaces.
+    /// Creates a file with the permissions and, if permitted, the owner of the file that it replaces.
     fn new(folder: &Path, old: Option<&Metadata>) -> io::Result<(Self, File)> {
         let (temporary, file) = Self::without_name(folder).map_or_else(|| Self::with_name(folder), Ok)?;
         if let Some(old) = old {
@@ -308,7 +309,7 @@ impl Temporary {
         Ok((temporary, file))
     }
 
-    /// Creates an unnamed file, if the filesystem supports it and `/proc` can name it later.
+    /// Creates an unnamed file; `None` unless the filesystem supports it and `/proc` can give it a name later.
     fn without_name(folder: &Path) -> Option<(Self, File)> {
         use rustix::fs::{Mode, OFlags};
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
@@ -327,10 +328,10 @@ impl Temporary {
         Ok((Self { path, folder: folder.to_owned(), has_name: true }, file))
     }
 
-    /// Renames the file to its target. An unnamed file first gets a temporary name, because only a rename replaces a
+    /// Renames the file to its target. An unnamed file first gets a temporary name, because only a rename can replace a
     /// file.
     fn rename_to(&self, target: &Path) -> io::Result<()> {
-        // Held, so that no signal ends the process between the two.
+        // The lock is held, so that no signal ends the process between the two steps.
         let mut unfinished = unfinished();
         if self.has_name {
             std::fs::rename(&self.path, target)?;
@@ -365,7 +366,7 @@ fn special(path: &Path) -> Result<Option<Metadata>, OutputError> {
     }
 }
 
-/// Refuses a block device that is smaller than its contents. The size of other devices is unknown.
+/// Rejects a block device that is smaller than the output. The size of other devices is unknown.
 fn check_room(name: &Path, mut file: &File, mut device: &File) -> Result<(), OutputError> {
     if !device.metadata().map_err(OutputError::host(name))?.file_type().is_block_device() {
         return Ok(());
@@ -379,12 +380,13 @@ fn check_room(name: &Path, mut file: &File, mut device: &File) -> Result<(), Out
     Ok(())
 }
 
-/// Locks a file that is to be replaced against changes. A file that may be replaced but not opened is not locked.
+/// Locks a file that is to be replaced, so that other processes do not change it. A file that can be replaced but not
+/// opened is not locked.
 fn lock_shared(name: &Path, target: &Path) -> Result<Option<File>, OutputError> {
     let Ok(file) = File::open(target) else { return Ok(None) };
     match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockShared) {
         Err(rustix::io::Errno::WOULDBLOCK) => Err(OutputError::InUse(name.to_owned())),
-        // Some network filesystems have no locks.
+        // Some network filesystems do not support locks.
         _ => Ok(Some(file)),
     }
 }
@@ -409,7 +411,7 @@ fn sync_special(file: &File) -> io::Result<()> {
     }
 }
 
-/// Syncs a new name. Some filesystems do not support this.
+/// Syncs the folder of a new file. Some filesystems do not support this.
 fn sync_folder(target: &Path) -> io::Result<()> {
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let _ = File::open(folder).and_then(|folder| folder.sync_all());
@@ -423,12 +425,12 @@ fn check_inputs(path: &Path, inputs: &[&Path]) -> Result<(), OutputError> {
     }
 }
 
-/// True if two paths lead to the same file or block device, or one to a loop device over the other.
+/// True if two paths refer to the same file or block device, or one path to a loop device backed by the other.
 pub fn is_same_file(one: &Path, other: &Path) -> bool {
     contents(one).is_some_and(|one| Some(one) == contents(other))
 }
 
-/// Identity of the file or block device at a path. A loop device counts as the file below it.
+/// Identity of the file or block device at a path. A loop device has the identity of its backing file.
 fn contents(path: &Path) -> Option<(u64, u64)> {
     let found = std::fs::metadata(path).ok()?;
     if !found.file_type().is_block_device() {
@@ -437,7 +439,7 @@ fn contents(path: &Path) -> Option<(u64, u64)> {
     let (major, minor) = (rustix::fs::major(found.rdev()), rustix::fs::minor(found.rdev()));
     let below = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/loop/backing_file"));
     let below = below.ok().and_then(|file| std::fs::metadata(file.trim_end_matches('\n')).ok());
-    // No file has inode 0.
+    // The pair is unique for a block device, because no file has inode number 0.
     Some(below.map_or((found.rdev(), 0), |file| (file.dev(), file.ino())))
 }
 
@@ -502,7 +504,7 @@ mod tests {
         assert_eq!(std::fs::read(&target).unwrap(), b"old");
     }
 
-    /// Hosts without unnamed files use a temporary name.
+    /// On hosts without unnamed files, the temporary name is removed.
     #[test]
     fn a_temporary_name_is_gone_in_the_end() {
         let folder = tempfile::tempdir().unwrap();
@@ -544,7 +546,7 @@ mod tests {
         assert!(matches!(Output::stream(&target, &[]), Err(OutputError::InUse(_))));
         Output::replace(&target).unwrap().finish().unwrap();
         assert_eq!(std::fs::read(&target).unwrap(), b"");
-        // Nobody has the new file.
+        // The new file has no name.
         let output = Output::create(&target, &[]).unwrap();
         let late = rustix::fs::flock(
             File::open(&target).unwrap(),
@@ -587,7 +589,7 @@ mod tests {
         let path = pipe(folder.path());
         let reader = std::thread::spawn({
             let path = path.clone();
-            // It comes late.
+            // The reader opens the pipe late.
             move || {
                 std::thread::sleep(std::time::Duration::from_millis(100));
                 std::fs::read(path).unwrap()

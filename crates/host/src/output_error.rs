@@ -9,9 +9,9 @@ pub enum OutputError {
     /// Output and input are the same file.
     #[error("{} would be written over {}", .output.display(), .input.display())]
     SameFile {
-        /// Output path.
+        /// Path of the output.
         output: PathBuf,
-        /// Input path.
+        /// Path of the input.
         input: PathBuf,
     },
     /// The path is a directory.
@@ -20,18 +20,19 @@ pub enum OutputError {
     /// The folder of the path does not exist.
     #[error("{}: there is no folder {}", .path.display(), .folder.display())]
     NoFolder {
-        /// Output path.
+        /// Path of the output.
         path: PathBuf,
-        /// Missing folder.
+        /// Path of the folder that does not exist.
         folder: PathBuf,
     },
     /// The name is a symbolic link whose target does not exist.
     #[error("{} is a symbolic link to a file that does not exist", .0.display())]
     Dangling(PathBuf),
-    /// Another process has mounted the file for writing or changes it; its changes would be lost.
+    /// Another process has mounted the file for writing or is changing it; those changes would be
+    /// lost.
     #[error("{} is mounted or being changed by another floatgate", .0.display())]
     InUse(PathBuf),
-    /// A block device has too little room. Nothing was written to it.
+    /// A block device is too small for the output. Nothing was written to it.
     #[error("{} has {room} bytes, and the output {needed}", .path.display())]
     DeviceTooSmall {
         /// Path of the device.
@@ -41,18 +42,19 @@ pub enum OutputError {
         /// Size of the output, B.
         needed: u64,
     },
-    /// `-` was given for an output that is read again while it is written.
+    /// `-` was given for an output that is read again while it is written, which stdout does not
+    /// support.
     #[error("this output cannot go to stdout: it is a file that is read again while it is written")]
     NoStream,
     /// Binary data would go to a terminal.
     #[error("the output is binary, and stdout is a terminal")]
     Terminal,
-    /// The host refuses.
+    /// An error of the operating system.
     #[error("{}: {error}", shown(.path))]
     Host {
-        /// Output path.
+        /// Path of the output.
         path: PathBuf,
-        /// Error of the host.
+        /// Error of the operating system.
         error: io::Error,
     },
 }
@@ -69,7 +71,7 @@ impl OutputError {
     }
 }
 
-/// True when a path stands for stdout (or stdin).
+/// True for a path that means stdout (or stdin).
 pub fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"
 }

@@ -1,6 +1,6 @@
-//! Outputs, locks and inputs where the host is a web page: all files are in memory ([`floatgate_files::memory`]).
+//! Outputs, locks and inputs for a web page as host, where all files are in memory ([`floatgate_files::memory`]).
 
-/// Outputs: each gets its name when it is complete.
+/// Outputs, which get their name when they are complete.
 pub mod output {
     pub use crate::output_error::{OutputError, is_stdout};
     use floatgate_files::File;
@@ -12,7 +12,8 @@ pub mod output {
     /// Number of the next temporary file.
     static NEXT: AtomicU64 = AtomicU64::new(0);
 
-    /// A file that is being written. [`finish`](Self::finish) gives it its name; dropped before, it leaves nothing behind.
+    /// A file that is being written. [`finish`](Self::finish) gives it its name. If it is dropped earlier, the file is
+    /// removed.
     #[derive(Debug)]
     pub struct Output {
         name: PathBuf,
@@ -21,10 +22,10 @@ pub mod output {
     }
 
     impl Output {
-        /// An output for reading and writing at any place. None of `inputs` may have its name.
+        /// Creates an output with random access. Its name must differ from all `inputs`.
         ///
         /// # Errors
-        /// An input has the name. `-`, stdout, is refused.
+        /// An input has the name, or the name is `-` (stdout).
         pub fn create(path: &Path, inputs: &[&Path]) -> Result<Self, OutputError> {
             if is_stdout(path) {
                 return Err(OutputError::NoStream);
@@ -37,7 +38,7 @@ pub mod output {
             Ok(Self { name: path.to_owned(), temporary, file })
         }
 
-        /// A new file in the place of one.
+        /// Creates a file that replaces an existing one.
         ///
         /// # Errors
         /// As [`create`](Self::create).
@@ -45,7 +46,7 @@ pub mod output {
             Self::create(path, &[])
         }
 
-        /// An output that is written from its beginning to its end.
+        /// Creates an output that is written sequentially.
         ///
         /// # Errors
         /// As [`create`](Self::create).
@@ -58,7 +59,7 @@ pub mod output {
             &self.name
         }
 
-        /// The file to write to and to read from.
+        /// File for writing and reading.
         pub const fn file(&self) -> &File {
             &self.file
         }
@@ -68,12 +69,12 @@ pub mod output {
             &self.temporary
         }
 
-        /// The one folder.
+        /// Folder of the output; a page has only one.
         pub fn folder(&self) -> &Path {
             Path::new("")
         }
 
-        /// Turns a failure into an error that names this output.
+        /// Converts a failure to an error with the name of this output.
         pub fn failed(&self, error: io::Error) -> OutputError {
             OutputError::host(&self.name)(error)
         }
@@ -89,7 +90,7 @@ pub mod output {
 
     impl Drop for Output {
         fn drop(&mut self) {
-            // After `finish` there is none of that name.
+            // After `finish` no file has the temporary name.
             let _ = remove_file(&self.temporary);
         }
     }
@@ -104,7 +105,7 @@ pub mod output {
         }
     }
 
-    /// Makes an empty file a copy of another one, with which it shares its bytes.
+    /// Makes an empty file a copy of another one. Both share the bytes.
     ///
     /// # Errors
     /// None.
@@ -112,7 +113,7 @@ pub mod output {
         copy(source, target)
     }
 
-    /// Nothing, as a page has no room to reserve.
+    /// Does nothing, because memory is not reserved for files.
     ///
     /// # Errors
     /// None.
@@ -121,13 +122,13 @@ pub mod output {
     }
 }
 
-/// Inputs: every one is a regular file.
+/// Inputs, each of which is a regular file.
 pub mod open {
     use floatgate_files::File;
     use std::io::{self, Read};
     use std::path::Path;
 
-    /// False, as a page has no pipes.
+    /// Always false, because a page has no pipes.
     #[must_use]
     pub const fn is_pipe(_path: &Path) -> bool {
         false
@@ -136,12 +137,12 @@ pub mod open {
     /// Opens a file.
     ///
     /// # Errors
-    /// There is none.
+    /// No file has this name.
     pub fn open_file(path: &Path, _writes: bool) -> io::Result<File> {
         File::open(path)
     }
 
-    /// Refuses, as a page has no pipes.
+    /// Always fails, because a page has no pipes.
     ///
     /// # Errors
     /// Always.
@@ -150,7 +151,7 @@ pub mod open {
     }
 }
 
-/// Locks: a page is alone with its files.
+/// Locks, which have no effect, because no other process uses the page's files.
 pub(crate) mod lock {
     use std::io;
     use std::path::Path;
@@ -158,15 +159,15 @@ pub(crate) mod lock {
     /// Reason why a file cannot be locked.
     #[derive(Debug, thiserror::Error)]
     pub enum LockError {
-        /// Another process uses it.
+        /// Another process uses the file.
         #[error("another floatgate uses the file now")]
         InUse,
-        /// It cannot be opened.
+        /// The file cannot be opened.
         #[error(transparent)]
         Host(#[from] io::Error),
     }
 
-    /// A file that no other program changes meanwhile.
+    /// A file that no other program changes while this value exists.
     #[derive(Debug)]
     pub struct Lock(());
 
@@ -174,13 +175,13 @@ pub(crate) mod lock {
         /// Locks a file.
         ///
         /// # Errors
-        /// There is none of that name.
+        /// No file has this name.
         pub fn new(path: &Path, _writes: bool) -> Result<Self, LockError> {
             floatgate_files::metadata(path)?;
             Ok(Self(()))
         }
 
-        /// Nothing, as memory needs no synchronisation.
+        /// Does nothing, because memory needs no sync.
         ///
         /// # Errors
         /// None.

@@ -1,13 +1,13 @@
 //! Server side of serprog, the protocol between flashrom (or similar programs) and a programmer of SPI or parallel flash,
 //! over a socket or a serial line.
 //!
-//! A request is a command byte and its parameters, lowest byte first; the answer is ACK and the result, or NAK. Version
-//! 1. Commands of a bus that the chip is not on get NAK. A parallel flash is read at once; writes and delays wait in the
-//!    operation buffer until O_EXEC.
+//! A request is a command byte and its parameters, lowest byte first. The answer is ACK and the result, or NAK. The
+//! version of the protocol is 1. Commands for a bus that the chip does not use are answered with NAK. Reads of a parallel
+//! flash are executed immediately; writes and delays are collected in the operation buffer until O_EXEC.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 
-/// Bus between a programmer and its chip.
+/// Type of bus between a programmer and its chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bus {
     /// SPI, on one data line in each direction.
@@ -17,7 +17,7 @@ pub enum Bus {
 }
 
 impl Bus {
-    /// Bit in the sets of buses.
+    /// Bit of the bus in sets of buses.
     const fn bit(self) -> u8 {
         match self {
             Self::Parallel => 1 << 0,
@@ -25,7 +25,7 @@ impl Bus {
         }
     }
 
-    /// Commands of this bus alone.
+    /// Commands that only this bus supports.
     const fn commands(self) -> &'static [u8] {
         match self {
             Self::Spi => &[O_SPIOP, S_SPI_FREQ],
@@ -34,34 +34,34 @@ impl Bus {
     }
 }
 
-/// A programmer with a chip.
+/// A programmer with a flash chip.
 pub trait Programmer {
     /// Bus of the chip.
     fn bus(&self) -> Bus {
         Bus::Spi
     }
 
-    /// SPI: runs a CS# window, sends bytes to the chip, then receives bytes.
+    /// SPI: selects the chip (CS# low), sends bytes to it, receives bytes, and deselects it.
     fn transfer(&mut self, sent: &[u8], received: &mut [u8]);
 
-    /// Parallel: reads bytes from an address on.
+    /// Parallel: reads bytes from `address` on.
     fn read(&mut self, address: u32, received: &mut [u8]) {
         let _ = address;
         received.fill(0xFF);
     }
 
-    /// Parallel: writes bytes from an address on, a cycle for each.
+    /// Parallel: writes bytes from `address` on, one cycle for each byte.
     fn write(&mut self, address: u32, sent: &[u8]) {
         let _ = (address, sent);
     }
 
-    /// Sets the clock in Hz; returns the actual one.
+    /// Sets the clock, Hz; returns the actual frequency.
     fn set_clock(&mut self, hz: u32) -> u32;
 
-    /// Waits for this time, us.
+    /// Waits for a time in us.
     fn delay(&mut self, us: u64);
 
-    /// False if the programmer is gone, which ends the connection.
+    /// False if the programmer was removed, which ends the connection.
     fn is_connected(&self) -> bool {
         true
     }
@@ -72,14 +72,14 @@ const NAK: u8 = 0x15;
 
 /// Version of the protocol.
 const VERSION: u16 = 1;
-/// Name of the programmer, as clients show it; 16 bytes.
+/// Name of the programmer that clients show; 16 bytes.
 const NAME: &[u8; 16] = b"floatgate\0\0\0\0\0\0\0";
-/// Number of unanswered bytes that a client may send, and size of the operation buffer: a socket has room.
+/// Number of bytes that a client may send without waiting for answers, and size of the operation buffer.
 const BUFFER_BYTES: u16 = u16::MAX;
-/// Most bytes of one O_WRITEN, and of one R_NBYTES.
+/// Maximum length of one O_WRITEN and of one R_NBYTES, bytes.
 const RUN_BYTES: u32 = 0x8000;
 
-/// Commands of every bus.
+/// Commands that every bus supports.
 const COMMANDS: [u8; 13] = [
     NOP,
     Q_IFACE,
@@ -117,7 +117,7 @@ const O_SPIOP: u8 = 0x13;
 const S_SPI_FREQ: u8 = 0x14;
 const S_PIN_STATE: u8 = 0x15;
 
-/// Serves one client until it disconnects, or the programmer is gone.
+/// Serves one client until it disconnects or the programmer is removed.
 ///
 /// # Errors
 /// Failures of the connection. A client that disconnects in the middle of a request is not an error.
@@ -137,7 +137,7 @@ pub fn serve(
         if !session.programmer.is_connected() {
             return Ok(());
         }
-        // A client that sends requests ahead gets their answers together.
+        // If a client sends several requests without waiting, the answers are sent together.
         if requests.buffer().is_empty() || session.answer.len() > ANSWERS_MAX {
             answers.write_all(&session.answer)?;
             answers.flush()?;
@@ -148,27 +148,27 @@ pub fn serve(
     answers.flush()
 }
 
-/// Size of pending answers that forces sending, even if more requests are available, B.
+/// Size of pending answers, B, at which they are sent even if more requests are available.
 const ANSWERS_MAX: usize = 64 << 10;
 
-/// An operation that waits for O_EXEC.
+/// An operation in the operation buffer.
 enum Waiting {
-    /// A delay, us.
+    /// A delay of this time, us.
     Delay(u64),
-    /// Write cycles from an address on.
+    /// Write cycles of these bytes, from an address on.
     Write(u32, Vec<u8>),
 }
 
 /// State of one connection.
 struct Session<'p, P> {
     programmer: &'p mut P,
-    /// Operation buffer.
+    /// Operations that wait for O_EXEC.
     waiting: Vec<Waiting>,
-    /// Bytes that its operations take of [`BUFFER_BYTES`].
+    /// Number of bytes of [`BUFFER_BYTES`] that the operations use.
     waiting_bytes: usize,
-    /// Bytes of the window being received.
+    /// Bytes to send to the chip in the current CS# window.
     sent: Vec<u8>,
-    /// Answers that are not sent yet.
+    /// Answers that have not been sent yet.
     answer: Vec<u8>,
 }
 
@@ -232,7 +232,7 @@ impl<P: Programmer> Session<'_, P> {
         Ok(())
     }
 
-    /// Puts an operation of this length into the operation buffer, if there is room.
+    /// Adds an operation of this length to the operation buffer, if there is room.
     fn wait_for_exec(&mut self, operation: Waiting, bytes: usize) {
         if self.waiting_bytes + bytes > usize::from(BUFFER_BYTES) {
             self.answer.push(NAK);
@@ -243,7 +243,7 @@ impl<P: Programmer> Session<'_, P> {
         self.ack(&[]);
     }
 
-    /// A delay; delays in a row are one.
+    /// Adds a delay; consecutive delays are combined.
     fn delay(&mut self, us: u64) {
         if let Some(Waiting::Delay(before)) = self.waiting.last_mut() {
             *before = before.saturating_add(us);
@@ -264,7 +264,7 @@ impl<P: Programmer> Session<'_, P> {
         self.ack(&[]);
     }
 
-    /// Reads a parallel flash. A length of 0 stands for 2^24, which is above the limit.
+    /// Reads a parallel flash. A length of 0 means 2^24, which exceeds the limit.
     fn read(&mut self, address: u32, length: u32) {
         if length == 0 || length > RUN_BYTES {
             self.answer.push(NAK);
@@ -276,7 +276,7 @@ impl<P: Programmer> Session<'_, P> {
         self.programmer.read(address, &mut self.answer[at..]);
     }
 
-    /// Takes a run of write cycles for the operation buffer.
+    /// Adds a run of write cycles to the operation buffer.
     fn write(&mut self, requests: &mut impl Read) -> io::Result<()> {
         let length = u24(parameters(requests)?);
         let address = u24(parameters(requests)?);
@@ -298,12 +298,12 @@ impl<P: Programmer> Session<'_, P> {
         self.answer.extend_from_slice(result);
     }
 
-    /// Executes a CS# window. Both lengths have 24 bits.
+    /// Executes a CS# window of an SPI chip. Both lengths have 24 bits.
     fn spi(&mut self, requests: &mut impl Read) -> io::Result<()> {
         let sent = u24(parameters(requests)?);
         let received = u24(parameters(requests)?);
         self.sent.clear();
-        // Grows as the bytes come in: a client that announces many and leaves costs nothing.
+        // The buffer grows as bytes arrive, so a client that announces a large length and disconnects costs no memory.
         let got = requests.take(sent.into()).read_to_end(&mut self.sent)?;
         if got < sent as usize {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -322,12 +322,12 @@ fn parameters<const N: usize>(requests: &mut impl Read) -> io::Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// A number of three bytes.
+/// A number of three bytes, lowest byte first.
 const fn u24([low, mid, high]: [u8; 3]) -> u32 {
     u32::from_le_bytes([low, mid, high, 0])
 }
 
-/// A bit for each command.
+/// Bit map of the supported commands.
 fn command_map(bus: Bus) -> [u8; 32] {
     let mut map = [0; 32];
     for command in COMMANDS.iter().chain(bus.commands()).copied() {
@@ -342,12 +342,12 @@ mod tests {
 
     const SPI: u8 = Bus::Spi.bit();
 
-    /// Replaces the programmer's answers in a test by the number of bytes sent, and records the delays.
+    /// A test programmer that answers with the number of bytes sent and records the delays.
     #[derive(Default)]
     struct Counter {
         delays_us: u64,
         windows: u64,
-        /// The chip is a parallel flash.
+        /// True for a parallel flash, false for SPI.
         parallel: bool,
         written: Vec<(u32, Vec<u8>)>,
     }
@@ -423,7 +423,7 @@ mod tests {
         assert_eq!(out, wanted);
         assert_eq!(programmer.written, [(0xAAA, vec![0xAA]), (0xFF_0000, vec![1, 2])]);
         assert_eq!(programmer.delays_us, 7);
-        // More than the buffer holds is refused.
+        // A run that exceeds the operation buffer is rejected.
         let run = [&[O_WRITEN, 0, 0x80, 0, 0, 0, 0][..], &[0; 0x8000]].concat();
         assert_eq!(answers_on(Bus::Parallel, &run.repeat(2)).0, [ACK, NAK]);
     }
@@ -435,7 +435,7 @@ mod tests {
             for command in (0..=u8::MAX).filter(|command| *command != SYNCNOP) {
                 let listed = out[1 + usize::from(command) / 8] >> (command % 8) & 1 == 1;
                 let mut request = vec![command];
-                // S_BUSTYPE, S_SPI_FREQ and R_NBYTES refuse zeros.
+                // S_BUSTYPE, S_SPI_FREQ and R_NBYTES reject zeros.
                 request.extend(match command {
                     O_SPIOP | O_WRITEN => vec![0; 8],
                     R_NBYTES => vec![1, 0, 0, 1, 0, 0],

@@ -13,10 +13,10 @@ use signal_hook::low_level::emulate_default_handler;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Message for the user when a signal ends the process.
+/// Message that is shown to the user when a signal ends the process.
 static LAST_WORDS: OnceLock<String> = OnceLock::new();
 
-/// Sets the message, which explains how to continue.
+/// Sets the message for the user, which explains how to continue after a signal.
 pub fn set_last_message(words: String) {
     let _ = LAST_WORDS.set(words);
 }
@@ -24,9 +24,9 @@ pub fn set_last_message(words: String) {
 /// Makes SIGINT, SIGTERM and SIGHUP remove unfinished outputs before they end the process. `print` shows a message to the user.
 pub fn remove_outputs_at_the_end(print: fn(&str)) {
     let handled = handled();
-    // A limit on the size of files (ulimit -f) is an error of the write then, and does not end the process.
+    // With this handler, exceeding the file size limit (ulimit -f) is an error of the write and does not end the process.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
-    // Where handlers are not possible, signals end the process at once.
+    // If handlers cannot be installed, signals end the process immediately.
     let Ok(mut signals) = Signals::new(handled) else { return };
     std::thread::spawn(move || {
         for signal in signals.forever() {
@@ -37,13 +37,13 @@ pub fn remove_outputs_at_the_end(print: fn(&str)) {
     });
 }
 
-/// Signals that end a mount, blocked for all threads created from now on.
+/// Signals that end a mount. They are blocked in this thread and in all threads created later.
 #[cfg(feature = "fuse")]
 pub struct Endings(SigSet);
 
 #[cfg(feature = "fuse")]
 impl Endings {
-    /// Blocks the signals. Must be called before other threads are created: they would receive the signals and end the
+    /// Blocks the signals. Must be called before other threads are created, because those would receive the signals and end the
     /// process at once.
     ///
     /// # Errors
@@ -73,14 +73,15 @@ impl Endings {
     }
 }
 
-/// A request to end the process after cleaning up.
+/// Flag that requests the end of the process after cleanup.
 #[derive(Clone, Default)]
 pub struct Ending {
     is_asked: Arc<AtomicBool>,
 }
 
 impl Ending {
-    /// Makes SIGINT, SIGTERM, SIGHUP and all other catchable signals that end a process only set this request.
+    /// Installs handlers for SIGINT, SIGTERM, SIGHUP and all other catchable signals that end a process; the handlers only set
+    /// this flag.
     pub fn new() -> Self {
         let ending = Self::default();
         let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
@@ -109,7 +110,7 @@ fn not_ignored(signals: &[i32]) -> impl Iterator<Item = i32> + use<'_> {
     signals.iter().copied().filter(move |signal| ignored >> (signal - 1) & 1 == 0)
 }
 
-/// Signals that the process was started to ignore, as with `nohup`; bit 0 is signal 1 (proc(5), SigIgn).
+/// Signals that the process inherited as ignored, as with `nohup`; bit 0 is signal 1 (proc(5), SigIgn).
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

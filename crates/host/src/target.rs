@@ -4,7 +4,7 @@
 #[derive(Debug, thiserror::Error)]
 #[error("{operation} of {bytes} bytes at byte {position}: {reason}")]
 pub struct TargetError {
-    /// `read`, `write` or `flush`.
+    /// Name of the operation: `read`, `write` or `flush`.
     pub operation: &'static str,
     /// First byte of the request.
     pub position: u64,
@@ -14,17 +14,18 @@ pub struct TargetError {
     pub reason: String,
 }
 
-/// A device whose requests return their measured time. Positions and lengths are multiples of 512 bytes.
+/// A device whose requests return their measured time, ns. Positions and lengths are multiples of 512
+/// bytes.
 pub trait Target {
     /// Capacity that the device reports, B.
     fn capacity(&self) -> u64;
 
-    /// Logical sector size of the partition table, B.
+    /// Logical sector size for the partition table, B.
     fn sector_bytes(&self) -> u64 {
         512
     }
 
-    /// True for an image, whose times are those of the disk that holds it, not of a card.
+    /// True for an image, whose times are those of the disk below it and not those of a card.
     fn is_image(&self) -> bool {
         false
     }
@@ -50,10 +51,11 @@ pub trait Target {
     /// Leaves the device idle for this many ns.
     fn idle(&mut self, ns: u64);
 
-    /// Time on the clock of the device in ns, from any origin. It also runs while data is saved.
+    /// Time on the clock of the device, ns, from an arbitrary origin. The clock also runs while data is
+    /// saved.
     fn clock_ns(&self) -> u64;
 
-    /// Saves the data of a range before it is overwritten, on a target that restores it.
+    /// Saves the data of a range before it is overwritten, if the target supports restoring.
     ///
     /// # Errors
     /// A range that cannot be read, or no room for its data.

@@ -1,23 +1,24 @@
-//! POSIX access control lists (ACLs) as Linux exchanges them with programs: the values of the extended attributes
+//! POSIX access control lists (ACLs) in the format that Linux exchanges with programs: the values of the extended attributes
 //! `system.posix_acl_access` and `system.posix_acl_default`.
 //!
-//! A value is a version (4 bytes) and the entries of 8 bytes each, little-endian on every machine. Source of the facts: Linux 6.12,
-//! `include/uapi/linux/posix_acl_xattr.h`; the rules for an ACL as a whole are those of `posix_acl_valid` in `fs/posix_acl.c`.
+//! A value is a version (4 bytes) and entries of 8 bytes each. All numbers are little-endian, also on big-endian machines. Sources:
+//! Linux 6.12, `include/uapi/linux/posix_acl_xattr.h` for the format, `posix_acl_valid` in `fs/posix_acl.c` for the rules of a
+//! valid ACL.
 
 use crate::error::{MediaError, Reason, require};
 use crate::wire::{Wire, codes, layout, span};
 
-/// The version of values.
+/// Version of the attribute value's format.
 const VERSION: u32 = 2;
 
-/// Bytes in front of the entries.
+/// Size of the version field in front of the entries, B.
 const HEADER: usize = 4;
 
-/// Read, write and execute.
+/// Mask of the read, write and execute permission bits.
 const PERMISSIONS: u16 = 0o7;
 
 codes! {
-    /// Type of an entry.
+    /// Type of an ACL entry: whose permissions the entry sets.
     pub enum AclTag(u16) {
         /// The owner of the file.
         UserObj = 0x01,
@@ -35,7 +36,7 @@ codes! {
 }
 
 impl AclTag {
-    /// True for an entry with a uid or gid.
+    /// True for an entry type that carries a uid or gid.
     #[must_use]
     pub const fn has_id(self) -> bool {
         matches!(self, Self::User | Self::Group)
@@ -43,11 +44,11 @@ impl AclTag {
 }
 
 layout! {
-    /// An entry of an ACL.
+    /// An entry of an ACL: type, permissions and id.
     pub either_endian struct AclEntry[8] {
         /// Type of the entry.
         0 => tag: AclTag,
-        /// Bits of read (4), write (2) and execute (1).
+        /// Permission bits: read (4), write (2) and execute (1).
         2 => permissions: u16,
         /// uid or gid; [`NO_ID`](Self::NO_ID) in entries without one.
         4 => id: u32,
@@ -55,13 +56,13 @@ layout! {
 }
 
 impl AclEntry {
-    /// Id of an entry without an id.
+    /// Id that Linux stores in an entry whose type has no id.
     pub const NO_ID: u32 = u32::MAX;
 
-    /// Entries of an attribute's value.
+    /// Entries of an attribute value, in stored order.
     ///
     /// # Errors
-    /// Another version, a length that does not fit whole entries, an unknown type of entry.
+    /// A version other than 2, a length that is not a whole number of entries, or an unknown entry type.
     pub fn of_xattr(value: &[u8]) -> Result<impl Iterator<Item = Self>, MediaError> {
         let version: u32 = Wire::decode(span(value, 0, HEADER)?, 0);
         if version != VERSION {
@@ -76,13 +77,13 @@ impl AclEntry {
         Ok(entries.iter().map(take).map(Self::without_stray_id))
     }
 
-    /// Bytes of an attribute's value with some entries.
+    /// Size of the attribute value that holds `entries`, B.
     #[must_use]
     pub const fn xattr_bytes(entries: &[Self]) -> usize {
         HEADER + entries.len() * Self::SIZE
     }
 
-    /// Writes an attribute's value.
+    /// Writes the attribute value that holds `entries` to the start of `out`.
     ///
     /// # Panics
     /// `out` is shorter than [`xattr_bytes`](Self::xattr_bytes).
@@ -94,7 +95,7 @@ impl AclEntry {
         }
     }
 
-    /// The entry with its id cleared, if entries of its type have no id.
+    /// The entry; its id is replaced by [`NO_ID`](Self::NO_ID) if entries of its type have no id.
     pub(crate) const fn without_stray_id(self) -> Self {
         if self.tag.has_id() { self } else { Self { id: Self::NO_ID, ..self } }
     }
@@ -103,7 +104,7 @@ impl AclEntry {
 /// Reason why Linux refuses to set an ACL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AclFault {
-    /// Entries are in another order, twice, or missing.
+    /// Entries are out of order, listed twice, or missing.
     Order,
     /// Users or groups are listed, but the mask is missing.
     NoMask,
@@ -112,7 +113,7 @@ pub enum AclFault {
 }
 
 impl AclFault {
-    /// Description of the fault.
+    /// Text that describes the fault.
     #[must_use]
     pub const fn reason(self) -> &'static str {
         match self {
@@ -125,12 +126,12 @@ impl AclFault {
     }
 }
 
-/// Checks that Linux accepts an ACL. An empty list is not an ACL.
+/// Checks that Linux accepts the ACL. An empty list is not an ACL.
 ///
 /// # Errors
-/// The order of the entries, a missing mask, unknown permissions.
+/// Entries in the wrong order, a missing mask, or unknown permission bits.
 pub fn check_acl(entries: &[AclEntry]) -> Result<(), AclFault> {
-    // The entry before, and whether users or groups were named.
+    // The previous entry, and whether the ACL names users or groups.
     let (mut last, mut needs_mask) = (None, false);
     for entry in entries {
         if entry.permissions & !PERMISSIONS != 0 {

@@ -1,11 +1,11 @@
-//! One declaration per DWORD layout: the same table reads and writes bit fields.
+//! Declarations of DWORD layouts: one table per layout both reads and writes its bit fields.
 
 /// A value with a fixed number of bits inside a DWORD.
 pub(crate) trait BitField: Sized {
-    /// The value of `raw`, which has no bit above the field's width.
+    /// Decodes `raw`, which has no bit set above the field's width.
     fn decode(raw: u32) -> Self;
 
-    /// The bits of the value, or the value that does not fit its own parts.
+    /// The encoded bits. The error is a value that does not fit its field.
     fn encode(&self) -> Result<u32, u64>;
 }
 
@@ -21,7 +21,7 @@ impl BitField for bool {
 
 impl BitField for u8 {
     fn decode(raw: u32) -> Self {
-        // Widths are checked at compile time: nothing is cut off here.
+        // Field widths are checked at compile time, so the cast drops no bit.
         (raw & 0xff) as Self
     }
 
@@ -50,7 +50,7 @@ impl BitField for u32 {
     }
 }
 
-/// The bits `high..=low`, in place.
+/// Mask of the bits `high..=low` at their position in the DWORD.
 pub(crate) const fn mask(high: u32, low: u32) -> u32 {
     assert!(high < 32 && low <= high, "a field lies within one DWORD");
     (u32::MAX >> (31 - high)) & (u32::MAX << low)
@@ -58,9 +58,9 @@ pub(crate) const fn mask(high: u32, low: u32) -> u32 {
 
 /// Declares a struct by the DWORD and bits of each field.
 ///
-/// `field: type = dword, high, low;` with DWORDs numbered as the document
-/// numbers them. Overlaps are refused when the crate is compiled. Bits that no
-/// field covers are kept in `reserved`, so that a dump re-emits bit for bit.
+/// Each line is `field: type = dword, high, low;`. DWORDs are numbered as in the document.
+/// Overlapping fields fail to compile. Bits that no field covers are stored in `reserved`, so that
+/// a parsed table is emitted bit for bit.
 macro_rules! dwords {
     (
         $(#[$meta:meta])*
@@ -72,15 +72,15 @@ macro_rules! dwords {
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub struct $name {
             $( $(#[$field_meta])* pub $field: $ty, )*
-            /// Bits of each DWORD that the document reserves, in place.
+            /// Bits of each DWORD that the document reserves, at their position in the DWORD.
             pub reserved: [u32; $last - $first + 1],
         }
 
         impl $name {
-            /// DWORDs this part takes on the media.
+            /// Size of this table on the media, DWORDs.
             pub const DWORDS: usize = $last - $first + 1;
 
-            /// Bits some field names.
+            /// Bits of each DWORD that belong to a field.
             const NAMED: [u32; $last - $first + 1] = {
                 let mut named = [0u32; $last - $first + 1];
                 $(
@@ -122,7 +122,7 @@ macro_rules! dwords {
         }
 
         impl Default for $name {
-            /// Every field zero, reserved bits with their specified values.
+            /// A value with every field zero and the reserved bits as specified.
             fn default() -> Self {
                 let fill: u32 = $fill;
                 let mut value = Self::read(&[0; $last - $first + 1]);
@@ -133,7 +133,7 @@ macro_rules! dwords {
     };
 }
 
-/// Checks a value against the largest its field holds.
+/// Checks that a value is at most the largest value that its field can hold.
 pub(crate) fn fits(field: &'static str, value: u64, limit: u32) -> Result<(), crate::error::Reason> {
     if value <= u64::from(limit) {
         return Ok(());

@@ -3,7 +3,7 @@
 /// Generator polynomial x^16 + x^15 + x^2 + 1 (ONFI 4.2 section 5.7.1, bytes 254-255).
 const POLYNOMIAL: u16 = 0x8005;
 
-/// Shift register before the first byte, the letters "ON" (ONFI 4.2 section 5.7.1).
+/// Initial value of the CRC register, the letters "ON" (ONFI 4.2 section 5.7.1).
 pub const ONFI_SEED: u16 = 0x4F4E;
 
 /// CRC-16 of `bytes` as ONFI and JESD230 parameter pages store it.
@@ -18,7 +18,7 @@ pub const fn onfi(bytes: &[u8]) -> u16 {
     update(ONFI_SEED, bytes)
 }
 
-/// Continues a checksum over further bytes.
+/// Continues a CRC-16 from `register` over further bytes.
 #[must_use]
 pub const fn update(mut register: u16, bytes: &[u8]) -> u16 {
     let mut rest = bytes;
@@ -54,7 +54,7 @@ const fn shift_byte(value: u16) -> u16 {
     register
 }
 
-/// Polynomial of the LPT's checksum, x^16 + x^15 + x^2 + 1 with the low bit first.
+/// Polynomial of the LPT's CRC-16, x^16 + x^15 + x^2 + 1, least significant bit first.
 const LPT_POLYNOMIAL: u16 = 0xA001;
 
 /// CRC-16 of `bytes` as UBIFS LPT nodes store it: seed of ones, low bit first, no final inversion.
@@ -114,7 +114,7 @@ pub fn jffs2(bytes: &[u8]) -> u32 {
     ubi_update(0, bytes)
 }
 
-/// Continues a CRC-32 of [`ubi`] over further bytes.
+/// Continues a CRC-32 from `register` over further bytes, as [`ubi`] does.
 #[must_use]
 pub fn ubi_update(register: u32, bytes: &[u8]) -> u32 {
     #[cfg(feature = "fast-crc")]
@@ -128,7 +128,7 @@ pub fn ubi_update(register: u32, bytes: &[u8]) -> u32 {
     register
 }
 
-/// CRC-32 of `bytes` as partition tables store it: as [`ubi`], inverted at the end.
+/// CRC-32 of `bytes` as partition tables store it: the CRC of [`ubi`], inverted at the end.
 ///
 /// ```
 /// // The catalogue's check value for CRC-32/ISO-HDLC.
@@ -139,7 +139,7 @@ pub fn ieee(bytes: &[u8]) -> u32 {
     !ubi(bytes)
 }
 
-/// The register after further bytes, without the instructions that a processor may have for it.
+/// The CRC register after further bytes, computed by table, without CRC instructions of the processor.
 #[cfg(any(test, not(feature = "fast-crc")))]
 fn by_table(register: u32, bytes: &[u8]) -> u32 {
     bytes.iter().fold(register, |register, byte| {
@@ -147,7 +147,7 @@ fn by_table(register: u32, bytes: &[u8]) -> u32 {
     })
 }
 
-/// Polynomial of CRC-32, IEEE 802.3, with the low bit first.
+/// Polynomial of CRC-32 (IEEE 802.3), least significant bit first.
 #[cfg(any(test, not(feature = "fast-crc")))]
 const IEEE_POLYNOMIAL: u32 = 0xEDB8_8320;
 

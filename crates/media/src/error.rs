@@ -1,11 +1,11 @@
-//! Errors of parsers and emitters, with the offset in question.
+//! Errors of parsers and emitters, with the byte offset of the fault.
 
 use core::fmt;
 
 use thiserror::Error;
 
-/// Parts of the names of fields whose values are shown in hexadecimal: bytes of a structure or a LEB, and sets of bits. Counts, sizes
-/// and numbers are decimal.
+/// Parts of field names. Values of fields with such a name are shown in hexadecimal: bytes of a structure or a LEB, and bit sets.
+/// Counts, sizes and numbers are shown in decimal.
 const HEXADECIMAL: [&str; 8] =
     ["offset", "end of the node", "pointer", "save table", "flags", "reserved bits", "mode", "CRC"];
 
@@ -15,26 +15,26 @@ const HEXADECIMAL: [&str; 8] =
 pub struct MediaError {
     /// Byte offset into the slice the caller passed.
     pub offset: usize,
-    /// Reason why the bytes are refused.
+    /// Cause of the error.
     pub reason: Reason,
 }
 
-/// Reason why bytes are refused.
+/// Cause of a [`MediaError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Reason {
     /// The slice to read ends before the structure does.
     #[error("truncated: {need} bytes needed, {have} present")]
     Truncated {
-        /// Bytes the structure takes from its start.
+        /// Size of the structure, bytes.
         need: usize,
-        /// Bytes there are from its start.
+        /// Number of bytes available from the start of the structure.
         have: usize,
     },
     /// The slice to write into is shorter than the structure.
     #[error("no room: {need} bytes needed, {have} available")]
     NoRoom {
-        /// Bytes the structure takes from the slice's start.
+        /// Size of the structure, bytes.
         need: usize,
         /// Length of the slice.
         have: usize,
@@ -42,7 +42,7 @@ pub enum Reason {
     /// The structure does not begin with its signature.
     #[error("bad signature: \"{expected}\" expected")]
     BadSignature {
-        /// The signature the format has here.
+        /// Signature that the format requires here.
         expected: &'static str,
     },
     /// The stored checksum does not match the bytes.
@@ -58,9 +58,9 @@ pub enum Reason {
     BadMagic {
         /// Name of the structure.
         what: &'static str,
-        /// The number the format has here.
+        /// Magic number that the format requires.
         expected: u32,
-        /// The number on the media.
+        /// Magic number on the media.
         found: u32,
     },
     /// The stored 32-bit checksum does not match the bytes.
@@ -82,38 +82,38 @@ pub enum Reason {
         /// Number of flipped bits, including those that ECC corrected.
         bits: u32,
     },
-    /// A field holds a value the format has no meaning for.
+    /// A field has a value that the format does not define.
     #[error("{field} out of range: {}", Shown { field, value: *value })]
     OutOfRange {
-        /// Field name.
+        /// Name of the field.
         field: &'static str,
         /// Value of the field.
         value: u64,
     },
-    /// A volume has more PEBs than the device has good ones.
+    /// A volume has more PEBs than the device has good PEBs.
     #[error("reserved PEBs out of range: {reserved}")]
     TooFewPebs {
-        /// PEBs of the volume.
+        /// Number of PEBs reserved for the volume.
         reserved: u32,
     },
-    /// A table of a major version with another layout.
+    /// A table whose major version has an unknown layout.
     #[error("unsupported {what} version {major}.{minor}")]
     UnsupportedVersion {
         /// Name of the table.
         what: &'static str,
-        /// Its major version.
+        /// Major version of the table.
         major: u8,
-        /// Its minor version.
+        /// Minor version of the table.
         minor: u8,
     },
-    /// A format version other than those this crate knows.
+    /// A format version that this crate does not support.
     #[error("unsupported {what} version {found}: {known} is the newest known")]
     WrongVersion {
         /// Name of the structure.
         what: &'static str,
-        /// The version on the media.
+        /// Format version on the media.
         found: u32,
-        /// The newest version this crate knows.
+        /// Newest format version that this crate supports.
         known: u32,
     },
     /// A code that no table of this crate lists.
@@ -121,21 +121,21 @@ pub enum Reason {
     UnknownCode {
         /// Kind of the code.
         what: &'static str,
-        /// Unknown code.
+        /// The unknown code.
         code: u32,
     },
-    /// More entries than this crate keeps.
+    /// More entries than this crate can store.
     #[error("too many {what}: at most {max} are kept")]
     TooMany {
         /// Kind of the entries.
         what: &'static str,
-        /// Largest number that is kept.
+        /// Maximum number of entries.
         max: usize,
     },
     /// A part the format requires is missing.
     #[error("{what} missing")]
     Missing {
-        /// The missing part.
+        /// Name of the missing part.
         what: &'static str,
     },
     /// Two parts of the value contradict one another.
@@ -146,7 +146,7 @@ pub enum Reason {
     },
 }
 
-/// Value of a field, formatted as hexadecimal or decimal.
+/// Value of a field for display, in hexadecimal or decimal.
 struct Shown<'a> {
     field: &'a str,
     value: u64,
@@ -179,7 +179,7 @@ impl MediaError {
     }
 }
 
-/// `Ok` if `good`, else that `field` holds an impossible `value` at byte `at`.
+/// `Ok` if `good`, else an error for the impossible `value` of `field` at byte `at`.
 pub(crate) fn require(
     good: bool,
     at: usize,

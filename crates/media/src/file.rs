@@ -1,4 +1,4 @@
-//! Files as all filesystems of Linux have them: types, times, device numbers, flags.
+//! Attributes that files have in every Linux filesystem: types, times, device numbers, flags.
 
 use crate::flags::flags;
 use crate::wire::{Wire, codes};
@@ -24,7 +24,7 @@ codes! {
 }
 
 impl FileType {
-    /// The type in the upper bits of a POSIX mode, if there is one.
+    /// The file type in the upper bits of a POSIX mode; `None` for an unknown type.
     #[must_use]
     pub const fn from_mode(mode: u32) -> Option<Self> {
         match mode >> 12 {
@@ -45,13 +45,13 @@ flags! {
     pub struct FileFlags(u32) {
         /// New data are compressed.
         COMPRESS = 0,
-        /// Every write waits until it is on flash.
+        /// Every write is synchronous.
         SYNC = 1,
         /// The file cannot be changed.
         IMMUTABLE = 2,
         /// Data can only be appended.
         APPEND = 3,
-        /// Changes of the directory wait until they are on flash.
+        /// Changes of the directory are synchronous.
         DIRSYNC = 4,
         /// The inode holds the value of an extended attribute (UBIFS).
         XATTR = 5,
@@ -60,38 +60,39 @@ flags! {
     }
 }
 
-/// A point in time.
+/// A point in time, as POSIX file times store it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
 pub struct Timestamp {
     /// Seconds since 1970.
     pub seconds: i64,
-    /// Nanoseconds after that.
+    /// Nanoseconds after that second.
     pub nanoseconds: u32,
 }
 
 /// Major and minor number of a device file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DeviceNumber {
-    /// The driver, 12 bits.
+    /// Number of the driver, 12 bits.
     pub major: u32,
-    /// The device of that driver, 20 bits.
+    /// Number of the device within its driver, 20 bits.
     pub minor: u32,
 }
 
 impl DeviceNumber {
-    /// Parses the data attached to the inode of a device file: 4 bytes ("new") or 8 ("huge"), with the same bits.
+    /// Parses the data attached to the inode of a device file. It has 4 bytes ("new" encoding) or 8 bytes ("huge"
+    /// encoding) with the same bits.
     #[must_use]
     pub fn parse(data: &[u8]) -> Option<Self> {
         let bits = match data.len() {
             4 => u32::decode(data, 0),
-            // Linux drops the upper half.
+            // Linux ignores the upper half of the "huge" encoding.
             8 => u32::decode(data, 0),
             _ => return None,
         };
         Some(Self { major: bits >> 8 & 0xFFF, minor: bits & 0xFF | bits >> 12 & 0xF_FF00 })
     }
 
-    /// The 4 bytes that Linux attaches; `None` if a number has too many bits.
+    /// The 4-byte encoding, which Linux writes; `None` if a number has too many bits.
     #[must_use]
     pub fn emit(&self) -> Option<[u8; 4]> {
         if self.major >> 12 != 0 || self.minor >> 20 != 0 {
@@ -100,7 +101,7 @@ impl DeviceNumber {
         Some((self.minor & 0xFF | self.major << 8 | (self.minor & 0xF_FF00) << 12).to_le_bytes())
     }
 
-    /// The 8-byte form, with the upper half zero; `None` if a number has too many bits.
+    /// The 8-byte encoding, with the upper half zero; `None` if a number has too many bits.
     #[must_use]
     pub fn emit_huge(&self) -> Option<[u8; 8]> {
         let [a, b, c, d] = self.emit()?;

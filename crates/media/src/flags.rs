@@ -1,9 +1,9 @@
-//! Bit sets that keep the bits this crate has no name for.
+//! Bit sets that preserve bits without a name in this crate.
 
 /// Declares a bit set over one unsigned integer.
 ///
-/// Each entry is a bit number. Bits without a name survive a round trip, so a
-/// page of a newer revision is not rewritten by being read.
+/// Each entry is a bit number. Bits without a name are preserved, so that a page of a newer
+/// revision is emitted as it was read.
 macro_rules! flags {
     (
         $(#[$meta:meta])*
@@ -24,7 +24,7 @@ macro_rules! flags {
                 Self(raw)
             }
 
-            /// The set as stored.
+            /// The raw bits, as stored.
             #[must_use]
             pub const fn bits(self) -> $raw {
                 self.0
@@ -36,7 +36,7 @@ macro_rules! flags {
                 self.0 & other.0 == other.0
             }
 
-            /// The bits of either set.
+            /// The union of both sets.
             #[must_use]
             pub const fn with(self, other: Self) -> Self {
                 Self(self.0 | other.0)

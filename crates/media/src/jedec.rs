@@ -91,7 +91,7 @@ impl JedecCommands {
         u32::from_le_bytes([low, middle, high, 0])
     }
 
-    /// True when every command of `mask` is there.
+    /// True when the chip supports every command of `mask`.
     #[must_use]
     pub const fn contains(self, mask: u32) -> bool {
         self.bits() & mask == mask
@@ -117,7 +117,7 @@ layout! {
         0 => bits: u8,
         /// Codeword size, as a power of two in bytes.
         1 => codeword_exponent: u8,
-        /// Most blocks of a LUN that may be bad over its life.
+        /// Maximum number of bad blocks in a LUN over its life.
         2 => max_bad_blocks_per_lun: u16,
         /// Program/erase cycles of a block with that correction.
         4 => endurance: Endurance,
@@ -127,7 +127,7 @@ layout! {
 layout! {
     /// One copy of the JEDEC parameter page (JESD230).
     ///
-    /// The signature and the checksum are not fields: they follow from the rest.
+    /// Signature and checksum are not fields, because they are derived from the other bytes.
     pub struct JedecPage[512] {
         /// Revisions the chip follows.
         4 => revision: JedecRevision,
@@ -143,7 +143,7 @@ layout! {
         32 => manufacturer: Text<12>,
         /// Chip's name.
         44 => model: Text<20>,
-        /// JEDEC manufacturer code, as READ ID has it.
+        /// JEDEC manufacturer code, as READ ID returns it.
         64 => jedec_id: [u8; 6],
         /// Data bytes in a page.
         80 => page_bytes: u32,
@@ -199,13 +199,13 @@ layout! {
         170 => t_adl_ns: u16,
         /// Blocks at the start of the target that are good when shipped.
         208 => guaranteed_blocks: u8,
-        /// Program/erase cycles of those blocks.
+        /// Program/erase cycles of the guaranteed blocks.
         209 => guaranteed_endurance: Endurance,
         /// Error correction, one entry per codeword size on offer.
         211 => ecc: [JedecEcc; 4],
-        /// Revision of the vendor's bytes.
+        /// Revision of the vendor-specific bytes.
         420 => vendor_revision: u16,
-        /// The vendor's bytes.
+        /// Vendor-specific bytes.
         422 => vendor: [u8; 88],
     }
 }
@@ -214,12 +214,11 @@ const _: () = assert!(JedecPage::SIZE == PAGE_BYTES && CRC_AT + 2 == PAGE_BYTES)
 
 /// Reads one copy of the parameter page.
 ///
-/// Bytes past the first [`PAGE_BYTES`] are not looked at.
+/// Bytes past the first [`PAGE_BYTES`] are ignored.
 ///
 /// # Errors
 ///
-/// A slice too short, a wrong signature, a wrong checksum, or a geometry with
-/// a zero in it.
+/// A slice too short, a wrong signature, a wrong checksum, or a geometry with a size of zero.
 pub fn parse(bytes: &[u8]) -> Result<JedecPage, MediaError> {
     let page = chunk::<PAGE_BYTES>(bytes, 0)?;
     signature(page, 0, SIGNATURE)?;
@@ -234,11 +233,11 @@ pub fn parse(bytes: &[u8]) -> Result<JedecPage, MediaError> {
     Ok(parsed)
 }
 
-/// Reads the parameter page from its copies: the first with a good checksum is taken.
+/// Reads the parameter page from its copies, and returns the first copy with a good checksum.
 ///
 /// # Errors
 ///
-/// The error of the first copy if none is good.
+/// The error of the first copy if no copy is good.
 pub fn parse_copies(bytes: &[u8]) -> Result<JedecPage, MediaError> {
     let good = bytes.chunks_exact(PAGE_BYTES).find_map(|copy| parse(copy).ok());
     good.map_or_else(|| parse(bytes), Ok)
@@ -256,7 +255,7 @@ pub fn emit(page: &JedecPage) -> [u8; PAGE_BYTES] {
 }
 
 impl JedecPage {
-    /// Refuses a geometry nothing can be stored in.
+    /// Rejects a geometry with a size of zero.
     fn check(&self) -> Result<(), MediaError> {
         let counts = [
             (80, "page_bytes", self.page_bytes),
@@ -270,13 +269,13 @@ impl JedecPage {
         }
     }
 
-    /// The checksum this page is emitted with.
+    /// Checksum that [`emit`] stores for this page.
     #[must_use]
     pub fn crc(&self) -> u16 {
         u16::decode(&emit(self), CRC_AT)
     }
 
-    /// Data bytes behind one chip enable, or `None` past what 64 bits hold.
+    /// Data bytes behind one chip enable; `None` if the number does not fit 64 bits.
     #[must_use]
     pub fn chip_bytes(&self) -> Option<u64> {
         u64::from(self.page_bytes)

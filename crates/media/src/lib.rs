@@ -1,4 +1,4 @@
-//! Structures on flash as bytes and as types: parameter tables and ids of chips, UBI, UBIFS, JFFS2, and the first
+//! On-flash structures as bytes and as types: parameter tables and ids of chips, UBI, UBIFS, JFFS2, and the first
 //! sectors of cards.
 //!
 //! Every module turns one on-media format into a plain struct and back:
@@ -19,6 +19,7 @@
 //!
 //! No parser panics, allocates or does I/O; a fault is returned as a [`MediaError`] with its offset. Struct fields hold
 //! the codes stored on the media; methods turn codes into bytes, microseconds and nanoseconds.
+//!
 //! # Example
 //!
 //! ```

@@ -72,7 +72,7 @@ impl<T: Copy + Default, const N: usize> Default for List<T, N> {
     }
 }
 
-// Places past the length hold leftovers, so neither equality nor Debug may see them.
+// Elements past the length are stale, so equality and Debug must ignore them.
 impl<T: PartialEq, const N: usize> PartialEq for List<T, N> {
     fn eq(&self, other: &Self) -> bool {
         self.as_slice() == other.as_slice()

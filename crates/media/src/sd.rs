@@ -7,12 +7,12 @@
 use crate::error::{MediaError, Reason};
 use crate::text::Text;
 
-/// Kind of a card: their registers differ.
+/// Card standard, which determines the layout of the registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CardType {
-    /// SD card.
+    /// SD card (SD Physical Layer).
     Sd,
-    /// MMC or eMMC.
+    /// MMC or eMMC (JESD84).
     Mmc,
 }
 
@@ -21,7 +21,7 @@ pub enum CardType {
 struct Bits<const N: usize>([u8; N]);
 
 impl<const N: usize> Bits<N> {
-    /// Bits `high` to `low`, both included; bits outside of the register are 0.
+    /// Value of bits `high` to `low`, both included; bits outside the register are 0.
     fn field(&self, high: usize, low: usize) -> u64 {
         (low..=high).rev().fold(0, |value, bit| {
             let byte = N.checked_sub(1 + bit / 8).and_then(|place| self.0.get(place)).copied().unwrap_or(0);
@@ -29,7 +29,7 @@ impl<const N: usize> Bits<N> {
         })
     }
 
-    /// Sets bits `high` to `low` of a register of zeros; what does not fit is cut off.
+    /// Sets bits `high` to `low` of a register of zeros. Higher bits of `value` are cut off.
     fn with(mut self, high: usize, low: usize, value: u64) -> Self {
         for bit in low..=high {
             let is_set = u8::from(value >> (bit - low).min(63) & 1 == 1);
@@ -40,7 +40,7 @@ impl<const N: usize> Bits<N> {
         self
     }
 
-    /// Bytes from bit `low` upwards as text, the last byte lowest.
+    /// The bytes from bit `low` upwards as text; bit `low` belongs to the last byte.
     fn text<const T: usize>(&self, low: usize) -> Text<T> {
         let mut bytes = [0; T];
         for (place, byte) in bytes.iter_mut().rev().enumerate() {
@@ -102,12 +102,12 @@ const CRC16_OF_BYTE: [u16; 256] = {
     table
 };
 
-/// Identification: CID.
+/// Card identification register (CID).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Cid {
-    /// Number of the manufacturer, given by the SD Association or JEDEC.
+    /// Manufacturer id assigned by the SD Association or JEDEC.
     pub manufacturer_id: u8,
-    /// Letters of the maker or brand: two on SD cards; the last one on an MMC.
+    /// Letters of the maker or brand (OID): two on SD cards; one on an MMC, in the second byte.
     pub oem: Text<2>,
     /// Product name: five characters on SD cards, six on an MMC.
     pub name: Text<6>,
@@ -115,17 +115,17 @@ pub struct Cid {
     pub revision: u8,
     /// Serial number.
     pub serial: u32,
-    /// Year of manufacture: from 2000 on SD cards. An MMC has four bits for it: 1997 to 2012 or, since EXT_CSD revision 5, 2010 to 2025.
+    /// Year of manufacture. SD cards count from 2000. An MMC has four bits: 1997 to 2012 or, since EXT_CSD revision 5, 2010 to 2025.
     pub year: u16,
     /// Month of manufacture, 1 to 12.
     pub month: u8,
 }
 
 impl Cid {
-    /// Bytes of the register.
+    /// Size of the register, bytes.
     pub const BYTES: usize = 16;
 
-    /// Decodes a register. The year of an MMC is the earlier of the two that its code may mean.
+    /// Decodes the register. The year of an MMC is the earlier of the two years that its code can mean.
     #[must_use]
     pub fn parse(bytes: &[u8; Self::BYTES], kind: CardType) -> Self {
         let bits = Bits(*bytes);
@@ -155,7 +155,7 @@ impl Cid {
         }
     }
 
-    /// The identification of an MMC whose EXT_CSD has this revision, which says in which of two spans the year lies.
+    /// The identification of an MMC with the year corrected by the EXT_CSD revision, which determines the range of years.
     #[must_use]
     pub const fn of_revision(mut self, ext_csd: u8) -> Self {
         if ext_csd >= 5 && self.year < 2010 {
@@ -181,7 +181,7 @@ impl Cid {
                 .with(19, 12, year.saturating_sub(2000))
                 .with(11, 8, month),
             CardType::Mmc => bits
-                // 1: a BGA device that cannot be removed.
+                // CBX = 1: BGA, a device that cannot be removed.
                 .with(113, 112, 1)
                 .with(111, 104, last.into())
                 .with_text(56, &self.name)
@@ -197,28 +197,28 @@ impl Cid {
 /// Card specific data (CSD): the fields that current hosts read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Csd {
-    /// Capacity in bytes; `None` for an MMC of more than 2 GiB, which has it in EXT_CSD.
+    /// Capacity, bytes; `None` for an MMC of more than 2 GiB, whose capacity is in EXT_CSD.
     pub capacity_bytes: Option<u64>,
-    /// Largest clock without switching to a faster mode: TRAN_SPEED, 0x32 for 25 MHz and 0x2A for 26 MHz.
+    /// Code of the highest clock without a switch to a faster mode (TRAN_SPEED): 0x32 for 25 MHz, 0x2A for 26 MHz.
     pub tran_speed: u8,
-    /// Command classes: CCC.
+    /// Supported command classes (CCC), one bit each.
     pub command_classes: u16,
 }
 
-/// Units in which SDHC, SDXC and SDUC cards count their capacity.
+/// Unit in which SDHC, SDXC and SDUC cards state their capacity, bytes.
 const CAPACITY_UNIT: u64 = 512 << 10;
 
-/// Largest capacity that block lengths and multipliers can express, B.
+/// Largest capacity that the block length and multiplier of CSD version 1.0 can express, B.
 const SMALL_BYTES_MAX: u64 = 2 << 30;
 
 impl Csd {
-    /// Bytes of the register.
+    /// Size of the register, bytes.
     pub const BYTES: usize = 16;
 
-    /// Decodes a register.
+    /// Decodes the register.
     ///
     /// # Errors
-    /// A structure that is not specified.
+    /// An undefined CSD structure version.
     pub fn parse(bytes: &[u8; Self::BYTES], kind: CardType) -> Result<Self, MediaError> {
         let bits = Bits(*bytes);
         let small = || {
@@ -239,22 +239,22 @@ impl Csd {
         Ok(Self { capacity_bytes, tran_speed, command_classes })
     }
 
-    /// The register with its checksum. A capacity between two that the register can hold becomes the lower one.
+    /// Encodes the register with its checksum. A capacity that the register cannot express is rounded down.
     #[must_use]
     pub fn emit(&self, kind: CardType) -> [u8; Self::BYTES] {
         let capacity = self.capacity_bytes.unwrap_or(u64::MAX);
         let bits = Bits([0; Self::BYTES])
             .with(103, 96, self.tran_speed.into())
             .with(95, 84, self.command_classes.into())
-            // ERASE_BLK_EN, SECTOR_SIZE of 128 blocks.
+            // ERASE_BLK_EN = 1, SECTOR_SIZE = 128 blocks.
             .with(46, 39, 0xFF)
-            // R2W_FACTOR 4, WRITE_BL_LEN of 512 bytes.
+            // R2W_FACTOR = 4, WRITE_BL_LEN = 512 bytes.
             .with(28, 26, 2)
             .with(25, 22, 9);
         match kind {
             CardType::Sd if capacity > SMALL_BYTES_MAX => large(bits, capacity),
             CardType::Sd => small(bits, capacity, 4096),
-            // The greatest C_SIZE says that the capacity is elsewhere.
+            // The largest C_SIZE means that the capacity is in EXT_CSD.
             CardType::Mmc if capacity >= SMALL_BYTES_MAX => mmc(bits.with(73, 62, 0xFFF).with(83, 80, 9)),
             CardType::Mmc => mmc(small(bits, capacity, 4095)),
         }
@@ -262,7 +262,7 @@ impl Csd {
     }
 }
 
-/// CSD version 2.0 of SDHC and SDXC, and 3.0 of SDUC: times and block length are fixed.
+/// CSD version 2.0 (SDHC, SDXC) and 3.0 (SDUC): times and block length are fixed.
 fn large(bits: Bits<16>, capacity: u64) -> Bits<16> {
     let size = (capacity / CAPACITY_UNIT).saturating_sub(1);
     let (structure, high) = if size >> 22 == 0 { (1, 69) } else { (2, 75) };
@@ -283,20 +283,20 @@ fn mmc(bits: Bits<16>) -> Bits<16> {
     bits.with(127, 126, 3).with(125, 122, 4)
 }
 
-/// SD configuration: SCR.
+/// SD configuration register (SCR).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Scr {
-    /// SD_SPEC, SD_SPEC3, SD_SPEC4 and SD_SPECX, as in the register.
+    /// Version of the specification: fields SD_SPEC, SD_SPEC3, SD_SPEC4 and SD_SPECX.
     pub version: SdVersion,
-    /// Security: 2 for SDSC, 3 for SDHC, 4 for SDXC.
+    /// Security version: 2 for SDSC, 3 for SDHC, 4 for SDXC.
     pub security: u8,
-    /// Bus widths: bit 0 for one line, bit 2 for four.
+    /// Supported bus widths: bit 0 for one line, bit 2 for four lines.
     pub bus_widths: u8,
-    /// Commands beyond the mandatory ones: bit 0 for CMD20 (speed class control), bit 1 for CMD23 (set block count).
+    /// Supported optional commands: bit 0 for CMD20 (speed class control), bit 1 for CMD23 (set block count).
     pub commands: u8,
 }
 
-/// Fields of SCR with the version of the specification.
+/// Fields of the SCR that encode the version of the specification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SdVersion {
     /// Field SD_SPEC.
@@ -339,7 +339,7 @@ impl SdVersion {
 }
 
 impl Scr {
-    /// Bytes of the register.
+    /// Size of the register, bytes.
     pub const BYTES: usize = 8;
 
     /// Decodes a register.
@@ -376,33 +376,33 @@ impl Scr {
     }
 }
 
-/// SD status: SSR. A class or size of 0 is not stated.
+/// SD status register (SSR). A class or size of 0 means that the card does not state it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Ssr {
-    /// Lines in use: 1 or 4.
+    /// Number of data lines in use: 1 or 4.
     pub bus_width: u8,
-    /// Speed class: writes in order with at least this many MB/s: 2, 4, 6 or 10.
+    /// Speed class: minimum sequential write speed of 2, 4, 6 or 10 MB/s.
     pub speed_class: u8,
     /// UHS speed grade: 1 for 10 MB/s, 3 for 30 MB/s.
     pub uhs_grade: u8,
-    /// Video speed class in MB/s.
+    /// Video speed class: minimum write speed, MB/s.
     pub video_class: u8,
     /// Application performance class: 1 for A1, 2 for A2.
     pub app_class: u8,
     /// Allocation unit in bytes.
     pub au_bytes: u64,
-    /// Allocation unit in UHS modes, in bytes, from 1 MiB.
+    /// Allocation unit in UHS modes, in bytes; at least 1 MiB.
     pub uhs_au_bytes: u64,
     /// Allocation unit of the video speed class, in bytes.
     pub video_au_bytes: u64,
-    /// Time that an erase may take.
+    /// Erase time limit of the card.
     pub erase: EraseTimeout,
 }
 
-/// Time that a card may take to erase, as SSR states it: of `aus` allocation units in `timeout_s`, and `offset_s` more for each request.
+/// Erase time limit stated by the SSR: `timeout_s` for every `aus` allocation units, plus `offset_s` for each request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct EraseTimeout {
-    /// ERASE_SIZE: allocation units that are erased within `timeout_s`; 0 for not stated.
+    /// ERASE_SIZE: number of allocation units erased within `timeout_s`; 0 if not stated.
     pub aus: u16,
     /// ERASE_TIMEOUT in seconds, 1 to 63.
     pub timeout_s: u8,
@@ -411,10 +411,10 @@ pub struct EraseTimeout {
 }
 
 impl EraseTimeout {
-    /// Smallest values that cover the erase of one allocation unit in `au_us` plus `request_us` for each request.
+    /// Smallest values that cover `au_us` for each allocation unit plus `request_us` for each request.
     #[must_use]
     pub const fn covering(au_us: u64, request_us: u64) -> Self {
-        // As many units as are erased in a second, and at least one.
+        // ERASE_SIZE: number of units erased in a second, at least one.
         let per_second = match 1_000_000_u64.checked_div(au_us) {
             Some(aus) => aus,
             None => 0xFFFF,
@@ -434,8 +434,8 @@ impl EraseTimeout {
         Self { aus: aus as u16, timeout_s: timeout_s as u8, offset_s: offset_s as u8 }
     }
 
-    /// Time in ms that a host waits for the erase of `aus` allocation units; at least 1 s (SD Physical Layer, chapter 4.14); `None` where
-    /// the card states nothing.
+    /// Time that a host waits for the erase of `aus` allocation units, ms; at least 1 s (SD Physical Layer, chapter 4.14). `None` if the
+    /// card states no limit.
     #[must_use]
     pub fn timeout_ms(&self, aus: u64) -> Option<u64> {
         let per_au = u64::from(self.timeout_s) * 1000;
@@ -444,22 +444,22 @@ impl EraseTimeout {
     }
 }
 
-/// Sizes of AU_SIZE in KiB by code; code 0 is not stated. UHS_AU_SIZE has the same codes from 1 MiB on.
+/// Sizes of AU_SIZE in KiB, indexed by code; code 0 means not stated. UHS_AU_SIZE uses the same codes from 1 MiB on.
 const AU_KIB: [u64; 16] =
     [0, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 12_288, 16_384, 24_576, 32_768, 65_536];
 
-/// Bytes of the allocation unit with a code.
+/// Size of the allocation unit for a code, bytes.
 fn au_bytes(code: u64) -> u64 {
     AU_KIB.get(code as usize).map_or(0, |kib| kib << 10)
 }
 
-/// Code of the largest allocation unit of up to `bytes`.
+/// Code of the largest allocation unit that is not larger than `bytes`.
 fn au_code(bytes: u64) -> u64 {
     AU_KIB.iter().rposition(|kib| kib << 10 <= bytes).unwrap_or(0) as u64
 }
 
 impl Ssr {
-    /// Bytes of the register.
+    /// Size of the register, bytes.
     pub const BYTES: usize = 64;
 
     /// Decodes a register.
@@ -487,7 +487,7 @@ impl Ssr {
         }
     }
 
-    /// The register. A class or size between two that the register can hold becomes the lower one.
+    /// Encodes the register. A class or size that the register cannot express is rounded down.
     #[must_use]
     pub fn emit(&self) -> [u8; Self::BYTES] {
         let class = if self.speed_class >= 10 { 4 } else { u64::from(self.speed_class / 2).min(3) };
@@ -511,54 +511,54 @@ impl Ssr {
 /// Extended card specific data (EXT_CSD) of an eMMC: the fields that Linux and mmc-utils read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ExtCsd {
-    /// Revision: 5 for eMMC 4.41, 7 for 5.0, 8 for 5.1.
+    /// Revision of EXT_CSD: 5 for eMMC 4.41, 7 for 5.0, 8 for 5.1.
     pub revision: u8,
-    /// Capacity in sectors of 512 bytes.
+    /// Capacity, sectors of 512 bytes.
     pub sectors: u32,
-    /// Modes of the bus (CARD_TYPE): bit 1 for 52 MHz, bit 2 for DDR at 52 MHz, bit 4 for HS200 at 1.8 V.
+    /// Supported bus modes (CARD_TYPE): bit 1 for 52 MHz, bit 2 for DDR at 52 MHz, bit 4 for HS200 at 1.8 V.
     pub modes: u8,
-    /// Erase group in units of 512 KiB.
+    /// Size of an erase group, in units of 512 KiB.
     pub erase_group: u8,
-    /// Time to erase a group in units of 300 ms.
+    /// Time limit to erase a group, in units of 300 ms.
     pub erase_timeout: u8,
-    /// Time to trim in units of 300 ms.
+    /// Time limit of a trim, in units of 300 ms.
     pub trim_timeout: u8,
-    /// Time to fall asleep or wake up: 100 ns * 2^n.
+    /// Time to enter or leave sleep: 100 ns * 2^n, n being this value.
     pub sleep_exponent: u8,
-    /// Time needed before a power loss (POWER_OFF_LONG_TIME), in units of 10 ms.
+    /// Time needed for a power-off notification (POWER_OFF_LONG_TIME), in units of 10 ms.
     pub power_off: u8,
-    /// Volatile cache in units of 1024 bits; 0 for none.
+    /// Size of the volatile cache, in units of 1024 bits; 0: no cache.
     pub cache_kbit: u32,
     /// Optimal write size (OPTIMAL_WRITE_SIZE), in units of 4 KiB.
     pub optimal_write: u8,
-    /// State of the spare blocks: 1 normal, 2 80 % used, 3 90 % used (PRE_EOL_INFO).
+    /// State of the spare blocks (PRE_EOL_INFO): 1: normal, 2: 80 % used, 3: 90 % used.
     pub pre_eol: u8,
-    /// Life used, in tenths from 1 (DEVICE_LIFE_TIME_EST_TYP_A, for SLC).
+    /// Estimate of the life used, SLC area (DEVICE_LIFE_TIME_EST_TYP_A): 1 for 0 to 10 %, and so on.
     pub life_a: u8,
-    /// Life used, in tenths from 1 (DEVICE_LIFE_TIME_EST_TYP_B, for MLC and TLC).
+    /// Estimate of the life used, MLC or TLC area (DEVICE_LIFE_TIME_EST_TYP_B): 1 for 0 to 10 %, and so on.
     pub life_b: u8,
     /// Size of each of the two boot partitions in units of 128 KiB (BOOT_SIZE_MULT).
     pub boot: u8,
     /// Size of the replay protected memory block in units of 128 KiB (RPMB_SIZE_MULT).
     pub rpmb: u8,
-    /// Write protection group in units of the erase group (HC_WP_GRP_SIZE).
+    /// Size of a write protection group, in erase groups (HC_WP_GRP_SIZE).
     pub write_protect_group: u8,
-    /// Partitioning (PARTITIONING_SUPPORT): bit 0 for general purpose partitions, bit 1 for an enhanced area.
+    /// Partitioning support (PARTITIONING_SUPPORT): bit 0 for general purpose partitions, bit 1 for an enhanced area.
     pub partitioning: u8,
-    /// Largest enhanced area in write protection groups, 24 bits (MAX_ENH_SIZE_MULT). It holds one bit a cell.
+    /// Maximum size of enhanced areas, in write protection groups, 24 bits (MAX_ENH_SIZE_MULT). Their cells hold one bit each.
     pub enhanced_max: u32,
-    /// Enhanced area of the user's data in write protection groups, 24 bits (ENH_SIZE_MULT); 0 for none.
+    /// Size of the enhanced area of the user partition, in write protection groups, 24 bits (ENH_SIZE_MULT); 0: none.
     pub enhanced: u32,
-    /// Background work (BKOPS_SUPPORT): bit 0.
+    /// Support of background operations (BKOPS_SUPPORT): bit 0.
     pub bkops_support: u8,
-    /// Background work (BKOPS_EN): bit 0 when the host starts it, bit 1 when the card does it by itself.
+    /// Background operations enabled (BKOPS_EN): bit 0: started by the host, bit 1: started by the card itself.
     pub bkops_enabled: u8,
-    /// Need of background work (BKOPS_STATUS): 0 none, 1 some, 2 with loss of speed, 3 urgent.
+    /// Urgency of background operations (BKOPS_STATUS): 0: none, 1: not critical, 2: performance impacted, 3: critical.
     pub bkops_status: u8,
 }
 
 impl ExtCsd {
-    /// Bytes of the register.
+    /// Size of the register, bytes.
     pub const BYTES: usize = 512;
 
     /// Decodes a register.
@@ -594,7 +594,7 @@ impl ExtCsd {
         }
     }
 
-    /// Bytes of a write protection group, in which enhanced areas are counted.
+    /// Size of a write protection group, bytes; the unit of enhanced areas.
     #[must_use]
     pub fn write_protect_bytes(&self) -> u64 {
         u64::from(self.write_protect_group) * u64::from(self.erase_group) * (512 << 10)
@@ -606,13 +606,13 @@ impl ExtCsd {
         let mut bytes = [0; Self::BYTES];
         let single = [
             (192, self.revision),
-            // CSD structure version 1.2: that of MMC 4.1 and later.
+            // CSD structure version 1.2 of MMC 4.1 and later.
             (194, 2),
             (196, self.modes),
             (217, self.sleep_exponent),
             (223, self.erase_timeout),
             (224, self.erase_group),
-            // SEC_FEATURE_SUPPORT: trim, and discard by revision.
+            // SEC_FEATURE_SUPPORT: trim; the revision implies discard.
             (231, 1 << 4),
             (232, self.trim_timeout),
             (247, self.power_off),
@@ -641,7 +641,7 @@ impl ExtCsd {
     }
 }
 
-/// Largest number of 24 bits.
+/// Largest value of 24 bits.
 const MAX_24_BITS: u32 = 0x00FF_FFFF;
 
 /// Parses exactly `N` bytes of hexadecimal digits; surrounding white space is ignored.
@@ -681,7 +681,7 @@ mod tests {
         // SD Physical Layer, chapter 4.5: CMD0 and CMD17 with argument 0.
         assert_eq!(crc7(&[0x40, 0, 0, 0, 0]), 0b100_1010);
         assert_eq!(crc7(&[0x51, 0, 0, 0, 0]), 0b010_1010);
-        // 512 bytes FFh.
+        // Data block of 512 bytes FFh.
         assert_eq!(crc16(&[0xFF; 512]), 0x7FA1);
     }
 
@@ -704,7 +704,7 @@ mod tests {
         assert_eq!(parsed.capacity_bytes, None, "an eMMC has it in EXT_CSD");
         let real = Csd::parse(&parse_hex(SU04G).unwrap(), CardType::Sd).unwrap();
         assert_eq!((real.tran_speed, real.command_classes), (0x32, 0x5B5));
-        // All that the specification fixes for SDHC is as on the real card; the last bytes hold its own choices.
+        // All fields that the specification fixes for SDHC equal those of the real card; the last bytes contain the card's own choices.
         assert_eq!(real.emit(CardType::Sd)[..10], parse_hex::<16>(SU04G).unwrap()[..10]);
     }
 
@@ -729,7 +729,7 @@ mod tests {
     }
 
     proptest! {
-        /// Values that do not fit into the register are cut off; emitting again changes nothing.
+        /// Checks that values too large for the register are cut off once, and that emitting again changes nothing.
         #[test]
         fn emitting_and_parsing_agree(
             bytes in proptest::array::uniform32(any::<u8>()), long in proptest::collection::vec(any::<u8>(), 512)

@@ -1,4 +1,4 @@
-//! Fixed-width text as parameter pages hold it.
+//! Fixed-width text of parameter pages.
 
 use core::fmt;
 
@@ -20,7 +20,7 @@ impl<const N: usize> Text<N> {
         Some(Self(bytes))
     }
 
-    /// Exactly these bytes, printable or not.
+    /// A text of exactly these bytes, printable or not.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; N]) -> Self {
         Self(bytes)
@@ -32,7 +32,7 @@ impl<const N: usize> Text<N> {
         &self.0
     }
 
-    /// The text without its padding, up to the first byte that is not printable ASCII.
+    /// The text without its padding. It ends before the first byte that is not printable ASCII.
     #[must_use]
     pub fn as_str(&self) -> &str {
         let end = self.0.iter().position(|&byte| !printable(byte)).unwrap_or(N);

@@ -1,4 +1,4 @@
-//! Small fields that ONFI and JESD230 pages share.
+//! Small fields that ONFI and JESD230 pages have in common.
 
 use crate::wire::{Wire, array, store};
 
@@ -16,13 +16,13 @@ impl AddressCycles {
         Some(Self(column << 4 | row))
     }
 
-    /// Cycles that address a byte within a page.
+    /// Number of cycles that address a byte within a page.
     #[must_use]
     pub const fn column(self) -> u8 {
         self.0 >> 4
     }
 
-    /// Cycles that address a page.
+    /// Number of cycles that address a page.
     #[must_use]
     pub const fn row(self) -> u8 {
         self.0 & 15
@@ -41,17 +41,17 @@ impl Wire for AddressCycles {
     }
 }
 
-/// Program/erase cycles a block endures, `value` x 10^`exponent` (ONFI 4.2, bytes 105-106).
+/// Program/erase cycles that a block endures, `value` x 10^`exponent` (ONFI 4.2, bytes 105-106).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct Endurance {
-    /// Significant digits.
+    /// Significant digits of the number of cycles.
     pub value: u8,
-    /// Power of ten.
+    /// Power of ten by which the digits are multiplied.
     pub exponent: u8,
 }
 
 impl Endurance {
-    /// Cycles, or `None` past what 64 bits hold.
+    /// Number of cycles; `None` if it does not fit 64 bits.
     #[must_use]
     pub const fn cycles(self) -> Option<u64> {
         match 10u64.checked_pow(self.exponent as u32) {

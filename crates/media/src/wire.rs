@@ -1,42 +1,42 @@
-//! One declaration per byte layout: the same table reads and writes.
+//! Declarations of byte layouts: one table per layout both reads and writes it.
 
 use crate::error::{MediaError, Reason};
 
 /// A value with a fixed number of little-endian bytes on the media.
 pub(crate) trait Wire: Sized {
-    /// Bytes taken.
+    /// Encoded size of the value, bytes.
     const WIDTH: usize;
 
     /// The value at byte `at`; bytes past the end read as zero.
     fn decode(bytes: &[u8], at: usize) -> Self;
 
-    /// Stores the value at byte `at`; bytes past the end are dropped.
+    /// Stores the value at byte `at`; bytes past the end of the slice are dropped.
     fn put(&self, bytes: &mut [u8], at: usize);
 }
 
 /// A value with a fixed number of big-endian bytes on the media.
 ///
-/// It corresponds to [`Wire`]: a module uses the one for its format.
+/// It is the big-endian counterpart of [`Wire`]; a module uses the trait that matches its format.
 pub(crate) trait BigWire: Sized {
-    /// Bytes taken.
+    /// Encoded size of the value, bytes.
     const WIDTH: usize;
 
     /// The value at byte `at`; bytes past the end read as zero.
     fn decode(bytes: &[u8], at: usize) -> Self;
 
-    /// Stores the value at byte `at`; bytes past the end are dropped.
+    /// Stores the value at byte `at`; bytes past the end of the slice are dropped.
     fn put(&self, bytes: &mut [u8], at: usize);
 }
 
-/// `N` bytes at `at`, or zeros if the slice does not hold them all.
+/// The `N` bytes at `at`; zeros if the slice does not contain all of them.
 ///
-/// Layout tables are checked at compile time, so the zero case is unreachable
-/// from them; it exists so that no index can panic.
+/// Offsets of layout tables are checked at compile time, so zeros cannot result from them. The case exists so that no
+/// index can panic.
 pub(crate) fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     bytes.get(at..).and_then(|tail| tail.first_chunk::<N>()).copied().unwrap_or([0; N])
 }
 
-/// Copies `source` to `at` if it fits.
+/// Copies `source` to offset `at` if it fits.
 pub(crate) fn store(bytes: &mut [u8], at: usize, source: &[u8]) {
     let place = bytes.get_mut(at..).and_then(|tail| tail.get_mut(..source.len()));
     if let Some(place) = place {
@@ -44,19 +44,19 @@ pub(crate) fn store(bytes: &mut [u8], at: usize, source: &[u8]) {
     }
 }
 
-/// The first `N` bytes at `at`, or an error naming how many there are.
+/// The first `N` bytes at `at`, or an error with the number of available bytes.
 pub(crate) fn chunk<const N: usize>(bytes: &[u8], at: usize) -> Result<&[u8; N], MediaError> {
     let tail = bytes.get(at..).unwrap_or(&[]);
     tail.first_chunk::<N>().ok_or_else(|| Reason::Truncated { need: N, have: tail.len() }.at(at))
 }
 
-/// `len` bytes at `at`, or an error naming how many there are.
+/// The `len` bytes at `at`, or an error with the number of available bytes.
 pub(crate) fn span(bytes: &[u8], at: usize, len: usize) -> Result<&[u8], MediaError> {
     let tail = bytes.get(at..).unwrap_or(&[]);
     tail.get(..len).ok_or_else(|| Reason::Truncated { need: len, have: tail.len() }.at(at))
 }
 
-/// Checks that a signature stands at `at`.
+/// Checks that the signature `text` is at offset `at`.
 pub(crate) fn signature(bytes: &[u8], at: usize, text: &'static str) -> Result<(), MediaError> {
     let found = span(bytes, at, text.len())?;
     if found == text.as_bytes() {
@@ -65,14 +65,14 @@ pub(crate) fn signature(bytes: &[u8], at: usize, text: &'static str) -> Result<(
     Err(Reason::BadSignature { expected: text }.at(at))
 }
 
-/// The first `len` bytes of `out`, or an error naming how many there are.
+/// The first `len` bytes of `out`, or an error with the number of available bytes.
 pub(crate) fn room(out: &mut [u8], len: usize) -> Result<&mut [u8], MediaError> {
     let have = out.len();
     out.get_mut(..len).ok_or_else(|| Reason::NoRoom { need: len, have }.at(0))
 }
 
-/// Converts a length or number to the type of its field at byte `at`. A value that is too large is an error, never
-/// another value on the media.
+/// Converts a length or number to the type of its field at byte `at`. A value that is too large is an error, so that
+/// no truncated value reaches the media.
 pub(crate) fn narrow<T: TryFrom<usize>>(
     field: &'static str,
     at: usize,
@@ -126,9 +126,10 @@ array_of!(BigWire);
 
 /// Declares a struct by the byte offset of each field.
 ///
-/// Offsets rise, fields do not overlap and the last ends inside the size: all three are checked when the crate is
-/// compiled. Bytes that no field covers are reserved; they are ignored when read and zero when written. Integers are
-/// little-endian, big-endian in a `big_endian struct`, or both in an `either_endian struct`, where the caller chooses.
+/// Offsets increase, fields do not overlap, and the last field ends inside the size; all three are checked at compile
+/// time. Bytes that no field covers are reserved: they are ignored when read and zero when written. Integers are
+/// little-endian, or big-endian in a `big_endian struct`. An `either_endian struct` supports both, and the caller
+/// chooses.
 macro_rules! layout {
     (
         @$order:ident
@@ -153,10 +154,10 @@ macro_rules! layout {
         };
 
         impl $name {
-            /// Bytes this structure takes on the media.
+            /// Encoded size of this structure, bytes.
             $vis const SIZE: usize = $size;
 
-            /// Shows each field with its first byte and its name.
+            /// Calls `show` for each field with its offset, its name and its value.
             #[allow(dead_code, reason = "structures inside others are shown with these")]
             $vis fn each_field(&self, show: &mut dyn FnMut(usize, &'static str, &dyn core::fmt::Debug)) {
                 $( show($offset, stringify!($field), &self.$field); )*
@@ -176,7 +177,7 @@ macro_rules! layout {
         }
 
         impl Default for $name {
-            /// Every byte zero.
+            /// The value whose bytes are all zero.
             fn default() -> Self {
                 <Self as $crate::wire::$order>::decode(&[], 0)
             }
@@ -236,9 +237,9 @@ macro_rules! wire_as {
     };
 }
 
-/// Declares an enum over an integer that keeps the codes it has no name for.
+/// Declares an enum over an integer that preserves codes without a name.
 ///
-/// A code of a newer revision survives a round trip; a field check decides whether it is valid.
+/// A code of a newer revision is emitted as it was read; a check of the field decides whether it is valid.
 macro_rules! codes {
     (
         $(#[$meta:meta])*
@@ -255,7 +256,7 @@ macro_rules! codes {
         }
 
         impl $name {
-            /// The meaning of a code.
+            /// The variant for a code.
             #[must_use]
             pub const fn from_code(code: $raw) -> Self {
                 match code {
@@ -264,7 +265,7 @@ macro_rules! codes {
                 }
             }
 
-            /// The code on the media.
+            /// Code of the variant on the media.
             #[must_use]
             pub const fn code(self) -> $raw {
                 match self {
@@ -273,7 +274,7 @@ macro_rules! codes {
                 }
             }
 
-            /// Refuses a code without a name; `at` is its offset.
+            /// Rejects a code without a name; `at` is its offset.
             #[allow(dead_code)] // some formats allow any code
             pub(crate) fn known(self, field: &'static str, at: usize) -> Result<Self, $crate::MediaError> {
                 match Self::from_code(self.code()) {

@@ -1,4 +1,4 @@
-//! CFI query structures of real chips, and invented ones.
+//! Tests with CFI query structures of real chips, and with invented ones.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // functions outside #[test] fail tests too
 
@@ -31,7 +31,7 @@ const INTEL_256: &str = "
     10a: 505249 31 33 e6030040 01 0300 18 90 02 8000 03 03
 ";
 
-/// A device's bytes as a bus shows them.
+/// Query bytes of a device as a bus of this width returns them.
 fn shown(device: &[u8], view: BusView) -> Vec<u8> {
     match view {
         BusView::X8 => device.to_vec(),
@@ -42,7 +42,7 @@ fn shown(device: &[u8], view: BusView) -> Vec<u8> {
 
 const VIEWS: [BusView; 3] = [BusView::X8, BusView::X16, BusView::X16AsX8];
 
-/// Checks that a chip re-emits byte for byte on every bus.
+/// Parses a dump and checks that it is emitted byte for byte on every bus.
 fn exact(text: &str) -> Cfi {
     let device = dump(text, 0);
     let parsed = cfi::parse(&device, BusView::X8).unwrap();

@@ -1,4 +1,4 @@
-//! First sectors of disks and partitions.
+//! Tests of the first sectors of disks and partitions.
 
 use floatgate_media::disk::exfat::{self, ExfatBoot, ExfatEntry};
 use floatgate_media::disk::fat::{FatBoot, FatInformation, FatType};
@@ -8,7 +8,7 @@ use floatgate_media::disk::member::{ends_as_swap, is_lvm_label, is_raid_0_90, is
 use floatgate_media::{MediaError, Reason};
 use proptest::prelude::*;
 
-/// A FAT32 of 2 GiB less 4 MiB.
+/// A FAT32 filesystem of 2 GiB minus 4 MiB.
 fn fat32() -> FatBoot {
     FatBoot {
         jump: [0xEB, 0x58, 0x90],
@@ -55,7 +55,7 @@ fn fields_stand_where_the_specifications_have_them() {
     assert_eq!((&information[..4], &information[484..489]), (&b"RRaA"[..], &b"rrAa\x07"[..]));
     let region = exfat().emit_region();
     assert_eq!((&region[3..11], &region[88..92]), (&b"EXFAT   "[..], &[0, 0x20, 0, 0][..]));
-    // The checksum fills the last sector, and does not count the share in use.
+    // The checksum fills the last sector and does not cover the percentage in use.
     assert_eq!(ExfatBoot { percent_in_use: 50, ..exfat() }.emit_region()[11 * 512..], region[11 * 512..]);
     assert_ne!(ExfatBoot { serial: 1, ..exfat() }.emit_region()[11 * 512..], region[11 * 512..]);
     let mut directory = [0; 64];
@@ -81,7 +81,7 @@ fn emitted_structures_are_read_again() {
     assert_eq!(used, [(1, Ok(2048)), (3, Ok(4096))]);
 }
 
-/// The number of clusters alone makes the type (fatgen103).
+/// The number of clusters alone determines the type of a FAT (fatgen103).
 #[test]
 fn the_type_of_a_fat_follows_from_its_clusters() {
     for (clusters, expected) in

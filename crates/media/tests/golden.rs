@@ -1,7 +1,7 @@
-//! Broken inputs and the error each has to give.
+//! Broken inputs and the error that each has to produce.
 //!
-//! `golden/<parser>/<case>.hex` holds the bytes, `<case>.txt` the error. With
-//! `GOLDEN=write` in the environment the errors are written instead.
+//! `golden/<parser>/<case>.hex` contains the bytes, `<case>.txt` the error. With `GOLDEN=write` in
+//! the environment, the test writes the errors.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // functions outside #[test] fail tests too
 
@@ -16,13 +16,13 @@ use floatgate_media::ubifs::lpt::{Ltab, Nnode, Pnode};
 use floatgate_media::ubifs::{Frame, Limits, Node};
 use floatgate_media::{MediaError, jedec, nand_id, onfi, sfdp};
 
-/// Of the image that the broken nodes were made from, see `samples/README.md`.
+/// Superblock of the image from which the broken nodes were made, see `samples/README.md`.
 const SUPERBLOCK: &[u8] = include_bytes!("samples/ubifs_node/superblock.bin");
 
-/// Behind ECC that leaves up to four flips in an erased page.
+/// Bit errors of a reader whose ECC leaves up to four flips in an erased page.
 const FLIPS: ReadFlips = ReadFlips { corrected: 0, tolerated: 4 };
 
-/// NOR flash with PEBs of so many bytes.
+/// NOR flash with PEBs of `peb_bytes`.
 fn nor(peb_bytes: u32) -> ubi::Geometry {
     ubi::Geometry::new(Flash::without_sub_pages(peb_bytes, 1)).unwrap()
 }
@@ -34,7 +34,7 @@ fn limits() -> Limits {
     Limits::new(&superblock.grown(60)).unwrap()
 }
 
-/// What the parser of a folder says about bytes.
+/// Result of the parser that belongs to a folder.
 fn run(parser: &str, bytes: &[u8]) -> Result<(), MediaError> {
     match parser {
         "onfi" => onfi::parse(bytes).map(drop_value),

@@ -1,4 +1,4 @@
-//! JEDEC parameter pages.
+//! Tests of JEDEC parameter pages.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // functions outside #[test] fail tests too
 
@@ -7,7 +7,7 @@ use floatgate_media::jedec::{self, JedecCommands, JedecEcc, JedecFeatures, Jedec
 use floatgate_media::{AddressCycles, Endurance, Reason, Text};
 use proptest::prelude::*;
 
-/// An invented toggle-mode MLC chip.
+/// Parameter page of an invented toggle-mode MLC chip.
 fn sample() -> JedecPage {
     JedecPage {
         revision: JedecRevision::V1_0,

@@ -1,4 +1,4 @@
-//! The LEB properties tree: nodes of `mkfs.ubifs`, and invented ones.
+//! Tests of the LEB properties tree: nodes written by `mkfs.ubifs`, and invented ones.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // functions outside #[test] fail tests too
 
@@ -16,7 +16,7 @@ macro_rules! sample {
     };
 }
 
-/// Of an image of 13 LEBs that can grow to 60; `samples/README.md` says how it was made.
+/// LPT geometry of an image of 13 LEBs that can grow to 60; see `samples/README.md`.
 fn small() -> Geometry {
     Geometry::new(&Parameters {
         first_lnum: 7,
@@ -30,7 +30,7 @@ fn small() -> Geometry {
     })
 }
 
-/// Of an image that can grow to 12000 LEBs, on a volume of 400.
+/// LPT geometry of an image that can grow to 12000 LEBs, on a volume of 400 LEBs.
 fn big() -> Geometry {
     Geometry::new(&Parameters {
         first_lnum: 24,
@@ -57,7 +57,7 @@ fn sizes_are_those_of_mkfs() {
     assert_eq!((small().check(), big().check()), (Ok(()), Ok(())));
 }
 
-/// Where `mkfs.ubifs` begins: before it knows how many LEBs the LPT takes.
+/// Parameters with which `mkfs.ubifs` begins, before the number of LEBs of the LPT is determined.
 fn request(main: std::ops::Range<u32>, from: &Geometry) -> Parameters {
     Parameters { lebs: 0, big: false, main, ..from.parameters().clone() }
 }
@@ -65,7 +65,7 @@ fn request(main: std::ops::Range<u32>, from: &Geometry) -> Parameters {
 #[test]
 fn new_filesystems_get_the_lpt_of_mkfs() {
     assert_eq!(Geometry::choose(&request(8..13, &small())), Ok(small()));
-    // Here mkfs.ubifs makes room for the whole main area from the start.
+    // For this image mkfs.ubifs reserves LPT space for the whole main area from the start.
     let roomy = Geometry::choose(&request(25..12_000, &big())).unwrap();
     assert!(roomy.is_big());
     assert_eq!(roomy.parameters().lebs, 16);
@@ -132,7 +132,7 @@ fn kernel() -> (Superblock, Master) {
     }
 }
 
-/// The leaves under a node, in order; `path` is its level and column.
+/// The leaves below a node, in order; `path` is the level and column of the node.
 fn leaves(leb: &[u8], geometry: &Geometry, place: NodePos, path: (u32, u32), out: &mut Vec<Pnode>) {
     let (level, column) = path;
     let bytes = &leb[place.offset as usize..];
@@ -232,7 +232,7 @@ fn impossible_properties_are_refused() {
 #[test]
 fn numbers_lead_from_the_root() {
     assert_eq!([0, 1, 2, 3].map(|column| nnode_number(1, column)), [4, 5, 6, 7]);
-    // Child 1 of the root, child 2 of that.
+    // Child 1 of the root, and child 2 of that node.
     assert_eq!(nnode_number(2, 0b01_10), 1 << 4 | 2 << 2 | 1);
 }
 
@@ -257,7 +257,7 @@ prop_compose! {
     }
 }
 
-/// A pseudo-random number below `limit` for each of some seeds.
+/// A pseudo-random number below `limit` for each of the seeds.
 fn below(limit: u32, seeds: &[u32]) -> impl Iterator<Item = u32> {
     seeds.iter().map(move |seed| seed.wrapping_mul(2_654_435_761) % limit)
 }
@@ -304,7 +304,7 @@ proptest! {
         prop_assert!(Lsave::parse(&out, &geometry).unwrap().lnums().eq(lnums));
     }
 
-    /// The size in closed form against the size LEB by LEB.
+    /// Compares the closed formula of the LPT size with a sum over the LEBs.
     #[test]
     fn waste_adds_up_leb_by_leb(geometry in any_geometry()) {
         let from = geometry.parameters();

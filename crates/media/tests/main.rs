@@ -1,4 +1,4 @@
-//! Integration tests of the formats, one binary.
+//! Integration tests of the formats, compiled to one binary.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may fail by panic")]
 
 mod cfi;

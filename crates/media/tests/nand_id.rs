@@ -1,4 +1,4 @@
-//! READ ID bytes of real chips.
+//! Tests with READ ID bytes of real chips.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // functions outside #[test] fail tests too
 
@@ -46,11 +46,11 @@ fn vendors_exceptions() {
     assert_eq!(shape("ecd584725042ecd5"), (8192, 436, 1024, 2048, 8, 2));
     // Hynix H27UBG8T2B: MLC with six id bytes.
     assert_eq!(shape("add794da74c3add7"), (8192, 640, 2048, 4096, 8, 2));
-    // Toshiba TC58NVG1S3H: 24 nm SLC, 32 spare bytes for 512.
+    // Toshiba TC58NVG1S3H: 24 nm SLC, 32 spare bytes for each 512 data bytes.
     assert_eq!(shape("98da901576160100"), (2048, 128, 128, 256, 8, 1));
-    // Toshiba TC58BVG1S3H: with correction on the die, spare size as usual.
+    // Toshiba TC58BVG1S3H: on-die ECC, usual spare size.
     assert_eq!(shape("98da9015f6160100"), (2048, 64, 128, 256, 8, 1));
-    // Toshiba TC58NVG2S0F and SanDisk SDTNQGAMA: by whole id.
+    // Toshiba TC58NVG2S0F and SanDisk SDTNQGAMA: identified by the whole id.
     assert_eq!(shape("98dc902676150108"), (4096, 224, 256, 512, 8, 1));
     assert_eq!(shape("45de94937657"), (16384, 1280, 4096, 8192, 8, 2));
 }

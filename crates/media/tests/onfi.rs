@@ -1,4 +1,4 @@
-//! ONFI parameter pages of real chips, and invented ones.
+//! Tests with ONFI parameter pages of real chips, and with invented ones.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // functions outside #[test] fail tests too
 
@@ -9,7 +9,7 @@ use floatgate_media::onfi::{
 use floatgate_media::{AddressCycles, Endurance, List, Reason, Text};
 use proptest::prelude::*;
 
-/// Micron MT29F2G08ABBEAHC: the page its data sheet prints.
+/// Micron MT29F2G08ABBEAHC: the page printed in its data sheet.
 const MT29F2G: &str = "
     4F4E4649 0200 0000 3F00 0000 0000 00 0000000000000000000000000000000000
     4D4943524F4E202020202020 4D54323946324730384142424541484320202020
@@ -20,7 +20,7 @@ const MT29F2G: &str = "
     0100 01 00 00 02 04 80 01 81 04 01 02 01 0A 00
 ";
 
-/// Micron MT29F32G08ABCDBJ4, ONFI 3.0, with the extended page behind.
+/// Micron MT29F32G08ABCDBJ4: ONFI 3.0, followed by the extended page.
 const MT29F32G: &str = "
     4F4E4649 7E00 F81D FF0F 0F00 0300 03 0000000000000000000000000000000000
     4D4943524F4E202020202020 4D5432394633324730384142434442 4A3420 2020
@@ -38,7 +38,7 @@ const MT29F32G_EXTENDED: &str = "
     18 0A 6400 0503 0000 0000000000000000
 ";
 
-/// A page without its zeros, with them and the checksum.
+/// Fills a page without its trailing zeros up to full length and adds the checksum.
 fn page(text: &str, crc: [u8; 2]) -> Vec<u8> {
     let mut bytes = hex(text);
     assert!(bytes.len() <= 254, "{}", bytes.len());
@@ -77,7 +77,7 @@ fn micron_page_of_the_data_sheet() {
 #[test]
 fn micron_page_with_an_extended_page() {
     let bytes = page(MT29F32G, [0x63, 0x8A]);
-    // The printed page carries a vendor byte just before the checksum.
+    // The printed page has a vendor byte directly before the checksum.
     let mut bytes = bytes;
     bytes[253] = 0x01;
     let parsed = onfi::parse(&bytes).unwrap();
@@ -117,11 +117,11 @@ fn majority_recovers_three_bad_copies() {
     bytes[256 + 90] ^= 0x01;
     bytes[512 + 254] ^= 0x80;
     assert_eq!(onfi::parse_copies(&bytes), onfi::parse(&mt29f2g()));
-    // The same bit wrong twice outvotes the good copy's.
+    // The same wrong bit in two copies outvotes the good copy.
     bytes[256 + 80] ^= 0x10;
     let error = onfi::parse_copies(&bytes).unwrap_err();
     assert!(matches!(error.reason, Reason::BadCrc { .. }), "{error}");
-    // Two copies cannot vote.
+    // Two copies are too few for a majority.
     assert!(onfi::parse_copies(&bytes[..512]).is_err());
     assert!(onfi::parse_copies(&[]).is_err());
 }
@@ -138,7 +138,7 @@ fn copies_are_written_one_after_another() {
 
 #[test]
 fn every_corruption_is_noticed() {
-    // A CRC of 16 bits notices every single wrong bit.
+    // A 16-bit CRC detects every single-bit error.
     let bytes = mt29f2g();
     mangle(&bytes, |mangled| assert!(onfi::parse(mangled).is_err()));
     mangle(&bytes.repeat(3), |mangled| {

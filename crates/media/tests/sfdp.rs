@@ -1,4 +1,4 @@
-//! SFDP areas of invented chips, broken ones, and any bytes.
+//! Tests with SFDP areas of invented chips, with broken areas, and with arbitrary bytes.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // functions outside #[test] fail tests too
 
@@ -95,7 +95,7 @@ fn newest_bfpt_is_taken() {
     let old = OtherTable { id: sfdp::id::BFPT, dwords: List::from_slice(&[7; 9]).unwrap() };
     sfdp.others = List::from_slice(&[Table::new(1, 0, old)]).unwrap();
     sfdp.lay_out().unwrap();
-    // The old table's header comes first, as the standard wants.
+    // The old table's header comes first, as the standard requires.
     let slot = sfdp.others[0].slot;
     sfdp.bfpt.slot = slot;
     let first = Table { slot: 0, ..sfdp.others[0] };
@@ -117,7 +117,7 @@ fn corruption_never_panics() {
     }
 }
 
-/// What is read and can be written reads the same again.
+/// Checks that parsing, emitting and parsing again yields the same tables.
 fn check(bytes: &[u8], out: &mut [u8]) {
     let Ok(parsed) = sfdp::parse(bytes) else {
         return;

@@ -1,4 +1,4 @@
-//! SFDP areas of real chips, field by field and byte for byte.
+//! Tests with SFDP areas of real chips: field by field and byte for byte.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // functions outside #[test] fail tests too
 
@@ -8,7 +8,7 @@ use floatgate_media::sfdp::{
     self, AddressBytes, CommandExtension, FastRead, FourByteCommands, Lines, QuadEnable, Region, Sfdp,
 };
 
-/// What the tables of a dump say, after checking that they re-emit byte for byte.
+/// Tables of a dump, after a check that they are emitted byte for byte.
 fn exact(text: &str, fill: u8) -> Sfdp {
     let bytes = dump(text, fill);
     let parsed = sfdp::parse(&bytes).unwrap();
@@ -94,7 +94,7 @@ fn macronix_octal() {
     assert_eq!(settings.map(|s| (s.mhz, s.clocks)), [(166, 16), (133, 12), (100, 10)]);
 
     let map = sfdp.sccr.unwrap().body;
-    // The register map has the pattern of each setting that profile 1.0 has.
+    // The register map contains the pattern of each setting of profile 1.0.
     for setting in settings {
         assert_eq!(map.head.dummy_pattern(setting.clocks), Some(setting.pattern));
     }

@@ -1,4 +1,5 @@
-//! Code and `docs/spec` name each other: every section that the code names is there, and every file that a section names.
+//! Checks cross-references between code and `docs/spec`: every section named in the code and every file named in a
+//! section exists.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // functions outside #[test] fail tests too
 
@@ -22,12 +23,12 @@ fn sources(folder: &Path, out: &mut Vec<String>) {
     }
 }
 
-/// What stands in `text` after each `start` up to the first of `ends`.
+/// Parts of `text` after each `start`, up to the first character of `ends`.
 fn after<'a>(text: &'a str, start: &str, ends: &[char]) -> Vec<&'a str> {
     text.split(start).skip(1).map(|rest| rest.split(ends).next().unwrap()).collect()
 }
 
-/// The anchor of a heading, as GitHub makes it.
+/// Anchor of a heading in GitHub's rendering.
 fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-'));
     kept.collect::<String>().to_lowercase().replace(' ', "-")

@@ -1,4 +1,4 @@
-//! UBI structures: an image of `ubinize`, and invented ones.
+//! Tests of UBI structures: an image of `ubinize`, and invented ones.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // functions outside #[test] fail tests too
 
@@ -11,7 +11,7 @@ use floatgate_media::ubi::{
 use floatgate_media::{MediaError, Reason, crc};
 use proptest::prelude::*;
 
-/// Five PEBs of 2 KiB: two of the layout volume, two static, one dynamic. `samples/README.md` says how it was made.
+/// Image of five PEBs of 2 KiB: two of the layout volume, two static, one dynamic. See `samples/README.md`.
 const NOR: &[u8] = include_bytes!("samples/ubi/nor.bin");
 const NAND_SUB_PAGE: &[u8] = include_bytes!("samples/ubi/nand_sub_page_headers.bin");
 const NAND_PAGE: &[u8] = include_bytes!("samples/ubi/nand_page_headers.bin");
@@ -151,7 +151,7 @@ fn the_better_copy_of_the_volume_table_is_taken() {
     broken[600] ^= 1;
     assert_eq!(read([Some(&broken), Some(second)]), Ok(Copies::Second));
     assert_eq!(read([Some(first), Some(&broken)]), Ok(Copies::First));
-    // Whole but impossible: no power cut does that, and the other copy does not help.
+    // Complete but with impossible values: a power cut does not cause that, so the other copy is not used.
     let mut impossible = vec![0; 2048];
     let record = VolumeRecord::new(b"big", VolumeType::Dynamic, 6, 0).unwrap();
     VolumeTable::emit([(0, record)], &geometry, &mut impossible).unwrap();
@@ -208,13 +208,13 @@ fn vid_headers_are_checked_against_the_geometry() {
 #[test]
 fn fastmap_size_is_whole_lebs() {
     let geometry = nand(2048);
-    // 312 + 32 + 2 * 1048 + 129 * 40 = 7600 and 12 bytes a PEB.
+    // 312 + 32 + 2 * 1048 + 129 * 40 = 7600, plus 12 bytes for each PEB.
     assert_eq!(geometry.fastmap_bytes(1024), 126_976);
     assert_eq!(geometry.fastmap_bytes((126_976 - 7600) / 12), 126_976);
     assert_eq!(geometry.fastmap_bytes((126_976 - 7600) / 12 + 1), 2 * 126_976);
 }
 
-/// A small fastmap in 4 KiB, with every kind of entry.
+/// A small fastmap in 4 KiB, with entries of every kind.
 fn fastmap() -> Vec<u8> {
     let peb = |pnum| PebEc { pnum, erase_count: 100 + pnum };
     let volume =

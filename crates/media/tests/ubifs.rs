@@ -1,4 +1,4 @@
-//! UBIFS nodes: those of `mkfs.ubifs` and of the kernel, and invented ones.
+//! Tests of UBIFS nodes: nodes of `mkfs.ubifs` and of the kernel, and invented ones.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // functions outside #[test] fail tests too
 
@@ -13,7 +13,7 @@ use floatgate_media::ubifs::{
 use floatgate_media::{MediaError, Reason};
 use proptest::prelude::*;
 
-/// All nodes of an image, one after another; `samples/README.md` says how they were made.
+/// All nodes of an image, concatenated; see `samples/README.md`.
 const MKFS: &[u8] = include_bytes!("samples/ubifs/small_nodes.bin");
 const KERNEL: &[u8] = include_bytes!("samples/ubifs/kernel_nodes.bin");
 
@@ -47,11 +47,12 @@ fn limits() -> Limits {
     Limits::new(&superblock(MKFS).grown(60)).unwrap()
 }
 
-/// Every node of a sample with its bytes.
+/// Parses every node of a sample.
 fn frames(mut bytes: &[u8]) -> Vec<Frame<'_>> {
     let mut out = Vec::new();
     while !bytes.is_empty() {
-        // mkfs.ubifs writes 64 bytes behind the superblock that have the type of an inode and the size of no node.
+        // The 64 bytes that mkfs.ubifs writes behind the superblock have the type of an inode and an impossible
+        // length.
         if let Ok(frame) = Frame::parse(bytes) {
             out.push(frame);
         } else {
@@ -101,7 +102,7 @@ fn superblock_of_mkfs_grows_to_its_volume() {
     assert_eq!((stored.leb_count, stored.max_leb_count, stored.format_version), (13, 60, 4));
     assert_eq!((stored.min_io_bytes, stored.leb_bytes, stored.fanout), (8, 15872, 8));
     assert_eq!(stored.compression, Compression::Zlib);
-    // The image itself leaves too few LEBs for the main area.
+    // The image has too few LEBs for a main area.
     assert_eq!(stored.check().unwrap_err(), Reason::OutOfRange { field: "LEBs", value: 13 }.at(40));
     assert_eq!((stored.grown(50).leb_count, stored.grown(5).leb_count), (50, 13));
     let limits = limits();
@@ -134,7 +135,7 @@ fn signed_image_has_hashes_and_a_signature() {
     let limits = Limits::new(&signed.grown(60)).unwrap();
     assert_eq!(index.check(&limits), Ok(()));
     assert_eq!(limits.index_lengths(), 28 + 52..=28 + 8 * 52);
-    // A hash there should not be.
+    // A hash in a filesystem without authentication.
     assert_eq!(index.check(&self::limits()).unwrap_err().offset, 28);
     let (before, after) = hmac_parts(sample!("superblock_signed"), Superblock::HMAC_AT, 32).unwrap();
     assert_eq!((before.len(), after.len()), (120, 4096 - 160));
@@ -182,7 +183,7 @@ fn encrypted_files_keep_what_cannot_be_read() {
         assert_eq!(emit(stamp, &node), sample);
     }
     let Node::Entry(context) = parse(sample!("entry_xattr")).unwrap().1 else { panic!("no entry") };
-    // The attribute "c" holds what Linux needs to decrypt, beside the key.
+    // The attribute "c" contains the encryption context that Linux needs in addition to the key.
     assert_eq!((context.entry.key.key_type(), context.name), (KeyType::XattrEntry, &b"c"[..]));
     let Node::Inode(value) = parse(sample!("inode_xattr")).unwrap().1 else { panic!("no inode") };
     assert!(value.inode.is_xattr() && u64::from(value.inode.key.inum()) == context.entry.inode);
@@ -233,7 +234,7 @@ fn lengths_that_contradict_each_other_are_refused() {
     refused(entry, entry.len() - 1);
 }
 
-/// An inode, with one field changed, has to be refused at that field.
+/// Changes one field of an inode and checks that the error is at that field.
 #[test]
 fn impossible_inodes_are_refused() {
     let Node::Inode(good) = parse(sample!("inode_regular")).unwrap().1 else { panic!("no inode") };
@@ -252,14 +253,14 @@ fn impossible_inodes_are_refused() {
     for (inode, offset) in cases {
         assert_eq!(InodeNode { inode, data: &[] }.check().unwrap_err().offset, offset, "{inode:?}");
     }
-    // A deletion keeps the number of bytes and drops the bytes.
+    // A deleted inode retains the number of bytes without the bytes.
     let deleted = InodeNode { inode: Inode { links: 0, data_len: 8, ..file }, data: &[] };
     assert_eq!(parse(&emit(Stamp::new(1), &deleted)).unwrap().1, Node::Inode(deleted));
     let lost = InodeNode { inode: Inode { links: 1, data_len: 8, ..file }, data: &[] };
     assert_eq!(lost.emit(Stamp::new(1), &mut [0; 200]).unwrap_err().offset, 112);
 }
 
-/// Nothing is written in place of a value that its field cannot hold.
+/// A value that its field cannot hold is an error; nothing is written.
 #[test]
 fn a_value_that_its_field_cannot_hold_is_no_other_value_on_flash() {
     let mut out = vec![0; 3 << 20];
@@ -272,11 +273,11 @@ fn a_value_that_its_field_cannot_hold_is_no_other_value_on_flash() {
     let branches = vec![0; 65_536 * Branch::bytes(0)];
     let error = IndexNode::new(0, 0, &branches).unwrap_err();
     assert!(matches!(error.reason, Reason::OutOfRange { field: "bytes of branches", .. }), "{error}");
-    // The most that the field holds is written as it is.
+    // The maximum value of the field is written unchanged.
     let node = IndexNode::new(0, 0, &branches[Branch::bytes(0)..]).unwrap();
     let len = node.emit(Stamp::new(1), &mut out).unwrap();
     assert_eq!((len, &out[24..26]), (28 + 65_535 * Branch::bytes(0), &[0xFF, 0xFF][..]));
-    // An inode states as many attached bytes as it has.
+    // The size field of an inode must equal the number of attached bytes.
     let inode =
         Inode { key: Key::inode(66), links: 1, mode: 0o120_777, data_len: 65_535, ..Inode::default() };
     let error = InodeNode { inode, data: b"target" }.emit(Stamp::new(1), &mut out).unwrap_err();
@@ -386,7 +387,7 @@ fn impossible_masters_are_refused() {
     assert_eq!(with(|master| master.leb_count = 61), Err(164));
 }
 
-/// Branches in a row, each with a hash of zeros.
+/// Consecutive branches, each with a hash of zeros.
 fn branches(keys: &[Key], hash: &[u8]) -> Vec<u8> {
     let mut out = vec![0; keys.len() * Branch::bytes(hash.len())];
     for (key, place) in keys.iter().zip(out.chunks_exact_mut(Branch::bytes(hash.len()))) {
@@ -627,7 +628,7 @@ proptest! {
 
     #[test]
     fn any_fields_are_answered(node_type in 0u8..14, mut body in bytes(28..=600), limit in any::<bool>()) {
-        // Whatever the fields, with header and CRC right.
+        // Random fields with a correct header and CRC.
         let len = body.len() as u32;
         body[..4].copy_from_slice(&0x0610_1831u32.to_le_bytes());
         body[16..20].copy_from_slice(&len.to_le_bytes());

@@ -1,11 +1,11 @@
-//! Time accounting: a breakdown over phases. They add up to the elapsed time by construction, because every nanosecond
-//! of the foreground is booked once, under one phase.
+//! Time accounting: the breakdown of time into phases. The phases add up to the elapsed time by construction, because
+//! every nanosecond of the foreground is booked once, under one phase.
 
 use crate::time::Nanos;
 use core::fmt;
 use core::ops::{AddAssign, Index, Sub};
 
-/// Phase of an operation: the resource that time was spent on.
+/// Phase of an operation: the resource on which time was spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Phase {
@@ -15,7 +15,7 @@ pub enum Phase {
     Command,
     /// Address cycles on the bus.
     Address,
-    /// Dummy or turnaround cycles on the bus (also tADL, tWHR, tRR and their like).
+    /// Dummy and turnaround cycles on the bus, including waits such as tADL, tWHR and tRR.
     Dummy,
     /// Data cycles on the bus.
     Data,
@@ -25,9 +25,9 @@ pub enum Phase {
     Controller,
     /// The host CPU: system calls, driver code, interrupts, copies.
     Cpu,
-    /// The array is ready, but the driver has not noticed it yet: status operations, sleeps, tick delays.
+    /// Status operations, sleeps and tick delays between the ready state of the array and its detection by the driver.
     Polling,
-    /// Another operation, for instance of another thread, uses the resource.
+    /// Waiting for a resource that another operation uses, for instance an operation of another thread.
     Waiting,
 }
 
@@ -69,7 +69,8 @@ impl fmt::Display for Phase {
     }
 }
 
-/// Time per [`Phase`]. A device's breakdown only grows; the cost of an operation is the difference of two readings.
+/// Time per [`Phase`]. The times of a device only increase; the cost of an operation is the difference of two
+/// readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Breakdown([Nanos; Phase::ALL.len()]);
 
@@ -98,7 +99,7 @@ impl Breakdown {
 
 impl fmt::Display for Breakdown {
     /// Formats the sum and the phases in the unit of the sum: `96.2 us: array 25.0, data 68.1, cpu 3.10`. Phases that
-    /// round to zero are left out.
+    /// round to zero are omitted.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (total, unit) = (self.total(), self.total().unit().1);
         write!(f, "{total}")?;

@@ -1,5 +1,5 @@
-//! Advice for users. Commands, options and settings in it have types, so that each interface can print them in its own
-//! syntax.
+//! Advice for users in error messages. Commands, options and settings in an advice are typed, so that each interface
+//! can print them in its own syntax.
 //!
 //! ```
 //! use floatgate_mtd::advice;
@@ -21,7 +21,7 @@ pub trait Help {
     /// Advice, printed after `help:`.
     fn help(&self) -> Advice;
 
-    /// True if the message already contains the file name.
+    /// True if the error message already contains the file name.
     fn names_file(&self) -> bool {
         false
     }
@@ -37,7 +37,7 @@ macro_rules! names {
         }
 
         impl $type {
-            /// All variants.
+            /// All variants, in the order of their declaration.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
             /// Name on the command line.
@@ -151,7 +151,7 @@ impl Command {
 pub struct CommandLine {
     /// Name of the subcommand.
     pub command: Command,
-    /// Options and words after it.
+    /// Options and other arguments of the subcommand.
     pub arguments: Vec<String>,
 }
 
@@ -180,7 +180,7 @@ impl Display for CommandLine {
 /// A part of an advice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// Plain text.
+    /// Text that is shown as it is.
     Text(Cow<'static, str>),
     /// An option of floatgate.
     Option(CommandOption),
@@ -190,7 +190,7 @@ pub enum Piece {
     Set {
         /// Dotted path of the key.
         key: Cow<'static, str>,
-        /// Value, or a placeholder.
+        /// Value of the key, or a placeholder.
         value: Cow<'static, str>,
     },
     /// A command of another program.
@@ -250,7 +250,7 @@ impl Display for Piece {
     }
 }
 
-/// Advice about an error. `Display` uses command line syntax; other interfaces format its pieces.
+/// Advice about an error. `Display` uses command line syntax; other interfaces format the pieces themselves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Advice {
     pieces: Vec<Piece>,
@@ -262,12 +262,12 @@ impl Advice {
         Self { pieces: pieces.into() }
     }
 
-    /// Pieces in order.
+    /// Pieces of the advice, in the order in which they are shown.
     pub fn pieces(&self) -> &[Piece] {
         &self.pieces
     }
 
-    /// Appends another advice.
+    /// Appends the pieces of another advice.
     #[must_use]
     pub fn and(mut self, other: impl Into<Self>) -> Self {
         self.pieces.extend(other.into().pieces);

@@ -6,7 +6,7 @@ use crate::time::Instant;
 /// Size of a sector in bytes, the unit of every address and length.
 pub const SECTOR_BYTES: usize = 512;
 
-/// A failed request: kind, sector, and the virtual time at which the failure was known.
+/// A failed request: kind, sector, and the virtual time at which the host detected the failure.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} at sector {lba}")]
 pub struct BlockError {
@@ -14,7 +14,7 @@ pub struct BlockError {
     pub kind: BlockErrorKind,
     /// First sector of the request, or the sector that failed.
     pub lba: u64,
-    /// Time at which the host knew of the failure.
+    /// Time at which the host detected the failure.
     pub at: Instant,
 }
 
@@ -45,7 +45,7 @@ pub enum BlockErrorKind {
     /// More bit errors than the device's ECC corrects.
     #[error("uncorrectable bit errors")]
     Uncorrectable,
-    /// The device lost what it needs to start, and answers no request any more.
+    /// The device lost data that it needs to start, and no longer responds to requests.
     #[error("the device does not answer any more")]
     Dead,
     /// The host timed out before the device finished. The data may or may not be written.
@@ -57,7 +57,7 @@ pub enum BlockErrorKind {
 }
 
 impl BlockErrorKind {
-    /// Error of this kind at sector `lba`, known at `at`.
+    /// The error of this kind at sector `lba`, detected at `at`.
     pub const fn at(self, lba: u64, at: Instant) -> BlockError {
         BlockError { kind: self, lba, at }
     }

@@ -1,4 +1,4 @@
-//! Wrappers on wrappers: whatever they are made of, the result is the device.
+//! Tests of nested wrappers: every combination behaves like the device itself.
 
 use crate::device::{Mtd, OobMode};
 use crate::double::{Double, at};
@@ -15,8 +15,8 @@ fn wild() -> impl Strategy<Value = u64> {
 }
 
 proptest! {
-    /// No address and no length brings a device in memory, its cuts or its faults down, and what is not on the device is
-    /// refused.
+    /// No address or length makes a RAM device with power cuts or faults panic, and accesses outside the device are
+    /// errors.
     #[test]
     fn wild_calls_are_answered(calls in prop::collection::vec((wild(), wild(), 0usize..5000, 0u8..8), 1..40),
                                kind in 0usize..4, seed in any::<u64>(), nor in any::<bool>()) {
@@ -43,7 +43,7 @@ proptest! {
         }
     }
 
-    /// Two partitions that borrow the halves of one device alternately: each write lands in its own half.
+    /// Two partitions alternately borrow the halves of one device: each write changes only its own half.
     #[test]
     fn partitions_borrow_the_device(block in 0u64..8, byte in 0u8..255) {
         let mut device = Double::new();

@@ -1,4 +1,4 @@
-//! Several devices as one, one behind the other (Linux: `mtdconcat`, and `part-concat-next` of `MTD_VIRT_CONCAT`).
+//! Concatenation of several devices to one (Linux: `mtdconcat`, and `part-concat-next` of `MTD_VIRT_CONCAT`).
 
 use crate::account::Breakdown;
 use crate::device::{Done, Mtd, OobMode, check_range};
@@ -7,24 +7,26 @@ use crate::geometry::Geometry;
 use crate::time::Instant;
 use alloc::vec::Vec;
 
-/// Reason why devices cannot be one.
+/// Reason why devices cannot be concatenated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConcatError {
-    /// There is no device.
+    /// The list of devices is empty.
     #[error("a concatenation has at least one device")]
     Empty,
-    /// A device has another geometry than the first one.
+    /// The geometry of a device differs from the geometry of the first one.
     #[error("device {index} differs from the first one in more than its size")]
     Different {
-        /// Number of the device, from 0.
+        /// Index of the device, from 0.
         index: usize,
     },
 }
 
-/// Devices that differ in nothing but size. Addresses, including those in errors, count from the start of the first one.
+/// Devices that differ only in size, concatenated. Addresses, including those in errors, are relative to the start of the
+/// first device.
 ///
-/// As in Linux, one device works at a time: a call that reaches into the next device goes on there when the first one is done.
+/// As in Linux, only one device works at a time: a call that spans two devices starts on the second when the first has
+/// finished.
 #[derive(Clone, Debug)]
 pub struct Concat<D> {
     devices: Vec<D>,
@@ -32,10 +34,10 @@ pub struct Concat<D> {
 }
 
 impl<D: Mtd> Concat<D> {
-    /// The devices one behind the other.
+    /// Concatenates the devices in order.
     ///
     /// # Errors
-    /// [`ConcatError`] without devices, or if one differs from the first one.
+    /// [`ConcatError`] without devices, or if a device differs from the first one.
     pub fn new(devices: Vec<D>) -> Result<Self, ConcatError> {
         let first = devices.first().ok_or(ConcatError::Empty)?.geometry().clone();
         let alike = |device: &D| {
@@ -60,7 +62,7 @@ impl<D: Mtd> Concat<D> {
         &mut self.devices
     }
 
-    /// The device that holds `addr`, and its first address.
+    /// The device that contains `addr`, and the address of its first byte.
     fn of(&mut self, now: Instant, addr: u64) -> Result<(&mut D, u64), Error> {
         let size = self.geometry.size_bytes;
         let mut start = 0;
@@ -74,8 +76,8 @@ impl<D: Mtd> Concat<D> {
         Err(ErrorKind::OutOfRange { len: 1, size }.at(addr, now))
     }
 
-    /// Calls `work` with each device that a range touches, the time, its own address and the part of the range. A page that
-    /// cannot be corrected does not keep the others from being read; it is reported at the end.
+    /// Calls `work` for each device in a range, with the time, the address on that device and the part of the range. An
+    /// uncorrectable page does not prevent reads of the other devices; the error is returned at the end.
     fn each(
         &mut self,
         now: Instant,
@@ -110,12 +112,12 @@ impl<D: Mtd> Concat<D> {
     }
 }
 
-/// A part of a buffer.
+/// Range of 64-bit addresses as indices into a buffer.
 const fn place(range: &core::ops::Range<u64>) -> core::ops::Range<usize> {
     range.start as usize..range.end as usize
 }
 
-/// Error of a device with its address in the whole.
+/// Converts the address of a device's error to an address of the concatenation.
 fn moved(start: u64) -> impl Fn(Error) -> Error {
     move |error| Error { addr: error.addr + start, ..error }
 }

@@ -1,4 +1,4 @@
-//! [`Counted`]: a device that counts its operations.
+//! [`Counted`]: a wrapper that counts the operations of a device.
 
 use crate::account::Breakdown;
 use crate::device::{Done, Mtd, OobMode};
@@ -8,18 +8,19 @@ use crate::time::Instant;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Operations of a device since it was wrapped, successful or not. The counters only grow.
+/// Number of operations since the device was wrapped, including failed ones. The counters only
+/// increase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Operations {
-    /// Calls that read, data or OOB.
+    /// Number of read calls, for data or OOB.
     pub reads: u64,
-    /// Bytes of data read.
+    /// Number of data bytes read.
     pub read_bytes: u64,
-    /// Calls that programmed, data or OOB.
+    /// Number of program calls, for data or OOB.
     pub programs: u64,
-    /// Bytes of data programmed.
+    /// Number of data bytes programmed.
     pub programmed_bytes: u64,
-    /// Eraseblocks erased.
+    /// Number of eraseblocks erased.
     pub erases: u64,
 }
 
@@ -43,7 +44,7 @@ pub struct Counted<D> {
     operations: Operations,
     /// Number of erases of each eraseblock.
     erased: Vec<u32>,
-    /// Bytes programmed into each eraseblock since it was erased.
+    /// Number of bytes programmed into each eraseblock since its last erase.
     programmed: Vec<u64>,
     device: D,
 }
@@ -66,7 +67,7 @@ impl<D: Mtd> Counted<D> {
         &self.erased
     }
 
-    /// Bytes programmed into an eraseblock since its last erase; 0 beyond the device.
+    /// Number of bytes programmed into an eraseblock since its last erase; 0 beyond the device.
     pub fn programmed(&self, block: usize) -> u64 {
         self.programmed.get(block).copied().unwrap_or(0)
     }

@@ -1,4 +1,4 @@
-//! The [`Mtd`] trait.
+//! The [`Mtd`] trait: the interface of a flash device (Linux: `struct mtd_info`).
 
 use crate::account::Breakdown;
 use crate::error::{Error, ErrorKind};
@@ -20,18 +20,18 @@ pub struct Done {
 }
 
 impl Done {
-    /// Result without corrected bits at `at`.
+    /// The result of an operation that ended at `at` without corrected bits.
     pub const fn clean(at: Instant) -> Self {
         Self { at, bitflips_max: 0, bitflips: 0, retries: 0 }
     }
 
-    /// True if the block should be scrubbed: an ECC step had as many corrected bits as the bitflip threshold. Linux
-    /// then returns -EUCLEAN, and UBI scrubs the block.
+    /// True if the block should be scrubbed: the corrected bits of an ECC step reached the bitflip threshold. In this
+    /// case Linux returns -EUCLEAN, and UBI scrubs the block.
     pub const fn wants_scrub(&self, geometry: &Geometry) -> bool {
         geometry.bitflip_threshold > 0 && self.bitflips_max >= geometry.bitflip_threshold
     }
 
-    /// Combined result with `next`: the later time, and the bit errors of both.
+    /// Combined result of two operations: the later time, and the bit errors of both.
     #[must_use]
     pub fn then(self, next: Self) -> Self {
         Self {
@@ -43,29 +43,29 @@ impl Done {
     }
 }
 
-/// Placement of OOB bytes (Linux: MTD_OPS_RAW, MTD_OPS_PLACE_OOB, MTD_OPS_AUTO_OOB).
+/// Placement of OOB bytes in a buffer (Linux: MTD_OPS_RAW, MTD_OPS_PLACE_OOB, MTD_OPS_AUTO_OOB).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OobMode {
-    /// All OOB bytes in their places, uncorrected (MTD_OPS_RAW).
+    /// All OOB bytes at their physical offsets, without ECC (MTD_OPS_RAW).
     Raw,
-    /// All OOB bytes in their places, beside corrected data (MTD_OPS_PLACE_OOB).
+    /// All OOB bytes at their physical offsets, with corrected data (MTD_OPS_PLACE_OOB).
     Place,
-    /// The free OOB bytes, one after the other (MTD_OPS_AUTO_OOB).
+    /// Only the free OOB bytes, concatenated (MTD_OPS_AUTO_OOB).
     Auto,
 }
 
 /// A flash device: read, program, erase, and a time breakdown.
 ///
-/// Every operation takes `now` and returns its end time. A device that is busy with an earlier operation starts later;
-/// the delay is booked as waiting.
+/// Every operation takes `now` and returns its end time. If the device is still busy with an earlier operation, the new
+/// one starts later; the delay is booked as waiting.
 ///
 /// **After a power loss** in `write`, pages before the interrupted one are complete and later ones untouched. The
 /// interrupted page may contain any mix of erased and new bits, and may read differently each time. In `erase`, the
-/// interrupted block may read as erased without being so.
+/// interrupted block may read as erased without being completely erased.
 ///
 /// Reads of a device in timing-only mode leave the buffer unchanged.
 pub trait Mtd {
-    /// Geometry of the device, which never changes.
+    /// Geometry of the device, which is constant.
     fn geometry(&self) -> &Geometry;
 
     /// Reads `buf.len()` bytes at `addr`, corrected by the ECC.
@@ -74,7 +74,7 @@ pub trait Mtd {
     /// `OutOfRange`, `Uncorrectable` (the buffer contains the data as read), `Timeout`, `DeviceLost`.
     fn read(&mut self, now: Instant, addr: u64, buf: &mut [u8]) -> Result<Done, Error>;
 
-    /// Programs `data` at `addr`. Both are multiples of the write unit, and the target is erased.
+    /// Programs `data` at `addr`. Address and length are multiples of the write unit, and the target must be erased.
     ///
     /// # Errors
     /// `OutOfRange`, `Misaligned`, `NotErased`, `ProgramFailed`, `WriteProtected`, `Timeout`.
@@ -86,11 +86,11 @@ pub trait Mtd {
     /// `OutOfRange`, `Misaligned`, `BadBlock`, `EraseFailed`, `WriteProtected`, `Timeout`.
     fn erase(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error>;
 
-    /// Reads one page at `addr` with its OOB. `data` may be empty (OOB only) or a page; `oob` at most the OOB size
-    /// (in [`OobMode::Auto`] at most the free bytes).
+    /// Reads one page at `addr` with its OOB. `data` is empty (OOB only) or has the length of a page. `oob` has at most
+    /// the OOB size; in [`OobMode::Auto`] at most the number of free bytes.
     ///
     /// # Errors
-    /// As [`Mtd::read`], and `Unsupported` on devices without OOB.
+    /// The errors of [`Mtd::read`], and `Unsupported` on devices without OOB.
     fn read_oob(
         &mut self,
         now: Instant,
@@ -103,10 +103,10 @@ pub trait Mtd {
         Err(ErrorKind::Unsupported("this device has no OOB area").at(addr, now))
     }
 
-    /// Programs one page with its OOB; arguments as in [`Mtd::read_oob`].
+    /// Programs one page with its OOB; for the arguments see [`Mtd::read_oob`].
     ///
     /// # Errors
-    /// As [`Mtd::write`], and `Unsupported` on devices without OOB.
+    /// The errors of [`Mtd::write`], and `Unsupported` on devices without OOB.
     fn write_oob(
         &mut self,
         now: Instant,
@@ -119,7 +119,7 @@ pub trait Mtd {
         Err(ErrorKind::Unsupported("this device has no OOB area").at(addr, now))
     }
 
-    /// True if the block at `addr` is marked bad, with the time at which that was known.
+    /// Tells whether the block at `addr` is marked bad, and returns the time at which the driver has this information.
     ///
     /// # Errors
     /// `OutOfRange`; read errors of the marker.
@@ -136,8 +136,8 @@ pub trait Mtd {
         Err(ErrorKind::Unsupported("blocks of this device cannot be marked bad").at(addr, now))
     }
 
-    /// Time breakdown of the foreground since power-on. The cost of an operation is the difference of two readings, and
-    /// adds up to its duration.
+    /// Time breakdown of the foreground since power-on. The cost of an operation is the difference of two readings,
+    /// which adds up to the operation's duration.
     fn breakdown(&self) -> Breakdown;
 }
 

@@ -1,4 +1,4 @@
-//! A small device in memory for tests of wrappers. Strict: it refuses to program what is not erased.
+//! A small device in memory for tests of wrappers. It rejects programs of bytes that are not erased.
 
 use crate::account::{Breakdown, Phase};
 use crate::device::{Done, Mtd, OobMode, check_aligned, check_range};
@@ -14,14 +14,15 @@ pub(crate) const fn at(us: u64) -> Instant {
     Instant::from_ns(us * 1000)
 }
 
-/// Eight blocks of four 64-byte pages with 4 bytes of OOB; two OTP regions of 16 bytes.
+/// A device of eight blocks of four 64-byte pages with 4 bytes of OOB each, and two OTP regions of
+/// 16 bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Double {
     geometry: Geometry,
     pub(crate) data: Vec<u8>,
     oob: Vec<u8>,
     bad: Vec<bool>,
-    /// Corrected bits that every read reports.
+    /// Number of corrected bits that every read reports.
     pub(crate) bitflips: u32,
     busy_until: Instant,
     spent: Breakdown,
@@ -63,7 +64,7 @@ impl Double {
         }
     }
 
-    /// The same with two bits a cell.
+    /// The same device as MLC NAND with two bits per cell.
     pub(crate) fn mlc(scheme: PairingScheme) -> Self {
         let mut device = Self::new();
         device.geometry.kind = FlashKind::MlcNand;
@@ -71,7 +72,7 @@ impl Double {
         device
     }
 
-    /// Books `us` under `phase`, behind whatever the device still does.
+    /// Books `us` under `phase`. The work starts when earlier work of the device has ended.
     fn work(&mut self, now: Instant, phase: Phase, us: u64) -> Instant {
         self.spent.add(Phase::Waiting, self.busy_until.since(now));
         self.spent.add(phase, Nanos::from_us(us));

@@ -1,15 +1,15 @@
-//! Typed errors of flash devices. Each contains the address and the time, so that the caller can advance its clock.
+//! Errors of flash devices. Each error contains the address and the time, so that the caller can advance its clock.
 
 use crate::time::Instant;
 
-/// A failed operation: kind, address, and the virtual time at which the failure was known.
+/// A failed operation: kind, address, and the virtual time at which the driver detected the failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     /// Kind of failure.
     pub kind: ErrorKind,
-    /// Byte address on the device, OOB not counted.
+    /// Byte address on the device, without OOB bytes.
     pub addr: u64,
-    /// Time at which the driver knew of the failure.
+    /// Time at which the driver detected the failure.
     pub at: Instant,
 }
 
@@ -44,9 +44,9 @@ pub enum ErrorKind {
     /// The range extends beyond the device.
     #[error("the range ends beyond the device: {len} bytes long, and the device has {size} bytes")]
     OutOfRange {
-        /// Requested length.
+        /// Requested length, bytes.
         len: u64,
-        /// Size of the device.
+        /// Size of the device, bytes.
         size: u64,
     },
     /// Address or length is not a multiple of the operation's unit.
@@ -70,16 +70,16 @@ pub enum ErrorKind {
     /// The device did not become ready in time.
     #[error("the device did not become ready in time")]
     Timeout,
-    /// The device has no such function.
+    /// The device does not support this function.
     #[error("not supported: {0}")]
     Unsupported(&'static str),
-    /// The chip refused a command that violates the named rule.
+    /// The chip rejected a command that violates the named rule.
     #[error("the chip refuses: {0}")]
     Refused(&'static str),
 }
 
 impl ErrorKind {
-    /// Error of this kind at `addr`, known at `at`.
+    /// The error of this kind at `addr`, detected at `at`.
     pub fn at(self, addr: u64, at: Instant) -> Error {
         Error { kind: self, addr, at }
     }

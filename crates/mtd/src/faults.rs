@@ -1,17 +1,17 @@
-//! A device with seeded faults. They stay within a budget under which correct software loses no data.
+//! A device with seeded faults. The faults stay within a budget under which correct software loses no data.
 //!
 //! The budget:
 //!
 //! - **Bit errors** appear when pages are read, at the rate of [`bitflip_ppm`](FaultPlan::bitflip_ppm), and accumulate
-//!   until the block is erased. An ECC step never has more than the code corrects, so every read returns correct data.
-//!   Devices without ECC have no bit errors.
-//! - **Factory bad blocks**: [`factory_bad`](FaultPlan::factory_bad) of them, marked before first use, never block 0.
+//!   until the block is erased. An ECC step never has more bit errors than the code corrects, so every read returns
+//!   correct data. Devices without ECC have no bit errors.
+//! - **Factory bad blocks**: [`factory_bad`](FaultPlan::factory_bad) blocks, marked before first use, never block 0.
 //! - **Grown bad blocks**: at most [`grown_bad_max`](FaultPlan::grown_bad_max), at the rates of
 //!   [`program_fail_ppm`](FaultPlan::program_fail_ppm) and [`erase_fail_ppm`](FaultPlan::erase_fail_ppm). A failed
 //!   program leaves a part of its bits in the page; a failed erase leaves a part of the block's data; earlier pages
-//!   stay readable. From then on every program and erase of that block fails, and only its mark can change.
+//!   stay readable. From then on every program and erase of that block fails, and only its bad block mark can change.
 //!
-//! There are no other faults: only data of failed operations is uncorrectable, and no mark is lost.
+//! There are no other faults: only data of failed operations is uncorrectable, and no bad block mark is lost.
 
 #[cfg(test)]
 mod tests;
@@ -26,7 +26,7 @@ use crate::random::Random;
 use crate::time::Instant;
 use alloc::collections::{BTreeMap, BTreeSet};
 
-/// Faults that a device shows. See the [module](self).
+/// Number and rates of the faults. See the [module](self).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FaultPlan {
     /// Seed that determines the positions of faults.
@@ -35,16 +35,16 @@ pub struct FaultPlan {
     pub factory_bad: u32,
     /// Maximum number of grown bad blocks.
     pub grown_bad_max: u32,
-    /// Pages read with additional bit errors, in a million.
+    /// Number of page reads with additional bit errors, in a million page reads.
     pub bitflip_ppm: u32,
-    /// Programs of a page that fail, in a million.
+    /// Number of failing page programs, in a million page programs.
     pub program_fail_ppm: u32,
-    /// Erases of a block that fail, in a million.
+    /// Number of failing block erases, in a million block erases.
     pub erase_fail_ppm: u32,
 }
 
 impl FaultPlan {
-    /// No faults at all.
+    /// A plan without faults.
     pub const NONE: Self = Self {
         seed: 0,
         factory_bad: 0,
@@ -54,8 +54,9 @@ impl FaultPlan {
         erase_fail_ppm: 0,
     };
 
-    /// Many more faults than a healthy chip, for a device of `blocks` blocks. 2 % of the blocks are factory bad and
-    /// another 2 % go bad (SLC data sheets promise at most 2 % together); 1 % of the reads find new bit errors.
+    /// A plan with many more faults than a healthy chip has, for a device of `blocks` blocks. 2 % of the blocks are
+    /// factory bad and another 2 % can go bad (SLC data sheets promise at most 2 % together). 1 % of the reads add bit
+    /// errors.
     pub const fn harsh(seed: u64, blocks: u32) -> Self {
         let share = blocks.div_ceil(50);
         Self {
@@ -78,7 +79,7 @@ pub struct Faults<D> {
     armed: bool,
     /// Size of a program operation, B.
     unit: u32,
-    /// Bit errors in the worst ECC step of a page, by page address.
+    /// Number of bit errors in the worst ECC step of a page, by page address.
     flips: BTreeMap<u64, u32>,
     /// Addresses of grown bad blocks.
     grown: BTreeSet<u64>,
@@ -104,7 +105,7 @@ impl<D: Mtd> Faults<D> {
         Ok(Self { inner, plan, random, armed: true, unit, flips: BTreeMap::new(), grown: BTreeSet::new() })
     }
 
-    /// Switches new faults on or off; existing ones stay.
+    /// Enables or disables new faults; existing ones remain.
     pub const fn arm(&mut self, armed: bool) {
         self.armed = armed;
     }
@@ -124,12 +125,12 @@ impl<D: Mtd> Faults<D> {
         &mut self.inner
     }
 
-    /// Returns the device.
+    /// Returns the wrapped device.
     pub fn into_inner(self) -> D {
         self.inner
     }
 
-    /// Adds bit errors to the pages of a read, and to its result.
+    /// Adds new bit errors to the pages that were read, and reports them in the result.
     fn age(&mut self, addr: u64, len: u64, mut done: Done) -> Done {
         let geometry = self.inner.geometry();
         let (strength, page) = (geometry.ecc_strength, u64::from(geometry.write_bytes));
@@ -149,7 +150,8 @@ impl<D: Mtd> Faults<D> {
         done
     }
 
-    /// Decides whether an operation on the block at `block` fails; `Some(true)` if it is the block's first failure.
+    /// Decides whether an operation on the block at `block` fails: `None` if it succeeds, `Some(true)` for the block's
+    /// first failure.
     #[inline]
     fn fails(&mut self, block: u64, ppm: u32) -> Option<bool> {
         if !self.grown.is_empty() && self.grown.contains(&block) {
@@ -241,7 +243,7 @@ impl<D: Mtd + Tear> Mtd for Faults<D> {
         mode: OobMode,
     ) -> Result<Done, Error> {
         let done = self.inner.read_oob(now, addr, data, oob, mode)?;
-        // Without ECC nothing is corrected.
+        // Raw mode has no ECC, so no bits are corrected.
         let len = if mode == OobMode::Raw { 0 } else { data.len() as u64 };
         Ok(self.age(addr, len, done))
     }
@@ -279,7 +281,7 @@ impl<D: Mtd + Tear> Mtd for Faults<D> {
     }
 }
 
-/// Tears operations, except on grown bad blocks, which never change.
+/// Interrupts operations, except on grown bad blocks, which never change.
 impl<D: Mtd + Tear> Tear for Faults<D> {
     fn tear_program(&mut self, addr: u64, data: &[u8], stage: Stage, seed: u64) {
         if !self.grown.contains(&self.inner.geometry().block_start(addr)) {

@@ -1,5 +1,5 @@
-//! Implements the traits for references and boxes of devices, so that wrappers can borrow a device or hold any kind of
-//! it.
+//! Implementations of the traits for references and boxes, so that a wrapper can borrow a device or own a device of
+//! any type.
 
 use crate::account::Breakdown;
 use crate::device::{Done, Mtd, OobMode};

@@ -15,17 +15,17 @@ pub enum FlashKind {
     SlcModeNand,
 }
 
-/// The geometry of a device. All sizes in bytes.
+/// Geometry of a device. All sizes are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Kind of flash.
+    /// Type of the flash memory: NOR or a type of NAND.
     pub kind: FlashKind,
     /// Size of the whole device, OOB not counted.
     pub size_bytes: u64,
-    /// Size of the flash chip if the device is a partition of it (Linux: `mtd_get_device_size`). `None` if the device
-    /// is the chip: see [`chip_bytes`](Self::chip_bytes).
+    /// Size of the flash chip if the device is a partition of it (Linux: `mtd_get_device_size`). `None` if the device is
+    /// the whole chip: see [`chip_bytes`](Self::chip_bytes).
     pub partition_of: Option<u64>,
-    /// Eraseblock size.
+    /// Size of an eraseblock, the unit of erasure.
     pub erase_bytes: u32,
     /// Smallest unit of writing: a page on NAND, 1 on most NOR.
     pub write_bytes: u32,
@@ -41,14 +41,14 @@ pub struct Geometry {
     pub ecc_strength: u32,
     /// Bytes per ECC step, 0 without ECC.
     pub ecc_step_bytes: u32,
-    /// Number of corrected bits in a step from which a page should be moved (Linux: 3/4 of the strength, rounded up).
+    /// Number of corrected bits in an ECC step at which a page should be moved (Linux: 3/4 of the strength, rounded up).
     pub bitflip_threshold: u32,
-    /// Pairing scheme: the pages of a block that share their cells; [`Pairing::NONE`] on all but MLC NAND.
+    /// Pairing scheme: the pages of a block that share cells; [`Pairing::NONE`] on all flash except MLC NAND.
     pub pairing: Pairing,
 }
 
 impl Geometry {
-    /// Pages in an eraseblock (1 if the write unit is the block).
+    /// Number of pages in an eraseblock (1 if the write unit is the block).
     pub const fn pages_per_block(&self) -> u32 {
         self.erase_bytes / self.write_bytes
     }
@@ -59,7 +59,7 @@ impl Geometry {
         (self.size_bytes / self.erase_bytes as u64) as u32
     }
 
-    /// Size of the flash chip; equals the size of the device unless it is a partition.
+    /// Size of the flash chip, bytes; equal to the size of the device unless the device is a partition.
     pub const fn chip_bytes(&self) -> u64 {
         match self.partition_of {
             Some(bytes) if bytes > self.size_bytes => bytes,
@@ -67,8 +67,8 @@ impl Geometry {
         }
     }
 
-    /// Number of eraseblocks of the flash chip in units of this device's eraseblocks, as in Linux: a chip has twice as
-    /// many in slc-mode as it really has.
+    /// Number of eraseblocks of the flash chip, counted in this device's eraseblock size, as in Linux. A chip in
+    /// slc-mode therefore has twice as many as it really has.
     pub const fn chip_blocks(&self) -> u32 {
         (self.chip_bytes() / self.erase_bytes as u64) as u32
     }
@@ -78,7 +78,7 @@ impl Geometry {
         addr - addr % self.erase_bytes as u64
     }
 
-    /// Default threshold of Linux for an ECC strength.
+    /// Default bitflip threshold of Linux for an ECC strength.
     pub const fn default_bitflip_threshold(strength: u32) -> u32 {
         (strength * 3).div_ceil(4)
     }
@@ -124,7 +124,7 @@ impl Geometry {
         }
     }
 
-    /// The same flash with sub-pages of `bytes`; a whole page means none.
+    /// The same geometry with sub-pages of `bytes`; the size of a page means no sub-pages.
     #[must_use]
     pub const fn with_sub_pages(mut self, bytes: u32) -> Self {
         self.sub_page_bytes = bytes;

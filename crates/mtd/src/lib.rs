@@ -1,11 +1,11 @@
 //! The interface between flash devices and the software above them.
 //!
-//! In the order data flows:
+//! In data-flow order:
 //!
 //! - [`time`]: virtual time. An operation takes `now` and returns its end time; no layer reads a clock.
-//! - [`account`]: time breakdown over ten [`Phase`]s that add up to the total.
+//! - [`account`]: time breakdown into ten [`Phase`]s that add up to the total.
 //! - [`geometry`]: sizes of pages, blocks, OOB areas; [`pairing`]: pages of an MLC block that share cells.
-//! - [`device`]: the [`Mtd`] trait itself, a handful of calls plus the geometry.
+//! - [`device`]: the [`Mtd`] trait, a few calls plus the geometry.
 //! - [`block_device`]: the [`BlockDevice`] trait, sectors behind a translation layer: SD cards and eMMC.
 //! - [`error`]: errors with address and time. Corrected bit errors are part of the result, not an error.
 //!
@@ -18,6 +18,7 @@
 //!
 //! [`ram`] is a device in memory. [`size`] parses and formats sizes, [`words`] formats numbers with their nouns,
 //! [`mod@advice`] contains advice in error messages.
+//!
 //! # Example
 //!
 //! ```

@@ -1,7 +1,8 @@
-//! Pairing schemes: the pages of a block that share cells, in NAND with two bits a cell.
+//! Pairing schemes: the pages of a block that share cells, in NAND with two bits per cell.
 //!
-//! A pair is two pages in the same cells. Its LSB page (Linux: group 0) is programmed first and fast, its MSB page
-//! (group 1) later and slowly, by moving the charge of the LSB page. A power cut during that program damages both.
+//! A pair is two pages in the same cells. Its LSB page (Linux: group 0) is programmed first and fast. Its MSB page (group 1)
+//! is programmed later and slowly, by moving the charge of the LSB page. A power cut during the program of the MSB page
+//! damages both pages.
 
 use core::fmt;
 use core::str::FromStr;
@@ -12,16 +13,16 @@ pub enum PairingScheme {
     /// No pages share cells (one bit a cell), or the pairing is unknown.
     #[default]
     None,
-    /// The MSB page is three pages after the LSB page, two at both ends: (0,2) (1,4) (3,6) (5,8) ... (123,126)
-    /// (125,127).
+    /// The MSB page is three pages after the LSB page, two pages at both ends of the block: (0,2) (1,4) (3,6) (5,8) ...
+    /// (123,126) (125,127).
     ///
-    /// H27UCG8T2ETR-BC, TC58TEG5DCLTA00 (Linux 6.12 `drivers/mtd/nand/raw/nand_base.c`, where it has this name too).
+    /// Used by H27UCG8T2ETR-BC and TC58TEG5DCLTA00 (Linux 6.12 `drivers/mtd/nand/raw/nand_base.c`, which uses the same name).
     Dist3,
-    /// The same for couples of pages, one on even and one on odd bit lines: six pages, four at both ends:
-    /// (0,4) (1,5) (2,8) (3,9) (6,12) (7,13) ... (251,255).
+    /// [`Dist3`](Self::Dist3) for couples of pages, one on even and one on odd bit lines. The distance is six pages, four
+    /// pages at both ends of the block: (0,4) (1,5) (2,8) (3,9) (6,12) (7,13) ... (251,255).
     ///
-    /// H27UCG8T2BTR-BC (Linux 6.12 `include/linux/mtd/mtd.h`, from its data sheet); Samsung's and Micron's chips of 128 pages
-    /// a block from about 2007.
+    /// Used by H27UCG8T2BTR-BC (Linux 6.12 `include/linux/mtd/mtd.h`, from its data sheet), and by Samsung's and Micron's
+    /// chips with 128 pages per block from about 2007.
     Dist6,
 }
 
@@ -43,7 +44,7 @@ impl PairingScheme {
         }
     }
 
-    /// Number of adjacent pages on one word line; the scheme is [`PairingScheme::Dist3`] in this unit.
+    /// Number of adjacent pages on one word line; the scheme is [`PairingScheme::Dist3`] counted in this unit.
     const fn couple(self) -> u32 {
         match self {
             Self::None | Self::Dist3 => 1,
@@ -66,7 +67,7 @@ impl FromStr for PairingScheme {
     }
 }
 
-/// Bit of the cell that a page stores: LSB or MSB.
+/// Bit of a cell that a page stores: LSB or MSB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Group {
     /// The first, fast page (Linux: group 0).
@@ -94,31 +95,31 @@ pub struct PairingError {
     pub scheme: PairingScheme,
     /// Pages per block.
     pub pages_per_block: u32,
-    /// Required divisor of the pages per block.
+    /// Required divisor of the number of pages per block.
     pub multiple: u32,
     /// Minimum number of pages per block.
     pub least: u32,
 }
 
-/// The pairing scheme of blocks of a given size.
+/// The pairing scheme applied to blocks of a given number of pages.
 ///
-/// Consistent both ways: [`Pairing::page_of`] is the inverse of [`Pairing::pair_of`] on every page. (Linux 6.12's
-/// `nand_pairing_dist3_get_info` puts the last page in group 0 of a pair that does not exist; its inverse is right.)
+/// The two directions are consistent: [`Pairing::page_of`] is the inverse of [`Pairing::pair_of`] for every page. (Linux
+/// 6.12's `nand_pairing_dist3_get_info` puts the last page in group 0 of a pair that does not exist; its inverse is right.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pairing {
     scheme: PairingScheme,
-    /// Pages of a block, 0 without a scheme.
+    /// Number of pages in a block, 0 without a scheme.
     pages: u32,
 }
 
 impl Pairing {
-    /// No pages share cells.
+    /// The pairing without shared cells.
     pub const NONE: Self = Self { scheme: PairingScheme::None, pages: 0 };
 
-    /// Pairing for blocks of `pages_per_block` pages.
+    /// The pairing of blocks with `pages_per_block` pages.
     ///
     /// # Errors
-    /// The scheme does not fit such blocks.
+    /// The scheme does not support this number of pages.
     pub const fn new(scheme: PairingScheme, pages_per_block: u32) -> Result<Self, PairingError> {
         if matches!(scheme, PairingScheme::None) {
             return Ok(Self::NONE);
@@ -204,7 +205,7 @@ impl Pairing {
         }
     }
 
-    /// The last page or couple of a block, which is an MSB one although its number is odd.
+    /// Number of the last page or couple of a block, which is MSB although its number is odd.
     const fn last_unit(self) -> u32 {
         (self.pages / self.scheme.couple()).saturating_sub(1)
     }
@@ -237,8 +238,8 @@ mod tests {
         assert_eq!(pairs(PairingScheme::Dist6, 128)[60..], [(118, 124), (119, 125), (122, 126), (123, 127)]);
     }
 
-    /// Every block a chip can have (2 to 4096 pages): each page is in one pair, its LSB page first, and the way back leads
-    /// to it. What does not fit is refused.
+    /// Tests every possible block size (2 to 4096 pages): each page belongs to one pair, whose LSB page comes first, and the
+    /// inverse returns the page. Unsuitable sizes are rejected.
     #[test]
     fn every_page_has_one_place_in_every_block() {
         for scheme in [PairingScheme::Dist3, PairingScheme::Dist6] {

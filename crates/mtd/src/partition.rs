@@ -1,4 +1,4 @@
-//! A range of whole eraseblocks of a device as a device.
+//! Partitions: a range of whole eraseblocks of a device as a device.
 
 use crate::account::Breakdown;
 use crate::device::{Done, Mtd, OobMode, check_range};
@@ -37,7 +37,7 @@ pub enum PartitionError {
     Empty,
 }
 
-/// A range of whole eraseblocks. Addresses, including those in errors, count from its start.
+/// A range of whole eraseblocks of a device. Addresses, including those in errors, are relative to its start.
 #[derive(Clone, Debug)]
 pub struct Partition<D> {
     inner: D,
@@ -88,7 +88,7 @@ impl<D: Mtd> Partition<D> {
         self.inner
     }
 
-    /// Device address of `addr`, if `[addr, addr + len)` is inside the range.
+    /// Device address of `addr`; an error if `[addr, addr + len)` is not inside the range.
     fn place(&self, now: Instant, addr: u64, len: u64) -> Result<u64, Error> {
         check_range(now, addr, len, self.geometry.size_bytes)?;
         Ok(self.start + addr)

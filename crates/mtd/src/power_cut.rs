@@ -1,8 +1,9 @@
 //! A device that loses power at a chosen operation.
 //!
-//! Operations are counted as the flash executes them: each program unit of a write (a page; the program buffer on NOR),
-//! each block of an erase, each block marked bad. A failed operation counts; operations after it do not. A test counts
-//! the operations once without a cut, forks the device at its start, and cuts at each of them.
+//! Operations are counted in the units that the flash executes: each program unit of a write (a page; the program
+//! buffer on NOR), each block of an erase, each block marked bad. A failed operation is counted; the rest of its call
+//! is not. A test counts the operations of a run without a power cut, forks the device at its start, and cuts power at
+//! each operation.
 
 mod tear;
 #[cfg(test)]
@@ -20,9 +21,9 @@ use crate::time::Instant;
 /// State of the interrupted operation after a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CutKind {
-    /// The operation did not begin.
+    /// The operation did not start.
     Before,
-    /// State left by [`Tear`] for this stage.
+    /// The operation was interrupted at this stage, see [`Tear`].
     During(Stage),
 }
 
@@ -46,33 +47,33 @@ pub struct Cut {
 /// A device that loses power on request. See the [module](self).
 ///
 /// After the cut all calls fail with [`ErrorKind::PowerLost`], until [`power_on`](Self::power_on). Operations on OTP
-/// areas are passed on and not counted. A read during a write is done after the write.
+/// areas are passed on and not counted. A read during a write is executed after the write.
 #[derive(Clone, Debug)]
 pub struct PowerCut<D> {
     inner: D,
     /// Size of a program operation, B.
     unit: u32,
     operations: u64,
-    /// Requested cut, with its operation counted like `operations`.
+    /// Requested cut, with its operation number in the numbering of `operations`.
     cut: Option<Cut>,
     lost: bool,
 }
 
 impl<D: Mtd> PowerCut<D> {
-    /// Wraps `inner`; power stays on until a cut is ordered.
+    /// Wraps `inner`; power stays on until [`order`](Self::order) requests a cut.
     pub fn new(inner: D) -> Self {
         let unit = page_bytes(inner.geometry());
         Self { inner, unit, operations: 0, cut: None, lost: false }
     }
 
-    /// Orders a cut, or cancels the order.
+    /// Requests a power cut, or cancels the request.
     pub fn order(&mut self, cut: Option<Cut>) {
         let absolute =
             |cut: Cut| Cut { operation: self.operations.saturating_add(cut.operation.max(1)), ..cut };
         self.cut = cut.map(absolute);
     }
 
-    /// Number of operations begun so far, including an interrupted one.
+    /// Number of operations started so far, including an interrupted one.
     pub const fn operations(&self) -> u64 {
         self.operations
     }
@@ -82,7 +83,7 @@ impl<D: Mtd> PowerCut<D> {
         self.lost
     }
 
-    /// Restores power. A pending order stays.
+    /// Restores power. A pending request remains.
     pub const fn power_on(&mut self) {
         self.lost = false;
     }
@@ -97,7 +98,7 @@ impl<D: Mtd> PowerCut<D> {
         &mut self.inner
     }
 
-    /// Returns the device.
+    /// Returns the wrapped device.
     pub fn into_inner(self) -> D {
         self.inner
     }
@@ -107,7 +108,7 @@ impl<D: Mtd> PowerCut<D> {
         if self.lost { Err(ErrorKind::PowerLost.at(addr, now)) } else { Ok(()) }
     }
 
-    /// Cut among the next `count` operations, and number of operations before it.
+    /// The requested cut if it is among the next `count` operations, and the number of operations before it.
     #[inline]
     fn cut_within(&self, count: u64) -> Option<(Cut, u64)> {
         let cut = self.cut.filter(|cut| cut.operation <= self.operations + count)?;
@@ -140,7 +141,7 @@ fn units(addr: u64, len: u64, unit: u32) -> u64 {
 }
 
 impl<D: Mtd + Tear> PowerCut<D> {
-    /// Programs up to the power cut. An operation that fails before it ends the call, and the order stays.
+    /// Programs up to the power cut. An operation that fails before the cut ends the call, and the cut remains pending.
     fn cut_write(
         &mut self,
         now: Instant,
@@ -164,7 +165,7 @@ impl<D: Mtd + Tear> PowerCut<D> {
         Ok(done)
     }
 
-    /// Erases up to the power cut; a failed operation before it ends the call, and the order stays.
+    /// Erases up to the power cut. An operation that fails before the cut ends the call, and the cut remains pending.
     fn cut_erase(&mut self, now: Instant, addr: u64, cut: Cut, whole: u64) -> Result<Done, Error> {
         let unit = self.inner.geometry().erase_bytes;
         let len = whole * u64::from(unit);
@@ -256,8 +257,8 @@ impl<D: Mtd + Tear> Mtd for PowerCut<D> {
         self.inner.is_bad(now, addr)
     }
 
-    /// As [`Mtd::mark_bad`]. A mark that is cut late is set, one that is cut earlier is not: a marker is evaluated by
-    /// its number of one bits.
+    /// Marks a block bad, as [`Mtd::mark_bad`]. After a late cut the mark is set, after an earlier cut it is not,
+    /// because a marker is evaluated by its number of one bits.
     fn mark_bad(&mut self, now: Instant, addr: u64) -> Result<Done, Error> {
         self.powered(addr, now)?;
         let Some((cut, _)) = self.cut_within(1) else {

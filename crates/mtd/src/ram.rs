@@ -1,7 +1,7 @@
 //! A flash device in memory, cheap to fork and stricter than real chips.
 //!
-//! It is used under images that are built or inspected, and in power-cut tests, which fork it at every operation. It
-//! has no command set, bus or cells; the simulated hardware has.
+//! It holds images that are built or inspected. Power-cut tests use it too, and fork it at every operation. It models
+//! no command set, bus or cells, in contrast to the simulated hardware.
 //!
 //! It returns [`ErrorKind::NotErased`] in these cases:
 //!
@@ -13,8 +13,8 @@
 //! Blocks marked bad are neither programmed nor erased. OOB bytes have no ECC in any mode; [`OobMode::Auto`] means the
 //! last [`Geometry::oob_free_bytes`] of them.
 //!
-//! Interrupted operations ([`Tear`](crate::Tear)) leave seeded remains: partly programmed pages, half erased blocks,
-//! bytes that read differently each time.
+//! Interrupted operations ([`Tear`](crate::Tear)) leave damage derived from a seed: partly programmed pages, half
+//! erased blocks, bytes that read differently each time.
 //!
 //! Each read call, page program and block erase takes [`OPERATION`], only so that virtual time advances. It is booked
 //! under [`Phase::Array`].
@@ -44,7 +44,7 @@ pub const OPERATION: Nanos = Nanos::from_us(1);
 #[derive(Clone, Debug)]
 pub struct RamFlash {
     geometry: Geometry,
-    /// `None` is erased.
+    /// Contents of each block; `None` for an erased block.
     blocks: Vec<Option<Arc<Block>>>,
     erases: Vec<u32>,
     /// Numbers of bad blocks, sorted.
@@ -54,7 +54,7 @@ pub struct RamFlash {
     spent: Breakdown,
 }
 
-/// Position within a block.
+/// Position within a block: block number and byte offset.
 #[derive(Clone, Copy)]
 struct BlockOffset {
     block: usize,
@@ -80,7 +80,7 @@ impl RamFlash {
         }
     }
 
-    /// A device with the contents `bytes`; trailing 0xFF of each block stay erased, and bytes beyond the device are
+    /// A device with the contents `bytes`. Trailing 0xFF of each block stay erased, and bytes beyond the device are
     /// ignored.
     pub fn from_bytes(geometry: Geometry, bytes: &[u8]) -> Self {
         let mut device = Self::new(geometry);
@@ -149,7 +149,7 @@ impl RamFlash {
         BlockOffset { block: (addr / unit) as usize, offset: (addr % unit) as usize }
     }
 
-    /// Schedules `count` operations after the pending ones.
+    /// Schedules `count` operations after the pending ones and returns their end time.
     fn work(&mut self, now: Instant, count: u64) -> Instant {
         let spent = Nanos::from_ns(OPERATION.as_ns() * count);
         self.spent.add(Phase::Waiting, self.busy_until.since(now));
@@ -158,7 +158,7 @@ impl RamFlash {
         self.busy_until
     }
 
-    /// Copies data across blocks.
+    /// Copies data from consecutive blocks to `buf`.
     fn copy_out(&self, addr: u64, buf: &mut [u8]) {
         let BlockOffset { mut block, mut offset } = self.place(addr);
         let mut rest = buf;
@@ -212,7 +212,7 @@ impl RamFlash {
         }
     }
 
-    /// A block for changes, unshared.
+    /// Mutable access to a block, which is copied first if it is shared.
     fn block_mut(&mut self, block: usize) -> &mut Block {
         Arc::make_mut(self.blocks[block].get_or_insert_default())
     }
@@ -227,7 +227,7 @@ impl RamFlash {
         Ok(())
     }
 
-    /// Offset in the block's OOB bytes of the page at `addr`, after checking the arguments.
+    /// Offset of the OOB bytes of the page at `addr` within its block's OOB bytes, after a check of the arguments.
     fn oob_place(
         &self,
         now: Instant,
@@ -275,7 +275,7 @@ impl Mtd for RamFlash {
         if self.torn.is_empty() { Ok(Done::clean(at)) } else { self.disturb(at, addr, buf, false) }
     }
 
-    /// As [`Mtd::write`], in units of sub-pages.
+    /// Programs data, as [`Mtd::write`], in units of sub-pages.
     fn write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
         check_range(now, addr, data.len() as u64, self.geometry.size_bytes)?;
         check_aligned(now, addr, data.len() as u64, self.geometry.sub_page_bytes)?;
@@ -344,7 +344,7 @@ impl Mtd for RamFlash {
         Ok((self.bad.binary_search(&(self.place(addr).block as u32)).is_ok(), now))
     }
 
-    /// As [`Mtd::mark_bad`]: the block keeps its data. NOR has no bad blocks.
+    /// Marks a block bad, as [`Mtd::mark_bad`]; the block's data is preserved. NOR has no bad blocks.
     fn mark_bad(&mut self, now: Instant, addr: u64) -> Result<Done, Error> {
         check_range(now, addr, 1, self.geometry.size_bytes)?;
         if self.geometry.kind == FlashKind::Nor {
@@ -359,7 +359,7 @@ impl Mtd for RamFlash {
     }
 }
 
-/// Size of a program operation, B: a page; the program buffer on NOR.
+/// Size of a program operation, B: a page, or the program buffer on NOR.
 pub(crate) fn page_bytes(geometry: &Geometry) -> u32 {
     match geometry.kind {
         FlashKind::Nor => geometry.write_bytes.max(geometry.buffer_bytes),
@@ -367,7 +367,7 @@ pub(crate) fn page_bytes(geometry: &Geometry) -> u32 {
     }
 }
 
-/// Splits `data` at multiples of `unit` bytes of the device, each piece with its address.
+/// Splits `data` at device addresses that are multiples of `unit` bytes, and returns each piece with its address.
 pub(crate) fn pieces(addr: u64, data: &[u8], unit: u32) -> impl Iterator<Item = (u64, &[u8])> {
     let unit = u64::from(unit.max(1));
     let (mut addr, mut rest) = (addr, data);

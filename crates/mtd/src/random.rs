@@ -1,13 +1,13 @@
-//! Pseudo-random numbers, equal on every machine: splitmix64 (Steele, Lea, Flood 2014).
+//! Pseudo-random numbers, identical on every machine: splitmix64 (Steele, Lea, Flood 2014).
 //!
-//! - [`mix`]: its output function; [`hash`]: a number derived from others and a seed.
+//! - [`mix`]: the output function of splitmix64; [`hash`]: a number derived from others and a seed.
 //! - [`Random`]: a sequence of numbers, with distributions. Logarithms and roots come from `libm`, whose results do not
 //!   depend on the platform.
 
 /// The increment of splitmix64: 2^64 divided by the golden ratio.
 pub const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The output function of splitmix64: every input bit reaches every output bit.
+/// The output function of splitmix64: every input bit affects every output bit.
 #[inline]
 #[must_use]
 pub const fn mix(z: u64) -> u64 {
@@ -24,7 +24,7 @@ pub const fn hash(seed: u64, a: u64, b: u64) -> u64 {
         .wrapping_add(b.wrapping_mul(GOLDEN)))
 }
 
-/// A hash as a number between 0 and 1, both excluded.
+/// Maps a hash to a number between 0 and 1, both excluded.
 #[inline]
 #[must_use]
 pub fn unit(hash: u64) -> f64 {
@@ -43,39 +43,40 @@ impl Random {
         Self(state)
     }
 
-    /// The sequence number `number` of a seed.
+    /// The sequence with index `number` of a seed.
     #[inline]
     #[must_use]
     pub const fn numbered(seed: u64, number: u64) -> Self {
         Self(seed ^ mix(number.wrapping_add(GOLDEN)))
     }
 
-    /// The next 64 bits.
+    /// The next 64 random bits.
     #[inline]
     pub const fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(GOLDEN);
         mix(self.0)
     }
 
-    /// Uniform between 0 and 1, both excluded.
+    /// Uniformly distributed number between 0 and 1, both excluded.
     #[inline]
     pub fn unit(&mut self) -> f64 {
         unit(self.bits())
     }
 
-    /// Exponential with mean 1.
+    /// Exponentially distributed number with mean 1.
     #[inline]
     pub fn exponential(&mut self) -> f64 {
         -libm::log(self.unit())
     }
 
-    /// Normal with mean 0 and deviation 1 (Box and Muller 1958).
+    /// Normally distributed number with mean 0 and deviation 1 (Box and Muller 1958).
     pub fn normal(&mut self) -> f64 {
         let radius = libm::sqrt(2.0 * self.exponential());
         radius * libm::cos(core::f64::consts::TAU * self.unit())
     }
 
-    /// Gamma with mean 1 and the given shape (Marsaglia and Tsang 2000; below shape 1 by their boost).
+    /// Gamma distributed number with mean 1 and the given shape (Marsaglia and Tsang 2000; shapes below 1 by their
+    /// boost).
     pub fn gamma(&mut self, shape: f64) -> f64 {
         if shape < 1.0 {
             let boost = libm::pow(self.unit(), 1.0 / shape);
@@ -84,7 +85,7 @@ impl Random {
         self.gamma_from_1(shape) / shape
     }
 
-    /// Gamma of scale 1 for a shape of at least 1.
+    /// Gamma distributed number of scale 1 for a shape of at least 1.
     fn gamma_from_1(&mut self, shape: f64) -> f64 {
         let d = shape - 1.0 / 3.0;
         let c = 1.0 / libm::sqrt(9.0 * d);
@@ -98,14 +99,14 @@ impl Random {
         }
     }
 
-    /// Uniform number below `end`; 0 if that is 0. The high half of a product is sufficiently uniform, and avoids a
-    /// division.
+    /// Uniformly distributed number below `end`; 0 if `end` is 0. The upper half of a product is sufficiently uniform
+    /// and avoids a division.
     #[inline]
     pub const fn below(&mut self, end: u64) -> u64 {
         ((self.bits() as u128 * end as u128) >> 64) as u64
     }
 
-    /// An index below `end`; 0 if that is 0.
+    /// Uniformly distributed index below `end`; 0 if `end` is 0.
     #[inline]
     pub const fn index(&mut self, end: usize) -> usize {
         self.below(end as u64) as usize

@@ -1,4 +1,4 @@
-//! Sizes in bytes as text.
+//! Parsing and formatting of sizes in bytes.
 
 use alloc::format;
 use alloc::string::String;
@@ -12,7 +12,7 @@ pub struct NoSize {
     text: String,
 }
 
-/// Units by their lower-case names.
+/// Lower-case unit names with their number of bytes.
 const UNITS: [(&str, u64); 15] = [
     ("", 1),
     ("b", 1),
@@ -41,7 +41,8 @@ pub fn parse(text: &str) -> Result<u64, NoSize> {
 
 fn parsed(text: &str) -> Option<u64> {
     if let Some(hex) = text.strip_prefix("0x") {
-        // `B` would be a digit: hexadecimal numbers have no units but those that begin with another letter.
+        // `B` is also a hexadecimal digit, so hexadecimal numbers only accept units that begin with another
+        // letter.
         let digits = hex.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(hex.len());
         let (number, unit) = hex.split_at(digits);
         return u64::from_str_radix(number, 16).ok()?.checked_mul(factor(unit)?);
@@ -66,7 +67,7 @@ fn factor(unit: &str) -> Option<u64> {
     UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).map(|(_, factor)| *factor)
 }
 
-/// Formats a size in the largest unit of 1024 up to MiB in which it is a whole number.
+/// Formats a size as a whole number of the largest possible binary unit up to MiB.
 pub fn text(bytes: u64) -> String {
     match bytes {
         n if n >= 1 << 20 && n.is_multiple_of(1 << 20) => format!("{} MiB", n >> 20),

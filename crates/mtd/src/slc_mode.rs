@@ -1,8 +1,8 @@
 //! Pseudo-SLC: a device that uses only the LSB page of each pair, with half the capacity.
 //!
-//! SLC emulation on MLC, Linux's slc-mode (`MTD_SLC_ON_MLC_EMULATION`). It makes MLC as safe against power cuts as UBI
-//! requires: if the MSB page of a cell is never programmed, that program cannot damage the LSB page. Pages also program
-//! fast, and cells last longer.
+//! This is the SLC emulation on MLC of Linux (slc-mode, `MTD_SLC_ON_MLC_EMULATION`). It makes MLC as robust against power
+//! cuts as UBI requires: the MSB page of a cell is never programmed, so such a program cannot damage the LSB page.
+//! Programs are also faster, and cells last longer.
 
 use crate::account::Breakdown;
 use crate::device::{Done, Mtd, OobMode, check_aligned, check_range};
@@ -32,7 +32,7 @@ pub struct SlcMode<D> {
 }
 
 impl<D: Mtd> SlcMode<D> {
-    /// The LSB pages of `inner`.
+    /// Wraps `inner` and uses its LSB pages.
     ///
     /// # Errors
     /// [`SlcModeError`] if the device is not MLC, or its pairing scheme is unknown.
@@ -70,11 +70,11 @@ impl<D: Mtd> SlcMode<D> {
         self.inner
     }
 
-    /// Device address of `addr`, which must be inside.
+    /// Device address of the slc-mode address `addr`, which must be inside the device.
     #[inline]
     fn place(&self, now: Instant, addr: u64) -> Result<u64, Error> {
         let (half, page) = (u64::from(self.geometry.erase_bytes), self.geometry.write_bytes);
-        // An offset in a block is below 4 GiB.
+        // The offset in a block fits 32 bits, because a block is smaller than 4 GiB.
         let (block, offset) = (addr / half, (addr % half) as u32);
         let place = PairPosition { pair: offset / page, group: Group::Lsb };
         let Some(lsb) = self.inner.geometry().pairing.page_of(place) else {
@@ -114,8 +114,8 @@ impl<D: Mtd> Mtd for SlcMode<D> {
         &self.geometry
     }
 
-    /// Reads page by page, as Linux does, because consecutive pages are not consecutive on the chip. An uncorrectable
-    /// page does not prevent reading the rest.
+    /// Reads page by page, as Linux does, because consecutive pages are not adjacent on the chip. An uncorrectable page
+    /// does not prevent reads of the later pages.
     #[inline]
     fn read(&mut self, now: Instant, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
         check_range(now, addr, buf.len() as u64, self.geometry.size_bytes)?;
@@ -287,7 +287,7 @@ mod tests {
         assert_eq!((read.bitflips_max, read.bitflips), (2, 4));
     }
 
-    /// Times of the pages add up, and to the breakdown.
+    /// The times of the pages add up to the total and to the breakdown.
     #[test]
     fn pages_follow_each_other() {
         let mut slc = slc();
@@ -297,7 +297,8 @@ mod tests {
     }
 
     proptest! {
-        /// Any way of writing pages in order, on a partition too: what was written is read back, and no MSB page changed.
+        /// Writes pages in any order-preserving pattern, also on a partition: reads return the written data, and no MSB
+        /// page changes.
         #[test]
         fn reads_return_what_was_written(pages in 1usize..14, first in 0u64..2, from in 0usize..900, byte in any::<u8>()) {
             let part = Partition::new(Double::mlc(PairingScheme::Dist3), first * 256, 7 * 256).unwrap();

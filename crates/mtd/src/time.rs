@@ -1,9 +1,9 @@
-//! Virtual time: nanoseconds in a `u64` (584 years, then it saturates), never read from a clock.
+//! Virtual time: nanoseconds in a `u64` (584 years, then it saturates). It is never read from a clock.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Mul, Sub};
 
-/// A point in virtual time, in nanoseconds since the rig was powered on.
+/// A point in virtual time, in nanoseconds since power-on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 
@@ -55,17 +55,17 @@ impl Nanos {
         self.0
     }
 
-    /// Microseconds, with fraction: for display, not for deterministic arithmetic.
+    /// Duration in microseconds, with fraction: for display, not for deterministic arithmetic.
     pub fn as_us_f64(self) -> f64 {
         self.0 as f64 / 1e3
     }
 
-    /// Milliseconds, with fraction.
+    /// Duration in milliseconds, with fraction.
     pub fn as_ms_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
 
-    /// Seconds, with fraction.
+    /// Duration in seconds, with fraction.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
@@ -146,7 +146,8 @@ impl core::iter::Sum for Nanos {
 }
 
 impl fmt::Display for Nanos {
-    /// Three significant digits with a unit: `512 ns`, `49.3 us`, `2.00 ms`, `45.9 s`.
+    /// Formats the duration with three significant digits and a unit: `512 ns`, `49.3 us`, `2.00 ms`,
+    /// `45.9 s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, unit) = self.unit();
         self.fmt_in(unit, f)?;

@@ -38,8 +38,8 @@ pub fn measure(n: f64, singular: &str) -> String {
     format!("{n} {}", noun(if n == 1.0 { 1 } else { 0 }, singular))
 }
 
-/// A character of untrusted text made safe to print: no control characters, which terminals execute, and no marks that
-/// reverse the text direction.
+/// Replaces a character of untrusted text that is unsafe to print: control characters, which terminals execute, and
+/// marks that reverse the text direction.
 pub fn shown(c: char) -> char {
     match c {
         '\n' | '\t' => ' ',

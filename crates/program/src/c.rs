@@ -1,6 +1,7 @@
-//! The functions of `floatgate.h`, which is their reference: each checks what crosses the border and hands the call on.
+//! The functions of `floatgate.h`; the header is their reference. Each function checks its arguments and calls the device.
 //!
-//! Pointers, texts and numbers of C to the methods of `Device` and `Ledger` and back. A panic ends here, as `Status::Internal`.
+//! The functions convert pointers, texts and numbers of C to arguments of the methods of `Device` and `Ledger`, and convert the
+//! results back. A panic does not cross into C: it becomes `Status::Internal`.
 
 #![allow(unsafe_code, reason = "pointers of C")]
 #![allow(clippy::missing_safety_doc, reason = "the header says what a caller has to keep")]
@@ -14,15 +15,15 @@ use std::path::Path;
 use std::rc::Rc;
 use std::slice;
 
-/// Version of the interface, as FG_ABI_VERSION of the header.
+/// Version of the C interface (FG_ABI_VERSION in the header).
 const ABI_VERSION: u32 = 1;
 
-/// A device of C: `fg_device`.
+/// A device as seen by C: `fg_device`.
 pub struct Handle {
     pub(crate) device: Device,
     pub(crate) ledger: Ledger,
     message: CString,
-    /// Called when power is lost, instead of the return to a program that has no power any more. It ends the process.
+    /// Called when power is lost, instead of a return to a program that has no power any more. The function ends the process.
     pub(crate) power_lost: Option<Rc<dyn Fn(*mut Handle)>>,
 }
 
@@ -32,7 +33,7 @@ impl Handle {
     }
 }
 
-/// `fg_geometry` of the header.
+/// Sizes of a device as seen by C: `fg_geometry`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Geometry {
@@ -45,23 +46,23 @@ pub struct Geometry {
 
 type Outcome = Result<(), Failure>;
 
-/// A text as C holds it. A zero within would end it there.
+/// Converts a text to a C string. A zero byte ends it.
 fn c_text(text: &str) -> CString {
     CString::new(text.replace('\0', " ")).unwrap_or_default()
 }
 
-/// Calls `work` on a device, and keeps the message of a failure.
+/// Calls `work` on a device, and stores the message of a failure.
 fn call(handle: *mut Handle, work: impl FnOnce(&mut Device) -> Outcome) -> i32 {
     call_handle(handle, |handle| work(&mut handle.device))
 }
 
-/// Access to a device that this crate opened and never closes, while no call of its program is under way that returns.
+/// Access to a device that this crate opened and never closes, while no call of its program that will return is running.
 pub(crate) fn with<T>(pointer: *mut Handle, work: impl FnOnce(&mut Handle) -> T) -> T {
-    // SAFETY: it lives until the process ends, and nobody else uses it meanwhile.
+    // SAFETY: the device lives until the process ends, and no other reference to it exists during the call.
     work(unsafe { &mut *pointer })
 }
 
-/// As [`call_handle`], for programs in Rust.
+/// Calls `work` like [`call_handle`], for programs in Rust.
 pub(crate) fn call_of_rust<T>(
     pointer: *mut Handle,
     work: impl FnOnce(&mut Handle) -> Result<T, Failure>,
@@ -74,9 +75,9 @@ pub(crate) fn call_of_rust<T>(
     result.unwrap_or_else(|| Err(Failure::internal())).map_err(|failure| failure.message)
 }
 
-/// As [`call`], with all that belongs to the device.
+/// Calls `work` like [`call`], with access to the whole handle of the device.
 fn call_handle(pointer: *mut Handle, work: impl FnOnce(&mut Handle) -> Outcome) -> i32 {
-    // SAFETY: the header asks for NULL or a device that is open, used by one thread at a time.
+    // SAFETY: the header requires NULL or an open device that is used by one thread at a time.
     let Some(handle) = (unsafe { pointer.as_mut() }) else { return Status::WrongArgument as i32 };
     let outcome = catch_unwind(AssertUnwindSafe(|| work(&mut *handle)));
     if let Some(power_lost) = &handle.power_lost
@@ -93,7 +94,7 @@ fn call_handle(pointer: *mut Handle, work: impl FnOnce(&mut Handle) -> Outcome) 
     }
 }
 
-/// Checks a pointer and a length of C. True when there are bytes: Rust asks for at most `isize::MAX` of them.
+/// Checks a pointer and a length from C. True if there are bytes; Rust allows at most `isize::MAX` bytes.
 fn check_range(is_null: bool, length: usize) -> Result<bool, Failure> {
     if isize::try_from(length).is_err() {
         return Err(Failure::new(Status::WrongArgument, format!("a length of {length} bytes")));
@@ -101,16 +102,16 @@ fn check_range(is_null: bool, length: usize) -> Result<bool, Failure> {
     if is_null && length > 0 { Err(Failure::null()) } else { Ok(length > 0) }
 }
 
-/// The bytes that C hands over.
+/// Bytes passed by C.
 unsafe fn bytes<'a>(pointer: *const u8, length: usize) -> Result<&'a [u8], Failure> {
     if !check_range(pointer.is_null(), length)? {
         return Ok(&[]);
     }
-    // SAFETY: the header asks for so many bytes there.
+    // SAFETY: the header requires that the pointer refers to `length` bytes.
     Ok(unsafe { slice::from_raw_parts(pointer, length) })
 }
 
-/// The bytes that C hands over, or NULL.
+/// Bytes passed by C; `None` for NULL.
 unsafe fn optional<'a>(pointer: *const u8, length: usize) -> Result<Option<&'a [u8]>, Failure> {
     if pointer.is_null() && length == 0 {
         return Ok(None);
@@ -119,33 +120,33 @@ unsafe fn optional<'a>(pointer: *const u8, length: usize) -> Result<Option<&'a [
     unsafe { bytes(pointer, length) }.map(Some)
 }
 
-/// The buffer that C hands over.
+/// Buffer passed by C.
 unsafe fn buffer<'a>(pointer: *mut u8, length: usize) -> Result<&'a mut [u8], Failure> {
     if !check_range(pointer.is_null(), length)? {
         return Ok(&mut []);
     }
-    // SAFETY: the header asks for room for so many bytes there.
+    // SAFETY: the header requires that the pointer refers to a buffer of `length` bytes.
     Ok(unsafe { slice::from_raw_parts_mut(pointer, length) })
 }
 
-/// Hands a value over to C.
+/// Writes a result to a pointer passed by C.
 unsafe fn give<T>(pointer: *mut T, value: T) -> Outcome {
     if pointer.is_null() {
         return Err(Failure::null());
     }
-    // SAFETY: the header asks for room for the value there.
+    // SAFETY: the header requires that the pointer refers to memory for the value.
     unsafe { pointer.write(value) };
     Ok(())
 }
 
-/// Hands a text over to C, cut to the room that there is.
+/// Copies a text to a buffer of C, truncated to the size of the buffer.
 unsafe fn give_text(pointer: *mut c_char, size: usize, text: &str) {
     if pointer.is_null() || size == 0 {
         return;
     }
     let text = c_text(text);
     let kept = text.as_bytes().len().min(size - 1);
-    // SAFETY: the header asks for room for `size` bytes there.
+    // SAFETY: the header requires that the buffer has `size` bytes.
     unsafe {
         text.as_ptr().copy_to_nonoverlapping(pointer, kept);
         pointer.add(kept).write(0);
@@ -156,15 +157,15 @@ unsafe fn text<'a>(pointer: *const c_char) -> Result<&'a str, Failure> {
     if pointer.is_null() {
         return Err(Failure::null());
     }
-    // SAFETY: the header asks for a text that ends with a zero.
+    // SAFETY: the header requires a text that ends with a zero byte.
     let text = unsafe { CStr::from_ptr(pointer) };
     text.to_str().map_err(|_| Failure::new(Status::WrongArgument, "a text that is not UTF-8"))
 }
 
-/// A list of texts that ends with NULL.
+/// A list of texts from C, which ends with NULL.
 unsafe fn texts<'a>(mut list: *const *const c_char) -> Result<Vec<&'a str>, Failure> {
     let mut all = Vec::new();
-    // SAFETY: the header asks for NULL or a list that ends with NULL.
+    // SAFETY: the header requires NULL or a list that ends with NULL.
     unsafe {
         while !list.is_null() && !(*list).is_null() {
             all.push(text(*list)?);
@@ -174,26 +175,26 @@ unsafe fn texts<'a>(mut list: *const *const c_char) -> Result<Vec<&'a str>, Fail
     Ok(all)
 }
 
-/// Version of the interface.
+/// Returns the version of the C interface.
 #[unsafe(no_mangle)]
 pub extern "C" fn fg_abi_version() -> u32 {
     ABI_VERSION
 }
 
-/// Words for a status.
+/// Returns the text of a status code.
 #[unsafe(no_mangle)]
 pub extern "C" fn fg_status_text(status: i32) -> *const c_char {
     Status::text(status).as_ptr()
 }
 
-/// Message of the last call that failed.
+/// Returns the message of the last failed call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_message(handle: *const Handle) -> *const c_char {
     // SAFETY: as in `call`.
     unsafe { handle.as_ref() }.map_or(c"".as_ptr(), |handle| handle.message.as_ptr())
 }
 
-/// Opens a device.
+/// Opens the device `target` and stores its handle in `handle`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_open(
     target: *const c_char,
@@ -205,46 +206,46 @@ pub unsafe extern "C" fn fg_open(
     message_size: usize,
 ) -> i32 {
     if handle.is_null() {
-        // SAFETY: as the header asks.
+        // SAFETY: the arguments meet the requirements of the header.
         unsafe { give_text(message, message_size, "a null pointer for the device") };
         return Status::WrongArgument as i32;
     }
-    // SAFETY: checked for NULL; the header asks for room for a pointer there.
+    // SAFETY: the pointer is not NULL, and the header requires that it refers to memory for a pointer.
     unsafe { handle.write(std::ptr::null_mut()) };
-    // SAFETY: as the header asks.
+    // SAFETY: the arguments meet the requirements of the header.
     let open = || unsafe { Device::open(text(target)?, &texts(sets)?, seed, Level::from_number(level)?) };
     match catch_unwind(open).unwrap_or_else(|_| Err(Failure::internal())) {
         Ok(device) => {
             let new = Box::new(Handle::new(device));
-            // SAFETY: as above.
+            // SAFETY: the pointer was checked above.
             unsafe { handle.write(Box::into_raw(new)) };
             Status::Ok as i32
         }
         Err(failure) => {
-            // SAFETY: as the header asks.
+            // SAFETY: the arguments meet the requirements of the header.
             unsafe { give_text(message, message_size, &failure.message) };
             failure.status as i32
         }
     }
 }
 
-/// Closes a device.
+/// Closes an open device.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_close(handle: *mut Handle) {
     if !handle.is_null() {
-        // SAFETY: the header asks for a device that is open.
+        // SAFETY: the header requires an open device.
         let handle = unsafe { Box::from_raw(handle) };
         let _ = catch_unwind(AssertUnwindSafe(|| drop(handle)));
     }
 }
 
-/// Makes a copy of a device.
+/// Creates a copy of a device.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_fork(handle: *const Handle, copy: *mut *mut Handle) -> i32 {
     call_handle(handle.cast_mut(), |handle| {
         let mut new = Handle::new(handle.device.clone());
         new.ledger = handle.ledger.clone();
-        // SAFETY: as the header asks. Without room for the pointer nothing is made.
+        // SAFETY: the arguments meet the requirements of the header. For a NULL pointer no copy is created.
         if copy.is_null() {
             Err(Failure::null())
         } else {
@@ -253,7 +254,7 @@ pub unsafe extern "C" fn fg_fork(handle: *const Handle, copy: *mut *mut Handle) 
     })
 }
 
-/// Present time of a device.
+/// Returns the virtual time of a device, ns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_now(handle: *mut Handle) -> u64 {
     let mut now = 0;
@@ -264,7 +265,7 @@ pub unsafe extern "C" fn fg_now(handle: *mut Handle) -> u64 {
     now
 }
 
-/// Lets time pass.
+/// Advances the virtual time of a device.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_advance(handle: *mut Handle, ns: u64) -> i32 {
     call(handle, |device| device.advance(ns))
@@ -282,12 +283,12 @@ pub unsafe extern "C" fn fg_spi_transfer(
 ) -> i32 {
     call(handle, |device| {
         let data = match (sent.is_null(), received.is_null()) {
-            // SAFETY: as the header asks.
+            // SAFETY: the arguments meet the requirements of the header.
             (false, true) => Transfer::Write(unsafe { bytes(sent, length)? }),
-            // SAFETY: as the header asks.
+            // SAFETY: the arguments meet the requirements of the header.
             (_, false) => unsafe {
                 if !sent.is_null() && check_range(false, length)? {
-                    // Both may be one buffer.
+                    // `sent` and `received` may be the same buffer.
                     sent.copy_to(received, length);
                 }
                 let buffer = buffer(received, length)?;
@@ -299,19 +300,19 @@ pub unsafe extern "C" fn fg_spi_transfer(
     })
 }
 
-/// Clocks dummy cycles of a SPI command.
+/// Sends dummy clock cycles of a SPI command.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_spi_dummy(handle: *mut Handle, cycles: u32) -> i32 {
     call(handle, |device| device.spi_dummy(cycles))
 }
 
-/// Drives CS# high.
+/// Drives CS# high, which ends the transaction.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_spi_deselect(handle: *mut Handle) -> i32 {
     call(handle, Device::spi_deselect)
 }
 
-/// Sets the clock of a SPI bus.
+/// Sets the clock frequency of a SPI bus.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_spi_clock(handle: *mut Handle, hz: u32) -> i32 {
     call(handle, |device| device.spi_clock(hz))
@@ -323,82 +324,82 @@ pub unsafe extern "C" fn fg_spi_write_protect(handle: *mut Handle, low: i32) -> 
     call(handle, |device| device.spi_write_protect(low != 0))
 }
 
-/// Drives a CE#.
+/// Selects a target of a raw NAND by its CE# line.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_nand_select(handle: *mut Handle, target: u32) -> i32 {
     call(handle, |device| device.nand_select(target))
 }
 
-/// A command cycle.
+/// Sends a command cycle to a raw NAND.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_nand_command(handle: *mut Handle, opcode: u8) -> i32 {
     call(handle, |device| device.nand().map(|wire| wire.command(opcode)))
 }
 
-/// Address cycles.
+/// Sends address cycles to a raw NAND.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_nand_address(handle: *mut Handle, address: *const u8, length: usize) -> i32 {
     call(handle, |device| {
-        // SAFETY: as the header asks.
+        // SAFETY: the arguments meet the requirements of the header.
         let bytes = unsafe { bytes(address, length)? };
         device.nand()?.address(bytes);
         Ok(())
     })
 }
 
-/// Data cycles to a raw NAND.
+/// Sends data cycles to a raw NAND.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_nand_write(handle: *mut Handle, data: *const u8, length: usize) -> i32 {
     call(handle, |device| {
-        // SAFETY: as the header asks.
+        // SAFETY: the arguments meet the requirements of the header.
         let bytes = unsafe { bytes(data, length)? };
         device.nand()?.write(bytes);
         Ok(())
     })
 }
 
-/// Data cycles from a raw NAND.
+/// Receives data cycles from a raw NAND.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_nand_read(handle: *mut Handle, data: *mut u8, length: usize) -> i32 {
     call(handle, |device| {
-        // SAFETY: as the header asks.
+        // SAFETY: the arguments meet the requirements of the header.
         let bytes = unsafe { buffer(data, length)? };
         device.nand()?.read(bytes);
         Ok(())
     })
 }
 
-/// State of R/B#.
+/// Reads the state of the R/B# line.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_nand_ready(handle: *mut Handle, ready: *mut i32) -> i32 {
-    // SAFETY: as the header asks.
+    // SAFETY: the arguments meet the requirements of the header.
     call(handle, |device| unsafe { give(ready, device.nand()?.is_ready().into()) })
 }
 
-/// Waits for R/B#.
+/// Waits until R/B# is high.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_nand_wait(handle: *mut Handle) -> i32 {
     call(handle, |device| device.nand().map(|wire| wire.wait_ready()))
 }
 
-/// A cycle that writes a word of a parallel NOR.
+/// Writes a word to a parallel NOR in one bus cycle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_cfi_write(handle: *mut Handle, address: u32, word: u16) -> i32 {
     call(handle, |device| device.cfi().map(|wire| wire.write(address, word)))
 }
 
-/// Cycles that read a parallel NOR.
+/// Reads words from a parallel NOR.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_cfi_read(handle: *mut Handle, address: u32, data: *mut u8, length: usize) -> i32 {
     call(handle, |device| {
-        // SAFETY: as the header asks.
+        // SAFETY: the arguments meet the requirements of the header.
         let bytes = unsafe { buffer(data, length)? };
         device.cfi()?.read(address, bytes);
         Ok(())
     })
 }
 
-/// Sizes of a device behind its driver.
+/// Returns the sizes of a device behind its driver.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_mtd_geometry(handle: *mut Handle, geometry: *mut Geometry) -> i32 {
     call(handle, |device| {
@@ -410,12 +411,12 @@ pub unsafe extern "C" fn fg_mtd_geometry(handle: *mut Handle, geometry: *mut Geo
             oob_bytes: of.oob_bytes,
             oob_free_bytes: of.oob_free_bytes,
         };
-        // SAFETY: as the header asks.
+        // SAFETY: the arguments meet the requirements of the header.
         unsafe { give(geometry, value) }
     })
 }
 
-/// Reads data behind the driver.
+/// Reads data through the driver.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_mtd_read(
     handle: *mut Handle,
@@ -425,14 +426,14 @@ pub unsafe extern "C" fn fg_mtd_read(
     corrected: *mut u32,
 ) -> i32 {
     call(handle, |device| {
-        // SAFETY: as the header asks.
+        // SAFETY: the arguments meet the requirements of the header.
         let done = device.read(address, unsafe { buffer(data, length)? })?;
-        // SAFETY: as the header asks.
+        // SAFETY: the arguments meet the requirements of the header.
         if corrected.is_null() { Ok(()) } else { unsafe { give(corrected, done.bitflips) } }
     })
 }
 
-/// Programs data behind the driver.
+/// Programs data through the driver.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_mtd_write(
     handle: *mut Handle,
@@ -440,11 +441,11 @@ pub unsafe extern "C" fn fg_mtd_write(
     data: *const u8,
     length: usize,
 ) -> i32 {
-    // SAFETY: as the header asks.
+    // SAFETY: the arguments meet the requirements of the header.
     call(handle, |device| device.write(address, unsafe { bytes(data, length)? }))
 }
 
-/// Erases blocks behind the driver.
+/// Erases blocks through the driver.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_mtd_erase(handle: *mut Handle, address: u64, length: u64) -> i32 {
     call(handle, |device| device.erase(address, length))
@@ -458,7 +459,7 @@ pub unsafe extern "C" fn fg_mtd_read_oob(
     oob: *mut u8,
     length: usize,
 ) -> i32 {
-    // SAFETY: as the header asks.
+    // SAFETY: the arguments meet the requirements of the header.
     call(handle, |device| device.read_oob(address, unsafe { buffer(oob, length)? }))
 }
 
@@ -470,14 +471,14 @@ pub unsafe extern "C" fn fg_mtd_write_oob(
     oob: *const u8,
     length: usize,
 ) -> i32 {
-    // SAFETY: as the header asks.
+    // SAFETY: the arguments meet the requirements of the header.
     call(handle, |device| device.write_oob(address, unsafe { bytes(oob, length)? }))
 }
 
-/// Looks whether a block is marked bad.
+/// Checks if a block is marked bad.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_mtd_is_bad(handle: *mut Handle, address: u64, bad: *mut i32) -> i32 {
-    // SAFETY: as the header asks.
+    // SAFETY: the arguments meet the requirements of the header.
     call(handle, |device| unsafe { give(bad, device.is_bad(address)?.into()) })
 }
 
@@ -487,26 +488,26 @@ pub unsafe extern "C" fn fg_mtd_mark_bad(handle: *mut Handle, address: u64) -> i
     call(handle, |device| device.mark_bad(address))
 }
 
-/// Orders a power cut.
+/// Schedules a power cut.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_cut_power(handle: *mut Handle, operation: u64, share: f64) -> i32 {
     call(handle, |device| device.cut_power(operation, share))
 }
 
-/// Looks whether power is lost.
+/// Checks if power was lost.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_power_lost(handle: *mut Handle, lost: *mut i32) -> i32 {
-    // SAFETY: as the header asks.
+    // SAFETY: the arguments meet the requirements of the header.
     call(handle, |device| unsafe { give(lost, device.power_lost().into()) })
 }
 
-/// Restores power.
+/// Restores power after a cut.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_restore_power(handle: *mut Handle) -> i32 {
     call(handle, Device::restore_power)
 }
 
-/// Makes the programs and erases of a block fail.
+/// Makes programs and erases of a block fail, or ends this.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_break_block(handle: *mut Handle, address: u64, fails: i32) -> i32 {
     call(handle, |device| device.break_block(address, fails != 0))
@@ -521,18 +522,18 @@ pub unsafe extern "C" fn fg_flip_bit(handle: *mut Handle, page: u32, bit: u32) -
 /// Writes the contents of a device to a file.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_save(handle: *mut Handle, path: *const c_char) -> i32 {
-    // SAFETY: as the header asks.
+    // SAFETY: the arguments meet the requirements of the header.
     call(handle, |device| device.save(Path::new(unsafe { text(path)? })))
 }
 
-/// Reads the contents of a new device from a file.
+/// Loads the contents of a new device from a file.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_load(handle: *mut Handle, path: *const c_char) -> i32 {
-    // SAFETY: as the header asks.
+    // SAFETY: the arguments meet the requirements of the header.
     call(handle, |device| device.load(Path::new(unsafe { text(path)? })))
 }
 
-/// Breakdown of the time of a driver, as text or JSON.
+/// Returns the time breakdown of a driver, as text or JSON.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_breakdown(
     handle: *mut Handle,
@@ -549,27 +550,27 @@ pub unsafe extern "C" fn fg_breakdown(
                 format!("the text needs {} bytes", words.len() + 1),
             ));
         }
-        // SAFETY: as the header asks.
+        // SAFETY: the arguments meet the requirements of the header.
         unsafe { give_text(out, out_size, &words) };
         Ok(())
     })
 }
 
-/// An object with the nanoseconds of each phase.
+/// Formats a JSON object with the nanoseconds of each phase.
 fn breakdown_json(breakdown: &Breakdown) -> String {
     let phases: Vec<String> =
         breakdown.iter().map(|(phase, spent)| format!("\"{}\": {}", phase.name(), spent.as_ns())).collect();
     format!("{{ {} }}", phases.join(", "))
 }
 
-/// Number of violations.
+/// Returns the number of rule violations.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_violation_count(handle: *const Handle) -> u64 {
     // SAFETY: as in `call`.
     unsafe { handle.as_ref() }.map_or(0, |handle| handle.device.violations().map_or(0, |log| log.count()))
 }
 
-/// One of the first violations.
+/// Returns one of the first rule violations.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_violation(
     handle: *mut Handle,
@@ -585,7 +586,7 @@ pub unsafe extern "C" fn fg_violation(
         let none = || Failure::new(Status::OutOfRange, "no violation has this number");
         let one = usize::try_from(index).ok().and_then(|index| log.recorded().get(index)).ok_or_else(none)?;
         let hex: Vec<String> = one.bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        // SAFETY: as the header asks.
+        // SAFETY: the arguments meet the requirements of the header.
         unsafe {
             give_text(rule, rule_size, &one.rule.to_string());
             give_text(sent, sent_size, &hex.join(" "));
@@ -594,7 +595,7 @@ pub unsafe extern "C" fn fg_violation(
     })
 }
 
-/// Notes a value that may be found after a power cut.
+/// Records a value that may be found after a power cut.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_expect_write(
     handle: *mut Handle,
@@ -603,25 +604,25 @@ pub unsafe extern "C" fn fg_expect_write(
     length: usize,
 ) -> i32 {
     call_handle(handle, |handle| {
-        // SAFETY: as the header asks.
+        // SAFETY: the arguments meet the requirements of the header.
         let (name, value) = unsafe { (text(name)?, optional(value, length)?) };
         handle.ledger.write(name, value);
         Ok(())
     })
 }
 
-/// Notes that values are on flash.
+/// Records that values are on flash.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_expect_synced(handle: *mut Handle, name: *const c_char) -> i32 {
     call_handle(handle, |handle| {
-        // SAFETY: as the header asks.
+        // SAFETY: the arguments meet the requirements of the header.
         let name = if name.is_null() { None } else { Some(unsafe { text(name)? }) };
         handle.ledger.synced(name);
         Ok(())
     })
 }
 
-/// Compares a value that was found with those that may be there.
+/// Compares a value that was found with the expected values.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_expect_found(
     handle: *mut Handle,
@@ -630,7 +631,7 @@ pub unsafe extern "C" fn fg_expect_found(
     length: usize,
 ) -> i32 {
     call_handle(handle, |handle| {
-        // SAFETY: as the header asks.
+        // SAFETY: the arguments meet the requirements of the header.
         let (name, value) = unsafe { (text(name)?, optional(value, length)?) };
         handle.ledger.found(name, value).map_err(|why| Failure::new(Status::Lost, why))
     })

@@ -1,7 +1,7 @@
-//! A score card of a driver in C: a shared object with the functions `floatgate_driver_*` of `floatgate.h`, on chips at their pins.
+//! Score card of a driver in C: a shared object with the functions `floatgate_driver_*` of `floatgate.h`, tested on chips at their pins.
 //!
-//! Each check ([`Check`]) has a process and a chip of its own. It looks at the array behind the driver's back, and lets time pass after each call, so
-//! that a single fault of a driver shows in the check that is about it.
+//! Each check ([`Check`]) runs in its own process with its own chip. It examines the array directly, without the driver, and lets time pass
+//! after each call. Therefore a single fault of a driver fails only the check for that fault.
 
 use crate::c::{self, Geometry, Handle};
 use crate::device::Device;
@@ -24,40 +24,40 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Check {
-    /// The driver finds the chip.
+    /// The driver identifies the chip.
     Found,
-    /// Its sizes are right.
+    /// The driver reports the right sizes of the chip.
     Geometry,
-    /// A program puts the bytes into the array.
+    /// A program writes the right bytes to the array.
     Program,
     /// A read returns the bytes of the array.
     Read,
-    /// An erase erases the block, and no other.
+    /// An erase erases the addressed block and no other block.
     Erase,
-    /// The chip is ready when a program or erase returns.
+    /// The chip is ready when the driver returns from a program or erase.
     Polling,
-    /// No rule of the chip is broken.
+    /// The driver violates no rule of the chip.
     NoViolation,
-    /// Factory bad blocks are known.
+    /// The driver reports factory bad blocks.
     BadBlocks,
-    /// A wrong bit is corrected.
+    /// The driver corrects a single wrong bit.
     WrongBit,
-    /// Uncorrectable bit errors are reported.
+    /// The driver reports uncorrectable bit errors.
     Uncorrectable,
-    /// Programs and erases that fail are reported.
+    /// The driver reports failed programs and erases.
     FailedBlock,
-    /// The chip can be used after a power cut in a program.
+    /// The driver can use the chip after a power cut in a program.
     CutInProgram,
-    /// The chip can be used after a power cut in an erase.
+    /// The driver can use the chip after a power cut in an erase.
     CutInErase,
-    /// A boot ROM can read the chip after a warm reset: it takes three address bytes.
+    /// The chip expects three address bytes after a warm reset, so that a boot ROM can read it.
     AddressMode,
-    /// A program of a locked block is reported as failed.
+    /// The driver reports the program of a locked block as failed.
     LockedBlock,
 }
 
 impl Check {
-    /// All checks, in the order of the card.
+    /// All checks, in the order of the score card.
     pub const ALL: [Self; 15] = [
         Self::Found,
         Self::Geometry,
@@ -81,40 +81,40 @@ impl Check {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "result", content = "why")]
 pub enum Verdict {
-    /// The driver does it right.
+    /// The driver passes the check.
     Passed,
-    /// The driver does it wrong.
+    /// The driver fails the check, for this reason.
     Failed(String),
-    /// The chip has no such function.
+    /// The chip does not have the checked function, for this reason.
     Skipped(String),
 }
 
-/// Reason for which there is no score card.
+/// Reason why the score card cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The driver cannot be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The setup is wrong.
+    /// The setup is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The chip cannot be wired.
+    /// The chip cannot be connected.
     #[error(transparent)]
     Rig(#[from] RigError),
-    /// The system refuses a process or a pipe.
+    /// The operating system cannot create a process or a pipe.
     #[error("no child process: {0}")]
     Process(#[from] std::io::Error),
 }
 
-/// Runs all checks of a driver on the chip of a setup. The caller must have one thread.
+/// Runs all checks of a driver on the chip of a setup. The calling process must have only one thread.
 ///
 /// # Errors
-/// The driver cannot be loaded; the setup is wrong.
+/// The driver cannot be loaded, or the setup is invalid.
 pub fn check(driver: &Path, config: &Config, limit: Duration) -> Result<Vec<(Check, Verdict)>, Error> {
     let spec = config.chip()?;
     let bad_blocks = spec.facts().max_bad_blocks_per_lun().min(1);
     let pins = rig::pins(config, RigOptions { bad_blocks, ..RigOptions::default() })?;
-    // A driver that the loader refuses is no driver that fails its checks.
+    // A driver that cannot be loaded is an error, not a failed check.
     if let Some(why) = load_error(driver, limit)? {
         return Err(why);
     }
@@ -129,7 +129,7 @@ pub fn check(driver: &Path, config: &Config, limit: Duration) -> Result<Vec<(Che
     [Ok((Check::Found, found.clone()))].into_iter().chain(rest).collect()
 }
 
-/// Loads the driver in a child process.
+/// Loads the driver in a child process to find load errors.
 fn load_error(driver: &Path, limit: Duration) -> Result<Option<Error>, Error> {
     let child = process::fork(|mut pipe| {
         process::be_quiet();
@@ -167,7 +167,7 @@ fn run(driver: &Path, check: Check, spec: &ChipSpec, pins: &Pins, limit: Duratio
     }))
 }
 
-/// Sends a verdict, and ends the process.
+/// Sends a verdict to the parent, and ends the process.
 fn send(pipe: &mut PipeWriter, verdict: &Verdict) {
     let mut line = serde_json::to_vec(verdict).unwrap_or_default();
     line.push(b'\n');
@@ -175,7 +175,7 @@ fn send(pipe: &mut PipeWriter, verdict: &Verdict) {
     process::exit(0)
 }
 
-/// A driver with a chip.
+/// A driver with the chip on which it is tested.
 struct Bench {
     driver: Driver,
     spec: ChipSpec,
@@ -183,7 +183,7 @@ struct Bench {
     pipe: RefCell<PipeWriter>,
 }
 
-/// Why a check does not pass.
+/// Reason why a check ends without a pass.
 enum Stop {
     Failed(String),
     Skipped(&'static str),
@@ -207,7 +207,7 @@ impl Bench {
         Rc::new(Self { driver, spec, chip, pipe: RefCell::new(pipe) })
     }
 
-    /// Does a check, and ends the process.
+    /// Runs a check, and ends the process.
     fn run(self: &Rc<Self>, check: Check) {
         self.end(self.outcome(check));
     }
@@ -249,16 +249,16 @@ impl Bench {
         self.handle(|handle| work(&mut handle.device))
     }
 
-    /// Lets so much time pass that the chip is ready, whatever the driver has waited for.
+    /// Advances time until the chip is ready, even if the driver did not wait.
     fn rest(&self) {
         self.chip(|chip| {
             let left = chip.busy_until().since(chip.now());
-            // Time that ends after a century is refused.
+            // A time of more than a century is rejected; in that case the time is not advanced.
             let _ = chip.advance((left + Nanos::from_ms(1)).as_ns());
         });
     }
 
-    /// Finds the chip; its sizes, once they are known to be usable.
+    /// Probes the chip with the driver and returns its sizes, after a check that they are usable.
     fn probe(&self) -> Result<Geometry, Stop> {
         let geometry = self.driver.probe(self.chip)?;
         self.rest();
@@ -276,13 +276,13 @@ impl Bench {
         ))
     }
 
-    /// Bytes of a page, of at most 256 on NOR.
+    /// Contents for a page program; at most 256 bytes on NOR.
     fn page(&self, geometry: &Geometry) -> Vec<u8> {
         let bytes = if self.is_nand() { geometry.write_bytes } else { geometry.write_bytes.max(16) };
         (0..bytes).map(|at| (at * 7 + 1) as u8).collect()
     }
 
-    /// Data bytes of a row of the array: a page of NAND.
+    /// Size of a row of the array, bytes: a page of NAND.
     fn page_bytes(&self) -> u64 {
         let facts = self.spec.facts();
         let rows = || {
@@ -303,7 +303,7 @@ impl Bench {
         if self.is_nand() { Ok(()) } else { Err(Stop::Skipped("a NOR has no ECC and no bad blocks")) }
     }
 
-    /// The last good eraseblock: its address needs all address bytes.
+    /// Address of the last good eraseblock, which needs all address bytes.
     fn last_block(&self, geometry: &Geometry) -> u64 {
         let erase_bytes = u64::from(geometry.erase_bytes);
         let bad: Vec<u64> = self.factory_bad(erase_bytes);
@@ -317,7 +317,7 @@ impl Bench {
         bad.into_iter().map(|block| u64::from(block) * erase_bytes).collect()
     }
 
-    /// Bytes of the array.
+    /// Bytes of the array, without the driver.
     fn array(&self, at: u64, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
         let page_bytes = self.page_bytes();
@@ -335,7 +335,7 @@ impl Bench {
         bytes
     }
 
-    /// Programs a page of the last block with the driver; its address and bytes.
+    /// Programs a page of the last block with the driver. Returns the geometry, and the address and bytes of the page.
     fn programmed(&self) -> Result<(Geometry, u64, Vec<u8>), Stop> {
         let geometry = self.probe()?;
         let (at, page) = (self.last_block(&geometry), self.page(&geometry));
@@ -436,7 +436,7 @@ impl Bench {
         self.driver.release(self.chip)?;
         let first = self.chip(|chip| {
             let log = chip.violations()?;
-            // Commands to a busy chip are the matter of another check.
+            // Commands to a busy chip are covered by another check.
             log.recorded().iter().find(|one| one.rule != Violation::Busy).cloned()
         });
         let Some(one) = first else { return Ok(()) };
@@ -501,7 +501,7 @@ impl Bench {
         if erased.is_ok() && self.is_nand() { failed("a failed erase was not reported") } else { Ok(()) }
     }
 
-    /// Cuts power in an operation. The driver's call does not return: the rest of the check happens in it.
+    /// Cuts power in an operation. The driver's call does not return: the remaining part of the check runs inside this call.
     fn cut(self: &Rc<Self>, operation: fn(&Self, u64, &[u8]) -> Result<(), String>) -> Done {
         let (_, at, page) = self.programmed()?;
         self.driver.erase(self.chip, at)?;
@@ -513,7 +513,7 @@ impl Bench {
             handle.device.order_cut(Some(PowerCut::During { operation: 1, share: 0.5 }));
         });
         operation(self, at, &page)?;
-        // A driver that did not wait has returned before the cut.
+        // A driver that does not wait for the operation has returned before the cut.
         self.rest();
         if self.chip(|chip| chip.power_lost()) {
             return self.use_after_cut(at, &page);
@@ -521,7 +521,7 @@ impl Bench {
         Err(Stop::Skipped("the driver did not begin the operation"))
     }
 
-    /// Boots after a power cut, and uses the block in which it was.
+    /// Boots after a power cut, and uses the block in which the cut happened.
     fn use_after_cut(&self, at: u64, page: &[u8]) -> Done {
         self.chip(Device::restore_power).map_err(|failure| failure.message)?;
         self.rest();
@@ -559,7 +559,7 @@ impl Bench {
     }
 
     fn locked_block(&self) -> Done {
-        /// Block protection bits 0 to 2 of the status register.
+        /// Block protection bits 0 to 2 of the status register, all set.
         const ALL_LOCKED: u8 = 0x1C;
         if !matches!(&self.spec, ChipSpec::SpiNor(_)) {
             return Err(Stop::Skipped("the chip has no block protection bits in a status register"));
@@ -580,7 +580,7 @@ impl Bench {
     }
 }
 
-/// Sizes of the blocks that the chip can erase.
+/// Sizes of the blocks that the chip can erase, bytes.
 fn erase_bytes(spec: &ChipSpec) -> Vec<u64> {
     match spec {
         ChipSpec::SpiNor(spec) => spec.erase_types().iter().map(|kind| kind.bytes.into()).collect(),

@@ -1,4 +1,4 @@
-//! A device as C drives it, without pointers.
+//! The device behind the C functions, without pointers.
 
 use floatgate_card::CardOptions;
 use floatgate_card::spi::SpiCard;
@@ -18,10 +18,10 @@ use std::io::Read as _;
 use std::path::Path;
 use std::sync::LazyLock;
 
-/// The catalogue, read once; nothing changes it.
+/// The catalogue, which is loaded once and never changed.
 static LIBRARY: LazyLock<Library> = LazyLock::new(Library::built_in);
 
-/// Result of a function, with the numbers of the header.
+/// Result of a C function, with the numbers of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 #[allow(missing_docs, reason = "the header explains them")]
@@ -45,7 +45,7 @@ pub(crate) enum Status {
 }
 
 impl Status {
-    /// Words for a status.
+    /// Text of a status code.
     pub(crate) const fn text(status: i32) -> &'static CStr {
         match status {
             0 => c"done",
@@ -123,7 +123,7 @@ impl From<RigError> for Failure {
     }
 }
 
-/// Level at which a device is driven.
+/// Level at which a device is accessed: pins or driver.
 #[derive(Clone, Copy)]
 pub(crate) enum Level {
     Pins,
@@ -148,7 +148,7 @@ pub(crate) enum Device {
     Mtd { device: Box<dyn rig::Device>, now: Instant },
 }
 
-/// The wires of any kind, for what all of them have.
+/// Applies an expression to the wires of any kind of chip.
 macro_rules! each_wire {
     ($pins:expr, $wire:ident => $result:expr) => {
         match $pins {
@@ -160,7 +160,7 @@ macro_rules! each_wire {
     };
 }
 
-/// The wires of a SPI chip.
+/// Applies an expression to the wires of a SPI chip.
 macro_rules! spi_wire {
     ($device:expr, $wire:ident, $selected:ident => $result:expr) => {
         match $device {
@@ -174,25 +174,25 @@ macro_rules! spi_wire {
     };
 }
 
-/// Time from power-on to the first clock cycle of a card.
+/// Time between power-on and the first clock cycle of a card.
 const CARD_POWER_UP: Nanos = Nanos::from_ms(1);
 
-/// Time after power-on until a chip takes commands: data sheets name at most this (tVSL, tPU).
+/// Time between power-on and the first command to a chip; data sheets state at most this time (tVSL, tPU).
 const POWER_UP: Nanos = Nanos::from_ms(10);
 
-/// Bytes of a SPI transfer.
+/// Bytes and direction of a SPI transfer.
 pub(crate) enum Transfer<'a> {
-    /// None: CS# alone moves.
+    /// No bytes; only CS# changes.
     Nothing,
-    /// To the chip.
+    /// Bytes to the chip.
     Write(&'a [u8]),
-    /// From the chip.
+    /// Bytes from the chip.
     Read(&'a mut [u8]),
-    /// In both directions: what is sent, and then what came back.
+    /// Bytes in both directions: the buffer contains the bytes to send, and then the received bytes.
     Exchange(&'a mut [u8]),
 }
 
-/// Bits of `flags` of a SPI transfer.
+/// Bits of the argument `flags` of a SPI transfer.
 const DTR: u32 = 1;
 const HOLD: u32 = 2;
 const IDLE: u32 = 4;
@@ -217,7 +217,7 @@ impl Device {
         }
     }
 
-    /// An SD card in SPI mode, as a board has it after power-on.
+    /// Creates an SD card in SPI mode, in the state after power-on.
     fn card(name: &str, sets: &[Override], seed: u64, level: Level) -> Result<Self, Failure> {
         if matches!(level, Level::Mtd) {
             return Err(Failure::new(
@@ -232,12 +232,12 @@ impl Device {
         Ok(Self::Card { card: Box::new(card), selected: false })
     }
 
-    /// A chip at its pins.
+    /// Creates a device from a chip at its pins.
     pub(crate) fn at_pins(pins: Pins) -> Self {
         Self::Pins { pins: Box::new(pins), selected: false }
     }
 
-    /// Time at which a chip at its pins has done all that it was told.
+    /// Time at which a chip at its pins has finished all operations.
     pub(crate) fn busy_until(&self) -> Instant {
         let Self::Pins { pins, .. } = self else { return self.now() };
         match &**pins {
@@ -252,13 +252,13 @@ impl Device {
         }
     }
 
-    /// Sends a whole command on one lane, and receives bytes.
+    /// Sends a whole command on one lane, and receives its data.
     pub(crate) fn spi_command(&mut self, sent: &[u8], received: &mut [u8]) -> Result<(), Failure> {
         self.spi_transfer(1, HOLD, Transfer::Write(sent))?;
         self.spi_transfer(1, 0, Transfer::Read(received))
     }
 
-    /// A device behind its driver.
+    /// Creates a device from a chip behind its driver.
     pub(crate) fn behind(mut device: Box<dyn rig::Device>) -> Self {
         let now = device.host().now();
         Self::Mtd { device, now }
@@ -293,7 +293,7 @@ impl Device {
         }
     }
 
-    /// Sends and receives bytes of a command.
+    /// Sends or receives bytes of a command.
     pub(crate) fn spi_transfer(&mut self, lanes: u32, flags: u32, data: Transfer<'_>) -> Result<(), Failure> {
         let wrong = |why| Err(Failure::new(Status::WrongArgument, why));
         if !matches!(lanes, 1 | 2 | 4 | 8) || flags & !(DTR | HOLD | IDLE) != 0 {
@@ -395,7 +395,7 @@ impl Device {
         }
     }
 
-    /// Drives the CE# of a target.
+    /// Selects a target by its CE# line.
     pub(crate) fn nand_select(&mut self, target: u32) -> Result<(), Failure> {
         let wire = self.nand()?;
         if wire.chip(target as usize).is_none() {
@@ -422,7 +422,7 @@ impl Device {
         }
     }
 
-    /// Runs an operation of the driver; time goes on also when it fails.
+    /// Executes an operation of the driver. The clock advances even if the operation fails.
     fn run(
         &mut self,
         operation: impl FnOnce(&mut dyn rig::Device, Instant) -> Result<Done, floatgate_mtd::Error>,
@@ -469,7 +469,7 @@ impl Device {
         self.run(|device, now| device.mark_bad(now, address)).map(drop)
     }
 
-    /// The supply of a chip; none of a card, which counts the operations of its own flash.
+    /// Power supply of a chip; `None` for a card, which counts the operations of its own flash.
     fn power_mut(&mut self) -> Option<&mut Power> {
         match self {
             Self::Pins { pins, .. } => Some(each_wire!(&mut **pins, wire => wire.power_mut())),
@@ -478,19 +478,19 @@ impl Device {
         }
     }
 
-    /// Counts programs and erases from now on.
+    /// Starts to count program and erase operations.
     pub(crate) fn count_operations(&mut self) {
         if let Some(power) = self.power_mut() {
             power.count_operations();
         }
     }
 
-    /// Programs and erases of a chip that were counted.
+    /// Number of program and erase operations since counting started.
     pub(crate) fn operations(&mut self) -> u64 {
         self.power_mut().map_or(0, |power| power.operations())
     }
 
-    /// Orders a power cut of a chip, or none.
+    /// Schedules a power cut of a chip, or cancels it.
     pub(crate) fn order_cut(&mut self, cut: Option<PowerCut>) {
         if let Some(power) = self.power_mut() {
             power.order(cut);
@@ -535,7 +535,7 @@ impl Device {
         Ok(())
     }
 
-    /// The chip as no driver sees it.
+    /// Direct access to the chip's array, which no driver has.
     pub(crate) fn with_oracle<T>(&mut self, work: impl FnOnce(&mut dyn Oracle) -> T) -> Result<T, Failure> {
         Ok(match self {
             Self::Mtd { device, .. } => work(device.oracle()),
@@ -556,7 +556,7 @@ impl Device {
         self.with_oracle(|oracle| oracle.set_faults(address, if fails { Faults::BOTH } else { Faults::NONE }))
     }
 
-    /// Data bytes of all chips.
+    /// Size of all chips without OOB, bytes.
     fn size_bytes(&mut self) -> Result<u64, Failure> {
         match self {
             Self::Mtd { device, .. } => Ok(Mtd::geometry(&**device).size_bytes),
@@ -590,7 +590,8 @@ impl Device {
         })?
     }
 
-    /// Contents as a file: of a SPI NOR at its pins with its registers, as `floatgate serve --state` writes them; else all pages, each with its OOB.
+    /// Contents as a file. For a SPI NOR at its pins they include its registers, as `floatgate serve --state` writes them; otherwise they
+    /// are all pages, each with its OOB.
     fn contents(&mut self) -> Result<Vec<u8>, Failure> {
         if let Self::Pins { pins, .. } = self
             && let Pins::SpiNor(wire) = &**pins
@@ -600,15 +601,15 @@ impl Device {
         self.with_oracle(|oracle| socket::of_arrays(oracle))
     }
 
-    /// Writes the contents to a file, which is complete or as it was before. A device receives them and stays a device.
+    /// Writes the contents to a file, completely or not at all. A device node is written to and not replaced.
     pub(crate) fn save(&mut self, path: &Path) -> Result<(), Failure> {
-        // `-` is a file here, not stdout.
+        // `-` is a file name here and does not mean stdout.
         let path = if is_stdout(path) { Path::new("./-") } else { path };
         let contents = self.contents()?;
         write_file(path, &contents).map_err(|error| Failure::new(Status::File, error))
     }
 
-    /// Loads contents from a file into a new device, to which nothing was written.
+    /// Loads contents from a file into a new device that was never written.
     pub(crate) fn load(&mut self, path: &Path) -> Result<(), Failure> {
         let failed = |why: std::io::Error| Failure::new(Status::File, format!("{}: {why}", path.display()));
         let most = self.with_oracle(|oracle| socket::contents_bytes_max(oracle))?;
@@ -636,14 +637,14 @@ impl Device {
         outcome?.map_err(|why| Failure::new(Status::File, format!("{}: {why}", path.display())))
     }
 
-    /// Breakdown of the time of a driver.
+    /// Time breakdown of a driver.
     pub(crate) fn breakdown(&mut self) -> Result<Breakdown, Failure> {
         let (device, _) = self.mtd()?;
         Ok(device.breakdown())
     }
 }
 
-/// Transfers bytes of a card.
+/// Transfers bytes to and from a card.
 fn card_transfer(card: &mut SpiCard, selected: &mut bool, flags: u32, data: Transfer<'_>) {
     if flags & IDLE != 0 {
         card.deselect();

@@ -1,46 +1,46 @@
-//! Reference model of what a program has on flash: for each name the value that was synchronised last, and those that were written since.
+//! Reference model of a program's values on flash: for each name the last synchronised value, and the values written since then.
 //!
-//! After a power cut a name may hold any of them. What is found then is on flash, and has to be there after the next cut, too.
+//! After a power cut a name may have any of these values. The value found then is on flash, so it must also be found after the next cut.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Value of a name; `None` where the name is absent.
+/// Value of a name; `None` if the name is absent.
 type Value = Option<Arc<[u8]>>;
 
-/// Values of one name.
+/// Possible values of one name.
 #[derive(Clone, Debug, Default)]
 struct Entry {
     synced: Value,
     written: Vec<Value>,
-    /// True when any value may be there.
+    /// True if any value is allowed.
     is_unsure: bool,
-    /// True when the name was looked for since power returned.
+    /// True if the name was checked since power was last restored.
     looked_at: bool,
 }
 
-/// The values that a program may find.
+/// The values that a program may find on flash.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
     entries: BTreeMap<String, Entry>,
-    /// First value since power returned that may not be there, in words.
+    /// Description of the first wrong value since power was last restored.
     broken: Option<String>,
-    /// Values that were compared with synchronised ones.
+    /// Number of values that were compared with synchronised values.
     compared: u64,
 }
 
 impl Ledger {
-    /// The name may have this value from now on.
+    /// Records that the name may have this value from now on.
     pub(crate) fn write(&mut self, name: &str, value: Option<&[u8]>) {
         self.entries.entry(name.to_owned()).or_default().written.push(value.map(Arc::from));
     }
 
-    /// The name may have any value until it is synchronised.
+    /// Records that the name may have any value until it is synchronised.
     pub(crate) fn unsure(&mut self, name: &str) {
         self.entries.entry(name.to_owned()).or_default().is_unsure = true;
     }
 
-    /// The last value of a name, or of all names, is on flash.
+    /// Records that the last value of a name, or of all names, is on flash.
     pub(crate) fn synced(&mut self, name: Option<&str>) {
         let all = self.entries.iter_mut().filter(|(of, _)| name.is_none_or(|name| name == *of));
         for (_, entry) in all {
@@ -51,7 +51,7 @@ impl Ledger {
         }
     }
 
-    /// Compares a value that was found; the reason in words when it may not be there.
+    /// Compares a value that was found with the possible values. The error describes a wrong value.
     pub(crate) fn found(&mut self, name: &str, value: Option<&[u8]>) -> Result<(), String> {
         let entry = self.entries.entry(name.to_owned()).or_default();
         let is_good = entry.is_unsure
@@ -67,23 +67,23 @@ impl Ledger {
         Err(why)
     }
 
-    /// Number of values that were compared with synchronised ones so far.
+    /// Number of values compared with synchronised values so far.
     pub(crate) const fn compared(&self) -> u64 {
         self.compared
     }
 
-    /// Power returned: everything has to be looked for again.
+    /// Records that power was restored: all values must be checked again.
     pub(crate) fn power_returned(&mut self) {
         self.broken = None;
         self.entries.values_mut().for_each(|entry| entry.looked_at = false);
     }
 
-    /// Reason in words when a value was wrong or a synchronised name was not found.
+    /// Final check: describes a wrong value, or a synchronised name that was not found.
     pub(crate) fn verdict(&mut self) -> Result<(), String> {
         let absent: Vec<String> =
             self.entries.iter().filter(|(_, entry)| !entry.looked_at).map(|(name, _)| name.clone()).collect();
         for name in absent {
-            // The reason is kept in `broken`.
+            // A wrong value is recorded in `broken`.
             let _ = self.found(&name, None);
         }
         self.broken.take().map_or(Ok(()), Err)
@@ -101,7 +101,7 @@ impl Entry {
     }
 }
 
-/// A value in words: a text, of which zeros at the end are no part, or its first bytes.
+/// A value for display: as text without zeros at the end, or its first bytes.
 fn shown(value: Option<&[u8]>) -> String {
     const BYTES_MAX: usize = 24;
     let Some(whole) = value else { return "no value".to_owned() };

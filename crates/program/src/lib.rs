@@ -1,10 +1,11 @@
-//! Programs in C on simulated flash.
+//! Programs in C that run on simulated flash.
 //!
-//! - [`c`]: the functions of `floatgate.h` that they call, over `device` (a chip at its pins or behind its driver) and `ledger` (what must
-//!   be found after a power cut);
-//! - [`Program`]: a program whose power is cut; `object`: a program as a shared object; `process`: the child processes in which it runs, as it may crash or hang;
-//! - [`powercut`]: its power is cut at any flash operation;
-//! - [`conformance`]: a score card of a driver.
+//! - [`c`]: the functions of `floatgate.h` that the programs call, on top of `device` (a chip at its pins or behind its driver) and
+//!   `ledger` (values that must be found after a power cut);
+//! - [`Program`]: a program whose power is cut; `object`: a program in a shared object; `process`: the child processes in which programs
+//!   run, because they may crash or hang;
+//! - [`powercut`]: cuts power at every flash operation;
+//! - [`conformance`]: score card of a driver.
 
 pub mod c;
 pub mod conformance;

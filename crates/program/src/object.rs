@@ -1,4 +1,5 @@
-//! A shared object with a program in C, loaded several times: each copy has static variables of its own, so that a boot begins with fresh ones.
+//! A shared object with a program in C, which is loaded several times: each copy has separate static variables, so that each boot starts
+//! with fresh ones.
 
 #![allow(unsafe_code, reason = "functions of a shared object")]
 
@@ -9,12 +10,12 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// Function with a device.
+/// C function with a device.
 type OnDevice = unsafe extern "C" fn(*mut Handle) -> *const c_char;
-/// Function with a device and the number of a step.
+/// C function with a device and the number of a step.
 type OnStep = unsafe extern "C" fn(*mut Handle, u32) -> *const c_char;
 
-/// One copy of a program.
+/// One loaded copy of a program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Object {
     prepare: Option<OnDevice>,
@@ -34,18 +35,18 @@ pub enum LoadError {
         /// Error of the operating system.
         error: io::Error,
     },
-    /// The loader refuses it.
+    /// The loader rejects the file.
     #[error("{}: {why}", path.display())]
     Refused {
-        /// Path of the file that the loader refuses.
+        /// Path of the file that the loader rejects.
         path: PathBuf,
         /// Message of the loader.
         why: String,
     },
-    /// Message of a child process that could not load it.
+    /// Message of a child process that failed to load it.
     #[error("{0}")]
     Message(String),
-    /// It lacks a function.
+    /// The shared object lacks a function.
     #[error("{}: no function `{name}`", path.display())]
     NoFunction {
         /// Path of the file that lacks the function.
@@ -55,13 +56,14 @@ pub enum LoadError {
     },
 }
 
-/// Loads a shared object with the functions `floatgate_test_*` of `floatgate.h`, `count` times. The copies stay loaded until the process ends.
+/// Loads a shared object with the functions `floatgate_test_*` of `floatgate.h`, `count` times. The copies stay loaded until the process
+/// ends.
 ///
 /// # Errors
-/// The file cannot be read, or is no such object.
+/// The file cannot be read, or is not a shared object with these functions.
 pub fn load(path: &Path, count: usize) -> Result<Vec<Box<dyn Program>>, LoadError> {
     let failed = |error| LoadError::File { path: path.to_owned(), error };
-    // The loader knows a file that it has by its inode.
+    // The loader identifies a loaded file by its inode, so each copy needs a separate file.
     let folder = tempfile::tempdir().map_err(failed)?;
     (0..count)
         .map(|number| {
@@ -82,29 +84,29 @@ impl<'a> Library<'a> {
     fn load(path: &'a Path, copy: &Path) -> Result<Self, LoadError> {
         let refused = |why: String| LoadError::Refused { path: path.to_owned(), why };
         let name = CString::new(copy.as_os_str().as_bytes()).map_err(|error| refused(error.to_string()))?;
-        // SAFETY: a text that ends with a zero. Constructors of the program run, as its user wants.
+        // SAFETY: the name is a text that ends with a zero byte. Constructors of the program are executed, as its user intends.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if handle.is_null() {
-            // SAFETY: after a failure there is a message, which ends with a zero.
+            // SAFETY: after a failure dlerror returns a message that ends with a zero byte.
             let why = unsafe { CStr::from_ptr(libc::dlerror()) }.to_string_lossy().into_owned();
             return Err(refused(why.replace(&*copy.to_string_lossy(), "the loader")));
         }
         Ok(Self { path, handle })
     }
 
-    /// The function of this name. The caller says its type, which the header declares.
+    /// The function with this name. The caller specifies its type, which the header declares.
     unsafe fn function<F: Copy>(&self, name: &CStr) -> Option<F> {
         const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-        // SAFETY: a library that is loaded, and a text that ends with a zero.
+        // SAFETY: the library is loaded, and the name ends with a zero byte.
         let at = unsafe { libc::dlsym(self.handle, name.as_ptr()) };
-        // SAFETY: a pointer to a function of this type, and of the size of a pointer.
+        // SAFETY: `at` is a pointer to a function of this type, and `F` has the size of a pointer.
         (!at.is_null()).then(|| unsafe { std::mem::transmute_copy::<*mut c_void, F>(&at) })
     }
 
     unsafe fn needed<F: Copy>(&self, name: &'static CStr) -> Result<F, LoadError> {
         let missing =
             || LoadError::NoFunction { path: self.path.to_owned(), name: name.to_str().unwrap_or("") };
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees the type.
         unsafe { self.function(name) }.ok_or_else(missing)
     }
 }
@@ -112,7 +114,7 @@ impl<'a> Library<'a> {
 impl Object {
     fn load(path: &Path, copy: &Path) -> Result<Self, LoadError> {
         let library = Library::load(path, copy)?;
-        // SAFETY: the header declares functions of these names with these types.
+        // SAFETY: the header declares functions with these names and types.
         unsafe {
             Ok(Self {
                 prepare: library.function(c"floatgate_test_prepare"),
@@ -146,24 +148,24 @@ impl Program for Object {
     }
 }
 
-/// The text of a function; NULL when all is well.
+/// Converts the text returned by a function to a result; NULL means success.
 fn outcome(text: *const c_char) -> Result<(), String> {
     if text.is_null() {
         return Ok(());
     }
-    // SAFETY: the header asks for NULL or a text that ends with a zero.
+    // SAFETY: the header requires NULL or a text that ends with a zero byte.
     let text = unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
     Err(if text.trim().is_empty() { "it returned an empty text".to_owned() } else { text })
 }
 
-/// Function with an address and a buffer to fill.
+/// C function with an address and a buffer to fill.
 type OnRead = unsafe extern "C" fn(*mut Handle, u64, *mut u8, usize) -> *const c_char;
-/// Function with an address and bytes.
+/// C function with an address and bytes to program.
 type OnProgram = unsafe extern "C" fn(*mut Handle, u64, *const u8, usize) -> *const c_char;
-/// Function with an address.
+/// C function with an address.
 type OnErase = unsafe extern "C" fn(*mut Handle, u64) -> *const c_char;
 
-/// A driver of chips.
+/// Functions of a driver under test.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Driver {
     probe: unsafe extern "C" fn(*mut Handle, *mut Geometry) -> *const c_char,
@@ -174,12 +176,12 @@ pub(crate) struct Driver {
     release: Option<OnDevice>,
 }
 
-/// Loads a driver.
+/// Loads a driver from a shared object.
 pub(crate) fn load_driver(path: &Path) -> Result<Driver, LoadError> {
     let whole =
         std::path::absolute(path).map_err(|error| LoadError::File { path: path.to_owned(), error })?;
     let library = Library::load(path, &whole)?;
-    // SAFETY: the header declares functions of these names with these types.
+    // SAFETY: the header declares functions with these names and types.
     unsafe {
         Ok(Driver {
             probe: library.needed(c"floatgate_driver_probe")?,
@@ -193,7 +195,7 @@ pub(crate) fn load_driver(path: &Path) -> Result<Driver, LoadError> {
 }
 
 impl Driver {
-    /// Finds the chip; its sizes as the driver knows them.
+    /// Probes the chip, and returns the sizes that the driver reports.
     pub(crate) fn probe(&self, chip: *mut Handle) -> Result<Geometry, String> {
         let mut geometry = Geometry::default();
         outcome(unsafe { (self.probe)(chip, &raw mut geometry) })?;
@@ -221,7 +223,7 @@ impl Driver {
         Ok(bad != 0)
     }
 
-    /// Leaves the chip as a boot ROM expects it.
+    /// Calls the driver's release function, after which a boot ROM must be able to read the chip.
     pub(crate) fn release(&self, chip: *mut Handle) -> Result<(), String> {
         self.release.map_or(Ok(()), |release| outcome(unsafe { release(chip) }))
     }

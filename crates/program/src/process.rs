@@ -1,4 +1,4 @@
-//! Child processes for what may crash or hang: forked, with a pipe for lines to the parent and a time limit.
+//! Child processes for code that may crash or hang: forked, with a pipe for lines to the parent and a time limit.
 
 #![allow(unsafe_code, reason = "fork, and what a child sets up for itself")]
 
@@ -11,7 +11,7 @@ use std::os::fd::AsFd as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-/// A forked process, which is killed when this is dropped.
+/// A forked process, which is killed when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Child {
     pid: Pid,
@@ -19,7 +19,7 @@ pub(crate) struct Child {
     ended: bool,
 }
 
-/// End of a child.
+/// Reason for the end of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Exited(i32),
@@ -27,20 +27,20 @@ pub(crate) enum End {
     TimedOut,
 }
 
-/// Lines that come through a pipe.
+/// Reader of lines from a pipe.
 #[derive(Debug)]
 pub(crate) struct Lines {
     pub(crate) pipe: PipeReader,
     partial: Vec<u8>,
 }
 
-/// Time after which a silent child is looked at: its end is no end of the pipe where processes that it started hold that open.
+/// Interval of checks on a silent child. If processes that it started hold the pipe open, its end does not close the pipe.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Runs `work` in a child process. The caller must have one thread.
+/// Runs `work` in a child process. The calling process must have only one thread.
 pub(crate) fn fork(work: impl FnOnce(PipeWriter)) -> io::Result<Child> {
     let (pipe, writer) = io::pipe()?;
-    // SAFETY: the process has one thread, so that the child finds no lock that another one holds.
+    // SAFETY: the process has only one thread, so no lock is held by another thread at the fork.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {
@@ -56,43 +56,44 @@ pub(crate) fn fork(work: impl FnOnce(PipeWriter)) -> io::Result<Child> {
     }
 }
 
-/// Exit status of a child with a bug of ours.
+/// Exit status of a child that panicked because of a bug in floatgate.
 const PANICKED: i32 = 213;
 
-/// Exit status of a child whose pipe was closed under it.
+/// Exit status of a child whose pipe was closed by the parent.
 pub(crate) const NO_PIPE: i32 = 214;
 
-/// Memory that a program may take beyond what the process has when it is loaded.
+/// Maximum memory of a program, bytes, in addition to the memory of the process at load time.
 const PROGRAM_MEMORY_MAX: u64 = 2 << 30;
 
-/// Ends this process at once, without what is registered for its end.
+/// Ends this process immediately, without exit handlers.
 pub(crate) fn exit(status: i32) -> ! {
-    // SAFETY: it does not return.
+    // SAFETY: the function does not return.
     unsafe { libc::_exit(status) }
 }
 
-/// A child dies with its parent and of its own faults, without a core dump. It has a process group, for the programs that it starts.
+/// Configures a child process: it dies with its parent, its faults end it without a core dump, and it gets its own process group for
+/// the programs that it starts.
 fn be_a_child() {
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: no pointer but `none`, which lives.
+    // SAFETY: the only pointer is `none`, which stays valid.
     unsafe {
         libc::setpgid(0, 0);
         #[cfg(target_os = "linux")]
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
-        // SIGPIPE stays ignored: a filesystem that ends is reported by the one that writes to it.
+        // SIGPIPE stays ignored: the writer reports when a filesystem closes its pipe.
         for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGINT, libc::SIGTERM] {
             libc::signal(signal, libc::SIG_DFL);
         }
     }
 }
 
-/// Lets allocations of a program fail before the memory of the machine is used up.
+/// Limits the memory of a program, so that its allocations fail before the machine runs out of memory.
 pub(crate) fn limit_memory() {
-    // Only Linux says how large the address space is.
+    // Only Linux reports the size of the address space.
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let Some(pages) = statm.split(' ').next().and_then(|pages| pages.parse::<u64>().ok()) else { return };
-    // SAFETY: no pointers.
+    // SAFETY: the call uses no pointers.
     let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     let used = pages.saturating_mul(u64::try_from(page_bytes).unwrap_or(4096));
     let mut limit = rustix::process::getrlimit(rustix::process::Resource::As);
@@ -101,7 +102,7 @@ pub(crate) fn limit_memory() {
     let _ = rustix::process::setrlimit(rustix::process::Resource::As, limit);
 }
 
-/// Sends what the process prints to nowhere.
+/// Discards the output of the process.
 pub(crate) fn be_quiet() {
     let Ok(null) = std::fs::OpenOptions::new().write(true).open("/dev/null") else { return };
     let _ = rustix::stdio::dup2_stdout(&null);
@@ -109,7 +110,7 @@ pub(crate) fn be_quiet() {
 }
 
 impl Lines {
-    /// The lines that have come since the last call, after waiting for them no longer than the limit; `None` at the end.
+    /// Lines that arrived since the last call, after a wait of at most `limit`; `None` at the end of the pipe.
     fn next(&mut self, limit: Duration) -> io::Result<Option<Vec<Vec<u8>>>> {
         let limit = Timespec::try_from(limit).map_err(io::Error::other)?;
         let mut wait = [PollFd::new(&self.pipe, PollFlags::IN)];
@@ -119,7 +120,7 @@ impl Lines {
         self.read()
     }
 
-    /// The lines of one read.
+    /// Lines that one read of the pipe yields.
     pub(crate) fn read(&mut self) -> io::Result<Option<Vec<Vec<u8>>>> {
         let mut bytes = [0; 4096];
         let count = self.pipe.read(&mut bytes)?;
@@ -132,7 +133,7 @@ impl Lines {
 }
 
 impl Child {
-    /// Hands each line of the child to `on_line` until its end, or kills it when no line has come for the time of the limit.
+    /// Calls `on_line` for each line of the child until its end. Kills the child if no line arrives within the limit.
     pub(crate) fn watch(mut self, limit: Duration, mut on_line: impl FnMut(&[u8])) -> io::Result<End> {
         let (mut silent, mut pause) = (Duration::ZERO, Duration::from_micros(50));
         while silent < limit {
@@ -142,7 +143,7 @@ impl Child {
                     silent = Duration::ZERO;
                     continue;
                 }
-                // Nearly always its end, which follows within microseconds.
+                // The pipe was closed. In nearly all cases the child ends within microseconds.
                 Ok(None) => {
                     std::thread::sleep(pause);
                     silent += pause;
@@ -161,7 +162,7 @@ impl Child {
         Ok(End::TimedOut)
     }
 
-    /// True when the process has ended. It stays a zombie, so that its group keeps its number.
+    /// True if the process has ended. It remains a zombie, so that its group id is not reused.
     pub(crate) fn has_ended(&self) -> io::Result<bool> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         Ok(waitid(WaitId::Pid(self.pid), options)?.is_some())
@@ -181,7 +182,7 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         if !self.ended {
-            // The group exists once the child has made it.
+            // The process group exists only after the child has created it.
             let _ = kill_process_group(self.pid, Signal::KILL);
             let _ = kill_process(self.pid, Signal::KILL);
             let _ = waitpid(Some(self.pid), WaitOptions::empty());
@@ -189,7 +190,7 @@ impl Drop for Child {
     }
 }
 
-/// Waits until one of the children has a line or has ended; false at the limit.
+/// Waits until a child has a line or has ended; the flags are false at the time limit.
 pub(crate) fn wait_for_any(children: &[Child], limit: Duration) -> io::Result<Vec<bool>> {
     let limit = Timespec::try_from(limit).map_err(io::Error::other)?;
     let mut waits: Vec<PollFd<'_>> = children
@@ -223,7 +224,7 @@ mod tests {
 
     /// A process that holds the pipe of its parent open for longer than any test waits.
     fn daemon() {
-        // SAFETY: neither process uses memory of the other.
+        // SAFETY: neither process uses memory of the other one.
         unsafe {
             if libc::fork() == 0 {
                 libc::setsid();
@@ -249,7 +250,7 @@ mod tests {
     fn a_child_that_closed_its_pipe_has_a_time_limit() {
         let child = fork(|pipe| {
             drop(pipe);
-            // SAFETY: no pointers.
+            // SAFETY: the call uses no pointers.
             unsafe { libc::sleep(3) };
         });
         assert_eq!(child.unwrap().watch(LIMIT, |_| {}).unwrap(), End::TimedOut);

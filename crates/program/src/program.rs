@@ -1,43 +1,43 @@
-//! A program whose power is cut, whatever it is written in, and the device that it gets.
+//! A program whose power is cut, in any language, and the device that it uses.
 
 use crate::c::{self, Handle};
 use floatgate_mtd::Geometry;
 
-/// A program in one boot: what it keeps in memory is fresh.
+/// A program during one boot; its memory is fresh at the start.
 ///
-/// Where power is cut, the call of [`TestDevice`] that was under way does not return: the process ends in it.
+/// When power is cut, the running call of [`TestDevice`] does not return: the process ends in it.
 pub trait Program {
     /// Brings the erased device into the state in which it leaves the factory.
     ///
     /// # Errors
-    /// Reason in words; so it is with the other methods.
+    /// A description of the failure, as in the other methods.
     fn prepare(&mut self, device: TestDevice) -> Result<(), String>;
 
-    /// Boots: reads what is on flash, and repairs it after a power cut.
+    /// Boots: reads the data on flash, and repairs it after a power cut.
     ///
     /// # Errors
     /// The device cannot be used.
     fn recover(&mut self, device: TestDevice) -> Result<(), String>;
 
-    /// Does a step of the workload, which follows from its number alone.
+    /// Executes a step of the workload. The step depends only on its number.
     ///
     /// # Errors
-    /// The step cannot be done.
+    /// The step fails.
     fn step(&mut self, device: TestDevice, number: u32) -> Result<(), String>;
 
-    /// Reports all that is there with [`TestDevice::found`].
+    /// Reports all values on flash with [`TestDevice::found`].
     ///
     /// # Errors
-    /// An invariant does not hold.
+    /// An invariant is violated.
     fn check(&mut self, device: TestDevice) -> Result<(), String>;
 
-    /// True if [`Self::check`] looks at anything.
+    /// True if [`Self::check`] performs any check.
     fn has_check(&self) -> bool {
         true
     }
 }
 
-/// A device behind its driver, with the reference model of what must be found after a power cut.
+/// A device behind its driver, with the reference model of the values that must be found after a power cut.
 #[derive(Clone, Copy, Debug)]
 pub struct TestDevice(*mut Handle);
 
@@ -54,7 +54,7 @@ impl TestDevice {
     /// Sizes of the flash.
     ///
     /// # Errors
-    /// The device is no flash behind a driver.
+    /// The device is not flash behind a driver.
     pub fn geometry(self) -> Result<Geometry, String> {
         self.call(|handle| handle.device.geometry().cloned())
     }
@@ -62,7 +62,7 @@ impl TestDevice {
     /// Reads bytes, corrected by the ECC.
     ///
     /// # Errors
-    /// The range is not there; more bits are wrong than the ECC corrects.
+    /// The range is outside the device; more bit errors than the ECC corrects.
     pub fn read(self, at: u64, bytes: &mut [u8]) -> Result<(), String> {
         self.call(|handle| handle.device.read(at, bytes).map(drop))
     }
@@ -70,7 +70,7 @@ impl TestDevice {
     /// Programs erased bytes.
     ///
     /// # Errors
-    /// The range is not there or not erased; the chip reports a failure.
+    /// The range is outside the device or not erased; the chip reports a failure.
     pub fn program(self, at: u64, bytes: &[u8]) -> Result<(), String> {
         self.call(|handle| handle.device.write(at, bytes))
     }
@@ -86,10 +86,10 @@ impl TestDevice {
         })
     }
 
-    /// True when the eraseblock at an address is marked bad.
+    /// Returns true if the eraseblock at an address is marked bad.
     ///
     /// # Errors
-    /// The address lies in no eraseblock.
+    /// The address is outside the device.
     pub fn is_bad(self, at: u64) -> Result<bool, String> {
         self.call(|handle| handle.device.is_bad(at))
     }
@@ -97,12 +97,13 @@ impl TestDevice {
     /// Marks the eraseblock at an address bad.
     ///
     /// # Errors
-    /// Blocks of this flash cannot be bad.
+    /// This flash does not support bad blocks.
     pub fn mark_bad(self, at: u64) -> Result<(), String> {
         self.call(|handle| handle.device.mark_bad(at))
     }
 
-    /// The program begins to change this name: until it is synchronised, any value may be found.
+    /// Records that the program begins to change this name: until the name is synchronised, any value may be
+    /// found.
     pub fn unsure(self, name: &str) {
         let _ = self.call(|handle| {
             handle.ledger.unsure(name);
@@ -110,7 +111,7 @@ impl TestDevice {
         });
     }
 
-    /// The name has this value, or is absent, and must be found so.
+    /// Records that the name has this value, or is absent, and must be found in this state.
     pub fn synced(self, name: &str, value: Option<&[u8]>) {
         let _ = self.call(|handle| {
             handle.ledger.write(name, value);
@@ -119,10 +120,10 @@ impl TestDevice {
         });
     }
 
-    /// Compares a value that was found with those that may be there.
+    /// Compares a value that was found with the possible values.
     ///
     /// # Errors
-    /// It may not be there.
+    /// The value is not possible.
     pub fn found(self, name: &str, value: Option<&[u8]>) -> Result<(), String> {
         self.call(|handle| Ok(handle.ledger.found(name, value)))?
     }

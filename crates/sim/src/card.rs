@@ -1,4 +1,4 @@
-//! SD cards and eMMC from the catalogue or a user's file.
+//! SD cards and eMMC, loaded from the catalogue or a user's file.
 
 use floatgate_card::{BusMode, CardSpec};
 use floatgate_config::{ConfigError, Library, Override, Part};
@@ -9,19 +9,19 @@ use std::path::Path;
 pub struct LoadedCard {
     /// Head of the card's file: name, maker, sources.
     pub part: Part,
-    /// Specification of the card, checked.
+    /// Checked specification of the card.
     pub spec: CardSpec,
-    /// Name of the host, if it is from the catalogue or a user's file.
+    /// Name of the host file; `None` if the host is not from a file.
     pub host: Option<String>,
 }
 
 impl LoadedCard {
-    /// Maker and name.
+    /// Maker and name of the card.
     pub fn name(&self) -> String {
         format!("{} {}", self.part.maker, self.part.name).trim().to_owned()
     }
 
-    /// True for a genuine card with normal endurance that keeps its data when power goes away.
+    /// True for a genuine card with normal endurance that preserves its data in a power loss.
     pub fn is_sound(&self) -> bool {
         let spec = &self.spec;
         let keeps_data = spec.evil.is_none() && spec.loss == floatgate_card::LossSpec::default();
@@ -29,7 +29,8 @@ impl LoadedCard {
     }
 }
 
-/// Hint that lists the overrides, if none of them sets the wrong key: the key contradicts one of them.
+/// Hint that lists the overrides. It is given if no override sets the wrong key itself: then one of
+/// them contradicts that key.
 fn others(key: &str, sets: &[Override]) -> String {
     let others: Vec<String> = sets.iter().map(ToString::to_string).collect();
     if others.is_empty() || others.iter().any(|set| set.split('=').next() == Some(key)) {
@@ -38,7 +39,7 @@ fn others(key: &str, sets: &[Override]) -> String {
     format!("; it does not go together with {}", others.join(", "))
 }
 
-/// Message for an interface that the kind of the card does not have.
+/// Message for a bus interface that this kind of card does not have.
 const fn wrong_bus(is_emmc: bool) -> &'static str {
     match is_emmc {
         true => "an eMMC has `hs200`; the other modes are those of SD cards",
@@ -46,7 +47,7 @@ const fn wrong_bus(is_emmc: bool) -> &'static str {
     }
 }
 
-/// Endurance below which a card counts as dying, cycles.
+/// Endurance in cycles below which a card is treated as worn out.
 const ENDURANCE_CYCLES_MIN: u32 = 100;
 
 /// Reads a card by name or path and applies overrides (`card.open_aus=4`).
@@ -60,7 +61,7 @@ pub fn load(library: &Library, name: impl AsRef<Path>, sets: &[Override]) -> Res
 /// Reads a card with a host by name or path.
 ///
 /// # Errors
-/// As [`load`].
+/// The errors of [`load`].
 pub fn load_on_host(
     library: &Library,
     name: impl AsRef<Path>,

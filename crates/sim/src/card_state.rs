@@ -1,4 +1,4 @@
-//! States into which a card is brought before a measurement, and smaller cards that stand in for large ones.
+//! States that a card is brought into before a measurement, and smaller stand-ins for large cards.
 
 use floatgate_card::{Card, CardSpec, Fake, Mapping};
 use floatgate_mtd::random::Random;
@@ -39,9 +39,10 @@ impl CardState {
         }
     }
 
-    /// Number of requests that fill `sectors`, and number of requests that overwrite some of them.
+    /// Number of requests that fill `sectors` in order, and number of requests that then overwrite some of them.
     const fn requests(sectors: u64, history: History) -> (u64, u64) {
-        // A page-mapped card must have used up its spare blocks; where each write copies a whole unit, a few are enough.
+        // In a page-mapped card the overwrites must use up the spare blocks. If each write copies a whole unit, a few overwrites are
+        // enough.
         let wanted = match history.mapping {
             _ if sectors == 0 => 0,
             Mapping::Page => sectors / 8,
@@ -57,7 +58,7 @@ impl CardState {
         fills + overwrites / OVERWRITES_OF_STEP
     }
 
-    /// Brings a new card into this state; `progress` receives the number of steps done.
+    /// Brings a new card into this state; `progress` is called with the number of steps done.
     pub fn reach(
         self,
         card: &mut Fake<Card>,
@@ -71,7 +72,7 @@ impl CardState {
         }
         let (_, overwrites) = Self::requests(sectors, history);
         let zeros = vec![0; FILL_SECTORS as usize * SECTOR_BYTES];
-        // A card that lies about its size has other sectors behind its own.
+        // A card that reports a false capacity maps the excess sectors to other ones.
         let is_honest = card.capacity() == card.device().capacity();
         let mut lba = if is_honest { card.device_mut().fill_in_order(sectors)? } else { 0 };
         progress(lba / FILL_SECTORS);
@@ -95,7 +96,7 @@ impl CardState {
     }
 }
 
-/// Sectors of a sequential fill request.
+/// Size of a sequential fill request, sectors.
 const FILL_SECTORS: u64 = 2048;
 
 /// Maximum number of overwrite requests, and number of overwrite requests that take as long as one fill request.
@@ -106,70 +107,71 @@ const OVERWRITES_OF_STEP: u64 = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct History {
     mapping: Mapping,
-    /// Most requests that overwrite what was filled.
+    /// Maximum number of requests that overwrite filled sectors.
     overwrites_max: u64,
 }
 
 impl History {
-    /// History of a card.
+    /// The history of a card with this specification.
     pub const fn of(spec: &CardSpec) -> Self {
         Self { mapping: spec.mapping, overwrites_max: OVERWRITES_MAX }
     }
 
-    /// The same card, filled in order and not overwritten.
+    /// The same history without overwrites: the card is only filled in order.
     #[must_use]
     pub const fn in_order(self) -> Self {
         Self { overwrites_max: 0, ..self }
     }
 }
 
-/// Card that is simulated in place of a larger one: a page-mapped card of 16 GiB or more with the same share of spare blocks, of which the same share was overwritten.
+/// A card that is simulated instead of a larger one: a page-mapped card of 16 GiB or more. The share of spare blocks and the share of
+/// overwritten sectors are the same.
 ///
-/// The write amplification of a collector follows from the share of spare blocks and from the requests, and not from the number of blocks
-/// (`papers amplification` compares with the published analysis). Cache, blocks, pages and times are those of the card itself. The time of a scan
-/// after a loss of power grows with the blocks, so that it is measured on a card of the whole size.
+/// The write amplification of garbage collection depends on the share of spare blocks and on the requests, not on the number of blocks
+/// (`papers amplification` compares with the published analysis). Cache, blocks, pages and times are those of the original card. The time
+/// of a scan after a power loss grows with the number of blocks, so it is measured on a card of full size.
 #[derive(Clone, Debug)]
 pub struct StandIn {
-    /// Specification of the card that is simulated.
+    /// Specification of the simulated card.
     pub spec: CardSpec,
-    /// Its history.
+    /// History of the simulated card.
     pub history: History,
 }
 
-/// Capacity of a card that stands in for a larger one, in bytes.
+/// Capacity of a stand-in card, bytes.
 const STAND_IN_BYTES: u64 = 16 << 30;
 
-/// Least spare bytes of a card that stands in for another one, as a multiple of its cache.
+/// Minimum ratio of the spare bytes of a stand-in card to its cache size.
 const CACHES_MIN: u64 = 2;
 
-/// Bytes of a page-mapped card beyond its capacity: of the blocks to spare, of the one that is written, and of the cache.
+/// Size of a page-mapped card beyond its capacity, bytes: the spare blocks, the block being written, and the cache.
 fn spare_bytes(spec: &CardSpec) -> u64 {
     (spec.blocks_to_spare() + 1) * spec.au_bytes + cache_bytes(spec)
 }
 
-/// Bytes that the SLC cache of a card holds.
+/// Size of the SLC cache of a card, bytes.
 fn cache_bytes(spec: &CardSpec) -> u64 {
     u64::from(spec.slc.blocks) * spec.au_bytes / u64::from(spec.bits_per_cell.max(1))
 }
 
 impl StandIn {
-    /// The stand-in for a card in a state; the card itself where it is small, empty or not page-mapped, or lies about its size.
+    /// The stand-in for a card in a state. It is the card itself if that is small, empty or not page-mapped, or reports a false capacity.
     pub fn of(spec: &CardSpec, state: CardState) -> Self {
         let caches = u128::from(CACHES_MIN * cache_bytes(spec)) * u128::from(spec.capacity_bytes);
         let bytes = STAND_IN_BYTES.max((caches / u128::from(spare_bytes(spec).max(1))) as u64);
-        // Of half of a larger card as many sectors are overwritten as of a whole one.
+        // In half of a larger card as many sectors are overwritten as in a whole smaller one.
         let is_large = spec.capacity_bytes > 2 * bytes;
         let is_scalable = spec.mapping == Mapping::Page && spec.fake.is_none() && state != CardState::Empty;
         if is_large && is_scalable { Self::of_size(spec, bytes) } else { Self::whole(spec) }
     }
 
-    /// The card itself.
+    /// The card itself, without a stand-in.
     pub fn whole(spec: &CardSpec) -> Self {
         Self { spec: spec.clone(), history: History::of(spec) }
     }
 
-    /// A card of about `bytes`: of its size by which the share of spare blocks is the card's own, as nearly as whole blocks allow. What is in the cache
-    /// needs no other place, so that the cache counts as spare, too.
+    /// A card of about `bytes`, with a number of spare blocks that preserves the card's share of spare blocks as closely as whole blocks
+    /// allow. Data in the cache occupies no other block, so the cache counts as spare space, too.
     pub fn of_size(spec: &CardSpec, bytes: u64) -> Self {
         let (aus, au_bytes) = (spec.aus().max(1), spec.au_bytes.max(1));
         let (cache, all) = (cache_bytes(spec), spare_bytes(spec));
@@ -186,7 +188,7 @@ impl StandIn {
         Self { spec: small, history: History { mapping: spec.mapping, overwrites_max } }
     }
 
-    /// True for a card that stands in for another one.
+    /// True if the simulated card is smaller than the original.
     pub fn is_small(&self, spec: &CardSpec) -> bool {
         self.spec.capacity_bytes != spec.capacity_bytes
     }

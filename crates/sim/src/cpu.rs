@@ -1,17 +1,17 @@
 //! CPU time of the host for filesystem work: compression, checksums, copies.
 //!
-//! Each cost is a count of instructions and of data cache misses, times their duration on the host
-//! ([`HostProfile::instruction_ps`], [`HostProfile::cache_miss_ns`]). The counts were taken for the algorithms of
-//! Linux: zlib at JFFS2's level 3, LZO1X-1, Zstandard's level 3, with blocks of 4 KiB. They were measured by `valgrind
-//! --tool=cachegrind` with the data cache of an ARM926EJ-S (16 KiB, 4 ways, lines of 32 bytes). LZO was also measured
-//! as it was before Linux 3.9 ([`HostProfile::lzo_before_linux_3_9`]). docs/performance.md describes the measurement,
-//! and the deviation of text from the line through zeros and random bytes.
+//! Each cost is a number of instructions and of data cache misses, multiplied by their duration on the host
+//! ([`HostProfile::instruction_ps`], [`HostProfile::cache_miss_ns`]). The numbers are those of the algorithms in Linux: zlib at JFFS2's
+//! level 3, LZO1X-1, Zstandard at level 3, with blocks of 4 KiB. They were measured by `valgrind --tool=cachegrind` with the data cache
+//! of an ARM926EJ-S (16 KiB, 4 ways, lines of 32 bytes). LZO was also measured in the version before Linux 3.9
+//! ([`HostProfile::lzo_before_linux_3_9`]). docs/performance.md describes the measurement, and the deviation of text from the line
+//! through zeros and random bytes.
 
 use floatgate_device::host::HostProfile;
 use floatgate_mtd::{Nanos, Operations};
 use floatgate_stack::fs::{Codec, Through, Work};
 
-/// Instructions and cache misses per thousand calls or bytes.
+/// Number of instructions and cache misses per thousand calls or bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Count {
     instructions: u64,
@@ -22,7 +22,7 @@ const fn per_thousand(instructions: u64, misses: u64) -> Count {
     Count { instructions, misses }
 }
 
-/// Costs of a codec per call, per input byte and per output byte.
+/// Costs of a codec: per call, per input byte and per output byte.
 #[derive(Clone, Copy, Debug)]
 struct Cost {
     call: Count,
@@ -32,18 +32,18 @@ struct Cost {
     gives_up: bool,
 }
 
-/// Cost of compression.
+/// Cost of compression by a codec.
 const fn packing(codec: Codec) -> Cost {
     let none = per_thousand(0, 0);
     match codec {
-        // Clears a table of hashes of 64 KiB first.
+        // zlib first clears a hash table of 64 KiB.
         Codec::Zlib => Cost {
             call: per_thousand(4_000_000, 2_048_000),
             byte_in: per_thousand(26_200, 98),
             byte_out: per_thousand(86_500, 1_220),
             gives_up: false,
         },
-        // Clears one of 32 KiB.
+        // LZO first clears a hash table of 32 KiB.
         Codec::Lzo => Cost {
             call: per_thousand(0, 1_024_000),
             byte_in: per_thousand(9_000, 60),
@@ -62,7 +62,7 @@ const fn packing(codec: Codec) -> Cost {
     }
 }
 
-/// LZO before Linux 3.9: each byte without a match is looked up in a table four times as large as the cache.
+/// Cost of LZO before Linux 3.9: each byte without a match is looked up in a table four times as large as the cache.
 const OLD_LZO: Cost = Cost {
     call: per_thousand(0, 0),
     byte_in: per_thousand(8_000, 31),
@@ -70,7 +70,7 @@ const OLD_LZO: Cost = Cost {
     gives_up: false,
 };
 
-/// Cost of decompression.
+/// Cost of decompression by a codec.
 const fn unpacking(codec: Codec) -> Cost {
     let none = per_thousand(0, 0);
     let (byte_in, byte_out) = match codec {
@@ -78,20 +78,20 @@ const fn unpacking(codec: Codec) -> Cost {
         Codec::Lzo => (per_thousand(3_500, 30), per_thousand(5_100, 32)),
         Codec::Zstd => (per_thousand(42_000, 370), per_thousand(1_100, 48)),
         Codec::Rtime => (none, per_thousand(12_000, 32)),
-        // A bit at a time: an estimate, as nothing writes it.
+        // Rubin decodes bit by bit. The cost is an estimate, because no current tool writes Rubin data.
         Codec::Rubin => (none, per_thousand(150_000, 32)),
     };
     Cost { call: none, byte_in, byte_out, gives_up: false }
 }
 
-/// CRC32 by table, like `crc32_le` of Linux: four instructions per byte plus a fifth of the loop.
+/// Cost of CRC32 by table, as `crc32_le` of Linux: four instructions per byte plus a fifth of the loop.
 const CHECKSUM: Count = per_thousand(5_000, 32);
 
-/// UBI's code for one of the two headers that a scan reads of each eraseblock: call, check, record. Counted in the published attach of a
-/// Devkit8000 (papers/unfitted.toml, devkit8000).
+/// Cost of UBI's code for one of the two headers that a scan reads from each eraseblock: call, check, record. It was determined from the
+/// published attach time of a Devkit8000 (papers/unfitted.toml, devkit8000).
 const HEADER: Count = per_thousand(28_500_000, 0);
 
-/// Copy, with cache misses on both sides.
+/// Cost of a copy, with cache misses on both sides.
 const COPY: Count = per_thousand(250, 62);
 
 /// A CPU with its costs per operation.
@@ -99,16 +99,16 @@ const COPY: Count = per_thousand(250, 62);
 pub struct Cpu {
     instruction_ps: u64,
     miss_ps: u64,
-    /// Time of a system call including filesystem and VFS.
+    /// Time of a system call, including filesystem and VFS.
     call: Nanos,
     old_lzo: bool,
-    /// Time to copy 1000 bytes to a program and from one, ns; 0 if it is derived from instructions and misses.
+    /// Time to copy 1000 bytes between kernel and program, ns; 0 if it is derived from instructions and misses.
     to_user: u32,
     from_user: u32,
 }
 
 impl Cpu {
-    /// CPU of a host.
+    /// The CPU of a host.
     pub fn of(host: &HostProfile) -> Self {
         Self {
             instruction_ps: u64::from(host.instruction_ps),
@@ -157,7 +157,7 @@ impl Cpu {
         self.time(CHECKSUM, operations.read_bytes + operations.programmed_bytes)
     }
 
-    /// Time of UBI's code for that many headers read in an attach.
+    /// Time of UBI's code for `reads` headers read in an attach.
     pub fn headers(&self, reads: u64) -> Nanos {
         self.time(HEADER, reads)
     }
@@ -203,8 +203,8 @@ mod tests {
         packed_by(arm926(), codec, from, to)
     }
 
-    /// Measured: 467 thousand instructions and 7463 misses for random bytes, 111 thousand and 2450 for zeros.
-    /// A scan of twice the eraseblocks takes twice the time, and a faster CPU half of it.
+    /// Measured values: 467 thousand instructions and 7463 misses for random bytes, 111 thousand and 2450 for zeros. A scan of twice as
+    /// many eraseblocks takes twice the time, and a CPU of twice the speed halves it.
     #[test]
     fn headers_take_the_time_of_the_cpu() {
         let (slow, fast) = (arm926(), Cpu::of(&HostProfile { instruction_ps: 4_161, ..HostProfile::NONE }));
@@ -227,8 +227,8 @@ mod tests {
         assert!(random * 5 < packed(Codec::Zlib, 4096, None));
     }
 
-    /// Measured: 152 thousand instructions and 3759 misses for random bytes, 33 thousand and 128 for zeros, 83 thousand
-    /// and 1071 for text.
+    /// Measured values: 152 thousand instructions and 3759 misses for random bytes, 33 thousand and 128 for zeros, 83 thousand and 1071
+    /// for text.
     #[test]
     fn old_lzo_gives_nothing_up_and_clears_nothing() {
         let old = Cpu { old_lzo: true, ..arm926() };

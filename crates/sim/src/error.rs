@@ -1,4 +1,4 @@
-//! Errors from the name on the command line to the result.
+//! Errors of all steps from a name on the command line to a result.
 
 use crate::rig::RigError;
 use floatgate_config::{ConfigError, Problem};
@@ -12,7 +12,7 @@ pub enum Error {
     /// A setup, part or override is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The driver cannot use the chip on this controller and board.
+    /// The driver rejects the chip on this controller and board.
     #[error("{chip}: {why}")]
     Probe {
         /// Name of the chip.
@@ -23,7 +23,7 @@ pub enum Error {
     /// The device failed during an operation.
     #[error("{what}: {error}")]
     Flash {
-        /// Operation that failed.
+        /// Description of the operation that failed.
         what: String,
         /// Error of the device.
         error: floatgate_mtd::Error,
@@ -31,12 +31,12 @@ pub enum Error {
     /// Another error, with the row or combination in which it occurred.
     #[error("{place}: {error}")]
     Within {
-        /// Row or combination.
+        /// The row or combination in which the error occurred.
         place: String,
-        /// The original error.
+        /// Error that occurred there.
         error: Box<Error>,
     },
-    /// A condition or objective of a sweep refers to a column that no design has.
+    /// A condition or objective of a sweep refers to a column that does not exist.
     #[error("`{asked_by}`: there is no column `{column}`")]
     NoColumn {
         /// Key of the specification.
@@ -76,7 +76,7 @@ impl Error {
         Self::Request { message: message.into(), help: help.into() }
     }
 
-    /// Error for a missing column of a sweep; `names` are the existing columns.
+    /// The error for a missing column of a sweep; `names` are the existing columns.
     pub fn no_column<'a>(
         asked_by: &'static str,
         column: &str,
@@ -118,7 +118,7 @@ impl Error {
     }
 }
 
-/// Advice with an example of a missing key.
+/// Advice with an example for a missing key.
 fn example_of(error: &ConfigError) -> Option<Advice> {
     if error.problem() != Problem::MissingKey {
         return None;

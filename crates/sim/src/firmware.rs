@@ -1,4 +1,5 @@
-//! The `[firmware]` table of a setup: a microcontroller that drives a SPI NOR through a polling HAL.
+//! The `[firmware]` table of a setup: a microcontroller that accesses a SPI NOR through a polling
+//! HAL.
 
 use floatgate_config::{Config, ConfigError, Problem};
 use floatgate_mtd::Nanos;
@@ -6,7 +7,7 @@ use floatgate_mtd::advice;
 use floatgate_mtd::advice::Command;
 use serde::Deserialize;
 
-/// Costs of the firmware's calls.
+/// Time costs of the firmware's HAL calls.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Firmware {
@@ -35,7 +36,7 @@ pub struct Firmware {
 }
 
 impl Firmware {
-    /// First invalid value, with the reason.
+    /// Name of the first invalid value, with the reason.
     fn impossible(&self) -> Option<(&'static str, &'static str)> {
         let (byte, tick) = (Nanos::from_us(1000), Nanos::from_us(1)..=Nanos::from_us(1_000_000));
         let rules = [
@@ -53,7 +54,7 @@ impl Firmware {
         rules.into_iter().find(|rule| !rule.1).map(|(key, _, why)| (key, why))
     }
 
-    /// Firmware of a setup.
+    /// Reads the firmware table of a setup.
     ///
     /// # Errors
     /// The setup has no firmware, or an invalid one.
@@ -70,7 +71,7 @@ impl Firmware {
         }
     }
 
-    /// Checks the firmware of a setup, whatever the setup is used for.
+    /// Checks the firmware table of a setup, even if the setup is used for another purpose.
     pub(crate) fn check(config: &Config) -> Result<(), ConfigError> {
         config.tree().get("firmware").map_or(Ok(()), |_| Self::of_config(config).map(drop))
     }

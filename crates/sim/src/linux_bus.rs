@@ -1,8 +1,8 @@
 //! A chip behind its controller for Linux's own drivers, which access it through the module in `hosts/linux-module`.
 //!
-//! Requests and answers are bytes; in between, the operation runs in virtual time. Operations that the controller does
-//! not support are refused beforehand, so the kernel chooses among the others. A violated rule of the chip is recorded
-//! and reads as FFh.
+//! Requests and answers are encoded as bytes; each operation runs in virtual time. An operation that the controller
+//! does not support is rejected in advance, so the kernel chooses another one. A violated rule of the chip is
+//! recorded, and the operation reads FFh.
 
 mod protocol;
 
@@ -22,24 +22,24 @@ use floatgate_device::timeline::Host;
 use floatgate_mtd::{Instant, Nanos, Phase};
 use protocol::{DATA_MAX, RawAnswer, RawConfig, Request, RequestBody, Step};
 
-/// A chip behind its controller.
+/// A chip behind its controller, by kind.
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "there is one for a chip, and it stays where it is")]
 pub enum Chip {
-    /// A SPI NOR at its pins, for a kernel that tries several forms of a command.
+    /// A SPI NOR at its pins, because the kernel tries several forms of a command.
     SpiNor(SpiMemWire<SpiNor>),
-    /// A SPI NAND at its pins, for a kernel that tries several forms of a command.
+    /// A SPI NAND at its pins, because the kernel tries several forms of a command.
     SpiNand(SpiMemWire<SpiNand>),
-    /// A raw NAND, whose operations are lists of cycles.
+    /// A raw NAND, whose operations are lists of bus cycles.
     RawNand(NandRig),
 }
 
 /// A raw NAND behind its controller.
 #[derive(Clone, Debug)]
 pub struct NandRig {
-    /// Controller with its chips.
+    /// Controller with the NAND chips.
     pub controller: NandController<RawNand>,
-    /// ECC that the kernel uses.
+    /// ECC used by the kernel.
     pub ecc: NandEcc,
     host: Host,
     violations: ViolationLog,
@@ -48,17 +48,17 @@ pub struct NandRig {
 /// ECC of a raw NAND.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NandEcc {
-    /// No ECC.
+    /// Neither the chip nor the kernel corrects errors.
     None,
-    /// ECC in the chip.
+    /// On-die ECC of the chip.
     OnDie,
     /// Software ECC of the kernel.
     Software {
-        /// Algorithm of the code.
+        /// Algorithm of the ECC code.
         algo: Algo,
-        /// Bytes per step.
+        /// Number of data bytes per ECC step.
         step: u32,
-        /// Bits per step.
+        /// Number of bits corrected per ECC step.
         strength: u32,
     },
 }
@@ -71,7 +71,7 @@ impl NandRig {
     }
 }
 
-/// Phases in which cycles are on the bus.
+/// Phases during which bytes are on the bus.
 const ON_WIRES: [Phase; 4] = [Phase::Command, Phase::Address, Phase::Dummy, Phase::Data];
 
 /// Error numbers of Linux that the module returns.
@@ -79,47 +79,47 @@ const EIO: i32 = -5;
 const ETIMEDOUT: i32 = -110;
 const EOPNOTSUPP: i32 = -95;
 
-/// An operation that the kernel chose, without address and data.
+/// Form of an operation that the kernel chose, without address and data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// On a SPI bus.
+    /// Operation on a SPI bus.
     Spi {
-        /// Command byte.
+        /// First byte of the command.
         opcode: u8,
-        /// The chip's name for it.
+        /// Name of the command in the chip's data sheet.
         name: &'static str,
-        /// Lanes and rates.
+        /// Number of data lanes and data rate of each phase.
         mode: Mode,
-        /// Address bytes.
+        /// Number of address bytes.
         addr_bytes: u8,
-        /// Dummy clock cycles.
+        /// Number of dummy clock cycles.
         dummy_cycles: u8,
         /// Direction of the data.
         dir: Direction,
-        /// Through the direct mapping.
+        /// True if the operation uses the direct mapping of the controller.
         mapped: bool,
     },
-    /// On a raw NAND: the command cycles; empty when data continues.
+    /// Operation on a raw NAND: its command cycles; empty for a continued data transfer.
     Nand {
-        /// Command cycles.
+        /// Command cycles of the operation.
         commands: Vec<u8>,
-        /// Data interface in use.
+        /// Data interface during the operation.
         interface: DataInterface,
     },
 }
 
-/// Operations of one form.
+/// Statistics of operations of one form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chosen {
     /// Form of the operations.
     pub form: Form,
     /// Number of operations of this form.
     pub count: u64,
-    /// Total of data bytes.
+    /// Total number of data bytes.
     pub bytes: u64,
 }
 
-/// Maximum number of forms that are recorded: a hostile kernel can send many.
+/// Maximum number of recorded forms, because a hostile kernel can send many.
 const FORMS_MAX: usize = 512;
 
 /// State of the kernel's driver.
@@ -128,13 +128,13 @@ pub enum Driver {
     /// The kernel is identifying the chip.
     #[default]
     Probing,
-    /// No driver has accepted the chip.
+    /// No driver of the kernel accepted the chip.
     Missing,
     /// The chip is attached as the MTD device of this number.
     Attached(u32),
 }
 
-/// A chip for Linux.
+/// A chip with its request interface for Linux.
 #[derive(Clone, Debug)]
 pub struct LinuxBus {
     chip: Chip,
@@ -144,12 +144,12 @@ pub struct LinuxBus {
 }
 
 impl LinuxBus {
-    /// Creates a chip that was not accessed yet.
+    /// A chip that has not been accessed yet.
     pub const fn new(chip: Chip) -> Self {
         Self { chip, chosen: Vec::new(), operations: 0, driver: Driver::Probing }
     }
 
-    /// First message to the module: the properties of the chip's bus for the kernel.
+    /// First message to the module: the bus properties of the chip that the kernel needs.
     pub fn config(&self) -> Vec<u8> {
         let config = match &self.chip {
             Chip::SpiNor(wire) => spi_config(wire, protocol::SPI_NOR),
@@ -161,10 +161,10 @@ impl LinuxBus {
         bytes
     }
 
-    /// Runs a request and returns the answer.
+    /// Executes a request and returns the answer.
     ///
     /// # Errors
-    /// The bytes are not a request: module and command have different versions.
+    /// The bytes are not a valid request: module and command have different versions.
     pub fn answer(&mut self, request: &[u8]) -> Result<Vec<u8>, BadRequest> {
         let request = Request::decode(request)?;
         let mut data = vec![0; request.in_len];
@@ -216,12 +216,12 @@ impl LinuxBus {
         self.power().operations()
     }
 
-    /// Operations that the kernel chose, in the order of their first use.
+    /// Forms of the operations that the kernel chose, in the order of their first use.
     pub fn chosen(&self) -> &[Chosen] {
         &self.chosen
     }
 
-    /// Violated rules.
+    /// Violations of the chip's rules.
     pub const fn violations(&self) -> &ViolationLog {
         match &self.chip {
             Chip::SpiNor(wire) => wire.wire().violations(),
@@ -277,7 +277,7 @@ impl LinuxBus {
         }
     }
 
-    /// Data bytes of a page, and of an eraseblock.
+    /// Size of a page and of an eraseblock without OOB, bytes.
     fn units(&self) -> (u64, u64) {
         match &self.chip {
             Chip::SpiNor(wire) => {
@@ -315,7 +315,7 @@ impl Socket for LinuxBus {
     fn break_block(&mut self, addr: u64) {
         let (page, block) = self.units();
         let first = addr - addr % block;
-        // A NAND has faults of blocks, a NOR of pages.
+        // Faults of a NAND belong to blocks, faults of a NOR to pages.
         (first..first + block)
             .step_by(page as usize)
             .for_each(|at| self.oracle_mut().set_faults(at, Faults::BOTH));
@@ -388,7 +388,7 @@ fn nand_config(rig: &NandRig) -> RawConfig {
         magic: protocol::MAGIC,
         kind: protocol::RAW_NAND,
         caps: if rig.controller.sub_page_writes() { 0 } else { protocol::CAP_NO_SUBPAGE_WRITE },
-        // Of no use to a raw NAND.
+        // A raw NAND does not use this value.
         clock_hz: 1,
         max_data: DATA_MAX,
         max_mapped: 1,
@@ -433,7 +433,7 @@ fn run_spi<C: SpiChip>(
     0
 }
 
-/// Counts an operation.
+/// Counts an operation under its form.
 fn count(chosen: &mut Vec<Chosen>, form: Form, bytes: u64) {
     if let Some(known) = chosen.iter_mut().find(|known| known.form == form) {
         known.count += 1;

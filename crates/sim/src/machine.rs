@@ -1,4 +1,4 @@
-//! Filesystems on a setup: chip, controller, driver, partition, then UBI and UBIFS, or JFFS2, with one clock.
+//! Filesystems on a setup: chip, controller, driver and partition, below UBI and UBIFS or below JFFS2, with one clock.
 
 use crate::error::Error;
 use crate::kernel_memory::{self, UbifsSizes};
@@ -27,25 +27,25 @@ impl<D: Mtd + Clone + fmt::Debug + Send + Sync + 'static> BaseDevice for D {}
 
 /// A filesystem mounted on a device, with all layers in between.
 pub trait OnDevice<D>: FileSystem + fmt::Debug + Sync {
-    /// An independent copy. Unchanged blocks of the device are shared.
+    /// Returns an independent copy. Unchanged blocks of the device are shared.
     fn fork(&self) -> Box<dyn OnDevice<D>>;
 
-    /// The device below.
+    /// The device below the filesystem.
     fn device(&self) -> &D;
 
-    /// The device below, to access its host and supply.
+    /// Mutable access to the device below, for its host and supply.
     fn device_mut(&mut self) -> &mut D;
 
     /// Time at the end of the last operation.
     fn now(&self) -> Instant;
 
-    /// Advances the clock, during which the layers do their background work.
+    /// Advances the clock. The layers do their background work in that time.
     fn wait_until(&mut self, now: Instant);
 
-    /// Sets the clock to a later time without background work.
+    /// Advances the clock without background work.
     fn set_now(&mut self, now: Instant);
 
-    /// Does the background work of a mount at once: for JFFS2, the check of all inodes.
+    /// Completes the background work of a mount immediately: for JFFS2, the check of all inodes.
     ///
     /// # Errors
     /// Device failures.
@@ -58,8 +58,8 @@ pub trait OnDevice<D>: FileSystem + fmt::Debug + Sync {
         true
     }
 
-    /// Runs a pass of ubihealthd: reads every PEB, and UBI moves those with bit errors. Returns the number of moved
-    /// PEBs. JFFS2 does not move data because of bit errors, so nothing is read.
+    /// Runs a pass of ubihealthd, which reads every PEB, so that UBI moves PEBs with bit errors. Returns the number of
+    /// moved PEBs. JFFS2 does not move data because of bit errors, so nothing is read.
     ///
     /// # Errors
     /// Reason why UBI failed, as text.
@@ -75,18 +75,18 @@ pub trait OnDevice<D>: FileSystem + fmt::Debug + Sync {
         None
     }
 
-    /// Number of times that an eraseblock was taken into use. Each must be erased before its next use, so in the long
-    /// run this equals the number of erases.
+    /// Number of times that an eraseblock was taken into use. Each eraseblock must be erased before its next use, so in the
+    /// long run this is the number of erases.
     fn eraseblocks_used(&self) -> u64 {
         0
     }
 
-    /// Counts of unusual eraseblocks of the device.
+    /// Numbers of bad, lost and damaged eraseblocks of the device.
     fn census(&self) -> Census {
         Census::default()
     }
 
-    /// Ends the mount without writing, like a power loss.
+    /// Ends the mount without any write, as a power loss does.
     fn abandon(self: Box<Self>) -> D;
 
     /// Unmounts, detaches and returns the device, with the time.
@@ -107,9 +107,9 @@ impl<D: 'static> Clone for Box<dyn OnDevice<D>> {
 pub struct Census {
     /// Number of bad eraseblocks.
     pub bad: u32,
-    /// An eraseblock that is neither used nor free, as text.
+    /// Description of an eraseblock that is neither used nor free.
     pub lost: Option<String>,
-    /// Number of eraseblocks set aside because of damaged contents.
+    /// Number of eraseblocks that are not used because their contents are damaged.
     pub aside: u64,
 }
 
@@ -148,7 +148,7 @@ impl<D: BaseDevice> OnDevice<D> for OnUbi<D> {
         for pnum in ubi.pebs().map(|peb| peb.pnum).collect::<Vec<u32>>() {
             if ubi.check_peb(pnum).map_err(failed)? {
                 moved += 1;
-                // UBI's thread has time for it. A block that fails meanwhile becomes a bad one.
+                // UBI's thread gets time for its background work. A block that fails in this time becomes bad.
                 let later = ubi.now() + Nanos::from_ms(1000);
                 ubi.wait_until(later);
             }
@@ -172,7 +172,7 @@ impl<D: BaseDevice> OnDevice<D> for OnUbi<D> {
         }))
     }
 
-    /// Counts written VID headers, each of which takes the next sequence number.
+    /// Number of written VID headers, from the sequence number that each of them increments.
     fn eraseblocks_used(&self) -> u64 {
         self.volume().ubi().info().sqnum
     }
@@ -222,8 +222,7 @@ impl<D: BaseDevice> OnDevice<D> for Jffs2<D> {
         (**self).now()
     }
 
-    /// Advances the clock. A background failure is ignored here, because it occurs again with the next change and is
-    /// reported then.
+    /// Advances the clock. A background failure is ignored here, because the next change fails again and reports it.
     fn wait_until(&mut self, now: Instant) {
         while (**self).now() < now && self.work_in_background().is_ok_and(|worked| worked) {}
         (**self).set_now(now);
@@ -267,16 +266,16 @@ impl<D: BaseDevice> OnDevice<D> for Jffs2<D> {
     }
 }
 
-/// Minimum number of eraseblocks of a JFFS2 (Linux: `jffs2_do_fill_super`).
+/// Minimum number of eraseblocks of a JFFS2 filesystem (Linux: `jffs2_do_fill_super`).
 const JFFS2_BLOCKS_MIN: u32 = 5;
 
-/// Name of the volume in use.
+/// Name of the UBI volume in use.
 const VOLUME: &[u8] = b"data";
 
-/// Name of an optional second volume of the same size.
+/// Name of an optional second UBI volume of the same size.
 const SECOND_VOLUME: &[u8] = b"second";
 
-/// Kind of a filesystem.
+/// Type of a filesystem.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FilesystemKind {
@@ -288,7 +287,7 @@ pub enum FilesystemKind {
 }
 
 impl FilesystemKind {
-    /// Name: `ubifs` or `jffs2`.
+    /// Name of the filesystem: `ubifs` or `jffs2`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ubifs => "ubifs",
@@ -312,7 +311,7 @@ impl FromStr for FilesystemKind {
     }
 }
 
-/// Compression of new files, as the options of a mount name it.
+/// Compression of new files, in the names of mount options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FileCompression {
@@ -329,7 +328,7 @@ pub enum FileCompression {
     Zstd,
 }
 
-/// The filesystem on the partition.
+/// Filesystem on the partition, with its options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Filesystem {
@@ -376,12 +375,12 @@ impl Filesystem {
     /// Reads the `[filesystem]` table of a setup.
     ///
     /// # Errors
-    /// A wrong value.
+    /// An invalid value.
     pub fn of_setup(config: &Config) -> Result<Self, Error> {
         Ok(config.extract_or_default("filesystem")?)
     }
 
-    /// Parameters of the layers.
+    /// Parameters of the filesystem and the layers below it.
     ///
     /// # Errors
     /// A compression that the filesystem does not support.
@@ -416,7 +415,7 @@ impl Filesystem {
                 sync: self.sync,
                 bulk_read: self.bulk_read,
                 empty_is_total: self.empty_is_total,
-                // The kernel's LZO is the fast one.
+                // The kernel contains the fast variant of LZO.
                 effort: Effort::Fast,
                 ..Behaviour::default()
             },
@@ -451,7 +450,7 @@ impl Filesystem {
 /// Parameters of a filesystem and the layers below it.
 #[derive(Clone, Debug)]
 pub enum Layers {
-    /// UBI and UBIFS.
+    /// Parameters of UBI and of UBIFS.
     Ubifs(Box<UbifsLayers>),
     /// Parameters of JFFS2.
     Jffs2(jffs2::MountOptions),
@@ -460,13 +459,13 @@ pub enum Layers {
 /// Parameters of UBI and UBIFS.
 #[derive(Clone, Debug)]
 pub struct UbifsLayers {
-    /// Attach options; the time is replaced.
+    /// Attach options; the time in them is replaced.
     pub attach: AttachOptions,
-    /// Format options; the number of LEBs is replaced.
+    /// Format options; the number of LEBs in them is replaced.
     pub format: FormatOptions,
-    /// Options of the mounted filesystem.
+    /// Options and behaviour of the mounted filesystem.
     pub behaviour: Behaviour,
-    /// Adds a second volume with UBIFS, which gets half of the LEBs; a mount then includes mounting and unmounting it.
+    /// True for a second volume with UBIFS, which gets half of the LEBs. A mount then includes mounting and unmounting it.
     pub second_volume: bool,
 }
 
@@ -487,7 +486,7 @@ impl Layers {
                 "{}, and Linux mounts no JFFS2 of fewer than {JFFS2_BLOCKS_MIN}",
                 count(mtd.geometry().blocks().into(), "eraseblock")
             )),
-            // The first mount erases what it writes to.
+            // The first mount of JFFS2 erases eraseblocks before it writes to them.
             Self::Jffs2(options) => match Jffs2::mount(mtd, now, options) {
                 Ok(fs) => Ok(Box::new(fs)),
                 Err((error, _)) => Err(error.to_string()),
@@ -495,8 +494,8 @@ impl Layers {
         }
     }
 
-    /// Attaches and mounts, as after power-on. The error contains the device. `attached` is called after the attach, if
-    /// there is one.
+    /// Attaches and mounts, as after power-on. The error includes the device. If there is an attach, `attached` is called
+    /// after it.
     ///
     /// # Errors
     /// Reason why it cannot be mounted, as text.
@@ -546,7 +545,7 @@ impl UbifsLayers {
         Ok(fs)
     }
 
-    /// Attaches and mounts. The error contains the device.
+    /// Attaches and mounts. The error includes the device.
     fn mount<D: BaseDevice>(
         &self,
         mtd: D,
@@ -567,7 +566,7 @@ impl UbifsLayers {
         Ok(Box::new(self.open(ubi, VOLUME)?))
     }
 
-    /// Mounts the filesystem of a volume. The error contains the device.
+    /// Mounts the filesystem of a volume. The error includes the device.
     fn open<D: BaseDevice>(&self, ubi: Ubi<D>, name: &[u8]) -> Result<OnUbi<D>, (String, D)> {
         let Some(id) = ubi.id_of(name) else {
             return Err(("the volume has gone".to_owned(), ubi.into_mtd()));
@@ -593,7 +592,7 @@ pub fn make(rig: Rig, layers: &Layers) -> Result<Box<dyn OnDevice<Box<dyn Device
     make_on(&chip, device, now, layers)
 }
 
-/// As [`make`], on a device whose chip has this name.
+/// Creates a filesystem on a device, as [`make`]. `chip` is the name of the chip for messages.
 ///
 /// # Errors
 /// As [`make`].
@@ -613,7 +612,7 @@ pub fn make_on<D: BaseDevice>(
     made.map_err(|why| Error::request(format!("{chip}: {why}"), other_flash()))
 }
 
-/// Advice for too small eraseblocks.
+/// Advice for eraseblocks that are too small.
 pub fn too_small() -> Advice {
     advice! { "on SPI NOR set ", set("driver.erase_bytes", "64KiB"), ": sectors as Linux takes them without CONFIG_MTD_SPI_NOR_USE_4K_SECTORS" }
 }

@@ -1,5 +1,5 @@
-//! Linux's mtdblock: flash as a block device, by reading, changing, erasing and writing whole eraseblocks. It caches
-//! one eraseblock, and handles neither bad blocks nor wear.
+//! Linux's mtdblock: flash as a block device, which reads, changes, erases and writes whole eraseblocks. It caches one
+//! eraseblock, and handles neither bad blocks nor wear.
 
 use floatgate_mtd::{Error, Instant, Mtd};
 
@@ -11,10 +11,10 @@ pub struct MtdBlock<D> {
     device: D,
 }
 
-/// The cached eraseblock.
+/// The one eraseblock that the cache stores.
 #[derive(Debug)]
 struct Cached {
-    /// Start address.
+    /// Start address of the cached eraseblock, B.
     at: u64,
     bytes: Vec<u8>,
     is_dirty: bool,
@@ -26,22 +26,22 @@ impl<D: Mtd> MtdBlock<D> {
         Self { now, cached: None, device }
     }
 
-    /// Current time.
+    /// Current virtual time.
     pub const fn now(&self) -> Instant {
         self.now
     }
 
-    /// Advances the clock after other operations.
+    /// Advances the clock past operations that other code made.
     pub fn set_now(&mut self, now: Instant) {
         self.now = self.now.max(now);
     }
 
-    /// Flash below.
+    /// The flash below the block device.
     pub const fn device(&self) -> &D {
         &self.device
     }
 
-    /// Flash below, to access its host.
+    /// Mutable access to the flash below, for its host.
     pub const fn device_mut(&mut self) -> &mut D {
         &mut self.device
     }
@@ -62,8 +62,8 @@ impl<D: Mtd> MtdBlock<D> {
         Ok(())
     }
 
-    /// Writes a part of an eraseblock to the cache, after reading the rest of it from flash. Another cached eraseblock
-    /// is written to flash first. A whole eraseblock is written to flash at once.
+    /// Writes a part of an eraseblock to the cache, after the other data of the eraseblock was read from flash.
+    /// Another cached eraseblock is written to flash first. A whole eraseblock is written to flash immediately.
     ///
     /// # Errors
     /// Errors of the flash.
@@ -103,7 +103,7 @@ impl<D: Mtd> MtdBlock<D> {
         Ok(())
     }
 
-    /// Erases and writes an eraseblock.
+    /// Erases an eraseblock and writes it.
     fn replace(&mut self, at: u64, bytes: &[u8]) -> Result<(), Error> {
         self.now = self.device.erase(self.now, at, bytes.len() as u64)?.at;
         self.now = self.device.write(self.now, at, bytes)?.at;

@@ -1,15 +1,15 @@
-//! Linux's page cache and write-back, as one model for all filesystems.
+//! Linux's page cache and write-back, in one model for all filesystems.
 //!
-//! - A page (4 KiB of a file) that was read or written stays in memory until the room is needed: the oldest clean pages
-//!   are evicted.
-//! - If a filesystem delays writes (UBIFS), a written page is dirty until write-back. It is written back when its
-//!   file's first change is [`expire_s`](PageCacheProfile::expire_s) old, checked every
-//!   [`flush_interval_s`](PageCacheProfile::flush_interval_s), or by `fsync` and `sync`.
+//! - A page (4 KiB of a file) that was read or written stays in memory until its memory is needed: the oldest clean
+//!   pages are evicted first.
+//! - If a filesystem delays writes (UBIFS), a written page is dirty until write-back. Write-back of a file begins when
+//!   its first change is [`expire_s`](PageCacheProfile::expire_s) old, which is checked every
+//!   [`flush_interval_s`](PageCacheProfile::flush_interval_s), or with `fsync` and `sync`.
 //! - A program that makes more than [`dirty_percent`](PageCacheProfile::dirty_percent) of memory dirty waits until at
 //!   most [`background_percent`](PageCacheProfile::background_percent) is dirty.
 //! - There is one CPU. The write-back thread runs while the program waits, not in parallel.
 //!
-//! Left out: `mmap`, reading ahead, and the share of memory that programs take. Linux: `mm/page-writeback.c`,
+//! Not modelled: `mmap`, read-ahead, and the memory that programs use. Linux: `mm/page-writeback.c`,
 //! Documentation/admin-guide/sysctl/vm.rst.
 
 use floatgate_device::units;
@@ -18,7 +18,7 @@ use floatgate_stack::fs::BLOCK_BYTES;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// The page cache's memory and when it is written back.
+/// Memory of the page cache, and parameters of write-back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PageCacheProfile {
@@ -36,30 +36,30 @@ pub struct PageCacheProfile {
 }
 
 impl Default for PageCacheProfile {
-    /// Defaults of Linux since 2.6.29, with 64 MiB.
+    /// Defaults of Linux since 2.6.29, with a page cache of 64 MiB.
     fn default() -> Self {
         Self { bytes: 64 << 20, dirty_percent: 20, background_percent: 10, flush_interval_s: 5, expire_s: 30 }
     }
 }
 
-/// Bytes of a page.
+/// Size of a page, bytes.
 pub const PAGE: u64 = BLOCK_BYTES as u64;
 
-/// A page of a file: its inode, and its number in the file.
+/// A page of a file: inode number, and index in the file.
 type PageOf = (u32, u64);
 
-/// Set of pages in memory. The data itself is in the filesystem.
+/// Set of the pages in memory. The data itself is in the filesystem.
 #[derive(Clone, Debug)]
 pub(crate) struct PageCache {
     profile: PageCacheProfile,
     present: BTreeSet<PageOf>,
-    /// Pages in the order in which they were added; some may have been evicted since.
+    /// Pages in the order in which they were added, including pages that were evicted later.
     order: VecDeque<PageOf>,
     dirty: BTreeMap<u32, Dirty>,
     dirty_pages: u64,
 }
 
-/// Dirty pages of a file.
+/// Dirty pages of one file.
 #[derive(Clone, Debug)]
 struct Dirty {
     since: Instant,
@@ -81,7 +81,7 @@ impl PageCache {
         self.present.contains(&(inode, page))
     }
 
-    /// Adds a page.
+    /// Adds a page of a file. If the cache is full, removes the oldest clean pages.
     pub(crate) fn insert(&mut self, inode: u32, page: u64) {
         if !self.present.insert((inode, page)) {
             return;
@@ -104,7 +104,7 @@ impl PageCache {
         self.dirty.get(&inode).is_some_and(|dirty| dirty.pages.contains(&page))
     }
 
-    /// Marks a page in memory as dirty.
+    /// Marks a page that is in memory as dirty.
     pub(crate) fn make_dirty(&mut self, inode: u32, page: u64, now: Instant) {
         let dirty = self.dirty.entry(inode).or_insert_with(|| Dirty { since: now, pages: BTreeSet::new() });
         if dirty.pages.insert(page) {
@@ -141,12 +141,12 @@ impl PageCache {
         self.dirty_pages > self.share(self.profile.dirty_percent)
     }
 
-    /// True if write-back continues.
+    /// True if write-back continues because more than the background limit is dirty.
     pub(crate) const fn is_dirty_enough(&self) -> bool {
         self.dirty_pages > self.share(self.profile.background_percent)
     }
 
-    /// File with the oldest first change.
+    /// The file with the oldest first change.
     pub(crate) fn oldest_dirty(&self) -> Option<u32> {
         self.dirty.iter().min_by_key(|(_, dirty)| dirty.since).map(|(&inode, _)| inode)
     }

@@ -1,4 +1,4 @@
-//! The `[partition]` table of a setup, or several `[[partition]]`: parts of the chip that are used.
+//! The `[partition]` table of a setup, or several `[[partition]]` tables: parts of the chip that are used.
 
 use crate::Error;
 use floatgate_config::{Config, ConfigError, Override, Value};
@@ -9,7 +9,7 @@ use floatgate_mtd::advice::Command;
 use floatgate_mtd::{Mtd, SlcMode};
 use serde::Deserialize;
 
-/// A part of the chip. Without one the whole chip is used.
+/// A part of the chip. Without this table the whole chip is used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Partition {
@@ -26,7 +26,7 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// End of the partition, or the highest number if it extends to the end of the chip.
+    /// End of the partition, B; the highest number if it extends to the end of the chip.
     const fn end(&self) -> u64 {
         if self.size == 0 { u64::MAX } else { self.offset.saturating_add(self.size) }
     }
@@ -66,7 +66,7 @@ impl Partition {
     }
 }
 
-/// Checks that several partitions have distinct names, as `use` needs, and do not overlap.
+/// Checks that several partitions have distinct names, which `use` requires, and do not overlap.
 fn check_apart(config: &Config, all: &[Partition]) -> Result<(), ConfigError> {
     for (index, one) in all.iter().enumerate() {
         if let Some(other) = all[..index].iter().find(|other| !one.name.is_empty() && other.name == one.name)
@@ -85,11 +85,11 @@ fn check_apart(config: &Config, all: &[Partition]) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Override that sets the size of the partition in use in bytes, as programs see it: in slc-mode it takes twice as much
-/// of the chip.
+/// An override that sets the size of the partition in use, in bytes as programs see it. In slc-mode the partition takes
+/// twice as many bytes of the chip.
 ///
 /// # Errors
-/// Size 0, which would mean the whole chip; a wrong `[partition]` table.
+/// Size 0, which would mean the whole chip; an invalid `[partition]` table.
 pub fn of_size(config: &Config, bytes: u64) -> Result<Override, Error> {
     let (partition, key) = Partition::of_setup(config)?;
     let bytes = if partition.slc { bytes.saturating_mul(2) } else { bytes };
@@ -102,28 +102,28 @@ pub fn of_size(config: &Config, bytes: u64) -> Result<Override, Error> {
     Ok(Override::parse(&format!("{key}.size={bytes}"), 1)?)
 }
 
-/// Largest size in bytes that [`of_size`] can set for the partition in use: up to the end of the chip.
+/// Maximum size in bytes that [`of_size`] can set for the partition in use: up to the end of the chip.
 ///
 /// # Errors
-/// A wrong `[partition]` table, or an invalid chip.
+/// An invalid `[partition]` table, or an invalid chip.
 pub fn largest(config: &Config) -> Result<u64, ConfigError> {
     let (partition, _) = Partition::of_setup(config)?;
     let room = config.chip()?.facts().size_bytes.saturating_sub(partition.offset);
     Ok(if partition.slc { room / 2 } else { room })
 }
 
-/// First byte of the partition in use.
+/// Offset of the partition in use, B.
 ///
 /// # Errors
-/// A wrong value.
+/// An invalid value.
 pub fn offset(config: &Config) -> Result<u64, ConfigError> {
     Partition::of_setup(config).map(|(partition, _)| partition.offset)
 }
 
-/// First byte on the chip of the partition in use; `None` in slc-mode, which leaves out every second page of the chip.
+/// Offset of the partition in use on the chip, B; `None` in slc-mode, which uses only every second page of the chip.
 ///
 /// # Errors
-/// A wrong value.
+/// An invalid value.
 pub fn linear_offset(config: &Config) -> Result<Option<u64>, ConfigError> {
     Partition::of_setup(config).map(|(partition, _)| (!partition.slc).then_some(partition.offset))
 }
@@ -131,7 +131,7 @@ pub fn linear_offset(config: &Config) -> Result<Option<u64>, ConfigError> {
 /// Wraps a device in the partition of the setup.
 ///
 /// # Errors
-/// A wrong value, or a chip without slc-mode.
+/// An invalid value, or a chip without slc-mode.
 pub fn apply(config: &Config, device: Box<dyn Device>) -> Result<Box<dyn Device>, ConfigError> {
     let (partition, key) = Partition::of_setup(config)?;
     let device = window(config, &partition, &key, device)?;

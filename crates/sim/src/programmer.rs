@@ -14,7 +14,7 @@ use floatgate_mtd::{Instant, Nanos};
 #[derive(Clone, Debug)]
 pub struct Programmer {
     chip: Chip,
-    /// SPI clock until a client sets another one, Hz.
+    /// SPI clock until a client sets another clock, Hz.
     clock_hz: u32,
     accesses: u64,
     on_wires: Nanos,
@@ -28,7 +28,7 @@ enum Chip {
     Parallel(NorWire),
 }
 
-/// The wires of either kind.
+/// Applies an expression to the wires of either kind of chip.
 macro_rules! wire {
     ($chip:expr, $wire:ident => $result:expr) => {
         match $chip {
@@ -38,11 +38,11 @@ macro_rules! wire {
     };
 }
 
-/// Default SPI clock of a programmer. A board's clock may be above the limit of READ 03h, which programmers use.
+/// Default SPI clock of a programmer, Hz. The clock of a board may exceed the limit of READ 03h, which programmers use.
 pub const CLOCK_HZ: u32 = 12_000_000;
 
 impl Programmer {
-    /// Puts a SPI NOR into the socket. The clock is the wire's, at most [`CLOCK_HZ`].
+    /// Puts a SPI NOR into the socket. The clock is the clock of the wire, at most [`CLOCK_HZ`].
     pub fn new(mut wire: SpiWire<SpiNor>) -> Self {
         let clock_hz = wire.hz().min(CLOCK_HZ);
         wire.set_clock(clock_hz);
@@ -61,7 +61,7 @@ impl Programmer {
         matches!(self.chip, Chip::Parallel(_))
     }
 
-    /// Present time.
+    /// Current virtual time.
     pub fn now(&self) -> Instant {
         wire!(&self.chip, wire => wire.now())
     }
@@ -83,7 +83,8 @@ impl Programmer {
         wire!(&mut self.chip, wire => wire.chip_mut())
     }
 
-    /// Runs a CS# window of a SPI NOR: sends bytes to the chip, then receives bytes. A parallel NOR sends FFh.
+    /// Executes a CS# window of a SPI NOR: sends bytes to the chip, then receives bytes. With a parallel NOR the received
+    /// bytes are FFh.
     pub fn transfer(&mut self, sent: &[u8], received: &mut [u8]) {
         let start = self.now();
         match &mut self.chip {
@@ -93,8 +94,8 @@ impl Programmer {
         self.count(start);
     }
 
-    /// Reads bytes of a parallel NOR from an address on. Address lines that the chip does not have are ignored. A SPI NOR
-    /// sends FFh.
+    /// Reads bytes of a parallel NOR from an address on. Address lines that the chip does not have are ignored. With a
+    /// SPI NOR the received bytes are FFh.
     pub fn read(&mut self, address: u32, received: &mut [u8]) {
         let (start, address) = (self.now(), self.decoded(address));
         match &mut self.chip {
@@ -104,7 +105,7 @@ impl Programmer {
         self.count(start);
     }
 
-    /// Writes bytes to a parallel NOR, from an address on, a cycle for each.
+    /// Writes bytes to a parallel NOR from an address on, one cycle for each byte.
     pub fn write(&mut self, address: u32, sent: &[u8]) {
         for (address, byte) in (address..).zip(sent) {
             let (start, address) = (self.now(), self.decoded(address));
@@ -115,7 +116,7 @@ impl Programmer {
         }
     }
 
-    /// Address that the chip sees: sizes of chips are powers of two.
+    /// Address at the chip's pins, without higher bits; sizes of chips are powers of two.
     fn decoded(&self, address: u32) -> u32 {
         (u64::from(address) & (self.size() - 1)) as u32
     }
@@ -125,19 +126,19 @@ impl Programmer {
         self.on_wires += self.now().since(start);
     }
 
-    /// Advances the clock.
+    /// Advances virtual time by `time`, without traffic on the bus.
     pub fn wait(&mut self, time: Nanos) {
         wire!(&mut self.chip, wire => wire.advance(time));
     }
 
-    /// Sets the SPI clock in Hz.
+    /// Sets the SPI clock, Hz.
     pub fn set_clock(&mut self, hz: u32) {
         if let Chip::Spi(wire) = &mut self.chip {
             wire.set_clock(hz);
         }
     }
 
-    /// Number of CS# windows, or of reads and write cycles of a parallel NOR.
+    /// Number of CS# windows; for a parallel NOR, of read and write cycles.
     pub const fn accesses(&self) -> u64 {
         self.accesses
     }
@@ -152,7 +153,7 @@ impl Programmer {
         self.now().max(wire!(&self.chip, wire => wire.chip().busy_until()))
     }
 
-    /// Programs and erases so far.
+    /// Number of program and erase operations so far.
     pub const fn operations(&self) -> u64 {
         self.power().operations()
     }
@@ -162,8 +163,8 @@ impl Programmer {
         self.power().is_lost()
     }
 
-    /// Cycles the power after the chip has finished all operations; also restores it after a failure. The chip is then
-    /// ready, and the clock is the default one. Returns true if power had failed.
+    /// Cycles the power after the chip has finished all operations, which also restores power after a failure. The chip
+    /// is then ready, and the clock is the default one. Returns true if power had failed.
     pub fn power_cycle(&mut self) -> bool {
         self.wait_until_done();
         let failed = self.is_dead();
@@ -194,7 +195,7 @@ impl Socket for Programmer {
     fn break_block(&mut self, addr: u64) {
         let (page, block) = match &self.chip {
             Chip::Spi(wire) => (wire.chip().spec().geometry.page_bytes as usize, wire.chip().block_bytes()),
-            // Faults are those of its eraseblock.
+            // The unit of faults is the eraseblock that contains the address.
             Chip::Parallel(_) => (1, 1),
         };
         let first = addr - addr % block;
@@ -267,7 +268,7 @@ mod tests {
             programmer.transfer(&[0x06], &mut []);
             programmer.transfer(&[&[0x02, high, mid, low][..], &[0; 256]].concat(), &mut []);
             programmer.wait_until_done();
-            // A failed program may leave the error bits set until they are cleared.
+            // A failed program can leave error bits set until they are cleared.
             programmer.transfer(&[0x50], &mut []);
             let mut read = [0xFF; 256];
             programmer.transfer(&[0x03, high, mid, low], &mut read);

@@ -1,4 +1,5 @@
-//! Wires a resolved setup: chip, controller, and a driver that identifies the chip only by its bytes.
+//! Builds a rig from a resolved setup: chip, controller, and a driver that identifies the chip only by the bytes it
+//! returns.
 
 use crate::firmware::Firmware;
 use crate::linux_bus::{Chip, LinuxBus, NandEcc, NandRig};
@@ -32,10 +33,10 @@ use floatgate_mtd::advice::{Command, set};
 use std::fmt;
 use std::sync::Arc;
 
-/// A wired rig.
+/// A simulated board that is ready for use: a device behind its driver.
 #[derive(Clone, Debug)]
 pub struct Rig {
-    /// Device behind its driver.
+    /// The device behind its driver.
     pub device: Box<dyn Device>,
     /// Name of the chip.
     pub chip: String,
@@ -63,14 +64,14 @@ impl Rig {
 /// Options of the simulation in addition to the setup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RigOptions {
-    /// Seed of all chip-to-chip variation.
+    /// Seed of all variation between chips.
     pub seed: u64,
-    /// Stores data. Otherwise only time is simulated.
+    /// True to store data; otherwise only time is simulated.
     pub stores: bool,
     /// Number of factory bad blocks, on NAND.
     pub bad_blocks: u32,
-    /// Reads bad block marks when a block is first used, even if the setup reads all of them at probe (raw NAND). This
-    /// saves real time if a million power cuts are each followed by a restart.
+    /// True to read a bad block mark when the block is first used, even if the setup reads all marks at probe (raw
+    /// NAND). This saves real time in tests with a million power cuts, each of which is followed by a restart.
     pub marks_on_demand: bool,
 }
 
@@ -80,14 +81,14 @@ impl Default for RigOptions {
     }
 }
 
-/// Reason why a setup cannot be wired.
+/// Reason why a rig cannot be built from a setup.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RigError {
-    /// The setup is wrong; the error has a position.
+    /// The setup is invalid; the error has a position.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The driver cannot use the chip on this controller and board.
+    /// The driver rejects the chip on this controller and board.
     #[error("{chip}: {why}")]
     Probe {
         /// Name of the chip.
@@ -115,14 +116,14 @@ const KEYS: [&str; 14] = [
     "cells",
 ];
 
-/// Refuses unknown keys at the top, and in tables that not every device and command reads.
+/// Rejects unknown keys at the top level, and in tables that not every device and command reads.
 fn check_keys(config: &Config) -> Result<(), ConfigError> {
     config.only_keys(&KEYS)?;
     ["ecc", "filesystem", "page_cache"].into_iter().try_for_each(|table| config.only_documented(table))?;
     check_values(config)
 }
 
-/// Refuses wrong values in the tables of filesystems and of the ECC.
+/// Rejects invalid values in the tables of filesystems and of the ECC.
 #[cfg(feature = "filesystems")]
 fn check_values(config: &Config) -> Result<(), ConfigError> {
     config.extract_or_default::<crate::machine::Filesystem>("filesystem")?;
@@ -130,17 +131,17 @@ fn check_values(config: &Config) -> Result<(), ConfigError> {
     config.extract_or_default::<EccProfile>("ecc").map(drop)
 }
 
-/// Refuses wrong values of the ECC.
+/// Rejects invalid values in the table of the ECC.
 #[cfg(not(feature = "filesystems"))]
 fn check_values(config: &Config) -> Result<(), ConfigError> {
     config.extract_or_default::<EccProfile>("ecc").map(drop)
 }
 
-/// Wires a rig from a setup. The driver's database contains the library's parts; the setup's own chip replaces a part
-/// with the same id.
+/// Builds a rig from a setup. The driver's database contains the library's parts. The setup's own chip replaces the
+/// part with the same id.
 ///
 /// # Errors
-/// A value is wrong or missing, or the driver cannot use the chip.
+/// A value is invalid or missing, or the driver rejects the chip.
 pub fn wire(library: &Library, config: &Config, options: RigOptions) -> Result<Rig, RigError> {
     check_keys(config)?;
     check_controller(config)?;
@@ -160,19 +161,19 @@ pub fn wire(library: &Library, config: &Config, options: RigOptions) -> Result<R
 
 /// A SPI chip behind its controller without a driver, with its supply. It can be copied.
 pub trait SpiHost: SpiMem + fmt::Debug + Send + Sync {
-    /// Supply of controller and chip.
+    /// Power supply of controller and chip.
     fn power(&self) -> &Power;
 
-    /// Mutable access to the supply, to cut it.
+    /// Mutable access to the power supply, to cut it.
     fn power_mut(&mut self) -> &mut Power;
 
-    /// Switches power on again after a cut. The chip is as after power-on.
+    /// Restores power after a cut. The chip is then in its power-on state.
     fn power_on(&mut self);
 
     /// Access to the contents and the faults of the chip.
     fn oracle(&mut self) -> &mut dyn Oracle;
 
-    /// Independent copy. Unchanged blocks are shared.
+    /// Returns an independent copy. Unchanged blocks are shared.
     fn fork(&self) -> Box<dyn SpiHost>;
 }
 
@@ -222,24 +223,24 @@ pub fn spi_bus(config: &Config, options: RigOptions) -> Result<Box<dyn SpiHost>,
     }
 }
 
-/// A chip at its pins, for hosts that send bytes or cycles.
+/// A chip at its pins, for hosts that send bytes or bus cycles.
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "there is one for a chip, and it stays where it is")]
 pub enum Pins {
-    /// CS#, clock, and 1 to 8 data lines.
+    /// SPI NOR: CS#, clock, and 1 to 8 data lines.
     SpiNor(SpiWire<SpiNor>),
-    /// CS#, clock, and 1 to 8 data lines.
+    /// SPI NAND: CS#, clock, and 1 to 8 data lines.
     SpiNand(SpiWire<SpiNand>),
-    /// ONFI: command, address and data cycles, R/B#.
+    /// Raw NAND (ONFI): command, address and data cycles, R/B#.
     RawNand(NandWire<RawNand>),
-    /// Address and data lines.
+    /// Parallel NOR: address and data lines.
     ParallelNor(NorWire),
 }
 
-/// Chip of a setup at its pins. The SPI clock is that in the setup's bus.
+/// The chip of a setup at its pins. The SPI clock is the one in the setup's bus table.
 ///
 /// # Errors
-/// A value is wrong or missing.
+/// A value is invalid or missing.
 pub fn pins(config: &Config, options: RigOptions) -> Result<Pins, RigError> {
     check_keys(config)?;
     check_controller(config)?;
@@ -292,7 +293,7 @@ pub fn spi_nor_wire(config: &Config, options: RigOptions) -> Result<SpiWire<SpiN
 /// A programmer with the chip of a setup in its socket: a SPI NOR, or a parallel NOR on eight data lines.
 ///
 /// # Errors
-/// A value is wrong or missing, or the chip is of another kind, or has no bus of eight bits.
+/// A value is invalid or missing, or the chip is of another kind, or has no bus of eight bits.
 pub fn programmer(config: &Config, options: RigOptions) -> Result<Programmer, RigError> {
     let spec = match config.chip()? {
         ChipSpec::ParallelNor(spec) => spec,
@@ -318,7 +319,7 @@ pub fn programmer(config: &Config, options: RigOptions) -> Result<Programmer, Ri
 /// The chip of a setup behind its controller, for Linux's own drivers.
 ///
 /// # Errors
-/// A value is wrong or missing, or the chip is a parallel NOR.
+/// A value is invalid or missing, or the chip is a parallel NOR.
 pub fn linux_bus(config: &Config, options: RigOptions) -> Result<LinuxBus, RigError> {
     check_keys(config)?;
     check_controller(config)?;
@@ -341,7 +342,7 @@ pub fn linux_bus(config: &Config, options: RigOptions) -> Result<LinuxBus, RigEr
     }))
 }
 
-/// ECC for the kernel: it has no driver for the setup's ECC engine, so its software computes a code of the same
+/// ECC for the kernel. It has no driver for the setup's ECC engine, so its software computes a code of the same
 /// strength.
 fn kernel_ecc(ecc: &EccProfile, needs: EccRequirement) -> NandEcc {
     let (step, strength) =
@@ -360,7 +361,7 @@ fn kernel_ecc(ecc: &EccProfile, needs: EccRequirement) -> NandEcc {
     }
 }
 
-/// Refuses more factory bad blocks than the maker allows.
+/// Rejects more factory bad blocks than the maker allows.
 fn check_bad_blocks(config: &Config, chip: &ChipSpec, wanted: u32) -> Result<(), ConfigError> {
     let most = chip.facts().max_bad_blocks_per_lun();
     if wanted <= most {
@@ -378,7 +379,7 @@ fn check_bad_blocks(config: &Config, chip: &ChipSpec, wanted: u32) -> Result<(),
     Err(ConfigError::new(Problem::WrongValue, message).help(help))
 }
 
-/// Checks cell settings: only NANDs have cells with wear and retention, and temperatures must be realistic.
+/// Checks the cell settings: only NAND cells have wear and retention, and temperatures must be realistic.
 fn check_cells(config: &Config) -> Result<(), ConfigError> {
     if !config.chip_kind()?.is_nand() && config.tree().get("cells").is_some() {
         let message = format!("{} is a NOR: its cells neither wear nor forget here", config.part().name);
@@ -397,7 +398,7 @@ fn check_cells(config: &Config) -> Result<(), ConfigError> {
         .wrong("cells.age_days", format!("{} days: give 0 to 36525, which is a century", cells.age_days)))
 }
 
-/// Checks that the controller drives the chip's kind of bus, which follows from the fields in its profile.
+/// Checks that the controller supports the chip's kind of bus, which is determined from the fields of its profile.
 fn check_controller(config: &Config) -> Result<(), ConfigError> {
     let has = |field: &str| config.tree().get(&format!("controller.{field}")).is_some();
     let (part, spi, nand) = (config.part(), has("reference_hz"), has("sdr_modes"));
@@ -417,7 +418,7 @@ fn check_controller(config: &Config) -> Result<(), ConfigError> {
         .help(advice! { "set a controller of the right kind too (", set("controller", "NAME"), "), or take another setup (", Command::Setups, ")" }))
 }
 
-/// Knowledge of drivers about chips beyond the chips' own tables: the specifications of all parts in a library.
+/// Chips that the drivers support beyond the chips' own tables: the specifications of all parts in a library.
 #[derive(Default)]
 struct Catalogue {
     spi_nand: Vec<SpiNandSpec>,
@@ -434,7 +435,7 @@ impl Catalogue {
                 ChipSpec::SpiNand(spec) => all.spi_nand.push(*spec),
                 ChipSpec::SpiNor(spec) => all.spi_nor.push(*spec),
                 ChipSpec::RawNand(spec) => all.raw_nand.push(*spec),
-                // The CFI query says all that a driver needs.
+                // The CFI query contains everything that a driver needs.
                 ChipSpec::ParallelNor(_) => {}
             }
         }
@@ -442,7 +443,7 @@ impl Catalogue {
     }
 }
 
-/// Database of a driver: the catalogue, with `own` at the end in place of entries with its id.
+/// Database of a driver: the catalogue without entries that have the id of `own`, followed by `own`.
 fn database<T: Clone>(catalogue: &[T], own: &T, id: impl Fn(&T) -> &[u8]) -> Vec<T> {
     let others = catalogue.iter().filter(|spec| id(spec) != id(own));
     others.chain([own]).cloned().collect()
@@ -452,7 +453,7 @@ fn probe_error(config: &Config, why: impl std::fmt::Display) -> RigError {
     RigError::Probe { chip: config.part().name.clone(), why: why.to_string() }
 }
 
-/// Parts common to all SPI setups.
+/// Controller, bus and host, the tables that all SPI setups have.
 fn spi_parts(config: &Config) -> Result<(SpiProfile, SpiBus, HostProfile), ConfigError> {
     let bus: SpiBus = config.extract("bus")?;
     if !matches!(bus.lanes, 1 | 2 | 4 | 8) {
@@ -484,7 +485,7 @@ fn spi_parts(config: &Config) -> Result<(SpiProfile, SpiBus, HostProfile), Confi
     Ok((profile, bus, host))
 }
 
-/// Refuses more lanes than the controller has. Without `bus.lanes` the board has all lanes of the controller.
+/// Rejects more lanes than the controller has. Without `bus.lanes` the board has all lanes of the controller.
 fn check_lanes(config: &Config, lanes: u8, most: u8) -> Result<(), ConfigError> {
     if lanes <= most || config.tree().get("bus.lanes").is_none() {
         return Ok(());
@@ -494,10 +495,10 @@ fn check_lanes(config: &Config, lanes: u8, most: u8) -> Result<(), ConfigError> 
     Err(config.wrong("bus.lanes", message).help(format!("set bus.lanes={most}, or another controller")))
 }
 
-/// Lowest clock of any flash memory, Hz. Lower clocks are taken as a unit mistake.
+/// Lowest plausible clock of a flash memory, Hz. A lower value is treated as a unit mistake.
 const SLOWEST_HZ: u64 = 10_000;
 
-/// Refuses clocks that are probably unit mistakes.
+/// Rejects clocks that are probably unit mistakes.
 fn check_hz(config: &Config, key: &str, hz: u64) -> Result<(), ConfigError> {
     if hz >= SLOWEST_HZ {
         return Ok(());
@@ -507,7 +508,7 @@ fn check_hz(config: &Config, key: &str, hz: u64) -> Result<(), ConfigError> {
     Err(config.wrong(key, message).help(format!("write {meant}e6 or \"{meant} MHz\"")))
 }
 
-/// Refuses clocks at which the board cannot work: above the chip's limit, or above the controller's limit without
+/// Rejects clocks at which the board cannot work: above the chip's limit, or above the controller's limit without
 /// tuning.
 fn check_clock<C: SpiChip>(config: &Config, bus: &SpiController<C>, limit: u64) -> Result<(), ConfigError> {
     let hz = bus.base_clock().hz();
@@ -577,7 +578,7 @@ fn spi_nand(
     wire::spi_nand(controller, &parts, host, ecc, driver).map_err(|e| probe_error(config, e))
 }
 
-/// A SPI NAND behind its controller.
+/// Builds a SPI NAND behind its controller.
 fn spi_nand_bus(
     config: &Config,
     spec: SpiNandSpec,
@@ -610,7 +611,7 @@ fn spi_nor(
     wire::spi_nor(controller, &parts, host, driver).map_err(|e| probe_error(config, e))
 }
 
-/// A SPI NOR behind its controller.
+/// Builds a SPI NOR behind its controller.
 fn spi_nor_bus(
     config: &Config,
     spec: SpiNorSpec,
@@ -624,7 +625,7 @@ fn spi_nor_bus(
     Ok((controller, host))
 }
 
-/// The chips of a raw NAND's package.
+/// Builds the chips in a raw NAND's package.
 fn raw_nand_chips(
     config: &Config,
     mut spec: RawNandSpec,
@@ -638,7 +639,7 @@ fn raw_nand_chips(
     Ok(RawNand::package(&spec, chip_options).map_err(|bad| config.impossible(&bad))?)
 }
 
-/// A raw NAND behind its controller.
+/// Builds a raw NAND behind its controller.
 fn raw_nand_bus(
     config: &Config,
     spec: RawNandSpec,

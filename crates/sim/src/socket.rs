@@ -1,16 +1,16 @@
-//! A chip in a socket: operations on it other than through its pins. The contents are a plain image for a NOR, and a
-//! dump with OOB for a NAND.
+//! A chip in a socket: operations that do not use its pins. The contents are a plain image for a NOR, and a dump with OOB
+//! for a NAND.
 
 use floatgate_device::array::Array;
 use floatgate_device::oracle::Oracle;
 use floatgate_device::spi_nor::SpiNor;
 pub use floatgate_device::violation::ViolationLog;
 
-/// A chip in a socket.
+/// Access to a chip in a socket.
 pub trait Socket {
-    /// Contents: for a SPI NOR the array, followed by the registers and the OTP area; for a NAND all pages, each with
-    /// its OOB. Inverted bits are returned as programmed, because an ECC engine in the chip could not correct them
-    /// again.
+    /// Contents of the chip. For a SPI NOR they are the array, followed by the registers and the OTP area; for a NAND,
+    /// all pages, each with its OOB. Inverted bits are returned as programmed, because an on-die ECC engine could not
+    /// correct them again.
     fn contents(&self) -> Vec<u8>;
 
     /// Sets the contents of a new chip: bytes of [`Self::contents`], or only the array of a NOR.
@@ -19,23 +19,23 @@ pub trait Socket {
     /// The bytes do not fit a chip of this size.
     fn set_contents(&mut self, bytes: &[u8]) -> Result<(), WrongContents>;
 
-    /// Size of the chip in data bytes.
+    /// Size of the chip without OOB, bytes.
     fn size(&self) -> u64;
 
     /// Makes all programs and erases of the block at an address fail.
     fn break_block(&mut self, addr: u64);
 
-    /// Inverts a bit of the data at an address until its block is erased.
+    /// Inverts a bit of the data at an address. The bit stays inverted until its block is erased.
     fn flip(&mut self, addr: u64, bit: u8);
 
-    /// Makes a bit of the array read as `value` permanently. Returns false for all chips but SPI NORs, which have no such
-    /// faults.
+    /// Makes a bit of the array read as `value` permanently. Returns false for chips other than SPI NOR, which do not
+    /// have such faults.
     fn stick(&mut self, addr: u64, bit: u8, value: bool) -> bool;
 
     /// Holds the pin WP# low, so that a SPI NOR's status register can be locked. Returns false for other chips.
     fn set_wp_low(&mut self) -> bool;
 
-    /// Cuts power in the middle of this program or erase, counted from 1.
+    /// Cuts power in the middle of a program or erase; `operation` is its number, counted from 1.
     fn cut_power(&mut self, operation: u64);
 }
 
@@ -49,10 +49,10 @@ pub enum WrongContents {
         found: usize,
         /// Size of the array, B.
         image: usize,
-        /// Size with registers and OTP area, B.
+        /// Size of the array with registers and OTP area, B.
         whole: usize,
     },
-    /// Size mismatch with a NAND, or a parallel NOR, which has no OOB.
+    /// Size mismatch with a NAND, or with a parallel NOR, which has no OOB.
     #[error("{found} bytes, and this chip has {whole} bytes with all OOB")]
     Whole {
         /// Number of bytes given.
@@ -62,15 +62,15 @@ pub enum WrongContents {
     },
 }
 
-/// Trailer of the contents of a NOR with registers and OTP area.
+/// Marker at the end of a NOR's contents that include registers and OTP area.
 const MARK: &[u8; 16] = b"floatgate-nor 1\n";
 
-/// The arrays of a chip's dies or targets.
+/// Memory arrays of a chip's dies or targets.
 pub(crate) fn arrays(chip: &dyn Oracle) -> impl Iterator<Item = &Array> {
     (0..).map_while(|part| chip.array(part))
 }
 
-/// Contents of a SPI NOR with its registers and OTP area, as [`Socket::contents`].
+/// Contents of a SPI NOR with its registers and OTP area, for [`Socket::contents`].
 pub fn of_nor(chip: &SpiNor) -> Vec<u8> {
     let mut bytes = of_arrays(chip);
     bytes.extend(chip.nonvolatile());
@@ -78,7 +78,7 @@ pub fn of_nor(chip: &SpiNor) -> Vec<u8> {
     bytes
 }
 
-/// Contents of all arrays of a chip, OOB after the data of each page.
+/// Contents of all arrays of a chip; each page is followed by its OOB.
 pub fn of_arrays(chip: &dyn Oracle) -> Vec<u8> {
     let mut bytes = vec![0xFF; arrays(chip).map(array_bytes).sum()];
     let mut rest = &mut bytes[..];
@@ -94,22 +94,22 @@ pub fn of_arrays(chip: &dyn Oracle) -> Vec<u8> {
     bytes
 }
 
-/// Bytes of the longest contents that a chip takes: those of its arrays, and what may follow them.
+/// Maximum length of a chip's contents, bytes: its arrays, and possible registers and OTP area.
 pub fn contents_bytes_max(chip: &dyn Oracle) -> usize {
     arrays(chip).map(array_bytes).sum::<usize>() + KEPT_BYTES_MAX
 }
 
-/// Bytes of registers, OTP area and mark, at most.
+/// Maximum size of registers, OTP area and marker, bytes.
 const KEPT_BYTES_MAX: usize = 64 << 10;
 
 fn array_bytes(array: &Array) -> usize {
     array.rows() * array.page_bytes()
 }
 
-/// Gives a SPI NOR its contents, as [`Socket::set_contents`].
+/// Sets the contents of a SPI NOR, for [`Socket::set_contents`].
 ///
 /// # Errors
-/// The bytes are not of a chip of this size.
+/// The length of the bytes does not match the size of the chip.
 pub fn set_nor(chip: &mut SpiNor, bytes: &[u8]) -> Result<(), WrongContents> {
     let (image, kept) = (chip.array(0).map_or(0, array_bytes), chip.nonvolatile().len());
     let wrong = || WrongContents::Nor { found: bytes.len(), image, whole: image + kept + MARK.len() };
@@ -121,10 +121,10 @@ pub fn set_nor(chip: &mut SpiNor, bytes: &[u8]) -> Result<(), WrongContents> {
     set_arrays(chip, array)
 }
 
-/// Gives the arrays of a chip their contents.
+/// Sets the contents of the arrays of a chip.
 ///
 /// # Errors
-/// The bytes are not of a chip of this size.
+/// The length of the bytes does not match the size of the chip.
 pub fn set_arrays(chip: &mut dyn Oracle, bytes: &[u8]) -> Result<(), WrongContents> {
     let whole = arrays(chip).map(array_bytes).sum();
     if bytes.len() != whole {

@@ -1,4 +1,4 @@
-//! A mounted filesystem as programs see it: page cache, write-back and CPU time.
+//! A mounted filesystem as programs use it, with page cache, write-back and CPU time.
 
 use crate::cpu::Cpu;
 use crate::machine::OnDevice;
@@ -11,10 +11,10 @@ use floatgate_stack::fs::{FileSystem, NewFile, NewKind, Result, Space, Work};
 /// Flash that counts its operations.
 pub type Flash = Counted<Box<dyn Device>>;
 
-/// Filesystem on that flash.
+/// Filesystem on counted flash.
 pub type Mounted = Box<dyn OnDevice<Flash>>;
 
-/// Spends CPU time of the host.
+/// Spends CPU time of the host and returns the end time.
 pub fn spend(host: &mut Host, now: Instant, time: Nanos, what: &'static str) -> Instant {
     host.resume(now);
     host.spend(Resource::Cpu, Phase::Cpu, time, what);
@@ -27,23 +27,23 @@ pub struct Vfs {
     fs: Mounted,
     cpu: Cpu,
     cache: PageCache,
-    /// CPU work and flash operations whose time was already booked.
+    /// CPU work and flash operations whose CPU time has been booked.
     booked: (Work, Operations),
 }
 
-/// Time and counters at a moment.
+/// Time and counters at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     /// Time on the flash's clock.
     pub now: Instant,
-    /// Time of the driver's thread so far, by phase.
+    /// Time that the driver's thread has spent, by phase.
     pub spent: Breakdown,
     /// Number of flash operations.
     pub operations: Operations,
 }
 
 impl Moment {
-    /// Moment of a flash's clock.
+    /// The current moment on the clock of a flash.
     pub fn of(flash: &Flash, now: Instant) -> Self {
         Self { now, spent: flash.breakdown(), operations: flash.operations() }
     }
@@ -52,7 +52,7 @@ impl Moment {
 const FILE: NewFile<'_> = NewFile { kind: NewKind::Regular, permissions: 0o644, uid: 0, gid: 0 };
 
 impl Vfs {
-    /// Wraps a filesystem with an empty page cache. The CPU time of work done so far is booked now.
+    /// Wraps a filesystem with an empty page cache. CPU time for work since `before` is booked now.
     pub fn new(fs: Mounted, cpu: Cpu, profile: PageCacheProfile, before: Operations) -> Self {
         let cache = PageCache::new(profile);
         let mut vfs = Self { fs, cpu, cache, booked: (Work::default(), before) };
@@ -60,8 +60,8 @@ impl Vfs {
         vfs
     }
 
-    /// Wraps a new filesystem, after one hour of background work: as after `flash_erase -j`, a JFFS2 erases eraseblocks
-    /// without clean markers.
+    /// Wraps a new filesystem after one hour of background work. In that time a JFFS2 erases eraseblocks without clean
+    /// markers, as after `flash_erase -j`.
     ///
     /// # Errors
     /// Errors of the filesystem.
@@ -73,7 +73,7 @@ impl Vfs {
         Ok(vfs)
     }
 
-    /// Current moment.
+    /// Time and counters at the current moment.
     pub fn moment(&self) -> Moment {
         Moment::of(self.fs.device(), self.fs.now())
     }
@@ -88,7 +88,7 @@ impl Vfs {
         self.fs.device()
     }
 
-    /// Flash below the filesystem, to access its host.
+    /// Mutable access to the flash below the filesystem, for its host.
     pub fn flash_mut(&mut self) -> &mut Flash {
         self.fs.device_mut()
     }
@@ -98,7 +98,7 @@ impl Vfs {
         self.fs.eraseblocks()
     }
 
-    /// Returns the filesystem without any other action.
+    /// Returns the filesystem without any further operation.
     pub fn into_fs(self) -> Mounted {
         self.fs
     }
@@ -120,7 +120,7 @@ impl Vfs {
         self.fs.set_now(end);
     }
 
-    /// Makes a system call on the filesystem.
+    /// Executes a system call on the filesystem.
     ///
     /// # Errors
     /// Errors of the filesystem.
@@ -139,7 +139,7 @@ impl Vfs {
         self.call(|fs| fs.create(directory, name, &FILE))
     }
 
-    /// Writes to a file. Delayed data becomes dirty, and is written back here if there is too much.
+    /// Writes to a file. Delayed data becomes dirty; if too much is dirty, the call includes write-back.
     ///
     /// # Errors
     /// Errors of the filesystem.
@@ -156,7 +156,7 @@ impl Vfs {
         if self.cache.is_too_dirty() { self.write_back_most() } else { Ok(()) }
     }
 
-    /// Writes back the oldest files until little is dirty.
+    /// Writes back files, the oldest change first, until the background limit is reached.
     fn write_back_most(&mut self) -> Result<()> {
         while self.cache.is_dirty_enough() {
             let Some(inode) = self.cache.oldest_dirty() else { break };
@@ -172,8 +172,8 @@ impl Vfs {
         result
     }
 
-    /// Reads from a file; cached pages are copied, others are read from the filesystem completely. Returns the number
-    /// of bytes.
+    /// Reads from a file. Cached pages are copied, other pages are read completely from the filesystem. Returns the
+    /// number of bytes.
     ///
     /// # Errors
     /// Errors of the filesystem.
@@ -191,7 +191,7 @@ impl Vfs {
             runs.push(first..end);
         }
         for run in runs {
-            // As one, so that UBIFS can read several nodes at once where it is mounted with `bulk_read`.
+            // The pages are read in one call, so that UBIFS with `bulk_read` can read several nodes at once.
             let mut bytes = vec![0; ((run.end - run.start) * PAGE) as usize];
             self.fs.read(inode, run.start * PAGE, &mut bytes)?;
             run.for_each(|page| self.cache.insert(inode, page));
@@ -239,7 +239,7 @@ impl Vfs {
         self.fs.kernel_memory()
     }
 
-    /// Lets the program sleep; meanwhile old data is written back, and the layers below do their background work.
+    /// Puts the program to sleep. In this time old data is written back, and the layers below do their background work.
     ///
     /// # Errors
     /// Errors of the filesystem.
@@ -259,7 +259,7 @@ impl Vfs {
         }
     }
 
-    /// Does the background work of a mount at once, as listing all files has to wait for it.
+    /// Completes the background work of a mount immediately, as a listing of all files waits for it.
     ///
     /// # Errors
     /// Errors of the filesystem.
@@ -270,7 +270,7 @@ impl Vfs {
     }
 }
 
-/// Pages of a range of a file.
+/// Numbers of the pages that a byte range of a file touches.
 fn pages(offset: u64, len: u64) -> std::ops::Range<u64> {
     offset / PAGE..(offset + len).div_ceil(PAGE)
 }

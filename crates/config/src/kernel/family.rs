@@ -1,4 +1,5 @@
-//! Families: times that the kernel's tables lack are taken from the most similar chips of the catalogue.
+//! Families: times that the kernel's tables do not contain are taken from the most similar chips of the
+//! catalogue.
 
 use crate::library::{Kind, Library};
 use floatgate_device::spec::ChipSpec;
@@ -17,7 +18,7 @@ pub(super) struct Relative<T> {
     pub(super) spec: T,
 }
 
-/// Chips that the catalogue itself describes, by kind.
+/// Chips of one kind that have part files in the catalogue.
 #[derive(Debug)]
 pub(in crate::kernel) struct Members<T>(Vec<Relative<T>>);
 
@@ -51,7 +52,7 @@ impl Families {
 pub(super) struct Family<'a, T>(pub(super) Vec<&'a Relative<T>>);
 
 impl<T> Members<T> {
-    /// Members of the same maker, if any, and among these the most similar ones.
+    /// The members that are most similar to a chip; only members of the same maker if there are any.
     pub(super) fn of<K: Ord>(&self, maker: &str, likeness: impl Fn(&T) -> K) -> Family<'_, T> {
         let key = |part: &Relative<T>| (part.maker.eq_ignore_ascii_case(maker), likeness(&part.spec));
         let best = self.0.iter().map(key).max();
@@ -60,40 +61,40 @@ impl<T> Members<T> {
 }
 
 impl<T> Members<T> {
-    /// All members as one family.
+    /// A family of all members.
     pub(super) fn all(&self) -> Family<'_, T> {
         Family(self.0.iter().collect())
     }
 }
 
 impl<'a, T> Family<'a, T> {
-    /// The first member.
+    /// First member of the family.
     pub(super) fn first(&self) -> Option<&'a T> {
         self.0.first().map(|part| &part.spec)
     }
 
-    /// Members for which `has` is true.
+    /// The family of the members for which `has` is true.
     pub(super) fn having(&self, has: impl Fn(&T) -> bool) -> Self {
         Family(self.0.iter().copied().filter(|part| has(&part.spec)).collect())
     }
 
-    /// True without members.
+    /// True if the family has no members.
     pub(super) const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Description of the family.
+    /// Description of the family for users.
     pub(super) fn described(&self) -> String {
         let names: Vec<&str> = self.0.iter().map(|part| part.name.as_str()).collect();
         format!("times of the family, not of this part: median of {}", names.join(", "))
     }
 
-    /// True if it has members of this maker.
+    /// True if the family has members of this maker.
     pub(super) fn is_of(&self, maker: &str) -> bool {
         self.0.iter().any(|part| part.maker.eq_ignore_ascii_case(maker))
     }
 
-    /// Median of a value, the lower one of two.
+    /// Median of a value over the family; of an even number of values, the lower median.
     pub(super) fn median<V: Ord + Default>(&self, value: impl Fn(&T) -> V) -> V {
         let mut all: Vec<V> = self.0.iter().map(|part| value(&part.spec)).collect();
         all.sort_unstable();
@@ -101,12 +102,12 @@ impl<'a, T> Family<'a, T> {
         all.into_iter().nth(middle).unwrap_or_default()
     }
 
-    /// Median of a time, in us.
+    /// Median of a time over the family, us.
     pub(super) fn us(&self, value: impl Fn(&T) -> Nanos) -> f64 {
         us(self.median(|spec| value(spec).as_ns()))
     }
 
-    /// Medians of typical and maximum time, in us.
+    /// Medians of typical and maximum time over the family, us.
     pub(super) fn typ_max(&self, value: impl Fn(&T) -> TypMaxUs) -> TypMax {
         let typ = self.median(|spec| value(spec).typ.as_ns());
         let max = self.median(|spec| Reverse(value(spec).max.as_ns())).0.max(typ);
@@ -114,7 +115,7 @@ impl<'a, T> Family<'a, T> {
     }
 }
 
-/// A typical and a maximum time, in us; displayed as an inline table.
+/// A typical and a maximum time, us. It is formatted as an inline table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct TypMax {
     pub(super) typ: f64,
@@ -127,7 +128,7 @@ impl Display for TypMax {
     }
 }
 
-/// Microseconds of nanoseconds.
+/// Converts nanoseconds to microseconds.
 #[expect(clippy::cast_precision_loss, reason = "times of chips are below 2^52 ns")]
 fn us(ns: u64) -> f64 {
     ns as f64 / 1000.0

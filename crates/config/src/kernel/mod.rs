@@ -1,8 +1,9 @@
-//! The chips in Linux's tables, one per line, written by `scripts/import-kernel`, and parts made from them on demand.
+//! Chips in Linux's tables, one per line, written by `scripts/import-kernel`, and parts that are generated from them
+//! on demand.
 //!
 //! A line is found by its text, and only that line is parsed, so that programs that use other parts are not slowed
-//! down. The kernel has no times; they are those of the [`family`], or those that a source states ([`times`]). A part
-//! of the catalogue hides the kernel's chip with the same name or id.
+//! down. The kernel's tables contain no times. The times of a part are those of its [`family`], or those that a
+//! source states ([`times`]). A part of the catalogue has priority over the kernel's chip with the same name or id.
 
 mod family;
 mod raw_nand;
@@ -20,7 +21,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Display, Write};
 use times::Known;
 
-/// One table of the kernel.
+/// A table of the kernel.
 struct KernelTable {
     kind: ChipKind,
     text: &'static str,
@@ -37,32 +38,33 @@ const FROM_KERNEL: f64 = 0.95;
 /// Confidence in values from other chips of the family.
 const FROM_FAMILY: f64 = 0.3;
 
-/// A property of a chip that Linux uses or works around, and that its generated part lacks.
+/// A property of a chip that Linux uses or works around, and that the generated part does not model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Gap {
     /// The driver reads the number of corrected bits from a special register.
     EccStatus,
-    /// The OOB layout is not a repeated section; the free bytes are those of its first sections.
+    /// The OOB layout is not a repeated section; the part has the free bytes of the first sections.
     OobLayout,
-    /// Reads from cache have a dummy byte before the column, which is counted with those after it.
+    /// Reads from cache have a dummy byte before the column; the part counts it among the dummy bytes after the
+    /// column.
     ThreeByteColumn,
     /// A feature register selects the die.
     DieRegister,
     /// The driver cannot read pages without ECC.
     NoRawAccess,
-    /// Only program loads carry the plane bit.
+    /// Only program loads contain the plane bit.
     ProgramPlaneBit,
     /// The scheme of continuous reads differs from Winbond's and Macronix's.
     Continuous,
-    /// The chip can randomize data, and is switched in another way than Macronix's.
+    /// The chip can randomize data, but enables this in another way than Macronix's chips.
     Randomizer,
-    /// Commands and erase sizes are in the chip's SFDP tables, which the kernel's sources do not contain.
+    /// Commands and erase sizes are in the chip's SFDP tables, which are not part of the kernel's sources.
     Sfdp,
     /// The chip programs byte by byte or word by word (AAI).
     WordProgram,
     /// All blocks are locked after power-up.
     VolatileLocks,
-    /// One bank can be read while another programs or erases.
+    /// A bank can be read during a program or erase of another bank.
     ReadWhileWrite,
 }
 
@@ -85,7 +87,7 @@ impl Display for Gap {
     }
 }
 
-/// A chip of the kernel's tables.
+/// A chip in the kernel's tables.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelChip {
     /// Kind of the chip.
@@ -108,7 +110,7 @@ impl KernelTable {
         lines.filter_map(move |line| Some(KernelChip { kind, key: line.split_once(" = ")?.0, line }))
     }
 
-    /// Operations of a named list.
+    /// Operations in a list of the table, by the name of the list.
     fn operations(&self, name: &str) -> Result<Vec<Operation>, toml::de::Error> {
         let head = format!("\n\"{name}\" = ");
         let rows = self.text.split_once(&head).and_then(|(_, rest)| rest.split_once("\n]"));
@@ -122,12 +124,12 @@ struct Rows {
     rows: Vec<Operation>,
 }
 
-/// Mode, opcode, address bytes, dummy cycles, maximum clock.
+/// A read operation: mode, opcode, address bytes, dummy cycles, maximum clock.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 struct Operation(String, u8, u8, u8, u64);
 
 impl KernelChip {
-    /// Version of the kernel that lists the chip.
+    /// Version of the kernel whose tables contain the chip.
     pub fn kernel(&self) -> &'static str {
         self.table().map_or("", KernelTable::version)
     }
@@ -158,7 +160,7 @@ impl KernelChip {
         spi_nor::maker_name(name.unwrap_or_default())
     }
 
-    /// Properties of the chip that the part lacks.
+    /// Properties of the chip that the generated part does not model.
     pub fn gaps(&self) -> Vec<Gap> {
         match (self.kind, self.table()) {
             (ChipKind::SpiNand, Some(table)) => {
@@ -171,7 +173,7 @@ impl KernelChip {
         }
     }
 
-    /// Reason why no part can be made from the chip.
+    /// Reason why no part can be generated from the chip; `None` if it can.
     pub fn refusal(&self) -> Option<&'static str> {
         match self.kind {
             ChipKind::SpiNor => self.facts().ok().and_then(|facts: spi_nor::Facts| facts.refusal()),
@@ -197,14 +199,14 @@ pub fn kernel_chips() -> impl Iterator<Item = KernelChip> {
     TABLES.iter().flat_map(KernelTable::chips)
 }
 
-/// Chip with this name or hexadecimal id: `efaa21`, `ef-aa-21`.
+/// The chip with this name or hexadecimal id: `efaa21`, `ef-aa-21`.
 pub(super) fn find(name: &str) -> Option<KernelChip> {
     kernel_chips()
         .find(|chip| chip.key == name)
         .or_else(|| id_text(name).and_then(|id| kernel_chips().find(|chip| chip.id() == id)))
 }
 
-/// Id in a name in hexadecimal, in part notation: `ef-aa-21`, `0xefaa21`, `EFh AAh 21h`.
+/// Converts an id in hexadecimal to part notation: `ef-aa-21`, `0xefaa21`, `EFh AAh 21h`.
 pub(super) fn id_text(name: &str) -> Option<String> {
     let plain = name.to_lowercase().replace("0x", "");
     let digits: String = plain.chars().filter(|c| !matches!(c, '-' | ':' | ',' | ' ' | 'h')).collect();
@@ -220,7 +222,7 @@ pub(super) fn id_text(name: &str) -> Option<String> {
     Some(format!("[{}]", bytes.join(", ")))
 }
 
-/// Appends a `[[source]]` to a part file, with what the part lacks as its note.
+/// Appends a `[[source]]` to a part file; its note lists the properties that the part does not model.
 fn source(text: &mut String, of: &[&str], from: &str, confidence: f64, gaps: &[Gap]) {
     let note: Vec<String> = gaps.iter().map(Gap::to_string).collect();
     append_source(text, of, from, confidence, &note.join("; "));
@@ -247,7 +249,7 @@ fn hex_list(bytes: &[u8]) -> String {
     format!("[{}]", bytes.join(", "))
 }
 
-/// Size in bits: `2 Gbit`.
+/// A size in bits as text: `2 Gbit`.
 fn bits(bytes: u64) -> String {
     let kbit = bytes / 128;
     match kbit {

@@ -1,5 +1,5 @@
-//! Raw NAND: converts a line of the kernel's table of full ids to a part file. Values that the line lacks are taken
-//! from a similar part.
+//! Raw NAND: converts a line of the kernel's table of full ids to a part file. Values that the line does not
+//! contain are taken from a similar part.
 
 use super::times::Known;
 use super::{FROM_FAMILY, FROM_KERNEL, KernelChip, KernelTable, bits, hex_list, source};
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use std::fmt::Write;
 use toml::Value;
 
-/// A `nand_flash_dev` with a full id.
+/// A line of `nand_flash_dev` with a full id.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Facts {
@@ -27,10 +27,10 @@ struct Facts {
     ecc: Option<[u32; 2]>,
 }
 
-/// Similar parts with one bit per cell and with two.
+/// Names of similar parts, with one and with two bits per cell.
 const RELATIVES: [&str; 2] = ["tc58nvg1s3h", "tc58teg5dclta00"];
 
-/// Typical times of reads, programs and erases.
+/// Dotted paths of the typical times of reads, programs and erases.
 const TYPICAL: &[&str] =
     &["chip.timing.t_r_us.typ", "chip.timing.t_prog_us.typ", "chip.timing.t_bers_us.typ"];
 
@@ -57,7 +57,7 @@ pub(super) fn part(
     known: &Known,
 ) -> Option<String> {
     let facts: Facts = chip.facts().ok()?;
-    // Bits 3:2 of the third byte: levels of a cell.
+    // Bits 3:2 of the third id byte encode the number of levels of a cell.
     let has_two_bits = facts.id.get(2).is_some_and(|byte| byte >> 2 & 3 == 1);
     let relative = RELATIVES[usize::from(has_two_bits)];
     let mut chip = toml::Table::try_from(library.load(Kind::Part, relative).ok()?.table).ok()?;
@@ -76,7 +76,7 @@ pub(super) fn part(
         ("oob_bytes", facts.oob),
         ("pages_per_block", facts.block / facts.page.max(1)),
         ("blocks_per_lun", blocks),
-        // Makers of the time allow 2 %.
+        // Makers of that time allow 2 % bad blocks.
         ("max_bad_blocks_per_lun", blocks / 50),
     ];
     set("geometry", &geometry);
@@ -97,7 +97,7 @@ pub(super) fn part(
         "{}",
         toml::to_string(&toml::Table::from_iter([("chip".to_owned(), Value::Table(chip))])).ok()?
     );
-    // Ids are hexadecimal in every part.
+    // Ids are written in hexadecimal in every part.
     let id: Vec<String> = facts.id.iter().map(u8::to_string).collect();
     text = text.replacen(&format!("id = [{}]", id.join(", ")), &format!("id = {}", hex_list(&facts.id)), 1);
     let kernel =

@@ -8,7 +8,7 @@ use floatgate_device::spi_nand::SpiNandSpec;
 use serde::Deserialize;
 use std::fmt::Write;
 
-/// A `SPINAND_INFO`.
+/// A line of the kernel's table (`SPINAND_INFO`).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Facts {
@@ -16,10 +16,10 @@ pub(super) struct Facts {
     maker: String,
     id: Vec<u8>,
     id_read: String,
-    /// Bits per cell, page, OOB, pages per block, blocks per LUN, maximum bad blocks, planes per LUN, LUNs per target,
-    /// targets.
+    /// Memory organization: bits per cell, page, OOB, pages per block, blocks per LUN, maximum bad blocks, planes per
+    /// LUN, LUNs per target, targets.
     memorg: [u32; 9],
-    /// Strength and step.
+    /// ECC requirement: strength and step size.
     ecc: [u32; 2],
     reads: String,
     writes: String,
@@ -34,7 +34,7 @@ pub(super) struct Facts {
     /// Kernel function that reads the number of corrected bits.
     status: Option<String>,
     retries: Option<u8>,
-    /// Pages, first page.
+    /// User OTP area: number of pages, first page.
     user_otp: Option<[u32; 2]>,
     #[serde(rename = "factory_otp")]
     _factory_otp: Option<[u32; 2]>,
@@ -44,12 +44,12 @@ pub(super) struct Facts {
     randomizer: Option<String>,
 }
 
-/// Schemes of continuous reads, by kernel function.
+/// Names of the kernel functions for continuous reads, by scheme.
 const MACRONIX_STREAM: &str = "macronix_set_cont_read";
 const WINBOND_STREAMS: [&str; 2] = ["w25n0xjw_set_cont_read", "w35n0xjw_set_cont_read"];
 /// Kernel function that switches Macronix's randomizer: feature 10h, bit 1.
 const MACRONIX_RANDOMIZER: &str = "macronix_set_randomizer";
-/// Typical times of reads, programs and erases.
+/// Dotted paths of the typical times of reads, programs and erases.
 const TYPICAL: &[&str] =
     &["chip.timing.t_rd_ecc_us", "chip.timing.t_prog_us.typ", "chip.timing.t_bers_us.typ"];
 /// Kernel function that selects a die with command C2h.
@@ -62,7 +62,8 @@ impl Facts {
         self.flags.iter().any(|own| own == flag)
     }
 
-    /// Register with the number of corrected bits, by kernel function; `None` for an unsupported one.
+    /// Register with the number of corrected bits, by the name of the kernel function; `None` for an unsupported
+    /// function.
     fn ecc_status(&self) -> Option<&'static str> {
         match self.status.as_deref() {
             None | Some("w25w35nxxjw_ecc_get_status") => Some("plain"),
@@ -73,7 +74,7 @@ impl Facts {
         }
     }
 
-    /// Properties of the chip that the part lacks.
+    /// Properties of the chip that the generated part does not model.
     pub(super) fn gaps(&self, table: &KernelTable) -> Vec<Gap> {
         let reads_of_three = table.operations(&self.reads).unwrap_or_default().iter().any(|read| read.2 == 3);
         let scheme = self.continuous.as_deref();
@@ -111,7 +112,8 @@ impl Sections {
         let parity: Vec<[u32; 2]> = facts.parity.iter().filter(fits).copied().collect();
         let is_inside = parity.len() == facts.parity.len();
         let count = if parity.is_empty() { free.len() } else { free.len().min(parity.len()) };
-        // The first section of many begins behind the marker, which is nobody's in any case.
+        // If there are several sections, the first one begins behind the bad block marker, which belongs to no
+        // section.
         let mut user = free.clone();
         if let [first, second, ..] = &mut user[..]
             && first[1] < second[1]
@@ -130,7 +132,7 @@ impl Sections {
     }
 }
 
-/// `count` regions at equal distances as a table, and whether they are complete.
+/// A table for `count` regions at equal distances, and a flag that is true if these are all regions.
 fn range(regions: &[[u32; 2]], count: usize) -> (String, bool) {
     let [start, len] = regions.first().copied().unwrap_or_default();
     let step = regions.get(1).map_or(0, |second| second[0].saturating_sub(start));
@@ -210,13 +212,13 @@ pub(super) fn part(
     Some(text)
 }
 
-/// Program load operations, for whole pages and with kept cache contents; an operation in both lists counts once.
+/// Program load operations that clear or preserve the cache contents; an operation in both lists is written once.
 fn loads(facts: &Facts, table: &KernelTable) -> Option<String> {
     let mut all = table.operations(&facts.updates).ok()?;
     all.extend(table.operations(&facts.writes).ok()?);
     let mut rows: Vec<String> = Vec::new();
     for Operation(mode, opcode, ..) in all {
-        // 84h, 34h and C4h are random loads on every chip.
+        // The opcodes 84h, 34h and C4h are random loads on every chip.
         let random = if matches!(opcode, 0x84 | 0x34 | 0xC4 | 0x44) { ", random = true" } else { "" };
         let row = format!("    {{ mode = \"{mode}\", opcode = 0x{opcode:02X}{random} }},\n");
         if !rows.contains(&row) {
@@ -226,7 +228,7 @@ fn loads(facts: &Facts, table: &KernelTable) -> Option<String> {
     Some(rows.concat())
 }
 
-/// A read operation. A dummy byte before the column is counted after it, which takes the same time.
+/// A read operation as a table. A dummy byte before the column is counted after it, because the time is the same.
 fn variant(Operation(mode, opcode, address_bytes, dummy, hz): &Operation) -> String {
     let lanes = mode.split('-').nth(1).and_then(|phase| phase[..1].parse::<u8>().ok()).unwrap_or(1);
     let dummy = if *address_bytes == 3 { dummy + 8 / lanes } else { *dummy };
@@ -234,7 +236,7 @@ fn variant(Operation(mode, opcode, address_bytes, dummy, hz): &Operation) -> Str
     format!("    {{ mode = \"{mode}\", opcode = 0x{opcode:02X}, dummy = {dummy}{limit} }},\n")
 }
 
-/// Appends tables that only some chips have.
+/// Appends tables for features that only some chips have.
 fn extras(out: &mut String, facts: &Facts, table: &KernelTable) {
     if facts.configure.as_deref() == Some(HIGH_SPEED) {
         let _ = write!(out, "\n[chip.high_speed]\nfeature = 0xD0\nbit = 2\n");
@@ -268,7 +270,8 @@ fn extras(out: &mut String, facts: &Facts, table: &KernelTable) {
     }
 }
 
-/// A continuous read of Winbond: all cycles between command and data, including those of the ignored address.
+/// A continuous read of Winbond. Its dummy cycles are all cycles between command and data, including those of the
+/// ignored address.
 fn stream(Operation(mode, opcode, address_bytes, dummy, hz): &Operation) -> String {
     let phase = mode.split('-').nth(1).unwrap_or("1S");
     let lanes = phase[..1].parse::<u8>().unwrap_or(1);

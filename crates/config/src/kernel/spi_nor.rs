@@ -1,7 +1,7 @@
 //! SPI NOR: converts a line of the kernel's table to a part file.
 //!
-//! If the table contains only the id, Linux reads the chip's SFDP tables, which are not in the kernel. Commands and
-//! erase sizes of such a part are those of its family, and its SFDP area is generated from them.
+//! If the line contains only the id, Linux reads the chip's SFDP tables, which are not part of the kernel. Commands and
+//! erase sizes of such a part are those of its family, and the SFDP area of the part is generated from them.
 
 use super::family::{Family, Members, TypMax};
 use super::times::Known;
@@ -14,7 +14,7 @@ use serde::Deserialize;
 use std::cmp::Reverse;
 use std::fmt::Write;
 
-/// A `flash_info`.
+/// A line of the kernel's table (`flash_info`).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Facts {
@@ -41,9 +41,9 @@ pub(super) struct Facts {
     fixup: Vec<String>,
     #[serde(default)]
     maker_flags: Vec<String>,
-    /// Region size, number of regions, first address, distance.
+    /// OTP area: region size, number of regions, first address, distance of the regions.
     otp: Option<[u32; 4]>,
-    /// Corrections that the maker's driver makes.
+    /// Corrections (fixups) by the maker's driver.
     fixups: Option<String>,
 }
 
@@ -59,20 +59,20 @@ const fn one() -> u8 {
     1
 }
 
-/// Clock limit of READ 03h, which the table lacks.
+/// Clock limit of READ 03h, Hz, which the kernel's table does not contain.
 const SLOW_HZ: u64 = 50_000_000;
-/// Second id byte of Infineon's S28HL, which has 3 V.
+/// Second id byte of Infineon's S28HL, a 3 V chip.
 const SEMPER_3V: u8 = 0x5A;
 const SECTOR: u32 = 4096;
 const HALF_BLOCK: u32 = 32_768;
 const BLOCK: u32 = 65_536;
 /// Size of the range that three address bytes can reach, B.
 const REACH_3B: u64 = 1 << 24;
-/// Maximum time of an operation, ns.
+/// Maximum accepted time of an operation, ns.
 const LONGEST_NS: u64 = 1_000_000_000_000;
-/// Confidence in what a driver does, where the table does not say it.
+/// Confidence in values derived from a driver instead of its table.
 const FROM_DRIVER: f64 = 0.85;
-/// Confidence in values from memory.
+/// Confidence in values that were written from memory.
 const FROM_MEMORY: f64 = 0.6;
 /// Confidence in a size derived from the id's last byte.
 const FROM_ID: f64 = 0.8;
@@ -101,7 +101,7 @@ fn maker(name: &str) -> (&str, &'static str, &'static str) {
 /// Name of the maker in the catalogue.
 pub(super) fn maker_name(name: &str) -> &str {
     match name {
-        // Toshiba's memories have been Kioxia's since 2019.
+        // Toshiba's memory business has been named Kioxia since 2019.
         "Toshiba" => "Kioxia",
         "AllianceMemory" => "Alliance Memory",
         other => maker(other).0,
@@ -121,21 +121,21 @@ impl Facts {
         self.size == 0
     }
 
-    /// Size of the array: from the table, or from the id's last byte.
+    /// Size of the array, bytes, from the table or from the id's last byte.
     fn bytes(&self) -> Option<u64> {
         if self.size != 0 {
             return Some(self.size);
         }
         match *self.id.get(2)? {
             power @ 0x10..=0x1F => Some(1 << power),
-            // 512 Mbit and more of Winbond's and Micron's.
+            // Ids of Winbond's and Micron's chips of 512 Mbit and more.
             power @ 0x20..=0x22 => Some(1 << (power - 0x20 + 26)),
             power @ 0x32..=0x3F => Some(1 << (power - 0x20)),
             _ => None,
         }
     }
 
-    /// Way to 8D-8D-8D, if the maker's driver has one for this chip.
+    /// Switch to 8D-8D-8D, if the maker's driver supports it for this chip.
     fn octal(&self) -> Option<Octal> {
         match self.fixups.as_deref() {
             Some("mt35xu512aba_fixups" | "mt35_two_die_fixups") => Some(Octal::Micron),
@@ -144,7 +144,7 @@ impl Facts {
         }
     }
 
-    /// Reason why no part can be made.
+    /// Reason why no part can be generated; `None` if it can.
     pub(super) fn refusal(&self) -> Option<&'static str> {
         if self.id.len() < 3 {
             Some("it has no JEDEC id")
@@ -171,14 +171,14 @@ impl Facts {
 /// Makers whose driver switches the chip to 8D-8D-8D.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Octal {
-    /// MT35X: `micron_st_nor_octal_dtr_en`.
+    /// Micron's MT35X, by `micron_st_nor_octal_dtr_en`.
     Micron,
-    /// S28H: `cypress_nor_octal_dtr_en`.
+    /// Infineon's S28H, by `cypress_nor_octal_dtr_en`.
     Infineon,
 }
 
 impl Octal {
-    /// Size of a large eraseblock.
+    /// Size of a large eraseblock, bytes.
     const fn sector(self) -> u32 {
         match self {
             Self::Micron => 2 * BLOCK,
@@ -186,7 +186,7 @@ impl Octal {
         }
     }
 
-    /// Tables of the part file: switch, register reads, and dummy cycles by register value.
+    /// Tables of the part file: mode switch, register reads, and dummy cycles by register value.
     const fn tables(self) -> &'static str {
         match self {
             Self::Micron => {
@@ -202,18 +202,18 @@ impl Octal {
     }
 }
 
-/// Commands of a part.
+/// Commands of a generated part.
 struct Commands {
     reads: Vec<Variant>,
     programs: Vec<Variant>,
     reads_4b: Vec<Variant>,
     programs_4b: Vec<Variant>,
-    /// Size in bytes, command, command with four address bytes.
+    /// Erase commands: size in bytes, opcode, opcode with four address bytes.
     erases: Vec<(u32, u8, u8)>,
 }
 
 impl Commands {
-    /// Commands that Linux assumes of a chip without SFDP: `spi_nor_no_sfdp_init_params`.
+    /// Commands that Linux assumes for a chip without SFDP: `spi_nor_no_sfdp_init_params`.
     fn without_sfdp(facts: &Facts, slow_hz: u64) -> Self {
         let single = Variant { mode: mode("1S-1S-1S"), opcode: 0x03, dummy: 0, max_hz: slow_hz };
         let command = |name: &str, opcode, dummy| Variant { mode: mode(name), opcode, dummy, max_hz: 0 };
@@ -244,15 +244,15 @@ impl Commands {
         all
     }
 
-    /// Commands in 8D-8D-8D, and for a chip without commands in the table those that its maker's driver and the tables of
-    /// Linux 6.1 have.
+    /// Commands in 8D-8D-8D. If the table has no commands for a chip, those of the maker's driver and of the tables of
+    /// Linux 6.1 are used.
     fn octal(octal: Octal, facts: &Facts, slow_hz: u64) -> Self {
         let plain = Facts {
             sector: octal.sector(),
             fixup: vec!["4B_OPCODES".to_owned()],
             without_sfdp: match octal {
                 Octal::Micron => vec!["SECT_4K".to_owned(), "OCTAL_READ".to_owned()],
-                // The small sectors at one end of the chip are left out: erases are uniform here.
+                // The small sectors at one end of the chip are omitted: all erases have the same size here.
                 Octal::Infineon => Vec::new(),
             },
             ..facts.clone()
@@ -268,7 +268,7 @@ impl Commands {
         all
     }
 
-    /// Commands of a similar part, without its stateful modes.
+    /// Commands of a similar part, without modes that have a state.
     fn of_family(relative: &SpiNorSpec) -> Self {
         let stateless = |all: &[Variant]| all.iter().filter(|v| !v.mode.is_stateful()).copied().collect();
         Self {
@@ -290,12 +290,12 @@ impl Commands {
     }
 }
 
-/// A mode by its name; single lane for an unknown name.
+/// A mode by its name; single lane (1-1-1) for an unknown name.
 fn mode(name: &str) -> Mode {
     name.parse().unwrap_or(Mode::SINGLE)
 }
 
-/// The command with four address bytes (Linux: `spi_nor_convert_opcode`).
+/// The variant of a command with four address bytes (Linux: `spi_nor_convert_opcode`).
 fn with_four_bytes(variant: &Variant) -> Variant {
     let opcode = match variant.opcode {
         0x03 => 0x13,
@@ -410,7 +410,7 @@ fn variant(v: &Variant) -> String {
     format!("    {{ mode = \"{}\", opcode = 0x{:02X}, dummy = {}{limit} }},\n", v.mode, v.opcode, v.dummy)
 }
 
-/// Appends times of programs and erases. A chip erase time grows with the size.
+/// Appends times of programs and erases. The chip erase time is scaled with the size.
 fn times(
     out: &mut String,
     commands: &Commands,
@@ -456,8 +456,8 @@ fn erase_name(bytes: u32) -> String {
     }
 }
 
-/// Time of an erase: the family's for this size, otherwise the median over all chips with the size, otherwise the
-/// family's for the nearest size.
+/// Time of an erase of `bytes`: the family's time for this size, otherwise the median over all chips that have this size,
+/// otherwise the family's time for the nearest size.
 fn erase_time(members: &Members<SpiNorSpec>, family: &Family<'_, SpiNorSpec>, bytes: u32) -> TypMax {
     let has = |spec: &SpiNorSpec| spec.erase.values().any(|erase| erase.bytes == bytes);
     let nearest = |spec: &SpiNorSpec| {
@@ -472,7 +472,8 @@ fn erase_time(members: &Members<SpiNorSpec>, family: &Family<'_, SpiNorSpec>, by
         .map_or_else(|| family.typ_max(nearest), |f| f.typ_max(nearest))
 }
 
-/// Appends block protection as the kernel locks it: the smallest range is a sector, or more if the bits do not suffice.
+/// Appends block protection with the ranges that the kernel locks. The smallest range is a sector, or larger if the bits
+/// do not suffice.
 fn protection(out: &mut String, facts: &Facts, bytes: u64) {
     if !facts.has("HAS_LOCK") {
         return;
@@ -490,7 +491,7 @@ fn protection(out: &mut String, facts: &Facts, bytes: u64) {
         (true, false) => "tb_bit = 5\n",
         (true, true) => "tb_bit = 6\n",
     };
-    // CMP is bit 6 of status register 2 (`SR2_CMP_BIT6`).
+    // The CMP bit is bit 6 of status register 2 (`SR2_CMP_BIT6`).
     let cmp = if facts.has("HAS_CMP") { "cmp_bit = 6\n" } else { "" };
     let _ = write!(out, "\n[chip.protection]\nbp_bits = {bits:?}\n{tb}{cmp}unit_bytes = {unit}\n");
 }

@@ -1,5 +1,5 @@
-//! Times and clock limits that a source states of a chip in Linux's tables. The part has them in place of the family's,
-//! and their source.
+//! Times and clock limits that a source states for a chip in Linux's tables. They replace the times of the family in
+//! the part, together with their source.
 
 use super::append_source;
 use super::family::TypMax;
@@ -16,17 +16,17 @@ struct Statements {
     stated: Vec<Stated>,
 }
 
-/// Numbers that one source states of some chips.
+/// Numbers that one source states for some chips.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stated {
-    /// Names of the chips in the kernel's table.
+    /// Names of these chips in the kernel's table.
     parts: Vec<String>,
     from: String,
     confidence: f64,
     #[serde(default)]
     note: String,
-    /// Piece of a part file.
+    /// Fragment of a part file with the numbers.
     chip: Table,
 }
 
@@ -39,7 +39,7 @@ fn all() -> &'static [Stated] {
     ALL.get_or_init(|| read().unwrap_or_default())
 }
 
-/// Numbers that sources state of one chip, by dotted path.
+/// Numbers that sources state for one chip, by dotted path.
 #[derive(Debug)]
 pub(super) struct Known {
     stated: Vec<&'static Stated>,
@@ -47,7 +47,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// The numbers of the chip with this name in the kernel's table.
+    /// Numbers for the chip with this name in the kernel's table.
     pub(super) fn of(key: &str) -> Self {
         let stated: Vec<&Stated> =
             all().iter().filter(|stated| stated.parts.iter().any(|part| part == key)).collect();
@@ -63,18 +63,18 @@ impl Known {
         value.as_float().or_else(|| value.to_string().parse().ok())
     }
 
-    /// A clock limit: the stated one, or the family's.
+    /// A clock limit, Hz: the stated limit, or the family's.
     pub(super) fn hz(&self, path: &str, family: u64) -> u64 {
         let stated = self.numbers.get(path).and_then(Value::as_integer);
         stated.and_then(|hz| u64::try_from(hz).ok()).unwrap_or(family)
     }
 
-    /// A time in us: the stated one, or the family's.
+    /// A time, us: the stated time, or the family's.
     pub(super) fn us(&self, path: &str, family: f64) -> f64 {
         self.number(path).unwrap_or(family)
     }
 
-    /// A typical and a maximum time. Where one is stated and the other is the family's, the other one gives way.
+    /// A typical and a maximum time. If only one is stated, the family's other time is adjusted to it.
     pub(super) fn typ_max(&self, path: &str, family: TypMax) -> TypMax {
         let stated = |key: &str| self.number(&format!("{path}.{key}"));
         match (stated("typ"), stated("max")) {
@@ -85,7 +85,7 @@ impl Known {
         }
     }
 
-    /// Puts the numbers into a chip's table in place of those that it has.
+    /// Replaces numbers in a chip's table by the stated ones.
     pub(super) fn set(&self, chip: &mut Table) {
         for (path, number) in &self.numbers {
             let mut keys: Vec<&str> = path.split('.').skip(1).collect();
@@ -98,7 +98,7 @@ impl Known {
         }
     }
 
-    /// Line of a part's head that says that its times are the family's: empty if all of these paths are stated.
+    /// Line in a part's head which states that its times are the family's; empty if a source states all of these paths.
     pub(super) fn times(&self, typical: &[impl AsRef<str>]) -> &'static str {
         if typical.iter().all(|path| self.numbers.contains_key(path.as_ref())) {
             ""
@@ -107,7 +107,7 @@ impl Known {
         }
     }
 
-    /// Appends the sources of the numbers.
+    /// Appends the sources of the stated numbers.
     pub(super) fn sources(&self, text: &mut String) {
         for stated in &self.stated {
             let mut numbers = BTreeMap::new();
@@ -118,7 +118,7 @@ impl Known {
     }
 }
 
-/// Numbers of a table by dotted path.
+/// Collects the numbers of a table by dotted path.
 fn collect(table: &Table, path: &str, numbers: &mut BTreeMap<String, Value>) {
     for (key, value) in table {
         let path = format!("{path}.{key}");
@@ -185,7 +185,7 @@ mod tests {
         for name in ["m25p80", "sst26vf064b", "mt25qu256a", "gd5f1gq4xa", "mt29f2g01abagd", "tc58nvg3s0f"] {
             assert_eq!(times(name), Times::Part, "{name}");
         }
-        // Nothing is stated of the first; of the others the erase, the program or the read is not.
+        // No time of the first chip is stated; for the others, the time of erase, program or read is missing.
         for name in ["w25n01kv", "m25p64", "sst26vf016b", "ato25d1ga"] {
             assert_eq!(times(name), Times::Family, "{name}");
         }

@@ -1,27 +1,28 @@
-//! Pages that repeat the bytes of others, in little memory.
+//! Compact storage of pages that repeat the bytes of others.
 //!
-//! Workloads write the same bytes again and again, behind headers that move them to other columns. Pages with bytes that are new are *candidates*, until
-//! newer ones take their places. A candidate that a later page repeats is a *sample* for good, and the later page is *packed*: it holds the runs that it has
-//! in common with samples, and the bytes in between. What is read is the same in each case.
+//! Workloads write the same bytes repeatedly, behind headers that shift them to other columns. Pages with new bytes are *candidates*, until
+//! newer candidates replace them. If a later page repeats a candidate, the candidate becomes a permanent *sample*, and the later page is
+//! *packed*: it stores references to runs of samples, and the bytes in between. Reads return the same bytes in each case.
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// Bytes of all candidates and samples of an array at most.
+/// Maximum total size of the candidates and samples of an array, bytes.
 const SAMPLES_BYTES: usize = 4 << 20;
 
-/// Sizes of the pages that are packed: of smaller ones the bookkeeping is the most, and columns of larger ones have more than 16 bits.
+/// Sizes of pages that are packed. For smaller pages the bookkeeping is larger than the benefit, and columns of larger pages exceed 16
+/// bits.
 const PAGE_BYTES: std::ops::RangeInclusive<usize> = 1024..=u16::MAX as usize;
 
-/// Bytes of the words by which runs are found, and the distance of those of samples that are indexed. A page is looked at from every fourth byte:
-/// filesystems align what they write to four bytes or more.
+/// Size of the words by which runs are found, and distance of the indexed words in samples, bytes. A page is searched only at every fourth
+/// byte, because filesystems align their data to at least four bytes.
 const WORD: usize = 8;
 const ANCHOR: usize = 64;
 const ALIGNMENT: usize = 4;
 
-/// Shortest run that is worth its eight bytes.
+/// Minimum length of a run, bytes; its reference takes eight bytes.
 const RUN_MIN: usize = 32;
 
-/// Pages that are not looked at, at most, after pages that did not repeat anything.
+/// Maximum number of pages that are skipped after pages that did not repeat anything.
 const PAUSE_MAX: u32 = 16;
 
 /// Contents of a page.
@@ -29,19 +30,19 @@ const PAUSE_MAX: u32 = 16;
 pub(super) enum Contents {
     /// All bytes of the page, unpacked.
     Plain(Arc<[u8]>),
-    /// Runs of samples, and the other bytes. See [`pack`].
+    /// References to runs of samples, and the other bytes of the page; see [`pack`].
     Packed(Arc<[u8]>),
 }
 
 impl Contents {
-    /// Bytes of memory.
+    /// Memory that the content occupies, bytes.
     pub(super) fn held_bytes(&self) -> usize {
         let (Self::Plain(bytes) | Self::Packed(bytes)) = self;
         bytes.len()
     }
 }
 
-/// Bytes that a page has in common with a sample.
+/// A run: bytes that a page has in common with a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     column: u16,
@@ -50,7 +51,7 @@ struct Run {
     from: u16,
 }
 
-/// Bytes of a packed run.
+/// Size of a packed run, bytes.
 const PACKED_RUN: usize = 8;
 
 impl Run {
@@ -66,48 +67,48 @@ impl Run {
     }
 }
 
-/// A sample, once there is one.
+/// A sample; empty until it is set.
 type Sample = OnceLock<Arc<[u8]>>;
 
-/// Samples of an array, which its clones share.
+/// Samples of an array, shared by its clones.
 #[derive(Debug)]
 pub(super) struct Samples {
     page_bytes: usize,
-    /// Those that packed pages refer to. Allocated with the first of them; they only become more.
+    /// Samples to which packed pages refer. Allocated with the first sample; samples are never removed.
     pages: OnceLock<Box<[Sample]>>,
     index: Mutex<Index>,
 }
 
-/// Pages with bytes that were new, and the places of words in them.
+/// Candidates, and the positions of words in them.
 #[derive(Debug, Default)]
 struct Index {
     candidates: Vec<Candidate>,
-    /// Number of those that are samples.
+    /// Number of candidates that are samples.
     samples: usize,
-    /// Candidate that another page takes the place of next, if it is no sample.
+    /// Candidate that the next new page replaces, unless it is a sample.
     next: usize,
-    /// By hash of the word: the place + 1, 0 for none. Its length is a power of two.
+    /// Position + 1 of a word by its hash; 0 for none. The length is a power of two.
     table: Vec<u32>,
-    /// Pages that are not looked at, and their number after the next page that does not repeat anything.
+    /// Number of pages still to skip, and number to skip after the next page without repetition.
     pause: u32,
     next_pause: u32,
-    /// The page before, of a size that is not packed.
+    /// The previous page of a size that is not packed.
     last: Option<Arc<[u8]>>,
 }
 
 impl Index {
-    /// The bytes of a page of a size that is not packed, the same memory where it repeats the page before.
+    /// Bytes of a page of a size that is not packed. If they equal those of the previous page, both share the memory.
     fn shared(&mut self, page: &[u8]) -> Arc<[u8]> {
         let last = self.last.take().filter(|last| **last == *page).unwrap_or_else(|| Arc::from(page));
         Arc::clone(self.last.insert(last))
     }
 }
 
-/// A page that others may repeat.
+/// A page whose bytes later pages may repeat.
 #[derive(Debug)]
 struct Candidate {
     page: Arc<[u8]>,
-    /// Its number among the samples, from the first page on that repeats it.
+    /// Its sample number, assigned when the first page repeats it.
     sample: Option<u16>,
 }
 
@@ -118,7 +119,7 @@ impl Samples {
 
     /// Contents of a page with these bytes.
     pub(super) fn contents(&self, page: &[u8]) -> Contents {
-        // Another thread's page may go first: this one is plain then.
+        // If another thread holds the lock, this page is stored unpacked.
         match self.index.try_lock() {
             Ok(mut index) if PAGE_BYTES.contains(&page.len()) => self.contents_with(&mut index, page),
             Ok(mut index) => Contents::Plain(index.shared(page)),
@@ -146,7 +147,7 @@ impl Samples {
         Contents::Plain(bytes)
     }
 
-    /// Number of samples at most.
+    /// Maximum number of samples.
     const fn most(&self) -> usize {
         SAMPLES_BYTES / self.page_bytes
     }
@@ -155,8 +156,8 @@ impl Samples {
         self.pages.get()?.get(usize::from(number))?.get().map(|page| &**page)
     }
 
-    /// Replaces the number of a candidate in `run` by the number of its sample. A candidate without a sample becomes
-    /// one; false when there is no room for it.
+    /// Replaces the candidate number in `run` by the number of its sample. A candidate without a sample becomes a sample. Returns false if
+    /// there is no room for it.
     fn number(&self, index: &mut Index, run: &mut Run) -> bool {
         let Some(candidate) = index.candidates.get_mut(usize::from(run.sample)) else { return false };
         let number = match candidate.sample {
@@ -175,7 +176,7 @@ impl Samples {
         run.sample = number;
         true
     }
-    /// Reads bytes of packed contents from a column on, up to the end of the page.
+    /// Reads bytes of a packed page from a column on, up to the end of the page.
     pub(super) fn read(&self, packed: &[u8], column: usize, out: &mut [u8]) {
         let mut put = |at: usize, bytes: &[u8]| {
             let (from, to) = (at.max(column), (at + bytes.len()).min(column + out.len()));
@@ -197,7 +198,7 @@ impl Samples {
     }
 }
 
-/// The number of runs, the runs, and the bytes of the page that are in none.
+/// Packs a page: the number of runs, the runs, and the bytes of the page outside of runs.
 fn pack(page: &[u8], runs: &[Run]) -> Arc<[u8]> {
     let mut packed = Vec::with_capacity(2 + runs.len() * PACKED_RUN + page.len() / 2);
     packed.extend((runs.len() as u16).to_le_bytes());
@@ -211,7 +212,7 @@ fn pack(page: &[u8], runs: &[Run]) -> Arc<[u8]> {
     Arc::from(packed)
 }
 
-/// The runs, and the other bytes.
+/// Splits a packed page into its runs and the other bytes.
 fn unpack(packed: &[u8]) -> (impl Iterator<Item = Run>, &[u8]) {
     let (count, packed) = packed
         .split_first_chunk()
@@ -222,18 +223,18 @@ fn unpack(packed: &[u8]) -> (impl Iterator<Item = Run>, &[u8]) {
 
 impl Index {
     fn slot(&self, word: u64) -> usize {
-        // Fibonacci hashing.
+        // Fibonacci hashing of the word.
         (word.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize & (self.table.len() - 1)
     }
 
-    /// Number of a candidate, its page, and the byte of a word in it, or of another one with the same hash.
+    /// Number, bytes and offset of a candidate that contains a word, or another word with the same hash.
     fn place(&self, word: u64) -> Option<(usize, &[u8], usize)> {
         let place = self.table.get(self.slot(word))?.checked_sub(1)? as usize;
         let number = place >> 16;
         Some((number, &self.candidates.get(number)?.page, (place & 0xFFFF) * ANCHOR))
     }
 
-    /// Runs of a page that candidates have, in the order of the columns. `sample` is the number of the candidate.
+    /// Runs that a page has in common with candidates, in the order of the columns. `sample` is the number of the candidate.
     fn runs(&self, page: &[u8]) -> Vec<Run> {
         let (mut runs, mut done, mut at) = (Vec::new(), 0, 0);
         if self.table.is_empty() {
@@ -260,7 +261,7 @@ impl Index {
         runs
     }
 
-    /// Adds a candidate, or puts it in the place of another that nothing has repeated.
+    /// Adds a candidate, or replaces a candidate that no page has repeated.
     fn add(&mut self, page: &Arc<[u8]>, most: usize) {
         let candidate = Candidate { page: Arc::clone(page), sample: None };
         if self.candidates.len() < most {
@@ -279,7 +280,7 @@ impl Index {
         }
     }
 
-    /// Enters the words of a candidate, but in the place of those of samples.
+    /// Adds the words of a candidate to the index, without replacing words of samples.
     fn insert(&mut self, number: usize) {
         let Some(page) = self.candidates.get(number).map(|candidate| Arc::clone(&candidate.page)) else {
             return;
@@ -296,8 +297,8 @@ impl Index {
         }
     }
 
-    /// Lengthens the table if it has fewer than two slots for each place. Each candidate has `places` places; all
-    /// candidates are then entered again.
+    /// Enlarges the index if it has fewer than two slots for each position. Each candidate has `places` positions; all candidates are then
+    /// indexed again.
     fn make_room(&mut self, places: usize) {
         let needed = 2 * places * self.candidates.len();
         if needed <= self.table.len() {
@@ -308,27 +309,27 @@ impl Index {
     }
 }
 
-/// Candidates that are tried for a place.
+/// Maximum number of candidates that are tried for replacement.
 const PLACES_TRIED: usize = 16;
 
-/// Least length of the table.
+/// Minimum length of the index.
 const TABLE_MIN: usize = 1 << 10;
 
-/// The word at a byte.
+/// The 8-byte word at an offset; `None` past the end.
 fn word(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk::<WORD>().map(|word| u64::from_le_bytes(*word))
 }
 
-/// Bytes that are compared at once.
+/// Number of bytes compared in one step.
 const BLOCK: usize = 64;
 
-/// Number of equal bytes at the beginnings.
+/// Number of equal bytes at the start of both slices.
 fn common_start(a: &[u8], b: &[u8]) -> usize {
     let blocks = a.chunks_exact(BLOCK).zip(b.chunks_exact(BLOCK)).take_while(|(a, b)| a == b).count() * BLOCK;
     blocks + a[blocks..].iter().zip(&b[blocks..]).take_while(|(a, b)| a == b).count()
 }
 
-/// Number of equal bytes at the ends.
+/// Number of equal bytes at the end of both slices.
 fn common_end(a: &[u8], b: &[u8]) -> usize {
     a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count()
 }
@@ -358,7 +359,7 @@ mod tests {
         out
     }
 
-    /// Nodes of a filesystem: 4 KiB of the same contents behind 68 bytes of their own, cut into pages of 2 KiB with 64 bytes of OOB.
+    /// Nodes of a filesystem: 4 KiB of equal contents behind 68 different bytes, split into pages of 2 KiB with 64 bytes of OOB.
     #[test]
     fn nodes_with_the_same_contents_take_little_memory() {
         let contents = noise(1, 64 << 10);
@@ -390,12 +391,12 @@ mod tests {
             (index.candidates.len(), index.samples)
         };
         assert_eq!(counts(&samples), (SAMPLES_BYTES / 2048, 0));
-        // A pause after many pages that were new may go on, so that the first ones are not packed.
+        // A pause after many new pages may still be active, so that the first repeated pages are not packed.
         let repeated = noise(9999, 2048);
         let again = (0..3 * PAUSE_MAX).map(|_| samples.contents(&repeated)).last().unwrap();
         assert!(matches!(again, Contents::Packed(_)) && again.held_bytes() < 16, "{again:?}");
         assert_eq!(counts(&samples), (SAMPLES_BYTES / 2048, 1));
-        // Samples stay, whatever comes.
+        // Samples are preserved when new pages arrive.
         let more: Vec<Contents> = (10_000..60_000).map(|seed| samples.contents(&noise(seed, 2048))).collect();
         assert!(more.iter().all(|contents| matches!(contents, Contents::Plain(_))));
         assert!(read(&samples, &again, 0, 2048) == repeated);

@@ -1,12 +1,12 @@
-//! The history of each block, and the behaviour of its cells.
+//! History of each block, and the behaviour of its cells.
 //!
-//! **Reading is cheap when nothing is wrong.** Each bit has a hazard of its own, drawn once per erase: it reads wrong when the page's
-//! hazard (`-ln(1 - rber)`) exceeds it. The smallest of a page follows from one hash; a bound on the page's hazard is kept per block, with
-//! the number of reads and the time up to which it holds. A read compares two integers with the bound, and a hash with a threshold.
-//! Only when the hash lies below are bits looked at.
+//! **Reads without bit errors are cheap.** Each bit has a hazard, drawn once per erase: the bit reads wrong if the hazard of the page
+//! (`-ln(1 - rber)`) exceeds it. One hash gives the smallest hazard of the bits in a page. For each block an upper bound of the page
+//! hazard is stored, with the number of reads and the time up to which it is valid. A read compares two integers with these limits, and a
+//! hash with a threshold. Only if the hash is below the threshold, single bits are examined.
 //!
-//! As the hazards stay, a page read twice has the same errors, and more of them as it ages. Bits within [`super::errors::UNSTABLE`] of the
-//! page's hazard are read either way, differently each time.
+//! As the hazards are constant, repeated reads of a page have the same errors, and more errors as the page ages. Bits whose hazard is
+//! within [`super::errors::UNSTABLE`] of the page hazard read right or wrong at random in each read.
 
 use super::errors::{Damage, DamagedCells, Sampler};
 use super::rber::{Conditions, ErrorSpec, Rber};
@@ -17,7 +17,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Simulated effects of the cells and the history of every block: the `[cells]` table of a setup.
+/// Simulated effects of the cells and the history of all blocks: the `[cells]` table of a setup.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CellsProfile {
@@ -38,7 +38,7 @@ pub struct CellsProfile {
 }
 
 impl Default for CellsProfile {
-    /// A chip that was tried out: typical times hold (see [`super::wear`]).
+    /// A chip after a short use, to which the typical times apply (see [`super::wear`]).
     fn default() -> Self {
         Self {
             wear: true,
@@ -52,22 +52,22 @@ impl Default for CellsProfile {
     }
 }
 
-/// Sizes the model needs.
+/// Sizes of a chip that the cell model needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CellsGeometry {
-    /// Bytes of a page with its OOB.
+    /// Size of a page with its OOB, bytes.
     pub page_bytes: u32,
-    /// Pages of a block.
+    /// Number of pages in a block.
     pub pages_per_block: u32,
     /// Number of blocks.
     pub blocks: u32,
-    /// Pages that share cells.
+    /// Pairing scheme: the pages that share cells.
     pub pairing: Pairing,
-    /// Factor on bit error rates while only one page of a pair is programmed (pSLC).
+    /// Factor of the bit error rate while only one page of a pair is programmed (pSLC).
     pub half_pair: f64,
 }
 
-/// Model that all blocks share.
+/// Parameters that all blocks share.
 #[derive(Debug)]
 struct Model {
     geometry: CellsGeometry,
@@ -76,25 +76,25 @@ struct Model {
     seed: u64,
 }
 
-/// Decides reads of one block; a copy is made with every clone of the device, so it is small.
+/// Limits up to which reads of one block need no detailed model. It is copied with every clone of the device, so it is small.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bound {
-    /// Hash of the block and its erase.
+    /// Hash of the block and of its last erase.
     key: u64,
-    /// A page whose hash is not below has no wrong bit, unless it is damaged.
+    /// Threshold for the hash of a page: a page with a higher hash has no wrong bit, unless it is damaged.
     threshold: u64,
-    /// Until then.
+    /// Time up to which the threshold is valid.
     until: Instant,
-    /// Reads since the erase.
+    /// Number of reads since the last erase.
     reads: u32,
-    /// Number of reads from which on it has to be found anew.
+    /// Number of reads up to which the threshold is valid.
     reads_until: u32,
-    /// A page of the block was left in between by a loss of power.
+    /// True if a power loss left a page of the block partly programmed or erased.
     damaged: bool,
 }
 
 impl Bound {
-    /// The bound of a block that has just been erased.
+    /// Limits of a block that has just been erased.
     fn erased(profile: &CellsProfile) -> Self {
         Self { reads: profile.reads, ..Self::default() }
     }
@@ -106,17 +106,17 @@ struct History {
     wear: u64,
     cycles: u32,
     life: BlockLife,
-    /// Pages programmed since the erase.
+    /// Number of pages programmed since the last erase.
     programs: u32,
-    /// Time at which each page was programmed, in days of retention; negative while it is erased.
+    /// Time at which each page was programmed, in days of retention; negative for an erased page.
     programmed: Box<[f32]>,
-    /// The least of them; infinite while all are erased.
+    /// Minimum of these times; infinite if all pages are erased.
     oldest: f32,
-    /// Erased by a pulse that was cut short: cells do not hold.
+    /// True after an interrupted erase: charge in the cells is not stable.
     weak: bool,
 }
 
-/// A block's state at some time.
+/// State of a block at one moment, to be restored later.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockState {
     bound: Bound,
@@ -124,41 +124,41 @@ pub(crate) struct BlockState {
     damage: Vec<(u32, Damage)>,
 }
 
-/// The cells of a chip.
+/// Model of the cells of a chip.
 #[derive(Clone, Debug)]
 pub struct Cells {
     model: Arc<Model>,
     profile: CellsProfile,
-    /// Retention days that each programmed page has behind it from the start, at the reference temperature.
+    /// Retention days of every programmed page before the clock starts, at the reference temperature.
     age_days: f64,
-    /// Retention days that passed before `since`.
+    /// Retention days that passed before the time `since`.
     aged_days: f64,
     since: Instant,
-    /// Days of retention per nanosecond at the present temperature.
+    /// Retention days per nanosecond at the current temperature.
     pace: f64,
-    /// Bits of a row that number pages, where they are a power of two.
+    /// Number of bits of a row that are the page number; `None` if the number of pages per block is not a power of two.
     page_shift: Option<u8>,
     bounds: Vec<Bound>,
     histories: Vec<Option<Arc<History>>>,
-    /// Pages that a loss of power left in between, by row.
+    /// Pages that a power loss left partly programmed or erased, by row.
     damage: BTreeMap<u32, Damage>,
-    /// Cells of these pages that were drawn for a read. Each says what it was drawn from, and is used for nothing else.
+    /// Cells of damaged pages, drawn for a read, by row. An entry is only used for the inputs from which it was drawn.
     drawn: BTreeMap<u32, Arc<DamagedCells>>,
 }
 
-/// Result of an operation on the cells.
+/// Result of a program or erase of the cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Duration in the array.
+    /// Duration of the operation in the array.
     pub time: Nanos,
-    /// The status says so.
+    /// True if the chip's status reports a failure.
     pub failed: bool,
 }
 
 const NS_PER_DAY: f64 = 86_400e9;
 
 impl Cells {
-    /// The cells of a new chip with this seed.
+    /// Cells of a new chip; the seed determines all variation.
     pub fn new(
         geometry: CellsGeometry,
         wear: Wear,
@@ -195,12 +195,12 @@ impl Cells {
         &self.model.errors
     }
 
-    /// The profile in force.
+    /// The current profile.
     pub const fn profile(&self) -> &CellsProfile {
         &self.profile
     }
 
-    /// From `now` on it is this warm.
+    /// Sets the temperature from `now` on.
     pub fn set_temperature(&mut self, now: Instant, temperature_c: f64) {
         self.aged_days = self.days(now);
         self.since = now;
@@ -209,19 +209,19 @@ impl Cells {
         self.bounds.iter_mut().for_each(|bound| bound.reads_until = 0);
     }
 
-    /// Lets all programmed pages lose charge for `days` days at a temperature in degrees Celsius, as in an oven or on a
-    /// shelf. The clock does not move.
+    /// Simulates storage of all programmed pages for `days` days at a temperature in degrees Celsius, as in an oven or on a shelf. The
+    /// clock does not advance.
     pub fn bake(&mut self, days: f64, temperature_c: f64) {
         self.aged_days += days.max(0.0) * self.model.errors.acceleration(temperature_c);
         self.bounds.iter_mut().for_each(|bound| bound.reads_until = 0);
     }
 
-    /// Days of retention since the chip was made, at the reference temperature.
+    /// Retention days since the chip was created, at the reference temperature.
     fn days(&self, now: Instant) -> f64 {
         self.aged_days + now.since(self.since).as_ns() as f64 * self.pace
     }
 
-    /// Cycles that a block has behind it.
+    /// Number of cycles of a block.
     pub fn cycles(&self, block: u32) -> u32 {
         self.histories[block as usize].as_ref().map_or(self.profile.cycles, |h| h.cycles)
     }
@@ -231,8 +231,8 @@ impl Cells {
         self.histories.len() as u32
     }
 
-    /// Adds the wear of `cycles` further cycles in which all pages of the block were programmed. The contents of the
-    /// block stay. Years of use are thus reached without simulating each write.
+    /// Adds the wear of `cycles` further cycles in which all pages of the block were programmed. The contents of the block are preserved.
+    /// In this way years of use are reached without a simulation of each write.
     pub fn cycle(&mut self, block: u32, cycles: u32) {
         let (model, profile) = (&self.model, &self.profile);
         let history = open(&mut self.histories, model, profile, block);
@@ -244,13 +244,13 @@ impl Cells {
         self.bounds[block as usize].reads_until = 0;
     }
 
-    /// Reads of a block since its erase.
+    /// Number of reads of a block since its last erase.
     pub fn reads(&self, block: u32) -> u32 {
         self.bounds[block as usize].reads
     }
 
-    /// Programs a page: how long that takes, and whether it fails. `now` is when it began. A page whose program failed is left in
-    /// between: cells that the last pulse did not move far enough read as erased.
+    /// Programs a page at `now`, and returns duration and status. A page whose program fails is left partly programmed: cells that the
+    /// last pulse did not move far enough read as erased.
     pub fn program(&mut self, row: u32, now: Instant) -> Outcome {
         let (block, page) = self.place(row);
         let days = self.days(now) as f32;
@@ -265,7 +265,7 @@ impl Cells {
         outcome
     }
 
-    /// Erases a block: how long that takes, and whether it fails. A failed erase wears, and leaves the data.
+    /// Erases a block, and returns duration and status. A failed erase adds wear and leaves the data.
     pub fn erase(&mut self, block: u32) -> Outcome {
         let (model, profile) = (&self.model, &self.profile);
         let history = open(&mut self.histories, model, profile, block);
@@ -281,7 +281,8 @@ impl Cells {
         outcome
     }
 
-    /// Outcome of an erase that would begin now. A chip whose power may go meanwhile asks first, and erases at the end.
+    /// Outcome of an erase that would start now, without the erase. Chips whose power may be cut use it, and erase at the end of the
+    /// operation.
     pub fn erase_outcome(&self, block: u32) -> Outcome {
         let (wear, wears) = (&self.model.wear, self.profile.wear);
         match self.history_of(block) {
@@ -290,7 +291,7 @@ impl Cells {
         }
     }
 
-    /// All pages of the block are erased now.
+    /// Resets the history of the block's pages: all of them are erased.
     fn forget(&mut self, block: u32) {
         open(&mut self.histories, &self.model, &self.profile, block).forget();
         if !self.damage.is_empty() {
@@ -300,8 +301,8 @@ impl Cells {
         }
     }
 
-    /// Power went away while a page was programmed, when the share `done` of its pulses was over. The page under the same cells, if it was
-    /// programmed, is lost with it.
+    /// Applies a power loss during the program of a page, when the share `done` of its pulses was finished. If the other page in the same
+    /// cells was programmed, it is lost, too.
     pub fn cut_program(&mut self, row: u32, done: f32, now: Instant) {
         let (block, page) = self.place(row);
         let partner = self.model.geometry.pairing.partner(page).filter(|partner| *partner < page);
@@ -315,8 +316,8 @@ impl Cells {
         self.bounds[block as usize].reads_until = 0;
     }
 
-    /// Power went away while a block was erased, when the share `done` of its pulses was over. Returns whether all its cells read as
-    /// erased: the array then forgets its data. They do not hold well until the next whole erase.
+    /// Applies a power loss during the erase of a block, when the share `done` of its pulses was finished. Returns true if all its cells
+    /// read as erased; the array then drops the data. The cells are not stable until the next complete erase.
     pub fn cut_erase(&mut self, block: u32, done: f32) -> bool {
         let pages = self.model.geometry.pages_per_block;
         open(&mut self.histories, &self.model, &self.profile, block).cycles += 1;
@@ -333,7 +334,7 @@ impl Cells {
         looks_erased
     }
 
-    /// A program never took place: the page is as erased as before.
+    /// Reverts a program: the page is erased as before.
     pub fn undo_program(&mut self, row: u32) {
         let (block, page) = self.place(row);
         let history = open(&mut self.histories, &self.model, &self.profile, block);
@@ -346,7 +347,7 @@ impl Cells {
         self.drawn.remove(&row);
     }
 
-    /// The state of a block, for [`Self::restore`].
+    /// State of a block, for [`Self::restore`].
     pub(crate) fn block_state(&self, block: u32) -> BlockState {
         let pages = self.model.geometry.pages_per_block;
         let damage = self.damage.range(block * pages..(block + 1) * pages);
@@ -357,7 +358,7 @@ impl Cells {
         }
     }
 
-    /// The block is as it was then.
+    /// Restores the state of a block.
     pub(crate) fn restore(&mut self, block: u32, state: BlockState) {
         self.forget(block);
         self.bounds[block as usize] = state.bound;
@@ -375,21 +376,22 @@ impl Cells {
 
     #[inline]
     fn place(&self, row: u32) -> (u32, u32) {
-        // A division costs more than all else on the way of a read without errors.
+        // The division would cost more than all other work of a read without errors.
         match self.page_shift {
             Some(shift) => (row >> shift, row & ((1 << shift) - 1)),
             None => (row / self.model.geometry.pages_per_block, row % self.model.geometry.pages_per_block),
         }
     }
 
-    /// A page comes to the register: counts the read, and says whether any bit of it may be wrong. If so, [`Self::errors`] tells which.
+    /// Counts a read of a page into the register. Returns true if a bit of the page may be wrong; [`Self::errors`] then returns the wrong
+    /// bits.
     #[inline]
     pub fn read(&mut self, row: u32, now: Instant) -> bool {
         let (block, page) = self.place(row);
         self.read_page(block, page, now)
     }
 
-    /// As [`Self::read`], for those who know block and page.
+    /// Counts a read as [`Self::read`], with block and page already known.
     #[inline]
     pub fn read_page(&mut self, block: u32, page: u32, now: Instant) -> bool {
         let bound = &mut self.bounds[block as usize];
@@ -401,7 +403,7 @@ impl Cells {
         page_hash(bound.key, page) < bound.threshold || bound.damaged
     }
 
-    /// Finds a bound on the hazards of a block's pages that holds for a while.
+    /// Computes an upper bound for the hazards of a block's pages that is valid for some time.
     #[cold]
     fn bound(&mut self, block: u32, now: Instant) {
         let g = self.model.geometry;
@@ -431,7 +433,7 @@ impl Cells {
         Sampler { bits: self.model.geometry.page_bytes * 8, dispersion: self.model.errors.dispersion }
     }
 
-    /// The bit error rate of a page, by cause.
+    /// Bit error rate of a page, by cause.
     pub fn rber(&self, row: u32, now: Instant) -> Rber {
         let g = &self.model.geometry;
         let (block, page) = self.place(row);
@@ -448,12 +450,12 @@ impl Cells {
                 / f64::from(g.pages_per_block),
             page: self.page_factor(block, page),
         };
-        // An erased page reads as such; what is programmed into it does not hold.
+        // A weak erased page reads as erased; only data programmed into it is unstable.
         weakened(self.model.errors.rber(&conditions), history.weak && at >= 0.0)
     }
 
-    /// Pages of a pair share cells: the second one is read with more thresholds, and is wrong twice as often (facts 4.2). While it is
-    /// not programmed, the first has the cells for itself.
+    /// Factor of a page's bit error rate within its pair. The second page of a pair is read with more thresholds and has twice as many
+    /// errors (facts 4.2). Until it is programmed, the first page uses the full range of the cells.
     fn page_factor(&self, block: u32, page: u32) -> f64 {
         let g = &self.model.geometry;
         match g.pairing.partner(page) {
@@ -466,9 +468,8 @@ impl Cells {
         }
     }
 
-    /// Offsets of the bits of a page that are read wrong now, ascending. The read thresholds are lowered by `lowered`
-    /// standard deviations of the cells' threshold voltage. `stored` is the page as it was to be; without it (timing
-    /// only) half of the bits count as programmed.
+    /// Offsets of the bits of a page that read wrong now, ascending. The read thresholds are lowered by `lowered` standard deviations of
+    /// the cells' threshold voltage. `stored` is the correct page; without it (timing only) half of the bits count as programmed.
     #[cold]
     pub fn errors(
         &mut self,
@@ -482,7 +483,7 @@ impl Cells {
         let (block, page) = self.place(row);
         let bound = &self.bounds[block as usize];
         let hash = page_hash(bound.key, page);
-        // Most pages that are looked at are damaged: the bound says of the others of their bits, too, whether any can be wrong.
+        // Most pages examined here are damaged. For their other bits, too, the bound shows if any can be wrong.
         let bounded = lowered == 0.0 && bound.reads < bound.reads_until && now <= bound.until;
         if self.profile.errors && (!bounded || hash < bound.threshold) {
             let rber = self.rber(row, now);
@@ -508,7 +509,7 @@ impl Cells {
     }
 }
 
-/// A block's history, to be written.
+/// History of a block for changes; it is created if needed.
 fn open<'a>(
     all: &'a mut [Option<Arc<History>>],
     model: &Model,
@@ -565,27 +566,27 @@ impl History {
     }
 }
 
-/// The hash that decides on a page since its block's erase.
+/// Hash of a page that determines its errors since the last erase of its block.
 #[inline]
 const fn page_hash(key: u64, page: u32) -> u64 {
     mix(key ^ (page as u64 + 1).wrapping_mul(0xD1B5_4A32_D192_ED03))
 }
 
-/// Share of its work that a program has done when it fails. Assumed: it leaves more wrong bits than any code corrects.
+/// Share of a program's pulses that is done when the program fails. Assumption: it leaves more wrong bits than any code corrects.
 const GAVE_UP: f32 = 0.9;
 
-/// Damaged pages whose cells are kept: a torn page is read again and again, those of a block that is half erased once. A page takes
-/// some 10 bytes for each of its own.
+/// Maximum number of damaged pages whose drawn cells are stored. A torn page is read repeatedly, while the pages of a half-erased block
+/// are read once. An entry takes about 10 bytes for each byte of the page.
 const DRAWN_MAX: usize = 32;
 
 /// Share of an erase's pulses after which all cells read as erased.
 const LOOKS_ERASED: f32 = 0.8;
 
-/// Factors of the pages of a pair: the second is wrong twice as often (facts 4.2), the mean is 1.
+/// Factors of the error rate for the pages of a pair: the second page has twice as many errors (facts 4.2), the mean is 1.
 const LSB: f64 = 2.0 / 3.0;
 const MSB: f64 = 4.0 / 3.0;
 
-/// Cells that were not driven deep enough by an erase: assumed, from "reads as erased, does not hold".
+/// Error rate in cells that an erase did not erase deeply enough. The figure is assumed, from "reads as erased, does not hold".
 fn weakened(rber: Rber, weak: bool) -> Rber {
     if weak { Rber { steady: rber.steady + 1e-3, retention: rber.retention * 10.0, ..rber } } else { rber }
 }

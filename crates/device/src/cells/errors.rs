@@ -1,22 +1,22 @@
-//! Which bits of a page are wrong: drawn once, for good, and the same however the page is looked at.
+//! The wrong bits of a page, drawn once; they are the same for every kind of access.
 
 use floatgate_mtd::random::{Random, hash, unit};
 
-/// Share of a page's hazard around which bits are read either way.
+/// Share of a page's hazard within which bits read right or wrong at random.
 pub(super) const UNSTABLE: f64 = 0.05;
 
-/// Most that a codeword's rate exceeds the mean by; the gamma distributions in use put next to nothing beyond.
+/// Maximum ratio of a codeword's error rate to the mean; in the gamma distributions in use, higher ratios are negligible.
 const DISPERSION_CAP: f64 = 16.0;
 
-/// Bytes over which the rate is the same, when it differs from codeword to codeword.
+/// Number of bits with the same error rate if the rate varies between codewords.
 const SECTOR_BITS: u32 = 4096 + 128;
 
-/// Draws the errors of pages of one size.
+/// Generator of the errors of pages of one size.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sampler {
-    /// Bits of a page.
+    /// Number of bits in a page.
     pub(super) bits: u32,
-    /// Shape of the rate's distribution among codewords.
+    /// Shape of the distribution of the error rate among codewords.
     pub(super) dispersion: Option<f64>,
 }
 
@@ -25,18 +25,18 @@ impl Sampler {
         if self.dispersion.is_some() { DISPERSION_CAP } else { 1.0 }
     }
 
-    /// Hashes of pages that may have a wrong bit at this rate lie below.
+    /// Threshold for hashes of pages: only pages with a lower hash can have a wrong bit at this rate.
     pub(super) fn threshold(self, rate: f64) -> u64 {
         let expected = hazard(rate) * (1.0 + UNSTABLE) * self.cap() * f64::from(self.bits);
         let share = -libm::expm1(-expected);
-        // A unit number is made of the upper 53 bits: one step more than exact is on the safe side.
+        // A unit number has 53 bits, so the threshold is one step higher than the exact one, to be safe.
         ((share * 18_446_744_073_709_551_616.0) as u64).saturating_add(1 << 12)
     }
 
-    /// Appends the wrong bits of the page with this hash at a rate, at its read number `read`.
+    /// Appends the wrong bits of the page with this hash at an error rate, in read number `read`.
     ///
-    /// Points of a Poisson process over bits and hazards, in the order of their hazards: a bit whose point lies below the
-    /// page's hazard is wrong. A bit that is hit twice is wrong once, which makes their number binomial.
+    /// Wrong bits are points of a Poisson process over bits and hazards, in ascending order of hazards: a bit whose point is below the
+    /// page's hazard is wrong. A bit with two points is wrong once, which makes the number of wrong bits binomial.
     pub(super) fn errors(self, rate: f64, page: u64, read: u32, out: &mut Vec<u32>) {
         let (hazard, bits) = (hazard(rate), f64::from(self.bits));
         let last = hazard * (1.0 + UNSTABLE) * self.cap();
@@ -45,7 +45,7 @@ impl Sampler {
         while at < last {
             let bit = (points.unit() * bits) as u32;
             let own = hazard * self.weight(page, bit);
-            // Its place among the candidates says how this bit compares with the page's hazard.
+            // The position of the bit among the candidates gives its hazard relative to the page's hazard.
             let level = at / if self.dispersion.is_some() { own.max(f64::MIN_POSITIVE) } else { hazard };
             let wrong = level < 1.0 - UNSTABLE || level < 1.0 + UNSTABLE && flickers(page, bit, read);
             if wrong {
@@ -55,50 +55,50 @@ impl Sampler {
         }
     }
 
-    /// The rate of a bit's codeword over the mean.
+    /// Ratio of the error rate in the codeword of a bit to the mean.
     fn weight(self, page: u64, bit: u32) -> f64 {
         let draw = |shape| Random::new(hash(page, u64::from(bit / SECTOR_BITS), 1)).gamma(shape);
         self.dispersion.map_or(1.0, |shape| draw(shape).min(DISPERSION_CAP))
     }
 }
 
-/// The hazard that makes bits wrong at a rate: `1 - exp(-hazard)`.
+/// Hazard that corresponds to an error rate: rate = `1 - exp(-hazard)`.
 fn hazard(rate: f64) -> f64 {
     -libm::log1p(-rate.clamp(0.0, 0.5))
 }
 
-/// True when an unstable bit is read wrong this time.
+/// True if an unstable bit reads wrong in this read.
 fn flickers(page: u64, bit: u32, read: u32) -> bool {
     hash(page, u64::from(bit), u64::from(read) + 2) & 1 == 1
 }
 
-/// State of a page after a loss of power. Shares are of the pulses of the operation.
+/// State of a page after a power loss. The shares are those of the pulses of the operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Damage {
-    /// Its own program was cut: cells that need more pulses than were done still read as erased.
+    /// The program of this page was cut: cells that need more pulses than were done still read as erased.
     HalfProgrammed { done: f32 },
-    /// The program of the page under the same cells was cut: cells on their way lie between the levels of this page.
+    /// The program of the other page in the same cells was cut: cells that were being moved are between the levels of this page.
     PartnerMoved { done: f32 },
-    /// The erase of its block was cut: cells that needed fewer pulses read as erased already.
+    /// The erase of the block was cut: cells that need fewer pulses than were done already read as erased.
     HalfErased { done: f32 },
 }
 
-/// Share of pulses within which a cell that has just been reached reads either way.
+/// Share of the pulses within which a cell that has just reached its level reads right or wrong at random.
 const EDGE: f64 = 0.03;
 
-/// Value that reads of a damaged page give for one of its cells.
+/// Value of a cell of a damaged page in reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reads {
     Right,
     Wrong,
-    /// Wrong in the reads whose draw says so.
+    /// Wrong in the reads whose random draw is true.
     Flickers,
-    /// Wrong in the reads whose draw does not say so.
+    /// Wrong in the reads whose random draw is false.
     FlickersInverted,
 }
 
-/// Cells that the pulses of a cut operation reached. A cell is the upper 53 bits of its hash, and the lower they are, the sooner it is
-/// reached: those below `surely` were, and those from there to below `maybe` read either way.
+/// Cells that the pulses of an interrupted operation reached. A cell is represented by the upper 53 bits of its hash; cells with lower
+/// values are reached earlier. Cells below `surely` were reached, and cells between `surely` and `maybe` read either way.
 #[derive(Clone, Copy, Debug)]
 struct Reached {
     surely: u64,
@@ -106,7 +106,7 @@ struct Reached {
 }
 
 impl Reached {
-    /// Cells that are reached when the share `done` of the pulses is over, where the first needs the share `first` and the last one `span` more.
+    /// Cells reached after the share `done` of the pulses. The first cell needs the share `first`, the last one `span` more.
     fn after(done: f32, first: f64, span: f64) -> Self {
         let further = |margin: f64| number_below(|cell| f64::from(done) - (first + span * cell) > margin);
         Self { surely: further(EDGE), maybe: further(-EDGE) }
@@ -119,7 +119,7 @@ impl Reached {
     }
 }
 
-/// Number of values of [`unit`] that meet a condition which only the smallest ones meet.
+/// Number of values of [`unit`] that meet a condition, which must be true for the smallest values only.
 fn number_below(holds: impl Fn(f64) -> bool) -> u64 {
     let (mut low, mut high) = (0, 1 << 53);
     while low < high {
@@ -129,8 +129,8 @@ fn number_below(holds: impl Fn(f64) -> bool) -> u64 {
     low
 }
 
-/// The cells of a damaged page that may read wrong. Which these are stays the same until the page is programmed or its block erased; a read
-/// draws only those that read either way.
+/// Cells of a damaged page that may read wrong. The set is the same until the page is programmed or its block is erased. A read draws only
+/// the cells that read either way.
 #[derive(Clone, Debug)]
 pub(super) struct DamagedCells {
     page: u64,
@@ -139,31 +139,30 @@ pub(super) struct DamagedCells {
     suspects: CandidateBits,
 }
 
-/// Bits of a page that may read wrong, ascending.
+/// Bits of a page that may read wrong, in ascending order.
 #[derive(Clone, Debug, Default)]
 struct CandidateBits {
-    /// Those that always do.
+    /// Bits that always read wrong.
     wrong: Vec<u32>,
     unstable: Vec<Unstable>,
 }
 
-/// A bit that reads either way.
+/// A bit that reads right or wrong at random.
 #[derive(Clone, Copy, Debug, Default)]
 struct Unstable {
     bit: u32,
-    /// Number of bits below that always read wrong.
+    /// Number of always wrong bits with a lower offset.
     at: u32,
-    /// See [`Reads::FlickersInverted`].
+    /// True for [`Reads::FlickersInverted`].
     inverted: bool,
 }
 
 impl DamagedCells {
-    /// Draws the cells of a page with this hash. `stored` is the page as it was to be; without it half of the bits are 0.
+    /// Draws the cells of the page with this hash. `stored` is the correct page; without it half of the bits are taken as 0.
     pub(super) fn draw(damage: Damage, page: u64, bits: u32, stored: Option<&[u8]>) -> Self {
         use Reads::{Flickers, FlickersInverted, Right, Wrong};
         let zeros = |hash: u64| stored.is_some() || hash & 1 == 0;
-        // Cells need between 30 and 100 % of a program's pulses (ISPP verifies from the lowest level up), and between 20 and 80 % of an
-        // erase's.
+        // Cells need 30 to 100 % of a program's pulses (ISPP verifies from the lowest level up), and 20 to 80 % of an erase's pulses.
         let suspects =
             match damage {
                 Damage::HalfProgrammed { done } => {
@@ -184,7 +183,7 @@ impl DamagedCells {
                     let (begun, ended) = (Reached::after(done, 0.0, 0.4), Reached::after(done, 0.5, 0.4));
                     let moving = |cell| match begun.reads(cell, Wrong, Flickers, Right) {
                         Wrong => ended.reads(cell, Right, FlickersInverted, Wrong),
-                        // Within the edges of both, a draw would have to say both.
+                        // A cell within the edges of both operations would need two draws.
                         other => ended.reads(cell, Right, Right, other),
                     };
                     suspects(page, zeros_of(bits, None), |hash| {
@@ -195,12 +194,12 @@ impl DamagedCells {
         Self { page, damage, stored: stored.map(Box::from), suspects }
     }
 
-    /// True when these are the cells of that page: all that they were drawn from is the same.
+    /// True if these cells were drawn from exactly this damage, page and contents.
     pub(super) fn are_of(&self, damage: Damage, page: u64, stored: Option<&[u8]>) -> bool {
         (self.page, self.damage, self.stored.as_deref()) == (page, damage, stored)
     }
 
-    /// Appends the bits that read wrong at read number `read`, ascending.
+    /// Appends the bits that read wrong in read number `read`, in ascending order.
     pub(super) fn errors(&self, read: u32, out: &mut Vec<u32>) {
         let CandidateBits { wrong, unstable } = &self.suspects;
         out.reserve(wrong.len() + unstable.len());
@@ -216,7 +215,7 @@ impl DamagedCells {
     }
 }
 
-/// Bits of a page that are to be 0, 64 at a time from the first on; all bits when the stored page is unknown.
+/// Masks of the bits of a page that should be 0, in words of 64 bits; all bits if the stored page is unknown.
 fn zeros_of(bits: u32, stored: Option<&[u8]>) -> impl Iterator<Item = u64> {
     (0..bits as usize).step_by(64).map(move |first| {
         let inside = u64::MAX >> (64 - (bits as usize - first).min(64));
@@ -229,10 +228,10 @@ fn zeros_of(bits: u32, stored: Option<&[u8]>) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Bits among the candidates that may read wrong. The hash of a cell decides.
+/// Candidate bits that may read wrong, according to the hash of each cell.
 fn suspects(page: u64, candidates: impl Iterator<Item = u64>, reads: impl Fn(u64) -> Reads) -> CandidateBits {
     let mut found = CandidateBits::default();
-    // No branch depends on a hash: half of them would be predicted wrong, which costs more than all else here.
+    // No branch depends on a hash, because half of such branches would be mispredicted, which costs more than all other work here.
     let (mut wrong, mut unstable) = ([0; 64], [Unstable::default(); 64]);
     for (first, mut word) in (0..).step_by(64).zip(candidates) {
         let (mut wrongs, mut unstables) = (0, 0);
@@ -257,7 +256,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// True when a bit of a damaged page reads wrong: the model, one cell at a time.
+    /// Reference model: true if one bit of a damaged page reads wrong.
     fn is_wrong(damage: Damage, (page, bit, read): (u64, u32, u32), stored: Option<&[u8]>) -> bool {
         let cell = hash(page, u64::from(bit), 0);
         let is_zero = stored
@@ -277,7 +276,7 @@ mod tests {
     }
 
     proptest! {
-        /// The cells drawn for a page read as the model says of each bit alone.
+        /// The drawn cells of a page give the same bits as the reference model for each bit.
         #[test]
         fn drawn_cells_and_single_bits_agree(
             page: u64,

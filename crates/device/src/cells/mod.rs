@@ -1,9 +1,9 @@
-//! The physics of the cells: they wear, forget and are disturbed.
+//! Physics of the cells: wear, retention and disturb.
 //!
-//! - [`wear`]: how long a block lives and how its program and erase times change;
-//! - [`rber`]: the raw bit error rate of a page, from wear, retention, disturb, and the thresholds it is read with;
-//! - [`tail`]: how likely that is more than a code corrects;
-//! - `block`: [`Cells`], what each block of a chip went through, and which bits of a page are wrong now;
+//! - [`wear`]: endurance of a block, and the change of its program and erase times;
+//! - [`rber`]: raw bit error rate of a page, from wear, retention, disturb, and the read thresholds;
+//! - [`tail`]: probability of more bit errors than a code corrects;
+//! - `block`: [`Cells`], the history of each block of a chip, and the wrong bits of a page;
 //! - [`floatgate_mtd::random`] makes every chip, block and bit different, and every run the same.
 
 mod block;

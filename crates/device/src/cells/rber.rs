@@ -1,19 +1,19 @@
-//! The raw bit error rate of a page: from wear, retention, read disturb, and what is programmed around it.
+//! The raw bit error rate of a page, from wear, retention, read disturb, and programs of neighbouring pages.
 //!
-//! `floor + a C^k + b C^m t^n + g C^p r^q` (Kim, Choi, Min, FAST 2019), with C the block's cycles, t days since the
-//! page was programmed (at the reference temperature: Arrhenius), r reads of the block since its erase, per page of it.
-//! In addition, programming further pages of the block disturbs those programmed before.
+//! `floor + a C^k + b C^m t^n + g C^p r^q` (Kim, Choi, Min, FAST 2019). C is the number of cycles of the block, t the days since the
+//! page was programmed (at the reference temperature: Arrhenius), and r the reads of the block since its erase, per page. In
+//! addition, programs of further pages of the block disturb the pages programmed before.
 //!
-//! A chip without measured rates gets the rates that its data sheet promises. The code that the data sheet requires
-//! just holds (UBER 1e-15) at rated cycles after one year, or at a tenth of them after ten (JESD47, JESD218). 1e5 (MLC)
-//! or 1e6 (SLC) reads of a block double that rate.
+//! A chip without measured rates gets rates derived from its data sheet. The code that the data sheet requires is just sufficient
+//! (UBER 1e-15) at rated cycles after one year, or at a tenth of them after ten years (JESD47, JESD218). 1e5 (MLC) or 1e6 (SLC)
+//! reads of a block double that rate.
 
 use super::tail;
 use crate::ecc_engine::EccRequirement;
 use libm::pow;
 use serde::Deserialize;
 
-/// A factor times powers of what wears: `rate * cycles^cycles_exponent * amount^exponent`.
+/// A rate multiplied by powers: `rate * cycles^cycles_exponent * amount^exponent`.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Power {
@@ -30,7 +30,7 @@ const fn one() -> f64 {
     1.0
 }
 
-/// Rates of bit errors of a chip: the `[chip.errors]` table.
+/// Bit error rates of a chip: the `[chip.errors]` table.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ErrorSpec {
@@ -56,48 +56,49 @@ pub struct ErrorSpec {
     pub activation_ev: f64,
 }
 
-/// Bounded (Desnoyers 2009) and well below retention (Cai, DATE 2012); the figure is an assumption.
+/// Program disturb is bounded (Desnoyers 2009) and well below retention (Cai, DATE 2012); the figure is an assumption.
 const fn program_disturb() -> f64 {
     0.1
 }
 
-/// JESD47: data retention is qualified at 55 C.
+/// Reference temperature of retention: JESD47 qualifies data retention at 55 C.
 const fn reference_c() -> f64 {
     55.0
 }
 
-/// Detrapping (JESD22-A117).
+/// Activation energy of detrapping (JESD22-A117).
 const fn activation_ev() -> f64 {
     1.1
 }
 
-/// Uncorrectable bits per bit read that a data sheet's promise stands for (JESD218, client).
+/// Uncorrectable bit error rate that a data sheet implies (JESD218, client), per bit read.
 pub const UBER: f64 = 1e-15;
 
-/// Promises of a data sheet from which typical error rates follow.
+/// Data sheet values from which typical error rates are derived.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Promise {
-    /// ECC requirement.
+    /// ECC requirement of the chip.
     pub ecc: EccRequirement,
-    /// Endurance, program and erase cycles.
+    /// Endurance, program/erase cycles.
     pub endurance_cycles: u64,
-    /// Bits a cell holds.
+    /// Number of bits per cell.
     pub bits_per_cell: u8,
 }
 
 impl ErrorSpec {
-    /// From the data sheet alone: see the module.
+    /// Typical error rates derived from the data sheet alone, see the [module](self).
     pub fn typical(promise: Promise) -> Self {
         let Promise { ecc, endurance_cycles, bits_per_cell } = promise;
-        // Steps are pages at most, and pages 64 KiB; strengths that no step has room for are the check's business.
+        // Steps have at most the size of a page, and pages at most 64 KiB. Strengths that are too high for a step are rejected
+        // elsewhere.
         let (step_bytes, strength) = (ecc.step_bytes.clamp(1, 1 << 16), ecc.strength.clamp(1, 1 << 12));
         let data_bits = step_bytes * 8;
         let check_bits = floatgate_ecc::bch_bytes(step_bytes, strength) * 8;
         let tolerated = tail::tolerated_rber(strength, data_bits + check_bits, data_bits, UBER);
         let rated = endurance_cycles.max(1) as f64;
         let slc = bits_per_cell == 1;
-        // Facts 4.2: exponents 1.5 and 1.7; 1 year at rated cycles and 10 years at a tenth of them are the same rate when both
-        // exponents of retention are; 0.54 is Kim's. Kim's 1.47 for read disturb is Cai's (DSN 2015).
+        // Facts 4.2: wear exponents 1.5 and 1.7. One year at rated cycles and ten years at a tenth of them give the same rate if
+        // both exponents of retention are equal; 0.54 is Kim's value. Kim's 1.47 for read disturb is taken from Cai (DSN 2015).
         let (wear, retention, disturb) = (if slc { 1.5 } else { 1.7 }, 0.54, 1.47);
         let half_a_promise = tolerated / 2.0;
         let reads_per_page = if slc { 1e6 / 64.0 } else { 1e5 / 128.0 };
@@ -121,10 +122,10 @@ impl ErrorSpec {
         }
     }
 
-    /// Checks that the values are possible; the error names the first that is not.
+    /// Checks that the values are possible.
     ///
     /// # Errors
-    /// Key and problem.
+    /// Key and problem of the first impossible value.
     pub fn check(&self) -> Result<(), (&'static str, &'static str)> {
         let rate = |x: f64| (0.0..=1.0).contains(&x);
         let power =
@@ -142,15 +143,15 @@ impl ErrorSpec {
         rules.iter().find(|rule| !rule.0).map_or(Ok(()), |rule| Err((rule.1, rule.2)))
     }
 
-    /// Factor by which charge is lost faster at a temperature (in degrees Celsius) than at the reference (Arrhenius).
+    /// Factor by which charge is lost faster at a temperature (degrees Celsius) than at the reference temperature (Arrhenius).
     pub fn acceleration(&self, temperature_c: f64) -> f64 {
-        /// Boltzmann's constant in eV per kelvin.
+        /// Boltzmann constant, eV per kelvin.
         const K: f64 = 8.617_333e-5;
         let inverse = |c: f64| 1.0 / (c.max(-200.0) + 273.15);
         libm::exp(self.activation_ev / K * (inverse(self.reference_c) - inverse(temperature_c)))
     }
 
-    /// The bit error rate of a page under conditions, by cause.
+    /// Bit error rate of a page under these conditions, by cause.
     pub fn rber(&self, at: &Conditions) -> Rber {
         let cycles = at.cycles.max(1.0);
         let wear = self.wear.rate * pow(cycles, self.wear.cycles);
@@ -165,48 +166,49 @@ impl ErrorSpec {
     }
 }
 
-/// History of a page: cycles, retention and reads.
+/// Conditions that determine a page's error rate: cycles, retention and reads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Conditions {
-    /// Cycles of its block.
+    /// Program/erase cycles of the page's block.
     pub cycles: f64,
-    /// Days since it was programmed, at the reference temperature; 0 for an erased page.
+    /// Days since the page was programmed, at the reference temperature; 0 for an erased page.
     pub days: f64,
-    /// Reads of its block since the erase, over the pages of the block.
+    /// Reads of the block since its erase, divided by the number of pages in the block.
     pub reads_per_page: f64,
-    /// Share of the block's pages that were programmed after it.
+    /// Share of the block's pages that were programmed after this page.
     pub programmed_after: f64,
-    /// Factor of its kind: 1 for SLC.
+    /// Factor for the position of the page in its pair; 1 for SLC.
     pub page: f64,
 }
 
 impl Conditions {
-    /// A new SLC page, just programmed.
+    /// Conditions of a new SLC page that was just programmed.
     pub const NEW: Self =
         Self { cycles: 0.0, days: 0.0, reads_per_page: 0.0, programmed_after: 0.0, page: 1.0 };
 }
 
-/// A raw bit error rate, by cause.
+/// Raw bit error rate of a page, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rber {
-    /// Wear and what was programmed around.
+    /// Rate caused by wear and by programs of neighbouring pages.
     pub steady: f64,
-    /// Charge lost.
+    /// Rate caused by loss of charge (retention).
     pub retention: f64,
-    /// Charge gained by reads.
+    /// Rate caused by charge gained in reads (read disturb).
     pub disturb: f64,
 }
 
 impl Rber {
-    /// Bit error rate of all causes together, at most one half.
+    /// Bit error rate of all causes together, at most 0.5.
     pub fn total(&self) -> f64 {
         (self.steady + self.retention + self.disturb).min(0.5)
     }
 
-    /// The rate when the read thresholds are lowered by `shift` standard deviations of the cells' threshold voltage.
+    /// The rate after the read thresholds were lowered by `shift` standard deviations of the cells' threshold voltage.
     ///
-    /// Charge lost has moved cells down across the threshold: with a lower threshold fewer of them are on the wrong side. What wear,
-    /// neighbours and reads have widened upwards is then wrong more often. Both are tails of normal distributions.
+    /// Loss of charge moves cells down across the threshold; a lower threshold leaves fewer of them on the wrong side. Errors caused
+    /// by wear, neighbours and reads, which shift cells upwards, become more frequent. Both are modelled as tails of normal
+    /// distributions.
     #[must_use]
     pub fn with_threshold_lowered(&self, shift: f64) -> Self {
         let moved = |rate: f64, by: f64| if rate <= 0.0 { 0.0 } else { upper_tail(quantile(rate) + by) };
@@ -218,12 +220,12 @@ impl Rber {
     }
 }
 
-/// The probability that a normal variable lies above `x` deviations.
+/// Probability that a normal variable exceeds its mean by more than `x` standard deviations.
 fn upper_tail(x: f64) -> f64 {
     libm::erfc(x / core::f64::consts::SQRT_2) / 2.0
 }
 
-/// Where that probability is `p`.
+/// Inverse of [`upper_tail`]: the number of standard deviations at which the probability is `p`.
 fn quantile(p: f64) -> f64 {
     let (mut low, mut high) = (-8.0, 38.0);
     for _ in 0..60 {
@@ -253,7 +255,7 @@ mod tests {
         let tolerated = tail::tolerated_rber(4, 4096 + 56, 4096, UBER);
         let year = slc().rber(&Conditions { days: 365.0, ..WORN }).total();
         assert!((year / tolerated - 1.0).abs() < 0.01, "{}", year / tolerated);
-        // Ten years at a tenth of the cycles: retention is the same, wear less.
+        // Ten years at a tenth of the cycles: retention errors are the same, wear errors fewer.
         let ten = slc().rber(&Conditions { cycles: 10_000.0, days: 3650.0, ..WORN });
         assert!((ten.retention / tolerated - 0.5).abs() < 0.01);
         let read = slc().rber(&Conditions { reads_per_page: 1e6 / 64.0, ..WORN });
@@ -264,7 +266,7 @@ mod tests {
     fn heat_makes_charge_leave_faster() {
         let spec = slc();
         assert!((spec.acceleration(55.0) - 1.0).abs() < 1e-12);
-        // JESD22-A117's usual example: 1.1 eV from 55 to 125 C is a factor of about 900 to 1000.
+        // Usual example of JESD22-A117: 1.1 eV from 55 to 125 C gives a factor of about 900 to 1000.
         assert!((800.0..1100.0).contains(&spec.acceleration(125.0)), "{}", spec.acceleration(125.0));
         assert!(spec.acceleration(25.0) < 0.03);
     }

@@ -1,13 +1,13 @@
-//! The probability that a codeword holds more wrong bits than a code corrects.
+//! Probability that a codeword has more wrong bits than a code corrects.
 
 use libm::{exp, lgamma, log};
 
-/// `ln` of n over k.
+/// Logarithm of the binomial coefficient n over k.
 fn ln_choose(n: f64, k: f64) -> f64 {
     lgamma(n + 1.0) - lgamma(k + 1.0) - lgamma(n - k + 1.0)
 }
 
-/// Sums terms that begin at `first` and shrink: each is the one before times `ratio(k)`.
+/// Sum of decreasing terms: the first is `first`, each further term is the previous one times `ratio(k)`.
 fn sum(first: f64, from: u32, to: u32, ratio: impl Fn(f64) -> f64) -> f64 {
     let (mut term, mut total) = (first, first);
     for k in from..to {
@@ -20,14 +20,14 @@ fn sum(first: f64, from: u32, to: u32, ratio: impl Fn(f64) -> f64) -> f64 {
     total.min(1.0)
 }
 
-/// The probability that more than `strength` of `bits` bits are wrong, each with probability `rber` (binomial).
+/// Probability that more than `strength` of `bits` bits are wrong, each with probability `rber` (binomial distribution).
 pub fn beyond(strength: u32, bits: u32, rber: f64) -> f64 {
     if rber <= 0.0 || strength >= bits {
         return 0.0;
     }
     let (n, p) = (f64::from(bits), rber.min(0.5));
     if n * p > f64::from(strength) + 1.0 {
-        // Beyond the mean the terms grow: what is left of the lower tail.
+        // If the mean is above the strength, the terms increase at first, so the lower tail is summed.
         return 1.0 - up_to(strength, n, p);
     }
     let k = f64::from(strength + 1);
@@ -35,7 +35,7 @@ pub fn beyond(strength: u32, bits: u32, rber: f64) -> f64 {
     sum(first, strength + 1, bits, |k| (n - k) / (k + 1.0) * p / (1.0 - p))
 }
 
-/// The probability of at most `strength` wrong bits, where more are to be expected: terms shrink downwards.
+/// Probability of at most `strength` wrong bits if more are expected; terms decrease downwards.
 fn up_to(strength: u32, n: f64, p: f64) -> f64 {
     let k = f64::from(strength);
     let first = exp(ln_choose(n, k) + k * log(p) + (n - k) * libm::log1p(-p));
@@ -45,8 +45,8 @@ fn up_to(strength: u32, n: f64, p: f64) -> f64 {
     })
 }
 
-/// As [`beyond`], when the error rate differs from codeword to codeword: gamma-distributed with mean `rber` and the given shape (the
-/// limit of a beta-binomial for small rates: a negative binomial).
+/// Probability as [`beyond`] for an error rate that varies between codewords: gamma-distributed with mean `rber` and the given
+/// shape. For small rates this is the limit of a beta-binomial distribution, a negative binomial.
 pub fn beyond_dispersed(strength: u32, bits: u32, rber: f64, shape: f64) -> f64 {
     if rber <= 0.0 || strength >= bits {
         return 0.0;
@@ -64,13 +64,13 @@ pub fn beyond_dispersed(strength: u32, bits: u32, rber: f64, shape: f64) -> f64 
     sum(exp(ln_term(k)), strength + 1, bits, |k| (k + shape) / (k + 1.0) * q)
 }
 
-/// The largest raw bit error rate at which a code leaves at most `uber` uncorrectable bits per data bit read (JESD218's
-/// definition: uncorrectable codewords over bits read). The code corrects `strength` bits of a codeword of `bits` bits,
-/// `data_bits` of them data.
+/// Maximum raw bit error rate at which a code leaves at most `uber` uncorrectable bits per data bit read (JESD218's definition:
+/// uncorrectable codewords divided by bits read). The code corrects `strength` bits of a codeword of `bits` bits, of which
+/// `data_bits` are data.
 pub fn tolerated_rber(strength: u32, bits: u32, data_bits: u32, uber: f64) -> f64 {
     let target = uber * f64::from(data_bits.max(1));
     let (mut low, mut high) = (-40.0, 0.0);
-    // Sixty halvings of the exponent leave nothing of it to a double.
+    // Sixty halvings of the interval reach the precision of a double.
     for _ in 0..60 {
         let middle = (low + high) / 2.0;
         if beyond(strength, bits, exp(middle)) > target {
@@ -86,7 +86,7 @@ pub fn tolerated_rber(strength: u32, bits: u32, data_bits: u32, uber: f64) -> f6
 mod tests {
     use super::*;
 
-    /// Facts 4.2, for an UBER of 1e-15.
+    /// Tolerated rates published in facts 4.2, for an UBER of 1e-15.
     #[test]
     fn published_tolerances() {
         let rows = [
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn tails_by_hand() {
-        // Three coins: two or three heads.
+        // Example with three coins: two or three heads.
         assert!((beyond(1, 3, 0.5) - 0.5).abs() < 1e-12);
         assert!((beyond(0, 10, 0.1) - (1.0 - 0.9f64.powi(10))).abs() < 1e-12);
         assert!((beyond(2, 4000, 0.01) - 1.0).abs() < 1e-12);
@@ -117,7 +117,7 @@ mod tests {
         let plain = beyond(8, 4200, 2e-4);
         assert!(beyond_dispersed(8, 4200, 2e-4, 2.0) > 10.0 * plain);
         assert!((beyond_dispersed(8, 4200, 2e-4, 1e7) / plain - 1.0).abs() < 0.02);
-        // Mean above the strength: a geometric distribution (shape 1) by hand.
+        // Mean above the strength, compared with a geometric distribution (shape 1) computed by hand.
         let q: f64 = 0.42 / 1.42;
         assert!((beyond_dispersed(3, 420, 1e-3, 1.0) - q.powi(4)).abs() < 1e-12);
         let q: f64 = 42.0 / 43.0;

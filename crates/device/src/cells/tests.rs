@@ -1,4 +1,4 @@
-//! The model as a whole: what is drawn fast is what is there bit by bit.
+//! Tests of the whole cell model: the fast path agrees with the model of single bits.
 
 use super::errors::Sampler;
 use super::*;
@@ -38,7 +38,8 @@ fn errors(cells: &Cells, row: u32, now: Instant) -> Vec<u32> {
     out
 }
 
-/// Programs all pages, waits, reads them all: number of wrong bits, and of pages that the fast path let through though they had some.
+/// Programs all pages, waits, and reads all pages. Returns the number of wrong bits, and the number of pages with wrong bits that the
+/// fast path missed.
 fn read_all(cells: &mut Cells, now: Instant) -> (u32, u32) {
     let (mut wrong, mut missed) = (0, 0);
     for row in 0..1024 {
@@ -54,7 +55,7 @@ fn program_all(cells: &mut Cells) {
     (0..1024).for_each(|row| _ = cells.program(row, Instant::ZERO));
 }
 
-/// Of two chips only the one that verifies first notices that a block is blank, and both notice that it was written.
+/// Only a chip that verifies before the pulse detects a blank block; both chips detect a programmed block.
 #[test]
 fn an_erase_of_a_blank_block_takes_one_pulse_where_the_chip_stops() {
     let typ = TypMaxUs { typ: Nanos::from_us(2000), max: Nanos::from_us(7000) };
@@ -100,7 +101,7 @@ fn dispersion_keeps_the_mean_and_widens_the_spread() {
     };
     let (mean, variance) = moments(None);
     assert!((mean - 8.448).abs() < 0.2 && (variance - 8.43).abs() < 0.8, "{mean} {variance}");
-    // Negative binomial: mean + mean^2 / shape.
+    // Variance of a negative binomial distribution: mean + mean^2 / shape.
     let (mean, variance) = moments(Some(2.0));
     assert!((mean - 8.448).abs() < 0.4 && (variance - (8.4 + 35.7)).abs() < 6.0, "{mean} {variance}");
 }
@@ -139,7 +140,7 @@ fn pages_get_worse_with_time_heat_and_reads_and_well_with_an_erase() {
     assert!(rate(&worn, 0.0) > fresh);
     worn.erase(1);
     baked.erase(1);
-    // One cycle more, no charge to lose, no reads.
+    // The erase adds one cycle and removes the effects of retention and reads.
     assert!(rate(&worn, 0.0) <= fresh * 1.001 && rate(&baked, 365.0) <= fresh * 1.001);
 }
 
@@ -168,7 +169,7 @@ fn mlc() -> Cells {
 
 #[test]
 fn power_lost_in_the_second_page_of_a_pair_takes_the_first() {
-    // dist3: pages 1 and 4 share cells.
+    // In the scheme dist3, pages 1 and 4 share cells.
     let mut chip = mlc();
     (0..4).for_each(|row| _ = chip.program(row, Instant::ZERO));
     chip.cut_program(4, 0.5, Instant::ZERO);
@@ -219,7 +220,7 @@ fn a_weak_erase_looks_good_and_does_not_hold() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// Whatever a chip went through, the fast path never lets a page with errors through.
+    /// With any history of a chip, the fast path never misses a page with errors.
     #[test]
     fn the_fast_path_and_the_bits_agree(
         floor in prop_oneof![Just(1e-9), Just(1e-6), Just(1e-4)],

@@ -1,15 +1,15 @@
-//! Wear of a block: the cycles that it lives, and the change of its program and erase times.
+//! Wear of a block: its endurance in cycles, and the change of its program and erase times.
 //!
-//! - **Life** differs from block to block: log-normal around a multiple of what the data sheet promises (Desnoyers,
-//!   HotStorage 2009: often 10 to 100 times nominal, with a few outliers; Boboila and Desnoyers, FAST 2010).
-//! - **Times** come in whole pulses. Programming (ISPP) and erasing (ISPE) repeat pulse and verify until the cells are where they
-//!   belong. Trapped charge makes cells program in fewer pulses and erase in more; traps grow as a power of the number of
+//! - **Endurance** varies between blocks: log-normal around a multiple of the data sheet's value (Desnoyers, HotStorage 2009: often 10
+//!   to 100 times nominal, with a few outliers; Boboila and Desnoyers, FAST 2010).
+//! - **Times** consist of whole pulses. Programming (ISPP) and erasing (ISPE) repeat pulse and verify until the cells reach their
+//!   levels. Trapped charge makes cells program in fewer pulses and erase in more; the number of traps is a power of the number of
 //!   cycles (Yang 2006; Pan and Dong 2011). During its first few hundred cycles a block needs one program pulse more than fresh.
-//! - **Stress**: a cycle counts once when at most one page is programmed, up to twice for the whole block; twice at 5 C; hot is
-//!   as room temperature (all Desnoyers 2009).
+//! - **Stress**: a cycle counts once if at most one page is programmed, and up to twice for the whole block. At 5 C it counts twice;
+//!   high temperatures count like room temperature (all Desnoyers 2009).
 //!
-//! Wear is counted in thousandths of an ordinary cycle, as an integer: any number of cycles can be added at once, and the
-//! result is the same as one by one.
+//! Wear is an integer, in thousandths of an ordinary cycle: any number of cycles can be added at once, with the same result as one by
+//! one.
 
 use crate::units::{self, TypMaxUs};
 use floatgate_mtd::Nanos;
@@ -19,10 +19,10 @@ use serde::Deserialize;
 /// Wear of one ordinary cycle.
 pub const CYCLE: u64 = 1000;
 
-/// No block takes more wear than this, 2^53: every wear is exact as a floating-point number too.
+/// Maximum wear of a block, 2^53, so that every wear is also exact as a floating-point number.
 const WEAR_MAX: u64 = 1 << 53;
 
-/// A time made of pulses: `overhead + n * step`, with `n` going from `fresh` to `worn` over a block's life.
+/// A time that consists of pulses: `overhead + n * step`, where `n` changes from `fresh` to `worn` over a block's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pulses {
@@ -44,7 +44,7 @@ impl Pulses {
     }
 }
 
-/// Wear of a chip: the `[chip.wear]` table.
+/// Wear parameters of a chip: the `[chip.wear]` table.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WearSpec {
@@ -70,30 +70,30 @@ pub struct WearSpec {
     pub pace_spread: f64,
 }
 
-/// "The slowest programs are the first few hundred" (Desnoyers 2009).
+/// Number of break-in cycles: "The slowest programs are the first few hundred" (Desnoyers 2009).
 const fn break_in_cycles() -> u32 {
     300
 }
 
-/// Interface traps (Yang 2006; facts 4.1).
+/// Exponent of interface traps (Yang 2006; facts 4.1).
 const fn program_exponent() -> f64 {
     0.30
 }
 
-/// Oxide traps (Pan and Dong 2011; facts 4.1).
+/// Exponent of oxide traps (Pan and Dong 2011; facts 4.1).
 const fn erase_exponent() -> f64 {
     0.62
 }
 
-/// Not published; blocks of one chip that reach a step at quite different cycles are visible in Desnoyers 2009, figure 2.
+/// Spread of the pace. It is not published, but Desnoyers 2009, figure 2, shows blocks of one chip that reach a step at quite
+/// different cycles.
 const fn pace_spread() -> f64 {
     0.15
 }
 
 impl WearSpec {
-    /// Typical wear of a chip of which only the data sheet is known. Typical times hold once the first few hundred
-    /// cycles are over. Lives are those of the chips of Desnoyers 2009 (SLC: mean factor 19 as the geometric mean of
-    /// six; MLC: 66 of two).
+    /// Typical wear of a chip for which only the data sheet is known. Typical times apply after the first few hundred cycles.
+    /// Endurance is taken from the chips in Desnoyers 2009 (SLC: mean factor 19 as the geometric mean of six; MLC: 66 of two).
     pub fn typical(bits_per_cell: u8, t_prog: TypMaxUs, t_bers: TypMaxUs) -> Self {
         let slc = bits_per_cell == 1;
         let (program, erase) = if slc { ((8, 5), (4, 12)) } else { ((16, 10), (4, 14)) };
@@ -103,17 +103,18 @@ impl WearSpec {
             program: split(t_prog.typ, program.0, program.1),
             erase: split(t_bers.typ, erase.0, erase.1),
             break_in_cycles: break_in_cycles(),
-            // Later than interface traps alone would have it: typical times hold for thousands of cycles (Desnoyers 2009).
+            // Above the exponent of interface traps, so that pulses are saved later: typical times apply for thousands of cycles
+            // (Desnoyers 2009).
             program_exponent: 0.5,
             erase_exponent: erase_exponent(),
             pace_spread: pace_spread(),
         }
     }
 
-    /// Checks that the values are possible; the error names the first that is not.
+    /// Checks that the values are possible.
     ///
     /// # Errors
-    /// Key, from `chip.wear` down, and problem.
+    /// Key, relative to `chip.wear`, and problem of the first impossible value.
     pub fn check(&self) -> Result<(), (&'static str, &'static str)> {
         let positive = |x: f64| x.is_finite() && x > 0.0;
         let spread = |x: f64| (0.0..=2.0).contains(&x);
@@ -140,45 +141,45 @@ impl WearSpec {
     }
 }
 
-/// A typical time as pulses: a tenth is overhead, whatever does not divide as well.
+/// Splits a typical time into pulses: a tenth is overhead, to which the remainder of the division is added.
 fn split(typical: Nanos, fresh: u32, worn: u32) -> Pulses {
     let step = Nanos::from_ns(typical.as_ns() * 9 / 10 / u64::from(fresh));
     Pulses { overhead_us: typical - step * u64::from(fresh), step_us: step, fresh, worn }
 }
 
-/// Properties that differ from block to block.
+/// Wear properties that differ between blocks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BlockLife {
     /// Wear at which programs and erases begin to fail.
     pub end: u64,
-    /// Wear at which the program times of the whole life have been gone through.
+    /// Wear at which the program time has reached its value at the end of life.
     program_scale: f64,
-    /// The same for erases.
+    /// Wear at which the erase time has reached its value at the end of life.
     erase_scale: f64,
 }
 
-/// The wear of a chip's blocks.
+/// Wear model of a chip's blocks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wear {
     spec: WearSpec,
-    /// An erase of a blank block ends after its first pulse.
+    /// True if the erase of a blank block ends after its first pulse.
     stops: bool,
-    /// Mean of a block's life, in thousandths of a cycle, before the spread.
+    /// Mean endurance of a block, in thousandths of a cycle, before the spread between blocks.
     life: f64,
-    /// Shares of life at which one program pulse less is needed, ascending.
+    /// Shares of life after which one program pulse less is needed, ascending.
     program_at: Vec<f64>,
-    /// Shares of life at which one erase pulse more is needed, ascending.
+    /// Shares of life after which one erase pulse more is needed, ascending.
     erase_at: Vec<f64>,
 }
 
 impl Wear {
-    /// The model of a chip for which the data sheet promises `endurance_cycles`.
+    /// Wear model of a chip with `endurance_cycles` in its data sheet.
     pub fn new(spec: WearSpec, endurance_cycles: u64) -> Self {
         let faster = f64::from(spec.program.fresh - spec.program.worn.min(spec.program.fresh));
         let slower = f64::from(spec.erase.worn.max(spec.erase.fresh) - spec.erase.fresh);
-        // A pulse is saved or added when all of it is: fresh times then hold for thousands of cycles, as Desnoyers 2009 found (means
-        // over the first 10 000 align closely with the makers' typical values). Half a pulse beyond the last is never reached, so that
-        // the worn times are there well before the end.
+        // A pulse is saved or added only when the model's change reaches a whole pulse. Therefore fresh times apply for thousands of
+        // cycles, as in Desnoyers 2009 (means over the first 10 000 cycles are close to the makers' typical values). Half a pulse
+        // beyond the last is never reached, so that the worn times apply well before the end of life.
         let share = |k: u32, all: f64, exponent: f64| libm::pow(f64::from(k) / (all + 0.5), 1.0 / exponent);
         Self {
             spec,
@@ -189,41 +190,41 @@ impl Wear {
         }
     }
 
-    /// The same of a chip whose erase of a blank block ends after its first pulse, if so.
+    /// Sets whether the erase of a blank block ends after its first pulse.
     pub fn stopping(self, stops: bool) -> Self {
         Self { stops, ..self }
     }
 
-    /// tBERS of a block that is blank already: one pulse, where the chip verifies before it goes on.
+    /// Duration of the erase (tBERS) of a blank block: one pulse, if the chip verifies before further pulses.
     pub fn blank_erase(&self) -> Option<Nanos> {
         self.stops.then(|| self.spec.erase.time(1.min(self.spec.erase.fresh)))
     }
 
-    /// The table it was made from.
+    /// The table of wear parameters.
     pub const fn spec(&self) -> &WearSpec {
         &self.spec
     }
 
-    /// Mean life of a block in cycles.
+    /// Mean endurance of a block, cycles.
     pub fn mean_life_cycles(&self) -> f64 {
         self.life / CYCLE as f64
     }
 
-    /// Shares of a block's scale at which one program pulse less is needed, ascending.
+    /// Shares of [`BlockLife`]'s scale after which one program pulse less is needed, ascending.
     pub fn program_changes(&self) -> &[f64] {
         &self.program_at
     }
 
-    /// Shares at which one erase pulse more is needed, ascending.
+    /// Shares of [`BlockLife`]'s scale after which one erase pulse more is needed, ascending.
     pub fn erase_changes(&self) -> &[f64] {
         &self.erase_at
     }
 
-    /// Draws what is special about block `block` of the chip with this seed.
+    /// Draws the wear properties of block `block` in the chip with this seed.
     pub fn block(&self, seed: u64, block: u32) -> BlockLife {
         let mut random = Random::new(hash(seed, u64::from(block), WEAR));
         let s = self.spec.life_spread;
-        // The mean of a log-normal is exp(mu + s^2 / 2).
+        // The mean of a log-normal distribution is exp(mu + s^2 / 2).
         let end = self.life * libm::exp(s * random.normal() - s * s / 2.0);
         let mut pace = || libm::exp(self.spec.pace_spread * random.normal());
         BlockLife {
@@ -233,17 +234,17 @@ impl Wear {
         }
     }
 
-    /// tPROG past the first few hundred cycles.
+    /// Program time (tPROG) after the first few hundred cycles.
     pub fn typical_program(&self) -> Nanos {
         self.spec.program.time(self.spec.program.fresh)
     }
 
-    /// tBERS of a new block.
+    /// Erase time (tBERS) of a new block.
     pub fn typical_erase(&self) -> Nanos {
         self.spec.erase.time(self.spec.erase.fresh)
     }
 
-    /// tPROG of a block at this wear.
+    /// Program time (tPROG) of a block at this wear.
     #[inline]
     pub fn program_time(&self, block: &BlockLife, wear: u64) -> Nanos {
         if wear < self.break_in() {
@@ -253,25 +254,25 @@ impl Wear {
         self.spec.program.time(self.spec.program.fresh - saved)
     }
 
-    /// tBERS of a block at this wear.
+    /// Erase time (tBERS) of a block at this wear.
     #[inline]
     pub fn erase_time(&self, block: &BlockLife, wear: u64) -> Nanos {
         self.spec.erase.time(self.spec.erase.fresh + passed(&self.erase_at, block.erase_scale, wear))
     }
 
-    /// True when programs and erases fail.
+    /// True if programs and erases of a block fail at this wear.
     #[inline]
     pub const fn is_dead(block: &BlockLife, wear: u64) -> bool {
         wear >= block.end
     }
 
-    /// The wear above `wear` at which a time changes or life ends; `None` after that.
+    /// Next wear above `wear` at which a time changes or life ends; `None` after the end of life.
     pub fn next_change(&self, block: &BlockLife, wear: u64) -> Option<u64> {
         let next = |shares: &[f64], scale: f64| {
             let at = shares.get(passed(shares, scale, wear) as usize)?;
             Some(libm::ceil(at * scale) as u64)
         };
-        // What programs save during the break-in shows at its end.
+        // During the break-in a saved pulse has no effect; the change becomes visible at its end.
         let program = match self.break_in() {
             at if wear < at => Some(at),
             _ => next(&self.program_at, block.program_scale),
@@ -287,19 +288,19 @@ impl Wear {
     }
 }
 
-/// Marks the hashes of this model.
+/// Constant that separates the hashes of this model from others.
 const WEAR: u64 = 0x57_45_41_52;
 
-/// Number of the shares of life that have passed.
+/// Number of changes that have happened at this wear.
 #[inline]
 fn passed(shares: &[f64], scale: f64, wear: u64) -> u32 {
     let wear = wear as f64;
     shares.partition_point(|share| share * scale <= wear) as u32
 }
 
-/// Wear of one cycle in which `pages` of a block's `pages_per_block` pages were programmed, at a temperature in degrees
-/// Celsius. It is [`CYCLE`] for one page or none and twice as much for all pages. Below 25 C it is higher, at 5 C twice
-/// as high (Desnoyers 2009; linear in between is an assumption).
+/// Wear of one cycle in which `pages` of a block's `pages_per_block` pages were programmed, at a temperature in degrees Celsius. It is
+/// [`CYCLE`] for one page or none and twice as much for all pages. Below 25 C it is higher, at 5 C twice as high (Desnoyers 2009;
+/// linear in between is an assumption).
 pub fn stress(temperature_c: f64, pages: u32, pages_per_block: u32) -> u64 {
     let cold = 1.0 + (25.0 - temperature_c.clamp(-55.0, 25.0)) / 20.0;
     let further = f64::from(pages.clamp(1, pages_per_block.max(1)) - 1);
@@ -312,7 +313,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// MT29F8G08MAAWC (facts 4.1).
+    /// The MLC chip MT29F8G08MAAWC (facts 4.1).
     fn mlc() -> Wear {
         let us = |overhead, step, fresh, worn| Pulses {
             overhead_us: Nanos::from_us(overhead),
@@ -373,7 +374,7 @@ mod tests {
     }
 
     proptest! {
-        /// Between two changes nothing changes, and at each something does.
+        /// Nothing changes between two changes, and something changes at each of them.
         #[test]
         fn changes_are_found(seed: u64, block in 0u32..1000, share in 0.0f64..1.1) {
             let wear = mlc();

@@ -1,36 +1,37 @@
-//! The cost of an engine: explicit figures of the setup, or those of the host.
+//! The cost of an engine: explicit values of the setup, or values of the host.
 //!
-//! The software engine's costs are counts of CPU cycles, where the host has them (BCH), and of instructions, times the host's time for
-//! one. The counts are of Linux's own code (lib/bch.c, ecc-sw-hamming.c of 6.12): docs/performance.md says how they were taken.
+//! The software engine's costs are numbers of CPU cycles, if the host states them (BCH), or numbers of instructions multiplied by the
+//! host's time for one instruction. The numbers are those of Linux's own code (lib/bch.c, ecc-sw-hamming.c of 6.12);
+//! docs/performance.md describes how they were determined.
 
 use super::{EccProfile, EngineKind};
 use crate::host::HostProfile;
 use floatgate_ecc::Code;
 use floatgate_mtd::Nanos;
 
-/// Times of one engine with one code on one host.
+/// Times of an engine with a code on a host.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cost {
-    /// Each page.
+    /// Fixed time per page, independent of its length.
     pub(super) setup: Nanos,
-    /// Encoding, ps per byte.
+    /// Time to encode a byte, ps.
     pub(super) encode_ps_per_byte: u64,
-    /// Decoding without wrong bits, ps per byte.
+    /// Time to decode a byte without wrong bits, ps.
     pub(super) decode_ps_per_byte: u64,
-    /// Finding and correcting one wrong bit.
+    /// Time to find and correct one wrong bit.
     pub(super) correct_bit: Nanos,
 }
 
-/// Words of 32 bits that the ECC bytes of a step fill: each word of data is reduced by as many.
+/// Number of 32-bit words filled by the ECC bytes of a step; for each word of data, as many words are reduced.
 fn ecc_words(code: Code) -> u32 {
     code.ecc_bytes().div_ceil(4)
 }
 
-/// Instructions of Linux's software engines for a code.
+/// Numbers of instructions of Linux's software engines for a code.
 struct Instructions {
-    /// For each KiB. Decoding encodes what was read and compares, so that it costs the same without wrong bits.
+    /// Instructions per KiB. Decoding encodes the data that was read and compares, so that it costs the same if no bit is wrong.
     per_kib: u64,
-    /// For each wrong bit.
+    /// Instructions per wrong bit.
     per_wrong_bit: u64,
 }
 
@@ -48,7 +49,7 @@ impl Instructions {
     }
 }
 
-/// Time in which the software engine encodes a byte, in ps.
+/// Time in which the software engine encodes a byte, ps.
 fn software_ps_per_byte(code: Code, host: &HostProfile) -> u64 {
     let counted = match code {
         Code::Bch { .. } | Code::BchOver { .. } => host.bch.ps_per_kib(ecc_words(code)),
@@ -59,7 +60,7 @@ fn software_ps_per_byte(code: Code, host: &HostProfile) -> u64 {
 }
 
 impl Cost {
-    /// The costs of `code`: those of the setup, or else those of the host.
+    /// Costs of `code`: the values of the setup, or otherwise those of the host.
     pub(super) fn of(profile: &EccProfile, code: Code, host: &HostProfile) -> Self {
         let (setup, ps_per_byte, correct_bit) = match profile.engine {
             EngineKind::Software => {
@@ -81,7 +82,7 @@ impl Cost {
         }
     }
 
-    /// Time for encoding and decoding a KiB, in us, without the set-up of a page.
+    /// Times to encode and to decode a KiB, us, without the set-up of a page.
     pub(super) fn us_per_kib(&self) -> (f64, f64) {
         let us = |ps_per_byte: u64| ps_per_byte as f64 * 1024.0 / 1e6;
         (us(self.encode_ps_per_byte), us(self.decode_ps_per_byte))

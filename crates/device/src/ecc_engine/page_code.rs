@@ -1,36 +1,36 @@
-//! A code over the pages of a chip: steps of data, and where their ECC bytes lie in the OOB.
+//! A code over the pages of a chip: steps of data, and positions of their ECC bytes in the OOB.
 
 use super::{Algo, Corrected, EccRequirement, Uncorrectable};
 use core::ops::Range;
 use floatgate_ecc::{Code, CodeError, Codec, LayoutError, OobLayout, check_erased};
 use std::sync::{Mutex, PoisonError};
 
-/// Reason for which pages cannot be encoded with these options.
+/// Reason why pages cannot be encoded with these options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PageCodeError {
-    /// There is no such code.
+    /// The code is impossible.
     #[error(transparent)]
     Code(#[from] CodeError),
-    /// A page is not whole steps.
+    /// The size of a page is not a multiple of the step size.
     #[error("a page of {page_bytes} bytes is not whole ECC steps of {step_bytes}")]
     Steps {
-        /// Data bytes of a page.
+        /// Size of a page without OOB, bytes.
         page_bytes: u32,
-        /// Data bytes of a step.
+        /// Size of a step, bytes.
         step_bytes: u32,
     },
-    /// Its ECC bytes find no place.
+    /// The OOB has no room for the ECC bytes.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    /// Hamming corrects one bit.
+    /// A Hamming code with more than one bit was requested.
     #[error(
         "a Hamming code corrects 1 bit per step, not {0}: leave ecc.strength out, or set ecc.algo to \"bch\""
     )]
     HammingStrength(u32),
 }
 
-/// OOB bits that no step protects.
+/// Marks OOB bits that no step protects.
 const NO_STEP: u16 = u16::MAX;
 
 /// A code set up for pages.
@@ -39,19 +39,18 @@ pub struct PageCode {
     codec: Codec,
     layout: OobLayout,
     data_bits: u32,
-    /// The step that each OOB bit belongs to.
+    /// Step that protects each OOB bit.
     oob_steps: Box<[u16]>,
 }
 
-/// Buffers of an engine, so that none is made per page.
+/// Buffers of an engine that are reused for all pages.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scratch {
     ecc: Vec<u8>,
     counts: Vec<u32>,
 }
 
-/// The code for a requirement: where `algo` does not say, Hamming for one bit and BCH for more, as Linux's software engines
-/// have it.
+/// The code for a requirement. Without `algo` it is Hamming for one bit and BCH for more, as in Linux's software engines.
 fn code(requirement: EccRequirement, algo: Option<Algo>) -> Result<Code, PageCodeError> {
     let EccRequirement { strength, step_bytes } = requirement;
     match (algo, strength, step_bytes) {
@@ -63,7 +62,7 @@ fn code(requirement: EccRequirement, algo: Option<Algo>) -> Result<Code, PageCod
     }
 }
 
-/// OOB layout of Linux's software engines for that code.
+/// OOB layout of Linux's software engines for the code.
 fn linux_layout(code: Code, page_bytes: u32, oob_bytes: u32) -> Result<OobLayout, LayoutError> {
     let ecc_bytes = page_bytes / code.step_bytes() * code.ecc_bytes();
     match code {
@@ -75,10 +74,11 @@ fn linux_layout(code: Code, page_bytes: u32, oob_bytes: u32) -> Result<OobLayout
     }
 }
 
-/// Codecs that are kept, at most: the tables of one take up to some 100 KiB.
+/// Maximum number of codecs that are cached; the tables of one take up to about 100 KiB.
 const CODECS_MAX: usize = 8;
 
-/// The codec of a code. Its tables take a millisecond, which is longer than many a simulation, so that those made last are kept for the next chip.
+/// The codec of a code. Creating its tables takes a millisecond, longer than many simulations, so the last codecs are cached for the next
+/// chip.
 fn codec(code: Code) -> Result<Codec, CodeError> {
     static CODECS: Mutex<Vec<Codec>> = Mutex::new(Vec::new());
     let kept = || CODECS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -93,10 +93,10 @@ fn codec(code: Code) -> Result<Codec, CodeError> {
 }
 
 impl PageCode {
-    /// The code and layout of Linux's software engines for pages of these sizes. Steps larger than the page become the page.
+    /// The code and layout of Linux's software engines for pages of these sizes. A step size larger than the page is reduced to the page.
     ///
     /// # Errors
-    /// No such code, or no room for its bytes.
+    /// The code is impossible, or the OOB has no room for its ECC bytes.
     pub fn linux(
         requirement: EccRequirement,
         algo: Option<Algo>,
@@ -148,11 +148,10 @@ impl PageCode {
         self.layout.put_ecc(oob, &scratch.ecc);
     }
 
-    /// Repairs data and ECC bytes, step by step. A step that cannot be is erased if it looks so but for a few bits (Linux:
+    /// Corrects data and ECC bytes, step by step. An uncorrectable step is treated as erased if it has only a few zero bits (Linux:
     /// `nand_check_erased_ecc_chunk`, with the strength as the limit).
     ///
-    /// Returns what was corrected, and how many steps were not.
-    /// The data are those of the page from step `first` on.
+    /// Returns the corrected bits and the number of uncorrectable steps. `data` begins at step `first` of the page.
     pub(super) fn decode(
         &self,
         first: usize,
@@ -176,13 +175,13 @@ impl PageCode {
         tally
     }
 
-    /// Steps of a page that hold `len` bytes from `column` on.
+    /// Steps of a page that contain `len` bytes from `column` on.
     pub(crate) fn steps(&self, column: usize, len: usize) -> Range<usize> {
         let step_bytes = self.codec.code().step_bytes() as usize;
         column / step_bytes..(column + len).div_ceil(step_bytes)
     }
 
-    /// Range of the OOB in which all ECC bytes of some steps lie.
+    /// Range of the OOB that contains all ECC bytes of some steps.
     pub(crate) fn ecc_range(&self, steps: &Range<usize>) -> Range<usize> {
         let per_step = self.codec.code().ecc_bytes() as usize;
         let places = self.layout.ecc().iter().flat_map(|region| region.offset..region.offset + region.len);
@@ -191,7 +190,7 @@ impl PageCode {
         first.min(last) as usize..last as usize
     }
 
-    /// Corrected and lost bits of some steps with these bits of the page wrong (offsets, ascending), by counting instead of decoding.
+    /// Corrected bits and uncorrectable steps, from the wrong bits of the page (ascending offsets), by counting instead of decoding.
     pub(super) fn count(&self, steps: Range<usize>, wrong: &[u32], scratch: &mut Scratch) -> Tally {
         scratch.counts.fill(0);
         let step_bits = self.codec.code().step_bytes() * 8;
@@ -213,15 +212,14 @@ impl PageCode {
     }
 }
 
-/// Which bits of each ECC byte of a step a decoder counts when they are wrong: the last bytes may hold some that belong to
-/// no check bit.
+/// Masks of the bits in each ECC byte of a step that a decoder counts as wrong; the last bytes may contain padding bits.
 fn counting_bits(codec: &Codec) -> Vec<u8> {
     let code = codec.code();
     let mut data = vec![0xFF; code.step_bytes() as usize];
     let mut ecc = vec![0xFF; code.ecc_bytes() as usize];
     codec.encode(&data, &mut ecc);
     let mut counts = vec![0xFF; ecc.len()];
-    // Degrees of factors of a generator differ by less than two bytes.
+    // The degrees of generators of one strength differ by less than two bytes.
     for byte in ecc.len().saturating_sub(2)..ecc.len() {
         for bit in 0..8 {
             let mut wrong = ecc.clone();
@@ -234,7 +232,7 @@ fn counting_bits(codec: &Codec) -> Vec<u8> {
     counts
 }
 
-/// Results of all steps of a page.
+/// Sum of the results of all steps of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) corrected: Corrected,
@@ -271,7 +269,7 @@ mod tests {
         assert!(try_it(4, 768, 64).contains("not whole ECC steps of 768"));
         assert!(try_it(40, 512, 64).contains("do not fit"));
         assert!(try_it(0, 512, 1).contains("do not fit"));
-        // 60 bits over 1 KiB need a field of 2^14.
+        // A code for 60 bits over 1 KiB needs a field of 2^14 elements.
         let big = code_of(60, 1024, 16_384, 1952);
         assert_eq!((big.codec().code().ecc_bytes(), big.layout().ecc_bytes()), (105, 16 * 105));
     }
@@ -281,7 +279,7 @@ mod tests {
         let code = code_of(4, 512, 2048, 64);
         let mut scratch = code.scratch();
         let (mut data, mut oob) = (vec![0xFF; 2048], vec![0xFF; 64]);
-        // The free bytes are used, the rest is erased but for two bits.
+        // The free bytes are programmed; the other bytes are erased except for two bits.
         (oob[2], data[700]) = (0, 0xF3);
         let tally = code.decode(0, &mut data, &mut oob, &mut scratch);
         assert_eq!(tally, Tally { corrected: Corrected { max: 2, total: 2 }, lost_steps: 0 });
@@ -294,7 +292,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-        /// Counting comes to the same as decoding, as long as no step has more wrong bits than the code corrects; ECC bytes included.
+        /// Counting gives the same result as decoding, including ECC bytes, as long as no step has more wrong bits than the code corrects.
         #[test]
         fn counting_and_decoding_agree(
             seed: u8,

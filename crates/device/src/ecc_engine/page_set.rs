@@ -1,6 +1,6 @@
 //! A set of pages.
 
-/// Pages by number, a bit each.
+/// A set of page numbers, one bit for each page.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PageSet(Vec<u64>);
 

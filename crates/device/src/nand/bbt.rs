@@ -1,22 +1,22 @@
-//! The bad block table of a driver, in memory.
+//! Bad block table of a driver, in memory.
 
 /// State of a block (Linux: `enum nand_bbt_block_status`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BlockState {
-    /// Its marker has not been read yet.
+    /// The bad block marker has not been read yet.
     Unknown,
-    /// In use.
+    /// The block is good.
     #[default]
     Good,
-    /// Marked bad while in use.
+    /// The block was marked bad during use.
     Worn,
-    /// Kept for the bad block table itself.
+    /// The block is reserved for the bad block table.
     Reserved,
-    /// Marked bad by its maker.
+    /// The maker marked the block bad.
     FactoryBad,
 }
 
-/// State of every block.
+/// Table with the state of every block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BadBlockTable {
     blocks: Vec<BlockState>,
@@ -38,7 +38,7 @@ impl BadBlockTable {
         }
     }
 
-    /// True when users must keep off the block: bad, or reserved.
+    /// True if users must not use the block because it is bad or reserved.
     #[inline]
     pub(crate) fn is_bad(&self, block: u32) -> bool {
         !matches!(self.get(block), BlockState::Good | BlockState::Unknown)

@@ -1,11 +1,11 @@
-//! The ECC engine of a driver, and what it knows of the pages that it encoded.
+//! ECC engine of a driver, with the set of pages that it encoded.
 
 use crate::ecc_engine::{Corrected, EccEngine, PageRead, PageSet, Uncorrectable};
 use crate::oracle::PageTruth;
 use crate::timeline::Host;
 use std::ops::Range;
 
-/// An ECC engine, with the set of pages that it encoded and that have not changed since.
+/// An ECC engine, with the set of encoded pages that have not changed since.
 #[derive(Clone, Debug)]
 pub(crate) struct PageEcc {
     pub(crate) engine: EccEngine,
@@ -13,15 +13,15 @@ pub(crate) struct PageEcc {
 }
 
 impl PageEcc {
-    /// An engine of a device of `pages` pages. Only one on the host's side of a bus that keeps data encodes any.
+    /// An engine for a device of `pages` pages. Pages are encoded only by an engine on the host's side, and only if data is
+    /// stored.
     pub(crate) fn new(engine: EccEngine, pages: u64, keeps_data: bool) -> Self {
         let pages = if engine.on_host() && keeps_data { pages } else { 0 };
         Self { engine, encoded: PageSet::new(pages) }
     }
 
-    /// Decodes a page that was just read. Without wrong bits, a page that was encoded here needs no decoder: there is nothing to
-    /// find.
-    // A call of its own for this costs a page read 4 %.
+    /// Decodes a page that was just read. A page without wrong bits that was encoded here needs no decoding.
+    // A separate function call for this would make a page read 4 % slower.
     #[inline(always)]
     pub(crate) fn decode(
         &mut self,
@@ -34,7 +34,7 @@ impl PageEcc {
         self.decode_part(host, truth, (page, 0), data, oob)
     }
 
-    /// As `decode`, of a page from one of its ECC steps on, as many as `data` has.
+    /// Decodes a part of a page like `decode`: from one ECC step on, as many steps as `data` contains.
     #[inline(always)]
     pub(crate) fn decode_part(
         &mut self,
@@ -47,25 +47,25 @@ impl PageEcc {
         let read = match truth.wrong_bits() {
             wrong if !truth.keeps_data() => PageRead::Counted(wrong.unwrap_or_default()),
             Some([]) if self.encoded.contains(page) && truth.is_as_programmed() => PageRead::Clean,
-            // Codes are masked so that ones with ECC bytes of ones are a codeword, as Linux has it.
+            // As in Linux, codes are masked so that a step of ones with ECC bytes of ones is a codeword.
             Some([]) if truth.is_erased() => PageRead::Clean,
             _ => PageRead::Bytes,
         };
         self.engine.decode_part(host, first, data, oob, read)
     }
 
-    /// The page now holds what was encoded.
+    /// Records that the page contains the bytes that were encoded.
     #[inline]
     pub(crate) fn note_encoded(&mut self, page: u64) {
         self.encoded.insert(page);
     }
 
-    /// These pages may no longer hold what was encoded.
+    /// Records that these pages may no longer contain the bytes that were encoded.
     pub(crate) fn forget(&mut self, pages: Range<u64>) {
         self.encoded.remove(pages);
     }
 
-    /// No page may hold what was encoded.
+    /// Records that no page is known to contain encoded bytes.
     pub(crate) fn forget_all(&mut self) {
         self.encoded.clear();
     }

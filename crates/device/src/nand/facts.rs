@@ -1,4 +1,4 @@
-//! Facts of a NAND's specification that do not depend on its bus, and the cells that follow from them.
+//! Properties of a NAND chip that do not depend on its bus, and its cell model.
 
 use crate::cells::{Cells, CellsGeometry, CellsProfile, ErrorSpec, Promise, Wear, WearSpec};
 use crate::ecc_engine::EccRequirement;
@@ -8,59 +8,59 @@ use floatgate_mtd::random::hash;
 /// Position of the maker's bad block markers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marker {
-    /// Byte of the OOB.
+    /// Offset of the marker in the OOB, bytes.
     pub byte: u32,
-    /// Pages of a block that carry it.
+    /// Pages of a block that contain the marker.
     pub pages: Vec<u32>,
 }
 
-/// Facts about a NAND chip.
+/// Properties of a NAND chip.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NandFacts {
-    /// Data bytes of a page.
+    /// Size of a page without OOB, bytes.
     pub page_bytes: u32,
-    /// OOB bytes of a page.
+    /// Size of the OOB of a page, bytes.
     pub oob_bytes: u32,
-    /// Smallest write of a driver whose ECC is what the chip asks for, on a controller that can program parts of a page.
+    /// Minimum write size, bytes, for a driver with the required ECC and a controller that can program parts of a page.
     pub sub_page_bytes: u32,
-    /// Pages of a block.
+    /// Number of pages in a block.
     pub pages_per_block: u32,
-    /// Blocks of the package.
+    /// Number of blocks in the package.
     pub blocks: u64,
-    /// Blocks per LUN that may be bad over the chip's life.
+    /// Maximum number of bad blocks per LUN over the chip's life.
     pub max_bad_blocks_per_lun: u32,
-    /// Blocks of the package that may be bad over the chip's life.
+    /// Maximum number of bad blocks in the package over the chip's life.
     pub max_bad_blocks: u64,
-    /// Bits that a cell holds.
+    /// Number of bits per cell.
     pub bits_per_cell: u8,
     /// Position of the bad block markers.
     pub marker: Marker,
-    /// The correction that the chip asks for.
+    /// ECC requirement of the chip.
     pub ecc: EccRequirement,
-    /// True when the chip has an ECC engine of its own.
+    /// True if the chip has an on-die ECC engine.
     pub on_die_ecc: bool,
-    /// Program/erase cycles that the data sheet promises, 0 when unknown.
+    /// Endurance of the data sheet in program/erase cycles; 0 if unknown.
     pub endurance_cycles: u64,
-    /// Page read time, array to register, without the on-die ECC.
+    /// Page read time tR from array to register, without on-die ECC.
     pub t_r_us: TypMaxUs,
     /// Page program time tPROG.
     pub t_prog_us: TypMaxUs,
     /// Block erase time tBERS.
     pub t_bers_us: TypMaxUs,
-    /// An erase of a blank block ends after its first pulse.
+    /// True if the erase of a blank block ends after its first pulse.
     pub blank_erase_stops: bool,
-    /// Wear of the blocks, if it was measured.
+    /// Measured wear parameters; `None` if they were not measured.
     pub wear: Option<WearSpec>,
-    /// Rates of bit errors, if they were measured.
+    /// Measured bit error rates; `None` if they were not measured.
     pub errors: Option<ErrorSpec>,
 }
 
-/// Distinguishes the seeds of cells from others.
+/// Constant that separates the seeds of cells from other seeds.
 const CELLS: u64 = 0x43_45_4C_4C;
 
 impl NandFacts {
-    /// Program/erase cycles that blocks are rated for: what the data sheet promises, or where it is silent what chips of as
-    /// many bits a cell promise (Desnoyers, HotStorage 2009, table 1).
+    /// Rated program/erase cycles of a block: the endurance of the data sheet. If it is unknown, the endurance of chips
+    /// with the same number of bits per cell (Desnoyers, HotStorage 2009, table 1).
     pub const fn rated_cycles(&self) -> u64 {
         match (self.endurance_cycles, self.bits_per_cell) {
             (0, 0 | 1) => 100_000,
@@ -73,12 +73,12 @@ impl NandFacts {
         self.bits_per_cell.clamp(1, 4)
     }
 
-    /// Wear of the blocks as measured, or else typical wear of the kind of cell.
+    /// Measured wear parameters, or otherwise typical ones for the kind of cell.
     pub fn wear_spec(&self) -> WearSpec {
         self.wear.unwrap_or_else(|| WearSpec::typical(self.cell_bits(), self.t_prog_us, self.t_bers_us))
     }
 
-    /// Rates of bit errors as measured, or else derived from the data sheet.
+    /// Measured bit error rates, or otherwise rates derived from the data sheet.
     pub fn error_spec(&self) -> ErrorSpec {
         let promise = || Promise {
             ecc: self.ecc,
@@ -88,7 +88,7 @@ impl NandFacts {
         self.errors.unwrap_or_else(|| ErrorSpec::typical(promise()))
     }
 
-    /// Cells of number `index` of the chip's dies or targets, under the seed of the chip.
+    /// Cell model of die or target `index`, with a seed derived from the seed of the chip.
     pub(crate) fn cells(
         &self,
         geometry: CellsGeometry,
@@ -100,15 +100,16 @@ impl NandFacts {
     }
 }
 
-/// Blocks of a package by its factors. Numbers of a user's file may be anything.
+/// Product of factors, such as the number of blocks in a package. It must not overflow, because values in a user's file can
+/// be arbitrary.
 pub(crate) fn product(factors: &[u32]) -> u64 {
     factors.iter().fold(1, |all: u64, factor| all.saturating_mul(u64::from(*factor)))
 }
 
-/// Checks the tables of a specification about cells.
+/// Checks the tables of a specification that concern cells.
 ///
 /// # Errors
-/// The first impossible value: its key below `chip`, and the problem.
+/// Key below `chip` and problem of the first impossible value.
 pub(crate) fn check_cells(
     wear: Option<&WearSpec>,
     errors: Option<&ErrorSpec>,

@@ -1,9 +1,10 @@
-//! A caller's OOB bytes in the three modes of MTD: raw and in place as they lie on flash, auto as the layout's free bytes.
+//! A caller's OOB bytes in the three modes of MTD: at their physical offsets in raw and place mode, the layout's free
+//! bytes in auto mode.
 
 use floatgate_ecc::OobLayout;
 use floatgate_mtd::{Geometry, OobMode};
 
-/// Largest number of OOB bytes that a caller may pass.
+/// Maximum number of OOB bytes that a caller may pass.
 pub(crate) const fn limit(geometry: &Geometry, mode: OobMode) -> u32 {
     match mode {
         OobMode::Auto => geometry.oob_free_bytes,
@@ -11,7 +12,7 @@ pub(crate) const fn limit(geometry: &Geometry, mode: OobMode) -> u32 {
     }
 }
 
-/// Copies the caller's bytes into the OOB of a page.
+/// Copies the caller's bytes to the OOB of a page.
 pub(crate) fn scatter(layout: &OobLayout, mode: OobMode, bytes: &[u8], oob: &mut [u8]) {
     match mode {
         OobMode::Auto => layout.put_free(oob, bytes),
@@ -19,7 +20,7 @@ pub(crate) fn scatter(layout: &OobLayout, mode: OobMode, bytes: &[u8], oob: &mut
     }
 }
 
-/// Copies the caller's bytes out of the OOB of a page.
+/// Copies bytes from the OOB of a page to the caller's buffer.
 pub(crate) fn gather(layout: &OobLayout, mode: OobMode, oob: &[u8], bytes: &mut [u8]) {
     match mode {
         OobMode::Auto => layout.take_free(oob, bytes),

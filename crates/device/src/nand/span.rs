@@ -22,18 +22,18 @@ pub(crate) const fn pages_of(geometry: &Geometry, block: u32) -> Range<u64> {
     block as u64 * per_block..(block as u64 + 1) * per_block
 }
 
-/// Part of a range that lies in one page.
+/// Part of a byte range that is in one page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     /// Number of the page.
     pub(crate) page: u32,
-    /// First byte in the page.
+    /// Offset of the part in the page, bytes.
     pub(crate) column: usize,
-    /// Bytes of the range.
+    /// Part of the caller's range, bytes.
     pub(crate) range: Range<usize>,
 }
 
-/// The pages of `[addr, addr + len)`, which need not be powers of two.
+/// Splits `[addr, addr + len)` at page boundaries; the page size need not be a power of two.
 pub(crate) fn pieces(addr: u64, len: usize, page_bytes: u32) -> impl Iterator<Item = Piece> {
     let mut start = 0;
     std::iter::from_fn(move || {
@@ -46,8 +46,7 @@ pub(crate) fn pieces(addr: u64, len: usize, page_bytes: u32) -> impl Iterator<It
     })
 }
 
-/// Result of a read of several pages so far: corrected bits, and the first page that could not be corrected. Such a page does not end
-/// the read.
+/// Result of a read of several pages: corrected bits, and the first uncorrectable page. An uncorrectable page does not end the read.
 #[derive(Debug, Default)]
 pub(crate) struct ReadSum {
     corrected: Corrected,
@@ -67,10 +66,10 @@ impl ReadSum {
         }
     }
 
-    /// Adds a page whose error is one of MTD.
+    /// Adds a page whose result is an MTD error.
     ///
     /// # Errors
-    /// All others than `Uncorrectable`.
+    /// All errors except `Uncorrectable`.
     #[inline]
     pub(crate) fn add_checked(&mut self, page: Result<Corrected, Error>) -> Result<(), Error> {
         match page {
@@ -81,7 +80,7 @@ impl ReadSum {
         Ok(())
     }
 
-    /// Result of the read, which is over at `now`.
+    /// Result of the read, which ended at `now`.
     #[inline]
     pub(crate) fn finish(self, now: Instant, retries: u32) -> Result<Done, Error> {
         match self.lost {
@@ -91,7 +90,7 @@ impl ReadSum {
     }
 }
 
-/// Success of a read.
+/// Result of a successful read.
 #[inline]
 pub(crate) const fn done(at: Instant, corrected: Corrected, retries: u32) -> Done {
     Done { at, bitflips_max: corrected.max, bitflips: corrected.total, retries }

@@ -1,37 +1,37 @@
-//! A program or an erase of NOR cells that power or a reset cut off.
+//! Programs and erases of NOR cells that a power loss or a reset interrupts.
 //!
-//! Data sheets of both interfaces describe the embedded algorithms: a program takes the words of the buffer one after the other;
-//! an erase first programs every cell to 0, then erases until all are 1. Two assumptions: the first part takes a fifth of the
-//! erase, and in the second each cell turns at a moment of its own, evenly spread. Cells that were programmed or erased too
-//! little and read one way today and another tomorrow are left out.
+//! Data sheets of both interfaces describe the embedded algorithms. A program writes the words of the buffer one after another.
+//! An erase first programs every cell to 0, then erases until all cells are 1. Two assumptions are made: the first part takes a
+//! fifth of the erase time, and in the second part each cell changes at its own random time, uniformly distributed. Unstable
+//! cells, which were programmed or erased too little, are not modelled.
 
 use crate::array::{Array, BlockContent};
 use floatgate_mtd::Nanos;
 use floatgate_mtd::random;
 use std::borrow::Cow;
 
-/// Share of an erase in which all cells are programmed. Assumed.
+/// Share of an erase in which all cells are programmed; an assumption.
 const PREPROGRAM: f64 = 0.2;
 
-/// State before an operation: what it takes to leave it half done.
+/// State before an operation, from which the half-finished state can be derived.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Undo {
-    /// Nothing of the array changes.
+    /// The operation does not change the array.
     #[default]
     Nothing,
-    /// The page before it was programmed; `None` for an erased one.
+    /// A program: the page before it.
     Program {
         /// Row of the page.
         row: usize,
-        /// Its bytes.
+        /// Bytes of the page before the program; `None` for an erased page.
         before: Option<Vec<u8>>,
     },
-    /// Blocks of the array before they were erased.
+    /// An erase: blocks of the array before it.
     Erase(Vec<(usize, BlockContent)>),
 }
 
 impl Undo {
-    /// State before a program of a page that is about to begin.
+    /// State before a page program that is about to start.
     pub(crate) fn program(array: &Array, row: usize) -> Self {
         if !array.stores() {
             return Self::Nothing;
@@ -39,7 +39,7 @@ impl Undo {
         Self::Program { row, before: array.stored(row).map(Cow::into_owned) }
     }
 
-    /// State before an erase of array blocks that is about to begin.
+    /// State before an erase of array blocks that is about to start.
     pub(crate) fn erase(array: &Array, blocks: std::ops::Range<usize>) -> Self {
         if !array.stores() {
             return Self::Nothing;
@@ -47,7 +47,7 @@ impl Undo {
         Self::Erase(blocks.map(|block| (block, array.content(block))).collect())
     }
 
-    /// The same erase takes these blocks, too.
+    /// Adds blocks that the same erase covers.
     pub(crate) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Erase(mut blocks), Self::Erase(more)) => {
@@ -58,14 +58,14 @@ impl Undo {
         }
     }
 
-    /// Leaves the operation, which takes `length` and of which `left` is not done yet, half done.
+    /// Leaves the operation half finished; it takes `length`, of which `left` remains.
     pub(crate) fn cut_off(self, array: &mut Array, left: Nanos, length: Nanos, seed: u64) {
         let share = 1.0 - left.as_ns() as f64 / length.as_ns().max(1) as f64;
         self.cut(array, share.clamp(0.0, 1.0), seed);
     }
 
-    /// Leaves the operation, which the array shows as finished, at this share of it (0 to 1). Its blocks are erased one after
-    /// the other.
+    /// Leaves the operation at this share (0 to 1), although the array contains the finished state. Blocks of an erase are
+    /// erased one after another.
     fn cut(self, array: &mut Array, share: f64, seed: u64) {
         match self {
             Self::Nothing => {}
@@ -97,7 +97,7 @@ fn cut_program(array: &mut Array, row: usize, before: Option<Vec<u8>>, share: f6
         page[at] = match bits.saturating_sub(turn * 8) {
             0 => break,
             8.. => new,
-            // Of the word under way a part of the bits.
+            // Of the word being programmed, only some bits are programmed.
             few => page[at] & (new | some_bits(seed ^ row as u64, at as u64, 1.0 - few as f64 / 8.0)),
         };
     }
@@ -127,7 +127,7 @@ fn some_bits(seed: u64, at: u64, ones: f64) -> u8 {
     (0..8).fold(0, |byte, bit| byte | u8::from((random >> (8 * bit)) & 0xFF < least) << bit)
 }
 
-/// A hash of 64 bits (SplitMix64), for chance that repeats.
+/// A 64-bit hash (SplitMix64), for repeatable random numbers.
 pub(crate) const fn mix(x: u64) -> u64 {
     random::mix(x.wrapping_add(random::GOLDEN))
 }

@@ -1,6 +1,7 @@
-//! The common ground of SPI NOR and parallel NOR.
+//! Code shared by SPI NOR and parallel NOR.
 //!
-//! The two families share a kind of cell, and what a cut leaves of an operation on it (`cut`). Suspend, locks and one-time-programmable
-//! bytes belong to their command sets: opcodes, status bits and the moments at which an operation may be interrupted all differ.
+//! The two families have the same kind of cell, and interrupted operations leave the same states (`cut`). Suspend, locks and
+//! one-time-programmable bytes belong to the command sets, because opcodes, status bits and the times at which an operation can be
+//! interrupted differ.
 
 pub(crate) mod cut;

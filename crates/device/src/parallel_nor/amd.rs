@@ -1,8 +1,8 @@
-//! Command set 0002 (AMD/Fujitsu/Spansion): unlock cycles, then a command.
+//! Command set 0002 (AMD/Fujitsu/Spansion): unlock cycles, followed by a command.
 //!
-//! The model is stricter than silicon. A broken sequence is refused and forgotten. The query and the autoselect mode
-//! are left by reset before anything else. While the chip works it takes only status reads, suspend and further blocks
-//! of an erase.
+//! The model is stricter than silicon. An invalid sequence is rejected and the state reset. Query and autoselect mode
+//! must be left by reset before any other command. During an embedded operation only status reads, suspend and further
+//! blocks of an erase are accepted.
 
 use super::cells::{Cells, Work};
 use super::command::amd as c;
@@ -16,25 +16,25 @@ use floatgate_mtd::Instant;
 enum Step {
     #[default]
     Idle,
-    /// AAh was written; `erase`: as part of an erase.
+    /// AAh was written; `erase` is true inside an erase sequence.
     Unlock1 { erase: bool },
     /// AAh and 55h were written.
     Unlock2 { erase: bool },
-    /// 80h was written.
+    /// 80h was written after the unlock cycles; two more unlock cycles must follow.
     EraseSetup,
-    /// A0h was written.
+    /// A0h was written; the next write cycle is the word to program.
     Program,
-    /// 25h was written; the number of words follows.
+    /// 25h was written; the number of words must follow.
     Count { block: u32 },
-    /// Words of the program buffer, then 29h.
+    /// Words of the program buffer are expected, then 29h.
     Load,
-    /// A0h in the lock register set.
+    /// A0h was written in the lock register command set.
     LockProgram,
-    /// 90h where 00h must follow.
+    /// 90h was written, which 00h must follow.
     Exit,
 }
 
-/// Content that reads show.
+/// Data that reads return.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Show {
     #[default]
@@ -52,7 +52,7 @@ pub(super) struct Amd {
     show: Show,
     load: Load,
     toggle: bool,
-    /// DQ7 shows the inverse of this until a program is done.
+    /// Value whose inverse DQ7 shows until the program is done.
     last_bit7: u8,
 }
 
@@ -67,18 +67,18 @@ impl Amd {
         }
     }
 
-    /// Device addresses of the unlock cycles: 555h and 2AAh where the chip counts words, as byte addresses.
+    /// Device addresses of the unlock cycles: 555h and 2AAh in words of the chip, as byte addresses.
     fn unlock_at(cells: &Cells, second: bool) -> u32 {
         let byte_mode = cells.spec.counts_words() && cells.width == 1;
         match (second, byte_mode) {
             (false, _) => cells.byte_address(c::UNLOCK_1_AT),
-            // In byte mode A-1 is compared too: the pattern goes on alternating.
+            // In byte mode A-1 is compared, too: the alternating pattern continues.
             (true, true) => c::UNLOCK_2_AT_BYTE,
             (true, false) => cells.byte_address(c::UNLOCK_2_AT),
         }
     }
 
-    /// Only A10 to A0 (and A-1) are compared.
+    /// True for an unlock address. Only A10 to A0 (and A-1) are compared.
     fn is_unlock(cells: &Cells, addr: u32, second: bool) -> bool {
         let mask = if cells.spec.counts_words() { 0xFFF } else { 0x7FF };
         addr & mask == Self::unlock_at(cells, second) & mask
@@ -133,7 +133,8 @@ impl Amd {
         }
     }
 
-    /// DQ5 stays until reset, or until the write-to-buffer abort reset, which begins with unlock cycles.
+    /// Handles a command after a failure. DQ5 stays set until reset, or until the write-to-buffer abort reset, which
+    /// begins with unlock cycles.
     fn after_failure(&mut self, cells: &mut Cells, addr: u32, command: u8) -> Result<(), Violation> {
         match (self.step, command) {
             (Step::Idle | Step::Unlock2 { .. }, c::RESET) => {
@@ -213,7 +214,7 @@ impl Amd {
         }
     }
 
-    /// The command after both unlock cycles.
+    /// Executes the command after both unlock cycles.
     fn command(&mut self, cells: &mut Cells, addr: u32, command: u8) -> Result<(), Violation> {
         let otp = self.show == Show::SecuredSilicon;
         if command == c::WRITE_TO_BUFFER && cells.spec.geometry.buffer_bytes > 0 && !otp {
@@ -290,7 +291,7 @@ impl Amd {
         Ok(())
     }
 
-    /// Buffer words, or the confirmation. A run of words may come as one call.
+    /// Accepts buffer words, or the confirmation. Several words may be passed in one call.
     fn buffer(&mut self, cells: &mut Cells, at: Instant, addr: u32, data: &[u8]) -> Result<(), Violation> {
         let block = cells.block(addr)?;
         if block.start != self.load.block {
@@ -313,7 +314,7 @@ impl Amd {
         cells.program(at, self.load.start, self.load.data(), self.load.len, true)
     }
 
-    /// Bit 0 of the lock register, programmed to 0, locks the secured silicon sector for good.
+    /// Programs the lock register. Bit 0 = 0 locks the secured silicon sector permanently.
     fn lock(&mut self, cells: &mut Cells, at: Instant, value: u8) -> Result<(), Violation> {
         if value & 1 == 0 {
             cells.otp.locked = true;
@@ -324,7 +325,7 @@ impl Amd {
         Ok(())
     }
 
-    /// A read of the bus; status while the chip works.
+    /// Reads the bus; during an embedded operation the result is the status.
     pub(super) fn read(
         &mut self,
         cells: &Cells,
@@ -363,7 +364,7 @@ impl Amd {
         }
     }
 
-    /// True when reads show the query, which the chip keeps.
+    /// True if reads return the query data.
     pub(super) fn shows_query(&self) -> bool {
         self.show == Show::Query
     }
@@ -375,14 +376,14 @@ impl Amd {
         Ok(match (device & 0xFF, cells.id_code(device & 0xFF)) {
             (_, Some(code)) => code,
             (2, _) => cells.locked[block.index as usize].into(),
-            // DQ7: locked by the maker.
+            // DQ7 is set if the maker locked the sector.
             (3, _) => 0x19 | if otp.factory > 0 { u16::from(c::DQ7) } else { 0 },
             _ => 0,
         })
     }
 
-    /// DQ7: inverse of the last word's, 0 while erasing. DQ6: toggles with each read. DQ5: longer than it may take.
-    /// DQ3: the erase takes no further blocks.
+    /// Status byte. DQ7: inverse of the last word's bit 7, 0 during an erase. DQ6: toggles with each read. DQ5: time
+    /// limit exceeded. DQ3: the erase accepts no further blocks.
     fn status(&mut self, cells: &Cells, at: Instant) -> u8 {
         self.toggle = !self.toggle;
         let toggle = if self.toggle { c::DQ6 } else { 0 };
@@ -399,7 +400,7 @@ impl Amd {
     }
 }
 
-/// One aligned bus word.
+/// Checks that the access is one aligned bus word.
 pub(super) fn check_word(cells: &Cells, addr: u32, data: &[u8]) -> Result<(), Violation> {
     if data.len() > cells.width as usize {
         return Err(Violation::Sequence("only program buffer words come in runs"));
@@ -407,7 +408,7 @@ pub(super) fn check_word(cells: &Cells, addr: u32, data: &[u8]) -> Result<(), Vi
     check_aligned(cells, addr, data)
 }
 
-/// Whole bus words.
+/// Checks that the access consists of whole bus words.
 pub(super) fn check_aligned(cells: &Cells, addr: u32, data: &[u8]) -> Result<(), Violation> {
     let whole = addr.is_multiple_of(cells.width) && data.len().is_multiple_of(cells.width as usize);
     if whole { Ok(()) } else { Err(Violation::Sequence("a bus cycle moves one aligned word")) }

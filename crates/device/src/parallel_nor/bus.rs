@@ -1,4 +1,4 @@
-//! A memory controller with a parallel NOR chip behind it: what bus cycles cost.
+//! A memory controller with a parallel NOR chip, and the cost of its bus cycles.
 
 use super::chip::ParallelNor;
 use crate::power::Power;
@@ -9,10 +9,10 @@ use crate::violation::Violation;
 use floatgate_mtd::{Instant, Nanos, Phase};
 use serde::Deserialize;
 
-/// A memory controller as data.
+/// Parameters of a memory controller.
 ///
-/// A cycle lasts as long as the chip needs (tACC, tPACC, tWC), no less than `t_cycle_ns`, rounded up to whole clocks,
-/// and `wait_states` clocks more. `access_ns` follows each cycle.
+/// A cycle takes the time that the chip needs (tACC, tPACC, tWC), but at least `t_cycle_ns`. It is rounded up to whole
+/// clocks, and `wait_states` clocks are added. `access_ns` follows each cycle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NorProfile {
@@ -34,7 +34,7 @@ pub struct NorProfile {
     pub burst_bytes: u64,
 }
 
-/// The bus on the board.
+/// The data bus on the board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NorBus {
@@ -42,48 +42,48 @@ pub struct NorBus {
     pub bits: u8,
 }
 
-/// Interface of a memory-mapped chip to its driver: simulated here, real later.
+/// Interface between a memory-mapped chip and its driver. Implementations may be simulated or real.
 pub trait NorMem {
-    /// Bytes in a bus word: 1 or 2.
+    /// Size of a bus word, bytes: 1 or 2.
     fn word_bytes(&self) -> u32;
 
     /// Writes a command to byte address `addr`, in one cycle.
     ///
     /// # Errors
-    /// When the simulated chip refuses it; real ones never say.
+    /// The simulated chip rejects the command; a real chip does not report this.
     fn command(&mut self, host: &mut Host, addr: u32, command: u8) -> Result<(), Violation>;
 
-    /// Writes words at ascending addresses, for programming: one word, or those of the program buffer.
+    /// Writes words at ascending addresses to program them: one word, or the words of the program buffer.
     ///
     /// # Errors
     /// As [`NorMem::command`].
     fn program(&mut self, host: &mut Host, addr: u32, data: &[u8]) -> Result<(), Violation>;
 
-    /// Reads bytes from whatever the chip shows.
+    /// Reads bytes in the current mode of the chip.
     ///
     /// # Errors
     /// As [`NorMem::command`].
     fn read(&mut self, host: &mut Host, addr: u32, buf: &mut [u8]) -> Result<(), Violation>;
 
-    /// Waits until a status read at `addr` could find the chip ready, as a driver with this plan would: a pause, then a
-    /// read, then pauses between further ones. Returns whether that was within the plan's time. The last read is left to
-    /// the caller.
+    /// Waits until a status read at `addr` could find the chip ready. It follows the polling plan of a driver: a pause, a
+    /// read, then further pauses and reads. Returns true if the chip is ready within the time of the plan. The caller
+    /// executes the last read.
     fn wait(&mut self, host: &mut Host, plan: PollPlan) -> bool;
 
-    /// One status read, booked as polling.
+    /// Reads the status once, booked as polling.
     ///
     /// # Errors
     /// As [`NorMem::command`].
     fn status(&mut self, host: &mut Host, addr: u32) -> Result<u8, Violation>;
 }
 
-/// Picoseconds of each kind of cycle, `access_ns` left out.
+/// Duration of each kind of cycle, ps, without `access_ns`.
 #[derive(Clone, Copy, Debug)]
 struct Cycles {
     first_ps: u64,
     next_ps: u64,
     write_ps: u64,
-    /// Bytes after which a read is random again.
+    /// Number of bytes after which a read is a random access again.
     segment: u64,
 }
 
@@ -95,13 +95,13 @@ pub struct NorController {
     word: u32,
     bus: Timeline,
     cycles: Cycles,
-    /// Until when the chip's work is recorded.
+    /// Time up to which the chip's work has been recorded.
     noted_until: Instant,
     power: Power,
 }
 
 impl NorController {
-    /// Maps `chip` into the address space of a host. The chip was made for a bus of `bus.bits`.
+    /// Maps `chip` into the address space of a host. The chip must have been created for a bus of `bus.bits`.
     pub fn new(profile: NorProfile, bus: NorBus, chip: ParallelNor) -> Self {
         let word = u32::from(bus.bits / 8).max(1);
         let timing = &chip.spec().timing;
@@ -126,37 +126,37 @@ impl NorController {
         }
     }
 
-    /// The chip, for looking at what drivers cannot see.
+    /// The chip, for access to state that drivers cannot see.
     pub const fn chip(&self) -> &ParallelNor {
         &self.chip
     }
 
-    /// The chip, for breaking it on purpose.
+    /// Mutable access to the chip, to inject faults.
     pub const fn chip_mut(&mut self) -> &mut ParallelNor {
         &mut self.chip
     }
 
-    /// Timing and limits of the controller.
+    /// Timing parameters and limits of the controller.
     pub const fn profile(&self) -> &NorProfile {
         &self.profile
     }
 
-    /// The supply of controller and chip. Once power is gone every access fails, until [`Self::power_on`].
+    /// Power supply of controller and chip. After a power loss every access fails until [`Self::power_on`].
     pub const fn power(&self) -> &Power {
         &self.power
     }
 
-    /// The supply, for cutting it.
+    /// Mutable access to the power supply, to cut it.
     pub const fn power_mut(&mut self) -> &mut Power {
         &mut self.power
     }
 
-    /// Power is back. Whoever drove the chip must find it anew.
+    /// Restores power. A driver must then probe the chip again.
     pub const fn power_on(&mut self) {
         self.power.restore();
     }
 
-    /// Takes the chip through the cut that was ordered.
+    /// Applies the scheduled power cut to the chip.
     #[cold]
     fn lose_power(&mut self, host: &mut Host) -> Violation {
         if let Some(at) = self.power.switch_off() {
@@ -167,7 +167,7 @@ impl NorController {
         Violation::NoPower
     }
 
-    /// The access that ended at `end` may have begun a program or an erase.
+    /// Counts a program or erase that the access which ended at `end` may have started.
     #[cold]
     fn count_operation(&mut self, end: Instant) {
         if self.chip.busy_since() == Some(end) && self.chip.busy_what() != "lock bits" {
@@ -175,8 +175,8 @@ impl NorController {
         }
     }
 
-    /// Cycles, and time on the wires, of a read of `len` bytes at `addr`: a random access for each page (or burst)
-    /// touched, a page access for each further word.
+    /// Number of cycles and bus time of a read of `len` bytes at `addr`: a random access for each page (or burst) that is
+    /// touched, and a page access for each further word.
     fn read_time(&self, addr: u32, len: usize) -> (u64, Nanos) {
         if len == 0 {
             return (0, Nanos::ZERO);
@@ -189,7 +189,7 @@ impl NorController {
         (words, Nanos::from_ns(ps / 1000))
     }
 
-    /// Records the chip's work, once for each time it began or was resumed.
+    /// Records the chip's work, once for each start or resume.
     fn note_work(&mut self, host: &mut Host) {
         let Some(since) = self.chip.busy_since().filter(|&since| since >= self.noted_until) else { return };
         let (end, what) = (self.chip.busy_until(), self.chip.busy_what());
@@ -197,7 +197,8 @@ impl NorController {
         self.noted_until = end;
     }
 
-    /// Occupies the bus for `cycles` cycles that take `length`. Returns when the last one ends, if power lasts for them.
+    /// Occupies the bus for `cycles` cycles that take `length`. Returns the end of the last cycle, or an error if power is
+    /// lost before.
     fn occupy(&mut self, host: &mut Host, cycles: u64, length: Nanos) -> Result<Instant, Violation> {
         let (start, end) = self.bus.reserve(host.now(), length + self.profile.access_ns * cycles);
         if end > self.power.until {
@@ -207,7 +208,7 @@ impl NorController {
         Ok(end)
     }
 
-    /// Books cycles that take `length` on the wires and their cost on the host's side.
+    /// Books cycles that take `length` on the bus, and their cost on the host's side.
     fn book(&self, host: &mut Host, phase: Phase, cycles: u64, length: Nanos, what: &'static str) {
         host.spend(Resource::Bus, phase, length, what);
         let cost = self.profile.access_ns * cycles;
@@ -228,7 +229,8 @@ impl NorController {
     }
 }
 
-/// A memory cycle ends after 1 ms at the latest: far above any bus, and a whole chip's cycles still add up in 64 bits.
+/// Maximum duration of a memory cycle, 1 ms. All real cycles are far shorter, and the sum over a whole chip still fits 64
+/// bits.
 const LONGEST_CYCLE_NS: u64 = 1_000_000;
 
 fn cycle_ps(profile: &NorProfile, needed: Nanos) -> u64 {
@@ -236,7 +238,7 @@ fn cycle_ps(profile: &NorProfile, needed: Nanos) -> u64 {
     if profile.clock_hz == 0 {
         return ps;
     }
-    // In units of clocks first: a clock period need not be whole picoseconds.
+    // The time is first converted to clocks, because a clock period need not be a whole number of picoseconds.
     let clocks = (u128::from(ps) * u128::from(profile.clock_hz)).div_ceil(1_000_000_000_000);
     let clocks = clocks + u128::from(profile.wait_states);
     let ps = clocks * 1_000_000_000_000 / u128::from(profile.clock_hz);
@@ -267,13 +269,14 @@ impl NorMem for NorController {
         outcome
     }
 
-    /// The reads that find the chip busy are not run one by one: when the last one comes follows from when the chip is ready.
+    /// Waits without executing the reads that find the chip busy: the time of the last read is computed from the time at
+    /// which the chip is ready.
     fn wait(&mut self, host: &mut Host, plan: PollPlan) -> bool {
         let (start, ready) = (host.now(), self.chip.busy_until());
         self.note_work(host);
         if ready > self.power.until {
             self.lose_power(host);
-            // The status cannot be read any more.
+            // After a power loss the status cannot be read.
             return true;
         }
         let look = Nanos::from_ns(self.cycles.first_ps / 1000) + self.profile.access_ns;

@@ -1,4 +1,4 @@
-//! Common parts of both command sets: the array, one-time-programmable bytes, and the work under way.
+//! State common to both command sets: the array, one-time-programmable bytes, and running operations.
 
 use super::erase_map::{EraseBlock, EraseMap};
 use super::spec::{CommandSet, LockScheme, ParallelNorSpec, impossible};
@@ -10,7 +10,7 @@ use crate::violation::Violation;
 use floatgate_mtd::{Instant, Nanos};
 use std::ops::Range;
 
-/// Operation that the chip carries out by itself.
+/// Type of an embedded operation of the chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
     Program,
@@ -18,28 +18,28 @@ pub(super) enum Work {
     Lock,
 }
 
-/// Work under way, or suspended.
+/// An operation that is running or suspended.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) work: Work,
-    /// Time at which it began or was resumed.
+    /// Time at which the operation started or was resumed.
     pub(super) since: Instant,
-    /// Time at which it ends; without meaning for suspended work.
+    /// Time at which the operation ends; without meaning for a suspended one.
     pub(super) until: Instant,
-    /// Time that was left when it was suspended.
+    /// Time that was left when the operation was suspended.
     left: Nanos,
     pub(super) failed: bool,
-    /// Bytes it changes; of an erase of several blocks, from the first to the last.
+    /// Range of bytes that the operation changes; for an erase of several blocks, from the first to the last block.
     pub(super) range: Range<u32>,
-    /// Until when an erase takes further blocks.
+    /// Time up to which an erase accepts further blocks.
     pub(super) window: Instant,
-    /// Time that all of it takes.
+    /// Duration of the whole operation.
     length: Nanos,
-    /// State before it.
+    /// State before the operation.
     undo: Undo,
 }
 
-/// The one-time-programmable bytes: the maker's, then the user's.
+/// The one-time-programmable bytes: the maker's part, then the user's part.
 #[derive(Clone, Debug)]
 pub(super) struct Otp {
     pub(super) bytes: Vec<u8>,
@@ -47,27 +47,28 @@ pub(super) struct Otp {
     pub(super) locked: bool,
 }
 
-/// The chip behind its command interface.
+/// The chip's memory behind its command interface.
 #[derive(Clone, Debug)]
 pub(super) struct Cells {
     pub(super) spec: ParallelNorSpec,
     pub(super) map: EraseMap,
     pub(super) array: Array,
-    /// Bytes in the smallest eraseblock: the array's block. Larger ones are several of these.
+    /// Size of the smallest eraseblock, bytes, which is the block size of the array. Larger eraseblocks consist of
+    /// several array blocks.
     unit_bytes: u32,
-    /// Bytes on the data bus: 1 or 2.
+    /// Width of the data bus, bytes: 1 or 2.
     pub(super) width: u32,
     pub(super) job: Option<Job>,
     pub(super) suspended_erase: Option<Job>,
     pub(super) suspended_program: Option<Job>,
-    /// A suspend came too late to have an effect; the resume that belongs to it has none either.
+    /// True if a suspend came too late to have an effect; the resume for it then has no effect either.
     late_suspend: bool,
-    /// Work that failed and was not yet acknowledged.
+    /// Operation that failed and whose failure was not cleared yet.
     pub(super) failed: Option<Work>,
     pub(super) otp: Otp,
-    /// Blocks that a lock protects.
+    /// Lock state of each block.
     pub(super) locked: Vec<bool>,
-    /// Blocks that wear has broken.
+    /// Faults of blocks that are worn out.
     pub(super) faults: BlockFaults,
 }
 
@@ -98,7 +99,7 @@ impl Cells {
         }
     }
 
-    /// Checks the width of the board's bus against the chip.
+    /// Checks that the chip supports the width of the board's bus.
     pub(super) fn check_width(spec: &ParallelNorSpec, bits: u8) -> Result<(), BadSpec> {
         use super::spec::Interface::{X8, X8X16, X16};
         match (spec.geometry.interface, bits) {
@@ -126,7 +127,7 @@ impl Cells {
         self.job.as_ref().is_some_and(|job| at < job.until)
     }
 
-    /// Retires work that is over at `at`.
+    /// Ends an operation that is finished at `at`.
     #[inline]
     pub(super) fn end_job(&mut self, at: Instant) {
         if let Some(job) = &self.job
@@ -139,7 +140,7 @@ impl Cells {
         }
     }
 
-    /// Reads the array.
+    /// Reads bytes of the array from address `addr` on.
     pub(super) fn read(&self, addr: u32, out: &mut [u8]) -> Result<(), Violation> {
         let end = u64::from(addr) + out.len() as u64;
         if end > self.map.size() {
@@ -156,7 +157,7 @@ impl Cells {
         Ok(())
     }
 
-    /// Checks that new work may start, and that it may change `block`.
+    /// Checks that a new operation may start and that it may change `block`.
     pub(super) fn may_start(&self, block: &EraseBlock, work: Work) -> Result<(), Violation> {
         if self.suspended_program.is_some() {
             return Err(Violation::Sequence("only reads and resume while a program is suspended"));
@@ -171,7 +172,7 @@ impl Cells {
         Ok(())
     }
 
-    /// Starts to program `bytes` at `addr`, which lie in one row. Buffered programs take longer.
+    /// Starts a program of `bytes` at `addr`, which must be in one row. Buffered programs take longer.
     pub(super) fn program(
         &mut self,
         at: Instant,
@@ -186,7 +187,7 @@ impl Cells {
         if self.array.stores() {
             let row = addr as usize / self.array.page_bytes();
             let column = addr as usize % self.array.page_bytes();
-            // Silicon would leave the bit 0, and perhaps report success.
+            // A real chip would leave the bit at 0, and possibly report success.
             if let Some(old) = self.array.stored(row)
                 && old[column..].iter().zip(bytes).any(|(old, new)| new & !old != 0)
             {
@@ -216,7 +217,7 @@ impl Cells {
         }
     }
 
-    /// Starts to erase a block, or adds it to the erase whose window is open.
+    /// Starts an erase of a block, or adds the block to an erase that still accepts blocks.
     pub(super) fn erase(&mut self, at: Instant, block: &EraseBlock) {
         let failed = self.faults.of_block(block.index).erase;
         let time = self.spec.block_erase(block.region);
@@ -240,7 +241,7 @@ impl Cells {
         self.keep(undo);
     }
 
-    /// Starts to erase every block.
+    /// Starts an erase of every block.
     pub(super) fn erase_all(&mut self, at: Instant) {
         let blocks: Vec<_> = self.map.within(0, self.map.size()).collect();
         let (mut total, mut undo) = (Nanos::ZERO, Undo::Nothing);
@@ -257,7 +258,7 @@ impl Cells {
         self.keep(undo);
     }
 
-    /// Erases a block; returns what a cut needs.
+    /// Erases a block in the array, and returns the state needed for a power cut.
     fn clear(&mut self, block: &EraseBlock) -> Undo {
         let parts = block.start / self.unit_bytes..(block.start + block.len) / self.unit_bytes;
         let parts = parts.start as usize..parts.end as usize;
@@ -266,14 +267,15 @@ impl Cells {
         undo
     }
 
-    /// The job that was just started can be cut off.
+    /// Stores the state needed if a power cut interrupts the operation that was just started.
     fn keep(&mut self, undo: Undo) {
         if let Some(job) = &mut self.job {
             (job.undo, job.length) = (undo, job.until.since(job.since));
         }
     }
 
-    /// Power goes away at `at` and comes back: what was under way or suspended is left half done.
+    /// Applies a power cut at `at`, after which power is back. Running and suspended operations are left half
+    /// finished.
     pub(super) fn power_cut(&mut self, at: Instant) {
         let parked = [self.suspended_program.take(), self.suspended_erase.take()];
         let running = self
@@ -289,7 +291,7 @@ impl Cells {
         self.locked.fill(self.spec.lock == LockScheme::Instant);
     }
 
-    /// Notes that the chip works for `time` from `at`.
+    /// Records that an operation of duration `time` starts at `at`.
     pub(super) fn start(&mut self, work: Work, at: Instant, time: Nanos, failed: bool, range: Range<u32>) {
         self.late_suspend = false;
         self.job = Some(Job {
@@ -305,7 +307,7 @@ impl Cells {
         });
     }
 
-    /// Programs one-time-programmable bytes.
+    /// Starts a program of one-time-programmable bytes.
     pub(super) fn program_otp(&mut self, at: Instant, offset: usize, bytes: &[u8]) -> Result<(), Violation> {
         let target = self.otp.bytes.get_mut(offset..offset + bytes.len()).ok_or(Violation::BadAddress)?;
         if offset < self.otp.factory || self.otp.locked {
@@ -320,8 +322,8 @@ impl Cells {
         Ok(())
     }
 
-    /// Suspends the work under way; without any, or when it ends before the chip gets round to it, nothing happens: a
-    /// driver cannot know.
+    /// Suspends the running operation. Without an operation, or if it ends before the chip handles the suspend, the
+    /// command has no effect, because a driver cannot know this.
     pub(super) fn suspend(&mut self, at: Instant) -> Result<(), Violation> {
         let features = self.spec.features;
         let Some(job) = &mut self.job else {
@@ -336,7 +338,7 @@ impl Cells {
         if !allowed {
             return Err(Violation::Sequence("the chip cannot suspend this"));
         }
-        // While the window is open nothing has begun yet, and the suspend takes effect at once.
+        // Before the erase window closes the erase has not started, so the suspend takes effect immediately.
         let latency = if at < job.window { Nanos::ZERO } else { self.spec.timing.t_suspend_us };
         let stop = at + latency;
         if stop >= job.until {
@@ -354,7 +356,7 @@ impl Cells {
         Ok(())
     }
 
-    /// Goes on with what was suspended last.
+    /// Resumes the operation that was suspended last.
     pub(super) fn resume(&mut self, at: Instant) -> Result<(), Violation> {
         let parked = self.suspended_program.take().or_else(|| self.suspended_erase.take());
         match parked {
@@ -368,7 +370,7 @@ impl Cells {
         }
     }
 
-    /// An id code by device address; `None` where no code is kept.
+    /// An id code by device address; `None` for an address without a code.
     pub(super) fn id_code(&self, device: u32) -> Option<u16> {
         let index = match device {
             0 | 1 => device as usize,
@@ -378,7 +380,7 @@ impl Cells {
         self.spec.id.get(index).copied()
     }
 
-    /// A word as the bus shows it: in byte mode its lower byte, twice.
+    /// A word as the bus returns it; in byte mode its lower byte, twice.
     pub(super) fn show(&self, word: u16, addr: u32, out: &mut [u8]) {
         let bytes = if self.width == 2 { word.to_le_bytes() } else { [word as u8; 2] };
         for (byte, at) in out.iter_mut().zip(addr..) {
@@ -391,7 +393,8 @@ impl Cells {
     }
 }
 
-/// The maker's bytes: a serial number in the simulated chip, the same in every one; then the user's, erased.
+/// The maker's bytes, which are a serial number that is the same in every simulated chip, followed by the erased user
+/// bytes.
 fn factory_bytes(factory: usize, user: usize) -> Vec<u8> {
     let serial = (0..factory).map(|n| (n as u8).wrapping_mul(0x3B) ^ 0xA5);
     serial.chain(std::iter::repeat_n(0xFF, user)).collect()

@@ -1,4 +1,4 @@
-//! The chip as its bus sees it: cycles that write, cycles that read.
+//! The chip at its bus: write cycles and read cycles.
 
 use super::amd::Amd;
 use super::cells::{Cells, Work};
@@ -19,17 +19,17 @@ enum Commands {
 }
 
 impl Commands {
-    /// The command set of a chip, as after power-on.
+    /// The command interface of a chip after power-on.
     fn new(cells: &Cells) -> Self {
         if cells.is_amd() { Self::Amd(Amd::new(cells)) } else { Self::Intel(Intel::new(cells)) }
     }
 }
 
-/// A simulated parallel NOR chip. It knows bus cycles and nothing of drivers.
+/// A simulated parallel NOR chip, which executes bus cycles.
 ///
-/// Array contents change when an operation begins, and cannot be read before it ends; a power cut takes back what was not
-/// done. A block that wear has broken ([`Oracle::set_faults`]) keeps its
-/// contents; the operation takes its maximum time and then reports failure.
+/// Array contents change when an operation begins, and cannot be read before it ends; a power cut reverts the part that
+/// was not done. A worn-out block ([`Oracle::set_faults`]) keeps its contents; the operation takes its maximum time and
+/// then reports a failure.
 #[derive(Clone, Debug)]
 pub struct ParallelNor {
     cells: Cells,
@@ -38,11 +38,11 @@ pub struct ParallelNor {
 }
 
 impl ParallelNor {
-    /// A new, erased chip on a bus of `bits` data bits. `stores` false gives a timing-only chip: it keeps no array data,
-    /// and reads of the array leave the buffer as it was.
+    /// A new, erased chip on a bus of `bits` data bits. With `stores` false the chip is in timing-only mode: it stores no
+    /// array data, and reads of the array leave the buffer unchanged.
     ///
     /// # Errors
-    /// [`BadSpec`] when the spec describes no possible chip, or not one for this bus.
+    /// [`BadSpec`] if the specification is impossible, or the chip does not support this bus.
     pub fn new(spec: ParallelNorSpec, bits: u8, stores: bool) -> Result<Self, BadSpec> {
         spec.check()?;
         Cells::check_width(&spec, bits)?;
@@ -57,40 +57,41 @@ impl ParallelNor {
         Ok(Self { commands: Commands::new(&cells), cells, query })
     }
 
-    /// The chip's data.
+    /// Specification of the chip.
     pub const fn spec(&self) -> &ParallelNorSpec {
         &self.cells.spec
     }
 
-    /// Bytes in a word of the bus.
+    /// Size of a bus word, bytes.
     pub fn word_bytes(&self) -> u64 {
         u64::from(self.cells.width)
     }
 
-    /// Power goes away at `at` and comes back: what was under way is left half done, and the chip reads as an array.
+    /// Applies a power cut at `at`, after which power is back: running operations are left half finished, and the chip is
+    /// in read-array mode.
     pub fn power_cut(&mut self, at: Instant) {
         self.cells.power_cut(at);
         self.commands = Commands::new(&self.cells);
     }
 
-    /// Protects the block at byte address `addr`, as WP# or persistent protection bits do.
+    /// Protects the block at byte address `addr`, as the WP# pin or persistent protection bits do.
     pub fn protect(&mut self, addr: u32) {
         if let Some(block) = self.cells.map.at(addr) {
             self.cells.locked[block.index as usize] = true;
         }
     }
 
-    /// Time at which the running operation ends; in the past when the chip is idle.
+    /// Time at which the running operation ends; in the past if the chip is idle.
     pub fn busy_until(&self) -> Instant {
         self.cells.job.as_ref().map_or(Instant::ZERO, |job| job.until)
     }
 
-    /// Time at which the running operation began or was resumed; `None` when the chip is idle.
+    /// Time at which the running operation started or was resumed; `None` if the chip is idle.
     pub fn busy_since(&self) -> Option<Instant> {
         self.cells.job.as_ref().map(|job| job.since)
     }
 
-    /// Name of the running operation, for pictures.
+    /// Name of the running operation, for traces.
     pub fn busy_what(&self) -> &'static str {
         match self.cells.job.as_ref().map(|job| job.work) {
             Some(Work::Program) => "tPROG",
@@ -100,18 +101,18 @@ impl ParallelNor {
         }
     }
 
-    /// One cycle that writes `value` at byte address `addr` and ends at `at`.
+    /// Executes a write cycle with `value` at byte address `addr`, which ends at `at`.
     ///
     /// # Errors
-    /// The rule that the cycle breaks. The sequence it belongs to is forgotten.
+    /// The rule that the cycle violates. The command sequence is then reset.
     pub fn write(&mut self, at: Instant, addr: u32, value: u16) -> Result<(), Violation> {
         let bytes = value.to_le_bytes();
         let width = self.cells.width as usize;
         self.write_run(at, addr, &bytes[..width])
     }
 
-    /// A run of cycles that write the words of `data`, the last of which ends at `at`. Only program buffer words come
-    /// in runs of more than one.
+    /// Executes consecutive write cycles with the words of `data`, the last of which ends at `at`. Only words of the
+    /// program buffer are passed in groups.
     ///
     /// # Errors
     /// As [`ParallelNor::write`].
@@ -129,10 +130,10 @@ impl ParallelNor {
         }
     }
 
-    /// Read cycles for `out.len()` bytes from byte address `addr`, the last of which ends at `at`.
+    /// Executes read cycles for `out.len()` bytes from byte address `addr` on, the last of which ends at `at`.
     ///
     /// # Errors
-    /// The rule that is broken: array data asked for while the chip shows its status, addresses beyond the end.
+    /// The violated rule: a read of array data in status mode, or an address beyond the end.
     #[inline]
     pub fn read(&mut self, at: Instant, addr: u32, out: &mut [u8]) -> Result<(), Violation> {
         self.cells.end_job(at);

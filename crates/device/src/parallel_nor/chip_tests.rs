@@ -1,4 +1,4 @@
-//! The chip alone, cycle by cycle.
+//! Tests of the chip without a driver, cycle by cycle.
 
 use super::test_parts::{j3, s29gl128p, small, us};
 use super::*;
@@ -6,7 +6,7 @@ use crate::oracle::{Faults, Oracle};
 use crate::violation::Violation;
 use floatgate_mtd::{Instant, Nanos};
 
-/// A chip and a clock that each cycle advances by 100 ns.
+/// A chip with a clock that each cycle advances by 100 ns.
 struct Bench {
     chip: ParallelNor,
     now: Instant,
@@ -27,7 +27,8 @@ impl Bench {
         cycles.iter().try_for_each(|&(addr, value)| self.w(addr, value))
     }
 
-    /// The last cycle is refused for this reason, those before it are not.
+    /// Checks that the last cycle is rejected for this reason, and that the earlier cycles are
+    /// accepted.
     fn refuses(&mut self, cycles: &[(u32, u16)], why: Violation) {
         let (last, before) = cycles.split_last().unwrap();
         self.all(before).unwrap();

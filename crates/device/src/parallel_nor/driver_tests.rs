@@ -1,4 +1,4 @@
-//! Driver, controller and chip together.
+//! Tests of driver, controller and chip together.
 
 use super::test_parts::{chip_bus, driver, driver_with, j3, now, s29gl128p, small, us};
 use super::*;
@@ -15,7 +15,7 @@ const fn ns(n: u64) -> Nanos {
     Nanos::from_ns(n)
 }
 
-/// What an operation cost, by phase, and that it adds up to the time that passed.
+/// Cost of an operation by phase, with a check that the sum is the elapsed time.
 fn cost(
     driver: &mut CfiDriver<NorController>,
     run: impl FnOnce(&mut CfiDriver<NorController>, Instant) -> Instant,
@@ -71,7 +71,7 @@ fn byte_wide_and_top_boot_chips() {
     assert_eq!(out, [0xFF; 64]);
 }
 
-/// A bus with nothing on it reads ones.
+/// A bus without a chip, which reads ones.
 struct Empty;
 
 impl NorMem for Empty {
@@ -102,14 +102,14 @@ fn an_empty_bus_has_no_chip() {
     assert_eq!(probed.err(), Some(ProbeError::NoChip));
 }
 
-/// 16-byte pages of 8 words at 100 ns + 7 x 25 ns.
+/// 16-byte pages of 8 words take 100 ns + 7 x 25 ns.
 #[test]
 fn reads_follow_the_formula() {
     let mut chip = driver(s29gl128p(), 16);
     let mut buf = vec![0; 0x1_0000];
     let spent = cost(&mut chip, |d, t| d.read(t, 0, &mut buf).unwrap().at);
     assert_eq!(spent[Phase::Data], ns(0x1_0000 / 16 * (100 + 7 * 25)));
-    // Bytes 15 to 33: words 14, 16..30, 32: three pages, ten words.
+    // Bytes 15 to 32 are in the words 14, 16..30 and 32: three pages, ten words.
     let spent = cost(&mut chip, |d, t| d.read(t, 15, &mut buf[..18]).unwrap().at);
     assert_eq!(spent[Phase::Data], ns(3 * 100 + 7 * 25));
     let spent = cost(&mut chip, |d, t| d.read(t, 7, &mut buf[..1]).unwrap().at);
@@ -124,31 +124,33 @@ fn controllers_cost_what_their_profile_says() {
         CfiDriver::probe(bus, Instant::ZERO, HostProfile::default(), Options::default()).unwrap()
     };
     let mut buf = [0; 64];
-    // No page mode: 32 random reads. 60 MHz: 100 ns are 6 clocks, one wait state: 7 clocks of 16.67 ns.
+    // Without page mode: 32 random reads. At 60 MHz 100 ns are 6 clocks; with one wait state 7 clocks
+    // of 16.67 ns.
     let clocked =
         NorProfile { clock_hz: 60_000_000, wait_states: 1, access_ns: ns(40), ..NorProfile::default() };
     let spent = cost(&mut build(clocked, 16), |d, t| d.read(t, 0, &mut buf).unwrap().at);
     assert_eq!((spent[Phase::Data], spent[Phase::Controller]), (ns(32 * 7 * 50 / 3), ns(32 * 40)));
-    // 8-byte bursts, page accesses no shorter than 60 ns: 8 x (100 + 3 x 60).
+    // 8-byte bursts with page accesses of at least 60 ns: 8 x (100 + 3 x 60).
     let bursts = NorProfile { page_mode: true, burst_bytes: 8, t_cycle_ns: ns(60), ..NorProfile::default() };
     let spent = cost(&mut build(bursts, 16), |d, t| d.read(t, 0, &mut buf).unwrap().at);
     assert_eq!(spent[Phase::Data], ns(8 * (100 + 3 * 60)));
-    // Byte mode: twice the words, the same pages.
+    // Byte mode has twice the number of words in the same number of pages.
     let paged = NorProfile { page_mode: true, ..NorProfile::default() };
     let spent = cost(&mut build(paged, 8), |d, t| d.read(t, 0, &mut buf).unwrap().at);
     assert_eq!(spent[Phase::Data], ns(4 * (100 + 15 * 25)));
 }
 
-/// Five command cycles and 32 data cycles of 100 ns, then 480 us; a look each 1.1 us from 64 us on.
+/// Five command cycles and 32 data cycles of 100 ns, then 480 us; a status read every 1.1 us from 64 us
+/// on.
 #[test]
 fn a_buffer_program_follows_the_formula() {
     let mut chip = driver(s29gl128p(), 16);
     let spent = cost(&mut chip, |d, t| d.write(t, 0, &[0x5A; 64]).unwrap().at);
     assert_eq!((spent[Phase::Command], spent[Phase::Data]), (ns(500), ns(3200)));
     assert_eq!(spent[Phase::Array], us(480));
-    // The look that sees it ends half a round late, and there is one more.
+    // The read that detects the end comes half an interval late on average, and one more read follows.
     assert_eq!(spent[Phase::Polling], ns(1100 / 2 + 100));
-    // Half a buffer takes half the time.
+    // A half-filled buffer takes half the time.
     let spent = cost(&mut chip, |d, t| d.write(t, 64, &[0x5A; 32]).unwrap().at);
     assert_eq!(spent[Phase::Array], us(240));
     let words = Options { buffered: false, ..Options::default() };
@@ -158,7 +160,8 @@ fn a_buffer_program_follows_the_formula() {
     assert_eq!(spent[Phase::Array], us(32 * 60));
 }
 
-/// Looks after 256 ms and then each 4 ms + 0.1 us; the erase ends 500.05 ms after the command.
+/// Status reads come after 256 ms and then every 4 ms + 0.1 us; the erase ends 500.05 ms after the
+/// command.
 #[test]
 fn an_erase_follows_the_formula() {
     let mut chip = driver(s29gl128p(), 16);
@@ -167,7 +170,7 @@ fn an_erase_follows_the_formula() {
     assert_eq!(spent[Phase::Polling], ns(4_000_100 / 2 + 100));
     let together = Options { multi_erase: true, ..Options::default() };
     let spent = cost(&mut driver_with(s29gl128p(), 16, together), |d, t| d.erase(t, 0, 0x8_0000).unwrap().at);
-    // Each further command re-opens the window: three times 100 ns later.
+    // Each further command restarts the erase window, which ends three times 100 ns later.
     assert_eq!(spent[Phase::Array] + spent[Phase::Command], Nanos::from_ms(2000) + us(50) + ns(900));
     let whole = Options { chip_erase: true, ..Options::default() };
     let spent = cost(&mut driver_with(s29gl128p(), 16, whole), |d, t| d.erase(t, 0, 1 << 24).unwrap().at);
@@ -181,7 +184,7 @@ fn intel_programs_and_erases() {
     assert_eq!((spent[Phase::Array], spent[Phase::Data]), (us(218), ns(16 * 150)));
     assert_eq!(spent[Phase::Command], ns(3 * 150));
     let mut out = [1; 32];
-    // The chip shows its status after a program: one command to read again.
+    // The chip is in status mode after a program, so a read needs one command.
     let spent = cost(&mut chip, |d, t| d.read(t, 0x100, &mut out).unwrap().at);
     assert_eq!((out, spent[Phase::Command]), ([0; 32], ns(150)));
     let spent = cost(&mut chip, |d, t| d.erase(t, 0, 0x2_0000).unwrap().at);

@@ -1,6 +1,6 @@
-//! The eraseblock in which an address lies, on chips with blocks of several sizes.
+//! Map from addresses to eraseblocks, for chips with blocks of several sizes.
 
-/// Neighbouring blocks of one size.
+/// Adjacent blocks of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     start: u32,
@@ -9,12 +9,12 @@ struct Run {
     block_bytes: u32,
 }
 
-/// Number, place and size of an eraseblock.
+/// Number, position and size of an eraseblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EraseBlock {
-    /// Number of the block, from the lowest address.
+    /// Number of the block, counted from the lowest address.
     pub index: u32,
-    /// The erase region it belongs to.
+    /// Index of the erase region of the block.
     pub region: usize,
     /// First byte address of the block.
     pub start: u32,
@@ -22,7 +22,7 @@ pub struct EraseBlock {
     pub len: u32,
 }
 
-/// The eraseblocks of a chip, as runs of blocks of one size.
+/// Eraseblocks of a chip, stored as runs of blocks of one size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EraseMap {
     runs: Vec<Run>,
@@ -30,7 +30,7 @@ pub struct EraseMap {
 }
 
 impl EraseMap {
-    /// From pairs of (number of blocks, bytes in each), lowest address first.
+    /// Creates a map from pairs (number of blocks, bytes per block), lowest address first.
     pub fn new(regions: impl Iterator<Item = (u32, u32)>) -> Self {
         let mut runs = Vec::new();
         let (mut size, mut first) = (0u64, 0);
@@ -42,7 +42,7 @@ impl EraseMap {
         Self { runs, size }
     }
 
-    /// Bytes in all blocks.
+    /// Total size of all blocks, bytes.
     pub const fn size(&self) -> u64 {
         self.size
     }
@@ -57,7 +57,7 @@ impl EraseMap {
         self.runs.iter().map(|run| run.block_bytes).max().unwrap_or(0)
     }
 
-    /// The block that holds byte address `addr`; `None` beyond the last.
+    /// The block that contains byte address `addr`; `None` beyond the last block.
     #[inline]
     pub fn at(&self, addr: u32) -> Option<EraseBlock> {
         if u64::from(addr) >= self.size {

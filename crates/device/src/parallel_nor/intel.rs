@@ -1,7 +1,8 @@
 //! Command set 0001 (Intel/Sharp): two-cycle commands and a status register.
 //!
-//! Stricter than silicon: a broken sequence is refused and forgotten instead of being noted in the status register; failures
-//! must be cleared (50h) before the next operation; array data is only read in read-array mode.
+//! The model is stricter than silicon: an invalid sequence is rejected and the state reset, instead of an error bit in the
+//! status register. Failures must be cleared (50h) before the next operation. Array data can be read only in read-array
+//! mode.
 
 use super::amd::{check_aligned, check_word};
 use super::cells::{Cells, Work};
@@ -12,16 +13,16 @@ use super::spec::LockScheme;
 use crate::violation::Violation;
 use floatgate_mtd::{Instant, Nanos};
 
-/// Command that the first cycle has begun.
+/// Command started by the first cycle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Step {
     #[default]
     Idle,
-    /// 40h was written.
+    /// 40h was written; the next write cycle is the word to program.
     Program,
-    /// E8h was written for the block at this address; the number of words follows.
+    /// E8h was written for the block at this address; the number of words must follow.
     Count { block: u32 },
-    /// Words of the program buffer, then D0h.
+    /// Words of the program buffer are expected, then D0h.
     Load,
     /// 20h was written for the block at this address.
     Erase { block: u32 },
@@ -31,7 +32,7 @@ enum Step {
     Protection,
 }
 
-/// Content that reads show.
+/// Data that reads return.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Show {
     #[default]
@@ -47,7 +48,7 @@ pub(super) struct Intel {
     step: Step,
     show: Show,
     load: Load,
-    /// Errors, kept until they are cleared.
+    /// Error bits, which stay set until they are cleared.
     errors: u8,
 }
 
@@ -57,7 +58,7 @@ impl Intel {
         Self { step: Step::Idle, show: Show::Array, load, errors: 0 }
     }
 
-    /// Moves a failure of the array to the status register.
+    /// Sets the status bit for a failure of the array.
     pub(super) fn note_failure(&mut self, cells: &mut Cells) {
         match cells.failed.take() {
             Some(Work::Erase) => self.errors |= c::ERASE_ERROR,
@@ -142,7 +143,7 @@ impl Intel {
         Ok(())
     }
 
-    /// True when a lock stands in the way; the status register then says so.
+    /// True if a lock prevents the operation; the status register then contains this error.
     fn blocked(&mut self, cells: &Cells, block: u32, error: u8) -> bool {
         let locked = cells.locked[block as usize];
         if locked {
@@ -170,7 +171,7 @@ impl Intel {
         Ok(())
     }
 
-    /// Buffer words, or the confirmation. A run of words may come as one call.
+    /// Accepts buffer words, or the confirmation. Several words may be passed in one call.
     fn buffer(&mut self, cells: &mut Cells, at: Instant, addr: u32, data: &[u8]) -> Result<(), Violation> {
         let block = cells.block(addr)?;
         if block.start != self.load.block {
@@ -231,7 +232,8 @@ impl Intel {
         Ok(())
     }
 
-    /// Programs the protection register. In its lock word, bit 1 programmed to 0 locks the user's part for good.
+    /// Programs the protection register. If bit 1 of its lock word is programmed to 0, the user's part is locked
+    /// permanently.
     fn protect(cells: &mut Cells, at: Instant, addr: u32, data: &[u8]) -> Result<(), Violation> {
         check_word(cells, addr, data)?;
         cells.may_start(&cells.block(0)?, Work::Lock)?;
@@ -254,7 +256,7 @@ impl Intel {
         Ok(cells.byte_address(otp.lock_word.into()))
     }
 
-    /// A read of the bus.
+    /// Reads the bus in the current mode.
     pub(super) fn read(
         &mut self,
         cells: &Cells,
@@ -262,7 +264,7 @@ impl Intel {
         addr: u32,
         out: &mut [u8],
     ) -> Result<(), Violation> {
-        // Between E8h and the word count, status reads show whether the buffer is free.
+        // Between E8h and the number of words, status reads show if the buffer is available.
         if !matches!(self.step, Step::Idle | Step::Count { .. }) {
             return Err(Violation::Sequence("read in the middle of a command"));
         }
@@ -280,12 +282,12 @@ impl Intel {
         }
     }
 
-    /// True when reads show the query, which the chip keeps.
+    /// True if reads return the query data.
     pub(super) fn shows_query(&self) -> bool {
         self.show == Show::Query
     }
 
-    /// Id codes, the block's lock, and the protection register.
+    /// Returns id codes, the lock state of the block, and the protection register.
     fn id(cells: &Cells, addr: u32, out: &mut [u8]) -> Result<(), Violation> {
         let block = cells.block(addr)?;
         if let (Some(otp), 0) = (cells.spec.otp, block.index) {

@@ -1,14 +1,15 @@
-//! Filling the program buffer, the same in both command sets.
+//! The program buffer while it is being filled, common to both command sets.
 
 use crate::violation::Violation;
 
 /// A program buffer that is being filled.
 ///
-/// Stricter than silicon: words arrive in ascending order without gaps, and stay in one buffer line.
+/// The model is stricter than silicon: words must arrive in ascending order without gaps, within one
+/// buffer line.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Load {
     bytes: Vec<u8>,
-    /// An address in the block named by the command.
+    /// An address in the block for which the buffer is loaded.
     pub(super) block: u32,
     pub(super) start: u32,
     want: u32,
@@ -20,7 +21,7 @@ impl Load {
         Self { bytes: vec![0; line_bytes], ..Self::default() }
     }
 
-    /// A new buffer load of `want` bytes for the block at `block`.
+    /// Starts a buffer load of `want` bytes for the block at `block`.
     pub(super) fn begin(&mut self, block: u32, want: u32) -> Result<(), Violation> {
         if want as usize > self.bytes.len() {
             return Err(Violation::Sequence("more words announced than the program buffer holds"));
@@ -33,7 +34,7 @@ impl Load {
         self.len == self.want
     }
 
-    /// Takes a run of data cycles. `keep` false counts them only.
+    /// Accepts consecutive data cycles. With `keep` false they are only counted.
     pub(super) fn add_words(&mut self, addr: u32, data: &[u8], keep: bool) -> Result<(), Violation> {
         let line = self.bytes.len() as u32;
         if self.len == 0 {

@@ -1,13 +1,16 @@
-//! Parallel NOR: a chip with an address bus, mapped into the host's address space, executable in place.
+//! Parallel NOR: a chip with an address bus, mapped into the host's address space, from which code can be executed in
+//! place.
 //!
-//! In the order a read travels: [`CfiDriver`] (discovers the chip by its CFI query, speaks command set 0001 or 0002),
-//! [`NorController`] (bus cycles and what they cost), [`ParallelNor`] (the chip). [`NorWire`] has the chip at its pins.
+//! In the order of a read's data flow: [`CfiDriver`] (identifies the chip by its CFI query, uses command set 0001 or
+//! 0002), [`NorController`] (bus cycles and their cost), [`ParallelNor`] (the chip). [`NorWire`] gives access to the
+//! chip at its pins.
 //!
-//! Addresses are byte addresses as the host sees them. An x16 chip ignores bit 0; in byte mode it is the chip's A-1.
+//! Addresses are byte addresses in the host's address space. An x16 chip ignores bit 0; in byte mode this bit is the
+//! chip's A-1.
 //!
-//! The address is presented together with each data word: there are no address cycles. Read cycles (tACC, tPACC) are
-//! booked as [`Phase::Data`](floatgate_mtd::Phase::Data), cycles that write a command as `Command`, the array's work
-//! as `Array`, status reads as `Polling`.
+//! The address is presented together with each data word, so there are no address cycles. Read cycles (tACC, tPACC) are
+//! booked as [`Phase::Data`](floatgate_mtd::Phase::Data), cycles that write a command as `Command`, the array's work as
+//! `Array`, status reads as `Polling`.
 
 mod amd;
 mod bus;

@@ -1,4 +1,4 @@
-//! The driver against a byte array that follows the rule of NOR: programming clears bits, erasing sets them.
+//! Compares the driver with a byte array under the rules of NOR: programming clears bits, erasing sets them.
 
 use super::test_parts::{driver_with, j3, now, s29gl128p, small};
 use super::*;
@@ -10,7 +10,7 @@ const SIZE: usize = 0x4000;
 #[derive(Clone, Debug)]
 enum Step {
     Write(usize, Vec<u8>),
-    /// Clears further bits of what is there.
+    /// Clears additional bits of the current contents.
     Clear(usize, Vec<u8>),
     Erase(u64, u64),
     Read(usize, usize),
@@ -19,7 +19,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let bytes = || prop::collection::vec(any::<u8>(), 0..200);
-    // Few addresses, so that writes meet.
+    // Few different addresses, so that writes overlap.
     let addr = || prop_oneof![0..300usize, 0xFC0..0x1040usize, SIZE - 220..SIZE + 4];
     prop_oneof![
         (addr(), bytes()).prop_map(|(a, b)| Step::Write(a, b)),
@@ -36,7 +36,7 @@ fn read(device: &mut CfiDriver<NorController>, at: usize, len: usize) -> Vec<u8>
     out
 }
 
-/// Writes, and compares with what the rule allows.
+/// Executes a write on both, and compares the result with the rules.
 fn write(device: &mut CfiDriver<NorController>, model: &mut [u8], at: usize, bytes: &[u8]) {
     let time = now(device);
     let outcome = device.write(time, at as u64, bytes);
@@ -51,7 +51,7 @@ fn write(device: &mut CfiDriver<NorController>, model: &mut [u8], at: usize, byt
     }
     let refused = outcome.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::NotErased);
-    // What lies before the refused piece is written, what lies behind is not.
+    // Data before the rejected piece is written, data after it is not.
     let done = (refused.addr as usize).saturating_sub(at);
     old[..done].copy_from_slice(&bytes[..done]);
 }

@@ -1,4 +1,4 @@
-//! The CFI query of a chip: from its spec to the bytes that its bus shows.
+//! The CFI query of a chip: converts its specification to the bytes on the bus.
 
 use super::spec::{BootBlocks, CfiCodes, CommandSet, Interface, LockScheme, ParallelNorSpec};
 use floatgate_media::List;
@@ -9,11 +9,11 @@ use floatgate_media::cfi::{
 };
 use floatgate_mtd::Nanos;
 
-/// Address of the extended tables (data sheets of S29GL-P and 28FxxxJ3).
+/// Device address of the extended tables (data sheets of S29GL-P and 28FxxxJ3).
 const AMD_EXTENDED_AT: u16 = 0x40;
 const INTEL_EXTENDED_AT: u16 = 0x31;
 
-/// The query bytes as a bus of this width shows them, device address 0 first.
+/// Query bytes as a bus of this width returns them, from device address 0 on.
 pub(super) fn query_bytes(spec: &ParallelNorSpec, view: BusView) -> Result<Vec<u8>, MediaError> {
     let mut bytes = vec![0; view.offset(0x80)];
     let end = emit(&describe(spec)?, view, &mut bytes)?;
@@ -24,7 +24,7 @@ pub(super) fn query_bytes(spec: &ParallelNorSpec, view: BusView) -> Result<Vec<u
 fn describe(spec: &ParallelNorSpec) -> Result<Cfi, MediaError> {
     let mut regions = List::new();
     let from_low = spec.geometry.regions.iter();
-    // AMD's tables list the boot blocks first, wherever they are (flag at 4Fh).
+    // AMD's tables list the boot blocks first, even if they are at the top (flag at 4Fh).
     let reversed = spec.command_set == CommandSet::Amd && spec.geometry.boot == BootBlocks::Top;
     let ordered: Vec<_> = if reversed { from_low.rev().collect() } else { from_low.collect() };
     for region in ordered {
@@ -73,8 +73,8 @@ fn identification(spec: &ParallelNorSpec) -> CfiIdentification {
     }
 }
 
-/// The smallest powers of two not below the chip's times, and not below their maxima. 0 means "not supported", so that
-/// 2 is the smallest time.
+/// Time codes of the query: the smallest powers of two that are at least the chip's typical and maximum times. The
+/// code 0 means "not supported", so the smallest time is 2.
 fn codes(spec: &ParallelNorSpec) -> CfiCodes {
     let power = |time: Nanos, unit: u64| time.as_ns().div_ceil(unit).next_power_of_two().ilog2().max(1) as u8;
     let timing = &spec.timing;

@@ -1,4 +1,4 @@
-//! A parallel NOR chip as data.
+//! Specification of a parallel NOR chip.
 
 use super::erase_map::EraseMap;
 use crate::spec::BadSpec;
@@ -7,7 +7,7 @@ use floatgate_mtd::Nanos;
 use serde::Deserialize;
 use std::borrow::Cow;
 
-/// The language of a chip (CFI primary algorithm, JEP137).
+/// Command set of a chip (CFI primary algorithm, JEP137).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CommandSet {
@@ -17,7 +17,7 @@ pub enum CommandSet {
     Amd,
 }
 
-/// Widths of the data bus that a chip offers.
+/// Data bus widths that a chip supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Interface {
     /// Eight bits.
@@ -31,7 +31,7 @@ pub enum Interface {
     X8X16,
 }
 
-/// Neighbouring eraseblocks of one size.
+/// Adjacent eraseblocks of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NorRegion {
@@ -45,7 +45,7 @@ pub struct NorRegion {
     pub t_bers_us: Option<TypMaxUs>,
 }
 
-/// Position of small blocks.
+/// Position of the small boot blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BootBlocks {
@@ -114,7 +114,7 @@ pub struct NorTiming {
     pub t_unlock_us: Nanos,
 }
 
-/// Operations that may be suspended, and operations that work meanwhile.
+/// Operations that can be suspended, and operations that are possible during a suspend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NorFeatures {
@@ -154,8 +154,8 @@ pub struct NorOtp {
     pub lock_word: u16,
 }
 
-/// Time codes of the CFI query where the maker's differ from the powers of two next above the chip's times. Each list:
-/// word, buffer, block erase, chip erase.
+/// Time codes of the CFI query. They are needed if the maker's codes differ from the next powers of two above the
+/// chip's times. Each list: word, buffer, block erase, chip erase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CfiCodes {
@@ -199,7 +199,7 @@ pub struct ParallelNorSpec {
     pub retention_years: Option<u32>,
 }
 
-/// A specification that is impossible as a whole.
+/// The error for a specification that is impossible as a whole.
 pub(super) fn impossible(why: impl Into<Cow<'static, str>>) -> BadSpec {
     BadSpec::new("", why)
 }
@@ -216,21 +216,21 @@ fn power_of_two(what: &str, bytes: u64) -> Result<(), BadSpec> {
 }
 
 impl ParallelNorSpec {
-    /// True when the chip has a word-wide mode, so that its device addresses count words.
+    /// True if the chip has a 16-bit mode; its device addresses then count words.
     pub const fn counts_words(&self) -> bool {
         !matches!(self.geometry.interface, Interface::X8)
     }
 
-    /// Bytes per array row: what the simulation allocates at once.
+    /// Size of a row in the simulated array, bytes, which is allocated at once.
     pub(super) fn row_bytes(&self) -> u64 {
         let smallest = self.geometry.regions.iter().map(|r| r.block_bytes).min();
         smallest.unwrap_or(1024).min(1024)
     }
 
-    /// Checks what types cannot.
+    /// Checks rules that the types do not enforce.
     ///
     /// # Errors
-    /// The first rule that is broken.
+    /// The first violated rule.
     pub fn check(&self) -> Result<(), BadSpec> {
         let geometry = &self.geometry;
         power_of_two("`size_bytes`", geometry.size_bytes)?;
@@ -263,7 +263,7 @@ impl ParallelNorSpec {
         if sum != size || size == 0 {
             return Err(impossible(format!("the erase regions hold {sum} bytes, the chip {size}")));
         }
-        // The array is made of blocks of the smallest size.
+        // The blocks of the array have the size of the smallest eraseblock.
         let smallest = regions.iter().map(|r| r.block_bytes).min().unwrap_or(1);
         let even =
             regions.iter().all(|r| r.block_bytes.is_multiple_of(smallest)) && smallest.is_power_of_two();

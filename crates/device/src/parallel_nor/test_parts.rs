@@ -1,4 +1,4 @@
-//! The catalogue's chips, and variants of them, for tests.
+//! Chips of the catalogue, and variants of them, for tests.
 
 use super::*;
 use floatgate_mtd::{Instant, Nanos};
@@ -20,20 +20,20 @@ pub(super) fn j3() -> ParallelNorSpec {
     parse(include_str!("../../../config/data/parts/28f128j3a.toml"))
 }
 
-/// The chip with four blocks of 4 KiB.
+/// The same chip with only four blocks of 4 KiB.
 pub(super) fn small(mut spec: ParallelNorSpec) -> ParallelNorSpec {
     spec.geometry.size_bytes = 0x4000;
     spec.geometry.regions = vec![NorRegion { blocks: 4, block_bytes: 0x1000, t_bers_us: None }];
     spec
 }
 
-/// A word-wide or byte-wide bus without any cost of its own.
+/// An 8-bit or 16-bit bus without costs of its own.
 pub(super) fn chip_bus(spec: ParallelNorSpec, bits: u8, stores: bool) -> NorController {
     let chip = ParallelNor::new(spec, bits, stores).unwrap();
     NorController::new(NorProfile { page_mode: true, ..NorProfile::default() }, NorBus { bits }, chip)
 }
 
-/// The driver on such a bus, with a host that costs nothing.
+/// The driver on such a bus, with a host without software costs.
 pub(super) fn driver_with(spec: ParallelNorSpec, bits: u8, options: Options) -> CfiDriver<NorController> {
     let bus = chip_bus(spec, bits, true);
     CfiDriver::probe(bus, Instant::ZERO, crate::host::HostProfile::default(), options).unwrap()
@@ -43,7 +43,7 @@ pub(super) fn driver(spec: ParallelNorSpec, bits: u8) -> CfiDriver<NorController
     driver_with(spec, bits, Options::default())
 }
 
-/// When the driver's thread is idle.
+/// Time at which the driver's thread becomes idle.
 pub(super) fn now(driver: &mut CfiDriver<NorController>) -> Instant {
     driver.host_mut().now()
 }

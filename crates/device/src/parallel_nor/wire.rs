@@ -1,11 +1,11 @@
-//! A parallel NOR at its pins: cycles that write a word, cycles that read one, for hosts that know no command set.
+//! A parallel NOR at its pins, with cycles that write or read a word, for hosts with their own driver.
 
 use super::chip::ParallelNor;
 use crate::power::Power;
 use crate::violation::{Violation, ViolationLog};
 use floatgate_mtd::{Instant, Nanos};
 
-/// A parallel NOR and the wires to it. Cycles are as short as the chip allows.
+/// A parallel NOR with the wires to it. Cycles have the minimum duration that the chip allows.
 #[derive(Clone, Debug)]
 pub struct NorWire {
     chip: ParallelNor,
@@ -15,58 +15,58 @@ pub struct NorWire {
 }
 
 impl NorWire {
-    /// Wires to a chip after power-on; time begins at 0.
+    /// Connects a chip after power-on; time begins at 0.
     pub fn new(chip: ParallelNor) -> Self {
         Self { chip, now: Instant::ZERO, power: Power::default(), violations: ViolationLog::default() }
     }
 
-    /// The chip at the other end of the wires.
+    /// The connected chip.
     pub const fn chip(&self) -> &ParallelNor {
         &self.chip
     }
 
-    /// The chip, to break it on purpose.
+    /// Mutable access to the chip, to inject faults.
     pub const fn chip_mut(&mut self) -> &mut ParallelNor {
         &mut self.chip
     }
 
-    /// Present time.
+    /// Current virtual time.
     pub const fn now(&self) -> Instant {
         self.now
     }
 
-    /// Lets time pass.
+    /// Advances virtual time.
     pub fn advance(&mut self, time: Nanos) {
         self.now += time;
         self.check_power();
     }
 
-    /// The violations so far; their bytes are address (highest byte first) and word.
+    /// Rule violations so far. The bytes of a violation are the address (highest byte first) and the word.
     pub const fn violations(&self) -> &ViolationLog {
         &self.violations
     }
 
-    /// Forgets the violations so far.
+    /// Clears the recorded violations.
     pub fn clear_violations(&mut self) {
         self.violations = ViolationLog::default();
     }
 
-    /// The supply, to order a cut ([`Power::order`]) and to count programs and erases.
+    /// Mutable access to the power supply, to schedule a cut ([`Power::order`]) and to count programs and erases.
     pub const fn power_mut(&mut self) -> &mut Power {
         &mut self.power
     }
 
-    /// Power supply of the chip, to see whether power is lost.
+    /// Power supply of the chip, for queries of its state.
     pub const fn power(&self) -> &Power {
         &self.power
     }
 
-    /// Power is back: the chip is as after power-on.
+    /// Restores power; the chip is then in its power-on state.
     pub const fn power_on(&mut self) {
         self.power.restore();
     }
 
-    /// A cycle that writes a word at a byte address.
+    /// Executes a cycle that writes a word at a byte address.
     pub fn write(&mut self, addr: u32, word: u16) {
         let start = self.now;
         self.now += self.chip.spec().timing.t_wc_ns;
@@ -83,7 +83,7 @@ impl NorWire {
         self.note(start, &[a, b, c, d, high, low], outcome);
     }
 
-    /// Cycles that read bytes from a byte address on. FFh where the chip drives nothing.
+    /// Executes cycles that read bytes from a byte address on. The result is FFh if the chip drives nothing.
     pub fn read(&mut self, addr: u32, out: &mut [u8]) {
         let start = self.now;
         self.now += self.read_time(addr, out.len());
@@ -97,7 +97,7 @@ impl NorWire {
         self.note(start, &addr.to_be_bytes(), outcome);
     }
 
-    /// A random access for each page, a page access for each further word.
+    /// Duration of a read: a random access for each page, and a page access for each further word.
     fn read_time(&self, addr: u32, len: usize) -> Nanos {
         let Some(last) = (len as u64).checked_sub(1) else { return Nanos::ZERO };
         let (spec, word) = (self.chip.spec(), self.chip.word_bytes());
@@ -114,7 +114,7 @@ impl NorWire {
         }
     }
 
-    /// True when the chip has no power. It is taken through a cut that is due.
+    /// True if the chip has no power. A power cut that is due is applied first.
     fn check_power(&mut self) -> bool {
         if !self.power.is_lost() && self.now <= self.power.until {
             return false;

@@ -1,20 +1,20 @@
-//! Row addresses: how LUN, block and page share the row cycles.
+//! Row addresses: division of the row cycles into LUN, block and page.
 //!
-//! ONFI 4.2 section 3.1: page bits lowest, block bits above, LUN bits on top; each field as wide as its largest value
-//! needs, so that sizes that are no power of two leave holes.
+//! ONFI 4.2 section 3.1: page bits lowest, block bits above, LUN bits on top. Each field is as wide as its largest
+//! value requires, so sizes that are not a power of two leave unused addresses.
 
-/// Position that a row address names: LUN, plane, block and page.
+/// Decoded row address: LUN, block and page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowAddress {
-    /// LUN of the target.
+    /// Number of the LUN in the target.
     pub lun: u32,
-    /// Block of the LUN.
+    /// Number of the block in the LUN.
     pub block: u32,
-    /// Page of the block.
+    /// Number of the page in the block.
     pub page: u32,
 }
 
-/// Field widths of one chip's row addresses.
+/// Field widths of a chip's row addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowMap {
     pages_per_block: u32,
@@ -29,7 +29,7 @@ const fn bits_for(count: u32) -> u32 {
 }
 
 impl RowMap {
-    /// The map of a target. No argument is 0.
+    /// The map of a target. All arguments must be greater than 0.
     pub const fn new(pages_per_block: u32, blocks_per_lun: u32, luns: u32) -> Self {
         let page_bits = bits_for(pages_per_block);
         Self {
@@ -41,27 +41,27 @@ impl RowMap {
         }
     }
 
-    /// Pages in a block.
+    /// Number of pages in a block.
     pub const fn pages_per_block(&self) -> u32 {
         self.pages_per_block
     }
 
-    /// Blocks of the target, all LUNs together.
+    /// Number of blocks in all LUNs of the target.
     pub const fn blocks(&self) -> u32 {
         self.blocks_per_lun * self.luns
     }
 
-    /// Pages of the target.
+    /// Number of pages in the target.
     pub const fn rows(&self) -> u32 {
         self.blocks() * self.pages_per_block
     }
 
-    /// Row cycles that reach every row.
+    /// Number of row cycles that address every row.
     pub const fn cycles(&self) -> u8 {
         (self.lun_shift + bits_for(self.luns)).div_ceil(8) as u8
     }
 
-    /// The row address of page `page` of block `block`, counted over all LUNs of the target.
+    /// Row address of page `page` in block `block`; blocks are counted over all LUNs of the target.
     #[inline]
     pub const fn encode(&self, block: u32, page: u32) -> u32 {
         let (lun, block) = if self.luns == 1 {
@@ -72,7 +72,7 @@ impl RowMap {
         lun << self.lun_shift | block << self.page_bits | page
     }
 
-    /// Position that a row address names; `None` beyond the chip or in a hole.
+    /// Decodes a row address; `None` for an address beyond the chip or an unused one.
     #[inline]
     pub const fn decode(&self, row: u32) -> Option<RowAddress> {
         let lun = row >> self.lun_shift;
@@ -85,7 +85,7 @@ impl RowMap {
         }
     }
 
-    /// Block and page of the page with this number, counted without holes. Divides only where it has to.
+    /// Block and page of a page number that is counted without unused addresses. It divides only if necessary.
     #[inline]
     pub const fn split(&self, page: u32) -> (u32, u32) {
         if self.pages_per_block == 1 << self.page_bits {
@@ -95,7 +95,7 @@ impl RowMap {
         }
     }
 
-    /// Index of the row among all rows of the target, without holes.
+    /// Index of the row among all rows of the target, without unused addresses.
     #[inline]
     pub const fn index(&self, at: RowAddress) -> u32 {
         self.block_index(at) * self.pages_per_block + at.page

@@ -1,34 +1,35 @@
 //! Commands, status bits and addresses of raw NAND (ONFI 4.2 chapter 5; Samsung's for small pages; Hynix's for read retry).
 
-/// Page read: first byte in the first half of a small page, any byte of a large one. Also returns from status to data.
+/// Page read that starts in the first half of a small page, or at any byte of a large page. Also switches output from
+/// status to data.
 pub(super) const READ: u8 = 0x00;
-/// Small pages: first byte in the second half.
+/// Page read that starts in the second half of a small page.
 pub(super) const READ_SECOND_HALF: u8 = 0x01;
-/// Change read column, and its second cycle.
+/// Change read column, first cycle.
 pub(super) const CHANGE_COLUMN: u8 = 0x05;
-/// Change read column enhanced: of another plane.
+/// Change read column enhanced, which also selects the plane.
 pub(super) const CHANGE_COLUMN_ENHANCED: u8 = 0x06;
 /// Second cycle of a page program.
 pub(super) const PROGRAM_CONFIRM: u8 = 0x10;
-/// Second cycle of a page program that waits for another plane's.
+/// Second cycle of a page program that waits for another plane's program.
 pub(super) const PROGRAM_QUEUE: u8 = 0x11;
 /// Second cycle of a cached program.
 pub(super) const PROGRAM_CACHE: u8 = 0x15;
-/// Hynix: the read retry registers apply from now on.
+/// Applies the values of the read retry registers (Hynix).
 pub(super) const APPLY_PARAMETERS: u8 = 0x16;
 /// Second cycle of a page read.
 pub(super) const READ_CONFIRM: u8 = 0x30;
 /// Cached read, sequential or of the addressed page.
 pub(super) const READ_CACHE: u8 = 0x31;
-/// Second cycle of a page read that waits for another plane's.
+/// Second cycle of a page read that waits for another plane's read.
 pub(super) const READ_QUEUE: u8 = 0x32;
 /// Second cycle of a page read for copyback.
 pub(super) const READ_COPYBACK: u8 = 0x35;
-/// Hynix: the read retry registers are about to be set.
+/// Starts setting the read retry registers (Hynix).
 pub(super) const SET_PARAMETERS: u8 = 0x36;
 /// End of a cached read.
 pub(super) const READ_CACHE_END: u8 = 0x3F;
-/// Small pages: first byte in the OOB.
+/// Page read that starts in the OOB of a small page.
 pub(super) const READ_OOB: u8 = 0x50;
 /// Block erase.
 pub(super) const ERASE: u8 = 0x60;
@@ -40,13 +41,13 @@ pub(super) const STATUS_ENHANCED: u8 = 0x78;
 pub(super) const PROGRAM: u8 = 0x80;
 /// Page program of a further plane.
 pub(super) const PROGRAM_NEXT_PLANE: u8 = 0x81;
-/// Change write column; page program of what a copyback read left in the register.
+/// Change write column; after a copyback read, the program of the page in the register.
 pub(super) const CHANGE_WRITE_COLUMN: u8 = 0x85;
 /// READ ID.
 pub(super) const READ_ID: u8 = 0x90;
 /// Second cycle of a block erase.
 pub(super) const ERASE_CONFIRM: u8 = 0xD0;
-/// Second cycle of a block erase that waits for another plane's.
+/// Second cycle of a block erase that waits for another plane's erase.
 pub(super) const ERASE_QUEUE: u8 = 0xD1;
 /// GET FEATURES of one LUN.
 pub(super) const LUN_GET_FEATURES: u8 = 0xD4;
@@ -65,20 +66,20 @@ pub(super) const SET_FEATURES: u8 = 0xEF;
 /// RESET.
 pub(super) const RESET: u8 = 0xFF;
 
-/// Status: the last program or erase failed, or the on-die ECC could not correct the page.
+/// Status bit: the last program or erase failed, or the on-die ECC could not correct the page.
 pub(super) const FAIL: u8 = 1 << 0;
-/// Status: the cached program before it failed.
+/// Status bit: the previous cached program failed.
 pub(super) const FAIL_BEFORE: u8 = 1 << 1;
-/// Status of a Toshiba BENAND: the page should be rewritten, as the ECC corrected many bits of it.
+/// Status bit of Toshiba BENAND: the page should be rewritten, because the ECC corrected many of its bits.
 pub(super) const REWRITE: u8 = 1 << 3;
-/// Status: the array is idle (ARDY).
+/// Status bit: the array is idle (ARDY).
 pub(super) const ARRAY_READY: u8 = 1 << 5;
-/// Status: the chip takes commands (RDY).
+/// Status bit: the chip accepts commands (RDY).
 pub(super) const READY: u8 = 1 << 6;
-/// Status: not write protected.
+/// Status bit: not write protected.
 pub(super) const NOT_PROTECTED: u8 = 1 << 7;
 
-/// Address of the id bytes, and of the ONFI parameter page.
+/// READ ID address of the id bytes.
 pub(super) const MAKER_ID: u8 = 0x00;
 /// Address of the ONFI parameter page.
 pub(super) const ONFI_PAGE: u8 = 0x00;
@@ -89,7 +90,7 @@ pub(super) const JEDEC: u8 = 0x40;
 /// Feature address of the timing mode (ONFI 4.2 table 5-1).
 pub(super) const TIMING_MODE: u8 = 0x01;
 
-/// Name of a command cycle, for pictures.
+/// Name of a command cycle, for traces.
 pub(super) const fn name(opcode: u8) -> &'static str {
     match opcode {
         READ => "READ 00h",

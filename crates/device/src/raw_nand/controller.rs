@@ -1,4 +1,4 @@
-//! A parallel NAND controller: a profile (data) that turns operations into time, and chips on its wires.
+//! A parallel NAND controller: parameters that convert operations to time, and chips on its bus.
 
 use super::bus::{Address, Instr, NandBus, NandChip, NandError};
 use super::chip::RawNand;
@@ -15,7 +15,7 @@ use crate::units;
 use floatgate_mtd::{Instant, Nanos, Phase};
 use serde::Deserialize;
 
-/// A controller as data.
+/// Parameters of a NAND controller.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NandProfile {
@@ -61,12 +61,12 @@ const fn yes() -> bool {
     true
 }
 
-/// Linux polls with 10 us pauses where there is no R/B# (`nand_soft_waitrdy`).
+/// Pause between status reads in Linux if R/B# is not connected (`nand_soft_waitrdy`): 10 us.
 const fn poll_interval() -> Nanos {
     Nanos::from_us(10)
 }
 
-/// A time per byte for either direction, in nanoseconds (fractions allowed).
+/// A time per byte for each direction, ns; fractions are allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ReadWriteNs {
@@ -76,7 +76,7 @@ pub struct ReadWriteNs {
     pub write: f64,
 }
 
-/// The bus on the board.
+/// The NAND bus on the board.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NandBoard {
@@ -90,7 +90,7 @@ pub struct NandBoard {
     pub no_ready_pin: bool,
 }
 
-/// The costs in force: the interface's, and what clock and controller make of them.
+/// Times of the bus cycles in use: those of the interface, limited by clock and controller.
 fn effective(interface: DataInterface, profile: &NandProfile, board: &NandBoard) -> BusTiming {
     let mut timing = *interface.timing();
     let clock_ps = 1_000_000_000_000u64.checked_div(board.clock_hz).unwrap_or(0);
@@ -109,7 +109,7 @@ fn effective(interface: DataInterface, profile: &NandProfile, board: &NandBoard)
     timing
 }
 
-/// A simulated controller with simulated chips on its wires, one per CE#.
+/// A simulated controller with simulated chips on its bus, one per CE#.
 #[derive(Clone, Debug)]
 pub struct NandController<C> {
     profile: NandProfile,
@@ -122,7 +122,7 @@ pub struct NandController<C> {
     power: Power,
 }
 
-/// Kind of the step before, on which delays depend.
+/// Type of the previous step, on which delays depend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Before {
     Start,
@@ -133,7 +133,8 @@ pub(super) enum Before {
 }
 
 impl Before {
-    // A function of the step alone: as a result of each step it would pass through memory, which takes longer than the step.
+    // The value is derived from the step alone. As a result of each step it would pass through memory, which takes longer
+    // than the step.
     #[inline]
     fn of(instr: &Instr<'_>) -> Self {
         match instr {
@@ -144,7 +145,7 @@ impl Before {
         }
     }
 
-    /// Time between the step and data from the chip, with its name.
+    /// Minimum time between this step and data from the chip, with the name of the timing parameter.
     #[inline]
     pub(super) const fn until_data_out(self, t: &BusTiming) -> (Nanos, &'static str) {
         match self {
@@ -155,11 +156,12 @@ impl Before {
         }
     }
 
-    /// Time between the step and data to the chip, with its name.
+    /// Minimum time between this step and data to the chip, with the name of the timing parameter.
     #[inline]
     pub(super) const fn until_data_in(self, t: &BusTiming) -> (Nanos, &'static str) {
         match self {
-            // A bare column takes one or two cycles, and is followed by tCCS; a row or a feature by tADL.
+            // A column alone takes one or two cycles and is followed by tCCS; a row or a feature address is followed by
+            // tADL.
             Self::Addr(2) => (t.ccs, "tCCS"),
             Self::Addr(_) => (t.adl, "tADL"),
             _ => (Nanos::ZERO, ""),
@@ -168,7 +170,7 @@ impl Before {
 }
 
 impl<C: NandChip> NandController<C> {
-    /// Wires `chips` (one per CE#) to a controller on a board.
+    /// Connects `chips` (one per CE#) to a controller on a board.
     pub fn new(profile: NandProfile, board: NandBoard, chips: Vec<C>) -> Self {
         let interface = DataInterface::POWER_ON;
         let timing = effective(interface, &profile, &board);
@@ -184,17 +186,17 @@ impl<C: NandChip> NandController<C> {
         }
     }
 
-    /// The chip behind a CE#, for looking at what drivers cannot see.
+    /// The chip behind a CE#, for access to state that drivers cannot see.
     pub fn chip(&self, target: usize) -> Option<&C> {
         self.chips.get(target)
     }
 
-    /// The chip behind a CE#, for breaking it on purpose.
+    /// Mutable access to the chip behind a CE#, to inject faults.
     pub fn chip_mut(&mut self, target: usize) -> Option<&mut C> {
         self.chips.get_mut(target)
     }
 
-    /// Timing and limits of the controller.
+    /// Timing parameters and limits of the controller.
     pub const fn profile(&self) -> &NandProfile {
         &self.profile
     }
@@ -209,25 +211,25 @@ impl<C: NandChip> NandController<C> {
         &self.timing
     }
 
-    /// The supply of chips and controller. Once power is gone every operation fails with [`NandError::PowerLost`], until
+    /// Power supply of chips and controller. After a power loss every operation fails with [`NandError::PowerLost`], until
     /// [`Self::power_on`].
     pub const fn power(&self) -> &Power {
         &self.power
     }
 
-    /// The supply, for cutting it.
+    /// Mutable access to the power supply, to cut it.
     pub const fn power_mut(&mut self) -> &mut Power {
         &mut self.power
     }
 
-    /// Power is back. Whoever drove the chips must find them anew.
+    /// Restores power. A driver must then probe the chips again.
     pub fn power_on(&mut self) {
         self.power.restore();
         self.interface = DataInterface::POWER_ON;
         self.timing = effective(self.interface, &self.profile, &self.board);
     }
 
-    /// Power is lost if its time has come.
+    /// Cuts power if the time of a scheduled cut has come.
     #[cold]
     fn check_power(&mut self, now: Instant) -> Result<(), NandError> {
         if self.power.until > now {
@@ -239,7 +241,7 @@ impl<C: NandChip> NandController<C> {
         Err(NandError::PowerLost)
     }
 
-    /// A program or an erase began: power may go in it.
+    /// Counts a program or erase that started, in which power may be cut.
     #[cold]
     fn count_operation(&mut self) {
         if let Some((start, end)) = self.chips.get(self.selected).and_then(NandChip::last_operation) {
@@ -276,7 +278,7 @@ impl<C: NandChip> NandController<C> {
         }
     }
 
-    /// Takes the wires for `length`, after whoever has them now.
+    /// Occupies the bus for `length`, after the current transfer.
     #[inline]
     fn cycles(&mut self, host: &mut Host, length: Nanos, phase: Phase, what: &'static str) {
         let (start, end) = self.bus.reserve(host.now(), length);
@@ -310,7 +312,7 @@ impl<C: NandChip> NandController<C> {
         Ok(())
     }
 
-    /// Records what the array began to do.
+    /// Records the operations that the array started.
     #[inline]
     fn note_work(&mut self, host: &mut Host) {
         if !host.is_recording() {
@@ -349,8 +351,8 @@ impl<C: NandChip> NandController<C> {
         Ok(())
     }
 
-    /// Status reads until the chip is ready. Those that find it busy are not run one by one: when the last one comes
-    /// follows from when the chip is ready. It is run, and 00h ends status output.
+    /// Reads the status until the chip is ready. The reads that find it busy are not executed: the time of the last read is
+    /// computed from the time at which the chip is ready. The last read is executed, and 00h ends status output.
     fn poll(&mut self, host: &mut Host, ready: Instant, before: Before) -> Result<(), NandError> {
         let t = self.timing;
         let op = t.cycle + t.whr + t.read(t.register_factor);
@@ -367,7 +369,7 @@ impl<C: NandChip> NandController<C> {
             chip.data_out(host.now(), self.interface, &mut status)?;
         }
         self.cycles(host, t.read(t.register_factor), Phase::Polling, "status");
-        // Only reads go on to data; a program or an erase leaves the chip in status output.
+        // Only reads continue with data; after a program or an erase the chip stays in status output.
         if matches!(
             before,
             Before::Cmd(
@@ -404,7 +406,7 @@ impl<C: NandChip> NandController<C> {
         self.cycles(host, turn, Phase::Dummy, rule);
         match self.chips.get_mut(self.selected) {
             Some(chip) => chip.data_out(host.now(), self.interface, buf)?,
-            // Nobody drives the bus; pull-ups do.
+            // No chip drives the bus, so pull-ups give ones.
             None => buf.fill(0xFF),
         }
         let len = buf.len() as u32;
@@ -434,7 +436,7 @@ impl<C: NandChip> NandController<C> {
         Ok(())
     }
 
-    /// Data on the wires and through the controller.
+    /// Books the transfer of data on the bus and through the controller.
     #[inline]
     fn transfer(&mut self, host: &mut Host, wire: Nanos, len: u32, reading: bool) {
         self.cycles(host, wire, Phase::Data, "data");
@@ -483,7 +485,7 @@ impl<C: NandChip> NandBus for NandController<C> {
     }
 
     fn set_interface(&mut self, _host: &mut Host, interface: DataInterface) -> Result<(), NandError> {
-        // Mode 0 is what every controller starts with.
+        // Every controller supports mode 0, in which it starts.
         if interface != DataInterface::POWER_ON && !self.supports(interface) {
             return Err(NandError::NotSupported);
         }

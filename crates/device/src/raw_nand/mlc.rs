@@ -1,4 +1,5 @@
-//! Two bits a cell as data: the `[chip.mlc]` table of a part file, and what follows from it for each page.
+//! Properties of chips with two bits per cell: the `[chip.mlc]` table of a part file, and program times of each
+//! page.
 
 use super::spec::{NandGeometry, NandTiming};
 use crate::spec::BadSpec;
@@ -7,7 +8,8 @@ use floatgate_mtd::{Nanos, Pairing, PairingScheme};
 use serde::de::{Deserializer, Error};
 use serde::{Deserialize, de};
 
-/// Pages that share their cells, and what sets the two apart. A chip without the table programs all pages in tPROG.
+/// Pairing scheme of the pages, and differences between the pages of a pair. A chip without this table programs all
+/// pages in tPROG.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MlcSpec {
@@ -29,10 +31,10 @@ fn scheme<'de, D: Deserializer<'de>>(d: D) -> Result<PairingScheme, D::Error> {
 }
 
 impl MlcSpec {
-    /// Checks what the types cannot, against the rest of the chip.
+    /// Checks rules that the types do not enforce, together with other values of the chip.
     pub(super) fn check(&self, g: &NandGeometry, timing: &NandTiming) -> Result<(), BadSpec> {
         let (lsb, msb, both) = (self.t_prog_lsb_us, self.t_prog_msb_us, timing.t_prog_us);
-        // Half of the pages of a block are LSB pages, whatever the scheme.
+        // In every scheme half of the pages of a block are LSB pages.
         let mean = (lsb.typ.as_ns() + msb.typ.as_ns()) / 2;
         let rules = [
             (g.bits_per_cell == 2, "mlc", "only where a cell holds two bits"),
@@ -62,13 +64,13 @@ impl MlcSpec {
     }
 }
 
-/// Typical program time of each page of a block.
+/// Typical program times of the pages in a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProgramTimes {
     pairing: Pairing,
     lsb: Nanos,
     msb: Nanos,
-    /// Time of pages outside of blocks (OTP), and of all pages on chips without a pairing.
+    /// Program time of pages outside of blocks (OTP), and of all pages on chips without pairing.
     plain: Nanos,
 }
 
@@ -79,7 +81,7 @@ impl ProgramTimes {
         Self { pairing, lsb, msb, plain }
     }
 
-    /// tPROG of a row; of OTP pages without.
+    /// Program time (tPROG) of a row; without a row, of OTP pages.
     #[inline]
     pub(super) const fn row_time(&self, row: Option<u32>, pages_per_block: u32) -> Nanos {
         match row {

@@ -1,16 +1,17 @@
 //! Raw (parallel) NAND.
 //!
-//! In the order a read travels:
+//! In the order of a read's data flow:
 //!
-//! - [`driver`]: finds out what the chip is by its id and parameter pages, and speaks only commands to it;
-//! - [`controller`]: turns command, address and data cycles into time, waits for R/B# or polls;
-//! - [`timing`]: what a cycle costs in each ONFI data interface;
-//! - [`chip`]: the command set over a memory array, stricter than silicon;
-//! - [`spec`]: a chip as data; [`mlc`]: what two bits a cell add to it.
+//! - [`driver`]: identifies the chip by its id and parameter pages, and accesses it only by commands;
+//! - [`controller`]: converts command, address and data cycles to time, waits for R/B# or polls the status;
+//! - [`timing`]: duration of a cycle in each ONFI data interface;
+//! - [`chip`]: the command set on a memory array, stricter than silicon;
+//! - [`spec`]: specification of a chip; [`mlc`]: additional properties of chips with two bits per cell.
 //!
-//! [`NandWire`] has the chips at their pins, for hosts that are no driver of this crate.
+//! [`NandWire`] gives access to the chips at their pins, for hosts with their own driver.
 //!
-//! [`bus`] holds the two boundaries: [`NandBus`] between driver and controller, [`NandChip`] between controller and chip.
+//! [`bus`] contains the two interfaces: [`NandBus`] between driver and controller, [`NandChip`] between controller and
+//! chip.
 
 pub mod address;
 pub mod bus;

@@ -1,4 +1,4 @@
-//! A raw NAND chip as data: the `[chip]` table of a part file.
+//! Specification of a raw NAND chip: the `[chip]` table of a part file.
 
 use super::mlc::MlcSpec;
 use super::timing::Modes;
@@ -11,10 +11,10 @@ use crate::units::{self, TypMaxUs};
 use floatgate_mtd::{Nanos, Pairing};
 use serde::Deserialize;
 
-/// Largest number of planes in a LUN (ONFI chips have 1, 2 or 4).
+/// Maximum number of planes in a LUN (ONFI chips have 1, 2 or 4).
 pub const PLANES_MAX: u32 = 4;
 
-/// A raw NAND chip.
+/// Specification of a raw NAND chip.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawNandSpec {
@@ -103,7 +103,7 @@ const fn one() -> u8 {
     1
 }
 
-/// Sizes of a chip.
+/// Sizes of a raw NAND chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NandGeometry {
@@ -138,7 +138,7 @@ const fn one32() -> u32 {
     1
 }
 
-/// Sizes below 4 GiB.
+/// Serde helpers for sizes below 4 GiB.
 mod bytes32 {
     use serde::Deserializer;
     use serde::de::Error;
@@ -150,29 +150,29 @@ mod bytes32 {
 }
 
 impl NandGeometry {
-    /// Bytes of a page with its OOB.
+    /// Size of a page with its OOB, bytes.
     pub const fn full_page(&self) -> u32 {
         self.page_bytes + self.oob_bytes
     }
 
-    /// Blocks behind one CE#.
+    /// Number of blocks behind one CE#.
     pub const fn blocks_per_target(&self) -> u32 {
         self.blocks_per_lun * self.luns
     }
 
-    /// Data bytes behind one CE#.
+    /// Size of the memory behind one CE# without OOB, bytes.
     pub const fn target_bytes(&self) -> u64 {
         self.blocks_per_target() as u64 * self.pages_per_block as u64 * self.page_bytes as u64
     }
 
-    /// True when commands 00h, 01h and 50h choose a third of the page, as chips with 512-byte pages do.
+    /// True if commands 00h, 01h and 50h select a part of the page, as in chips with 512-byte pages.
     pub const fn small_page(&self) -> bool {
         self.page_bytes <= 512
     }
 
-    /// Bytes of a sub-page, which a page is programmed in: the rule of Linux's `nand_scan_tail`. SLC pages of 2 ECC steps have two,
-    /// those of 4, 8 or 16 have four. There are none when chip or controller cannot program parts of a page
-    /// (`NAND_NO_SUBPAGE_WRITE`), as chips that allow fewer programs of a page between erases (`nop`).
+    /// Size of a sub-page, the unit of partial programs, bytes. The rule is the same as in Linux's `nand_scan_tail`: SLC pages of 2 ECC
+    /// steps have two sub-pages, pages of 4, 8 or 16 steps have four. There are no sub-pages if the controller cannot program parts of a
+    /// page (`NAND_NO_SUBPAGE_WRITE`), or if the chip allows fewer programs of a page between two erases (`nop`).
     pub fn sub_page_bytes(&self, nop: u8, ecc_step_bytes: u32, controller_can: bool) -> u32 {
         let parts = match self.page_bytes.checked_div(ecc_step_bytes) {
             Some(2) => 2,
@@ -183,13 +183,13 @@ impl NandGeometry {
         if can { self.page_bytes / parts } else { self.page_bytes }
     }
 
-    /// Column address cycles.
+    /// Number of column address cycles.
     pub const fn column_cycles(&self) -> u8 {
         if self.small_page() { 1 } else { 2 }
     }
 }
 
-/// The correction a chip asks for.
+/// ECC requirement of a chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NandEcc {
@@ -208,7 +208,7 @@ impl From<NandEcc> for EccRequirement {
     }
 }
 
-/// Array times.
+/// Times of the memory array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NandTiming {
@@ -232,7 +232,7 @@ pub struct NandTiming {
     pub t_rst_us: Nanos,
 }
 
-// Typical values of SLC data sheets (MX30LF, MT29F: tRCBSY 3 to 5, tCBSY 3 to 5, tDBSY 0.5, tRST 5 us).
+// Typical values of SLC data sheets (MX30LF, MT29F: tRCBSY 3 to 5 us, tCBSY 3 to 5 us, tDBSY 0.5 us, tRST 5 us).
 const fn t_rcbsy() -> Nanos {
     Nanos::from_us(3)
 }
@@ -249,7 +249,7 @@ const fn t_rst() -> Nanos {
     Nanos::from_us(5)
 }
 
-/// Fields of the ONFI parameter page that do not follow from the rest.
+/// Fields of the ONFI parameter page that cannot be derived from other values.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OnfiSpec {
@@ -264,7 +264,7 @@ pub struct OnfiSpec {
     pub copies: u8,
 }
 
-/// Fields of the JEDEC parameter page that do not follow from the rest.
+/// Fields of the JEDEC parameter page that cannot be derived from other values.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JedecSpec {
@@ -281,7 +281,7 @@ const fn three() -> u8 {
     3
 }
 
-/// GET and SET FEATURES.
+/// Support of GET and SET FEATURES.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FeatureSpec {
@@ -297,13 +297,13 @@ pub struct FeatureSpec {
 }
 
 impl Default for FeatureSpec {
-    /// A chip that does not know features at all.
+    /// A chip that does not support features.
     fn default() -> Self {
         Self { set: false, get: false, advertised: false, timing_mode: false }
     }
 }
 
-/// One-time-programmable pages, reached while a feature is set.
+/// One-time-programmable pages, which are accessible while a feature is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NandOtp {
@@ -322,7 +322,7 @@ pub struct NandOtp {
     pub lock: Option<OtpLock>,
 }
 
-/// Locking OTP pages: programming a row while the feature has a value.
+/// Lock of the OTP pages: the program of a row while the feature has a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OtpLock {
@@ -345,7 +345,7 @@ pub struct Protection {
     pub locked_at_power_on: bool,
 }
 
-/// Command that selects a read retry mode.
+/// Command sequence that selects a read retry mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RetryKind {
@@ -356,7 +356,7 @@ pub enum RetryKind {
     Hynix,
 }
 
-/// Read retry: modes in which pages are read with other thresholds.
+/// Read retry: modes in which pages are read with shifted thresholds.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReadRetry {
@@ -381,7 +381,7 @@ pub struct ReadRetry {
 }
 
 impl ReadRetry {
-    /// By how much a mode lowers the read thresholds; not at all where there is no such mode.
+    /// Shift of the read thresholds in a mode, in standard deviations downwards; 0 for an unknown mode.
     pub fn lowered(&self, mode: u8) -> f64 {
         match self.lowered.get(usize::from(mode)) {
             Some(lowered) => *lowered,
@@ -417,7 +417,7 @@ impl ReadRetry {
     }
 }
 
-/// A page of a block in which the bad block marker may be.
+/// A page of a block that may contain the bad block marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MarkerPage {
@@ -440,7 +440,7 @@ impl MarkerPage {
     }
 }
 
-/// Position of the maker's bad block markers: bytes other than FFh.
+/// Position of the maker's bad block markers, which are bytes other than FFh.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BadBlockMarker {
@@ -457,7 +457,7 @@ impl Default for BadBlockMarker {
 }
 
 impl BadBlockMarker {
-    /// Byte of the OOB on a chip of these sizes (Linux: NAND_BBM_POS_SMALL and NAND_BBM_POS_LARGE).
+    /// Offset of the marker in the OOB for these sizes (Linux: NAND_BBM_POS_SMALL and NAND_BBM_POS_LARGE).
     pub const fn byte(&self, geometry: &NandGeometry) -> u32 {
         match self.oob_byte {
             Some(byte) => byte,
@@ -467,7 +467,7 @@ impl BadBlockMarker {
     }
 }
 
-/// Blocks that are bad from the start. Block 0 never is.
+/// Factory bad blocks. Block 0 is never bad.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FactoryBad {
@@ -478,10 +478,10 @@ pub struct FactoryBad {
 }
 
 impl RawNandSpec {
-    /// Checks what the types cannot.
+    /// Checks rules that the types do not enforce.
     ///
     /// # Errors
-    /// The first value that makes no sense.
+    /// The first impossible value.
     pub fn check(&self) -> Result<(), BadSpec> {
         let g = &self.geometry;
         let rows = u64::from(g.blocks_per_lun) * u64::from(g.luns) * u64::from(g.pages_per_block);
@@ -542,12 +542,12 @@ impl RawNandSpec {
         self.mlc.map_or(Ok(()), |mlc| mlc.check(g, &self.timing))
     }
 
-    /// Limits of the chip on programs of a page between two erases.
+    /// Limits of the chip for programs of a page between two erases.
     pub fn sub_pages(&self) -> SubPages {
         SubPages::new(self.geometry.page_bytes, self.nop)
     }
 
-    /// Facts about the chip, whatever its bus.
+    /// Properties of the chip that do not depend on its bus.
     pub fn facts(&self) -> NandFacts {
         let g = &self.geometry;
         let marker = &self.bad_block_marker;
@@ -574,13 +574,13 @@ impl RawNandSpec {
         }
     }
 
-    /// Pairing scheme of blocks of `pages_per_block`; none where it is not known.
+    /// Pairing scheme of blocks of `pages_per_block` pages; no pairing if it is unknown.
     pub fn pairing(&self, pages_per_block: u32) -> Pairing {
         let known = self.mlc.and_then(|mlc| Pairing::new(mlc.pairing, pages_per_block).ok());
         known.unwrap_or(Pairing::NONE)
     }
 
-    /// True when `answer` to READ ID is this chip's: all of its id bytes agree.
+    /// True if `answer` to READ ID starts with all id bytes of this chip.
     pub fn answers_to(&self, answer: &[u8]) -> bool {
         answer.starts_with(&self.id)
     }

@@ -22,17 +22,17 @@ fn part(text: &str) -> RawNandSpec {
     toml::from_str::<Part>(text).unwrap().chip
 }
 
-/// The ONFI example: 2 KiB pages, quirky features.
+/// The ONFI example chip with 2 KiB pages and unusual features.
 pub(crate) fn mx30lf2g18ac() -> RawNandSpec {
     part(include_str!("../../../config/data/parts/mx30lf2g18ac.toml"))
 }
 
-/// The example without any parameter page: 512-byte pages.
+/// The example chip without a parameter page, with 512-byte pages.
 pub(crate) fn nand128w3a2bn() -> RawNandSpec {
     part(include_str!("../../../config/data/parts/nand128w3a2bn.toml"))
 }
 
-/// An ONFI chip that honours features, with NV-DDR, few blocks, two LUNs and 16 KiB pages.
+/// An ONFI chip that supports features, with NV-DDR, few blocks, two LUNs and 16 KiB pages.
 pub(crate) fn nv_ddr() -> RawNandSpec {
     part(
         r#"
@@ -76,7 +76,7 @@ pub(crate) fn nv_ddr() -> RawNandSpec {
     )
 }
 
-/// The same with paired pages: LSB pages in 200 us, MSB pages in 800 us.
+/// The same chip with paired pages: LSB pages take 200 us, MSB pages 800 us.
 pub(crate) fn mlc(pairing: PairingScheme) -> RawNandSpec {
     let time = |typ, max| TypMaxUs { typ: Nanos::from_us(typ), max: Nanos::from_us(max) };
     let (t_prog_lsb_us, t_prog_msb_us) = (time(200, 600), time(800, 2000));
@@ -84,12 +84,12 @@ pub(crate) fn mlc(pairing: PairingScheme) -> RawNandSpec {
     RawNandSpec { mlc: Some(mlc), ..nv_ddr() }
 }
 
-/// A controller that can do everything and costs nothing.
+/// A controller that supports everything and has no costs.
 pub(crate) fn ideal_controller() -> NandProfile {
     toml::from_str("sdr_modes = [0, 1, 2, 3, 4, 5]\nnvddr_modes = [0, 1, 2, 3, 4, 5]").unwrap()
 }
 
-/// Costs and engine that a driver runs with.
+/// Host, controller and ECC engine for a driver.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Rig {
     pub(crate) host: HostProfile,
@@ -97,7 +97,7 @@ pub(crate) struct Rig {
     pub(crate) options: Options,
 }
 
-/// A driver on any bus.
+/// Probes with a driver on any bus.
 pub(crate) fn probe<B: NandBus>(
     bus: B,
     rig: Rig,
@@ -106,7 +106,7 @@ pub(crate) fn probe<B: NandBus>(
     RawNandDriver::probe(bus, catalogue, rig.host, rig.ecc, rig.options)
 }
 
-/// A driver whose host costs nothing and whose controller corrects on the fly.
+/// A driver environment without host costs, with a controller that corrects in its pipeline.
 pub(crate) fn rig() -> Rig {
     let ecc = EccProfile { engine: EngineKind::Pipelined, ..EccProfile::default() };
     Rig { ecc, ..Rig::default() }
@@ -117,7 +117,7 @@ pub(crate) fn wire(spec: &RawNandSpec, stores: bool) -> NandController<RawNand> 
     NandController::new(ideal_controller(), NandBoard::default(), chips)
 }
 
-/// A driver for `spec`, which is in the catalogue too.
+/// A driver for `spec`, which is also in the catalogue.
 pub(crate) fn driver(spec: &RawNandSpec, rig: Rig) -> Result<Driver, Error> {
     probe(wire(spec, true), rig, std::slice::from_ref(spec))
 }

@@ -1,7 +1,7 @@
-//! ONFI data interfaces: what a cycle on a parallel NAND bus costs.
+//! ONFI data interfaces: durations of the cycles on a parallel NAND bus.
 //!
-//! Numbers are the minima of ONFI 4.2, section 4.3.1 for SDR and 4.3.2 for NV-DDR, or the maxima where the host has to
-//! wait for the chip. They are taken at the values that Linux's timing tables use (facts 2.1 and 2.2).
+//! The values are the minima of ONFI 4.2, section 4.3.1 for SDR and 4.3.2 for NV-DDR, or the maxima if the host must
+//! wait for the chip. Where ONFI allows a choice, the values are those of Linux's timing tables (facts 2.1 and 2.2).
 
 use floatgate_mtd::Nanos;
 use serde::Deserialize;
@@ -12,7 +12,7 @@ use std::str::FromStr;
 /// Highest mode number of either interface.
 pub const MODE_MAX: u8 = 5;
 
-/// A data interface and its timing mode. Within one kind, a higher mode is faster; NV-DDR is faster than SDR.
+/// A data interface with its timing mode. Within one kind a higher mode is faster; NV-DDR is faster than SDR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DataInterface {
     /// Single data rate (asynchronous), mode 0 to 5. Every chip starts in mode 0.
@@ -21,7 +21,7 @@ pub enum DataInterface {
     NvDdr(u8),
 }
 
-/// One SDR timing mode, in nanoseconds.
+/// Times of an SDR timing mode, ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are ONFI's: table 4-13")]
 pub struct SdrTiming {
@@ -42,7 +42,7 @@ pub struct SdrTiming {
     pub t_ds: u16,
 }
 
-/// One NV-DDR timing mode, in picoseconds.
+/// Times of an NV-DDR timing mode, ps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are ONFI's: table 4-20")]
 pub struct NvDdrTiming {
@@ -74,7 +74,7 @@ const fn sdr(cycle: [u16; 2], read: [u16; 2], write: [u16; 2], out: [u16; 3], tu
     }
 }
 
-/// SDR modes 0 to 5 (facts 2.1).
+/// Times of SDR modes 0 to 5 (facts 2.1).
 pub const SDR: [SdrTiming; 6] = [
     sdr([100, 100], [50, 30], [50, 30], [40, 0, 0], [120, 200, 40, 200, 70, 40]),
     sdr([50, 45], [25, 15], [25, 15], [30, 15, 0], [80, 100, 20, 100, 35, 20]),
@@ -88,7 +88,7 @@ const fn nv_ddr(t_ck: u32, t_dqsq: u32, t_qhs: u32, t_cas: u32, t_ds: u32, t_dh:
     NvDdrTiming { t_ck, t_dqsq, t_qhs, t_cas, t_ds, t_dh }
 }
 
-/// NV-DDR modes 0 to 5 (facts 2.2).
+/// Times of NV-DDR modes 0 to 5 (facts 2.2).
 pub const NV_DDR: [NvDdrTiming; 6] = [
     nv_ddr(50_000, 5_000, 6_000, 10_000, 5_000, 5_000),
     nv_ddr(30_000, 2_500, 3_000, 5_000, 3_000, 2_500),
@@ -98,39 +98,40 @@ pub const NV_DDR: [NvDdrTiming; 6] = [
     nv_ddr(10_000, 850, 1_000, 2_000, 900, 900),
 ];
 
-/// tADL, address to data loading, in ns: the same in all modes (ONFI 4; older sheets say 70 to 200).
+/// tADL, address to data loading, ns: the same in all modes (ONFI 4; older data sheets state 70 to 200).
 const T_ADL_NS: u64 = 400;
-/// tCCS, change column setup, in ns.
+/// tCCS, change column setup, ns.
 const T_CCS_NS: u64 = 500;
-/// tCAD, command or address cycle to the next one in NV-DDR, in ns (the slow value, which every chip accepts).
+/// tCAD, command or address cycle to the next one in NV-DDR, ns (the slow value, which every chip accepts).
 const T_CAD_NS: u64 = 45;
-/// tFEAT and tITC: longest GET/SET FEATURES and interface change.
+/// tFEAT and tITC: maximum time of GET/SET FEATURES and of an interface change.
 pub const T_FEAT: Nanos = Nanos::from_us(1);
-/// tRST of a chip in SDR mode 0 right after power-on, longest.
+/// Maximum tRST of a chip in SDR mode 0 directly after power-on.
 pub const T_RST_POWER_ON_MAX: Nanos = Nanos::from_ms(250);
-/// tRST otherwise, longest.
+/// Maximum tRST at other times.
 pub const T_RST_MAX: Nanos = Nanos::from_us(500);
 
 /// Times of the bus cycles of one interface mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BusTiming {
-    /// A command or address cycle.
+    /// Duration of a command or address cycle.
     pub cycle: Nanos,
-    /// A byte from the chip, in ps.
+    /// Time per byte from the chip, ps.
     pub read_ps: u64,
-    /// A byte to the chip, in ps.
+    /// Time per byte to the chip, ps.
     pub write_ps: u64,
-    /// A byte of status, id or features costs this many bytes' time: NV-DDR sends each of them twice.
+    /// Time of a byte of status, id or features as a multiple of a data byte: 2 in NV-DDR, which transfers these bytes
+    /// twice.
     pub register_factor: u64,
-    /// Address to data loading.
+    /// tADL: address to data loading.
     pub adl: Nanos,
-    /// Column change to data.
+    /// tCCS: column change to data.
     pub ccs: Nanos,
-    /// Command or address to data from the chip.
+    /// tWHR: command or address to data from the chip.
     pub whr: Nanos,
-    /// Ready to data from the chip.
+    /// tRR: ready to data from the chip.
     pub rr: Nanos,
-    /// Last command cycle to busy.
+    /// tWB: last command cycle to busy.
     pub wb: Nanos,
 }
 
@@ -164,20 +165,20 @@ impl BusTiming {
         }
     }
 
-    /// Time of `bytes` page bytes from the chip.
+    /// Duration of a transfer of `bytes` page bytes from the chip.
     #[inline]
     pub const fn read(&self, bytes: u64) -> Nanos {
         Nanos::from_ns(self.read_ps * bytes / 1000)
     }
 
-    /// Time of `bytes` page bytes to the chip.
+    /// Duration of a transfer of `bytes` page bytes to the chip.
     #[inline]
     pub const fn write(&self, bytes: u64) -> Nanos {
         Nanos::from_ns(self.write_ps * bytes / 1000)
     }
 }
 
-/// Costs of all modes, computed once.
+/// Times of all modes, computed once.
 static COSTS: [[BusTiming; 6]; 2] = {
     let mut costs = [[BusTiming::of_sdr(&SDR[0]); 6]; 2];
     let mut mode = 0;
@@ -190,7 +191,7 @@ static COSTS: [[BusTiming; 6]; 2] = {
 };
 
 impl DataInterface {
-    /// Interface mode of every chip after power-on.
+    /// Data interface of every chip after power-on.
     pub const POWER_ON: Self = Self::Sdr(0);
 
     /// The timing mode number.
@@ -200,7 +201,7 @@ impl DataInterface {
         }
     }
 
-    /// The costs of this interface's cycles. Modes above 5 count as 5.
+    /// Times of this interface's cycles. Modes above 5 are treated as 5.
     #[inline]
     pub fn timing(self) -> &'static BusTiming {
         match self {
@@ -209,7 +210,7 @@ impl DataInterface {
         }
     }
 
-    /// The first parameter byte of feature 01h: mode in bits 0-3, kind of interface in bits 4-5 (ONFI 4.2 table 5-1).
+    /// First parameter byte of feature 01h: mode in bits 0-3, kind of interface in bits 4-5 (ONFI 4.2 table 5-1).
     pub const fn feature(self) -> u8 {
         match self {
             Self::Sdr(mode) => mode & 0x0F,
@@ -217,7 +218,7 @@ impl DataInterface {
         }
     }
 
-    /// The interface that feature 01h names; `None` for kinds and modes this bus does not have.
+    /// The interface encoded in feature 01h; `None` for kinds and modes that this bus does not support.
     pub const fn from_feature(byte: u8) -> Option<Self> {
         let mode = byte & 0x0F;
         match byte >> 4 & 3 {
@@ -229,7 +230,7 @@ impl DataInterface {
     }
 }
 
-/// A text that is not a data interface.
+/// Error for a text that is not a data interface.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a data interface: write sdr0 to sdr5 or nvddr0 to nvddr5")]
 pub struct BadInterface(String);
@@ -266,25 +267,25 @@ impl<'de> Deserialize<'de> for DataInterface {
     }
 }
 
-/// A set of timing modes, bit n for mode n; in files a list of numbers.
+/// A set of timing modes, bit n for mode n; written as a list of numbers in files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Modes(u8);
 
 impl Modes {
-    /// No mode at all.
+    /// The empty set of modes.
     pub const NONE: Self = Self(0);
 
-    /// Modes whose bit is set in `bits`; those above 5 are dropped.
+    /// The modes whose bit is set in `bits`; modes above 5 are dropped.
     pub const fn from_bits(bits: u8) -> Self {
         Self(bits & 0x3F)
     }
 
-    /// Mode 0 to `mode`.
+    /// All modes from 0 to `mode`.
     pub const fn up_to(mode: u8) -> Self {
         Self::from_bits(((1u16 << (if mode > MODE_MAX { MODE_MAX } else { mode } + 1)) - 1) as u8)
     }
 
-    /// As bits.
+    /// The modes as a bit set.
     pub const fn bits(self) -> u8 {
         self.0
     }
@@ -294,7 +295,7 @@ impl Modes {
         mode <= MODE_MAX && self.0 >> mode & 1 == 1
     }
 
-    /// The fastest mode.
+    /// The fastest mode; `None` for an empty set.
     pub const fn fastest(self) -> Option<u8> {
         match self.0.checked_ilog2() {
             Some(mode) => Some(mode as u8),
@@ -302,7 +303,7 @@ impl Modes {
         }
     }
 
-    /// Modes, fastest first.
+    /// The modes in descending order, fastest first.
     pub fn fastest_first(self) -> impl Iterator<Item = u8> {
         (0..=MODE_MAX).rev().filter(move |mode| self.contains(*mode))
     }
@@ -322,7 +323,7 @@ impl<'de> Deserialize<'de> for Modes {
 mod tests {
     use super::*;
 
-    /// Facts 3.4: 17600 bytes take 352 us in SDR mode 5 and 88 us in NV-DDR mode 5.
+    /// Examples of facts 3.4: 17600 bytes take 352 us in SDR mode 5 and 88 us in NV-DDR mode 5.
     #[test]
     fn worked_examples_of_the_arasan_rows() {
         assert_eq!(DataInterface::Sdr(5).timing().read(17_600), Nanos::from_us(352));
@@ -330,14 +331,14 @@ mod tests {
         assert_eq!(DataInterface::NvDdr(5).timing().write(17_600), Nanos::from_us(88));
     }
 
-    /// Facts 2.2: 40, 66, 100, 133, 166 and 200 MT/s.
+    /// Transfer rates of facts 2.2: 40, 66, 100, 133, 166 and 200 MT/s.
     #[test]
     fn nv_ddr_transfer_rates() {
         let rates = NV_DDR.map(|t| 2_000_000 / t.t_ck);
         assert_eq!(rates, [40, 66, 100, 133, 166, 200]);
     }
 
-    /// Facts 3.3: 2048 bytes at 30 ns (mode 3) take 61.4 us; the board's 33 MHz clock makes it 62.06.
+    /// Example of facts 3.3: 2048 bytes at 30 ns (mode 3) take 61.4 us; with the board's 33 MHz clock 62.06 us.
     #[test]
     fn mode_3_page() {
         assert_eq!(DataInterface::Sdr(3).timing().read(2048), Nanos::from_ns(61_440));

@@ -1,7 +1,7 @@
-//! Raw NAND chips at their pins: command, address and data cycles, and R/B#, for hosts that know no operations.
+//! Raw NAND chips at their pins: command, address and data cycles, and R/B#, for hosts that send single cycles.
 //!
-//! The cycles take as long as the interface in force says, with the pauses between them that every controller keeps (tWHR, tADL, tCCS,
-//! tRR). What the chip refuses is recorded; it then reads as FFh.
+//! Cycles have the duration of the current interface, with the pauses that every controller observes (tWHR, tADL, tCCS, tRR). Cycles
+//! that the chip rejects are recorded; reads then return FFh.
 
 use super::bus::NandChip;
 use super::command as c;
@@ -11,13 +11,13 @@ use crate::power::Power;
 use crate::violation::{Recorded, Violation, ViolationLog};
 use floatgate_mtd::{Instant, Nanos};
 
-/// Byte that is read from undriven lines.
+/// Value of undriven data lines.
 const UNDRIVEN: u8 = 0xFF;
 
-/// Most address cycles of a command: a row and a column of four bytes each.
+/// Maximum number of address cycles of a command: row and column of four bytes each.
 const ADDRESS_MAX: usize = 8;
 
-/// The chips of a package, one per CE#, and the wires to them.
+/// The chips of a package, one per CE#, with the wires to them.
 #[derive(Clone, Debug)]
 pub struct NandWire<C> {
     chips: Vec<C>,
@@ -25,16 +25,16 @@ pub struct NandWire<C> {
     interface: DataInterface,
     now: Instant,
     before: Before,
-    /// Address cycles whose end has not come.
+    /// Address cycles received so far, of which more may follow.
     address: Vec<u8>,
-    /// The last command and address cycles.
+    /// Bytes of the last command and its address cycles.
     sent: Vec<u8>,
     power: Power,
     violations: ViolationLog,
 }
 
 impl<C: NandChip> NandWire<C> {
-    /// Wires to chips after power-on; time begins at 0.
+    /// Connects chips after power-on; time begins at 0.
     pub fn new(chips: Vec<C>) -> Self {
         Self {
             chips,
@@ -54,62 +54,62 @@ impl<C: NandChip> NandWire<C> {
         self.chips.get(target)
     }
 
-    /// The chip behind a CE#, to break it on purpose.
+    /// Mutable access to the chip behind a CE#, to inject faults.
     pub fn chip_mut(&mut self, target: usize) -> Option<&mut C> {
         self.chips.get_mut(target)
     }
 
-    /// Drives the CE# of this target from now on. Behind one that is not wired nothing answers.
+    /// Selects a target by its CE#. If that CE# is not connected, no chip answers.
     pub fn select(&mut self, target: usize) {
         self.end_address();
         self.selected = target;
         self.before = Before::Start;
     }
 
-    /// Uses another interface from now on. The host sets the chip's interface separately, by SET FEATURES.
+    /// Sets the data interface of the host. The host sets the chip's interface separately, by SET FEATURES.
     pub fn set_interface(&mut self, interface: DataInterface) {
         self.end_address();
         self.interface = interface;
     }
 
-    /// The interface that the host uses.
+    /// The data interface that the host uses.
     pub const fn interface(&self) -> DataInterface {
         self.interface
     }
 
-    /// Present time.
+    /// Current virtual time.
     pub const fn now(&self) -> Instant {
         self.now
     }
 
-    /// Lets time pass.
+    /// Advances virtual time.
     pub fn advance(&mut self, time: Nanos) {
         self.end_address();
         self.now += time;
         self.check_power();
     }
 
-    /// The violations so far.
+    /// Rule violations so far.
     pub const fn violations(&self) -> &ViolationLog {
         &self.violations
     }
 
-    /// Forgets the violations so far.
+    /// Clears the recorded violations.
     pub fn clear_violations(&mut self) {
         self.violations = ViolationLog::default();
     }
 
-    /// The supply, to order a cut ([`Power::order`]) and to count programs and erases.
+    /// Mutable access to the power supply, to schedule a cut ([`Power::order`]) and to count programs and erases.
     pub const fn power_mut(&mut self) -> &mut Power {
         &mut self.power
     }
 
-    /// Power supply of the chips, to see whether power is lost.
+    /// Power supply of the chips, for queries of its state.
     pub const fn power(&self) -> &Power {
         &self.power
     }
 
-    /// Power is back: the chips are as after power-on, and so is the interface.
+    /// Restores power; the chips and the interface are then in their power-on state.
     pub fn power_on(&mut self) {
         self.power.restore();
         self.interface = DataInterface::POWER_ON;
@@ -117,7 +117,7 @@ impl<C: NandChip> NandWire<C> {
         self.address.clear();
     }
 
-    /// A command cycle.
+    /// Executes a command cycle.
     pub fn command(&mut self, opcode: u8) {
         self.end_address();
         self.now += self.interface.timing().cycle;
@@ -131,44 +131,44 @@ impl<C: NandChip> NandWire<C> {
         }
     }
 
-    /// Address cycles, one for each byte. The chip gets an address as a whole when another kind of cycle follows.
+    /// Executes address cycles, one for each byte. The chip receives the address as a whole when a cycle of another kind follows.
     pub fn address(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             self.now += self.interface.timing().cycle;
             self.remember(byte);
-            // The chip refuses what is longer than any address.
+            // The chip rejects an address that is too long, so no more bytes are stored.
             if self.address.len() <= ADDRESS_MAX {
                 self.address.push(byte);
             }
         }
     }
 
-    /// Data cycles to the chip: bytes of a page.
+    /// Executes data cycles to the chip with bytes of a page.
     pub fn write(&mut self, bytes: &[u8]) {
         self.data_in(bytes, 1);
     }
 
-    /// Data cycles to the chip: parameters of a feature, which NV-DDR sends twice.
+    /// Executes data cycles to the chip with parameters of a feature, which NV-DDR transfers twice.
     pub fn write_register(&mut self, bytes: &[u8]) {
         self.data_in(bytes, self.interface.timing().register_factor);
     }
 
-    /// Data cycles from the chip: bytes of a page.
+    /// Executes data cycles from the chip with bytes of a page.
     pub fn read(&mut self, out: &mut [u8]) {
         self.data_out(out, 1);
     }
 
-    /// Data cycles from the chip: status, id or parameters of a feature, which NV-DDR sends twice.
+    /// Executes data cycles from the chip with status, id or parameters of a feature, which NV-DDR transfers twice.
     pub fn read_register(&mut self, out: &mut [u8]) {
         self.data_out(out, self.interface.timing().register_factor);
     }
 
-    /// State of R/B#. It shows what a command does to it from tWB after the command on.
+    /// State of R/B#. A command affects it only after tWB.
     pub fn is_ready(&self) -> bool {
         self.ready_at() <= self.now
     }
 
-    /// Waits for R/B#.
+    /// Waits until R/B# is high.
     pub fn wait_ready(&mut self) {
         self.end_address();
         if !matches!(self.before, Before::Ready | Before::Start) {
@@ -196,7 +196,7 @@ impl<C: NandChip> NandWire<C> {
         self.end_address();
         let timing = self.interface.timing();
         self.now += self.before.until_data_out(timing).0;
-        // While the chip is busy it shows its status, byte by byte.
+        // A busy chip outputs its status for each byte.
         let mut rest = out;
         while !rest.is_empty() {
             let length = if self.is_ready() { rest.len() } else { 1 };
@@ -210,7 +210,7 @@ impl<C: NandChip> NandWire<C> {
         self.before = Before::Data;
     }
 
-    /// The address cycles are over: the chip gets them.
+    /// Ends the address cycles: passes the address to the chip.
     pub fn end_address(&mut self) {
         if self.address.is_empty() {
             return;
@@ -227,7 +227,7 @@ impl<C: NandChip> NandWire<C> {
         self.address.clear();
     }
 
-    /// Runs cycles that end now. False when no chip has obeyed.
+    /// Executes cycles that end now. False if no chip accepted them.
     fn on_chip(
         &mut self,
         cycles: impl FnOnce(&mut C, Instant, DataInterface) -> Result<(), Violation>,
@@ -245,7 +245,7 @@ impl<C: NandChip> NandWire<C> {
         }
     }
 
-    /// True when the chips have no power. They are taken through a cut that is due.
+    /// True if the chips have no power. A power cut that is due is applied first.
     fn check_power(&mut self) -> bool {
         if !self.power.is_lost() && self.now < self.power.until {
             return false;
@@ -257,7 +257,7 @@ impl<C: NandChip> NandWire<C> {
     }
 
     fn remember(&mut self, byte: u8) {
-        // After data or a wait another sequence begins.
+        // After data or a wait a new command sequence begins.
         if matches!(self.before, Before::Start | Before::Ready | Before::Data) && self.address.is_empty() {
             self.sent.clear();
         }

@@ -1,4 +1,4 @@
-//! A SPI memory controller on its board, without the chip: the operations that it can do, at which clock, at which cost.
+//! A SPI memory controller on its board without the chip: supported operations, their clocks and costs.
 
 use super::op::{Clock, Direction, Mode, Width};
 use super::profile::{SpiBus, SpiProfile};
@@ -8,25 +8,25 @@ use super::profile::{SpiBus, SpiProfile};
 pub struct SpiBoard {
     pub(super) profile: SpiProfile,
     pub(super) bus: SpiBus,
-    /// Clock for operations without a limit of their own.
+    /// Clock for operations without a clock limit of their own.
     pub(super) base: Clock,
     pub(super) phy_clock: Clock,
 }
 
 impl SpiBoard {
-    /// Puts a controller on a board.
+    /// Combines a controller and a board.
     pub fn new(profile: SpiProfile, bus: SpiBus) -> Self {
         let base = Clock::new(clip(profile.clock_for(bus.clock_hz)));
         let phy_clock = Clock::new(clip(profile.phy.as_ref().map_or(0, |p| p.clock_hz)));
         Self { profile, bus, base, phy_clock }
     }
 
-    /// Clock of operations without a limit of their own, in Hz.
+    /// Clock for operations without a clock limit of their own, Hz.
     pub const fn clock_hz(&self) -> u32 {
         self.base.hz()
     }
 
-    /// True when controller and board can do operations of this mode.
+    /// True if controller and board support operations of this mode.
     pub fn supports(&self, mode: Mode) -> bool {
         let widest = |w: Width| w.lanes <= self.profile.lanes && (!w.dtr || self.profile.dtr);
         let wired = mode.data.lanes.max(mode.addr.lanes).max(mode.cmd.lanes) <= self.bus.lanes;
@@ -37,7 +37,7 @@ impl SpiBoard {
         wired && able && phases.into_iter().all(widest)
     }
 
-    /// Most data bytes in one operation.
+    /// Maximum number of data bytes in one operation.
     pub fn max_transfer(&self) -> usize {
         match self.profile.max_transfer_bytes {
             0 => usize::MAX,
@@ -45,7 +45,7 @@ impl SpiBoard {
         }
     }
 
-    /// Most data bytes of one mapped transfer during which CS# stays low.
+    /// Maximum number of data bytes of a mapped transfer during which CS# stays low.
     pub fn max_mapped(&self, direction: Direction) -> usize {
         let map = self.profile.dirmap.unwrap_or_default();
         match map.window_bytes {
@@ -55,7 +55,7 @@ impl SpiBoard {
         }
     }
 
-    /// True when transfers in this direction go through the direct mapping.
+    /// True if transfers in this direction use the direct mapping.
     pub fn is_mapped(&self, direction: Direction) -> bool {
         self.profile.dirmap.is_some_and(|map| if direction == Direction::In { map.read } else { map.write })
     }

@@ -1,4 +1,4 @@
-//! A simulated SPI memory controller: turns operations into time by its profile, with a chip on its wires.
+//! A simulated SPI memory controller: converts operations to time by its profile, with a chip on its bus.
 
 use super::board::clip;
 use super::mem::{PollPlan, SpiError, SpiMem, mean_wait};
@@ -11,24 +11,24 @@ use crate::power::Power;
 use crate::timeline::{Host, Resource, Span, Timeline};
 use floatgate_mtd::{Instant, Nanos, Phase};
 
-/// A simulated controller with a simulated chip on its wires.
+/// A simulated controller with a simulated chip on its bus.
 #[derive(Clone, Debug)]
 pub struct SpiController<C> {
     on: SpiBoard,
     chip: C,
     bus: Timeline,
     phy: PhyState,
-    /// Until when the chip's work is recorded.
+    /// Time up to which the chip's work has been recorded.
     noted_until: Instant,
-    /// While calibrating: the tap under test.
+    /// Tap under test during a calibration.
     trial_tap: Option<u16>,
-    /// True when the data read last differ from what the chip sent.
+    /// True if the data read last differs from the data that the chip sent.
     garbled: bool,
     power: Power,
 }
 
 impl<C: SpiChip> SpiController<C> {
-    /// Wires `chip` to a controller on a board.
+    /// Connects `chip` to a controller on a board.
     pub fn new(profile: SpiProfile, board: SpiBus, chip: C) -> Self {
         Self {
             on: SpiBoard::new(profile, board),
@@ -42,45 +42,45 @@ impl<C: SpiChip> SpiController<C> {
         }
     }
 
-    /// The chip, for looking at what drivers cannot see.
+    /// The chip, for access to state that drivers cannot see.
     pub const fn chip(&self) -> &C {
         &self.chip
     }
 
-    /// The chip, for breaking it on purpose.
+    /// Mutable access to the chip, to inject faults.
     pub const fn chip_mut(&mut self) -> &mut C {
         &mut self.chip
     }
 
-    /// The chip with its wires to a host that sends bytes, in place of the controller. The clock stays.
+    /// Replaces the controller by a host that sends bytes on the wires. The clock is preserved.
     pub fn into_wire(self) -> SpiWire<C> {
         SpiWire::new(self.chip, self.on.base.hz())
     }
 
-    /// The chip behind this controller, for a host whose operations the chip may not know.
+    /// The chip behind this controller, for a host whose operations the chip may not support.
     pub fn into_mem_wire(self) -> SpiMemWire<C> {
         let on = self.on.clone();
         SpiMemWire::new(on, self.into_wire())
     }
 
-    /// The supply of chip and controller. Once power is gone every operation fails with [`SpiError::PowerLost`], until
+    /// Power supply of chip and controller. After a power loss every operation fails with [`SpiError::PowerLost`], until
     /// [`Self::power_on`].
     pub const fn power(&self) -> &Power {
         &self.power
     }
 
-    /// The supply, for cutting it.
+    /// Mutable access to the power supply, to cut it.
     pub const fn power_mut(&mut self) -> &mut Power {
         &mut self.power
     }
 
-    /// Power is back. Whoever drove the chip must find it anew.
+    /// Restores power. A driver must then probe the chip again.
     pub const fn power_on(&mut self) {
         self.power.restore();
         self.phy = PhyState::Uncalibrated;
     }
 
-    /// Takes the chip through the cut that was ordered.
+    /// Applies the scheduled power cut to the chip.
     #[cold]
     fn lose_power(&mut self, host: &mut Host) -> SpiError {
         if let Some(at) = self.power.switch_off() {
@@ -91,7 +91,7 @@ impl<C: SpiChip> SpiController<C> {
         SpiError::PowerLost
     }
 
-    /// The operation that ended at `end` may have begun a program or an erase.
+    /// Counts a program or erase that the operation which ended at `end` may have started.
     #[cold]
     fn count_operation(&mut self, end: Instant) {
         let reads = matches!(self.chip.busy_what(), "tRD" | "tR");
@@ -100,12 +100,13 @@ impl<C: SpiChip> SpiController<C> {
         }
     }
 
-    /// Timing and limits of the controller.
+    /// Timing parameters and limits of the controller.
     pub const fn profile(&self) -> &SpiProfile {
         &self.on.profile
     }
 
-    /// Difference between the clock of `op` and the one that the board asks for, with the reason.
+    /// Description of the difference between the clock of `op` and the board's clock, with the reason; `None` if they are
+    /// equal.
     pub fn clock_note(&self, op: &SpiOp) -> Option<String> {
         let mhz = |hz: u64| (hz as f64 / 1e4).round() / 100.0;
         let (asked, limit, profile) = (self.on.bus.clock_hz, op.max_hz, &self.on.profile);
@@ -142,13 +143,13 @@ impl<C: SpiChip> SpiController<C> {
         self.phy
     }
 
-    /// The clock of operations without a limit of their own.
+    /// Clock of operations without a clock limit of their own.
     pub const fn base_clock(&self) -> Clock {
         self.on.base
     }
 
-    /// The highest clock in Hz at which single-rate data arrives intact without a calibrated PHY; `None` when the
-    /// profile does not describe sampling.
+    /// Highest clock at which single-rate data is received correctly without a calibrated PHY, Hz; `None` if the profile
+    /// does not describe sampling.
     pub fn untuned_hz(&self) -> Option<u32> {
         let round_trip = self.on.profile.phy.as_ref()?.round_trip_ps.max(1);
         Some(clip(1_000_000_000_000 / u64::from(round_trip)))
@@ -159,7 +160,7 @@ impl<C: SpiChip> SpiController<C> {
         self.on.bus.phy && self.on.profile.phy.as_ref().is_some_and(|p| limit == 0 || p.clock_hz <= limit)
     }
 
-    /// Time one operation, with its cost beside the wires.
+    /// Executes one operation in time, with its cost besides the bus time.
     #[inline]
     fn run(
         &mut self,
@@ -172,7 +173,7 @@ impl<C: SpiChip> SpiController<C> {
         let Via { cost, path, .. } = via;
         host.spend(Resource::Controller, Phase::Controller, cost.setup_us, "set-up");
         let [cmd, addr, dummy, wire] = clock.phases(op);
-        // A host that does not keep up stretches the operation: CS# stays low until its FIFO is served.
+        // If the host is too slow, it stretches the operation: CS# stays low until its FIFO is served.
         let excess = path.excess(op.len, op.mode.data.dtr, wire);
         let (start, end) = self.bus.reserve(host.now(), cmd + addr + dummy + wire + excess);
         if end > self.power.until {
@@ -196,7 +197,7 @@ impl<C: SpiChip> SpiController<C> {
         refused
     }
 
-    /// Records the array reads behind a continuous transfer that began at `start`, its data at `from` for `wire`.
+    /// Records the array reads during a continuous transfer that began at `start`; its data takes `wire` from `from` on.
     #[cold]
     fn note_read_ahead(&self, host: &mut Host, start: Instant, from: Instant, wire: Nanos) {
         let Some(ahead) = self.chip.read_ahead(start) else { return };
@@ -251,7 +252,7 @@ impl<C: SpiChip> SpiController<C> {
         Ok(())
     }
 
-    /// True when data read at this clock arrives intact.
+    /// True if data read at this clock is received correctly.
     fn samples_right(&self, clock: Clock, width: Width) -> bool {
         let Some(phy) = &self.on.profile.phy else { return true };
         let period_ps = 1_000_000_000_000 / u64::from(clock.hz());
@@ -261,12 +262,12 @@ impl<C: SpiChip> SpiController<C> {
             (Some(tap), _) | (None, PhyState::Calibrated { tap, .. }) if tuned => Some(tap),
             _ => None,
         };
-        // Without tuning the sample is taken one bit after the edge that launched it.
+        // Without tuning the sample is taken one bit after the clock edge that launched the bit.
         let sample_ps = tap.map_or(bit_ps, |tap| phy.tap_delay_ps(tap));
         phy.samples_right(sample_ps, bit_ps)
     }
 
-    /// Splits a data phase into pieces of what goes at once.
+    /// Splits a data phase into pieces that are transferred at once.
     fn pieces(
         &mut self,
         host: &mut Host,
@@ -294,7 +295,7 @@ impl<C: SpiChip> SpiController<C> {
     }
 }
 
-/// Wrong bits: what a sampler outside the eye delivers. Neighbouring bits shift into each other.
+/// Corrupts data as a sampler outside the eye does: adjacent bits are shifted into each other.
 fn garble(buf: &mut [u8]) {
     let mut last = 0;
     for byte in buf {
@@ -387,8 +388,8 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
         self.pieces(host, op, data, via, clock)
     }
 
-    /// The status operations that find the chip busy are not run one by one: when the last one comes follows from when the
-    /// chip is ready. It is run.
+    /// Polls the status. The operations that find the chip busy are not executed: the time of the last one is computed
+    /// from the time at which the chip is ready. The last operation is executed.
     fn poll(
         &mut self,
         host: &mut Host,
@@ -405,7 +406,7 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
         let op_time = cost.setup_us + clock.duration(op);
         let round = op_time + cost.finish_us + plan.interval;
         let first = start + plan.initial;
-        // Status is sampled at the end of the operation.
+        // The status is sampled at the end of the operation.
         let wait = mean_wait(first + op_time, round, ready);
         let timeout = plan.initial + wait > plan.timeout;
         let last = first + wait;
@@ -424,7 +425,7 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
 
     fn pulse_reset(&mut self, host: &mut Host) {
         if self.on.bus.reset_pin {
-            // A host whose clock began anew does not reach back behind what the bus has seen.
+            // If the host's clock was restarted, it must not be earlier than the last bus activity.
             self.chip.reset_pin(host.now().max(self.bus.busy_until()));
         }
     }
@@ -448,7 +449,8 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
         let mut good = Vec::with_capacity(usize::from(phy.taps));
         for tap in 0..phy.taps {
             self.trial_tap = Some(tap);
-            // A chip in timing-only mode leaves the buffer as it was; a sampler outside the eye still spoils it.
+            // A chip in timing-only mode leaves the buffer unchanged; the effect of a sampler outside the eye is still
+            // applied.
             got.copy_from_slice(pattern);
             let outcome = self.mapped(host, op, Data::In(&mut got));
             good.push(outcome.is_ok() && got == pattern);
@@ -467,7 +469,7 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
 }
 
 impl<C: SpiChip> SpiController<C> {
-    /// Records the chip's work up to `end`, from where it began or was recorded last.
+    /// Records the chip's work up to `end`, from its start or from the last recorded time.
     #[inline]
     fn note_work(&mut self, host: &mut Host, end: Instant) {
         if !host.is_recording() {
@@ -479,7 +481,8 @@ impl<C: SpiChip> SpiController<C> {
         self.noted_until = self.noted_until.max(end);
     }
 
-    /// Runs the status operation that sees the chip ready; all of its time that the array does not need is polling.
+    /// Executes the status operation that finds the chip ready. Its time is booked as polling, except for the part in
+    /// which the array is still busy.
     fn last_poll(
         &mut self,
         host: &mut Host,

@@ -1,4 +1,4 @@
-//! The interface between a SPI memory controller and the driver of its chip.
+//! Interface between a SPI memory controller and the driver of its chip.
 
 use super::Violation;
 use super::op::{Clock, CommandShape, Data, Direction, Mode, SpiOp};
@@ -7,66 +7,66 @@ use crate::oracle::PageTruth;
 use crate::timeline::Host;
 use floatgate_mtd::{Instant, Nanos};
 
-/// Reason for which an operation did not happen.
+/// Reason why an operation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpiError {
-    /// The chip refused it.
+    /// The chip rejected the operation.
     #[error("the chip refuses: {0}")]
     Chip(#[from] Violation),
-    /// The controller cannot do it.
+    /// The controller does not support the operation.
     #[error("the controller does not support this operation")]
     NotSupported,
-    /// The status never reached the wanted value.
+    /// The status did not reach the expected value in time.
     #[error("the chip did not become ready in time")]
     Timeout,
     /// Calibration found no usable sampling point.
     #[error("no sampling point: the widest eye is {taps} taps, {needed} are needed at {hz} Hz")]
     NoEye {
-        /// Widest run of good taps.
+        /// Number of taps in the widest run of good taps.
         taps: u16,
-        /// Taps the profile asks for.
+        /// Minimum number of taps that the profile requires.
         needed: u16,
-        /// The clock that was tried.
+        /// Clock of the calibration, Hz.
         hz: u32,
     },
-    /// Power went away before the operation was over.
+    /// Power was lost before the end of the operation.
     #[error("power lost")]
     PowerLost,
-    /// Calibration was asked of a controller without PHY.
+    /// A calibration was requested from a controller without a PHY.
     #[error("the controller has no PHY to calibrate")]
     NoPhy,
 }
 
-/// When to look at the status, as Linux's `spi_mem_poll_status` does: a first pause, then a status operation, then
-/// pauses of `interval` between further ones.
+/// Times of status reads, as in Linux's `spi_mem_poll_status`: a first pause, a status operation, then pauses of
+/// `interval` between further operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PollPlan {
-    /// Before the first status operation.
+    /// Pause before the first status operation.
     pub initial: Nanos,
-    /// Between status operations.
+    /// Pause between status operations.
     pub interval: Nanos,
-    /// Give up after.
+    /// Time after which polling fails.
     pub timeout: Nanos,
 }
 
-/// Time from the first sample of a status to the one that sees the chip ready, in the mean over the phase of samples that
-/// come each `round`. Array times of pages and blocks differ by more than a round, so that no phase is preferred: a sample
-/// is half a round late. The exact count of rounds would be a stair, whose steps no chip shows.
+/// Mean time from the first sample of a status to the sample that finds the chip ready. Samples come every `round`, and
+/// the mean is over their phase. Array times of pages and blocks vary by more than a round, so that no phase is preferred:
+/// a sample is half a round late on average. An exact number of rounds would give steps, which no real chip shows.
 #[inline]
 pub(crate) fn mean_wait(first: Instant, round: Nanos, ready: Instant) -> Nanos {
     (ready + Nanos::from_ns(round.as_ns() / 2)).since(first)
 }
 
-/// Interface of a controller to its driver (Linux: spi-mem): simulated here, real later.
+/// Interface of a controller to its driver (Linux: spi-mem). Implementations may be simulated or real.
 pub trait SpiMem: PageTruth {
-    /// True when controller and board can do operations of this mode.
+    /// True if controller and board support operations of this mode.
     fn supports(&self, mode: Mode) -> bool;
 
-    /// The forms in which the chip takes a command in its present bus mode; none for an unknown one.
+    /// Forms in which the chip accepts a command in its current bus mode; none for an unknown command.
     fn shapes(&self, opcode: u8) -> Vec<CommandShape>;
 
-    /// Words for the operations that chip and controller offer in place of one that was refused.
+    /// Text about operations that chip and controller support instead of a rejected one.
     fn offers(&self, op: &SpiOp, refused: &SpiError) -> Option<String> {
         let opcode = op.opcode;
         let (who, shapes) = match refused {
@@ -82,50 +82,50 @@ pub trait SpiMem: PageTruth {
         (!names.is_empty()).then(|| format!("{who} {opcode:#04x} as {}", names.join("; or as ")))
     }
 
-    /// The commands that the chip takes in its present bus mode, in words.
+    /// Commands that the chip accepts in its current bus mode, as text.
     fn opcodes(&self) -> Option<String> {
         let known = (0..=u8::MAX).filter(|opcode| !self.shapes(*opcode).is_empty());
         let names: Vec<String> = known.map(|opcode| format!("{opcode:#04x}")).collect();
         (!names.is_empty()).then(|| format!("the chip takes {} in this bus mode", names.join(", ")))
     }
 
-    /// True when the controller can swap the bytes of each 16-bit word (Linux: capability `swap16`).
+    /// True if the controller can swap the bytes of each 16-bit word (Linux: capability `swap16`).
     fn swaps_words(&self) -> bool;
 
-    /// True when the chip's reset pin is wired.
+    /// True if the chip's reset pin is connected.
     fn has_reset_pin(&self) -> bool;
 
-    /// The mode the board's owner asks for, if any: its data lanes and rate must be reached.
+    /// Mode required by the board, if any: its data lanes and rate must be reached.
     fn mode_asked(&self) -> Option<Mode>;
 
-    /// No phase may be wider than this.
+    /// Maximum width of each phase; `None` for no limit.
     fn mode_limit(&self) -> Option<Mode>;
 
-    /// Most data bytes in one operation.
+    /// Maximum number of data bytes in one operation.
     fn max_transfer(&self) -> usize;
 
-    /// Most data bytes of one mapped transfer during which CS# stays low.
+    /// Maximum number of data bytes of a mapped transfer during which CS# stays low.
     fn max_mapped(&self, direction: Direction) -> usize;
 
-    /// The clock at which `op` would run. `mapped` operations may use the PHY's.
+    /// Clock of `op`. `mapped` operations may use the clock of the PHY.
     fn clock(&self, op: &SpiOp, mapped: bool) -> Clock;
 
-    /// Runs one operation.
+    /// Executes one operation.
     ///
     /// # Errors
-    /// When controller or chip refuse.
+    /// Controller or chip rejects the operation.
     fn exec(&mut self, host: &mut Host, op: &SpiOp, data: Data<'_>) -> Result<(), SpiError>;
 
-    /// Runs one data transfer through the direct mapping, or as plain operations where there is none.
+    /// Executes one data transfer through the direct mapping, or as plain operations without a mapping.
     ///
     /// # Errors
-    /// When controller or chip refuse.
+    /// Controller or chip rejects an operation.
     fn mapped(&mut self, host: &mut Host, op: &SpiOp, data: Data<'_>) -> Result<(), SpiError>;
 
     /// Repeats a status read until `status & mask == value`. Returns the last status.
     ///
     /// # Errors
-    /// `Timeout`, or when controller or chip refuse.
+    /// `Timeout`, or controller or chip rejects the read.
     fn poll(
         &mut self,
         host: &mut Host,
@@ -138,16 +138,16 @@ pub trait SpiMem: PageTruth {
     /// Pulses the reset pin.
     fn pulse_reset(&mut self, host: &mut Host);
 
-    /// True when the board wants the PHY used.
+    /// True if the board requires the PHY.
     fn wants_phy(&self) -> bool;
 
-    /// The PHY's clock, where the board wants the PHY used and the controller has one.
+    /// Clock of the PHY, Hz; `None` unless the board requires the PHY and the controller has one.
     fn phy_hz(&self) -> Option<u32>;
 
-    /// Time of one plain operation while nothing else uses the bus, with its cost beside the wires.
+    /// Duration of one plain operation on an idle bus, with its cost besides the bus time.
     fn plain_time(&self, op: &SpiOp) -> Nanos;
 
-    /// Sweeps the sampling delay while `op` reads `pattern`, and takes the centre of the widest eye.
+    /// Sweeps the sampling delay while `op` reads `pattern`, and selects the centre of the widest eye.
     ///
     /// # Errors
     /// `NoPhy`, `NoEye`.

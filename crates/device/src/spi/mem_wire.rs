@@ -1,7 +1,7 @@
-//! A SPI chip at its pins, behind a controller whose host speaks in operations of its own making.
+//! A SPI chip at its pins behind a controller, for a host with its own operations.
 //!
-//! Linux is such a host: it reads ids with none, one and two bytes between command and data, and learns from the answer what the chip is. So
-//! the bytes of each operation go over the wires ([`SpiWire`]), and the controller's costs come before and after them.
+//! Linux is such a host: it reads ids with zero, one and two bytes between command and data, and identifies the chip by the answers.
+//! Therefore the bytes of each operation are sent on the wires ([`SpiWire`]), with the controller's costs before and after them.
 
 use super::mem::mean_wait;
 use super::op::{Data, Direction, SpiOp};
@@ -16,12 +16,12 @@ pub struct SpiMemWire<C> {
     on_wires: Nanos,
 }
 
-/// Pauses of a host that polls: before the first status read, and between further ones.
+/// Pauses of a polling host: before the first status read, and between further ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PollPauses {
-    /// Before the first status read.
+    /// Pause before the first status read.
     pub initial: Nanos,
-    /// Between status reads.
+    /// Pause between status reads.
     pub interval: Nanos,
 }
 
@@ -41,7 +41,7 @@ impl<C: SpiChip> SpiMemWire<C> {
         &self.wire
     }
 
-    /// The chip on its wires, to break it, or to cut its power.
+    /// Mutable access to the chip on its wires, to inject faults or cut its power.
     pub const fn wire_mut(&mut self) -> &mut SpiWire<C> {
         &mut self.wire
     }
@@ -51,14 +51,14 @@ impl<C: SpiChip> SpiMemWire<C> {
         self.on_wires
     }
 
-    /// Time at which the chip has done all that it was told.
+    /// Time at which the chip has finished all operations.
     pub fn done_at(&self) -> Instant {
         self.wire.now().max(self.wire.chip().busy_until())
     }
 
-    /// Runs one operation. A broken rule is recorded; data from the chip are then FFh.
+    /// Executes one operation. A violated rule is recorded; data from the chip is then FFh.
     ///
-    /// A status read while the chip is busy stands for all that a polling host would make: it comes when the chip is ready.
+    /// A status read during a busy time represents all reads of a polling host: it is executed when the chip is ready.
     pub fn exec(&mut self, op: &SpiOp, mapped: bool, data: Data<'_>) {
         if self.reads_status_while_busy(op) {
             self.wait_until_ready(op, PollPauses::default());
@@ -66,7 +66,7 @@ impl<C: SpiChip> SpiMemWire<C> {
         self.transfer(op, mapped, data);
     }
 
-    /// Reads a status until the chip is ready, with pauses.
+    /// Reads a status with pauses until the chip is ready.
     pub fn poll(&mut self, op: &SpiOp, pauses: PollPauses, status: &mut [u8]) {
         self.wire.advance(pauses.initial);
         if self.reads_status_while_busy(op) {
@@ -80,7 +80,7 @@ impl<C: SpiChip> SpiMemWire<C> {
         op.dir == Direction::In && chip.busy_until() > self.wire.now() && chip.read_on(op) == ReadOn::Register
     }
 
-    /// Lets the time pass up to the status read that sees the chip ready.
+    /// Advances time to the status read that finds the chip ready.
     fn wait_until_ready(&mut self, op: &SpiOp, pauses: PollPauses) {
         let cost = self.on.profile.exec;
         let op_time = cost.setup_us + self.on.plain_clock(op.max_hz).duration(op);
@@ -102,7 +102,7 @@ impl<C: SpiChip> SpiMemWire<C> {
         self.wire.advance(via.path.excess(op.len, op.mode.data.dtr, on_wires) + via.cost.finish_us);
     }
 
-    /// One window of CS#.
+    /// Sends the bytes of one CS# window.
     fn bytes(&mut self, op: &SpiOp, data: Data<'_>) {
         let wire = &mut self.wire;
         wire.select();

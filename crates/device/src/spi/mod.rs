@@ -1,4 +1,4 @@
-//! Serial flash: operations, the controller that runs them, the PHY, and the chip's side of the wires.
+//! Serial flash: operations, the controller that executes them, the PHY, and the interface of a chip.
 
 mod board;
 mod controller;
@@ -24,35 +24,35 @@ use crate::oracle::PageTruth;
 use crate::violation::Violation;
 use floatgate_mtd::{Instant, Nanos};
 
-/// Pages that an array reads behind a continuous transfer: each while the page before it is on the wires.
+/// Pages that an array reads during a continuous transfer, each while the previous page is on the bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadAhead {
-    /// Pages after the first.
+    /// Number of pages after the first one.
     pub pages: u32,
-    /// Time of the array for each.
+    /// Time of the array for each page.
     pub each: Nanos,
 }
 
-/// Continuation of a read while CS# stays low.
+/// Data that follows the first byte of a read while CS# stays low.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadOn {
-    /// Each byte shows the register as it is then.
+    /// Each byte returns the current value of the register.
     Register,
-    /// The address counts on.
+    /// The address is incremented with each byte.
     Address,
-    /// The chip sends this many bytes, which were chosen when the read began.
+    /// The chip sends this number of bytes, which were fixed when the read began.
     Bytes(u32),
 }
 
-/// A chip on a SPI bus. It executes operations and does not know the driver.
+/// A chip on a SPI bus. It executes operations independently of a driver.
 pub trait SpiChip: PageTruth {
-    /// Executes one operation. CS# goes low at `start` and high at `end`; the clock runs at `hz`.
+    /// Executes one operation. CS# goes low at `start` and high at `end`; the clock frequency is `hz`.
     ///
-    /// Whatever the chip does by itself (array reads, programs, erases) begins at `end`.
+    /// Internal operations of the chip (array reads, programs, erases) begin at `end`.
     ///
     /// # Errors
-    /// The rule of the command set that the operation breaks. The chip's state is then unchanged, and data of a read is
-    /// undefined.
+    /// The rule of the command set that the operation violates. The chip's state is then unchanged, and data of a read
+    /// is undefined.
     fn exec(
         &mut self,
         start: Instant,
@@ -62,54 +62,54 @@ pub trait SpiChip: PageTruth {
         data: Data<'_>,
     ) -> Result<(), Violation>;
 
-    /// When the work that the status register shows as busy is over; in the past when idle.
+    /// Time at which the work shown as busy in the status register ends; in the past if the chip is idle.
     fn busy_until(&self) -> Instant;
 
-    /// When that work began: with the last clock of the command that asked for it.
+    /// Time at which that work began: the last clock of its command.
     fn busy_since(&self) -> Instant;
 
-    /// The die or bank that this work occupies, for pictures.
+    /// Number of the die or bank that this work occupies, for traces.
     fn busy_die(&self) -> u8 {
         0
     }
 
-    /// Name of this work, for pictures: `tR`, `tPROG`, `tBERS`.
+    /// Name of this work, for traces: `tR`, `tPROG`, `tBERS`.
     fn busy_what(&self) -> &'static str;
 
-    /// The forms in which the chip takes a command in its present bus mode; none for an unknown one.
+    /// Forms in which the chip accepts a command in its current bus mode; none for an unknown command.
     fn shapes(&self, opcode: u8) -> Vec<CommandShape>;
 
-    /// True when the second byte of this command in 8D-8D-8D is part of the row address.
+    /// True if the second byte of this command in 8D-8D-8D is part of the row address.
     fn takes_row_in_command(&self, opcode: u8) -> bool {
         let _ = opcode;
         false
     }
 
-    /// Continuation of the read `op` behind its first byte.
+    /// Data that follows the first byte of the read `op`.
     fn read_on(&self, op: &SpiOp) -> ReadOn;
 
-    /// Name of an operation, for pictures: `PAGE READ 13h`.
+    /// Name of an operation, for traces: `PAGE READ 13h`.
     fn command_name(&self, op: &SpiOp) -> &'static str;
 
-    /// The work of the array while the operation that began at `start` moved data, for pictures.
+    /// Array reads during the operation that began at `start`, for traces.
     fn read_ahead(&self, start: Instant) -> Option<ReadAhead> {
         let _ = start;
         None
     }
 
-    /// Pulses the reset pin, if the chip has one that is wired.
+    /// Pulses the reset pin, if the chip has a connected one.
     fn reset_pin(&mut self, at: Instant);
 
-    /// The work that the status register shows as busy lasts until `until` at least, as a capture of another chip shows.
+    /// Extends the busy time to at least `until`, if a capture shows that the captured chip was slower.
     fn stay_busy(&mut self, until: Instant) {
         let _ = until;
     }
 
-    /// Sets the quad enable bit, as a driver did before a capture began.
+    /// Sets the quad enable bit, as a driver may have done before a capture began.
     fn enable_quad(&mut self) {}
 
-    /// Cuts the power at `at` and restores it. A program or an erase under way is left half done, and registers are as
-    /// after power-on.
+    /// Applies a power cut at `at`, after which power is back. A running program or erase is left half finished, and
+    /// registers have their power-on values.
     fn power_cut(&mut self, at: Instant) {
         self.reset_pin(at);
     }

@@ -1,4 +1,4 @@
-//! One serial operation: command, address, dummy cycles, data, each on its own number of lanes, at single or double rate.
+//! A serial operation: command, address, dummy cycles and data, each with its number of lanes, at single or double rate.
 
 use floatgate_mtd::{Instant, Nanos};
 use serde::Deserialize;
@@ -6,61 +6,62 @@ use serde::de::{self, Deserializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// Lanes and rate of one phase.
+/// Number of lanes and data rate of one phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Width {
-    /// Data lines: 1, 2, 4 or 8.
+    /// Number of data lines: 1, 2, 4 or 8.
     pub lanes: u8,
-    /// Double transfer rate: a bit on each clock edge.
+    /// Double transfer rate (DTR): a bit on each clock edge.
     pub dtr: bool,
 }
 
 impl Width {
-    /// One lane, single rate.
+    /// One lane at single rate.
     pub const X1: Self = Self { lanes: 1, dtr: false };
 
-    /// Half clock cycles for `bytes` bytes. Bits per cycle are a power of two, so that no operation divides.
+    /// Number of half clock cycles for `bytes` bytes. Bits per cycle are a power of two, so that no division is needed.
     #[inline]
     pub(crate) const fn half_cycles(self, bytes: u64) -> u64 {
         let bits_per_cycle_log2 = self.lanes.trailing_zeros() + self.dtr as u32;
         (bytes * 16 + (1 << bits_per_cycle_log2) - 1) >> bits_per_cycle_log2
     }
 
-    /// True when `self` needs no more lanes than `limit` and no double rate where `limit` has none.
+    /// True if `self` has at most the lanes of `limit`, and double rate only if `limit` has it.
     pub const fn fits(self, limit: Self) -> bool {
         self.lanes <= limit.lanes && (!self.dtr || limit.dtr)
     }
 }
 
-/// Widths of command, address and data, in the field's notation: `1S-8S-8S`, `8D-8D-8D`; `1-4-4` means single rate.
+/// Widths of command, address and data, in the notation of data sheets: `1S-8S-8S`, `8D-8D-8D`; `1-4-4` means single
+/// rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Mode {
-    /// Command phase.
+    /// Width of the command phase.
     pub cmd: Width,
-    /// Address phase; dummy cycles run on the same lanes.
+    /// Width of the address phase and of the dummy cycles.
     pub addr: Width,
-    /// Data phase.
+    /// Width of the data phase.
     pub data: Width,
 }
 
 impl Mode {
-    /// Mode 1S-1S-1S.
+    /// Mode 1S-1S-1S: one lane, single rate.
     pub const SINGLE: Self = Self { cmd: Width::X1, addr: Width::X1, data: Width::X1 };
 
-    /// Mode 8D-8D-8D.
+    /// Mode 8D-8D-8D: eight lanes, double rate.
     pub const OCTAL_DTR: Self = {
         let w = Width { lanes: 8, dtr: true };
         Self { cmd: w, addr: w, data: w }
     };
 
-    /// True when the command itself needs more than one single-rate lane: the chip must have been switched before
+    /// True if the command itself needs more than one single-rate lane, so that the chip must have been switched before
     /// ("stateful" mode).
     pub const fn is_stateful(self) -> bool {
         self.cmd.lanes > 1 || self.cmd.dtr
     }
 
-    /// True when this mode satisfies a request for `asked`: it has the data lanes and rate of `asked`, and wide
-    /// commands if `asked` has them.
+    /// True if this mode satisfies a request for `asked`: it has the data lanes and rate of `asked`, and a wide command
+    /// phase if `asked` has one.
     pub fn reaches(self, asked: Self) -> bool {
         self.data == asked.data && (self.is_stateful() || !asked.is_stateful())
     }
@@ -71,7 +72,7 @@ impl Mode {
     }
 }
 
-/// A text that is not a bus mode.
+/// Error for a text that is not a bus mode.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is not a bus mode: write command-address-data lanes of 1, 2, 4 or 8, each S or D, as in 1-1-4, 1S-8S-8S or 8D-8D-8D"
@@ -125,13 +126,13 @@ impl<'de> Deserialize<'de> for Mode {
 pub enum Direction {
     /// No data phase.
     None,
-    /// Chip to host.
+    /// Data from the chip to the host.
     In,
-    /// Host to chip.
+    /// Data from the host to the chip.
     Out,
 }
 
-/// The second command byte of 8D-8D-8D operations.
+/// Second command byte of 8D-8D-8D operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CmdExt {
@@ -146,7 +147,7 @@ pub enum CmdExt {
 }
 
 impl CmdExt {
-    /// The second byte of a command.
+    /// Second byte of a command.
     pub const fn second(self, opcode: u8) -> u8 {
         match self {
             Self::Repeat => opcode,
@@ -156,33 +157,33 @@ impl CmdExt {
     }
 }
 
-/// One operation, without its data.
+/// A serial operation without the bytes of its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpiOp {
-    /// Command byte.
+    /// Command byte (opcode).
     pub opcode: u8,
-    /// Second command byte, only sent when the command phase is 8D.
+    /// Second command byte, which is only sent in an 8D command phase.
     pub ext: CmdExt,
-    /// Lanes and rates.
+    /// Lanes and rates of the phases.
     pub mode: Mode,
-    /// Address value.
+    /// Value of the address.
     pub addr: u32,
-    /// Address bytes, 0 to 4.
+    /// Number of address bytes, 0 to 4.
     pub addr_bytes: u8,
-    /// Dummy clock cycles between address and data.
+    /// Number of dummy clock cycles between address and data.
     pub dummy_cycles: u8,
     /// Direction of the data phase.
     pub dir: Direction,
-    /// Bytes in the data phase.
+    /// Number of bytes in the data phase.
     pub len: u32,
-    /// Highest clock at which the chip accepts this operation, 0 when only the chip's own limit counts.
+    /// Highest clock at which the chip accepts this operation, Hz; 0 for the general limit of the chip.
     pub max_hz: u32,
-    /// The controller swaps the two bytes of each 16-bit word of the data (Linux: `swap16`).
+    /// True if the controller swaps the two bytes of each 16-bit word of the data (Linux: `swap16`).
     pub swap16: bool,
 }
 
 impl SpiOp {
-    /// A bare command: no address, no data, one lane.
+    /// An operation that consists of a command only, on one lane.
     pub const fn command(opcode: u8) -> Self {
         Self {
             opcode,
@@ -198,7 +199,7 @@ impl SpiOp {
         }
     }
 
-    /// With an address of `bytes` bytes.
+    /// Adds an address of `bytes` bytes.
     #[must_use]
     pub const fn address(mut self, addr: u32, bytes: u8) -> Self {
         self.addr = addr;
@@ -206,14 +207,14 @@ impl SpiOp {
         self
     }
 
-    /// With `cycles` dummy cycles.
+    /// Adds `cycles` dummy cycles.
     #[must_use]
     pub const fn dummy(mut self, cycles: u8) -> Self {
         self.dummy_cycles = cycles;
         self
     }
 
-    /// With `len` bytes from the chip.
+    /// Adds a data phase of `len` bytes from the chip.
     #[must_use]
     pub const fn read(mut self, len: u32) -> Self {
         self.dir = Direction::In;
@@ -221,7 +222,7 @@ impl SpiOp {
         self
     }
 
-    /// With `len` bytes to the chip.
+    /// Adds a data phase of `len` bytes to the chip.
     #[must_use]
     pub const fn write(mut self, len: u32) -> Self {
         self.dir = Direction::Out;
@@ -229,15 +230,15 @@ impl SpiOp {
         self
     }
 
-    /// On these lanes, at these rates.
+    /// Sets the lanes and rates of all phases.
     #[must_use]
     pub const fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// Half clock cycles of each phase: command, address, dummy, data.
-    /// In 8D the command takes two bytes, one clock cycle.
+    /// Number of half clock cycles of each phase: command, address, dummy, data. In 8D the command has two bytes and
+    /// takes one clock cycle.
     #[inline]
     pub const fn half_cycles(&self) -> [u64; 4] {
         let cmd_bytes = if self.mode.cmd.dtr && self.mode.cmd.lanes == 8 { 2 } else { 1 };
@@ -250,14 +251,14 @@ impl SpiOp {
     }
 }
 
-/// The form in which a chip takes a command.
+/// Form of a command that a chip accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandShape {
-    /// Lanes and rates.
+    /// Lanes and rates of the phases.
     pub mode: Mode,
-    /// Address bytes.
+    /// Number of address bytes.
     pub addr_bytes: u8,
-    /// Dummy clock cycles.
+    /// Number of dummy clock cycles.
     pub dummy_cycles: u8,
     /// Direction of the data phase.
     pub dir: Direction,
@@ -287,18 +288,18 @@ pub(crate) fn swap_words(bytes: &mut [u8]) {
     bytes.chunks_exact_mut(2).for_each(|word| word.swap(0, 1));
 }
 
-/// The bytes of an operation's data phase. Its length is the operation's `len`.
+/// Bytes of an operation's data phase. Their number is the operation's `len`.
 #[derive(Debug)]
 pub enum Data<'a> {
     /// No data phase.
     None,
-    /// From the chip.
+    /// Buffer for bytes from the chip.
     In(&'a mut [u8]),
-    /// To the chip.
+    /// Bytes to the chip.
     Out(&'a [u8]),
 }
 
-/// A bus clock with its conversion to nanoseconds as a fixed-point factor, so that no operation divides.
+/// A bus clock with a fixed-point factor for the conversion to nanoseconds, so that no division is needed per operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
     hz: u32,
@@ -307,27 +308,28 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock of `hz` (at least 1 Hz).
+    /// A clock of frequency `hz` (at least 1 Hz).
     pub const fn new(hz: u32) -> Self {
         let hz = if hz == 0 { 1 } else { hz };
         Self { hz, half_ns_q24: (500_000_000u64 << 24) / hz as u64 }
     }
 
-    /// Frequency in hertz.
+    /// Frequency of the clock, Hz.
     pub const fn hz(self) -> u32 {
         self.hz
     }
 
-    /// Time of `half_cycles` half clock cycles, to the nanosecond below.
+    /// Duration of `half_cycles` half clock cycles, rounded down to nanoseconds.
     #[inline]
     pub const fn time(self, half_cycles: u64) -> Nanos {
-        // Splitting keeps slow clocks with long transfers from overflowing: 2^24 fraction bits, 40 bits of cycles.
+        // The split avoids an overflow for slow clocks with long transfers: 24 fraction bits, 40 bits of cycles.
         let whole = (self.half_ns_q24 >> 24) * half_cycles;
         let fraction = ((self.half_ns_q24 & 0xFF_FFFF) * half_cycles) >> 24;
         Nanos::from_ns(whole + fraction)
     }
 
-    /// Time of each phase: command, address, dummy, data. Their sum is the operation's time on the wires, rounded once.
+    /// Duration of each phase: command, address, dummy, data. Their sum is the operation's duration on the bus, rounded
+    /// once.
     #[inline]
     pub fn phases(self, op: &SpiOp) -> [Nanos; 4] {
         let mut cycles = 0;
@@ -341,14 +343,14 @@ impl Clock {
         })
     }
 
-    /// Time of the whole operation on the wires (Linux: `spi_mem_calc_op_duration`).
+    /// Duration of the whole operation on the bus (Linux: `spi_mem_calc_op_duration`).
     #[inline]
     pub fn duration(self, op: &SpiOp) -> Nanos {
         self.time(op.half_cycles().iter().sum())
     }
 }
 
-/// An operation as it went over the wires.
+/// An operation that was transferred on the bus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transfer {
     /// Time at which CS# went low.
@@ -363,7 +365,7 @@ pub struct Transfer {
     pub data: Vec<u8>,
 }
 
-/// One way in which a chip offers a command: a row of its read or program table.
+/// A form of a command that a chip supports: a row of its read or program table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
@@ -380,7 +382,7 @@ pub struct Variant {
 }
 
 impl Variant {
-    /// The operation that this variant makes of an address and a length.
+    /// The operation of this variant for an address and a length.
     pub fn op(&self, addr: u32, addr_bytes: u8, dir: Direction, len: u32) -> SpiOp {
         SpiOp {
             opcode: self.opcode,
@@ -406,7 +408,7 @@ mod tests {
         SpiOp::command(0xCB).mode(mode).address(0, 2).dummy(dummy).read(len)
     }
 
-    /// The talk's theory rows (facts 2.3): a 4096+128 byte page in 1S-8S-8S.
+    /// Published durations (facts 2.3): a 4096+128 byte page in 1S-8S-8S.
     #[test]
     fn published_durations() {
         let slow = Clock::new(86_000_000).duration(&read("1S-8S-8S", 8, 4224));

@@ -1,14 +1,14 @@
-//! Where a controller samples the data lines.
+//! Sampling of the data lines by a controller.
 //!
 //! A bit arrives late: clock output, the chip's tCLQV, board and input delay add up to the round trip. Without a PHY
-//! the controller samples one bit period after the clock edge that launched the bit. That fails as soon as the round
-//! trip is longer than a bit (facts 3.1: above about 60 MHz the sampling point must be tuned). A PHY shifts the sample
-//! by a delay line of equal taps, which calibration sweeps over a known pattern.
+//! the controller samples one bit period after the clock edge that launched the bit. This fails if the round trip is
+//! longer than a bit (facts 3.1: above about 60 MHz the sampling point must be tuned). A PHY delays the sample by a
+//! delay line of equal taps. Calibration sweeps these taps while it reads a known pattern.
 
 use super::Mode;
 use serde::Deserialize;
 
-/// The PHY's clock is above the limit of the chip in the mode of its reads.
+/// The clock of the PHY exceeds the limit of the chip in the mode of its reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the PHY runs at {:.2} MHz, and the chip takes {mode} reads at {:.2} MHz at most: leave bus.phy out, ask for another bus.mode, or set controller.phy.clock_hz",
@@ -24,7 +24,7 @@ pub struct PhyTooFast {
     pub phy_hz: u32,
 }
 
-/// A controller's PHY and the board it sits on.
+/// Parameters of a controller's PHY on its board.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PhyProfile {
@@ -49,34 +49,34 @@ pub struct PhyProfile {
 /// Result of a PHY calibration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PhyState {
-    /// Never calibrated: the sample is taken one bit after the edge that launched it.
+    /// Not calibrated: the sample is taken one bit after the clock edge that launched the bit.
     #[default]
     Uncalibrated,
-    /// The sample is taken `tap` taps after the edge.
+    /// Calibrated: the sample is taken `tap` taps after the clock edge.
     Calibrated {
-        /// The chosen tap, the centre of the eye.
+        /// Selected tap, the centre of the eye.
         tap: u16,
-        /// First and last good tap.
+        /// First and last good tap of the eye.
         eye: (u16, u16),
     },
 }
 
 impl PhyProfile {
-    /// True when sampling `sample_ps` after the edge reads the right bit when a bit lasts `bit_ps`.
+    /// True if a sample `sample_ps` after the edge reads the right bit, for a bit period of `bit_ps`.
     pub const fn samples_right(&self, sample_ps: u64, bit_ps: u64) -> bool {
         let from = self.round_trip_ps as u64;
         let stable = bit_ps.saturating_sub(self.unstable_ps as u64);
         sample_ps >= from && sample_ps < from + stable
     }
 
-    /// Sampling delay of `tap` in picoseconds.
+    /// Sampling delay of `tap`, ps.
     pub const fn tap_delay_ps(&self, tap: u16) -> u64 {
         tap as u64 * self.tap_ps as u64
     }
 }
 
-/// The longest run of good taps, first and last tap included; `None` when all are bad. The first of several equal runs
-/// counts.
+/// The longest run of good taps, as its first and last tap; `None` if all taps are bad. If several runs have this
+/// length, the first is returned.
 pub fn widest_eye(good: impl Iterator<Item = bool>) -> Option<(u16, u16)> {
     let mut best: Option<(u16, u16)> = None;
     let mut start = None;

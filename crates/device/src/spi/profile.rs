@@ -1,4 +1,4 @@
-//! A SPI memory controller and its board as data: clocks, costs, paths of the data, limits.
+//! Parameters of a SPI memory controller and its board: clocks, costs, data paths, limits.
 
 use super::op::{Direction, Mode};
 use super::phy::PhyProfile;
@@ -7,7 +7,7 @@ use crate::units;
 use floatgate_mtd::Nanos;
 use serde::Deserialize;
 
-/// Divider that makes the bus clock from the reference clock.
+/// Divider between the reference clock and the bus clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Divider {
@@ -23,7 +23,7 @@ pub enum Divider {
 }
 
 impl Divider {
-    /// The fastest clock not above `want` that can be made from `reference` Hz.
+    /// Highest clock up to `want` that can be derived from `reference` Hz.
     pub fn clock(self, reference: u64, want: u64) -> u64 {
         let want = want.max(1);
         let divide = |by: u64| reference / by;
@@ -36,7 +36,7 @@ impl Divider {
     }
 }
 
-/// Cost of an operation beside its time on the wires.
+/// Cost of an operation in addition to its time on the bus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OpCost {
@@ -51,7 +51,7 @@ pub struct OpCost {
 }
 
 impl OpCost {
-    /// The cost on a host that takes its time to wake up.
+    /// The cost on a host with a wake-up time.
     #[must_use]
     pub fn on(mut self, host: &HostProfile) -> Self {
         if self.interrupt {
@@ -61,7 +61,7 @@ impl OpCost {
     }
 }
 
-/// Movement of data between FIFO and memory.
+/// Parameters of the data transfer between FIFO and memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DataPath {
@@ -83,7 +83,7 @@ pub struct DataPath {
 }
 
 impl DataPath {
-    /// The path on a host that takes its time to wake up.
+    /// The data path on a host with a wake-up time.
     fn on(mut self, host: &HostProfile) -> Self {
         if self.fifo_bytes > 0 {
             self.interrupt_us += host.wakeup_us;
@@ -95,7 +95,7 @@ impl DataPath {
         if dtr { self.dtr_ns_per_byte.unwrap_or(self.ns_per_byte) } else { self.ns_per_byte }
     }
 
-    /// Host time that shows beyond `wire` time on the bus.
+    /// Host time in addition to `wire`, the time on the bus.
     #[inline]
     pub(crate) fn excess(&self, bytes: u32, dtr: bool, wire: Nanos) -> Nanos {
         if self.fifo_bytes > 0 && bytes > self.polled_bytes {
@@ -105,8 +105,8 @@ impl DataPath {
         if self.overlap { host.saturating_sub(wire) } else { host }
     }
 
-    /// Time until the last byte has passed a FIFO that interrupts when it is full. Once awake, the driver goes on until the
-    /// FIFO is empty, while the wires go on, too.
+    /// Time until the last byte has passed a FIFO that raises an interrupt when it is full. After the wake-up the driver
+    /// continues until the FIFO is empty, while the bus transfer also continues.
     fn by_interrupts(&self, bytes: u32, dtr: bool, wire: Nanos) -> Nanos {
         let (host, wires) = (self.ps_per_byte(dtr), wire.as_ns() * 1000 / u64::from(bytes.max(1)));
         let (mut left, mut ps) = (u64::from(bytes), 0);
@@ -123,7 +123,7 @@ impl DataPath {
     }
 }
 
-/// Picoseconds from a plain number of nanoseconds (fractions are common: 0.26 us a byte).
+/// Serde conversion from nanoseconds, which may have a fraction (for example 0.26 us per byte), to picoseconds.
 mod ps_from_ns {
     use serde::{Deserialize, Deserializer, de};
 
@@ -145,7 +145,7 @@ mod optional_ps_from_ns {
     }
 }
 
-/// Direct mapping: flash appears in the host's address space.
+/// Direct mapping: the flash appears in the host's address space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dirmap {
@@ -166,7 +166,7 @@ pub struct Dirmap {
     pub tx: Option<DataPath>,
 }
 
-/// A controller as data.
+/// Parameters of a SPI controller.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpiProfile {
@@ -217,7 +217,7 @@ pub struct SpiProfile {
 }
 
 impl SpiProfile {
-    /// The profile on a host that takes its time to wake up from interrupts.
+    /// The profile on a host with a wake-up time after interrupts.
     #[must_use]
     pub fn on(mut self, host: &HostProfile) -> Self {
         self.exec = self.exec.on(host);
@@ -229,17 +229,17 @@ impl SpiProfile {
         self
     }
 
-    /// The fastest clock not above `want` that the controller makes.
+    /// Highest clock up to `want` that the controller can generate.
     pub fn clock_for(&self, want: u64) -> u64 {
         self.divider.clock(self.reference_hz, want.min(self.max_hz))
     }
 
-    /// The slowest clock that the controller makes; 0 where nothing limits it.
+    /// Lowest clock that the controller can generate; 0 for no limit.
     pub fn slowest_hz(&self) -> u64 {
         self.reference_hz.checked_div(self.max_divider.into()).unwrap_or(0)
     }
 
-    /// Through the direct mapping, when there is one in this direction, and as a plain operation otherwise.
+    /// Path of an operation: the direct mapping if it exists in this direction, otherwise a plain operation.
     pub(super) fn via(&self, direction: Direction, mapped: bool) -> Via {
         let (plain, map) = (if direction == Direction::In { self.rx } else { self.tx }, self.dirmap);
         match (map.filter(|_| mapped), direction) {
@@ -254,12 +254,12 @@ impl SpiProfile {
     }
 }
 
-/// The way of an operation through the controller.
+/// Path of an operation through the controller.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Via {
     pub(super) cost: OpCost,
     pub(super) path: DataPath,
-    /// Most data bytes of one operation, 0 for no limit.
+    /// Maximum number of data bytes of one operation, 0 for no limit.
     pub(super) limit: u64,
 }
 
@@ -267,7 +267,7 @@ const fn yes() -> bool {
     true
 }
 
-/// The bus on the board.
+/// The SPI bus on the board.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpiBus {
@@ -299,7 +299,7 @@ const fn eight() -> u8 {
 mod tests {
     use super::*;
 
-    /// Facts 0.3: the Cadence block makes 20.833 MHz of 166.67 MHz when asked for 25 MHz.
+    /// Example of facts 0.3: the Cadence block generates 20.833 MHz from 166.67 MHz if 25 MHz are requested.
     #[test]
     fn even_dividers() {
         assert_eq!(Divider::Even.clock(166_666_667, 25_000_000), 20_833_333);

@@ -1,38 +1,37 @@
-//! A SPI chip at its pins: bytes under chip select, on any number of lanes, for hosts that know no operations.
+//! A SPI chip at its pins: bytes under chip select, on any number of lanes, for hosts that send single bytes.
 //!
-//! The chip says which forms a command has in its present bus mode ([`SpiChip::shapes`]). The bytes of a window, from
-//! CS# low to CS# high, are matched with them as they come in, and become one operation of the chip. Where silicon
-//! would ignore what the host sends, or spoil data, the violation is recorded and the host reads FFh, as from undriven
-//! lines.
+//! The chip reports the forms of a command in its current bus mode ([`SpiChip::shapes`]). The bytes of a window, from CS# low to
+//! CS# high, are matched with these forms as they arrive, and become one operation of the chip. A real chip would ignore an invalid
+//! command or corrupt data. Here the violation is recorded, and the host reads FFh, as from undriven lines.
 
 use super::{Clock, CmdExt, CommandShape, Data, Direction, Mode, ReadOn, SpiChip, SpiOp, Width};
 use crate::power::Power;
 use crate::violation::{Recorded, Violation, ViolationLog};
 use floatgate_mtd::{Instant, Nanos};
 
-/// Byte that is read from undriven lines.
+/// Value of undriven data lines.
 const UNDRIVEN: u8 = 0xFF;
 
-/// Most bytes that are kept of one write. More than a page of any chip, so that the chip refuses what is longer.
+/// Maximum number of bytes stored for one write. It exceeds the page of any chip, so that the chip rejects longer writes.
 const WRITE_MAX: usize = 64 << 10;
 
-/// A SPI chip and the wires to it.
+/// A SPI chip with the wires to it.
 #[derive(Clone, Debug)]
 pub struct SpiWire<C> {
     chip: C,
     clock: Clock,
-    /// Start of the window.
+    /// Start of the current CS# window.
     start: Instant,
     /// Time from which clock cycles are counted.
     base: Instant,
-    /// Half clock cycles since then.
+    /// Number of half clock cycles since `base`.
     half_cycles: u64,
     phase: Phase,
-    /// Opcode of the command, used until its form is known.
+    /// Opcode of the command; it is needed until the form of the command is known.
     opcode: u8,
     ext: CmdExt,
     forms: Vec<Form>,
-    /// Bytes that the host writes, or those that the chip has chosen to send.
+    /// Bytes that the host writes, or bytes that the chip is to send.
     data: Vec<u8>,
     /// First bytes that the host sent in this window.
     sent: Vec<u8>,
@@ -40,32 +39,32 @@ pub struct SpiWire<C> {
     violations: ViolationLog,
 }
 
-/// Progress of a window.
+/// State of a CS# window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// CS# is high.
     Deselected,
-    /// The command byte comes next.
+    /// The command byte is expected.
     Opcode,
-    /// The second command byte of 8D-8D-8D comes next.
+    /// The second command byte of 8D-8D-8D is expected.
     Extension,
-    /// Address, dummy cycles, or the first byte of data.
+    /// Address, dummy cycles or the first byte of data is expected.
     Header,
-    /// The chip drives the lines; `done` bytes were sent.
+    /// The chip drives the lines and has sent `done` bytes.
     Read { op: SpiOp, done: u32 },
     /// The host sends data.
     Write { op: SpiOp },
-    /// The chip ignores the rest of the window.
+    /// The chip ignores the remaining part of the window.
     Ignored,
 }
 
-/// A form of the command that the bytes so far agree with.
+/// A form of the command that matches the bytes received so far.
 #[derive(Clone, Copy, Debug)]
 struct Form {
     shape: CommandShape,
     addr: u32,
     addr_left: u8,
-    /// Half clock cycles of dummies that are left.
+    /// Number of half clock cycles of dummies that remain.
     dummy_left: u64,
 }
 
@@ -75,12 +74,12 @@ impl Form {
         Self { shape, addr: 0, addr_left: shape.addr_bytes, dummy_left }
     }
 
-    /// True when data come next, or nothing.
+    /// True if data follows, or the end of the window.
     const fn is_complete(&self) -> bool {
         self.addr_left == 0 && self.dummy_left == 0
     }
 
-    /// Takes a byte of the header. False when this form does not go on so.
+    /// Processes a byte of the header. False if the byte does not match this form.
     fn shift_in(&mut self, width: Width, byte: u8) -> bool {
         if self.addr_left > 0 {
             self.addr = self.addr << 8 | u32::from(byte);
@@ -90,7 +89,7 @@ impl Form {
         self.shift_dummies(width.half_cycles(1))
     }
 
-    /// Takes clock cycles whose data do not count.
+    /// Processes clock cycles whose data is ignored.
     const fn shift_dummies(&mut self, half_cycles: u64) -> bool {
         if self.addr_left > 0 || half_cycles > self.dummy_left {
             return false;
@@ -107,7 +106,7 @@ impl Form {
 }
 
 impl<C: SpiChip> SpiWire<C> {
-    /// Wires to a chip with a clock of `hz`; time begins at 0.
+    /// Connects a chip with a clock of `hz`; time begins at 0.
     pub fn new(chip: C, hz: u32) -> Self {
         Self {
             chip,
@@ -126,30 +125,30 @@ impl<C: SpiChip> SpiWire<C> {
         }
     }
 
-    /// The chip, to look at what a host cannot see.
+    /// The chip, for access to state that a host cannot see.
     pub const fn chip(&self) -> &C {
         &self.chip
     }
 
-    /// The chip, to break it on purpose.
+    /// Mutable access to the chip, to inject faults.
     pub const fn chip_mut(&mut self) -> &mut C {
         &mut self.chip
     }
 
-    /// Present time.
+    /// Current virtual time.
     #[inline]
     pub fn now(&self) -> Instant {
         self.base + self.clock.time(self.half_cycles)
     }
 
-    /// Lets time pass.
+    /// Advances virtual time.
     pub fn advance(&mut self, time: Nanos) {
         self.rebase();
         self.base += time;
         self.check_power();
     }
 
-    /// Sets the clock of what is sent from now on.
+    /// Sets the clock of the following bytes, Hz.
     pub fn set_clock(&mut self, hz: u32) {
         self.rebase();
         self.clock = Clock::new(hz);
@@ -160,34 +159,34 @@ impl<C: SpiChip> SpiWire<C> {
         self.clock.hz()
     }
 
-    /// The violations so far.
+    /// Rule violations so far.
     pub const fn violations(&self) -> &ViolationLog {
         &self.violations
     }
 
-    /// Forgets the violations so far.
+    /// Clears the recorded violations.
     pub fn clear_violations(&mut self) {
         self.violations = ViolationLog::default();
     }
 
-    /// The supply, to order a cut ([`Power::order`]) and to count programs and erases.
+    /// Mutable access to the power supply, to schedule a cut ([`Power::order`]) and to count programs and erases.
     pub const fn power_mut(&mut self) -> &mut Power {
         &mut self.power
     }
 
-    /// Power supply of the chip, to see whether power is lost.
+    /// Power supply of the chip, for queries of its state.
     pub const fn power(&self) -> &Power {
         &self.power
     }
 
-    /// Power is back: the chip is as after power-on. An open window is over.
+    /// Restores power; the chip is then in its power-on state. An open CS# window is ended.
     pub fn power_on(&mut self) {
         self.power.restore();
         self.rebase();
         self.phase = Phase::Deselected;
     }
 
-    /// Drives CS# low. A window that is still open ends first.
+    /// Drives CS# low. A window that is still open is ended first.
     pub fn select(&mut self) {
         self.deselect();
         self.phase = Phase::Opcode;
@@ -196,7 +195,7 @@ impl<C: SpiChip> SpiWire<C> {
         self.data.clear();
     }
 
-    /// Drives CS# high: the chip executes the command of the window.
+    /// Drives CS# high; the chip executes the command of the window.
     pub fn deselect(&mut self) {
         let outcome = match self.phase {
             Phase::Extension => Err(CUT_SHORT),
@@ -215,7 +214,7 @@ impl<C: SpiChip> SpiWire<C> {
         self.check_power();
     }
 
-    /// Sends bytes; what the chip sends meanwhile is ignored.
+    /// Sends bytes; bytes that the chip sends at the same time are ignored.
     pub fn write(&mut self, width: Width, bytes: &[u8]) {
         self.remember(bytes);
         let mut at = 0;
@@ -224,7 +223,7 @@ impl<C: SpiChip> SpiWire<C> {
         }
     }
 
-    /// Receives bytes; the host leaves its lines undriven.
+    /// Receives bytes; the host does not drive its lines.
     pub fn read(&mut self, width: Width, out: &mut [u8]) {
         let mut at = 0;
         while at < out.len() {
@@ -232,7 +231,8 @@ impl<C: SpiChip> SpiWire<C> {
         }
     }
 
-    /// Sends and receives bytes at the same time, on one lane for each direction. `bytes` is what is sent, and then what came back.
+    /// Sends and receives bytes at the same time, on one lane for each direction. `bytes` contains the bytes to send, and
+    /// afterwards the received bytes.
     pub fn exchange(&mut self, bytes: &mut [u8]) {
         let sent = bytes.to_vec();
         self.remember(&sent);
@@ -242,7 +242,7 @@ impl<C: SpiChip> SpiWire<C> {
         }
     }
 
-    /// Clocks dummy cycles, also those that make no whole byte. In the data phase the bytes of these cycles are lost.
+    /// Sends dummy clock cycles; their number need not form whole bytes. In the data phase the bytes of these cycles are lost.
     pub fn dummy(&mut self, cycles: u32) {
         let half_cycles = u64::from(cycles) * 2;
         let of_header =
@@ -262,7 +262,7 @@ impl<C: SpiChip> SpiWire<C> {
         self.half_cycles += half_cycles;
     }
 
-    /// Lanes of the data that the chip sends next, if it does.
+    /// Width of the data that the chip sends next; `None` if it sends no data.
     fn width_of_data(&self) -> Option<Width> {
         match self.phase {
             Phase::Read { op, .. } => Some(op.mode.data),
@@ -274,7 +274,7 @@ impl<C: SpiChip> SpiWire<C> {
         }
     }
 
-    /// One whole window on a single lane: bytes to the chip, then bytes from it.
+    /// Executes a whole CS# window on a single lane: sends bytes to the chip, then receives bytes.
     pub fn transfer(&mut self, sent: &[u8], received: &mut [u8]) {
         self.select();
         self.write(Width::X1, sent);
@@ -282,8 +282,8 @@ impl<C: SpiChip> SpiWire<C> {
         self.deselect();
     }
 
-    /// Clocks bytes of one phase of the command; returns how many. Without `input`, the bytes that the chip sends are
-    /// dropped; without `sent`, the host sends nothing.
+    /// Transfers bytes of one phase of the command, and returns their number. Without `input`, bytes from the chip are dropped;
+    /// without `sent`, the host sends nothing.
     fn clock_bytes(&mut self, width: Width, sent: &[u8], input: Option<&mut [u8]>) -> usize {
         let length = input.as_ref().map_or(sent.len(), |input| input.len());
         if self.phase == Phase::Header
@@ -327,7 +327,7 @@ impl<C: SpiChip> SpiWire<C> {
         self.forms.iter().position(begins)
     }
 
-    /// The data phase of a form begins, unless the chip refuses it: the bytes then belong to the header of another form.
+    /// Starts the data phase of a form, unless the chip rejects it; in that case the bytes belong to the header of another form.
     fn begin_data(
         &mut self,
         at: usize,
@@ -368,8 +368,8 @@ impl<C: SpiChip> SpiWire<C> {
         }
     }
 
-    /// Calls `read` with the host's buffer, or with one that is dropped afterwards. After an error the buffer is
-    /// undriven.
+    /// Calls `read` with the host's buffer, or with a temporary one. After an error the buffer contains the value of undriven
+    /// lines.
     fn with_buffer(
         &mut self,
         input: Option<&mut [u8]>,
@@ -384,7 +384,7 @@ impl<C: SpiChip> SpiWire<C> {
         outcome
     }
 
-    /// Bytes of a read behind its first `done` ones.
+    /// Reads the bytes of a data phase after the first `done` bytes.
     fn read_piece(&mut self, op: &SpiOp, done: u32, width: Width, out: &mut [u8]) -> Result<(), Violation> {
         let length = out.len() as u32;
         match self.chip.read_on(op) {
@@ -407,7 +407,7 @@ impl<C: SpiChip> SpiWire<C> {
         }
     }
 
-    /// The chip chooses the bytes that it sends in this window.
+    /// Stores the bytes that the chip sends in this window.
     fn choose_bytes(&mut self, op: &SpiOp, length: u32) -> Result<(), Violation> {
         let mut data = std::mem::take(&mut self.data);
         data.clear();
@@ -417,7 +417,7 @@ impl<C: SpiChip> SpiWire<C> {
         outcome
     }
 
-    /// A register is read anew for each byte while the chip is busy.
+    /// Reads a register again for each byte while the chip is busy.
     fn read_register(&mut self, op: &SpiOp, width: Width, out: &mut [u8]) -> Result<(), Violation> {
         let unit = if width.lanes == 8 && width.dtr { 2 } else { 1 };
         let mut at = 0;
@@ -431,7 +431,7 @@ impl<C: SpiChip> SpiWire<C> {
         Ok(())
     }
 
-    /// Runs an operation that ends now.
+    /// Executes an operation that ends now.
     fn execute(&mut self, op: &SpiOp, data: Data<'_>) -> Result<(), Violation> {
         let end = self.now();
         if self.check_power() {
@@ -446,7 +446,7 @@ impl<C: SpiChip> SpiWire<C> {
         Ok(())
     }
 
-    /// The window ends without data.
+    /// Ends a window without data.
     fn execute_without_data(&mut self) -> Result<(), Violation> {
         let Some(form) = self.forms.iter().find(|form| form.is_complete()) else { return Err(CUT_SHORT) };
         let op = form.op(self.opcode, self.ext);
@@ -457,7 +457,7 @@ impl<C: SpiChip> SpiWire<C> {
         }
     }
 
-    /// True when the chip has no power. It is taken through a cut that is due.
+    /// True if the chip has no power. A power cut that is due is applied first.
     fn check_power(&mut self) -> bool {
         if !self.power.is_lost() && self.now() <= self.power.until {
             return false;
@@ -468,7 +468,7 @@ impl<C: SpiChip> SpiWire<C> {
         true
     }
 
-    /// A command byte, or a byte between it and the data.
+    /// Processes the command byte, or a byte between it and the data.
     fn shift_header(&mut self, width: Width, byte: u8) {
         match self.phase {
             Phase::Opcode => {
@@ -505,7 +505,7 @@ impl<C: SpiChip> SpiWire<C> {
         }
     }
 
-    /// The chip ignores the rest of the window.
+    /// Makes the chip ignore the remaining part of the window, and records the violation.
     fn ignore(&mut self, rule: Violation) {
         self.note(Err(rule));
         self.phase = Phase::Ignored;
@@ -513,7 +513,7 @@ impl<C: SpiChip> SpiWire<C> {
 
     fn note(&mut self, outcome: Result<(), Violation>) {
         match outcome {
-            // Without power there is no chip whose rules could be broken.
+            // A chip without power cannot report a violated rule.
             Ok(()) | Err(Violation::NoPower) => {}
             Err(rule) => self.violations.record(self.start, &self.sent, rule),
         }
@@ -532,7 +532,7 @@ impl<C: SpiChip> SpiWire<C> {
         }
     }
 
-    /// The present becomes the time from which clock cycles are counted.
+    /// Makes the current time the one from which clock cycles are counted.
     fn rebase(&mut self) {
         self.base = self.now();
         self.half_cycles = 0;

@@ -1,8 +1,9 @@
-//! SPI NAND: NAND arrays behind a serial command set that every maker bends a little.
+//! SPI NAND: NAND arrays with a serial command set that differs slightly between makers.
 //!
-//! - [`spec`]: a chip as data, what a part file's `[chip]` table says;
-//! - [`chip`]: the simulated chip, which sees operations only and is stricter than silicon;
-//! - [`driver`]: discovery by id, choice of the fastest operations, and the [`floatgate_mtd::Mtd`] on top.
+//! - [`spec`]: specification of a chip, the `[chip]` table of a part file;
+//! - [`chip`]: the simulated chip, which executes operations and is stricter than silicon;
+//! - [`driver`]: identification by id, selection of the fastest operations, and [`floatgate_mtd::Mtd`] on
+//!   top.
 
 pub mod chip;
 mod command;

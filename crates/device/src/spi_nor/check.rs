@@ -1,13 +1,13 @@
-//! Checks that the types of a specification cannot express.
+//! Checks of rules that the types of a specification do not enforce.
 
 use super::sfdp::AREA_BYTES_MAX;
 use super::spec::{OctalSwitch, OtpSpec, QuadEnable, RegisterSet, SecurityFamily, SfdpPiece, SpiNorSpec};
 use crate::spec::BadSpec;
 use std::fmt;
 
-/// Largest program buffer.
+/// Maximum size of the program buffer, bytes.
 const PAGE_BYTES_MAX: u32 = 4096;
-/// Largest OTP area; parts have 64 to 1024 bytes.
+/// Maximum size of the OTP area, bytes; real parts have 64 to 1024 bytes.
 const OTP_BYTES_MAX: u32 = 1 << 16;
 
 impl OtpSpec {
@@ -22,13 +22,13 @@ impl OtpSpec {
     }
 }
 
-/// A specification that is impossible as a whole.
+/// The error for a specification that is impossible as a whole.
 pub(super) fn impossible(why: impl fmt::Display) -> BadSpec {
     BadSpec::new("", format!("impossible SPI NOR: {why}"))
 }
 
 impl SpiNorSpec {
-    /// Checks what the type cannot express.
+    /// Checks rules that the type does not enforce.
     ///
     /// # Errors
     /// The first impossible value, with the reason.

@@ -1,6 +1,8 @@
-//! Commands of SPI NOR that a specification does not name (Linux: `spi-nor.h`, and the files of the makers).
+//! Commands of SPI NOR that are not part of a specification (Linux: `spi-nor.h`, and the files of the
+//! makers).
 //!
-//! Reads, programs and erases are data of a part, as their opcodes belong to bus modes and sizes.
+//! Reads, programs and erases are part of a part's specification, because their opcodes depend on bus modes
+//! and sizes.
 
 /// WRITE STATUS REGISTER 1, or of several registers.
 pub(super) const WRITE_STATUS: u8 = 0x01;
@@ -24,7 +26,7 @@ pub(super) const PAGE_PROGRAM_4B: u8 = 0x12;
 pub(super) const READ_4B: u8 = 0x13;
 /// READ SFDP.
 pub(super) const READ_SFDP: u8 = 0x5A;
-/// CHIP ERASE, the older way.
+/// CHIP ERASE, older opcode.
 pub(super) const CHIP_ERASE_OLD: u8 = 0x60;
 /// RESET ENABLE.
 pub(super) const RESET_ENABLE: u8 = 0x66;
@@ -43,7 +45,7 @@ pub(super) const READ_UNIQUE_ID: u8 = 0x4B;
 
 /// Registers and security registers of Winbond.
 pub(super) mod winbond {
-    /// READ STATUS REGISTER 2, which Spansion and GigaDevice have too.
+    /// READ STATUS REGISTER 2, also of Spansion and GigaDevice.
     pub(in super::super) const READ_STATUS_2: u8 = 0x35;
     /// WRITE STATUS REGISTER 2.
     pub(in super::super) const WRITE_STATUS_2: u8 = 0x31;
@@ -77,9 +79,9 @@ pub(super) mod issi {
 pub(super) mod macronix {
     /// READ CONFIGURATION REGISTER.
     pub(in super::super) const READ_CONFIG: u8 = 0x15;
-    /// READ SECURITY REGISTER, with the fail bits.
+    /// READ SECURITY REGISTER, which contains the fail bits.
     pub(in super::super) const READ_SECURITY: u8 = 0x2B;
-    /// WRITE SECURITY REGISTER: locks the secured area.
+    /// WRITE SECURITY REGISTER, which locks the secured area.
     pub(in super::super) const WRITE_SECURITY: u8 = 0x2F;
     /// READ CONFIGURATION REGISTER 2.
     pub(in super::super) const READ_CONFIG_2: u8 = 0x71;
@@ -99,7 +101,7 @@ pub(super) mod spansion {
     pub(in super::super) const CLEAR_STATUS: u8 = 0x30;
 }
 
-/// Registers of Infineon's Semper family, which Cypress began.
+/// Registers of Infineon's Semper family, originally by Cypress.
 pub(super) mod infineon {
     /// READ ANY REGISTER.
     pub(in super::super) const READ_ANY: u8 = 0x65;

@@ -1,5 +1,5 @@
-//! Serial NOR flash: the description of a part ([`spec`], [`check`]), its own tables ([`sfdp`]), and the chip that
-//! executes its command set ([`chip`]). The driver finds out which chip it has and presents it as an MTD ([`driver`]).
+//! Serial NOR flash: the specification of a part ([`spec`], [`check`]), its SFDP tables ([`sfdp`]), and the chip that
+//! executes its command set ([`chip`]). The driver identifies the chip and implements an MTD device ([`driver`]).
 
 pub mod check;
 pub mod chip;

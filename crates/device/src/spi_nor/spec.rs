@@ -1,4 +1,4 @@
-//! A SPI NOR part as data: the `[chip]` table of its part file.
+//! Specification of a SPI NOR part: the `[chip]` table of its part file.
 
 use super::command::{infineon, issi, macronix, micron, winbond};
 use crate::spi::{CmdExt, Mode, Variant};
@@ -8,7 +8,7 @@ use floatgate_mtd::Nanos;
 use serde::{Deserialize, Deserializer, de};
 use std::collections::BTreeMap;
 
-/// Everything about a SPI NOR part that its command set, its timing and its driver depend on.
+/// Properties of a SPI NOR part that determine its command set, its timing and its driver.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpiNorSpec {
@@ -88,7 +88,7 @@ const fn hundred_thousand() -> u64 {
     100_000
 }
 
-/// Sizes of a part.
+/// Sizes of a SPI NOR part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NorGeometry {
@@ -141,7 +141,7 @@ const fn thirty_us() -> Nanos {
     Nanos::from_us(30)
 }
 
-/// One size of erase.
+/// An erase type: size, commands and times.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EraseType {
@@ -160,7 +160,7 @@ pub struct EraseType {
     pub tail: Option<EraseTail>,
 }
 
-/// Part of the blocks erase slower than typical. Which ones follows from the chip's seed.
+/// Share of blocks whose erase is slower than typical. The seed of the chip determines these blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EraseTail {
@@ -184,7 +184,7 @@ pub enum Addressing {
     WrenEn4b,
 }
 
-/// The bit that switches WP# and HOLD# to data lines (the names are those of JESD216's QER field).
+/// Register bit that switches WP# and HOLD# to data lines (names as in JESD216's QER field).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum QuadEnable {
@@ -199,7 +199,7 @@ pub enum QuadEnable {
     Sr2Bit1By01,
 }
 
-/// Registers beside the status register: makers differ.
+/// Registers in addition to the status register, which differ between makers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RegisterSet {
@@ -217,7 +217,7 @@ pub enum RegisterSet {
     Micron,
 }
 
-/// The stateful mode 8D-8D-8D.
+/// Stateful mode 8D-8D-8D.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Octal {
@@ -238,19 +238,19 @@ pub struct Octal {
 }
 
 impl Octal {
-    /// Address and values of the register that switches 8D-8D-8D: off and on.
+    /// Address of the register that switches 8D-8D-8D, and its values for off and on.
     pub(super) const fn mode_register(&self) -> (u32, u8, u8) {
         match self.switch {
             OctalSwitch::MicronVcr => (0, micron::VCR_RESET, micron::VCR_OCTAL_DTR),
             OctalSwitch::MacronixCr2 => (0, 0, macronix::CONFIG_2_OCTAL_DTR),
             OctalSwitch::InfineonCfr => (infineon::CFR5V, infineon::CFR5_SINGLE, infineon::CFR5_OCTAL_DTR),
-            // A chip has no such switch: its register switches nothing.
+            // A simulated chip does not have this switch: its register has no effect.
             OctalSwitch::Sequence(_) => (0, micron::VCR_RESET, micron::VCR_RESET),
         }
     }
 }
 
-/// Procedure that switches octal DTR on.
+/// Procedure that enables octal DTR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OctalSwitch {
@@ -265,7 +265,7 @@ pub enum OctalSwitch {
     Sequence(OctalSequence),
 }
 
-/// Configurable dummy cycles.
+/// Configurable dummy cycles of read commands.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DummyControl {
@@ -280,18 +280,18 @@ pub struct DummyControl {
 }
 
 impl DummyControl {
-    /// Register value for a number of cycles.
+    /// Register value for a number of dummy cycles.
     pub fn value(&self, cycles: u8) -> Option<u8> {
         self.values.iter().find(|pair| pair[0] == cycles).map(|pair| pair[1])
     }
 
-    /// Number of cycles for a register value.
+    /// Number of dummy cycles for a register value.
     pub fn cycles(&self, value: u8) -> Option<u8> {
         self.values.iter().find(|pair| pair[1] == value).map(|pair| pair[0])
     }
 }
 
-/// A one-time-programmable area.
+/// One-time-programmable area, by type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum OtpSpec {
@@ -327,7 +327,7 @@ pub enum OtpSpec {
     },
 }
 
-/// Commands and addresses of security registers.
+/// Commands and lock bits of security registers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SecurityFamily {
@@ -339,7 +339,7 @@ pub enum SecurityFamily {
 }
 
 impl SecurityFamily {
-    /// Lock bits that there are.
+    /// Number of lock bits.
     pub(crate) const fn locks(self) -> usize {
         match self {
             Self::Winbond => 3,
@@ -347,7 +347,7 @@ impl SecurityFamily {
         }
     }
 
-    /// The lock bit of a register, in the byte that holds the lock bits.
+    /// Lock bit of a security register, as a mask of the byte with the lock bits.
     pub(crate) const fn lock_bit(self, region: usize) -> u8 {
         let first = match self {
             Self::Winbond => 0x08,
@@ -356,7 +356,7 @@ impl SecurityFamily {
         if region < self.locks() { first << region } else { 0 }
     }
 
-    /// All lock bits.
+    /// Mask of all lock bits.
     pub(crate) const fn lock_mask(self) -> u8 {
         match self {
             Self::Winbond => 0b0011_1000,
@@ -364,7 +364,7 @@ impl SecurityFamily {
         }
     }
 
-    /// Commands that read, program and erase.
+    /// Opcodes that read, program and erase a security register.
     pub(crate) const fn commands(self) -> [u8; 3] {
         match self {
             Self::Winbond => [winbond::READ_SECURITY, winbond::PROGRAM_SECURITY, winbond::ERASE_SECURITY],
@@ -372,7 +372,7 @@ impl SecurityFamily {
         }
     }
 
-    /// Commands that read and write the lock bits.
+    /// Opcodes that read and write the register with the lock bits.
     pub(crate) const fn lock_commands(self) -> [u8; 2] {
         match self {
             Self::Winbond => [winbond::READ_STATUS_2, winbond::WRITE_STATUS_2],
@@ -381,10 +381,10 @@ impl SecurityFamily {
     }
 }
 
-/// Dummy cycles of READ UNIQUE ID; in four-byte address mode there are eight more, in place of the fourth address byte.
+/// Number of dummy cycles of READ UNIQUE ID. In four-byte address mode there are eight more, instead of the fourth address byte.
 pub(crate) const UNIQUE_ID_DUMMY: u8 = 32;
 
-/// Block protection: BP = n protects `unit << (n - 1)` bytes at the end of the chip, or at its start when TB is set.
+/// Block protection. BP = n protects `unit << (n - 1)` bytes at the end of the chip, or at its start if TB is set.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Protection {
@@ -401,7 +401,7 @@ pub struct Protection {
     pub unit_bytes: u32,
 }
 
-/// Suspending programs and erases.
+/// Commands that suspend and resume programs and erases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Suspend {
@@ -422,19 +422,19 @@ impl SpiNorSpec {
         types
     }
 
-    /// Size of a bank.
+    /// Size of a bank, bytes.
     pub const fn bank_bytes(&self) -> u64 {
         let banks = if self.geometry.banks == 0 { 1 } else { self.geometry.banks };
         self.geometry.size_bytes / banks as u64
     }
 
-    /// Highest clock for a mode, when the command has no limit of its own.
+    /// Highest clock for a mode if the command has no limit of its own, Hz.
     pub fn max_hz(&self, mode: Mode) -> u64 {
         if mode.cmd.dtr || mode.addr.dtr || mode.data.dtr { self.max_dtr_hz } else { self.max_sdr_hz }
     }
 }
 
-/// Bytes of an SFDP area from some address on.
+/// Bytes of an SFDP area from an address on.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SfdpPiece {
@@ -444,7 +444,7 @@ pub struct SfdpPiece {
     pub hex: Hex,
 }
 
-/// Bytes that a TOML file writes as hexadecimal digits.
+/// Bytes that are written as hexadecimal digits in TOML files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Hex(pub Vec<u8>);

@@ -1,4 +1,4 @@
-//! The catalogue's parts, for tests.
+//! Parts of the catalogue, for tests.
 
 use super::spec::SpiNorSpec;
 
@@ -21,12 +21,12 @@ fn merge(base: &mut toml::Table, over: toml::Table) {
     }
 }
 
-/// The `[chip]` table of a part file.
+/// Specification from the `[chip]` table of a part file.
 pub(super) fn spec(text: &str) -> SpiNorSpec {
     profile(text, None)
 }
 
-/// The `[chip]` table with a profile's overrides.
+/// Specification from the `[chip]` table with the overrides of a profile.
 pub(super) fn profile(text: &str, name: Option<&str>) -> SpiNorSpec {
     let mut file: toml::Table = text.parse().unwrap();
     let mut chip = file.remove("chip").unwrap().as_table().unwrap().clone();
@@ -36,7 +36,7 @@ pub(super) fn profile(text: &str, name: Option<&str>) -> SpiNorSpec {
     chip.try_into().unwrap()
 }
 
-/// No such part: every mode in one chip, with Micron's registers.
+/// An invented part that supports every mode, with Micron's registers.
 pub(super) const EVERY_MODE: &str = r#"
 [chip]
 id = [0x2C, 0x5B, 0x1A, 0x10]
@@ -100,7 +100,7 @@ otp = { kind = "control-byte", bytes = 64 }
 suspend = { suspend = 0x75, resume = 0x7A, latency_us = 30 }
 "#;
 
-/// As S28HS512T.
+/// A part like S28HS512T, Infineon's Semper family.
 pub(super) const SEMPER: &str = r#"
 [chip]
 id = [0x34, 0x5B, 0x1A]

@@ -1,21 +1,22 @@
-//! The field of 2^m elements: polynomials in a over {0, 1}, modulo a primitive polynomial of which a is a root.
+//! The finite field of 2^m elements: polynomials in a over {0, 1}, modulo a primitive polynomial with the root a.
 
 use crate::CodeError;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Degrees of the fields that BCH codes are built over.
+/// Degrees m of the fields over which BCH codes are built.
 pub(crate) const DEGREES: core::ops::RangeInclusive<u32> = 5..=15;
 
-/// Primitive polynomials of degree 5 to 15, coefficients as bits: the defaults of Linux's BCH library.
+/// Primitive polynomials of degree 5 to 15, with coefficients as bits: the defaults of Linux's BCH library.
 const POLYNOMIALS: [u32; 11] = [0x25, 0x43, 0x83, 0x11D, 0x211, 0x409, 0x805, 0x1053, 0x201B, 0x402B, 0x8003];
 
 /// A field with tables of powers and logarithms.
 pub(crate) struct Field {
     degree: u32,
-    /// a^i for i up to twice the order, so that a sum of two logarithms needs no modulo; then zeros for products with 0.
+    /// Powers a^i for i up to twice the order, so that a sum of two logarithms needs no modulo; then zeros for products
+    /// with 0.
     exp: Vec<u16>,
-    /// Logarithm to base a. The logarithm of 0 is so large that sums with it index the zeros of `exp`.
+    /// Logarithms to base a. The logarithm of 0 is so large that a sum with it indexes the zeros of `exp`.
     log: Vec<u16>,
 }
 
@@ -30,7 +31,7 @@ pub(crate) fn degree(polynomial: u32) -> u32 {
     polynomial.checked_ilog2().unwrap_or(0)
 }
 
-/// Degree m of a polynomial, checked to be primitive: the first 2^m - 1 powers of a are distinct.
+/// Degree m of a polynomial, after a check that it is primitive: the first 2^m - 1 powers of a are distinct.
 pub(crate) fn check_primitive(polynomial: u32) -> Result<u32, CodeError> {
     let degree = degree(polynomial);
     if !DEGREES.contains(&degree) {
@@ -45,7 +46,7 @@ pub(crate) fn check_primitive(polynomial: u32) -> Result<u32, CodeError> {
     if first_one == Some(order) { Ok(degree) } else { Err(CodeError::NotPrimitive { polynomial }) }
 }
 
-/// The next power of a.
+/// Product of `power`, a power of a, and a.
 const fn times_a(power: u32, degree: u32, polynomial: u32) -> u32 {
     let twice = power << 1;
     twice ^ ((twice >> degree) * polynomial)
@@ -78,12 +79,12 @@ impl Field {
         self.log.len() - 1
     }
 
-    /// a^i, for i below twice the order; 0 from there up to four times the order.
+    /// Power a^i, for i below twice the order; 0 for i from there up to four times the order.
     pub(crate) fn exp(&self, i: usize) -> u16 {
         self.exp[i]
     }
 
-    /// Logarithm of x. With the logarithm of 0, [`exp`](Self::exp) of any sum of two is 0.
+    /// Logarithm of x. If a sum of two logarithms includes the logarithm of 0, [`exp`](Self::exp) of the sum is 0.
     pub(crate) fn log(&self, x: u16) -> usize {
         self.log[usize::from(x)].into()
     }
@@ -96,12 +97,12 @@ impl Field {
         self.mul(x, x)
     }
 
-    /// x / y, y not 0.
+    /// Quotient x / y; y must not be 0.
     pub(crate) fn div(&self, x: u16, y: u16) -> u16 {
         self.exp[self.log(x) + self.order() - self.log(y)]
     }
 
-    /// Square root: half the logarithm. An odd logarithm becomes even by adding the order, which is odd.
+    /// Square root of x, by half the logarithm. An odd logarithm becomes even by adding the order, which is odd.
     pub(crate) fn sqrt(&self, x: u16) -> u16 {
         if x == 0 {
             return 0;
@@ -110,7 +111,7 @@ impl Field {
         self.exp[(log + (log & 1) * self.order()) / 2]
     }
 
-    /// Cube root: a third of the logarithm. `None` if the logarithm is not divisible by three.
+    /// Cube root of x, by a third of the logarithm. `None` if the logarithm is not divisible by three.
     pub(crate) fn cube_root(&self, x: u16) -> Option<u16> {
         let log = self.log(x);
         let thirds = [log, log + self.order(), log + 2 * self.order()];
@@ -123,7 +124,7 @@ impl Field {
 mod tests {
     use super::*;
 
-    /// Product of polynomials, modulo `polynomial`: the definition.
+    /// Product of polynomials modulo `polynomial`, computed by the definition.
     fn slow_mul(x: u16, y: u16, polynomial: u32) -> u16 {
         let degree = polynomial.ilog2();
         (0..degree).rev().fold(0, |sum: u32, bit| {

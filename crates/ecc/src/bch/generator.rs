@@ -1,21 +1,21 @@
-//! Generator polynomials, and polynomials over {0, 1} as rows of bits.
+//! Generator polynomials, and polynomials over {0, 1} as arrays of bits.
 
 use super::field::Field;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A remainder, left-justified: bit 63 of word 0 is the highest coefficient.
+/// Coefficients of a remainder, left-justified: bit 63 of word 0 is the highest coefficient.
 pub(crate) type Words = [u64; MAX_WORDS];
 
-/// Words of the longest remainder: 15 * 72 bits.
+/// Number of 64-bit words of the longest remainder, which has 15 * 72 bits.
 pub(crate) const MAX_WORDS: usize = 17;
 
 /// The generator of the code that corrects `strength` bits: the polynomial over {0, 1} of least degree with the roots a^1
-/// to a^(2 * `strength`) (Bose and Ray-Chaudhuri 1960, Hocquenghem 1959). Coefficients, lowest first.
+/// to a^(2 * `strength`) (Bose and Ray-Chaudhuri 1960, Hocquenghem 1959). The result is its coefficients, lowest first.
 pub(crate) fn generator(field: &Field, strength: u32) -> Vec<bool> {
     let mut generator = vec![true];
     let mut is_root = vec![false; field.order()];
-    // Even powers are conjugates of odd ones.
+    // Even powers are conjugates of odd powers, so odd ones are sufficient.
     for i in (1..2 * strength as usize).step_by(2) {
         if is_root[i] {
             continue;
@@ -27,7 +27,8 @@ pub(crate) fn generator(field: &Field, strength: u32) -> Vec<bool> {
     generator
 }
 
-/// The powers i, 2i, 4i...: with a^i, a polynomial over {0, 1} has the roots a^2i, a^4i...
+/// The exponents i, 2i, 4i ... of the conjugates of a^i: a polynomial over {0, 1} with the root a^i also has the roots
+/// a^2i, a^4i ...
 fn conjugates(field: &Field, i: usize) -> Vec<usize> {
     let mut powers = vec![i];
     let mut next = 2 * i % field.order();
@@ -38,7 +39,7 @@ fn conjugates(field: &Field, i: usize) -> Vec<usize> {
     powers
 }
 
-/// The product of all (X + a^i).
+/// Coefficients of the product of (X + a^i) for all i in `powers`.
 fn with_roots(field: &Field, powers: &[usize]) -> Vec<bool> {
     let mut product = vec![1];
     for i in powers {
@@ -60,7 +61,7 @@ fn product(x: &[bool], y: &[bool]) -> Vec<bool> {
     product
 }
 
-/// Generator without its leading 1, left-justified.
+/// Coefficients of the generator below its leading 1, left-justified.
 pub(crate) fn tail(generator: &[bool]) -> Words {
     let mut words = [0; MAX_WORDS];
     for (at, _) in generator.iter().rev().skip(1).enumerate().filter(|(_, set)| **set) {
@@ -69,7 +70,7 @@ pub(crate) fn tail(generator: &[bool]) -> Words {
     words
 }
 
-/// X times `rest`, modulo the generator with this tail.
+/// Replaces `rest` by X times `rest`, modulo the generator with this tail.
 pub(crate) fn times_x(rest: &mut [u64], tail: &[u64]) {
     let carry = 0_u64.wrapping_sub(rest[0] >> 63);
     for at in 0..rest.len() {
@@ -83,7 +84,8 @@ mod tests {
     use super::*;
     use crate::bch::field::linux_polynomial;
 
-    /// The textbook's (15, 7) code is below the smallest field here; these are of Lin and Costello, Appendix C, for m = 5.
+    /// Compares with the generators in Lin and Costello, Appendix C, for m = 5. The usual (15, 7) code is too small for
+    /// the fields here.
     #[test]
     fn textbook_generators() {
         let field = Field::new(linux_polynomial(5).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! From syndromes to the error locator polynomial.
+//! Computes the error locator polynomial from the syndromes.
 
 use super::field::Field;
 use crate::Uncorrectable;
@@ -7,21 +7,21 @@ use crate::code::MAX_STRENGTH;
 /// Maximum number of coefficients of a locator.
 const MAX_LEN: usize = MAX_STRENGTH as usize + 1;
 
-/// Polynomial with one root a^-p for each wrong bit p, and the constant coefficient 1.
+/// Error locator: the polynomial with one root a^-p for each wrong bit p, and the constant coefficient 1.
 pub(crate) struct Locator {
     coefficients: [u16; MAX_LEN],
     degree: usize,
 }
 
-/// State of the register before the last change of length.
+/// State of the shift register before its last change of length.
 struct Before {
     /// Logarithms of its coefficients.
     logs: [u16; MAX_LEN],
     terms: [u16; MAX_LEN],
     degree: usize,
-    /// Logarithm of its discrepancy.
+    /// Logarithm of the discrepancy in that state.
     discrepancy: usize,
-    /// Number of syndromes processed since.
+    /// Number of syndromes processed since that state.
     age: usize,
 }
 
@@ -31,16 +31,16 @@ impl Locator {
         &self.coefficients[..=self.degree]
     }
 
-    /// Locator without errors.
+    /// The locator of a word without errors: the polynomial 1.
     pub(crate) const fn new() -> Self {
         let mut coefficients = [0; MAX_LEN];
         coefficients[0] = 1;
         Self { coefficients, degree: 0 }
     }
 
-    /// Finds the shortest feedback register that generates the syndromes (Massey 1969). `syndromes[j]` is the received
-    /// word at a^(j + 1), for `2 * strength` syndromes. As the code is binary, every other discrepancy is 0 and is
-    /// skipped (Berlekamp 1968).
+    /// Finds the shortest feedback register that generates the syndromes (Massey 1969). `syndromes[j]` is the value of
+    /// the received word at a^(j + 1), for `2 * strength` syndromes. As the code is binary, every other discrepancy is
+    /// 0 and is skipped (Berlekamp 1968).
     pub(crate) fn generate(&mut self, field: &Field, syndromes: &[u16]) -> Result<(), Uncorrectable> {
         let strength = syndromes.len() / 2;
         let mut logs = [0; 2 * MAX_STRENGTH as usize];
@@ -66,11 +66,12 @@ impl Locator {
             self.degree = degree;
             before.age += 2;
         }
-        // A register longer than its polynomial is that of no pattern of errors.
+        // If the register is longer than its polynomial, no correctable pattern of errors has these syndromes.
         if self.coefficients[self.degree] == 0 { Err(Uncorrectable) } else { Ok(()) }
     }
 
-    /// The difference between the register's prediction for the last syndrome and that syndrome. Takes logarithms.
+    /// Difference between the register's prediction for the last syndrome and that syndrome. The syndromes are given
+    /// as logarithms.
     fn discrepancy(&self, field: &Field, logs: &[u16]) -> u16 {
         let terms = self.coefficients().iter().zip(logs.iter().rev());
         terms.fold(0, |sum, (x, log)| sum ^ field.exp(field.log(*x) + usize::from(*log)))
@@ -78,7 +79,7 @@ impl Locator {
 }
 
 impl Before {
-    /// Adds the correction terms that cancel the discrepancy, `age` positions up.
+    /// Adds the correction terms that cancel the discrepancy, shifted by `age` positions.
     fn scale(&mut self, field: &Field, discrepancy: u16) {
         let factor = (field.log(discrepancy) + field.order() - self.discrepancy) % field.order();
         for (term, log) in self.terms.iter_mut().zip(&self.logs[..=self.degree]) {

@@ -1,14 +1,14 @@
 //! Binary BCH codes (Bose and Ray-Chaudhuri 1960, Hocquenghem 1959), bit for bit compatible with Linux's BCH library.
 //!
-//! A word of bits is a polynomial: the first byte's highest bit is the highest coefficient. A codeword is data, then
-//! check bits, and a multiple of the generator polynomial, whose roots are a^1 to a^2t in a field of 2^m elements
-//! ([`field`], [`generator`]). So
+//! A word of bits is a polynomial: the first byte's highest bit is the highest coefficient. A codeword consists of
+//! data and check bits, and is a multiple of the generator polynomial. The roots of the generator are a^1 to a^2t in a
+//! field of 2^m elements ([`field`], [`generator`]).
 //!
-//! - encoding is a remainder of a division by the generator ([`remainder`]);
-//! - a received word with the remainder 0 is a codeword. Otherwise the remainder's values at the roots, the syndromes,
-//!   depend on the errors alone: S_j is the sum of a^jp over the wrong bits p;
-//! - the error locator, the polynomial with the roots a^-p, comes from the syndromes ([`locator`]);
-//! - its roots are the positions of the wrong bits ([`roots`]). They are found by formula ([`small`]), or after
+//! - Encoding computes the remainder of a division by the generator ([`remainder`]).
+//! - A received word with the remainder 0 is a codeword. Otherwise the values of the remainder at the roots, the
+//!   syndromes, depend on the errors alone: S_j is the sum of a^jp over the wrong bits p.
+//! - The error locator, the polynomial with the roots a^-p, is computed from the syndromes ([`locator`]).
+//! - Its roots are the positions of the wrong bits ([`roots`]). They are found by formula ([`small`]), or after
 //!   splitting the locator into factors ([`trace`]).
 
 pub(crate) mod field;
@@ -31,14 +31,15 @@ use remainder::Remainder;
 use roots::Roots;
 use syndromes::OddSyndromes;
 
-/// Syndromes of the strongest code.
+/// Number of syndromes of the strongest code.
 const MAX_SYNDROMES: usize = 2 * MAX_STRENGTH as usize;
 
-/// A bare BCH code, for data of any length that fits: the ECC bytes of Linux's `bch_encode`, before any mask.
+/// A BCH code for data of any length up to a maximum. It computes the ECC bytes of Linux's `bch_encode`, before any
+/// mask.
 pub struct Bch {
     field: Field,
     strength: u32,
-    /// Degree of the generator.
+    /// Degree of the generator, which is the number of check bits.
     check_bits: usize,
     ecc_bytes: usize,
     max_data_bytes: usize,
@@ -59,16 +60,16 @@ impl Bch {
         Self::with_polynomial(field::linux_polynomial(m)?, t)
     }
 
-    /// The code with another primitive polynomial, given by its coefficients as bits, such as 17475 (0x4443) for m =
-    /// 14.
+    /// The code with another primitive polynomial, whose coefficients are given as bits, for example 17475 (0x4443)
+    /// for m = 14.
     ///
     /// # Errors
-    /// As [`new`](Self::new), and for a polynomial that is not primitive.
+    /// The errors of [`new`](Self::new), and a polynomial that is not primitive.
     pub fn with_polynomial(polynomial: u32, t: u32) -> Result<Self, CodeError> {
         Self::build(polynomial, t, usize::MAX)
     }
 
-    /// The code for a step: shorter tables, and a mask on all ECC bytes.
+    /// The code for steps of a fixed size, with smaller tables and a mask for all ECC bytes.
     pub(crate) fn for_step(
         polynomial: u32,
         t: u32,
@@ -104,12 +105,12 @@ impl Bch {
         })
     }
 
-    /// Bits corrected.
+    /// Maximum number of bits that the code corrects.
     pub const fn strength(&self) -> u32 {
         self.strength
     }
 
-    /// ECC bytes: m * t bits, in whole bytes.
+    /// Number of ECC bytes: m * t bits, rounded up to whole bytes.
     pub const fn ecc_bytes(&self) -> usize {
         self.ecc_bytes
     }
@@ -141,11 +142,11 @@ impl Bch {
     }
 
     /// Corrects `data` and `ecc`, and returns the number of corrected bits. Padding bits of the last ECC byte are set
-    /// as by encoding, and do not count.
+    /// to their encoded value and are not counted.
     ///
     /// # Errors
-    /// `Uncorrectable`: more errors than the code corrects, unless they happen to form another correctable word.
-    /// Nothing is changed.
+    /// `Uncorrectable`: more errors than the code corrects, unless they result in another correctable word. Data and
+    /// ECC bytes stay unchanged.
     ///
     /// # Panics
     /// As [`encode`](Self::encode).
@@ -162,7 +163,7 @@ impl Bch {
         Ok(flipped)
     }
 
-    /// Difference between the check bits calculated from the data and the received ones.
+    /// Difference between the check bits computed from the data and the received check bits.
     fn difference(&self, right: &Words, ecc: &[u8]) -> Words {
         let mut wrong = [0; MAX_WORDS];
         let (whole, rest) = ecc.as_chunks();
@@ -212,7 +213,7 @@ impl Bch {
         Ok(found.len() as u32)
     }
 
-    /// Flips the bit that is the coefficient of X^`position`.
+    /// Flips the bit whose value is the coefficient of X^`position`.
     fn flip(&self, position: usize, data: &mut [u8], ecc: &mut [u8]) {
         let (bytes, bit) = match self.check_bits.checked_sub(position + 1) {
             Some(bit) => (ecc, bit),
@@ -224,7 +225,8 @@ impl Bch {
         bytes[bit / 8] ^= 0x80 >> (bit % 8);
     }
 
-    /// The values of a remainder at a^1 to a^2t. S_2j is S_j squared, as the coefficients are 0 or 1.
+    /// Syndromes of a remainder: its values at a^1 to a^2t. S_2j is the square of S_j, because the coefficients are 0
+    /// or 1.
     fn syndromes(&self, rest: &Words, out: &mut [u16]) {
         let mut odd = [0; MAX_STRENGTH as usize];
         self.odd_syndromes.compute(rest, &mut odd);
@@ -234,7 +236,7 @@ impl Bch {
     }
 }
 
-/// Encoder: divides data by the generator.
+/// Encoder, which divides data by the generator.
 enum Encoder {
     Portable(Remainder),
     Clmul(Clmul),

@@ -1,25 +1,26 @@
-//! Encoding: the remainder of data * X^r modulo the generator of degree r, a word of data at a time.
+//! Encoder that computes the remainder of data * X^r modulo the generator of degree r, one word of data at
+//! a time.
 
 use super::generator::{MAX_WORDS, Words, times_x};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Contribution to the remainder of each value of each byte of a data word.
+/// Tables of the contribution to the remainder of each value of each byte in a data word.
 pub(crate) struct Remainder {
-    /// Words in a row: the remainder, padded with zeros, so that the compiler knows the length of all rows.
+    /// Length of a row in words: the remainder padded with zeros to a length that is known at compile time.
     words: usize,
-    /// Rows of `words` words: 256 of the first byte of a data word, 256 of the second, and so on.
+    /// Rows of `words` words: 256 rows for the first byte of a data word, 256 for the second, and so on.
     rows: Vec<u64>,
 }
 
 impl Remainder {
-    /// Creates the tables; `words` is the length of the remainder.
+    /// Creates the tables for a remainder of `words` words.
     pub(crate) fn new(tail: &Words, words: usize) -> Self {
         let words = [1, 2, 4, 6, 9].into_iter().find(|most| *most >= words).unwrap_or(MAX_WORDS);
         let mut rows = vec![0; 8 * 256 * words];
         let mut power = tail[..words].to_vec();
         for bit in 0..64 {
-            // The last bit of the last byte comes first.
+            // The rows are computed from the last bit of the last byte on.
             let (byte, mask) = (7 - bit / 8, 1 << (bit % 8));
             for value in (0..256).filter(|value| value & mask != 0) {
                 let row = &mut rows[(256 * byte + value) * words..][..words];
@@ -30,7 +31,7 @@ impl Remainder {
         Self { words, rows }
     }
 
-    /// Remainder of `data`, first byte and highest bit first.
+    /// Remainder of `data`, whose highest coefficient is the highest bit of the first byte.
     pub(crate) fn compute(&self, data: &[u8]) -> Words {
         match self.words {
             1 => self.divide::<1>(data),
@@ -43,7 +44,7 @@ impl Remainder {
     }
 
     fn divide<const W: usize>(&self, data: &[u8]) -> Words {
-        // Zeros before the first byte change nothing.
+        // Zeros before the first byte do not change the remainder.
         let (head, body) = data.split_at(data.len() % 8);
         let mut first = [0; 8];
         first[8 - head.len()..].copy_from_slice(head);

@@ -1,4 +1,4 @@
-//! From the error locator polynomial to the wrong bits.
+//! Computes the positions of wrong bits from the error locator polynomial.
 
 use super::field::Field;
 use super::small::Solver;
@@ -6,10 +6,10 @@ use crate::Uncorrectable;
 use crate::code::MAX_STRENGTH;
 use crate::simd::Search;
 
-/// Positions of wrong bits.
+/// Buffer for the positions of wrong bits.
 pub(crate) type Positions = [u16; MAX_STRENGTH as usize];
 
-/// Degree up to which roots are found by formula.
+/// Maximum degree of polynomials whose roots are found by formula.
 const SMALL: usize = 4;
 
 /// Search for the roots of a locator polynomial.
@@ -19,13 +19,13 @@ pub(crate) struct Roots {
 }
 
 impl Roots {
-    /// Search for locators up to degree `strength` in words of up to `bits`.
+    /// A search for locators up to degree `strength` in words of up to `bits` bits.
     pub(crate) fn new(field: &Field, strength: usize, bits: usize) -> Self {
         let search = if strength > SMALL { Search::new(field, strength, bits) } else { None };
         Self { solver: Solver::new(field), search }
     }
 
-    /// Search without vector instructions.
+    /// A search without vector instructions.
     #[cfg(test)]
     pub(crate) fn portable(field: &Field) -> Self {
         Self { solver: Solver::new(field), search: None }
@@ -52,7 +52,8 @@ impl Roots {
         if found == degree { Ok(&positions[..found]) } else { Err(Uncorrectable) }
     }
 
-    /// Searches all roots except the four farthest, which are solved by formula; this shortens the search.
+    /// Searches all roots except the four at the highest positions, which are solved by formula; this shortens the
+    /// search.
     fn search_and_solve(
         &self,
         search: &Search,
@@ -67,7 +68,7 @@ impl Roots {
             return found;
         }
         let solved = self.split(field, &quotient(field, locator, near), bits, far);
-        // Two roots in one place are no two errors.
+        // A double root does not stand for two errors.
         if far.iter().any(|position| near.contains(position)) { found } else { found + solved }
     }
 
@@ -81,14 +82,14 @@ impl Roots {
         }
         positions.iter_mut().for_each(|root| *root = field.log(*root) as u16);
         let within = positions.iter().filter(|position| usize::from(**position) < bits).count();
-        // Two roots in one place are no two errors.
+        // A double root does not stand for two errors.
         let double = |at: usize| positions[..at].contains(&positions[at]);
         if degree > SMALL && (1..degree).any(double) { 0 } else { within }
     }
 }
 
-/// Quotient of a locator by the factors (1 + a^p X) of the positions p, of degree [`SMALL`]. It is computed as a power
-/// series, of which only the first coefficients are needed.
+/// Quotient of a locator by the factors (1 + a^p X) for the given positions p; it has degree [`SMALL`]. It is computed
+/// as a power series, of which only the first coefficients are needed.
 fn quotient(field: &Field, locator: &[u16], positions: &[u16]) -> [u16; SMALL + 1] {
     let mut rest = [0; SMALL + 1];
     rest.copy_from_slice(&locator[..=SMALL]);
@@ -106,7 +107,7 @@ mod tests {
     use crate::bch::field::linux_polynomial;
     use alloc::vec;
 
-    /// The locator of errors at `positions`: the product of all (1 + a^p X).
+    /// The locator of errors at `positions`: the product of (1 + a^p X) for all positions p.
     fn locator(field: &Field, positions: &[usize]) -> vec::Vec<u16> {
         let mut product = vec![1];
         for position in positions {
@@ -118,7 +119,7 @@ mod tests {
         product
     }
 
-    /// A root that counts twice is no two errors, wherever it lies among the others.
+    /// A double root does not stand for two errors, wherever it is among the others.
     #[test]
     fn double_roots_are_no_errors() {
         let field = Field::new(linux_polynomial(13).unwrap()).unwrap();
@@ -132,7 +133,7 @@ mod tests {
         }
     }
 
-    /// All ways find the same positions: those that went in, unless one lies outside the word.
+    /// All search methods find the positions from which the locator was made, unless one is outside the word.
     #[test]
     fn both_searches_find_the_positions() {
         for (degree, strength, bits) in

@@ -4,18 +4,18 @@ use super::field::Field;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Marks a table entry without a solution.
+/// Table entry for an equation without a solution.
 const NONE: u16 = u16::MAX;
 
-/// Solutions of the two equations to which all others are reduced.
+/// Tables of solutions of the two equations to which all others are reduced.
 pub(crate) struct Solver {
-    /// For k, a y with y^2 + y = k; y + 1 is the other.
+    /// For each k, a solution y of y^2 + y = k; the other solution is y + 1.
     quadratic: Vec<u16>,
-    /// For k, a z with z^3 + z = k.
+    /// For each k, a solution z of z^3 + z = k.
     cubic: Vec<u16>,
 }
 
-/// Roots of a polynomial: the first `degree` of four.
+/// Roots of a polynomial; only the first `degree` of the four are used.
 pub(crate) type Roots = [u16; 4];
 
 impl Solver {
@@ -30,7 +30,7 @@ impl Solver {
         solver
     }
 
-    /// The roots of X^d + `c[0]` X^(d-1) + ... + `c[d-1]`, if there are d different ones, none of them 0.
+    /// The roots of X^d + `c[0]` X^(d-1) + ... + `c[d-1]`; `None` unless there are d different roots other than 0.
     pub(crate) fn roots(&self, f: &Field, c: &[u16]) -> Option<Roots> {
         match *c {
             [] => Some([0; 4]),
@@ -42,7 +42,7 @@ impl Solver {
         }
     }
 
-    /// X^2 + a X + b: with X = a Y, Y^2 + Y = b / a^2. For a = 0 both roots are one.
+    /// The roots of X^2 + a X + b. With X = a Y the equation is Y^2 + Y = b / a^2. For a = 0 there is a double root.
     fn two(&self, f: &Field, a: u16, b: u16) -> Option<[u16; 2]> {
         if a == 0 {
             return None;
@@ -52,17 +52,17 @@ impl Solver {
         Some([x, x ^ a])
     }
 
-    /// X^3 + a X^2 + b X + c: with X = Y + a the square term goes.
+    /// The roots of X^3 + a X^2 + b X + c. With X = Y + a the square term vanishes.
     fn three(&self, f: &Field, a: u16, b: u16, c: u16) -> Option<Roots> {
         let (p, q) = (f.square(a) ^ b, f.mul(a, b) ^ c);
-        // Y^3 + p Y has a double root.
+        // For q = 0 the polynomial Y^3 + p Y has a double root.
         let y = self.depressed_cubic(f, p, q).filter(|_| q != 0)?;
-        // The other two: (Y^3 + p Y + q) / (Y + y).
+        // The other two roots are those of the quotient (Y^3 + p Y + q) / (Y + y).
         let [z, w] = self.two(f, y, f.square(y) ^ p)?;
         Some([y ^ a, z ^ a, w ^ a, 0])
     }
 
-    /// One root of Y^3 + p Y + q: with Y = sqrt(p) Z, Z^3 + Z = q / sqrt(p)^3.
+    /// A root of Y^3 + p Y + q. With Y = sqrt(p) Z the equation is Z^3 + Z = q / sqrt(p)^3.
     fn depressed_cubic(&self, f: &Field, p: u16, q: u16) -> Option<u16> {
         if p == 0 {
             return f.cube_root(q);
@@ -72,15 +72,15 @@ impl Solver {
         Some(f.mul(s, z))
     }
 
-    /// X^4 + a X^3 + b X^2 + c X + d. The shift X = Y + e with e^2 = c / a makes the linear term 0, and Y = 1 / Z the cubic
-    /// one (Berlekamp, Rumsey and Solomon 1967).
+    /// The roots of X^4 + a X^3 + b X^2 + c X + d. The shift X = Y + e with e^2 = c / a makes the linear term 0. Then Y = 1
+    /// / Z makes the cubic term 0 (Berlekamp, Rumsey and Solomon 1967).
     fn four(&self, f: &Field, a: u16, b: u16, c: u16, d: u16) -> Option<Roots> {
         if a == 0 {
             return self.depressed_quartic(f, b, c, d);
         }
         let e = f.sqrt(f.div(c, a));
         let square = f.square(e);
-        // The polynomial at e; there a root would be a double one.
+        // The value of the polynomial at e; if it is 0, e is a double root.
         let at = f.square(square) ^ f.mul(e, f.mul(a, square) ^ c) ^ f.mul(b, square) ^ d;
         if at == 0 {
             return None;
@@ -89,8 +89,8 @@ impl Solver {
         Some(roots.map(|z| f.div(1, z) ^ e))
     }
 
-    /// Z^4 + a Z^2 + b Z + c = (Z^2 + p Z + q) (Z^2 + p Z + r) with p^3 + a p = b, q + r = b / p and q r = c. Its roots are
-    /// different if b is not 0.
+    /// The roots of Z^4 + a Z^2 + b Z + c = (Z^2 + p Z + q) (Z^2 + p Z + r) with p^3 + a p = b, q + r = b / p and q r = c.
+    /// The roots are different if b is not 0.
     fn depressed_quartic(&self, f: &Field, a: u16, b: u16, c: u16) -> Option<Roots> {
         if b == 0 {
             return None;
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
     use crate::bch::field::linux_polynomial;
 
-    /// The coefficients below the leading 1 of the product of all (X + root).
+    /// Coefficients below the leading 1 of the product of (X + root) for all roots.
     fn with_roots(f: &Field, roots: &[u16]) -> Vec<u16> {
         let mut product = vec![1];
         for root in roots {
@@ -123,7 +123,7 @@ mod tests {
         product.split_off(1)
     }
 
-    /// Every set of up to four roots in the smallest field, odd and even degree of the field.
+    /// Tests all sets of up to four roots in the smallest fields of odd and of even degree.
     #[test]
     fn every_set_of_roots_is_found() {
         for degree in [5, 6] {
@@ -149,7 +149,8 @@ mod tests {
         }
     }
 
-    /// Every polynomial of degree 1 to 4 with a constant term: roots are given exactly if there are enough.
+    /// Tests all polynomials of degree 1 to 4 with a constant term: the solver returns roots exactly if there are enough of
+    /// them.
     #[test]
     fn polynomials_with_too_few_roots_have_none() {
         let f = Field::new(linux_polynomial(5).unwrap()).unwrap();

@@ -1,15 +1,15 @@
-//! From the remainder of a received word to its values at the generator's roots.
+//! Computes the syndromes, the values of a remainder at the generator's roots.
 
 use super::field::Field;
 use super::generator::Words;
 use crate::code::MAX_STRENGTH;
 use alloc::vec::Vec;
 
-/// The contribution of each four bits of a remainder to the odd syndromes: bit p adds a^p, a^3p, a^5p...
+/// Contribution of each group of four bits of a remainder to the odd syndromes: bit p adds a^p, a^3p, a^5p ...
 pub(crate) struct OddSyndromes {
-    /// Syndromes in a row: the strength, padded with zeros, so that the rows of most codes are whole vectors.
+    /// Number of syndromes in a row: the strength, padded so that the rows of most codes fill whole vectors.
     lanes: usize,
-    /// 16 rows for the highest four bits of the remainder, one for each of their values, 16 for the next, and so on.
+    /// 16 rows for the values of the highest four bits of the remainder, 16 rows for the next four bits, and so on.
     rows: Vec<u16>,
 }
 
@@ -28,7 +28,7 @@ impl OddSyndromes {
         Self { lanes, rows }
     }
 
-    /// Odd syndromes of a remainder whose padding bits are zero.
+    /// The odd syndromes of a remainder whose padding bits are zero.
     pub(crate) fn compute(&self, rest: &Words, out: &mut [u16; MAX_STRENGTH as usize]) {
         match self.lanes {
             4 => self.sum::<4>(rest, out),

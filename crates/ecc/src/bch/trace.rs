@@ -1,9 +1,9 @@
-//! Roots of polynomials of any degree: splits them until the formulas of [`small`](super::small) apply (Berlekamp 1970,
-//! Factoring Polynomials over Large Finite Fields).
+//! Roots of polynomials of any degree, which are split until the formulas of [`small`](super::small) apply (Berlekamp
+//! 1970, Factoring Polynomials over Large Finite Fields).
 //!
 //! The trace of x, x + x^2 + x^4 + ... + x^(2^(m-1)), is 0 for half of the elements of the field and 1 for the others.
 //! So the greatest common divisor of a polynomial and the trace of a^k x contains the roots for which that trace is 0.
-//! Using one k after the other separates all elements.
+//! Repeating this with every k separates all elements.
 //!
 //! Polynomials are slices of coefficients, the highest first.
 
@@ -16,8 +16,8 @@ const MAX_LEN: usize = MAX_STRENGTH as usize + 1;
 const MAX_SQUARE: usize = 2 * MAX_LEN;
 
 impl Solver {
-    /// Writes the roots of a polynomial with leading coefficient 1, if it has as many as its degree; a double root is
-    /// written twice.
+    /// Writes the roots of a polynomial with leading coefficient 1. It returns `None` unless the number of roots equals
+    /// the degree; a double root is written twice.
     pub(crate) fn all_roots(&self, f: &Field, polynomial: &[u16], from: u32, out: &mut [u16]) -> Option<()> {
         let degree = polynomial.len() - 1;
         if degree <= 4 {
@@ -49,7 +49,7 @@ fn shared_with_trace<'a>(f: &Field, polynomial: &[u16], k: u32, out: &'a mut [u1
     let mut rest = trace_modulo(f, polynomial, k, &mut trace);
     let mut len = polynomial.len();
     out[..len].copy_from_slice(polynomial);
-    // Euclid's algorithm: `out` is the divisor of the step before.
+    // Euclid's algorithm: `out` is the divisor of the previous step.
     while !rest.is_empty() {
         let factor = rest[0];
         rest.iter_mut().for_each(|x| *x = f.div(*x, factor));
@@ -71,7 +71,7 @@ fn trace_modulo<'a>(f: &Field, polynomial: &[u16], k: u32, sum: &'a mut [u16; MA
     let mut square = [0; MAX_SQUARE];
     let square = &mut square[..2 * degree - 1];
     let sum = &mut sum[..degree];
-    // The term a^k x, then the square of the term before.
+    // The first term is a^k x; each further term is the square of the previous one.
     sum[degree - 2] = f.exp(k as usize);
     let mut term = [0; MAX_LEN];
     let term = &mut term[..degree];
@@ -91,7 +91,7 @@ fn without_zeros(polynomial: &mut [u16]) -> &mut [u16] {
     &mut polynomial[zeros..]
 }
 
-/// Divides by a polynomial with leading coefficient 1. The quotient replaces the high coefficients; the remainder, one
+/// Divides by a polynomial with leading coefficient 1. The quotient replaces the high coefficients. The remainder, one
 /// coefficient shorter than the divisor, replaces the low ones.
 fn divide(f: &Field, dividend: &mut [u16], divisor: &[u16]) {
     let Some(last) = dividend.len().checked_sub(divisor.len()) else { return };
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(dividend, [1, 3, 5, 9]);
     }
 
-    /// X^7 + 1 has 7 roots in a field of 64 elements, X^11 + 1 has one; (X^3 + 1)^2 has double ones.
+    /// X^7 + 1 has 7 roots in a field of 64 elements, X^11 + 1 has one, and (X^3 + 1)^2 has double roots.
     #[test]
     fn roots_are_all_or_none() {
         let f = Field::new(linux_polynomial(6).unwrap()).unwrap();

@@ -1,13 +1,13 @@
 //! Remainders by carry-less multiplication.
 //!
-//! Word i of the data, counted from the end, stands for a multiple of X^64i. So the remainder is the sum of all words
-//! times the remainder of X^64(W + i), which is W words long. These are independent products of 64 by 64 bits. Only
-//! their sum, one word longer than a remainder, is divided, by a product with the generator's inverse (Barrett 1986;
-//! Gopal et al., Fast CRC Computation Using PCLMULQDQ, Intel 2009).
+//! Word i of the data, counted from the end, is the coefficient of X^64i. Therefore the remainder is the sum of all words
+//! multiplied by the remainder of X^64(W + i), which has W words. These are independent products of 64 by 64 bits. Only their
+//! sum, one word longer than a remainder, is divided, by a product with the generator's inverse (Barrett 1986; Gopal et al.,
+//! Fast CRC Computation Using PCLMULQDQ, Intel 2009).
 //!
-//! One multiplication serves two words x and y with their constants c and d, as in Winograd 1968 (A New Algorithm for
-//! Inner Product): xc + yd = (x + d)(y + c) + xy + cd. The products xy are the same for all W words of the remainder,
-//! and the products cd are precomputed.
+//! One multiplication is used for two words x and y with their constants c and d, as in Winograd 1968 (A New Algorithm for
+//! Inner Product): xc + yd = (x + d)(y + c) + xy + cd. The products xy are the same for all W words of the remainder, and the
+//! products cd are precomputed.
 
 use crate::bch::generator::{MAX_WORDS, Words, times_x};
 use alloc::vec::Vec;
@@ -22,16 +22,16 @@ use aarch64::kernels;
 #[cfg(target_arch = "x86_64")]
 use x86_64::kernels;
 
-/// Bytes of data covered by one row of constants.
+/// Number of data bytes that one row of constants covers.
 const BLOCK: usize = 64;
 
-/// Constants of a block for one word of the remainder, one for each of the block's eight words. The two constants of a pair
-/// of words are swapped, so that each word is added to the constant of the other.
+/// Constants of a block for one word of the remainder: one constant for each of the block's eight words. The two constants of
+/// a pair of words are swapped, so that each word is added to the constant of the other.
 #[derive(Clone, Copy, Default)]
 #[repr(align(64))]
 struct Row([u64; 8]);
 
-/// A function that divides data by the generator, for one number of words and one instruction set.
+/// A function that divides data by the generator, for a fixed number of words and an instruction set.
 type Kernel = unsafe fn(&Clmul, &[u8]) -> Words;
 
 /// Constants for the remainder of data, on a CPU that has the instructions of `kernel`.
@@ -41,13 +41,13 @@ pub(crate) struct Clmul {
     rows: Vec<Row>,
     /// Sums of the products of all pairs of constants, `words` for each number of blocks from 0 on.
     products: Vec<u128>,
-    /// X^64(W + 1) / generator, without its leading 1.
+    /// Quotient X^64(W + 1) / generator, without its leading 1.
     inverse: u64,
-    /// The generator, left-justified, without its leading 1.
+    /// Coefficients of the generator below its leading 1, left-justified.
     tail: Words,
 }
 
-/// The function `$kernel` for a remainder of `$words` words.
+/// The instance of function `$kernel` for a remainder of `$words` words.
 macro_rules! for_words {
     ($kernel:ident, $words:expr) => {
         for_words!($kernel, $words, 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17)
@@ -91,11 +91,11 @@ impl Clmul {
 
     /// Remainder of `data`, as [`Remainder::compute`](crate::bch::remainder::Remainder::compute).
     pub(crate) fn compute(&self, data: &[u8]) -> Words {
-        // SAFETY: `kernels` gives only those whose instructions the CPU has.
+        // SAFETY: `kernels` returns only kernels whose instructions the CPU supports.
         unsafe { (self.kernel)(self, data) }
     }
 
-    /// Blocks of data with their rows, the last block first. The first block is padded with leading zeros.
+    /// Blocks of data with their rows of constants, the last block first. The first block is padded with leading zeros.
     fn blocks<'a, const W: usize>(
         &'a self,
         data: &'a [u8],
@@ -108,8 +108,8 @@ impl Clmul {
         blocks.zip(self.rows.as_chunks::<W>().0)
     }
 
-    /// The remainder, from the sums of (x + d)(y + c) for its words and the sum of xy. `times` multiplies two words; it gives
-    /// the high and the low word.
+    /// The remainder, from the sums of (x + d)(y + c) for its words and the sum of xy. `times` multiplies two words and
+    /// returns the high and the low word.
     #[inline(always)]
     fn divide<const W: usize>(
         &self,
@@ -120,7 +120,7 @@ impl Clmul {
     ) -> Words {
         let products = &self.products.as_chunks::<W>().0[data_bytes.div_ceil(BLOCK)];
         let sums: [u128; W] = core::array::from_fn(|at| sums[at] ^ products[at] ^ pairs);
-        // Each sum stands one word above the next.
+        // Each sum is shifted by one word against the next.
         let high = |at: usize| (sums[at] >> 64) as u64;
         let quotient = high(0) ^ times(high(0), self.inverse).0;
         let mut rest = [0; MAX_WORDS];
@@ -160,7 +160,8 @@ mod tests {
     use crate::bch::remainder::Remainder;
     use crate::noise;
 
-    /// Every kernel this CPU has, every length of remainder, data of many lengths.
+    /// Compares every kernel that this CPU supports with the portable path, for every length of remainder and many lengths of
+    /// data.
     #[test]
     fn remainders_are_those_of_the_portable_path() {
         let field = Field::new(linux_polynomial(15).unwrap()).unwrap();

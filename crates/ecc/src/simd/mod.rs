@@ -1,8 +1,8 @@
-//! The two expensive loops with vector instructions, on x86-64 and AArch64: the remainder of the data by carry-less
+//! Vector instructions (x86-64 and AArch64) for the two expensive loops: the remainder of the data by carry-less
 //! multiplication, and the search for roots by bit matrices.
 //!
-//! This is the only module with `unsafe`, for one reason: instructions that the CPU may not have. A value of a type
-//! here proves that the CPU has them: constructors check (feature `std`) and otherwise return `None`. Everything has a
+//! This is the only module with `unsafe`, because the CPU may not support the instructions. A value of a type in this
+//! module proves that it does: constructors check it (feature `std`) and otherwise return `None`. Everything has a
 //! portable implementation, and tests compare both on the same inputs.
 #![allow(unsafe_code, reason = "instructions that only some CPUs have; see the module's text")]
 
@@ -17,7 +17,7 @@ pub(crate) use {clmul::Clmul, search::Search};
 #[cfg(not(all(feature = "std", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 pub(crate) use absent::{Clmul, Search};
 
-/// Types without values, for other CPUs.
+/// Placeholder types without values, for other CPUs.
 #[cfg(not(all(feature = "std", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 mod absent {
     use crate::bch::field::Field;

@@ -1,9 +1,9 @@
-//! The search for roots by bit matrices.
+//! Search for roots by bit matrices.
 //!
-//! Squaring is linear over {0, 1}. So all terms of the locator whose exponents are an odd number o times a power of two
-//! form a linear map of x^o: an m x m matrix of bits. With tables of x^o for all positions, one matrix multiplication
-//! for each odd o gives the locator's value (the split of Fedorenko and Trifonov 2002); all positions are tried, as in
-//! Chien 1964.
+//! Squaring is linear over {0, 1}. Therefore all terms of the locator whose exponents are an odd number o times a power
+//! of two form a linear map of x^o: an m x m matrix of bits. With tables of x^o for all positions, one matrix
+//! multiplication for each odd o gives the locator's value (the split of Fedorenko and Trifonov 2002). All positions
+//! are tried, as in Chien 1964.
 //!
 //! With GFNI the CPU multiplies 64 bytes by an 8 x 8 matrix at once. With AVX2 or NEON it looks up half bytes in tables
 //! of their products, 32 or 16 at once.
@@ -33,28 +33,28 @@ struct Powers {
     high: [[u8; 64]; VECTORS],
 }
 
-/// Most odd exponents.
+/// Maximum number of odd exponents.
 const MAX_ODD: usize = 36;
 
-/// Bits of an element, in whole bytes.
+/// Number of bits of an element, in whole bytes.
 const BITS: usize = 16;
 
-/// Products of a matrix with each value of the four half bytes of an element, low byte and high byte.
+/// Products of a matrix and each value of the four half bytes of an element, as low byte and high byte.
 type Products = [[u8; 16]; 8];
 
-/// A function that searches with one instruction set, like [`Search::roots`].
+/// A search with one instruction set; arguments as in [`Search::roots`].
 type Kernel = unsafe fn(&Search, &Field, &[u16], usize, &mut [u16]) -> usize;
 
 /// Tables for the search, on a CPU that has the instructions of `kernel`.
 pub(crate) struct Search {
     kernel: Kernel,
-    /// Odd exponents up to the strength.
+    /// Number of odd exponents up to the strength.
     odd: usize,
-    /// For each run of positions, `odd` rows.
+    /// Powers of x for each run of positions, `odd` rows per run.
     powers: Vec<Powers>,
-    /// Number of runs.
+    /// Number of runs of positions.
     runs: usize,
-    /// Row i: logarithms of a^(b * 2^i), for each bit b of an element.
+    /// Row i contains the logarithms of a^(b * 2^i) for each bit b of an element.
     logs: Vec<[u16; BITS]>,
 }
 
@@ -72,7 +72,7 @@ impl Search {
         for (at, row) in powers.iter_mut().enumerate() {
             let (run, exponent) = (at / odd, 2 * (at % odd) + 1);
             for lane in 0..RUN {
-                // x = a^-p.
+                // The element for position p is x = a^-p.
                 let log = (run * RUN + lane) * exponent % order;
                 let [low, high] = field.exp(order - log).to_le_bytes();
                 row.low[lane / 64][lane % 64] = low;
@@ -87,11 +87,11 @@ impl Search {
     /// Writes the lowest positions p below `bits` with `locator(a^-p) = 0` until `out` is full, and returns their
     /// number.
     pub(crate) fn roots(&self, field: &Field, locator: &[u16], bits: usize, out: &mut [u16]) -> usize {
-        // SAFETY: `kernels` gives only those whose instructions the CPU has.
+        // SAFETY: `kernels` returns only kernels whose instructions the CPU supports.
         unsafe { (self.kernel)(self, field, locator, bits, out) }
     }
 
-    /// Writes the positions at which `zeros` finds the locator to be 0, run by run, until `out` is full, and returns
+    /// Writes the positions at which `zeros` reports a zero of the locator, run by run, until `out` is full. Returns
     /// their number.
     #[inline(always)]
     fn collect(&self, bits: usize, out: &mut [u16], zeros: impl Fn(&[Powers]) -> [u64; VECTORS]) -> usize {
@@ -127,7 +127,7 @@ impl Search {
         columns
     }
 
-    /// For each odd exponent, the products of its matrix.
+    /// Products of the matrix of each odd exponent.
     fn products(&self, field: &Field, locator: &[u16]) -> [Products; MAX_ODD] {
         let mut tables = [[[0; 16]; 8]; MAX_ODD];
         for (at, table) in tables[..locator.len() / 2].iter_mut().enumerate() {
@@ -137,7 +137,7 @@ impl Search {
     }
 }
 
-/// Values of a half byte that have a bit, for each bit.
+/// Mask of the half-byte values in which a bit is set, for each bit.
 const WITH_BIT: [[u8; 16]; 4] = {
     let mut masks = [[0; 16]; 4];
     let mut at = 0;
@@ -167,7 +167,7 @@ mod tests {
     use crate::bch::field::linux_polynomial;
     use crate::code::MAX_STRENGTH;
 
-    /// Every kernel this CPU has, against the definition: the sum of all terms at each position.
+    /// Compares every kernel that this CPU supports with the definition: the sum of all terms at each position.
     #[test]
     fn searches_find_what_evaluation_finds() {
         for (degree, strength, bits) in [(13, 8, 4200), (14, 40, 8752), (15, 72, 32767), (9, 5, 511)] {
@@ -175,7 +175,7 @@ mod tests {
             let searches = kernels().map(|kernel| Search::tables(kernel, &field, strength, bits));
             let searches: Vec<Search> = searches.collect();
             for seed in 0..6 {
-                // Any polynomial has some roots.
+                // The test needs no particular polynomial, because any polynomial has some roots.
                 let noise = crate::noise(seed, 2 * strength + 2);
                 let order = field.order() as u16;
                 let polynomial: Vec<u16> =

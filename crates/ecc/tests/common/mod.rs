@@ -1,6 +1,6 @@
-//! What the tests share.
+//! Helper functions of the tests.
 
-/// Numbers that look random (splitmix64, Steele et al. 2014).
+/// Generator of pseudo-random numbers (splitmix64, Steele et al. 2014).
 pub(crate) struct Noise(pub(crate) u64);
 
 impl Noise {
@@ -11,12 +11,12 @@ impl Noise {
         z ^ z >> 31
     }
 
-    /// Below `limit`.
+    /// A number below `limit`.
     pub(crate) fn below(&mut self, limit: usize) -> usize {
         (self.next() % limit as u64) as usize
     }
 
-    /// Bytes of words, lowest first.
+    /// The next `len` bytes, from the words of the generator, lowest byte first.
     pub(crate) fn bytes(&mut self, len: usize) -> Vec<u8> {
         let words = std::iter::repeat_with(|| self.next());
         words.flat_map(u64::to_le_bytes).take(len).collect()
@@ -39,7 +39,7 @@ pub(crate) fn noise(seed: u64, len: usize) -> Vec<u8> {
     Noise(seed).bytes(len)
 }
 
-/// Flips a bit of data or ECC bytes, first byte's highest bit first.
+/// Flips a bit of data or ECC bytes; bit 0 is the highest bit of the first byte.
 pub(crate) fn flip(data: &mut [u8], ecc: &mut [u8], bit: usize) {
     let byte = match bit.checked_sub(8 * data.len()) {
         None => &mut data[bit / 8],
@@ -52,7 +52,7 @@ pub(crate) fn unhex(text: &str) -> Vec<u8> {
     (0..text.len() / 2).map(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).unwrap()).collect()
 }
 
-/// Rows of a file of vectors, split at blanks.
+/// Rows of a file of test vectors, split at blanks.
 pub(crate) fn rows(text: &str) -> impl Iterator<Item = Vec<&str>> {
     text.lines().filter(|line| !line.starts_with('#')).map(|line| line.split_whitespace().collect())
 }

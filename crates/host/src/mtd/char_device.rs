@@ -1,5 +1,4 @@
-//! Linux's MTD character devices: `/dev/mtdN`, their folder in sysfs, and the three ioctls that reads and writes cannot
-//! replace.
+//! Linux's MTD character devices `/dev/mtdN`, their folder in sysfs, and the three ioctls for operations other than read and write.
 
 use super::users::number;
 use super::{Counters, Flash, Shape};
@@ -11,7 +10,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Maximum plausible eraseblock size, B: buffers have its size.
+/// Maximum plausible eraseblock size, B; it limits the size of buffers.
 const ERASE_MAX: u64 = 64 << 20;
 
 /// Maximum OOB size of a page that Linux reads at once, B.
@@ -35,10 +34,10 @@ impl CharDevice {
     /// Opens a device, for writing too if `writes` is set.
     ///
     /// # Errors
-    /// An error of the operating system; `InvalidData` if sysfs lacks the sizes of the device; `ReadOnlyFilesystem` for
-    /// writing to a read-only node.
+    /// An error of the operating system; `InvalidData` if sysfs lacks the sizes of the device; `ReadOnlyFilesystem` for writing to a
+    /// read-only node.
     pub fn open(path: &Path, writes: bool) -> io::Result<Self> {
-        // The node is looked at first, as opening some others has effects, and again when it is open.
+        // The node is examined before it is opened, because opening some other devices has side effects, and again when it is open.
         let before = path.metadata()?;
         let number = number(&before).filter(|_| before.file_type().is_char_device());
         let number =
@@ -54,11 +53,11 @@ impl CharDevice {
     }
 }
 
-/// Sizes in a folder of sysfs.
+/// Sizes of the device, read from its folder in sysfs.
 fn shape(folder: &Path) -> io::Result<Shape> {
     let text = |name: &str| {
         let path = folder.join(name);
-        // The node is there: what is missing has to be named.
+        // The node exists, so an error must name the missing file in sysfs.
         let failed = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
         Ok::<_, io::Error>(std::fs::read_to_string(&path).map_err(failed)?.trim().to_owned())
     };
@@ -99,7 +98,7 @@ impl Flash for CharDevice {
     fn is_bad(&mut self, block: u64) -> Result<bool, TargetError> {
         let position = block * u64::from(self.shape.erase_bytes);
         match ioctl::is_bad(&self.file, position) {
-            // A NOR has no bad blocks.
+            // NOR flash has no bad blocks.
             Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOTTY) => Ok(false),
             other => other.map_err(|error| failed("bad block test", position, 0, &error)),
         }
@@ -141,7 +140,7 @@ impl Flash for CharDevice {
     }
 }
 
-/// Pins this thread to the first CPU that it may use, and raises its priority if permitted. Returns the steps that
+/// Pins this thread to the first CPU that it may use, and raises its priority if permitted. Returns a description of each step that
 /// failed.
 pub fn raise_priority() -> Vec<String> {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -160,10 +159,10 @@ pub fn raise_priority() -> Vec<String> {
     trouble
 }
 
-/// Load above which other work disturbs the measured times.
+/// System load above which other processes disturb the measured times.
 const LOAD_MAX: f64 = 0.5;
 
-/// Conditions of the machine that falsify times, one sentence each: the CPU frequency governor, and other work.
+/// Conditions of the machine that falsify times, one sentence each: the CPU frequency governor, and the load of other processes.
 pub fn conditions() -> Vec<String> {
     let read = |path: &str| std::fs::read_to_string(path).ok();
     let governor = read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
@@ -188,14 +187,14 @@ mod ioctl {
     use std::ffi::c_void;
     use std::fs::File;
 
-    /// `struct erase_info_user64`.
+    /// Erase request, `struct erase_info_user64`.
     #[repr(C)]
     struct EraseInfo {
         start: u64,
         length: u64,
     }
 
-    /// `struct mtd_oob_buf64`.
+    /// OOB request, `struct mtd_oob_buf64`.
     #[repr(C)]
     struct OobBuf {
         start: u64,
@@ -209,7 +208,7 @@ mod ioctl {
     const MEMERASE64: Opcode = opcode::write::<EraseInfo>(b'M', 20);
     const MEMREADOOB64: Opcode = opcode::read_write::<OobBuf>(b'M', 22);
 
-    /// Asks whether the eraseblock at an offset is bad; the return value of the call is the answer.
+    /// Request whether the eraseblock at an offset is bad; the answer is the return value of the call.
     struct GetBadBlock(i64);
 
     // SAFETY: MEMGETBADBLOCK reads a 64-bit offset and writes nothing.
@@ -232,7 +231,7 @@ mod ioctl {
 
     pub(super) fn is_bad(file: &File, position: u64) -> Result<bool> {
         let offset = i64::try_from(position).map_err(|_| Errno::OVERFLOW)?;
-        // SAFETY: the argument is what this number takes.
+        // SAFETY: the argument has the type that this ioctl number requires.
         unsafe { ioctl(file, GetBadBlock(offset)) }
     }
 

@@ -10,10 +10,10 @@ pub(crate) use users::{attached, block_devices, family, number};
 use crate::target::TargetError;
 use serde::Serialize;
 
-/// Sizes of a flash device in Linux's terms.
+/// Sizes of a flash device in Linux's terms (`struct mtd_info`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Shape {
-    /// Kind as in sysfs' `type`: `nand`, `nor`, `mlc-nand`, `ram`.
+    /// Kind of flash, as in the file `type` in sysfs: `nand`, `nor`, `mlc-nand`, `ram`.
     #[serde(rename = "type")]
     pub kind: String,
     /// Name of the partition or chip.
@@ -34,7 +34,7 @@ impl Shape {
         if self.erase_bytes == 0 { 0 } else { self.size_bytes / self.erase_bytes as u64 }
     }
 
-    /// Unit of the page tests: like `flash_speed`, 512 bytes if single bytes can be written.
+    /// Unit of the page tests, B. As in `flash_speed`, it is 512 bytes if single bytes can be written.
     pub const fn page_bytes(&self) -> u32 {
         if self.write_bytes <= 1 { 512 } else { self.write_bytes }
     }
@@ -43,7 +43,7 @@ impl Shape {
 /// Counters of the driver since it was loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
-    /// Bits that ECC has corrected.
+    /// Number of bits that ECC corrected.
     pub corrected: u64,
     /// Number of uncorrectable ECC steps.
     pub failed: u64,
@@ -60,7 +60,8 @@ pub trait Flash {
     /// An error of the driver.
     fn is_bad(&mut self, block: u64) -> Result<bool, TargetError>;
 
-    /// Reads at a position in bytes. Uncorrectable data is not an error; [`counters`](Self::counters) counts it.
+    /// Reads at a position in bytes. An uncorrectable ECC step is not an error; [`counters`](Self::counters)
+    /// counts it.
     ///
     /// # Errors
     /// An error of the driver.

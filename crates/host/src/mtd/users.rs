@@ -9,19 +9,19 @@ use std::path::{Path, PathBuf};
 const CHAR_MAJOR: u32 = 90;
 const BLOCK_MAJOR: u32 = 31;
 
-/// Number of the MTD of a node in `/dev`; `None` for any other node.
+/// Number of the MTD to which a node in `/dev` belongs; `None` for any other node.
 pub(crate) fn number(metadata: &Metadata) -> Option<u32> {
     let (kind, device) = (metadata.file_type(), metadata.rdev());
     let minor = rustix::fs::minor(device);
     match rustix::fs::major(device) {
-        // Two numbers for each: the odd one is read-only.
+        // Each MTD has two minor numbers; the odd one is read-only.
         CHAR_MAJOR if kind.is_char_device() => Some(minor / 2),
         BLOCK_MAJOR if kind.is_block_device() => Some(minor),
         _ => None,
     }
 }
 
-/// Number of the MTD at a path: a character device or mtdblock.
+/// Number of the MTD at a path, which is a character device or mtdblock.
 pub fn number_of(path: &Path) -> Option<u32> {
     number(&path.metadata().ok()?)
 }
@@ -34,15 +34,15 @@ fn is_name(name: &str) -> bool {
     name.strip_prefix("mtd").is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
-/// Names of the MTDs on the same flash, itself first: its partitions, and the device that it is a partition of. The
-/// kernel shows this relation with `CONFIG_MTD_PARTITIONED_MASTER`.
+/// Names of the MTDs on the same flash: the MTD itself first, its partitions, and the device of which it is a
+/// partition. The kernel shows this relation only with `CONFIG_MTD_PARTITIONED_MASTER`.
 pub(crate) fn family(root: &Path, number: u32) -> Vec<String> {
     let name = format!("mtd{number}");
     let real = folder(root, &name).canonicalize().unwrap_or_default();
     let above = real.ancestors().skip(1).map_while(|path| path.file_name()?.to_str());
     let above: Vec<String> = above.take_while(|name| is_name(name)).map(str::to_owned).collect();
     let mut all = vec![name];
-    // A folder of nvmem below an MTD has the name of that.
+    // An nvmem folder below an MTD has the same name as the MTD.
     for other in partitions(&real).into_iter().chain(above) {
         if !all.contains(&other) {
             all.push(other);
@@ -68,7 +68,7 @@ pub(crate) fn block_devices(root: &Path, name: &str) -> Vec<String> {
     let disks = names(&folder).into_iter().map(|disk| folder.join(disk));
     let disks = disks.filter(|disk| disk.join("queue").exists());
     let mut all: Vec<String> = disks.filter_map(|disk| line(&disk.join("dev"))).collect();
-    // It is there as soon as somebody opens it, and JFFS2 is mounted by its number without it.
+    // The mtdblock device appears only when a program opens it, but JFFS2 is mounted by its number even without it.
     if !all.contains(&mtdblock) {
         all.push(mtdblock);
     }

@@ -1,4 +1,4 @@
-//! Folder with saved files, and a saved file as a [`Store`].
+//! Folder for files with saved data, and such a file as a [`Store`].
 
 use super::{BadSaved, Damage, Fact, SavedRanges, Store};
 use crate::disk::{is_memory_filesystem, lock};
@@ -10,7 +10,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Ending of the names of saved files.
+/// File name extension of saved files.
 const ENDING: &str = "saved";
 /// Maximum number of saved files of one device in a folder.
 const FILES_MAX: u32 = 1000;
@@ -27,12 +27,12 @@ pub enum FolderError {
         /// Error of the system.
         error: io::Error,
     },
-    /// The folder is in memory, and its files are lost with power.
+    /// The folder is in memory, and its files would be lost with power.
     #[error("{}: {reason}, so that a loss of power would lose the saved contents", .path.display())]
     Memory {
         /// Path of the folder.
         path: PathBuf,
-        /// Kind of memory.
+        /// Kind of in-memory filesystem.
         reason: &'static str,
     },
     /// The filesystem is read-only.
@@ -86,7 +86,7 @@ impl SavedFolder {
         }
     }
 
-    /// As [`Self::open`], without checking the filesystem.
+    /// Opens a folder as [`Self::open`], without a check of the filesystem.
     pub(crate) fn open_any(path: &Path) -> Result<Self, FolderError> {
         let open = || {
             make(path)?;
@@ -103,25 +103,25 @@ impl SavedFolder {
         }
     }
 
-    /// Returns an error if the filesystem has no room for `bytes` of saved data.
+    /// Checks that the filesystem has room for `bytes` of saved data.
     ///
     /// # Errors
-    /// Too little space; an error of the system.
+    /// Too little space, or an error of the system.
     pub fn check_room(&self, bytes: u64) -> Result<(), FolderError> {
         let failed =
             |error: rustix::io::Errno| FolderError::Io { path: self.path.clone(), error: error.into() };
         let found = fstatvfs(&self.folder).map_err(failed)?;
-        // Headers and the filesystem's own blocks.
+        // In addition to the data, range headers and blocks of the filesystem need space.
         let needed = bytes.saturating_add(bytes / 16).saturating_add(1 << 20);
         let free = found.f_bavail.saturating_mul(found.f_frsize);
-        // Some filesystems do not say how large they are.
+        // Some filesystems do not report their size.
         if found.f_blocks > 0 && free < needed {
             return Err(FolderError::NoRoom { path: self.path.clone(), needed, free });
         }
         Ok(())
     }
 
-    /// Creates a file readable only by its owner, with an unused name that begins with the device's name. It is locked
+    /// Creates a file that only its owner can read. Its unused name begins with the device's name. The file is locked
     /// while it is open.
     pub(crate) fn create(&self, device: &Path) -> Result<FileStore, FolderError> {
         let failed = |path: &Path, error| FolderError::Io { path: path.to_owned(), error };
@@ -132,7 +132,8 @@ impl SavedFolder {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(failed(&path, error)),
                 Ok(file) => {
-                    // A list may hold the lock for a moment. Some network filesystems have no locks.
+                    // A process that lists the folder may hold the lock briefly. Some network filesystems do not
+                    // support locks.
                     let _ = flock(&file, FlockOperation::LockExclusive);
                     let folder = self.folder.try_clone().map_err(|error| failed(&path, error))?;
                     return Ok(FileStore { file, path, folder });
@@ -181,7 +182,7 @@ fn sync_folder(folder: &File) -> io::Result<()> {
 /// `f_type` of overlayfs (statfs(2)).
 const OVERLAY: u64 = 0x794C_7630;
 
-/// Reason why files in a folder are in memory.
+/// Reason why files in the folder are in memory; `None` if they are on disk.
 fn memory(folder: &File) -> Option<&'static str> {
     let kind = fstatfs(folder).map_or(0, |found| found.f_type as u64);
     if is_memory_filesystem(kind) {
@@ -203,8 +204,8 @@ fn memory(folder: &File) -> Option<&'static str> {
     is_memory.then_some("it is on a block device in memory")
 }
 
-/// Upper folder of an overlay, which contains its changes (proc(5), mountinfo: the third field is the device; the
-/// options of the superblock are last).
+/// Upper folder of an overlay, which contains its changes (proc(5), mountinfo: the third field is the device, the last
+/// field contains the options of the superblock).
 fn upper_folder(mountinfo: &str, number: &str) -> Option<PathBuf> {
     let line = mountinfo.lines().find(|line| line.split(' ').nth(2) == Some(number))?;
     let options = line.rsplit(' ').next()?;
@@ -252,7 +253,7 @@ impl Store for FileStore {
     }
 }
 
-/// A file left by an earlier probe. It is locked while it is open.
+/// A file with saved data that an earlier probe left. It is locked while it is open.
 #[derive(Debug)]
 pub struct SavedFile(pub(crate) SavedRanges<FileStore>);
 
@@ -260,8 +261,8 @@ impl SavedFile {
     /// Opens a file and reads the headers of its ranges.
     ///
     /// # Errors
-    /// The file cannot be read, is used by another process, is not a saved file, has another version, or a damaged
-    /// header.
+    /// The file cannot be read, is used by another process, is not a file with saved data, has another version, or has
+    /// a damaged header.
     pub fn open(path: &Path) -> Result<Self, BadSaved> {
         if !path.metadata()?.is_file() {
             return Err(BadSaved::Foreign);
@@ -322,7 +323,7 @@ mod tests {
         let state = ("XDG_STATE_HOME", "/var/state");
         assert_eq!(path(&[state, ("HOME", "/home/me")]).unwrap(), Path::new("/var/state/floatgate"));
         assert_eq!(path(&[("HOME", "/home/me")]).unwrap(), Path::new("/home/me/.local/state/floatgate"));
-        // The specification: relative paths are ignored.
+        // The XDG specification requires that relative paths are ignored.
         assert_eq!(
             path(&[("XDG_STATE_HOME", "state"), ("HOME", "/root")]).unwrap(),
             Path::new("/root/.local/state/floatgate")

@@ -1,4 +1,4 @@
-//! Bytes of a file with saved ranges, version 2. Numbers are little-endian; each part has a separate CRC-32.
+//! Encoding of a file with saved ranges, version 2. Numbers are little-endian; each part has a separate CRC-32.
 //!
 //! | byte | content |
 //! |---|---|
@@ -6,26 +6,26 @@
 //! | 4096, 8192 | two marks, written in turn: number of ranges that are durable, and the samples that these overlap |
 //! | 12288 | ranges: a header of 512 B with number, position, length and CRC, then the contents, padded to 512 B |
 //!
-//! The id is included in the CRC of marks and range headers. This distinguishes them from those of another saved file,
+//! The CRCs of marks and range headers include the id. This distinguishes them from marks and headers of another saved file,
 //! which the saved data may contain.
 
 use super::identity::{Fact, Identity, SAMPLES, Sample};
 use super::{BadSaved, PIECE};
 use std::io;
 
-/// Magic of all versions, followed by a digit with the version.
+/// Magic number of all versions; a digit with the version follows it.
 const MAGIC: &[u8; 15] = b"floatgate kept ";
 const VERSION: u8 = b'2';
 /// Length of the header in bytes.
 pub(super) const HEADER: usize = 4096;
 /// Positions of the two marks in bytes.
 pub(super) const MARKS: [u64; 2] = [4096, 8192];
-/// Position of the first range in bytes.
+/// Position of the first range header, B.
 pub(super) const RANGES: u64 = 12288;
 /// Length of a range's header, and the unit to which data is padded, B.
 pub(super) const RANGE_HEADER: usize = 512;
 const RANGE_MAGIC: &[u8; 4] = b"rng2";
-/// Offset of the first sample in the header; the texts follow the last one.
+/// Offset of the first sample in the header; the texts follow the last sample.
 const SAMPLES_AT: usize = 48;
 const SAMPLE: usize = 12;
 const TEXTS_AT: usize = SAMPLES_AT + SAMPLES * SAMPLE;
@@ -53,7 +53,7 @@ fn crc(id: u64, bytes: &[u8]) -> u32 {
 /// Header of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Header {
-    /// Random number of this file.
+    /// Random number that identifies this file.
     pub(super) id: u64,
     pub(super) identity: Identity,
 }
@@ -62,7 +62,7 @@ impl Header {
     /// Encodes the header.
     ///
     /// # Errors
-    /// `InvalidInput` for texts that do not fit.
+    /// `InvalidInput` for texts that are too long.
     pub(super) fn emit(&self) -> io::Result<[u8; HEADER]> {
         let Self { id, identity } = self;
         let texts = identity.facts.iter().map(|fact| format!("{}\t{}\n", fact.name, fact.value));
@@ -89,7 +89,7 @@ impl Header {
         Ok(bytes)
     }
 
-    /// Parses a header; `bytes` are the start of the file, at most [`HEADER`].
+    /// Parses a header from the first bytes of a file, at most [`HEADER`].
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, BadSaved> {
         match bytes.strip_prefix(MAGIC).and_then(<[u8]>::first) {
             Some(&VERSION) => {}
@@ -131,13 +131,13 @@ impl Header {
     }
 }
 
-/// A mark: number of durable ranges.
+/// A mark, which contains the number of durable ranges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mark {
-    /// Number of the mark; the later one is valid.
+    /// Sequence number of the mark; the mark with the higher number is valid.
     pub(super) sequence: u64,
     pub(super) ranges: u64,
-    /// One bit for each sample that a range overlaps.
+    /// Samples that a range overlaps, one bit for each sample.
     pub(super) touched: u128,
 }
 
@@ -165,19 +165,19 @@ impl Mark {
 /// A saved range, and the position of its data in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
-    /// Number among the ranges, in the order in which they were saved.
+    /// Index of the range in the order in which ranges were saved.
     pub(super) number: u64,
-    /// Range of the device.
+    /// Position of the range on the device, B.
     pub(super) position: u64,
     pub(super) bytes: u64,
     /// CRC-32 of the data.
     pub(super) crc: u32,
-    /// Position of the data in the file.
+    /// Position of the data in the file, B.
     pub(super) at: u64,
 }
 
 impl Piece {
-    /// Position in the file after the data.
+    /// Position in the file after the data, B.
     pub(super) const fn end(&self) -> u64 {
         self.at + self.bytes.next_multiple_of(RANGE_HEADER as u64)
     }
@@ -194,7 +194,7 @@ impl Piece {
         bytes
     }
 
-    /// Range whose header is at byte `at` of the file; `None` if it is not a valid range header for a device of this
+    /// The range whose header is at byte `at` of the file; `None` if that is not a valid range header for a device of this
     /// capacity.
     pub(super) fn parse(id: u64, capacity: u64, at: u64, bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; RANGE_HEADER] = bytes.first_chunk()?;

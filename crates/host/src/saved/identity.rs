@@ -9,11 +9,11 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-/// Number of samples, which equals the bits of a mark.
+/// Number of samples, which is also the number of bits in a mark.
 pub(super) const SAMPLES: usize = 128;
 /// Maximum length of a sample, B.
 const SAMPLE_MAX: u64 = 16 << 10;
-/// Alignment of a sample in bytes: the largest sector.
+/// Alignment of a sample, B: the largest sector size.
 const ALIGN: u64 = 4096;
 /// Maximum length of a fact's value and of the label, B.
 const TEXT_MAX: usize = 200;
@@ -57,7 +57,7 @@ pub(super) struct Sample {
 pub(crate) struct Identity {
     /// Path of the device when it was opened.
     pub(super) label: String,
-    /// Size in bytes.
+    /// Size of the device in bytes.
     pub(super) capacity: u64,
     pub(super) facts: Vec<Fact>,
     /// Length of each sample in bytes.
@@ -66,14 +66,14 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Identity of a device before the first write. Unreadable samples are left out.
+    /// Identity of a device before the first write. Samples that cannot be read are omitted.
     pub(crate) fn of(label: &Path, capacity: u64, facts: Vec<Fact>, disk: &mut impl Disk) -> Self {
         let part = capacity / SAMPLES as u64;
         let bytes = (part / 2).min(SAMPLE_MAX) / ALIGN * ALIGN;
         let mut buf = vec![0; bytes as usize];
         let mut samples = Vec::new();
         for number in (0..SAMPLES as u64).filter(|_| bytes > 0) {
-            // The first one has the partition table.
+            // The first sample contains the partition table.
             let offset = if number == 0 { 0 } else { hash(capacity, number, 3) % (part - bytes) };
             let position = (number * part + offset) / ALIGN * ALIGN;
             if disk.read_at(position, &mut buf).is_ok() {
@@ -83,7 +83,7 @@ impl Identity {
         Self { label: plain(&label.to_string_lossy()), capacity, facts, sample_bytes: bytes as u32, samples }
     }
 
-    /// One bit for each sample that a range overlaps.
+    /// Samples that overlap a range, one bit for each sample.
     pub(super) fn touched(&self, start: u64, end: u64) -> u128 {
         let overlaps =
             |sample: &Sample| sample.position < end && sample.position + u64::from(self.sample_bytes) > start;
@@ -129,7 +129,7 @@ impl Identity {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OtherDevice {
-    /// The size differs.
+    /// The size of the device differs.
     #[error("the contents were saved from a device of {}, this one has {}", size(*.saved), size(*.found))]
     Capacity {
         /// Size of the saved device in bytes.
@@ -157,7 +157,7 @@ pub enum OtherDevice {
         /// Position in bytes of the first sample that differs.
         first: u64,
     },
-    /// There is nothing to compare.
+    /// Neither a property nor a sample is available for a comparison.
     #[error("the saved file has nothing that identifies its device")]
     Unknown,
 }
@@ -203,10 +203,10 @@ fn facts_of_disk(folder: &Path) -> Vec<Fact> {
     for (file, name) in FILES {
         add(name, line(&disk.join(file)));
     }
-    // SCSI: VPD page 80h, a header of four bytes before the number.
+    // SCSI: VPD page 80h has a header of four bytes before the serial number.
     let page = std::fs::read(disk.join("device/vpd_pg80")).ok();
     add("serial number", page.map(|page| plain(&String::from_utf8_lossy(page.get(4..).unwrap_or_default()))));
-    // A card reader: the nearest USB device above the disk.
+    // In a card reader, the serial number is that of the nearest USB device above the disk.
     let usb = disk.ancestors().find(|folder| folder.join("idVendor").exists());
     add("serial number of the USB device", usb.and_then(|usb| line(&usb.join("serial"))));
     let backing = line(&disk.join("loop/backing_file")).and_then(|path| Path::new(&path).metadata().ok());
@@ -266,7 +266,7 @@ mod tests {
         put("loop0/loop/offset", b"512\n");
         let inode = backing.metadata().unwrap().ino();
         assert_eq!(found("loop0"), format!("offset of a loop device=512, inode of its file={inode}"));
-        // Nothing else is known: the name is.
+        // No other property is available, so the name is used.
         put("zram0/size", b"8\n");
         assert_eq!(found("zram0"), "name=zram0");
     }

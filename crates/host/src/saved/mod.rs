@@ -2,14 +2,14 @@
 //! loss.
 //!
 //! - `identity`: identifies the device to which the data belongs.
-//! - `format`: bytes of the file.
-//! - `SavedRanges`: saves ranges, makes them durable, and restores them. Files and devices are accessed through `Store`
+//! - `format`: encoding of the file.
+//! - `SavedRanges`: saves ranges, makes them durable, and restores them. It accesses files and devices through `Store`
 //!   and `Disk`, so that tests can cut power at each step of a model of both.
 //! - `folder`: the folder with saved files, and a file as a `Store`.
 //!
-//! A range is overwritten only after `SavedRanges::prepare` has returned: its data was written to the file and synced,
-//! and then a mark that counts it was written and synced. Ranges after the mark were never overwritten, so they may be
-//! lost; missing ranges before it are reported.
+//! A range is overwritten only after `SavedRanges::prepare` has returned. `prepare` first writes and syncs the data of
+//! the range, then a mark that includes it. Ranges after the mark were never overwritten, so they may be lost; missing
+//! ranges before it are reported.
 
 mod folder;
 mod format;
@@ -28,12 +28,12 @@ pub use folder::{FolderError, SavedFile, SavedFolder};
 pub use identity::{Fact, OtherDevice};
 pub(crate) use identity::{Identity, facts_of};
 
-/// Maximum length of a range, B.
+/// Maximum length of a saved range, B.
 pub(crate) const PIECE: usize = 1 << 20;
-/// Maximum number of bytes that are searched for the next range header after damaged ones.
+/// Maximum number of bytes after a damaged range header that are searched for the next header.
 const SEARCH_MAX: u64 = 256 << 20;
 
-/// A file with saved ranges. Writes are durable after `sync`, its name after `sync_name`.
+/// A file with saved ranges. Writes are durable after `sync`, the name of the file after `sync_name`.
 pub(crate) trait Store {
     /// Length of the file in bytes.
     fn length(&self) -> io::Result<u64>;
@@ -51,9 +51,9 @@ pub(crate) trait Store {
 
 /// A device whose ranges are saved. Writes are durable after `sync`.
 pub(crate) trait Disk {
-    /// Reads whole sectors.
+    /// Reads whole sectors from byte `position` on.
     fn read_at(&mut self, position: u64, buf: &mut [u8]) -> io::Result<()>;
-    /// Writes saved data back.
+    /// Writes saved data to its original position.
     fn write_back(&mut self, position: u64, data: &[u8]) -> io::Result<()>;
     /// Makes all writes durable.
     fn sync(&mut self) -> io::Result<()>;
@@ -101,15 +101,15 @@ pub enum Damage {
         /// Position of the data in the file, B.
         at: u64,
     },
-    /// Lost range headers, so that the positions of their data are unknown.
+    /// Range headers were lost, so the positions of their data are unknown.
     #[error("{ranges} saved range{} of unknown position: headers from byte {at} of the file on are damaged or cut off", if *.ranges == 1 { "" } else { "s" })]
     Headers {
-        /// Number of ranges.
+        /// Number of lost headers.
         ranges: u64,
         /// Position in the file, B.
         at: u64,
     },
-    /// The number of ranges is unknown.
+    /// Both marks are damaged, so the number of durable ranges is unknown.
     #[error("ranges at the end of the file may be missing: the mark that counts them is damaged")]
     Mark,
 }
@@ -119,7 +119,7 @@ pub enum Damage {
 pub(crate) struct RestoreFailures {
     /// First failure of the device.
     pub(crate) first: Option<TargetError>,
-    /// Bytes that were not written back because the device failed.
+    /// Number of bytes that were not written back because the device failed.
     pub(crate) lost: u64,
 }
 
@@ -134,25 +134,25 @@ pub(crate) struct SavedRanges<S> {
     end: u64,
     /// Number of the next range.
     next: u64,
-    /// Samples that overlap a range.
+    /// Samples that overlap a saved range, one bit for each.
     touched: u128,
-    /// Last durable mark.
+    /// Last mark that is durable in the file.
     mark: Mark,
-    /// Ends of the ranges by their starts; adjacent ranges are merged.
+    /// End of each range by its start; adjacent ranges are merged.
     ranges: BTreeMap<u64, u64>,
     damage: Vec<Damage>,
     /// True if no mark is damaged.
     is_mark_sure: bool,
-    /// True after a failed write or sync of the file: the durable state is then unknown.
+    /// True after a write or sync of the file failed: the durable state is then unknown.
     is_broken: bool,
     buf: Vec<u8>,
 }
 
 impl<S: Store> SavedRanges<S> {
-    /// Creates an empty file durably. `id` is a random number.
+    /// Creates an empty file and makes it durable. `id` is a random number.
     pub(crate) fn create(mut store: S, id: u64, identity: Identity) -> io::Result<Self> {
         let header = Header { id, identity };
-        // The header last: a file that has one had marks, too, and was cut off later where it has none.
+        // The header is written last. A file that has a header but no marks was therefore truncated later.
         store.write_at(&[0; RANGES as usize], 0)?;
         store.sync()?;
         store.write_at(&header.emit()?, 0)?;
@@ -196,7 +196,7 @@ impl<S: Store> SavedRanges<S> {
         Ok(saved)
     }
 
-    /// Reads the later mark; true if neither is damaged.
+    /// Reads both marks and uses the later one; true if neither is damaged.
     fn read_marks(&mut self, length: u64) -> io::Result<bool> {
         let mut is_sure = true;
         for at in MARKS {
@@ -214,7 +214,7 @@ impl<S: Store> SavedRanges<S> {
         Ok(is_sure)
     }
 
-    /// Finds the ranges; true if other data follows the last one.
+    /// Finds the range headers; true if other data follows the last range.
     fn read_headers(&mut self, length: u64) -> io::Result<bool> {
         let (mut at, mut searched) = (RANGES, 0);
         while at < length {
@@ -286,7 +286,7 @@ impl<S: Store> SavedRanges<S> {
         self.pieces.iter().map(|piece| piece.bytes).sum()
     }
 
-    /// True if no range was made durable, so nothing was overwritten.
+    /// True if no range was made durable; in this case nothing was overwritten.
     pub(crate) const fn is_unused(&self) -> bool {
         self.mark.ranges == 0
     }
@@ -300,7 +300,7 @@ impl<S: Store> SavedRanges<S> {
         &self.store
     }
 
-    /// Deletes the file.
+    /// Deletes the file with the saved ranges.
     pub(crate) fn remove(&mut self) -> io::Result<()> {
         self.store.remove()
     }
@@ -350,8 +350,8 @@ impl<S: Store> SavedRanges<S> {
         Ok(())
     }
 
-    /// Records a failure of the file. A file that failed once is not trusted again, because a second sync can succeed
-    /// although data of the first one is lost.
+    /// Records a failed write or sync of the file. The file is not used after a failure, because a second sync can
+    /// succeed although data of the first one is lost.
     fn checked(&mut self, result: io::Result<()>) -> io::Result<()> {
         self.is_broken |= result.is_err();
         result
@@ -379,7 +379,7 @@ impl<S: Store> SavedRanges<S> {
         gaps
     }
 
-    /// Compares a device with the saved identity.
+    /// Checks that a device has the saved identity.
     pub(crate) fn check_device(
         &self,
         disk: &mut impl Disk,
@@ -389,8 +389,8 @@ impl<S: Store> SavedRanges<S> {
         self.header.identity.check(disk, capacity, facts, self.touched)
     }
 
-    /// Reads all saved data, and drops ranges with a wrong CRC. Ranges after the mark are dropped without a report,
-    /// because they were not overwritten.
+    /// Reads all saved data, and drops ranges with a wrong CRC. Dropped ranges after the mark are not reported, because
+    /// they were not overwritten.
     pub(crate) fn verify(&mut self) {
         let pieces = std::mem::take(&mut self.pieces);
         let (good, bad): (Vec<Piece>, Vec<Piece>) =
@@ -414,8 +414,9 @@ impl<S: Store> SavedRanges<S> {
         Ok(())
     }
 
-    /// Writes all ranges back, the latest first, and syncs the device. If addresses wrap around, the earliest data is
-    /// the true one and is written last. `watch` receives the number of bytes so far.
+    /// Writes all ranges back, the last saved first, and syncs the device. If addresses of the device wrap around, the
+    /// first saved data is the original one and is therefore written last. `watch` is called with the number of bytes
+    /// so far.
     pub(crate) fn restore(&mut self, disk: &mut impl Disk, mut watch: impl FnMut(u64)) -> RestoreFailures {
         let pieces = std::mem::take(&mut self.pieces);
         let (mut failures, mut done) = (RestoreFailures::default(), 0);

@@ -1,5 +1,5 @@
-//! Power is cut at each step of a probe that saves, overwrites and restores, on a model that forgets what was not synced; and every damage of a saved
-//! file is refused or reported.
+//! Cuts power at each step of a probe that saves, overwrites and restores, on a model that loses unsynced data; and checks that every
+//! damage of a saved file is rejected or reported.
 
 use super::*;
 use floatgate_mtd::random::hash;
@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 const SECTOR: usize = 512;
 const CAPACITY: u64 = 1 << 20;
 
-/// Contents of a file or device, and the writes that no sync has made durable.
+/// Contents of a file or device, with the writes that no sync has made durable.
 #[derive(Clone, Default)]
 struct Medium {
     durable: Vec<u8>,
@@ -57,7 +57,7 @@ impl Medium {
         }
     }
 
-    /// Each sector that was not synced is kept where `is_kept` says so, in any order.
+    /// Cuts power: each unsynced sector survives if `is_kept` returns true, in any order.
     fn cut(&mut self, mut is_kept: impl FnMut() -> bool) {
         for (at, data) in std::mem::take(&mut self.pending) {
             for (number, sector) in data.chunks(SECTOR).enumerate() {
@@ -69,7 +69,7 @@ impl Medium {
     }
 }
 
-/// What a cut keeps of the writes that were not synced.
+/// Unsynced writes that survive a power cut.
 #[derive(Clone, Copy, Debug)]
 enum Cut {
     Nothing,
@@ -77,23 +77,23 @@ enum Cut {
     Some(u64),
 }
 
-/// A host with a device and a file.
+/// A model of a host with a device and a file.
 #[derive(Clone, Default)]
 struct World {
     device: Medium,
     file: Medium,
-    /// Whether the file's name is in its folder, now and after a cut.
+    /// True if the file's name is in its folder, now and after a cut.
     has_name: bool,
     has_durable_name: bool,
-    /// Steps until power is cut; none while it stays.
+    /// Number of steps until power is cut; `None` for no power cut.
     left: Option<u64>,
     steps: u64,
-    /// A disk below the file that answers a sync before it is done.
+    /// True for a disk that reports the end of a sync before the data is durable.
     file_lies: bool,
 }
 
 impl World {
-    /// One step; after the cut there is none.
+    /// Executes one step; after the cut every step fails.
     fn step(&mut self) -> io::Result<()> {
         self.steps += 1;
         match &mut self.left {
@@ -106,7 +106,7 @@ impl World {
         }
     }
 
-    /// The next start of the host.
+    /// Restarts the host after a power cut.
     fn restart(&mut self, cut: Cut) {
         let mut drawn = 0;
         let mut is_kept = || match cut {
@@ -203,7 +203,7 @@ fn created(world: &Shared) -> io::Result<SavedRanges<File>> {
     SavedRanges::create(File(Rc::clone(world)), 7, identity)
 }
 
-/// Ranges that the probe writes, some of them twice, and whether it syncs the device then.
+/// Ranges that the probe writes, some of them twice. The flag is true if the probe then syncs the device.
 const WRITES: [(u64, u64, bool); 6] = [
     (4096, 1024, false),
     (512 << 10, 20_480, true),
@@ -213,7 +213,7 @@ const WRITES: [(u64, u64, bool); 6] = [
     (CAPACITY - 1024, 1024, false),
 ];
 
-/// Saves and overwrites, and restores at the end.
+/// A probe that saves and overwrites ranges, and restores them at the end.
 fn probe(world: &Shared) -> io::Result<()> {
     let mut saved = created(world)?;
     let mut device = Device(Rc::clone(world));
@@ -234,7 +234,7 @@ fn finish(mut saved: SavedRanges<File>, device: &mut Device) -> io::Result<()> {
     saved.remove()
 }
 
-/// Restores after a cut, as `probe --restore` does.
+/// Restores the device after a cut, as `probe --restore` does.
 fn recover(world: &Shared) -> Result<(), String> {
     if !world.borrow().has_name {
         return Ok(());
@@ -258,7 +258,7 @@ fn world(left: Option<u64>, file_lies: bool) -> Shared {
     Rc::new(RefCell::new(World { device, left, file_lies, ..World::default() }))
 }
 
-/// A probe in which power is cut after so many steps, then a restoration in which it is cut as well, then one without a cut.
+/// Cuts power after `first` steps of a probe, then after `second` steps of a restoration, and finally restores without a power cut.
 fn after_cuts(first: u64, second: u64, cut: Cut, file_lies: bool) -> Result<(), String> {
     let world = world(Some(first), file_lies);
     let ended = probe(&world);
@@ -300,14 +300,14 @@ fn a_loss_of_power_at_any_step_loses_nothing() {
     }
 }
 
-/// The model is strict enough to find a saved file that is not durable.
+/// Checks that the model is strict enough to detect a saved file that is not durable.
 #[test]
 fn a_loss_of_power_shows_a_file_that_was_not_synced() {
     let lost = (0..steps()).filter(|&first| after_cuts(first, 100, Cut::Nothing, true).is_err());
     assert!(lost.count() > 5);
 }
 
-/// A file with three ranges, two of which are durable, and its world, in which nothing was restored.
+/// A saved file with three ranges, two of which are durable, and a device on which nothing was restored.
 fn saved_file() -> (Shared, Vec<u8>) {
     let world = world(None, false);
     let mut saved = created(&world).unwrap();
@@ -326,12 +326,12 @@ fn opened(world: &Shared, bytes: &[u8]) -> Result<SavedRanges<File>, BadSaved> {
     Ok(saved)
 }
 
-/// The durable ranges are restored, or a damage says that one is not; a header of which nothing is known refuses the file.
+/// Checks that the durable ranges are restored or reported as damaged, or that the file is rejected because of its header.
 fn assert_accounted(world: &Shared, bytes: &[u8], context: &str) {
     let Ok(mut saved) = opened(world, bytes) else { return };
     let has = |position: u64| saved.pieces.iter().any(|piece| piece.position == position);
     assert!(has(512) && has(8192) || !saved.damage().is_empty(), "{context}: {:?}", saved.pieces);
-    // Nothing that is restored differs from the device, which was not overwritten here.
+    // Restored data equals the data on the device, which was not overwritten here.
     let trouble = saved.restore(&mut Device(Rc::clone(world)), |_| ());
     assert!(trouble.first.is_none() && world.borrow().device.now() == *ORIGINAL, "{context}");
 }
@@ -371,7 +371,7 @@ fn a_damaged_range_does_not_keep_others_from_being_restored() {
     let header =
         "1 saved range of unknown position: headers from byte 12288 of the file on are damaged or cut off";
     assert_eq!(damage(12_289), (vec![8192, 65_536], header.to_owned()));
-    // A range that is not counted by a mark was not overwritten.
+    // A range that no mark includes was not overwritten.
     assert_eq!(damage(14_848), (vec![512, 8192], String::new()));
     assert_eq!(damage(15_360), (vec![512, 8192], String::new()));
     let words = opened(&world, &whole[..13_824]).unwrap().damage()[0].to_string();
@@ -411,7 +411,7 @@ fn another_device_is_refused_with_the_reason() {
             .ends_with("CID 035344535344323036851b0c00a9, this one has 1b534d454231515430")
     );
     assert!(check(CAPACITY, &[]).ends_with("this one has none"));
-    // The same card, written to by others where the probe has not.
+    // The same card, changed by another program where the probe has not written.
     let at = saved.header.identity.samples[70].position as usize;
     world.borrow_mut().device.durable[at] ^= 1;
     let changed = saved.check_device(&mut device, CAPACITY, &facts()).unwrap_err();
@@ -428,7 +428,7 @@ fn samples_that_were_overwritten_are_not_compared() {
     let mut device = Device(Rc::clone(&world));
     device.write_back(512, &[0xEE; 1024]).unwrap();
     assert_eq!(opened(&world, &whole).unwrap().check_device(&mut device, CAPACITY, &facts()), Ok(()));
-    // The mark knows them even where the header of the range is gone.
+    // The mark contains the samples even if the header of the range is lost.
     let mut bytes = whole;
     bytes[12_289] ^= 1;
     assert_eq!(opened(&world, &bytes).unwrap().check_device(&mut device, CAPACITY, &facts()), Ok(()));

@@ -1,7 +1,7 @@
 //! A block device as a file of the host through FUSE, for unmodified benchmarks and filesystem tools.
 //!
-//! Requests are answered one at a time in order, like an SD card does, each at the virtual time of its end according to
-//! the [`Clock`]. The kernel does not use its page cache.
+//! Requests are answered one at a time and in order, as by an SD card. Each answer is sent at the virtual time of its
+//! end according to the [`Clock`]. The kernel does not use its page cache.
 
 use std::ffi::OsStr;
 use std::io;
@@ -19,24 +19,24 @@ use fuser::{
 
 use crate::mount::{self, FolderError, Unmounter};
 
-/// Maps the time of the host to the virtual time of a device.
+/// Mapping of the host's time to the virtual time of a device.
 pub trait Clock: Send {
-    /// Current virtual time: the arrival time of a request.
+    /// Current virtual time, which is the arrival time of a request.
     fn now(&mut self) -> Instant;
     /// Waits until the virtual time `end`; returns at once if it has passed.
     fn wait_until(&mut self, end: Instant);
 }
 
-/// Timeliness of the answers of a served device.
+/// Punctuality of the answers of a served device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DelayStats {
     /// Number of requests to the device.
     pub requests: u64,
-    /// Number of answers that were computed later than due.
+    /// Number of answers that were computed later than their virtual end time.
     pub late_requests: u64,
-    /// Total delay of late answers, virtual time.
+    /// Sum of the delays of late answers, virtual time.
     pub late_sum: Nanos,
-    /// Maximum delay of an answer, virtual time.
+    /// Maximum delay of a late answer, virtual time.
     pub late_max: Nanos,
 }
 
@@ -64,7 +64,7 @@ impl<D: BlockDevice + Send + 'static> MountedDevice<D> {
         Ok(Self { session, served, directory: directory.to_owned() })
     }
 
-    /// Handle that ends the mount while [`serve`](Self::serve) runs.
+    /// Creates a handle that ends the mount while [`serve`](Self::serve) runs.
     pub fn unmounter(&mut self) -> Unmounter {
         Unmounter::new(&mut self.session, &self.directory)
     }
@@ -72,7 +72,7 @@ impl<D: BlockDevice + Send + 'static> MountedDevice<D> {
     /// Serves requests of the kernel until the folder is unmounted, and returns the device.
     ///
     /// # Errors
-    /// The connection to the kernel failed, or a request hit a bug.
+    /// The connection to the kernel failed, or a request triggered a bug.
     pub fn serve(self) -> Result<(D, DelayStats), FolderError> {
         let Self { session, served, directory } = self;
         mount::run(session, &directory)?;
@@ -82,7 +82,7 @@ impl<D: BlockDevice + Send + 'static> MountedDevice<D> {
     }
 }
 
-/// Inode of the file; the folder has [`INodeNo::ROOT`].
+/// Inode number of the file; the folder has [`INodeNo::ROOT`].
 const FILE: INodeNo = INodeNo(2);
 
 /// Time for which the kernel may cache attributes: unlimited, because they never change.
@@ -91,7 +91,7 @@ const BELIEVED: Duration = Duration::from_secs(1 << 24);
 /// Maximum size of a request, B. Linux uses the same limit for an SD card (`max_req_size` of sdhci).
 const REQUEST_BYTES_MAX: u32 = 512 << 10;
 
-/// `FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE`.
+/// Flags `FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE`, which mean a discard.
 const PUNCH_HOLE: i32 = 0x03;
 
 /// The device with its clock.
@@ -142,8 +142,8 @@ impl<D: BlockDevice> Served<D> {
         Ok((offset - sectors.start * SECTOR_BYTES as u64) as usize)
     }
 
-    /// Writes bytes inside the device. Partial sectors are read and merged first, as the page cache does on a real
-    /// device.
+    /// Writes bytes inside the device. The missing bytes of partial sectors are read first, as the page cache does for
+    /// a real device.
     fn write(&mut self, offset: u64, data: &[u8]) -> Result<(), Errno> {
         let sectors = sectors(offset, data.len());
         let bytes = (sectors.end - sectors.start) as usize * SECTOR_BYTES;
@@ -171,7 +171,7 @@ impl<D: BlockDevice> Served<D> {
     }
 }
 
-/// Error number for a failed request, as Linux maps `BLK_STS_IOERR`.
+/// Error number for a failed request: EIO, as Linux maps `BLK_STS_IOERR`.
 const fn code(kind: BlockErrorKind) -> Errno {
     match kind {
         BlockErrorKind::OutOfRange { .. } => Errno::ENOSPC,
@@ -179,7 +179,7 @@ const fn code(kind: BlockErrorKind) -> Errno {
     }
 }
 
-/// A folder with one file, the device.
+/// A filesystem of one folder with one file, the device.
 struct OneFile<D> {
     served: Arc<Mutex<Served<D>>>,
     name: String,
@@ -192,7 +192,7 @@ impl<D: BlockDevice> OneFile<D> {
         work(&mut served)
     }
 
-    /// Part of a byte range inside the device.
+    /// The part of a byte range that is inside the device.
     fn inside(&self, offset: u64, len: u64) -> Range<u64> {
         offset.min(self.size)..offset.saturating_add(len).min(self.size)
     }
@@ -240,7 +240,7 @@ fn empty(reply: ReplyEmpty, answer: Result<(), Errno>) {
 #[allow(clippy::too_many_arguments, reason = "as the trait has them")]
 impl<D: BlockDevice + Send + 'static> Filesystem for OneFile<D> {
     fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // A kernel that takes less splits requests more finely.
+        // A kernel with a lower limit splits requests into smaller ones.
         let _ = config.set_max_write(REQUEST_BYTES_MAX);
         Ok(())
     }

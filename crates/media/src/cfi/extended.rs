@@ -1,23 +1,23 @@
-//! The extended tables of command sets 1 and 2 (JEP137, vendors' data sheets).
+//! Extended query tables of command sets 1, 2 and 3 (JEP137, vendors' data sheets).
 
 use super::view::{View, ViewMut};
 use super::{Cfi, CfiIdentification};
 use crate::error::{MediaError, Reason};
 use crate::wire::{Wire, layout};
 
-/// "PRI" and the version, which every extended table begins with.
+/// Size of the head of every extended table, B: "PRI" and the version.
 const HEAD: usize = Head::SIZE;
 
-/// Command sets with the Intel table: extended and standard.
+/// Command sets that use the Intel table: Intel/Sharp extended (1) and standard (3).
 const INTEL: [u16; 2] = [1, 3];
 
-/// Command sets with the AMD table.
+/// Command set that uses the AMD table.
 const AMD: u16 = 2;
 
 layout! {
     /// Signature and version of an extended table.
     pub(super) struct Head[5] {
-        /// "PRI".
+        /// The letters "PRI".
         0 => signature: [u8; 3],
         /// Major version, ASCII digit.
         3 => major: u8,
@@ -27,18 +27,18 @@ layout! {
 }
 
 layout! {
-    /// The Intel/Sharp table after its version.
+    /// The Intel/Sharp table, from the field after its version.
     pub struct IntelTable[10] {
-        /// Optional features and commands, bit set; bit 0: chip erase,
-        /// 1: erase suspend, 2: program suspend, 5: instant block lock, 6: protection bits.
+        /// Optional features and commands as a bit set: bit 0: chip erase, 1: erase suspend, 2:
+        /// program suspend, 5: instant block lock, 6: protection bits.
         0 => features: u32,
         /// Operations that work while an erase is suspended; bit 0: program.
         4 => suspend: u8,
         /// Mask of the valid bits in a block's status register.
         5 => block_status: u16,
-        /// Best Vcc, volts in the upper four bits, 0.1 V in the lower.
+        /// Optimum Vcc: volts in the upper four bits, 0.1 V in the lower four.
         7 => vcc: u8,
-        /// Best Vpp, likewise; 0: no such pin.
+        /// Optimum Vpp, encoded as [`vcc`](Self::vcc); 0: the chip has no Vpp pin.
         8 => vpp: u8,
         /// Number of protection register fields that follow.
         9 => protection_fields: u8,
@@ -48,29 +48,30 @@ layout! {
 layout! {
     /// The first protection register field of the Intel/Sharp table.
     pub struct IntelProtection[4] {
-        /// Device address of its lock word.
+        /// Device address of the lock word of the protection register.
         0 => lock_at: u16,
-        /// Factory-programmed bytes, as a power of two.
+        /// Number of factory-programmed bytes, as a power of two.
         2 => factory_exponent: u8,
-        /// User-programmable bytes, as a power of two.
+        /// Number of user-programmable bytes, as a power of two.
         3 => user_exponent: u8,
     }
 }
 
 layout! {
-    /// The AMD/Fujitsu table after its version, as version 1.0 has it.
+    /// Fields of the AMD/Fujitsu table after its version, as in version 1.0.
     pub struct AmdBase[8] {
-        /// Bits 1:0: unlock cycles need no address if 1; bits 7:2: process technology.
+        /// Bits 1:0: address-sensitive unlock; 1: unlock cycles need no address. Bits 7:2: process
+        /// technology.
         0 => unlock: u8,
         /// Erase suspend; 0: none, 1: read only, 2: read and program.
         1 => erase_suspend: u8,
-        /// Sectors in a protection group; 0: no protection.
+        /// Number of sectors in a protection group; 0: no protection.
         2 => protect_group: u8,
-        /// Sector protection can be lifted for a while.
+        /// Temporary sector unprotect is supported.
         3 => temporary_unprotect: u8,
-        /// Sector protection scheme, code.
+        /// Code of the sector protection scheme.
         4 => protect_scheme: u8,
-        /// Sectors outside the current bank that can work at the same time; 0: none.
+        /// Number of sectors outside the current bank that allow simultaneous operation; 0: none.
         5 => simultaneous: u8,
         /// Burst mode; 0: none.
         6 => burst: u8,
@@ -82,9 +83,9 @@ layout! {
 layout! {
     /// Fields that version 1.1 adds to the AMD/Fujitsu table.
     pub struct AmdV11[3] {
-        /// Lowest acceleration voltage, volts in the upper four bits, 0.1 V in the lower.
+        /// Lowest acceleration voltage: volts in the upper four bits, 0.1 V in the lower four.
         0 => acceleration_min: u8,
-        /// Highest acceleration voltage, likewise.
+        /// Highest acceleration voltage, encoded as [`acceleration_min`](Self::acceleration_min).
         1 => acceleration_max: u8,
         /// Boot sectors; 2: bottom, 3: top, 4: uniform bottom protect, 5: uniform top protect.
         2 => boot: u8,
@@ -96,48 +97,49 @@ layout! {
     pub struct AmdV15[3] {
         /// Unlock bypass; 0: none.
         0 => unlock_bypass: u8,
-        /// Secured silicon sector bytes, as a power of two.
+        /// Size of the secured silicon sector, as a power of two in bytes.
         1 => secure_exponent: u8,
         /// Software features; bit 0: status register polling, bit 1: data polling.
         2 => software: u8,
     }
 }
 
-/// The AMD/Fujitsu table; later parts are there if the version is late enough.
+/// The AMD/Fujitsu table; the fields of later versions are present if the table's version has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AmdTable {
-    /// As of version 1.0.
+    /// Fields since version 1.0.
     pub base: AmdBase,
-    /// As of version 1.1.
+    /// Fields since version 1.1.
     pub v11: Option<AmdV11>,
-    /// Program suspend supported, as of version 1.3.
+    /// Program suspend field, since version 1.3.
     pub program_suspend: Option<u8>,
-    /// As of version 1.5.
+    /// Fields since version 1.5.
     pub v15: Option<AmdV15>,
 }
 
 /// An extended table with its version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extended {
-    /// Command sets 1 and 3.
+    /// Table of command sets 1 and 3.
     Intel {
-        /// Major and minor version, ASCII digits.
+        /// Major and minor version as ASCII digits.
         version: [u8; 2],
-        /// The Intel table.
+        /// Fixed fields of the Intel table.
         table: IntelTable,
-        /// Its first protection register field; further ones are passed over.
+        /// First protection register field of the table; further ones are not decoded.
         protection: Option<IntelProtection>,
     },
-    /// Command set 2.
+    /// Table of command set 2.
     Amd {
-        /// Major and minor version, ASCII digits.
+        /// Major and minor version as ASCII digits.
         version: [u8; 2],
-        /// The AMD table.
+        /// The AMD table with the fields of its version.
         table: AmdTable,
     },
 }
 
-/// Reads the table of a command set this crate knows.
+/// Reads the extended table of the primary command set; `None` for a command set that this crate
+/// does not decode.
 pub(super) fn read_extended(
     query: &View<'_>,
     identification: &CfiIdentification,
@@ -159,7 +161,7 @@ pub(super) fn read_extended(
     extended.map(Some)
 }
 
-/// Refuses a version that is not two digits, or older than 1.0.
+/// Rejects a version that is not two digits or is older than 1.0.
 fn check_version([major, minor]: [u8; 2]) -> Result<(), Reason> {
     if major.is_ascii_digit() && minor.is_ascii_digit() && major != b'0' {
         return Ok(());
@@ -195,7 +197,7 @@ fn read_amd(query: &View<'_>, at: usize, version: [u8; 2]) -> Result<Extended, M
     Ok(Extended::Amd { version, table })
 }
 
-/// Writes the extended table where the fixed part says.
+/// Writes the extended table at the address that the fixed part contains.
 pub(super) fn write_extended(query: &mut ViewMut<'_>, cfi: &Cfi) -> Result<(), MediaError> {
     let set = cfi.identification.command_set;
     let at = usize::from(cfi.identification.extended_at);
@@ -224,7 +226,7 @@ pub(super) fn write_extended(query: &mut ViewMut<'_>, cfi: &Cfi) -> Result<(), M
     }
 }
 
-/// The error of an extended table and a command set that do not match.
+/// The error for an extended table that does not belong to the command set.
 fn missing(mismatch: bool) -> Result<(), MediaError> {
     if mismatch {
         let what = "extended table does not match the command set";

@@ -12,19 +12,19 @@ use crate::wire::{Wire, layout, narrow};
 use extended::{read_extended, write_extended};
 use view::{View, ViewMut};
 
-/// Device address of "QRY".
+/// Device address of the signature "QRY".
 const QUERY_AT: usize = 0x10;
 
-/// Device address after the fixed part, where the erase regions begin.
+/// Device address of the first erase region: the address after the fixed part.
 const REGIONS_AT: usize = QUERY_AT + CfiIdentification::SIZE;
 
-/// Most erase regions kept.
+/// Maximum number of erase regions that [`Cfi`] stores.
 pub const MAX_REGIONS: usize = 8;
 
 layout! {
     /// The fixed part of the query structure (JESD68.01, addresses 10h-2Ch).
     pub struct CfiIdentification[29] {
-        /// "QRY".
+        /// The letters "QRY".
         0 => signature: [u8; 3],
         /// Primary command set (JEP137); 1: Intel/Sharp, 2: AMD/Fujitsu.
         3 => command_set: u16,
@@ -34,13 +34,13 @@ layout! {
         7 => alternate_set: u16,
         /// Device address of the alternate extended table; 0: none.
         9 => alternate_at: u16,
-        /// Lowest Vcc, volts in the upper four bits, 0.1 V in the lower.
+        /// Lowest Vcc: volts in the upper four bits, 0.1 V in the lower four.
         11 => vcc_min: u8,
-        /// Highest Vcc, likewise.
+        /// Highest Vcc, encoded as [`vcc_min`](Self::vcc_min).
         12 => vcc_max: u8,
-        /// Lowest Vpp, likewise; 0: no such pin.
+        /// Lowest Vpp, encoded as [`vcc_min`](Self::vcc_min); 0: the chip has no Vpp pin.
         13 => vpp_min: u8,
-        /// Highest Vpp, likewise; 0: no such pin.
+        /// Highest Vpp, encoded as [`vcc_min`](Self::vcc_min); 0: the chip has no Vpp pin.
         14 => vpp_max: u8,
         /// Typical time to program a word, as a power of two in us; 0: not supported.
         15 => word_typical: u8,
@@ -50,13 +50,13 @@ layout! {
         17 => block_erase_typical: u8,
         /// Typical time to erase the chip, as a power of two in ms; 0: not supported.
         18 => chip_erase_typical: u8,
-        /// Longest word program over typical, as a power of two; 0: not supported.
+        /// Ratio of maximum to typical word program time, as a power of two; 0: not supported.
         19 => word_max: u8,
-        /// Longest buffer program over typical, as a power of two; 0: not supported.
+        /// Ratio of maximum to typical buffer program time, as a power of two; 0: not supported.
         20 => buffer_max: u8,
-        /// Longest block erase over typical, as a power of two; 0: not supported.
+        /// Ratio of maximum to typical block erase time, as a power of two; 0: not supported.
         21 => block_erase_max: u8,
-        /// Longest chip erase over typical, as a power of two; 0: not supported.
+        /// Ratio of maximum to typical chip erase time, as a power of two; 0: not supported.
         22 => chip_erase_max: u8,
         /// Size of the chip, as a power of two in bytes.
         23 => size_exponent: u8,
@@ -64,7 +64,7 @@ layout! {
         24 => interface: u16,
         /// Size of the program buffer, as a power of two in bytes; 0: none.
         26 => buffer_exponent: u16,
-        /// Number of erase regions; 0: the chip erases as a whole.
+        /// Number of erase regions; 0: the chip supports only chip erase.
         28 => regions: u8,
     }
 }
@@ -74,7 +74,7 @@ const _: () = assert!(REGIONS_AT == 0x2d, "JESD68.01 puts the first region at 2D
 layout! {
     /// Adjacent eraseblocks of one size (JESD68.01, from address 2Dh).
     pub struct EraseRegion[4] {
-        /// Blocks less one.
+        /// Number of blocks in the region, minus one.
         0 => more_blocks: u16,
         /// Block size in units of 256 bytes; 0: 128 bytes.
         2 => size_code: u16,
@@ -82,13 +82,13 @@ layout! {
 }
 
 impl EraseRegion {
-    /// Blocks in the region.
+    /// Number of blocks in the region.
     #[must_use]
     pub fn blocks(&self) -> u32 {
         u32::from(self.more_blocks) + 1
     }
 
-    /// Size of a block, bytes.
+    /// Size of a block of the region, bytes.
     #[must_use]
     pub fn block_bytes(&self) -> u32 {
         if self.size_code == 0 { 128 } else { 256 * u32::from(self.size_code) }
@@ -98,20 +98,20 @@ impl EraseRegion {
 /// Answer of a chip to a CFI query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cfi {
-    /// The fixed part; signature and region count follow from the rest when emitted.
+    /// The fixed part; its signature and its number of regions are computed when emitted.
     pub identification: CfiIdentification,
     /// Erase regions, lowest address first.
     pub regions: List<EraseRegion, MAX_REGIONS>,
-    /// The primary command set's own table.
+    /// Extended table of the primary command set.
     pub extended: Option<Extended>,
 }
 
-/// Reads a query structure from the bytes a bus shows, device address 0 first.
+/// Reads a query structure from the bytes that the bus returns from device address 0 on.
 ///
 /// # Errors
 ///
-/// A slice too short, a wrong signature, more regions than are kept, a size
-/// past 64 bits, or a bad extended table.
+/// A slice too short, a wrong signature, more than [`MAX_REGIONS`] regions, a size that does not
+/// fit 64 bits, or a bad extended table.
 pub fn parse(bytes: &[u8], view: BusView) -> Result<Cfi, MediaError> {
     let query = View::new(bytes, view);
     let raw = query.chunk::<{ CfiIdentification::SIZE }>(QUERY_AT)?;
@@ -134,15 +134,15 @@ pub fn parse(bytes: &[u8], view: BusView) -> Result<Cfi, MediaError> {
     Ok(Cfi { identification, regions, extended })
 }
 
-/// Writes the query structure as a bus shows it, device address 0 first, and
-/// returns the bytes up to its end.
+/// Writes the query structure as a bus returns it from device address 0 on, and returns the number
+/// of bytes up to its end.
 ///
-/// Device addresses that hold nothing are left as they are.
+/// Bytes of unused device addresses are not changed.
 ///
 /// # Errors
 ///
-/// A slice too short, an extended table that does not fit the command set or
-/// its own version, or one that overlaps the fixed part.
+/// A slice too short, or an extended table that does not fit the command set or its own version or
+/// that overlaps the fixed part.
 pub fn emit(cfi: &Cfi, view: BusView, out: &mut [u8]) -> Result<usize, MediaError> {
     let mut query = ViewMut::new(out, view);
     let mut identification = cfi.identification;
@@ -156,19 +156,19 @@ pub fn emit(cfi: &Cfi, view: BusView, out: &mut [u8]) -> Result<usize, MediaErro
     Ok(query.end())
 }
 
-/// 2^`exponent`, or `None` for 0 (not supported) and past 64 bits.
+/// 2^`exponent`, or `None` for 0 (not supported) and for a result of more than 64 bits.
 fn power(exponent: u8) -> Option<u64> {
     if exponent == 0 { None } else { 1u64.checked_shl(u32::from(exponent)) }
 }
 
 impl CfiIdentification {
-    /// Size of the chip, bytes; `None` past 64 bits.
+    /// Size of the chip, bytes; `None` if it does not fit 64 bits.
     #[must_use]
     pub fn chip_bytes(&self) -> Option<u64> {
         1u64.checked_shl(u32::from(self.size_exponent))
     }
 
-    /// Size of the program buffer, bytes; `None` if there is none.
+    /// Size of the program buffer, bytes; `None` without a buffer.
     #[must_use]
     pub fn buffer_bytes(&self) -> Option<u64> {
         u8::try_from(self.buffer_exponent).ok().and_then(power)

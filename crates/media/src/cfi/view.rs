@@ -1,4 +1,4 @@
-//! Query bytes as buses of different widths show them (JESD68.01).
+//! Layout of the CFI query bytes on buses of different widths (JESD68.01).
 
 use crate::error::{MediaError, Reason};
 use crate::wire::Wire;
@@ -11,12 +11,13 @@ pub enum BusView {
     X8,
     /// An x16 device or mode: a little-endian word for each device address, upper byte zero.
     X16,
-    /// An x8/x16 device in byte mode: each byte twice, as the lowest address line is not looked at.
+    /// An x8/x16 device in byte mode: each byte appears twice, because the device ignores the
+    /// lowest address line.
     X16AsX8,
 }
 
 impl BusView {
-    /// Bytes a device address takes.
+    /// Number of bus bytes for each device address.
     const fn stride(self) -> usize {
         match self {
             Self::X8 => 1,
@@ -24,7 +25,7 @@ impl BusView {
         }
     }
 
-    /// Byte offset of a device address.
+    /// Byte offset of a device address in the bus view.
     #[must_use]
     pub const fn offset(self, address: usize) -> usize {
         address.saturating_mul(self.stride())
@@ -46,7 +47,7 @@ impl<'a> View<'a> {
         self.bytes.get(self.view.offset(address)).copied()
     }
 
-    /// `N` device addresses from `address`.
+    /// `N` query bytes from device address `address` on.
     pub(super) fn chunk<const N: usize>(&self, address: usize) -> Result<[u8; N], MediaError> {
         let mut out = [0; N];
         for (index, place) in out.iter_mut().enumerate() {
@@ -84,7 +85,7 @@ impl<'a> ViewMut<'a> {
         self.end / self.view.stride()
     }
 
-    /// Stores a value at a device address. No value here takes more than 32 bytes.
+    /// Stores a value at a device address. Values have at most 32 bytes.
     pub(super) fn put<T: Wire>(&mut self, value: &T, address: usize) -> Result<(), MediaError> {
         const { assert!(T::WIDTH <= 32) };
         let mut bytes = [0; 32];
@@ -102,7 +103,7 @@ impl<'a> ViewMut<'a> {
     }
 }
 
-/// Fills what the bus shows for one device address.
+/// Fills the bus bytes of one device address.
 fn show(shown: &mut [u8], byte: u8, view: BusView) {
     let upper = if view == BusView::X16 { 0 } else { byte };
     shown.fill(upper);

@@ -1,15 +1,15 @@
-//! exFAT: the boot region, and the entries of a directory that name clusters.
+//! exFAT: the boot region, and the directory entries that refer to clusters.
 
 use super::fat::{FatLayout, FatType};
 use super::{BOOT_SIGNATURE, BOOT_SIGNATURE_AT, SECTOR_BYTES, require_boot_signature};
 use crate::error::{MediaError, Reason, require};
 use crate::wire::{Wire as _, chunk, layout, store};
 
-/// End of a chain in the FAT.
+/// FAT entry that marks the end of a cluster chain.
 pub const END_OF_CHAIN: u32 = 0xFFFF_FFFF;
-/// First entry of the FAT: the medium.
+/// Value of the first FAT entry: the media type.
 pub const FAT_MEDIUM: u32 = 0xFFFF_FFF8;
-/// Sectors of the boot region; a copy follows it.
+/// Number of sectors in the boot region; a copy of the region follows it.
 pub const BOOT_REGION_SECTORS: usize = 12;
 /// Name of the filesystem in the boot sector.
 pub const NAME: [u8; 8] = *b"EXFAT   ";
@@ -17,19 +17,19 @@ pub const NAME: [u8; 8] = *b"EXFAT   ";
 const CLUSTER_SHIFT_MAX: u8 = 25;
 
 layout! {
-    /// The boot sector. Sectors of the filesystem count from it.
+    /// The boot sector. Sector numbers of the filesystem are relative to this sector.
     pub struct ExfatBoot[512] {
-        /// Jump to the boot code.
+        /// Jump instruction to the boot code.
         0 => jump: [u8; 3],
-        /// [`NAME`].
+        /// Filesystem name: [`NAME`].
         3 => name: [u8; 8],
         /// Sector of the disk at which the filesystem begins.
         64 => partition_start: u64,
-        /// Sectors of the filesystem.
+        /// Size of the filesystem, sectors.
         72 => sectors: u64,
         /// First sector of the FAT.
         80 => fat_start: u32,
-        /// Sectors of a FAT.
+        /// Size of one FAT, sectors.
         84 => fat_sectors: u32,
         /// First sector of the first cluster.
         88 => heap_start: u32,
@@ -37,28 +37,28 @@ layout! {
         92 => clusters: u32,
         /// First cluster of the root directory.
         96 => root_cluster: u32,
-        /// Serial number.
+        /// Serial number of the volume.
         100 => serial: u32,
-        /// Revision: 1.0 is 100h.
+        /// Filesystem revision; 1.0 is stored as 100h.
         104 => revision: u16,
-        /// Which FAT is active, and whether the filesystem is in use.
+        /// Volume flags: active FAT, filesystem in use.
         106 => flags: u16,
-        /// Bytes of a sector, as a power of two.
+        /// Size of a sector, as a power of two in bytes.
         108 => sector_shift: u8,
-        /// Sectors of a cluster, as a power of two.
+        /// Sectors per cluster, as a power of two.
         109 => cluster_shift: u8,
         /// Number of FATs.
         110 => fats: u8,
-        /// Number of the drive: 80h is the first disk.
+        /// Drive number of the BIOS; 80h is the first disk.
         111 => drive: u8,
-        /// Percent of the clusters in use; 255: unknown.
+        /// Percentage of clusters in use; 255: unknown.
         112 => percent_in_use: u8,
-        /// [`BOOT_SIGNATURE`].
+        /// Signature: [`BOOT_SIGNATURE`].
         510 => signature: u16,
     }
 }
 
-/// Bytes of the boot sector that change while the filesystem is in use; the checksum leaves them out.
+/// Offsets of boot sector bytes that change while the filesystem is in use; the checksum omits them.
 const NOT_COUNTED: [usize; 3] = [106, 107, 112];
 
 impl ExfatBoot {
@@ -92,7 +92,7 @@ impl ExfatBoot {
         u64::from(self.fat_start) + u64::from(self.fats) * u64::from(self.fat_sectors)
     }
 
-    /// Positions of the filesystem's areas.
+    /// Positions of the areas of the filesystem.
     #[must_use]
     pub fn layout(&self) -> FatLayout {
         let in_bytes = |sectors: u64| sectors << self.sector_shift.min(12);
@@ -105,7 +105,7 @@ impl ExfatBoot {
         }
     }
 
-    /// The boot region for sectors of 512 bytes: this sector, eight for boot code, one for parameters, a reserved one, and the checksum.
+    /// The boot region for sectors of 512 bytes: this sector, eight sectors of boot code, parameters, a reserved sector, the checksum.
     #[must_use]
     pub fn emit_region(&self) -> [u8; BOOT_REGION_SECTORS * SECTOR_BYTES] {
         let mut bytes = [0; BOOT_REGION_SECTORS * SECTOR_BYTES];
@@ -122,44 +122,44 @@ impl ExfatBoot {
     }
 }
 
-/// Checksum of the sectors of a boot region, without the last one, which holds it.
+/// Checksum over the sectors of a boot region, except the last sector, which stores it.
 #[must_use]
 pub fn region_checksum(sectors: &[u8]) -> u32 {
     let counted = sectors.iter().enumerate().filter(|(at, _)| !NOT_COUNTED.contains(at));
     checksum(counted.map(|(_, byte)| *byte))
 }
 
-/// Checksum of the boot region and of the table of capital letters.
+/// Checksum of the boot region and of the up-case table.
 pub fn checksum(bytes: impl IntoIterator<Item = u8>) -> u32 {
     bytes.into_iter().fold(0_u32, |sum, byte| sum.rotate_right(1).wrapping_add(u32::from(byte)))
 }
 
-/// Types of directory entries, the byte [`ExfatEntry::kind`].
+/// Directory entry types: the values of [`ExfatEntry::kind`].
 pub mod kind {
-    /// The bitmap of the clusters in use.
+    /// Bitmap of the clusters in use.
     pub const BITMAP: u8 = 0x81;
-    /// The table of capital letters.
+    /// The up-case table, which maps letters to capital letters.
     pub const CAPITAL_LETTERS: u8 = 0x82;
-    /// The label of the filesystem.
+    /// The volume label.
     pub const LABEL: u8 = 0x83;
 }
 
 layout! {
-    /// An entry of a directory that names clusters.
+    /// A directory entry that refers to a chain of clusters.
     pub struct ExfatEntry[32] {
-        /// Type of the entry.
+        /// Type of the entry: a constant of [`mod@kind`].
         0 => kind: u8,
-        /// Checksum of a table of capital letters.
+        /// Checksum of the up-case table.
         4 => checksum: u32,
-        /// First cluster.
+        /// First cluster of the data.
         20 => cluster: u32,
-        /// Length in bytes.
+        /// Length of the data, bytes.
         24 => bytes: u64,
     }
 }
 
 impl ExfatEntry {
-    /// Writes the entry into a directory.
+    /// Writes the entry at position `index` of a directory.
     pub fn emit(&self, directory: &mut [u8], index: usize) {
         self.put(directory, index * Self::SIZE);
     }

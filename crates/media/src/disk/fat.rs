@@ -1,29 +1,29 @@
-//! FAT12, FAT16 and FAT32: the boot sector, and the sector of FAT32 that counts free clusters.
+//! FAT12, FAT16 and FAT32: the boot sector, and the FSInfo sector of FAT32.
 
 use super::{BOOT_SIGNATURE, SECTOR_BYTES, require_boot_signature};
 use crate::error::{MediaError, Reason, require};
 use crate::wire::{Wire as _, chunk, layout};
 use core::fmt;
 
-/// Fewest clusters of a FAT16; with fewer it is a FAT12.
+/// Minimum number of clusters of FAT16; fewer clusters make a FAT12.
 pub const FAT16_CLUSTERS_MIN: u64 = 4085;
-/// Fewest clusters of a FAT32; with fewer it is a FAT16.
+/// Minimum number of clusters of FAT32; fewer clusters make a FAT16.
 pub const FAT32_CLUSTERS_MIN: u64 = 65_525;
-/// Bytes of an entry of a directory.
+/// Size of a directory entry, B.
 const ENTRY_BYTES: u64 = 32;
-/// Largest sector that a FAT or exFAT has, in bytes.
+/// Largest sector size of FAT and exFAT, B.
 const SECTOR_BYTES_MAX: u16 = 4096;
 
-/// Type of a FAT.
+/// Type of a FAT filesystem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FatType {
-    /// Entries of 12 bits.
+    /// FAT12: FAT entries of 12 bits.
     Fat12,
-    /// Entries of 16 bits.
+    /// FAT16: FAT entries of 16 bits.
     Fat16,
-    /// Entries of 32 bits.
+    /// FAT32: FAT entries of 32 bits.
     Fat32,
-    /// The filesystem of SDXC cards.
+    /// exFAT, the filesystem of SDXC cards.
     ExFat,
 }
 
@@ -54,59 +54,59 @@ pub struct FatLayout {
 }
 
 layout! {
-    /// The boot sector. Fields from offset 36 on are those of FAT32.
+    /// The boot sector. The fields from offset 36 on are those of FAT32.
     pub struct FatBoot[512] {
-        /// Jump to the boot code.
+        /// Jump instruction to the boot code.
         0 => jump: [u8; 3],
-        /// System that made the filesystem.
+        /// Name of the system that created the filesystem.
         3 => oem: [u8; 8],
-        /// Bytes of a sector.
+        /// Size of a sector, bytes.
         11 => sector_bytes: u16,
-        /// Sectors of a cluster, a power of two.
+        /// Sectors per cluster, a power of two.
         13 => cluster_sectors: u8,
-        /// Sectors before the first FAT.
+        /// Number of sectors before the first FAT.
         14 => reserved_sectors: u16,
         /// Number of FATs.
         16 => fats: u8,
-        /// Entries of the root directory; 0 in FAT32.
+        /// Number of root directory entries; 0 in FAT32.
         17 => root_entries: u16,
-        /// Sectors of the filesystem; 0: see [`sectors_32`](Self::sectors_32).
+        /// Size of the filesystem, sectors; 0: see [`sectors_32`](Self::sectors_32).
         19 => sectors_16: u16,
-        /// Medium: F8h is a fixed disk.
+        /// Media type; F8h is a fixed disk.
         21 => medium: u8,
-        /// Sectors of a FAT; 0: see [`fat_sectors_32`](Self::fat_sectors_32).
+        /// Size of one FAT, sectors; 0: see [`fat_sectors_32`](Self::fat_sectors_32).
         22 => fat_sectors_16: u16,
-        /// Sectors of a track.
+        /// Sectors per track.
         24 => track_sectors: u16,
         /// Number of heads.
         26 => heads: u16,
-        /// Sectors before the filesystem, on its disk.
+        /// Number of sectors of the disk before the filesystem.
         28 => hidden_sectors: u32,
-        /// Sectors of the filesystem.
+        /// Size of the filesystem, sectors.
         32 => sectors_32: u32,
-        /// Sectors of a FAT.
+        /// Size of one FAT, sectors.
         36 => fat_sectors_32: u32,
-        /// Which FATs are active.
+        /// Flags that name the active FATs.
         40 => flags: u16,
-        /// Version: 0.
+        /// Version of the format: 0.
         42 => version: u16,
         /// First cluster of the root directory.
         44 => root_cluster: u32,
-        /// Sector of [`FatInformation`].
+        /// Sector number of [`FatInformation`].
         48 => information_sector: u16,
-        /// Sector of the copy of this sector.
+        /// Sector number of the copy of this boot sector.
         50 => backup_sector: u16,
-        /// Number of the drive: 80h is the first disk.
+        /// Drive number of the BIOS; 80h is the first disk.
         64 => drive: u8,
-        /// 29h: serial number, label and type follow.
+        /// 29h if serial number, label and type name follow.
         66 => extended_signature: u8,
-        /// Serial number.
+        /// Serial number of the volume.
         67 => serial: u32,
         /// Volume label.
         71 => label: [u8; 11],
-        /// Name of the type, which nothing reads.
+        /// Name of the FAT type; no system uses it.
         82 => type_name: [u8; 8],
-        /// [`BOOT_SIGNATURE`].
+        /// Signature: [`BOOT_SIGNATURE`].
         510 => signature: u16,
     }
 }
@@ -123,7 +123,7 @@ impl FatBoot {
         Self::parse_sizes(bytes)
     }
 
-    /// Reads the sizes of a boot sector, whatever its jump and its signature are: Linux reads neither.
+    /// Reads the sizes of a boot sector. Jump and signature are not checked, as Linux checks neither.
     ///
     /// # Errors
     /// Fewer than 512 bytes, or sizes that no FAT has.
@@ -142,7 +142,7 @@ impl FatBoot {
         Ok(boot)
     }
 
-    /// The bytes of the sector, with its signature.
+    /// The sector as bytes; the signature is set.
     #[must_use]
     pub fn emit(&self) -> [u8; SECTOR_BYTES] {
         let mut bytes = [0; SECTOR_BYTES];
@@ -168,7 +168,7 @@ impl FatBoot {
         }
     }
 
-    /// Sectors of a FAT.
+    /// Size of one FAT, sectors.
     #[must_use]
     pub fn fat_sectors(&self) -> u64 {
         either(self.fat_sectors_16, self.fat_sectors_32)
@@ -178,13 +178,13 @@ impl FatBoot {
         u64::from(self.reserved_sectors) + u64::from(self.fats) * self.fat_sectors()
     }
 
-    /// Sector after the root directory of FAT12 and FAT16.
+    /// First sector after the root directory of FAT12 and FAT16.
     fn data_start(&self) -> u64 {
         let root_bytes = u64::from(self.root_entries) * ENTRY_BYTES;
         self.fat_end() + root_bytes.div_ceil(u64::from(self.sector_bytes).max(1))
     }
 
-    /// Number of clusters.
+    /// Number of clusters in the filesystem.
     #[must_use]
     pub fn clusters(&self) -> u64 {
         let sectors = either(self.sectors_16, self.sectors_32);
@@ -192,29 +192,29 @@ impl FatBoot {
     }
 }
 
-/// The 16-bit field, or the 32-bit field if that is 0.
+/// The 16-bit field, or the 32-bit field if the 16-bit field is 0.
 const fn either(short: u16, long: u32) -> u64 {
     if short == 0 { long as u64 } else { short as u64 }
 }
 
 layout! {
-    /// FSInfo: the sector of FAT32 that counts free clusters.
+    /// FSInfo, the sector of FAT32 with the number of free clusters.
     pub struct FatInformation[512] {
-        /// "RRaA".
+        /// The letters "RRaA".
         0 => signature: [u8; 4],
-        /// "rrAa".
+        /// The letters "rrAa".
         484 => signature_2: [u8; 4],
-        /// Free clusters.
+        /// Number of free clusters.
         488 => free_clusters: u32,
-        /// Cluster from which a search for a free one begins.
+        /// Cluster at which the search for a free cluster begins.
         492 => next_free: u32,
-        /// [`BOOT_SIGNATURE`].
+        /// Signature: [`BOOT_SIGNATURE`].
         510 => boot_signature: u16,
     }
 }
 
 impl FatInformation {
-    /// The bytes of the sector, with its signatures.
+    /// The sector as bytes; the signatures are set.
     #[must_use]
     pub fn emit(&self) -> [u8; SECTOR_BYTES] {
         let mut bytes = [0; SECTOR_BYTES];

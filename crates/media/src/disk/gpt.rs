@@ -1,56 +1,57 @@
-//! The partition table of UEFI: a header in the second sector, and an array of entries at a sector that it names.
+//! GPT, the partition table of UEFI: a header in the second sector, and an array of entries at a sector given by
+//! the header.
 
 use super::SECTOR_BYTES;
 use crate::crc;
 use crate::error::{MediaError, Reason, require};
 use crate::wire::{Wire as _, chunk, layout, signature, span};
 
-/// First bytes of a header.
+/// The letters at the beginning of a header.
 pub const SIGNATURE: &str = "EFI PART";
 
-/// Longest array of entries that is read, in bytes: 16 KiB are usual.
+/// Longest array of entries that is read, in bytes. The usual length is 16 KiB.
 pub const ARRAY_BYTES_MAX: u64 = 256 << 10;
 
 layout! {
-    /// Header of the table.
+    /// Header of a GPT.
     pub struct GptHeader[92] {
-        /// [`SIGNATURE`].
+        /// Signature: [`SIGNATURE`].
         0 => signature: [u8; 8],
-        /// Revision: 1.0 is 10000h.
+        /// Revision of the table; 1.0 is stored as 10000h.
         8 => revision: u32,
-        /// Length of the header, which the checksum covers.
+        /// Length of the header, bytes; the header's checksum covers these bytes.
         12 => header_bytes: u32,
-        /// CRC-32 of the header with zeros here.
+        /// CRC-32 of the header, computed with zeros in this field.
         16 => crc: u32,
         /// Sector of this header.
         24 => own_sector: u64,
-        /// Sector of the other header.
+        /// Sector of the other copy of the header.
         32 => backup_sector: u64,
-        /// First sector that partitions may have.
+        /// First sector that a partition may use.
         40 => first_usable: u64,
-        /// Last sector that partitions may have.
+        /// Last sector that a partition may use.
         48 => last_usable: u64,
-        /// Unique number of the disk.
+        /// Unique id (GUID) of the disk.
         56 => disk_guid: [u8; 16],
         /// First sector of the array of entries.
         72 => entries_sector: u64,
-        /// Number of entries.
+        /// Number of entries in the array.
         80 => entries: u32,
-        /// Length of an entry.
+        /// Length of an entry, bytes.
         84 => entry_bytes: u32,
-        /// CRC-32 of the array.
+        /// CRC-32 of the array of entries.
         88 => entries_crc: u32,
     }
 }
 
-/// Offset of the checksum of a header.
+/// Offset of the header's checksum, B.
 const CRC_AT: usize = 16;
 
 impl GptHeader {
-    /// Reads a sector; the array of entries is at most [`ARRAY_BYTES_MAX`] long.
+    /// Reads a header from its sector. Its array of entries is at most [`ARRAY_BYTES_MAX`] long.
     ///
     /// # Errors
-    /// No signature, a length or a checksum that is wrong, or entries of an impossible number or length.
+    /// No signature, a wrong length or checksum, or an impossible number or length of entries.
     pub fn parse(bytes: &[u8]) -> Result<Self, MediaError> {
         signature(bytes, 0, SIGNATURE)?;
         let header = Self::decode(chunk::<{ Self::SIZE }>(bytes, 0)?, 0);
@@ -77,10 +78,10 @@ impl GptHeader {
         self.entries as u64 * self.entry_bytes as u64
     }
 
-    /// The entries of an array that are used, numbered from 1.
+    /// The used entries of an array, with their numbers from 1 on.
     ///
     /// # Errors
-    /// A checksum that is wrong.
+    /// The checksum of the array is wrong.
     pub fn used<'a>(
         &self,
         array: &'a [u8],
@@ -93,7 +94,7 @@ impl GptHeader {
         Ok((1..).zip(entries.map(|entry| GptEntry::decode(entry, 0))).filter(|(_, entry)| entry.is_used()))
     }
 
-    /// The bytes of the header, with its signature, length and checksum; `array` are the entries.
+    /// The header as bytes; signature, length and checksums are computed. `array` contains the entries.
     #[must_use]
     pub fn emit(&self, array: &[u8]) -> [u8; SECTOR_BYTES] {
         let mut bytes = [0; SECTOR_BYTES];
@@ -107,7 +108,7 @@ impl GptHeader {
     }
 }
 
-/// CRC-32 of a header with zeros in the place of its own.
+/// CRC-32 of a header, computed with zeros in place of the stored checksum.
 fn covered_crc(header: &[u8]) -> u32 {
     !header.iter().enumerate().fold(u32::MAX, |register, (at, byte)| {
         let is_own = (CRC_AT..CRC_AT + 4).contains(&at);
@@ -116,19 +117,19 @@ fn covered_crc(header: &[u8]) -> u32 {
 }
 
 layout! {
-    /// An entry of the array.
+    /// An entry of the partition array.
     pub struct GptEntry[128] {
-        /// Type of the partition; zeros: the entry is unused.
+        /// Type of the partition (GUID); zeros: the entry is unused.
         0 => kind: [u8; 16],
-        /// Unique number of the partition.
+        /// Unique id (GUID) of the partition.
         16 => guid: [u8; 16],
-        /// First sector.
+        /// First sector of the partition.
         32 => first: u64,
-        /// Last sector.
+        /// Last sector of the partition.
         40 => last: u64,
         /// Attribute bits.
         48 => attributes: u64,
-        /// Name in UTF-16.
+        /// Name of the partition in UTF-16.
         56 => name: [u16; 36],
     }
 }
@@ -140,7 +141,7 @@ impl GptEntry {
         self.kind != [0; 16]
     }
 
-    /// Number of sectors.
+    /// Size of the partition, sectors.
     ///
     /// # Errors
     /// The last sector is before the first.
@@ -149,7 +150,7 @@ impl GptEntry {
         sectors.ok_or_else(|| Reason::OutOfRange { field: "last sector", value: self.last }.at(40))
     }
 
-    /// Writes the entry into an array, whose entries are 128 bytes long.
+    /// Writes the entry at position `index` of an array with entries of 128 bytes.
     pub fn emit(&self, array: &mut [u8], index: usize) {
         self.put(array, index * Self::SIZE);
     }

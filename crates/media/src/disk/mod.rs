@@ -8,7 +8,7 @@
 //! | [`exfat`] | boot region and directory entries of exFAT | exFAT specification, 2019 |
 //! | [`member`] | swap, Linux's RAID, LVM2 | mkswap(8), md(4), lvm(8) |
 //!
-//! Only the first 512 bytes of a sector are decoded: the smallest sector size.
+//! Only the first 512 bytes of a sector are decoded, because 512 bytes is the smallest sector size.
 
 pub mod exfat;
 pub mod fat;
@@ -18,10 +18,10 @@ pub mod member;
 
 use crate::error::{MediaError, Reason};
 
-/// Smallest sector, in bytes.
+/// Smallest sector size, bytes.
 pub const SECTOR_BYTES: usize = 512;
 
-/// Last two bytes of an MBR and of each boot sector: 55h AAh.
+/// Signature 55h AAh in the last two bytes of an MBR and of each boot sector.
 pub const BOOT_SIGNATURE: u16 = 0xAA55;
 
 /// Offset of [`BOOT_SIGNATURE`] in a sector.

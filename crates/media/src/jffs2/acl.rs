@@ -1,27 +1,27 @@
-//! POSIX ACLs in the form that JFFS2 stores: `docs/spec/jffs2.md#acl`.
+//! POSIX ACLs in the format that JFFS2 stores: `docs/spec/jffs2.md#acl`.
 
 use super::Endian;
 use crate::acl::{AclEntry, AclTag};
 use crate::error::{MediaError, Reason, require};
 use crate::wire::span;
 
-/// The version of the form.
+/// Version of the format.
 const VERSION: u32 = 1;
 
-/// Bytes in front of the entries.
+/// Size of the version field in front of the entries, B.
 const HEADER: usize = 4;
 
-/// Bytes of an entry without an id.
+/// Size of an entry without an id, B.
 const SHORT: usize = 4;
 
-/// Number of entries without an id in an ACL that names users or groups: owner, group, mask, others.
+/// Number of entries without an id in an ACL with named users or groups: owner, group, mask, others.
 const UNNAMED: usize = 4;
 
 const fn entry_bytes(tag: AclTag) -> usize {
     if tag.has_id() { AclEntry::SIZE } else { SHORT }
 }
 
-/// Entries of an ACL whose bytes were checked.
+/// Entries of an ACL whose encoding was checked.
 #[derive(Clone, Copy, Debug)]
 pub struct AclEntries<'a> {
     bytes: &'a [u8],
@@ -29,11 +29,11 @@ pub struct AclEntries<'a> {
 }
 
 impl<'a> AclEntries<'a> {
-    /// Reads the value of an xattr node with an ACL.
+    /// Reads the value of an xattr node that contains an ACL.
     ///
     /// # Errors
     ///
-    /// Another version, an unknown type of entry, an entry that ends behind the value, a length that Linux does not take.
+    /// A wrong version, an unknown entry type, an entry that extends past the value, or a length that Linux rejects.
     pub fn parse(value: &'a [u8], endian: Endian) -> Result<Self, MediaError> {
         let version: u32 = endian.decode(span(value, 0, HEADER)?, 0);
         if version != VERSION {
@@ -74,13 +74,13 @@ impl Iterator for AclEntries<'_> {
     }
 }
 
-/// Bytes of the value of an xattr node with some entries.
+/// Size of the xattr node's value that holds `entries`, B.
 #[must_use]
 pub fn acl_bytes(entries: &[AclEntry]) -> usize {
     entries.iter().fold(HEADER, |bytes, entry| bytes + entry_bytes(entry.tag))
 }
 
-/// Writes the value of an xattr node with an ACL.
+/// Writes the value of an xattr node that contains an ACL.
 ///
 /// # Panics
 ///
@@ -133,7 +133,7 @@ mod tests {
         let mut out = [0; 36];
         emit_acl(&ENTRIES, Endian::Little, &mut out);
         for len in 0..out.len() {
-            // Whole entries without an id are an ACL; Linux does not check the order of what is on flash.
+            // Entries without ids, each complete, form an ACL. Linux does not check the order of entries on flash.
             assert_eq!(
                 AclEntries::parse(&out[..len], Endian::Little).is_ok(),
                 len == 4 || len == 8,
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(place(4, 3), Some(4), "type of the first entry");
         assert_eq!(place(16, 3), Some(16), "type of the third entry");
         assert_eq!(place(4, 2), Some(12), "an entry with an id in the place of one without");
-        // Linux counts entries by the length, and this length is that of three.
+        // Linux derives the number of entries from the length, and this length means three entries.
         let counted = [1, 0, 0, 0, 2, 0, 7, 0, 1, 0, 0, 0, 0x20, 0, 0, 0];
         assert!(AclEntries::parse(&counted, Endian::Little).is_err());
     }

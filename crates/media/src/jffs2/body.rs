@@ -1,4 +1,4 @@
-//! A node of any type, whole and good.
+//! Decoded content of a JFFS2 node of any type whose CRCs are good.
 
 use super::{Compressor, DirentNode, Endian, Header, Inode, NodeType, Summary, XattrNode, Xref};
 use crate::error::MediaError;
@@ -6,7 +6,7 @@ use crate::error::MediaError;
 /// Body of a node whose CRCs are good.
 #[derive(Clone, Copy, Debug)]
 pub enum Body<'b> {
-    /// Attributes of an inode, with a piece of its data.
+    /// Attributes of an inode, with a part of its data.
     Inode(Inode),
     /// Name of an inode in a directory.
     Dirent(DirentNode<'b>),
@@ -16,7 +16,7 @@ pub enum Body<'b> {
     Xref(Xref),
     /// List of the nodes of an eraseblock.
     Summary,
-    /// Nothing but a header.
+    /// A node without content that this crate decodes.
     Other,
 }
 
@@ -31,7 +31,7 @@ impl<'b> Body<'b> {
             NodeType::Inode => {
                 let inode = Inode::parse(node, endian)?;
                 let data = node.get(Inode::SIZE..).and_then(|data| data.get(..inode.data_len as usize));
-                // Linux leaves the sum of a hole's data as it is.
+                // Linux does not verify the CRC of the data of a hole.
                 if inode.compressor != Compressor::Zero {
                     inode.check_data(data.unwrap_or_default())?;
                 }
@@ -45,7 +45,7 @@ impl<'b> Body<'b> {
         }
     }
 
-    /// True for what files consist of: nodes that a garbage collector moves.
+    /// True for nodes with the content of files: the nodes that garbage collection moves.
     #[must_use]
     pub const fn is_content(&self) -> bool {
         matches!(self, Self::Inode(_) | Self::Dirent(_) | Self::Xattr(_) | Self::Xref(_))

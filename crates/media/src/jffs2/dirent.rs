@@ -1,4 +1,4 @@
-//! Dirent nodes: names in a directory: `docs/spec/jffs2.md#dirent`.
+//! Dirent nodes, which give a directory its names: `docs/spec/jffs2.md#dirent`.
 
 use super::Endian;
 use super::header::{Header, NodeType, check_crc, check_fields, fields_crc};
@@ -15,17 +15,17 @@ layout! {
     pub either_endian struct Dirent[40] {
         /// Inode of the directory.
         12 => parent: u32,
-        /// Version: the higher of two nodes with the same name is valid.
+        /// Version of the entry; of two nodes with the same name, the higher version is valid.
         16 => version: u32,
-        /// Inode that has the name; 0 when the name was removed.
+        /// Inode number that the name refers to; 0 if the name was removed.
         20 => inode: u32,
-        /// Change of the directory, seconds since 1970.
+        /// Time of the change to the directory, seconds since 1970.
         24 => mctime_s: u32,
-        /// Bytes of the name.
+        /// Length of the name, bytes.
         28 => name_len: u8,
-        /// Type of the file, as `readdir` has it ([`file_type`]).
+        /// Type of the file in `readdir` encoding ([`file_type`]).
         29 => dirent_type: u8,
-        /// CRC of all before it.
+        /// CRC of the fields before this one.
         32 => node_crc: u32,
         /// CRC of the name.
         36 => name_crc: u32,
@@ -33,7 +33,7 @@ layout! {
 }
 
 impl Dirent {
-    /// Reads the fields, without the name behind them, and checks their CRC.
+    /// Reads the fixed fields, without the name behind them, and checks their CRC.
     ///
     /// # Errors
     ///
@@ -45,7 +45,8 @@ impl Dirent {
         Ok(dirent)
     }
 
-    /// Writes the fields with their CRC over those of a node; its header and its name stay.
+    /// Overwrites the fixed fields of a node and their CRC; header and name of the node stay
+    /// unchanged.
     ///
     /// # Panics
     ///
@@ -81,7 +82,7 @@ impl<'a> DirentNode<'a> {
 }
 
 impl DirentNode<'_> {
-    /// Bytes of the node.
+    /// Length of the node, bytes.
     #[must_use]
     pub const fn size(&self) -> usize {
         Dirent::SIZE + self.name.len()
@@ -102,7 +103,7 @@ impl DirentNode<'_> {
     }
 }
 
-/// The type that a dirent has of a file, by the file's mode.
+/// Dirent type of a file with this mode.
 #[must_use]
 pub const fn dirent_type(mode: u32) -> u8 {
     (mode >> 12 & 0xF) as u8

@@ -5,13 +5,14 @@ use crate::crc;
 use crate::error::{MediaError, Reason, require};
 use crate::wire::{codes, layout, span};
 
-/// Bit of the type that is cleared on NOR when a node has become obsolete; the CRC counts it as set.
+/// Bit of the node type that is cleared on NOR flash when the node becomes obsolete; the CRC is computed with the bit
+/// set.
 const ACCURATE: u16 = 0x2000;
 
-/// Upper bits of the type: treatment of unknown nodes.
+/// Upper bits of the node type, which define the handling of unknown nodes.
 const COMPATIBILITY: u16 = 0xC000;
 
-/// A filesystem with an unknown node of this type must not be mounted.
+/// Value of the compatibility bits that forbids mounting if the node type is unknown.
 const INCOMPATIBLE: u16 = 0xC000;
 
 codes! {
@@ -19,11 +20,11 @@ codes! {
     pub enum NodeType(u16) {
         /// Name of an inode in a directory.
         Dirent = 0xE001,
-        /// Attributes of an inode, with a piece of its data.
+        /// Attributes of an inode, with a part of its data.
         Inode = 0xE002,
-        /// Marks a completely erased eraseblock; on NAND it is in the OOB.
+        /// Mark of a completely erased eraseblock; on NAND it is in the OOB area.
         CleanMarker = 0x2003,
-        /// Padding up to the end of a page.
+        /// Filler up to the end of a page.
         Padding = 0x2004,
         /// List of the nodes of an eraseblock, at its end.
         Summary = 0x2006,
@@ -59,7 +60,7 @@ pub struct Header {
     pub node_type: NodeType,
     /// Length of the node without alignment, B.
     pub len: u32,
-    /// True if a newer node replaces it.
+    /// True if a newer node replaces this node.
     pub obsolete: bool,
 }
 
@@ -111,8 +112,8 @@ impl Header {
         Self { node_type, len, obsolete: false }
     }
 
-    /// The header with the effective length of a node. Linux uses only the header of a clean marker with another length
-    /// than its own (`jffs2_scan_eraseblock`), so that the nodes after it are not lost.
+    /// The header with the length that Linux assumes. If a clean marker has a wrong length, Linux skips only its header
+    /// (`jffs2_scan_eraseblock`), so that the nodes after it are not lost.
     #[must_use]
     pub fn as_scanned(self, bytes: &[u8]) -> Self {
         let end = usize::try_from(self.len).map_or(bytes.len(), |len| len.min(bytes.len()));
@@ -131,10 +132,10 @@ impl Header {
     }
 }
 
-/// CRC of a node's header as originally written, with the accurate bit set.
+/// CRC of a node's fixed fields as originally written, with the accurate bit set.
 pub(super) fn fields_crc(bytes: &[u8], endian: Endian) -> u32 {
     let high = if endian.is_big() { 2 } else { 3 };
-    // No node has more before the CRC of its fields.
+    // No node has more than 64 bytes before the CRC of its fields.
     let mut fields = [0; 64];
     let fields = &mut fields[..bytes.len()];
     fields.copy_from_slice(bytes);
@@ -142,7 +143,7 @@ pub(super) fn fields_crc(bytes: &[u8], endian: Endian) -> u32 {
     crc::jffs2(fields)
 }
 
-/// Checks the CRC of a node's fields, which is at byte `at` or later.
+/// Checks the CRC of a node's fields, which is stored at byte `at` or later.
 pub(super) fn check_fields(
     what: &'static str,
     at: usize,

@@ -1,4 +1,4 @@
-//! Inode nodes: attributes of a file, and a piece of its data: `docs/spec/jffs2.md#inode`.
+//! Inode nodes: attributes of a file with a part of its data: `docs/spec/jffs2.md#inode`.
 
 use super::Endian;
 use super::header::{Header, NodeType, check_crc, check_fields, fields_crc};
@@ -15,21 +15,21 @@ codes! {
     pub enum Compressor(u8) {
         /// Uncompressed data.
         None = 0,
-        /// A hole: all bytes are zero, and none is stored.
+        /// A hole: all bytes are zero, and no data is stored.
         Zero = 1,
-        /// Runs of bytes that followed the same byte earlier.
+        /// Rtime: each byte is followed by a copy of the run that followed its previous occurrence.
         Rtime = 2,
-        /// Arithmetic coding with fixed probabilities.
+        /// Rubin: arithmetic coding with fixed probabilities.
         RubinMips = 3,
-        /// Uncompressed data.
+        /// Uncompressed data, encoded as a compressor.
         Copy = 4,
-        /// Arithmetic coding with probabilities in front of the data.
+        /// Dynamic Rubin: arithmetic coding with probabilities stored in front of the data.
         DynRubin = 5,
-        /// Deflate, with zlib's header.
+        /// Deflate with zlib's header.
         Zlib = 6,
-        /// LZO1X.
+        /// LZO1X compression.
         Lzo = 7,
-        /// LZMA without a header, as OpenWrt has it.
+        /// LZMA without a header, as OpenWrt stores it.
         Lzma = 8,
     }
 }
@@ -39,43 +39,43 @@ layout! {
     pub either_endian struct Inode[68] {
         /// Inode number.
         12 => inode: u32,
-        /// Version: the higher of two nodes of an inode is valid.
+        /// Version of the node; where two nodes of an inode overlap, the higher version is valid.
         16 => version: u32,
         /// Type and permissions, as in POSIX.
         20 => mode: u32,
-        /// Owner: user id.
+        /// User id of the owner.
         24 => uid: u16,
-        /// Owner: group id.
+        /// Group id of the owner.
         26 => gid: u16,
-        /// Bytes of the file.
+        /// Size of the file, bytes.
         28 => file_bytes: u32,
-        /// Last read, seconds since 1970.
+        /// Time of the last read, seconds since 1970.
         32 => atime_s: u32,
-        /// Last change of the data, seconds since 1970.
+        /// Time of the last change of the data, seconds since 1970.
         36 => mtime_s: u32,
-        /// Last change of the inode, seconds since 1970.
+        /// Time of the last change of the inode, seconds since 1970.
         40 => ctime_s: u32,
-        /// Byte of the file where the data begin.
+        /// Offset of the data in the file, bytes.
         44 => offset: u32,
-        /// Bytes of the data in the node.
+        /// Stored size of the data, bytes.
         48 => data_len: u32,
-        /// Bytes of the data after decompression.
+        /// Size of the data after decompression, bytes.
         52 => file_len: u32,
-        /// Compression of the data.
+        /// Compressor of the data.
         56 => compressor: Compressor,
-        /// Compression that the user asked for.
+        /// Compressor that the user requested.
         57 => wanted_compressor: u8,
         /// Flags of the inode, unused by Linux.
         58 => flags: u16,
-        /// CRC of the data.
+        /// CRC of the stored data.
         60 => data_crc: u32,
-        /// CRC of all before the CRCs.
+        /// CRC of the fields before both CRCs.
         64 => node_crc: u32,
     }
 }
 
 impl Inode {
-    /// Reads the fields, without the data behind them, and checks their CRC.
+    /// Reads the fixed fields, without the data behind them, and checks their CRC.
     ///
     /// # Errors
     ///
@@ -101,7 +101,8 @@ impl Inode {
         Self { data_crc: crc::jffs2(data), ..*self }.emit_fields(endian, head);
     }
 
-    /// Writes the fields with their CRC over those of a node; its header and its data stay.
+    /// Overwrites the fixed fields of a node and their CRC; header and data of the node stay
+    /// unchanged.
     ///
     /// # Panics
     ///
@@ -112,11 +113,11 @@ impl Inode {
         endian.put(&node_crc, node, NODE_CRC_AT);
     }
 
-    /// Checks the CRC of the data.
+    /// Checks the CRC of the stored data.
     ///
     /// # Errors
     ///
-    /// It is wrong.
+    /// The CRC is wrong.
     pub fn check_data(&self, data: &[u8]) -> Result<(), MediaError> {
         check_crc("data", DATA_CRC_AT, self.data_crc, data)
     }
@@ -127,14 +128,14 @@ impl Inode {
         FileType::from_mode(self.mode)
     }
 
-    /// Byte of the file behind the data.
+    /// Offset in the file after the data, bytes.
     #[must_use]
     pub const fn end(&self) -> u64 {
         self.offset as u64 + self.file_len as u64
     }
 }
 
-/// The data of a device's inode, in 4 bytes; `None` if a number has too many bits.
+/// Data of a device file's inode, in the 4-byte encoding; `None` if a number has too many bits.
 #[must_use]
 pub fn emit_device_number(number: DeviceNumber, endian: Endian) -> Option<[u8; 4]> {
     let mut out = [0; 4];

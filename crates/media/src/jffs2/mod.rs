@@ -43,7 +43,7 @@ pub const ROOT_INODE: u32 = 1;
 /// nodes.
 pub const OLD_MAGIC: u16 = 0x1984;
 
-/// Byte order and magic number of a filesystem.
+/// Byte order and magic number of a filesystem on flash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Endian {
     /// The least significant byte first.
@@ -58,24 +58,24 @@ pub enum Endian {
 }
 
 impl Endian {
-    /// All byte orders.
+    /// All combinations of byte order and magic number.
     pub const ALL: [Self; 4] = [Self::Little, Self::Big, Self::OldLittle, Self::OldBig];
 
-    /// The byte order in which the first two bytes are a magic number.
+    /// The variant whose magic number the first two bytes are.
     #[must_use]
     pub fn of_magic(bytes: &[u8]) -> Option<Self> {
         let magic = bytes.first_chunk::<2>()?;
         Self::ALL.into_iter().find(|endian| endian.magic() == *magic)
     }
 
-    /// The first two bytes of a node.
+    /// The first two bytes of a node: the magic number in this byte order.
     #[must_use]
     pub const fn magic(self) -> [u8; 2] {
         let number = self.magic_number();
         if self.is_big() { number.to_be_bytes() } else { number.to_le_bytes() }
     }
 
-    /// The magic number.
+    /// The magic number as an integer.
     #[must_use]
     pub const fn magic_number(self) -> u16 {
         if self.is_old() { OLD_MAGIC } else { MAGIC }

@@ -1,4 +1,4 @@
-//! Summaries: the list of an eraseblock's nodes at its end, so that a mount need not read the eraseblock:
+//! Summaries: a list of an eraseblock's nodes at its end, so that a mount need not read the whole eraseblock:
 //! `docs/spec/jffs2.md#summary`.
 
 use super::header::{NodeType, check_crc};
@@ -11,17 +11,17 @@ const SUM_CRC_AT: usize = 24;
 const NODE_CRC_AT: usize = 28;
 
 layout! {
-    /// Last bytes of an eraseblock with a summary.
+    /// Last 8 bytes of an eraseblock with a summary.
     pub either_endian struct SummaryMarker[8] {
-        /// Byte of the eraseblock where the summary node begins.
+        /// Offset of the summary node in the eraseblock, bytes.
         0 => offset: u32,
-        /// [`MAGIC`](Self::MAGIC).
+        /// Magic number: [`MAGIC`](Self::MAGIC).
         4 => magic: u32,
     }
 }
 
 impl SummaryMarker {
-    /// The number at the end of an eraseblock that has a summary.
+    /// Magic number at the end of an eraseblock that has a summary.
     pub const MAGIC: u32 = 0x0285_1885;
 
     /// The marker in the last bytes of an eraseblock, if there is one.
@@ -83,7 +83,7 @@ layout! {
     }
 }
 
-/// Entry of a node in a summary. Offsets count from the start of the eraseblock.
+/// Entry of a node in a summary. Offsets are relative to the start of the eraseblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Entry<'a> {
     /// An inode node.
@@ -92,9 +92,9 @@ pub enum Entry<'a> {
         inode: u32,
         /// Version of the node.
         version: u32,
-        /// First byte of the node.
+        /// Offset of the node, bytes.
         offset: u32,
-        /// Bytes of the node.
+        /// Length of the node, bytes.
         len: u32,
     },
     /// A dirent node.
@@ -103,31 +103,31 @@ pub enum Entry<'a> {
         parent: u32,
         /// Version of the node.
         version: u32,
-        /// Inode that has the name; 0 when the name was removed.
+        /// Inode number that the name refers to; 0 if the name was removed.
         inode: u32,
-        /// Type of the file, as `readdir` has it.
+        /// Type of the file in `readdir` encoding.
         dirent_type: u8,
-        /// First byte of the node.
+        /// Offset of the node, bytes.
         offset: u32,
-        /// Bytes of the node.
+        /// Length of the node, bytes.
         len: u32,
         /// Name in the directory.
         name: &'a [u8],
     },
     /// An xattr node.
     Xattr {
-        /// Number of the attribute.
+        /// Number (xid) of the attribute.
         xid: u32,
         /// Version of the node.
         version: u32,
-        /// First byte of the node.
+        /// Offset of the node, bytes.
         offset: u32,
-        /// Bytes of the node.
+        /// Length of the node, bytes.
         len: u32,
     },
     /// An xref node.
     Xref {
-        /// First byte of the node.
+        /// Offset of the node, bytes.
         offset: u32,
     },
 }
@@ -160,7 +160,7 @@ impl<'a> Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// First byte of the node in its eraseblock.
+    /// Offset of the node in its eraseblock, bytes.
     #[must_use]
     pub const fn offset(&self) -> u32 {
         match *self {
@@ -171,7 +171,7 @@ impl Entry<'_> {
         }
     }
 
-    /// Bytes that the entry takes in a summary.
+    /// Size of the entry in a summary, bytes.
     #[must_use]
     pub const fn size(&self) -> usize {
         match self {
@@ -220,12 +220,12 @@ impl Entry<'_> {
 /// Size of a summary without its list, B: the fields, and the marker at the end.
 const BESIDE_LIST: usize = RawSummary::SIZE + SummaryMarker::SIZE;
 
-/// Writes a summary into `out`, the last bytes of an eraseblock, which start at byte `offset`. `list` contains `count`
-/// entries; unused bytes are set to 0xFF.
+/// Writes a summary to `out`, the last bytes of an eraseblock, which start at byte `offset` of the eraseblock. `list`
+/// contains `count` entries; unused bytes are set to 0xFF.
 ///
 /// # Panics
 ///
-/// `out` has no room for the list and [`Summary::BESIDE_LIST`] bytes more.
+/// `out` is shorter than the list plus [`Summary::BESIDE_LIST`] bytes.
 pub fn emit_summary(
     (entries, list): (u32, &[u8]),
     clean_marker: u32,
@@ -276,7 +276,8 @@ impl<'a> Summary<'a> {
         Ok(Self { endian, entries: raw.entries, list })
     }
 
-    /// The nodes of the eraseblock, in order; an error ends them.
+    /// Entries of the eraseblock's nodes, in stored order. The first damaged entry yields an error and ends the
+    /// iteration.
     pub fn entries(&self) -> impl Iterator<Item = Result<Entry<'a>, MediaError>> {
         let (endian, list) = (self.endian, self.list);
         let (mut at, mut left) = (0, self.entries);
@@ -292,7 +293,7 @@ impl<'a> Summary<'a> {
     }
 }
 
-/// The entry at a byte of the list, and where the next one begins.
+/// The entry at byte `at` of the list, and the offset of the next entry.
 fn entry(endian: Endian, list: &[u8], at: usize) -> Result<(Entry<'_>, usize), MediaError> {
     let node_type = NodeType::from_code(endian.decode(span(list, at, 2)?, 0));
     Ok(match node_type {

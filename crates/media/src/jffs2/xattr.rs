@@ -1,5 +1,5 @@
-//! Extended attributes: nodes with name and value (`docs/spec/jffs2.md#xattr`), and nodes that give them to inodes
-//! (`docs/spec/jffs2.md#xref`).
+//! Extended attributes: xattr nodes contain name and value (`docs/spec/jffs2.md#xattr`), xref nodes assign an attribute to
+//! an inode (`docs/spec/jffs2.md#xref`).
 
 use super::header::{Header, NodeType, check_crc, check_fields, fields_crc};
 use super::{Endian, NODE_ALIGN};
@@ -14,15 +14,15 @@ const XREF_NODE_CRC_AT: usize = 24;
 codes! {
     /// Namespace of an extended attribute's name.
     pub enum XattrPrefix(u8) {
-        /// `user.`
+        /// Names that begin with `user.`.
         User = 1,
-        /// `security.`
+        /// Names that begin with `security.`.
         Security = 2,
-        /// `system.posix_acl_access`, without a name of its own.
+        /// The access ACL, `system.posix_acl_access`; the stored name is empty.
         AclAccess = 3,
-        /// `system.posix_acl_default`, without a name of its own.
+        /// The default ACL, `system.posix_acl_default`; the stored name is empty.
         AclDefault = 4,
-        /// `trusted.`
+        /// Names that begin with `trusted.`.
         Trusted = 5,
     }
 }
@@ -47,7 +47,8 @@ impl XattrPrefix {
         matches!(self, Self::AclAccess | Self::AclDefault)
     }
 
-    /// The namespace of a name, and the rest of it, as a node stores them; `None` for a name in no namespace that JFFS2 has.
+    /// The namespace of a full name and the part of the name that a node stores; `None` for a name outside the namespaces of
+    /// JFFS2.
     #[must_use]
     pub fn split(name: &[u8]) -> Option<(Self, &[u8])> {
         let whole =
@@ -65,25 +66,25 @@ impl XattrPrefix {
 layout! {
     /// An xattr node without its header, name and value.
     pub either_endian struct Xattr[32] {
-        /// Number of the attribute, which [`Xref`] names.
+        /// Number (xid) of the attribute, to which [`Xref`] refers.
         12 => xid: u32,
-        /// Version: the higher of two nodes of an attribute is valid.
+        /// Version of the node; of two nodes of an attribute, the higher version is valid.
         16 => version: u32,
         /// Namespace of the name.
         20 => prefix: XattrPrefix,
-        /// Bytes of the name.
+        /// Length of the name, bytes.
         21 => name_len: u8,
-        /// Bytes of the value.
+        /// Length of the value, bytes.
         22 => value_len: u16,
-        /// CRC of name, zero and value.
+        /// CRC of the name, its terminating zero and the value.
         24 => data_crc: u32,
-        /// CRC of all before it.
+        /// CRC of the fields before both CRCs.
         28 => node_crc: u32,
     }
 }
 
 impl Xattr {
-    /// Writes the fields over those of a node, whose name and value stay. The CRC is computed.
+    /// Overwrites the fixed fields of a node, whose name and value stay unchanged. The CRC is computed.
     ///
     /// # Panics
     ///
@@ -100,7 +101,7 @@ impl Xattr {
 pub struct XattrNode<'a> {
     /// Fixed fields of the node.
     pub xattr: Xattr,
-    /// The name, without its prefix.
+    /// Name of the attribute without its namespace prefix.
     pub name: &'a [u8],
     /// Value of the attribute.
     pub value: &'a [u8],
@@ -124,8 +125,8 @@ impl<'a> XattrNode<'a> {
 }
 
 impl XattrNode<'_> {
-    /// Size of the node, B. It must be a multiple of [`NODE_ALIGN`] (only for this type): Linux considers others
-    /// damaged.
+    /// Size of the node, B. It must be a multiple of [`NODE_ALIGN`], unlike other node types: Linux treats an xattr node of
+    /// any other length as damaged.
     #[must_use]
     pub const fn size(&self) -> usize {
         (Xattr::SIZE + self.name.len() + 1 + self.value.len()).next_multiple_of(NODE_ALIGN as usize)
@@ -135,7 +136,7 @@ impl XattrNode<'_> {
     ///
     /// # Panics
     ///
-    /// `out` is not as long as the node; a name or a value that is longer than the fields can say.
+    /// `out` is not as long as the node, or name or value is longer than its length field allows.
     pub fn emit(&self, endian: Endian, out: &mut [u8]) {
         assert!(self.name.len() <= usize::from(u8::MAX) && self.value.len() <= usize::from(u16::MAX));
         let (head, rest) = out.split_at_mut(Xattr::SIZE);
@@ -156,21 +157,21 @@ impl XattrNode<'_> {
 }
 
 layout! {
-    /// An xref node without its header: it gives an attribute to an inode.
+    /// An xref node without its header; it assigns an attribute to an inode.
     pub either_endian struct Xref[28] {
         /// Inode number.
         12 => inode: u32,
-        /// Number of the attribute.
+        /// Number (xid) of the attribute.
         16 => xid: u32,
-        /// Sequence number: the higher of two nodes is valid.
+        /// Sequence number; of two nodes with the same inode and attribute, the higher is valid.
         20 => sequence: u32,
-        /// CRC of all before it.
+        /// CRC of the fields before this one.
         24 => node_crc: u32,
     }
 }
 
 impl Xref {
-    /// Bit of the sequence number that removes the attribute.
+    /// Bit of the sequence number that marks the attribute as removed from the inode.
     pub const DELETED: u32 = 1;
 
     /// Reads a node and checks its CRC.

@@ -1,4 +1,4 @@
-//! Page, spare and block size from the third to sixth id byte.
+//! Page, spare and block size decoded from the third to sixth id byte.
 
 use super::{NandId, NandIdGeometry};
 use crate::error::{MediaError, Reason};
@@ -9,7 +9,7 @@ const HYNIX: u8 = 0xad;
 const SAMSUNG: u8 = 0xec;
 const TOSHIBA: u8 = 0x98;
 
-/// Geometry in the bytes after the device code.
+/// Geometry encoded in the id bytes after the device code.
 pub(super) struct Shape {
     pub(super) page_bytes: u32,
     pub(super) oob_bytes: u32,
@@ -18,7 +18,7 @@ pub(super) struct Shape {
     pub(super) bits_per_cell: u8,
 }
 
-/// Reads the shape with the rules of the id's vendor.
+/// Decodes the geometry by the rules of the id's vendor.
 pub(super) fn decode(id: &NandId) -> Result<Shape, MediaError> {
     let [_, _, third, fourth, fifth, sixth, ..] = id.bytes;
     let len = id.bytes().len();
@@ -31,14 +31,14 @@ pub(super) fn decode(id: &NandId) -> Result<Shape, MediaError> {
         SAMSUNG if len == 6 && !slc && sixth != 0 => samsung(&common, fourth),
         HYNIX if len >= 6 && !slc => hynix(&common, fourth, id.device(), id.jedec),
         TOSHIBA if len >= 6 && slc && sixth & 7 == 6 && fifth & 0x80 == 0 => {
-            // 24 nm SLC without correction on the die: 32 spare bytes for 512.
+            // 24 nm SLC without on-die ECC has 32 spare bytes for each 512 data bytes.
             Ok(Shape { oob_bytes: common.page_bytes / 16, ..common })
         }
         _ => Ok(common),
     }
 }
 
-/// The rules most large-page chips follow.
+/// Geometry by the rules of most large-page chips.
 fn common(third: u8, fourth: u8) -> Shape {
     let page_bytes = KIB << (fourth & 3);
     Shape {
@@ -50,7 +50,7 @@ fn common(third: u8, fourth: u8) -> Shape {
     }
 }
 
-/// The fourth byte under the common rules, and the third.
+/// The third and fourth id byte for this geometry, by the common rules.
 pub(super) fn encode(geometry: &NandIdGeometry) -> Result<[u8; 2], MediaError> {
     let page = exponent("page_bytes", geometry.page_bytes, KIB, 3)?;
     let block = exponent("block_bytes", geometry.block_bytes, 64 * KIB, 3)?;
@@ -64,13 +64,13 @@ pub(super) fn encode(geometry: &NandIdGeometry) -> Result<[u8; 2], MediaError> {
     Ok([cell << 2, wide << 6 | block << 4 | spare << 2 | page])
 }
 
-/// The exponent of `value` over `unit`, up to `max`.
+/// Exponent n with `value` = `unit` * 2^n, up to `max`.
 fn exponent(field: &'static str, value: u32, unit: u32, max: u8) -> Result<u8, MediaError> {
     let found = (0..=max).find(|shift| unit << shift == value);
     found.ok_or_else(|| Reason::OutOfRange { field, value: u64::from(value) }.at(3))
 }
 
-/// Samsung MLC with six id bytes, since K9GAG08U0F.
+/// Rules of Samsung MLC chips with six id bytes, since K9GAG08U0F.
 fn samsung(common: &Shape, fourth: u8) -> Result<Shape, MediaError> {
     let oob_bytes = match fourth >> 4 & 4 | fourth >> 2 & 3 {
         1 => 128,
@@ -90,7 +90,7 @@ fn samsung(common: &Shape, fourth: u8) -> Result<Shape, MediaError> {
     })
 }
 
-/// Hynix MLC with six id bytes or more.
+/// Rules of Hynix MLC chips with six or more id bytes.
 fn hynix(common: &Shape, fourth: u8, device: u8, jedec: bool) -> Result<Shape, MediaError> {
     let page_bytes = (2 * KIB) << (fourth & 3);
     let block_bytes = match (fourth & 0x80 != 0, fourth >> 4 & 3) {
@@ -102,7 +102,7 @@ fn hynix(common: &Shape, fourth: u8, device: u8, jedec: bool) -> Result<Shape, M
     let spare = if jedec { hynix_spare_jedec(code) } else { hynix_spare(code) };
     let mut oob_bytes = spare.ok_or_else(|| undefined("Hynix spare size", fourth))?;
     if !jedec && device == 0xde {
-        // The code counts for each 8 KiB of the page (H27UCG8T2B).
+        // The code counts spare bytes for each 8 KiB of the page (H27UCG8T2B).
         oob_bytes *= (page_bytes / (8 * KIB)).max(1);
     }
     Ok(Shape { page_bytes, oob_bytes, block_bytes, wide: false, ..*common })

@@ -12,7 +12,7 @@ use crate::error::{MediaError, Reason};
 use crate::list::List;
 use extended::Shape;
 
-/// Most bytes READ ID gives.
+/// Maximum number of bytes that READ ID returns.
 pub const MAX_ID_BYTES: usize = 8;
 
 /// Geometry of a chip as its id bytes encode it.
@@ -32,7 +32,7 @@ pub struct NandIdGeometry {
     pub bits_per_cell: u8,
 }
 
-/// Id bytes, without the repetition or zeros that readers get after them.
+/// Id bytes of a chip, without the repetition or the zeros that follow them when read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NandId {
     bytes: [u8; MAX_ID_BYTES],
@@ -43,8 +43,8 @@ pub struct NandId {
 impl NandId {
     /// Id in the output of READ ID at address 00h; bytes after the eighth are ignored.
     ///
-    /// Chips repeat their id or continue with zeros: the length is the shortest period, otherwise the length without
-    /// trailing zeros.
+    /// Chips repeat their id or continue with zeros. The length of the id is the shortest period, or without a
+    /// repetition, the length without trailing zeros.
     ///
     /// # Errors
     ///
@@ -73,7 +73,7 @@ impl NandId {
         Self { jedec: true, ..self }
     }
 
-    /// The id without repetition.
+    /// The id bytes without repetition or trailing zeros.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or(&[])
@@ -132,7 +132,7 @@ pub fn parse(read: &[u8]) -> Result<NandIdGeometry, MediaError> {
     NandId::new(read)?.geometry()
 }
 
-/// Combines page shape and device code.
+/// Combines the sizes of page and block with the size and bus width of the device code.
 fn finish(shape: Shape, device: table::Device) -> NandIdGeometry {
     NandIdGeometry {
         page_bytes: shape.page_bytes,
@@ -144,7 +144,7 @@ fn finish(shape: Shape, device: table::Device) -> NandIdGeometry {
     }
 }
 
-/// Length of the id in what was read.
+/// Length of the id in the output of READ ID, bytes.
 fn id_length(read: &[u8]) -> usize {
     let Some(last) = read.iter().rposition(|byte| *byte != 0) else {
         return 0;
@@ -156,15 +156,14 @@ fn id_length(read: &[u8]) -> usize {
     period.unwrap_or(last + 1)
 }
 
-/// Writes the id bytes a chip of this geometry gives under the common rules.
+/// Writes the id bytes of a chip with this geometry under the common rules.
 ///
-/// Five bytes: `manufacturer`, the device code, and the third to fifth byte as
-/// most large-page chips have them. The inverse of [`parse`] for chips that
-/// follow no vendor's exception.
+/// The result has five bytes: `manufacturer`, the device code, and the third to fifth byte as in most large-page chips.
+/// This is the inverse of [`parse`] for chips without a vendor's exception.
 ///
 /// # Errors
 ///
-/// [`Reason::OutOfRange`] naming the first size the common rules have no code for.
+/// [`Reason::OutOfRange`] with the first size for which the common rules have no code.
 pub fn emit(manufacturer: u8, geometry: &NandIdGeometry) -> Result<List<u8, MAX_ID_BYTES>, MediaError> {
     let device = table::device_code(geometry)
         .ok_or_else(|| Reason::OutOfRange { field: "chip_bytes", value: geometry.chip_bytes }.at(1))?;
@@ -177,5 +176,5 @@ pub fn emit(manufacturer: u8, geometry: &NandIdGeometry) -> Result<List<u8, MAX_
     }
 }
 
-/// A fifth byte that no rule here reads: one plane, 64 MiB each, one bit of correction.
+/// Fifth id byte, which no rule here decodes: one plane of 64 MiB, one bit of correction.
 const FIFTH: u8 = 0x40;

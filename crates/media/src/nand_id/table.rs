@@ -1,11 +1,11 @@
-//! Codes of manufacturers and devices.
+//! Tables of manufacturer codes, device codes and exceptional ids.
 
 use super::{MAX_ID_BYTES, NandIdGeometry};
 
 const KIB: u32 = 1024;
 const MIB: u64 = 1024 * 1024;
 
-/// Manufacturer codes of raw NAND (JEP106 first bank, only NAND makers).
+/// Manufacturer codes of NAND makers (first bank of JEP106).
 const MANUFACTURERS: [(u8, &str); 16] = [
     (0x01, "AMD/Spansion"),
     (0x04, "Fujitsu"),
@@ -71,7 +71,7 @@ const SMALL_PAGE: [Device; 20] = [
     narrow(0x71, 256),
 ];
 
-/// Chips whose page size is in the bytes that follow.
+/// Device codes of chips whose page size is encoded in the id bytes that follow.
 #[rustfmt::skip]
 const LARGE_PAGE: [Device; 51] = [
     narrow(0xf0, 64), narrow(0xf2, 64), narrow(0xd0, 64), narrow(0xa2, 64), narrow(0xa0, 64),
@@ -107,19 +107,19 @@ pub(super) fn small_page(code: u8) -> Option<NandIdGeometry> {
     small.or_else(|| find(&SMALL_PAGE, code).map(|device| shape(device, 16 * KIB)))
 }
 
-/// A device code that says chip size and bus width only.
+/// Chip size and bus width of a device code that does not define the page size.
 pub(super) fn large_page(code: u8) -> Option<Device> {
     find(&LARGE_PAGE, code)
 }
 
-/// The first device code of this chip size and bus width, 3.3 V ones first.
+/// The first device code with this chip size and bus width; 3.3 V devices come first.
 pub(super) fn device_code(geometry: &NandIdGeometry) -> Option<u8> {
     let wide = geometry.bus_width == 16;
     let fits = |device: &&Device| device.chip_bytes() == geometry.chip_bytes && device.wide == wide;
     LARGE_PAGE.iter().find(fits).map(|device| device.code)
 }
 
-/// A chip known by its whole id.
+/// A chip that is identified by its whole id.
 struct FullId {
     id: &'static [u8],
     page_bytes: u32,
@@ -132,7 +132,7 @@ const fn full(id: &'static [u8], page_kib: u32, oob_bytes: u32, block_kib: u32, 
     FullId { id, page_bytes: page_kib * KIB, oob_bytes, block_bytes: block_kib * KIB, mib }
 }
 
-/// Chips whose id breaks their vendor's rules.
+/// Chips whose id does not follow their vendor's rules.
 #[rustfmt::skip]
 const FULL_IDS: [FullId; 12] = [
     // SanDisk SDTNQGAMA and SDTNRGAMA.
@@ -153,7 +153,7 @@ const FULL_IDS: [FullId; 12] = [
     full(&[0xad, 0xde, 0x14, 0xa7, 0x42, 0x4a], 16, 1664, 4096, 8192),
 ];
 
-/// The geometry of a chip known by its whole id.
+/// Geometry of a chip that is identified by its whole id.
 pub(super) fn full_id(bytes: &[u8; MAX_ID_BYTES]) -> Option<NandIdGeometry> {
     let [_, _, third, ..] = *bytes;
     let chip = FULL_IDS.iter().find(|chip| bytes.starts_with(chip.id))?;

@@ -4,7 +4,7 @@ use super::{OnfiPage, PAGE_BYTES, emit, parse};
 use crate::error::{MediaError, Reason};
 use crate::wire::store;
 
-/// Copies every chip holds, and the number that votes (ONFI 4.2 section 5.7).
+/// Number of copies that every chip has and that take part in the majority vote (ONFI 4.2 section 5.7).
 const VOTERS: usize = 3;
 
 /// Reads the parameter page from its copies, which follow each other from byte 0.
@@ -29,11 +29,11 @@ pub fn parse_copies(bytes: &[u8]) -> Result<OnfiPage, MediaError> {
     }
 }
 
-/// Writes `count` copies of the page from byte 0 and returns the bytes written.
+/// Writes `count` copies of the page from byte 0 and returns the number of bytes written.
 ///
 /// # Errors
 ///
-/// [`Reason::NoRoom`] if the slice is shorter than that.
+/// [`Reason::NoRoom`] if the slice is too short.
 pub fn emit_copies(page: &OnfiPage, count: usize, out: &mut [u8]) -> Result<usize, MediaError> {
     let need = count.saturating_mul(PAGE_BYTES);
     if out.len() < need {
@@ -46,14 +46,14 @@ pub fn emit_copies(page: &OnfiPage, count: usize, out: &mut [u8]) -> Result<usiz
     Ok(need)
 }
 
-/// The copies for the majority, if all exist.
+/// The first three copies, for the majority vote; `None` if there are fewer.
 fn voters(bytes: &[u8]) -> Option<[&[u8]; VOTERS]> {
     let voting = bytes.get(..VOTERS * PAGE_BYTES)?;
     let mut chunks = voting.chunks_exact(PAGE_BYTES);
     Some([chunks.next()?, chunks.next()?, chunks.next()?])
 }
 
-/// Each bit as at least two of three copies have it.
+/// The majority of three copies, bit by bit.
 fn majority([first, second, third]: [&[u8]; VOTERS]) -> [u8; PAGE_BYTES] {
     let mut out = [0; PAGE_BYTES];
     for (place, ((a, b), c)) in out.iter_mut().zip(first.iter().zip(second).zip(third)) {

@@ -6,13 +6,13 @@ use crate::list::List;
 use crate::units::Endurance;
 use crate::wire::{Wire, chunk, layout, signature, span, store};
 
-/// Bytes before the first section.
+/// Offset of the first section, bytes.
 const HEADER_BYTES: usize = 32;
 
 /// Offset of the section list (ONFI 4.2 section 5.7.2, bytes 16-31).
 const SECTIONS_AT: usize = 16;
 
-/// Sections the header has places for.
+/// Maximum number of sections in the header.
 const SECTIONS: usize = 8;
 
 /// Unit of section and page lengths, bytes.
@@ -26,7 +26,7 @@ const ECC_SECTION: u8 = 2;
 layout! {
     /// Type and length of one section (ONFI 4.2 section 5.7.2, bytes 16-31).
     pub struct Section[2] {
-        /// 0: unused, 1: section specifier, 2: error correction.
+        /// Type of the section; 0: unused, 1: section specifier, 2: error correction.
         0 => kind: u8,
         /// Length, in units of 16 bytes.
         1 => units: u8,
@@ -34,7 +34,7 @@ layout! {
 }
 
 layout! {
-    /// Error correction the chip asks for (ONFI 4.2 section 5.7.2).
+    /// Error correction that the chip requires (ONFI 4.2 section 5.7.2).
     pub struct EccInfo[8] {
         /// Bit errors to correct in a codeword.
         0 => bits: u8,
@@ -60,10 +60,10 @@ impl EccInfo {
     }
 }
 
-/// The extended parameter page: its sections and the error correction one.
+/// The extended parameter page: its list of sections and its first error correction entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OnfiExtendedPage {
-    /// Sections in order; their lengths add up to the page's.
+    /// Sections in order. The sum of their lengths is the length of the sections on the page.
     pub sections: List<Section, SECTIONS>,
     /// First entry of the first error correction section.
     pub ecc: Option<EccInfo>,
@@ -83,16 +83,16 @@ impl OnfiExtendedPage {
         HEADER_BYTES + self.sections.iter().map(Section::len_bytes).sum::<usize>()
     }
 
-    /// Reads a page that takes all of `bytes`.
+    /// Reads a page that fills all of `bytes`.
     ///
     /// The length comes from the parameter page,
-    /// [`OnfiPage::extended_bytes`](super::OnfiPage::extended_bytes). Sections
-    /// other than error correction are passed over.
+    /// [`OnfiPage::extended_bytes`](super::OnfiPage::extended_bytes). Sections other than error
+    /// correction are skipped.
     ///
     /// # Errors
     ///
-    /// A slice too short or not of 16-byte units, a wrong checksum or
-    /// signature, or a section longer than the page.
+    /// A slice too short or not a multiple of 16 bytes, a wrong checksum or signature, or a section
+    /// longer than the page.
     pub fn parse(bytes: &[u8]) -> Result<Self, MediaError> {
         chunk::<HEADER_BYTES>(bytes, 0)?;
         check_crc(bytes)?;
@@ -109,7 +109,7 @@ impl OnfiExtendedPage {
         Err(Reason::Inconsistent { what: "sections do not fill the extended page" }.at(at))
     }
 
-    /// Keeps one section and what of it this crate understands.
+    /// Adds one section to the list and decodes it if it is an error correction section.
     fn add_section(&mut self, section: Section, body: &[u8], at: usize) -> Result<(), MediaError> {
         self.sections.push(section, "sections").map_err(|reason| reason.at(at))?;
         if section.kind == ECC_SECTION && self.ecc.is_none() {
@@ -123,8 +123,8 @@ impl OnfiExtendedPage {
     ///
     /// # Errors
     ///
-    /// A slice too short, an error correction entry without a section for it
-    /// or the other way round, or an unused section before a used one.
+    /// A slice too short, an error correction entry without a section for it, a section without an
+    /// entry, or an unused section before a used one.
     pub fn emit(&self, out: &mut [u8]) -> Result<usize, MediaError> {
         let need = self.len_bytes();
         let have = out.len();
@@ -180,13 +180,13 @@ impl Section {
     }
 }
 
-/// The sections before the first that is wholly zero.
+/// The sections before the first all-zero section.
 fn used(sections: &[Section; SECTIONS]) -> &[Section] {
     let end = sections.iter().position(|section| *section == Section::default());
     sections.get(..end.unwrap_or(SECTIONS)).unwrap_or(&[])
 }
 
-/// Compares the checksum of the page with the one it begins with.
+/// Compares the computed checksum of the page with the stored one, its first two bytes.
 fn check_crc(bytes: &[u8]) -> Result<(), MediaError> {
     let stored = u16::decode(bytes, 0);
     let computed = crc::onfi(bytes.get(2..).unwrap_or(&[]));

@@ -30,7 +30,7 @@ flags! {
     }
 }
 
-/// Revision bits and the versions they stand for, newest first.
+/// Revision bits with their versions (major, minor), newest first.
 const VERSIONS: [(OnfiRevision, (u8, u8)); 11] = [
     (OnfiRevision::V4_2, (4, 2)),
     (OnfiRevision::V4_1, (4, 1)),
@@ -46,10 +46,10 @@ const VERSIONS: [(OnfiRevision, (u8, u8)); 11] = [
 ];
 
 impl OnfiRevision {
-    /// The newest version named, as (major, minor).
+    /// The newest supported version, as (major, minor).
     ///
-    /// `None` for a page without a revision bit: SPI NAND pages and some
-    /// Micron raw NAND report zero there.
+    /// `None` for a page without a revision bit: SPI NAND pages and some Micron raw NAND have zero
+    /// there.
     #[must_use]
     pub fn newest(self) -> Option<(u8, u8)> {
         VERSIONS.iter().find(|(bit, _)| self.contains(*bit)).map(|(_, version)| *version)
@@ -147,10 +147,10 @@ flags! {
 }
 
 flags! {
-    /// Timing modes an interface runs at, bit n for mode n
-    /// (ONFI 4.2 section 5.7.1, bytes 129-130, 141-142, 160-162).
+    /// Timing modes that an interface supports, bit n for mode n (ONFI 4.2 section 5.7.1, bytes
+    /// 129-130, 141-142, 160-162).
     pub struct TimingModes(u16) {
-        /// Mode 0, which every SDR chip has.
+        /// Mode 0, which every SDR chip supports.
         MODE_0 = 0,
         /// Mode 1.
         MODE_1 = 1,
@@ -166,7 +166,7 @@ flags! {
 }
 
 impl TimingModes {
-    /// The fastest mode named, or `None` if none is.
+    /// The fastest supported mode, or `None` for an empty set.
     #[must_use]
     pub const fn fastest(self) -> Option<u32> {
         self.bits().checked_ilog2()
@@ -176,7 +176,7 @@ impl TimingModes {
 flags! {
     /// NV-DDR and NV-DDR2/3 features (ONFI 4.2 section 5.7.1, byte 143).
     pub struct NvDdrFeatures(u8) {
-        /// tCAD is the fast value.
+        /// The fast value of tCAD is supported.
         FAST_TCAD = 0,
         /// Typical capacitance values are present.
         TYPICAL_CAPACITANCE = 1,

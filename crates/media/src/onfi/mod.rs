@@ -28,7 +28,7 @@ const CRC_AT: usize = 254;
 layout! {
     /// One copy of the ONFI parameter page (ONFI 4.2 section 5.7.1).
     ///
-    /// The signature and the checksum are not fields: they follow from the rest.
+    /// Signature and checksum are not fields, because they are derived from the other bytes.
     pub struct OnfiPage[256] {
         /// Revisions the chip follows.
         4 => revision: OnfiRevision,
@@ -70,19 +70,19 @@ layout! {
         101 => address_cycles: AddressCycles,
         /// Bits a cell holds.
         102 => bits_per_cell: u8,
-        /// Most blocks of a LUN that may be bad over its life.
+        /// Maximum number of bad blocks in a LUN over its life.
         103 => max_bad_blocks_per_lun: u16,
         /// Program/erase cycles of a block.
         105 => endurance: Endurance,
         /// Blocks at the start of the target that are good when shipped.
         107 => guaranteed_blocks: u8,
-        /// Program/erase cycles of those blocks.
+        /// Program/erase cycles of the guaranteed blocks.
         108 => guaranteed_endurance: Endurance,
         /// Times a page may be programmed between erases.
         110 => programs_per_page: u8,
         /// Partial programming attributes; obsolete since ONFI 2.0.
         111 => partial_program_attributes: u8,
-        /// Bit errors to correct in 512 bytes; 0xff: see the extended page.
+        /// Number of bits to correct in 512 bytes; 0xff: see the extended page.
         112 => ecc_bits: u8,
         /// Address bits that select a plane, in bits 0-3.
         113 => plane_bits: u8,
@@ -134,9 +134,9 @@ layout! {
         160 => nv_ddr3_modes: TimingModes,
         /// NV-DDR2 timing modes 8 and up.
         162 => nv_ddr2_modes_high: u8,
-        /// Revision of the vendor's bytes.
+        /// Revision of the vendor-specific bytes.
         164 => vendor_revision: u16,
-        /// The vendor's bytes.
+        /// Vendor-specific bytes.
         166 => vendor: [u8; 88],
     }
 }
@@ -145,12 +145,11 @@ const _: () = assert!(OnfiPage::SIZE == PAGE_BYTES && CRC_AT + 2 == PAGE_BYTES);
 
 /// Reads one copy of the parameter page.
 ///
-/// Bytes past the first [`PAGE_BYTES`] are not looked at.
+/// Bytes past the first [`PAGE_BYTES`] are ignored.
 ///
 /// # Errors
 ///
-/// A slice too short, a wrong signature, a wrong checksum, or a geometry with
-/// a zero in it.
+/// A slice too short, a wrong signature, a wrong checksum, or a geometry with a size of zero.
 pub fn parse(bytes: &[u8]) -> Result<OnfiPage, MediaError> {
     let page = chunk::<PAGE_BYTES>(bytes, 0)?;
     signature(page, 0, SIGNATURE)?;
@@ -171,7 +170,7 @@ pub fn emit(page: &OnfiPage) -> [u8; PAGE_BYTES] {
     out
 }
 
-/// Compares the checksum of a copy with the one it stores.
+/// Compares the computed checksum of a copy with the stored one.
 fn check_crc(page: &[u8; PAGE_BYTES]) -> Result<(), MediaError> {
     let (body, tail) = page.split_at(CRC_AT);
     let stored = u16::decode(tail, 0);
@@ -183,7 +182,7 @@ fn check_crc(page: &[u8; PAGE_BYTES]) -> Result<(), MediaError> {
 }
 
 impl OnfiPage {
-    /// Refuses a geometry nothing can be stored in.
+    /// Rejects a geometry with a size of zero.
     fn check(&self) -> Result<(), MediaError> {
         let counts = [
             (80, "page_bytes", self.page_bytes),
@@ -197,14 +196,14 @@ impl OnfiPage {
         }
     }
 
-    /// The checksum this page is emitted with.
+    /// Checksum that [`emit`] stores for this page.
     #[must_use]
     pub fn crc(&self) -> u16 {
         let page = emit(self);
         u16::decode(&page, CRC_AT)
     }
 
-    /// Data bytes behind one chip enable, or `None` past what 64 bits hold.
+    /// Data bytes behind one chip enable; `None` if the number does not fit 64 bits.
     #[must_use]
     pub fn chip_bytes(&self) -> Option<u64> {
         u64::from(self.page_bytes)
@@ -213,7 +212,7 @@ impl OnfiPage {
             .checked_mul(u64::from(self.luns))
     }
 
-    /// Planes in a LUN, or `None` past what 32 bits hold.
+    /// Number of planes in a LUN; `None` if the number does not fit 32 bits.
     #[must_use]
     pub fn planes(&self) -> Option<u32> {
         1u32.checked_shl(u32::from(self.plane_bits & 15))

@@ -8,9 +8,9 @@ use crate::bits::dwords;
 use crate::error::{MediaError, Reason};
 
 dwords! {
-    /// DWORDs 1-9, all that JESD216 of 2011 has.
+    /// DWORDs 1-9, which are all DWORDs of JESD216 (2011).
     pub struct BfptBasic[1..=9, reserved u32::MAX] {
-        /// Block erase sizes; 1: 4 KiB erase everywhere, 3: not.
+        /// Support of 4 KiB erase: 1: everywhere, 3: not supported.
         erase_sizes: u8 = 1, 1, 0;
         /// The write buffer holds 64 bytes or more.
         write_buffer_64: bool = 1, 2, 2;
@@ -22,9 +22,9 @@ dwords! {
         erase_4k_opcode: u8 = 1, 15, 8;
         /// 1S-1S-2S fast read supported.
         has_112: bool = 1, 16, 16;
-        /// Address bytes.
+        /// Number of address bytes of array instructions.
         address_bytes: AddressBytes = 1, 18, 17;
-        /// Some instruction uses both clock edges.
+        /// DTR (both clock edges) is supported by some instruction.
         has_dtr: bool = 1, 19, 19;
         /// 1S-2S-2S fast read supported.
         has_122: bool = 1, 20, 20;
@@ -64,7 +64,7 @@ dwords! {
 dwords! {
     /// DWORDs 10-16, since JESD216A.
     pub struct BfptTiming[10..=16, reserved u32::MAX] {
-        /// Longest erase over typical: 2 x (code + 1).
+        /// Ratio of maximum to typical erase time: 2 x (code + 1).
         erase_max_factor: u8 = 10, 3, 0;
         /// Typical time of erase type 1, code.
         erase_1_time: u8 = 10, 10, 4;
@@ -74,15 +74,15 @@ dwords! {
         erase_3_time: u8 = 10, 24, 18;
         /// Typical time of erase type 4, code.
         erase_4_time: u8 = 10, 31, 25;
-        /// Longest program over typical: 2 x (code + 1).
+        /// Ratio of maximum to typical program time: 2 x (code + 1).
         program_max_factor: u8 = 11, 3, 0;
         /// Page size as a power of two in bytes.
         page_exponent: u8 = 11, 7, 4;
         /// Typical page program time, code.
         page_program_time: u8 = 11, 13, 8;
-        /// Typical time of a first byte programmed, code.
+        /// Typical time to program the first byte, code.
         first_byte_time: u8 = 11, 18, 14;
-        /// Typical time of each further byte programmed, code.
+        /// Typical time to program each further byte, code.
         next_byte_time: u8 = 11, 23, 19;
         /// Typical chip erase time, code.
         chip_erase_time: u8 = 11, 30, 24;
@@ -90,11 +90,11 @@ dwords! {
         program_suspend_prohibits: u8 = 12, 3, 0;
         /// Operations prohibited while an erase is suspended, code.
         erase_suspend_prohibits: u8 = 12, 7, 4;
-        /// Shortest run between program resume and suspend, code.
+        /// Minimum time between program resume and the next suspend, code.
         program_resume_interval: u8 = 12, 12, 9;
         /// Longest time to suspend a program, code.
         program_suspend_latency: u8 = 12, 19, 13;
-        /// Shortest run between erase resume and suspend, code.
+        /// Minimum time between erase resume and the next suspend, code.
         erase_resume_interval: u8 = 12, 23, 20;
         /// Longest time to suspend an erase, code.
         erase_suspend_latency: u8 = 12, 30, 24;
@@ -143,16 +143,16 @@ dwords! {
     }
 }
 
-/// The Basic Flash Parameter Table; later parts are there if the table is long enough.
+/// The Basic Flash Parameter Table; the later parts are present if the table is long enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Bfpt {
-    /// DWORDs 1-9.
+    /// DWORDs 1-9, basic parameters.
     pub basic: BfptBasic,
-    /// DWORDs 10-16.
+    /// DWORDs 10-16, times and modes.
     pub timing: Option<BfptTiming>,
-    /// DWORDs 17-20; only after `timing`.
+    /// DWORDs 17-20, octal modes; present only with `timing`.
     pub octal: Option<BfptOctal>,
-    /// DWORDs 21-23; only after `octal`.
+    /// DWORDs 21-23, DTR reads; present only with `octal`.
     pub dtr: Option<BfptDtr>,
 }
 
@@ -162,10 +162,9 @@ const _: () = assert!(
 );
 
 impl Bfpt {
-    /// Reads the parts that `dwords` holds in full.
+    /// Reads the parts that `dwords` contains completely.
     ///
-    /// A length between two revisions counts as the shorter, and DWORDs past
-    /// 23 are passed over.
+    /// A part that is not complete is not read, and DWORDs past 23 are ignored.
     pub(super) fn read(dwords: &[u32]) -> Result<Self, MediaError> {
         let (basic, rest) = split(dwords, 0)?;
         let timing = rest.split_first_chunk();
@@ -197,7 +196,7 @@ impl Bfpt {
         Ok(words)
     }
 
-    /// Refuses an invalid size, and parts whose previous parts are missing.
+    /// Rejects an invalid size, and a part whose previous part is missing.
     fn check(&self) -> Result<(), MediaError> {
         if self.capacity_bytes().is_none() {
             let value = u64::from(self.basic.density);
@@ -213,7 +212,7 @@ impl Bfpt {
 
     /// Size of the array, bytes (DWORD 2).
     ///
-    /// `None` if the code stands for less than a byte or for 2^64 bits or more.
+    /// `None` if the code means less than a byte, or 2^64 bits or more.
     #[must_use]
     pub fn capacity_bytes(&self) -> Option<u64> {
         let code = self.basic.density;
@@ -221,7 +220,7 @@ impl Bfpt {
         (bits >= 8).then_some(bits / 8)
     }
 
-    /// The density code of `bytes`, or `None` if no code stands for it.
+    /// The density code of `bytes`, or `None` if no code has this value.
     #[must_use]
     pub fn density_code(bytes: u64) -> Option<u32> {
         let bits = bytes.checked_mul(8).filter(|bits| *bits > 0)?;
@@ -232,7 +231,7 @@ impl Bfpt {
         }
     }
 
-    /// Page size, bytes; 256 if the table does not say.
+    /// Page size, bytes; 256 if the table does not state it.
     #[must_use]
     pub fn page_bytes(&self) -> u32 {
         self.timing.map_or(256, |timing| 1 << (timing.page_exponent & 15))

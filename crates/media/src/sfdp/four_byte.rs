@@ -60,7 +60,7 @@ flags! {
     }
 }
 
-/// Instructions that take four address bytes in any mode.
+/// Instructions that take four address bytes in any address mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FourByte {
     /// Commands that the chip has (DWORD 1).

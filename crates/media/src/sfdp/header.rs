@@ -5,27 +5,27 @@ use crate::error::{MediaError, Reason};
 use crate::list::List;
 use crate::wire::{Wire, layout, narrow, span};
 
-/// Bytes of the SFDP header and of each parameter header.
+/// Size of the SFDP header and of each parameter header, bytes.
 pub(super) const HEADER_BYTES: usize = Header::SIZE;
 
 const _: () = assert!(ParameterHeader::SIZE == HEADER_BYTES);
 
-/// Most tables this crate keeps: six it understands and as many it does not.
+/// Maximum number of tables that are stored: six known ones and six unknown ones.
 pub(super) const MAX_TABLES: usize = 12;
 
 /// Highest table address: the pointer field has 24 bits.
 const MAX_POINTER: u32 = 0x00ff_ffff;
 
 layout! {
-    /// The SFDP header.
+    /// The SFDP header, at the start of the area.
     pub(super) struct Header[8] {
-        /// "SFDP".
+        /// The letters "SFDP".
         0 => signature: [u8; 4],
         /// Minor revision.
         4 => minor: u8,
         /// Major revision.
         5 => major: u8,
-        /// Parameter headers less one.
+        /// Number of parameter headers, minus one.
         6 => more_headers: u8,
         /// Access protocol; FFh before JESD216C.
         7 => access_protocol: u8,
@@ -33,7 +33,7 @@ layout! {
 }
 
 layout! {
-    /// A parameter header.
+    /// The header of one table: id, revision, length and address.
     pub(super) struct ParameterHeader[8] {
         /// Table id, lower byte.
         0 => id_low: u8,
@@ -75,20 +75,21 @@ impl ParameterHeader {
 /// A table with the fields of its parameter header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Table<T> {
-    /// Place of its parameter header among the others, from 0.
+    /// Index of the table's parameter header, from 0.
     pub slot: u8,
     /// Major revision of the table.
     pub major: u8,
     /// Minor revision of the table.
     pub minor: u8,
-    /// Byte address of the table, below 2^24.
+    /// Byte address of the table, less than 2^24.
     pub pointer: u32,
     /// Contents of the table.
     pub body: T,
 }
 
 impl<T> Table<T> {
-    /// A table of revision `major`.`minor` that [`Sfdp::lay_out`](super::Sfdp::lay_out) places.
+    /// A table of revision `major`.`minor` whose address [`Sfdp::lay_out`](super::Sfdp::lay_out)
+    /// assigns.
     #[must_use]
     pub const fn new(major: u8, minor: u8, body: T) -> Self {
         Self { slot: 0, major, minor, pointer: 0, body }
@@ -105,7 +106,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// Places the table and advances the position.
+    /// Assigns the next free address to the table and advances that address.
     pub(super) fn place(&mut self, place: &mut NextTable, length: usize) -> Result<(), MediaError> {
         self.slot = place.slot;
         self.pointer = place.pointer;
@@ -115,20 +116,20 @@ impl<T> Table<T> {
     }
 }
 
-/// Position of the next table.
+/// Next free slot and address.
 pub(super) struct NextTable {
     pub(super) slot: u8,
     pub(super) pointer: u32,
 }
 
-/// Occupied bytes `start..end`.
+/// Range of occupied bytes, `start..end`.
 #[derive(Clone, Copy, Default)]
 struct Extent {
     start: usize,
     end: usize,
 }
 
-/// Writes tables and their headers, and refuses overlaps.
+/// Writer of tables and their headers that rejects overlaps.
 pub(super) struct Writer<'a> {
     out: &'a mut [u8],
     count: usize,
@@ -139,7 +140,7 @@ pub(super) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// A writer for `count` tables; their headers' bytes are taken from the start.
+    /// A writer for `count` tables; reserves the bytes of the headers at the start.
     pub(super) fn new(out: &'a mut [u8], count: usize) -> Result<Self, MediaError> {
         let mut writer = Self { out, count, taken: List::new(), slots: 0, end: 0 };
         writer.reserve(0, HEADER_BYTES * (count + 1))?;
@@ -180,7 +181,7 @@ impl<'a> Writer<'a> {
         place.ok_or_else(|| Reason::OutOfRange { field: "table pointer", value }.at(0))
     }
 
-    /// Marks a slot as used and returns where its header stands.
+    /// Marks a slot as used and returns the offset of its header.
     fn slot(&mut self, slot: u8) -> Result<usize, MediaError> {
         let value = u64::from(slot);
         let bit = 1u32.checked_shl(u32::from(slot)).unwrap_or(0);
@@ -191,7 +192,7 @@ impl<'a> Writer<'a> {
         Ok(HEADER_BYTES * (1 + usize::from(slot)))
     }
 
-    /// Marks bytes as taken.
+    /// Marks a range of bytes as occupied.
     fn reserve(&mut self, start: usize, end: usize) -> Result<(), MediaError> {
         let have = self.out.len();
         if end > have {

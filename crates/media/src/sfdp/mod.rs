@@ -28,7 +28,7 @@ use crate::wire::{Wire, chunk, narrow, signature};
 use header::{HEADER_BYTES, Header, NextTable, ParameterHeader, Writer};
 use words::Words;
 
-/// Table ids (JESD216F); FFh on top: a function JEDEC specifies.
+/// Table ids (JESD216F); an upper byte of FFh marks a function that JEDEC specifies.
 pub mod id {
     /// Basic Flash Parameter Table.
     pub const BFPT: u16 = 0xff00;
@@ -46,19 +46,19 @@ pub mod id {
 
 const SIGNATURE: &str = "SFDP";
 
-/// The major revision of every layout here.
+/// Major revision of all table layouts in this module.
 const MAJOR: u8 = 1;
 
-/// Maximum number of unknown tables that are kept.
+/// Maximum number of unknown tables that are stored.
 pub const MAX_OTHERS: usize = 6;
 
-/// Most DWORDs of such a table.
+/// Maximum number of DWORDs in an unknown table.
 pub const MAX_OTHER_DWORDS: usize = 64;
 
-/// An unknown table: a vendor's, or of another major revision.
+/// An unknown table: vendor-specific, or with another major revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OtherTable {
-    /// Table id, upper byte on top.
+    /// Table id; the upper byte is in bits 15:8.
     pub id: u16,
     /// DWORDs of the table.
     pub dwords: List<u32, MAX_OTHER_DWORDS>,
@@ -71,7 +71,7 @@ pub struct Sfdp {
     pub minor: u8,
     /// Protocol of READ SFDP; FFh: 1S-1S-1S, 3 address bytes, 8 dummy clocks.
     pub access_protocol: u8,
-    /// Basic Flash Parameter Table; of several, the newest.
+    /// Basic Flash Parameter Table; the newest if there are several.
     pub bfpt: Table<Bfpt>,
     /// Sector map.
     pub sector_map: Option<Table<SectorMap>>,
@@ -115,14 +115,14 @@ pub fn parse(bytes: &[u8]) -> Result<Sfdp, MediaError> {
     Ok(sfdp)
 }
 
-/// Writes the SFDP area from byte 0 and returns the bytes up to the last table's end.
+/// Writes the SFDP area from byte 0 and returns the offset of the last table's end.
 ///
-/// Bytes between tables are left as they are: fill the slice first.
+/// Bytes between tables are not written: fill the slice before the call.
 ///
 /// # Errors
 ///
-/// A slice too short, a field value its bits do not hold, slots that are not
-/// 0, 1, 2 ... in some order, or tables that overlap.
+/// A slice too short, a value that does not fit its field, slots that are not a permutation of 0, 1, 2 ..., or tables
+/// that overlap.
 pub fn emit(sfdp: &Sfdp, out: &mut [u8]) -> Result<usize, MediaError> {
     let count = sfdp.count();
     let mut writer = Writer::new(out, count)?;
@@ -155,7 +155,7 @@ pub fn emit(sfdp: &Sfdp, out: &mut [u8]) -> Result<usize, MediaError> {
     Ok(writer.end)
 }
 
-/// Refuses another major revision.
+/// Rejects any other major revision.
 fn major(what: &'static str, major: u8, minor: u8, at: usize) -> Result<(), MediaError> {
     if major == MAJOR {
         return Ok(());
@@ -168,7 +168,7 @@ fn parameter_header(bytes: &[u8], slot: u8) -> Result<ParameterHeader, MediaErro
     chunk::<HEADER_BYTES>(bytes, at).map(|header| ParameterHeader::decode(header, 0))
 }
 
-/// The slot of the newest BFPT; the first table has to be one.
+/// The slot of the newest BFPT; the first table has to be a BFPT.
 fn newest_bfpt(bytes: &[u8], count: u8) -> Result<u8, MediaError> {
     let mut newest = parameter_header(bytes, 0)?;
     let mut best = 0;
@@ -187,7 +187,7 @@ fn newest_bfpt(bytes: &[u8], count: u8) -> Result<u8, MediaError> {
     Ok(best)
 }
 
-/// Reads one table with the reader of its id.
+/// Reads one table with the parser for its id.
 fn typed<T>(
     bytes: &[u8],
     slot: u8,
@@ -207,11 +207,11 @@ impl OtherTable {
 }
 
 impl Sfdp {
-    /// Tables that lie one behind the other after their headers, in the order of the fields.
+    /// Assigns addresses to the tables, one after another behind their headers, in the order of the fields.
     ///
     /// # Errors
     ///
-    /// Those of writing the tables.
+    /// A table that cannot be encoded, or an address of 2^24 or more.
     pub fn lay_out(&mut self) -> Result<(), MediaError> {
         let headers = HEADER_BYTES * (1 + self.count());
         let pointer = narrow("bytes of parameter headers", 0, headers.next_multiple_of(16))?;
@@ -257,7 +257,7 @@ impl Sfdp {
 
     /// Adds a table other than the BFPT.
     fn add_table(&mut self, bytes: &[u8], slot: u8, header: &ParameterHeader) -> Result<(), MediaError> {
-        // A later major revision is another layout; the bytes are still worth keeping.
+        // A newer major revision has another layout, so the table is stored as unknown.
         let known = if header.major == MAJOR { header.id() } else { 0 };
         match known {
             id::SECTOR_MAP if self.sector_map.is_none() => {

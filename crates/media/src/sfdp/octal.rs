@@ -1,4 +1,4 @@
-//! The later parts of the Basic Flash Parameter Table: octal and DTR.
+//! Later parts of the Basic Flash Parameter Table: octal modes and DTR.
 
 use super::read::{CommandExtension, FastRead, Lines};
 use crate::bits::dwords;
@@ -89,7 +89,8 @@ pub fn speed_mhz(code: u8) -> Option<u16> {
 impl BfptOctal {
     pub(super) fn fast_read(&self, lines: Lines) -> Option<FastRead> {
         let read = if lines == Lines::S118 { self.read_118 } else { self.read_188 };
-        // The table has no support bit for these two: erased and zeroed opcodes mean none.
+        // The table has no support bit for these two reads; an erased or zero opcode means that the
+        // chip has none.
         (read.opcode != 0 && read.opcode != 0xff).then_some(read)
     }
 }

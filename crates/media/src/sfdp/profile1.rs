@@ -7,37 +7,37 @@ use crate::error::MediaError;
 dwords! {
     /// Commands and dummy clocks in 8D-8D-8D mode (DWORDs 1-5).
     pub struct Profile1Commands[1..=5, reserved 0] {
-        /// Fast read with wrap; 0: none.
+        /// Instruction of a fast read with wrap; 0: none.
         read_wrap_opcode: u8 = 1, 7, 0;
-        /// Fast read.
+        /// Instruction of a fast read.
         read_opcode: u8 = 1, 15, 8;
-        /// Write register takes two data bytes, not one.
+        /// True if write register takes two data bytes instead of one.
         write_register_two_bytes: bool = 1, 22, 22;
         /// Write register takes four address bytes.
         write_register_address: bool = 1, 23, 23;
         /// Write status and configuration takes four address bytes.
         write_status_address: bool = 1, 24, 24;
-        /// Read non-volatile register waits 8 clocks, not 4.
+        /// Dummy clocks of read non-volatile register: true: 8, false: 4.
         read_nonvolatile_wait_8: bool = 1, 25, 25;
-        /// Read volatile register waits 8 clocks, not 4.
+        /// Dummy clocks of read volatile register: true: 8, false: 4.
         read_volatile_wait_8: bool = 1, 26, 26;
         /// Read register takes four address bytes.
         read_register_address: bool = 1, 27, 27;
-        /// Read status waits 8 clocks, not 4.
+        /// Dummy clocks of read status: true: 8, false: 4.
         read_status_wait_8: bool = 1, 28, 28;
         /// Read status takes four address bytes.
         read_status_address: bool = 1, 29, 29;
-        /// Read SFDP waits 20 clocks, not 8.
+        /// Dummy clocks of read SFDP: true: 20, false: 8.
         sfdp_wait_20: bool = 1, 30, 30;
-        /// Read SFDP takes three address bytes, not four.
+        /// Address bytes of read SFDP: true: three, false: four.
         sfdp_address_3: bool = 1, 31, 31;
-        /// Write non-volatile register; 0: none.
+        /// Instruction that writes a non-volatile register; 0: none.
         write_nonvolatile_opcode: u8 = 2, 7, 0;
-        /// Write volatile register; 0: none.
+        /// Instruction that writes a volatile register; 0: none.
         write_volatile_opcode: u8 = 2, 15, 8;
-        /// Read non-volatile register; 0: none.
+        /// Instruction that reads a non-volatile register; 0: none.
         read_nonvolatile_opcode: u8 = 2, 23, 16;
-        /// Read volatile register; 0: none.
+        /// Instruction that reads a volatile register; 0: none.
         read_volatile_opcode: u8 = 2, 31, 24;
         /// Commands the chip has in 8D-8D-8D mode, bits 31:10 of DWORD 3.
         commands: u32 = 3, 31, 10;
@@ -61,7 +61,7 @@ dwords! {
 }
 
 dwords! {
-    /// Dummy clocks of a chip fresh from power-on (DWORD 6, since JESD216D).
+    /// Dummy clocks after power-on (DWORD 6, since JESD216D).
     pub struct Profile1Default[6..=6, reserved 0] {
         /// Dummy clocks in 8D-8D-8D mode.
         dummy_8d: u8 = 6, 4, 0;
@@ -77,12 +77,12 @@ pub struct DummySetting {
     pub mhz: u16,
     /// Dummy clocks at that clock.
     pub clocks: u8,
-    /// Configuration bits that set them.
+    /// Configuration bits that select this number of dummy clocks.
     pub pattern: u8,
 }
 
 impl Profile1Commands {
-    /// The settings on offer, fastest first; places without one are `None`.
+    /// Supported settings, fastest first; `None` for an unsupported one.
     #[must_use]
     pub fn dummy_settings(&self) -> [Option<DummySetting>; 4] {
         [
@@ -98,9 +98,9 @@ impl Profile1Commands {
 /// Commands and settings of a chip with JESD251 profile 1.0 in 8D-8D-8D mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Profile1 {
-    /// DWORDs 1-5.
+    /// DWORDs 1-5, commands and dummy clocks.
     pub commands: Profile1Commands,
-    /// DWORD 6, if the table is long enough.
+    /// DWORD 6, power-on defaults, if the table is long enough.
     pub defaults: Option<Profile1Default>,
 }
 

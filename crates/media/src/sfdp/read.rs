@@ -1,13 +1,13 @@
-//! Fields of the Basic Flash Parameter Table that are more than a number.
+//! Structured fields of the Basic Flash Parameter Table: reads, erases, modes.
 
 use crate::bits::{BitField, codes};
 
 /// One fast read instruction (JESD216F, BFPT DWORDs 3, 4, 6, 7, 17, 22, 23).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct FastRead {
-    /// Dummy clocks between mode bits and data, 0-31.
+    /// Number of dummy clocks between mode bits and data, 0-31.
     pub wait_states: u8,
-    /// Clocks of mode bits after the address, 0-7.
+    /// Number of mode clocks after the address, 0-7.
     pub mode_clocks: u8,
     /// Instruction byte.
     pub opcode: u8,
@@ -33,14 +33,14 @@ impl BitField for FastRead {
 /// One erase instruction (JESD216F, BFPT DWORDs 8 and 9).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct EraseType {
-    /// Erased size as a power of two in bytes; 0: this type does not exist.
+    /// Size of the erased range, as a power of two in bytes; 0: this erase type does not exist.
     pub size_exponent: u8,
     /// Instruction byte.
     pub opcode: u8,
 }
 
 impl EraseType {
-    /// Erased bytes, or `None` if the type does not exist or exceeds 2^31.
+    /// Size of the erased range, bytes; `None` if the type does not exist or the size exceeds 2^31.
     #[must_use]
     pub const fn bytes(&self) -> Option<u32> {
         if self.size_exponent == 0 {
@@ -62,11 +62,11 @@ impl BitField for EraseType {
 }
 
 codes! {
-    /// Address bytes the array instructions take (JESD216F, BFPT DWORD 1 bits 18:17).
+    /// Number of address bytes of the array instructions (JESD216F, BFPT DWORD 1 bits 18:17).
     pub enum AddressBytes {
         /// Three bytes.
         Three = 0,
-        /// Three, or four after a mode change.
+        /// Three bytes, or four after a mode change.
         ThreeOrFour = 1,
         /// Four bytes.
         Four = 2,
@@ -87,7 +87,7 @@ codes! {
         Status1Bit6 = 2,
         /// Status register 2 bit 7, written by 3Eh and read by 3Fh.
         Status2Bit7 = 3,
-        /// Status register 2 bit 1; a one-byte status write leaves that register alone.
+        /// Status register 2 bit 1; a one-byte status write does not change that register.
         Status2Bit1Kept = 4,
         /// Status register 2 bit 1, read by 35h and written by 01h with two bytes.
         Status2Bit1 = 5,
@@ -102,9 +102,9 @@ codes! {
 codes! {
     /// Second instruction byte in 8D-8D-8D mode (JESD216F, BFPT DWORD 18 bits 30:29).
     pub enum CommandExtension {
-        /// The instruction again.
+        /// The instruction byte is repeated.
         Repeat = 0,
-        /// The instruction inverted.
+        /// The instruction byte is inverted.
         Invert = 1,
         /// Reserved code.
         Reserved = 2,
@@ -114,7 +114,8 @@ codes! {
     }
 }
 
-/// Data lines of instruction, address and data in a fast read; D: both clock edges.
+/// Data lines of instruction, address and data of a fast read; D marks a phase with both clock
+/// edges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Lines {
     /// 1S-1S-2S.
@@ -144,7 +145,7 @@ pub enum Lines {
 }
 
 impl Lines {
-    /// Every kind of fast read the table describes.
+    /// All kinds of fast read that the table describes.
     pub const ALL: [Self; 12] = [
         Self::S112,
         Self::S122,

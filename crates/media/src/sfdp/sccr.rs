@@ -19,9 +19,9 @@ dwords! {
         dummy_4s: u8 = 1, 21, 18;
         /// Dummy clocks in 2S-2S-2S mode; 15: mode not supported.
         dummy_2s: u8 = 1, 25, 22;
-        /// Dummy clocks in 1S-1S-1S mode, short code; 3: see the full one.
+        /// Dummy clocks in 1S-1S-1S mode, short code; 3: see the full code.
         dummy_1s_short: u8 = 1, 27, 26;
-        /// Address bytes; 0: one, 1: two, 2: three, 3: four.
+        /// Number of address bytes; 0: one, 1: two, 2: three, 3: four.
         address_bytes: u8 = 1, 29, 28;
         /// Registers can be written.
         can_write: bool = 1, 30, 30;
@@ -37,8 +37,8 @@ dwords! {
         write_opcode: u8 = 1, 7, 0;
         /// Instruction that reads the register.
         read_opcode: u8 = 1, 15, 8;
-        /// Local address of the register, or without `addressed` the modes
-        /// and dummy clocks of the instructions.
+        /// Local address of the register; without `addressed`, the modes and dummy clocks of the
+        /// instructions.
         address: u8 = 1, 23, 16;
         /// Bit number within the register.
         bit: u8 = 1, 26, 24;
@@ -46,12 +46,12 @@ dwords! {
         second_byte: bool = 1, 27, 27;
         /// The instructions take an address.
         addressed: bool = 1, 28, 28;
-        /// Meaning of bit 29, which differs: for WEL, that an instruction alone
-        /// writes it; for errors, that program and erase share the bit.
+        /// Bit 29, whose meaning depends on the register bit. For WEL: an instruction alone writes
+        /// it. For errors: program and erase share the bit.
         special: bool = 1, 29, 29;
-        /// The bit means the opposite.
+        /// The meaning of the bit is inverted.
         inverted: bool = 1, 30, 30;
-        /// The chip has such a bit.
+        /// The chip has this bit.
         available: bool = 1, 31, 31;
     }
 }
@@ -71,9 +71,9 @@ dwords! {
         second_byte: bool = 1, 27, 27;
         /// The instructions take an address.
         addressed: bool = 1, 28, 28;
-        /// Width; 0: two bits, 1: three, 2: four, 3: five.
+        /// Width code; 0: two bits, 1: three, 2: four, 3: five.
         width: u8 = 1, 30, 29;
-        /// The chip has such a setting.
+        /// The chip has this setting.
         available: bool = 1, 31, 31;
     }
 }
@@ -93,7 +93,7 @@ dwords! {
         second_byte: bool = 1, 27, 27;
         /// The instructions take an address.
         addressed: bool = 1, 28, 28;
-        /// Width, bits; 0: no such setting.
+        /// Width, bits; 0: the chip has no such setting.
         width: u8 = 1, 31, 30;
     }
 }
@@ -101,7 +101,7 @@ dwords! {
 embed!(RegisterAccess, RegisterBit, DummyField, DriverField);
 
 dwords! {
-    /// DWORDs 1-22 of the map.
+    /// DWORDs 1-22 of the register map.
     pub struct SccrHead[1..=22, reserved 0] {
         /// Address of the first volatile register.
         volatile_base: u32 = 1, 31, 0;
@@ -151,7 +151,7 @@ dwords! {
 }
 
 dwords! {
-    /// DWORDs 23-28 of the map.
+    /// DWORDs 23-28 of the register map.
     pub struct SccrTail[23..=28, reserved 0] {
         /// 8D-8D-8D mode enable, non-volatile.
         octal_dtr_nonvolatile: RegisterBit = 23, 31, 0;
@@ -163,15 +163,15 @@ dwords! {
         driver_volatile: DriverField = 26, 31, 0;
         /// Driver strength, non-volatile.
         driver_nonvolatile: DriverField = 27, 31, 0;
-        /// Patterns for the driver types, three bits each, type 0 on top.
+        /// Bit patterns of the driver types, three bits each, type 0 in the highest bits.
         driver_patterns: u16 = 28, 31, 17;
     }
 }
 
 impl SccrHead {
-    /// The register bits that set `clocks` dummy clocks, if the chip offers them.
+    /// Register bits that select `clocks` dummy clocks, if the chip supports that number.
     ///
-    /// Even numbers from 2 to 30 have a place in the map (DWORDs 11-13).
+    /// The map has entries for even numbers from 2 to 30 (DWORDs 11-13).
     #[must_use]
     pub fn dummy_pattern(&self, clocks: u8) -> Option<u8> {
         if clocks == 0 || clocks > 30 || clocks % 2 == 1 {
@@ -182,7 +182,8 @@ impl SccrHead {
             12.. => (self.dummy_20_12, 12),
             _ => (self.dummy_10_2, 2),
         };
-        // The fields start two bits up, so each entry is six bits: support on top.
+        // The patterns begin at bit 2 of the DWORD. Each entry has six bits, of which the highest
+        // marks support.
         let entry = word >> (3 * u32::from(clocks - lowest)) & 0x3f;
         (entry & 0x20 != 0).then_some((entry & 0x1f) as u8)
     }

@@ -6,30 +6,31 @@ use crate::error::{MediaError, Reason};
 use crate::list::List;
 use crate::wire::narrow;
 
-/// Most detection commands kept; the map number is built from one bit each.
+/// Maximum number of detection commands that are stored; each contributes one bit to the map
+/// number.
 pub(super) const MAX_COMMANDS: usize = 8;
-/// Most maps kept.
+/// Maximum number of maps that are stored.
 pub(super) const MAX_MAPS: usize = 8;
-/// Most regions of a map kept.
+/// Maximum number of regions of a map that are stored.
 pub(super) const MAX_REGIONS: usize = 8;
 
-/// Bit 1 of a descriptor: a map, not a command.
+/// Bit 1 of a descriptor: set in a map, clear in a command.
 const MAP: u32 = 2;
 
 dwords! {
-    /// A command that reads which map is in use.
+    /// A command that reads one bit of the number of the map in use.
     pub struct DetectionCommand[1..=2, reserved 0x0030_00fc] {
-        /// No command follows.
+        /// True for the last command.
         last: bool = 1, 0, 0;
         /// Always false: this is not a map.
         is_map: bool = 1, 1, 1;
-        /// Instruction byte.
+        /// Instruction byte of the command.
         opcode: u8 = 1, 15, 8;
-        /// Dummy clocks; 15: as configured.
+        /// Number of dummy clocks; 15: as configured.
         dummy: u8 = 1, 19, 16;
-        /// Address bytes; 0: none, 1: three, 2: four, 3: as configured.
+        /// Number of address bytes; 0: none, 1: three, 2: four, 3: as configured.
         address_bytes: u8 = 1, 23, 22;
-        /// Bit of the byte read that counts, as a mask.
+        /// Mask of the bit to test in the byte that is read.
         data_mask: u8 = 1, 31, 24;
         /// Address to read.
         address: u32 = 2, 31, 0;
@@ -37,25 +38,25 @@ dwords! {
 }
 
 dwords! {
-    /// The head of a map.
+    /// The first DWORD of a map.
     pub struct MapHead[1..=1, reserved u32::MAX] {
-        /// No map follows.
+        /// True for the last map.
         last: bool = 1, 0, 0;
         /// Always true: this is a map.
         is_map: bool = 1, 1, 1;
-        /// Number of the map in the results of the detection commands.
+        /// Number of the map, which the bits of the detection commands form.
         id: u8 = 1, 15, 8;
-        /// Regions less one.
+        /// Number of regions, minus one.
         more_regions: u8 = 1, 23, 16;
     }
 }
 
 dwords! {
-    /// Neighbouring sectors that the same erase types erase.
+    /// Adjacent sectors that support the same erase types.
     pub struct Region[1..=1, reserved 0xf0] {
-        /// Erase types that work here, bit 0 for type 1.
+        /// Erase types that work in the region, bit 0 for type 1.
         erase_types: u8 = 1, 3, 0;
-        /// Size less one, in units of 256 bytes.
+        /// Size minus one, in units of 256 bytes.
         size_code: u32 = 1, 31, 8;
     }
 }
@@ -71,7 +72,8 @@ impl Region {
 /// One division of the array into regions, lowest address first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Map {
-    /// Number and flags; `more_regions` and `last` follow from the lists when emitted.
+    /// Number and flags of the map; `more_regions` and `last` are derived from the lists when
+    /// emitted.
     pub head: MapHead,
     /// Regions, lowest address first.
     pub regions: List<Region, MAX_REGIONS>,
@@ -80,16 +82,16 @@ pub struct Map {
 /// Sector map: regions of the array with different erase types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SectorMap {
-    /// Commands that detect the map in use; empty if there is one map.
+    /// Commands that detect the map in use; empty if the chip has only one map.
     pub commands: List<DetectionCommand, MAX_COMMANDS>,
     /// All maps of the chip.
     pub maps: List<Map, MAX_MAPS>,
-    /// DWORDs after the last map, which the header counts and nothing uses.
+    /// Number of unused DWORDs after the last map that the header includes in the table's length.
     pub padding: u8,
 }
 
 impl Map {
-    /// A map of these regions, or `None` if there are none or more than eight.
+    /// A map of these regions; `None` for no region or more than eight.
     #[must_use]
     pub fn new(id: u8, regions: &[Region], last: bool) -> Option<Self> {
         let more_regions = u8::try_from(regions.len().checked_sub(1)?).ok()?;
@@ -99,7 +101,7 @@ impl Map {
 }
 
 impl Region {
-    /// A region of `bytes`, or `None` unless that is a multiple of 256 up to 4 GiB.
+    /// A region of `bytes`; `None` unless `bytes` is a multiple of 256 up to 4 GiB.
     #[must_use]
     pub fn new(bytes: u64, erase_types: u8) -> Option<Self> {
         let units = bytes.checked_sub(1)? / 256;
@@ -109,20 +111,21 @@ impl Region {
 }
 
 impl SectorMap {
-    /// One map with one region over the whole array, or `None` as [`Region::new`] has it.
+    /// One map with one region over the whole array; `None` for a size that [`Region::new`]
+    /// rejects.
     #[must_use]
     pub fn uniform(bytes: u64, erase_types: u8) -> Option<Self> {
         let map = Map::new(0, &[Region::new(bytes, erase_types)?], true)?;
         Some(Self { maps: List::from_slice(&[map])?, ..Self::default() })
     }
 
-    /// The map of this number.
+    /// The map with this number.
     #[must_use]
     pub fn map(&self, id: u8) -> Option<&Map> {
         self.maps.iter().find(|map| map.head.id == id)
     }
 
-    /// Reads the table; offsets in errors count from its start.
+    /// Reads the table; offsets in errors are relative to its start.
     pub(super) fn read(dwords: &[u32]) -> Result<Self, MediaError> {
         let mut table = Self::default();
         let mut at = table.read_commands(dwords)?;
@@ -140,7 +143,7 @@ impl SectorMap {
         Ok(table)
     }
 
-    /// Reads the commands and returns how many DWORDs they take.
+    /// Reads the commands and returns their length, DWORDs.
     fn read_commands(&mut self, dwords: &[u32]) -> Result<usize, MediaError> {
         let mut at = 0;
         while dwords.get(at).is_some_and(|word| word & MAP == 0) {
@@ -169,7 +172,7 @@ impl SectorMap {
         Ok(words)
     }
 
-    /// Refuses flags and counts that do not match the lists.
+    /// Rejects flags and counts that do not match the lists.
     fn check(&self) -> Result<(), MediaError> {
         let commands = self.commands.iter().all(|command| !command.is_map);
         let counts = self

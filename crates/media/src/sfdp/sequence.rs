@@ -6,7 +6,7 @@ use crate::error::MediaError;
 /// One command as sent in 1S-1S-1S mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct CommandSequence {
-    /// Bytes sent; 0: this step does not exist.
+    /// Number of bytes to send; 0: this step does not exist.
     pub length: u8,
     /// Bytes in the order in which they are sent; bytes beyond the length are unused.
     pub bytes: [u8; 7],
@@ -20,7 +20,7 @@ impl CommandSequence {
     }
 
     fn decode([first, second]: [u32; 2]) -> Self {
-        // Within a DWORD the first byte sent is on top.
+        // The first byte to send is in the highest bits of a DWORD.
         let [length, a, b, c] = first.to_be_bytes();
         let [d, e, f, g] = second.to_be_bytes();
         Self { length, bytes: [a, b, c, d, e, f, g] }

@@ -1,8 +1,9 @@
-//! Time codes of the Basic Flash Parameter Table, as times.
+//! Time codes of the Basic Flash Parameter Table, converted to times.
 
 use super::bfpt::BfptTiming;
 
-/// (count + 1) units: the lower `count_bits` are the count, the rest picks the unit.
+/// Time of a code: (count + 1) units. The lower `count_bits` are the count, the other bits select
+/// the unit.
 fn counted<const N: usize>(code: u8, count_bits: u32, units: [u32; N]) -> u32 {
     let count = u32::from(code) & ((1 << count_bits) - 1);
     let unit = units.get(usize::from(code >> count_bits)).copied().unwrap_or(0);
@@ -20,13 +21,13 @@ fn delay_ns(code: u8) -> u32 {
 }
 
 impl BfptTiming {
-    /// Longest erase time over typical.
+    /// Ratio of maximum to typical erase time.
     #[must_use]
     pub fn erase_factor(&self) -> u32 {
         2 * (u32::from(self.erase_max_factor) + 1)
     }
 
-    /// Longest program time over typical.
+    /// Ratio of maximum to typical program time.
     #[must_use]
     pub fn program_factor(&self) -> u32 {
         2 * (u32::from(self.program_max_factor) + 1)
@@ -38,13 +39,13 @@ impl BfptTiming {
         counted(self.page_program_time, 5, [8, 64])
     }
 
-    /// Typical time of a first byte programmed, us (DWORD 11 bits 18:14).
+    /// Typical time to program the first byte, us (DWORD 11 bits 18:14).
     #[must_use]
     pub fn first_byte_us(&self) -> u32 {
         counted(self.first_byte_time, 4, [1, 8])
     }
 
-    /// Typical time of each further byte programmed, us (DWORD 11 bits 23:19).
+    /// Typical time to program each further byte, us (DWORD 11 bits 23:19).
     #[must_use]
     pub fn next_byte_us(&self) -> u32 {
         counted(self.next_byte_time, 4, [1, 8])
@@ -68,13 +69,13 @@ impl BfptTiming {
         delay_ns(self.erase_suspend_latency)
     }
 
-    /// Shortest run between program resume and suspend, us (DWORD 12 bits 12:9).
+    /// Minimum time between program resume and the next suspend, us (DWORD 12 bits 12:9).
     #[must_use]
     pub fn program_resume_us(&self) -> u32 {
         counted(self.program_resume_interval, 4, [64])
     }
 
-    /// Shortest run between erase resume and suspend, us (DWORD 12 bits 23:20).
+    /// Minimum time between erase resume and the next suspend, us (DWORD 12 bits 23:20).
     #[must_use]
     pub fn erase_resume_us(&self) -> u32 {
         counted(self.erase_resume_interval, 4, [64])

@@ -1,12 +1,12 @@
-//! The DWORDs of one table.
+//! Lists of the DWORDs of one table.
 
 use crate::error::{MediaError, Reason};
 use crate::list::List;
 
-/// DWORDs a table can have: its length field is one byte (JESD216F, parameter header).
+/// Maximum number of DWORDs in a table: its length field is one byte (JESD216F, parameter header).
 pub(super) const MAX_WORDS: usize = 255;
 
-/// The DWORDs of a table on their way to the media.
+/// The DWORDs of a table to be written.
 pub(super) type Words = List<u32, MAX_WORDS>;
 
 /// Appends one part of a table.
@@ -21,7 +21,7 @@ pub(super) fn append<const N: usize>(
     Ok(())
 }
 
-/// `N` DWORDs at DWORD `at` and those after them; offsets in errors are bytes.
+/// The `N` DWORDs from DWORD `at` on, and the DWORDs after them; offsets in errors are bytes.
 pub(super) fn split<const N: usize>(dwords: &[u32], at: usize) -> Result<(&[u32; N], &[u32]), MediaError> {
     let tail = dwords.get(at..).unwrap_or(&[]);
     let need = 4 * N;

@@ -5,7 +5,7 @@ use super::{Geometry, MAX_ERASE_COUNT};
 use crate::error::{MediaError, require};
 use crate::wire::{BigWire, layout};
 
-/// The four bytes that an EC header begins with (Linux: UBI_EC_HDR_MAGIC).
+/// Magic number of an EC header (Linux: UBI_EC_HDR_MAGIC).
 pub const EC_MAGIC: [u8; 4] = *b"UBI#";
 
 const KIND: Kind = Kind { name: "EC header", magic: u32::from_be_bytes(EC_MAGIC) };
@@ -17,15 +17,15 @@ const DATA_OFFSET_AT: usize = 20;
 layout! {
     /// The erase counter header.
     ///
-    /// Magic, version and CRC are not fields: they follow from the rest.
+    /// Magic, version and CRC are not fields, because they are derived from the other bytes.
     pub big_endian struct EcHeader[64] {
-        /// Times the PEB was erased, at most [`MAX_ERASE_COUNT`].
+        /// Number of erases of the PEB, at most [`MAX_ERASE_COUNT`].
         8 => erase_count: u64,
-        /// Byte in the PEB where the VID header begins.
+        /// Offset of the VID header in the PEB, bytes.
         16 => vid_header_offset: u32,
-        /// Byte in the PEB where data begin.
+        /// Offset of the data in the PEB, bytes.
         20 => data_offset: u32,
-        /// The same number in every PEB of an image; 0 matches any.
+        /// Image sequence number, the same in every PEB of an image; 0 matches any number.
         24 => image_seq: u32,
     }
 }
@@ -62,7 +62,7 @@ impl EcHeader {
     ///
     /// # Errors
     ///
-    /// The offset that differs.
+    /// The first offset that differs.
     pub fn check(&self, geometry: &Geometry) -> Result<(), MediaError> {
         let (vid, data) = (self.vid_header_offset, self.data_offset);
         require(vid == geometry.vid_header_offset(), VID_HEADER_OFFSET_AT, "VID header offset", vid)?;

@@ -7,7 +7,7 @@ use crate::error::Reason;
 
 const HEADER: u32 = HEADER_BYTES as u32;
 
-/// Properties of the flash that UBI needs to know, bytes.
+/// Sizes of the flash that UBI uses, bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Flash {
     /// Size of a physical eraseblock.
@@ -27,7 +27,7 @@ pub struct Geometry {
 }
 
 impl Flash {
-    /// Flash without sub-pages.
+    /// Sizes of a flash without sub-pages.
     #[must_use]
     pub const fn without_sub_pages(peb_bytes: u32, min_io_bytes: u32) -> Self {
         Self { peb_bytes, min_io_bytes, sub_page_bytes: min_io_bytes }
@@ -63,23 +63,24 @@ const fn align(value: u32, unit: u32) -> u32 {
 }
 
 impl Geometry {
-    /// Offsets that `ubinize` and Linux choose.
+    /// The offsets that `ubinize` and Linux choose by default.
     ///
     /// # Errors
     ///
-    /// A unit that is no power of two, or a PEB too small for headers and data.
+    /// A unit that is not a power of two, or a PEB too small for headers and data.
     pub fn new(flash: Flash) -> Result<Self, Reason> {
         flash.check()?;
         Self::with_vid_header_offset(flash, flash.default_vid_header_offset())
     }
 
-    /// Offsets with the VID header at the given byte.
+    /// The offsets for a VID header at the given byte.
     ///
-    /// The header need not begin a sub-page, but has to end in the one it begins in, on a 4-byte boundary.
+    /// The header need not begin at a sub-page boundary, but it must be 4-byte aligned and must not cross into
+    /// the next sub-page.
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new), and an offset inside the EC header or across a boundary of sub-pages.
+    /// The errors of [`new`](Self::new), and an offset inside the EC header or across a sub-page boundary.
     pub fn with_vid_header_offset(flash: Flash, vid_header_offset: u32) -> Result<Self, Reason> {
         flash.check()?;
         let bad = Reason::OutOfRange { field: "VID header offset", value: u64::from(vid_header_offset) };
@@ -95,25 +96,25 @@ impl Geometry {
         Ok(geometry)
     }
 
-    /// The flash below.
+    /// Sizes of the underlying flash.
     #[must_use]
     pub const fn flash(&self) -> Flash {
         self.flash
     }
 
-    /// Byte in a PEB where the VID header begins.
+    /// Offset of the VID header in a PEB, bytes.
     #[must_use]
     pub const fn vid_header_offset(&self) -> u32 {
         self.vid_header_offset
     }
 
-    /// Offset in a PEB of the sub-page with the VID header, from which it is written.
+    /// Offset in a PEB of the sub-page that contains the VID header, bytes; writes of the header begin there.
     #[must_use]
     pub const fn vid_unit_offset(&self) -> u32 {
         self.vid_header_offset & !(self.flash.sub_page_bytes - 1)
     }
 
-    /// Byte in a PEB where data begin.
+    /// Offset of the data in a PEB, bytes.
     #[must_use]
     pub const fn data_offset(&self) -> u32 {
         self.data_offset
@@ -125,31 +126,33 @@ impl Geometry {
         self.flash.peb_bytes - self.data_offset
     }
 
-    /// True when both headers share a write unit, which cannot be written twice: Linux then attaches read-only.
+    /// True when both headers share a write unit. The unit cannot be written twice, so Linux attaches
+    /// read-only.
     #[must_use]
     pub const fn headers_share_unit(&self) -> bool {
         self.vid_header_offset + HEADER <= self.flash.sub_page_bytes
     }
 
-    /// Records in the volume table.
+    /// Number of records in the volume table.
     #[must_use]
     pub const fn volume_slots(&self) -> u32 {
         slots(self.leb_bytes())
     }
 
-    /// Bytes of the volume table, at the start of its LEB.
+    /// Size of the volume table at the start of its LEB, bytes.
     #[must_use]
     pub const fn volume_table_bytes(&self) -> usize {
         self.volume_slots() as usize * RECORD_BYTES
     }
 
-    /// Bytes of a fastmap of a device with this many PEBs: whole LEBs.
+    /// Size of the fastmap of a device with this many PEBs, bytes; a multiple of the LEB size.
     #[must_use]
     pub const fn fastmap_bytes(&self, pebs: u32) -> u64 {
         fastmap::content_bytes(pebs).next_multiple_of(self.leb_bytes() as u64)
     }
 
-    /// Bytes at the end of a LEB that a volume of this alignment does not use; `None` for an alignment of 0.
+    /// Number of bytes at the end of a LEB that a volume of this alignment does not use; `None` for an
+    /// alignment of 0.
     #[must_use]
     pub const fn data_pad(&self, alignment: u32) -> Option<u32> {
         self.leb_bytes().checked_rem(alignment)

@@ -5,7 +5,7 @@ use crate::crc;
 use crate::error::{MediaError, Reason};
 use crate::wire::{BigWire, chunk};
 
-/// Bytes of either header.
+/// Size of either header, bytes.
 pub(super) const HEADER_BYTES: usize = 64;
 
 /// Offset of the version.
@@ -14,24 +14,24 @@ const VERSION_AT: usize = 4;
 /// Offset of the CRC of the bytes before it.
 const CRC_AT: usize = 60;
 
-/// Bit errors of a header as known to its reader.
+/// Bit errors that the reader of a header observed and tolerates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct ReadFlips {
-    /// Bits that ECC corrected while the header was read.
+    /// Number of bits that ECC corrected while the header was read.
     pub corrected: u32,
-    /// Number of zero bits up to which a header counts as erased.
+    /// Maximum number of zero bits in a header that still counts as erased.
     ///
-    /// 0 if the ECC corrects erased pages; otherwise the strength of the code.
+    /// 0 if the ECC corrects erased pages; otherwise the correction strength of the code.
     pub tolerated: u32,
 }
 
-/// The two kinds of header.
+/// Constants of a kind of header: EC or VID.
 pub(super) struct Kind {
     pub(super) name: &'static str,
     pub(super) magic: u32,
 }
 
-/// Distinguishes a header from erased flash and garbage, and checks CRC and version.
+/// Tells a header from erased flash and garbage, and checks CRC and version.
 pub(super) fn open<'a>(
     bytes: &'a [u8],
     kind: &Kind,
@@ -48,7 +48,7 @@ pub(super) fn open<'a>(
     Ok(header)
 }
 
-/// Reason to report if the bytes are erased flash.
+/// The reason to report if the bytes are erased flash.
 fn erased(header: &[u8], flips: ReadFlips) -> Option<Reason> {
     let zeros: u32 = header.iter().map(|byte| byte.count_zeros()).sum();
     if zeros > flips.tolerated {
@@ -78,7 +78,7 @@ fn check_version(header: &[u8; HEADER_BYTES], kind: &Kind) -> Result<(), MediaEr
     Err(reason.at(VERSION_AT))
 }
 
-/// Encodes a header: its fields, magic, version and CRC.
+/// Encodes a header: fields, magic, version and CRC.
 pub(super) fn seal(fields: &impl BigWire, kind: &Kind) -> [u8; HEADER_BYTES] {
     let mut out = [0; HEADER_BYTES];
     kind.magic.put(&mut out, 0);
@@ -88,7 +88,8 @@ pub(super) fn seal(fields: &impl BigWire, kind: &Kind) -> [u8; HEADER_BYTES] {
     out
 }
 
-/// Refuses values above what a signed 32-bit integer holds, as Linux does: `(offset, name, value)`.
+/// Rejects values that exceed a signed 32-bit integer, as Linux does. Each field is `(offset, name,
+/// value)`.
 pub(super) fn check_signs<const N: usize>(fields: [(usize, &'static str, u32); N]) -> Result<(), MediaError> {
     match fields.into_iter().find(|(_, _, value)| value >> 31 != 0) {
         Some((at, field, value)) => Err(Reason::OutOfRange { field, value: u64::from(value) }.at(at)),

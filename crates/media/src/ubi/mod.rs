@@ -24,38 +24,38 @@ pub use header::ReadFlips;
 pub use vid::{Compat, VID_MAGIC, VidHeader, VolumeType};
 pub use volume_table::{Copies, VolumeFlags, VolumeRecord, VolumeTable};
 
-/// Version of the format.
+/// Version of the UBI format.
 pub const VERSION: u8 = 1;
 
-/// Highest erase counter.
+/// Maximum value of an erase counter.
 pub const MAX_ERASE_COUNT: u64 = 0x7FFF_FFFF;
 
-/// Most volumes a device has, internal ones not counted.
+/// Maximum number of volumes of a device, without internal ones.
 pub const MAX_VOLUMES: u32 = 128;
 
-/// Longest volume name, bytes.
+/// Maximum length of a volume name, bytes.
 pub const MAX_NAME_BYTES: usize = 127;
 
-/// First id of the internal volumes, for which 4096 ids are reserved.
+/// First id of internal volumes; 4096 ids are reserved for them.
 pub const INTERNAL_VOLUMES: u32 = 0x7FFF_EFFF;
 
-/// The layout volume, which holds the volume table.
+/// Id of the layout volume, which contains the volume table.
 pub const LAYOUT_VOLUME: u32 = INTERNAL_VOLUMES;
 
-/// LEBs of the layout volume: one copy of the table in each.
+/// Number of LEBs of the layout volume; each contains one copy of the table.
 pub const LAYOUT_VOLUME_LEBS: u32 = 2;
 
-/// Name Linux gives the layout volume; it is not on the media.
+/// Name of the layout volume in Linux; it is not stored on flash.
 pub const LAYOUT_VOLUME_NAME: &str = "layout volume";
 
 /// Value of [`VidHeader::compat`] in the layout volume.
 pub const LAYOUT_VOLUME_COMPAT: Compat = Compat::Reject;
 
-/// The volume of a fastmap's first PEB, its anchor.
+/// Volume id of a fastmap's first PEB, its anchor.
 pub const FASTMAP_SUPERBLOCK_VOLUME: u32 = LAYOUT_VOLUME + 1;
 
-/// The volume of a fastmap's other PEBs.
+/// Volume id of a fastmap's other PEBs.
 pub const FASTMAP_DATA_VOLUME: u32 = LAYOUT_VOLUME + 2;
 
-/// Upper limit of the number of the PEB with the anchor of a fastmap.
+/// Number of PEBs at the start of the device that can hold the anchor of a fastmap.
 pub const FASTMAP_ANCHOR_PEBS: u32 = 64;

@@ -5,7 +5,7 @@ use super::{Geometry, INTERNAL_VOLUMES, MAX_VOLUMES};
 use crate::error::{MediaError, require};
 use crate::wire::{BigWire, codes, layout};
 
-/// The four bytes that a VID header begins with (Linux: UBI_VID_HDR_MAGIC).
+/// Magic number of a VID header (Linux: UBI_VID_HDR_MAGIC).
 pub const VID_MAGIC: [u8; 4] = *b"UBI!";
 
 const KIND: Kind = Kind { name: "VID header", magic: u32::from_be_bytes(VID_MAGIC) };
@@ -31,7 +31,7 @@ codes! {
 }
 
 codes! {
-    /// Handling of an unknown internal volume.
+    /// Handling of an internal volume that the reader does not support.
     pub enum Compat(u8) {
         /// User volume, for which this field is unused.
         None = 0,
@@ -41,35 +41,36 @@ codes! {
         ReadOnly = 2,
         /// The PEBs of the volume are preserved.
         Preserve = 4,
-        /// The device is refused.
+        /// Attaching the device fails.
         Reject = 5,
     }
 }
 
 layout! {
-    /// The volume identifier header: the LEB in a PEB.
+    /// The volume identifier header, which names the volume and LEB stored in a PEB.
     ///
-    /// Magic, version and CRC are not fields, because they are derived from the rest.
+    /// Magic, version and CRC are not fields, because they are derived from the other bytes.
     pub big_endian struct VidHeader[64] {
         /// Type of the volume: dynamic or static.
         5 => volume_type: VolumeType,
-        /// 1 if the data was moved here; `data_crc` then shows whether the copy is complete.
+        /// 1 if the data was copied here from another PEB; `data_crc` then shows whether the copy is complete.
         6 => copy_flag: u8,
-        /// For internal volumes only.
+        /// Compatibility class of an internal volume.
         7 => compat: Compat,
         /// Id of the volume.
         8 => volume_id: u32,
         /// Number of the LEB.
         12 => lnum: u32,
-        /// Bytes that `data_crc` covers; 0 in a dynamic volume unless the data was moved here.
+        /// Number of bytes that `data_crc` covers; 0 in a dynamic volume unless the data was copied here.
         20 => data_size: u32,
         /// Number of LEBs with data in a static volume; 0 in a dynamic volume.
         24 => used_lebs: u32,
-        /// Bytes at the end of the LEB that the volume's alignment leaves unused.
+        /// Number of bytes at the end of the LEB that the volume's alignment leaves unused.
         28 => data_pad: u32,
         /// CRC-32 of the data.
         32 => data_crc: u32,
-        /// Sequence number, which grows with every VID header written to the device; the highest is the newest.
+        /// Sequence number, which increases with every VID header written to the device; the highest is the
+        /// newest.
         40 => sqnum: u64,
     }
 }
@@ -79,7 +80,7 @@ const _: () = assert!(VidHeader::SIZE == HEADER_BYTES);
 impl VidHeader {
     /// Reads the header at the start of `bytes`.
     ///
-    /// Linux looks at the version of EC headers only; both are checked here.
+    /// Linux checks the version of EC headers only; floatgate checks the version of both.
     ///
     /// # Errors
     ///
@@ -101,23 +102,24 @@ impl VidHeader {
         seal(self, &KIND)
     }
 
-    /// True when the data was moved here, and `data_crc` shows whether the copy is complete.
+    /// True when the data was copied from another PEB, and `data_crc` shows whether the copy is complete.
     #[must_use]
     pub const fn is_copy(&self) -> bool {
         self.copy_flag == 1
     }
 
-    /// True when the volume is an internal one.
+    /// True for an internal volume.
     #[must_use]
     pub const fn is_internal(&self) -> bool {
         self.volume_id >= INTERNAL_VOLUMES
     }
 
-    /// Checks sizes against the LEBs of the device.
+    /// Checks sizes against the LEB size of the device.
     ///
     /// # Errors
     ///
-    /// Padding of half a LEB or more, more data than a LEB holds, a static LEB before the last that is not full.
+    /// Padding of half a LEB or more, more data than a LEB holds, or a LEB of a static volume, other than the
+    /// last, that is not full.
     pub fn check(&self, geometry: &Geometry) -> Result<(), MediaError> {
         let leb = geometry.leb_bytes();
         require(self.data_pad < leb / 2, DATA_PAD_AT, "data padding", self.data_pad)?;

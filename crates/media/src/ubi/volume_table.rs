@@ -1,4 +1,4 @@
-//! The volume table, a copy in each LEB of the layout volume: `docs/spec/ubi.md#volume-table`.
+//! The volume table, of which each LEB of the layout volume holds a copy: `docs/spec/ubi.md#volume-table`.
 
 use super::header::check_signs;
 use super::{Geometry, MAX_NAME_BYTES, MAX_VOLUMES, VolumeType};
@@ -7,7 +7,7 @@ use crate::error::{MediaError, Reason, require};
 use crate::flags::flags;
 use crate::wire::{BigWire, layout, room, span};
 
-/// Bytes of a record.
+/// Size of a record, bytes.
 pub(super) const RECORD_BYTES: usize = VolumeRecord::SIZE;
 
 const ALIGNMENT_AT: usize = 4;
@@ -21,9 +21,9 @@ const NAME_AT: usize = 16;
 const CRC_AT: usize = 168;
 
 flags! {
-    /// Flags of a volume.
+    /// Flags of a volume record.
     pub struct VolumeFlags(u8) {
-        /// Grows to all free PEBs when the device is first attached.
+        /// The volume grows to all free PEBs when the device is first attached.
         AUTORESIZE = 0,
         /// The CRC of a static volume is not checked when it is opened.
         SKIP_CRC_CHECK = 1,
@@ -33,21 +33,21 @@ flags! {
 layout! {
     /// A record of the volume table; its index in the table is the volume's id.
     ///
-    /// The CRC is not a field, because it is derived from the rest.
+    /// The CRC is not a field, because it is derived from the other bytes.
     pub big_endian struct VolumeRecord[172] {
-        /// Reserved PEBs of the volume; 0 in an empty record.
+        /// Number of PEBs reserved for the volume; 0 in an empty record.
         0 => reserved_pebs: u32,
-        /// Unit a LEB's usable size is a multiple of, bytes; 1 for none.
+        /// Alignment of the usable size of a LEB, bytes; 1 for none.
         4 => alignment: u32,
-        /// Bytes at the end of each LEB that the alignment leaves unused.
+        /// Number of bytes at the end of each LEB that the alignment leaves unused.
         8 => data_pad: u32,
         /// Type of the volume: dynamic or static.
         12 => volume_type: VolumeType,
-        /// 1 while the volume is rewritten: its data is incomplete.
+        /// Update marker: 1 while the volume is being rewritten and its data is incomplete.
         13 => update_marker: u8,
-        /// Bytes of the name.
+        /// Length of the name, bytes.
         14 => name_len: u16,
-        /// The name, then zeros.
+        /// Name of the volume, padded with zeros.
         16 => name: [u8; 128],
         /// Flags of the volume.
         144 => flags: VolumeFlags,
@@ -55,11 +55,11 @@ layout! {
 }
 
 impl VolumeRecord {
-    /// A record without special flags.
+    /// A record without flags.
     ///
     /// # Errors
     ///
-    /// A name that is empty, longer than [`MAX_NAME_BYTES`] or has a zero byte in it.
+    /// A name that is empty, longer than [`MAX_NAME_BYTES`] or contains a zero byte.
     pub fn new(
         name: &[u8],
         volume_type: VolumeType,
@@ -71,7 +71,7 @@ impl VolumeRecord {
         Ok(record)
     }
 
-    /// Name without trailing zeros.
+    /// Name of the volume without the zero padding.
     #[must_use]
     pub fn name(&self) -> &[u8] {
         self.name.get(..usize::from(self.name_len)).unwrap_or(&self.name)
@@ -81,7 +81,7 @@ impl VolumeRecord {
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new); the record is then unchanged.
+    /// The errors of [`new`](Self::new); the record is then unchanged.
     pub fn rename(&mut self, name: &[u8]) -> Result<(), MediaError> {
         let mut renamed = Self { name: [0; 128], ..*self };
         let len = name.len();
@@ -93,11 +93,11 @@ impl VolumeRecord {
         Ok(())
     }
 
-    /// Reads one record of a table, without the others; `None` for an empty one.
+    /// Reads one record of a table by itself; `None` for an empty record.
     ///
     /// # Errors
     ///
-    /// A damaged record, or an impossible one.
+    /// A damaged record, or invalid values.
     pub fn parse(bytes: &[u8], geometry: &Geometry, good_pebs: u32) -> Result<Option<Self>, MediaError> {
         check_record(span(bytes, 0, RECORD_BYTES)?, geometry, good_pebs)?;
         Ok(Some(Self::decode(bytes, 0)).filter(|record| record.reserved_pebs != 0))
@@ -152,7 +152,7 @@ impl VolumeRecord {
     }
 }
 
-/// Checks the record at the start of `bytes` on its own.
+/// Checks the record at the start of `bytes`, independently of other records.
 fn check_record(bytes: &[u8], geometry: &Geometry, good_pebs: u32) -> Result<(), MediaError> {
     check_crc(bytes)?;
     let record = VolumeRecord::decode(bytes, 0);
@@ -174,13 +174,13 @@ fn check_crc(bytes: &[u8]) -> Result<(), MediaError> {
     Err(Reason::BadCrc32 { what: "volume record", stored, computed }.at(CRC_AT))
 }
 
-/// Records in the table of a device with LEBs of this size.
+/// Number of records in the table of a device with LEBs of this size.
 pub(super) const fn slots(leb_bytes: u32) -> u32 {
     let fit = leb_bytes / RECORD_BYTES as u32;
     if fit < MAX_VOLUMES { fit } else { MAX_VOLUMES }
 }
 
-/// A volume table whose records have been checked, in the bytes it was read from.
+/// A volume table whose records have been checked. It borrows the bytes of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VolumeTable<'a> {
     bytes: &'a [u8],
@@ -198,15 +198,15 @@ pub enum Copies {
 }
 
 impl<'a> VolumeTable<'a> {
-    /// Reads one copy, from the start of its LEB.
+    /// Reads one copy of the table from the start of its LEB.
     ///
     /// # Errors
     ///
-    /// [`Reason::BadCrc32`] if a record is damaged, which the other copy may replace. Any other reason if a record has
+    /// [`Reason::BadCrc32`] if a record is damaged; the other copy may then be used. Any other reason if a record has
     /// a good CRC but invalid values, or if two volumes have the same name.
     pub fn parse(bytes: &'a [u8], geometry: &Geometry, good_pebs: u32) -> Result<Self, MediaError> {
         let table = Self { bytes: span(bytes, 0, geometry.volume_table_bytes())? };
-        // Nearly all records are empty; one comparison is less than a CRC.
+        // Nearly all records are empty, and a comparison is faster than a CRC.
         let empty = VolumeRecord::default().emit();
         let records = table.bytes.chunks_exact(RECORD_BYTES).enumerate();
         for (slot, bytes) in records.filter(|(_, bytes)| *bytes != empty) {
@@ -219,12 +219,12 @@ impl<'a> VolumeTable<'a> {
 
     /// Reads both copies and chooses the newer good one, as Linux does.
     ///
-    /// A change writes the first copy and then the second. So the first is used if it is good, the second only if the
-    /// first is missing or fails its CRC. `None` stands for an unmapped LEB.
+    /// A change writes the first copy and then the second. Therefore the first copy is used if it is good. The second
+    /// is used only if the first is missing or fails its CRC. `None` stands for an unmapped LEB.
     ///
     /// # Errors
     ///
-    /// The error of the first copy if a power cut cannot have caused it, otherwise the error of the second.
+    /// The error of the first copy if a power cut cannot have caused it, otherwise the error of the second copy.
     pub fn parse_copies(
         copies: [Option<&'a [u8]>; 2],
         geometry: &Geometry,
@@ -241,7 +241,7 @@ impl<'a> VolumeTable<'a> {
         }
     }
 
-    /// Writes a table to the start of `out` and returns its length; ids not named are empty.
+    /// Writes a table to the start of `out` and returns its length; records of all other ids are empty.
     ///
     /// # Errors
     ///
@@ -265,7 +265,7 @@ impl<'a> VolumeTable<'a> {
         Ok(out.len())
     }
 
-    /// The volumes with their ids, lowest first.
+    /// The volumes with their ids, lowest id first.
     pub fn volumes(&self) -> impl Iterator<Item = (u32, VolumeRecord)> + use<'a> {
         let records = self.bytes.chunks_exact(RECORD_BYTES).map(|bytes| VolumeRecord::decode(bytes, 0));
         (0u32..).zip(records).filter(|(_, record)| record.reserved_pebs != 0)
@@ -278,7 +278,7 @@ impl<'a> VolumeTable<'a> {
         Some(VolumeRecord::decode(bytes, 0)).filter(|record| record.reserved_pebs != 0)
     }
 
-    /// The bytes the table was read from.
+    /// The encoded bytes of the table.
     #[must_use]
     pub const fn as_bytes(&self) -> &'a [u8] {
         self.bytes

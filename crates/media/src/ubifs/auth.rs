@@ -8,11 +8,11 @@ use crate::wire::{Wire, codes, narrow, store};
 const SIGNATURE_LEN_AT: usize = 28;
 const SIGNATURE_AT: usize = 64;
 
-/// First byte of a node that an HMAC covers: magic and CRC are left out.
+/// Offset of the first byte of a node that an HMAC covers, after magic and CRC.
 const HMAC_FROM: usize = 8;
 
 codes! {
-    /// A hash function, with the numbers Linux gives them.
+    /// A hash function, with the number that Linux assigns.
     pub enum HashAlgorithm(u16) {
         /// MD4.
         Md4 = 0,
@@ -64,7 +64,7 @@ codes! {
 }
 
 impl HashAlgorithm {
-    /// Name in Linux and `mkfs.ubifs`, `None` for an unknown function.
+    /// Name in Linux and `mkfs.ubifs`; `None` for an unknown function.
     #[must_use]
     pub const fn name(self) -> Option<&'static str> {
         Some(match self {
@@ -95,7 +95,7 @@ impl HashAlgorithm {
         })
     }
 
-    /// Bytes of a hash, `None` for an unknown function.
+    /// Length of a hash, bytes; `None` for an unknown function.
     #[must_use]
     pub const fn hash_bytes(self) -> Option<usize> {
         match self {
@@ -121,19 +121,20 @@ codes! {
     }
 }
 
-/// Bytes of a superblock or master node that its HMAC covers: before and after the HMAC.
+/// The bytes of a superblock or master node that its HMAC covers: the parts before and after the HMAC.
 ///
-/// `hmac_at` is [`Superblock::HMAC_AT`](super::Superblock::HMAC_AT) or [`Master::HMAC_AT`](super::Master::HMAC_AT),
-/// `hash_bytes` the length of the hash in use, which may be less than the field. `None` if the node is too short.
+/// `hmac_at` is [`Superblock::HMAC_AT`](super::Superblock::HMAC_AT) or [`Master::HMAC_AT`](super::Master::HMAC_AT).
+/// `hash_bytes` is the length of the hash in use, which may be less than the field. `None` if the node is too
+/// short.
 #[must_use]
 pub fn hmac_parts(node: &[u8], hmac_at: usize, hash_bytes: usize) -> Option<(&[u8], &[u8])> {
     Some((node.get(HMAC_FROM..hmac_at)?, node.get(hmac_at.checked_add(hash_bytes)?..)?))
 }
 
-/// The HMAC of the nodes since the last one: `docs/spec/ubifs.md#authentication-node`.
+/// The HMAC of the nodes since the previous authentication node: `docs/spec/ubifs.md#authentication-node`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AuthNode<'a> {
-    /// The HMAC, as long as the filesystem's hash.
+    /// The HMAC; it has the length of the filesystem's hash.
     pub hmac: &'a [u8],
 }
 
@@ -158,7 +159,7 @@ impl NodeBody for AuthNode<'_> {
     }
 }
 
-/// A signature of the superblock, after it in its LEB: `docs/spec/ubifs.md#signature-node`.
+/// A signature of the superblock, stored after it in the same LEB: `docs/spec/ubifs.md#signature-node`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SignatureNode<'a> {
     /// Format of the signature.
@@ -168,7 +169,7 @@ pub struct SignatureNode<'a> {
 }
 
 impl<'a> SignatureNode<'a> {
-    /// Bytes of a node with an empty signature.
+    /// Length of a node with an empty signature, bytes.
     pub(super) const MIN_BYTES: usize = SIGNATURE_AT;
 
     pub(super) fn from_frame(frame: &Frame<'a>) -> Result<Self, MediaError> {

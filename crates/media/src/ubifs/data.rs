@@ -1,4 +1,4 @@
-//! Data nodes, a block of a file each: `docs/spec/ubifs.md#data-node`.
+//! Data nodes, each of which holds one block of a file: `docs/spec/ubifs.md#data-node`.
 
 use super::BLOCK_BYTES;
 use super::header::{Frame, NodeBody, NodeType};
@@ -14,23 +14,23 @@ const COMPRESSION_AT: usize = 44;
 layout! {
     /// Fixed fields of a data node.
     pub struct Block[48] {
-        /// Inode and block number.
+        /// Key of the node: inode and block number.
         24 => key: Key,
-        /// Bytes of the block before compression, 1 to 4096.
+        /// Size of the block before compression, 1 to 4096 bytes.
         40 => size: u32,
-        /// Size after compression and before encryption, B; used only in encrypted files.
+        /// Compression of the block.
         44 => compression: Compression,
-        /// Bytes after compression and before encryption; of meaning only in encrypted files.
+        /// Size after compression and before encryption, bytes; used only in encrypted files.
         46 => compressed_size: u16,
     }
 }
 
-/// A block of a file.
+/// A data node: one block of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DataNode<'a> {
     /// Fixed fields: key, uncompressed size and compression.
     pub block: Block,
-    /// Data as stored.
+    /// Data as stored, compressed and encrypted.
     pub data: &'a [u8],
 }
 
@@ -42,11 +42,11 @@ impl<'a> DataNode<'a> {
         Ok(Self { block, data: bytes.get(Block::SIZE..).unwrap_or(&[]) })
     }
 
-    /// Checks the size of the block and how it is compressed.
+    /// Checks the size of the block and its compression type.
     ///
     /// # Errors
     ///
-    /// An empty block or one of more than 4096 bytes, an unknown compression.
+    /// An empty block, a block of more than 4096 bytes, or an unknown compression.
     pub fn check(&self) -> Result<(), MediaError> {
         let size = self.block.size;
         require((1..=BLOCK_BYTES).contains(&size), SIZE_AT, "block size", size)?;

@@ -14,11 +14,12 @@ const NAME_LEN_AT: usize = 50;
 const NAME_AT: usize = Entry::SIZE;
 
 layout! {
-    /// Fixed fields of a directory entry node; the length of the name follows from the name.
+    /// Fixed fields of a directory entry node; the length field is derived from the name.
     pub struct Entry[56] {
-        /// Directory (or the file with the attribute) and hash of the name.
+        /// Key of the node: inode of the directory (or of the file with the attribute), and hash of
+        /// the name.
         24 => key: Key,
-        /// Inode of the name; 0 if the entry deletes the name.
+        /// Inode number that the name refers to; 0 if the entry deletes the name.
         40 => inode: u64,
         /// Type of the file.
         49 => file_type: FileType,
@@ -32,7 +33,7 @@ layout! {
 pub struct EntryNode<'a> {
     /// Fixed fields: inode number and type of the file.
     pub entry: Entry,
-    /// The name: any bytes, in encrypted directories even zeros.
+    /// Name of the entry: any bytes; in encrypted directories even zeros.
     pub name: &'a [u8],
 }
 
@@ -57,7 +58,7 @@ impl<'a> EntryNode<'a> {
         self.entry.inode == 0
     }
 
-    /// Checks the inode, its type, and that an attribute's name contains no zero byte.
+    /// Checks the inode number and its type, and that an attribute's name contains no zero byte.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The common header, first in every node: `docs/spec/ubifs.md#common-header`.
+//! The common header at the start of every node: `docs/spec/ubifs.md#common-header`.
 
 use super::{
     BLOCK_BYTES, Block, CommitStart, Entry, IndexNode, Inode, MAX_HASH_BYTES, MAX_INODE_DATA, MAX_NAME_BYTES,
@@ -8,34 +8,34 @@ use crate::crc;
 use crate::error::{MediaError, Reason};
 use crate::wire::{Wire, codes, layout, room, span};
 
-/// Number every node begins with.
+/// Magic number at the start of every node, as an integer.
 const MAGIC: u32 = 0x0610_1831;
 
-/// The four bytes that every node begins with (Linux: UBIFS_NODE_MAGIC).
+/// Magic number at the start of every node, as bytes (Linux: UBIFS_NODE_MAGIC).
 pub const NODE_MAGIC: [u8; 4] = MAGIC.to_le_bytes();
 
-/// Magic number of erased flash.
+/// Value of the magic number in erased flash.
 const ERASED: u32 = u32::MAX;
 
 const CRC_AT: usize = 4;
 const LEN_AT: usize = 16;
 const TYPE_AT: usize = 20;
 
-/// First byte that the CRC covers.
+/// Offset of the first byte that the CRC covers.
 const CRC_FROM: usize = 8;
 
 codes! {
-    /// Type of a node.
+    /// Type of a node, its code in the common header.
     pub enum NodeType(u8) {
         /// Inode node.
         Inode = 0,
-        /// A block of a file.
+        /// Data node: a block of a file.
         Data = 1,
-        /// A directory entry.
+        /// Directory entry node.
         Entry = 2,
-        /// The name of an extended attribute.
+        /// Name of an extended attribute.
         XattrEntry = 3,
-        /// A truncation, in the journal only.
+        /// Truncation of a file, in the journal only.
         Truncation = 4,
         /// Padding up to the end of a write.
         Padding = 5,
@@ -43,15 +43,15 @@ codes! {
         Superblock = 6,
         /// Master node: the state of the last commit.
         Master = 7,
-        /// A LEB of the journal, in the log.
+        /// Reference to a LEB of the journal, in the log.
         Reference = 8,
-        /// A node of the index.
+        /// Index node of the B+ tree.
         Index = 9,
-        /// The start of a commit, in the log.
+        /// Commit start node, in the log.
         CommitStart = 10,
-        /// Inodes that were unlinked while open.
+        /// Orphan node: inodes that were unlinked while open.
         Orphan = 11,
-        /// An HMAC of the nodes before it.
+        /// Authentication node: an HMAC of the nodes before it.
         Auth = 12,
         /// A signature of the superblock.
         Signature = 13,
@@ -59,11 +59,11 @@ codes! {
 }
 
 codes! {
-    /// Position of a node in a group of nodes that recovery keeps or drops together.
+    /// Position of a node in a group of nodes that recovery preserves or drops together.
     pub enum Group(u8) {
         /// Not part of a group.
         None = 0,
-        /// Member of a group, followed by others.
+        /// Member of a group, followed by further members.
         Member = 1,
         /// Last node of a group.
         Last = 2,
@@ -71,9 +71,9 @@ codes! {
 }
 
 impl NodeType {
-    /// True when a node of this type can have length `len` with its header, B.
+    /// True when a node of this type can have length `len`, B, including its header.
     ///
-    /// Index nodes are further limited by the fanout, orphans and signatures by the LEB.
+    /// The fanout further limits index nodes; the LEB size limits orphan and signature nodes.
     pub(super) const fn allows_len(self, len: usize) -> bool {
         let (min, max) = match self {
             Self::Inode => (Inode::SIZE, Inode::SIZE + MAX_INODE_DATA as usize),
@@ -96,7 +96,7 @@ impl NodeType {
 }
 
 layout! {
-    /// The common header.
+    /// Layout of the common header.
     pub(super) struct CommonHeader[24] {
         0 => magic: u32,
         4 => crc: u32,
@@ -107,15 +107,15 @@ layout! {
     }
 }
 
-/// Bytes of the common header.
+/// Size of the common header, bytes.
 pub(super) const HEADER_BYTES: usize = CommonHeader::SIZE;
 
 /// Fields of a node's header that are independent of its contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Stamp {
-    /// Grows with every node written; a higher one is newer. 0 in padding.
+    /// Sequence number, which increases with every node written; 0 in padding.
     pub sqnum: u64,
-    /// Position in a group of nodes that recovery keeps or drops together.
+    /// Position in a group of nodes that recovery preserves or drops together.
     pub group: Group,
 }
 
@@ -127,7 +127,7 @@ impl Stamp {
     }
 }
 
-/// A node whose magic, type, length and CRC have been checked.
+/// A node with verified magic, type, length and CRC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {
     /// Type of the node.
@@ -138,14 +138,14 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Parses the node at the start of `bytes`, which may be longer.
+    /// Parses the node at the start of `bytes`, which may be longer than the node.
     ///
     /// # Errors
     ///
-    /// [`Reason::Erased`] if the magic is all ones; bad magic, an unknown type, a length the type cannot have, the end
-    /// of `bytes`, a bad CRC.
+    /// [`Reason::Erased`] if the magic number is all ones. Other reasons: a bad magic number, an unknown type, a
+    /// length that the type cannot have, too few bytes, a bad CRC.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, MediaError> {
-        // The last bytes of a LEB can be erased and too few for a header.
+        // The erased bytes at the end of a LEB can be too few for a header, so the magic number is checked first.
         check_magic(u32::decode(span(bytes, 0, u32::WIDTH)?, 0))?;
         let header = CommonHeader::decode(span(bytes, 0, HEADER_BYTES)?, 0);
         let node_type = header.node_type.known("node type", TYPE_AT)?;
@@ -159,11 +159,11 @@ impl<'a> Frame<'a> {
         Ok(Self { node_type, stamp: Stamp { sqnum: header.sqnum, group: header.group }, bytes })
     }
 
-    /// Parsed fields of the node.
+    /// The node with its fields parsed.
     ///
     /// # Errors
     ///
-    /// Lengths inside the node that contradict the length of the node; keys of another type than the node.
+    /// Lengths inside the node that contradict the length of the node, or keys that do not match the node type.
     pub fn node(&self) -> Result<Node<'a>, MediaError> {
         Node::from_frame(self)
     }
@@ -200,10 +200,10 @@ pub trait NodeBody {
     /// Type of the node.
     fn node_type(&self) -> NodeType;
 
-    /// Bytes of the node, common header included; the next one begins at the next multiple of 8.
+    /// Length of the node, bytes, including the common header; the next node begins at the next multiple of 8.
     fn node_bytes(&self) -> usize;
 
-    /// Writes the fields behind the common header into `out`, which is zero and as long as the node.
+    /// Writes the fields behind the common header into `out`, which contains zeros and has the length of the node.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Nodes of the index, a B+ tree of all keys: `docs/spec/ubifs.md#index-node`.
+//! Index nodes, the nodes of a B+ tree of all keys: `docs/spec/ubifs.md#index-node`.
 
 use super::header::{Frame, HEADER_BYTES, NodeBody, NodeType};
 use super::key::{Key, KeyType};
@@ -10,11 +10,11 @@ const CHILDREN_AT: usize = HEADER_BYTES;
 const LEVEL_AT: usize = HEADER_BYTES + 2;
 const BRANCHES_AT: usize = HEADER_BYTES + 4;
 
-/// Most levels of the tree.
+/// Maximum number of levels of the tree.
 const MAX_LEVELS: u16 = 512;
 
 layout! {
-    /// A branch without its hash.
+    /// Layout of a branch without its hash.
     struct Fields[20] {
         0 => lnum: u32,
         4 => offset: u32,
@@ -26,15 +26,15 @@ layout! {
 /// A branch of an index node: the position of a child or leaf on flash (Linux: `zbranch`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Branch<'a> {
-    /// LEB of the node.
+    /// LEB of the child.
     pub lnum: u32,
-    /// Offset of the node in its LEB, bytes.
+    /// Offset of the child in its LEB, bytes.
     pub offset: u32,
-    /// Length of the node, bytes.
+    /// Length of the child, bytes.
     pub len: u32,
-    /// Key of the leaf, or lowest key of the index node.
+    /// Key of the leaf, or lowest key in the child index node.
     pub key: Key,
-    /// Hash of the node; empty in a filesystem without authentication.
+    /// Hash of the child; empty in a filesystem without authentication.
     pub hash: &'a [u8],
 }
 
@@ -63,7 +63,7 @@ impl<'a> Branch<'a> {
         Self { lnum, offset, len, key, hash: bytes.get(Fields::SIZE..).unwrap_or(&[]) }
     }
 
-    /// Checks the position in the branch; offsets in errors count from the branch.
+    /// Checks the position in the branch; offsets in errors are relative to the branch.
     fn check(&self, level: u16, limits: &Limits) -> Result<(), MediaError> {
         require(limits.main.contains(&self.lnum), 0, "LEB number", self.lnum)?;
         require(self.offset.is_multiple_of(8), 4, "offset", self.offset)?;
@@ -78,11 +78,11 @@ impl<'a> Branch<'a> {
 
 /// Type of the node that a key refers to.
 const fn node_type(key_type: KeyType) -> NodeType {
-    // The numbers are the same.
+    // Key types and node types have the same codes.
     NodeType::from_code(key_type.code())
 }
 
-/// A node of the index.
+/// An index node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndexNode<'a> {
     level: u16,
@@ -91,14 +91,14 @@ pub struct IndexNode<'a> {
 }
 
 impl<'a> IndexNode<'a> {
-    /// Size of a node with one child and without hashes, B: the minimum.
+    /// Minimum size of an index node, B: one child and no hash.
     pub(super) const MIN_BYTES: usize = BRANCHES_AT + Fields::SIZE;
 
-    /// A node with branches that [`Branch::emit`] wrote, each with a hash of `hash_bytes`.
+    /// A node with branches written by [`Branch::emit`], each with a hash of `hash_bytes`.
     ///
     /// # Errors
     ///
-    /// No branch, more than 65535, or part of one.
+    /// No branch, more than 65535 branches, or an incomplete branch.
     pub fn new(level: u16, hash_bytes: usize, branches: &'a [u8]) -> Result<Self, MediaError> {
         let branch_bytes = Branch::bytes(hash_bytes);
         let len = branches.len();
@@ -112,7 +112,7 @@ impl<'a> IndexNode<'a> {
         let bytes = frame.as_bytes();
         let branches = bytes.get(BRANCHES_AT..).unwrap_or(&[]);
         let count = u16::decode(bytes, CHILDREN_AT);
-        // The length of a hash is not stored, but every branch has one of the same length.
+        // The length of a hash is not stored, but it is the same in every branch.
         let branch_bytes = branches.len().checked_div(usize::from(count)).unwrap_or(0);
         let hash_bytes = branch_bytes.checked_sub(Fields::SIZE).filter(|&bytes| bytes <= MAX_HASH_BYTES);
         let bad = Reason::OutOfRange { field: "children", value: u64::from(count) }.at(CHILDREN_AT);
@@ -134,7 +134,7 @@ impl<'a> IndexNode<'a> {
         self.branches.len() / self.branch_bytes
     }
 
-    /// Bytes of the hash in each branch.
+    /// Length of the hash in each branch, bytes.
     #[must_use]
     pub const fn hash_bytes(&self) -> usize {
         self.branch_bytes - Fields::SIZE
@@ -175,7 +175,7 @@ impl<'a> IndexNode<'a> {
     }
 }
 
-/// True if `key` may follow `before`.
+/// True if `key` is allowed directly after `before`.
 fn follows(before: Key, key: Key) -> bool {
     before < key || before == key && key.is_hashed()
 }

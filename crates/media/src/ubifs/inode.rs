@@ -1,4 +1,4 @@
-//! Inode nodes: `docs/spec/ubifs.md#inode-node`.
+//! Inode nodes, with the attributes of a file: `docs/spec/ubifs.md#inode-node`.
 
 use super::header::{Frame, NodeBody, NodeType};
 use super::key::{Key, KeyType};
@@ -15,31 +15,32 @@ const DATA_LEN_AT: usize = 112;
 const XATTR_NAMES_AT: usize = 128;
 const COMPRESSION_AT: usize = 132;
 
-/// Longest list of extended attributes' names, bytes, as `listxattr` returns it (Linux, XATTR_LIST_MAX).
+/// Maximum length of the list of attribute names that `listxattr` returns, bytes (Linux:
+/// XATTR_LIST_MAX).
 const MAX_XATTR_LIST: u64 = 65536;
 
 layout! {
-    /// An inode without its attached data.
+    /// Fixed fields of an inode node, without its attached data.
     pub struct Inode[160] {
-        /// Key of the inode, which holds its number.
+        /// Key of the node, which contains the inode number.
         24 => key: Key,
-        /// Sequence number when it was created.
+        /// Sequence number at the creation of the inode.
         40 => created_sqnum: u64,
-        /// Bytes of the file, before compression.
+        /// Size of the file before compression, bytes.
         48 => size: u64,
-        /// Last read, seconds since 1970.
+        /// Time of the last read, seconds since 1970.
         56 => atime_s: i64,
-        /// Last change of the inode, seconds since 1970.
+        /// Time of the last change of the inode, seconds since 1970.
         64 => ctime_s: i64,
-        /// Last change of the data, seconds since 1970.
+        /// Time of the last change of the data, seconds since 1970.
         72 => mtime_s: i64,
-        /// Last read, ns.
+        /// Time of the last read, nanoseconds after the second.
         80 => atime_ns: u32,
-        /// Last change of the inode, ns.
+        /// Time of the last change of the inode, nanoseconds after the second.
         84 => ctime_ns: u32,
-        /// Last change of the data, ns.
+        /// Time of the last change of the data, nanoseconds after the second.
         88 => mtime_ns: u32,
-        /// Number of names; 0 if the inode is being deleted.
+        /// Number of hard links; 0 if the inode is being deleted.
         92 => links: u32,
         /// User id of the owner.
         96 => uid: u32,
@@ -47,17 +48,17 @@ layout! {
         100 => gid: u32,
         /// Type and permissions, as in POSIX.
         104 => mode: u32,
-        /// Flags of the inode.
+        /// Flags of the inode (Linux: `chattr`).
         108 => flags: FileFlags,
-        /// Size of the attached data; kept, without the data, when the inode is being deleted.
+        /// Size of the attached data, bytes. A deleted inode retains this size without the data.
         112 => data_len: u32,
-        /// Extended attributes.
+        /// Number of extended attributes.
         116 => xattr_count: u32,
         /// Size of the extended attributes on flash, B.
         120 => xattr_bytes: u32,
         /// Size of the attribute names, B.
         128 => xattr_names_bytes: u32,
-        /// Compression of new data; old data may differ.
+        /// Compression of new data; existing data may be compressed otherwise.
         132 => compression: Compression,
     }
 }
@@ -114,7 +115,7 @@ impl<'a> InodeNode<'a> {
         Ok(node)
     }
 
-    /// Checks that the attached data has the size in the inode; a deleted inode has no data.
+    /// Checks that the attached data has the size stated in the inode; a deleted inode has no data.
     fn check_data_len(&self) -> Result<(), MediaError> {
         let dropped = self.inode.links == 0 && self.data.is_empty();
         let whole = usize::try_from(self.inode.data_len) == Ok(self.data.len());
@@ -143,7 +144,8 @@ impl<'a> InodeNode<'a> {
     }
 }
 
-/// True when a file of this type, not an attribute's value, can have this many bytes attached.
+/// True when a file of this type can have this many bytes attached. Inodes of attribute values are not
+/// covered.
 const fn attaches(file_type: FileType, bytes: u32) -> bool {
     match file_type {
         FileType::Symlink => bytes > 0,

@@ -5,37 +5,37 @@ use super::{Limits, MAX_FILE_BYTES};
 use crate::error::{MediaError, Reason, require};
 use crate::wire::{Wire, layout, store};
 
-/// Flag in the commit number of the last orphan node of a commit.
+/// Flag in the commit number that marks the last orphan node of a commit.
 const LAST_ORPHANS: u64 = 1 << 63;
 
 const INUMS_AT: usize = HEADER_BYTES + 8;
 
 layout! {
-    /// A truncated file: `docs/spec/ubifs.md#truncation-node`.
+    /// Truncation node, the change of a file's size: `docs/spec/ubifs.md#truncation-node`.
     pub struct Truncation[56] {
-        /// Inode of the file.
+        /// Inode number of the file.
         24 => inode: u32,
-        /// Size before, B.
+        /// Size of the file before the truncation, B.
         40 => old_size: u64,
-        /// Size after, B.
+        /// Size of the file after the truncation, B.
         48 => new_size: u64,
     }
 }
 
 layout! {
-    /// A LEB in the journal: `docs/spec/ubifs.md#reference-node`.
+    /// Reference node, which adds a LEB to the journal: `docs/spec/ubifs.md#reference-node`.
     pub struct Reference[64] {
         /// Number of the LEB.
         24 => lnum: u32,
-        /// Offset at which the journal starts in it.
+        /// Offset in the LEB at which the journal starts, bytes.
         28 => offset: u32,
-        /// The journal head that writes it: 0 garbage collector, 1 inodes and directories, 2 data.
+        /// Journal head that writes to the LEB: 0: garbage collector, 1: inodes and directories, 2: data.
         32 => head: u32,
     }
 }
 
 layout! {
-    /// Start of a commit: `docs/spec/ubifs.md#commit-start-node`.
+    /// Commit start node: `docs/spec/ubifs.md#commit-start-node`.
     pub struct CommitStart[32] {
         /// Number of the commit.
         24 => commit: u64,
@@ -45,7 +45,7 @@ layout! {
 fixed_nodes!(Truncation => Truncation, Reference => Reference, CommitStart => CommitStart);
 
 impl Truncation {
-    /// Checks that the file shrinks and was not too large.
+    /// Checks that the file shrinks and that its old size was valid.
     ///
     /// # Errors
     ///
@@ -57,11 +57,12 @@ impl Truncation {
 }
 
 impl Reference {
-    /// Checks head and position.
+    /// Checks journal head and position.
     ///
     /// # Errors
     ///
-    /// An unknown head, a LEB outside the main area, an offset past its end or inside a minimum I/O unit.
+    /// An unknown journal head, a LEB outside the main area, an offset past the LEB's end or inside a
+    /// minimum I/O unit.
     pub fn check(&self, limits: &Limits) -> Result<(), MediaError> {
         require(self.head < limits.heads, 32, "journal head", self.head)?;
         require(limits.main.contains(&self.lnum), 24, "LEB number", self.lnum)?;
@@ -70,14 +71,14 @@ impl Reference {
     }
 }
 
-/// Open inodes without a name: `docs/spec/ubifs.md#orphan-node`.
+/// Orphan node, a list of inodes that were unlinked while open: `docs/spec/ubifs.md#orphan-node`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OrphanNode<'a> {
     /// Number of the commit, 63 bits.
     pub commit: u64,
     /// True when it is the last orphan node of that commit.
     pub last: bool,
-    /// The inodes, little-endian.
+    /// Numbers of the inodes, little-endian.
     pub inodes: &'a [[u8; 8]],
 }
 
@@ -92,7 +93,7 @@ impl<'a> OrphanNode<'a> {
         Ok(Self { commit: word & !LAST_ORPHANS, last: word & LAST_ORPHANS != 0, inodes })
     }
 
-    /// The numbers of the inodes.
+    /// Numbers of the inodes.
     pub fn inums(&self) -> impl ExactSizeIterator<Item = u64> + use<'a> {
         self.inodes.iter().map(|bytes| u64::from_le_bytes(*bytes))
     }

@@ -1,39 +1,39 @@
-//! Keys of the index, "simple" format: `docs/spec/ubifs.md#key`.
+//! Keys of the index in the "simple" format: `docs/spec/ubifs.md#key`.
 
 use core::fmt;
 
 use crate::error::{MediaError, Reason};
 use crate::wire::{Wire, codes};
 
-/// Bits for a block number or a hash.
+/// Number of bits of the block number or hash in a key.
 const LOW_BITS: u32 = 29;
 
 /// Mask of the block number or hash in a key.
 const LOW_MASK: u32 = (1 << LOW_BITS) - 1;
 
-/// Highest reserved hash; reserved ones stand for ".", ".." and the end of a directory in readdir.
+/// Highest reserved hash. The reserved hashes mark ".", ".." and the end of a directory in readdir.
 const RESERVED_HASHES: u32 = 2;
 
 codes! {
     /// Type of a key: the type of node that it refers to.
     pub enum KeyType(u8) {
-        /// Inode key.
+        /// Key of an inode.
         Inode = 0,
-        /// A block of a file.
+        /// Key of a block of a file.
         Data = 1,
-        /// A directory entry.
+        /// Key of a directory entry.
         Entry = 2,
-        /// The name of an extended attribute.
+        /// Key of an extended attribute's name.
         XattrEntry = 3,
     }
 }
 
 codes! {
-    /// Hash function that turns names into keys.
+    /// Hash function that maps names to keys.
     pub enum KeyHash(u8) {
-        /// R5, as ReiserFS has it.
+        /// R5, the hash function of ReiserFS.
         R5 = 0,
-        /// The first four bytes of the name, to provoke collisions.
+        /// The first four bytes of the name; a test function that provokes collisions.
         Test = 1,
     }
 }
@@ -58,14 +58,16 @@ impl KeyHash {
     }
 }
 
-/// One byte of R5. The byte counts as a signed number, so that names beyond ASCII hash as on any Linux.
+/// One step of R5. The byte is treated as signed, so that names beyond ASCII hash the same on every
+/// Linux architecture.
 const fn r5_step(sum: u32, byte: u8) -> u32 {
     let value = byte.cast_signed() as i32;
     let spread = (value << 4).wrapping_add(value >> 4).cast_unsigned();
     sum.wrapping_add(spread).wrapping_mul(11)
 }
 
-/// A key: inode number, type, and a block number or the hash of a name. Keys sort as in the index.
+/// A key: inode number, type, and a block number or the hash of a name. Keys have the order of the
+/// index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
 pub struct Key(u64);
 
@@ -76,7 +78,7 @@ impl Key {
         Self::with(inode, KeyType::Inode, 0)
     }
 
-    /// Key of a block of a file; `None` past block 2^29 - 1.
+    /// Key of a block of a file; `None` for a block number above 2^29 - 1.
     #[must_use]
     pub const fn data(inode: u32, block: u32) -> Option<Self> {
         if block > LOW_MASK { None } else { Some(Self::with(inode, KeyType::Data, block)) }
@@ -94,31 +96,32 @@ impl Key {
         Self::with(inode, KeyType::XattrEntry, hash)
     }
 
-    /// Lowest key of one type of an inode.
+    /// Lowest key of this type that an inode can have.
     #[must_use]
     pub const fn lowest(inode: u32, key_type: KeyType) -> Self {
         Self::with(inode, key_type, 0)
     }
 
-    /// Highest key of one type of an inode.
+    /// Highest key of this type that an inode can have.
     #[must_use]
     pub const fn highest(inode: u32, key_type: KeyType) -> Self {
         Self::with(inode, key_type, LOW_MASK)
     }
 
-    /// The key with these bits: inode number above, type and block or hash below.
+    /// The key with these bits: inode number in the upper half, type and block number or hash in the
+    /// lower half.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// The key as one number.
+    /// The key as a 64-bit number.
     #[must_use]
     pub const fn bits(self) -> u64 {
         self.0
     }
 
-    /// Inode number; of an entry, the directory's.
+    /// Inode number; in the key of an entry, the inode number of the directory.
     #[must_use]
     pub const fn inum(self) -> u32 {
         (self.0 >> 32) as u32
@@ -130,13 +133,13 @@ impl Key {
         KeyType::from_code((self.0 as u32 >> LOW_BITS) as u8)
     }
 
-    /// The block number, for data.
+    /// Block number in the key of a data node.
     #[must_use]
     pub const fn block(self) -> u32 {
         self.0 as u32 & LOW_MASK
     }
 
-    /// The hash of the name, for entries.
+    /// Hash of the name in the key of an entry.
     #[must_use]
     pub const fn hash(self) -> u32 {
         self.0 as u32 & LOW_MASK
@@ -153,7 +156,7 @@ impl Key {
         Self((inode as u64) << 32 | word as u64)
     }
 
-    /// Refuses a key of another type; `at` is its offset.
+    /// Rejects a key of another type; `at` is the offset of the key.
     pub(super) fn require(self, key_type: KeyType, at: usize) -> Result<(), MediaError> {
         if self.key_type() == key_type {
             return Ok(());

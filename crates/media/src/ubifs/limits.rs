@@ -1,4 +1,4 @@
-//! Limits that a superblock sets to the fields of other nodes.
+//! Limits that a superblock sets for the fields of other nodes.
 
 use core::ops::{Range, RangeInclusive};
 
@@ -9,25 +9,25 @@ use crate::error::MediaError;
 /// Areas and sizes of a filesystem whose superblock has been checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a LEB.
+    /// Size of a LEB, bytes.
     pub leb_bytes: u32,
-    /// Smallest write, bytes.
+    /// Minimum I/O unit, bytes.
     pub min_io_bytes: u32,
-    /// LEBs of the filesystem.
+    /// Number of LEBs of the filesystem.
     pub leb_count: u32,
-    /// LEBs of the log.
+    /// LEBs of the log area.
     pub log: Range<u32>,
-    /// LEBs of the LEB properties tree.
+    /// LEBs of the LEB properties tree (LPT).
     pub lpt: Range<u32>,
-    /// LEBs for orphans.
+    /// LEBs of the orphan area.
     pub orphans: Range<u32>,
     /// LEBs of the main area.
     pub main: Range<u32>,
-    /// Journal heads.
+    /// Number of journal heads.
     pub heads: u32,
-    /// Most children of an index node.
+    /// Maximum number of children of an index node.
     pub fanout: u32,
-    /// Bytes of a hash in index branches; 0 without authentication.
+    /// Length of a hash in index branches, bytes; 0 without authentication.
     pub hash_bytes: usize,
     /// Sizes of the LEB properties tree.
     pub lpt_geometry: lpt::Geometry,
@@ -71,25 +71,25 @@ impl Limits {
         })
     }
 
-    /// LEBs of the main area.
+    /// Number of LEBs in the main area.
     #[must_use]
     pub const fn main_lebs(&self) -> u32 {
         self.main.end - self.main.start
     }
 
-    /// Bytes of the main area.
+    /// Size of the main area, bytes.
     #[must_use]
     pub const fn main_bytes(&self) -> u64 {
         self.main_lebs() as u64 * self.leb_bytes as u64
     }
 
-    /// Bytes an index node can have.
+    /// Minimum and maximum size of an index node, bytes.
     #[must_use]
     pub fn index_lengths(&self) -> RangeInclusive<u32> {
         self.index_bytes(1)..=self.index_bytes(self.fanout)
     }
 
-    /// Size of an index node with `children`, B.
+    /// Size of an index node with this number of children, B.
     #[must_use]
     pub fn index_bytes(&self, children: u32) -> u32 {
         let bytes = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);

@@ -1,4 +1,4 @@
-//! Master nodes: the state of the filesystem after a commit: `docs/spec/ubifs.md#master-node`.
+//! Master nodes, which describe the filesystem after a commit: `docs/spec/ubifs.md#master-node`.
 
 use super::header::fixed_nodes;
 use super::{INODE_WATERMARK, Limits};
@@ -7,77 +7,77 @@ use crate::flags::flags;
 use crate::wire::layout;
 
 flags! {
-    /// State of the filesystem.
+    /// State flags of the filesystem.
     pub struct MasterFlags(u32) {
-        /// Mounted for writing and not unmounted since.
+        /// The filesystem was mounted for writing and not unmounted since.
         DIRTY = 0,
         /// There are no orphans.
         NO_ORPHANS = 1,
-        /// Written by recovery.
+        /// Recovery wrote this node.
         RECOVERY = 2,
     }
 }
 
 layout! {
-    /// A master node. LEB numbers count from the start of the volume, sizes are in bytes.
+    /// A master node. LEB numbers are counted from the start of the volume, sizes are in bytes.
     pub struct Master[512] {
         /// Highest inode number in the index.
         24 => highest_inode: u64,
-        /// Number of the commit.
+        /// Number of the last commit.
         32 => commit: u64,
         /// State flags.
         40 => flags: MasterFlags,
-        /// LEB where the log begins.
+        /// First LEB of the current log.
         44 => log_lnum: u32,
-        /// The root of the index: LEB.
+        /// LEB of the index root.
         48 => root_lnum: u32,
-        /// The root of the index: first byte.
+        /// Offset of the index root in its LEB, bytes.
         52 => root_offset: u32,
-        /// The root of the index: bytes.
+        /// Length of the index root, bytes.
         56 => root_len: u32,
-        /// LEB kept for the garbage collector; all ones if there is none.
+        /// LEB reserved for the garbage collector; all ones if there is none.
         60 => gc_lnum: u32,
         /// LEB of the index head, where the next index node is written.
         64 => index_head_lnum: u32,
         /// Offset of the index head in its LEB, bytes.
         68 => index_head_offset: u32,
-        /// Bytes of the index.
+        /// Size of the index, bytes.
         72 => index_bytes: u64,
-        /// Free space of the main area.
+        /// Free space of the main area, bytes.
         80 => free_bytes: u64,
-        /// Dirty space of the main area.
+        /// Dirty space of the main area, bytes.
         88 => dirty_bytes: u64,
-        /// Used space of LEBs that are not index LEBs.
+        /// Used space in LEBs other than index LEBs, bytes.
         96 => used_bytes: u64,
-        /// Dead space of LEBs that are not index LEBs: too small for any node.
+        /// Dead space in LEBs other than index LEBs, bytes: space too small for any node.
         104 => dead_bytes: u64,
-        /// Dark space of LEBs that are not index LEBs: possibly unusable.
+        /// Dark space in LEBs other than index LEBs, bytes: space that may be unusable.
         112 => dark_bytes: u64,
-        /// The root of the LPT: LEB.
+        /// LEB of the LPT root.
         120 => lpt_lnum: u32,
-        /// The root of the LPT: first byte.
+        /// Offset of the LPT root in its LEB, bytes.
         124 => lpt_offset: u32,
         /// LEB of the LPT head, where the next LPT node is written.
         128 => lpt_head_lnum: u32,
         /// Offset of the LPT head in its LEB, bytes.
         132 => lpt_head_offset: u32,
-        /// The LPT's table of its own LEBs: LEB.
+        /// LEB of the table of the LPT's own LEBs.
         136 => ltab_lnum: u32,
-        /// The LPT's table of its own LEBs: first byte.
+        /// Offset of the table of the LPT's own LEBs, bytes.
         140 => ltab_offset: u32,
-        /// The LPT's save table, big model only: LEB.
+        /// LEB of the LPT's save table; big model only.
         144 => lsave_lnum: u32,
-        /// The LPT's save table, big model only: first byte.
+        /// Offset of the LPT's save table, bytes; big model only.
         148 => lsave_offset: u32,
-        /// LEB at which the last scan of the LPT for space ended.
+        /// LEB at which the last scan of the LPT for free space ended.
         152 => lscan_lnum: u32,
         /// Number of empty LEBs.
         156 => empty_lebs: u32,
         /// Number of index LEBs.
         160 => index_lebs: u32,
-        /// LEBs of the filesystem.
+        /// Number of LEBs of the filesystem.
         164 => leb_count: u32,
-        /// Hash of the root of the index.
+        /// Hash of the index root.
         168 => hash_root: [u8; 64],
         /// Hash of the LPT.
         232 => hash_lpt: [u8; 64],
@@ -88,24 +88,24 @@ layout! {
 
 fixed_nodes!(Master => Master);
 
-/// Value of [`Master::gc_lnum`] if no LEB is kept.
+/// Value of [`Master::gc_lnum`] if no LEB is reserved.
 pub(super) const NO_LEB: u32 = u32::MAX;
 
 impl Master {
     /// Offset of [`hmac`](Self::hmac) in the node, bytes.
     pub const HMAC_AT: usize = 296;
 
-    /// LEB kept for the garbage collector, if there is one.
+    /// LEB reserved for the garbage collector; `None` if there is none.
     #[must_use]
     pub fn gc_leb(&self) -> Option<u32> {
         Some(self.gc_lnum).filter(|&lnum| lnum != NO_LEB)
     }
 
-    /// Checks the fields against the superblock's limits, as Linux does when it mounts.
+    /// Checks the fields against the superblock's limits, as Linux does at mount.
     ///
     /// # Errors
     ///
-    /// The first field that is impossible.
+    /// The first invalid field.
     pub fn check(&self, limits: &Limits) -> Result<(), MediaError> {
         require(self.highest_inode < INODE_WATERMARK, 24, "highest inode", self.highest_inode)?;
         let lebs = self.leb_count;

@@ -1,4 +1,4 @@
-//! Any node, distinguished by its type.
+//! Parsed nodes of all types.
 
 use super::header::{Frame, NodeBody, NodeType};
 use super::{
@@ -8,14 +8,14 @@ use super::{
 use crate::error::{MediaError, Reason};
 use crate::wire::Wire;
 
-/// A node of any type.
+/// A parsed node of any type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Node<'a> {
     /// Inode node.
     Inode(InodeNode<'a>),
-    /// A block of a file.
+    /// Data node: a block of a file.
     Data(DataNode<'a>),
-    /// A directory entry, or the name of an extended attribute.
+    /// Entry node: a directory entry, or the name of an extended attribute.
     Entry(EntryNode<'a>),
     /// Truncation node.
     Truncation(Truncation),
@@ -25,17 +25,17 @@ pub enum Node<'a> {
     Superblock(Superblock),
     /// A master node.
     Master(Master),
-    /// A LEB of the journal.
+    /// Reference node: a LEB of the journal.
     Reference(Reference),
-    /// A node of the index.
+    /// Index node of the B+ tree.
     Index(IndexNode<'a>),
-    /// The start of a commit.
+    /// Commit start node in the log.
     CommitStart(CommitStart),
     /// Orphan node.
     Orphan(OrphanNode<'a>),
-    /// An HMAC of the journal.
+    /// Authentication node: an HMAC of the journal.
     Auth(AuthNode<'a>),
-    /// A signature of the superblock.
+    /// Signature node of the superblock.
     Signature(SignatureNode<'a>),
 }
 
@@ -62,7 +62,7 @@ impl<'a> Node<'a> {
         })
     }
 
-    /// Checks the fields against the limits of the superblock; the superblock against itself.
+    /// Checks the fields against the limits of the superblock. A superblock is checked by itself.
     ///
     /// # Errors
     ///

@@ -1,11 +1,11 @@
-//! Padding that fills a write up to its end: `docs/spec/ubifs.md#padding`.
+//! Padding, which fills a write up to its end: `docs/spec/ubifs.md#padding`.
 
 use super::Limits;
 use super::header::{HEADER_BYTES, NodeBody, Stamp, fixed_nodes};
 use crate::error::{MediaError, require};
 use crate::wire::layout;
 
-/// Fills space too small for a padding node.
+/// Byte that fills space too small for a padding node.
 pub const PADDING_BYTE: u8 = 0xCE;
 
 layout! {
@@ -19,7 +19,7 @@ layout! {
 fixed_nodes!(PaddingNode => Padding);
 
 impl PaddingNode {
-    /// Node and padding, bytes.
+    /// Length of the node and its padding, bytes.
     #[must_use]
     pub const fn total_bytes(&self) -> u64 {
         Self::SIZE as u64 + self.pad_len as u64
@@ -37,7 +37,7 @@ impl PaddingNode {
     }
 }
 
-/// Maximum padding of one node, B. Longer padding has several nodes.
+/// Maximum padding of one node, B. Longer padding consists of several nodes.
 const LONGEST: usize = 1 << 30;
 
 /// Fills `out` with padding: a node and zeros, or [`PADDING_BYTE`]s where no node fits.
@@ -51,15 +51,15 @@ fn pad_once(out: &mut [u8]) {
         return;
     };
     rest.fill(0);
-    // At most `LONGEST`.
+    // The padding has at most `LONGEST` bytes.
     let pad_len = rest.len() as u32;
     let written = PaddingNode { pad_len }.emit(Stamp::new(0), out);
     debug_assert!(written.is_ok(), "the room was checked");
 }
 
-/// Number of padding bytes at the start of `bytes`, 0 unless a node can begin after them.
+/// Number of padding bytes at the start of `bytes`; 0 if no node can begin after them.
 ///
-/// At most 28 are counted: more would be written as a padding node.
+/// At most 28 bytes are counted, because longer padding has a padding node.
 #[must_use]
 pub fn padding_bytes(bytes: &[u8]) -> usize {
     let run = bytes.iter().take(PaddingNode::SIZE).take_while(|&&byte| byte == PADDING_BYTE).count();

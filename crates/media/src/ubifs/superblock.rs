@@ -1,4 +1,4 @@
-//! The superblock, alone in LEB 0: `docs/spec/ubifs.md#superblock-node`.
+//! The superblock node, the only node in LEB 0: `docs/spec/ubifs.md#superblock-node`.
 
 use super::header::fixed_nodes;
 use super::{Branch, NON_DATA_HEADS};
@@ -8,38 +8,39 @@ use crate::file::Compression;
 use crate::flags::flags;
 use crate::wire::layout;
 
-/// Oldest version of the format that Linux reads.
+/// Oldest format version that Linux supports.
 const OLDEST_VERSION: u32 = 3;
 
-/// First version with double hashes and encryption.
+/// First format version with double hashes and encryption.
 const DOUBLE_HASH_VERSION: u32 = 5;
 
-/// Smallest log, LPT area, orphan area and main area, LEBs.
+/// Minimum sizes of log, LPT area, orphan area and main area, LEBs.
 const MIN_AREAS: [u32; 4] = [2, 2, 1, 9];
 
-/// Least data that the journal takes, LEBs.
+/// Minimum size of the journal, LEBs.
 const MIN_JOURNAL_LEBS: u64 = 3;
 
-/// Main area LEBs beside one per journal head: three for the index, one each for garbage collection, deletions, data.
+/// Number of LEBs of the main area besides one per journal head: three for the index, one each for garbage
+/// collection, deletions and data.
 const SPARE_MAIN_LEBS: u32 = 6;
 
 /// Number of entries of the LPT's save table up to which any number is accepted.
 const USUAL_LSAVE: u32 = 256;
 
-/// Smallest fanout of the index.
+/// Minimum fanout of the index.
 const MIN_FANOUT: u32 = 3;
 
-/// Bytes of an index node before its branches.
+/// Size of an index node before its branches, bytes.
 const INDEX_HEAD: usize = IndexNode::MIN_BYTES - Branch::bytes(0);
 
 flags! {
-    /// Features of a filesystem.
+    /// Feature flags of a filesystem.
     pub struct SuperblockFlags(u32) {
-        /// The LEB properties tree is the big model.
+        /// The LEB properties tree uses the big model.
         BIG_LPT = 1,
         /// The first mount must erase free space.
         SPACE_FIXUP = 2,
-        /// Directory entries carry a cookie beside the hash.
+        /// Directory entries store a cookie in addition to the hash.
         DOUBLE_HASH = 3,
         /// Some files are encrypted.
         ENCRYPTION = 4,
@@ -48,55 +49,55 @@ flags! {
     }
 }
 
-/// Every flag with a name.
+/// Mask of all flags with a name.
 const KNOWN_FLAGS: u32 = 0b11_1110;
 
 layout! {
     /// The superblock node.
     pub struct Superblock[4096] {
-        /// Hash function of names.
+        /// Hash function that maps names to keys.
         26 => key_hash: KeyHash,
-        /// Form of the keys; 0 is the only one.
+        /// Format of the keys; only 0 is defined.
         27 => key_format: u8,
         /// Feature flags.
         28 => flags: SuperblockFlags,
-        /// Smallest write, bytes.
+        /// Minimum I/O unit, bytes.
         32 => min_io_bytes: u32,
-        /// Bytes of a LEB.
+        /// Size of a LEB, bytes.
         36 => leb_bytes: u32,
-        /// LEBs of the filesystem.
+        /// Number of LEBs of the filesystem.
         40 => leb_count: u32,
-        /// LEBs it can grow to.
+        /// Number of LEBs to which the filesystem can grow.
         44 => max_leb_count: u32,
-        /// Maximum size of the journal's LEBs, B.
+        /// Maximum size of the journal, B.
         48 => max_journal_bytes: u64,
-        /// LEBs of the log.
+        /// Number of LEBs of the log area.
         56 => log_lebs: u32,
-        /// LEBs of the LEB properties tree.
+        /// Number of LEBs of the LPT area.
         60 => lpt_lebs: u32,
-        /// LEBs for orphans.
+        /// Number of LEBs of the orphan area.
         64 => orphan_lebs: u32,
-        /// Journal heads for data: 1.
+        /// Number of journal heads for data: 1.
         68 => data_heads: u32,
-        /// Most children of an index node.
+        /// Maximum number of children of an index node.
         72 => fanout: u32,
-        /// Entries in the LPT's save table.
+        /// Number of entries in the LPT's save table.
         76 => lsave_count: u32,
         /// Version of the format: 4, or 5 with double hashes.
         80 => format_version: u32,
         /// Default compression; an inode may choose another.
         84 => compression: Compression,
-        /// User who may use the reserved space.
+        /// User id that may use the reserved space.
         88 => reserved_uid: u32,
-        /// Group that may use the reserved space.
+        /// Group id that may use the reserved space.
         92 => reserved_gid: u32,
         /// Reserved space, bytes.
         96 => reserved_bytes: u64,
         /// Granularity of times, ns.
         104 => time_granularity_ns: u32,
-        /// Identity of the filesystem.
+        /// UUID of the filesystem.
         108 => uuid: [u8; 16],
-        /// Version needed to read the filesystem.
+        /// Read-only compatibility version: the version needed to read the filesystem.
         124 => ro_compat_version: u32,
         /// HMAC of this node.
         128 => hmac: [u8; 64],
@@ -104,7 +105,7 @@ layout! {
         192 => hmac_known: [u8; 64],
         /// Hash function of the filesystem.
         256 => hash_algorithm: HashAlgorithm,
-        /// Hash of the master node, in a signed image.
+        /// Hash of the master node in a signed image.
         258 => hash_master: [u8; 64],
     }
 }
@@ -118,13 +119,13 @@ impl Superblock {
     /// Offset of [`hmac`](Self::hmac) in the node, bytes.
     pub const HMAC_AT: usize = 128;
 
-    /// True when all features of `flags` are on.
+    /// True when all features in `flags` are enabled.
     #[must_use]
     pub const fn has(&self, flags: SuperblockFlags) -> bool {
         self.flags.contains(flags)
     }
 
-    /// Bytes of a hash in index branches; 0 without authentication.
+    /// Length of a hash in index branches, bytes; 0 without authentication.
     #[must_use]
     pub const fn hash_bytes(&self) -> usize {
         match self.hash_algorithm.hash_bytes() {
@@ -133,7 +134,8 @@ impl Superblock {
         }
     }
 
-    /// The effective superblock on a volume of `volume_lebs`: a filesystem grows to its volume when it is mounted.
+    /// The effective superblock on a volume of `volume_lebs`: a filesystem grows to the size of its volume when it is
+    /// mounted.
     ///
     /// `mkfs.ubifs` counts only the LEBs of its image, often too few for [`check`](Self::check).
     #[must_use]
@@ -142,7 +144,7 @@ impl Superblock {
         Self { leb_count, ..*self }
     }
 
-    /// LEBs of the main area; `None` if the other areas leave none.
+    /// Number of LEBs of the main area; `None` if the other areas leave no LEB.
     #[must_use]
     pub fn main_lebs(&self) -> Option<u32> {
         self.areas_end().and_then(|end| self.leb_count.checked_sub(end))
@@ -154,11 +156,11 @@ impl Superblock {
         LOG_LEB.checked_add(self.log_lebs)?.checked_add(self.lpt_lebs)?.checked_add(self.orphan_lebs)
     }
 
-    /// Checks the fields as Linux does when it mounts.
+    /// Checks the fields as Linux does at mount.
     ///
     /// # Errors
     ///
-    /// A version or a flag that is not known, or the first field that is impossible.
+    /// An unknown version or flag, or the first invalid field.
     pub fn check(&self) -> Result<(), MediaError> {
         self.check_version()?;
         self.key_hash.known("key hash", 26)?;
@@ -197,7 +199,7 @@ impl Superblock {
             (27, "key format", u64::from(self.key_format), self.key_format == 0),
             (32, "minimal I/O unit", u64::from(io), io_good),
             (36, "LEB size", u64::from(leb), leb_good),
-            // The smallest main area follows from it.
+            // The minimum size of the main area depends on this number.
             (68, "journal heads", u64::from(self.data_heads), self.data_heads == 1),
             (72, "fanout", u64::from(self.fanout), self.fanout >= MIN_FANOUT && index <= u64::from(leb)),
             (104, "time granularity", u64::from(self.time_granularity_ns), {

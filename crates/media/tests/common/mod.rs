@@ -1,9 +1,9 @@
-//! What several test files share.
+//! Helper functions of several test files.
 #![allow(clippy::expect_used)] // a bad sample fails the test
 
 pub(crate) mod sfdp_dumps;
 
-/// Bytes of hex digits; white space between bytes and `#` comments are passed over.
+/// Bytes of hexadecimal digits; white space between bytes and `#` comments are ignored.
 pub(crate) fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u32> = text
         .lines()
@@ -15,7 +15,7 @@ pub(crate) fn hex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
 }
 
-/// Bytes at addresses: lines of `address: bytes`, the rest filled with `fill`.
+/// Bytes from lines of `address: bytes`; gaps are filled with `fill`.
 pub(crate) fn dump(text: &str, fill: u8) -> Vec<u8> {
     let mut out = Vec::new();
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
@@ -28,7 +28,7 @@ pub(crate) fn dump(text: &str, fill: u8) -> Vec<u8> {
     out
 }
 
-/// Runs `parse` on every truncation and on every single-bit corruption.
+/// Runs `parse` on every truncation and on every single-bit corruption of `bytes`.
 pub(crate) fn mangle(bytes: &[u8], mut parse: impl FnMut(&[u8])) {
     for end in 0..bytes.len() {
         parse(&bytes[..end]);

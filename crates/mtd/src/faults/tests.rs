@@ -1,4 +1,4 @@
-//! The budget is spent and not overdrawn.
+//! The faults reach their budget and do not exceed it.
 
 use super::*;
 use crate::power_cut::{Cut, CutKind, PowerCut};
@@ -68,7 +68,7 @@ fn a_failed_program_takes_the_block_and_leaves_the_pages_before_it() {
     assert_eq!(d.erase(NOW, block, BLOCK).unwrap_err().kind, ErrorKind::EraseFailed);
     d.mark_bad(NOW, block).unwrap();
     assert!(d.is_bad(NOW, block).unwrap().0);
-    // The budget is spent.
+    // The budget of grown bad blocks is used up.
     for block in (0..64).map(|b| b * BLOCK).filter(|b| *b != block) {
         d.erase(NOW, block, BLOCK).unwrap();
         d.write(NOW, block, &vec![1; BLOCK as usize]).unwrap();

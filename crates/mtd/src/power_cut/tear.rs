@@ -1,4 +1,4 @@
-//! Interrupted programs and erases.
+//! Interrupted program and erase operations.
 
 use crate::device::OobMode;
 use crate::partition::Partition;
@@ -8,19 +8,19 @@ use alloc::boxed::Box;
 ///
 /// | | program | erase |
 /// |---|---|---|
-/// | early | reads as erased, but what is programmed there later does not hold | reads as before, but does not hold |
+/// | early | reads as erased, but data programmed there later is unstable | reads as before, but is unstable |
 /// | middle | some of the bits are programmed | some of the bits are erased |
-/// | late | reads as programmed, but does not hold | reads as erased, but what is programmed there later does not hold |
+/// | late | reads as programmed, but is unstable | reads as erased, but data programmed there later is unstable |
 ///
-/// A state that "does not hold" reads with bit errors. Depending on the page, the ECC corrects them, fails, or succeeds
-/// in one read and fails in the next. The next erase ends the state.
+/// Unstable data reads with bit errors. Depending on the page, the ECC corrects them, fails, or succeeds in one read and
+/// fails in the next. The next erase ends the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stage {
-    /// The operation had hardly begun.
+    /// The operation had just started.
     Early,
-    /// The operation was half done.
+    /// The operation was half finished.
     Middle,
-    /// The operation was nearly done.
+    /// The operation was nearly finished.
     Late,
 }
 
@@ -29,14 +29,14 @@ impl Stage {
     pub const ALL: [Self; 3] = [Self::Early, Self::Middle, Self::Late];
 }
 
-/// A device whose operations can be interrupted. The result depends only on a seed.
+/// A device whose operations can be interrupted. The result depends only on the seed.
 ///
-/// An operation that the device would refuse has no effect.
+/// An operation that the device would reject has no effect.
 pub trait Tear {
-    /// Interrupts the program of `data` at `addr`, inside one program unit: a page, the program buffer on NOR.
+    /// Interrupts the program of `data` at `addr`, inside one program unit: a page, or the program buffer on NOR.
     fn tear_program(&mut self, addr: u64, data: &[u8], stage: Stage, seed: u64);
 
-    /// Interrupts the program of a page with its OOB; arguments as in [`Mtd::write_oob`](crate::Mtd::write_oob). A
+    /// Interrupts the program of a page with its OOB; for the arguments see [`Mtd::write_oob`](crate::Mtd::write_oob). A
     /// device without OOB bytes interrupts only the program of the data.
     fn tear_program_oob(
         &mut self,
@@ -84,7 +84,7 @@ macro_rules! forward_tear {
 forward_tear!(&mut D);
 forward_tear!(Box<D>);
 
-/// A partition of a device, whose addresses count from its start.
+/// Passes addresses relative to the partition to the underlying device.
 impl<D: Tear + crate::Mtd> Tear for Partition<D> {
     fn tear_program(&mut self, addr: u64, data: &[u8], stage: Stage, seed: u64) {
         let addr = self.start().saturating_add(addr);

@@ -1,4 +1,4 @@
-//! Power goes away at every operation, in every way.
+//! Tests of power cuts at every operation and at every stage.
 
 use super::*;
 use crate::account::Phase;
@@ -34,8 +34,8 @@ fn page<D: Mtd>(device: &mut D, addr: u64) -> Result<(Vec<u8>, Done), ErrorKind>
     device.read(NOW, addr, &mut out).map(|done| (out, done)).map_err(|e| e.kind)
 }
 
-/// Reads a page a hundred times: how often it was uncorrectable. It may only be so now and then if each other read says that
-/// the page should be moved.
+/// Reads a page a hundred times and returns the number of uncorrectable reads. If only some reads fail, every other read
+/// must report that the page should be moved.
 fn try_hard<D: Mtd>(device: &mut D, addr: u64, want: &[u8]) -> u32 {
     let (mut lost, mut silent) = (0, 0);
     for _ in 0..100 {
@@ -54,7 +54,7 @@ fn try_hard<D: Mtd>(device: &mut D, addr: u64, want: &[u8]) -> u32 {
     lost
 }
 
-/// Makes a page that does not hold, from many seeds: some are always readable, some never, some now and then.
+/// Creates an unstable page from many seeds: some pages are always readable, some never, some in part of the reads.
 fn does_not_hold(make: impl Fn(u64) -> PowerCut<RamFlash>, addr: u64, want: &[u8]) {
     let lost: Vec<u32> = (0..60).map(|seed| try_hard(&mut make(seed), addr, want)).collect();
     let count = |range: core::ops::Range<u32>| lost.iter().filter(|lost| range.contains(lost)).count();
@@ -265,7 +265,7 @@ fn nor_shows_what_is_left_without_an_error() {
         });
         let first = reads.next().unwrap();
         let differs = reads.any(|next| next != first);
-        // Either it holds, or no read gives what was written.
+        // Either the data is stable, or no read returns the written data.
         assert_ne!(differs, first[..] == data);
         unstable += u32::from(differs);
     }
@@ -304,7 +304,7 @@ fn a_cut_within_a_partition_is_in_its_place() {
     assert_eq!((chip.block(0), chip.block(1)), (None, Some(&[1; PAGE][..])));
 }
 
-/// One write or erase, in pages of the first two blocks.
+/// One write or erase of pages in the first two blocks.
 #[derive(Clone, Debug)]
 enum Step {
     Write(u64, usize),
@@ -341,8 +341,8 @@ fn bytes(device: &PowerCut<RamFlash>) -> Vec<u8> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
-    /// Cuts before operations k and k + 1 differ in at most one page or block, which is where a torn operation k leaves its
-    /// remains; and the same seed leaves the same ones.
+    /// Devices cut before operations k and k + 1 differ in at most one page or block: the one that a torn operation k
+    /// damages. The same seed gives the same damage.
     #[test]
     fn a_cut_touches_one_operation(steps in prop::collection::vec(prop_oneof![
         4 => (0u64..126, 1usize..3).prop_map(|(p, n)| Step::Write(p, n)),

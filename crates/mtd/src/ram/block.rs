@@ -4,7 +4,8 @@ use crate::geometry::Geometry;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Bytes programmed into a block since its last erase. Only a prefix is stored: the rest is erased.
+/// Bytes programmed into a block since its last erase. Only a prefix is stored; the bytes after it are
+/// erased.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Block {
     data: Vec<u8>,
@@ -14,7 +15,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// A block with `data`, each page programmed once.
+    /// A block with `data`, whose pages have been programmed once.
     pub(super) fn holding(data: &[u8], geometry: &Geometry) -> Self {
         let pages = data.len().div_ceil(geometry.write_bytes as usize);
         let programs = if limit(geometry).is_some() { alloc::vec![1; pages] } else { Vec::new() };
@@ -32,17 +33,18 @@ impl Block {
         copy_prefix(&self.data, offset, out);
     }
 
-    /// Copies OOB bytes from `offset` on, counting the OOB of all pages end to end.
+    /// Copies OOB bytes from `offset` on. The offset counts the concatenated OOB bytes of all pages.
     pub(super) fn read_oob(&self, offset: usize, out: &mut [u8]) {
         copy_prefix(&self.oob, offset, out);
     }
 
-    /// True if `new` may be programmed at `offset`: in each unit the old or the new bytes are all ones.
+    /// True if `new` may be programmed at `offset`: in each unit either the old or the new bytes are
+    /// all ones.
     pub(super) fn accepts(&self, offset: usize, new: &[u8], unit: usize) -> bool {
         accepts(&self.data, offset, new, unit)
     }
 
-    /// True if the OOB bytes `new` may be programmed, with each byte as a unit.
+    /// True if the OOB bytes `new` may be programmed; the unit is one byte.
     pub(super) fn accepts_oob(&self, offset: usize, new: &[u8]) -> bool {
         accepts(&self.oob, offset, new, 1)
     }
@@ -70,7 +72,7 @@ impl Block {
         clear_bits(&mut self.data, offset, new);
     }
 
-    /// Lets `mask` set bits of the data from `offset` on, and of all OOB bytes.
+    /// Lets `mask` set bits in the data from `offset` on, and in all OOB bytes.
     pub(super) fn raise(&mut self, offset: usize, mask: &mut dyn FnMut(&mut [u8])) {
         if let Some(bytes) = self.data.get_mut(offset..) {
             mask(bytes);

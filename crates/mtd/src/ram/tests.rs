@@ -1,4 +1,4 @@
-//! The device against a plain model of bytes, and its rules one by one.
+//! Tests of the device against a simple model of bytes, and of each rule.
 
 use super::block::is_erased;
 use super::*;
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 const NOW: Instant = Instant::ZERO;
 
-/// Small blocks, so that random steps meet: 8 blocks of 4 pages of 64+8 bytes, sub-pages of `sub` bytes.
+/// A geometry with small blocks, so that random steps collide: 8 blocks of 4 pages of 64+8 bytes, sub-pages of `sub` bytes.
 fn tiny(sub: u32) -> Geometry {
     Geometry {
         size_bytes: 2048,
@@ -170,7 +170,7 @@ fn presets_divide_evenly() {
     assert_eq!(Geometry::nand_2048(128).size_bytes, 16 << 20);
 }
 
-/// Bytes, and how often each page was programmed.
+/// Reference model: bytes, and the number of programs of each page.
 struct Model {
     geometry: Geometry,
     bytes: Vec<u8>,
@@ -190,7 +190,7 @@ impl Model {
         }
     }
 
-    /// Programs byte by byte; stops at the page that refuses.
+    /// Programs byte by byte; stops at the first page that rejects the program.
     fn write(&mut self, addr: usize, data: &[u8]) -> bool {
         let page = page_bytes(&self.geometry) as usize;
         let mut at = addr;
@@ -253,7 +253,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// One step on both; whether they agree that it is allowed.
+/// Applies one step to device and model, and returns true if both allow or both reject it.
 fn apply(device: &mut RamFlash, model: &mut Model, step: &Step) -> bool {
     let unit = model.geometry.sub_page_bytes.max(16) as usize;
     let size = model.bytes.len();
@@ -280,8 +280,8 @@ fn apply(device: &mut RamFlash, model: &mut Model, step: &Step) -> bool {
 }
 
 proptest! {
-    /// Whatever is done to it, the device holds what a plain array of bytes under the same rules holds; and what is done to a
-    /// fork does not reach the original.
+    /// After any steps the device contains the same bytes as a plain array under the same rules, and changes of a fork do not
+    /// affect the original.
     #[test]
     fn equals_a_plain_array(steps in prop::collection::vec(step(), 1..80), which in 0usize..4) {
         let geometry = [tiny(64), tiny(16), tiny(32), tiny_nor()][which].clone();

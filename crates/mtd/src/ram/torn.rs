@@ -1,13 +1,13 @@
-//! Contents of a cell-less device after a power cut, drawn from a seed.
+//! Contents of a cell-less device after a power cut, derived from a seed.
 //!
-//! Each range of bytes that an interrupted operation left half done is recorded until its block is erased. The number
-//! of wrong bits depends on [`TornState`] and, page by page, on the range's seed; it varies by one bit from read to read.
-//! Cells that were programmed or erased too little drift towards one, so wrong bits are zeros that read as ones.
+//! Each range of bytes that an interrupted operation left half done is recorded until its block is erased. The number of
+//! wrong bits depends on [`TornState`] and on the range's seed. It differs between pages and varies by one bit from read
+//! to read. Cells that were programmed or erased too little drift towards one, so wrong bits are zeros that read as ones.
 //!
 //! With ECC, wrong bits within its strength are corrected and reported; beyond it the read is uncorrectable and returns
-//! them. A page that is readable now but may not be later always reports as many corrected bits as the code corrects,
-//! so software that moves pages at the bitflip threshold loses no data. Without ECC a page is stable, or reads wrong
-//! every time and differently.
+//! the wrong bits. A page that is readable now but may become unreadable reports as many corrected bits as the code
+//! corrects, in every read. Therefore software that moves pages at the bitflip threshold loses no data. Without ECC a
+//! page is either stable, or every read is wrong and different.
 
 use super::block::is_erased;
 use super::{BlockOffset, RamFlash, pieces};
@@ -21,18 +21,18 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Maximum number of zeros that a read without ECC turns into ones: as many as a CRC-32 always detects in the
-/// structures of UBI and UBIFS.
+/// Maximum number of zeros that a read without ECC turns into ones: as many as a CRC-32 always detects in structures of
+/// UBI and UBIFS.
 const FLIPS_WITHOUT_ECC: u64 = 3;
 
-/// Damage of a range of bytes.
+/// Kind of damage of a range of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TornState {
-    /// Reads as erased; data programmed here becomes marginal.
+    /// The range reads as erased; data programmed here becomes marginal.
     Weak,
-    /// Up to twice as many bit errors in one ECC step as the code corrects, and one more.
+    /// An ECC step has at most one bit error more than twice the number that the code corrects.
     Marginal,
-    /// Beyond correction: more bit errors than the code corrects.
+    /// An ECC step has more bit errors than the code corrects.
     Mixed,
 }
 
@@ -48,11 +48,11 @@ struct Stretch {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Torn {
     blocks: BTreeMap<usize, Vec<Stretch>>,
-    /// Number of reads of a damaged range.
+    /// Number of reads of damaged ranges so far.
     reads: u64,
 }
 
-/// Bit errors of a read.
+/// Bit errors found in a read.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flips {
     max: u32,
@@ -87,14 +87,15 @@ impl Torn {
         let Some(found) = stretches.iter().find(weak) else { return };
         let new = overlap(&found.range, &range);
         let seed = Random::numbered(found.seed, place.offset as u64).bits();
-        // NOR may program the same bytes over and over.
+        // NOR flash may program the same bytes repeatedly.
         let known = |s: &Stretch| s.state != TornState::Weak && overlap(&s.range, &new) == new;
         if !stretches.iter().any(known) {
             stretches.push(Stretch { range: new, state: TornState::Marginal, seed });
         }
     }
 
-    /// Adds bit errors to `buf`, which was read at `place` within one block, in each page of `unit` bytes separately.
+    /// Adds bit errors to `buf`, which was read at `place` within one block. Each page of `unit` bytes is processed
+    /// separately.
     fn disturb(&mut self, place: BlockOffset, buf: &mut [u8], strength: u32, unit: usize) -> Flips {
         let mut flips = Flips::default();
         let Some(stretches) = self.blocks.get(&place.block) else { return flips };
@@ -119,7 +120,7 @@ impl Torn {
 }
 
 impl Stretch {
-    /// Bit errors in the worst ECC step of a page in read number `read`.
+    /// Number of bit errors in the worst ECC step of a page in read number `read`.
     fn flips(&self, page: usize, strength: u32, read: u64) -> u32 {
         let mut of_page = Random::numbered(self.seed, page as u64);
         let mut of_read = Random::numbered(self.seed, u64::MAX - read);
@@ -158,7 +159,7 @@ fn set_bits(bytes: &mut [u8], count: u32, random: &mut Random) {
     }
 }
 
-/// Result of an interrupted program of `data`: its first part, or a random part of its bits. The other bits are ones.
+/// Data after an interrupted program of `data`: its first part, or a random part of its bits. The other bits are ones.
 fn partly(data: &[u8], random: &mut Random) -> Vec<u8> {
     let by_bits = random.bits() & 1 == 0;
     let (share, end) = (random.below(3), random.index(data.len() + 1));
@@ -181,7 +182,7 @@ fn some_bits(share: u64, random: &mut Random) -> u8 {
 }
 
 impl RamFlash {
-    /// Applies the remains of power cuts to data that was read; `raw` without ECC.
+    /// Applies the damage of power cuts to data that was read; `raw` means without ECC.
     pub(super) fn disturb(
         &mut self,
         at: Instant,
@@ -211,7 +212,7 @@ impl RamFlash {
         }
     }
 
-    /// True if the program of `data` at `addr` would have begun.
+    /// True if the device would accept the program of `data` at `addr`.
     fn would_program(&self, addr: u64, data: &[u8]) -> bool {
         let g = &self.geometry;
         let len = data.len() as u64;
@@ -242,7 +243,7 @@ impl RamFlash {
             Stage::Middle => {
                 let part = partly(data, &mut Random::numbered(seed, 0));
                 self.put(place, &part);
-                // Nothing to be seen of it is no codeword either, but an erased page.
+                // An interrupted program without visible bits leaves an erased page, which is no codeword.
                 if is_erased(&part) { TornState::Weak } else { TornState::Mixed }
             }
             Stage::Late => {
@@ -284,7 +285,7 @@ impl Tear for RamFlash {
             Stage::Middle => partly(oob, &mut Random::numbered(seed, 2)),
             Stage::Late => oob.to_vec(),
         };
-        // OOB bytes that hold something already stay as they are: the operation would have been refused.
+        // OOB bytes that are already programmed stay as they are: the device would have rejected the operation.
         if self.program_oob(self.place(addr).block, first, &part).is_ok() {
             self.tear_page(addr, data, stage, seed);
         }

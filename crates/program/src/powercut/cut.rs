@@ -1,4 +1,4 @@
-//! One loss of power: the flash operation, how far it had come, and its text in ids of runs.
+//! A power cut: the flash operation, its progress, and the text form in ids of runs.
 
 use floatgate_device::power::PowerCut;
 use floatgate_mtd::random::Random;
@@ -6,18 +6,18 @@ use floatgate_mtd::{CutKind, Stage};
 use std::fmt;
 use std::str::FromStr;
 
-/// A loss of power.
+/// A power cut in a flash operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CutAt {
-    /// The flash operation, counted from 1.
+    /// Number of the flash operation, counted from 1.
     pub operation: u64,
-    /// Before it, or how far in it.
+    /// Progress of the operation: not started, or the stage at which it is cut.
     pub kind: CutKind,
-    /// Number of the torn state among those that the cut can leave.
+    /// Number of the torn state, among the states that the cut can leave.
     pub tear: u32,
 }
 
-/// A text that names no cut.
+/// Error for a text that is not a power cut.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no power cut")]
 pub struct ParseCutError(String);
@@ -29,7 +29,7 @@ const KINDS: [(CutKind, &str); 4] = [
     (CutKind::During(Stage::Late), "late"),
 ];
 
-/// Name of a kind of cut.
+/// Name of a kind of cut in ids.
 pub fn kind_name(kind: CutKind) -> &'static str {
     KINDS.into_iter().find(|(other, _)| *other == kind).map_or("", |(_, name)| name)
 }
@@ -57,7 +57,7 @@ fn parse(text: &str) -> Option<CutAt> {
     Some(CutAt { operation, kind, tear })
 }
 
-/// Share of an operation that is over when power goes: a third of it each is early, middle and late.
+/// Share of an operation that is done when power is cut; early, middle and late are a third each.
 pub fn share(kind: CutKind, seed: u64) -> f64 {
     let third = match kind {
         CutKind::Before => return 0.0,
@@ -65,18 +65,18 @@ pub fn share(kind: CutKind, seed: u64) -> f64 {
         CutKind::During(Stage::Middle) => 1.0,
         CutKind::During(Stage::Late) => 2.0,
     };
-    // 53 random bits as a fraction of one.
+    // 53 random bits as a fraction between 0 and 1.
     let random = (Random::new(seed).bits() >> 11) as f64 / (1u64 << 53) as f64;
     (third + random) / 3.0
 }
 
 impl CutAt {
-    /// The order for a chip.
+    /// The cut in the form in which a chip executes it.
     pub(super) fn order(self) -> PowerCut {
         PowerCut::During { operation: self.operation, share: share(self.kind, u64::from(self.tear)) }
     }
 
-    /// A cut at random among the first `operations`, of one of these kinds.
+    /// A random cut among the first `operations`, of one of these kinds.
     pub(super) fn random(random: &mut Random, operations: u64, kinds: &[CutKind]) -> Option<Self> {
         let kind = *kinds.get(random.index(kinds.len()))?;
         let operation = (operations > 0).then(|| 1 + random.below(operations))?;

@@ -1,4 +1,4 @@
-//! Which operations are cut, the processes that do it, and what they found.
+//! Exploration of power cuts: selection of the operations to cut, the processes that run them, and the results.
 
 use super::cut::CutAt;
 use super::id::History;
@@ -12,79 +12,79 @@ use std::collections::BTreeMap;
 use std::io::{self, PipeWriter, Write as _};
 use std::time::Duration;
 
-/// Selection of the operations that are cut first.
+/// Selection of the operations for the first cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// This number of operations at equal distances, each in one way, in rotation.
+    /// This number of operations at equal distances; the kinds of cut alternate.
     Linear(u64),
-    /// The first, second, fourth, eighth and so on, in every way.
+    /// Operations 1, 2, 4, 8 and so on, each with every kind of cut.
     Log,
-    /// Every one, in every way.
+    /// Every operation, each with every kind of cut.
     Exhaustive,
-    /// This number of operations at random.
+    /// This number of randomly chosen operations.
     Random(u64),
 }
 
 /// Options of an exploration.
 #[derive(Clone)]
 pub struct Options<'a> {
-    /// Loads the program.
+    /// Function that loads the program.
     pub load: Load<'a>,
-    /// True when a copy of a process in which the program runs has a copy of the program: it is no process of its own.
+    /// True if a fork of the process in which the program runs includes the program, which is then not a separate process.
     pub can_fork: bool,
-    /// The erased flash.
+    /// The erased flash on which the program runs.
     pub flash: Box<dyn rig::Device>,
-    /// Seed of the cuts.
+    /// Seed of the power cuts.
     pub seed: u64,
     /// Number of steps of the workload.
     pub steps: u32,
-    /// First cuts.
+    /// Selection of the first cuts.
     pub mode: Mode,
-    /// In which ways the first cut may happen.
+    /// Kinds of the first cut.
     pub kinds: Vec<CutKind>,
-    /// Further cuts of each run, in recovery and in the steps after it.
+    /// Number of further cuts in each run, in recovery and in the steps after it.
     pub recovery_cuts: u32,
-    /// Time that one call of the program may take.
+    /// Time limit for one call of the program.
     pub limit: Duration,
-    /// Number of processes that work at the same time.
+    /// Number of processes that run at the same time.
     pub processes: usize,
 }
 
 /// A failure with the shortest history that was found for it.
 #[derive(Clone, Debug)]
 pub struct MinimalFailure {
-    /// The failure of that history.
+    /// The failure at the end of that history.
     pub failure: Failure,
-    /// Shortest history that was found with this failure.
+    /// Shortest history found that leads to this failure.
     pub history: History,
-    /// Number of runs that failed in this way.
+    /// Number of runs that ended with this kind of failure.
     pub runs: u64,
     /// Number of steps before the history was shortened.
     pub steps_before: usize,
-    /// False when the same run did not fail again: the program is not deterministic.
+    /// False if the failure did not occur again in a repeated run, because the program is not deterministic.
     pub repeats: bool,
 }
 
 /// Result of an exploration.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Flash operations of the workload.
+    /// Number of flash operations of the workload.
     pub operations: u64,
     /// Number of runs.
     pub runs: u64,
-    /// Power cuts of all runs; those of failed runs count once.
+    /// Number of power cuts in all runs; a failed run counts as one.
     pub cuts: u64,
-    /// Values that were compared with synchronised ones.
+    /// Number of values compared with synchronised values.
     pub compared: u64,
-    /// True if the program has a check of its own.
+    /// True if the program has its own check function.
     pub has_check: bool,
-    /// Runs that failed.
+    /// Number of runs that failed.
     pub failed_runs: u64,
-    /// The failures, one of each kind.
+    /// The first failure of each kind.
     pub failures: Vec<MinimalFailure>,
 }
 
-/// Reason for which there is no exploration.
+/// Reason why the exploration is impossible.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The program cannot be loaded.
@@ -93,13 +93,13 @@ pub enum Error {
     /// The workload fails without a power cut.
     #[error("the program fails without a power cut")]
     Workload(Failure),
-    /// The workload writes nothing.
+    /// The workload executes no program or erase.
     #[error("the workload neither programs nor erases the flash")]
     NoOperations,
-    /// The same workload ended in another way than before.
+    /// The same workload ended differently than before.
     #[error("the program is not deterministic: it did not come to the end of the same workload again")]
     NotDeterministic,
-    /// The system refuses a process or a pipe.
+    /// The operating system cannot create a process or a pipe.
     #[error("no child process: {0}")]
     Process(#[from] io::Error),
 }
@@ -116,7 +116,7 @@ impl Options<'_> {
     }
 }
 
-/// Cuts the power of a program, and tells `progress` of each run that is done. The caller must have one thread.
+/// Cuts the power of a program in many runs, and calls `progress` after each run. The calling process must have only one thread.
 ///
 /// # Errors
 /// The program cannot be loaded, or fails without a power cut.
@@ -156,10 +156,10 @@ pub fn explore(options: &Options<'_>, progress: &dyn Fn(u64)) -> Result<Report, 
     Ok(report)
 }
 
-/// Repeats one run, with the program's own output; its failure, or none.
+/// Repeats one run and shows the program's output. Returns its failure, or `None`.
 ///
 /// # Errors
-/// As [`explore`]; the last step has fewer operations than the first cut needs.
+/// The errors of [`explore`]; the last step has fewer operations than the first cut requires.
 pub fn replay(options: &Options<'_>, history: &History) -> Result<Option<Failure>, Error> {
     let subject = Subject { is_loud: true, ..options.subject() };
     match try_history(&subject, history)? {
@@ -169,7 +169,7 @@ pub fn replay(options: &Options<'_>, history: &History) -> Result<Option<Failure
     }
 }
 
-/// Runs the workload without a cut; the operations of each step.
+/// Runs the workload without a cut, and returns the number of operations of each step.
 fn rehearse(subject: &Subject<'_>, steps: &[u32]) -> Result<Vec<u64>, Error> {
     let child = process::fork(|pipe| run::work(subject.clone(), steps, &[], pipe))?;
     let (mut place, mut operations, mut outcome, mut not_loaded) = (RunPhase::Load, Vec::new(), None, None);
@@ -229,7 +229,8 @@ fn jobs(options: &Options<'_>, operations: &[u64]) -> Vec<Job> {
     first.into_iter().enumerate().filter_map(|(number, cut)| job(options, operations, number, cut)).collect()
 }
 
-/// A run: its first cut, counted from the first step, is one of an operation of some step.
+/// A run, whose first cut is given by an operation counted from the first step. It is assigned to the step that contains the
+/// operation.
 fn job(options: &Options<'_>, operations: &[u64], number: usize, mut cut: CutAt) -> Option<Job> {
     let mut step = 0;
     while cut.operation > *operations.get(step)? {
@@ -239,11 +240,11 @@ fn job(options: &Options<'_>, operations: &[u64], number: usize, mut cut: CutAt)
     let mut random = Random::numbered(options.seed.wrapping_add(1), number as u64);
     let count = (options.recovery_cuts as usize).min(CUTS_MAX - 1);
     let mut further = || {
-        // Most recoveries take few operations, some hundreds.
+        // Most recoveries take few operations, some take hundreds.
         let most = 1 << random.below(8);
         CutAt::random(&mut random, most, &CutKind::ALL)
     };
-    // Every second run has the same cut again and again, as with a battery that is too weak for the recovery.
+    // Every second run repeats the same cut, as with a battery that is too weak for the recovery.
     let further: Vec<CutAt> = match number % 2 {
         1 => further().map_or_else(Vec::new, |cut| vec![cut; count]),
         _ => (0..count).filter_map(|_| further()).collect(),
@@ -251,14 +252,14 @@ fn job(options: &Options<'_>, operations: &[u64], number: usize, mut cut: CutAt)
     Some(Job { number, step, cuts: [cut].into_iter().chain(further).collect() })
 }
 
-/// Does all runs, in several processes.
+/// Executes all runs, in several processes.
 fn run_all(
     options: &Options<'_>,
     steps: &[u32],
     jobs: &[Job],
     progress: &dyn Fn(u64),
 ) -> Result<BTreeMap<usize, Outcome>, Error> {
-    /// A run has more calls than one.
+    /// Time limit of a run as a multiple of the limit of a call, because a run consists of many calls.
     const CALLS: u32 = 100;
     let count = options.processes.clamp(1, jobs.len().max(1));
     let share = |first: usize| jobs.iter().skip(first).step_by(count).cloned().collect::<Vec<Job>>();
@@ -297,7 +298,7 @@ fn run_all(
     if outcomes.len() == jobs.len() { Ok(outcomes) } else { Err(Error::NotDeterministic) }
 }
 
-/// Does one run, from the beginning.
+/// Executes one run from the beginning.
 fn try_history(subject: &Subject<'_>, history: &History) -> Result<Outcome, Error> {
     let child = process::fork(|pipe| run::once(subject.clone(), history, pipe))?;
     let (mut place, mut is_ordered, mut outcome, mut not_loaded) = (RunPhase::Load, false, None, None);
@@ -310,14 +311,14 @@ fn try_history(subject: &Subject<'_>, history: &History) -> Result<Outcome, Erro
     });
     match (not_loaded, outcome) {
         (Some(why), _) => Err(Error::NotLoaded(why)),
-        // The workload itself fails without the steps that are left out.
+        // The workload itself fails without the omitted steps.
         _ if !is_ordered => Ok(Outcome::NotReached),
         (None, Some(outcome)) => Ok(outcome),
         (None, None) => Ok(Outcome::Failed(run::ended(end, place, subject.limit))),
     }
 }
 
-/// Does runs from the beginning, one after the other, and sends their outcomes.
+/// Executes runs from the beginning, one after another, and sends their outcomes.
 fn run_each(subject: &Subject<'_>, steps: &[u32], jobs: &[Job], mut pipe: PipeWriter) {
     for job in jobs {
         let steps = steps.iter().take(job.step + 1).copied().collect();
@@ -335,10 +336,10 @@ fn run_each(subject: &Subject<'_>, steps: &[u32], jobs: &[Job], mut pipe: PipeWr
     }
 }
 
-/// Runs for the shortening of a failure at most.
+/// Maximum number of runs to shorten a failure.
 const SHORTENING_RUNS: u32 = 1000;
 
-/// Shortens the history of a failure: cuts and steps go for as long as a failure of the same kind stays.
+/// Shortens the history of a failure: removes cuts and steps as long as a failure of the same kind remains.
 fn shortest(
     subject: &Subject<'_>,
     kind: FailureKind,
@@ -367,7 +368,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// The failure of a history, if it is of the same kind.
+    /// The failure at the end of a history, if it is of the same kind.
     fn fails(&mut self, history: &History) -> Result<Option<Failure>, Error> {
         if self.runs_left == 0 {
             return Ok(None);
@@ -379,7 +380,7 @@ impl Search<'_> {
         })
     }
 
-    /// Drops further cuts, all of them or the last one.
+    /// Removes further cuts, all of them or the last one.
     fn drop_cuts(&mut self, best: &mut (History, Failure)) -> Result<(), Error> {
         let cuts = best.0.cuts.clone();
         for count in 1..cuts.len() {
@@ -392,7 +393,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Drops steps before the last one: half of them, a quarter, and so on down to single ones, until none can go.
+    /// Removes steps before the last one: half of them, a quarter, and so on down to single steps, until none can be removed.
     fn drop_steps(&mut self, best: &mut (History, Failure)) -> Result<(), Error> {
         let mut size = best.0.steps.len() / 2;
         while size > 0 {
@@ -414,7 +415,8 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Looks for the failure at the same operation of the last step, then at its first ones: they are others without the steps before.
+    /// Searches for the failure at the same operation of the last step, then at its first operations. The operations differ if earlier
+    /// steps were removed.
     fn fails_somewhere(&mut self, history: &History) -> Result<Option<(History, Failure)>, Error> {
         const OPERATIONS: u64 = 4;
         let Some((first, further)) = history.cuts.split_first() else { return Ok(None) };
@@ -437,7 +439,7 @@ mod tests {
     use floatgate_config::Library;
     use std::path::Path;
 
-    /// A program that forks in each step: a process that stays, and one that returns like itself.
+    /// A program that forks in each step: one process stays, and one returns from the call.
     struct Forking;
 
     impl Program for Forking {
@@ -451,7 +453,7 @@ mod tests {
 
         #[expect(unsafe_code, reason = "fork")]
         fn step(&mut self, device: TestDevice, number: u32) -> Result<(), String> {
-            // SAFETY: the process has one thread.
+            // SAFETY: the process has only one thread.
             unsafe {
                 if libc::fork() == 0 {
                     libc::sleep(3);

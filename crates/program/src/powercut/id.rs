@@ -1,20 +1,21 @@
-//! The name of a run: what has to be known to repeat it.
+//! Id of a run, which contains everything needed to repeat it.
 
 use super::cut::CutAt;
 use std::fmt;
 use std::str::FromStr;
 
-/// Steps of a workload, and the power cuts: the first one in the last step, each further one counted from the return of power on.
+/// Steps of a workload, and the power cuts. The first cut is in the last step; further cuts are counted from the moment when
+/// power is restored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct History {
-    /// Numbers of the steps in their order; power goes in the last one.
+    /// Numbers of the steps in their order; power is cut in the last one.
     pub steps: Vec<u32>,
-    /// Power cuts in the order in which they happen.
+    /// Power cuts in order.
     pub cuts: Vec<CutAt>,
 }
 
 impl History {
-    /// The steps as ranges: `0-3,7`.
+    /// The steps as text, in ranges: `0-3,7`.
     pub fn steps_text(&self) -> String {
         ranges(&self.steps)
     }
@@ -22,18 +23,18 @@ impl History {
 
 /// A run of a program: the flash, its seed, and the history.
 ///
-/// Written as `lib:FLASH:SEED:STEPS:CUTS`, as in `lib:chip64_0123abcd:0:0-3,7:2.middle-1.before`.
+/// It is written as `lib:FLASH:SEED:STEPS:CUTS`, for example `lib:chip64_0123abcd:0:0-3,7:2.middle-1.before`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunId {
-    /// Text that names the flash.
+    /// Text that identifies the flash.
     pub flash: String,
     /// Seed of the chip.
     pub seed: u64,
-    /// Steps and cuts.
+    /// Steps and power cuts.
     pub history: History,
 }
 
-/// A text that names no run of a program.
+/// Error for a text that is not the id of a run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not the id of a run of a program: copy it whole, as `floatgate powercut` prints it")]
 pub struct ParseRunIdError(String);
@@ -45,7 +46,7 @@ impl fmt::Display for RunId {
     }
 }
 
-/// Numbers as ranges: `0-3,7`.
+/// Formats numbers as ranges: `0-3,7`.
 fn ranges(steps: &[u32]) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for &step in steps {
@@ -76,7 +77,7 @@ fn parse(text: &str) -> Option<RunId> {
     let history =
         History { steps: parse_steps(steps)?, cuts: cuts.filter(|cuts| cuts.len() <= super::CUTS_MAX)? };
     let id = RunId { flash: flash.to_owned(), seed: seed.parse().ok()?, history };
-    // What is written is read in one way only.
+    // Only the text that formatting produces is accepted, so that each run has one id.
     (id.to_string() == text).then_some(id)
 }
 

@@ -1,7 +1,8 @@
 //! Power cuts of a [program](crate::Program), such as a shared object ([`load`](crate::load)).
 //!
-//! [`explore`] rehearses the workload without a cut, chooses operations ([`Mode`]), cuts each in a run of its own (`run`), and shortens the
-//! first failure of each kind to the fewest steps. Each failure has an [id](RunId) that [`replay`] repeats.
+//! [`explore`] first runs the workload without a cut. It then selects operations ([`Mode`]), cuts each of them in a separate run (`run`),
+//! and shortens the first failure of each kind to as few steps as possible. Each failure has an [id](RunId), with which [`replay`] repeats
+//! it.
 
 mod cut;
 mod explore;
@@ -13,8 +14,8 @@ pub use explore::{Error, MinimalFailure, Mode, Options, Report, explore, replay}
 pub use id::{History, ParseRunIdError, RunId};
 pub use run::{Failure, FailureKind, Load, RunPhase};
 
-/// Steps of a workload at most.
+/// Maximum number of steps of a workload.
 pub const STEPS_MAX: usize = 100_000;
 
-/// Power cuts of a run at most.
+/// Maximum number of power cuts in a run.
 pub const CUTS_MAX: usize = 1000;

@@ -1,10 +1,10 @@
-//! A program between two losses of power, in child processes. [`work`] runs the workload once and forks a process for
-//! each cut, at the step that is cut. [`once`] does a single run from the beginning, for programs that need a process
-//! of their own.
+//! Runs of a program with power cuts, in child processes. [`work`] executes the workload once and forks a process for
+//! each cut, at the step to be cut. [`once`] executes a single run from the beginning, for programs that need a
+//! separate process.
 //!
-//! Power is lost in the operation that was ordered. The call of the program that runs it does not return, as no CPU
-//! goes on without power. The rest of the run happens in that call ([`Run::power_returns`]), with the next copy of the
-//! program, and ends the process.
+//! Power is lost in the scheduled operation. The program's call that executes it does not return, because no CPU
+//! continues without power. The remaining part of the run happens inside that call ([`Run::power_returns`]), with the
+//! next copy of the program, and ends the process.
 
 use super::cut::CutAt;
 use super::id::History;
@@ -19,25 +19,25 @@ use std::io::{PipeWriter, Write as _};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Steps that follow the last power cut.
+/// Number of steps after the last power cut.
 const STEPS_AFTER: u32 = 3;
 
-/// Steps at most between two power cuts: a cut that comes later than that is left out.
+/// Maximum number of steps between two power cuts: a cut that would come later is omitted.
 const STEPS_BETWEEN: u32 = 64;
 
-/// Phase of a run.
+/// Phase of a run in which a failure occurred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunPhase {
-    /// The program is loaded.
+    /// Loading of the program.
     Load,
-    /// `floatgate_test_prepare`.
+    /// Call of `floatgate_test_prepare`.
     Prepare,
-    /// `floatgate_test_recover` after this number of power cuts.
+    /// Call of `floatgate_test_recover` after this number of power cuts.
     Recover(usize),
-    /// `floatgate_test_check` after this number of power cuts.
+    /// Call of `floatgate_test_check` after this number of power cuts.
     Check(usize),
-    /// This step of the workload.
+    /// Call of this step of the workload.
     Step(u32),
 }
 
@@ -45,13 +45,13 @@ pub enum RunPhase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
-    /// A synchronised value is not there.
+    /// A synchronised value was not found.
     Lost,
     /// The program's check returned a text.
     Check,
     /// The program's recovery returned a text.
     Recovery,
-    /// A step returned a text although power was there.
+    /// A step returned a text although power was on.
     Step,
     /// A signal ended the program.
     Crash,
@@ -64,11 +64,11 @@ pub enum FailureKind {
 /// Failure of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// Kind of the failure.
+    /// Type of the failure.
     pub kind: FailureKind,
-    /// Function of the program that found it.
+    /// Function of the program in which the failure occurred.
     pub place: RunPhase,
-    /// Reason in words.
+    /// Description of the failure.
     pub why: String,
 }
 
@@ -76,29 +76,29 @@ pub struct Failure {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Outcome {
-    /// Nothing that was looked at is missing.
+    /// All values that were checked were found.
     Good {
-        /// Power cuts of the run.
+        /// Number of power cuts in the run.
         cuts: u64,
-        /// Values that were compared with synchronised ones.
+        /// Number of values compared with synchronised values.
         compared: u64,
-        /// True if the program has a check of its own.
+        /// True if the program has its own check function.
         has_check: bool,
     },
-    /// The step has fewer operations.
+    /// The step has fewer operations than the cut requires.
     NotReached,
     Failed(Failure),
 }
 
-/// Line that a child process sends.
+/// A line that a child process sends to its parent.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Message {
     At(RunPhase),
     NotLoaded(String),
-    /// Power is cut in what follows.
+    /// A power cut is scheduled for the calls that follow.
     Ordered,
-    /// Programs and erases of the step that ended.
+    /// Number of program and erase operations in the step that ended.
     Operations(u64),
     /// End of the run with this number.
     Run(usize, Outcome),
@@ -106,22 +106,22 @@ pub(super) enum Message {
     End(Outcome),
 }
 
-/// Loads the given number of copies of a program, one for each boot; the reason in words where it cannot be loaded.
+/// Loads the given number of copies of a program, one for each boot. The error is a description.
 pub type Load<'a> = &'a dyn Fn(usize) -> Result<Vec<Box<dyn Program>>, String>;
 
-/// A program and its flash.
+/// A program with its flash.
 #[derive(Clone)]
 pub(super) struct Subject<'a> {
     pub(super) load: Load<'a>,
     pub(super) flash: Box<dyn rig::Device>,
     pub(super) limit: Duration,
-    /// As in [`Options`](super::Options).
+    /// Same as `can_fork` of [`Options`](super::Options): true if a fork of the process includes the program.
     pub(super) can_fork: bool,
-    /// The program's own output is kept.
+    /// True to show the program's own output.
     pub(super) is_loud: bool,
 }
 
-/// A run to do: its number, the place of its step in the list, and the cuts.
+/// A run to execute: its number, the index of its step in the list, and its cuts.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) number: usize,
@@ -129,7 +129,7 @@ pub(super) struct Job {
     pub(super) cuts: Vec<CutAt>,
 }
 
-/// Messages of a child.
+/// Sender of a child's messages.
 struct Sender {
     pipe: RefCell<PipeWriter>,
     process: u32,
@@ -142,7 +142,7 @@ impl Sender {
 
     fn send(&self, message: &Message) {
         if std::process::id() != self.process {
-            // The program forked, and its child returns, too.
+            // The program forked, and its child also returned from the call.
             process::exit(0);
         }
         let mut line = serde_json::to_vec(message).unwrap_or_default();
@@ -157,7 +157,7 @@ impl Sender {
         process::exit(0)
     }
 
-    /// Calls the program; a text that it returns ends the process.
+    /// Calls the program; if it returns a text, the process ends with this failure.
     fn call(&self, place: RunPhase, kind: FailureKind, work: impl FnOnce() -> Result<(), String>) {
         self.send(&Message::At(place));
         if let Err(why) = work() {
@@ -166,7 +166,7 @@ impl Sender {
     }
 }
 
-/// The programs of all boots, and a device of which the first one is up.
+/// Loads the programs of all boots, and boots the first one on the device.
 fn start(subject: Subject<'_>, cuts: usize, sender: &Sender) -> (Programs, TestDevice) {
     if !subject.is_loud {
         process::be_quiet();
@@ -175,7 +175,7 @@ fn start(subject: Subject<'_>, cuts: usize, sender: &Sender) -> (Programs, TestD
         process::limit_memory();
     }
     sender.send(&Message::At(RunPhase::Load));
-    // One for the factory, one for each boot, and one for the boot at the end.
+    // One copy is for the factory, one for each boot, and one for the boot at the end.
     let programs = match (subject.load)(cuts + 3) {
         Ok(programs) => Programs(programs.into_iter().map(RefCell::new).collect()),
         Err(why) => {
@@ -193,16 +193,16 @@ fn start(subject: Subject<'_>, cuts: usize, sender: &Sender) -> (Programs, TestD
     (programs, device)
 }
 
-/// The program of each boot.
+/// The copies of the program, one for each boot.
 struct Programs(Vec<RefCell<Box<dyn Program>>>);
 
 impl Programs {
-    /// True if the program has a check of its own. A copy that is in the middle of a call is passed over.
+    /// True if the program has its own check function. A copy whose call is still running is skipped.
     fn has_check(&self) -> bool {
         self.0.iter().filter_map(|program| program.try_borrow().ok()).any(|program| program.has_check())
     }
 
-    /// Calls the program of a boot. The program of the boot before may be in the middle of a call that does not return.
+    /// Calls the program of a boot. The copy of the previous boot may be in a call that does not return.
     fn with(
         &self,
         boot: usize,
@@ -213,7 +213,7 @@ impl Programs {
     }
 }
 
-/// Runs a workload to its end without a cut of its own, and does each job at its step, in a process of its own.
+/// Executes a workload to its end without a cut, and forks a process for each job at its step.
 pub(super) fn work(subject: Subject<'_>, steps: &[u32], jobs: &[Job], pipe: PipeWriter) {
     let (sender, limit) = (Sender::new(pipe), subject.limit);
     let cuts = jobs.iter().map(|job| job.cuts.len()).max().unwrap_or(0);
@@ -238,7 +238,7 @@ pub(super) fn work(subject: Subject<'_>, steps: &[u32], jobs: &[Job], pipe: Pipe
     last.end(device, 0)
 }
 
-/// Does a run in a process of its own.
+/// Executes a run in a separate process.
 fn run(job: &Job, step: u32, programs: &Rc<Programs>, device: TestDevice, limit: Duration) -> Outcome {
     let child = process::fork(|pipe| {
         Run::new(Rc::clone(programs), job.cuts.clone(), step, Sender::new(pipe)).interrupted(device);
@@ -253,7 +253,7 @@ fn run(job: &Job, step: u32, programs: &Rc<Programs>, device: TestDevice, limit:
     }
 }
 
-/// Does a run from the beginning, in this process.
+/// Executes a run from the beginning in this process.
 pub(super) fn once(subject: Subject<'_>, history: &History, pipe: PipeWriter) {
     let sender = Sender::new(pipe);
     let (programs, device) = start(subject, history.cuts.len(), &sender);
@@ -270,7 +270,7 @@ const fn failed(kind: FailureKind, place: RunPhase, why: String) -> Failure {
     Failure { kind, place, why }
 }
 
-/// End of a child that does a run.
+/// Outcome of a child process that executes a run.
 fn outcome_of(child: process::Child, limit: Duration) -> Outcome {
     let (mut place, mut outcome) = (RunPhase::Load, None);
     let end = child.watch(limit, |line| match serde_json::from_slice(line) {
@@ -281,7 +281,7 @@ fn outcome_of(child: process::Child, limit: Duration) -> Outcome {
     outcome.unwrap_or_else(|| Outcome::Failed(ended(end, place, limit)))
 }
 
-/// Failure of a program that ended without a message.
+/// The failure of a program that ended without a message.
 pub(super) fn ended(end: std::io::Result<End>, place: RunPhase, limit: Duration) -> Failure {
     match end {
         Ok(End::Signal(signal)) => failed(FailureKind::Crash, place, process::signal_name(signal)),
@@ -307,12 +307,12 @@ fn operations(device: TestDevice) -> u64 {
     with(device, |handle| handle.device.operations())
 }
 
-/// A run whose power is cut.
+/// A run in which power is cut.
 struct Run {
     programs: Rc<Programs>,
     cuts: Vec<CutAt>,
     next_step: Cell<u32>,
-    /// Boots so far.
+    /// Number of boots so far.
     boots: Cell<usize>,
     sender: Sender,
 }
@@ -323,7 +323,7 @@ impl Run {
         Self { programs, cuts, next_step: Cell::new(step), boots: Cell::new(1), sender }
     }
 
-    /// Does the step in which power is cut, and the rest of the run, and ends the process.
+    /// Executes the step in which power is cut and the remaining part of the run, and ends the process.
     fn interrupted(self, device: TestDevice) {
         let run = Rc::new(self);
         let after_cut = Rc::clone(&run);
@@ -334,13 +334,13 @@ impl Run {
         run.sender.end(Outcome::NotReached)
     }
 
-    /// Orders a cut, or none.
+    /// Schedules a cut, or none.
     fn order(&self, device: TestDevice, number: usize) {
         let cut = self.cuts.get(number).map(|cut| cut.order());
         with(device, |handle| handle.device.order_cut(cut));
     }
 
-    /// Calls the program of the present boot.
+    /// Calls the program of the current boot.
     fn program(&self, work: impl FnOnce(&mut dyn Program) -> Result<(), String>) -> Result<(), String> {
         self.programs.with(self.boots.get(), work)
     }
@@ -353,7 +353,7 @@ impl Run {
         });
     }
 
-    /// The rest of the run after a power cut.
+    /// Executes the remaining part of the run after a power cut.
     fn power_returns(&self, device: TestDevice) {
         let cuts = self.boots.get();
         self.reboot_with(device, cuts, |run| run.order(device, cuts));
@@ -375,7 +375,7 @@ impl Run {
         self.reboot_with(device, cuts, |_| {});
     }
 
-    /// Power returns after this number of cuts in all; what the program wrote to memory is gone.
+    /// Restores power after the given total number of cuts. Everything that the program had in memory is lost.
     fn reboot_with(&self, device: TestDevice, cuts: usize, order: impl FnOnce(&Self)) {
         self.boots.set(self.boots.get() + 1);
         let on = with(device, |handle| {

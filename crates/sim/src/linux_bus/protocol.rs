@@ -1,5 +1,5 @@
-//! Protocol of `/dev/floatgate`: the structures of `hosts/linux-module/floatgate.h`, which documents them, and the
-//! requests built from them.
+//! Protocol of `/dev/floatgate`: the structures of `hosts/linux-module/floatgate.h`, where they are documented, and
+//! the requests built from them.
 
 use floatgate_device::raw_nand::{Address, DataInterface};
 use floatgate_device::spi::{CmdExt, Direction, Mode, SpiOp, Width};
@@ -8,7 +8,7 @@ use floatgate_mtd::Nanos;
 /// Maximum size of a request, B.
 pub const REQUEST_MAX: usize = RawRequest::SIZE + INSTR_MAX as usize * RawInstr::SIZE + DATA_MAX as usize;
 
-/// Constants of the header.
+/// Declares the constants of the C header.
 macro_rules! constants {
     ($($name:ident = $value:expr;)*) => {
         $(pub(super) const $name: u32 = $value;)*
@@ -54,9 +54,9 @@ constants! {
     INSTR_WAIT = 4;
 }
 
-/// A field of a structure, lowest byte first.
+/// Type of a structure's field, encoded with the lowest byte first.
 trait Field: Sized {
-    /// Type in the C header.
+    /// Name of the type in the C header.
     #[cfg(test)]
     const C_TYPE: &str;
 
@@ -100,7 +100,7 @@ impl<const N: usize> Field for [u8; N] {
     }
 }
 
-/// Structures of the header: their fields in order, without gaps.
+/// Declares the structures of the C header: their fields in order, without gaps.
 macro_rules! structures {
     ($($(#[$doc:meta])* $name:ident = $c:ident { $($field:ident: $kind:ty),* $(,)? })*) => {
         $(
@@ -166,7 +166,7 @@ structures! {
         dtr: u8,
         zero: u8,
     }
-    /// A repeated status read.
+    /// A repeated read of the status register.
     RawPoll = fg_poll { initial_us: u32, interval_us: u32 }
     /// A step of an operation on a raw NAND.
     RawInstr = fg_nand_instr { kind: u8, value: u8, zero: u16, len: u32, addr: [u8; ADDR_MAX as usize] }
@@ -174,10 +174,10 @@ structures! {
     RawInterface = fg_interface { nvddr: u32, mode: u32, check_only: u32 }
 }
 
-/// Maximum wait for a chip: one minute. Linux waits at most 0.4 s.
+/// Maximum time that a request waits for a chip: one minute. Linux waits at most 0.4 s.
 const WAIT_MAX_MS: u32 = 60_000;
 
-/// Reason why bytes are not a request.
+/// Reason why bytes are not a valid request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadRequest {
@@ -195,14 +195,14 @@ pub(super) struct Request<'a> {
     pub(super) id: u32,
     /// Number of data bytes in the answer.
     pub(super) in_len: usize,
-    /// Data for the chip.
+    /// Data bytes for the chip.
     pub(super) out: &'a [u8],
     pub(super) what: RequestBody,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RequestBody {
-    /// Asks whether the controller supports an operation; `None` for an operation that no chip has.
+    /// Query if the controller supports an operation; `None` for an operation that no chip has.
     Supports(Option<SpiOp>),
     Spi {
         op: SpiOp,
@@ -221,7 +221,7 @@ pub(super) enum RequestBody {
         interface: DataInterface,
         check_only: bool,
     },
-    /// Reports the number of the MTD device.
+    /// Report of the number of the MTD device.
     Ready(Option<u32>),
 }
 
@@ -230,7 +230,7 @@ pub(super) enum RequestBody {
 pub(super) enum Step {
     Cmd(u8),
     Addr(Address),
-    /// `register`: id, status, features or a parameter page.
+    /// Data input; `register` marks data of an id, status, features or a parameter page.
     In {
         len: usize,
         register: bool,
@@ -243,7 +243,7 @@ pub(super) enum Step {
 }
 
 impl<'a> Request<'a> {
-    /// Parses a request.
+    /// Parses a request from the bytes of one message.
     pub(super) fn decode(bytes: &'a [u8]) -> Result<Self, BadRequest> {
         let mut rest = bytes;
         let short = BadRequest::Length(bytes.len());
@@ -283,7 +283,7 @@ impl<'a> Request<'a> {
 }
 
 impl RequestBody {
-    /// Refuses data that no phase of the request uses.
+    /// Rejects data that no phase of the request uses.
     fn check_direction(&self, head: &RawRequest) -> Result<(), BadRequest> {
         let (reads, writes) = match self {
             Self::Spi { op, .. } => (op.dir == Direction::In, op.dir == Direction::Out),
@@ -336,7 +336,7 @@ fn spi_op(raw: &RawSpiOp, len: u32) -> Result<SpiOp, BadRequest> {
         opcode,
         ext,
         mode: Mode { cmd, addr, data },
-        // The chip gets the address bytes of the operation, whatever stands above them.
+        // The chip receives only the address bytes of the operation; higher bits are ignored.
         addr: raw.addr as u32,
         addr_bytes: raw.addr_bytes,
         dummy_cycles: dummy_cycles(raw)?,
@@ -347,7 +347,7 @@ fn spi_op(raw: &RawSpiOp, len: u32) -> Result<SpiOp, BadRequest> {
     })
 }
 
-/// Command byte, and its extension in 8D.
+/// Command byte, and its extension in 8D mode.
 fn command(raw: &RawSpiOp, cmd: Width) -> Result<(u8, CmdExt), BadRequest> {
     let [first, second] = raw.opcode.to_be_bytes();
     let is_octal_dtr = cmd.lanes == 8 && cmd.dtr;
@@ -361,7 +361,7 @@ fn command(raw: &RawSpiOp, cmd: Width) -> Result<(u8, CmdExt), BadRequest> {
     }
 }
 
-/// Dummy cycles; Linux counts them in bytes on the lanes of that phase.
+/// Number of dummy cycles; Linux states it in bytes on the lanes of that phase.
 fn dummy_cycles(raw: &RawSpiOp) -> Result<u8, BadRequest> {
     if raw.dummy_bytes == 0 {
         return Ok(0);
@@ -424,7 +424,7 @@ mod tests {
                 })
                 .collect();
             assert_eq!(lines, expected, "{name}");
-            // A compiler inserts no padding.
+            // The fields are aligned such that a compiler inserts no padding.
             let mut offset = 0;
             for (kind, field, size) in *fields {
                 let align = if *kind == "__u8" { 1 } else { *size };

@@ -1,4 +1,4 @@
-//! Requests as the module sends them.
+//! Tests with requests as the kernel module sends them.
 
 use super::protocol::*;
 use super::{BadRequest, Driver, Form, LinuxBus};
@@ -6,7 +6,7 @@ use crate::rig::{self, RigOptions};
 use crate::socket::Socket;
 use floatgate_config::{Library, Override};
 
-/// A chip behind the first setup that has it.
+/// The first setup with this chip, wired for Linux.
 fn bus(setup: &str, set: &[String]) -> LinuxBus {
     let library = Library::built_in();
     let set = Override::parse_all(set).unwrap();
@@ -110,7 +110,7 @@ fn the_controller_says_which_lanes_there_are() {
     let wired = |lanes: u8| bus("w25q128jv", &[format!("bus.lanes={lanes}")]);
     assert_eq!([1, 2, 4, 8].map(|lanes| supports(quad_nor(), lanes)), [1, 1, 1, 0]);
     assert_eq!([1, 2, 4, 8].map(|lanes| supports(wired(1), lanes)), [1, 0, 0, 0]);
-    // An operation that no chip has is refused, and is no error.
+    // An operation that no chip has is answered with "not supported", not with an error.
     assert_eq!(Kernel::new(quad_nor()).spi(SUPPORTS, RawSpiOp { cmd_bytes: 2, ..op(0x1234) }, 0, &[]).0, 0);
 }
 
@@ -120,7 +120,7 @@ fn a_page_is_erased_programmed_and_read_in_the_chips_time() {
     let page: Vec<u8> = (0..=255).collect();
     kernel.write(op(0x06), &[]);
     kernel.write(at(0x20, 0x1000, 3), &[]);
-    // The first status read comes when the chip is ready.
+    // The first status read happens when the chip is ready.
     assert_eq!(kernel.read(op(0x05), 1)[0] & 1, 0);
     let erased = kernel.bus.done_at();
     assert!(erased.as_ns() > 10_000_000, "{erased:?}");
@@ -149,7 +149,7 @@ fn a_page_is_erased_programmed_and_read_in_the_chips_time() {
 fn a_clock_above_the_limit_of_a_command_is_recorded() {
     let mut kernel = Kernel::new(quad_nor());
     assert_eq!(kernel.read(at(0x03, 0, 3), 1), [0xFF]);
-    // Linux since 6.14 says how fast an operation may be.
+    // Linux since 6.14 states the maximum clock of an operation.
     kernel.read(RawSpiOp { max_hz: 50_000_000, ..at(0x03, 0, 3) }, 1);
     assert_eq!(kernel.bus.violations().count(), 1);
 }
@@ -190,7 +190,7 @@ fn a_raw_nand_takes_lists_of_instructions() {
     assert_eq!(kernel.nand(&program, 0, &page).0, 0);
     let read = [cmd(0x00), addr(5), cmd(0x30), wait, instr(INSTR_DATA_IN, 0, 2048)];
     assert_eq!(kernel.nand(&read, 2048, &[]), (0, page));
-    // Data of a chip that is not there, and of one that was given no time.
+    // Reads data of a chip that does not exist, and of a chip without waiting for tR.
     let impatient = [cmd(0x00), addr(5), cmd(0x30), instr(INSTR_WAIT, 0, 0)];
     assert_eq!(kernel.nand(&impatient, 0, &[]).0, -110);
     assert_eq!((kernel.bus.changes(), kernel.bus.violations().count()), (2, 0));
@@ -251,7 +251,7 @@ fn what_is_no_request_is_an_error() {
     assert_eq!(bus.answer(&[]).unwrap_err(), BadRequest::Length(0));
 }
 
-/// Numbers that repeat.
+/// A repeatable sequence of pseudo-random numbers.
 struct Numbers(u64);
 
 impl Numbers {
@@ -264,7 +264,7 @@ impl Numbers {
         from[self.next() as usize % from.len()]
     }
 
-    /// A request of the right shape with any values.
+    /// A request of valid structure with arbitrary values.
     fn request(&mut self) -> Vec<u8> {
         let kind = self.pick(&[SUPPORTS, EXEC, EXEC, MAPPED, POLL, NAND, NAND, INTERFACE]);
         let length = self.pick(&[0, 1, 2, 4, 256, 2112, 9000]);

@@ -1,4 +1,4 @@
-//! Erasing: block by block, several at once, or the whole chip; and block locks.
+//! Erase of single blocks, of several blocks at once, or of the whole chip; and block locks.
 
 use super::CfiDriver;
 use crate::parallel_nor::bus::NorMem;
@@ -26,8 +26,8 @@ impl<B: NorMem> CfiDriver<B> {
         Ok(())
     }
 
-    /// Starts to erase the blocks that begin in `[addr, addr + len)`. Returns where the next one begins, and how many
-    /// there are.
+    /// Starts the erase of the blocks that begin in `[addr, addr + len)`. Returns the address of the next block, and
+    /// the number of blocks.
     fn start_blocks(&mut self, addr: u64, len: u64) -> Result<(u64, u32), Error> {
         let Some(block) = self.map.at(addr as u32) else {
             return self.fail(ErrorKind::OutOfRange { len, size: self.geometry.size_bytes }, addr as u32);
@@ -37,7 +37,7 @@ impl<B: NorMem> CfiDriver<B> {
         while after < addr + len {
             let Some(block) = self.map.at(after as u32) else { break };
             if let Err(refused) = self.command(block.start, amd::BLOCK_ERASE) {
-                // The blocks before it are being erased.
+                // The previous blocks are already being erased.
                 self.finish(addr as u32, self.erase_plan(blocks), ErrorKind::EraseFailed)?;
                 return Err(refused);
             }
@@ -58,8 +58,8 @@ impl<B: NorMem> CfiDriver<B> {
         self.command(block.start, intel::CONFIRM)
     }
 
-    /// The first look comes after half the typical time, the others at each tick. (Set 0001 also looks at once, which
-    /// takes one read cycle and is left out.)
+    /// Polling plan of an erase. The first status read comes after half the typical time, further ones at each tick.
+    /// (Linux also reads the status immediately with set 0001; this single read cycle is not modelled.)
     pub(super) fn erase_plan(&self, blocks: u32) -> PollPlan {
         let (typ, max) = self.times.erase;
         let half = Nanos::from_ns(typ.as_ns() / 2);
@@ -77,7 +77,7 @@ impl<B: NorMem> CfiDriver<B> {
     /// Locks the blocks in `[addr, addr + len)` (command set 0001).
     ///
     /// # Errors
-    /// `Unsupported` with command set 0002, whose protection is the board's business; `OutOfRange`, `Misaligned`.
+    /// `Unsupported` with command set 0002, whose block protection depends on the board; `OutOfRange`, `Misaligned`.
     pub fn lock(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
         self.change_locks(now, addr, len, intel::LOCK)
     }

@@ -1,6 +1,6 @@
-//! The driver: finds out what the chip is from its CFI query, and speaks the command set that this names.
+//! The driver: identifies the chip by its CFI query, and uses the command set that the query names.
 //!
-//! Facts about order and pauses: Linux drivers/mtd/chips, cfi_cmdset_0001 and cfi_cmdset_0002.
+//! Source of the order of commands and pauses: Linux drivers/mtd/chips, cfi_cmdset_0001 and cfi_cmdset_0002.
 
 mod erase;
 mod otp;
@@ -53,7 +53,7 @@ impl Default for Options {
     }
 }
 
-/// Typical and longest times, as the query states them.
+/// Typical and maximum times, as stated by the CFI query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Times {
     word: (Nanos, Nanos),
@@ -62,11 +62,11 @@ struct Times {
     chip_erase: (Nanos, Nanos),
 }
 
-/// The driver of a chip that answers a CFI query, over any memory-mapped bus.
+/// Driver of a chip that answers a CFI query, over any memory-mapped bus.
 ///
-/// The reported erase size is the size of the largest blocks; on a chip with boot blocks, all small blocks in such a
-/// range are erased together. Bytes that do not fill a bus word are merged with what is in the flash, which costs a
-/// read. Timing-only chips cannot be merged with; only the time is right then.
+/// The reported erase size is the size of the largest blocks. On a chip with boot blocks, all small blocks in a range
+/// of this size are erased together. Bytes that do not fill a bus word are merged with the contents of the flash,
+/// which costs a read. In timing-only mode only the time of such a merge is correct.
 #[derive(Clone, Debug)]
 pub struct CfiDriver<B> {
     bus: B,
@@ -77,29 +77,29 @@ pub struct CfiDriver<B> {
     geometry: Geometry,
     map: EraseMap,
     times: Times,
-    /// Bytes in one programming operation: buffer line or bus word.
+    /// Size of a program operation, bytes: a buffer line or a bus word.
     line: u32,
-    /// Byte address of device address 1.
+    /// Byte address of device address 1, which is the distance of device addresses.
     stride: u32,
-    /// Command set 0001: the chip shows its status until told otherwise.
+    /// Command set 0001: true while the chip is in read-status mode.
     shows_status: bool,
 }
 
 impl CfiDriver<NorController> {
-    /// The supply of controller and chip.
+    /// Power supply of controller and chip.
     pub const fn power(&self) -> &Power {
         self.bus.power()
     }
 
-    /// The supply, for cutting it.
+    /// Mutable access to the power supply, to cut it.
     pub const fn power_mut(&mut self) -> &mut Power {
         self.bus.power_mut()
     }
 
-    /// Power is back: the chip is set up again. The driver's time goes on.
+    /// Restores power, and sets up the chip again. The driver's clock continues.
     ///
     /// # Errors
-    /// A cut that comes meanwhile.
+    /// A power cut during the set-up.
     pub fn restart(&mut self) -> Result<(), ProbeError> {
         self.bus.power_on();
         Ok(self.set_up_again()?)
@@ -107,27 +107,27 @@ impl CfiDriver<NorController> {
 }
 
 impl<B: NorMem> CfiDriver<B> {
-    /// The bus, for looking at what users of flash cannot see.
+    /// The bus, for access to state that users of the flash cannot see.
     pub const fn bus(&self) -> &B {
         &self.bus
     }
 
-    /// The bus, for breaking things on purpose.
+    /// Mutable access to the bus, to inject faults.
     pub const fn bus_mut(&mut self) -> &mut B {
         &mut self.bus
     }
 
-    /// Result of probing.
+    /// Properties of the chip found by probing.
     pub const fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// The chip's eraseblocks, small ones too.
+    /// Eraseblocks of the chip, including small ones.
     pub const fn erase_map(&self) -> &EraseMap {
         &self.map
     }
 
-    /// The driver's thread, for recording spans.
+    /// The driver's thread, for recording its activity.
     pub const fn host_mut(&mut self) -> &mut Host {
         &mut self.host
     }
@@ -169,7 +169,7 @@ impl<B: NorMem> CfiDriver<B> {
         Err(kind.at(addr.into(), self.host.now()))
     }
 
-    /// Command set 0002: both unlock cycles, then `command` at the first one's address.
+    /// Command set 0002: sends both unlock cycles, then `command` at the address of the first one.
     fn unlocked(&mut self, command: u8) -> Result<(), Error> {
         let first = self.at(amd::UNLOCK_1_AT);
         self.unlock()?;
@@ -177,7 +177,7 @@ impl<B: NorMem> CfiDriver<B> {
     }
 
     fn unlock(&mut self) -> Result<(), Error> {
-        // In byte mode the address pattern goes on alternating in A-1: AAAh, 555h.
+        // In byte mode the alternating address pattern continues in A-1: AAAh, 555h.
         let second = if self.stride == 2 && self.bus.word_bytes() == 1 {
             amd::UNLOCK_2_AT_BYTE
         } else {
@@ -187,7 +187,7 @@ impl<B: NorMem> CfiDriver<B> {
         self.command(second, amd::UNLOCK_2)
     }
 
-    /// Makes the chip show its array.
+    /// Switches the chip to read-array mode.
     fn show_array(&mut self) -> Result<(), Error> {
         if self.shows_status {
             self.command(0, intel::READ_ARRAY)?;
@@ -196,12 +196,13 @@ impl<B: NorMem> CfiDriver<B> {
         Ok(())
     }
 
-    /// Pauses of a millisecond or more sleep and wake up late; shorter ones spin.
+    /// Actual duration of a pause. Pauses of a millisecond or more sleep and wake up late; shorter ones spin.
     fn pause(&self, length: Nanos) -> Nanos {
         if length < Nanos::from_ms(1) { length } else { length + self.profile.wakeup_us }
     }
 
-    /// Deadlines are counted in ticks, so that the last look comes up to a tick late (Linux: jiffies).
+    /// A polling plan. Deadlines are counted in ticks, so that the last read can come up to a tick late (Linux:
+    /// jiffies).
     fn plan(&self, initial: Nanos, interval: Nanos, timeout: Nanos) -> PollPlan {
         let timeout = timeout + self.options.tick_us;
         PollPlan { initial: self.pause(initial), interval: self.pause(interval), timeout }
@@ -283,8 +284,8 @@ impl<B: NorMem> Otp for CfiDriver<B> {
 }
 
 impl<B: NorMem> ReadWhileWrite for CfiDriver<B> {
-    /// With [`Options::suspend`] and a chip that can, the first program is suspended for the read; otherwise the read
-    /// follows the write.
+    /// With [`Options::suspend`] and a chip that supports it, the first program is suspended for the read; otherwise
+    /// the read follows the write.
     fn read_while_write(
         &mut self,
         now: Instant,

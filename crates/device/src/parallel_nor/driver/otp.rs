@@ -20,7 +20,8 @@ impl<B: NorMem> CfiDriver<B> {
         check_range(self.host.now(), addr, len, size)
     }
 
-    /// Where the bus shows byte `addr` of an area: the maker's bytes come first; in set 0001 behind the lock word.
+    /// Byte address of byte `addr` in an OTP area on the bus. The maker's bytes come first; in set 0001 they
+    /// follow the lock word.
     fn otp_address(&self, area: OtpArea, addr: u64) -> u32 {
         let before = if area == OtpArea::User { self.identity.otp_bytes[0] } else { 0 };
         let base = if self.is_amd() { 0 } else { self.at(self.identity.otp_lock_word + 1) };
@@ -36,7 +37,8 @@ impl<B: NorMem> CfiDriver<B> {
         Ok(OtpRegion { start: 0, len: self.otp_bytes(area), locked })
     }
 
-    /// True when the user's part is locked: bit 0 of set 0002's lock register, bit 1 of set 0001's lock word.
+    /// True if the user's part is locked: bit 0 of the lock register in set 0002, bit 1 of the lock word in set
+    /// 0001.
     fn otp_locked(&mut self) -> Result<bool, Error> {
         let mut word = [0; 2];
         let width = self.bus.word_bytes() as usize;
@@ -69,7 +71,7 @@ impl<B: NorMem> CfiDriver<B> {
         self.command(0, intel::READ_ARRAY)
     }
 
-    /// Leaves the lock register set of set 0002.
+    /// Exits the lock register command set of set 0002.
     fn leave_set(&mut self) -> Result<(), Error> {
         self.command(0, amd::EXIT)?;
         self.command(0, amd::EXIT_CONFIRM)
@@ -120,7 +122,7 @@ impl<B: NorMem> CfiDriver<B> {
             .load(to, word)
             .and_then(|()| self.finish(to, self.program_plan(false), ErrorKind::ProgramFailed));
         self.leave_otp()?;
-        // The sequence was forgotten with the refusal; the address to report is that in the area.
+        // The rejected command also reset the sequence. The reported address is the one in the OTP area.
         outcome.map_err(|error| Error { addr, ..error })
     }
 

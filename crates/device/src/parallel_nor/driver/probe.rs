@@ -1,4 +1,4 @@
-//! Discovery, from the query's bytes alone.
+//! Identification of the chip, from the bytes of its CFI query alone.
 
 use super::{CfiDriver, Options, Times};
 use crate::host::HostProfile;
@@ -12,70 +12,71 @@ use floatgate_media::MediaError;
 use floatgate_media::cfi::{BusView, Cfi, CfiIdentification, Extended, parse};
 use floatgate_mtd::{FlashKind, Geometry, Instant, Nanos};
 
-/// Device addresses read: the query, the extended tables and what they point to (P30: extended table at 10Ah).
+/// Number of device addresses to read: the query, the extended tables and the data to which they point (P30:
+/// extended table at 10Ah).
 const QUERY_DEVICE_ADDRESSES: usize = 0x180;
 
-/// Linux waits at least this long for a buffer, in case the query is wrong.
+/// Minimum timeout of a buffer program in Linux, in case the query is wrong.
 const BUFFER_TIMEOUT_MIN: Nanos = Nanos::from_ms(2);
 
-/// Used where the query states no time (Linux cfi_cmdset_0001).
+/// Typical and maximum time of a word program if the query states none (Linux cfi_cmdset_0001).
 const UNKNOWN_WORD: (Nanos, Nanos) = (Nanos::from_ms(50), Nanos::from_ms(400));
 const UNKNOWN_ERASE: (Nanos, Nanos) = (Nanos::from_ms(2000), Nanos::from_ms(16_000));
 
-/// Properties of the chip as the driver found them.
+/// Properties of the chip found by the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Command set.
+    /// Command set of the chip.
     pub command_set: CommandSet,
-    /// Maker's code and device code; with an extended device code (7Eh) the codes at 0Eh and 0Fh.
+    /// Maker's code and device code; for the extended device code 7Eh also the codes at 0Eh and 0Fh.
     pub id: Vec<u16>,
     /// Mapping of query addresses to the bus.
     pub view: BusView,
     /// The chip's answer to the CFI query.
     pub cfi: Cfi,
-    /// An erase may be suspended for reads.
+    /// True if an erase may be suspended for reads.
     pub erase_suspend: bool,
-    /// A program may be suspended for reads.
+    /// True if a program may be suspended for reads.
     pub program_suspend: bool,
-    /// Blocks are locked at power-on and unlocked one by one (command set 0001).
+    /// True if blocks are locked at power-on and unlocked individually (command set 0001).
     pub instant_lock: bool,
-    /// One-time-programmable bytes: the maker's and the user's.
+    /// Number of one-time-programmable bytes of the maker and of the user.
     pub otp_bytes: [u32; 2],
     /// Command set 0001: device address of the protection register's lock word.
     pub otp_lock_word: u32,
 }
 
-/// Reason for which no driver could be set up.
+/// Reason why the driver cannot use the chip.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProbeError {
-    /// Nothing answers a CFI query.
+    /// No chip answers a CFI query.
     #[error("nothing on this bus answers a CFI query")]
     NoChip,
-    /// The query is not well-formed.
+    /// The CFI query is malformed.
     #[error("the CFI query is not well-formed: {0}")]
     BadQuery(#[from] MediaError),
-    /// The query names a command set that this driver does not speak.
+    /// The driver does not support the command set in the query.
     #[error("command set {0:#06x} is not supported (0001 and 0002 are)")]
     CommandSet(u16),
     /// Sizes in the query contradict each other.
     #[error("the erase regions of the CFI query hold {regions} bytes, the chip {size}")]
     Sizes {
-        /// Bytes in all erase regions.
+        /// Total size of all erase regions, bytes.
         regions: u64,
-        /// Size of the chip.
+        /// Size of the chip, bytes.
         size: u64,
     },
-    /// The simulated chip refused a command.
+    /// The simulated chip rejected a command.
     #[error("the chip refuses: {0}")]
     Refused(#[from] Violation),
 }
 
 impl<B: NorMem> CfiDriver<B> {
-    /// Finds out what chip is on the bus. The thread's time begins at `now`.
+    /// Identifies the chip on the bus. The driver's clock starts at `now`.
     ///
     /// # Errors
-    /// [`ProbeError`] when no chip answers, or one that this driver cannot use.
+    /// [`ProbeError`] if no chip answers, or if the driver cannot use the chip.
     pub fn probe(
         mut bus: B,
         now: Instant,
@@ -105,13 +106,13 @@ impl<B: NorMem> CfiDriver<B> {
         Ok(driver)
     }
 
-    /// Sets the chip up again, which is the same one but as after power-on.
+    /// Sets up the same chip again after power-on.
     pub(super) fn set_up_again(&mut self) -> Result<(), Violation> {
         self.shows_status = false;
         self.unlock_all()
     }
 
-    /// Chips that power up locked are unlocked, as Linux does (MTD_POWERUP_LOCK).
+    /// Unlocks chips that power up locked, as Linux does (MTD_POWERUP_LOCK).
     fn unlock_all(&mut self) -> Result<(), Violation> {
         if !self.identity.instant_lock {
             return Ok(());
@@ -124,12 +125,13 @@ impl<B: NorMem> CfiDriver<B> {
     }
 }
 
-/// Asks in every way that fits the width of the bus, and reads what answers.
+/// Tries every query view that fits the width of the bus, and reads the query of the first one that answers.
 fn read_query<B: NorMem>(bus: &mut B, host: &mut Host) -> Result<(BusView, Vec<u8>), ProbeError> {
     let views: &[BusView] =
         if bus.word_bytes() == 2 { &[BusView::X16] } else { &[BusView::X16AsX8, BusView::X8] };
     for &view in views {
-        // Without knowing the chip, both resets are tried; one of them it does not know.
+        // The chip is not known yet, so the reset commands of both command sets are sent; one of them is
+        // invalid for it.
         for reset in [amd::RESET, intel::READ_ARRAY] {
             let _ = bus.command(host, 0, reset);
         }
@@ -145,7 +147,7 @@ fn read_query<B: NorMem>(bus: &mut B, host: &mut Host) -> Result<(BusView, Vec<u
     Err(ProbeError::NoChip)
 }
 
-/// Leaves the query, reads the id codes, and takes from the extended table what the driver needs.
+/// Leaves the query mode, reads the id codes, and evaluates the extended table.
 fn identify<B: NorMem>(
     bus: &mut B,
     host: &mut Host,
@@ -173,7 +175,8 @@ fn identify<B: NorMem>(
     }
 }
 
-/// Tables of command set 0002 list the boot blocks first even when they lie on top (flag 3).
+/// Reorders the regions: tables of command set 0002 list the boot blocks first even if they are at the top
+/// (flag 3).
 fn order_regions(cfi: &mut Cfi) {
     if let Some(Extended::Amd { table, .. }) = &cfi.extended
         && table.v11.is_some_and(|v| v.boot == 3)
@@ -240,7 +243,8 @@ fn identify_amd<B: NorMem>(
     if let Some(Extended::Amd { table, .. }) = &found.cfi.extended {
         found.erase_suspend = table.base.erase_suspend > 0;
         found.program_suspend = table.program_suspend.is_some_and(|p| p > 0);
-        // Before version 1.5 the table does not say. Chips with an extended id (S29GL, M29EW) have 256 bytes.
+        // Before version 1.5 the table does not state the size. Chips with an extended id (S29GL, M29EW) have
+        // 256 bytes.
         let otp = match table.v15 {
             Some(v15) if v15.secure_exponent == 0 => 0,
             Some(v15) => 1 << v15.secure_exponent.min(16),

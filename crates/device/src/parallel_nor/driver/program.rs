@@ -1,4 +1,4 @@
-//! Programming: words and buffer loads, and what follows.
+//! Programming of words and buffer loads, with their checks.
 
 use super::CfiDriver;
 use crate::parallel_nor::bus::NorMem;
@@ -7,7 +7,7 @@ use crate::spi::PollPlan;
 use floatgate_mtd::{Error, ErrorKind, Nanos};
 
 impl<B: NorMem> CfiDriver<B> {
-    /// Programs `data` in pieces that lie in one buffer line each.
+    /// Programs `data` in pieces, each of which is in one buffer line.
     pub(super) fn write_pieces(&mut self, addr: u32, data: &[u8]) -> Result<(), Error> {
         let (mut addr, mut rest) = (addr, data);
         while !rest.is_empty() {
@@ -20,7 +20,7 @@ impl<B: NorMem> CfiDriver<B> {
         Ok(())
     }
 
-    /// Starts to program the first piece of `data` at `addr`. Returns its length and how to wait for it.
+    /// Starts the program of the first piece of `data` at `addr`. Returns its length and its polling plan.
     pub(super) fn start_piece(&mut self, addr: u32, data: &[u8]) -> Result<(u32, PollPlan), Error> {
         let word = self.bus.word_bytes();
         let into_word = addr % word;
@@ -36,7 +36,7 @@ impl<B: NorMem> CfiDriver<B> {
         Ok((piece, plan))
     }
 
-    /// Part of a word: the rest of it is what the flash holds.
+    /// Starts the program of a part of a word; the other bytes of the word are read from flash.
     fn start_merged(&mut self, addr: u32, data: &[u8]) -> Result<PollPlan, Error> {
         let word = self.bus.word_bytes();
         let start = addr - addr % word;
@@ -48,7 +48,7 @@ impl<B: NorMem> CfiDriver<B> {
         self.start_words(start, &merged[..word as usize])
     }
 
-    /// Whole words in one line.
+    /// Starts the program of whole words in one buffer line.
     fn start_words(&mut self, addr: u32, data: &[u8]) -> Result<PollPlan, Error> {
         let word = self.bus.word_bytes();
         let buffered = self.line > word;
@@ -86,15 +86,15 @@ impl<B: NorMem> CfiDriver<B> {
         self.command(addr, confirm)
     }
 
-    /// Set 0002 waits for the typical time of a word, also for a buffer; set 0001 looks at once. Both then look every
-    /// microsecond.
+    /// Polling plan of a program. Set 0002 waits for the typical time of a word, also for a buffer program; set 0001
+    /// reads the status immediately. Both then read it every microsecond.
     pub(super) fn program_plan(&self, buffered: bool) -> PollPlan {
         let initial = if self.is_amd() { self.times.word.0 } else { Nanos::ZERO };
         let timeout = if buffered { self.times.buffer.1 } else { self.times.word.1 };
         self.plan(initial, Nanos::from_us(1), timeout)
     }
 
-    /// Waits for the operation at `addr` and finds out how it ended; `failure` is what a failure means.
+    /// Waits for the operation at `addr` and reads its result; `failure` is the error to return for a failure.
     pub(super) fn finish(&mut self, addr: u32, plan: PollPlan, failure: ErrorKind) -> Result<(), Error> {
         if !self.bus.wait(&mut self.host, plan) {
             return self.fail(ErrorKind::Timeout, addr);
@@ -102,7 +102,8 @@ impl<B: NorMem> CfiDriver<B> {
         if self.is_amd() { self.verdict_amd(addr, failure) } else { self.verdict_intel(addr, failure) }
     }
 
-    /// Two reads that agree in DQ6: done. If they differ and DQ5 is set, two further ones decide.
+    /// Evaluates the status of set 0002. Two reads with equal DQ6 mean that the operation is done. If DQ6 differs and
+    /// DQ5 is set, two further reads decide.
     fn verdict_amd(&mut self, addr: u32, failure: ErrorKind) -> Result<(), Error> {
         let toggles = |a: u8, b: u8| (a ^ b) & amd::DQ6 != 0;
         let (first, second) = (self.status(addr)?, self.status(addr)?);
@@ -116,7 +117,7 @@ impl<B: NorMem> CfiDriver<B> {
         if !toggles(third, fourth) {
             return Ok(());
         }
-        // The write-to-buffer abort reset works after any failure.
+        // The write-to-buffer abort reset works after every kind of failure.
         self.unlocked(amd::RESET)?;
         self.fail(failure, addr)
     }

@@ -1,4 +1,4 @@
-//! Reads in the middle of a program or an erase: a second thread suspends the operation, reads, and resumes it.
+//! Reads during a program or an erase: a second thread suspends the operation, reads, and resumes it.
 
 use super::CfiDriver;
 use crate::parallel_nor::bus::NorMem;
@@ -6,11 +6,12 @@ use crate::parallel_nor::command::{amd, intel};
 use floatgate_mtd::device::{check_aligned, check_range};
 use floatgate_mtd::{Done, Error, ErrorKind, Instant, Mtd, Nanos};
 
-/// Time for which a driver waits for a suspend (Linux: 100 ms while executing in place).
+/// Timeout of a driver for a suspend (Linux: 100 ms for execute-in-place).
 const SUSPEND_TIMEOUT: Nanos = Nanos::from_ms(100);
 
 impl<B: NorMem> CfiDriver<B> {
-    /// The reader comes as soon as the first program is under way; the writer holds the chip until then.
+    /// Write with a read by a second thread. The reader arrives as soon as the first program is running; the
+    /// writer holds the chip until then.
     pub(super) fn suspend_write(
         &mut self,
         now: Instant,
@@ -32,11 +33,12 @@ impl<B: NorMem> CfiDriver<B> {
         Ok((self.done(), got))
     }
 
-    /// Erases the largest-size block at `addr`, which a second thread suspends for a read that it asks for at
-    /// `read_at`. Without [`super::Options::suspend`], or on a chip that cannot, the read follows the erase.
+    /// Erases the largest-size block at `addr`, which a second thread suspends for a read requested at
+    /// `read_at`. Without [`super::Options::suspend`], or on a chip without suspend, the read follows the
+    /// erase.
     ///
     /// # Errors
-    /// As [`Mtd::erase`] and [`Mtd::read`].
+    /// The errors of [`Mtd::erase`] and [`Mtd::read`].
     pub fn read_while_erase(
         &mut self,
         now: Instant,
@@ -66,7 +68,7 @@ impl<B: NorMem> CfiDriver<B> {
         Ok((self.done(), got))
     }
 
-    /// Small blocks after the first.
+    /// Erases the small blocks after the first one.
     fn erase_rest(&mut self, addr: u64, len: u64) -> Result<(), Error> {
         let mut next = addr;
         while let Some(block) = self.map.at(next as u32).filter(|_| next < addr + len) {
@@ -77,7 +79,7 @@ impl<B: NorMem> CfiDriver<B> {
         Ok(())
     }
 
-    /// A read by a thread of its own, which asked at `asked`; its time is not the foreground's.
+    /// A read of a separate thread, requested at `asked`; its time is not booked to the foreground.
     fn suspended_read(&mut self, asked: Instant, read: (u64, &mut [u8])) -> Result<Done, Error> {
         let mut reader = self.host.fork();
         reader.resume(asked);
@@ -98,7 +100,7 @@ impl<B: NorMem> CfiDriver<B> {
         self.finish(at, plan, ErrorKind::Timeout)?;
         self.show_array()?;
         let outcome = self.fetch(at, buf);
-        // When the operation had ended before the suspend, the chip takes this for nothing.
+        // If the operation ended before the suspend, the chip ignores this command.
         self.command(at, if self.is_amd() { amd::RESUME } else { intel::RESUME })?;
         self.shows_status = !self.is_amd();
         outcome

@@ -1,4 +1,4 @@
-//! The chip's cells: what a page reads, how long programs and erases take, and whether they fail.
+//! The chip's cells: bit errors of reads, durations and failures of programs and erases.
 
 use super::super::spec::RawNandSpec;
 use super::lun::Register;
@@ -7,11 +7,12 @@ use crate::array::Array;
 use crate::cells::{Cells, CellsGeometry, Outcome};
 use floatgate_mtd::{Instant, Nanos};
 
-/// The cells of target number `target` of a package.
+/// Cell model of target number `target` in a package.
 pub(super) fn new(spec: &RawNandSpec, target: u32, options: ChipOptions) -> Cells {
     let g = &spec.geometry;
     let facts = spec.facts();
-    // Blocks used as SLC last so many times longer: their errors grow as much more slowly with the cycles.
+    // Blocks used as SLC have an endurance higher by this factor, so their errors grow more slowly with
+    // the cycles by the same factor.
     let factor = spec.mlc.map_or(1, |mlc| mlc.slc_endurance_factor.max(1));
     let geometry = CellsGeometry {
         page_bytes: g.full_page(),
@@ -23,18 +24,18 @@ pub(super) fn new(spec: &RawNandSpec, target: u32, options: ChipOptions) -> Cell
     facts.cells(geometry, options.cells, (options.seed, target))
 }
 
-/// A page comes from the array: `wrong` becomes the bits that are read wrong, injected ones included.
+/// Reads a page from the array: sets `wrong` to the bits that read wrong, including injected ones.
 #[inline(always)]
 fn sense(cells: &mut Cells, array: &Array, row: u32, at: Instant, lowered: f64, wrong: &mut Vec<u32>) {
     wrong.clear();
-    // What the fast path knows holds for the usual thresholds.
+    // The result of the fast path is valid for the normal thresholds only.
     let suspicious = cells.read(row, at) || lowered != 0.0;
     if suspicious || array.has_flips() {
         look(cells, array, (row, suspicious), at, lowered, wrong);
     }
 }
 
-/// Looks at the bits: all of a page that is suspicious, and the injected ones.
+/// Collects the wrong bits of a page: all errors if the page is suspicious, and the injected errors.
 #[cold]
 #[inline(never)]
 fn look(
@@ -51,7 +52,7 @@ fn look(
     toggle_bits(wrong, array.flips(row as usize));
 }
 
-/// Injected errors on top: a bit that is wrong twice is right.
+/// Adds injected errors: a bit that is wrong twice is right.
 fn toggle_bits(wrong: &mut Vec<u32>, flips: &[u32]) {
     for flip in flips {
         match wrong.binary_search(flip) {
@@ -62,7 +63,7 @@ fn toggle_bits(wrong: &mut Vec<u32>, flips: &[u32]) {
 }
 
 impl RawNand {
-    /// The page that was just asked for comes to its register, or those of all planes do.
+    /// Reads the page of the last read command into its register, or the pages of all planes.
     #[inline]
     pub(super) fn sense_registers(&mut self, at: Instant, several: bool) {
         if several {
@@ -82,14 +83,14 @@ impl RawNand {
         }
     }
 
-    /// A cached read has the array read `row` ahead.
+    /// Reads `row` ahead for a cached read.
     #[inline]
     pub(super) fn sense_ahead(&mut self, row: u32, at: Instant) {
         let lun = &mut self.luns[self.active];
         sense(&mut self.cells, &self.array, row, at, lun.lowered, &mut lun.wrong_ahead);
     }
 
-    /// Programs the cells of a page. `broken` blocks fail by themselves, after as long as usual.
+    /// Programs the cells of a page. Programs of `broken` blocks fail after the usual time.
     #[inline]
     pub(super) fn program_cells(&mut self, row: u32, begin: Instant, broken: bool) -> Outcome {
         let page_time = self.program_times.row_time(Some(row), self.spec.geometry.pages_per_block);
@@ -101,10 +102,10 @@ impl RawNand {
         let time = if page_time == typical.typ {
             time
         } else {
-            // LSB and MSB pages take their share of the pulses.
+            // LSB and MSB pages take their share of the pulse time.
             Nanos::from_ns(time.as_ns() * page_time.as_ns() / typical.typ.as_ns().max(1))
         };
-        // What the data sheet calls the maximum holds for the whole life.
+        // The maximum in the data sheet is valid for the whole life.
         Outcome { time: time.min(typical.max.max(page_time)), failed }
     }
 

@@ -1,4 +1,4 @@
-//! The command set: which cycle may follow which.
+//! The command set: the order in which cycles are allowed.
 
 use super::lun::Queue;
 use super::{Output, RawNand};
@@ -8,65 +8,65 @@ use crate::raw_nand::timing::{BusTiming, DataInterface, T_FEAT};
 use crate::violation::Violation;
 use floatgate_mtd::Instant;
 
-/// A command that is waiting for its address cycles.
+/// A command whose address cycles have not been received yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wants {
-    /// 00h (01h, 50h): column and row.
+    /// 00h (01h, 50h): read; column and row follow.
     Read,
-    /// 05h: column.
+    /// 05h: change read column; a column follows.
     Column,
-    /// 06h: column and row.
+    /// 06h: change read column enhanced; column and row follow.
     ColumnOfPlane,
-    /// 80h, 81h: column and row.
+    /// 80h, 81h: page program; column and row follow.
     Program,
-    /// 85h after a copyback read: column and row.
+    /// 85h after a copyback read: copyback program; column and row follow.
     CopybackProgram,
-    /// 85h within a program: column.
+    /// 85h within a program: change write column; a column follows.
     ColumnIn,
-    /// 60h: row.
+    /// 60h: block erase; a row follows.
     Erase,
-    /// 78h: row.
+    /// 78h: read status enhanced; a row follows.
     StatusEnhanced,
-    /// 90h: one cycle.
+    /// 90h: READ ID; one address cycle follows.
     Id,
-    /// ECh: one cycle.
+    /// ECh: READ PARAMETER PAGE; one address cycle follows.
     ParameterPage,
-    /// EDh: one cycle.
+    /// EDh: READ UNIQUE ID; one address cycle follows.
     UniqueId,
-    /// EEh: one cycle.
+    /// EEh: GET FEATURES; one address cycle follows.
     GetFeature,
-    /// EFh: one cycle.
+    /// EFh: SET FEATURES; one address cycle follows.
     SetFeature,
-    /// D4h: LUN and feature.
+    /// D4h: LUN GET FEATURES; LUN and feature address follow.
     GetLunFeature,
-    /// D5h: LUN and feature.
+    /// D5h: LUN SET FEATURES; LUN and feature address follow.
     SetLunFeature,
-    /// 36h: address of a read retry register.
+    /// 36h: set read retry registers; the address of a register follows.
     Parameter,
 }
 
-/// Progress of a command sequence.
+/// State of a command sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Between sequences.
+    /// No sequence is running.
     Idle,
-    /// The command has come, its address has not.
+    /// The command was received, its address was not.
     Wants(Wants),
-    /// A read's address has come, its confirm command has not.
+    /// The address of a read was received, its confirm command was not.
     ReadAt(RowAddress, usize),
-    /// A column has come, E0h has not.
+    /// A column was received, E0h was not.
     ColumnAt(usize),
-    /// A program's address has come; data, 85h, 10h, 11h or 15h may follow.
+    /// The address of a program was received; data, 85h, 10h, 11h or 15h may follow.
     Loading,
-    /// An erase's row has come; D0h, D1h or 60h may follow.
+    /// The row of an erase was received; D0h, D1h or 60h may follow.
     EraseAt(RowAddress),
-    /// A feature's address has come, its parameters have not. All LUNs when `lun` is `None`.
+    /// The address of a feature was received, its parameters were not. `lun` is `None` for all LUNs.
     FeatureData { lun: Option<u8>, feature: u8 },
-    /// The address of a read retry register has come, its value has not.
+    /// The address of a read retry register was received, its value was not.
     ParameterAt(usize),
 }
 
-/// Kind of command, which the state of the LUN must allow.
+/// Type of a command, which determines the states of the LUN in which it is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Read,
@@ -78,7 +78,7 @@ enum Kind {
 const WRONG_CYCLES: Violation = Violation::Sequence("wrong number of address cycles");
 const UNFINISHED: Violation = Violation::Sequence("the sequence before this command was not finished");
 
-/// Address cycles as a number, the lowest byte first.
+/// Value of address cycles, lowest byte first.
 #[inline]
 fn little_endian(bytes: &[u8]) -> u32 {
     bytes.iter().rev().fold(0, |value, byte| value << 8 | u32::from(*byte))
@@ -118,8 +118,8 @@ impl RawNand {
         }
     }
 
-    /// 00h without address ends status output, and on small pages chooses where a program begins; the command after it
-    /// begins a sequence of its own.
+    /// Handles the command after 00h without an address. 00h ends status output, and on small pages selects the start of a program; the
+    /// next command starts a new sequence.
     fn after_bare_00(&mut self, at: Instant, timing: &BusTiming, opcode: u8) -> Result<(), Violation> {
         if matches!(opcode, c::READ_CONFIRM | c::READ_QUEUE | c::READ_COPYBACK) {
             return Err(Violation::Sequence("address cycles are missing"));
@@ -148,7 +148,7 @@ impl RawNand {
         }
     }
 
-    /// Commands that wait for an address.
+    /// Starts a command that needs an address.
     fn begin(&mut self, at: Instant, opcode: u8) -> Result<(), Violation> {
         let small = self.spec.geometry.small_page();
         let (wants, kind) = match opcode {
@@ -192,7 +192,7 @@ impl RawNand {
         Ok(())
     }
 
-    /// 00h and its like end status output and choose the part of a small page.
+    /// 00h, 01h and 50h end status output and select the part of a small page.
     fn enter_read(&mut self, pointer: u32) {
         if self.output == Output::Status {
             self.output = self.resume;
@@ -200,7 +200,7 @@ impl RawNand {
         self.pointer = pointer;
     }
 
-    /// Status until 00h: whatever data was to come before then comes again.
+    /// Switches data output to the status until 00h, which restores the previous output.
     fn show_status(&mut self) {
         if self.output != Output::Status {
             self.resume = self.output;
@@ -208,14 +208,15 @@ impl RawNand {
         self.output = Output::Status;
     }
 
-    /// 01h holds for one operation only.
+    /// Resets the pointer after 01h, which is valid for one operation only.
     fn use_pointer(&mut self) {
         if self.pointer < self.spec.geometry.page_bytes {
             self.pointer = 0;
         }
     }
 
-    /// A command that names its LUN by address is checked when the address comes, unless there is only one.
+    /// Checks that a command is allowed. A command whose address contains the LUN is checked when the address arrives, unless there is only
+    /// one LUN.
     fn admit(&self, at: Instant, kind: Kind) -> Result<(), Violation> {
         if let [_] = self.luns.as_slice() {
             return self.admit_lun(at, 0, kind);
@@ -296,7 +297,7 @@ impl RawNand {
         }
     }
 
-    /// A read's column and row; a small page is read at once.
+    /// Handles column and row of a read; a small page is read immediately.
     #[inline]
     fn address_read(&mut self, at: Instant, timing: &BusTiming, bytes: &[u8]) -> Result<(), Violation> {
         let (column, row) = self.column_and_row(bytes)?;
@@ -346,7 +347,7 @@ impl RawNand {
         Ok(())
     }
 
-    /// The LUN of `row` becomes the active one, if its state allows this kind of command.
+    /// Makes the LUN of `row` active, if its state allows this kind of command.
     #[inline]
     fn activate(&mut self, at: Instant, row: RowAddress, kind: Kind) -> Result<(), Violation> {
         let lun = row.lun as usize;
@@ -357,7 +358,7 @@ impl RawNand {
         Ok(())
     }
 
-    /// One column address.
+    /// Decodes a column address.
     fn column_of(&self, bytes: &[u8]) -> Result<usize, Violation> {
         match bytes {
             [low, high] if !self.spec.geometry.small_page() => {
@@ -371,7 +372,7 @@ impl RawNand {
         if column < self.spec.geometry.full_page() { Ok(column as usize) } else { Err(Violation::BadAddress) }
     }
 
-    /// Column and row, as many cycles as the chip has.
+    /// Decodes column and row, with the number of cycles that the chip uses.
     #[inline(always)]
     fn column_and_row(&self, bytes: &[u8]) -> Result<(usize, RowAddress), Violation> {
         match self.position(bytes) {
@@ -380,8 +381,8 @@ impl RawNand {
         }
     }
 
-    /// Column and row; `None` where they break a rule. An error beside them would pass through memory with them, which takes longer than all
-    /// else of these cycles.
+    /// Decodes column and row; `None` if they violate a rule. Returning the error here would pass the result through memory, which takes
+    /// longer than all other work for these cycles.
     #[inline(always)]
     fn position(&self, bytes: &[u8]) -> Option<(usize, RowAddress)> {
         let small = self.spec.geometry.small_page();
@@ -396,12 +397,12 @@ impl RawNand {
         Some((column as usize, self.map.decode(little_endian(row))?))
     }
 
-    /// The rule that a column and a row break.
+    /// The rule that a column and a row violate.
     #[cold]
     fn wrong_position(&self, bytes: &[u8]) -> Violation {
         let column_cycles = if self.spec.geometry.small_page() { 1 } else { 2 };
         match bytes.split_at_checked(column_cycles) {
-            // The column comes first, and is refused first.
+            // The column is checked first, because its cycles come first.
             Some((column, _)) if self.column_is_beyond(column) => Violation::BadAddress,
             Some((_, row)) if row.len() == usize::from(self.map.cycles()) => Violation::BadAddress,
             _ => WRONG_CYCLES,
@@ -421,8 +422,8 @@ impl RawNand {
         self.map.decode(little_endian(bytes)).ok_or(Violation::BadAddress)
     }
 
-    /// RESET: every operation is cut short, registers and queues are lost, NV-DDR falls back to SDR mode 0 (ONFI 4.2
-    /// section 4.1.2). What a program or an erase had done so far counts as done.
+    /// Executes RESET: all operations are interrupted, registers and queues are lost, NV-DDR falls back to SDR mode 0 (ONFI 4.2 section
+    /// 4.1.2). The part of a program or erase that was done so far remains.
     fn reset(&mut self, at: Instant) {
         let start = at + DataInterface::POWER_ON.timing().wb;
         self.awake = true;
@@ -463,7 +464,7 @@ impl RawNand {
         }
     }
 
-    /// Busy with a feature for tFEAT.
+    /// Makes the LUN busy with a feature for tFEAT.
     pub(super) fn feature_busy(&mut self, at: Instant, timing: &BusTiming) {
         self.busy(at + timing.wb, T_FEAT, "tFEAT");
     }

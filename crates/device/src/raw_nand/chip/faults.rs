@@ -1,20 +1,20 @@
-//! Blocks that fail: from the start, or on purpose.
+//! Blocks that fail: factory bad blocks and injected faults.
 
 use super::super::spec::RawNandSpec;
 use super::RawNand;
 use crate::oracle::{self, BlockFaults};
 use floatgate_mtd::random::Random;
 
-/// Faults of one target, by block index.
+/// Faults of the blocks of one target, by block index.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Faults {
     blocks: BlockFaults,
-    /// Factory-bad blocks, sorted.
+    /// Sorted factory bad blocks.
     factory: Vec<u32>,
 }
 
 impl Faults {
-    /// The factory-bad blocks of target number `target`: they neither program nor erase.
+    /// Faults of target number `target` with its factory bad blocks, whose programs and erases fail.
     pub(super) fn new(spec: &RawNandSpec, target: u32) -> Self {
         let g = &spec.geometry;
         let mut random = Random::new(spec.factory_bad.seed ^ u64::from(target) << 32);
@@ -35,7 +35,8 @@ impl Faults {
         Self { blocks, factory }
     }
 
-    /// A failed program leaves the page undefined (here: unchanged), a failed erase leaves the block unchanged.
+    /// Faults of a block. A failed program leaves the page undefined (here: unchanged), a failed erase leaves the
+    /// block unchanged.
     #[inline]
     pub(super) fn of_block(&self, block: u32) -> oracle::Faults {
         self.blocks.of_block(block)
@@ -45,7 +46,7 @@ impl Faults {
         self.blocks.set(block, faults);
     }
 
-    /// The blocks that were bad from the start, sorted.
+    /// The sorted factory bad blocks.
     pub(super) fn factory(&self) -> &[u32] {
         &self.factory
     }
@@ -57,7 +58,7 @@ impl Faults {
 }
 
 impl RawNand {
-    /// Writes the maker's marks.
+    /// Writes the maker's bad block markers.
     pub(super) fn mark_factory_bad(&mut self) {
         let g = self.spec.geometry;
         let column = (g.page_bytes + self.spec.bad_block_marker.byte(&g)) as usize;
@@ -69,8 +70,8 @@ impl RawNand {
         }
     }
 
-    /// Shows the mark of a factory-bad block in bytes of a page. In timing-only mode the array holds no marks, but a
-    /// scan has to find them.
+    /// Inserts the marker of a factory bad block into bytes of a page that were read. In timing-only mode the array
+    /// contains no markers, but a scan must find them.
     pub(super) fn show_mark(&self, row: u32, column: usize, buf: &mut [u8]) {
         let g = &self.spec.geometry;
         let (block, page) = self.map.split(row);

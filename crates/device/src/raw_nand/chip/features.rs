@@ -9,7 +9,7 @@ use crate::violation::Violation;
 use floatgate_mtd::Instant;
 
 impl RawNand {
-    /// The address cycles of the four feature commands.
+    /// Handles the address cycles of the four feature commands.
     pub(super) fn address_feature(
         &mut self,
         at: Instant,
@@ -41,7 +41,7 @@ impl RawNand {
         Ok(())
     }
 
-    /// The four parameters of SET FEATURES.
+    /// Handles the four parameters of SET FEATURES.
     pub(super) fn set_feature(
         &mut self,
         at: Instant,
@@ -69,7 +69,8 @@ impl RawNand {
         Ok(())
     }
 
-    /// A timing mode that the chip lacks, or cannot set at all, is ignored, as silicon does.
+    /// True if the feature takes effect. As in silicon, a timing mode is ignored if the chip lacks
+    /// it or cannot set it.
     fn takes_effect(&self, feature: u8, first: u8) -> bool {
         if feature != c::TIMING_MODE {
             return true;
@@ -92,7 +93,7 @@ impl RawNand {
         }
     }
 
-    /// RESET ends OTP mode.
+    /// Ends OTP mode, as RESET does.
     pub(super) fn leave_otp(&mut self) {
         if let Some(otp) = self.spec.otp {
             self.otp.set_mode(0);
@@ -102,7 +103,7 @@ impl RawNand {
         }
     }
 
-    /// True when block protection covers the whole chip.
+    /// True if block protection covers the whole chip.
     #[inline]
     pub(super) fn all_locked(&self) -> bool {
         self.spec.protection.is_some_and(|p| {

@@ -16,7 +16,7 @@ use floatgate_media::{AddressCycles, Text};
 use floatgate_mtd::random::Random;
 use floatgate_mtd::{Instant, Nanos};
 
-/// All copies of the parameter pages, as READ PARAMETER PAGE gives them.
+/// All copies of the parameter pages, as READ PARAMETER PAGE returns them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ParameterPages {
     onfi: Vec<u8>,
@@ -43,7 +43,7 @@ fn text<const N: usize>(text: &str, field: &'static str) -> Result<Text<N>, BadS
     Text::new(text).ok_or_else(|| BadSpec::new(field, "too long, or not printable ASCII"))
 }
 
-/// Revisions up to the one named, as chips list them.
+/// The revision bits of all ONFI revisions up to `name`, as chips set them.
 fn revision(name: &str) -> Result<OnfiRevision, BadSpec> {
     const NAMES: [&str; 11] = ["1.0", "2.0", "2.1", "2.2", "2.3", "3.0", "3.1", "3.2", "4.0", "4.1", "4.2"];
     match NAMES.iter().position(|known| *known == name) {
@@ -52,7 +52,8 @@ fn revision(name: &str) -> Result<OnfiRevision, BadSpec> {
     }
 }
 
-/// A value as its field of a parameter page; one that does not fit is refused, as the chip would state another.
+/// Converts a value to its field in a parameter page. A value that does not fit is rejected, because the chip
+/// would report another one.
 fn stated<T: TryFrom<u64>>(key: &'static str, value: impl Into<u64>) -> Result<T, BadSpec> {
     T::try_from(value.into())
         .map_err(|_| BadSpec::new(key, "more than its field in the parameter page holds"))
@@ -84,7 +85,7 @@ fn onfi_commands(spec: &RawNandSpec) -> OnfiCommands {
         .with(OnfiCommands::READ_UNIQUE_ID)
 }
 
-/// Correction over other steps than 512 bytes does not fit into byte 112.
+/// True if the ECC requirement needs the extended page: steps other than 512 bytes do not fit into byte 112.
 const fn needs_extended(spec: &RawNandSpec) -> bool {
     spec.ecc.step_bytes != 512 && !spec.ecc.on_die
 }
@@ -126,7 +127,8 @@ fn onfi_page(spec: &RawNandSpec, onfi: &OnfiSpec) -> Result<OnfiPage, BadSpec> {
     })
 }
 
-/// 0 for chips that correct by themselves, FFh where the extended page has the answer (ONFI 4.2 section 5.7.1).
+/// ECC bits in the parameter page: 0 for chips with on-die ECC, FFh if the extended page contains the value
+/// (ONFI 4.2 section 5.7.1).
 fn onfi_ecc_bits(spec: &RawNandSpec) -> Result<u8, BadSpec> {
     match spec.ecc {
         ecc if ecc.on_die => Ok(0),
@@ -230,7 +232,7 @@ fn jedec_copies(spec: &RawNandSpec, jedec: &JedecSpec) -> Result<Vec<u8>, BadSpe
     Ok(jedec::emit(&jedec_page(spec, jedec)?).repeat(usize::from(jedec.copies)))
 }
 
-/// A unique id that follows from the chip's id bytes and its place in the package.
+/// A unique id derived from the chip's id bytes and the number of the target in the package.
 pub(super) fn unique_id(spec: &RawNandSpec, target: u32) -> [u8; 16] {
     let seed = spec.id.iter().fold(u64::from(target), |hash, byte| hash.rotate_left(8) ^ u64::from(*byte));
     let mut random = Random::new(seed);
@@ -239,7 +241,7 @@ pub(super) fn unique_id(spec: &RawNandSpec, target: u32) -> [u8; 16] {
 }
 
 impl RawNand {
-    /// 90h and its address.
+    /// Handles 90h (READ ID) and its address.
     pub(super) fn output_id(
         &mut self,
         at: Instant,
@@ -256,7 +258,7 @@ impl RawNand {
         Ok(())
     }
 
-    /// ECh or EDh and its address: busy for tR.
+    /// Handles ECh or EDh and its address: the chip is busy for tR.
     pub(super) fn output_pages(
         &mut self,
         at: Instant,
@@ -278,7 +280,7 @@ impl RawNand {
         Ok(())
     }
 
-    /// Bytes of id, parameter pages, unique id or feature, one after the other.
+    /// Outputs consecutive bytes of the id, the parameter pages, the unique id or a feature.
     pub(super) fn output_bytes(&mut self, at: Instant, buf: &mut [u8]) -> Result<(), Violation> {
         if at < self.lun().ready {
             return Err(Violation::Busy);
@@ -297,7 +299,7 @@ impl RawNand {
             Output::Id(c::ONFI_SIGNATURE) if self.spec.onfi.is_some() => from(b"ONFI"),
             Output::Id(c::JEDEC) if self.spec.jedec.is_some() => from(b"JEDEC"),
             Output::ParameterPage(address) => from(self.parameter_pages.at(address)),
-            // Sixteen copies, each followed by its complement (ONFI 4.2 section 5.8).
+            // Sixteen copies of the id, each followed by its complement (ONFI 4.2 section 5.8).
             Output::UniqueId => {
                 let byte = self.unique_id[position % 16];
                 if (position / 16).is_multiple_of(2) { byte } else { !byte }

@@ -1,4 +1,4 @@
-//! The state of one LUN: registers, busy times, results, features.
+//! State of a LUN: registers, busy times, results, features.
 
 use super::super::command as c;
 use super::super::spec::{PLANES_MAX, RawNandSpec, RetryKind};
@@ -6,7 +6,7 @@ use crate::array::{BlockContent, Loaded, SubPages};
 use crate::cells::BlockState;
 use floatgate_mtd::Instant;
 
-/// A program or an erase.
+/// A program or an erase that may be interrupted.
 #[derive(Clone, Debug)]
 pub(super) struct Operation {
     pub(super) start: Instant,
@@ -14,14 +14,14 @@ pub(super) struct Operation {
     pub(super) what: Cut,
 }
 
-/// State before an operation, to undo it after a loss of power.
+/// State before an operation, with which a power loss can revert it.
 #[derive(Clone, Debug)]
 pub(super) enum Cut {
     Program { row: u32 },
     Erase { block: u32, before: Box<Before> },
 }
 
-/// A block before its erase.
+/// Content and cell state of a block before its erase.
 #[derive(Clone, Debug)]
 pub(super) struct Before {
     pub(super) content: BlockContent,
@@ -32,16 +32,16 @@ pub(super) struct Before {
 /// Content of a page register.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Register {
-    /// Nothing defined.
+    /// Undefined content.
     #[default]
     Empty,
-    /// A page of the array, by row index. The page is not copied: whatever changes the array empties the register.
+    /// A page of the array, by row index. The page is not copied; every change of the array empties the register.
     Page(u32),
-    /// An OTP page.
+    /// An OTP page, by index.
     Otp(u32),
 }
 
-/// Several planes wait for one confirm command.
+/// Type of multi-plane operation whose planes wait for a confirm command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Queue {
     #[default]
@@ -51,21 +51,21 @@ pub(super) enum Queue {
     Erases,
 }
 
-/// Bytes loaded for one plane's page.
+/// Bytes loaded for the page of one plane.
 #[derive(Clone, Debug)]
 pub(super) struct Load {
-    /// Target of the operation; `Empty` while the plane is not part of it.
+    /// Target of the operation; `Empty` if the plane is not part of it.
     pub(super) target: Register,
-    /// Next byte to load.
+    /// Column of the next byte to load.
     pub(super) column: usize,
-    /// Loaded so far: one stretch.
+    /// First column of the loaded range.
     pub(super) start: usize,
     pub(super) end: usize,
-    /// Page and OOB; empty in timing-only mode.
+    /// Loaded page with OOB; empty in timing-only mode.
     data: Vec<u8>,
     full: usize,
     sub_pages: SubPages,
-    /// The sub-pages that were loaded with a zero bit, in timing-only mode.
+    /// Mask of the sub-pages that were loaded with a zero bit, in timing-only mode.
     written: u8,
 }
 
@@ -76,20 +76,20 @@ impl Load {
         Self { target: Register::Empty, column: 0, start: 0, end: 0, data, full, sub_pages, written: 0 }
     }
 
-    /// A new program of `target`: nothing loaded, all bits 1.
+    /// Starts a program of `target`: no byte is loaded, all bits are 1.
     pub(super) fn begin(&mut self, target: Register, column: usize) {
         self.target = target;
         self.column = column;
         (self.start, self.end, self.written) = (0, 0, 0);
     }
 
-    /// Fills the register with a page read by copyback.
+    /// Fills the register with a page that copyback read.
     pub(super) fn fill(&mut self, read: impl FnOnce(&mut [u8])) {
         read(&mut self.data);
         (self.start, self.end, self.written) = (0, self.full, u8::MAX);
     }
 
-    /// Loads bytes at the column; `false` when they reach beyond the page.
+    /// Loads bytes at the current column; `false` if they extend beyond the page.
     pub(super) fn put(&mut self, bytes: &[u8]) -> bool {
         let end = self.column + bytes.len();
         if end > self.full {
@@ -110,7 +110,7 @@ impl Load {
         true
     }
 
-    /// Makes the loaded stretch the whole page: what was not loaded stays 1.
+    /// Extends the loaded range to the whole page; bytes that were not loaded are FFh.
     fn pad(&mut self) {
         if !self.data.is_empty() {
             self.data[..self.start].fill(0xFF);
@@ -119,14 +119,14 @@ impl Load {
         (self.start, self.end) = (0, self.full);
     }
 
-    /// The loaded stretch.
+    /// Bytes of the loaded range, with their column in the page.
     pub(super) fn loaded(&self) -> Loaded<'_> {
         let bytes = self.data.get(self.start..self.end).unwrap_or(&[]);
         Loaded { column: self.start, bytes, sub_pages: self.written }
     }
 }
 
-/// Feature addresses a chip knows, each with four parameters.
+/// Feature addresses of a chip, each with its four parameters.
 #[derive(Clone, Debug)]
 pub(super) struct Features(Vec<(u8, [u8; 4])>);
 
@@ -154,46 +154,46 @@ impl Features {
     }
 }
 
-/// One LUN.
+/// State of one LUN: its ready times, status and page registers.
 #[derive(Clone, Debug)]
 pub(super) struct Lun {
-    /// RDY: when the LUN takes commands again.
+    /// RDY: time from which the LUN accepts commands again.
     pub(super) ready: Instant,
-    /// ARDY: when its array is idle.
+    /// ARDY: time from which its array is idle.
     pub(super) array_ready: Instant,
-    /// Result of the last program or erase.
+    /// True if the last program or erase failed.
     pub(super) fail: bool,
-    /// Result of the program before it, when that was a cached one.
+    /// True if the previous program failed and was a cached one.
     pub(super) fail_before: bool,
-    /// The last program was a cached one: the next one's status shows its result too.
+    /// True if the last program was cached: the status of the next one also contains its result.
     pub(super) chained: bool,
-    /// On-die ECC recommends to rewrite the page read last.
+    /// True if on-die ECC recommends a rewrite of the page read last.
     pub(super) rewrite: bool,
     /// Page registers, one per plane.
     pub(super) registers: [Register; PLANES_MAX as usize],
-    /// Bits of the pages in the registers that were read wrong, ascending.
+    /// Ascending offsets of the wrong bits of the pages in the registers.
     pub(super) wrong: [Vec<u32>; PLANES_MAX as usize],
-    /// The same of the page that a cached read has the array read ahead.
+    /// Ascending offsets of the wrong bits of the page that a cached read reads ahead.
     pub(super) wrong_ahead: Vec<u32>,
-    /// Plane whose register data comes from.
+    /// Plane whose register is the source of data output.
     pub(super) plane: u8,
-    /// Row index in the data register behind a single-plane read: what a cached read gives next.
+    /// Row in the data register behind a single-plane read, which a cached read outputs next.
     pub(super) behind: Option<u32>,
-    /// A cached read was begun and not ended.
+    /// True during a cached read.
     pub(super) caching: bool,
-    /// Row index whose copy a copyback program may write.
+    /// Row that was read for copyback, whose copy a copyback program may write.
     pub(super) copyback: Option<u32>,
     /// Loaded bytes, one per plane.
     pub(super) loads: Vec<Load>,
-    /// Operation that waits for a confirm command, and the rows or blocks queued.
+    /// Operation that waits for a confirm command, with its queued rows or blocks.
     pub(super) queue: Queue,
     pub(super) queued: [Option<u32>; PLANES_MAX as usize],
     pub(super) features: Features,
-    /// Programs and erases that may not have finished.
+    /// Programs and erases that may not be finished.
     pub(super) operations: Vec<Operation>,
-    /// Read retry mode set by registers.
+    /// Current read retry mode, set by registers.
     pub(super) retry_mode: u8,
-    /// By how much the read retry mode in force lowers the read thresholds, in deviations.
+    /// Shift of the read thresholds in the current read retry mode, in standard deviations downwards.
     pub(super) lowered: f64,
 }
 
@@ -223,18 +223,18 @@ impl Lun {
         }
     }
 
-    /// The register data comes from.
+    /// The register that is the source of data output.
     pub(super) fn register(&self) -> Register {
         self.registers[usize::from(self.plane)]
     }
 
-    /// Its wrong bits.
+    /// Wrong bits of that register.
     #[inline]
     pub(super) fn wrong(&self) -> &[u32] {
         &self.wrong[usize::from(self.plane)]
     }
 
-    /// Forgets registers and reads in progress: the array is about to change, or the LUN was reset.
+    /// Empties registers and ends running reads, because the array changes or the LUN is reset.
     #[inline]
     pub(super) fn empty_registers(&mut self) {
         self.registers = [Register::Empty; PLANES_MAX as usize];
@@ -243,7 +243,7 @@ impl Lun {
         self.copyback = None;
     }
 
-    /// Drops what waits for a confirm command.
+    /// Drops the operations that wait for a confirm command.
     pub(super) fn drop_queue(&mut self) {
         self.queue = Queue::None;
         self.queued = [None; PLANES_MAX as usize];

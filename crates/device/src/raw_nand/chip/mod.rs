@@ -1,15 +1,15 @@
 //! The simulated raw NAND chip: one target, with everything behind its CE#.
 //!
-//! The model is stricter than silicon. A cycle that breaks a rule is refused with a [`Violation`] and ends the sequence
-//! it belongs to; nothing else changes. These rules are left to luck by silicon:
+//! The model is stricter than silicon. A cycle that violates a rule is rejected with a [`Violation`] and ends its
+//! command sequence; the other state is unchanged. Real chips do not check these rules:
 //!
 //! - the first command after power-on is RESET;
-//! - bus cycles are no faster than the timing mode in force;
-//! - tRR, tWHR, tCCS and tADL are kept;
-//! - no sequence is left half done;
-//! - a page is not programmed more often than NOP allows, nor out of order where that matters.
+//! - bus cycles are no faster than the current timing mode;
+//! - tRR, tWHR, tCCS and tADL are met;
+//! - no sequence is left incomplete;
+//! - a page is not programmed more often than NOP allows, nor out of order if the order matters.
 //!
-//! In timing-only mode pages are not stored, hence NOP is not checked.
+//! In timing-only mode pages are not stored, so NOP is not checked.
 
 mod cells;
 mod command;
@@ -44,12 +44,12 @@ use lun::{Lun, Register};
 use otp::Otp;
 use std::sync::Arc;
 
-/// Options of a simulated package beside its specification.
+/// Options of a simulated package in addition to its specification.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChipOptions {
-    /// Keep data. Without it only time passes.
+    /// True to store data. Otherwise only time is simulated.
     pub stores: bool,
-    /// Seed of everything that varies from chip to chip.
+    /// Seed of all variation between chips.
     pub seed: u64,
     /// Simulated effects and history of the cells.
     pub cells: CellsProfile,
@@ -62,7 +62,7 @@ impl Default for ChipOptions {
 }
 
 impl ChipOptions {
-    /// A chip that keeps no data.
+    /// Options of a chip in timing-only mode.
     pub fn timing_only() -> Self {
         Self { stores: false, ..Self::default() }
     }
@@ -71,15 +71,15 @@ impl ChipOptions {
 /// Source of data output cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Output {
-    /// The page register of the active LUN.
+    /// Page register of the active LUN.
     Register,
-    /// The status of the active LUN.
+    /// Status of the active LUN.
     Status,
-    /// READ ID at this address.
+    /// Output of READ ID at this address.
     Id(u8),
-    /// The parameter pages at this address.
+    /// Parameter pages at this address.
     ParameterPage(u8),
-    /// The unique id.
+    /// The unique id of the chip.
     UniqueId,
     /// Parameters of a feature.
     Feature([u8; 4]),
@@ -94,41 +94,41 @@ pub struct RawNand {
     cells: Cells,
     otp: Otp,
     luns: Vec<Lun>,
-    /// The LUN that was addressed last.
+    /// Index of the LUN that was addressed last.
     active: usize,
     step: Step,
     output: Output,
-    /// Data output that 00h resumes after status output.
+    /// Source of data output that 00h restores after status output.
     resume: Output,
-    /// Next byte of outputs other than the register.
+    /// Next byte of all outputs other than the register.
     position: usize,
-    /// Next column of the register.
+    /// Next column of the register to output.
     column: usize,
-    /// First column that 00h, 01h or 50h chose (small pages).
+    /// First column, selected by 00h, 01h or 50h (small pages).
     pointer: u32,
-    /// Next page to program of each block, where pages must be programmed in order.
+    /// Next page to program in each block, if pages must be programmed in order.
     next_page: Vec<u16>,
     program_times: ProgramTimes,
     parameter_pages: Arc<identify::ParameterPages>,
     unique_id: [u8; 16],
-    /// The interface the host must not outrun.
+    /// Configured data interface; the host's cycles must not be faster.
     interface: DataInterface,
-    /// True when RESET was seen since power-on.
+    /// True if RESET was received since power-on.
     awake: bool,
-    /// No data cycle before this, and the timing parameter that says so.
+    /// Earliest time of the next data cycle, and the timing parameter that requires it.
     data_from: Instant,
     data_rule: &'static str,
     work: [Option<Work>; 2],
     faults: Faults,
-    /// Values of the read retry registers, until 16h applies them.
+    /// Values of the read retry registers that 16h has not applied yet.
     retry_values: Vec<u8>,
 }
 
 impl RawNand {
-    /// The targets of a package, erased, not yet reset.
+    /// The targets of a package, erased and not yet reset.
     ///
     /// # Errors
-    /// When the specification makes no sense.
+    /// The specification is invalid.
     pub fn package(spec: &RawNandSpec, options: ChipOptions) -> Result<Vec<Self>, BadSpec> {
         spec.check()?;
         let shared = Arc::new(spec.clone());
@@ -187,17 +187,17 @@ impl RawNand {
         chip
     }
 
-    /// Specification that the chip was built from.
+    /// Specification from which the chip was built.
     pub fn spec(&self) -> &RawNandSpec {
         &self.spec
     }
 
-    /// The data interface the chip expects.
+    /// The configured data interface of the chip.
     pub const fn interface(&self) -> DataInterface {
         self.interface
     }
 
-    /// The read retry mode in force in a LUN, 0 for the normal one.
+    /// Current read retry mode of a LUN; 0 for normal reads.
     pub fn read_retry_mode(&self, lun: usize) -> u8 {
         let (Some(retry), Some(lun)) = (&self.spec.read_retry, self.luns.get(lun)) else { return 0 };
         match retry.kind {
@@ -216,7 +216,7 @@ impl RawNand {
         &mut self.luns[self.active]
     }
 
-    /// Checks that cycles of `interface` are slow enough.
+    /// Checks that cycles of `interface` are not too fast.
     #[inline]
     fn check_interface(&self, interface: DataInterface) -> Result<(), Violation> {
         let within = match (interface, self.interface) {
@@ -235,7 +235,7 @@ impl RawNand {
         }
     }
 
-    /// The active LUN is busy until `ready`, its array until `array_ready`; the work shows as one span.
+    /// Makes the active LUN busy for `length`; the work is recorded as one span.
     #[inline]
     fn busy(&mut self, start: Instant, length: Nanos, what: &'static str) {
         let end = start + length;
@@ -255,14 +255,14 @@ impl RawNand {
         }
     }
 
-    /// No data cycle before `at`.
+    /// Forbids data cycles before `at`.
     #[inline]
     const fn hold_data(&mut self, at: Instant, rule: &'static str) {
         self.data_from = at;
         self.data_rule = rule;
     }
 
-    /// Ends the sequence in progress.
+    /// Ends the current command sequence.
     fn abandon(&mut self) {
         self.step = Step::Idle;
         self.lun_mut().drop_queue();
@@ -283,7 +283,7 @@ impl RawNand {
     }
 
     fn plane_of(&self, at: RowAddress) -> u8 {
-        // There are 1, 2 or 4 (`RawNandSpec::check`).
+        // The number of planes is 1, 2 or 4 (`RawNandSpec::check`).
         (at.block & (self.spec.geometry.planes - 1)) as u8
     }
 }

@@ -1,20 +1,20 @@
-//! ECC in the chip (Toshiba BENAND): pages are corrected on their way out, the status tells how that went.
+//! On-die ECC (Toshiba BENAND): the chip corrects pages before output, and the status contains the result.
 //!
-//! FAIL: more wrong bits in a step than the code corrects, or a step that was programmed twice, with different bytes.
-//! Bit 3: a step has at least three quarters of the wrong bits that the code corrects, and the page should be
-//! rewritten.
+//! FAIL means that a step has more wrong bits than the code corrects, or that it was programmed twice with different
+//! bytes. Bit 3 means that a step has at least three quarters of the wrong bits that the code corrects, so that the
+//! page should be rewritten.
 
 use super::RawNand;
 use super::lun::Register;
 
 impl RawNand {
-    /// Wrong bits of the page in the register, step by step; what lies beyond the data (OOB) is a step of its own.
+    /// Wrong bits of the page in the register for each step; the OOB after the data is a separate step.
     fn steps(&self) -> impl Iterator<Item = &[u32]> {
         let step_bits = self.spec.ecc.step_bytes * 8;
         self.lun().wrong().chunk_by(move |a, b| a / step_bits == b / step_bits)
     }
 
-    /// Sets the status of a page that was read.
+    /// Sets the status bits of a page that was read.
     #[inline]
     pub(super) fn judge_on_die(&mut self, register: Register) {
         if !self.spec.ecc.on_die {
@@ -30,11 +30,11 @@ impl RawNand {
         let strength = self.spec.ecc.strength;
         let lun = self.lun_mut();
         lun.fail = spoiled || worst > strength;
-        // Three quarters of the strength, as Linux's threshold.
+        // The threshold is three quarters of the strength, as in Linux.
         lun.rewrite = !lun.fail && worst > 0 && worst * 4 >= strength * 3;
     }
 
-    /// Corrects the bytes from `column` on, where the code can.
+    /// Corrects the bytes from `column` on in all correctable steps.
     #[inline]
     pub(super) fn correct_on_die(&self, row: u32, column: usize, buf: &mut [u8]) {
         if !self.spec.ecc.on_die {

@@ -9,7 +9,7 @@ use crate::violation::Violation;
 pub(super) struct Otp {
     spec: Option<NandOtp>,
     array: Array,
-    /// First parameter of the feature.
+    /// First parameter of the OTP feature.
     mode: u8,
     locked: bool,
 }
@@ -22,14 +22,14 @@ impl Otp {
         Self { spec: spec.otp, array, mode: 0, locked: false }
     }
 
-    /// Switches to the OTP pages, their lock, or back. Other bits of the same feature do something else: Linux enables Micron's
-    /// on-die ECC by 08h in it to see whether the id changes.
+    /// Switches to the OTP pages, to their lock, or back. Other bits of the same feature have other meanings: Linux sets 08h in
+    /// it (Micron's on-die ECC) to check if the id changes.
     pub(super) fn set_mode(&mut self, first: u8) {
         let known = |otp: NandOtp| otp.value == first || otp.lock.is_some_and(|lock| lock.value == first);
         self.mode = if self.spec.is_some_and(known) { first } else { 0 };
     }
 
-    /// True when row addresses mean OTP pages (or the lock) now.
+    /// True while row addresses refer to OTP pages (or the lock).
     #[inline]
     pub(super) const fn visible(&self) -> bool {
         self.mode != 0
@@ -40,7 +40,7 @@ impl Otp {
         lock.is_some_and(|lock| lock.value == self.mode && lock.row == row)
     }
 
-    /// Index of the OTP page at `row`; one past the last for the lock.
+    /// Index of the OTP page at `row`; for the lock, the index after the last page.
     pub(super) fn page(&self, row: u32) -> Result<u32, Violation> {
         let Some(otp) = self.spec else { return Err(Violation::BadAddress) };
         if self.locking(row) {
@@ -58,7 +58,7 @@ impl Otp {
         if self.locked { Err(Violation::Protected) } else { Ok(()) }
     }
 
-    /// Checks that a page may take what is loaded.
+    /// Checks that the loaded bytes may be programmed into a page.
     pub(super) fn check_load(&self, page: u32, loaded: Loaded<'_>) -> Result<(), Violation> {
         if (page as usize) < self.array.rows() {
             self.array.check_program(page as usize, loaded)
@@ -67,7 +67,7 @@ impl Otp {
         }
     }
 
-    /// Partial programs per OTP page: four, as SLC pages of the chips that have this area.
+    /// Number of partial programs per OTP page: four, as for SLC pages of chips with this area.
     const NOP: u8 = 4;
 
     pub(super) fn read(&self, page: u32, column: usize, buf: &mut [u8]) {
@@ -78,7 +78,7 @@ impl Otp {
         }
     }
 
-    /// Programs a page, or locks the area. Returns whether that failed.
+    /// Programs a page, or locks the area. Returns true if the program fails.
     pub(super) fn program(&mut self, page: u32, loaded: Loaded<'_>) -> bool {
         if (page as usize) < self.array.rows() {
             self.array.program(page as usize, loaded.column, loaded.bytes);

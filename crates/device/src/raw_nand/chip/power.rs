@@ -1,7 +1,7 @@
-//! Loss of power: what was under way is cut short, what was finished stays, registers and features are lost.
+//! Power loss: running operations are interrupted, finished ones persist, registers and features are lost.
 //!
-//! The chip carries a program or an erase out when its command comes, and is busy afterwards. So that power can still go
-//! meanwhile, it keeps what it may have to take back, until the next command comes after the end.
+//! The chip executes a program or an erase when its command arrives, and is busy afterwards. Because power can be lost in that
+//! time, it stores the state that it may have to restore, until the first command after the end of the operation.
 
 use super::lun::{Before, Cut, Lun, Operation};
 use super::{Output, RawNand, Step};
@@ -10,7 +10,7 @@ use crate::raw_nand::timing::DataInterface;
 use floatgate_mtd::Instant;
 
 impl RawNand {
-    /// State that a loss of power during an erase of the block may have to bring back.
+    /// State of the block that a power loss during its erase may have to restore.
     pub(super) fn before_erase(&self, block: u32) -> Cut {
         let before = Before {
             content: self.array.content(block as usize),
@@ -20,7 +20,7 @@ impl RawNand {
         Cut::Erase { block, before: Box::new(before) }
     }
 
-    /// The active LUN works on these; what was finished at `at` is past.
+    /// Records operations of the active LUN; operations finished at `at` are dropped.
     #[inline]
     pub(super) fn begin_operations(
         &mut self,
@@ -33,9 +33,9 @@ impl RawNand {
         operations.extend(what.map(|what| Operation { start, end, what }));
     }
 
-    /// Power goes away at `at`, no earlier than the last command came, and comes back: operations under way are cut short, those
-    /// that waited for them never began. The chip needs a RESET before anything else; registers, features and data interface
-    /// are those of power-on.
+    /// Applies a power cut at `at`, which must not be before the last command; power is back afterwards. Running operations are
+    /// interrupted, and queued ones are not started. The chip then requires a RESET; registers, features and data interface have
+    /// their power-on state.
     pub fn power_cut(&mut self, at: Instant) {
         for lun in 0..self.luns.len() {
             let operations = std::mem::take(&mut self.luns[lun].operations);
@@ -55,17 +55,17 @@ impl RawNand {
     fn cut(&mut self, operation: Operation, at: Instant) {
         let (begun, done) = (operation.start <= at, share_done(operation.start, operation.end, at));
         match operation.what {
-            // Before the first pulse nothing has happened to the page.
+            // Before the first pulse the page is unchanged.
             Cut::Program { row } if begun && done > 0.0 => self.cells.cut_program(row, done, operation.start),
             Cut::Program { row } => self.undo_program(row),
             Cut::Erase { block, before } => self.cut_erase(block, *before, begun.then_some(done)),
         }
     }
 
-    /// A program that waited for another one, or whose first pulse did not come.
+    /// Reverts a program that waited for another one, or that had not received its first pulse.
     fn undo_program(&mut self, row: u32) {
         if self.array.programs(row as usize) > 1 {
-            // The page held something already, which the array has mixed with the new bytes.
+            // The page was already programmed, and the array contains a mix of old and new bytes.
             return self.cells.cut_program(row, 0.0, Instant::ZERO);
         }
         self.array.undo_program(row as usize);
@@ -87,7 +87,7 @@ impl RawNand {
         }
     }
 
-    /// When the program or erase that the active LUN began last starts and ends.
+    /// Start and end of the program or erase that the active LUN started last.
     pub(super) fn last_operation_time(&self) -> Option<(Instant, Instant)> {
         self.lun().operations.last().map(|operation| (operation.start, operation.end))
     }

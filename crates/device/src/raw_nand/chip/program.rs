@@ -1,4 +1,4 @@
-//! Programs and erases.
+//! Program and erase commands.
 
 use super::RawNand;
 use super::command::{Step, Wants};
@@ -13,7 +13,7 @@ use crate::violation::Violation;
 use floatgate_mtd::{Instant, Nanos};
 
 impl RawNand {
-    /// 80h and its address: the register of the row's plane is cleared for new data.
+    /// Handles 80h and its address: clears the register of the row's plane for new data.
     #[inline]
     pub(super) fn begin_load(&mut self, row: RowAddress, column: usize) -> Result<(), Violation> {
         self.check_program(row)?;
@@ -26,7 +26,7 @@ impl RawNand {
         Ok(())
     }
 
-    /// 85h after 35h: the register keeps the page that was read, bit errors included.
+    /// Handles 85h after 35h: the register retains the page that was read, including bit errors.
     pub(super) fn begin_copyback(&mut self, row: RowAddress, column: usize) -> Result<(), Violation> {
         let Some(source) = self.lun().copyback else {
             return Err(Violation::Sequence("85h without a copyback read (35h)"));
@@ -53,7 +53,7 @@ impl RawNand {
             return Err(Violation::Protected);
         }
         let next = self.next_page.get(self.map.block_index(row) as usize).copied().unwrap_or(0);
-        // Whether the same page may be programmed again follows from what is loaded; an earlier one is out of order.
+        // Whether the same page may be programmed again depends on the loaded bytes; an earlier page is out of order.
         if row.page + 1 < u32::from(next) { Err(Violation::OutOfOrder) } else { Ok(()) }
     }
 
@@ -98,7 +98,7 @@ impl RawNand {
         Ok(())
     }
 
-    /// Checks that the pages may take what is loaded for them.
+    /// Checks that the loaded bytes may be programmed into their pages.
     #[inline]
     fn check_loads(&self) -> Result<(), Violation> {
         self.lun().loads.iter().try_for_each(|load| match load.target {
@@ -108,7 +108,7 @@ impl RawNand {
         })
     }
 
-    /// 11h: this plane's page is programmed together with the next one's.
+    /// Handles 11h: queues this plane's page, to be programmed together with the next plane's.
     fn queue_program(&mut self, at: Instant, timing: &BusTiming) {
         let lun = self.lun_mut();
         let plane = usize::from(lun.plane);
@@ -119,7 +119,7 @@ impl RawNand {
         self.busy(at + timing.wb, self.spec.timing.t_dbsy_us, "tDBSY");
     }
 
-    /// 10h or 15h: the loaded registers go to the array, after whatever a cached program before this one still has to do.
+    /// Handles 10h or 15h: programs the loaded registers, after the remaining work of a previous cached program.
     #[inline]
     fn program(&mut self, at: Instant, timing: &BusTiming, cached: bool) {
         let begin = (at + timing.wb).max(self.lun().array_ready);
@@ -142,7 +142,7 @@ impl RawNand {
         self.begin_operations(at, (begin, end), cuts);
     }
 
-    /// The row that a plane's program will change.
+    /// Row that the program of a plane will change.
     #[inline]
     fn row_to_program(&self, plane: usize) -> Option<u32> {
         match self.lun().loads[plane].target {
@@ -154,7 +154,7 @@ impl RawNand {
         }
     }
 
-    /// Programs what is loaded for one plane.
+    /// Programs the bytes loaded for one plane.
     #[inline]
     fn program_plane(&mut self, plane: usize, begin: Instant) -> Outcome {
         let load = &mut self.luns[self.active].loads[plane];
@@ -181,7 +181,7 @@ impl RawNand {
         }
     }
 
-    /// With 15h the LUN takes the next page as soon as its register is free.
+    /// Sets the busy times of a program. With 15h the LUN accepts the next page as soon as its register is free.
     #[inline]
     fn program_time(&mut self, begin: Instant, t_prog: Nanos, cached: bool) {
         let t_cbsy = self.spec.timing.t_cbsy_us;
@@ -216,7 +216,7 @@ impl RawNand {
                 self.erase(at, timing);
                 self.step = Step::Idle;
             }
-            // With D1h (ONFI) or without (the makers' older way).
+            // The queue command is D1h (ONFI), or none (the makers' older sequence).
             c::ERASE_QUEUE | c::ERASE if self.spec.multi_plane => {
                 self.queue_row(row, Queue::Erases)?;
                 let busy = if opcode == c::ERASE_QUEUE { self.spec.timing.t_dbsy_us } else { Nanos::ZERO };
@@ -228,7 +228,7 @@ impl RawNand {
         Ok(())
     }
 
-    /// D0h: the queued blocks are erased together.
+    /// Handles D0h: erases the queued blocks together.
     fn erase(&mut self, at: Instant, timing: &BusTiming) {
         let queued = self.lun().queued;
         let per_block = self.spec.geometry.pages_per_block;

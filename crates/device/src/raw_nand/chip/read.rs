@@ -36,14 +36,14 @@ impl RawNand {
         }
     }
 
-    /// Target of a row address in the mode of the chip.
+    /// Register content to which a row address refers in the current mode of the chip.
     #[inline]
     pub(super) fn target(&self, row: RowAddress) -> Result<Register, Violation> {
         let index = self.map.index(row);
         if self.otp.visible() { self.otp.page(index).map(Register::Otp) } else { Ok(Register::Page(index)) }
     }
 
-    /// Array to register, with what 32h queued for other planes.
+    /// Reads a page from array to register, together with pages of other planes that 32h queued.
     #[inline]
     pub(super) fn read_page(
         &mut self,
@@ -80,7 +80,7 @@ impl RawNand {
         Ok(())
     }
 
-    /// 32h: this plane's page is read together with the next one's.
+    /// Handles 32h: queues this plane's page, to be read together with the next plane's.
     fn queue_read(&mut self, at: Instant, timing: &BusTiming, row: RowAddress) -> Result<(), Violation> {
         self.queue_row(row, Queue::Reads)?;
         self.step = Step::Idle;
@@ -88,7 +88,7 @@ impl RawNand {
         Ok(())
     }
 
-    /// Queues a row for a multi-plane operation: one per plane, all in the same page.
+    /// Queues a row for a multi-plane operation: one row per plane, all at the same page number.
     pub(super) fn queue_row(&mut self, row: RowAddress, queue: Queue) -> Result<(), Violation> {
         let (plane, index) = (usize::from(self.plane_of(row)), self.map.index(row));
         self.check_planes(row, queue)?;
@@ -98,7 +98,8 @@ impl RawNand {
         Ok(())
     }
 
-    /// ONFI 4.2 section 3.1.1: planes of one operation differ, their page addresses do not.
+    /// Checks the rows of a multi-plane operation (ONFI 4.2 section 3.1.1): different planes, equal page
+    /// addresses.
     pub(super) fn check_planes(&self, row: RowAddress, queue: Queue) -> Result<(), Violation> {
         let lun = self.lun();
         if lun.queue == Queue::None {
@@ -115,7 +116,8 @@ impl RawNand {
         Ok(())
     }
 
-    /// 31h or 3Fh: the page behind comes to the register, and with 31h the array reads the next one meanwhile.
+    /// Handles 31h or 3Fh: the page read ahead moves to the register; with 31h the array reads the next page at
+    /// the same time.
     pub(super) fn cached_read(
         &mut self,
         at: Instant,
@@ -141,7 +143,7 @@ impl RawNand {
         Ok(())
     }
 
-    /// 00h, address, 31h: as 31h, but the array reads the addressed page next.
+    /// Handles 00h, address, 31h: as 31h, but the array reads the addressed page next.
     fn cached_read_at(&mut self, at: Instant, timing: &BusTiming, row: RowAddress) -> Result<(), Violation> {
         let Some(current) = self.lun().behind else {
             return Err(Violation::Sequence("a cached read without a page read before it"));
@@ -154,7 +156,8 @@ impl RawNand {
         Ok(())
     }
 
-    /// Busy for tRCBSY, or for the rest of the tR that is still under way (facts 2.2); then the next read begins.
+    /// Makes the LUN busy for tRCBSY, or for the remaining tR of the running read (facts 2.2), and starts the
+    /// next read.
     fn shift_register(&mut self, at: Instant, timing: &BusTiming, current: u32, next: Option<u32>) {
         let start = at + timing.wb;
         let (t_rcbsy, t_r) = (self.spec.timing.t_rcbsy_us, self.spec.timing.t_r_us.typ);

@@ -1,4 +1,4 @@
-//! Read retry: other read thresholds, by a feature or by registers.
+//! Read retry: shifted read thresholds, set by a feature or by registers.
 
 use super::RawNand;
 use super::command::{Step, Wants};
@@ -9,7 +9,7 @@ use crate::violation::Violation;
 use floatgate_mtd::Instant;
 
 impl Lun {
-    /// Changes the read thresholds if the feature that was set is the feature of read retry.
+    /// Changes the read thresholds if `feature` is the read retry feature.
     pub(super) fn set_thresholds(&mut self, retry: Option<&ReadRetry>, feature: u8, mode: u8) {
         let retry = retry.filter(|retry| retry.kind == RetryKind::Feature && retry.feature == feature);
         if let Some(retry) = retry {
@@ -23,19 +23,19 @@ impl RawNand {
         self.spec.read_retry.as_ref().filter(|retry| retry.kind == RetryKind::Hynix)
     }
 
-    /// True when 36h and 16h exist.
+    /// True if the chip has read retry registers (36h and 16h).
     pub(super) fn has_retry_registers(&self) -> bool {
         self.retry_registers().is_some()
     }
 
-    /// 36h: the registers keep what they have until their new values come.
+    /// Handles 36h. The registers retain their values until new ones arrive.
     pub(super) fn begin_parameters(&mut self) {
         let mode = usize::from(self.luns[0].retry_mode);
         let values = self.retry_registers().and_then(|retry| retry.values.get(mode).cloned());
         self.retry_values = values.unwrap_or_default();
     }
 
-    /// The address of a register.
+    /// Handles the address of a read retry register.
     pub(super) fn address_parameter(
         &mut self,
         at: Instant,
@@ -52,7 +52,7 @@ impl RawNand {
         Ok(())
     }
 
-    /// The value of a register.
+    /// Handles the value of a read retry register.
     pub(super) fn set_parameter(&mut self, index: usize, bytes: &[u8]) -> Result<(), Violation> {
         let ([value], Some(place)) = (bytes, self.retry_values.get_mut(index)) else {
             return Err(Violation::Sequence("a register has one byte"));
@@ -62,8 +62,8 @@ impl RawNand {
         Ok(())
     }
 
-    /// 16h: pages are read with these thresholds from now on. Values of no mode are refused, as their thresholds are
-    /// unknown.
+    /// Handles 16h: later reads use these thresholds. Values that belong to no mode are rejected, because their
+    /// thresholds are unknown.
     pub(super) fn apply_parameters(&mut self) -> Result<(), Violation> {
         let found = self.retry_registers().and_then(|retry| {
             let mode = retry.values.iter().position(|values| *values == self.retry_values)? as u8;

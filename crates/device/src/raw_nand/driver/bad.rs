@@ -1,4 +1,4 @@
-//! Bad blocks: the maker's marks, and marks of the driver's own.
+//! Bad blocks: the maker's markers, and markers that the driver writes.
 
 use super::RawNandDriver;
 use crate::nand::bbt::BlockState;
@@ -13,7 +13,7 @@ impl<B: NandBus> RawNandDriver<B> {
         self.bbt.get(block)
     }
 
-    /// Erasing a bad block would destroy its mark.
+    /// Rejects an erase of a bad block, which would destroy its marker.
     #[inline]
     pub(super) fn refuse_bad(&mut self, addr: u64) -> Result<(), Error> {
         if self.block_is_bad(span::block_of(&self.geometry, addr))? {
@@ -23,12 +23,12 @@ impl<B: NandBus> RawNandDriver<B> {
         }
     }
 
-    /// Reads the maker's marks of every block.
+    /// Reads the maker's markers of all blocks.
     pub(super) fn scan_markers(&mut self) -> Result<(), Error> {
         (0..self.geometry.blocks()).try_for_each(|block| self.read_state(block))
     }
 
-    /// True when users must keep off the block; its mark is read if it was not yet.
+    /// True if users must not use the block; its marker is read on first use.
     pub(super) fn block_is_bad(&mut self, block: u32) -> Result<bool, Error> {
         if self.bbt.get(block) == BlockState::Unknown {
             self.read_state(block)?;
@@ -42,7 +42,7 @@ impl<B: NandBus> RawNandDriver<B> {
         Ok(())
     }
 
-    /// True when a block carries a bad block mark.
+    /// True if a block has a bad block marker.
     fn is_marked(&mut self, block: u32) -> Result<bool, Error> {
         let marker = self.info.marker.byte(&self.info.geometry) as usize;
         let mut oob = std::mem::take(&mut self.oob);
@@ -50,7 +50,7 @@ impl<B: NandBus> RawNandDriver<B> {
         for index in 0..self.info.marker.pages.len() {
             let page = self.info.marker.pages[index].page(self.rows.pages_per_block());
             let addr = span::block_addr(&self.geometry, block) + (u64::from(page) << self.page_shift);
-            // In timing-only mode nothing else fills the buffer.
+            // In timing-only mode no read fills the buffer.
             oob[marker] = 0xFF;
             let loaded = self.load_oob(self.page_at(addr), &mut oob);
             match loaded {
@@ -63,11 +63,12 @@ impl<B: NandBus> RawNandDriver<B> {
         found
     }
 
-    /// Writes the bad block mark, after an erase that may well fail: the mark must be readable whatever the block held.
+    /// Writes the bad block marker. The block is erased first, even if the erase fails, so that the marker is readable
+    /// with any previous contents.
     pub(super) fn write_marker(&mut self, block: u32) -> Result<(), Error> {
         let addr = span::block_addr(&self.geometry, block);
         let at = self.page_at(addr);
-        // The block is given up: an erase failure changes nothing.
+        // The block is no longer used, so a failed erase has no effect.
         let _ = self.erase_block(at);
         let marker = self.info.marker.byte(&self.info.geometry) as usize;
         let mut oob = self.blank_oob.clone();
@@ -78,7 +79,7 @@ impl<B: NandBus> RawNandDriver<B> {
             let page = self.info.marker.pages[index].page(self.rows.pages_per_block());
             let at = self.page_at(addr + (u64::from(page) << self.page_shift));
             let (failed, _) = self.store_page(at, &blank, &oob, c::PROGRAM_CONFIRM)?;
-            // A worn-out block fails every program; what counts is whether its mark can be read.
+            // Every program of a worn-out block fails; the marker is accepted if it can be read.
             if failed && self.bus.keeps_data() && !self.is_marked(block)? {
                 result = Err(self.error(ErrorKind::ProgramFailed, at.addr));
             }

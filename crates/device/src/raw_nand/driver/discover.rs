@@ -1,4 +1,4 @@
-//! Finding out what sits on the bus, from its own bytes.
+//! Identification of the chips on the bus, from the bytes that they return.
 
 use super::info::ChipInfo;
 use crate::raw_nand::bus::{Address, Instr, NandBus, NandError};
@@ -11,9 +11,9 @@ use floatgate_media::nand_id::NandId;
 use floatgate_media::onfi::{self, OnfiExtendedPage, OnfiPage};
 use floatgate_mtd::{ErrorKind, Nanos};
 
-/// Copies of a parameter page that are read (ONFI 4.2 section 5.7: at least three).
+/// Number of copies of a parameter page that are read (ONFI 4.2 section 5.7: at least three).
 const COPIES: usize = 3;
-/// Longest tR before the chip has said what its tR is (ONFI 4.2 section 4.19: READ PARAMETER PAGE).
+/// Maximum tR while the chip's tR is unknown (ONFI 4.2 section 4.19: READ PARAMETER PAGE).
 const T_R_UNKNOWN: Nanos = Nanos::from_us(200);
 
 /// Resets the selected target.
@@ -31,7 +31,7 @@ pub(super) fn reset_all<B: NandBus>(bus: &mut B, host: &mut Host, targets: u32) 
     Ok(())
 }
 
-/// READ ID at `address`.
+/// Executes READ ID at `address`.
 fn read_id<B: NandBus>(bus: &mut B, host: &mut Host, address: u8, out: &mut [u8]) -> Result<(), NandError> {
     bus.exec(host, &mut [Instr::Cmd(c::READ_ID), Instr::Addr(Address::byte(address)), Instr::RegIn(out)])
 }
@@ -49,7 +49,7 @@ fn read_parameters<B: NandBus>(
     )
 }
 
-/// GET FEATURES of the selected target.
+/// Executes GET FEATURES on the selected target.
 pub(super) fn get_feature<B: NandBus>(
     bus: &mut B,
     host: &mut Host,
@@ -64,7 +64,7 @@ pub(super) fn get_feature<B: NandBus>(
     Ok(out)
 }
 
-/// SET FEATURES of the selected target: `first` and three zeros.
+/// Executes SET FEATURES on the selected target, with the parameters `first` and three zeros.
 pub(super) fn set_feature<B: NandBus>(
     bus: &mut B,
     host: &mut Host,
@@ -79,10 +79,10 @@ pub(super) fn set_feature<B: NandBus>(
     )
 }
 
-/// tFEAT, with room for what the bus itself takes until the wait begins.
+/// Timeout for tFEAT, including the bus time until the wait begins.
 const T_FEAT_MAX: Nanos = Nanos::from_ns(2 * T_FEAT.as_ns());
 
-/// Kind of error for a probe that found no chip.
+/// Error kind for a failed probe.
 pub(super) fn kind(error: NandError) -> ErrorKind {
     match error {
         NandError::Chip(violation) => violation.kind(),
@@ -92,7 +92,8 @@ pub(super) fn kind(error: NandError) -> ErrorKind {
     }
 }
 
-/// Resets all targets in SDR mode 0 and reads what the first one is; the others count when they have the same id.
+/// Resets all targets in SDR mode 0 and identifies the first one. Other targets are counted if they have the same
+/// id.
 pub(super) fn discover<B: NandBus>(
     bus: &mut B,
     host: &mut Host,
@@ -111,7 +112,7 @@ pub(super) fn discover<B: NandBus>(
     Ok(info)
 }
 
-/// The id of the first target, read twice: a floating bus does not answer the same bytes reliably.
+/// Id of the first target, which is read twice, because a floating bus does not return the same bytes reliably.
 fn first_id<B: NandBus>(bus: &mut B, host: &mut Host) -> Result<[u8; 8], ErrorKind> {
     bus.select(0);
     reset(bus, host, T_RST_POWER_ON_MAX).map_err(kind)?;
@@ -132,7 +133,7 @@ fn same_chip<B: NandBus>(bus: &mut B, host: &mut Host, target: u8, id: &[u8; 8])
     Ok(other == id[..2])
 }
 
-/// ONFI, then JEDEC, then the catalogue, then the meaning of the id bytes.
+/// Identifies the chip by ONFI page, JEDEC page, catalogue or the encoding of the id bytes, in this order.
 fn identify<B: NandBus>(
     bus: &mut B,
     host: &mut Host,
@@ -156,7 +157,7 @@ fn identify<B: NandBus>(
     }
 }
 
-/// The entry whose id bytes agree, the longest id of several.
+/// The catalogue entry whose id bytes match; of several entries, the one with the longest id.
 fn catalogue_entry<'a>(known: &'a [RawNandSpec], id: &[u8; 8]) -> Option<&'a RawNandSpec> {
     let matching = known.iter().filter(|spec| spec.answers_to(id));
     matching.max_by_key(|spec| spec.id.len())
@@ -175,7 +176,7 @@ fn onfi_info<B: NandBus>(bus: &mut B, host: &mut Host, id: &[u8]) -> Result<Opti
     Ok(Some(ChipInfo::from_onfi(id, &page, ecc)))
 }
 
-/// The correction from the extended page, which follows all copies of the parameter page.
+/// ECC requirement in the extended page, which follows all copies of the parameter page.
 fn extended_ecc<B: NandBus>(
     bus: &mut B,
     host: &mut Host,
@@ -203,7 +204,7 @@ fn jedec_info<B: NandBus>(bus: &mut B, host: &mut Host, id: &[u8]) -> Result<Opt
     Ok(page.map(|page| ChipInfo::from_jedec(id, &page)))
 }
 
-/// Refuses sizes that no driver could handle: parameter pages are untrusted bytes.
+/// Rejects sizes that no driver can handle, because parameter pages are untrusted bytes.
 fn check(info: &ChipInfo) -> Result<(), ErrorKind> {
     let g = &info.geometry;
     let pages =
@@ -220,5 +221,5 @@ fn check(info: &ChipInfo) -> Result<(), ErrorKind> {
     if sane { Ok(()) } else { Err(ErrorKind::Unsupported("a chip that claims impossible sizes")) }
 }
 
-/// Longest reset of a chip that has been in use.
+/// Maximum reset time of a chip after an operation.
 pub(super) const T_RST: Nanos = T_RST_MAX;

@@ -1,8 +1,8 @@
 //! The bad block table on flash, in Linux's format.
 //!
-//! Two copies, table and mirror, in the last four blocks of each target. Each starts at the first page of its block:
-//! two bits a block (11 good or reserved, 01 or 10 worn out, 00 bad from the factory), lowest bits first. The OOB of
-//! the first page has `Bbt0` or `1tbB` at byte 8, and a version at byte 12. The higher version wins (Linux:
+//! Two copies, table and mirror, are in the last four blocks of each target. A copy starts at the first page of its block
+//! and has two bits per block, lowest bits first: 11 good or reserved, 01 or 10 worn out, 00 factory bad. The OOB of the
+//! first page has `Bbt0` or `1tbB` at byte 8, and a version at byte 12. The copy with the higher version is valid (Linux:
 //! drivers/mtd/nand/raw/nand_bbt.c).
 
 use super::RawNandDriver;
@@ -11,11 +11,11 @@ use crate::nand::span;
 use crate::raw_nand::bus::NandBus;
 use floatgate_mtd::{Error, ErrorKind};
 
-/// Blocks at the end of a target that are kept for the tables.
+/// Number of blocks at the end of a target that are reserved for the tables.
 const RESERVED_BLOCKS: u32 = 4;
-/// Byte of the OOB where the signature starts.
+/// Offset of the signature in the OOB, bytes.
 const SIGNATURE_AT: usize = 8;
-/// Byte of the OOB with the version.
+/// Offset of the version in the OOB, bytes.
 const VERSION_AT: usize = 12;
 /// Signatures of the table and its mirror.
 const SIGNATURES: [[u8; 4]; 2] = [*b"Bbt0", *b"1tbB"];
@@ -30,7 +30,7 @@ pub(super) struct TableCopy {
 /// The copies of one target: table and mirror.
 pub(super) type Copies = [Option<TableCopy>; 2];
 
-/// Two bits of a table.
+/// Two-bit code of a block state in a table.
 const fn code(state: BlockState) -> u8 {
     match state {
         BlockState::Unknown | BlockState::Good | BlockState::Reserved => 0b11,
@@ -40,7 +40,7 @@ const fn code(state: BlockState) -> u8 {
 }
 
 impl<B: NandBus> RawNandDriver<B> {
-    /// Reads the tables of all targets, or makes them from the maker's marks; what is missing or older is written.
+    /// Reads the tables of all targets, or creates them from the maker's markers. Missing or outdated copies are written.
     pub(super) fn load_flash_table(&mut self) -> Result<(), Error> {
         self.check_signature_place()?;
         let mut scanned = false;
@@ -63,7 +63,8 @@ impl<B: NandBus> RawNandDriver<B> {
         Ok(())
     }
 
-    /// ECC bytes would overwrite signature or version, as they do in Linux unless the table goes without OOB.
+    /// Rejects layouts whose ECC bytes would overwrite signature or version. Linux has the same problem unless the table
+    /// is stored without OOB.
     fn check_signature_place(&self) -> Result<(), Error> {
         let overlaps =
             |offset: u32, len: u32| (offset as usize) <= VERSION_AT && SIGNATURE_AT < (offset + len) as usize;
@@ -74,7 +75,7 @@ impl<B: NandBus> RawNandDriver<B> {
         Ok(())
     }
 
-    /// Blocks of a target that may hold a table, last one first.
+    /// Blocks of a target that may contain a table, last block first.
     fn candidates(&self, target: u32) -> impl Iterator<Item = u32> + use<B> {
         let end = (target + 1) * self.rows.blocks();
         (end.saturating_sub(RESERVED_BLOCKS)..end).rev()
@@ -97,8 +98,8 @@ impl<B: NandBus> RawNandDriver<B> {
         Ok(found)
     }
 
-    /// Reads the newer of two copies, the other when that one cannot be corrected. Returns its version. Versions wrap: the
-    /// difference counts.
+    /// Reads the newer of two copies, or the older one if the newer is uncorrectable. Returns its version. Versions wrap
+    /// around, so their difference is compared.
     fn newest(&mut self, target: u32, found: Copies) -> Result<Option<u8>, Error> {
         let mut order: Vec<TableCopy> = found.into_iter().flatten().collect();
         if let [table, mirror] = order[..]
@@ -116,7 +117,7 @@ impl<B: NandBus> RawNandDriver<B> {
         Ok(None)
     }
 
-    /// Bytes of a table.
+    /// Size of a table, bytes.
     fn table_bytes(&self) -> usize {
         self.rows.blocks().div_ceil(4) as usize
     }
@@ -136,7 +137,7 @@ impl<B: NandBus> RawNandDriver<B> {
         Ok(())
     }
 
-    /// Keeps users off the blocks that may hold tables.
+    /// Marks the blocks that may contain tables as reserved.
     fn reserve(&mut self, target: u32) {
         for block in self.candidates(target) {
             if self.bbt.get(block) == BlockState::Good {
@@ -155,8 +156,8 @@ impl<B: NandBus> RawNandDriver<B> {
         bytes
     }
 
-    /// Writes one copy, into the block it has or into the first usable one that the other copy does not have. A block that
-    /// fails is marked bad and the next one is tried.
+    /// Writes one copy, to its present block or to the first usable one that the other copy does not use. A block that
+    /// fails is marked bad, and the next one is tried.
     fn write_copy(&mut self, target: u32, which: usize, version: u8) -> Result<(), Error> {
         loop {
             let Some(block) = self.copy_block(target, which) else {
@@ -170,7 +171,7 @@ impl<B: NandBus> RawNandDriver<B> {
                 }
                 Err(error) if matches!(error.kind, ErrorKind::EraseFailed | ErrorKind::ProgramFailed) => {
                     self.bbt.set(block, BlockState::Worn);
-                    // The mark is a hint for other drivers; the table is what counts here.
+                    // The marker is only for other drivers; this driver uses the table.
                     let _ = self.write_marker(block);
                 }
                 Err(error) => return Err(error),
@@ -201,7 +202,7 @@ impl<B: NandBus> RawNandDriver<B> {
         Ok(())
     }
 
-    /// Writes both copies of a target with a new version, after a block of it changed.
+    /// Writes both copies of a target with a new version after the state of a block changed.
     pub(super) fn update_flash_table(&mut self, target: u32) -> Result<(), Error> {
         let Some(copies) = self.copies.get(target as usize) else { return Ok(()) };
         let version = copies.iter().flatten().map(|copy| copy.version).fold(0, u8::max).wrapping_add(1);

@@ -1,4 +1,4 @@
-//! The driver's knowledge of a chip.
+//! Properties of a chip found by the driver.
 
 use crate::ecc_engine::EccRequirement;
 use crate::raw_nand::address::RowMap;
@@ -11,85 +11,85 @@ use floatgate_media::nand_id::{NandId, NandIdGeometry};
 use floatgate_media::onfi::{OnfiCommands, OnfiFeatures, OnfiPage};
 use floatgate_mtd::{Nanos, Pairing};
 
-/// Source by which a chip was recognised.
+/// Source from which a chip was identified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdSource {
     /// ONFI parameter page.
     Onfi,
     /// JEDEC parameter page.
     Jedec,
-    /// An entry of the catalogue with its id bytes.
+    /// An entry of the catalogue whose id bytes match.
     Catalogue,
-    /// The meaning of the id bytes.
+    /// Encoding of the id bytes.
     IdBytes,
 }
 
-/// Properties of a chip as the driver knows them: those that the chip tells, completed by the catalogue's entry for its id, as Linux's tables
-/// and manufacturer code complete them.
+/// Properties of a chip as known to the driver: values from the chip, completed by the catalogue's entry for its id. Linux completes them
+/// from its tables and manufacturer code in the same way.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChipInfo {
-    /// READ ID bytes, without repetition.
+    /// READ ID bytes without repetition.
     pub id: Vec<u8>,
-    /// Source by which the chip was recognised.
+    /// Source from which the chip was identified.
     pub id_source: IdSource,
-    /// Model, empty when only the id is known.
+    /// Model name; empty if only the id is known.
     pub model: String,
-    /// Sizes; `targets` counts those that answered.
+    /// Sizes of the chip; `targets` is the number of targets that answered.
     pub geometry: NandGeometry,
-    /// The correction it asks for.
+    /// ECC requirement of the chip.
     pub ecc: NandEcc,
-    /// SDR modes that it promises.
+    /// SDR timing modes that the chip supports.
     pub sdr_modes: Modes,
-    /// NV-DDR modes that it promises.
+    /// NV-DDR timing modes that the chip supports.
     pub nvddr_modes: Modes,
-    /// Longest tR.
+    /// Maximum page read time tR.
     pub t_r_max: Nanos,
-    /// Longest tPROG.
+    /// Maximum page program time tPROG.
     pub t_prog_max: Nanos,
-    /// Longest tBERS.
+    /// Maximum block erase time tBERS.
     pub t_bers_max: Nanos,
-    /// SET FEATURES may be used.
+    /// SET FEATURES is supported.
     pub set_features: bool,
-    /// GET FEATURES may be used.
+    /// GET FEATURES is supported.
     pub get_features: bool,
-    /// SET FEATURES changes the timing mode.
+    /// SET FEATURES can change the timing mode.
     pub timing_feature: bool,
-    /// Cached reads.
+    /// Cached reads are supported.
     pub read_cache: bool,
-    /// Cached programs.
+    /// Cached programs are supported.
     pub program_cache: bool,
-    /// Multi-plane operations.
+    /// Multi-plane operations are supported.
     pub multi_plane: bool,
-    /// OTP pages.
+    /// OTP pages; `None` if the chip has none.
     pub otp: Option<NandOtp>,
-    /// Block protection.
+    /// Block protection; `None` if the chip has none.
     pub protection: Option<Protection>,
-    /// Read retry.
+    /// Read retry; `None` if the chip has none.
     pub read_retry: Option<ReadRetry>,
-    /// Programs of a page between erases.
+    /// Maximum number of programs of a page between two erases (NOP).
     pub nop: u8,
     /// Position of bad block markers.
     pub marker: BadBlockMarker,
-    /// Pairing scheme. No parameter page says it.
+    /// Pairing scheme of the pages, which no parameter page contains.
     pub pairing: Pairing,
 }
 
-/// Longest time of any operation when nothing is known (Linux: `ONFI_DYN_TIMING_MAX`).
+/// Maximum time of an operation of an unknown chip (Linux: `ONFI_DYN_TIMING_MAX`).
 const UNKNOWN_MAX: Nanos = Nanos::from_us(65_535);
 
 impl ChipInfo {
-    /// Map of its row addresses.
+    /// Map of the chip's row addresses.
     pub const fn rows(&self) -> RowMap {
         let g = &self.geometry;
         RowMap::new(g.pages_per_block, g.blocks_per_lun, g.luns)
     }
 
-    /// The correction it asks for, as an engine takes it.
+    /// ECC requirement in the form that an engine uses.
     pub fn requirement(&self) -> EccRequirement {
         self.ecc.into()
     }
 
-    /// From an ONFI page; `ecc` from the extended page where byte 112 says FFh.
+    /// Properties from an ONFI page; `ecc` is from the extended page if byte 112 is FFh.
     pub(super) fn from_onfi(id: &[u8], page: &OnfiPage, ecc: Option<NandEcc>) -> Self {
         let has = |command| page.commands.contains(command);
         let planes = page.planes().unwrap_or(1);
@@ -131,8 +131,8 @@ impl ChipInfo {
         }
     }
 
-    /// From a JEDEC page. Its speed grades are not used, as Linux does not: the interface stays in mode 0 unless the
-    /// catalogue knows more.
+    /// Properties from a JEDEC page. As in Linux, its speed grades are not used: the interface stays in mode 0 unless the catalogue states
+    /// more.
     pub(super) fn from_jedec(id: &[u8], page: &JedecPage) -> Self {
         let has = |command| page.commands.contains(command);
         let ecc = page.ecc[0];
@@ -169,8 +169,8 @@ impl ChipInfo {
         }
     }
 
-    /// From the meaning of the id bytes. One bit per 512 bytes is what chips without parameter page asked for, unless they
-    /// keep several bits a cell.
+    /// Properties from the encoding of the id bytes. Chips without a parameter page required one bit per 512 bytes, unless they have
+    /// several bits per cell.
     pub(super) fn from_id(id: &NandId, g: &NandIdGeometry) -> Self {
         let blocks = g.chip_bytes / u64::from(g.block_bytes.max(1));
         let strength = if g.bits_per_cell > 1 { 4 } else { 1 };
@@ -189,7 +189,7 @@ impl ChipInfo {
         }
     }
 
-    /// From the catalogue alone.
+    /// Properties from the catalogue alone.
     pub(super) fn from_catalogue(id: &[u8], spec: &RawNandSpec) -> Self {
         let info = Self {
             id_source: IdSource::Catalogue,
@@ -203,7 +203,7 @@ impl ChipInfo {
         info.completed_by(spec)
     }
 
-    /// Adds values that parameter pages lack or have wrong.
+    /// Adds values that parameter pages lack or state wrongly.
     #[must_use]
     pub(super) fn completed_by(mut self, spec: &RawNandSpec) -> Self {
         self.sdr_modes = spec.sdr_modes;
@@ -218,7 +218,7 @@ impl ChipInfo {
         self.protection = spec.protection;
         self.read_retry = spec.read_retry.clone();
         self.nop = spec.nop;
-        // ONFI says of chips that correct by themselves only that the host need not.
+        // For chips with on-die ECC, ONFI only states that the host needs no ECC.
         self.ecc = if self.ecc.on_die { spec.ecc } else { self.ecc };
         self.marker = spec.bad_block_marker.clone();
         self.pairing = spec.pairing(self.geometry.pages_per_block);

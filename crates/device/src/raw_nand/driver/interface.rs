@@ -1,4 +1,4 @@
-//! Choosing the data interface: the fastest that chip and controller have in common.
+//! Selection of the data interface: the fastest one that chip and controller support.
 
 use super::discover::{T_RST, get_feature, reset, set_feature};
 use super::info::ChipInfo;
@@ -7,16 +7,16 @@ use crate::raw_nand::command as c;
 use crate::raw_nand::timing::DataInterface;
 use crate::timeline::Host;
 
-/// The best common interface: NV-DDR before SDR, higher modes first. NV-DDR has to be switched on by SET FEATURES; SDR
-/// modes may be used without, by chips that promise them and cannot be told.
+/// The best common interface: NV-DDR before SDR, higher modes first. NV-DDR must be enabled by SET FEATURES. A chip
+/// without that feature may be used in all SDR modes that it supports.
 fn best<B: NandBus>(bus: &B, info: &ChipInfo) -> DataInterface {
     let nvddr = info.nvddr_modes.fastest_first().map(DataInterface::NvDdr).filter(|_| info.timing_feature);
     let sdr = info.sdr_modes.fastest_first().map(DataInterface::Sdr);
     nvddr.chain(sdr).find(|interface| bus.supports(*interface)).unwrap_or(DataInterface::POWER_ON)
 }
 
-/// Switches all targets and the controller to the best interface, and checks with GET FEATURES where the chip has it. A
-/// chip that did not follow is reset, and everybody stays in SDR mode 0.
+/// Switches all targets and the controller to the best interface, and checks the result with GET FEATURES if supported.
+/// If a chip did not switch, it is reset, and all stay in SDR mode 0.
 pub(super) fn choose<B: NandBus>(
     bus: &mut B,
     host: &mut Host,
@@ -51,8 +51,8 @@ fn set_timing_mode<B: NandBus>(
     Ok(())
 }
 
-/// Uses the interface, and asks every target whether it does too. A chip that is not in this interface does not
-/// understand the question.
+/// Switches the controller and checks that every target uses the same interface. A chip in another interface does not
+/// understand the command.
 fn confirmed<B: NandBus>(
     bus: &mut B,
     host: &mut Host,

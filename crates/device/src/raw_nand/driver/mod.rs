@@ -1,7 +1,7 @@
-//! The raw NAND driver: finds out what the chip is, and speaks only commands to it.
+//! The raw NAND driver: identifies the chip and accesses it only by commands.
 //!
-//! In order: `discover` reads id and parameter pages, `interface` chooses the fastest common data interface, `bad` looks
-//! for bad blocks, then `range`, `page`, `planes`, `oob` and `otp` do the work.
+//! In order of use: `discover` reads id and parameter pages, `interface` selects the fastest common data interface, `bad` handles
+//! bad blocks. `range`, `page`, `planes`, `oob` and `otp` contain the operations.
 
 mod bad;
 mod discover;
@@ -39,7 +39,7 @@ use floatgate_mtd::{Breakdown, Done, Error, ErrorKind, FlashKind, Geometry, Inst
 use serde::Deserialize;
 use supported::SupportedModes;
 
-/// Source of the driver's knowledge of bad blocks.
+/// Source of the driver's bad block information.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BadBlocks {
@@ -71,7 +71,7 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Behaviour of Linux.
+    /// Options that match the behaviour of Linux.
     fn default() -> Self {
         Self {
             continuous: None,
@@ -83,10 +83,10 @@ impl Default for Options {
     }
 }
 
-/// Reason why a chip cannot be driven.
+/// Reason why the driver cannot use a chip.
 pub type ProbeError = Error;
 
-/// A raw NAND device.
+/// Driver of raw NAND chips.
 #[derive(Clone, Debug)]
 pub struct RawNandDriver<B> {
     bus: B,
@@ -102,48 +102,48 @@ pub struct RawNandDriver<B> {
     column_cycles: u8,
     row_cycles: u8,
     small_page: bool,
-    /// OOB bytes that every page read transfers, for the engine.
+    /// Number of OOB bytes that every page read transfers for the ECC engine.
     ecc_oob: usize,
     sequential: bool,
     cached_programs: bool,
     multi_plane: bool,
-    /// Options that were asked for and are not in force, with the reason.
+    /// Requested options that cannot be used, with the reason.
     not_given: Vec<String>,
-    /// Source of the table of bad blocks.
+    /// Source of the bad block information.
     bad_blocks: BadBlocks,
     bbt: BadBlockTable,
-    /// Bad block tables on flash, per target; empty when there are none.
+    /// Copies of the bad block table on flash for each target; empty without such a table.
     copies: Vec<flash_bbt::Copies>,
-    /// A lock that this driver set; the chip cannot be asked.
+    /// True if this driver locked the OTP area; the lock cannot be read from the chip.
     otp_locked: bool,
-    /// Read retries of the call under way.
+    /// Number of read retries in the current call.
     retries: u32,
     bounce: Vec<u8>,
-    /// Number of the page that is in `bounce`, corrected.
+    /// Number of the page whose corrected data is in `bounce`.
     bounced: Option<u64>,
-    /// Parts of pages are read by ECC steps.
+    /// True if parts of pages are read in ECC steps.
     reads_steps: bool,
     oob: Vec<u8>,
     blank_oob: Vec<u8>,
-    /// OOB bytes on their way out, ECC bytes among them.
+    /// Buffer for the OOB bytes of a program, including ECC bytes.
     spare: Vec<u8>,
 }
 
 impl<C: NandChip> RawNandDriver<NandController<C>> {
-    /// The supply of controller and chips.
+    /// Power supply of controller and chips.
     pub const fn power(&self) -> &Power {
         self.bus.power()
     }
 
-    /// The supply, for cutting it.
+    /// Mutable access to the power supply, to cut it.
     pub const fn power_mut(&mut self) -> &mut Power {
         self.bus.power_mut()
     }
 
-    /// Power is back: the chips are set up again.
+    /// Restores power, and sets up the chips again.
     ///
     /// # Errors
-    /// As [`RawNandDriver::probe`]; a cut that comes meanwhile.
+    /// The errors of [`RawNandDriver::probe`]; a power cut during the set-up.
     pub fn restart(&mut self) -> Result<(), Error> {
         self.bus.power_on();
         self.set_up_again()
@@ -151,11 +151,11 @@ impl<C: NandChip> RawNandDriver<NandController<C>> {
 }
 
 impl<B: NandBus> RawNandDriver<B> {
-    /// Finds the chip on `bus`, sets it up, and looks for bad blocks. `catalogue` is what drivers know of chips beyond what these
-    /// say. Time starts at 0.
+    /// Identifies the chip on `bus`, sets it up, and reads bad block information. `catalogue` contains chip properties that
+    /// drivers have beyond those reported by the chips. Time starts at 0.
     ///
     /// # Errors
-    /// `DeviceLost` when nothing answers, `Unsupported` for chips or ECC that cannot be, and errors of the bus.
+    /// `DeviceLost` if no chip answers, `Unsupported` for an unsupported chip or ECC, and errors of the bus.
     pub fn probe(
         mut bus: B,
         catalogue: &[RawNandSpec],
@@ -186,7 +186,7 @@ impl<B: NandBus> RawNandDriver<B> {
         }
     }
 
-    /// Sets the chips up again, which are the same but as after power-on. The driver's time goes on.
+    /// Sets up the same chips again after power-on. The driver's clock continues.
     fn set_up_again(&mut self) -> Result<(), Error> {
         let chosen = discover::reset_all(&mut self.bus, &mut self.host, self.info.geometry.targets)
             .and_then(|()| interface::choose(&mut self.bus, &mut self.host, &self.info));
@@ -244,12 +244,12 @@ impl<B: NandBus> RawNandDriver<B> {
         }
     }
 
-    /// Time at which the driver ended its last operation; after probing, at which the device is ready for its first call.
+    /// Time at which the driver's last operation ended; after the probe, the time at which the device is ready.
     pub const fn ready_at(&self) -> Instant {
         self.host.now()
     }
 
-    /// Properties of the chip as the driver knows them.
+    /// Properties of the chip as known to the driver.
     pub const fn info(&self) -> &ChipInfo {
         &self.info
     }
@@ -259,7 +259,7 @@ impl<B: NandBus> RawNandDriver<B> {
         self.interface
     }
 
-    /// Options of the driver that were asked for and are not in force, with the reason.
+    /// Requested driver options that cannot be used, with the reason.
     pub fn not_given(&self) -> &[String] {
         &self.not_given
     }
@@ -269,7 +269,7 @@ impl<B: NandBus> RawNandDriver<B> {
         &self.layout
     }
 
-    /// True when reads of several pages use cached sequential reads.
+    /// True if reads of several pages use cached sequential reads.
     pub const fn reads_sequentially(&self) -> bool {
         self.sequential
     }
@@ -279,19 +279,19 @@ impl<B: NandBus> RawNandDriver<B> {
         &self.ecc.engine
     }
 
-    /// The controller, for looking behind the driver.
+    /// The controller, for access to state below the driver.
     pub const fn bus(&self) -> &B {
         &self.bus
     }
 
-    /// The controller, for breaking things on purpose.
+    /// Mutable access to the controller, to inject faults.
     pub fn bus_mut(&mut self) -> &mut B {
-        // Whoever has it may write what they like.
+        // The caller may write to the array directly.
         self.ecc.forget_all();
         &mut self.bus
     }
 
-    /// The foreground thread, for its spans.
+    /// The driver's thread, for its recorded spans.
     pub const fn host_mut(&mut self) -> &mut Host {
         &mut self.host
     }
@@ -299,7 +299,7 @@ impl<B: NandBus> RawNandDriver<B> {
     /// Locks or unlocks all blocks with the chip's block protection feature (Macronix: A0h).
     ///
     /// # Errors
-    /// `Unsupported` where the chip has none.
+    /// `Unsupported` if the chip has no block protection.
     pub fn protect(&mut self, now: Instant, locked: bool) -> Result<Done, Error> {
         self.begin(now);
         self.bounced = None;
@@ -314,7 +314,7 @@ impl<B: NandBus> RawNandDriver<B> {
         Ok(Done::clean(self.host.now()))
     }
 
-    /// One MTD call begins.
+    /// Starts an MTD call at `now`.
     #[inline]
     fn begin(&mut self, now: Instant) {
         self.retries = 0;
@@ -322,14 +322,14 @@ impl<B: NandBus> RawNandDriver<B> {
         self.profile.call(&mut self.host);
     }
 
-    /// Success of a call that is over now.
+    /// Result of a successful call that ends now.
     #[inline]
     fn done(&self) -> Done {
         Done::clean(self.host.now())
     }
 }
 
-/// The engine, its code set up for the chip's pages.
+/// The ECC engine with its code set up for the chip's pages.
 fn engine(info: &ChipInfo, ecc: EccProfile, host: &HostProfile) -> Result<EccEngine, ErrorKind> {
     if ecc.engine == EngineKind::OnDie && !info.ecc.on_die {
         return Err(ErrorKind::Unsupported(
@@ -342,7 +342,7 @@ fn engine(info: &ChipInfo, ecc: EccProfile, host: &HostProfile) -> Result<EccEng
     Ok(engine)
 }
 
-/// Sizes as users of the device see them.
+/// Geometry of the device for its users.
 fn mtd_geometry(info: &ChipInfo, engine: &EccEngine, layout: &OobLayout, sub_page_writes: bool) -> Geometry {
     let g = &info.geometry;
     let erase_bytes = g.page_bytes * g.pages_per_block;
@@ -455,7 +455,7 @@ impl<B: NandBus> Mtd for RawNandDriver<B> {
         if self.copies.is_empty() {
             marked?;
         } else {
-            // The table on flash is what counts; the mark is a hint for other drivers.
+            // The driver uses the table on flash; the marker is for other drivers.
             self.update_flash_table(block / self.rows.blocks())?;
         }
         Ok(self.done())

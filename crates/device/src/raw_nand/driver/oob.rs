@@ -1,4 +1,4 @@
-//! Pages with their OOB: raw, in place, or only the free bytes.
+//! Access to pages with their OOB: raw, in place, or only the free bytes.
 
 use super::RawNandDriver;
 use crate::ecc_engine::{Corrected, PageCodeError};
@@ -7,7 +7,7 @@ use crate::raw_nand::bus::NandBus;
 use crate::raw_nand::command as c;
 use floatgate_mtd::{Error, ErrorKind, OobMode};
 
-/// Error for an engine that cannot be used, with those that can.
+/// The error for an ECC configuration that cannot be used; it names the possible ones.
 pub(super) fn unsupported(problem: PageCodeError) -> ErrorKind {
     ErrorKind::Unsupported(match problem {
         PageCodeError::Code(_) => {
@@ -57,7 +57,8 @@ impl<B: NandBus> RawNandDriver<B> {
         self.correct_in_place(at, data)
     }
 
-    /// Without data only OOB bytes are programmed: the page register starts as all ones, and ones change nothing.
+    /// Without data only OOB bytes are programmed: the page register initially contains ones, which do not change
+    /// the page.
     pub(super) fn write_with_oob(
         &mut self,
         addr: u64,

@@ -1,6 +1,6 @@
-//! One-time-programmable pages behind a feature (Macronix and Micron SLC: feature 90h).
+//! One-time-programmable pages that are enabled by a feature (Macronix and Micron SLC: feature 90h).
 //!
-//! OTP pages are read and programmed without ECC, byte after byte, as Linux's Macronix code does.
+//! OTP pages are read and programmed without ECC, as in Linux's Macronix code.
 
 use super::RawNandDriver;
 use super::page::PageAt;
@@ -23,8 +23,7 @@ impl<B: NandBus> RawNandDriver<B> {
         Some(OtpRegion { start: 0, len, locked: self.otp_locked })
     }
 
-    /// Runs `work` for each piece of `[addr, addr + len)` that lies in one OTP page, in OTP mode; the mode is left
-    /// whatever happens.
+    /// Calls `work` in OTP mode for each piece of `[addr, addr + len)` in an OTP page. OTP mode is left in any case.
     fn with_otp(
         &mut self,
         addr: u64,
@@ -76,7 +75,8 @@ impl<B: NandBus> RawNandDriver<B> {
         })
     }
 
-    /// Locks the whole area: the chip has one lock, and no way to read it back (Linux: the same comment on MX30LFxG18AC).
+    /// Locks the whole OTP area. The chip has a single lock whose state cannot be read (Linux: same comment on
+    /// MX30LFxG18AC).
     pub(super) fn lock_otp(&mut self, addr: u64, len: u64) -> Result<(), Error> {
         let lock = self.otp().and_then(|otp| otp.lock.map(|lock| (otp, lock)));
         let (Some((otp, lock)), Some(region)) = (lock, self.otp_region()) else {

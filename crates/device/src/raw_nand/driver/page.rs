@@ -1,4 +1,4 @@
-//! One page, one block: what goes over the bus.
+//! Operations on one page or one block.
 
 use super::RawNandDriver;
 use super::discover::kind;
@@ -12,15 +12,15 @@ use floatgate_mtd::{Error, ErrorKind, Nanos, Phase};
 /// Address of a page: target and row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PageAt {
-    /// Byte address, for errors.
+    /// Byte address of the page, for errors.
     pub(super) addr: u64,
-    /// CE#.
+    /// Number of the target (CE#).
     pub(super) target: u8,
-    /// Row address.
+    /// Row address of the page.
     pub(super) row: u32,
 }
 
-/// Pause between status reads that look for ARDY.
+/// Pause between status reads while the driver waits for ARDY.
 const ARRAY_POLL: Nanos = Nanos::from_us(50);
 
 impl<B: NandBus> RawNandDriver<B> {
@@ -54,7 +54,7 @@ impl<B: NandBus> RawNandDriver<B> {
         kind.at(addr, self.host.now())
     }
 
-    /// Reads a page: `data` and as much OOB as `oob` holds, uncorrected.
+    /// Reads a page without correction: `data`, and as many OOB bytes as `oob` holds.
     #[inline]
     pub(super) fn load_page(&mut self, at: PageAt, data: &mut [u8], oob: &mut [u8]) -> Result<(), NandError> {
         self.bus.select(at.target);
@@ -82,7 +82,7 @@ impl<B: NandBus> RawNandDriver<B> {
         }
     }
 
-    /// Reads a part of a page and then a part of its OOB, each with the place at which it begins.
+    /// Reads a part of a page and a part of its OOB, each with its start column.
     pub(super) fn load_steps(
         &mut self,
         at: PageAt,
@@ -121,7 +121,7 @@ impl<B: NandBus> RawNandDriver<B> {
         self.bus.exec(&mut self.host, &mut steps)
     }
 
-    /// Reads a page and corrects it. The OOB comes along when the ECC engine needs its bytes; it then is in `self.oob`.
+    /// Reads a page and corrects it. If the ECC engine needs the OOB, it is read, too, and is then in `self.oob`.
     #[inline]
     pub(super) fn read_page(&mut self, at: PageAt, data: &mut [u8]) -> Result<Corrected, Error> {
         self.profile.page(&mut self.host);
@@ -134,7 +134,7 @@ impl<B: NandBus> RawNandDriver<B> {
         page
     }
 
-    /// Corrects `data`, whose OOB is in `self.oob`.
+    /// Corrects `data`, whose OOB bytes are in `self.oob`.
     pub(super) fn correct_in_place(&mut self, at: PageAt, data: &mut [u8]) -> Result<Corrected, Error> {
         let mut oob = std::mem::take(&mut self.oob);
         let page = self.correct(at, data, &mut oob);
@@ -142,8 +142,8 @@ impl<B: NandBus> RawNandDriver<B> {
         page
     }
 
-    /// Corrects what was just read; where that fails, tries again with the chip's read retry modes.
-    // Calls of their own for this and the next one cost a page read 4 %.
+    /// Corrects a page that was just read; if it is uncorrectable, repeats the read with the chip's read retry modes.
+    // Separate function calls for this function and the next one would make a page read 4 % slower.
     #[inline(always)]
     pub(super) fn correct(
         &mut self,
@@ -160,7 +160,7 @@ impl<B: NandBus> RawNandDriver<B> {
         }
     }
 
-    /// Decodes what was just read.
+    /// Decodes a page that was just read.
     #[inline(always)]
     pub(super) fn decode(
         &mut self,
@@ -171,8 +171,9 @@ impl<B: NandBus> RawNandDriver<B> {
         self.ecc.decode(&mut self.host, &self.bus, at.addr >> self.page_shift, data, oob)
     }
 
-    /// The report of a chip with on-die ECC on the page it read last. It does not count bits: when it recommends to
-    /// rewrite the page, the threshold counts as reached (Linux: `toshiba_nand_benand_eccstatus`).
+    /// Result reported by a chip with on-die ECC for the page that it read last. The chip does not count bits. If it
+    /// recommends a rewrite of the page, the bitflip threshold counts as reached (Linux:
+    /// `toshiba_nand_benand_eccstatus`).
     fn on_die_result(&mut self, at: PageAt) -> Result<Corrected, Error> {
         let status = self.status().map_err(|error| self.failed(error, at.addr))?;
         if status & c::FAIL != 0 {
@@ -182,12 +183,12 @@ impl<B: NandBus> RawNandDriver<B> {
         Ok(Corrected { max: bits, total: bits })
     }
 
-    /// The pages of the block at `addr` will no longer hold what was encoded.
+    /// Records that the pages of the block at `addr` no longer contain the bytes that were encoded.
     pub(super) fn forget_block(&mut self, addr: u64) {
         self.ecc.forget(span::pages_of(&self.geometry, span::block_of(&self.geometry, addr)));
     }
 
-    /// The status of the target selected last.
+    /// Reads the status of the target selected last.
     #[inline]
     fn status(&mut self) -> Result<u8, NandError> {
         let mut status = [0];
@@ -195,12 +196,13 @@ impl<B: NandBus> RawNandDriver<B> {
         Ok(status[0])
     }
 
-    /// True when the status says that the last program or erase succeeded.
+    /// True if the status reports success of the last program or erase.
     pub(super) fn succeeded(&mut self) -> Result<bool, NandError> {
         Ok(self.status()? & c::FAIL == 0)
     }
 
-    /// One status read before a write or an erase shows whether the chip is write protected (Linux: `nand_check_wp`).
+    /// Reads the status before a write or an erase, to check that the chip is not write protected (Linux:
+    /// `nand_check_wp`).
     #[inline]
     pub(super) fn check_protection(&mut self, at: PageAt) -> Result<(), Error> {
         self.bus.select(at.target);
@@ -211,8 +213,8 @@ impl<B: NandBus> RawNandDriver<B> {
         }
     }
 
-    /// Programs a page with its OOB. `confirm` is 10h, or 15h when the next page follows at once. Returns what the status
-    /// says of this program and of the cached one before it.
+    /// Programs a page with its OOB. `confirm` is 10h, or 15h if the next page follows immediately. Returns the results
+    /// of this program and of the previous cached one from the status.
     #[inline]
     pub(super) fn store_page(
         &mut self,
@@ -233,7 +235,7 @@ impl<B: NandBus> RawNandDriver<B> {
             Instr::Cmd(confirm),
             wait,
         ];
-        // 00h chooses the first part of a small page; large ones have no parts.
+        // 00h selects the first part of a small page; large pages have no parts.
         let from = usize::from(!self.small_page);
         let programmed = self.bus.exec(&mut self.host, &mut steps[from..]).and_then(|()| self.status());
         match programmed {
@@ -242,7 +244,8 @@ impl<B: NandBus> RawNandDriver<B> {
         }
     }
 
-    /// Waits until the array has finished what a cached program left it to do. R/B# does not tell: the status does.
+    /// Waits until the array has finished the remaining work of a cached program. R/B# does not show this, but the status
+    /// does.
     #[cold]
     pub(super) fn wait_for_array(&mut self, at: PageAt) -> Result<(), Error> {
         let pause = self.profile.pause(ARRAY_POLL);
@@ -257,7 +260,8 @@ impl<B: NandBus> RawNandDriver<B> {
         Err(self.error(ErrorKind::Timeout, at.addr))
     }
 
-    /// Encodes a page, and has `store` program it with its OOB bytes: those of `oob`, and the ECC bytes in their places.
+    /// Encodes a page, and calls `store` to program it with its OOB bytes: those in `oob`, and the ECC bytes at their
+    /// positions.
     #[inline]
     pub(super) fn encode<T>(
         &mut self,
@@ -274,7 +278,7 @@ impl<B: NandBus> RawNandDriver<B> {
         spare.copy_from_slice(oob);
         self.ecc.engine.encode(data, &mut spare);
         let result = store(self, &spare);
-        // A refused program leaves what was there before.
+        // A rejected program does not change the page.
         if result.is_ok() {
             self.ecc.note_encoded(at.addr >> self.page_shift);
         }
@@ -291,7 +295,7 @@ impl<B: NandBus> RawNandDriver<B> {
         if failed { Err(self.error(ErrorKind::ProgramFailed, at.addr)) } else { Ok(()) }
     }
 
-    /// Erases a block.
+    /// Erases the block of the page `at`.
     pub(super) fn erase_block(&mut self, at: PageAt) -> Result<(), Error> {
         self.profile.page(&mut self.host);
         self.forget_block(at.addr);

@@ -1,5 +1,5 @@
-//! Two planes at once: the blocks of a pair (2n and 2n+1) lie in different planes, so that their pages with the same number
-//! are read and programmed together, and they are erased together. Linux does not do this.
+//! Multi-plane operations. The blocks of a pair (2n and 2n+1) are in different planes. Their pages with the same number are
+//! read and programmed together, and the blocks are erased together. Linux does not do this.
 
 use super::RawNandDriver;
 use super::page::PageAt;
@@ -10,7 +10,8 @@ use crate::raw_nand::command as c;
 use floatgate_mtd::{Error, ErrorKind};
 
 impl<B: NandBus> RawNandDriver<B> {
-    /// True when the block at `addr` and the next one are a pair of good blocks, and `len` bytes from `addr` on cover both.
+    /// True if the block at `addr` and the next one are a pair of good blocks, and `len` bytes from `addr` on cover both
+    /// blocks.
     #[inline]
     pub(super) fn covers_pair(&self, addr: u64, len: u64) -> bool {
         if !self.multi_plane || len < 2 * u64::from(self.geometry.erase_bytes) {
@@ -23,13 +24,13 @@ impl<B: NandBus> RawNandDriver<B> {
             && self.bbt.get(block + 1) == BlockState::Good
     }
 
-    /// The two pages with number `page` of the pair at `addr`.
+    /// Addresses of the two pages with number `page` in the pair of blocks at `addr`.
     fn page_pair(&self, addr: u64, page: usize) -> [PageAt; 2] {
         let first = addr + ((page as u64) << self.page_shift);
         [self.page_at(first), self.page_at(first + u64::from(self.geometry.erase_bytes))]
     }
 
-    /// Reads both blocks of a pair: 00h-32h, 00h-30h, then each plane's register by 06h-E0h.
+    /// Reads both blocks of a pair: 00h-32h, 00h-30h, then the register of each plane by 06h-E0h.
     pub(super) fn read_pair(&mut self, addr: u64, buf: &mut [u8], sum: &mut ReadSum) -> Result<(), Error> {
         let mut oob = std::mem::take(&mut self.oob);
         let (lower, upper) = buf.split_at_mut(buf.len() / 2);
@@ -88,7 +89,8 @@ impl<B: NandBus> RawNandDriver<B> {
         Ok(())
     }
 
-    /// Programs both blocks of a pair: 80h-11h, 80h-10h. A failure is reported at the first page of the two.
+    /// Programs both blocks of a pair: 80h-11h, 80h-10h. A failure is reported with the address of the first of the two
+    /// pages.
     pub(super) fn write_pair(&mut self, addr: u64, data: &[u8], blank: &[u8]) -> Result<(), Error> {
         let (lower, upper) = data.split_at(data.len() / 2);
         let pages = lower.chunks_exact(1 << self.page_shift).zip(upper.chunks_exact(1 << self.page_shift));
@@ -106,7 +108,7 @@ impl<B: NandBus> RawNandDriver<B> {
         Ok(())
     }
 
-    /// Loads the first plane's page.
+    /// Loads and queues the page of the first plane.
     fn queue_page(&mut self, at: PageAt, data: &[u8], oob: &[u8]) -> Result<(), Error> {
         self.bus.select(at.target);
         let wait = Instr::Wait(self.info.t_prog_max);
@@ -123,7 +125,7 @@ impl<B: NandBus> RawNandDriver<B> {
         queued.map_err(|error| self.failed(error, at.addr))
     }
 
-    /// Erases both blocks of a pair: 60h-D1h, 60h-D0h. Returns whether both succeeded.
+    /// Erases both blocks of a pair: 60h-D1h, 60h-D0h. Returns true if both erases succeeded.
     pub(super) fn erase_pair(&mut self, addr: u64) -> Result<bool, Error> {
         self.profile.page(&mut self.host);
         let pair = self.page_pair(addr, 0);

@@ -1,4 +1,4 @@
-//! Reads, writes and erases of many pages.
+//! Reads, writes and erases of address ranges.
 
 use super::RawNandDriver;
 use super::page::PageAt;
@@ -9,7 +9,7 @@ use crate::raw_nand::command as c;
 use floatgate_mtd::{Done, Error, ErrorKind};
 
 impl<B: NandBus> RawNandDriver<B> {
-    /// Reads any range. Stretches of whole pages within a block go as cached sequential reads where both sides can.
+    /// Reads any range. Consecutive whole pages of a block are read by cached sequential reads if chip and controller support them.
     #[inline]
     pub(super) fn read_range(&mut self, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
         let page_bytes = 1usize << self.page_shift;
@@ -46,15 +46,15 @@ impl<B: NandBus> RawNandDriver<B> {
         sum.finish(self.host.now(), self.retries)
     }
 
-    /// Whole pages from `addr` (a page's start) on, at most to the end of the block.
+    /// Number of whole pages from `addr` (the start of a page) on, at most to the end of the block.
     #[inline]
     fn pages_in_block(&self, addr: u64, len: usize) -> usize {
         let (_, page) = self.rows.split((addr >> self.page_shift) as u32);
         (len >> self.page_shift).min((self.rows.pages_per_block() - page) as usize)
     }
 
-    /// Part of a page: the page goes through a buffer, because the ECC needs all of it. The page that is in it is not read again (Linux:
-    /// `chip->pagecache`). Where software corrects, only the ECC steps that are needed are read (`NAND_SUBPAGE_READ`).
+    /// Reads a part of a page through a buffer, because the ECC needs the whole page. If the page is already in the buffer, it is not
+    /// read again (Linux: `chip->pagecache`). With software ECC, only the required ECC steps are read (`NAND_SUBPAGE_READ`).
     fn read_part(&mut self, addr: u64, column: usize, out: &mut [u8]) -> Result<Corrected, Error> {
         let at = self.page_at(addr - column as u64);
         if self.reads_steps
@@ -78,7 +78,7 @@ impl<B: NandBus> RawNandDriver<B> {
         page
     }
 
-    /// The ECC steps of a page that have a part of it; none if they cannot be corrected.
+    /// Reads the ECC steps that contain a part of a page; `None` if they are uncorrectable.
     fn read_steps(&mut self, at: PageAt, column: usize, out: &mut [u8]) -> Result<Option<Corrected>, Error> {
         let Some(code) = self.ecc.engine.code() else { return Ok(None) };
         let (steps, step_bytes) = (code.steps(column, out.len()), code.codec().code().step_bytes() as usize);
@@ -101,8 +101,8 @@ impl<B: NandBus> RawNandDriver<B> {
         page
     }
 
-    /// Cached sequential read of whole pages of one block: 00h-30h, then 31h for each page, 3Fh for the last. The array
-    /// reads page n+1 while page n is transferred.
+    /// Reads whole pages of one block by cached sequential reads: 00h-30h, then 31h for each page, 3Fh for the last. The array reads
+    /// page n+1 while page n is transferred.
     fn read_sequence(&mut self, addr: u64, buf: &mut [u8], sum: &mut ReadSum) -> Result<(), Error> {
         let page_bytes = 1usize << self.page_shift;
         let pages = buf.len() / page_bytes;
@@ -154,7 +154,7 @@ impl<B: NandBus> RawNandDriver<B> {
         outcome.map_err(|error| self.failed(error, at.addr))
     }
 
-    /// Writes sub-pages, and what is whole pages as such. OOB bytes all 1, but for the ECC's.
+    /// Writes whole pages and sub-pages. OOB bytes other than those of the ECC are FFh.
     #[inline]
     pub(super) fn write_range(&mut self, addr: u64, data: &[u8]) -> Result<(), Error> {
         let page_bytes = u64::from(self.geometry.write_bytes);
@@ -167,7 +167,7 @@ impl<B: NandBus> RawNandDriver<B> {
         self.write_part(addr + whole.len() as u64, tail)
     }
 
-    /// Sub-pages of one page, in a page of ones: these change no cell, and the ECC of a step of ones is ones.
+    /// Writes sub-pages of one page. The other bytes are ones, which change no cell; the ECC of a step of ones is ones, too.
     fn write_part(&mut self, addr: u64, data: &[u8]) -> Result<(), Error> {
         if data.is_empty() {
             return Ok(());
@@ -184,7 +184,7 @@ impl<B: NandBus> RawNandDriver<B> {
         result
     }
 
-    /// Writes whole pages, OOB bytes all 1.
+    /// Writes whole pages, with OOB bytes FFh.
     fn write_pages(&mut self, addr: u64, data: &[u8]) -> Result<(), Error> {
         let page_bytes = 1usize << self.page_shift;
         let blank = std::mem::take(&mut self.blank_oob);
@@ -213,8 +213,8 @@ impl<B: NandBus> RawNandDriver<B> {
         result
     }
 
-    /// Cached program of whole pages of one block: 15h for each page, 10h for the last. The array programs page n while
-    /// page n+1 is transferred. A failure shows in the status of the page after it.
+    /// Programs whole pages of one block by cached programs: 15h for each page, 10h for the last. The array programs page n while page
+    /// n+1 is transferred. A failure is reported in the status of the next page.
     fn write_sequence(&mut self, addr: u64, data: &[u8], blank: &[u8]) -> Result<(), Error> {
         let page_bytes = 1usize << self.page_shift;
         let pages = data.len() / page_bytes;
@@ -236,13 +236,13 @@ impl<B: NandBus> RawNandDriver<B> {
         Ok(())
     }
 
-    /// Erases whole blocks, two at a time where planes allow it and the owner asked for it.
+    /// Erases whole blocks, two at a time if planes allow it and the option is set.
     pub(super) fn erase_range(&mut self, addr: u64, len: u64) -> Result<(), Error> {
         let block_bytes = u64::from(self.geometry.erase_bytes);
         let end = addr + len;
         let mut addr = addr;
         while addr < end {
-            // When one of two fails, single erases tell which.
+            // If one of the two erases fails, single erases show which one.
             if self.covers_pair(addr, end - addr) && self.erase_pair(addr)? {
                 addr += 2 * block_bytes;
                 continue;

@@ -1,4 +1,4 @@
-//! Read retry: the page again, with other read thresholds.
+//! Read retry: repeated reads of a page with shifted read thresholds.
 
 use super::RawNandDriver;
 use super::discover::set_feature;
@@ -10,7 +10,8 @@ use crate::raw_nand::spec::{ReadRetry, RetryKind};
 use floatgate_mtd::{Error, ErrorKind};
 
 impl<B: NandBus> RawNandDriver<B> {
-    /// Steps through the read retry modes, and back to the normal one (Linux: `nand_do_read_ops`).
+    /// Tries the read retry modes in order, then restores the normal mode (Linux:
+    /// `nand_do_read_ops`).
     #[cold]
     pub(super) fn retry(&mut self, at: PageAt, data: &mut [u8], oob: &mut [u8]) -> Result<Corrected, Error> {
         let Some(retry) = self.info.read_retry.clone() else {
@@ -38,7 +39,8 @@ impl<B: NandBus> RawNandDriver<B> {
         }
     }
 
-    /// Hynix: each register by its address and value, between two commands (Linux: nand_hynix.c).
+    /// Sets read retry registers of Hynix chips: address and value of each register, between two
+    /// commands (Linux: nand_hynix.c).
     fn set_registers(&mut self, at: PageAt, retry: &ReadRetry, mode: u8) -> Result<(), Error> {
         self.bus.select(at.target);
         let values = retry.values.get(usize::from(mode)).map_or(&[][..], Vec::as_slice);

@@ -1,10 +1,10 @@
-//! Options of the driver that chip, controller and ECC engine allow.
+//! Driver options that chip, controller and ECC engine support.
 
 use super::{ChipInfo, Options};
 use crate::ecc_engine::{EccEngine, EngineKind};
 use crate::raw_nand::bus::NandBus;
 
-/// Each option that speeds a chip up, or the reason why it cannot be used.
+/// Result for each option that makes accesses faster: supported, or the reason why not.
 pub(super) struct SupportedModes {
     pub(super) continuous: Result<(), &'static str>,
     pub(super) cached_programs: Result<(), &'static str>,
@@ -21,7 +21,7 @@ impl SupportedModes {
         }
     }
 
-    /// Requested options that are not in force, with the reason.
+    /// Requested options that cannot be used, with the reason.
     pub(super) fn not_in_force(&self, options: &Options) -> Vec<String> {
         let requested = [
             ("driver.continuous", options.continuous == Some(true), self.continuous),
@@ -42,7 +42,7 @@ fn when(is_so: bool, otherwise: &'static str) -> Result<(), &'static str> {
 fn continuous<B: NandBus>(info: &ChipInfo, bus: &B, engine: &EccEngine) -> Result<(), &'static str> {
     when(info.read_cache, "the chip has no cached reads")?;
     when(bus.cached_reads(), "the controller has no cached reads")?;
-    // Linux leaves cached reads to chips without read retry.
+    // Linux uses cached reads only for chips without read retry.
     when(info.read_retry.is_none(), "a page read again with other thresholds would break the sequence")?;
     not_on_die(engine)
 }

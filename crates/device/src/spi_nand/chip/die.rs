@@ -1,4 +1,4 @@
-//! One die: array, cells, cache registers, feature registers.
+//! A die of a SPI NAND: array, cells, cache registers, feature registers.
 
 use super::super::command as c;
 use super::super::spec::{HighSpeed, SpiNandSpec};
@@ -17,34 +17,34 @@ use std::sync::Arc;
 /// Content of a cache register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Loaded {
-    /// Nothing that may be read.
+    /// Undefined content, which may not be read.
     Nothing,
-    /// A page of the array.
+    /// A page of the array, by row.
     Row(u32),
     /// An OTP page.
     Otp,
-    /// Bytes of the host.
+    /// Bytes that the host sent.
     Host,
 }
 
-/// Makers do not publish the bits that their randomizers add: these are as random.
+/// Seed of the randomizer. Makers do not publish the bits that their randomizers add; these bits are pseudo-random.
 const MIX_SEED: u64 = 0x005E_ED0F_B175;
 
-/// Half of the data's bits are zero; the OOB, with the marker of bad blocks, is left erased.
+/// Page contents in timing-only mode: half of the data bits are zero; the OOB with the bad block marker is erased.
 fn usual_page(spec: &SpiNandSpec) -> Arc<[u8]> {
     let mut page = vec![0x55; spec.geometry.raw_page_bytes() as usize];
     page[spec.geometry.page_bytes as usize..].fill(0xFF);
     Arc::from(page)
 }
 
-/// The cells of die number `index`.
+/// Cell model of die number `index`.
 fn cells(spec: &SpiNandSpec, options: ChipOptions, index: u32) -> Cells {
     let g = &spec.geometry;
     let geometry = CellsGeometry {
         page_bytes: g.raw_page_bytes(),
         pages_per_block: g.pages_per_block,
         blocks: spec.blocks_per_die(),
-        // Nobody makes SPI NAND whose pages share cells and are not hidden behind a translation.
+        // Existing SPI NAND chips have no paired pages, unless a translation layer hides them.
         pairing: Pairing::NONE,
         half_pair: 1.0,
     };
@@ -59,47 +59,47 @@ pub(super) struct Die {
     pub(super) usual_page: Option<Arc<[u8]>>,
     pub(super) otp: Array,
     pub(super) otp_locked: bool,
-    /// One per plane.
+    /// Cache registers, one per plane.
     pub(super) caches: Vec<Cache>,
-    /// First page of each block that was not programmed since the erase, nor any above it.
+    /// For each block, the lowest page such that neither it nor a higher page was programmed since the erase.
     next_page: Vec<u16>,
     sub_pages: SubPages,
     factory_bad: BTreeSet<u32>,
     pub(super) leaks: BTreeMap<usize, Leak>,
-    /// Bits of the last page read that are still wrong.
+    /// Offsets of the bits of the page read last that are still wrong.
     pub(super) wrong: Vec<u32>,
-    /// Wrong bits of each codeword of a page, while they are counted.
+    /// Buffer for the number of wrong bits in each codeword of a page.
     pub(super) counts: Vec<u16>,
     pub(super) ecc: EccResult,
     pub(super) work: ArrayWork,
     pub(super) erasing: Option<Erasing>,
     pub(super) protection: u8,
     pub(super) config: u8,
-    /// Mode register beside the configuration (W25N: SR4).
+    /// Mode register in addition to the configuration register (W25N: SR4).
     pub(super) mode: u8,
-    /// The randomizer's register, and whether it is on.
+    /// Register of the randomizer, which contains its enable bit.
     pub(super) randomizer: u8,
     pub(super) randomizes: bool,
-    /// Data bytes of a page, which the randomizer covers.
+    /// Size of a page without OOB, bytes; the randomizer covers these bytes.
     data_bytes: usize,
-    /// Read retry mode, and by how much it lowers the thresholds.
+    /// Current read retry mode, and its shift of the read thresholds.
     pub(super) retry: u8,
     pub(super) lowered: f64,
     pub(super) write_enabled: bool,
     pub(super) program_failed: bool,
     pub(super) erase_failed: bool,
-    /// First row of a continuous read that the next read from cache will stream.
+    /// First row of a continuous read, which the next read from cache streams.
     pub(super) stream: Option<u32>,
-    /// Macronix: a continuous read ended then and was not left by a register write.
+    /// Time at which a continuous read ended without a register write that leaves the mode (Macronix).
     pub(super) stream_left_open: Option<Instant>,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Cache {
-    /// In timing-only mode, after a page with wrong bits, zeros with these bits set.
+    /// Bytes of the cache. In timing-only mode, after a page with wrong bits, zeros with the wrong bits set.
     pub(super) bytes: Vec<u8>,
     pub(super) loaded: Loaded,
-    /// The bytes are still only in the array, which has not changed since: nothing was copied yet.
+    /// True if the bytes have not been copied from the array yet; the array has not changed since.
     pub(super) lazy: bool,
 }
 
@@ -164,7 +164,8 @@ impl Die {
         self.soft_reset(spec);
     }
 
-    /// Sets the registers as RESET does. The continuous bit of some chips survives it (Linux: `spinand_cont_read_init`).
+    /// Sets the registers as RESET does. In some chips the continuous read bit is not changed by it (Linux:
+    /// `spinand_cont_read_init`).
     pub(super) fn soft_reset(&mut self, spec: &SpiNandSpec) {
         let kept = spec.continuous.as_ref().map_or(0, |cont| 1 << cont.config_bit);
         self.config = (spec.config_reset & !kept) | (self.config & kept);
@@ -190,7 +191,8 @@ impl Die {
         self.mode >> speed.bit & 1 != 0
     }
 
-    /// Cache to bus. In timing-only mode array pages leave `out` as it was, but for wrong bits and factory markers.
+    /// Outputs bytes of the cache. In timing-only mode pages of the array leave `out` unchanged, except for wrong bits
+    /// and factory bad block markers.
     #[inline]
     pub(super) fn read_cache(&self, plane: usize, column: usize, out: &mut [u8], spec: &SpiNandSpec) {
         let cache = &self.caches[plane];
@@ -216,7 +218,7 @@ impl Die {
         }
     }
 
-    /// Copies what caches still have in the array only, before the array or a cache changes.
+    /// Copies pages that are only in the array to their caches, before the array or a cache changes.
     pub(super) fn fill_lazy_caches(&mut self) {
         for cache in &mut self.caches {
             if let Loaded::Row(row) = cache.loaded
@@ -237,7 +239,7 @@ impl Die {
         }
     }
 
-    /// An OTP page to cache of plane 0.
+    /// Loads an OTP page into the cache of plane 0.
     pub(super) fn load_otp(&mut self, page: u32) {
         self.ecc = EccResult::default();
         self.wrong.clear();
@@ -246,7 +248,7 @@ impl Die {
         cache.loaded = Loaded::Otp;
     }
 
-    /// Bus to cache.
+    /// Stores bytes from the bus in the cache.
     pub(super) fn fill_cache(&mut self, plane: usize, column: usize, bytes: &[u8], keep: bool) {
         self.fill_lazy_caches();
         let cache = &mut self.caches[plane];
@@ -257,7 +259,7 @@ impl Die {
         cache.loaded = Loaded::Host;
     }
 
-    /// Adds the randomizer's bits of a row to the data in a cache, if it is on; a second time removes them.
+    /// Adds the randomizer's bits for a row to the data in a cache, if it is enabled; a second call removes them.
     pub(super) fn mix(&mut self, plane: usize, row: u32) {
         if !self.randomizes || !self.array.stores() {
             return;
@@ -269,16 +271,16 @@ impl Die {
         }
     }
 
-    /// Bytes of a plane's cache, to be programmed.
+    /// Bytes of a plane's cache that are to be programmed.
     pub(super) fn to_program(&self, plane: usize) -> array::Loaded<'_> {
         let cache = &self.caches[plane];
-        // A page that was read is in the cache in name only while nothing is stored.
+        // If no data is stored, the cache does not contain the page that was read.
         let known = self.array.stores() || !matches!(cache.loaded, Loaded::Row(_));
         let sub_pages = if known { self.sub_pages.written(0, &cache.bytes) } else { u8::MAX };
         array::Loaded { column: 0, bytes: &cache.bytes, sub_pages }
     }
 
-    /// Checks that a program of `page` in `block` keeps the rules of order and number.
+    /// Checks the rules of order and number for a program of `page` in `block`.
     pub(super) fn check_program(
         &mut self,
         block: u32,
@@ -295,7 +297,7 @@ impl Die {
         }
     }
 
-    /// Cache to array. `unseen_by` is the strength of an on-die ECC that is off.
+    /// Programs a page from the cache. `unseen_by` is the strength of an on-die ECC engine that is disabled.
     pub(super) fn program(
         &mut self,
         block: u32,
@@ -317,7 +319,7 @@ impl Die {
         *next = (*next).max(page as u16 + 1);
     }
 
-    /// Takes the only program of a page back.
+    /// Reverts the only program of a page.
     pub(super) fn undo_program(&mut self, row: u32) {
         self.array.undo_program(row as usize);
         self.cells.undo_program(row);
@@ -325,13 +327,13 @@ impl Die {
         self.next_page[(row / per_block) as usize] = (row % per_block) as u16;
     }
 
-    /// Overwrites the ECC bytes in the cache with what the on-die engine leaves there.
+    /// Overwrites the ECC bytes in the cache with the bytes that the on-die engine leaves there.
     pub(super) fn blank_ecc_bytes(&mut self, plane: usize, spec: &SpiNandSpec) {
         self.fill_lazy_caches();
         let oob = &mut self.caches[plane].bytes[spec.geometry.page_bytes as usize..];
         let layout = spec.oob.layout(spec.geometry.oob_bytes);
         for region in layout.iter().flat_map(OobLayout::ecc) {
-            // Without codecs the ECC bytes are those of an erased page.
+            // Without a codec the ECC bytes are those of an erased page.
             region.of_mut(oob).fill(0xFF);
         }
     }
@@ -352,8 +354,8 @@ impl Die {
         }
     }
 
-    /// Records a failed erase. The contents of the block are unknown then, and the order of its earlier programs no
-    /// longer counts.
+    /// Records a failed erase. The contents of the block are then unknown, and the order of its earlier programs is no
+    /// longer relevant.
     pub(super) fn erase_undone(&mut self, block: u32) {
         self.array.fail_erase(block as usize);
         self.next_page[block as usize] = 0;

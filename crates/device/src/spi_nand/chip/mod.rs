@@ -1,17 +1,17 @@
-//! The simulated SPI NAND. It executes operations and does not know the driver.
+//! The simulated SPI NAND chip, which executes operations.
 //!
-//! Stricter than silicon, beyond what [`crate::Violation`] names:
+//! It is stricter than silicon, in addition to the rules in [`crate::Violation`]:
 //!
-//! - any block protect bit locks the whole array (real chips lock fractions of it);
+//! - any block protect bit locks the whole array (real chips lock parts of it);
 //! - a page below the last programmed one of its block must have been programmed before (partial programming);
-//! - reads from a cache that nothing was loaded into, and program executes of one, are refused;
+//! - reads and program executes are rejected if nothing was loaded into the cache;
 //! - a continuous read may not pass the end of its block, nor be faster than the array.
 //!
-//! Physical consequences instead of errors:
+//! These mistakes have physical consequences instead of errors:
 //!
-//! - a wrong plane-select bit reaches the other plane's cache;
-//! - erasing a factory-bad block loses its marker;
-//! - a reset during a program or an erase leaves what a loss of power would.
+//! - a wrong plane-select bit accesses the other plane's cache;
+//! - an erase of a factory bad block destroys its marker;
+//! - a reset during a program or an erase has the same effect as a power loss.
 
 mod die;
 mod otp;
@@ -36,14 +36,14 @@ use std::sync::Arc;
 pub use work::{ArrayTask, ArrayWork};
 use wrong::PageCode;
 
-/// State in which a chip leaves the factory.
+/// State in which a chip leaves the factory, and options of the simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ChipOptions {
-    /// Decides unique id, places of bad blocks, and what each block and bit is like.
+    /// Seed of the unique id, the positions of bad blocks, and the variation of blocks and bits.
     pub seed: u64,
-    /// True when data is kept; false for timing only.
+    /// True to store data; false for timing-only mode.
     pub stores: bool,
-    /// Factory-bad blocks of the whole chip; block 0 never is.
+    /// Number of factory bad blocks in the whole chip; block 0 is never bad.
     pub bad_blocks: u32,
     /// Simulated effects and history of the cells.
     pub cells: CellsProfile,
@@ -54,25 +54,25 @@ pub struct ChipOptions {
 pub struct SpiNand {
     spec: Arc<SpiNandSpec>,
     dies: Vec<Die>,
-    /// The on-die code, if there is one.
+    /// Code of the on-die ECC engine, if there is one.
     code: Option<PageCode>,
-    /// Die that commands go to.
+    /// Index of the selected die.
     active: usize,
-    /// The volatile configuration registers say 8D-8D-8D.
+    /// True if the volatile configuration registers select 8D-8D-8D.
     octal: bool,
-    /// Dummy cycles of reads on eight data lanes.
+    /// Number of dummy cycles of reads on eight data lanes.
     octal_dummy: u8,
-    /// RESET ENABLE came just before.
+    /// True if RESET ENABLE was the last command.
     reset_armed: bool,
-    /// The read from cache that was checked last, while no register has changed since.
+    /// The read from cache that was checked last, valid until a register changes.
     checked: Option<Checked>,
-    /// The continuous read that ran last: when it began, and what the array did behind it.
+    /// Start of the last continuous read, and the array reads during it.
     streamed: Option<(Instant, ReadAhead)>,
     /// Faults of blocks, numbered over all dies.
     faults: BlockFaults,
 }
 
-/// State besides the registers that decides whether a read from cache is allowed.
+/// State other than registers that determines if a read from cache is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Checked {
     opcode: u8,
@@ -82,7 +82,7 @@ struct Checked {
     hz: u32,
 }
 
-/// One operation as the chip sees it.
+/// An operation with its time and clock.
 #[derive(Clone, Copy)]
 struct Call<'a> {
     start: Instant,
@@ -92,7 +92,7 @@ struct Call<'a> {
 }
 
 impl SpiNand {
-    /// A chip fresh from the factory, powered up.
+    /// A new chip from the factory, after power-on.
     pub fn new(spec: Arc<SpiNandSpec>, options: ChipOptions) -> Self {
         let mut dies: Vec<Die> =
             (0..spec.selectable_dies()).map(|index| Die::new(&spec, options, index)).collect();
@@ -119,7 +119,7 @@ impl SpiNand {
         chip
     }
 
-    /// The chip's data.
+    /// Specification of the chip.
     pub fn spec(&self) -> &Arc<SpiNandSpec> {
         &self.spec
     }
@@ -129,14 +129,15 @@ impl SpiNand {
         self.dies.get(die).map(|d| *d.work())
     }
 
-    /// Charge has leaked: these bits of page `page` read wrong unless read retry mode `cured_by` is set.
+    /// Simulates a loss of charge: these bits of page `page` read wrong unless read retry mode `cured_by` is
+    /// set.
     pub fn leak(&mut self, page: u32, bits: &[u32], cured_by: u8) {
         if let Some((die, row)) = self.locate(page) {
             die.leak(row, bits, cured_by);
         }
     }
 
-    /// Die and row of a page that is numbered over the whole chip.
+    /// Die and row of a page number over the whole chip.
     fn locate(&mut self, page: u32) -> Option<(&mut Die, usize)> {
         let per_die = self.spec.blocks_per_die() * self.spec.geometry.pages_per_block;
         let die = self.dies.get_mut((page / per_die) as usize)?;
@@ -145,7 +146,7 @@ impl SpiNand {
 
     #[inline]
     fn die(&mut self) -> &mut Die {
-        // `active` is checked where it is set.
+        // The value of `active` was checked when it was set.
         let last = self.dies.len() - 1;
         &mut self.dies[self.active.min(last)]
     }
@@ -226,7 +227,7 @@ impl Oracle for SpiNand {
         self.dies.get_mut(part).map(|die| &mut die.cells)
     }
 
-    /// Those whose marker has not been erased.
+    /// Factory bad blocks whose marker has not been erased.
     fn factory_bad(&self) -> Vec<u32> {
         let per_die = self.spec.blocks_per_die();
         (0..).zip(&self.dies).flat_map(|(i, die)| die.factory_bad().map(move |b| i * per_die + b)).collect()
@@ -304,7 +305,7 @@ impl SpiChip for SpiNand {
     }
 }
 
-/// Distinct blocks chosen by the seed.
+/// Distinct block numbers derived from the seed.
 fn factory_bad_blocks(spec: &SpiNandSpec, options: ChipOptions) -> BTreeSet<u32> {
     let blocks = spec.geometry.blocks();
     let wanted = options.bad_blocks.min(blocks.saturating_sub(1)) as usize;

@@ -1,4 +1,4 @@
-//! OTP pages: unique id, parameter page, the user's pages and their lock.
+//! OTP pages: unique id, parameter page, user pages and their lock.
 
 use super::super::command as c;
 use super::super::spec::{SpiNandOtp, SpiNandSpec};
@@ -13,13 +13,13 @@ use floatgate_media::{AddressCycles, Text};
 use floatgate_mtd::Nanos;
 use floatgate_mtd::random::Random;
 
-/// Copies of the unique id, each followed by its complement (ONFI 5.10.1.2).
+/// Number of copies of the unique id, each followed by its complement (ONFI 5.10.1.2).
 const UNIQUE_ID_COPIES: usize = 16;
 
-/// Copies of the parameter page (ONFI 5.7: at least three).
+/// Number of copies of the parameter page (ONFI 5.7: at least three).
 const PARAMETER_PAGE_COPIES: u8 = 3;
 
-/// The OTP pages as the factory leaves them: a seeded unique id; always stored, in timing-only mode as well.
+/// Factory contents of the OTP pages, with a seeded unique id. They are also stored in timing-only mode.
 pub(super) fn factory_pages(spec: &SpiNandSpec, seed: u64, die: u32) -> Array {
     let raw = spec.geometry.raw_page_bytes() as usize;
     let pages = spec.otp.as_ref().map_or(0, |otp| c::FIRST_USER_PAGE + otp.user_pages);
@@ -32,7 +32,7 @@ pub(super) fn factory_pages(spec: &SpiNandSpec, seed: u64, die: u32) -> Array {
     otp
 }
 
-/// SPI NANDs have an ONFI parameter page with revision, features and timing modes left zero.
+/// Parameter page of a SPI NAND, which is an ONFI page with revision, features and timing modes zero.
 fn parameter_page(spec: &SpiNandSpec) -> OnfiPage {
     let g = &spec.geometry;
     let name = |text: fn(&SpiNandOtp) -> &str| spec.otp.as_ref().map_or("", text);
@@ -54,7 +54,7 @@ fn parameter_page(spec: &SpiNandSpec) -> OnfiPage {
         endurance: onfi_endurance(spec.endurance_cycles.into()),
         guaranteed_blocks: 1,
         programs_per_page: spec.nop,
-        // With the engine on the chip nothing is left for the host to correct.
+        // With on-die ECC the host need not correct any bits.
         ecc_bits: if spec.ecc.on_die { 0 } else { spec.ecc.strength as u8 },
         plane_bits: g.planes.trailing_zeros() as u8,
         t_prog_us: us(spec.timing.t_prog_us.max),
@@ -94,7 +94,7 @@ impl SpiNand {
         Ok(())
     }
 
-    /// With the lock bit set too, PROGRAM EXECUTE locks the user's pages for good.
+    /// Programs an OTP page. If the lock bit is also set, PROGRAM EXECUTE locks the user pages permanently.
     pub(super) fn otp_program(&mut self, call: Call<'_>, page: u32) -> Result<(), Violation> {
         let pages = self.otp_pages()?;
         let length = self.spec.timing.t_prog_us.typ;

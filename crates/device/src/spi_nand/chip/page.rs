@@ -13,15 +13,15 @@ use crate::units::TypMaxUs;
 use crate::violation::Violation;
 use floatgate_mtd::{Instant, Nanos};
 
-/// The maximum of the data sheet, which holds for the whole life.
+/// The maximum of a time in the data sheet, which is valid for the whole life.
 fn longest(time: TypMaxUs) -> Nanos {
     time.max.max(time.typ)
 }
 
-/// Bytes of the id that a host may read in pieces.
+/// Maximum number of id bytes that a host may read in pieces.
 const ID_BYTES: u32 = 512;
 
-/// Position of a row in its die.
+/// Position of a row in its die: block, page and plane.
 struct RowPosition {
     row: u32,
     block: u32,
@@ -36,18 +36,18 @@ impl SpiNand {
         if block >= self.spec.blocks_per_die() {
             return Err(Violation::BadAddress);
         }
-        // Without a select bit the planes share one cache as far as the bus can tell.
+        // Without a select bit the planes share one cache from the view of the bus.
         let caches = if self.spec.quirks.plane_select_bit { g.planes } else { 1 };
         Ok(RowPosition { row, block, page, plane: (block % caches) as usize })
     }
 
-    /// The on-die code in force, if any.
+    /// Code of the on-die ECC engine if it is enabled.
     #[inline]
     fn code(&self) -> Option<PageCode> {
         self.code.filter(|_| self.dies[self.active].config & c::ECC_ENABLE != 0)
     }
 
-    /// The way of continuous reading that is switched on now.
+    /// The scheme of continuous reads that is currently enabled.
     pub(super) fn continuous(&self) -> Option<&Continuous> {
         let config = self.dies[self.active].config;
         self.spec.continuous.as_ref().filter(|cont| match cont.kind {
@@ -77,7 +77,8 @@ impl SpiNand {
         Ok(())
     }
 
-    /// Macronix: after CS# rises a continuous read is over tRST later, or with the next write of the configuration.
+    /// Checks that a continuous read has ended (Macronix): tRST after CS# went high, or with the next write of the
+    /// configuration.
     fn stream_was_left(&mut self, call: Call<'_>) -> Result<(), Violation> {
         let t_rst = self.spec.timing.t_rst_us;
         match self.die().stream_left_open {
@@ -107,7 +108,7 @@ impl SpiNand {
         Ok(())
     }
 
-    /// Looks the operation up in the table of reads, unless it is the same as last time.
+    /// Checks a read from cache against the table of reads, unless it is the same as the last one.
     #[inline]
     fn check_read(&mut self, call: Call<'_>) -> Result<(), Violation> {
         let SpiOp { opcode, mode, addr_bytes, dummy_cycles, .. } = *call.op;
@@ -119,7 +120,7 @@ impl SpiNand {
         Ok(())
     }
 
-    /// Continuation of the read `op` while CS# stays low: to the end of the page, in the continuous mode to the end of
+    /// Data of the read `op` while CS# stays low: up to the end of the page, or in continuous mode up to the end of
     /// the block.
     pub(super) fn reads_on(&self, op: &SpiOp) -> ReadOn {
         let g = &self.spec.geometry;
@@ -136,7 +137,7 @@ impl SpiNand {
         ReadOn::Bytes(g.raw_page_bytes().saturating_sub(column))
     }
 
-    /// Plane and column of a column address, for `len` bytes.
+    /// Plane and column of a column address, for an access of `len` bytes.
     fn column(&self, addr: u32, len: usize) -> Result<(usize, usize), Violation> {
         let g = &self.spec.geometry;
         let shift = g.plane_shift();
@@ -148,7 +149,7 @@ impl SpiNand {
         Ok((plane as usize, column))
     }
 
-    /// A continuous read: page after page, without OOB, to the end of the block at most.
+    /// Executes a continuous read: consecutive pages without OOB, at most up to the end of the block.
     fn stream(&mut self, call: Call<'_>, first: u32, buf: &mut [u8]) -> Result<(), Violation> {
         let Some(cont) = self.continuous() else {
             return Err(Violation::Sequence("the continuous mode was switched off after the page read"));
@@ -179,7 +180,7 @@ impl SpiNand {
         Ok(())
     }
 
-    /// The bus has no wait cycles: a page may not pass faster than the array delivers the next one.
+    /// Checks that pages are not transferred faster than the array delivers them, because the bus has no wait cycles.
     fn array_keeps_up(&self, call: Call<'_>, t_page: Nanos) -> Result<(), Violation> {
         let half_cycles = SpiOp { len: self.spec.geometry.page_bytes, ..*call.op }.half_cycles()[3];
         let max = half_cycles.saturating_mul(500_000_000) / t_page.as_ns().max(1);
@@ -275,7 +276,7 @@ impl SpiNand {
         if self.die().protection & c::BLOCK_PROTECT != 0 { Err(Violation::Protected) } else { Ok(()) }
     }
 
-    /// Faults of a block of the selected die.
+    /// Faults of a block in the selected die.
     fn faults(&self, block: u32) -> Faults {
         self.faults.of_block(self.active as u32 * self.spec.blocks_per_die() + block)
     }

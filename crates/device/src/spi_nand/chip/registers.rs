@@ -15,7 +15,8 @@ impl SpiNand {
         Ok(())
     }
 
-    /// A read in another way than the chip's delivers the id shifted by a byte, as on the wires.
+    /// Executes READ ID. A read in another form than the chip's returns the id shifted by one byte,
+    /// as on the wires.
     pub(super) fn read_id(&mut self, call: Call<'_>, buf: &mut [u8]) -> Result<(), Violation> {
         let op = call.op;
         if let Some(octal) = self.spec.octal.as_ref().filter(|_| self.octal) {
@@ -35,7 +36,8 @@ impl SpiNand {
         Ok(())
     }
 
-    /// RESET is taken while busy: the array stops, which takes longer the more it had to do.
+    /// Executes RESET, also while busy: it interrupts the array, which takes longer for a program
+    /// or an erase.
     pub(super) fn reset(&mut self, call: Call<'_>) -> Result<(), Violation> {
         self.shape(call, 0, 0)?;
         self.stop_all(call);
@@ -64,7 +66,7 @@ impl SpiNand {
         Ok(())
     }
 
-    /// The long reset restores power-up values, the bus mode included.
+    /// Executes the long reset, which restores power-up values, including the bus mode.
     pub(super) fn reset_device(&mut self, call: Call<'_>, armed: bool) -> Result<(), Violation> {
         self.shape(call, 0, 0)?;
         if !armed {
@@ -162,7 +164,8 @@ impl SpiNand {
         Ok(())
     }
 
-    /// Needs WRITE ENABLE; takes effect at once (50 ns, less than CS# high time of any controller).
+    /// Writes a volatile configuration register. It requires WRITE ENABLE and takes effect
+    /// immediately (50 ns, less than the CS# high time of any controller).
     pub(super) fn write_vcr(&mut self, call: Call<'_>, buf: &[u8]) -> Result<(), Violation> {
         self.shape(call, 3, 0)?;
         self.idle(call.start)?;
@@ -193,7 +196,7 @@ impl SpiNand {
 
 const NO_REGISTER: Violation = Violation::Sequence("no such register");
 
-/// The status register of an idle die.
+/// Value of the status register of an idle die.
 #[inline]
 fn status(die: &Die) -> u8 {
     let bit = |on: bool, mask: u8| if on { mask } else { 0 };
@@ -201,7 +204,7 @@ fn status(die: &Die) -> u8 {
         (0, 0) => 0,
         (0, _) => c::ECC_CORRECTED,
         (1, _) => c::ECC_UNCORRECTABLE,
-        // Only a continuous read counts more than one page.
+        // Only a continuous read can have several uncorrectable pages.
         _ => c::ECC_BOTH,
     };
     bit(die.write_enabled, c::WRITE_ENABLED)

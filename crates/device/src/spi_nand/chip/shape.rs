@@ -1,4 +1,4 @@
-//! Whether an operation has the shape that the chip's present bus mode asks for.
+//! Checks that an operation has a form that the chip's current bus mode supports.
 
 use super::super::spec::ContinuousKind;
 use super::{Call, SpiNand};
@@ -7,7 +7,7 @@ use crate::violation::Violation;
 use floatgate_mtd::Instant;
 
 impl SpiNand {
-    /// Every opcode of the chip, in any mode.
+    /// True for an opcode that the chip supports in any mode.
     fn knows(&self, opcode: u8) -> bool {
         use super::super::command as c;
         let fixed = [
@@ -26,16 +26,16 @@ impl SpiNand {
             || self.spec.loads.iter().any(|v| v.opcode == opcode)
     }
 
-    /// Violation for an opcode that cannot be executed as it was sent.
+    /// The violation for an opcode that cannot be executed in the form in which it was sent.
     pub(super) fn unknown(&self, opcode: u8) -> Violation {
         if self.knows(opcode) { Violation::WrongMode(opcode) } else { Violation::UnknownCommand(opcode) }
     }
 
-    /// The forms of a command in the present bus mode.
+    /// Forms of a command in the current bus mode.
     pub(super) fn command_shapes(&self, opcode: u8) -> Vec<CommandShape> {
         let streams = self.dies[self.active].stream.is_some();
         let winbond = self.continuous().filter(|cont| streams && cont.kind == ContinuousKind::Winbond);
-        // A continuous read of Winbond's has no address.
+        // A continuous read of Winbond has no column address.
         let (reads, columns) = winbond.map_or((&self.spec.reads, 2), |cont| (&cont.reads, 0));
         let reads = reads.iter().map(|v| (*v, columns, Direction::In));
         let loads = self.spec.loads.iter().map(|v| (v.variant(), 2, Direction::Out));
@@ -49,7 +49,7 @@ impl SpiNand {
         shapes
     }
 
-    /// The form of a command other than reads from cache and program loads.
+    /// Form of a command other than reads from cache and program loads.
     fn fixed_shape(&self, opcode: u8) -> Option<CommandShape> {
         use super::super::command as c;
         use Direction::{In, None as Bare, Out};
@@ -71,7 +71,7 @@ impl SpiNand {
         Some(CommandShape { mode: self.register_mode(), addr_bytes, dummy_cycles, dir })
     }
 
-    /// Lanes of commands other than reads from cache and program loads.
+    /// Bus mode of commands other than reads from cache and program loads.
     const fn register_mode(&self) -> Mode {
         if self.octal { Mode::OCTAL_DTR } else { Mode::SINGLE }
     }
@@ -104,18 +104,19 @@ impl SpiNand {
         }
     }
 
-    /// True when the second byte of commands with a row address is part of it.
+    /// True if the second byte of commands with a row address is part of the address.
     fn packs_rows(&self) -> bool {
         self.octal && self.spec.octal.as_ref().is_some_and(|octal| octal.packed_rows)
     }
 
-    /// True when the second byte of this command is part of its row address.
+    /// True if the second byte of this command is part of its row address.
     pub(super) fn packs_row_of(&self, opcode: u8) -> bool {
         use super::super::command as c;
         self.packs_rows() && matches!(opcode, c::PAGE_READ | c::PROGRAM_EXECUTE | c::BLOCK_ERASE)
     }
 
-    /// Shape of GET and SET FEATURE. In 8D the address is sent twice, and reads need dummy cycles.
+    /// Checks the form of GET and SET FEATURE and returns the register address. In 8D the address is sent twice, and
+    /// reads need dummy cycles.
     #[inline]
     pub(super) fn feature_shape(&self, call: Call<'_>) -> Result<u8, Violation> {
         let Some(octal) = self.spec.octal.as_ref().filter(|_| self.octal) else {
@@ -128,8 +129,8 @@ impl SpiNand {
         if high == low { Ok(low) } else { Err(Violation::WrongMode(call.op.opcode)) }
     }
 
-    /// The variant of `variants` that `call` uses. When the address is ignored (continuous reads), only the cycles of
-    /// address and dummies together count.
+    /// The variant in `variants` that `call` uses. If the address is ignored (continuous reads), only the total
+    /// number of address and dummy cycles must match.
     pub(super) fn find(
         &self,
         variants: impl Iterator<Item = Variant>,
@@ -156,7 +157,7 @@ impl SpiNand {
         Ok(variant)
     }
 
-    /// Reads in 8D-8D-8D from some clock on need a configuration bit.
+    /// Checks the configuration bit that reads in 8D-8D-8D need above a certain clock.
     fn fast_enough(&self, call: Call<'_>, variant: &Variant) -> Result<(), Violation> {
         let Some(octal) = self.spec.octal.as_ref().filter(|_| variant.mode.is_stateful()) else {
             return Ok(());
@@ -167,7 +168,7 @@ impl SpiNand {
         if reads && !enabled { clock(call.hz, below) } else { Ok(()) }
     }
 
-    /// True when the mode registers are set for a variant.
+    /// True if the mode registers are set for a variant.
     fn configured(&self, variant: &Variant, continuous: bool) -> bool {
         let die = &self.dies[self.active];
         let quad = variant.mode.data.lanes != 4 || !self.spec.quad_enable || die.quad_enabled();
@@ -180,7 +181,7 @@ impl SpiNand {
         quad && octal && speed
     }
 
-    /// True when the high speed bit stands as this number of dummy cycles needs it.
+    /// True if the high speed bit has the value that this number of dummy cycles requires.
     fn speed_fits(&self, variant: &Variant) -> bool {
         let Some(speed) = self.spec.high_speed else { return true };
         let same = |v: &&Variant| v.opcode == variant.opcode && v.mode == variant.mode;
@@ -188,7 +189,7 @@ impl SpiNand {
         !flexible || self.spec.needs_high_speed(variant) == self.dies[self.active].high_speed(speed)
     }
 
-    /// Refuses commands while the array works.
+    /// Rejects commands while the array is busy.
     #[inline]
     pub(super) fn idle(&self, at: Instant) -> Result<(), Violation> {
         if self.dies[self.active].work().end > at { Err(Violation::Busy) } else { Ok(()) }

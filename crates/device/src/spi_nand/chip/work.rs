@@ -1,32 +1,32 @@
-//! Work of a die's array: when it takes effect, and what is left when it does not come to its end.
+//! Operations of a die's array: their effects, and the state after an interruption.
 
 use super::die::Die;
 use crate::cells::Outcome;
 use crate::power::share_done;
 use floatgate_mtd::{Instant, Nanos};
 
-/// Operation of an array.
+/// Type of an array operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ArrayTask {
-    /// Nothing yet.
+    /// No operation so far.
     #[default]
     Idle,
-    /// A page comes to the cache.
+    /// Reads a page into the cache.
     Read,
-    /// The cache goes to a page.
+    /// Programs a page from the cache.
     Program,
-    /// A block is erased.
+    /// Erases a block.
     Erase,
-    /// An OTP page comes to the cache.
+    /// Reads an OTP page into the cache.
     OtpRead,
-    /// The cache goes to an OTP page, or the pages are locked.
+    /// Programs an OTP page from the cache, or locks the OTP pages.
     OtpProgram,
-    /// Whatever went on ends.
+    /// Resets the die, which ends the running operation.
     Reset,
 }
 
 impl ArrayTask {
-    /// Name of the operation's time in data sheets.
+    /// Name of the operation's time in data sheets: tR, tPROG and so on.
     pub const fn time_name(self) -> &'static str {
         match self {
             Self::Idle => "",
@@ -41,21 +41,22 @@ impl ArrayTask {
 /// Last or running operation of a die's array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArrayWork {
-    /// Kind of operation.
+    /// Type of the operation.
     pub task: ArrayTask,
-    /// The page in its die, or the first page of the block; for OTP tasks the OTP page.
+    /// Row of the page in its die, or of the first page of the block; for OTP tasks the number of the
+    /// OTP page.
     pub row: u32,
-    /// Time at which it began.
+    /// Start of the operation.
     pub start: Instant,
-    /// Time at which it ends, if nothing interrupts it.
+    /// End of the operation, unless it is interrupted.
     pub end: Instant,
 }
 
-/// An erase under way: the array keeps its data until the end, as power may go before.
+/// A running erase. The array keeps its data until the end, because power may be lost before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Erasing {
     pub(super) block: u32,
-    /// It was made to fail.
+    /// True if the erase fails because of an injected fault.
     pub(super) broken: bool,
 }
 
@@ -65,34 +66,35 @@ impl Die {
         &self.work
     }
 
-    /// The array begins with something.
+    /// Starts an operation of the array.
     #[inline]
     pub(super) fn begin(&mut self, task: ArrayTask, row: u32, start: Instant, length: Nanos) {
         self.work = ArrayWork { task, row, start, end: start + length };
     }
 
-    /// Whatever the array does lasts until `until` at least.
+    /// Extends the running operation to at least `until`.
     pub(super) fn stay_busy(&mut self, until: Instant) {
         self.work.end = self.work.end.max(until);
     }
 
-    /// Whatever the array does ends as it is; the die is ready `length` after `at`.
+    /// Interrupts the running operation; the die is ready `length` after `at`.
     pub(super) fn abort(&mut self, at: Instant, length: Nanos) {
         self.interrupt(at);
         self.begin(ArrayTask::Reset, 0, at, length);
     }
 
-    /// Leaves the cells in the state that the task had reached at `at`, when it was interrupted.
+    /// Leaves the cells in the state that the operation had reached when it was interrupted at `at`.
     fn interrupt(&mut self, at: Instant) {
         let work = self.work;
-        // Behind a new controller the clock begins anew: what began later than `at` was over long ago.
+        // A new controller starts its clock at 0, so an operation that started after `at` ended long
+        // ago.
         if work.end <= at || at < work.start {
             self.finish_erase();
             return;
         }
         let done = share_done(work.start, work.end, at);
         match work.task {
-            // Before the first pulse nothing has happened to the page.
+            // Before the first pulse the page is unchanged.
             ArrayTask::Program if done <= 0.0 && self.array.programs(work.row as usize) == 1 => {
                 self.undo_program(work.row);
             }
@@ -102,7 +104,8 @@ impl Die {
         }
     }
 
-    /// Below some share old data shows through, with more and more bits erased.
+    /// Interrupts an erase. Below a certain share of the erase the old data is still readable, with
+    /// more and more bits erased.
     fn cut_erase(&mut self, done: f32) {
         let Some(Erasing { block, .. }) = self.erasing.take() else { return };
         if self.cells.cut_erase(block, done) {
@@ -110,13 +113,13 @@ impl Die {
         }
     }
 
-    /// An erase is about to begin: what the cells will make of it.
+    /// Records an erase that is about to start, and returns its outcome in the cells.
     pub(super) fn prepare_erase(&mut self, erasing: Erasing) -> Outcome {
         self.erasing = Some(erasing);
         self.cells.erase_outcome(erasing.block)
     }
 
-    /// An erase whose time is over takes effect.
+    /// Applies an erase whose time is over.
     #[inline]
     pub(super) fn catch_up(&mut self, now: Instant) {
         if self.erasing.is_some() && self.work.end <= now {
@@ -127,7 +130,7 @@ impl Die {
     #[cold]
     fn finish_erase(&mut self) {
         let Some(Erasing { block, broken }) = self.erasing.take() else { return };
-        // What was broken on purpose leaves the cells as they are.
+        // An erase that fails because of an injected fault leaves the cells unchanged.
         if broken || self.cells.erase(block).failed {
             self.erase_undone(block);
         } else {

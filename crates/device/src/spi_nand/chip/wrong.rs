@@ -1,10 +1,10 @@
-//! Wrong bits: which a page has now, and what the on-die ECC makes of them.
+//! Wrong bits of a page, and the result of the on-die ECC.
 //!
-//! The code is the maker's secret, so bits are counted, not decoded: a codeword with at most as many wrong bits as the
-//! code's strength is repaired, any other is left as it is. A codeword is a step of data with its share of the OOB. One whose data
-//! were programmed twice, with different bytes, has ECC bytes that fit neither: it cannot be repaired, and reads as the AND of both.
-//! Data that are programmed while the engine is off change no ECC bytes: a few bits that went to 0 are wrong bits, any more cannot be repaired.
-//! OOB that was programmed twice loses nothing: makers leave some of it to the user's own programs.
+//! The code is not published, so bits are counted, not decoded. A codeword with at most as many wrong bits as the code's strength is
+//! corrected, any other is left as it is. A codeword is a step of data with its share of the OOB. If its data was programmed twice with
+//! different bytes, its ECC bytes match neither. It is then uncorrectable and reads as the AND of both. Data programmed while the engine is
+//! disabled does not change ECC bytes: a few bits changed to 0 are wrong bits, more are uncorrectable. OOB that was programmed twice has no
+//! such effect, because makers leave some of it to user programs.
 
 use super::super::spec::SpiNandGeometry;
 use super::die::{Die, Loaded};
@@ -12,30 +12,30 @@ use super::work::ArrayTask;
 use crate::ecc_engine::EccRequirement;
 use floatgate_mtd::Instant;
 
-/// Wrong bits that shifted thresholds read right.
+/// Bits that read wrong at normal thresholds and right at shifted ones.
 #[derive(Clone, Debug)]
 pub(super) struct Leak {
     pub(super) bits: Vec<u32>,
     pub(super) cured_by: u8,
 }
 
-/// Result of the on-die ECC.
+/// Result of the on-die ECC for the last read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EccResult {
-    /// Most bits corrected in a step of the last page.
+    /// Maximum number of bits corrected in a step of the last page.
     pub(super) last: u32,
-    /// The same of all pages of a continuous read.
+    /// Maximum number of bits corrected in a step, over all pages of a continuous read.
     pub(super) most: u32,
-    /// Pages that could not be corrected.
+    /// Number of uncorrectable pages.
     pub(super) lost_pages: u32,
 }
 
-/// The on-die code over a page.
+/// Division of a page into codewords of the on-die ECC.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageCode {
     strength: u16,
     step_bits: u32,
-    /// OOB bits that belong to each step.
+    /// Number of OOB bits in each codeword.
     share_bits: u32,
     data_bits: u32,
     steps: u32,
@@ -50,12 +50,12 @@ impl PageCode {
         Self { strength, step_bits, share_bits: (g.oob_bytes * 8 / steps).max(1), data_bits, steps }
     }
 
-    /// Wrong bits of a codeword that are corrected.
+    /// Number of wrong bits of a codeword that can be corrected.
     pub(super) fn strength(&self) -> usize {
         self.strength.into()
     }
 
-    /// The codeword that a bit belongs to; what does not divide is the last one's.
+    /// Codeword that contains a bit; the remainder of the division belongs to the last codeword.
     fn step(&self, bit: u32) -> usize {
         let step = match bit.checked_sub(self.data_bits) {
             None => bit / self.step_bits,
@@ -66,26 +66,26 @@ impl PageCode {
 }
 
 impl Die {
-    /// The bits of the page read last that are still wrong.
+    /// Offsets of the bits of the page read last that are still wrong.
     pub(super) fn wrong_bits(&self) -> &[u32] {
         &self.wrong
     }
 
-    /// True when the page read last holds just what one program wrote.
+    /// True if the page read last contains exactly the data of one program.
     pub(super) fn is_as_programmed(&self) -> bool {
         self.work.task == ArrayTask::Read && self.array.is_as_programmed(self.work.row as usize)
     }
 
-    /// True when the page read last is erased.
+    /// True if the page read last is erased.
     pub(super) fn is_erased(&self) -> bool {
         self.work.task == ArrayTask::Read && self.array.is_erased(self.work.row as usize)
     }
 
-    /// The bits of page `row` that read wrong at `at`.
+    /// Collects the bits of page `row` that read wrong at `at`.
     #[inline]
     fn collect_wrong(&mut self, row: u32, at: Instant) {
         self.wrong.clear();
-        // The cells answer for the normal thresholds only.
+        // The fast path of the cell model is valid for the normal thresholds only.
         if self.cells.read(row, at) || self.lowered != 0.0 {
             let stored = self.array.stored(row as usize);
             let stored = stored.as_deref().or(self.usual_page.as_deref());
@@ -107,7 +107,7 @@ impl Die {
         self.wrong.dedup();
     }
 
-    /// Array to cache, corrected if `code` is given.
+    /// Reads a row of the array into the cache, and corrects it if `code` is given.
     #[inline]
     pub(super) fn load_row(&mut self, row: u32, plane: usize, code: Option<&PageCode>, at: Instant) {
         self.collect_wrong(row, at);
@@ -119,7 +119,7 @@ impl Die {
         if !cache.lazy {
             self.load_wrong(row as usize, plane, code);
         }
-        // An erased page is known by its bits, and reads FFh.
+        // The randomizer does not change an erased page, which the chip recognizes by its bits; it reads FFh.
         if self.randomizes && !self.array.is_erased(row as usize) {
             self.mix(plane, row);
         }
@@ -131,7 +131,7 @@ impl Die {
         match self.array.stored(row) {
             Some(stored) => bytes.copy_from_slice(&stored),
             None if self.array.stores() => bytes.fill(0xFF),
-            // Timing only: the cache holds which bits are wrong.
+            // In timing-only mode the cache only contains the positions of the wrong bits.
             None => bytes.fill(0),
         }
         invert(bytes, &self.wrong);
@@ -140,7 +140,7 @@ impl Die {
         }
     }
 
-    /// Repairs the codewords that the code can; the bits of the others stay wrong.
+    /// Corrects all correctable codewords; the bits of the other codewords stay wrong.
     fn correct(&mut self, row: usize, plane: usize, code: &PageCode) {
         self.counts.clear();
         let spoiled = |step| self.array.is_spoiled(row, step);

@@ -1,4 +1,4 @@
-//! Bad blocks: the maker's marks, read when a block is first asked for, and marks of the driver's own.
+//! Bad blocks: the maker's markers, read when a block is first used, and markers that the driver writes.
 
 use super::super::command as c;
 use super::SpiNandDriver;
@@ -18,7 +18,8 @@ impl<S: SpiMem> SpiNandDriver<S> {
         Ok(self.bbt.is_bad(block))
     }
 
-    /// True when the first page's marker bytes are not all FFh; read raw, as not every ECC covers them.
+    /// True if the first page's marker bytes are not all FFh. They are read raw, because not every ECC covers
+    /// them.
     fn read_marker(&mut self, at: u64) -> Result<bool, SpiError> {
         let row = self.row(at)?;
         self.update_config(c::ECC_ENABLE, 0)?;
@@ -35,16 +36,16 @@ impl<S: SpiMem> SpiNandDriver<S> {
         Ok(marked)
     }
 
-    /// Switches the on-die ECC back to what normal operations use.
+    /// Restores the setting of the on-die ECC for normal operations.
     pub(super) fn restore_ecc(&mut self) -> Result<(), SpiError> {
         self.update_config(c::ECC_ENABLE, if self.on_die() { c::ECC_ENABLE } else { 0 })
     }
 
-    /// Erases the block if that still works, so that its first page may be programmed, and writes the marker.
+    /// Erases the block if possible, so that its first page may be programmed, and writes the marker.
     pub(super) fn mark_block_bad(&mut self, block: u32) -> Result<(), Error> {
         let at = span::block_addr(&self.geometry, block);
         self.bbt.set(block, BlockState::Worn);
-        // Whether the erase succeeded does not matter: zeros can be programmed over anything.
+        // The result of the erase is ignored, because zeros can be programmed over any contents.
         self.erase_row(block).map_err(|error| self.failed(error, at))?;
         let data_bytes = self.geometry.write_bytes as usize;
         self.page.fill(0xFF);

@@ -1,29 +1,29 @@
-//! Operations other than data transfers, in the bus mode the chip is in.
+//! Operations other than data transfers, in the current bus mode of the chip.
 
 use super::super::command as c;
 use super::super::spec::{Octal, SpiNandSpec};
 use crate::spi::{CmdExt, Mode, SpiOp};
 
-/// Shapes of commands, single lane or 8D-8D-8D.
+/// Form of commands: single lane or 8D-8D-8D.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lines {
     mode: Mode,
     max_hz: u32,
     row_bytes: u8,
-    /// The upper bits of a row are the second byte of its command.
+    /// True if the upper bits of a row are the second byte of its command.
     packed_rows: bool,
     feature_bytes: u8,
     register_dummy: u8,
 }
 
 impl Lines {
-    /// As after power-up.
+    /// Commands as after power-up, on a single lane.
     pub(super) fn single(spec: &SpiNandSpec) -> Self {
         let mode = Mode::SINGLE;
         Self { mode, max_hz: spec.max_hz(mode), ..Self::unknown() }
     }
 
-    /// Before the chip is known: no limit but the board's.
+    /// Commands for an unknown chip: only the board limits the clock.
     pub(super) const fn unknown() -> Self {
         Self {
             mode: Mode::SINGLE,
@@ -35,7 +35,7 @@ impl Lines {
         }
     }
 
-    /// After the switch to 8D-8D-8D.
+    /// Commands after the switch to 8D-8D-8D.
     pub(super) fn octal(spec: &SpiNandSpec, octal: &Octal) -> Self {
         let mode = Mode::OCTAL_DTR;
         Self {
@@ -48,7 +48,7 @@ impl Lines {
         }
     }
 
-    /// A bare command.
+    /// A command without address and data.
     #[inline]
     pub(super) const fn command(&self, opcode: u8) -> SpiOp {
         let mut op = SpiOp::command(opcode).mode(self.mode);
@@ -68,7 +68,7 @@ impl Lines {
         op
     }
 
-    /// Bytes of a register read: two in 8D, where a clock cycle carries no less.
+    /// Number of bytes in a register read: two in 8D, where each clock cycle transfers two bytes.
     pub(super) const fn register_len(&self) -> u32 {
         self.feature_bytes as u32
     }
@@ -78,17 +78,17 @@ impl Lines {
         self.command(opcode).address(addr, self.feature_bytes)
     }
 
-    /// GET FEATURE.
+    /// GET FEATURE of a register.
     pub(super) const fn get_feature(&self, register: u8) -> SpiOp {
         self.feature(c::GET_FEATURE, register).dummy(self.register_dummy).read(self.register_len())
     }
 
-    /// SET FEATURE.
+    /// SET FEATURE of a register.
     pub(super) const fn set_feature(&self, register: u8) -> SpiOp {
         self.feature(c::SET_FEATURE, register).write(self.register_len())
     }
 
-    /// READ ID after the switch to 8D-8D-8D, in pairs of bytes.
+    /// READ ID after the switch to 8D-8D-8D; bytes are read in pairs.
     pub(super) const fn read_id(&self, len: u32) -> SpiOp {
         self.command(c::READ_ID).dummy(self.register_dummy).read(len)
     }

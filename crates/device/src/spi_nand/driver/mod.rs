@@ -1,7 +1,7 @@
-//! The SPI NAND driver: discovery by id, then [`Mtd`] in the order of operations that Linux uses.
+//! The SPI NAND driver: identification by id, then [`Mtd`] with the same order of operations as Linux.
 //!
-//! A page read is PAGE READ, status polls, READ FROM CACHE. A page write is WRITE ENABLE, PROGRAM LOAD of data and OOB,
-//! PROGRAM EXECUTE, status polls. An erase is WRITE ENABLE, BLOCK ERASE, status polls.
+//! A page read is PAGE READ, status polls, READ FROM CACHE. A page write is WRITE ENABLE, PROGRAM LOAD of data and OOB, PROGRAM
+//! EXECUTE, status polls. An erase is WRITE ENABLE, BLOCK ERASE, status polls.
 
 mod bad;
 mod lines;
@@ -38,45 +38,45 @@ pub struct Options {
     pub randomizer: Option<bool>,
 }
 
-/// Reason why a chip cannot be driven.
+/// Reason why the driver cannot use a chip.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProbeError {
     /// No chip of the catalogue has these id bytes.
     #[error("no known chip has the id {0:02x?}")]
     UnknownId(Vec<u8>),
-    /// The board asks for a bus mode that chip and controller do not have in common.
+    /// The board requires a bus mode that chip or controller does not support.
     #[error("no read of this chip reaches {wanted} on this controller and board; on offer: {}", list(.offered))]
     ModeNotOffered {
-        /// Mode that the setup asks for.
+        /// Mode required by the setup.
         wanted: Mode,
         /// Modes that chip, controller and board all support.
         offered: Vec<Mode>,
     },
-    /// A stateful mode without a way back: a host that restarts could not speak to the chip.
+    /// The board requires a stateful mode without a reset pin: after a restart, the host could not access the chip.
     #[error(
         "{0} is refused: the chip's reset pin is not wired, and without it the chip cannot leave this mode"
     )]
     NoResetPin(Mode),
-    /// The PHY's clock is above what the chip takes in the mode of its reads.
+    /// The clock of the PHY exceeds the limit of the chip in the mode of its reads.
     #[error(transparent)]
     PhyTooFast(PhyTooFast),
-    /// Chip, controller and board have no operation of this kind in common.
+    /// Chip, controller and board have no common operation of this kind.
     #[error("chip, controller and board have no {0} in common")]
     NoVariant(&'static str),
-    /// The engine is the chip's, which has none.
+    /// The on-die ECC engine was selected, but the chip has none.
     #[error("the chip has no on-die ECC: set ecc.engine to software, external or pipelined")]
     NoOnDieEcc,
-    /// The engine's code does not exist or does not fit the chip's pages.
+    /// The code of the ECC engine is impossible or does not fit the chip's pages.
     #[error("ecc: {0}")]
     Ecc(#[from] PageCodeError),
-    /// The randomizer is asked for, and the chip has none.
+    /// The randomizer was requested, but the chip has none.
     #[error("the chip has no randomizer (driver.randomizer)")]
     NoRandomizer,
-    /// The chip did not answer in the mode it was switched to.
+    /// The chip did not answer in the mode to which it was switched.
     #[error("the chip does not answer after the switch to {0}")]
     SwitchFailed(Mode),
-    /// The bus failed.
+    /// An operation on the bus failed.
     #[error(transparent)]
     Bus(#[from] SpiError),
 }
@@ -86,7 +86,7 @@ fn list(modes: &[Mode]) -> String {
     names.join(", ")
 }
 
-/// Poll plans: first pause, interval (Linux: `spinand.h`), the pauses as long as this host makes them.
+/// Polling plans with first pause and interval (Linux: `spinand.h`); pauses have the actual duration on this host.
 #[derive(Clone, Copy, Debug)]
 struct Waits {
     read: PollPlan,
@@ -106,7 +106,7 @@ impl Waits {
     }
 }
 
-/// A SPI NAND behind a controller.
+/// Driver of a SPI NAND behind a controller.
 #[derive(Clone, Debug)]
 pub struct SpiNandDriver<S> {
     bus: S,
@@ -115,34 +115,34 @@ pub struct SpiNandDriver<S> {
     waits: Waits,
     spec: SpiNandSpec,
     geometry: Geometry,
-    /// Read retries of the call under way.
+    /// Number of read retries in the current call.
     retries: u32,
     /// Layout of ECC bytes and free bytes in the OOB.
     layout: OobLayout,
     ecc: PageEcc,
     lines: Lines,
-    /// Templates: address and length are filled in.
+    /// Read operation, of which address and length are set for each use.
     read_op: SpiOp,
     load_op: SpiOp,
     status_op: SpiOp,
     stream: Result<Stream, NoStream>,
     options: Options,
-    /// Selected die.
+    /// Number of the selected die.
     die: u32,
-    /// Configuration register of each die, as last written.
+    /// Last written value of each die's configuration register.
     config: Vec<u8>,
-    /// A page with its OOB, for what is not whole.
+    /// Buffer for a page with its OOB, for accesses to parts of a page.
     page: Vec<u8>,
     bbt: BadBlockTable,
 }
 
 impl<S: SpiMem> SpiNandDriver<S> {
-    /// Time at which the driver ended its last operation; after probing, at which the device is ready for its first call.
+    /// Time at which the driver's last operation ended; after the probe, the time at which the device is ready.
     pub const fn ready_at(&self) -> Instant {
         self.host.now()
     }
 
-    /// The catalogue's entry of the chip that was found.
+    /// Specification of the chip that was identified.
     pub const fn spec(&self) -> &SpiNandSpec {
         &self.spec
     }
@@ -157,39 +157,39 @@ impl<S: SpiMem> SpiNandDriver<S> {
         &self.ecc.engine
     }
 
-    /// The controller that the driver uses.
+    /// The controller of the driver.
     pub const fn bus(&self) -> &S {
         &self.bus
     }
 
-    /// The controller, for breaking the chip behind it on purpose.
+    /// Mutable access to the controller, to inject faults into its chip.
     pub fn bus_mut(&mut self) -> &mut S {
-        // Whoever has it may write what they like.
+        // The caller may write to the array directly.
         self.ecc.forget_all();
         &mut self.bus
     }
 
-    /// The driver's thread, to record spans.
+    /// The driver's thread, for its recorded spans.
     pub const fn host_mut(&mut self) -> &mut Host {
         &mut self.host
     }
 
-    /// The read from cache that was chosen, one page long.
+    /// The selected read from cache, with the length of a page.
     pub const fn read_operation(&self) -> SpiOp {
         self.read_op
     }
 
-    /// The program load that was chosen, a page with OOB long.
+    /// The selected program load, with the length of a page and its OOB.
     pub const fn load_operation(&self) -> SpiOp {
         self.load_op
     }
 
-    /// The continuous read that was chosen, one page long.
+    /// The selected continuous read, with the length of a page.
     pub fn continuous_operation(&self) -> Option<SpiOp> {
         self.stream.ok().map(|stream| stream.op)
     }
 
-    /// Options of the driver that were asked for and are not in force, with the reason.
+    /// Requested driver options that cannot be used, with the reason.
     pub fn not_given(&self) -> Option<String> {
         match self.stream {
             Err(NoStream::Cannot(why)) => Some(format!("driver.continuous is not in force: {why}")),
@@ -197,7 +197,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         }
     }
 
-    /// One MTD call begins.
+    /// Starts an MTD call at `now`.
     #[inline]
     fn begin(&mut self, now: Instant) {
         self.retries = 0;
@@ -205,7 +205,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         self.profile.call(&mut self.host);
     }
 
-    /// A bus failure as an MTD error.
+    /// Converts a bus failure to an MTD error.
     #[cold]
     fn failed(&self, error: SpiError, addr: u64) -> Error {
         let kind = match error {
@@ -218,7 +218,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         kind.at(addr, self.host.now())
     }
 
-    /// Success of a call that is over now.
+    /// Result of a successful call that ends now.
     fn done(&self) -> Done {
         Done::clean(self.host.now())
     }
@@ -227,7 +227,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         self.bus.exec(&mut self.host, op, data)
     }
 
-    /// Polls the status until ready; returns it.
+    /// Polls the status until the chip is ready, and returns it.
     #[inline]
     fn wait(&mut self, plan: PollPlan) -> Result<u8, SpiError> {
         self.bus.poll(&mut self.host, &self.status_op, c::BUSY, 0, plan)
@@ -245,7 +245,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         self.exec(&op, Data::Out(&[value; 2][..op.len as usize]))
     }
 
-    /// Sets bits of the selected die's configuration, if they are not set so already.
+    /// Sets bits of the selected die's configuration, unless they already have these values.
     #[inline]
     fn update_config(&mut self, mask: u8, value: u8) -> Result<(), SpiError> {
         let old = self.config[self.die as usize];
@@ -268,7 +268,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         Ok(())
     }
 
-    /// Selects the die of `block` and returns the block's number in it.
+    /// Selects the die of `block`, and returns the number of the block in that die.
     #[inline]
     fn select(&mut self, block: u32) -> Result<u32, SpiError> {
         if !self.spec.quirks.die_select {

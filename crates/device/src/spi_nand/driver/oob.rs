@@ -1,4 +1,4 @@
-//! Pages with their OOB, in the three modes of MTD.
+//! Access to pages with their OOB, in the three modes of MTD.
 
 use super::super::command as c;
 use super::SpiNandDriver;
@@ -39,12 +39,12 @@ impl<S: SpiMem> SpiNandDriver<S> {
         self.profile.page(&mut self.host);
         let data_bytes = self.geometry.write_bytes as usize;
         let mut page = std::mem::take(&mut self.page);
-        // What a timing-only device leaves alone stays the caller's.
+        // A timing-only device leaves the buffer unchanged, so it must contain the caller's bytes.
         page[..data.len()].copy_from_slice(data);
         page[data_bytes..].fill(0xFF);
         oob::scatter(&self.layout, mode, oob, &mut page[data_bytes..]);
         let outcome = self.read_raw_or_corrected(addr, &mut page, data.is_empty(), mode);
-        // Bits that were counted, not corrected, are no longer wrong for the caller.
+        // Bits that were counted instead of corrected must not be wrong in the caller's buffer.
         if mode == OobMode::Raw || !self.counts() {
             data.copy_from_slice(&page[..data.len()]);
         }
@@ -96,7 +96,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         Ok(self.done())
     }
 
-    /// Programs the page buffer with the on-die ECC off.
+    /// Programs the page buffer with the on-die ECC disabled.
     pub(super) fn program_raw(&mut self, addr: u64) -> Result<(), Error> {
         let off = self.row(addr).and_then(|_| self.update_config(c::ECC_ENABLE, 0));
         off.map_err(|error| self.failed(error, addr))?;

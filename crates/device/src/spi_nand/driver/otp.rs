@@ -1,4 +1,4 @@
-//! OTP pages: unique id and parameter page (factory), the user's pages and their lock.
+//! OTP pages: unique id and parameter page (factory area), user pages and their lock.
 
 use super::super::command as c;
 use super::SpiNandDriver;
@@ -11,7 +11,7 @@ use floatgate_mtd::{Done, Error, ErrorKind, Instant};
 const NO_AREA: ErrorKind = ErrorKind::Unsupported("this chip has no such OTP area");
 
 impl<S: SpiMem> SpiNandDriver<S> {
-    /// First page and size of an area in bytes.
+    /// First page of an OTP area, and its size in bytes.
     fn otp_area(&self, area: OtpArea) -> Option<(u32, u64)> {
         let otp = self.spec.otp.as_ref()?;
         let (first, pages) = match area {
@@ -28,7 +28,8 @@ impl<S: SpiMem> SpiNandDriver<S> {
         Ok(first)
     }
 
-    /// Runs `body` while the OTP pages stand in for the array; they are those of die 0.
+    /// Calls `body` while OTP pages are accessed instead of the array; they are the OTP pages of
+    /// die 0.
     fn with_otp<T>(&mut self, body: impl FnOnce(&mut Self) -> Result<T, SpiError>) -> Result<T, SpiError> {
         self.select_die(0)?;
         self.update_config(c::OTP_ENABLE, c::OTP_ENABLE)?;
@@ -76,7 +77,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         if failed { Err(ErrorKind::ProgramFailed.at(addr, self.host.now())) } else { Ok(self.done()) }
     }
 
-    /// Writes pages of the OTP area; true when one failed to program.
+    /// Writes pages of the OTP area. True if the program of a page failed.
     fn write_otp_pages(&mut self, first: u32, addr: u64, data: &[u8]) -> Result<bool, SpiError> {
         let page_bytes = self.geometry.write_bytes;
         let page = first + (addr / u64::from(page_bytes)) as u32;
@@ -91,7 +92,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         Ok(false)
     }
 
-    /// OTP pages have no planes: the column carries no select bit.
+    /// Programs an OTP page. OTP pages have no planes, so the column has no select bit.
     fn program_otp(&mut self, page: u32, raw: &[u8]) -> Result<u8, SpiError> {
         self.exec(&self.lines.command(c::WRITE_ENABLE), Data::None)?;
         let load = crate::spi::SpiOp { addr: 0, len: raw.len() as u32, ..self.load_op };
@@ -100,7 +101,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         self.wait(self.waits.program)
     }
 
-    /// Locks the user's pages: all at once, the chip knows no single ones.
+    /// Locks all user pages; the chip cannot lock single pages.
     pub(super) fn lock_otp(&mut self, addr: u64, len: u64) -> Result<Done, Error> {
         self.area_for(OtpArea::User, addr, len)?;
         let whole = self.otp_area(OtpArea::User).is_some_and(|(_, size)| addr == 0 && len == size);

@@ -1,4 +1,4 @@
-//! Pages and blocks: read, continuous read, write, erase, ECC results, read retry.
+//! Page and block operations: read, continuous read, write, erase, ECC results, read retry.
 
 use super::super::command as c;
 use super::super::spec::EccStatus;
@@ -9,11 +9,11 @@ use crate::nand::span::{self, ReadSum};
 use crate::spi::{Data, SpiError, SpiMem, SpiOp};
 use floatgate_mtd::{Done, Error, ErrorKind};
 
-/// Result of the ECC for a page. Bus failures are reported around it.
+/// ECC result of a page. Bus failures are separate errors.
 pub(super) type Outcome = Result<Corrected, Uncorrectable>;
 
 impl<S: SpiMem> SpiNandDriver<S> {
-    /// Reads any span. Pages that cannot be corrected do not keep the others from being read.
+    /// Reads any range. An uncorrectable page does not prevent reads of the other pages.
     #[inline]
     pub(super) fn read_range(&mut self, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
         let page_bytes = self.geometry.write_bytes as usize;
@@ -34,7 +34,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         sum.finish(self.host.now(), self.retries)
     }
 
-    /// The continuous read and its length, where more than one whole page of a block is wanted.
+    /// The continuous read and its length, if more than one whole page of a block is to be read.
     #[inline]
     fn streamable(&self, at: u64, inside: usize, len: usize) -> Option<(Stream, usize)> {
         let stream = self.stream.ok()?;
@@ -45,7 +45,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         (inside == 0 && whole > page_bytes).then_some((stream, whole))
     }
 
-    /// Row address of the page at `addr`; selects its die.
+    /// Selects the die of the page at `addr`, and returns its row address.
     #[inline]
     pub(super) fn row(&mut self, addr: u64) -> Result<u32, SpiError> {
         let page = (addr / u64::from(self.geometry.write_bytes)) as u32;
@@ -57,7 +57,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         Ok(block * per_block + page % per_block)
     }
 
-    /// Column address of the page `row` with its plane-select bit.
+    /// Column address in page `row`, with its plane-select bit.
     #[inline]
     pub(super) fn column(&self, row: u32, column: u32) -> u32 {
         if !self.spec.quirks.plane_select_bit {
@@ -68,7 +68,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         column | plane << g.plane_shift()
     }
 
-    /// A page, or a part of one, of which the whole is read.
+    /// Reads a page or a part of it; the whole page is transferred.
     #[inline]
     fn read_part(&mut self, at: u64, inside: usize, part: &mut [u8]) -> Result<Outcome, SpiError> {
         let row = self.row(at)?;
@@ -81,7 +81,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         let wanted = if self.ecc.engine.on_host() { page.len() } else { data_bytes };
         let counts = self.counts();
         if !counts {
-            // What a timing-only device leaves alone stays the caller's.
+            // A timing-only device leaves the buffer unchanged, so it must contain the caller's bytes.
             page[inside..inside + part.len()].copy_from_slice(part);
         }
         let outcome = self.read_page(row, &mut page[..wanted]);
@@ -92,8 +92,8 @@ impl<S: SpiMem> SpiNandDriver<S> {
         outcome
     }
 
-    /// Reads page `row` from column 0 into `buf` (data, or data and OOB), corrected, with read retry when that fails. An
-    /// engine on the host needs the OOB.
+    /// Reads page `row` from column 0 into `buf` (data, or data and OOB), with correction, and with read retry if it is
+    /// uncorrectable. An ECC engine on the host needs the OOB.
     #[inline]
     pub(super) fn read_page(&mut self, row: u32, buf: &mut [u8]) -> Result<Outcome, SpiError> {
         let outcome = self.read_page_once(row, buf)?;
@@ -113,7 +113,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         self.judge(status, false)
     }
 
-    /// Has the host's engine correct data and ECC bytes of the page just read.
+    /// Corrects data and ECC bytes of the page just read, by the host's ECC engine.
     #[inline]
     fn decode(&mut self, row: u32, page: &mut [u8]) -> Outcome {
         let number = self.page_number(row);
@@ -121,20 +121,20 @@ impl<S: SpiMem> SpiNandDriver<S> {
         self.ecc.decode(&mut self.host, &self.bus, number, data, oob)
     }
 
-    /// True when the host's engine only counts wrong bits, because there are no bytes.
+    /// True if the host's ECC engine only counts wrong bits, because data is not stored.
     #[inline]
     pub(super) fn counts(&self) -> bool {
         self.ecc.engine.on_host() && !self.bus.keeps_data()
     }
 
-    /// The number over all dies of page `row` of the selected die.
+    /// Page number over all dies, for page `row` of the selected die.
     #[inline]
     fn page_number(&self, row: u32) -> u64 {
         let per_die = self.spec.blocks_per_die() * self.spec.geometry.pages_per_block;
         u64::from(self.die) * u64::from(per_die) + u64::from(row)
     }
 
-    /// PAGE READ and its polls; returns the status.
+    /// Executes PAGE READ and its polls, and returns the status.
     #[inline]
     pub(super) fn page_to_cache(&mut self, row: u32) -> Result<u8, SpiError> {
         let op = self.lines.row(c::PAGE_READ, row);
@@ -142,14 +142,14 @@ impl<S: SpiMem> SpiNandDriver<S> {
         self.wait(self.waits.read)
     }
 
-    /// READ FROM CACHE.
+    /// Executes READ FROM CACHE.
     #[inline]
     pub(super) fn read_cache(&mut self, row: u32, column: u32, buf: &mut [u8]) -> Result<(), SpiError> {
         let op = SpiOp { addr: self.column(row, column), len: buf.len() as u32, ..self.read_op };
         self.bus.mapped(&mut self.host, &op, Data::In(buf))
     }
 
-    /// Result of the on-die ECC according to the status.
+    /// ECC result of the on-die engine, from the status.
     #[inline]
     fn judge(&mut self, status: u8, continuous: bool) -> Result<Outcome, SpiError> {
         if !self.on_die() || status & c::ECC_MASK == 0 {
@@ -164,7 +164,8 @@ impl<S: SpiMem> SpiNandDriver<S> {
         }
     }
 
-    /// Number of bits that were corrected: asked of the chip, or as many as it can correct, so that the page is moved in time.
+    /// Number of corrected bits as reported by the chip. If it does not report them, the strength of its code, so that the
+    /// page is moved in time.
     #[cold]
     fn corrected_bits(&mut self, continuous: bool) -> Result<u32, SpiError> {
         let strength = self.spec.ecc.strength;
@@ -182,7 +183,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         Ok(if bits == 0 || bits > strength { strength } else { bits })
     }
 
-    /// Reads once more with each shifted threshold until one succeeds, and restores the normal one.
+    /// Repeats the read with each shifted threshold until one succeeds, and restores the normal threshold.
     #[cold]
     fn retry_page(&mut self, row: u32, buf: &mut [u8]) -> Result<Outcome, SpiError> {
         let Some(retry) = &self.spec.read_retry else { return Ok(Err(Uncorrectable)) };
@@ -200,9 +201,9 @@ impl<S: SpiMem> SpiNandDriver<S> {
         Ok(outcome)
     }
 
-    /// One PAGE READ, then page after page without a pause. When the ECC gives up on any of them, they are read again one
-    /// by one: only that tells which. As in Linux, a controller that releases CS# too early has them read again as well, and
-    /// there are no continuous reads from then on.
+    /// Executes one PAGE READ, then transfers consecutive pages without a pause. If any of them is uncorrectable, all are read
+    /// again one by one, because only this shows which page it is. As in Linux, the same happens if a controller releases CS#
+    /// too early; continuous reads are then disabled.
     fn read_stream(
         &mut self,
         stream: Stream,
@@ -251,7 +252,8 @@ impl<S: SpiMem> SpiNandDriver<S> {
         Ok(self.done())
     }
 
-    /// Programs the page buffer, data and OOB, into the page at `at`; `encode` has the host's engine put in its ECC bytes.
+    /// Programs the page buffer, data and OOB, into the page at `at`. With `encode` the host's engine first computes its ECC
+    /// bytes.
     pub(super) fn program_page(&mut self, at: u64, encode: bool) -> Result<(), Error> {
         self.profile.page(&mut self.host);
         if encode {
@@ -271,7 +273,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         Ok(())
     }
 
-    /// Encodes the page buffer's data into its OOB.
+    /// Computes the ECC bytes of the page buffer's data into its OOB.
     fn encode(&mut self) {
         self.ecc.engine.prepare(&mut self.host, self.geometry.write_bytes);
         if self.bus.keeps_data() {
@@ -280,7 +282,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         }
     }
 
-    /// WRITE ENABLE, PROGRAM LOAD, PROGRAM EXECUTE and polls; returns the status.
+    /// Executes WRITE ENABLE, PROGRAM LOAD, PROGRAM EXECUTE and polls, and returns the status.
     pub(super) fn program_row(&mut self, row: u32, page: &[u8]) -> Result<u8, SpiError> {
         self.exec(&self.lines.command(c::WRITE_ENABLE), Data::None)?;
         let load = SpiOp { addr: self.column(row, 0), len: page.len() as u32, ..self.load_op };
@@ -289,7 +291,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         self.wait(self.waits.program)
     }
 
-    /// Erases a block that is not bad.
+    /// Erases a block, unless it is bad.
     pub(super) fn erase_block(&mut self, block: u32) -> Result<(), Error> {
         let at = span::block_addr(&self.geometry, block);
         self.profile.page(&mut self.host);
@@ -303,7 +305,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         }
     }
 
-    /// WRITE ENABLE, BLOCK ERASE and polls; returns the status.
+    /// Executes WRITE ENABLE, BLOCK ERASE and polls, and returns the status.
     pub(super) fn erase_row(&mut self, block: u32) -> Result<u8, SpiError> {
         self.ecc.forget(span::pages_of(&self.geometry, block));
         let block = self.select(block)?;

@@ -1,4 +1,4 @@
-//! Finding out what the chip is, and setting it up.
+//! Identification and set-up of the chip.
 
 use super::super::command as c;
 use super::super::spec::{ContinuousKind, IdRead, SpiNandSpec};
@@ -15,16 +15,16 @@ use crate::timeline::Host;
 use floatgate_ecc::OobLayout;
 use floatgate_mtd::{FlashKind, Geometry, Pairing};
 
-/// Most id bytes that any chip has (Linux: `SPINAND_MAX_ID_LEN`).
+/// Maximum number of id bytes of a chip (Linux: `SPINAND_MAX_ID_LEN`).
 const ID_BYTES: usize = 5;
 
-/// Bytes of the pattern over which the PHY is calibrated.
+/// Length of the pattern for the calibration of the PHY, bytes.
 const PATTERN_BYTES: usize = 128;
 
-/// Discovers the chip among `catalogue`, longest matching id first.
+/// Identifies the chip among `catalogue`; the longest matching id is used.
 ///
 /// # Errors
-/// `UnknownId` with what the last way of asking returned.
+/// `UnknownId` with the bytes that the last form of READ ID returned.
 fn discover<'d, S: SpiMem>(
     bus: &mut S,
     host: &mut Host,
@@ -49,7 +49,7 @@ fn discover<'d, S: SpiMem>(
 
 fn reset<S: SpiMem>(bus: &mut S, host: &mut Host, waits: &Waits) -> Result<(), SpiError> {
     let lines = Lines::unknown();
-    // The pin first: a chip left in 8D by a host that restarted does not hear commands on one lane.
+    // The reset pin is pulsed first, because a chip that a restarted host left in 8D does not accept commands on one lane.
     bus.pulse_reset(host);
     let status = lines.get_feature(c::STATUS);
     bus.poll(host, &status, c::BUSY, 0, waits.reset)?;
@@ -58,7 +58,7 @@ fn reset<S: SpiMem>(bus: &mut S, host: &mut Host, waits: &Waits) -> Result<(), S
     Ok(())
 }
 
-/// Which OOB bytes are the user's: what the ECC leaves, the chip's or the host's, or all but the marker.
+/// OOB layout: the free bytes are those that the ECC (of chip or host) does not use, or all except the marker.
 fn oob_layout(spec: &SpiNandSpec, engine: &EccEngine) -> OobLayout {
     let bytes = spec.geometry.oob_bytes;
     let layout = match engine.kind() {
@@ -68,7 +68,7 @@ fn oob_layout(spec: &SpiNandSpec, engine: &EccEngine) -> OobLayout {
     layout.unwrap_or_else(|| OobLayout::no_ecc(bytes))
 }
 
-/// The engine, its code set up for the chip's pages.
+/// The ECC engine with its code set up for the chip's pages.
 fn engine(spec: &SpiNandSpec, ecc: EccProfile, host: &HostProfile) -> Result<EccEngine, ProbeError> {
     if ecc.engine == EngineKind::OnDie && !spec.ecc.on_die {
         return Err(ProbeError::NoOnDieEcc);
@@ -78,7 +78,7 @@ fn engine(spec: &SpiNandSpec, ecc: EccProfile, host: &HostProfile) -> Result<Ecc
     Ok(engine)
 }
 
-/// Continuous reads deliver no OOB, without which an engine on the host's side corrects nothing.
+/// Checks that continuous reads are possible: they return no OOB, without which an engine on the host's side cannot correct.
 fn may_stream(options: Options, engine: &EccEngine) -> Result<(), NoStream> {
     match options.continuous {
         false => Err(NoStream::NotAsked),
@@ -99,7 +99,7 @@ fn geometry(spec: &SpiNandSpec, engine: &EccEngine, oob: &OobLayout) -> Geometry
         erase_bytes: g.block_bytes(),
         write_bytes: g.page_bytes,
         buffer_bytes: g.page_bytes,
-        // Linux offers no sub-pages on SPI NAND.
+        // Linux does not support sub-pages on SPI NAND.
         sub_page_bytes: g.page_bytes,
         oob_bytes: g.oob_bytes,
         oob_free_bytes: oob.free_bytes(),
@@ -111,20 +111,20 @@ fn geometry(spec: &SpiNandSpec, engine: &EccEngine, oob: &OobLayout) -> Geometry
 }
 
 impl<C: SpiChip> SpiNandDriver<SpiController<C>> {
-    /// The supply of controller and chip.
+    /// Power supply of controller and chip.
     pub const fn power(&self) -> &Power {
         self.bus.power()
     }
 
-    /// The supply, for cutting it.
+    /// Mutable access to the power supply, to cut it.
     pub const fn power_mut(&mut self) -> &mut Power {
         self.bus.power_mut()
     }
 
-    /// Power is back: the chip is set up again.
+    /// Restores power, and sets up the chip again.
     ///
     /// # Errors
-    /// As [`SpiNandDriver::probe`]; a cut that comes meanwhile.
+    /// The errors of [`SpiNandDriver::probe`]; a power cut during the set-up.
     pub fn restart(&mut self) -> Result<(), ProbeError> {
         self.bus.power_on();
         self.set_up_again()
@@ -132,10 +132,10 @@ impl<C: SpiChip> SpiNandDriver<SpiController<C>> {
 }
 
 impl<S: SpiMem> SpiNandDriver<S> {
-    /// Discovers the chip on `bus` among `catalogue`, and sets it up: reset, bus mode, protection off, ECC, PHY.
+    /// Identifies the chip on `bus` among `catalogue`, and sets it up: reset, bus mode, protection off, ECC, PHY.
     ///
     /// # Errors
-    /// When the chip is unknown, or chip, controller and board have no way to speak as asked.
+    /// The chip is unknown, or chip, controller and board do not support the required operations.
     pub fn probe(
         mut bus: S,
         catalogue: &[SpiNandSpec],
@@ -181,7 +181,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         Ok(driver)
     }
 
-    /// Sets the chip up again, which is the same one but as after power-on. The driver's time goes on.
+    /// Sets up the same chip again after power-on. The driver's clock continues.
     fn set_up_again(&mut self) -> Result<(), ProbeError> {
         reset(&mut self.bus, &mut self.host, &self.waits)?;
         self.lines = Lines::single(&self.spec);
@@ -208,7 +208,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         Ok(())
     }
 
-    /// Registers of the selected die.
+    /// Sets the registers of the selected die.
     fn set_up_die(&mut self, choice: &Choice) -> Result<(), SpiError> {
         self.config[self.die as usize] = self.get_feature(c::CONFIG)?;
         let flag = |on: bool, bit: u8| if on { bit } else { 0 };
@@ -217,7 +217,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         let mut value =
             flag(self.on_die(), c::ECC_ENABLE) | flag(self.spec.quad_enable && quad, c::QUAD_ENABLE);
         if let Some(cont) = &self.spec.continuous {
-            // Some chips keep this bit over a reset, and then hide their OOB.
+            // In some chips this bit survives a reset, and they then hide their OOB.
             mask |= 1 << cont.config_bit;
             value |= flag(cont.kind == ContinuousKind::Winbond, 1 << cont.config_bit);
         }
@@ -246,7 +246,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
     }
 
     /// Writes the registers of a chip with an octal mode in the order of Linux's `w35n0xjw_vcr_cfg`: dummy cycles first, then the I/O
-    /// mode, where reads do not need 8D-8D-8D.
+    /// mode if reads do not need 8D-8D-8D.
     fn configure_octal(&mut self, choice: &Choice) -> Result<(), SpiError> {
         let Some(octal) = self.spec.octal.clone() else { return Ok(()) };
         self.write_vcr(octal.dummy_register, choice.read.dummy)?;
@@ -258,7 +258,7 @@ impl<S: SpiMem> SpiNandDriver<S> {
         }
     }
 
-    /// Switches to 8D-8D-8D and makes sure that the chip answers there.
+    /// Switches to 8D-8D-8D and checks that the chip answers in this mode.
     fn switch_to_octal(&mut self) -> Result<(), ProbeError> {
         let failed = ProbeError::SwitchFailed(Mode::OCTAL_DTR);
         let Some(octal) = self.spec.octal.clone() else { return Err(failed) };
@@ -266,16 +266,16 @@ impl<S: SpiMem> SpiNandDriver<S> {
         self.write_vcr(octal.io_register, value)?;
         self.lines = Lines::octal(&self.spec, &octal);
         self.status_op = self.lines.get_feature(c::STATUS);
-        // Double rate moves bytes in pairs.
+        // Double rate transfers bytes in pairs.
         let mut id = [0; ID_BYTES + 1];
         self.exec(&self.lines.read_id(id.len() as u32), Data::In(&mut id))?;
         if id.starts_with(&self.spec.id) { Ok(()) } else { Err(failed) }
     }
 
-    /// Tunes the controller's sampling point over a pattern that is loaded into the cache and never programmed.
+    /// Tunes the controller's sampling point with a pattern that is loaded into the cache and never programmed.
     fn calibrate(&mut self) -> Result<(), SpiError> {
         let mut pattern = [0; PATTERN_BYTES];
-        // Long and short runs of each value on each lane: a Galois LFSR (x^8 + x^6 + x^5 + x^4 + 1).
+        // Long and short runs of each value on each lane, from a Galois LFSR (x^8 + x^6 + x^5 + x^4 + 1).
         let mut state: u8 = 0x5A;
         for byte in &mut pattern {
             *byte = state;

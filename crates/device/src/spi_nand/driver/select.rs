@@ -1,41 +1,41 @@
-//! Which operations to use: the fastest that chip, controller and board have in common, by estimated duration at the
-//! clock at which each would really run.
+//! Selection of the operations: the fastest that chip, controller and board support, by estimated duration at the
+//! clock at which each would run.
 
 use super::super::spec::{ContinuousKind, LoadVariant, SpiNandSpec};
 use super::ProbeError;
 use crate::spi::{Direction, Mode, PhyTooFast, SpiMem, SpiOp, Variant};
 use floatgate_mtd::Nanos;
 
-/// The operations chosen at probe time.
+/// Operations that were selected at the probe.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Choice {
-    /// Read from cache.
+    /// Selected read from cache.
     pub(super) read: Variant,
-    /// Program load.
+    /// Selected program load.
     pub(super) load: LoadVariant,
-    /// Continuous read that is offered and faster, or the reason why there is none.
+    /// A continuous read that is supported and faster, or the reason why there is none.
     pub(super) stream: Result<Stream, NoStream>,
 }
 
 /// Reason why reads are not continuous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoStream {
-    /// The option `continuous` is off.
+    /// The option `continuous` is not set.
     NotAsked,
-    /// The option is on, but they are impossible for this reason.
+    /// The option is set, but continuous reads are impossible for this reason.
     Cannot(&'static str),
 }
 
-/// A continuous read.
+/// A continuous read operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stream {
-    /// The operation, without length.
+    /// The operation without its length.
     pub(super) op: SpiOp,
     /// Mask of the configuration bit.
     pub(super) config_bit: u8,
-    /// True when the bit is set (Macronix) or cleared (Winbond) for continuous reads.
+    /// True if the bit is set (Macronix), false if it is cleared (Winbond) for continuous reads.
     pub(super) set: bool,
-    /// Most bytes that the controller transfers before it releases CS#.
+    /// Maximum number of bytes that the controller transfers before it releases CS#.
     pub(super) cs_bytes: usize,
 }
 
@@ -45,17 +45,17 @@ fn allowed<S: SpiMem>(bus: &S, spec: &SpiNandSpec, mode: Mode) -> bool {
     bus.supports(mode) && bus.mode_limit().is_none_or(|limit| mode.fits(limit)) && stateful_ok
 }
 
-/// The operation a variant makes, its clock limit filled in.
+/// Operation of a variant, with its clock limit.
 pub(super) fn operation(spec: &SpiNandSpec, variant: &Variant, dir: Direction, len: u32) -> SpiOp {
     SpiOp { max_hz: spec.variant_hz(variant), ..variant.op(0, 2, dir, len) }
 }
 
-/// Duration of `op` on the wires of `bus`.
+/// Duration of `op` on the bus.
 fn duration<S: SpiMem>(bus: &S, op: &SpiOp) -> Nanos {
     bus.clock(op, true).duration(op)
 }
 
-/// Chooses the operations. `continuous` says whether continuous reads may be used.
+/// Selects the operations. `continuous` determines if continuous reads may be used.
 pub(super) fn choose<S: SpiMem>(
     bus: &S,
     spec: &SpiNandSpec,
@@ -91,7 +91,7 @@ fn choose_read<S: SpiMem>(bus: &S, spec: &SpiNandSpec) -> Result<Variant, ProbeE
     }
 }
 
-/// A stateful mode that is asked for by name is not silently replaced by a stateless one.
+/// Rejects a required stateful mode without a reset pin, instead of silently using a stateless mode.
 fn refuse_without_reset_pin<S: SpiMem>(bus: &S, spec: &SpiNandSpec) -> Result<(), ProbeError> {
     let asked = bus.mode_asked().filter(|mode| mode.is_stateful() && !bus.has_reset_pin());
     match asked {
@@ -102,7 +102,7 @@ fn refuse_without_reset_pin<S: SpiMem>(bus: &S, spec: &SpiNandSpec) -> Result<()
     }
 }
 
-/// Error for a mode of the setup that no read reaches, with the modes that exist.
+/// The error for a mode of the setup that no read reaches; it contains the supported modes.
 fn out_of_reach<S: SpiMem>(bus: &S, spec: &SpiNandSpec, wanted: Mode) -> ProbeError {
     let usable = |mode: Mode| bus.supports(mode) && (!mode.is_stateful() || bus.has_reset_pin());
     let mut offered: Vec<Mode> = spec.reads.iter().map(|v| v.mode).filter(|&mode| usable(mode)).collect();
@@ -111,7 +111,7 @@ fn out_of_reach<S: SpiMem>(bus: &S, spec: &SpiNandSpec, wanted: Mode) -> ProbeEr
     ProbeError::ModeNotOffered { wanted, offered }
 }
 
-/// Random loads come first among equals, as Linux uses them.
+/// Selects a program load. Random loads are preferred among equal ones, as in Linux.
 fn choose_load<S: SpiMem>(bus: &S, spec: &SpiNandSpec, stateful: bool) -> Result<LoadVariant, ProbeError> {
     let raw = spec.geometry.raw_page_bytes();
     let usable = spec.loads.iter().filter(|v| v.mode.is_stateful() == stateful && allowed(bus, spec, v.mode));
@@ -130,7 +130,7 @@ fn choose_stream<S: SpiMem>(bus: &S, spec: &SpiNandSpec, read: &Variant) -> Resu
         slowed(SpiOp { len: page, ..op }, cont.t_page_us)
     };
     let candidates = if winbond { &cont.reads } else { &spec.reads };
-    // One setting of the dummy register serves both kinds of read.
+    // The dummy register has a single value for both kinds of read.
     let same_dummy = |v: &&Variant| v.mode.data.lanes != 8 || v.dummy == read.dummy || spec.octal.is_none();
     let op = candidates
         .iter()
@@ -150,7 +150,7 @@ fn choose_stream<S: SpiMem>(bus: &S, spec: &SpiNandSpec, read: &Variant) -> Resu
     Ok(Stream { op, config_bit: 1 << cont.config_bit, set: !winbond, cs_bytes })
 }
 
-/// A continuous read of Winbond's: one ignored address byte (two in 8D) and the rest of the header as dummy cycles.
+/// A continuous read of Winbond: one ignored address byte (two in 8D), and the other header cycles as dummy cycles.
 fn headed(spec: &SpiNandSpec, variant: &Variant) -> SpiOp {
     let bytes = if variant.mode.cmd.dtr { 2 } else { 1 };
     let op = SpiOp { max_hz: spec.variant_hz(variant), ..variant.op(0, bytes, Direction::In, 0) };
@@ -163,7 +163,7 @@ fn headed(spec: &SpiNandSpec, variant: &Variant) -> SpiOp {
     }
 }
 
-/// Lowers the clock limit so that a page does not pass faster than the array delivers the next.
+/// Reduces the clock limit so that a page is not transferred faster than the array delivers the next one.
 fn slowed(op: SpiOp, t_page: Nanos) -> SpiOp {
     let array_hz = op.half_cycles()[3].saturating_mul(500_000_000) / t_page.as_ns().max(1);
     SpiOp { max_hz: op.max_hz.min(u32::try_from(array_hz).unwrap_or(u32::MAX)), ..op }

@@ -1,4 +1,4 @@
-//! A SPI NAND as data: the `[chip]` table of a part file.
+//! Specification of a SPI NAND: the `[chip]` table of a part file.
 
 mod tables;
 
@@ -16,7 +16,7 @@ use crate::units::{self, TypMaxUs};
 use floatgate_mtd::Nanos;
 use serde::Deserialize;
 
-/// A SPI NAND.
+/// Specification of a SPI NAND chip.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpiNandSpec {
@@ -95,7 +95,7 @@ pub struct SpiNandSpec {
     pub quirks: SpiNandQuirks,
 }
 
-/// Longest time that the chip's parameter page holds: 16 bits of microseconds.
+/// Maximum time in the chip's parameter page: 16 bits of microseconds.
 const STATED_MAX: Nanos = Nanos::from_us(65_535);
 
 const fn four() -> u8 {
@@ -103,20 +103,20 @@ const fn four() -> u8 {
 }
 
 impl SpiNandSpec {
-    /// Highest clock of an operation in `mode` that has no limit of its own.
+    /// Highest clock of operations in `mode` without a limit of their own, Hz.
     pub fn max_hz(&self, mode: Mode) -> u32 {
         let dtr = mode.cmd.dtr || mode.addr.dtr || mode.data.dtr;
         u32::try_from(if dtr { self.dtr_hz } else { self.sdr_hz }).unwrap_or(u32::MAX)
     }
 
-    /// Highest clock of `variant`.
+    /// Highest clock of `variant`, Hz.
     pub fn variant_hz(&self, variant: &Variant) -> u32 {
         let own = u32::try_from(variant.max_hz).unwrap_or(u32::MAX);
         let chip = self.max_hz(variant.mode);
         if own == 0 { chip } else { own.min(chip) }
     }
 
-    /// True when `variant` needs the high speed bit: it runs at single rate on several lanes, without a clock limit of its own (Linux:
+    /// True if `variant` needs the high speed bit: it uses several lanes at single rate, without a clock limit of its own (Linux:
     /// `w25n0xjw_hs_cfg`).
     pub fn needs_high_speed(&self, variant: &Variant) -> bool {
         let mode = variant.mode;
@@ -124,23 +124,23 @@ impl SpiNandSpec {
         self.high_speed.is_some() && variant.max_hz == 0 && !dtr && mode != Mode::SINGLE
     }
 
-    /// Dies that are selected by command: each has its own registers, cache and array.
+    /// Number of dies that are selected by command; each has its own registers, cache and array.
     pub const fn selectable_dies(&self) -> u32 {
         if self.quirks.die_select { self.geometry.luns } else { 1 }
     }
 
-    /// Blocks behind one set of registers.
+    /// Number of blocks of a die with its own registers.
     pub const fn blocks_per_die(&self) -> u32 {
         self.geometry.blocks() / self.selectable_dies()
     }
 
-    /// Facts about the chip, whatever its bus.
+    /// Properties of the chip that do not depend on its bus.
     pub fn facts(&self) -> NandFacts {
         let g = &self.geometry;
         NandFacts {
             page_bytes: g.page_bytes,
             oob_bytes: g.oob_bytes,
-            // Linux offers no sub-pages on SPI NAND.
+            // Linux does not support sub-pages on SPI NAND.
             sub_page_bytes: g.page_bytes,
             pages_per_block: g.pages_per_block,
             blocks: product(&[g.blocks_per_lun, g.luns]),
@@ -160,12 +160,12 @@ impl SpiNandSpec {
         }
     }
 
-    /// Limits of the chip on programs of a page between two erases.
+    /// Limits of the chip for programs of a page between two erases.
     pub fn sub_pages(&self) -> SubPages {
         SubPages::new(self.geometry.page_bytes, self.nop)
     }
 
-    /// Checks what deserialisation cannot.
+    /// Checks rules that deserialisation does not enforce.
     ///
     /// # Errors
     /// The first impossible value.

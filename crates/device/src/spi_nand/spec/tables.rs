@@ -1,4 +1,4 @@
-//! The sub-tables of a SPI NAND's `[chip]` table.
+//! Tables inside a SPI NAND's `[chip]` table.
 
 use crate::ecc_engine::EccRequirement;
 use crate::spi::{Mode, Variant};
@@ -20,7 +20,7 @@ pub enum IdRead {
     Dummy,
 }
 
-/// Pages, blocks, dies.
+/// Numbers and sizes of pages, blocks and dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpiNandGeometry {
@@ -49,22 +49,22 @@ pub struct SpiNandGeometry {
 }
 
 impl SpiNandGeometry {
-    /// Data and OOB bytes of a page.
+    /// Size of a page with its OOB, bytes.
     pub const fn raw_page_bytes(&self) -> u32 {
         self.page_bytes + self.oob_bytes
     }
 
-    /// Blocks of the whole chip.
+    /// Number of blocks in the whole chip.
     pub const fn blocks(&self) -> u32 {
         self.blocks_per_lun * self.luns
     }
 
-    /// Data bytes of a block.
+    /// Size of a block without OOB, bytes.
     pub const fn block_bytes(&self) -> u32 {
         self.page_bytes * self.pages_per_block
     }
 
-    /// Bit of the column address that selects the plane: the first above those that address data and OOB.
+    /// Bit of the column address that selects the plane: the first bit above the columns of data and OOB.
     pub const fn plane_shift(&self) -> u32 {
         u32::BITS - self.page_bytes.leading_zeros()
     }
@@ -79,7 +79,7 @@ fn bytes_u32<'de, D: serde::Deserializer<'de>>(d: D) -> Result<u32, D::Error> {
     u32::try_from(bytes).map_err(|_| serde::de::Error::custom("this size is smaller than 4 GiB"))
 }
 
-/// ECC requirement of the array, and whether the chip has an engine for it.
+/// ECC requirement of the array, and presence of an on-die engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChipEcc {
@@ -93,13 +93,13 @@ pub struct ChipEcc {
 }
 
 impl ChipEcc {
-    /// Strength and step.
+    /// ECC requirement: strength and step size.
     pub const fn requirement(&self) -> EccRequirement {
         EccRequirement { strength: self.strength, step_bytes: self.step_bytes }
     }
 }
 
-/// Register that holds the result of the on-die ECC beyond bits 5:4 of the status.
+/// Register with details of the on-die ECC result, in addition to bits 5:4 of the status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EccStatus {
@@ -114,7 +114,7 @@ pub enum EccStatus {
     Gigadevice,
 }
 
-/// A repeated range of OOB bytes.
+/// A range of OOB bytes that is repeated in each section.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OobRange {
@@ -133,10 +133,10 @@ impl From<OobRange> for Stride {
     }
 }
 
-/// Most bytes of an OOB.
+/// Maximum size of an OOB, bytes.
 const OOB_BYTES_MAX: usize = 1 << 16;
 
-/// Use of the OOB bytes when the on-die ECC is on, as a part file says it.
+/// Use of the OOB bytes with on-die ECC, in the notation of part files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OobTable {
@@ -150,7 +150,7 @@ pub struct OobTable {
 }
 
 impl OobTable {
-    /// True when a byte of the OOB is in two sections, of the user's bytes or of the ECC.
+    /// True if an OOB byte belongs to two ranges, of user bytes or of ECC bytes.
     pub fn overlaps(&self) -> bool {
         let mut used = vec![false; OOB_BYTES_MAX];
         for range in [self.user, self.ecc].into_iter().filter(|range| range.len > 0) {
@@ -171,10 +171,10 @@ impl OobTable {
         false
     }
 
-    /// The layout of an OOB of `oob_bytes`.
+    /// The layout for an OOB of `oob_bytes`.
     ///
     /// # Errors
-    /// When it reaches beyond them.
+    /// A range extends beyond the OOB.
     pub fn layout(&self, oob_bytes: u32) -> Result<OobLayout, LayoutError> {
         OobLayout::strided(oob_bytes, self.sections, self.user.into(), self.ecc.into())
     }
@@ -205,7 +205,7 @@ pub struct SpiNandTiming {
     pub t_rst_bers_us: Nanos,
 }
 
-/// Common to the SPI NANDs that Linux knows: 5, 10 and 500 us (`spinand.h`).
+/// Default reset times, which are common to the SPI NAND chips in Linux: 5, 10 and 500 us (`spinand.h`).
 const fn t_rst() -> Nanos {
     Nanos::from_us(5)
 }
@@ -218,7 +218,7 @@ const fn t_rst_erase() -> Nanos {
     Nanos::from_us(500)
 }
 
-/// One way to fill the cache from the host.
+/// A form of the command that fills the cache from the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadVariant {
@@ -235,13 +235,13 @@ pub struct LoadVariant {
 }
 
 impl LoadVariant {
-    /// As a variant like those of reads.
+    /// The load as a variant, like those of reads.
     pub const fn variant(&self) -> Variant {
         Variant { mode: self.mode, opcode: self.opcode, dummy: 0, max_hz: self.max_hz }
     }
 }
 
-/// Scheme by which a chip streams one page after the other.
+/// Scheme by which a chip streams consecutive pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ContinuousKind {
@@ -251,7 +251,7 @@ pub enum ContinuousKind {
     Macronix,
 }
 
-/// Continuous read.
+/// Support of continuous reads.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Continuous {
@@ -268,7 +268,7 @@ pub struct Continuous {
     pub reads: Vec<Variant>,
 }
 
-/// Stateful octal double rate, entered through a volatile configuration register (Winbond W35N).
+/// Stateful octal double rate mode, which is entered through a volatile configuration register (Winbond W35N).
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Octal {
@@ -303,7 +303,7 @@ pub struct Octal {
     pub register_dummy: u8,
 }
 
-/// Variants of one opcode with more dummy cycles that need a mode bit (Winbond W25NxxJW: SR4 HS).
+/// Variants of an opcode with more dummy cycles, which need a mode bit (Winbond W25NxxJW: SR4 HS).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HighSpeed {
@@ -313,8 +313,8 @@ pub struct HighSpeed {
     pub bit: u8,
 }
 
-/// A randomizer: while it is on, the chip mixes pseudo-random bits into the data of a page when it programs it, and removes them when it
-/// reads it. OOB bytes stay as they are.
+/// A randomizer. While it is enabled, the chip adds pseudo-random bits to the data of a page in programs, and removes them in reads. OOB
+/// bytes are not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Randomizer {
@@ -324,7 +324,7 @@ pub struct Randomizer {
     pub bit: u8,
 }
 
-/// One-time-programmable pages: unique id in page 0, parameter page in page 1, the user's from page 2.
+/// One-time-programmable pages: unique id in page 0, parameter page in page 1, user pages from page 2 on.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpiNandOtp {
@@ -336,7 +336,7 @@ pub struct SpiNandOtp {
     pub model: String,
 }
 
-/// Re-reading with shifted thresholds.
+/// Repeated reads with shifted thresholds.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReadRetry {
@@ -349,11 +349,12 @@ pub struct ReadRetry {
     pub lowered: Vec<f64>,
 }
 
-/// Makers do not publish their steps. At five to seven modes this one goes as far down as retry tables are reported to.
+/// Shift of the thresholds per read retry mode, an assumption, because makers do not publish it. With five to seven modes it reaches as
+/// far down as published retry tables.
 const RETRY_STEP: f64 = 0.3;
 
 impl ReadRetry {
-    /// By how much the read thresholds are lowered in `mode`, 0 being the normal one.
+    /// Shift of the read thresholds in `mode`, in standard deviations downwards; 0 is the normal mode.
     pub fn lowered(&self, mode: u8) -> f64 {
         let own = mode.checked_sub(1).and_then(|index| self.lowered.get(usize::from(index)));
         own.copied().unwrap_or(f64::from(mode) * RETRY_STEP)
@@ -365,7 +366,7 @@ impl ReadRetry {
     }
 }
 
-/// Departures of a chip from the common behaviour.
+/// Deviations of a chip from the common behaviour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SpiNandQuirks {

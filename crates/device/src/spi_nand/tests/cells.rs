@@ -1,4 +1,4 @@
-//! Cells behind the command set: wear, bit errors, read retry, loss of power.
+//! Tests of cells behind the command set: wear, bit errors, read retry, power loss.
 
 use super::rig::{Driver, Rig, spec};
 use crate::cells::{CellsProfile, ErrorSpec};
@@ -8,7 +8,7 @@ use crate::spi_nand::{ArrayTask, SpiNandSpec};
 use floatgate_mtd::{Breakdown, Done, Error, ErrorKind, Mtd, Nanos, OobMode};
 use proptest::prelude::*;
 
-/// Errors at this rate, and no other cause.
+/// Bit errors at this rate without any other cause.
 fn steady(rate: f64) -> ErrorSpec {
     let mut errors = spec("mx35lf2ge4ad").facts().error_spec();
     errors.floor = rate;
@@ -54,7 +54,7 @@ fn worn_blocks_fail_and_the_status_says_so() {
     assert!(program(&mut d, 3, 1).is_ok() && erase(&mut d, 4).is_ok());
 }
 
-/// Array times of an erase and a program at so many cycles.
+/// Array times of an erase and a program after a number of cycles.
 fn times(cycles: u32) -> (Nanos, Nanos) {
     let mut rig = Rig::new("1S-8S-8S");
     rig.chip.cells.cycles = cycles;
@@ -80,7 +80,7 @@ fn times_are_typical_and_change_with_wear() {
     assert!(old_erase <= t.t_bers_us.max);
 }
 
-/// About two wrong bits a page; the code repairs eight in each step.
+/// A page has about two wrong bits; the code corrects eight in each step.
 #[test]
 fn on_die_ecc_corrects_what_cells_do_wrong_and_raw_reads_show_it() {
     for continuous in [false, true] {
@@ -115,7 +115,7 @@ fn uncorrectable_pages_keep_their_wrong_bits() {
     assert!(wrong > 40, "{wrong}");
 }
 
-/// OOB bytes belong to codewords too.
+/// OOB bytes are also part of codewords.
 #[test]
 fn the_code_covers_the_oob() {
     let mut d = Rig::new("1S-1S-4S").driver("mx35lf2ge4ad");
@@ -127,13 +127,14 @@ fn the_code_covers_the_oob() {
     let mut data = vec![0; 2048];
     let done = d.read_oob(at, 0, &mut data, &mut oob, OobMode::Place).unwrap();
     assert_eq!((done.bitflips_max, oob), (8, [0xFF; 64]));
-    // The ninth wrong bit of the first step is one of its data.
+    // The ninth wrong bit of the first step is one of its data bits.
     d.bus_mut().chip_mut().inject(0, 7);
     let lost = d.read_oob(done.at, 0, &mut data, &mut oob, OobMode::Place).err().unwrap();
     assert_eq!((lost.kind, data[0], oob[4]), (ErrorKind::Uncorrectable, 0x80, 0));
 }
 
-/// Years on the shelf: wrong with the normal thresholds, right with lower ones, and the driver finds them by itself.
+/// After years of storage a page is wrong with the normal thresholds and right with lower ones; the driver finds them
+/// automatically.
 #[test]
 fn read_retry_rescues_what_lost_its_charge() {
     let read = |modes| {
@@ -167,7 +168,7 @@ fn retry_modes_may_have_shifts_of_their_own() {
     assert_eq!((with(vec![0.1]), with(vec![9.0; 5])), (Err("read_retry.lowered"), Err("read_retry.lowered")));
 }
 
-/// The parameter page would state another value.
+/// A value that does not fit the parameter page is rejected, because the page would contain another one.
 #[test]
 fn what_the_parameter_page_cannot_state_is_refused() {
     let with = |change: fn(&mut SpiNandSpec)| {
@@ -245,10 +246,11 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The marker alone was programmed: if that failed it matters how few bits these are, which timing-only chips do not know.
+/// Next page of a block that was marked bad: past its 64 pages, so that nothing more is written. Reads of it are skipped:
+/// after a failed program the result depends on how few bits the marker programs, which timing-only chips do not know.
 const MARKED: u32 = 65;
 
-/// What the caller sees of an operation: kind of failure or number of bits, and when it was over.
+/// Observed result of an operation: error kind or number of bits, end time, breakdown.
 type Seen = (Result<(u32, u32), ErrorKind>, Nanos, Breakdown);
 
 fn step(d: &mut Driver, next: &mut [u32; 4], wait: &mut Nanos, op: &Op) -> Seen {
@@ -303,7 +305,7 @@ fn step(d: &mut Driver, next: &mut [u32; 4], wait: &mut Nanos, op: &Op) -> Seen 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whether data is kept makes no difference to what a chip reports, nor to how long it takes.
+    /// With and without stored data, a chip reports the same results and takes the same times.
     #[test]
     fn timing_only_chips_fail_as_chips_with_data_do(
         ops in prop::collection::vec(op(), 1..40),
@@ -336,7 +338,7 @@ proptest! {
             let [(next, wait), (next_too, wait_too)] = &mut state;
             let (one, other) = (step(&mut with, next, wait, op), step(&mut without, next_too, wait_too, op));
             if chip.0 == "mx35lf2g14ac" && other.0 == Err(ErrorKind::Uncorrectable) {
-                // From here on a decoder may find another codeword, which counting does not know.
+                // With more wrong bits a decoder may find another codeword, which counting does not model.
                 break;
             }
             prop_assert_eq!(one, other, "{:?}", op);

@@ -1,4 +1,4 @@
-//! Chips found by their bytes, and what the driver chooses for a board.
+//! Tests of chip identification, and of the operations that the driver selects for a board.
 
 use super::rig::{PARTS, Rig, board, controller, database, spec};
 use crate::capability::{Otp, OtpArea};
@@ -43,7 +43,7 @@ fn an_unknown_chip_is_named_by_its_bytes() {
     assert_eq!(found.err(), Some(ProbeError::UnknownId(vec![0xEF, 0xEE, 0x77, 0, 0])));
 }
 
-/// The other two ways of READ ID.
+/// The two other forms of READ ID.
 #[test]
 fn ids_without_dummy_byte_are_found_too() {
     use crate::spi_nand::spec::IdRead;
@@ -93,7 +93,7 @@ fn unique_ids_follow_the_seed_and_check_out() {
     assert_ne!(first, id(8));
 }
 
-/// Facts 1.1: fewer dummy cycles while the clock is slow, more when it is fast.
+/// Example of facts 1.1: fewer dummy cycles at a low clock, more at a high clock.
 #[test]
 fn dummy_cycles_follow_the_clock() {
     for (mhz, dummy) in [(25, 8), (86, 8), (100, 12), (124, 12), (150, 16), (166, 20)] {
@@ -115,7 +115,7 @@ fn high_speed_reads_are_enabled_when_they_pay() {
     }
 }
 
-/// Random loads among equals, plain ones where only they are wide.
+/// Random loads are preferred among equal ones; plain loads are used if only they are wide.
 #[test]
 fn program_loads_are_as_wide_as_the_limit_allows() {
     for (mode, opcode) in [("1S-1S-1S", 0x84), ("1S-1S-8S", 0x82), ("1S-8S-8S", 0xC4), ("1S-1D-8D", 0x82)] {
@@ -158,7 +158,7 @@ fn stateful_modes_need_a_reset_pin() {
     assert_eq!(rig.probe("w35n01jw").err(), Some(ProbeError::NoResetPin(Mode::OCTAL_DTR)));
 }
 
-/// A host that restarted finds the chip in 8D; the reset pin brings it back.
+/// A restarted host finds the chip in 8D; the reset pin returns it to a single lane.
 #[test]
 fn a_chip_left_in_octal_mode_is_found_again() {
     let d = Rig::new("8D-8D-8D").driver("w35n01jw");

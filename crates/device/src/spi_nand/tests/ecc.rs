@@ -1,4 +1,4 @@
-//! Wrong bits: on-die and host ECC, read retry, OOB, bad blocks, OTP, failures.
+//! Tests of wrong bits: on-die and host ECC, read retry, OOB, bad blocks, OTP, failures.
 
 use super::rig::{Driver, Rig, spec};
 use crate::capability::{Otp, OtpArea, OtpRegion};
@@ -22,7 +22,7 @@ fn read(d: &mut Driver, addr: u64, len: usize) -> (Result<(u32, u32), ErrorKind>
     (outcome.map(|done| (done.bitflips_max, done.bitflips)).map_err(|e| e.kind), buf)
 }
 
-/// An erase that fails: the chip takes programs of what is still there.
+/// Simulates a failed erase: the chip accepts programs of pages that still contain data.
 pub(super) fn fail_erase(d: &mut Driver) {
     let block = d.geometry().erase_bytes.into();
     d.bus_mut().chip_mut().set_faults(0, Faults::ERASE);
@@ -48,7 +48,7 @@ fn on_die_ecc_corrects_up_to_its_strength_per_step() {
     assert_eq!(got[4096..], data[4096..], "later pages are read all the same");
 }
 
-/// Both programs write ECC bytes, of which the cells keep the AND.
+/// Both programs write ECC bytes, and the cells contain the AND of them.
 #[test]
 fn a_step_that_is_programmed_twice_cannot_be_corrected() {
     for name in ["mx35lf2ge4ad", "w35n01jw"] {
@@ -81,7 +81,8 @@ fn a_step_that_is_programmed_twice_cannot_be_corrected() {
     }
 }
 
-/// The ECC bytes stay as they were: bits of a written page are corrected, as far as the code does, and an erased page has none that fit.
+/// The ECC bytes do not change. Changed bits of a written page are corrected up to the strength; an erased page has no matching ECC
+/// bytes.
 #[test]
 fn data_that_are_written_raw_have_the_ecc_of_before() {
     for name in ["mx35lf2ge4ad", "w35n01jw"] {
@@ -123,7 +124,7 @@ fn data_that_are_written_raw_have_the_ecc_of_before() {
     }
 }
 
-/// JFFS2's clean markers: OOB first, data later.
+/// Use by JFFS2's clean markers: OOB first, data later.
 #[test]
 fn oob_and_data_of_a_page_may_be_programmed_one_after_the_other() {
     let mut d = Rig::new("1S-1S-1S").driver("mx35lf2ge4ad");
@@ -132,7 +133,7 @@ fn oob_and_data_of_a_page_may_be_programmed_one_after_the_other() {
     assert_eq!(read(&mut d, 0, 2048), (Ok((0, 0)), vec![0xA5; 2048]));
 }
 
-/// Without a detail register a correction counts as the strength.
+/// Without a detail register a correction is counted with the strength of the code.
 #[test]
 fn plain_status_reports_the_strength() {
     let (mut d, data) = written(Rig::new("1S-1S-4S"), "mx35lf2ge4ab");
@@ -140,7 +141,7 @@ fn plain_status_reports_the_strength() {
     assert_eq!(read(&mut d, 0, 2048), (Ok((4, 4)), data[..2048].to_vec()));
 }
 
-/// Where makers hide how many bits were corrected.
+/// Registers of several makers that contain the number of corrected bits.
 #[test]
 fn detail_registers_tell_the_number_of_bits() {
     for status in [EccStatus::Macronix, EccStatus::WinbondDetail, EccStatus::Gigadevice] {
@@ -175,7 +176,7 @@ fn software_ecc_corrects_on_the_host() {
     }
 }
 
-/// Facts 1.1: feature 70h, five modes beyond the normal one.
+/// Example of facts 1.1: feature 70h, five modes in addition to the normal one.
 #[test]
 fn read_retry_finds_the_mode_that_reads_right() {
     let (mut d, data) = written(Rig::new("1S-1S-4S"), "mx35lf2ge4ad");
@@ -214,7 +215,7 @@ fn oob_modes_place_bytes_as_the_layout_says() {
     assert_eq!(too_much.kind, ErrorKind::OutOfRange { len: 95, size: 94 });
 }
 
-/// With the engine on, the chip writes the ECC bytes itself, whatever the host sends.
+/// If the engine is enabled, the chip computes the ECC bytes, regardless of the bytes that the host sends.
 #[test]
 fn ecc_bytes_belong_to_the_on_die_engine() {
     let mut d = Rig::new("1S-8S-8S").driver("w35n01jw");

@@ -1,4 +1,4 @@
-//! ECC on the host: what is on flash is what the codec says, and what is wrong there is corrected.
+//! Tests of ECC on the host: flash contains the bytes of the codec, and wrong bits are corrected.
 
 use super::rig::{Driver, PARTS, Rig, spec};
 use crate::ecc_engine::{EccProfile, EngineKind};
@@ -23,7 +23,7 @@ fn write(d: &mut Driver, addr: u64, data: &[u8]) {
     d.write(d.ready_at(), addr, data).unwrap();
 }
 
-/// Most bits in a step and all bits that were corrected, and the bytes.
+/// Maximum number of corrected bits in a step, total number of corrected bits, and the bytes.
 fn read(d: &mut Driver, addr: u64, len: usize) -> (Result<(u32, u32), ErrorKind>, Vec<u8>) {
     let mut buf = vec![0xA5; len];
     let outcome = d.read(d.ready_at(), addr, &mut buf);
@@ -36,11 +36,11 @@ fn inject(d: &mut Driver, page: u32, bits: impl IntoIterator<Item = u32>) {
 
 const BCH_4: Code = Code::Bch { strength: 4, step_bytes: 512 };
 
-/// Bits of the third step: in its data, and in its ECC bytes, which begin at 36 + 2 * 7. The last four bits are nobody's.
+/// Bits of the third step: in its data, and in its ECC bytes, which begin at 36 + 2 * 7. The last four bits are padding.
 const THIRD_STEP: [u32; 5] =
     [1024 * 8, (2048 + 50) * 8, (2048 + 56) * 8 + 4, 1535 * 8 + 7, (2048 + 53) * 8 + 5];
 
-/// Where the ECC bytes begin follows from the code and the size of the OOB.
+/// The position of the ECC bytes depends on the code and the size of the OOB.
 #[test]
 fn pages_on_flash_are_codewords() {
     let hamming = Code::Hamming { step_bytes: 512 };
@@ -68,7 +68,7 @@ fn pages_on_flash_are_codewords() {
     }
 }
 
-/// Every chip does with its own engine off, on all its dies.
+/// Every chip works with its on-die engine disabled, on all its dies.
 #[test]
 fn every_chip_can_be_corrected_by_the_host() {
     for (name, _) in PARTS {
@@ -96,7 +96,7 @@ fn as_many_bits_as_the_code_corrects_and_not_one_more() {
     write(&mut d, 0, &data);
     inject(&mut d, 1, THIRD_STEP[..4].iter().copied());
     inject(&mut d, 1, [3, 2048 * 8 + 20]);
-    // Free OOB bytes belong to no step.
+    // Free OOB bytes belong to no ECC step.
     assert_eq!(read(&mut d, 0, 3 * 2048), (Ok((4, 5)), data.clone()));
     inject(&mut d, 1, THIRD_STEP[4..].iter().copied());
     let (outcome, got) = read(&mut d, 0, 3 * 2048);
@@ -120,7 +120,7 @@ fn parts_of_pages_are_corrected() {
     }
 }
 
-/// A stream has no OOB, so pages are read one by one though the chip could stream.
+/// A stream contains no OOB, so pages are read one by one even if the chip supports streams.
 #[test]
 fn nothing_is_streamed_past_an_engine_that_needs_the_oob() {
     let mut with = rig(EngineKind::Pipelined);
@@ -148,7 +148,7 @@ fn erased_pages_may_have_a_few_zeros() {
     assert_eq!(read(&mut d, 0, 2048), (Ok((4, 5)), vec![0xFF; 2048]));
     inject(&mut d, 0, [2, 3, 100, 101]);
     assert_eq!(read(&mut d, 0, 2048).0, Err(ErrorKind::Uncorrectable));
-    // A cleanmarker beside it makes no difference.
+    // A clean marker in the same OOB has no effect.
     d.write_oob(d.ready_at(), 2048, &[], &[0x85, 0x19], OobMode::Auto).unwrap();
     inject(&mut d, 1, [7]);
     assert_eq!(read(&mut d, 2048, 2048), (Ok((1, 1)), vec![0xFF; 2048]));
@@ -164,14 +164,14 @@ fn users_bytes_and_ecc_bytes_share_the_oob() {
     Codec::new(BCH_4).unwrap().encode_page(&data, &mut ecc);
     let free: Vec<u8> = (1..=34).collect();
     let at = d.write_oob(d.ready_at(), 0, &data, &free, OobMode::Auto).unwrap().at;
-    // In place, what the user says of the ECC bytes does not count.
+    // In place mode, the user's values for the ECC bytes are ignored.
     let at = d.write_oob(at, 2048, &data, &[0x33; 64], OobMode::Place).unwrap().at;
     let (mut oob, mut back, mut page) = ([0; 64], [0; 34], vec![0; 2048]);
     d.read_oob(at, 0, &mut [], &mut oob, OobMode::Raw).unwrap();
     assert_eq!((&oob[..2], &oob[2..36], &oob[36..]), (&[0xFF; 2][..], &free[..], &ecc[..]));
     d.read_oob(at, 2048, &mut [], &mut oob, OobMode::Place).unwrap();
     assert_eq!((&oob[..36], &oob[36..]), (&[0x33; 36][..], &ecc[..]));
-    // Corrected, ECC bytes too; as they are; and free bytes, which no code protects.
+    // Corrected, including ECC bytes; uncorrected; and free bytes, which no code protects.
     inject(&mut d, 0, [9, (2048 + 63) * 8 + 7, (2048 + 2) * 8]);
     let done = d.read_oob(at, 0, &mut page, &mut oob, OobMode::Place).unwrap();
     assert_eq!((done.bitflips, &page, oob[2], &oob[36..]), (2, &data, 0, &ecc[..]));
@@ -185,7 +185,7 @@ fn users_bytes_and_ecc_bytes_share_the_oob() {
     assert!(d.write_oob(at, 4096, &data, &[0; 35], OobMode::Auto).is_err(), "34 are the user's");
 }
 
-/// A dump loaded by other means is decoded, whoever encoded it.
+/// A dump that was loaded directly is decoded, regardless of the encoder.
 #[test]
 fn raw_dumps_decode() {
     let mut d = driver(EngineKind::Pipelined);
@@ -195,7 +195,7 @@ fn raw_dumps_decode() {
     page[100] ^= 0x81;
     oob[63] ^= 0x40;
     let at = d.write_oob(d.ready_at(), 0, &page, &oob, OobMode::Raw).unwrap().at;
-    // Without ECC bytes it is no codeword.
+    // Without ECC bytes the page is not a codeword.
     d.write_oob(at, 2048, &page, &[], OobMode::Raw).unwrap();
     assert_eq!(read(&mut d, 0, 2048), (Ok((2, 3)), data));
     assert_eq!(read(&mut d, 2048, 2048).0, Err(ErrorKind::Uncorrectable));
@@ -210,7 +210,7 @@ fn programming_a_page_twice_is_no_codeword() {
     assert_eq!(read(&mut d, 0, 2048).0, Err(ErrorKind::Uncorrectable));
 }
 
-/// A program that the chip refuses leaves what was there, which was not encoded.
+/// A rejected program does not change the page, which was not encoded.
 #[test]
 fn refused_programs_do_not_count_as_encoded() {
     let once = crate::spi_nand::SpiNandSpec { nop: 1, ..spec("mx35lf2g14ac") };
@@ -220,13 +220,13 @@ fn refused_programs_do_not_count_as_encoded() {
     assert_eq!(read(&mut d, 0, 2048).0, Err(ErrorKind::Uncorrectable));
 }
 
-/// What the chip sent was right, what arrived is not: the engine sees the latter.
+/// The chip sent the right bits, but wrong bits arrived: the engine sees the latter.
 #[test]
 fn bits_that_the_bus_garbles_are_not_taken_for_right() {
     let mut rig = super::timing::phy_rig(2_200);
     rig.ecc = EccProfile { engine: EngineKind::Software, strength: Some(8), ..EccProfile::default() };
     let mut d = rig.driver("w35n01jw");
-    // The PHY is no longer tuned, which writes and status reads at the slow clock do not notice.
+    // The PHY is no longer tuned. Writes and status reads at the low clock do not notice this.
     d.bus_mut().power_on();
     write(&mut d, 0, &noise(8, 4096));
     assert_eq!(read(&mut d, 0, 4096).0, Err(ErrorKind::Uncorrectable));

@@ -1,4 +1,4 @@
-//! Random operations with ECC on the host: decoding, not decoding, and counting come to the same.
+//! Random operations with ECC on the host: decoding, skipped decoding and counting give the same results.
 
 use super::host_ecc::{noise, rig};
 use super::rig::{Driver, spec};
@@ -35,7 +35,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What a call reported, the bytes it read, when it was over and what it cost.
+/// Observed result of a call: result, bytes read, end time, and breakdown.
 type Seen = (Result<(u32, u32), ErrorKind>, Vec<u8>, Instant, Breakdown);
 
 fn run(d: &mut Driver, op: &Op) -> Seen {
@@ -80,7 +80,7 @@ fn engine() -> impl Strategy<Value = EngineKind> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The same operations with and without the shortcut, errors of the cells included.
+    /// The same operations with and without the decoding shortcut, including cell errors.
     #[test]
     fn skipping_the_decoder_changes_nothing(
         ops in vec(op(), 1..40),
@@ -89,14 +89,14 @@ proptest! {
     ) {
         let (mut short, mut long) = (driver(engine, true, floor), driver(engine, true, floor));
         for op in &ops {
-            // Whoever has the bus may have written anything: the driver knows of no page any more.
+            // The caller of `bus_mut` may write to the array, so the driver no longer knows any page.
             long.bus_mut();
             prop_assert_eq!(run(&mut short, op), run(&mut long, op), "{:?}", op);
         }
     }
 
-    /// Without data wrong bits are counted: the same reports at the same times, until a step has more than the code corrects.
-    /// From there on a decoder may find another codeword.
+    /// Without stored data wrong bits are counted: results and times are the same until a step has more wrong bits than the
+    /// code corrects. A decoder may then find another codeword.
     #[test]
     fn counting_and_decoding_agree(
         writes in vec((0..16u8, any::<u64>()), 0..8),

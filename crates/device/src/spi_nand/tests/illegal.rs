@@ -1,4 +1,4 @@
-//! What the chip refuses, operation by operation, without a driver.
+//! Tests of operations that the chip rejects, without a driver.
 
 use super::rig::spec;
 use crate::oracle::Oracle;
@@ -8,7 +8,7 @@ use crate::violation::Violation;
 use floatgate_mtd::{Instant, Nanos};
 use std::sync::Arc;
 
-/// A chip with a clock; each operation takes no time, and waits first unless told not to.
+/// A chip with a clock. Each operation takes no time, and waits first unless configured otherwise.
 struct Bench {
     chip: SpiNand,
     now: Instant,
@@ -191,7 +191,7 @@ fn four_lanes_need_quad_enable() {
     assert_eq!(b.read(0x6B, "1S-1S-4S", 8, 0), Err(Violation::WrongMode(0x6B)));
 }
 
-/// SR4 HS: with it reads of four lanes take eight dummies, without it four.
+/// If SR4 HS is set, reads on four lanes take eight dummy cycles; otherwise four.
 #[test]
 fn the_high_speed_bit_decides_the_dummy_cycles() {
     let mut b = Bench::unlocked("w25n01jw");
@@ -205,7 +205,7 @@ fn the_high_speed_bit_decides_the_dummy_cycles() {
     assert_eq!(b.read(0x6B, "1S-1S-4S", 8, 0), Ok([0xFF; 4]), "others do not care");
 }
 
-/// Wrong bits that come up after the page was read are not in the cache.
+/// Bits that become wrong after the page was read are not wrong in the cache.
 #[test]
 fn the_cache_keeps_what_the_array_had() {
     let mut b = Bench::unlocked("w35n01jw");
@@ -234,7 +234,7 @@ fn erasing_a_factory_bad_block_loses_its_marker() {
     assert_eq!(b.chip.factory_bad().len(), 0);
 }
 
-/// Facts 5.1: HFREQ from 90 MHz in octal DTR.
+/// Example of facts 5.1: HFREQ is required from 90 MHz on in octal DTR.
 #[test]
 fn fast_octal_reads_need_their_bit() {
     let octal = |opcode| SpiOp::command(opcode).mode(Mode::OCTAL_DTR);
@@ -251,8 +251,8 @@ fn fast_octal_reads_need_their_bit() {
     assert_eq!(b.run(read, Data::In(&mut [0; 4])), Ok(()));
 }
 
-/// PAGE READ, some changed bytes, PROGRAM EXECUTE elsewhere: the source page stays as it was, also when it is erased
-/// in between.
+/// PAGE READ, a few changed bytes, PROGRAM EXECUTE to another page: the source page does not change, and it may be
+/// erased in between.
 #[test]
 fn pages_are_moved_inside_the_chip() {
     let mut b = Bench::unlocked("w35n01jw");
@@ -282,7 +282,7 @@ fn pages_go_in_order_and_not_too_often() {
         assert_eq!(b.program(4), Err(Violation::OutOfOrder));
         let mut part = |column, bytes: &[u8]| {
             b.bare(0x06)?;
-            // A load, not a random one: the rest of the cache is ones.
+            // A plain load sets the other bytes of the cache to ones, unlike a random load.
             let op = SpiOp::command(0x02).address(column, 2).write(bytes.len() as u32);
             b.run(op, Data::Out(bytes))?;
             b.row(0x10, 5)
@@ -341,7 +341,7 @@ fn the_long_reset_needs_both_commands_in_a_row() {
     assert_eq!(b.get(0xA0), 0x7C);
 }
 
-/// The wrong plane's cache answers, as on the chip: no error, wrong data.
+/// As in a real chip, the cache of the wrong plane answers: wrong data without an error.
 #[test]
 fn a_wrong_plane_bit_reads_the_other_cache() {
     let mut b = Bench::unlocked("mx35lf2ge4ab");
@@ -399,7 +399,7 @@ fn winbond_streams_have_no_column_and_end_with_the_block() {
     assert!(b.run(op(4096), Data::In(&mut buf[..4096])).is_err(), "one stream per page read");
 }
 
-/// 4096 cycles in 17 us are 240.9 MHz in 1S-8S-8S, which the chip's own limit hides; slow arrays show.
+/// 4096 cycles in 17 us are 240.9 MHz in 1S-8S-8S, which exceeds the chip's own limit; slower arrays are the limit.
 #[test]
 fn a_stream_may_not_outrun_the_array() {
     let mut slow = spec("mx35lf2ge4ad");
@@ -421,7 +421,8 @@ fn a_stream_may_not_outrun_the_array() {
     assert_eq!(b.at_once(next, Data::None), Ok(()));
 }
 
-/// The bus says in which forms chip and controller take a command. Before, an error only said that this one was none.
+/// Errors contain the forms in which chip and controller support a command. In an earlier version they only stated
+/// that this form is invalid.
 #[test]
 fn bus_errors_say_what_the_chip_offers() {
     use super::rig::{board, controller};
@@ -445,7 +446,7 @@ fn bus_errors_say_what_the_chip_offers() {
     );
 }
 
-/// Whatever the table of forms says is taken, in both bus modes.
+/// Every form in the table is accepted, in both bus modes.
 #[test]
 fn forms_that_are_offered_are_taken() {
     for octal in [false, true] {
@@ -469,7 +470,7 @@ fn forms_that_are_offered_are_taken() {
                 crate::spi::Direction::In => chip.exec(at, at, 1_000_000, &op.read(2), Data::In(&mut buf)),
                 crate::spi::Direction::Out => chip.exec(at, at, 1_000_000, &op.write(1), Data::Out(&[0])),
             };
-            // Which number of dummy cycles is in force is a register's matter.
+            // A register determines which number of dummy cycles is valid.
             let flexible = all.iter().filter(|(o, s)| (*o, s.mode) == (opcode, shape.mode)).count() > 1;
             let refused = match outcome {
                 Err(Violation::UnknownCommand(_)) => true,

@@ -1,4 +1,4 @@
-//! What a device holds in memory.
+//! Test of the memory that a device uses.
 
 use super::rig::{Driver, Rig};
 use crate::oracle::Oracle;

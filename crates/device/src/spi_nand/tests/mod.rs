@@ -1,4 +1,4 @@
-//! Chip and driver together.
+//! Tests of chip and driver together.
 
 mod cells;
 mod discovery;

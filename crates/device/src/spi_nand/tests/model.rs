@@ -1,4 +1,4 @@
-//! Random operations against a model that is a few vectors.
+//! Random operations compared with a model of a few vectors.
 
 use super::rig::{Driver, Rig};
 use crate::oracle::{Faults, Oracle};
@@ -14,11 +14,11 @@ enum Op {
     FailProgram { block: u32 },
 }
 
-/// Number of blocks used.
+/// Number of blocks that the test uses.
 const BLOCKS: u32 = 4;
 
 struct Model {
-    /// Blocks on both sides of a plane, and of a die.
+    /// Block numbers in both planes and on both sides of a die boundary.
     blocks: [u32; BLOCKS as usize],
     block_bytes: usize,
     page_bytes: usize,
@@ -78,7 +78,7 @@ impl Model {
             Op::Read { offset, len } => self.read(d, offset as usize, len as usize),
             Op::MarkBad { block } => {
                 let b = block as usize;
-                // The marker's own program may fail; then the block is bad all the same.
+                // The program of the marker may fail; the block is bad in any case.
                 let _ = d.mark_bad(now, self.addr(b));
                 self.bad[b] = true;
                 self.set_faults(d, b, Faults::NONE);
@@ -105,7 +105,7 @@ impl Model {
         if std::mem::take(&mut self.failing[b]) && pages > 0 {
             let error = got.err().unwrap();
             assert_eq!(error.kind, ErrorKind::ProgramFailed);
-            // The array holds what was sent, though the chip does not vouch for it.
+            // The array contains the bytes that were sent, although the chip reports a failure.
             written = 1;
             self.set_faults(d, b, Faults::NONE);
         } else {

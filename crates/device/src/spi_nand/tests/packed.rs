@@ -1,4 +1,4 @@
-//! Rows of which the second command byte is a part (W35N02JW, W35N04JW).
+//! Tests of row addresses whose upper bits are the second command byte (W35N02JW, W35N04JW).
 
 use super::rig::{Driver, Rig, spec};
 use crate::spi::{CmdExt, Data, Mode, SpiError, SpiMem, SpiOp};
@@ -7,7 +7,7 @@ use crate::timeline::Host;
 use crate::violation::Violation;
 use floatgate_mtd::Mtd;
 
-/// As W35N04JW: four dies.
+/// Specification of a chip with four dies, like W35N04JW.
 fn four_dies() -> SpiNandSpec {
     let mut spec = spec("w35n02jw");
     spec.geometry.luns = 4;
@@ -18,7 +18,7 @@ fn driver(mode: &str) -> Driver {
     Rig::new(mode).custom(four_dies())
 }
 
-/// Dies 2 and 3 begin at row 65,536.
+/// The rows of dies 2 and 3 begin at 65,536.
 #[test]
 fn every_die_is_reached_in_octal_double_rate() {
     for mode in ["1S-8S-8S", "8D-8D-8D"] {
@@ -37,7 +37,8 @@ fn every_die_is_reached_in_octal_double_rate() {
     }
 }
 
-/// Linux 7.0 repeated the command at first: its bits are those of a row that no die has.
+/// Early versions of Linux 7.0 repeated the command byte: its bits then address a row that no die
+/// has.
 #[test]
 fn a_repeated_command_is_a_wrong_row() {
     let mut d = driver("8D-8D-8D");

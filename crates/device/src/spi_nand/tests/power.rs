@@ -1,4 +1,5 @@
-//! Loss of power: what the array keeps, what drivers say, and what the next driver finds.
+//! Tests of power loss: contents of the array, errors of the driver, and the state that the next
+//! driver finds.
 
 use super::rig::{Driver, Rig, database};
 use crate::host::HostProfile;
@@ -15,7 +16,7 @@ fn pattern() -> Vec<u8> {
     (0..2 * PAGE as u32).map(|i| ((i * 7) >> 2) as u8).collect()
 }
 
-/// Two pages written in block 1.
+/// A driver with two written pages in block 1.
 fn written(stores: bool) -> Driver {
     let mut rig = Rig::new("1S-8S-8S");
     rig.chip.stores = stores;
@@ -36,7 +37,7 @@ fn erase(d: &mut Driver) -> Result<Done, Error> {
     d.erase(d.ready_at(), BLOCK, BLOCK)
 }
 
-/// Writes a third page.
+/// Writes a third page to block 1.
 fn write(d: &mut Driver) -> Result<Done, Error> {
     d.write(d.ready_at(), BLOCK + 2 * PAGE as u64, &pattern()[..PAGE])
 }
@@ -46,7 +47,7 @@ fn at(work: ArrayWork, share: f64) -> Instant {
     work.start + Nanos::from_ns((length * share) as u64)
 }
 
-/// Cuts power when this share of an operation's array work is done; the driver after.
+/// Cuts power when a share of an operation's array work is done; returns the driver after the cut.
 fn cut(d: &Driver, operation: fn(&mut Driver) -> Result<Done, Error>, share: f64) -> Driver {
     let mut whole = d.clone();
     operation(&mut whole).unwrap();
@@ -114,7 +115,7 @@ fn a_cut_erase_keeps_the_data_spoils_it_or_looks_done() {
     }
 }
 
-/// Nothing is lost but the call that was under way.
+/// Between operations a power cut affects no data.
 #[test]
 fn between_operations_power_takes_nothing_with_it() {
     let mut d = written(true);
@@ -126,7 +127,7 @@ fn between_operations_power_takes_nothing_with_it() {
     }
     let mut after = reboot(&d);
     holds(&mut after, 1, &pattern()[PAGE..]);
-    // Status polls that fall behind the end of an erase: it is done.
+    // The power cut falls into status polls after the end of an erase, which is complete.
     let mut whole = after.clone();
     erase(&mut whole).unwrap();
     let end = whole.bus().chip().last_work(0).unwrap().end;
@@ -156,7 +157,7 @@ fn timing_only_chips_lose_the_same_pages() {
     }
 }
 
-/// A cut page shows its state in raw reads as well, in time that is booked as ever.
+/// Raw reads also show the state of an interrupted page, with normal booking of their time.
 #[test]
 fn raw_reads_show_what_is_left() {
     let mut after = cut(&written(true), write, 0.7);
@@ -169,7 +170,7 @@ fn raw_reads_show_what_is_left() {
     assert!((after.breakdown() - before)[Phase::Array] > Nanos::ZERO);
 }
 
-/// RESET while an erase is under way: too early, and the data is still there.
+/// RESET during an erase: it comes early, so the data is still readable.
 #[test]
 fn a_reset_ends_an_erase_where_it_stands() {
     for (share, erased) in [(0.1, false), (0.9, true)] {

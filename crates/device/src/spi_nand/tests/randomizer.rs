@@ -1,4 +1,4 @@
-//! The randomizer: what a reader sees with it and without it.
+//! Tests of the randomizer: contents that a reader sees with it enabled and disabled.
 
 use super::rig::{Driver, Rig, spec};
 use crate::oracle::Oracle;
@@ -9,7 +9,7 @@ use crate::timeline::Host;
 use floatgate_mtd::Mtd;
 
 fn with_randomizer() -> SpiNandSpec {
-    // As MX35LF2G24AD.
+    // Like the chip MX35LF2G24AD.
     SpiNandSpec { randomizer: Some(Randomizer { feature: 0x10, bit: 1 }), ..spec("mx35lf2ge4ad") }
 }
 
@@ -29,7 +29,7 @@ fn data_are_random_in_the_array_and_plain_for_the_reader() {
         let mut got = vec![1; 2 * page];
         d.read(d.ready_at(), 0, &mut got).unwrap();
         assert!(got[..page] == data[..page], "{on:?}");
-        // An erased page reads as such, and so does the OOB with the marker.
+        // An erased page reads as erased, and so does the OOB with the marker.
         assert!(got[page..].iter().all(|byte| *byte == 0xFF), "{on:?}");
         let row = d.bus().chip().array(0).unwrap().stored(0).unwrap().to_vec();
         assert_eq!(row[page], 0xFF);

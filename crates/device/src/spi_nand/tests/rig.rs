@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 pub(super) type Driver = SpiNandDriver<SpiController<SpiNand>>;
 
-/// The SPI NAND part files, name and text.
+/// Part files of SPI NAND: name and text.
 pub(super) const PARTS: &[(&str, &str)] = &[
     ("w35n01jw", include_str!("../../../../config/data/parts/w35n01jw.toml")),
     ("w35n02jw", include_str!("../../../../config/data/parts/w35n02jw.toml")),
@@ -38,7 +38,7 @@ pub(super) fn database() -> Vec<SpiNandSpec> {
     PARTS.iter().map(|(name, _)| spec(name)).collect()
 }
 
-/// An octal double-rate controller that costs nothing and meets every clock.
+/// An octal double-rate controller without costs that supports every clock.
 pub(super) fn controller() -> SpiProfile {
     SpiProfile {
         mixed_rates: true,
@@ -70,7 +70,7 @@ pub(super) fn board(clock_hz: u64, mode: Option<&str>) -> SpiBus {
     }
 }
 
-/// What a test varies.
+/// Parameters that a test varies.
 pub(super) struct Rig {
     pub(super) profile: SpiProfile,
     pub(super) board: SpiBus,
@@ -96,7 +96,7 @@ impl Rig {
         SpiNandDriver::probe(bus, &database(), HostProfile::default(), self.ecc, self.options)
     }
 
-    /// With a chip that no part file describes.
+    /// Probes a chip that no part file describes.
     pub(super) fn custom(self, spec: SpiNandSpec) -> Driver {
         let chip = SpiNand::new(Arc::new(spec.clone()), self.chip);
         let bus = SpiController::new(self.profile, self.board, chip);

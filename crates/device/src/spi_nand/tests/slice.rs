@@ -1,4 +1,4 @@
-//! Probe, erase, write, read.
+//! Test of the whole path: probe, erase, write, read.
 
 use super::rig::{Rig, spec};
 use floatgate_mtd::{Instant, Mtd, Nanos, Phase};

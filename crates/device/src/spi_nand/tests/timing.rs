@@ -1,4 +1,4 @@
-//! Where the time goes: polls, continuous reads, spans, PHY.
+//! Tests of durations: polls, continuous reads, spans, PHY.
 
 use super::rig::{Driver, Rig, spec};
 use crate::host::HostProfile;
@@ -9,7 +9,7 @@ use crate::timeline::{Host, Resource};
 use floatgate_mtd::{Breakdown, Instant, Mtd, Nanos, Phase};
 use std::sync::Arc;
 
-/// tRD of the W35N01JW, which the part file may change.
+/// tRD of the W35N01JW, taken from the part file.
 fn t_rd() -> Nanos {
     spec("w35n01jw").timing.t_rd_ecc_us
 }
@@ -20,7 +20,7 @@ fn cost(d: &mut Driver, addr: u64, len: usize) -> Breakdown {
     d.breakdown() - before
 }
 
-/// A bus whose chip takes `t_rd`, and a host that has just begun a page read there.
+/// A bus whose chip takes `t_rd`, with a host that has just started a page read.
 fn reading(t_rd: Nanos, setup: u64) -> (SpiController<SpiNand>, Host) {
     let mut rig = Rig::new("1S-1S-1S");
     rig.profile.exec.setup_us = Nanos::from_us(setup);
@@ -38,7 +38,7 @@ fn status() -> SpiOp {
     SpiOp::command(0x0F).address(0xC0, 1).read(1)
 }
 
-/// Time at which a driver that runs each status operation sees the chip ready.
+/// Time at which a driver that executes every status operation finds the chip ready.
 fn stepped(t_rd: Nanos, setup: u64, plan: PollPlan) -> u64 {
     let (mut bus, mut host) = reading(t_rd, setup);
     host.spend(Resource::Cpu, Phase::Polling, plan.initial, "initial");
@@ -52,8 +52,8 @@ fn stepped(t_rd: Nanos, setup: u64, plan: PollPlan) -> u64 {
     }
 }
 
-/// The closed form of the controller's poll against the loop that it replaces, in the mean over array times that differ by a
-/// round of polls.
+/// Compares the closed form of the controller's poll with the loop that it replaces, averaged over array times that differ by up
+/// to one polling round.
 #[test]
 fn polls_end_in_the_mean_where_polling_step_by_step_ends() {
     for (t_rd, initial, interval) in
@@ -82,7 +82,8 @@ fn polls_end_in_the_mean_where_polling_step_by_step_ends() {
     }
 }
 
-/// A longer array time is never seen earlier, and one that is longer by a hundredth of a poll's interval is seen a little later.
+/// A longer array time is never detected earlier, and one that is longer by a hundredth of the polling interval is detected
+/// slightly later.
 #[test]
 fn polls_are_no_stair() {
     let plan =
@@ -119,7 +120,7 @@ fn streaming(mode: &str, mhz: u64) -> Rig {
     rig
 }
 
-/// One tRD, and then nothing but data: the array works while the bus does.
+/// After one tRD only data is transferred: the array works during the transfers.
 #[test]
 fn continuous_reads_wait_for_the_array_once() {
     let block = 64 * 4096;
@@ -136,7 +137,7 @@ fn continuous_reads_wait_for_the_array_once() {
     }
 }
 
-/// Facts 1.1: 8D up to 86 MHz with 8 dummies, 120 MHz with 12; 17 us a page is what the array needs.
+/// Example of facts 1.1: 8D up to 86 MHz with 8 dummy cycles, 120 MHz with 12; the array needs 17 us per page.
 #[test]
 fn octal_double_rate_runs_at_its_limit() {
     for (mhz, dummy) in [(80, 8), (100, 12), (133, 12)] {
@@ -150,7 +151,7 @@ fn octal_double_rate_runs_at_its_limit() {
     }
 }
 
-/// Each block of a longer read is a stream of its own, and what is left over of pages is read page by page.
+/// Each block of a longer read is a separate stream, and remaining parts are read page by page.
 #[test]
 fn continuous_reads_deliver_the_same_bytes() {
     for (name, mode) in [("w35n01jw", "8D-8D-8D"), ("w25n02jw", "1S-4S-4S"), ("mx35lf2ge4ad", "1S-1S-4S")] {
@@ -197,7 +198,7 @@ fn windows_bound_continuous_reads() {
         (d.continuous_operation().is_some(), array)
     };
     assert_eq!(with_window(0), (true, t_rd()));
-    // The first attempt ends when CS# rises; then each page is read by itself, and no continuous read is left.
+    // The first attempt ends when CS# rises. Then each page is read separately, and continuous reads are disabled.
     assert_eq!(with_window(16 * 4096 + 100), (false, t_rd() * 65));
     assert_eq!(with_window(8191), (false, t_rd() * 64));
 }
@@ -288,7 +289,7 @@ fn without_an_eye_the_phy_is_refused() {
     assert!(matches!(error, ProbeError::Bus(SpiError::NoEye { needed: 16, hz: 166_666_667, .. })), "{error}");
 }
 
-/// Pauses of ten microseconds and more cost a wake-up, shorter ones are spun.
+/// Pauses of ten microseconds or more cost a wake-up, shorter ones spin.
 #[test]
 fn sleeps_cost_wake_ups() {
     let with = |wakeup| {

@@ -1,4 +1,4 @@
-//! Which command an operation is, and whether the chip takes it in this form.
+//! Decoder that finds the command of an operation, and checks that the chip accepts it in this form.
 
 use super::SpiNor;
 use crate::spi::{CommandShape, Direction, Mode, ReadOn, SpiOp, Variant};
@@ -8,13 +8,13 @@ use crate::spi_nor::spec::{
 };
 use crate::violation::Violation;
 
-/// A command of this chip.
+/// A command of the chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cmd {
     Unknown,
     Read,
     Program,
-    /// Index into the erase types, smallest first.
+    /// Index of the erase type, smallest size first.
     Erase(u8),
     ChipErase,
     ReadId,
@@ -76,8 +76,8 @@ pub(super) enum RegisterCmd {
 }
 
 impl Cmd {
-    /// The commands that the chip accepts while it programs or erases. A suspend command with nothing to suspend is
-    /// refused when it is executed.
+    /// True for commands that the chip accepts during a program or an erase. A suspend command without a running
+    /// operation is rejected when it is executed.
     pub(super) const fn allowed_while_busy(self) -> bool {
         use RegisterCmd::{ReadFlagStatus, ReadSecurity, ReadStatus, ReadStatus2, ReadStatus3};
         matches!(
@@ -90,20 +90,20 @@ impl Cmd {
     }
 }
 
-/// Address bytes that a command takes.
+/// Number of address bytes of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AddressBytes {
     /// No address bytes.
     No,
-    /// As many as the address mode says.
+    /// The number of address bytes in the current address mode.
     Current,
-    /// This many.
+    /// A fixed number of address bytes.
     Always(u8),
-    /// Number for id and status registers: 0, in 8D-8D-8D as many as the specification says.
+    /// Number of address bytes for id and status registers: 0; in 8D-8D-8D the number in the specification.
     Status,
 }
 
-/// A read or program command in one mode.
+/// Form of a read or program command in one bus mode.
 #[derive(Clone, Copy, Debug)]
 struct Form {
     opcode: u8,
@@ -111,11 +111,11 @@ struct Form {
     mode: Mode,
     max_hz: u32,
     address: AddressBytes,
-    /// The number of dummy cycles must be the configured one.
+    /// True if the number of dummy cycles must be the configured one.
     configured: bool,
 }
 
-/// The command table of a part.
+/// Commands of a part by opcode.
 #[derive(Clone, Debug)]
 pub(super) struct Commands {
     table: [Cmd; 256],
@@ -125,7 +125,7 @@ pub(super) struct Commands {
     max_dtr_hz: u32,
 }
 
-/// Bytes of an id that a host may read in pieces.
+/// Maximum number of id bytes that a host may read in pieces.
 const ID_BYTES: u32 = 512;
 
 fn clip(hz: u64) -> u32 {
@@ -163,7 +163,7 @@ impl Commands {
         all
     }
 
-    /// Name of a command, for pictures; data sheets name register commands with their opcodes.
+    /// Name of a command, for traces; register commands are named with their opcodes, as in data sheets.
     pub(super) const fn name(&self, opcode: u8) -> &'static str {
         use RegisterCmd as R;
         match self.table[opcode as usize] {
@@ -199,7 +199,7 @@ impl Commands {
         }
     }
 
-    /// Continuation of a read while CS# stays low.
+    /// Data of a read while CS# stays low.
     pub(super) const fn read_on(&self, opcode: u8) -> ReadOn {
         match self.table[opcode as usize] {
             Cmd::Register(_) => ReadOn::Register,
@@ -330,7 +330,7 @@ impl Commands {
         self.forms.iter().find(|f| f.opcode == op.opcode && f.dummy == op.dummy_cycles && f.mode == op.mode)
     }
 
-    /// Direction, address bytes and dummy cycles (in single-lane mode) of the commands that have one form only.
+    /// Direction, address bytes and dummy cycles (in single-lane mode) of commands with only one form.
     fn shape(&self, cmd: Cmd, opcode: u8) -> (Direction, AddressBytes, u8) {
         use AddressBytes::{Always, Current, No, Status};
         use Direction::{In, None, Out};
@@ -358,7 +358,7 @@ impl Commands {
 }
 
 impl SpiNor {
-    /// Finds the command of an operation and checks mode, address length, dummy cycles and clock.
+    /// Finds the command of an operation, and checks mode, address length, dummy cycles and clock.
     #[inline]
     pub(super) fn decode(&self, op: &SpiOp, hz: u32) -> Result<Cmd, Violation> {
         let cmd = self.commands.table[usize::from(op.opcode)];
@@ -383,7 +383,7 @@ impl SpiNor {
         if op.mode.data.lanes == 4 && !self.quad_enabled() {
             return Err(Violation::Sequence("four data lines while the quad enable bit is clear"));
         }
-        // Two bytes travel in each clock cycle: addresses and lengths must be even.
+        // Each clock cycle transfers two bytes, so addresses and lengths must be even.
         if self.regs.octal && (op.addr | op.len) & 1 != 0 {
             return Err(Violation::Sequence("odd address or length in 8D-8D-8D"));
         }
@@ -409,7 +409,7 @@ impl SpiNor {
         Ok(cmd)
     }
 
-    /// The form of a command that has one form only in the present bus mode.
+    /// Form of a command that has only one form in the current bus mode.
     fn fixed_shape(&self, cmd: Cmd, opcode: u8) -> CommandShape {
         let (dir, mut address, mut dummy_cycles) = self.commands.shape(cmd, opcode);
         if cmd.is_vcr_access(self.spec.registers) {
@@ -424,7 +424,7 @@ impl SpiNor {
         CommandShape { mode, addr_bytes: self.address_bytes(address), dummy_cycles, dir }
     }
 
-    /// The forms of a command in the present bus mode.
+    /// Forms of a command in the current bus mode.
     pub(super) fn command_shapes(&self, opcode: u8) -> Vec<CommandShape> {
         let cmd = self.commands.table[usize::from(opcode)];
         let dir = match cmd {
@@ -446,7 +446,7 @@ impl SpiNor {
         usable.map(shape).collect()
     }
 
-    /// In 8D-8D-8D every address has four bytes, and reads of registers and of SFDP need dummy cycles.
+    /// Form in 8D-8D-8D: every address has four bytes, and reads of registers and of SFDP need dummy cycles.
     fn octal_shape(&self, cmd: Cmd, dir: Direction, address: AddressBytes) -> (AddressBytes, u8) {
         let status_dummy = self.spec.octal.map_or(0, |o| o.status_dummy);
         match (cmd, dir) {
@@ -492,8 +492,8 @@ impl SpiNor {
 }
 
 impl Cmd {
-    /// Micron's and Infineon's configuration registers have addresses as long as those of the array; Macronix's always
-    /// have four bytes.
+    /// True for an access to volatile configuration registers. Addresses of Micron's and Infineon's configuration
+    /// registers have the length of array addresses; those of Macronix always have four bytes.
     fn is_vcr_access(self, set: RegisterSet) -> bool {
         let config = matches!(self, Self::Register(RegisterCmd::ReadConfig2 | RegisterCmd::WriteConfig2));
         config && matches!(set, RegisterSet::Micron | RegisterSet::Spansion)

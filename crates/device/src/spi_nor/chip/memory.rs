@@ -9,7 +9,7 @@ use crate::violation::Violation;
 use floatgate_mtd::{Instant, Nanos};
 
 impl SpiNor {
-    /// Any read command. Silicon wraps around at the end of the chip; this one refuses.
+    /// Executes a read command. A real chip wraps around at its end; this model rejects such a read.
     #[inline]
     pub(super) fn read(&mut self, start: Instant, op: &SpiOp, out: &mut [u8]) -> Result<(), Violation> {
         let (addr, len) = (u64::from(op.addr), u64::from(op.len));
@@ -40,14 +40,14 @@ impl SpiNor {
         }
     }
 
-    /// The address fits on the wires and the data into the chip.
+    /// Checks that the address fits its number of bytes, and that the data is inside the chip.
     fn check_address(&self, op: &SpiOp) -> Result<(), Violation> {
         let end = u64::from(op.addr) + u64::from(op.len);
         let cut_off = op.addr_bytes == 3 && op.addr >> 24 != 0;
         if cut_off || end > self.spec.geometry.size_bytes { Err(Violation::BadAddress) } else { Ok(()) }
     }
 
-    /// While one bank works, another one can be read, if the chip has read-while-write.
+    /// Checks that a read accesses an idle bank, if the chip supports read-while-write.
     fn check_other_bank(&self, addr: u64, len: u64) -> Result<(), Violation> {
         let touched = self.bank(addr)..=self.bank(addr + len.saturating_sub(1));
         let array_works = self.work.kind != Kind::Other;
@@ -58,7 +58,7 @@ impl SpiNor {
         }
     }
 
-    /// PAGE PROGRAM: data that reaches the end of the page goes on at its start.
+    /// Executes PAGE PROGRAM: data beyond the end of the page continues at its start.
     pub(super) fn program(&mut self, end: Instant, op: &SpiOp, bytes: &[u8]) -> Result<(), Violation> {
         let page = u64::from(self.spec.geometry.page_bytes);
         let addr = u64::from(op.addr);
@@ -69,7 +69,7 @@ impl SpiNor {
         if self.otp.entered {
             return self.program_secured(end, op.addr, bytes);
         }
-        // The data may wrap, so only its first byte must lie inside.
+        // The data may wrap around, so only its first byte must be inside the chip.
         self.check_address(&SpiOp { len: 1, ..*op })?;
         let start = addr - addr % page;
         self.check_target(start, page)?;
@@ -87,7 +87,7 @@ impl SpiNor {
         Ok(())
     }
 
-    /// A failing page keeps the first half of what was sent.
+    /// Ends a program. A failing page contains only the first half of the data.
     fn finish_program(&mut self, row: usize, column: usize, head: &[u8], tail: &[u8]) {
         let addr = row as u64 * u64::from(self.spec.geometry.page_bytes);
         if !self.bad_pages.is_empty() && self.bad_pages.contains(&addr) {
@@ -102,20 +102,21 @@ impl SpiNor {
         }
     }
 
-    /// Micron's and Spansion's fail bits stay until they are cleared; Macronix's tell about the last operation.
+    /// True if fail bits stay set until they are cleared (Micron, Spansion); Macronix's show the last operation.
     fn fail_bits_stay(&self) -> bool {
         matches!(self.spec.registers, RegisterSet::Micron | RegisterSet::Spansion)
     }
 
-    /// Stricter than silicon: a byte that would need a bit back to 1 is refused. FFh leaves a byte alone, as drivers
-    /// use it for padding; clearing more bits is fine (JFFS2 marks nodes obsolete that way).
+    /// Checks that a program sets no bit, more strictly than silicon: a byte that would need a bit changed to 1 is
+    /// rejected. FFh has no effect, because drivers use it for padding. Clearing more bits is allowed (JFFS2 marks
+    /// nodes obsolete in this way).
     fn check_erased(&self, row: usize, column: usize, bytes: &[u8]) -> Result<(), Violation> {
         let Some(old) = self.array.stored(row) else { return Ok(()) };
         let impossible = |(new, old): (&u8, &u8)| *new != 0xFF && new & !old != 0;
         if bytes.iter().zip(&old[column..]).any(impossible) { Err(Violation::NotErased) } else { Ok(()) }
     }
 
-    /// Time to program `len` bytes, in proportion between the times of a byte and of a page.
+    /// Time to program `len` bytes, interpolated between the times of a byte and of a page.
     fn program_time(&self, len: u64) -> Nanos {
         let page = u64::from(self.spec.geometry.page_bytes);
         let whole = self.spec.timing.t_pp_us.typ;
@@ -124,7 +125,7 @@ impl SpiNor {
         one + Nanos::from_ns(rest)
     }
 
-    /// Erase of one block of type `index`. Address bits below the block size are ignored, as on silicon.
+    /// Erases a block of type `index`. As in silicon, address bits below the block size are ignored.
     pub(super) fn erase(&mut self, index: usize, end: Instant, op: &SpiOp) -> Result<(), Violation> {
         let Some(&kind) = self.erase_types.get(index) else {
             return Err(Violation::UnknownCommand(op.opcode));
@@ -143,7 +144,7 @@ impl SpiNor {
         Ok(())
     }
 
-    /// CHIP ERASE. Refused when any block is protected.
+    /// Executes CHIP ERASE, which is rejected if any block is protected.
     pub(super) fn erase_chip(&mut self, end: Instant) -> Result<(), Violation> {
         let size = self.spec.geometry.size_bytes;
         self.check_write_enable()?;
@@ -157,7 +158,7 @@ impl SpiNor {
         Ok(())
     }
 
-    /// Erases blocks, unless they fail; returns what a cut needs.
+    /// Erases blocks, unless they fail, and returns the state needed for a power cut.
     fn erase_range(&mut self, start: u64, len: u64) -> Undo {
         let block = self.block_bytes();
         let blocks = (start / block) as usize..((start + len) / block) as usize;
@@ -171,17 +172,17 @@ impl SpiNor {
         undo
     }
 
-    /// Typical, or the tail's when the seed says that this block is slow.
+    /// Erase time of a block: the typical time, or the time of the tail if the seed makes this block slow.
     fn erase_time(&self, kind: &EraseType, start: u64) -> Nanos {
         let Some(tail) = kind.tail else { return kind.t_us.typ };
         let block = start / u64::from(kind.bytes);
         let chance = mix(mix(self.seed ^ u64::from(kind.bytes)) ^ block) >> 11;
-        // 53 random bits as a fraction of one.
+        // 53 random bits as a fraction between 0 and 1.
         let slow = (chance as f64) < tail.p * (1u64 << 53) as f64;
         if slow { tail.us } else { kind.t_us.typ }
     }
 
-    /// Work on `len` bytes from `from`, its times left open.
+    /// An operation on `len` bytes from `from` on, whose times are not set yet.
     fn change(&self, kind: Kind, from: u64, len: u64) -> Work {
         Work { kind, from, to: from + len, bank: self.bank(from), ..Work::default() }
     }
@@ -206,7 +207,8 @@ impl SpiNor {
         if clash { Err(Violation::Protected) } else { Ok(()) }
     }
 
-    /// While an erase is suspended, other blocks may be programmed. Nothing else may begin.
+    /// Checks that the operation is allowed during a suspend: only other blocks may be programmed during a suspended
+    /// erase.
     fn check_suspended(&self, kind: Kind, addr: u64, len: u64) -> Result<(), Violation> {
         match &self.suspended {
             None => Ok(()),

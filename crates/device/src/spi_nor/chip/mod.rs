@@ -1,13 +1,13 @@
-//! The simulated chip. It knows its command set and nothing else; who breaks a rule gets a [`Violation`], where silicon
-//! would ignore the command or spoil data.
+//! The simulated SPI NOR chip, which executes its command set. A violated rule results in a [`Violation`], where a real
+//! chip would ignore the command or corrupt data.
 //!
-//! - `decode`: which command an operation is, and whether it may come in this mode, at this clock;
+//! - `decode`: command of an operation, and check of its mode and clock;
 //! - `memory`: reads, programs and erases of the array;
 //! - `registers`: status, configuration, mode switches;
-//! - `otp`: security registers and their kin;
-//! - `work`: what the chip does by itself, suspend, resume, reset.
+//! - `otp`: security registers and other OTP areas;
+//! - `work`: internal operations of the chip, suspend, resume, reset.
 //!
-//! A program changes the array when its command ends, and keeps the chip busy from then on.
+//! A program changes the array at the end of its command, and the chip is busy afterwards.
 
 mod decode;
 mod memory;
@@ -30,7 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use work::{Suspended, Work};
 
-/// A SPI NOR chip.
+/// A simulated SPI NOR chip.
 #[derive(Clone, Debug)]
 pub struct SpiNor {
     spec: Arc<SpiNorSpec>,
@@ -42,22 +42,23 @@ pub struct SpiNor {
     regs: Registers,
     otp: Otp,
     work: Work,
-    /// State before this work.
+    /// State before the running operation.
     undo: Undo,
     suspended: Option<Suspended>,
-    /// Pages whose next programs fail, by address of the page.
+    /// Pages whose next programs fail, by address.
     bad_pages: BTreeSet<u64>,
     /// Blocks of the smallest erase type whose next erases fail, by address.
     bad_blocks: BTreeSet<u64>,
-    /// Bits that always read the same, by address of their byte: those that read 0, and those that read 1.
+    /// Bits that always read the same value, by byte address: mask of the bits stuck at 0, and mask of those stuck at
+    /// 1.
     stuck: BTreeMap<u64, (u8, u8)>,
 }
 
 impl SpiNor {
-    /// An erased chip fresh from power-on. `seed` decides which blocks are slow; `stores` false keeps no data.
+    /// An erased chip after power-on. `seed` determines the slow blocks; with `stores` false no data is stored.
     ///
     /// # Errors
-    /// When the specification is impossible.
+    /// The specification is impossible.
     pub fn new(spec: SpiNorSpec, seed: u64, stores: bool) -> Result<Self, BadSpec> {
         spec.check()?;
         let erase_types: Arc<[EraseType]> = spec.erase_types().into();
@@ -88,19 +89,20 @@ impl SpiNor {
         &self.spec
     }
 
-    /// Power goes away and comes back at `at`: as a reset by pin, on any package.
+    /// Applies a power loss at `at`, after which power is back. The effect is a reset by pin, also for packages without
+    /// the pin.
     pub fn power_cycle(&mut self, at: Instant) {
         self.reset(at);
         self.regs.power_off(&self.spec);
     }
 
-    /// Drives the pin WP#, which is high at first. While it is low, and the bit SRWD (SRP) is set, the status registers
+    /// Drives the pin WP#, which is initially high. While it is low and the bit SRWD (SRP) is set, the status registers
     /// cannot be written.
     pub const fn set_wp_low(&mut self, low: bool) {
         self.regs.wp_low = low;
     }
 
-    /// From now on a bit of the array always reads as `value`, whatever is programmed or erased.
+    /// Makes a bit of the array always read as `value`, independent of programs and erases.
     pub fn stick(&mut self, addr: u64, bit: u8, value: bool) {
         let (zeros, ones) = self.stuck.entry(addr).or_default();
         *if value { ones } else { zeros } |= 1u8 << (bit & 7);
@@ -125,12 +127,12 @@ impl SpiNor {
         Ok(())
     }
 
-    /// Bytes of the smallest eraseblock, which is a block of the array.
+    /// Size of the smallest eraseblock, which is a block of the array, bytes.
     pub fn block_bytes(&self) -> u64 {
         self.erase_types.first().map_or(1, |t| u64::from(t.bytes))
     }
 
-    /// True when the bytes of each word are swapped on the way to and from the array.
+    /// True if the bytes of each word are swapped between bus and array.
     #[inline]
     fn swaps_words(&self) -> bool {
         self.regs.octal && self.spec.octal.is_some_and(|octal| octal.swap16)
@@ -140,7 +142,7 @@ impl SpiNor {
         (addr / self.spec.bank_bytes().max(1)) as u8
     }
 
-    /// Everything but array reads, which have a path of their own.
+    /// Executes all commands except array reads, which are handled separately.
     fn dispatch(
         &mut self,
         cmd: Cmd,

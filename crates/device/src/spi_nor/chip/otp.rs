@@ -1,4 +1,4 @@
-//! One-time-programmable areas, in the three ways that makers offer them.
+//! One-time-programmable areas in the three variants of the makers.
 
 use super::SpiNor;
 use super::decode::OtpCmd;
@@ -9,15 +9,15 @@ use crate::spi_nor::spec::{OtpSpec, SecurityFamily, SpiNorSpec};
 use crate::violation::Violation;
 use floatgate_mtd::{Instant, Nanos};
 
-/// Contents and state of the area.
+/// Contents and state of the OTP area.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Otp {
     cells: Vec<u8>,
-    /// Offset of the factory's part; the end of the area when there is none.
+    /// Offset of the factory part; the end of the area if it has none.
     user_bytes: usize,
-    /// Macronix: between B1h and C1h.
+    /// True between B1h and C1h (Macronix).
     pub(super) entered: bool,
-    /// Macronix: WRSCUR was sent.
+    /// True after WRSCUR (Macronix).
     pub(super) locked: bool,
 }
 
@@ -29,21 +29,22 @@ impl Otp {
                 (u32::from(regions) * region_bytes, unique_id_bytes)
             }
             Some(OtpSpec::Secured { user_bytes, factory_bytes }) => (user_bytes, factory_bytes),
-            // The control byte behind the data, and a spare one: 8D-8D-8D moves two at a time.
+            // The control byte follows the data. One more byte makes the length even, because
+            // 8D-8D-8D transfers two bytes at a time.
             Some(OtpSpec::ControlByte { bytes }) => (bytes + 2, 0),
         };
         let mut cells = vec![0xFF; user as usize];
-        // The factory writes a number of its own into each chip.
+        // The factory writes a unique number into each chip.
         cells.extend((0..u64::from(factory)).map(|at| mix(seed ^ at << 32) as u8));
         Self { cells, user_bytes: user as usize, entered: false, locked: false }
     }
 
-    /// Contents and lock, which a chip keeps without power.
+    /// Contents and lock, which the chip retains without power.
     pub(super) fn nonvolatile(&self) -> impl Iterator<Item = u8> {
         [u8::from(self.locked)].into_iter().chain(self.cells.iter().copied())
     }
 
-    /// Sets contents and lock. False for another number of bytes.
+    /// Sets contents and lock. False if the number of bytes is wrong.
     pub(super) fn set_nonvolatile(&mut self, bytes: &[u8]) -> bool {
         let Some((locked, cells)) = bytes.split_first() else { return false };
         if cells.len() != self.cells.len() {
@@ -80,7 +81,7 @@ impl SpiNor {
             }
             (OtpCmd::Erase, Data::None) => self.erase_otp(end, op.addr),
             (OtpCmd::UniqueId, Data::In(out)) => {
-                // What comes after the last byte begins again with the first.
+                // After the last byte the id is repeated from its first byte.
                 let id = self.otp.cells[self.otp.user_bytes..].iter().cycle();
                 out.iter_mut().zip(id).for_each(|(byte, id)| *byte = *id);
                 Ok(())
@@ -98,7 +99,7 @@ impl SpiNor {
         }
     }
 
-    /// Index of an address in the area; the whole access must lie in one region.
+    /// Index of an address in the area; the whole access must be in one region.
     fn otp_index(&self, addr: u32, len: usize) -> Result<usize, Violation> {
         let inside = match self.spec.otp {
             Some(OtpSpec::SecurityRegisters { regions, region_bytes, base, stride, .. }) => {
@@ -112,7 +113,7 @@ impl SpiNor {
         inside.ok_or(Violation::BadAddress)
     }
 
-    /// True when the cell at `at` may not be written any more.
+    /// True if the byte at `at` is locked.
     fn otp_locked(&self, at: usize) -> bool {
         match self.spec.otp {
             Some(OtpSpec::SecurityRegisters { region_bytes, family, .. }) => {
@@ -154,7 +155,7 @@ impl SpiNor {
         self.work = Work::other(end, length, "OTP");
     }
 
-    /// ERASE SECURITY REGISTER takes as long as the smallest erase.
+    /// Executes ERASE SECURITY REGISTER, which takes the time of the smallest erase.
     fn erase_otp(&mut self, end: Instant, addr: u32) -> Result<(), Violation> {
         self.check_write_enable()?;
         let Some(OtpSpec::SecurityRegisters { region_bytes, .. }) = self.spec.otp else {

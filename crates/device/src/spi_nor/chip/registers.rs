@@ -1,4 +1,4 @@
-//! Status, configuration and mode.
+//! Status, configuration and mode registers.
 
 use super::SpiNor;
 use super::decode::RegisterCmd;
@@ -11,38 +11,38 @@ use crate::violation::Violation;
 use floatgate_mtd::Instant;
 use std::ops::Range;
 
-/// Write in progress (status register).
+/// Write in progress (bit of the status register).
 const WIP: u8 = 1 << 0;
-/// Write enable latch (status register).
+/// Write enable latch (bit of the status register).
 const WEL: u8 = 1 << 1;
-/// Status register write disable (SRWD, Winbond's SRP): while WP# is low, the status registers are locked.
+/// Status register write disable (SRWD, Winbond's SRP): the status registers are locked while WP# is low.
 const SRWD: u8 = 1 << 7;
-/// Status register lock (SRL, once SRP1; status register 2): the status registers are locked until power-off.
+/// Status register lock (SRL, formerly SRP1; status register 2): the status registers are locked until power-off.
 const SRL: u8 = 1 << 0;
-/// Lock bits of the security registers LB1..3 (status register 2).
+/// Lock bits LB1 to LB3 of the security registers (status register 2).
 const LOCK_BITS: u8 = SecurityFamily::Winbond.lock_mask();
 
-/// Registers and modes.
+/// Registers and modes of the chip.
 #[derive(Clone, Debug, Default)]
 #[allow(clippy::struct_excessive_bools)]
 pub(super) struct Registers {
-    /// Non-volatile bits of the status register; WIP and WEL are made when it is read.
+    /// Non-volatile bits of the status register; WIP and WEL are added when it is read.
     pub(super) sr1: u8,
     pub(super) sr2: u8,
     sr3: u8,
-    /// ISSI's function register: its lock bits are set for good.
+    /// ISSI's function register, whose lock bits are permanent.
     pub(super) function: u8,
     pub(super) wel: bool,
     pub(super) program_failed: bool,
     pub(super) erase_failed: bool,
     pub(super) addr_4b: bool,
-    /// In 8D-8D-8D.
+    /// True in 8D-8D-8D mode.
     pub(super) octal: bool,
-    /// Configured dummy cycles.
+    /// Configured number of dummy cycles.
     pub(super) dummy: u8,
-    /// 66h was the last command.
+    /// True if 66h was the last command.
     pub(super) reset_armed: bool,
-    /// The pin WP# is low. A reset does not change it.
+    /// True while the pin WP# is low. A reset does not change it.
     pub(super) wp_low: bool,
 }
 
@@ -53,12 +53,12 @@ impl Registers {
         fresh
     }
 
-    /// The bytes that a chip keeps without power.
+    /// Register bytes that the chip retains without power.
     pub(super) const fn nonvolatile(&self) -> [u8; 4] {
         [self.sr1, self.sr2, self.sr3, self.function]
     }
 
-    /// Sets the bytes that a chip keeps without power.
+    /// Sets the register bytes that the chip retains without power.
     pub(super) const fn set_nonvolatile(&mut self, bytes: [u8; 4]) {
         [self.sr1, self.sr2, self.sr3, self.function] = bytes;
     }
@@ -70,7 +70,7 @@ impl Registers {
         *self = Self { sr1, sr2, sr3, function, wp_low, dummy, ..Self::default() };
     }
 
-    /// Ends the lock of Winbond's status registers that lasts until power-off.
+    /// Ends Winbond's lock of the status registers that lasts until power-off.
     pub(super) fn power_off(&mut self, spec: &SpiNorSpec) {
         if spec.registers == RegisterSet::Winbond {
             self.sr2 &= !SRL;
@@ -79,7 +79,7 @@ impl Registers {
 }
 
 impl SpiNor {
-    /// READ ID. In 8D-8D-8D Macronix chips send each byte twice.
+    /// Executes READ ID. In 8D-8D-8D, Macronix chips send each byte twice.
     pub(super) fn read_id(&self, op: &SpiOp, out: &mut [u8]) -> Result<(), Violation> {
         if op.addr_bytes > 0 && op.addr != 0 {
             return Err(Violation::BadAddress);
@@ -92,7 +92,7 @@ impl SpiNor {
         Ok(())
     }
 
-    /// READ SFDP. Beyond the tables it reads FFh.
+    /// Executes READ SFDP, which returns FFh beyond the tables.
     pub(super) fn read_sfdp(&self, op: &SpiOp, out: &mut [u8]) -> Result<(), Violation> {
         for (at, byte) in (op.addr as usize..).zip(out) {
             *byte = self.sfdp.get(at).copied().unwrap_or(0xFF);
@@ -118,7 +118,7 @@ impl SpiNor {
         }
     }
 
-    /// Status registers show the state at the end of the operation.
+    /// Value of a register. Status registers contain the state at the end of the operation.
     fn register(&self, cmd: RegisterCmd, end: Instant, op: &SpiOp) -> Result<u8, Violation> {
         let busy = end < self.work.end;
         Ok(match cmd {
@@ -142,13 +142,13 @@ impl SpiNor {
         self.suspended.as_ref().is_some_and(|s| s.work.kind == kind)
     }
 
-    /// Spansion's status register: erase failed 5, program failed 6.
+    /// Fail bits of Spansion's status register: 5 erase failed, 6 program failed.
     fn status_fail_bits(&self, busy: bool) -> u8 {
         let here = self.spec.registers == RegisterSet::Spansion && !busy;
         flag(here && self.regs.erase_failed, 1 << 5) | flag(here && self.regs.program_failed, 1 << 6)
     }
 
-    /// Macronix RDSCUR: factory lock 0, lock-down 1, PSB 2, ESB 3, P_FAIL 5, E_FAIL 6.
+    /// Macronix's security register (RDSCUR): bits 0 factory lock, 1 lock-down, 2 PSB, 3 ESB, 5 P_FAIL, 6 E_FAIL.
     fn security_register(&self, busy: bool) -> u8 {
         let lock: &Otp = &self.otp;
         flag(lock.has_factory(), 1)
@@ -159,8 +159,8 @@ impl SpiNor {
             | flag(!busy && self.regs.erase_failed, 1 << 6)
     }
 
-    /// Micron's flag status register: 4-byte mode 0, program suspended 2, program failed 4, erase failed 5, erase
-    /// suspended 6, ready 7.
+    /// Micron's flag status register: bits 0 4-byte mode, 2 program suspended, 4 program failed, 5 erase failed, 6 erase suspended,
+    /// 7 ready.
     fn flag_status(&self, busy: bool) -> u8 {
         flag(self.regs.addr_4b, 1)
             | flag(self.is_suspended(Kind::Program), 1 << 2)
@@ -207,9 +207,9 @@ impl SpiNor {
         Ok(())
     }
 
-    /// True while the status registers cannot be written: SRWD is set and WP# is low, or SRL is set. The quad enable bit
-    /// makes WP# a data line, which locks nothing. (W25Q64JV data sheet, "Status Register Protect"; MX25L12835F data
-    /// sheet, "Hardware Protected Mode"; Micron's chips have no such bit, and W# locks outside of the quad protocol.)
+    /// True while the status registers cannot be written: SRWD is set and WP# is low, or SRL is set. If the quad enable bit is set,
+    /// WP# is a data line and locks nothing. (W25Q64JV data sheet, "Status Register Protect"; MX25L12835F data sheet, "Hardware
+    /// Protected Mode"; Micron's chips have no such bit, and W# locks outside of the quad protocol.)
     fn is_status_locked(&self) -> bool {
         let pin_locks = self.spec.quad_enable == QuadEnable::None || !self.quad_enabled();
         let by_pin = self.spec.protection.is_some() && self.regs.sr1 & SRWD != 0 && self.regs.wp_low;
@@ -217,7 +217,7 @@ impl SpiNor {
         by_pin && pin_locks || by_bit
     }
 
-    /// Lock bits are one-time programmable: they are set for good.
+    /// Sets status register 2. Its lock bits are one-time programmable.
     fn set_sr2(&mut self, value: u8) {
         self.regs.sr2 = value & !(1 << 7) | self.regs.sr2 & LOCK_BITS;
     }
@@ -241,7 +241,7 @@ impl SpiNor {
         Ok(())
     }
 
-    /// The configuration registers of Macronix, Micron and Infineon: the bus mode, and dummy cycles at another address.
+    /// Value of a configuration register of Macronix, Micron or Infineon: the bus mode, or the dummy cycles at another address.
     fn config2(&self, addr: u32) -> Result<u8, Violation> {
         let (mode, off, on) = self.mode_register();
         if addr == mode {
@@ -253,8 +253,8 @@ impl SpiNor {
         }
     }
 
-    /// Address and values of the register that leaves and enters 8D-8D-8D. Without octal modes it switches nothing, and reads as on
-    /// the Micron parts that have it.
+    /// Address of the mode register, and its values outside and inside 8D-8D-8D. In a chip without octal modes it has no effect,
+    /// and reads as in Micron parts with this register.
     fn mode_register(&self) -> (u32, u8, u8) {
         self.spec.octal.map_or((0, micron::VCR_RESET, micron::VCR_RESET), |octal| octal.mode_register())
     }
@@ -277,7 +277,7 @@ impl SpiNor {
         Ok(())
     }
 
-    /// Range that the block protection bits cover.
+    /// Address range that the block protection bits protect.
     pub(super) fn protected(&self) -> Range<u64> {
         let Some(spec) = &self.spec.protection else { return 0..0 };
         let bit = |n: &u8| u32::from(self.regs.sr1 >> n & 1);

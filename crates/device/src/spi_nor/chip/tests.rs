@@ -6,7 +6,7 @@ use crate::spi_nor::test_parts::{self, MX25UW12845G, MX25UW51245G, N25Q128A, W25
 use floatgate_mtd::Nanos;
 use proptest::prelude::*;
 
-/// A chip at the end of a slow bus, one operation after the other.
+/// A chip at the end of a slow bus, which executes one operation after another.
 struct Bench {
     chip: SpiNor,
     now: Instant,
@@ -79,7 +79,7 @@ fn bits_go_back_to_one_only_by_erasing() {
     b.program(0, &[0x0F, 0x55]).unwrap();
     b.wait();
     assert_eq!(b.program(0, &[0x1F]), Err(Violation::NotErased));
-    // Clearing more bits, and FFh as padding, are fine.
+    // Clearing more bits, and FFh as padding, are allowed.
     b.program(0, &[0x05, 0xFF]).unwrap();
     b.wait();
     assert_eq!(b.read(0, 2).unwrap(), [0x05, 0x55]);
@@ -110,7 +110,7 @@ fn every_rule_of_the_command_set_is_kept() {
     assert_eq!(b.read(0x100_0000, 1), Err(Violation::BadAddress));
     assert_eq!(b.get(SpiOp::command(0x05).dummy(1).read(1)), Err(Violation::WrongMode(0x05)));
     assert_eq!(b.run(SpiOp::command(0x06).read(1), Data::In(&mut [0])), Err(Violation::WrongMode(0x06)));
-    // Refused commands leave the write enable latch set.
+    // Rejected commands leave the write enable latch set.
     assert_eq!(b.register(0x05) & 2, 2);
     b.put(program, &[0]).unwrap();
     assert_eq!(b.register(0x05) & 3, 1);
@@ -141,7 +141,7 @@ fn four_lines_need_the_quad_enable_bit() {
     assert_eq!(b.register(0x05) & 1, 1);
     b.wait();
     assert!(b.get(quad).is_ok());
-    // Non-volatile: a reset leaves it.
+    // The bit is non-volatile, so a reset does not change it.
     b.cmd(0x66).unwrap();
     b.cmd(0x99).unwrap();
     b.wait();
@@ -156,7 +156,7 @@ fn protection_bits_protect() {
         b.put(SpiOp::command(0x01), &[value]).unwrap();
         b.wait();
     };
-    // BP = 1: the last 64 KiB; with TB the first.
+    // BP = 1 protects the last 64 KiB; with TB the first 64 KiB.
     protect(&mut b, 1 << 2);
     assert_eq!(b.program(0xFF_0000, &[0]), Err(Violation::Protected));
     assert_eq!(b.erase(0xD8, 0xFF_0000), Err(Violation::Protected));
@@ -168,14 +168,14 @@ fn protection_bits_protect() {
     assert_eq!(b.program(0, &[0]), Err(Violation::Protected));
     b.program(0x1_0000, &[0]).unwrap();
     b.wait();
-    // BP3 is bit 6; BP = 9 and more: everything.
+    // BP3 is bit 6; BP = 9 and higher values protect everything.
     protect(&mut b, 1 << 6 | 1 << 2);
     assert_eq!(b.program(0x80_0000, &[0]), Err(Violation::Protected));
     protect(&mut b, 0);
     b.program(0, &[0]).unwrap();
 }
 
-/// SRP with WP# low locks the status registers, unless the quad enable bit makes WP# a data line; SRL locks them until
+/// SRP with WP# low locks the status registers, unless the quad enable bit makes WP# a data line. SRL locks them until
 /// power-off. Micron's chips have no quad enable bit.
 #[test]
 fn the_pin_wp_locks_the_status_registers() {
@@ -194,7 +194,7 @@ fn the_pin_wp_locks_the_status_registers() {
         write(&mut b, 0x01, 1 << 7 | 1 << 2).unwrap();
         assert_eq!(write(&mut b, 0x01, 0), Err(Violation::Protected), "{part}");
         assert_eq!(b.register(0x05), 1 << 7 | 1 << 2 | 1 << 1, "{part}: bits stay, and the latch does");
-        // Neither a reset nor a loss of power unlocks what the pin locks.
+        // Neither a reset nor a power loss unlocks the registers that the pin locks.
         b.chip.power_cycle(b.now);
         b.wait();
         assert_eq!(write(&mut b, 0x01, 0), Err(Violation::Protected), "{part}");
@@ -216,7 +216,7 @@ fn the_pin_wp_locks_the_status_registers() {
     write(&mut b, 0x01, 0).unwrap();
 }
 
-/// CMP of status register 2 turns the range that BP and TB lock into the one that they leave.
+/// CMP of status register 2 inverts the protected range: the range that BP and TB leave unprotected is protected.
 #[test]
 fn the_complement_bit_inverts_the_locked_range() {
     let mut spec = test_parts::spec(W25Q128JV);
@@ -236,12 +236,12 @@ fn the_complement_bit_inverts_the_locked_range() {
             is_free
         })
     };
-    // BP = 1: the end; with TB the start.
+    // BP = 1 protects the end; with TB the start.
     assert_eq!(ends(1 << 2, 0), [true, false]);
     assert_eq!(ends(1 << 2, 1 << 6), [false, true]);
     assert_eq!(ends(1 << 2 | 1 << 5, 0), [false, true]);
     assert_eq!(ends(1 << 2 | 1 << 5, 1 << 6), [true, false]);
-    // BP = 0 locks nothing, with CMP everything.
+    // BP = 0 protects nothing; with CMP it protects everything.
     assert_eq!(ends(0, 0), [true, true]);
     assert_eq!(ends(0, 1 << 6), [false, false]);
 }
@@ -267,7 +267,7 @@ fn reset_needs_both_commands_in_a_row_and_spoils_what_was_under_way() {
         b.wait();
         b.read(0, 4096).unwrap()
     };
-    // First every cell is programmed, then all are erased together.
+    // The erase first programs every cell, then erases all cells together.
     let early = reset_after(&mut b, 3);
     assert!(early[..256] == [0; 256] && early[4000..] == [0xFF; 96]);
     let middle = reset_after(&mut b, 25);
@@ -314,7 +314,7 @@ fn a_failing_page_and_block_are_told_in_the_flag_status_register() {
     b.wait();
     assert_eq!(b.register(0x70), 1 << 7 | 1 << 4);
     assert_eq!(b.read(0x1000, 4).unwrap(), [0, 0, 0xFF, 0xFF]);
-    // It stays until it is cleared.
+    // The fail bit stays set until it is cleared.
     b.program(0, &[0; 4]).unwrap();
     b.wait();
     assert_eq!(b.register(0x70), 1 << 7 | 1 << 4);
@@ -326,7 +326,7 @@ fn a_failing_page_and_block_are_told_in_the_flag_status_register() {
     assert_eq!(b.register(0x70), 1 << 7 | 1 << 5);
 }
 
-/// Facts of the Cryptech part: 8.5 % of its subsectors are slow, and the mean is the published 58.1 ms.
+/// Measured properties of the Cryptech part: 8.5 % of its subsectors are slow, and the mean is the published 58.1 ms.
 #[test]
 fn the_measured_part_has_slow_blocks() {
     let spec = test_parts::profile(N25Q128A, Some("measured"));
@@ -396,7 +396,7 @@ fn both_resets_lead_back_to_one_line() {
     b.run(octal(0x99), Data::None).unwrap();
     b.wait();
     assert_eq!(b.read(0, 1).unwrap(), [0xFF]);
-    // A package without the pin.
+    // The package does not have the reset pin.
     let mut spec = test_parts::spec(MX25UW12845G);
     spec.reset_pin = false;
     b.chip = SpiNor::new(spec, 1, true).unwrap();
@@ -446,11 +446,11 @@ fn other_banks_can_be_read_while_one_is_written() {
     assert_eq!(b.get(read(bank - 8)), Err(Violation::Busy));
     assert!(b.get(read(bank)).is_ok());
     assert_eq!(b.cmd(0x06), Err(Violation::Busy));
-    // Without banks nothing can be read.
+    // Without banks no read is possible.
     let mut b = Bench::new(MX25UW12845G);
     b.program(0, &[0; 16]).unwrap();
     assert_eq!(b.get(read(0x80_0000)), Err(Violation::Busy));
-    // While a register is written neither.
+    // During a register write no bank can be read.
     let mut b = Bench::new(MX25UW51245G);
     b.cmd(0x06).unwrap();
     b.put(SpiOp::command(0x01), &[0]).unwrap();
@@ -499,7 +499,7 @@ fn information_rows_lock_for_good() {
     b.cmd(0x06).unwrap();
     b.put(SpiOp::command(0x42), &[0x8F]).unwrap();
     b.wait();
-    // Only lock bits are kept, and they stay.
+    // Only lock bits are stored, and they are permanent.
     assert_eq!(b.register(0x48), 0x80);
     b.cmd(0x06).unwrap();
     b.put(SpiOp::command(0x42), &[0]).unwrap();
@@ -541,7 +541,7 @@ fn impossible_specifications_are_refused() {
 }
 
 proptest! {
-    /// Whatever comes over the wires, the chip answers and does not fall over.
+    /// The chip answers every sequence of operations without a panic.
     #[test]
     fn no_sequence_of_operations_panics(
         ops in prop::collection::vec((any::<u8>(), any::<u32>(), 0u8..5, 0u8..21, 0u32..300, 0u8..3, any::<bool>()), 1..60),

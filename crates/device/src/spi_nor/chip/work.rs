@@ -1,36 +1,36 @@
-//! The chip's internal work: programs, erases, register writes; suspending, resuming and cutting them short.
+//! Internal operations of the chip (programs, erases, register writes) with suspend, resume and interruption.
 
 use super::SpiNor;
 use crate::nor::cut::{Undo, mix};
 use crate::violation::Violation;
 use floatgate_mtd::{Instant, Nanos};
 
-/// Kind of the operation in progress.
+/// Type of the running operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Register writes, resets, the pause of a suspend.
+    /// Register write, reset, or the pause of a suspend.
     #[default]
     Other,
     Program,
     Erase,
 }
 
-/// Work of the array. It is over when `end` has passed.
+/// A running operation. It is finished when `end` has passed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Work {
     pub(super) kind: Kind,
-    /// Bytes of the array that it changes.
+    /// Offset of the first byte that the operation changes in the array.
     pub(super) from: u64,
     pub(super) to: u64,
     pub(super) bank: u8,
     pub(super) since: Instant,
     pub(super) end: Instant,
-    /// Time that all of it takes.
+    /// Duration of the whole operation.
     pub(super) length: Nanos,
     pub(super) what: &'static str,
 }
 
-/// Work that waits for RESUME.
+/// An operation that waits for RESUME.
 #[derive(Clone, Debug)]
 pub(super) struct Suspended {
     pub(super) work: Work,
@@ -39,7 +39,7 @@ pub(super) struct Suspended {
 }
 
 impl Work {
-    /// A register write, reset or pause of `length`.
+    /// An operation of duration `length` other than program and erase: register write, reset or pause.
     pub(super) fn other(since: Instant, length: Nanos, what: &'static str) -> Self {
         Self { kind: Kind::Other, since, end: since + length, what, ..Self::default() }
     }
@@ -50,7 +50,7 @@ impl Work {
 }
 
 impl SpiNor {
-    /// 75h, B0h: what is under way stops; after a pause the rest of the array can be read.
+    /// Executes 75h or B0h: suspends the running operation; after a pause the other part of the array can be read.
     pub(super) fn suspend(&mut self, start: Instant, end: Instant) -> Result<(), Violation> {
         let Some(spec) = self.spec.suspend else { return Err(Violation::Sequence("nothing to suspend")) };
         if start >= self.work.end || self.work.kind == Kind::Other {
@@ -66,7 +66,7 @@ impl SpiNor {
         Ok(())
     }
 
-    /// 7Ah, 30h: goes on with what was suspended.
+    /// Executes 7Ah or 30h: resumes the suspended operation.
     pub(super) fn resume(&mut self, end: Instant) -> Result<(), Violation> {
         let Some(suspended) = self.suspended.take() else {
             return Err(Violation::Sequence("nothing is suspended"));
@@ -76,7 +76,8 @@ impl SpiNor {
         Ok(())
     }
 
-    /// Reset by command or pin: volatile state is as after power-on. A program or erase that was under way is left half done.
+    /// Resets the chip, by command or pin: volatile state gets its power-on values. A running program or erase is left half
+    /// finished.
     pub(super) fn reset(&mut self, at: Instant) {
         if at < self.work.end {
             let undo = std::mem::take(&mut self.undo);
@@ -90,7 +91,7 @@ impl SpiNor {
         self.work = Work::other(at, self.spec.timing.t_rst_us, "tRST");
     }
 
-    /// Leaves a program or an erase half done, of which so much time is left.
+    /// Leaves a program or an erase half finished, of which the time `left` remains.
     fn cut_off(&mut self, work: Work, left: Nanos, undo: Undo) {
         undo.cut_off(&mut self.array, left, work.length, mix(self.seed ^ work.end.as_ns()));
     }

@@ -1,20 +1,21 @@
-//! PHY calibration.
+//! Calibration of the controller's PHY.
 
 use super::engine::Engine;
 use super::probe::ProbeError;
 use crate::spi::{Data, PhyState, SpiMem, SpiOp};
 use crate::timeline::Host;
 
-/// Bytes of the calibration pattern.
+/// Length of the calibration pattern, bytes.
 const PATTERN_BYTES: usize = 128;
 
-/// A pattern with every kind of neighbourhood on every line: runs, single bits, all lines at once.
+/// Calibration pattern with all kinds of transitions on every line: runs, single bits, all lines at once.
 const PATTERN: [u8; PATTERN_BYTES] = {
     let mut bytes = [0; PATTERN_BYTES];
     let mut at = 0;
     let mut state: u8 = 0x5A;
     while at < PATTERN_BYTES {
-        // First all lines toggling together, then the byte sequence of a maximal-length 8-bit shift register.
+        // The first bytes toggle all lines together, the other bytes are the sequence of a maximal-length 8-bit shift
+        // register.
         bytes[at] = if at < 16 { [0x00, 0xFF, 0x55, 0xAA][at % 4] } else { state };
         let feedback = (state ^ (state >> 2) ^ (state >> 3) ^ (state >> 4)) & 1;
         state = (state >> 1) | (feedback << 7);
@@ -24,8 +25,9 @@ const PATTERN: [u8; PATTERN_BYTES] = {
 };
 
 impl<S: SpiMem> Engine<S> {
-    /// Makes sure that the chip holds the pattern, then sweeps the sampling point while the array is read through the
-    /// mapping. Only the mapping runs at the PHY's clock: id and SFDP, which are plain operations, would prove nothing.
+    /// Checks that the flash contains the pattern, then sweeps the sampling point while the array is read through the
+    /// mapping. Only mapped reads use the PHY's clock, so reads of id and SFDP, which are plain operations, would not
+    /// be a test.
     pub(super) fn calibrate(&mut self, host: &mut Host) -> Result<PhyState, ProbeError> {
         let addr = match self.options.pattern_addr {
             0 => self.spec.geometry.size_bytes - u64::from(self.erase_bytes),
@@ -40,10 +42,10 @@ impl<S: SpiMem> Engine<S> {
         SpiOp { addr: addr as u32, len: PATTERN_BYTES as u32, ..self.ops.read }
     }
 
-    /// Plain operations at the bus's own clock tell what the place holds.
+    /// Writes the pattern if needed; the current contents are read by plain operations at the bus's normal clock.
     fn place_pattern(&mut self, host: &mut Host, addr: u64) -> Result<(), ProbeError> {
         let op = self.pattern_op(addr);
-        // A device in timing-only mode leaves the buffer as it was: there, the pattern is in place.
+        // A device in timing-only mode leaves the buffer unchanged, so the pattern appears to be present.
         let mut held = PATTERN;
         self.bus.exec(host, &op, Data::In(&mut held))?;
         if held == PATTERN {

@@ -1,4 +1,4 @@
-//! The fastest commands that chip, controller and board have in common.
+//! Selection of the fastest commands that chip, controller and board support.
 
 use super::options::Options;
 use super::probe::ProbeError;
@@ -6,10 +6,10 @@ use crate::spi::{Direction, Mode, PhyTooFast, SpiMem, SpiOp, Variant};
 use crate::spi_nor::spec::{Addressing, SpiNorSpec};
 use floatgate_mtd::Nanos;
 
-/// Bytes that three address bytes reach.
+/// Size of the range that three address bytes can address, bytes.
 const REACH_3B: u64 = 1 << 24;
 
-/// The commands to use from now on.
+/// Commands and address mode that the driver selected at the probe.
 #[derive(Clone, Debug)]
 pub(super) struct Choice {
     pub(super) read: SpiOp,
@@ -17,18 +17,18 @@ pub(super) struct Choice {
     pub(super) erase_opcode: u8,
     pub(super) erase_bytes: u32,
     pub(super) addressing: AddressMode,
-    /// Modes of the read commands that were eligible, fastest first.
+    /// Modes of the eligible read commands, fastest first.
     pub(super) offered: Vec<Mode>,
 }
 
-/// Address mode outside 8D-8D-8D.
+/// Address mode outside of 8D-8D-8D.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AddressMode {
-    /// Three bytes.
+    /// Three address bytes, which reach 16 MiB.
     Three,
-    /// Commands that always take four bytes.
+    /// Commands that always have four address bytes.
     FourByteCommands,
-    /// Four bytes after the address mode was changed.
+    /// Four address bytes after a switch of the address mode.
     FourByteMode,
 }
 
@@ -40,7 +40,7 @@ impl AddressMode {
         }
     }
 
-    /// As Linux: dedicated commands are preferred, because they leave nothing behind for a boot ROM to stumble over.
+    /// Preferred address mode, as in Linux: dedicated commands first, because they leave no state that a boot ROM could not handle.
     fn preferred(spec: &SpiNorSpec) -> Result<Self, ProbeError> {
         let erase = spec.erase.values().any(|e| e.opcode_4b.is_some());
         if spec.geometry.size_bytes <= REACH_3B {
@@ -59,7 +59,7 @@ fn has_stateless(variants: &[Variant]) -> bool {
     variants.iter().any(|v| !v.mode.is_stateful())
 }
 
-/// Chooses read, program and erase commands.
+/// Selects read, program and erase commands.
 pub(super) fn choose(bus: &impl SpiMem, spec: &SpiNorSpec, options: &Options) -> Result<Choice, ProbeError> {
     let mut way = AddressMode::preferred(spec)?;
     let limit = bus.mode_limit();
@@ -89,28 +89,28 @@ pub(super) fn choose(bus: &impl SpiMem, spec: &SpiNorSpec, options: &Options) ->
     let four = way == AddressMode::FourByteCommands || read.mode.is_stateful();
     let (erase_opcode, erase_bytes) = choose_erase(spec, options, four)?;
     if read.mode.is_stateful() {
-        // The address mode stays as it was at power-on; 8D-8D-8D does without.
+        // The address mode is not changed, because 8D-8D-8D does not depend on it.
         way = AddressMode::Three;
     }
     Ok(Choice { read, program, erase_opcode, erase_bytes, addressing: way, offered })
 }
 
-/// Conditions of 8D-8D-8D.
+/// Conditions for the use of 8D-8D-8D.
 #[derive(Clone, Copy)]
 struct Stateful {
-    /// The byte order of the chip is no obstacle.
+    /// True if the byte order of the chip is supported.
     able: bool,
-    /// The controller swaps the bytes of each word.
+    /// True if the controller must swap the bytes of each word.
     swap16: bool,
 }
 
-/// True for a page program that the driver knows. Linux sends data on more lanes than one only where the table of four-byte commands has it
-/// (`spi_nor_parse_4bait`), or in an octal mode.
+/// True for a page program that the driver supports. Linux sends data on several lanes only if the table of four-byte commands contains the
+/// command (`spi_nor_parse_4bait`), or in an octal mode.
 const fn knows(program: &Variant, options: &Options) -> bool {
     options.wide_programs || program.mode.data.lanes == 1 || program.mode.is_stateful()
 }
 
-/// All forms of a command, in the way that addresses will be sent.
+/// All forms of a command with the selected number of address bytes.
 fn ops(
     spec: &SpiNorSpec,
     way: AddressMode,
@@ -133,7 +133,7 @@ fn ops(
     stateless.chain(wide).map(make).collect()
 }
 
-/// Those that controller, board and limit allow, fastest first.
+/// Forms that controller, board and limit allow, fastest first.
 fn usable(bus: &impl SpiMem, all: &[SpiOp], limit: Option<Mode>, octal: Stateful, len: u32) -> Vec<SpiOp> {
     let allowed = |op: &&SpiOp| {
         bus.supports(op.mode)
@@ -149,8 +149,8 @@ fn usable(bus: &impl SpiMem, all: &[SpiOp], limit: Option<Mode>, octal: Stateful
     found
 }
 
-/// A limit is a ceiling in each phase, but its data lanes and rate must be reached, or the user would measure
-/// something else than was asked for.
+/// Checks the mode limit. It is a maximum for each phase, but its data lanes and rate must be reached. Otherwise the user would measure
+/// another mode than requested.
 fn check_limit(
     bus: &impl SpiMem,
     all: &[SpiOp],
@@ -175,7 +175,7 @@ fn check_limit(
     Err(ProbeError::ModeNotOffered { limit, offered })
 }
 
-/// The erase type for the wanted block size: the largest that is not larger than it. Its command and its size.
+/// Erase type for the wanted block size: the largest one that does not exceed it. Returns its opcode and size.
 fn choose_erase(spec: &SpiNorSpec, options: &Options, four: bool) -> Result<(u8, u32), ProbeError> {
     let types = spec.erase_types();
     let found = match options.erase_bytes {

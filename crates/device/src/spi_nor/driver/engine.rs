@@ -1,5 +1,5 @@
-//! Commands to the chip: reads, page programs, erases, status polls. The thread that waits is an argument, because
-//! two may share the chip.
+//! Commands to the chip: reads, page programs, erases, status polls. The waiting thread is an argument, because
+//! two threads may share the chip.
 
 use super::options::Options;
 use crate::spi::{Data, Mode, PollPlan, SpiError, SpiMem, SpiOp};
@@ -8,14 +8,14 @@ use crate::spi_nor::spec::{OctalSwitch, RegisterSet, SpiNorSpec};
 use crate::timeline::Host;
 use floatgate_mtd::{Error, ErrorKind, Nanos};
 
-/// Linux's patience with a busy chip; a chip erase gets as much per 2 MiB.
+/// Linux's timeout for a busy chip; a chip erase has this timeout for each 2 MiB.
 const TIMEOUT: Nanos = Nanos::from_ms(40_000);
-/// Largest piece of an odd transfer in 8D-8D-8D (Linux: a page of memory).
+/// Maximum length of a piece of an odd transfer in 8D-8D-8D, bytes (Linux: a page of memory).
 const BOUNCE_BYTES: usize = 4096;
-/// Flag status register: program or erase failed because of protection.
+/// Bit of the flag status register: a program or erase failed because of protection.
 const FSR_PROTECTED: u8 = 1 << 1;
 
-/// Ready-made operations of the chosen mode.
+/// Operations of the selected mode, prepared for reuse.
 #[derive(Clone, Debug)]
 pub(super) struct Ops {
     pub(super) read: SpiOp,
@@ -25,19 +25,19 @@ pub(super) struct Ops {
     pub(super) write_enable: SpiOp,
     pub(super) write_disable: SpiOp,
     pub(super) status: SpiOp,
-    /// Register with fail bits, if it is to be looked at.
+    /// Register with fail bits; `None` if it is not read.
     pub(super) failures: Option<Failures>,
     pub(super) octal: bool,
-    /// Address bytes of commands that follow the address mode.
+    /// Number of address bytes of commands that depend on the address mode.
     pub(super) current_addr_bytes: u8,
     pub(super) offered: Vec<Mode>,
 }
 
-/// Registers in which the maker reports failures.
+/// Registers in which the chip reports failures.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Failures {
     pub(super) read: SpiOp,
-    /// Command that clears the bits, if they stay.
+    /// Command that clears the fail bits; `None` if they do not persist.
     pub(super) clear: Option<SpiOp>,
     program: u8,
     erase: u8,
@@ -49,7 +49,7 @@ pub(super) struct Failures {
 pub(super) enum Path {
     /// Through the direct mapping, if the controller has one.
     Mapped,
-    /// As an operation of its own.
+    /// A plain operation of the controller.
     Plain,
 }
 
@@ -62,14 +62,14 @@ impl Path {
     }
 }
 
-/// Kind of the operation that failed.
+/// Type of an operation that may fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Job {
     Program,
     Erase,
 }
 
-/// Everything of the driver but its thread.
+/// State of the driver without its thread.
 #[derive(Clone, Debug)]
 pub(super) struct Engine<S> {
     pub(super) bus: S,
@@ -77,7 +77,7 @@ pub(super) struct Engine<S> {
     pub(super) options: Options,
     pub(super) ops: Ops,
     pub(super) bounce: Box<[u8; BOUNCE_BYTES]>,
-    /// Data bytes of one page program.
+    /// Number of data bytes in one page program.
     pub(super) chunk: u32,
     pub(super) erase_bytes: u32,
 }
@@ -87,7 +87,7 @@ pub(super) fn bounce() -> Box<[u8; BOUNCE_BYTES]> {
 }
 
 impl Ops {
-    /// The command with one form only that fits `like`'s mode.
+    /// A command that has only one form, in 8D-8D-8D or on a single lane.
     pub(super) fn command(spec: &SpiNorSpec, opcode: u8, octal: bool) -> SpiOp {
         let mode = if octal { Mode::OCTAL_DTR } else { Mode::SINGLE };
         let ext = spec.octal.map(|o| o.ext).unwrap_or_default();
@@ -95,7 +95,7 @@ impl Ops {
         SpiOp { ext, max_hz, ..SpiOp::command(opcode).mode(mode) }
     }
 
-    /// A register read of one byte; two in 8D-8D-8D, where nothing shorter exists.
+    /// A register read of one byte; of two bytes in 8D-8D-8D, which is the minimum there.
     pub(super) fn register_read(spec: &SpiNorSpec, opcode: u8, octal: bool) -> SpiOp {
         let op = Self::command(spec, opcode, octal);
         match spec.octal {
@@ -105,7 +105,7 @@ impl Ops {
     }
 }
 
-/// Command of Infineon's chips that clears the fail bits.
+/// Opcode of Infineon's command that clears the fail bits.
 fn clear_of(spec: &SpiNorSpec) -> u8 {
     match spec.octal.map(|octal| octal.switch) {
         Some(OctalSwitch::InfineonCfr) => infineon::CLEAR_FAILURES,
@@ -153,7 +153,7 @@ impl Failures {
     }
 }
 
-/// Kind of MTD error for a bus error.
+/// MTD error kind for a bus error.
 fn kind(error: SpiError) -> ErrorKind {
     match error {
         SpiError::Chip(violation) => violation.kind(),
@@ -169,7 +169,7 @@ impl<S: SpiMem> Engine<S> {
         kind(error).at(addr, host.now())
     }
 
-    /// Runs a command; a refusal is reported for `addr`.
+    /// Executes a command; a rejection is reported with address `addr`.
     pub(super) fn exec(
         &mut self,
         host: &mut Host,
@@ -180,7 +180,7 @@ impl<S: SpiMem> Engine<S> {
         self.bus.exec(host, op, data).map_err(|e| kind(e).at(addr, host.now()))
     }
 
-    /// Reads any bytes of the array.
+    /// Reads any range of the array.
     #[inline]
     pub(super) fn read(&mut self, host: &mut Host, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
         if buf.is_empty() {
@@ -194,7 +194,7 @@ impl<S: SpiMem> Engine<S> {
         self.bus.mapped(host, &op, Data::In(buf)).map_err(|e| kind(e).at(addr, host.now()))
     }
 
-    /// Reads by a plain operation from another place than the array.
+    /// Reads data other than the array by a plain operation.
     pub(super) fn read_plain(
         &mut self,
         host: &mut Host,
@@ -209,7 +209,7 @@ impl<S: SpiMem> Engine<S> {
         self.exec(host, &op, Data::In(buf), addr)
     }
 
-    /// In 8D-8D-8D two bytes travel per clock cycle: odd ends pass through a bounce buffer.
+    /// Reads an odd range. In 8D-8D-8D each clock cycle transfers two bytes, so odd ends use a bounce buffer.
     fn read_odd(
         &mut self,
         host: &mut Host,
@@ -225,7 +225,8 @@ impl<S: SpiMem> Engine<S> {
             let (now, later) = rest.split_at_mut(len);
             let whole = (skip + len).next_multiple_of(2);
             let bounce = &mut self.bounce[..whole];
-            // A device in timing-only mode leaves the buffer as it was, so the caller's bytes go in first.
+            // A device in timing-only mode leaves the buffer unchanged, so it must first contain the caller's
+            // bytes.
             bounce[skip..skip + len].copy_from_slice(now);
             let op = SpiOp { addr: at as u32 & !1, len: whole as u32, ..*template };
             let outcome = match path {
@@ -239,7 +240,7 @@ impl<S: SpiMem> Engine<S> {
         Ok(())
     }
 
-    /// Cuts data for `addr` into page programs.
+    /// Splits data for `addr` into page programs.
     pub(super) fn pages<'d>(&self, addr: u64, data: &'d [u8]) -> Pages<'d> {
         let page = u64::from(self.spec.geometry.page_bytes);
         Pages {
@@ -250,7 +251,7 @@ impl<S: SpiMem> Engine<S> {
         }
     }
 
-    /// WRITE ENABLE, PAGE PROGRAM of at most what is left of a page, wait, status.
+    /// Programs data within a page: WRITE ENABLE, PAGE PROGRAM, wait, check of the status.
     pub(super) fn program(&mut self, host: &mut Host, addr: u64, data: &[u8]) -> Result<(), Error> {
         self.start_program(host, addr, data)?;
         self.wait(host, addr, Job::Program, TIMEOUT)
@@ -261,7 +262,7 @@ impl<S: SpiMem> Engine<S> {
         self.start_write(host, &template, Path::Mapped, addr, data)
     }
 
-    /// WRITE ENABLE and a command that programs, to the array or elsewhere.
+    /// Sends WRITE ENABLE and a command that programs the array or another area.
     pub(super) fn start_write(
         &mut self,
         host: &mut Host,
@@ -275,7 +276,7 @@ impl<S: SpiMem> Engine<S> {
         let odd = self.ops.octal && (addr | data.len() as u64) & 1 != 0;
         let op = SpiOp { addr: addr as u32, len: data.len() as u32, ..*template };
         let outcome = if odd {
-            // FFh leaves a byte of the array as it is.
+            // A byte FFh does not change the array.
             let skip = (addr & 1) as usize;
             let whole = (skip + data.len()).next_multiple_of(2);
             let bounce = &mut self.bounce[..whole];
@@ -289,13 +290,13 @@ impl<S: SpiMem> Engine<S> {
         outcome.map_err(|e| kind(e).at(addr, host.now()))
     }
 
-    /// Polls the status register until the chip is ready, then looks for failures.
+    /// Polls the status register until the chip is ready, then checks for failures.
     pub(super) fn wait(&mut self, host: &mut Host, addr: u64, job: Job, timeout: Nanos) -> Result<(), Error> {
         self.wait_ready(host, addr, timeout)?;
         self.check_failed(host, addr, job)
     }
 
-    /// Looks for failures of a chip that is ready.
+    /// Checks a ready chip for failures.
     pub(super) fn check_failed(&mut self, host: &mut Host, addr: u64, job: Job) -> Result<(), Error> {
         let Some(failures) = self.ops.failures else { return Ok(()) };
         let mut bits = [0; 2];
@@ -316,7 +317,7 @@ impl<S: SpiMem> Engine<S> {
         Ok(())
     }
 
-    /// Erases whole blocks, or the whole chip by its own command.
+    /// Erases whole blocks, or the whole chip with the chip erase command.
     pub(super) fn erase(&mut self, host: &mut Host, addr: u64, len: u64) -> Result<(), Error> {
         let size = self.spec.geometry.size_bytes;
         if len == size {
@@ -333,7 +334,7 @@ impl<S: SpiMem> Engine<S> {
         self.exec(host, &disable, Data::None, addr)
     }
 
-    /// WRITE ENABLE and the erase command for a block, or for the whole chip.
+    /// Sends WRITE ENABLE and the erase command for a block or for the whole chip.
     pub(super) fn start_erase(&mut self, host: &mut Host, block: Option<u64>) -> Result<(), Error> {
         let addr = block.unwrap_or(0);
         let enable = self.ops.write_enable;
@@ -346,14 +347,14 @@ impl<S: SpiMem> Engine<S> {
     }
 }
 
-/// Data cut at page ends, see [`Engine::pages`].
+/// Data split at page boundaries, see [`Engine::pages`].
 #[derive(Clone, Debug)]
 pub(super) struct Pages<'d> {
     rest: &'d [u8],
-    /// Left of the current page.
+    /// Number of bytes left in the current page.
     room: usize,
     page: usize,
-    /// Most bytes in one operation.
+    /// Maximum number of bytes in one operation.
     most: usize,
 }
 

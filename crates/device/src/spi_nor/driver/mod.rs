@@ -1,10 +1,10 @@
-//! The driver: finds out what chip it talks to and presents it as an MTD.
+//! The driver: identifies the chip and implements an MTD device.
 //!
-//! - `options`: what the user may choose;
+//! - `options`: options of the user;
 //! - `probe`: READ ID, the catalogue, SFDP, mode switches; `calibrate`: the PHY;
-//! - `choose`: the fastest read and program commands that chip, controller and board have in common;
+//! - `choose`: the fastest read and program commands that chip, controller and board support;
 //! - `engine`: reads, page programs, erases, status polls;
-//! - `rww`: two threads on one chip: reading while another bank is written, or while an erase is suspended;
+//! - `rww`: two threads on one chip: reads while another bank is written, or while an erase is suspended;
 //! - `otp`: one-time-programmable areas.
 
 mod calibrate;
@@ -27,12 +27,12 @@ use engine::Engine;
 use floatgate_mtd::device::{check_aligned, check_range};
 use floatgate_mtd::{Breakdown, Done, Error, Geometry, Instant, Mtd};
 
-/// A SPI NOR behind a controller.
+/// Driver of a SPI NOR behind a controller.
 #[derive(Clone, Debug)]
 pub struct SpiNorDriver<S> {
     host: Host,
     profile: HostProfile,
-    /// Options as the user gave them.
+    /// Options as requested by the user.
     asked: Options,
     geometry: Geometry,
     engine: Engine<S>,
@@ -40,12 +40,12 @@ pub struct SpiNorDriver<S> {
 }
 
 impl<S: SpiMem> SpiNorDriver<S> {
-    /// Specification of the chip as the driver knows it: the catalogue's entry, SFDP, or both.
+    /// Specification of the chip as known to the driver: the catalogue's entry, SFDP, or both.
     pub const fn spec(&self) -> &SpiNorSpec {
         &self.engine.spec
     }
 
-    /// The read command in use, for address 0 and no data.
+    /// The read command in use, with address 0 and no data.
     pub const fn read_op(&self) -> &SpiOp {
         &self.engine.ops.read
     }
@@ -55,7 +55,7 @@ impl<S: SpiMem> SpiNorDriver<S> {
         &self.engine.ops.program
     }
 
-    /// Modes of the read commands that chip, controller and board have in common, best first.
+    /// Modes of the read commands that chip, controller and board support, best first.
     pub fn read_modes(&self) -> &[Mode] {
         &self.engine.ops.offered
     }
@@ -65,32 +65,32 @@ impl<S: SpiMem> SpiNorDriver<S> {
         self.phy
     }
 
-    /// Time at which the driver ended its last operation; after probing, at which the device is ready for its first call.
+    /// Time at which the driver's last operation ended; after the probe, the time at which the device is ready.
     pub const fn ready_at(&self) -> Instant {
         self.host.now()
     }
 
-    /// The driver's thread, for recording spans.
+    /// The driver's thread, for its recorded spans.
     pub const fn host_mut(&mut self) -> &mut Host {
         &mut self.host
     }
 
-    /// The controller that the driver uses.
+    /// The controller of the driver.
     pub const fn bus(&self) -> &S {
         &self.engine.bus
     }
 
-    /// The controller, for breaking its chip on purpose.
+    /// Mutable access to the controller, to inject faults into its chip.
     pub const fn bus_mut(&mut self) -> &mut S {
         &mut self.engine.bus
     }
 
-    /// Returns the controller and the time, with the chip as after power-on, so that a boot ROM finds what it expects
-    /// (Linux does so on shutdown). The chip is reset by 66h/99h or by the reset pin; where only the address mode was
-    /// changed, E9h restores it.
+    /// Returns the controller and the time, with the chip in its power-on state, so that a boot ROM can read it (Linux
+    /// does so on shutdown). The chip is reset by 66h/99h or by the reset pin. If only the address mode was changed, E9h
+    /// restores it.
     ///
     /// # Errors
-    /// When the chip refuses.
+    /// The chip rejects a command.
     pub fn release(mut self, now: Instant) -> Result<(S, Instant), Error> {
         self.host.resume(now);
         self.engine.restore(&mut self.host)?;

@@ -5,7 +5,7 @@ use crate::units;
 use floatgate_mtd::Nanos;
 use serde::Deserialize;
 
-/// Driver options: the `[driver]` table of a setup. The defaults are what Linux does.
+/// Driver options: the `[driver]` table of a setup. The defaults match the behaviour of Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Options {
@@ -40,7 +40,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// With the pauses that this host really makes.
+    /// The options with the actual duration of pauses on this host.
     pub(super) fn on(mut self, host: &HostProfile) -> Self {
         self.poll_initial_us = host.pause(self.poll_initial_us);
         self.poll_interval_us = host.pause(self.poll_interval_us);

@@ -12,7 +12,7 @@ use floatgate_mtd::{Error, ErrorKind, Nanos};
 const NO_REGION: ErrorKind = ErrorKind::Unsupported("the chip has no such OTP region");
 const TIMEOUT: Nanos = Nanos::from_ms(40_000);
 
-/// Number of regions of an area.
+/// Number of regions in an OTP area.
 pub(super) fn regions(otp: Option<OtpSpec>, area: OtpArea) -> usize {
     match (otp, area) {
         (Some(OtpSpec::SecurityRegisters { regions, .. }), OtpArea::User) => usize::from(regions),

@@ -1,4 +1,4 @@
-//! Finding out what is there, and setting it up.
+//! Identification and set-up of the chip.
 
 use super::SpiNorDriver;
 use super::choose::{AddressMode, Choice, choose};
@@ -16,22 +16,22 @@ use crate::timeline::{Host, Resource};
 use floatgate_media::sfdp::OctalSequence;
 use floatgate_mtd::{Error, FlashKind, Geometry, Instant, Nanos, Phase};
 
-/// Bytes of READ ID that are looked at (Linux: SPI_NOR_MAX_ID_LEN).
+/// Number of READ ID bytes that are evaluated (Linux: SPI_NOR_MAX_ID_LEN).
 const ID_BYTES: usize = 6;
-/// Clock up to which every chip answers READ SFDP (JESD216 section 6.1), and READ ID as well.
+/// Clock up to which every chip answers READ SFDP (JESD216 section 6.1) and READ ID, Hz.
 const SFDP_MAX_HZ: u32 = 50_000_000;
-/// Most that is read of an SFDP area; the longest known are a few hundred bytes.
+/// Maximum size of an SFDP area that is read, bytes; the longest known areas have a few hundred bytes.
 const SFDP_BYTES_MAX: usize = 1 << 16;
-/// After the reset pin went up (Linux waits as long).
+/// Pause after the reset pin goes high, as in Linux.
 const RESET_PAUSE: Nanos = Nanos::from_us(100);
-/// Registers are written well within this.
+/// Timeout of register writes, which take much less time.
 const REGISTER_TIMEOUT: Nanos = Nanos::from_ms(2_000);
 
-/// Reason for which there is no usable flash.
+/// Reason why the driver cannot use the flash.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProbeError {
-    /// READ ID returned all ones or all zeroes.
+    /// READ ID returned all ones or all zeros.
     #[error("no chip answers READ ID")]
     NoChip,
     /// The id is not in the catalogue and the chip has no SFDP.
@@ -40,67 +40,67 @@ pub enum ProbeError {
         /// Bytes that READ ID returned.
         id: Vec<u8>,
     },
-    /// The id is not in the catalogue, and the chip's tables do not suffice.
+    /// The id is not in the catalogue, and the chip's SFDP tables are not sufficient.
     #[error("unknown chip: {0}")]
     Sfdp(#[from] NotEnough),
-    /// The lanes or the rate asked for cannot be reached.
+    /// The required lanes or rate cannot be reached.
     #[error("no read command reaches {limit} on this chip and controller; on offer: {}", list(offered))]
     ModeNotOffered {
-        /// Mode or limit that the setup asks for.
+        /// Mode or limit required by the setup.
         limit: Mode,
         /// Modes that chip and controller both support.
         offered: Vec<Mode>,
     },
-    /// A stateful mode, and no way back from it after a crash.
+    /// A stateful mode is required, but after a crash the chip could not leave it without a reset pin.
     #[error("{mode} is a stateful mode and needs the chip's reset pin wired (bus.reset_pin)")]
     NoResetPin {
-        /// Mode or limit that the setup asks for.
+        /// Mode or limit required by the setup.
         mode: Mode,
     },
-    /// The chip swaps bytes in a mode, and the controller does not swap them back.
+    /// The chip swaps bytes in this mode, and the controller does not swap them back.
     #[error(
         "the chip swaps the bytes of each word in {mode}, and the controller cannot swap them back (controller.swap16, driver.ignore_swap16)"
     )]
     SwappedWords {
-        /// Mode or limit that the setup asks for.
+        /// Mode or limit required by the setup.
         mode: Mode,
     },
-    /// The PHY's clock is above what the chip takes in the mode of its reads.
+    /// The clock of the PHY exceeds the limit of the chip in the mode of its reads.
     #[error(transparent)]
     PhyTooFast(PhyTooFast),
-    /// Nothing in common.
+    /// Chip, controller and board have no common command of this kind.
     #[error("chip, controller and board have no {0} command in common")]
     NoCommand(&'static str),
-    /// No such erase type.
+    /// The chip has no erase type of the wanted size.
     #[error("the chip cannot erase blocks of {wanted} B; it offers {offered:?}")]
     NoEraseType {
-        /// Wanted size.
+        /// Wanted erase size, bytes.
         wanted: u64,
-        /// Sizes it has.
+        /// Sizes of the chip's erase types, bytes.
         offered: Vec<u32>,
     },
-    /// More than 16 MiB and no way to send four address bytes.
+    /// The chip has more than 16 MiB, and no way to send four address bytes.
     #[error("{size} bytes are out of reach of three address bytes, and the chip has no other way")]
     OutOfReach {
-        /// Size of the chip.
+        /// Size of the chip, bytes.
         size: u64,
     },
-    /// After a mode switch, READ ID returned something else.
+    /// After a mode switch, READ ID returned another id.
     #[error("the chip does not answer in {0}")]
     SwitchFailed(Mode),
-    /// A register did not take its value.
+    /// A register does not contain the value that was written.
     #[error("the quad enable bit stays clear")]
     QuadEnableFailed,
-    /// The place of the calibration pattern holds other data.
+    /// The flash range for the calibration pattern contains other data.
     #[error("no place for the PHY calibration pattern: {addr:#x} holds other data (driver.pattern_addr)")]
     PatternPlace {
-        /// Address at which it should be.
+        /// Address of the calibration pattern.
         addr: u64,
     },
-    /// An operation failed.
+    /// An operation on the bus failed.
     #[error(transparent)]
     Spi(#[from] SpiError),
-    /// An operation failed.
+    /// An operation of the driver failed.
     #[error(transparent)]
     Mtd(#[from] Error),
 }
@@ -110,10 +110,10 @@ fn list(modes: &[Mode]) -> String {
 }
 
 impl<S: SpiMem> SpiNorDriver<S> {
-    /// Finds out what chip is on the bus, sets it up, and is ready for use when its host's clock says so.
+    /// Identifies the chip on the bus and sets it up. The driver is ready at the time of its host's clock.
     ///
     /// # Errors
-    /// When nothing answers, when what answers is unknown, or when it cannot be used as asked.
+    /// No chip answers, the chip is unknown, or it cannot be used as required.
     pub fn probe(
         bus: S,
         catalogue: &[SpiNorSpec],
@@ -123,10 +123,10 @@ impl<S: SpiMem> SpiNorDriver<S> {
         Self::probe_at(Instant::ZERO, bus, catalogue, profile, options)
     }
 
-    /// [`SpiNorDriver::probe`] on a rig that has been running until `now`.
+    /// Probes like [`SpiNorDriver::probe`], on a rig that has been running until `now`.
     ///
     /// # Errors
-    /// The same.
+    /// The errors of [`SpiNorDriver::probe`].
     pub fn probe_at(
         now: Instant,
         mut bus: S,
@@ -159,20 +159,20 @@ impl<S: SpiMem> SpiNorDriver<S> {
 }
 
 impl<C: SpiChip> SpiNorDriver<SpiController<C>> {
-    /// The supply of controller and chip.
+    /// Power supply of controller and chip.
     pub const fn power(&self) -> &Power {
         self.engine.bus.power()
     }
 
-    /// The supply, for cutting it.
+    /// Mutable access to the power supply, to cut it.
     pub const fn power_mut(&mut self) -> &mut Power {
         self.engine.bus.power_mut()
     }
 
-    /// Power is back: the chip, which is the same one but as after power-on, is set up again. The driver's time goes on.
+    /// Restores power, and sets up the same chip again after power-on. The driver's clock continues.
     ///
     /// # Errors
-    /// As [`SpiNorDriver::probe`]; a cut that comes meanwhile.
+    /// The errors of [`SpiNorDriver::probe`]; a power cut during the set-up.
     pub fn restart(&mut self) -> Result<(), ProbeError> {
         self.engine.bus.power_on();
         reset(&mut self.engine.bus, &mut self.host);
@@ -186,7 +186,8 @@ impl<C: SpiChip> SpiNorDriver<SpiController<C>> {
     }
 }
 
-/// Data bytes of one page program: what the controller sends without releasing CS#, in whole bytes of 8D-8D-8D.
+/// Number of data bytes in one page program: the number that the controller sends without releasing CS#, even for
+/// 8D-8D-8D.
 fn chunk(bus: &impl SpiMem, page_bytes: u32) -> u32 {
     let most = u32::try_from(bus.max_mapped(Direction::Out)).unwrap_or(u32::MAX);
     (most & !1).max(1).min(page_bytes)
@@ -207,7 +208,8 @@ fn read_id(bus: &mut impl SpiMem, host: &mut Host) -> Result<[u8; ID_BYTES], Pro
     if dead(0x00) || dead(0xFF) { Err(ProbeError::NoChip) } else { Ok(id) }
 }
 
-/// The catalogue's entry with the longest id that matches, and what the chip's own tables tell; one of them suffices.
+/// Specification from the catalogue's entry with the longest matching id and from the chip's SFDP tables; one of them is
+/// sufficient.
 fn identify(
     bus: &mut impl SpiMem,
     host: &mut Host,
@@ -222,7 +224,7 @@ fn identify(
     match (known, read_sfdp(bus, host)) {
         (Some(spec), None) => Ok(spec.clone()),
         (Some(spec), Some(area)) => {
-            // A known chip with broken tables is used as the catalogue says.
+            // A known chip with invalid tables is used according to the catalogue.
             let told = learn(&area, &spec.id).ok();
             Ok(told.map_or_else(|| spec.clone(), |told| merge(spec.clone(), &told)))
         }
@@ -231,7 +233,7 @@ fn identify(
     }
 }
 
-/// The SFDP area from its first header to the end of its last table; `None` when the chip has none.
+/// The SFDP area from its first header to the end of its last table; `None` if the chip has none.
 fn read_sfdp(bus: &mut impl SpiMem, host: &mut Host) -> Option<Vec<u8>> {
     let header = sfdp_bytes(bus, host, 8)?;
     if !header.starts_with(b"SFDP") {
@@ -251,7 +253,7 @@ fn sfdp_bytes(bus: &mut impl SpiMem, host: &mut Host, len: usize) -> Option<Vec<
     let mut area = vec![0xFF; len];
     let op = SpiOp::command(c::READ_SFDP).address(0, 3).dummy(8).read(len as u32);
     let op = SpiOp { max_hz: SFDP_MAX_HZ, ..op };
-    // A chip that does not know the command leaves the lines alone, or refuses.
+    // A chip without this command does not drive the lines, or rejects the command.
     bus.exec(host, &op, Data::In(&mut area)).ok()?;
     Some(area)
 }
@@ -263,7 +265,7 @@ fn geometry<S>(engine: &Engine<S>) -> Geometry {
 }
 
 impl Ops {
-    /// The operations for a choice; `octal` once the chip has been switched.
+    /// Operations for a selection of commands; `octal` is true after the switch to 8D-8D-8D.
     fn of(spec: &SpiNorSpec, options: &Options, choice: &Choice, octal: bool) -> Self {
         let command = |opcode| Self::command(spec, opcode, octal);
         let erase_addr = if octal { 4 } else { choice.addressing.bytes() };
@@ -285,7 +287,7 @@ impl Ops {
 }
 
 impl<S: SpiMem> Engine<S> {
-    /// Switches the chip into what was chosen.
+    /// Switches the chip to the selected modes.
     fn set_up(&mut self, host: &mut Host, choice: &Choice) -> Result<(), ProbeError> {
         if choice.read.mode.is_stateful() {
             return self.enter_octal(host, choice);
@@ -299,7 +301,7 @@ impl<S: SpiMem> Engine<S> {
         self.set_dummy(host, choice)
     }
 
-    /// Undoes the volatile settings of [`Engine::set_up`].
+    /// Reverts the volatile settings of [`Engine::set_up`].
     pub(super) fn restore(&mut self, host: &mut Host) -> Result<(), Error> {
         let four = self.ops.current_addr_bytes == 4;
         let command = |engine: &Self, opcode| Ops::command(&engine.spec, opcode, engine.ops.octal);
@@ -324,7 +326,7 @@ impl<S: SpiMem> Engine<S> {
 
     fn enter_4b(&mut self, host: &mut Host) -> Result<(), ProbeError> {
         let (enable, enter) = (self.ops.write_enable, Ops::command(&self.spec, c::ENTER_4B, false));
-        // Chips that need no write enable before B7h do not mind it (Linux does the same for all of Micron's).
+        // The write enable has no effect on chips that do not need it before B7h (Linux sends it to all Micron chips).
         if self.spec.addressing == Addressing::WrenEn4b {
             self.bus.exec(host, &enable, Data::None)?;
         }
@@ -332,7 +334,7 @@ impl<S: SpiMem> Engine<S> {
         Ok(())
     }
 
-    /// Sets the quad enable bit if it is clear, by writing the register that holds it.
+    /// Sets the quad enable bit if it is not set, by a write of its register.
     fn enable_quad(&mut self, host: &mut Host) -> Result<(), ProbeError> {
         let (read, bit) = match self.spec.quad_enable {
             QuadEnable::None => return Ok(()),
@@ -356,7 +358,7 @@ impl<S: SpiMem> Engine<S> {
         if self.register(host, read)? & bit == 0 { Err(ProbeError::QuadEnableFailed) } else { Ok(()) }
     }
 
-    /// Reads a register of one byte.
+    /// Reads a one-byte register.
     fn register(&mut self, host: &mut Host, opcode: u8) -> Result<u8, SpiError> {
         let op = Ops::register_read(&self.spec, opcode, self.ops.octal);
         let mut value = [0; 2];
@@ -364,14 +366,14 @@ impl<S: SpiMem> Engine<S> {
         Ok(value[0])
     }
 
-    /// Writes non-volatile registers and waits.
+    /// Writes non-volatile registers and waits until the chip is ready.
     fn write_register(&mut self, host: &mut Host, opcode: u8, values: &[u8]) -> Result<(), SpiError> {
         let enable = self.ops.write_enable;
         self.bus.exec(host, &enable, Data::None)?;
         self.write_enabled_register(host, opcode, values)
     }
 
-    /// As [`write_register`](Self::write_register), after a write enable.
+    /// Writes registers like [`write_register`](Self::write_register), after WRITE ENABLE.
     fn write_enabled_register(&mut self, host: &mut Host, opcode: u8, values: &[u8]) -> Result<(), SpiError> {
         let op = Ops::command(&self.spec, opcode, self.ops.octal).write(values.len() as u32);
         self.bus.exec(host, &op, Data::Out(values))?;
@@ -381,7 +383,7 @@ impl<S: SpiMem> Engine<S> {
         Ok(())
     }
 
-    /// Writes Macronix's CR2, Micron's or Infineon's volatile configuration register. All take effect at once.
+    /// Writes Macronix's CR2, or Micron's or Infineon's volatile configuration register. All take effect immediately.
     fn write_config(&mut self, host: &mut Host, addr: u32, value: u8) -> Result<(), SpiError> {
         let switch = self.spec.octal.map(|o| o.switch);
         let (opcode, bytes) = match (switch, self.spec.registers) {
@@ -397,7 +399,7 @@ impl<S: SpiMem> Engine<S> {
         self.bus.exec(host, &op, Data::Out(&[value]))
     }
 
-    /// Configures the dummy cycles of the chosen read command, when they can be and are not the default.
+    /// Configures the dummy cycles of the selected read command, if they are configurable and differ from the default.
     fn set_dummy(&mut self, host: &mut Host, choice: &Choice) -> Result<(), ProbeError> {
         let Some(control) = &self.spec.dummy else { return Ok(()) };
         let cycles = choice.read.dummy_cycles;
@@ -410,9 +412,9 @@ impl<S: SpiMem> Engine<S> {
         Ok(())
     }
 
-    /// Runs the commands of an SFDP sequence. The table does not tell address and data bytes apart, as a serial line
-    /// needs no such thing. One or two bytes behind a command are data (a write of status registers). From three bytes
-    /// on, the last is data behind an address.
+    /// Executes the commands of an SFDP sequence. The table does not distinguish address and data bytes, because the
+    /// bytes on a serial line are the same. One or two bytes after a command are data (a write of status registers).
+    /// With three or more bytes, the last one is data and the others are the address.
     fn run_sequence(&mut self, host: &mut Host, sequence: &OctalSequence) -> Result<(), SpiError> {
         for step in &sequence.steps {
             match *step.sent() {
@@ -432,7 +434,7 @@ impl<S: SpiMem> Engine<S> {
         Ok(())
     }
 
-    /// Switches to 8D-8D-8D and makes sure that the chip followed.
+    /// Switches to 8D-8D-8D and checks that the chip answers in this mode.
     fn enter_octal(&mut self, host: &mut Host, choice: &Choice) -> Result<(), ProbeError> {
         let Some(octal) = self.spec.octal else { return Err(ProbeError::NoCommand("octal switch")) };
         self.set_dummy(host, choice)?;
@@ -448,7 +450,7 @@ impl<S: SpiMem> Engine<S> {
         op.len = 2 * ID_BYTES as u32;
         let mut got = [0; 2 * ID_BYTES];
         self.bus.exec(host, &op, Data::In(&mut got))?;
-        // Macronix sends each byte twice.
+        // Macronix chips send each byte twice.
         let same = |step| got.iter().step_by(step).zip(&self.spec.id).all(|(a, b)| a == b);
         if same(1) || same(2) { Ok(()) } else { Err(ProbeError::SwitchFailed(Mode::OCTAL_DTR)) }
     }

@@ -1,12 +1,13 @@
 //! Two threads on one chip: one writes or erases, the other reads.
 //!
-//! The locks are those of Linux 6.12. A write holds its bank for the whole call, but the bus only while it sends
-//! WRITE ENABLE and a page, or one status read. A read holds the bus and its bank for the whole call, and gets in
-//! between two such exchanges if its bank is free; the writer's status reads wait meanwhile. Without
-//! read-while-write, or in the same bank, one call waits for the other.
+//! The locks are those of Linux 6.12. A write holds its bank for the whole call. It holds the bus only while it sends
+//! WRITE ENABLE and a page, or for one status read. A read holds the bus and its bank for the whole call. It can start
+//! between two such exchanges if its bank is free; the writer's status reads wait meanwhile. Without read-while-write,
+//! or in the same bank, one call waits for the other.
 //!
-//! Each release of the bus wakes the reader, but the bus is not handed over. The writer's loop takes it again at once,
-//! and the reader finds it free only if it happens to look in between. [`Race`] says how many looks that takes.
+//! Each release of the bus wakes the reader, but the bus is not handed over. The writer's loop acquires it again
+//! immediately, and the reader finds it free only if it checks at the right moment. [`Race`] computes the number of
+//! checks until then.
 
 use super::SpiNorDriver;
 use super::engine::{Engine, Job};
@@ -17,19 +18,19 @@ use floatgate_mtd::{Done, Error, Instant, Nanos, Phase};
 
 const ERASE_TIMEOUT: Nanos = Nanos::from_ms(40_000);
 
-/// The reader's race for the bus against a writer that polls the status without pause.
+/// The reader's race for the bus against a writer that polls the status without pauses.
 #[derive(Clone, Copy, Debug)]
 struct Race {
-    /// From one look of the reader to the next.
+    /// Time between two checks of the reader.
     look: Nanos,
-    /// Looks left.
+    /// Number of remaining checks.
     looks: u64,
 }
 
 impl Race {
-    /// A race for a bus that is held for `hold` in each round of polling and free for `free`, by a reader that is awake
-    /// `wakeup` after a release. The time of a look does not depend on the writer, so that a look succeeds with the
-    /// share of time that the bus is free. The reader of this model wins when half of all readers have.
+    /// A race for a bus that is held for `hold` and free for `free` in each polling round. The reader is awake `wakeup`
+    /// after a release. The time of a check is independent of the writer, so the probability of success is the share of
+    /// time in which the bus is free. The reader of this model wins at the median.
     fn new(hold: Nanos, free: Nanos, wakeup: Nanos) -> Self {
         if wakeup <= free {
             return Self { look: Nanos::ZERO, looks: 0 };
@@ -37,33 +38,33 @@ impl Race {
         let round = hold + free;
         let chance = free.as_ns() as f64 / round.as_ns() as f64;
         let looks = (0.5f64.ln() / (1.0 - chance).ln()).ceil();
-        // A reader that fails sleeps until the next release.
+        // A reader that finds the bus busy sleeps until the next release.
         let look = round * wakeup.as_ns().div_ceil(round.as_ns());
         Self { look, looks: if looks.is_finite() { looks as u64 } else { u64::MAX } }
     }
 
-    /// Time at which the reader gets the lock, if the writer polls from `now` on until then.
+    /// Time at which the reader gets the lock, if the writer polls from `now` until then.
     fn won_at(&self, now: Instant) -> Instant {
         now + Nanos::from_ns(self.look.as_ns().saturating_mul(self.looks).min(ERASE_TIMEOUT.as_ns()))
     }
 
-    /// The writer polled for `time`, and the reader has not won.
+    /// Records that the writer polled for `time` without a success of the reader.
     fn go_on(&mut self, time: Nanos) {
         let looks = time.as_ns() / self.look.as_ns().max(1);
         self.looks = self.looks.saturating_sub(looks.max(1));
     }
 }
 
-/// The thread that reads, until it has.
+/// The reading thread, until its read is done.
 struct Reader<'b> {
     host: Host,
     addr: u64,
-    /// `None` once read.
+    /// Buffer of the read; `None` after the read.
     buf: Option<&'b mut [u8]>,
 }
 
 impl Reader<'_> {
-    /// The bus is this thread's from `from` until its read is done.
+    /// Executes the read; the thread holds the bus from `from` until the read is done.
     fn run<S: SpiMem>(&mut self, engine: &mut Engine<S>, from: Instant) -> Result<(), Error> {
         let Some(buf) = self.buf.take() else { return Ok(()) };
         self.host.pass_until(from, Phase::Waiting);
@@ -76,7 +77,7 @@ impl Reader<'_> {
 }
 
 impl<S: SpiMem> SpiNorDriver<S> {
-    /// A thread that enters the MTD at `at`, on another CPU than the first.
+    /// A thread that starts an MTD call at `at`, on another CPU than the first thread.
     fn reader<'b>(&self, at: Instant, addr: u64, buf: &'b mut [u8]) -> Reader<'b> {
         let mut host = self.host.fork();
         host.resume(at);
@@ -85,7 +86,7 @@ impl<S: SpiMem> SpiNorDriver<S> {
         Reader { host, addr, buf: Some(buf) }
     }
 
-    /// One thread writes, another starts to read at the same moment.
+    /// Executes a write and a read of two threads that start at the same time.
     pub(super) fn write_and_read(
         &mut self,
         now: Instant,
@@ -114,11 +115,12 @@ impl<S: SpiMem> SpiNorDriver<S> {
         self.finish(reader)
     }
 
-    /// One thread erases, another asks at `ask` to read. With [`super::Options::suspend_for_read`] an erase under way
-    /// is suspended for it; in another bank of a chip with read-while-write that is not necessary.
+    /// Executes an erase, and a read of another thread that is requested at `ask`. With
+    /// [`super::Options::suspend_for_read`] a running erase is suspended for the read. In another bank of a chip with
+    /// read-while-write, this is not necessary.
     ///
     /// # Errors
-    /// As [`floatgate_mtd::Mtd::erase`] and [`floatgate_mtd::Mtd::read`]; the first failure is returned.
+    /// The errors of [`floatgate_mtd::Mtd::erase`] and [`floatgate_mtd::Mtd::read`]; the first failure is returned.
     pub fn read_while_erase(
         &mut self,
         now: Instant,
@@ -140,8 +142,8 @@ impl<S: SpiMem> SpiNorDriver<S> {
         self.finish(reader)
     }
 
-    /// The writer is through; a reader that has not got in reads now. It is then the only thread left, so that its
-    /// time is what the call still takes.
+    /// Ends the writer's call. A reader that has not read yet does so now; as the only remaining thread, it determines
+    /// the remaining time of the call.
     fn finish(&mut self, mut reader: Reader<'_>) -> Result<(Done, Done), Error> {
         let written = self.done();
         let mut read = Done::clean(reader.host.now());
@@ -156,7 +158,7 @@ impl<S: SpiMem> SpiNorDriver<S> {
 }
 
 impl<S: SpiMem> Engine<S> {
-    /// True when a read can go on beside a write or erase.
+    /// True if a read can run concurrently with a write or erase.
     fn banks_differ(&self, write: (u64, u64), read: (u64, u64)) -> bool {
         let bank_bytes = self.spec.bank_bytes();
         let banks = |(addr, len): (u64, u64)| (addr / bank_bytes, (addr + len.max(1) - 1) / bank_bytes);
@@ -183,7 +185,7 @@ impl<S: SpiMem> Engine<S> {
         self.check_failed(host, addr, Job::Program)
     }
 
-    /// Waits for the erase of `block`, letting the reader in when it asks.
+    /// Waits for the erase of `block`, and executes the read when it is requested.
     fn erase_beside(&mut self, host: &mut Host, block: u64, reader: &mut Reader<'_>) -> Result<(), Error> {
         let erased = u64::from(self.erase_bytes);
         let beside = self.banks_differ((block, erased), (reader.addr, reader.len()));
@@ -201,7 +203,7 @@ impl<S: SpiMem> Engine<S> {
         self.wait(host, block, Job::Erase, ERASE_TIMEOUT)
     }
 
-    /// Polls until the chip is ready or `ask` has come. True in the second case.
+    /// Polls until the chip is ready or the time `ask` is reached; true in the second case.
     fn busy_until(&mut self, host: &mut Host, ask: Instant) -> Result<bool, Error> {
         let plan = PollPlan {
             initial: Nanos::ZERO,

@@ -13,7 +13,7 @@ mod threads;
 
 type Rig = SpiNorDriver<SpiController<SpiNor>>;
 
-/// A controller that can do everything, at no cost beside the wires.
+/// A controller that supports everything, without costs besides the bus time.
 const CONTROLLER: &str =
     "reference_hz = '200 MHz'\nmax_hz = '200 MHz'\nlanes = 8\ndtr = true\nswap16 = true\n";
 
@@ -43,7 +43,7 @@ impl Setup {
         }
     }
 
-    /// Another line of the `[bus]` table.
+    /// Adds a line to the `[bus]` table.
     fn board(mut self, line: &str) -> Self {
         self.board = format!("{}{line}\n", self.board);
         self
@@ -64,7 +64,7 @@ impl Setup {
         self
     }
 
-    /// The driver has no catalogue.
+    /// Removes the catalogue of the driver.
     fn unknown(mut self) -> Self {
         self.known = false;
         self

@@ -1,4 +1,4 @@
-//! From a specification to the bytes behind READ SFDP.
+//! Converts a specification to the bytes that READ SFDP returns.
 
 use super::{FAST, PROGRAMS};
 use crate::spi::{CmdExt, Mode, Variant};
@@ -13,15 +13,15 @@ use floatgate_media::sfdp::{
 };
 use floatgate_mtd::Nanos;
 
-/// Largest area that is built: 64 KiB is far more than six tables take.
+/// Maximum size of a generated SFDP area, bytes; six tables need much less.
 const AREA_BYTES: usize = 4096;
-/// JESD216D, which has all tables that are written here.
+/// Minor revision JESD216D, which has all generated tables.
 const MINOR: u8 = 8;
 
-/// The SFDP area of a part; empty when it has none.
+/// The SFDP area of a part; empty if it has none.
 ///
 /// # Errors
-/// When a value of the specification does not fit its field.
+/// A value of the specification does not fit its field.
 pub fn emit(spec: &SpiNorSpec) -> Result<Vec<u8>, MediaError> {
     if !spec.sfdp {
         return Ok(Vec::new());
@@ -60,7 +60,7 @@ fn bfpt(spec: &SpiNorSpec) -> Bfpt {
     Bfpt { basic: basic(spec), timing: Some(timing(spec)), octal, dtr }
 }
 
-/// The read in these lines, with an address as the mode says.
+/// Read command with these lanes and an address according to the address mode.
 fn read(spec: &SpiNorSpec, lines: Lines) -> Option<&Variant> {
     let mode = FAST.iter().find(|f| f.lines == lines)?.mode;
     spec.reads.iter().find(|v| v.mode == mode)
@@ -104,7 +104,7 @@ fn erase_type(kind: &crate::spi_nor::spec::EraseType) -> EraseType {
     EraseType { size_exponent: kind.bytes.trailing_zeros() as u8, opcode: kind.opcode }
 }
 
-/// The code of at least `value`: a count from 1 in the lower bits, a unit above.
+/// Code of the smallest time that is at least `value`: a count from 1 in the lower bits, a unit in the upper bits.
 fn code<const N: usize>(value: u64, count_bits: u32, units: [u64; N]) -> u8 {
     let most = 1u64 << count_bits;
     for (index, unit) in (0u64..).zip(units) {
@@ -116,7 +116,7 @@ fn code<const N: usize>(value: u64, count_bits: u32, units: [u64; N]) -> u8 {
     ((N as u64) << count_bits).wrapping_sub(1) as u8
 }
 
-/// Longest over typical time, as 2 x (code + 1).
+/// Ratio of maximum to typical time, as the code of 2 x (code + 1).
 fn factor(time: TypMaxUs) -> u8 {
     let typ = time.typ.as_ns().max(1) * 2;
     (time.max.as_ns().div_ceil(typ).max(1) - 1).min(15) as u8
@@ -170,7 +170,7 @@ const fn quad_enable(bit: QuadEnable) -> sfdp::QuadEnable {
     }
 }
 
-/// Ways to enter (and likewise leave) four-byte addressing: bit 0 alone, bit 1 after WRITE ENABLE.
+/// Ways to enter and leave four-byte addressing: bit 0: command alone, bit 1: command after WRITE ENABLE.
 const fn enter_4_byte(addressing: Addressing) -> u8 {
     match addressing {
         Addressing::Fixed => 0,
@@ -193,7 +193,7 @@ fn octal(spec: &SpiNorSpec, ext: CmdExt) -> BfptOctal {
     }
 }
 
-/// The highest speed code that is not above `hz`.
+/// Highest speed code whose clock is not above `hz`.
 fn speed_code(hz: u64) -> u8 {
     let fits = |code: &u8| sfdp::speed_mhz(*code).is_some_and(|mhz| u64::from(mhz) * 1_000_000 <= hz);
     (1..=12).rfind(fits).unwrap_or(0)
@@ -244,13 +244,14 @@ fn four_byte(spec: &SpiNorSpec) -> Option<FourByte> {
     (commands != FourByteCommands::default()).then_some(FourByte { commands, erase_opcodes })
 }
 
-/// Reads in 8D-8D-8D.
+/// Read commands in 8D-8D-8D.
 fn octal_reads(spec: &SpiNorSpec) -> impl Iterator<Item = &Variant> {
     spec.reads_4b.iter().filter(|v| v.mode == Mode::OCTAL_DTR)
 }
 
 fn profile1(spec: &SpiNorSpec, octal: &Octal) -> Profile1 {
-    // Fewest dummy cycles with which the chip runs at a clock, and the register value for them; (0, 0): not at all.
+    // Minimum number of dummy cycles at a clock, and the register value for it; (0, 0) if the clock is not
+    // supported.
     let setting = |mhz: u64| -> (u8, u8) {
         let limit = |v: &Variant| if v.max_hz == 0 { spec.max_dtr_hz } else { v.max_hz };
         let dummy =
@@ -279,7 +280,7 @@ fn profile1(spec: &SpiNorSpec, octal: &Octal) -> Profile1 {
     Profile1 { commands, defaults: Some(defaults) }
 }
 
-/// Commands that read and write the register with the octal switch.
+/// Opcodes that read and write the register with the octal switch.
 const fn config_opcodes(switch: OctalSwitch) -> (u8, u8) {
     match switch {
         OctalSwitch::MicronVcr => (micron::READ_VCR, micron::WRITE_VCR),
@@ -298,7 +299,7 @@ fn sccr(spec: &SpiNorSpec, octal: &Octal) -> Sccr {
     let dummy_volatile = spec.dummy.as_ref().map_or_else(DummyField::default, |d| DummyField {
         write_opcode,
         read_opcode,
-        // Registers lie at multiples of 100h (Macronix) or at single addresses (Micron).
+        // Register addresses are multiples of 100h (Macronix) or consecutive (Micron).
         address: if d.register > 0xFF { (d.register >> 8) as u8 } else { d.register as u8 },
         second_byte: d.register > 0xFF,
         addressed: true,

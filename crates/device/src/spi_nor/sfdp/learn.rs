@@ -1,4 +1,4 @@
-//! Facts that a driver learns from SFDP alone.
+//! Specification of a chip derived from SFDP alone.
 
 use super::{FAST, PROGRAMS};
 use crate::spi::{CmdExt, Mode, Variant};
@@ -16,26 +16,26 @@ use floatgate_media::sfdp::{
 use floatgate_mtd::Nanos;
 use std::collections::BTreeMap;
 
-/// No table gives the limit of READ 03h. No part is known to be slower than this.
+/// Clock limit of READ 03h, Hz, which no table contains. No known part has a lower limit.
 const READ_MAX_HZ: u64 = 20_000_000;
-/// Erase times are unknown before JESD216A; this is Linux's order of patience for one block.
+/// Erase times before JESD216A, which does not state them; the maximum is similar to Linux's timeout for one block.
 const UNKNOWN: TypMaxUs = TypMaxUs { typ: Nanos::from_ms(100), max: Nanos::from_ms(4_000) };
 
-/// Reason for which SFDP does not suffice to use a chip.
+/// Reason why SFDP is not sufficient to use a chip.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotEnough {
-    /// The tables are broken.
+    /// The tables are invalid.
     #[error("the SFDP tables are broken: {0}")]
     Broken(#[from] MediaError),
-    /// There is no uniform erase command.
+    /// No erase command works in the whole array.
     #[error("the SFDP tables name no erase command")]
     NoErase,
 }
 
-/// Specification of a chip with this id from the SFDP tables in `area`. Clock limits that they do not give are 0.
+/// Specification of a chip with this id from the SFDP tables in `area`. Clock limits that are not in the tables are 0.
 ///
 /// # Errors
-/// When the tables are broken, or too little is in them.
+/// The tables are invalid, or required values are missing.
 pub fn learn(area: &[u8], id: &[u8]) -> Result<SpiNorSpec, NotEnough> {
     let tables = sfdp::parse(area)?;
     let bfpt = &tables.bfpt.body;
@@ -89,19 +89,19 @@ const fn variant(mode: Mode, opcode: u8, dummy: u8, max_hz: u64) -> Variant {
     Variant { mode, opcode, dummy, max_hz }
 }
 
-/// Mode bits count as dummy cycles.
+/// A fast read as a variant; mode clocks are counted as dummy cycles.
 fn fast(mode: Mode, read: FastRead) -> Variant {
     variant(mode, read.opcode, read.wait_states + read.mode_clocks, 0)
 }
 
-/// READ and FAST READ are not in the tables: every chip has them.
+/// Read commands with three address bytes. READ and FAST READ are not in the tables, because every chip has them.
 fn reads(bfpt: &Bfpt) -> Vec<Variant> {
     let common = [variant(Mode::SINGLE, c::READ, 0, READ_MAX_HZ), variant(Mode::SINGLE, c::FAST_READ, 8, 0)];
     let more = FAST.iter().filter_map(|f| Some(fast(f.mode, bfpt.fast_read(f.lines)?)));
     common.into_iter().chain(more).collect()
 }
 
-/// Four-byte twins have the dummy cycles of the command with three.
+/// Read commands with four address bytes, which have the dummy cycles of the commands with three.
 fn reads_4b(bfpt: &Bfpt, four: &FourByte) -> Vec<Variant> {
     let has = |bit| four.commands.contains(bit);
     let read = has(FourByteCommands::READ).then_some(variant(Mode::SINGLE, c::READ_4B, 0, READ_MAX_HZ));
@@ -183,7 +183,7 @@ fn quad_enable(timing: Option<&BfptTiming>) -> QuadEnable {
     }
 }
 
-/// A flag status register 70h is Micron's.
+/// Set of registers; only Micron has a flag status register 70h.
 fn registers(timing: Option<&BfptTiming>) -> RegisterSet {
     match timing {
         Some(t) if t.busy_polling & 0b10 != 0 => RegisterSet::Micron,
@@ -201,7 +201,7 @@ fn suspend(timing: Option<&BfptTiming>) -> Option<Suspend> {
     })
 }
 
-/// 8D-8D-8D can be used when the chip says how to get there.
+/// Switch to 8D-8D-8D; `None` unless the tables describe it.
 fn octal(tables: &Sfdp) -> Option<Octal> {
     let sequence = tables.octal_sequence.as_ref()?.body;
     let profile = &tables.profile1.as_ref()?.body.commands;
@@ -221,8 +221,8 @@ fn octal(tables: &Sfdp) -> Option<Octal> {
     })
 }
 
-/// Reads and programs in 8D-8D-8D, with the dummy cycles that the chip has after power-on. As in Linux, the command of
-/// PAGE PROGRAM is the one with four address bytes, which xSPI keeps.
+/// Adds reads and programs in 8D-8D-8D, with the dummy cycles after power-on. As in Linux, the opcode of PAGE PROGRAM
+/// is the one with four address bytes, which xSPI retains.
 fn add_octal(spec: &mut SpiNorSpec, profile: &Profile1) {
     let settings = profile.commands.dummy_settings();
     let fastest = settings.iter().flatten().next();

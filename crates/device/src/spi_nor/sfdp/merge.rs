@@ -1,18 +1,19 @@
-//! A chip that is both in the catalogue and has SFDP.
+//! Combination of catalogue and SFDP data of a chip.
 
 use crate::spi::Variant;
 use crate::spi_nor::spec::{EraseType, SpiNorSpec};
 use std::collections::BTreeMap;
 
-/// The catalogue's entry corrected by what the chip itself says: sizes and erase commands are the chip's, and reads
-/// that the catalogue does not know are added. Clock limits, times, OTP and the like stay the catalogue's.
+/// The catalogue's entry corrected by the chip's SFDP. Sizes and erase commands are those of SFDP, and read
+/// commands that the catalogue lacks are added. Clock limits, times, OTP and other values are those of the
+/// catalogue.
 #[must_use]
 pub fn merge(mut known: SpiNorSpec, told: &SpiNorSpec) -> SpiNorSpec {
     known.geometry.size_bytes = told.geometry.size_bytes;
     known.geometry.page_bytes = told.geometry.page_bytes;
     known.erase = erase(&known.erase, &told.erase);
     add(&mut known.reads, &told.reads);
-    // A stateful mode of a known chip is entered as the catalogue says.
+    // The switch to a stateful mode is taken from the catalogue for a known chip.
     let stateless: Vec<Variant> = told.reads_4b.iter().filter(|v| !v.mode.is_stateful()).copied().collect();
     add(&mut known.reads_4b, &stateless);
     known.suspend = known.suspend.or(told.suspend);
@@ -31,7 +32,7 @@ fn add(known: &mut Vec<Variant>, told: &[Variant]) {
     }
 }
 
-/// The chip's erase types, with the catalogue's times where it has them: the tables round theirs.
+/// Erase types of SFDP, with the catalogue's times if available, because SFDP times are rounded.
 fn erase(
     known: &BTreeMap<String, EraseType>,
     told: &BTreeMap<String, EraseType>,

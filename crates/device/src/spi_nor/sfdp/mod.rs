@@ -1,6 +1,6 @@
-//! Between a part's specification and the SFDP tables that its chip answers with: [`emit`] for the chip, [`learn`]
-//! for the driver. What the tables cannot express (clock limits of most commands, programs on more than one lane with
-//! three address bytes, OTP, banks) only the catalogue knows.
+//! Conversion between a part's specification and the SFDP tables of its chip: [`emit`] for the chip, [`learn`] for the driver.
+//! Only the catalogue contains the values that the tables cannot express: clock limits of most commands, programs on several
+//! lanes with three address bytes, OTP, banks.
 
 mod emit;
 mod learn;
@@ -15,10 +15,11 @@ use crate::spi_nor::spec::SpiNorSpec;
 use floatgate_media::MediaError;
 use floatgate_media::sfdp::{FourByteCommands, Lines};
 
-/// Largest SFDP area: 24-bit addresses reach further, but no chip has more than some hundred bytes.
+/// Maximum size of an SFDP area, bytes. 24-bit addresses allow more, but real chips have a few hundred bytes.
 pub(super) const AREA_BYTES_MAX: usize = 1 << 16;
 
-/// Answer of a chip to READ SFDP: the bytes that were read from a real one where they are known, else those that [`emit`] makes.
+/// Bytes that a chip returns for READ SFDP: those read from a real chip if they are known, otherwise those that [`emit`]
+/// generates.
 ///
 /// # Errors
 /// As [`emit`].
@@ -43,7 +44,7 @@ const fn mode(lanes: [u8; 3], dtr: bool) -> Mode {
     }
 }
 
-/// A read that BFPT describes, and the bit and command of its four-byte twin in 4BAIT.
+/// A read command of BFPT, with bit and opcode of its four-byte version in 4BAIT.
 struct Fast {
     lines: Lines,
     mode: Mode,
@@ -51,7 +52,7 @@ struct Fast {
     opcode_4b: u8,
 }
 
-/// Stateless reads in both tables (JESD216F sections 6.4 and 6.6).
+/// Stateless read commands in both tables (JESD216F sections 6.4 and 6.6).
 const FAST: [Fast; 9] = {
     use FourByteCommands as C;
     const fn fast(lines: Lines, mode: Mode, bit: C, opcode_4b: u8) -> Fast {
@@ -70,7 +71,7 @@ const FAST: [Fast; 9] = {
     ]
 };
 
-/// Programs in 4BAIT.
+/// Program commands in 4BAIT.
 const PROGRAMS: [(Mode, FourByteCommands, u8); 5] = [
     (Mode::SINGLE, FourByteCommands::PROGRAM, super::command::PAGE_PROGRAM_4B),
     (mode([1, 1, 4], false), FourByteCommands::PROGRAM_114, 0x34),

@@ -7,7 +7,7 @@ fn round_trip(spec: &SpiNorSpec) -> SpiNorSpec {
     learn(&emit(spec).unwrap(), &spec.id).unwrap()
 }
 
-/// Without clock limits, which the tables do not have.
+/// Forms of commands without clock limits, which the tables do not contain.
 fn forms(list: &[Variant]) -> Vec<(Mode, u8, u8)> {
     let mut forms: Vec<_> = list.iter().map(|v| (v.mode, v.opcode, v.dummy)).collect();
     forms.sort_unstable();
@@ -74,7 +74,7 @@ fn the_catalogue_keeps_its_limits_and_the_chip_its_sizes() {
     let mut spec = test_parts::spec(test_parts::W25Q128JV);
     let learned = round_trip(&spec);
     assert_eq!(merge(spec.clone(), &learned), spec);
-    // The entry is wrong about the size and does not know a read.
+    // The entry has a wrong size and lacks a read command.
     let right = spec.clone();
     spec.geometry.size_bytes /= 2;
     spec.reads.retain(|v| v.opcode != 0xEB);

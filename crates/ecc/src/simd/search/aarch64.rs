@@ -1,4 +1,4 @@
-//! The search with NEON.
+//! The search with NEON instructions.
 
 use super::{Kernel, Powers, Products, Search};
 use crate::bch::field::Field;
@@ -26,10 +26,10 @@ fn look_up(constant: u16, tables: &[Products], powers: &[Powers], vector: usize)
     let half_byte = vdupq_n_u8(15);
     let mut sums = [(low, high); 4];
     for (tables, powers) in tables.iter().zip(powers) {
-        // SAFETY: a table is 16 bytes, and no alignment is needed.
+        // SAFETY: a table has 16 bytes, and no alignment is needed.
         let tables = tables.each_ref().map(|table| unsafe { vld1q_u8(table.as_ptr()) });
         for (at, (low, high)) in sums.iter_mut().enumerate() {
-            // SAFETY: each quarter of 64 bytes is 16 bytes, and no alignment is needed.
+            // SAFETY: each quarter of 64 bytes has 16 bytes, and no alignment is needed.
             let [x, y] = [&powers.low, &powers.high]
                 .map(|bytes| unsafe { vld1q_u8(bytes[vector].as_ptr().add(16 * at)) });
             let halves = [vandq_u8(x, half_byte), vshrq_n_u8(x, 4), vandq_u8(y, half_byte), vshrq_n_u8(y, 4)];
@@ -42,14 +42,14 @@ fn look_up(constant: u16, tables: &[Products], powers: &[Powers], vector: usize)
     sums.iter().rev().fold(0, |bits, (low, high)| bits << 16 | u64::from(zeros(vorrq_u8(*low, *high))))
 }
 
-/// Bit mask of the bytes that are 0. Usually none is.
+/// Bit mask of the bytes that are 0. In most vectors no byte is 0.
 #[target_feature(enable = "neon")]
 fn zeros(x: uint8x16_t) -> u16 {
     if vminvq_u8(x) > 0 {
         return 0;
     }
     let mut bytes = [0; 16];
-    // SAFETY: 16 bytes are there, and no alignment is needed.
+    // SAFETY: the array has 16 bytes, and no alignment is needed.
     unsafe { vst1q_u8(bytes.as_mut_ptr(), x) };
     bytes.iter().rev().fold(0, |bits, byte| bits << 1 | u16::from(*byte == 0))
 }

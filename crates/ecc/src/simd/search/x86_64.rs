@@ -5,7 +5,7 @@ use crate::bch::field::Field;
 use core::arch::x86_64::*;
 use std::is_x86_feature_detected;
 
-/// A matrix of 16 x 16 bits in quarters: from low to low byte, high to low, low to high, high to high.
+/// A matrix of 16 x 16 bits as four quarters: from low to low byte, high to low, low to high, high to high.
 type Matrix = [i64; 4];
 
 /// Searches that this CPU supports, the fastest first.
@@ -41,12 +41,12 @@ fn by_products(search: &Search, field: &Field, locator: &[u16], bits: usize, out
 /// Quarters of a matrix from its columns, in the format of GF2P8AFFINEQB: a byte per row, the last row first.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 fn transpose(columns: [u16; BITS]) -> Matrix {
-    // SAFETY: the columns are 32 bytes, and no alignment is needed.
+    // SAFETY: the columns have 32 bytes, and no alignment is needed.
     let mut columns = unsafe { _mm256_loadu_si256(columns.as_ptr().cast()) };
     let (mut quarters, mut at) = ([0_u64; 4], BITS);
     while at > 0 {
         at -= 1;
-        // The highest bit of each column is row `at`.
+        // The highest bits of all columns form row `at`.
         let [low, high] = _mm256_movepi16_mask(columns).to_le_bytes();
         columns = _mm256_add_epi16(columns, columns);
         let (half, shift) = (at / 8, 8 * (7 - at % 8));
@@ -65,7 +65,7 @@ fn multiply(constant: u16, matrices: &[Matrix], powers: &[Powers]) -> [u64; VECT
     for (matrix, powers) in matrices.iter().zip(powers) {
         let [a, b, c, d] = matrix.map(|quarter| _mm512_set1_epi64(quarter));
         for (at, (low, high)) in sums.iter_mut().enumerate() {
-            // SAFETY: both are 64 bytes, aligned to 64.
+            // SAFETY: both arrays have 64 bytes, aligned to 64.
             let [x, y] = [&powers.low[at], &powers.high[at]]
                 .map(|bytes| unsafe { _mm512_load_si512(bytes.as_ptr().cast()) });
             let [xa, yb] = [_mm512_gf2p8affine_epi64_epi8(x, a, 0), _mm512_gf2p8affine_epi64_epi8(y, b, 0)];
@@ -87,12 +87,12 @@ fn look_up(constant: u16, tables: &[Products], powers: &[Powers], vector: usize)
     let half_byte = _mm256_set1_epi8(15);
     let mut sums = [(low, high); 2];
     for (tables, powers) in tables.iter().zip(powers) {
-        // SAFETY: a table is 16 bytes, and no alignment is needed.
+        // SAFETY: a table has 16 bytes, and no alignment is needed.
         let tables = tables
             .each_ref()
             .map(|table| _mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(table.as_ptr().cast()) }));
         for (at, (low, high)) in sums.iter_mut().enumerate() {
-            // SAFETY: both halves of 64 bytes are 32 bytes, and no alignment is needed.
+            // SAFETY: both halves of 64 bytes have 32 bytes, and no alignment is needed.
             let [x, y] = [&powers.low, &powers.high]
                 .map(|bytes| unsafe { _mm256_loadu_si256(bytes[vector].as_ptr().add(32 * at).cast()) });
             let halves = [x, _mm256_srli_epi16(x, 4), y, _mm256_srli_epi16(y, 4)];

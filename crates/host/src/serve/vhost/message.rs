@@ -17,7 +17,7 @@ const NEEDS_REPLY: u32 = 1 << 3;
 const HEADER_BYTES: usize = 12;
 /// Maximum payload, B: 8 memory regions, or the whole configuration space.
 const PAYLOAD_BYTES_MAX: usize = 512;
-/// Maximum number of descriptors of a message: one for each of 8 regions.
+/// Maximum number of file descriptors in a message: one for each of 8 memory regions.
 const FDS_MAX: usize = 8;
 
 /// Requests of the front end.
@@ -54,7 +54,8 @@ pub(super) fn bad(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.into())
 }
 
-/// Fills a buffer. False if the front end closes the connection, or `stopped` is closed, before.
+/// Fills a buffer from the socket. The result is false if the front end closes the connection or `stopped` is closed
+/// before the buffer is full.
 fn fill(socket: &mut UnixStream, stopped: &UnixStream, mut buffer: &mut [u8]) -> io::Result<bool> {
     while !buffer.is_empty() {
         if ready(stopped, &[socket.as_fd()])?.is_none() {
@@ -75,7 +76,7 @@ impl Message {
         let mut header = [0; HEADER_BYTES];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        // Descriptors come with the first byte.
+        // File descriptors arrive with the first byte.
         let received =
             recvmsg(&*socket, &mut [IoSliceMut::new(&mut header)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
         if received.bytes == 0 {
@@ -105,7 +106,7 @@ impl Message {
         Ok(Some(Self { request, flags, payload, fds }))
     }
 
-    /// True if the front end waits for the result of a request that has no specific reply.
+    /// True if the front end waits for the result of a request that has no reply of its own.
     pub(super) const fn needs_reply(&self) -> bool {
         self.flags & NEEDS_REPLY != 0
     }
@@ -124,7 +125,7 @@ impl Message {
         bad(format!("the payload of request {} ends after {} bytes", self.request, self.payload.len()))
     }
 
-    /// Answers this message.
+    /// Sends a reply to this message.
     pub(super) fn reply(&self, socket: &mut UnixStream, payload: &[u8]) -> io::Result<()> {
         let mut bytes = Vec::with_capacity(HEADER_BYTES + payload.len());
         for word in [self.request, VERSION | IS_REPLY, payload.len() as u32] {

@@ -1,4 +1,4 @@
-//! A block device for QEMU and User Mode Linux, through vhost-user: one front end, one queue.
+//! A block device for QEMU and User Mode Linux, through vhost-user, with one front end and one queue.
 //!
 //! - `message`: messages of the front end on the socket.
 //! - `queue`: the guest's memory, and the queue of requests in it.
@@ -22,23 +22,23 @@ use crate::mount::FolderError;
 use message::{Message, bad, request};
 use queue::{Address, Memory, Piece, Queue};
 
-/// Features of virtio and its block device: `SEG_MAX`, `BLK_SIZE`, `FLUSH`, `DISCARD`, `VERSION_1`; and support of
-/// protocol features.
+/// Supported features of virtio and its block device: `SEG_MAX`, `BLK_SIZE`, `FLUSH`, `DISCARD`, `VERSION_1`; and the
+/// support of protocol features.
 const FEATURES: u64 = 1 << 2 | 1 << 6 | 1 << 9 | 1 << 13 | 1 << 32 | HAS_PROTOCOL_FEATURES;
 const HAS_PROTOCOL_FEATURES: u64 = 1 << 30;
-/// `REPLY_ACK`, `BACKEND_REQ` (without which User Mode Linux panics) and `CONFIG`.
+/// Supported protocol features: `REPLY_ACK`, `BACKEND_REQ` (without which User Mode Linux panics) and `CONFIG`.
 const PROTOCOL_FEATURES: u64 = 1 << 3 | 1 << 5 | 1 << 9;
 
-/// Bytes of `struct virtio_blk_config`.
+/// Size of `struct virtio_blk_config`, bytes.
 const CONFIG_BYTES: usize = 60;
-/// Maximum number of data pieces of a request: a queue of 128 descriptors, less header and status.
+/// Maximum number of data pieces of a request: a queue of 128 descriptors, minus header and status.
 const PIECES_MAX: u32 = 126;
 /// Maximum number of sectors per discard.
 const DISCARD_SECTORS_MAX: u32 = 1 << 21;
 /// Maximum size of a request, B.
 const REQUEST_BYTES_MAX: usize = 32 << 20;
 
-/// Types of requests: `VIRTIO_BLK_T_IN`, `OUT`, `FLUSH`, `GET_ID`, `DISCARD`.
+/// Request types of virtio-blk: `VIRTIO_BLK_T_IN`, `OUT`, `FLUSH`, `GET_ID`, `DISCARD`.
 const IN: u32 = 0;
 const OUT: u32 = 1;
 const FLUSH: u32 = 4;
@@ -48,12 +48,12 @@ const DISCARD: u32 = 11;
 const REQUEST_HEADER_BYTES: usize = 16;
 /// Size of a discard segment, B: first sector, number of sectors and flags.
 const SEGMENT_BYTES: usize = 16;
-/// `VIRTIO_BLK_S_OK`, `IOERR`, `UNSUPP`.
+/// Status values of virtio-blk: `VIRTIO_BLK_S_OK`, `IOERR`, `UNSUPP`.
 const OK: u8 = 0;
 const IOERR: u8 = 1;
 const UNSUPP: u8 = 2;
 
-/// A device that listens for its front end on a socket.
+/// A device that waits for its front end on a socket.
 pub struct VhostDevice<D: BlockDevice> {
     served: Served<D>,
     name: String,
@@ -63,9 +63,9 @@ pub struct VhostDevice<D: BlockDevice> {
     stopped: UnixStream,
 }
 
-/// Ends a device from another thread.
+/// Handle that ends a device from another thread.
 pub struct Stopper {
-    /// Closing it on drop stops the device.
+    /// Dropping this socket stops the device.
     _stop: UnixStream,
 }
 
@@ -101,7 +101,7 @@ impl<D: BlockDevice> VhostDevice<D> {
             Some(_) => listener.accept().map(|(socket, _)| Some(socket)),
             None => Ok(None),
         });
-        // Nobody else can connect.
+        // No other front end can connect from now on.
         let _ = std::fs::remove_file(&path);
         let Some(socket) = connected.map_err(failed)? else { return Ok((served.device, served.delays)) };
         let mut session = Session {
@@ -139,11 +139,11 @@ struct Session<D> {
     name: String,
     memory: Memory,
     queue: Queue,
-    /// Readable when the guest has added requests to the queue.
+    /// Descriptor that becomes readable when the guest adds requests to the queue.
     kick: Option<OwnedFd>,
-    /// Written to notify the guest of answers.
+    /// Descriptor that is written to notify the guest of answers.
     call: Option<OwnedFd>,
-    /// Kept open, because User Mode Linux watches its other end.
+    /// Socket that stays open because User Mode Linux watches its other end.
     back: Option<OwnedFd>,
     is_enabled: bool,
 }
@@ -173,7 +173,7 @@ impl<D: BlockDevice> Session<D> {
             request::GET_QUEUE_NUM => Some(1u64.to_le_bytes().to_vec()),
             request::GET_CONFIG => Some(self.config(&message)?),
             request::GET_VRING_BASE => {
-                // The queue stops until it is set up again.
+                // The queue stops until the front end sets it up again.
                 self.kick = None;
                 Some([message.u32(0)?, u32::from(self.queue.next)].map(u32::to_le_bytes).concat())
             }
@@ -186,11 +186,11 @@ impl<D: BlockDevice> Session<D> {
         if message.needs_reply() { message.reply(socket, &0u64.to_le_bytes()) } else { Ok(()) }
     }
 
-    /// Applies a setting.
+    /// Applies a setting that the front end sent.
     fn set(&mut self, message: &mut Message) -> io::Result<()> {
         match message.request {
             request::SET_FEATURES => {
-                // Without protocol features nobody enables the queue.
+                // Without protocol features no message enables the queue, so it is enabled here.
                 self.is_enabled = message.u64(0)? & HAS_PROTOCOL_FEATURES == 0;
             }
             request::SET_MEM_TABLE => self.memory = Memory::from_message(message)?,
@@ -223,7 +223,7 @@ impl<D: BlockDevice> Session<D> {
         put(44, &1u32.to_le_bytes());
         let (offset, size) = (message.u32(0)? as usize, message.u32(4)? as usize);
         let mut reply = message.payload.get(..12).unwrap_or_default().to_vec();
-        // The front end knows fields that came later; they are 0.
+        // The front end may request fields of newer versions; they are returned as 0.
         let asked = message.payload.len().saturating_sub(12).min(size);
         reply.extend((offset..offset.saturating_add(asked)).map(|at| all.get(at).copied().unwrap_or(0)));
         Ok(reply)
@@ -323,7 +323,7 @@ impl<D: BlockDevice> Session<D> {
     }
 }
 
-/// Number in a message for the only queue.
+/// Number in a message that must refer to the only queue.
 fn one_queue(message: &Message) -> io::Result<u32> {
     match message.u32(0)? {
         0 => message.u32(4),

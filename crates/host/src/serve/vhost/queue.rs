@@ -1,7 +1,7 @@
 //! Guest memory, and the split virtqueue in it (Virtual I/O Device 1.2, 2.7).
 //!
-//! The guest shares its memory as a file, which is read and written as a file: that is fast enough for a card, needs no
-//! mapping, and turns wrong guest addresses into errors.
+//! The guest shares its memory as a file, which is accessed by reads and writes. This is fast enough for a card, needs
+//! no mapping, and turns wrong guest addresses into errors.
 
 use std::fs::File;
 use std::io;
@@ -12,17 +12,17 @@ use super::message::{Message, bad};
 
 /// A region of the guest's memory.
 struct Region {
-    /// Address in the guest.
+    /// Address of the region in the guest.
     guest: u64,
-    /// Address in the front end's process.
+    /// Address of the region in the front end's process.
     user: u64,
     bytes: u64,
-    /// Offset in the file.
+    /// Offset of the region in the file.
     offset: u64,
     file: File,
 }
 
-/// Address in the guest, or in the process that runs it.
+/// An address in the guest, or in the process that runs the guest.
 #[derive(Clone, Copy)]
 pub(super) enum Address {
     Guest(u64),
@@ -44,7 +44,8 @@ impl Address {
 pub(super) struct Memory(Vec<Region>);
 
 impl Memory {
-    /// Memory from the region table in a message. User Mode Linux sends room for two regions, but only one.
+    /// Memory from the region table in a message. User Mode Linux sends a table with room for two regions that contains
+    /// only one.
     pub(super) fn from_message(message: &mut Message) -> io::Result<Self> {
         let fds: Vec<OwnedFd> = std::mem::take(&mut message.fds);
         if fds.len() != message.u32(0)? as usize {
@@ -57,7 +58,7 @@ impl Memory {
         fds.into_iter().enumerate().map(region).collect::<io::Result<_>>().map(Self)
     }
 
-    /// File and offset of a range.
+    /// File and file offset of a range of addresses.
     fn find(&self, address: Address, bytes: usize) -> io::Result<(&File, u64)> {
         let found = self.0.iter().find_map(|region| {
             let from = match address {
@@ -98,16 +99,16 @@ pub(super) struct Piece {
     pub(super) is_writable: bool,
 }
 
-/// `VIRTQ_DESC_F_NEXT`, `VIRTQ_DESC_F_WRITE`.
+/// Descriptor flags `VIRTQ_DESC_F_NEXT` and `VIRTQ_DESC_F_WRITE`.
 const NEXT: u16 = 1;
 const WRITE: u16 = 2;
-/// `VIRTQ_AVAIL_F_NO_INTERRUPT`.
+/// Flag `VIRTQ_AVAIL_F_NO_INTERRUPT`: the guest wants no notification.
 const NO_INTERRUPT: u16 = 1;
 const DESCRIPTOR_BYTES: u64 = 16;
-/// Maximum number of descriptors of a queue.
+/// Maximum number of descriptors in a queue.
 const DESCRIPTORS_MAX: u32 = 32768;
 
-/// The queue as described by the front end.
+/// The queue at the addresses given by the front end.
 pub(super) struct Queue {
     size: u16,
     descriptors: Address,
@@ -135,7 +136,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Sets the addresses in a message. Answers continue at the end of the used ring.
+    /// Sets the queue addresses from a message. The device continues at the current end of the used ring.
     pub(super) fn set_addresses(&mut self, message: &Message, memory: &Memory) -> io::Result<()> {
         let [descriptors, used, available] = [8, 16, 24].map(|at| message.u64(at));
         self.descriptors = Address::User(descriptors?);
@@ -145,7 +146,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes the next request from the queue: the number of its first descriptor, and all its pieces.
+    /// Removes the next request from the queue: the number of its first descriptor, and all its pieces.
     pub(super) fn pop(&mut self, memory: &Memory) -> io::Result<Option<(u16, Vec<Piece>)>> {
         if self.size == 0 || memory.u16(self.available.plus(2))? == self.next {
             return Ok(None);
@@ -178,7 +179,7 @@ impl Queue {
         }
     }
 
-    /// Returns a request of which `bytes` were written. True if the guest wants to be notified.
+    /// Returns a request, into which `bytes` were written, to the guest. True if the guest wants to be notified.
     pub(super) fn push(&mut self, memory: &Memory, head: u16, bytes: u32) -> io::Result<bool> {
         let slot = u64::from(self.answered % self.size);
         let mut element = [0; 8];

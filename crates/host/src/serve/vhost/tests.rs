@@ -1,4 +1,5 @@
-//! A front end with a queue of eight descriptors in a file of 64 KiB, and what a hostile one may send.
+//! Tests with a front end that has a queue of eight descriptors in a file of 64 KiB, and with messages
+//! of a hostile front end.
 
 use super::message::request;
 use super::*;
@@ -9,7 +10,7 @@ use std::io::{IoSlice, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::thread::JoinHandle;
 
-/// 16 sectors in memory; a request takes a microsecond.
+/// A RAM device of 16 sectors; each request takes a microsecond.
 struct Ram(Vec<u8>);
 
 const CAPACITY: u64 = 16;
@@ -64,11 +65,11 @@ impl Clock for Waits {
     }
 }
 
-/// Address of the file in the front end; the guest sees it at 0.
+/// Address of the file in the front end's process; its address in the guest is 0.
 const USER: u64 = 0x7000_0000;
 const MEMORY_BYTES: u64 = 64 << 10;
 const QUEUE_SIZE: u16 = 8;
-/// Places in the guest's memory.
+/// Addresses of the parts of the queue in the guest's memory.
 const AVAILABLE: u64 = 0x1000;
 const USED: u64 = 0x2000;
 const HEADER: u64 = 0x3000;
@@ -78,7 +79,7 @@ const DATA: u64 = 0x4000;
 struct FrontEnd {
     socket: UnixStream,
     memory: File,
-    /// Written for requests; its other end is polled by the device.
+    /// Socket written to announce requests; the device polls its other end.
     kick: UnixStream,
     call: UnixStream,
     requests: u16,
@@ -101,7 +102,7 @@ impl FrontEnd {
         let (kick, kicked) = UnixStream::pair().unwrap();
         let (call, called) = UnixStream::pair().unwrap();
         let mut end = Self { socket, memory, kick, call, requests: 0, served, stopper, folder };
-        // Room for two regions, as User Mode Linux has it.
+        // A table with room for two regions, as User Mode Linux sends it.
         let mut table = [1u32, 0].map(u32::to_le_bytes).concat();
         for word in [0, MEMORY_BYTES, USER, 0, 0, 0, 0, 0] {
             table.extend(word.to_le_bytes());
@@ -144,7 +145,7 @@ impl FrontEnd {
         self.memory.write_all_at(&descriptor, u64::from(number) * 16).unwrap();
     }
 
-    /// Puts descriptor 0 into the queue.
+    /// Adds descriptor 0 to the queue and notifies the device.
     fn kick(&mut self) {
         let slot = u64::from(self.requests % QUEUE_SIZE);
         self.memory.write_all_at(&0u16.to_le_bytes(), AVAILABLE + 4 + 2 * slot).unwrap();
@@ -153,7 +154,7 @@ impl FrontEnd {
         self.kick.write_all(&1u64.to_le_bytes()).unwrap();
     }
 
-    /// Does a request with its data at [`DATA`], and returns its status.
+    /// Sends a request with its data at [`DATA`], and returns its status.
     fn request(&mut self, kind: u32, sector: u64, bytes: u32, is_writable: bool) -> u8 {
         let mut header = [kind, 0].map(u32::to_le_bytes).concat();
         header.extend(sector.to_le_bytes());
@@ -194,7 +195,7 @@ fn requests_reach_the_device() {
     assert_eq!(end.request(GET_ID, 0, 20, true), OK);
     end.memory.read_exact_at(&mut data[..6], DATA).unwrap();
     assert_eq!(&data[..6], b"serial");
-    // Beyond the end, no whole sector, and unknown.
+    // Requests beyond the end, with a partial sector, and of an unknown type.
     assert_eq!(end.request(IN, CAPACITY, 512, true), IOERR);
     assert_eq!(end.request(OUT, 0, 100, false), IOERR);
     assert_eq!(end.request(99, 0, 512, true), UNSUPP);

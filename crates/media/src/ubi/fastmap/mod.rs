@@ -1,4 +1,5 @@
-//! Fastmap, which replaces a scan of all headers: `docs/spec/ubi.md#fastmap`.
+//! Fastmap, a map of all PEBs on flash that replaces the scan of all headers:
+//! `docs/spec/ubi.md#fastmap`.
 
 mod write;
 
@@ -9,13 +10,13 @@ use crate::wire::{BigWire, codes, layout, span};
 
 pub use write::FastmapWriter;
 
-/// Version of the format.
+/// Version of the fastmap format.
 const VERSION: u8 = 1;
 
-/// Most PEBs a fastmap takes.
+/// Maximum number of PEBs of a fastmap.
 const MAX_PEBS: u32 = 32;
 
-/// Most PEBs in a pool.
+/// Maximum number of PEBs in a pool.
 const MAX_POOL: usize = 256;
 
 const SUPERBLOCK_MAGIC: u32 = 0x7B11_D69F;
@@ -33,45 +34,47 @@ const POOL_BYTES: usize = 8 + 4 * MAX_POOL + 16;
 const LISTS_AT: usize = POOLS_AT + 2 * POOL_BYTES;
 const MAP_HEADER_BYTES: usize = 8;
 
-/// Entry of a LEB that is not mapped.
+/// Map entry of a LEB that is not mapped.
 const UNMAPPED: u32 = u32::MAX;
 
 layout! {
-    /// Start of a fastmap: the list of its PEBs. `docs/spec/ubi.md#fastmap-superblock`
+    /// Superblock of a fastmap: the list of the fastmap's own PEBs.
+    /// `docs/spec/ubi.md#fastmap-superblock`
     pub big_endian struct FastmapSuperblock[312] {
         /// CRC-32 of all LEBs of the fastmap, with this field zero.
         8 => data_crc: u32,
-        /// PEBs the fastmap takes, 1 to 32.
+        /// Number of the fastmap's own PEBs, 1 to 32.
         12 => peb_count: u32,
-        /// Those PEBs, in order; the first is the anchor.
+        /// Numbers of the fastmap's own PEBs, in order; the first is the anchor.
         16 => pebs: [u32; 32],
-        /// Their erase counters.
+        /// Erase counters of the fastmap's own PEBs.
         144 => erase_counts: [u32; 32],
-        /// Zero on the media; Linux puts the highest sequence number here once read.
+        /// Zero on the media; Linux stores the highest sequence number here after reading.
         272 => sqnum: u64,
     }
 }
 
 layout! {
-    /// Numbers of entries that follow. `docs/spec/ubi.md#fastmap-header`
+    /// Numbers of entries in the lists that follow. `docs/spec/ubi.md#fastmap-header`
     pub big_endian struct FastmapCounts[32] {
-        /// PEBs that are free.
+        /// Number of free PEBs.
         4 => free: u32,
-        /// PEBs that are mapped.
+        /// Number of mapped PEBs.
         8 => used: u32,
-        /// Mapped PEBs that need scrubbing.
+        /// Number of mapped PEBs that need scrubbing.
         12 => scrub: u32,
-        /// Bad PEBs; they are not listed.
+        /// Number of bad PEBs, which are not listed.
         16 => bad: u32,
-        /// PEBs to be erased.
+        /// Number of PEBs to be erased.
         20 => erase: u32,
-        /// Volumes, the layout volume included.
+        /// Number of volumes, including the layout volume.
         24 => volumes: u32,
     }
 }
 
 codes! {
-    /// Type of a volume in fastmap encoding, which differs from VID headers.
+    /// Type of a volume in the encoding of fastmaps, which differs from the encoding of VID
+    /// headers.
     pub enum FastmapVolumeType(u8) {
         /// Dynamic volume: any LEB can be written at any time.
         Dynamic = 3,
@@ -109,17 +112,17 @@ layout! {
         4 => volume_id: u32,
         /// Type of the volume.
         8 => volume_type: FastmapVolumeType,
-        /// Bytes at the end of each LEB that the alignment leaves unused.
+        /// Number of bytes at the end of each LEB that the alignment leaves unused.
         12 => data_pad: u32,
-        /// LEBs in use.
+        /// Number of LEBs in use.
         16 => used_lebs: u32,
-        /// Bytes in use of the last of them.
+        /// Number of bytes in use in the last LEB.
         20 => last_leb_bytes: u32,
     }
 }
 
 layout! {
-    /// A PEB and how often it was erased. `docs/spec/ubi.md#fastmap-erase-counter`
+    /// A PEB with its erase counter. `docs/spec/ubi.md#fastmap-erase-counter`
     pub big_endian struct PebEc[8] {
         /// Number of the PEB.
         0 => pnum: u32,
@@ -159,21 +162,22 @@ impl FastmapSuperblock {
 /// PEBs that were in a pool when the fastmap was written, and must be scanned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FastmapPool<'a> {
-    /// Most PEBs the pool takes.
+    /// Maximum number of PEBs in the pool.
     pub max_len: u16,
     pebs: &'a [u8],
 }
 
 impl<'a> FastmapPool<'a> {
-    /// The PEBs.
+    /// Numbers of the PEBs in the pool.
     pub fn pebs(&self) -> impl ExactSizeIterator<Item = u32> + use<'a> {
         self.pebs.as_chunks().0.iter().map(|bytes| u32::from_be_bytes(*bytes))
     }
 }
 
-/// Next offset of the reader or writer of a fastmap.
+/// Advances the offset of the reader or writer of a fastmap by `need` bytes.
 ///
-/// UBI rejects a fastmap that reaches the last byte of its LEBs, so both stop before it.
+/// UBI rejects a fastmap that reaches the last byte of its LEBs, so reader and writer stop before
+/// it.
 fn step(len: usize, at: usize, need: usize) -> Result<usize, MediaError> {
     let end = at.checked_add(need).filter(|&end| end < len);
     end.ok_or_else(|| Reason::Truncated { need, have: len.saturating_sub(at) }.at(at))
@@ -187,7 +191,7 @@ fn check_magic(bytes: &[u8], at: usize, what: &'static str, expected: u32) -> Re
     Err(Reason::BadMagic { what, expected, found }.at(at))
 }
 
-/// The four lists of PEBs, in their order on flash.
+/// The four lists of PEBs, in the order in which they are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PebList {
     /// Free PEBs.
@@ -205,22 +209,23 @@ pub enum PebList {
 pub struct Fastmap<'a> {
     /// Fastmap superblock with the list of its PEBs.
     pub superblock: FastmapSuperblock,
-    /// Numbers of entries.
+    /// Numbers of entries in the lists.
     pub counts: FastmapCounts,
-    /// PEBs for users' data.
+    /// Pool of PEBs for user data.
     pub pool: FastmapPool<'a>,
-    /// PEBs for wear levelling.
+    /// Pool of PEBs for wear levelling.
     pub wl_pool: FastmapPool<'a>,
     lists: [&'a [u8]; 4],
     volumes: &'a [u8],
 }
 
 impl<'a> Fastmap<'a> {
-    /// Reads a fastmap: the data of all its PEBs, one after another.
+    /// Reads a fastmap from the concatenated data of all its PEBs.
     ///
     /// # Errors
     ///
-    /// As [`FastmapSuperblock::parse`], a bad CRC, a bad magic or a list that runs past the end.
+    /// The errors of [`FastmapSuperblock::parse`], a bad CRC, a bad magic number, or a list that
+    /// extends past the end.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, MediaError> {
         let superblock = FastmapSuperblock::parse(bytes)?;
         let computed = data_crc(bytes);
@@ -255,14 +260,14 @@ impl<'a> Fastmap<'a> {
         bytes.chunks_exact(PebEc::SIZE).map(|bytes| PebEc::decode(bytes, 0))
     }
 
-    /// The volumes with their maps.
+    /// The volumes with their LEB maps.
     #[must_use]
     pub const fn volumes(&self) -> Volumes<'a> {
         Volumes { rest: self.volumes }
     }
 }
 
-/// CRC-32 of a fastmap with the field for it zero.
+/// CRC-32 of a fastmap, computed with zeros in its own field.
 fn data_crc(bytes: &[u8]) -> u32 {
     let (head, tail) = bytes.split_at(DATA_CRC_AT.min(bytes.len()));
     let register = crc::ubi_update(crc::ubi(head), &[0; 4]);
@@ -277,7 +282,7 @@ fn parse_pool(bytes: &[u8], at: usize) -> Result<FastmapPool<'_>, MediaError> {
     Ok(FastmapPool { max_len, pebs: span(bytes, at + 8, 4 * usize::from(len))? })
 }
 
-/// `count` entries of `width` bytes at `at`, which moves past them.
+/// The bytes of `count` entries of `width` bytes from offset `at` on; advances `at` past them.
 fn entries<'a>(bytes: &'a [u8], at: &mut usize, count: u32, width: usize) -> Result<&'a [u8], MediaError> {
     let need = usize::try_from(count).ok().and_then(|count| count.checked_mul(width));
     let need =
@@ -288,7 +293,7 @@ fn entries<'a>(bytes: &'a [u8], at: &mut usize, count: u32, width: usize) -> Res
     Ok(out)
 }
 
-/// Checks `count` volumes with their maps and returns their bytes.
+/// Checks `count` volumes with their maps and returns their encoded bytes.
 fn volume_bytes(bytes: &[u8], start: usize, count: u32) -> Result<&[u8], MediaError> {
     let mut at = start;
     for _ in 0..count {
@@ -297,7 +302,7 @@ fn volume_bytes(bytes: &[u8], start: usize, count: u32) -> Result<&[u8], MediaEr
     span(bytes, start, at - start)
 }
 
-/// Checks the volume at `at` and returns where the next one begins.
+/// Checks the volume at `at` and returns the offset of the next volume.
 fn volume_end(bytes: &[u8], at: usize) -> Result<usize, MediaError> {
     let mut end = step(bytes.len(), at, FastmapVolume::SIZE + MAP_HEADER_BYTES)?;
     check_magic(bytes, at, "fastmap volume", VOLUME_MAGIC)?;
@@ -307,13 +312,13 @@ fn volume_end(bytes: &[u8], at: usize) -> Result<usize, MediaError> {
     Ok(end)
 }
 
-/// Volumes of a fastmap, one after another.
+/// Iterator over the volumes of a fastmap.
 #[derive(Debug, Clone)]
 pub struct Volumes<'a> {
     rest: &'a [u8],
 }
 
-/// A volume with the PEB of each LEB.
+/// A volume with its map: the PEB of each LEB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VolumeMap<'a> {
     /// Type and size of the volume.
@@ -322,10 +327,10 @@ pub struct VolumeMap<'a> {
 }
 
 impl<'a> VolumeMap<'a> {
-    /// For each LEB the PEB that holds it, `None` if it is not mapped.
+    /// PEB of each LEB in the order of LEBs; `None` if the LEB is not mapped.
     pub fn pnums(&self) -> impl ExactSizeIterator<Item = Option<u32>> + use<'a> {
         let pnums = self.pnums.as_chunks().0.iter().map(|bytes| u32::from_be_bytes(*bytes));
-        // Linux reads them as signed numbers and takes a negative one as not mapped.
+        // Linux reads the numbers as signed integers and treats negative ones as not mapped.
         pnums.map(|pnum| Some(pnum).filter(|pnum| pnum >> 31 == 0))
     }
 }
@@ -342,7 +347,7 @@ impl<'a> Iterator for Volumes<'a> {
     }
 }
 
-/// Bytes that the largest fastmap of a device with this many PEBs can need.
+/// Maximum size of the fastmap of a device with this many PEBs, bytes.
 pub(super) const fn content_bytes(pebs: u32) -> u64 {
     let volume = (FastmapVolume::SIZE + MAP_HEADER_BYTES) as u64;
     let per_peb = PebEc::SIZE as u64 + 4;

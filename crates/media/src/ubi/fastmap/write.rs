@@ -1,4 +1,4 @@
-//! Writing a fastmap.
+//! Writer of a fastmap.
 
 use super::{
     DATA_CRC_AT, FastmapCounts, FastmapSuperblock, FastmapVolume, HEADER_AT, HEADER_MAGIC, LISTS_AT,
@@ -8,7 +8,7 @@ use super::{
 use crate::error::{MediaError, Reason};
 use crate::wire::BigWire;
 
-/// Writes a fastmap from its start to its end.
+/// Writes a fastmap sequentially.
 ///
 /// ```
 /// # use floatgate_media::ubi::{Fastmap, FastmapWriter, PebEc, PebList};
@@ -62,7 +62,7 @@ impl<'o> FastmapWriter<'o> {
         self.put(&peb)
     }
 
-    /// Adds a volume after all PEBs: for each LEB the PEB that holds it.
+    /// Adds a volume with its map: the PEB of each LEB. Volumes follow after all PEBs.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl<'o> FastmapWriter<'o> {
         Ok(())
     }
 
-    /// Writes header and superblock: the fastmap's own PEBs, anchor first, and the number of bad PEBs.
+    /// Writes header and superblock from the fastmap's own PEBs, anchor first, and the number of bad PEBs.
     ///
     /// # Errors
     ///

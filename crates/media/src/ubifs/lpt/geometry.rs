@@ -1,17 +1,17 @@
-//! Widths of fields and sizes of nodes: `docs/spec/ubifs.md#lpt-geometry`.
+//! Widths of fields and sizes of nodes of the LPT: `docs/spec/ubifs.md#lpt-geometry`.
 
 use core::ops::Range;
 
 use super::FANOUT;
 use crate::error::Reason;
 
-/// Bits of CRC and type at the start of every node.
+/// Number of bits of CRC and type at the start of every node.
 const HEAD_BITS: u64 = 16 + 4;
 
-/// Fewest LEBs of the LPT area.
+/// Minimum number of LEBs of the LPT area.
 const MIN_LEBS: u32 = 2;
 
-/// Number of attempts to find a self-consistent size before Linux gives up.
+/// Number of attempts to find a self-consistent size before Linux reports an error.
 const TRIES: u32 = 64;
 
 /// Parameters that determine the size of the LPT.
@@ -19,19 +19,19 @@ const TRIES: u32 = 64;
 pub struct Parameters {
     /// First LEB of the LPT area.
     pub first_lnum: u32,
-    /// LEBs of the LPT area.
+    /// Number of LEBs of the LPT area.
     pub lebs: u32,
-    /// LEBs of the main area, which end the filesystem.
+    /// LEBs of the main area; the last of them is the last of the filesystem.
     pub main: Range<u32>,
-    /// LEBs the filesystem can grow to.
+    /// Number of LEBs to which the filesystem can grow.
     pub max_leb_count: u32,
-    /// Bytes of a LEB.
+    /// Size of a LEB, bytes.
     pub leb_bytes: u32,
-    /// Smallest write, bytes.
+    /// Minimum I/O unit, bytes.
     pub min_io_bytes: u32,
-    /// Entries of the save table.
+    /// Number of entries in the save table.
     pub lsave_count: u32,
-    /// True when it is the big model.
+    /// True for the big model.
     pub big: bool,
 }
 
@@ -50,19 +50,19 @@ pub struct Geometry {
     pub(super) lnum_bits: u32,
 }
 
-/// Bits to write `value`.
+/// Number of bits that `value` requires.
 const fn width(value: u32) -> u32 {
     u32::BITS - value.leading_zeros()
 }
 
-/// Bytes needed for `bits`, at most the maximum of a `u32`.
+/// Number of bytes for `bits`, limited to the maximum of a `u32`.
 const fn bytes(bits: u64) -> u32 {
     let bytes = bits.div_ceil(8);
     if bytes > u32::MAX as u64 { u32::MAX } else { bytes as u32 }
 }
 
 impl Geometry {
-    /// Geometry for these parameters.
+    /// The geometry for these parameters.
     #[must_use]
     pub fn new(from: &Parameters) -> Self {
         let main_lebs = from.main.end.saturating_sub(from.main.start);
@@ -86,13 +86,15 @@ impl Geometry {
         }
     }
 
-    /// Geometry of a new filesystem: Linux and `mkfs.ubifs` make the LPT area four times the LPT.
+    /// Geometry of a new filesystem, whose LPT area has four times the size of the LPT, as in Linux
+    /// and `mkfs.ubifs`.
     ///
-    /// `from.main` begins where it would without an LPT; `from.lebs` and `from.big` are chosen here.
+    /// `from.main` begins where the main area would begin without an LPT. `from.lebs` and `from.big`
+    /// are ignored and computed here.
     ///
     /// # Errors
     ///
-    /// No LEB is left for the main area, or the LPT's own table does not fit a LEB.
+    /// No LEB remains for the main area, or the table of the LPT's own LEBs does not fit a LEB.
     pub fn choose(from: &Parameters) -> Result<Self, Reason> {
         let with = |lebs: u32, big| {
             let start = from.main.start.saturating_add(lebs);
@@ -117,11 +119,12 @@ impl Geometry {
         Err(Reason::Inconsistent { what: "no size of the LPT fits itself" })
     }
 
-    /// Checks that the LPT fits its area twice, and its own table a LEB.
+    /// Checks that two copies of the LPT fit the area, and that the table of its own LEBs fits a
+    /// LEB.
     ///
     /// # Errors
     ///
-    /// Either of the two.
+    /// One of the two conditions is not met.
     pub fn check(&self) -> Result<(), Reason> {
         if self.lebs_for(2) > u64::from(self.from.lebs) {
             return Err(Reason::OutOfRange { field: "LPT LEBs", value: u64::from(self.from.lebs) });
@@ -136,24 +139,24 @@ impl Geometry {
         Ok(())
     }
 
-    /// Number of LEBs for `times` the LPT.
+    /// Number of LEBs that hold `times` copies of the LPT.
     fn lebs_for(&self, times: u64) -> u64 {
         self.lpt_bytes().saturating_mul(times).div_ceil(u64::from(self.from.leb_bytes.max(1)))
     }
 
-    /// Parameters from which the geometry follows.
+    /// The parameters that determine the geometry.
     #[must_use]
     pub const fn parameters(&self) -> &Parameters {
         &self.from
     }
 
-    /// True when it is the big model.
+    /// True for the big model.
     #[must_use]
     pub const fn is_big(&self) -> bool {
         self.from.big
     }
 
-    /// Rows of nnodes; a tree that can grow has empty ones at the top.
+    /// Number of rows of nnodes. A tree that can grow has empty rows at the top.
     #[must_use]
     pub const fn height(&self) -> u32 {
         self.height
@@ -171,31 +174,31 @@ impl Geometry {
         self.nnode_count
     }
 
-    /// Bytes of a pnode.
+    /// Size of a pnode, bytes.
     #[must_use]
     pub const fn pnode_bytes(&self) -> u32 {
         bytes(self.numbered_bits() + (2 * self.space_bits as u64 + 1) * FANOUT as u64)
     }
 
-    /// Bytes of an nnode.
+    /// Size of an nnode, bytes.
     #[must_use]
     pub const fn nnode_bytes(&self) -> u32 {
         bytes(self.numbered_bits() + (self.lpt_lnum_bits + self.lpt_offset_bits) as u64 * FANOUT as u64)
     }
 
-    /// Bytes of the LPT's table of its own LEBs.
+    /// Size of the table of the LPT's own LEBs, bytes.
     #[must_use]
     pub const fn ltab_bytes(&self) -> u32 {
         bytes(HEAD_BITS + 2 * self.lpt_space_bits as u64 * self.from.lebs as u64)
     }
 
-    /// Bytes of the save table.
+    /// Size of the save table, bytes.
     #[must_use]
     pub const fn lsave_bytes(&self) -> u32 {
         bytes(HEAD_BITS + self.lnum_bits as u64 * self.from.lsave_count as u64)
     }
 
-    /// Bits of the head of a pnode or nnode: the big model numbers them.
+    /// Number of bits of the head of a pnode or nnode; the big model adds the node's number.
     const fn numbered_bits(&self) -> u64 {
         HEAD_BITS + if self.from.big { self.number_bits as u64 } else { 0 }
     }
@@ -211,7 +214,8 @@ impl Geometry {
         content + self.waste(content)
     }
 
-    /// Bytes lost: less than a node at the end of each LEB, and padding of the last write.
+    /// Number of lost bytes: at most a node at the end of each LEB, and the padding of the last
+    /// write.
     fn waste(&self, content: u64) -> u64 {
         let leb = u64::from(self.from.leb_bytes);
         let per_leb = u64::from(self.pnode_bytes().max(self.nnode_bytes()));

@@ -1,9 +1,9 @@
 //! The LEB properties tree (LPT): free and dirty bytes of each LEB in the main area.
 //!
-//! Nodes are packed bit by bit, as tightly as the [`Geometry`] allows: [`Pnode`]s are the leaves, [`Nnode`]s the inner
-//! nodes, [`Ltab`] is the tree's table of its own LEBs and [`Lsave`] its save table. A commit writes the nodes that
-//! changed. When the area fills up, the small model (a tree of at most one LEB) is rewritten completely. The big model
-//! moves the nodes of one LEB, for which nodes contain their number.
+//! Nodes are packed bit by bit, with field widths from the [`Geometry`]. [`Pnode`]s are the leaves and [`Nnode`]s the
+//! inner nodes. [`Ltab`] is the table of the tree's own LEBs, [`Lsave`] the save table. A commit writes the nodes that
+//! changed. When the area is full, the small model (a tree of at most one LEB) is rewritten completely. The big model
+//! moves the nodes of one LEB; for that purpose its nodes contain their number.
 //!
 //! Tables of the bits: `docs/spec/ubifs.md#leb-properties-tree`.
 
@@ -16,13 +16,13 @@ pub use geometry::{Geometry, Parameters};
 pub use node::{Kind, LebProperties, Nnode, NodePos, Pnode};
 pub use tables::{LebSpace, Lsave, Ltab};
 
-/// Children of an nnode, and LEBs of a pnode.
+/// Number of children of an nnode, and number of LEBs of a pnode.
 pub const FANOUT: u32 = 4;
 
-/// The number of the nnode in a row (0 for the root's) and column.
+/// Number of the nnode at a row (0 for the root) and a column.
 ///
-/// A one bit, followed by the column's digits in base four, the last digit first. Read from the low end, the digits are
-/// the path from the root to the nnode. A pnode's number is its column.
+/// The number is a one bit, followed by the digits of the column in base four, last digit first. Read from the low end,
+/// the digits are the path from the root to the nnode. A pnode's number is its column.
 ///
 /// ```
 /// use floatgate_media::ubifs::lpt::nnode_number;

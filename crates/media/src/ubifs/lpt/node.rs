@@ -7,13 +7,13 @@ use crate::error::{MediaError, Reason, require};
 /// Type of an LPT node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// A leaf: properties of four LEBs.
+    /// A leaf: the properties of four LEBs.
     Pnode,
-    /// An inner node: the positions of four others.
+    /// An inner node: the positions of four child nodes.
     Nnode,
     /// The table of the LPT's own LEBs.
     Ltab,
-    /// The save table, of the big model.
+    /// The save table; big model only.
     Lsave,
 }
 
@@ -21,13 +21,13 @@ impl Kind {
     /// All types of LPT nodes.
     pub const ALL: [Self; 4] = [Self::Pnode, Self::Nnode, Self::Ltab, Self::Lsave];
 
-    /// The code on the media.
+    /// Code of the type on flash.
     #[must_use]
     pub const fn code(self) -> u8 {
         self as u8
     }
 
-    /// Bytes of a node of this kind.
+    /// Size of a node of this type, bytes.
     #[must_use]
     pub fn bytes(self, geometry: &Geometry) -> usize {
         let bytes = match self {
@@ -39,7 +39,7 @@ impl Kind {
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
-    /// The kind of the node at the start of `bytes`, if its type is known and its CRC is right.
+    /// Type of the node at the start of `bytes`; `None` for an unknown type or a wrong CRC.
     #[must_use]
     pub fn find(bytes: &[u8], geometry: &Geometry) -> Option<Self> {
         let code = type_code(bytes);
@@ -51,11 +51,11 @@ impl Kind {
 /// Properties of a LEB in the main area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct LebProperties {
-    /// Bytes never written since the LEB was erased, a multiple of 8.
+    /// Number of bytes not written since the LEB was erased; a multiple of 8.
     pub free: u32,
-    /// Bytes of obsolete nodes and padding; a multiple of 8.
+    /// Number of bytes of obsolete nodes and padding; a multiple of 8.
     pub dirty: u32,
-    /// True when it holds nodes of the index.
+    /// True for an index LEB.
     pub index: bool,
 }
 
@@ -73,9 +73,9 @@ impl LebProperties {
 /// A leaf of the LPT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Pnode {
-    /// Number of the leaf, from 0; stored in the big model only, else 0.
+    /// Number of the leaf, counted from 0; 0 in the small model, which does not store it.
     pub number: u32,
-    /// Four LEBs of the main area, in order; those past its end are free.
+    /// Properties of four LEBs of the main area, in order; LEBs past the area's end are free.
     pub lebs: [LebProperties; FANOUT as usize],
 }
 
@@ -100,7 +100,8 @@ impl Pnode {
     ///
     /// # Errors
     ///
-    /// No room, a number or a size that its bits do not hold, a size that is no multiple of 8.
+    /// No room, a number or a size that exceeds the width of its field, or a size that is not a multiple of
+    /// 8.
     pub fn emit(&self, geometry: &Geometry, out: &mut [u8]) -> Result<usize, MediaError> {
         seal(out, Kind::Pnode, geometry, |writer| {
             if geometry.is_big() {
@@ -115,7 +116,7 @@ impl Pnode {
         })
     }
 
-    /// Checks the number, in the big model, and the sizes against those of a LEB.
+    /// Checks the number, in the big model, and that the sizes fit a LEB.
     ///
     /// # Errors
     ///
@@ -135,7 +136,7 @@ fn eighth(field: &'static str, bytes: u32) -> Result<u32, MediaError> {
 /// Position of an LPT node on flash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NodePos {
-    /// LEB, counted from the start of the volume.
+    /// LEB number, counted from the start of the volume.
     pub lnum: u32,
     /// Offset in the LEB, bytes.
     pub offset: u32,
@@ -144,7 +145,8 @@ pub struct NodePos {
 /// An inner node of the LPT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Nnode {
-    /// Number of the node, see [`nnode_number`](super::nnode_number); stored in the big model only, else 0.
+    /// Number of the node, see [`nnode_number`](super::nnode_number); 0 in the small model, which does not
+    /// store it.
     pub number: u32,
     /// Positions of the children; `None` past the end of the main area.
     pub children: [Option<NodePos>; FANOUT as usize],
@@ -164,7 +166,7 @@ impl Nnode {
             let at = reader.at();
             let leb = reader.read_bits(geometry.lpt_lnum_bits);
             let offset = reader.read_bits(geometry.lpt_offset_bits);
-            // The LEB after the area's last stands for no child.
+            // The number of the LEB after the area's last LEB marks a missing child.
             if leb == geometry.from.lebs {
                 require(offset == 0, at, "offset of no child", offset)?;
             } else {
@@ -179,7 +181,7 @@ impl Nnode {
     ///
     /// # Errors
     ///
-    /// No room, a child outside the LPT area, a number or an offset that its bits do not hold.
+    /// No room, a child outside the LPT area, a number or an offset that exceeds the width of its field.
     pub fn emit(&self, geometry: &Geometry, out: &mut [u8]) -> Result<usize, MediaError> {
         seal(out, Kind::Nnode, geometry, |writer| {
             if geometry.is_big() {
@@ -197,7 +199,8 @@ impl Nnode {
         })
     }
 
-    /// Checks the number, in the big model, and the children's positions; the children of level 1 are pnodes.
+    /// Checks the number, in the big model, and the children's positions. The children of a node at level 1
+    /// are pnodes.
     ///
     /// # Errors
     ///
@@ -215,7 +218,7 @@ impl Nnode {
     }
 }
 
-/// LEB of a position, counted from the start of the LPT area.
+/// LEB number of a position, relative to the start of the LPT area.
 fn leb_in_area(place: NodePos, geometry: &Geometry) -> Result<u32, MediaError> {
     let leb = place.lnum.checked_sub(geometry.from.first_lnum).filter(|&leb| leb < geometry.from.lebs);
     leb.ok_or_else(|| Reason::OutOfRange { field: "LPT LEB", value: u64::from(place.lnum) }.at(0))

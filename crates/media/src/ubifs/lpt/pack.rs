@@ -1,17 +1,17 @@
-//! Bit fields end to end, low bits first, and the common start of all LPT nodes.
+//! Packed bit fields, low bits first, and the common head of all LPT nodes.
 
 use super::{Geometry, Kind};
 use crate::crc;
 use crate::error::{MediaError, Reason};
 use crate::wire::{Wire, array, room, span, store};
 
-/// Bytes of the CRC at the start, which does not cover itself.
+/// Size of the CRC at the start of a node, bytes; the CRC does not cover these bytes.
 const CRC_BYTES: usize = 2;
 
 /// Width of the type after the CRC, bits.
 const TYPE_BITS: u32 = 4;
 
-/// Reads bit fields.
+/// Reader of packed bit fields.
 #[derive(Debug, Clone)]
 pub(super) struct BitReader<'a> {
     bytes: &'a [u8],
@@ -31,13 +31,13 @@ impl BitReader<'_> {
         (shifted & ((1 << bits) - 1)) as u32
     }
 
-    /// The byte of the next bit.
+    /// Offset of the byte that contains the next bit.
     pub(super) const fn at(&self) -> usize {
         self.bit / 8
     }
 }
 
-/// Writes bit fields into zeroed bytes.
+/// Writer of packed bit fields into zeroed bytes.
 pub(super) struct BitWriter<'o> {
     bytes: &'o mut [u8],
     bit: usize,
@@ -80,7 +80,8 @@ pub(super) fn open<'a>(
     Ok(reader)
 }
 
-/// Writes a node to the start of `out` and returns its length; `fields` writes the fields after the type.
+/// Writes a node to the start of `out` and returns its length; the closure `fields` writes the fields
+/// after the type.
 pub(super) fn seal(
     out: &mut [u8],
     kind: Kind,
@@ -97,7 +98,7 @@ pub(super) fn seal(
     Ok(out.len())
 }
 
-/// Type code at the start of `bytes`, unverified.
+/// Type code of the node at the start of `bytes`, without a check of the CRC.
 pub(super) fn type_code(bytes: &[u8]) -> u8 {
     let [byte] = array(bytes, CRC_BYTES);
     byte & ((1 << TYPE_BITS) - 1)

@@ -1,19 +1,19 @@
-//! The LPT's two tables: `docs/spec/ubifs.md#ltab`, `docs/spec/ubifs.md#lsave`.
+//! The two tables of the LPT: `docs/spec/ubifs.md#ltab`, `docs/spec/ubifs.md#lsave`.
 
 use super::pack::{BitReader, BitWriter, open, seal};
 use super::{Geometry, Kind};
 use crate::error::{MediaError, Reason, require};
 
-/// Space in a LEB of the LPT area.
+/// Space accounting of a LEB in the LPT area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct LebSpace {
-    /// Bytes never written since the LEB was erased.
+    /// Number of bytes not written since the LEB was erased.
     pub free: u32,
-    /// Bytes of obsolete nodes and padding.
+    /// Number of bytes of obsolete nodes and padding.
     pub dirty: u32,
 }
 
-/// The table of the LPT's own LEBs, borrowing the bytes it was read from.
+/// The table of the LPT's own LEBs. It borrows the encoded bytes.
 #[derive(Debug, Clone)]
 pub struct Ltab<'a> {
     reader: BitReader<'a>,
@@ -36,7 +36,7 @@ impl<'a> Ltab<'a> {
         Ok(table)
     }
 
-    /// The LEBs of the LPT area, in order.
+    /// Space accounting of the LEBs of the LPT area, in order.
     pub fn lebs(&self) -> impl Iterator<Item = LebSpace> + use<'a> {
         let mut reader = self.reader.clone();
         let bits = self.geometry.lpt_space_bits;
@@ -48,7 +48,8 @@ impl<'a> Ltab<'a> {
     ///
     /// # Errors
     ///
-    /// No room, another number of LEBs than the area has, a size that its bits do not hold.
+    /// No room, a number of entries other than the number of LEBs in the area, or a size that
+    /// exceeds the width of its field.
     pub fn emit(
         lebs: impl IntoIterator<Item = LebSpace>,
         geometry: &Geometry,
@@ -85,7 +86,7 @@ impl<'a> Lsave<'a> {
         }
     }
 
-    /// The LEBs, counted from the start of the volume.
+    /// LEB numbers in the table, counted from the start of the volume.
     pub fn lnums(&self) -> impl Iterator<Item = u32> + use<'a> {
         let mut reader = self.reader.clone();
         let bits = self.geometry.lnum_bits;
@@ -96,7 +97,8 @@ impl<'a> Lsave<'a> {
     ///
     /// # Errors
     ///
-    /// No room, another number of LEBs than the table holds, a number that its bits do not hold.
+    /// No room, a number of entries other than the size of the table, or a LEB number that exceeds
+    /// the width of its field.
     pub fn emit(
         lnums: impl IntoIterator<Item = u32>,
         geometry: &Geometry,
@@ -109,7 +111,7 @@ impl<'a> Lsave<'a> {
     }
 }
 
-/// Writes values one by one and checks that there are `count`.
+/// Writes the values of an iterator and checks that it yields `count` values.
 fn put_exactly<T>(
     writer: &mut BitWriter<'_>,
     values: impl IntoIterator<Item = T>,

@@ -1,4 +1,4 @@
-//! What the cells do shows at the chip's wires.
+//! Tests of the effects of the cells at the chip's bus.
 
 use super::Bench;
 use crate::cells::{CellsProfile, ErrorSpec};
@@ -15,7 +15,7 @@ fn cells(change: impl FnOnce(&mut CellsProfile)) -> CellsProfile {
     profile
 }
 
-/// A chip whose pages have 1.5 wrong bits in a thousand.
+/// A chip whose pages have 1.5 wrong bits per thousand.
 fn bad(spec: RawNandSpec) -> RawNandSpec {
     RawNandSpec { errors: Some(ErrorSpec { floor: 1.5e-3, ..spec.facts().error_spec() }), ..spec }
 }
@@ -47,7 +47,7 @@ fn times_change_with_wear_and_end_with_failure() {
     let mut dead = Bench::with_cells(&mx30lf2g18ac(), cells(|cells| cells.cycles = 100_000_000));
     let (.., program_failed, erase_failed) = us(&mut dead);
     assert!(program_failed && erase_failed);
-    // The failed erase left what the failed program had left: not what was to be, and not erased.
+    // The failed erase left the result of the failed program: neither the intended data nor erased.
     let page = dead.read(0, 70, 2112).unwrap();
     assert!(wrong(&page, 0x55) > 100 && wrong(&page, 0xFF) > 1000);
 }
@@ -74,7 +74,8 @@ fn lsb_and_msb_pages_take_their_share_of_the_pulses() {
 fn every_way_to_the_register_brings_the_errors_along() {
     let mut bench = Bench::new(&bad(nv_ddr()));
     let full = 16_384 + 1216;
-    // Blocks 0 and 1 (row addresses from 16) lie in different planes; pages of each are programmed in order.
+    // Blocks 0 and 1 (row addresses from 16 on) are in different planes; the pages of each are programmed in
+    // order.
     for row in (0..4).chain(16..18) {
         bench.program(0, row, &vec![0; full]).unwrap();
     }
@@ -85,7 +86,7 @@ fn every_way_to_the_register_brings_the_errors_along() {
         page
     };
     let plain = check(bench.read(0, 1, full).unwrap(), "plain");
-    // Read again the same bits are wrong, but for a few.
+    // In a second read the same bits are wrong, with few exceptions.
     let again = check(bench.read(0, 1, full).unwrap(), "again");
     let differ: u32 = plain.iter().zip(&again).map(|(a, b)| (a ^ b).count_ones()).sum();
     assert!(differ < 40, "{differ}");
@@ -121,7 +122,7 @@ fn copyback_carries_errors_along() {
     bench.at(0, 32).unwrap();
     bench.cmd(0x10).unwrap();
     bench.wait();
-    // Block 2 begins with the page of index 24.
+    // The first page of block 2 has index 24.
     let copied = wrong(&bench.chip.array(0).unwrap().stored(24).unwrap(), 0);
     assert!(copied > 100, "{copied} bits were wrong in the copy");
     let page = bench.read(0, 32, full).unwrap();

@@ -1,4 +1,4 @@
-//! What the command set does.
+//! Tests of valid command sequences.
 
 use super::Bench;
 use crate::oracle::{Faults, Oracle};
@@ -117,7 +117,8 @@ fn cached_reads_overlap_the_array() {
         busy.push(bench.wait());
         assert_eq!(bench.get(1).unwrap(), [row as u8]);
     }
-    // 31h in short order: the second and third wait for the rest of tR (20 us), not for tRCBSY (5 us).
+    // Consecutive 31h commands: the second and third wait for the remaining tR (20 us), not for tRCBSY
+    // (5 us).
     assert_eq!(busy[0], Nanos::from_ns(5_200));
     assert!(busy[1] > Nanos::from_us(17) && busy[2] > Nanos::from_us(17) && busy[3] > Nanos::from_us(17));
 }
@@ -183,7 +184,7 @@ fn two_planes_at_once() {
     bench.wait();
     bench.erase(64).unwrap();
     assert_eq!((bench.read(0, 2, 1).unwrap(), bench.read(0, 66, 1).unwrap()), (vec![0xFF], vec![0xFF]));
-    // The older way, without D1h.
+    // The older sequence without D1h.
     bench.program(0, 0, &[1]).unwrap();
     bench.cmd(0x60).unwrap();
     bench.row(0).unwrap();
@@ -252,7 +253,7 @@ fn timing_modes_are_set_where_the_chip_honours_it() {
     bench.set_feature(0x01, DataInterface::NvDdr(5).feature()).unwrap();
     bench.interface = DataInterface::NvDdr(5);
     assert_eq!(bench.get_feature(0x01), Ok(0x15));
-    // RESET falls back to SDR.
+    // RESET switches back to SDR.
     bench.cmd(0xFF).unwrap();
     bench.wait();
     assert_eq!(bench.chip.interface(), DataInterface::Sdr(0));

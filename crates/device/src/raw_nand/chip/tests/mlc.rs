@@ -1,6 +1,7 @@
-//! Two bits a cell: LSB pages are quick, MSB pages slow, whichever way a page is programmed.
+//! Tests of chips with two bits per cell: LSB pages are fast, MSB pages slow, with every program command.
 //!
-//! The example has 12 pages a block in two planes. LSB pages are 0 to 3, 6 and 7 (200 us), MSB pages the others (800 us).
+//! The example has 12 pages per block in two planes. LSB pages are 0 to 3, 6 and 7 (200 us), MSB pages the others (800
+//! us).
 
 use super::Bench;
 use crate::raw_nand::testing::{mlc, nv_ddr};
@@ -14,12 +15,12 @@ fn bench() -> Bench {
     Bench::new(&mlc(PairingScheme::Dist6))
 }
 
-/// tWB of mode 0.
+/// Subtracts tWB of mode 0.
 fn wb(busy: Nanos) -> Nanos {
     busy - Nanos::from_ns(200)
 }
 
-/// tPROG of `page` of `block`.
+/// Program time (tPROG) of `page` in `block`.
 fn time(bench: &mut Bench, block: u32, page: u32) -> Nanos {
     let row = bench.chip.map.encode(block, page);
     bench.load(0, row, &[row as u8]).unwrap();
@@ -38,7 +39,7 @@ fn each_page_takes_the_time_of_its_group() {
     assert_eq!(time(&mut plain, 0, 0), Nanos::from_ns(mean));
 }
 
-/// Linux's slc-mode programs LSB pages only: upward with gaps. Going back is refused.
+/// Linux's slc-mode programs only LSB pages, in ascending order with gaps. A lower page is rejected.
 #[test]
 fn pages_may_be_left_out_on_the_way_up() {
     let mut bench = bench();
@@ -79,7 +80,7 @@ fn planes_program_the_same_page_together() {
         bench.put(&[2]).unwrap();
         bench.cmd(0x10).unwrap();
         assert_eq!(wb(bench.wait()), want);
-        // The second plane alone.
+        // Program of the second plane alone.
         assert_eq!(time(&mut bench, 3, page), want);
     }
 }

@@ -1,4 +1,4 @@
-//! The command set, cycle by cycle.
+//! Tests of the command set, cycle by cycle.
 
 mod cells;
 mod legal;
@@ -14,7 +14,7 @@ use crate::raw_nand::timing::DataInterface;
 use crate::violation::Violation;
 use floatgate_mtd::{Instant, Nanos};
 
-/// A host that keeps every delay, unless told not to.
+/// A host that observes every delay, unless configured otherwise.
 pub(super) struct Bench {
     pub(super) chip: RawNand,
     pub(super) now: Instant,
@@ -24,7 +24,7 @@ pub(super) struct Bench {
 type Outcome = Result<(), Violation>;
 
 impl Bench {
-    /// A chip that was reset.
+    /// A chip that has been reset.
     pub(super) fn new(spec: &RawNandSpec) -> Self {
         Self::with_cells(spec, CellsProfile::default())
     }
@@ -38,13 +38,13 @@ impl Bench {
         bench
     }
 
-    /// A chip right after power-on.
+    /// A chip directly after power-on.
     pub(super) fn asleep(spec: &RawNandSpec) -> Self {
         let chip = RawNand::package(spec, ChipOptions::default()).unwrap().remove(0);
         Self { chip, now: Instant::ZERO, interface: DataInterface::POWER_ON }
     }
 
-    /// Long enough for every delay of the bus, too short for any work of the array.
+    /// Advances time by more than every delay of the bus, but less than any operation of the array.
     fn step(&mut self) -> Instant {
         self.now += Nanos::from_ns(600);
         self.now
@@ -60,7 +60,7 @@ impl Bench {
         self.chip.address(at, self.interface, bytes)
     }
 
-    /// Column and row, as many cycles as the chip has.
+    /// Sends column and row, with the number of cycles that the chip uses.
     pub(super) fn at(&mut self, column: u32, row: u32) -> Outcome {
         let columns = self.chip.spec().geometry.column_cycles();
         let address = Address::new(column, columns, row, self.chip.map.cycles());
@@ -72,7 +72,7 @@ impl Bench {
         self.addr(address.bytes())
     }
 
-    /// R/B#. Returns how long the chip was busy.
+    /// Waits for R/B# and returns the busy time.
     pub(super) fn wait(&mut self) -> Nanos {
         let busy = self.chip.ready_at().since(self.now);
         self.now = self.now.max(self.chip.ready_at()) + Nanos::from_ns(100);

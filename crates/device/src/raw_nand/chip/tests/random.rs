@@ -1,4 +1,4 @@
-//! Any cycles in any order: refused or not, nothing panics, and RESET always helps.
+//! Random cycles in any order: accepted or rejected, they cause no panic, and RESET always works.
 
 use super::Bench;
 use crate::raw_nand::testing::{mx30lf2g18ac, nand128w3a2bn, nv_ddr};
@@ -44,7 +44,7 @@ proptest! {
         let spec = [mx30lf2g18ac(), nand128w3a2bn(), nv_ddr()][chip].clone();
         let mut bench = Bench::new(&spec);
         for cycle in cycles {
-            // What is refused is not the point here.
+            // The result of the cycle is not tested here.
             let _ = match cycle {
                 Cycle::Cmd(opcode) => bench.cmd(opcode),
                 Cycle::Addr(bytes) => bench.addr(&bytes),

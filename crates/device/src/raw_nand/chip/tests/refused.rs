@@ -1,4 +1,4 @@
-//! What the chip refuses, and that it goes on afterwards.
+//! Tests of cycles that the chip rejects, and of its state afterwards.
 
 use super::Bench;
 use crate::raw_nand::testing::{mx30lf2g18ac, nand128w3a2bn, nv_ddr};
@@ -11,7 +11,7 @@ use floatgate_mtd::Nanos;
 #[derive(Clone, Copy, Debug)]
 enum Do {
     Cmd(u8),
-    /// Column and row.
+    /// Column and row cycles.
     At(u32, u32),
     Row(u32),
     Bytes(&'static [u8]),
@@ -37,7 +37,7 @@ fn run(bench: &mut Bench, steps: &[Do]) -> Result<(), Violation> {
     Ok(())
 }
 
-/// The last step of each sequence is refused, the others are not; then the chip reads as if nothing had happened.
+/// Checks that only the last step of each sequence is rejected, and that the chip then reads as before.
 fn refuses(spec: &crate::raw_nand::RawNandSpec, sequences: &[&[Do]]) {
     for steps in sequences {
         let mut bench = Bench::new(spec);
@@ -193,7 +193,7 @@ fn programs_keep_to_nop_order_and_protection() {
     bench.program(0, 2, &[0]).unwrap();
 }
 
-/// Before, the first three programs of the same bytes went by in silence.
+/// In an earlier version, the first three programs of the same bytes were accepted.
 #[test]
 fn a_sub_page_is_programmed_once_by_every_way_in() {
     for stores in [true, false] {
@@ -218,7 +218,7 @@ fn a_sub_page_is_programmed_once_by_every_way_in() {
                 bench.wait();
             }
         }
-        // Ones change nothing, and the other parts are free.
+        // Ones change no cell, and the other parts are not programmed yet.
         bench.program(0, 2, &[0xFF; 2112]).unwrap();
         bench.program(512, 2, &[0; 1536]).unwrap();
         bench.program(2050, 2, &[0x85, 0x19]).unwrap();
@@ -246,7 +246,7 @@ fn cycles_are_no_faster_than_the_mode_in_force() {
     assert!(bench.cmd(0x70).is_err());
 }
 
-/// Each data cycle that comes 1 ns before its delay is over is refused, and accepted when it is.
+/// Each data cycle that comes 1 ns before the end of its delay is rejected, and is accepted at the end.
 #[test]
 fn delays_are_kept() {
     let t = DataInterface::POWER_ON.timing();
@@ -261,7 +261,7 @@ fn delays_are_kept() {
         for (early, accepted) in [(1, false), (0, true)] {
             let mut bench = Bench::new(&mx30lf2g18ac());
             run(&mut bench, steps).unwrap();
-            // The bench itself takes 600 ns for a step.
+            // The test host takes 600 ns for a step.
             let step = Nanos::from_ns(600 + early);
             bench.now = floatgate_mtd::Instant::from_ns((bench.now + delay).as_ns() - step.as_ns());
             assert_eq!(run(&mut bench, &[data]).is_ok(), accepted, "{steps:?} {early}");
@@ -284,7 +284,7 @@ fn data_waits_for_t_rr() {
     }
 }
 
-/// The parameter page would state another value.
+/// A value that does not fit the parameter page is rejected, because the page would contain another one.
 #[test]
 fn what_the_parameter_page_cannot_state_is_refused() {
     let with = |change: fn(&mut crate::raw_nand::RawNandSpec)| {

@@ -1,4 +1,4 @@
-//! Bad blocks: marks, tables, failures.
+//! Tests of bad blocks: markers, tables, failures.
 
 use crate::nand::BlockState;
 use crate::oracle::{Faults, Oracle};
@@ -16,7 +16,7 @@ fn small() -> RawNandSpec {
     let mut spec = mx30lf2g18ac();
     spec.geometry.blocks_per_lun = 64;
     spec.factory_bad.per_lun = 5;
-    // A seed that leaves the blocks of the table alone.
+    // With this seed the blocks of the table are not bad.
     let bad =
         |spec: &RawNandSpec| RawNand::package(spec, ChipOptions::timing_only()).unwrap()[0].factory_bad();
     while bad(&spec).iter().any(|block| *block >= 60 || [5, 7, 9, 11].contains(block)) {
@@ -36,14 +36,14 @@ fn bad(device: &Driver) -> Vec<u32> {
     (0..device.geometry().blocks()).filter(bad).collect()
 }
 
-/// A chip on a new controller, with a new driver.
+/// Connects a chip to a new controller and probes it with a new driver.
 pub(super) fn probe_again(chip: RawNand, rig: Rig) -> Driver {
     let spec = chip.spec().clone();
     let bus = NandController::new(ideal_controller(), NandBoard::default(), vec![chip]);
     crate::raw_nand::testing::probe(bus, rig, &[spec]).unwrap()
 }
 
-/// The same chips, on another controller, after a power cycle.
+/// The same chips on another controller, after a power cycle.
 fn again(device: &Driver, rig: Rig) -> Driver {
     probe_again(device.bus().chip(0).unwrap().clone(), rig)
 }
@@ -119,7 +119,7 @@ fn a_table_on_flash_survives() {
     device.mark_bad(NOW, 11 * size).unwrap();
     let expected = bad(&device);
     assert_eq!(expected.len(), 6);
-    // Without its marks, only the table knows.
+    // Without markers, only the table contains the bad blocks.
     let mut wiped = again(&device, on_flash());
     let chip = wiped.bus_mut().chip_mut(0).unwrap();
     for block in &expected {
@@ -135,7 +135,8 @@ fn a_table_on_flash_survives() {
     assert!(next.is_bad(NOW, 63 * size).unwrap().0, "users keep off the table");
 }
 
-/// Signature and version at bytes 8 and 12 of the OOB, `Bbt0` in the last block, its mirror before it; two bits a block.
+/// Signature and version are at bytes 8 and 12 of the OOB, `Bbt0` in the last block, its mirror before it; two bits per
+/// block.
 #[test]
 fn the_table_has_linuxs_format() {
     let mut spec = small();
@@ -157,7 +158,7 @@ fn the_newer_copy_wins_and_a_lost_one_is_replaced() {
     let old = device.bus().array(0).unwrap().stored(63 * 64).unwrap().to_vec();
     let size = u64::from(device.geometry().erase_bytes);
     device.mark_bad(NOW, 9 * size).unwrap();
-    // Power failed between the two copies: the first one still has the old version.
+    // Power was lost between the two copies: the first copy still has the old version.
     let array = device.bus_mut().array_mut(0).unwrap();
     array.erase(63);
     array.program(63 * 64, 0, &old);
@@ -165,7 +166,7 @@ fn the_newer_copy_wins_and_a_lost_one_is_replaced() {
     assert!(bad(&next).contains(&9));
     let page = next.bus().array(0).unwrap().stored(63 * 64).unwrap();
     assert_eq!(page[2048 + 12], 2, "the older copy was written again");
-    // And with one copy gone altogether.
+    // One copy is missing completely.
     let mut next = next;
     next.bus_mut().array_mut(0).unwrap().erase(63);
     let last = again(&next, on_flash());
@@ -203,7 +204,7 @@ fn failures_are_reported_where_they_happen() {
         assert_eq!((error.kind, error.addr), (ErrorKind::ProgramFailed, 3 * size));
         let error = device.erase(NOW, 2 * size, 2 * size).unwrap_err();
         assert_eq!((error.kind, error.addr), (ErrorKind::EraseFailed, 3 * size));
-        // The device goes on.
+        // The device is still usable.
         device.write(NOW, 4 * size, &[0; 2048]).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! Discovery, and what goes in comes out.
+//! Tests of identification, and of reads that return the written data.
 
 use crate::oracle::{Faults, Oracle};
 use crate::raw_nand::driver::{ChipInfo, IdSource};

@@ -1,4 +1,4 @@
-//! What the cells do reaches the user of the driver: wear, errors, retries.
+//! Tests of cell effects that users of the driver observe: wear, errors, retries.
 
 use crate::cells::{CellsProfile, ErrorSpec};
 use crate::ecc_engine::{EccProfile, EngineKind};
@@ -47,7 +47,7 @@ fn op() -> impl Strategy<Value = Op> {
 
 type Seen = (Result<(u32, u32), ErrorKind>, Instant);
 
-/// Pages of a block are written in order, each once.
+/// Executes an operation; pages of a block are written in order, each once.
 fn run(device: &mut Driver, next: &mut [u32; 4], op: &Op) -> Seen {
     let now = device.ready_at();
     let block = u64::from(device.geometry().erase_bytes);
@@ -80,7 +80,7 @@ fn run(device: &mut Driver, next: &mut [u32; 4], op: &Op) -> Seen {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Without data all happens as with it: the same failures, corrections, losses and times.
+    /// Without data, failures, corrections, losses and times are the same as with data.
     #[test]
     fn timing_only_comes_to_the_same(
         ops in vec(op(), 1..60),
@@ -89,17 +89,18 @@ proptest! {
         floor in prop_oneof![Just(1e-9), Just(2e-4), Just(4e-4)],
     ) {
         let mut spec = mx30lf2g18ac();
-        // Four blocks of eight pages: enough to come back to each.
+        // Four blocks of eight pages: few enough that each is used several times.
         (spec.geometry.pages_per_block, spec.geometry.blocks_per_lun) = (8, 4);
         (spec.factory_bad.per_lun, spec.geometry.max_bad_blocks_per_lun) = (0, 1);
         spec.errors = Some(ErrorSpec { floor, ..spec.facts().error_spec() });
-        // Twice a mean life: some blocks are dead.
+        // Twice the mean endurance: some blocks have failed.
         let cycles = if worn { 2 * 19 * spec.facts().rated_cycles() as u32 } else { 500 };
         let cells = CellsProfile { cycles, ..CellsProfile::default() };
-        // Eight bits: a step with nine, which is rare, is mistaken for another codeword once in 40 000, and then counting is wrong.
+        // Strength of eight bits: a step with nine wrong bits, which is rare, is decoded as another codeword once in 40 000 cases.
+        // Counting is then wrong.
         let ecc = EccProfile { engine: EngineKind::Pipelined, strength: Some(8), ..EccProfile::default() };
         let mut rig = Rig { ecc, ..rig() };
-        // A wrong bit in a mark makes a block bad, and without data there are no marks.
+        // A wrong bit in a marker makes a block bad, and without data there are no markers.
         rig.options.bad_blocks = BadBlocks::Ignore;
         let chip = |stores| device(&spec, rig, ChipOptions { stores, seed, cells });
         let (mut with, mut without) = (chip(true), chip(false));
@@ -111,12 +112,12 @@ proptest! {
     }
 }
 
-/// Pages that lose charge, or whose reads disturb them, and do nothing else.
+/// A chip whose only bit errors are caused by retention or read disturb.
 fn forgetful(retry: ReadRetry) -> RawNandSpec {
     let mut spec = RawNandSpec { read_retry: Some(retry), ..nv_ddr() };
     let mut errors = ErrorSpec { floor: 1e-9, program_disturb: 0.0, ..spec.facts().error_spec() };
     errors.wear.rate = 0.0;
-    // After a year, and after a hundred reads per page: 5 wrong bits in a thousand.
+    // After a year, or after a hundred reads per page: 5 wrong bits per thousand.
     (errors.retention.rate, errors.retention.cycles, errors.retention.amount) = (5e-3 / 365.0, 0.0, 1.0);
     (errors.disturb.rate, errors.disturb.cycles, errors.disturb.amount) = (5e-5, 0.0, 1.0);
     spec.errors = Some(errors);
@@ -151,7 +152,7 @@ fn read_retry_helps_against_lost_charge_and_not_against_disturb() {
         let done = device.read(NOW, 0, &mut back).unwrap();
         assert!(back == data && done.bitflips > 10, "{done:?}");
         assert!(device.bus().cells(0).unwrap().rber(0, NOW).total() > 4e-3, "retry was needed");
-        // The other block is read until it has as many wrong bits.
+        // The other block is read until it has the same number of wrong bits.
         device.erase(NOW, block, block).unwrap();
         device.write(NOW, block, &data).unwrap();
         for _ in 0..1300 {
@@ -228,7 +229,7 @@ fn the_table_on_flash_survives_its_own_blocks() {
     let mut device = driver(&spec, rig).unwrap();
     let block = u64::from(device.geometry().erase_bytes);
     device.mark_bad(NOW, 5 * block).unwrap();
-    // Table and mirror lie in blocks 63 and 62; both wear out.
+    // Table and mirror are in blocks 63 and 62; both wear out.
     let chip = device.bus_mut().chip_mut(0).unwrap();
     chip.set_faults(63 * block, Faults::ERASE);
     chip.set_faults(62 * block, Faults::PROGRAM);
@@ -239,7 +240,7 @@ fn the_table_on_flash_survives_its_own_blocks() {
         assert_eq!(again.block_state(worn), BlockState::Worn, "block {worn}");
     }
     again.bus_mut().chip_mut(0).unwrap().set_faults(61 * block, Faults::BOTH);
-    // No second place is left: that is an error, and one copy still has all.
+    // Without a second usable block the call fails, but one copy is still complete.
     assert!(again.mark_bad(NOW, 7 * block).is_err());
     let chip = again.bus().chip(0).unwrap().clone();
     let bus = NandController::new(ideal_controller(), NandBoard::default(), vec![chip]);

@@ -1,4 +1,4 @@
-//! What the driver writes is what the codec says, and what it need not decode is right.
+//! Tests that the driver writes the bytes of the codec, and that pages which it need not decode are correct.
 
 use crate::cells::ErrorSpec;
 use crate::ecc_engine::{EccProfile, EngineKind};
@@ -22,7 +22,7 @@ fn noise(seed: u64, len: usize) -> Vec<u8> {
     (0..len as u64).map(|i| (floatgate_mtd::random::mix(seed << 32 | i) >> 20) as u8).collect()
 }
 
-/// An erase that fails: the chip takes programs of what is still there.
+/// Simulates a failed erase: the chip accepts programs of pages that still contain data.
 pub(super) fn fail_erase(device: &mut Driver) {
     let block = device.geometry().erase_bytes.into();
     device.bus_mut().chip_mut(0).unwrap().set_faults(0, Faults::ERASE);
@@ -30,7 +30,7 @@ pub(super) fn fail_erase(device: &mut Driver) {
     device.bus_mut().chip_mut(0).unwrap().set_faults(0, Faults::NONE);
 }
 
-/// Whatever way a page takes, on flash it has its codeword's bytes.
+/// With every write function the page on flash is a codeword.
 #[test]
 fn pages_on_flash_are_codewords() {
     let cases = [
@@ -73,7 +73,7 @@ fn users_bytes_and_ecc_bytes_share_the_oob() {
     assert_eq!((&oob[..6], &oob[36..]), (&[0xFF, 0xFF, 1, 2, 3, 0xFF][..], &ecc[..]));
 }
 
-/// A dump loaded by other means is decoded, whoever encoded it.
+/// A dump that was loaded directly is decoded, regardless of the encoder.
 #[test]
 fn raw_dumps_decode() {
     let mut device = driver(&mx30lf2g18ac(), rig()).unwrap();
@@ -86,7 +86,7 @@ fn raw_dumps_decode() {
     let mut back = [0; 2048];
     let done = device.read(NOW, 0, &mut back).unwrap();
     assert_eq!((done.bitflips, done.bitflips_max, &back[..]), (3, 2, &data[..]));
-    // Without ECC bytes it is no codeword.
+    // Without ECC bytes the page is not a codeword.
     device.write_oob(NOW, 2048, &page, &[], OobMode::Raw).unwrap();
     assert_eq!(device.read(NOW, 2048, &mut back).unwrap_err().kind, ErrorKind::Uncorrectable);
 }
@@ -99,7 +99,7 @@ fn programming_a_page_twice_is_no_codeword() {
     fail_erase(&mut device);
     device.write(NOW, 0, &page(2)).unwrap();
     assert_eq!(device.read(NOW, 0, &mut [0; 2048]).unwrap_err().kind, ErrorKind::Uncorrectable);
-    // Nor when this driver does not know of the first time.
+    // The same applies if this driver does not know of the first program.
     fail_erase(&mut device);
     let chip = device.bus().chip(0).unwrap().clone();
     let mut next = super::bad_blocks::probe_again(chip, rig());
@@ -144,13 +144,13 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What a read reported, and the bytes.
+/// Result of a read and the bytes it returned.
 type ReadResult = (Result<(u32, u32), ErrorKind>, Vec<u8>);
 
-/// Runs one operation; reads have a result.
+/// Executes an operation; only reads have a result.
 fn run(device: &mut Driver, op: &Op) -> Option<ReadResult> {
     let addr = |page: u8| u64::from(page) * 2048;
-    // Whether the chip allows it is the same for both drivers.
+    // Both drivers get the same answer from the chip, accepted or rejected.
     match *op {
         Op::Write(page, seed) => _ = device.write(NOW, addr(page), &noise(seed, 2048)),
         Op::WriteRaw(page, seed) => {
@@ -159,7 +159,7 @@ fn run(device: &mut Driver, op: &Op) -> Option<ReadResult> {
         Op::Oob(page) => _ = device.write_oob(NOW, addr(page), &[], &[0xFF, 0xFF, 0], OobMode::Place),
         Op::Erase => _ = device.erase(NOW, 0, 128 << 10),
         Op::Inject(page, bit) => {
-            // Behind the driver's back: it must find out all the same.
+            // The bit error is injected directly; the driver must detect it.
             device.bus.array_mut(0).unwrap().inject(page.into(), bit);
         }
         Op::Read(page) => {
@@ -174,7 +174,8 @@ fn run(device: &mut Driver, op: &Op) -> Option<ReadResult> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The same operations with and without the shortcut: the same bytes and reports, errors of the cells included.
+    /// The same operations with and without the decoding shortcut give the same bytes and results, including cell
+    /// errors.
     #[test]
     fn skipping_the_decoder_changes_nothing(ops in vec(op(), 1..40), floor in prop_oneof![Just(0.0), Just(1e-4)]) {
         let spec = mx30lf2g18ac();

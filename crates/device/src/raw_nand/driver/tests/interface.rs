@@ -1,4 +1,4 @@
-//! The data interface that driver, controller and chip agree on.
+//! Tests of the data interface that driver, controller and chip select.
 
 use crate::raw_nand::chip::{ChipOptions, RawNand};
 use crate::raw_nand::controller::{NandBoard, NandController, NandProfile};
@@ -10,7 +10,7 @@ use floatgate_mtd::{Instant, Mtd};
 fn probe(spec: &RawNandSpec, profile: NandProfile, board: NandBoard, known: &[RawNandSpec]) -> Driver {
     let bus = NandController::new(profile, board, RawNand::package(spec, ChipOptions::default()).unwrap());
     let mut device = crate::raw_nand::testing::probe(bus, rig(), known).unwrap();
-    // Whatever was agreed on works.
+    // The selected interface works.
     let page = vec![0xA5; device.geometry().write_bytes as usize];
     let mut back = vec![0; page.len()];
     device.write(Instant::ZERO, 0, &page).unwrap();
@@ -58,14 +58,15 @@ fn without_set_features_the_promised_sdr_mode_is_used() {
 #[test]
 fn set_without_get_is_not_checked() {
     let spec = quirk(true, false, true, true);
-    // The parameter page promises both; only the catalogue knows better.
+    // The parameter page promises both features; only the catalogue is correct.
     assert_eq!(chosen(&spec, std::slice::from_ref(&spec)), DataInterface::NvDdr(5));
     assert_eq!(chosen(&spec, &[]), DataInterface::Sdr(0), "GET FEATURES fails, so nobody knows");
 }
 
 #[test]
 fn supported_but_not_advertised_needs_the_catalogue() {
-    // Such a chip must be told before it runs faster; without the catalogue nobody knows how.
+    // Such a chip must be configured before it runs faster; without the catalogue the procedure is
+    // unknown.
     let spec = quirk(true, true, false, true);
     assert_eq!(chosen(&spec, std::slice::from_ref(&spec)), DataInterface::NvDdr(5));
 }

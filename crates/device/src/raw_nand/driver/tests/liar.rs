@@ -1,4 +1,4 @@
-//! A bus that answers nonsense: the driver refuses it, or drives what it was promised, and never panics.
+//! A bus that answers with invalid data: the driver rejects it or uses it, but never panics.
 
 use crate::oracle::PageTruth;
 use crate::raw_nand::bus::{Instr, NandBus, NandError};
@@ -10,7 +10,7 @@ use floatgate_mtd::{ErrorKind, Mtd};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Answers id reads with `id` or a signature, parameter reads with `page`.
+/// A bus that answers id reads with `id` or a signature, and parameter reads with `page`.
 struct Liar {
     id: Vec<u8>,
     page: Vec<u8>,
@@ -56,7 +56,7 @@ impl PageTruth for Liar {
     }
 }
 
-/// A parameter page whose checksum is right, whatever it says.
+/// A parameter page with a correct checksum over any contents.
 fn sealed(mut page: Vec<u8>) -> Vec<u8> {
     page[..4].copy_from_slice(b"ONFI");
     let sum = crc::onfi(&page[..254]);
@@ -75,7 +75,7 @@ proptest! {
     ) {
         let mut page = noise;
         if plausible {
-            // Sizes that make sense; the rest stays noise.
+            // The sizes are plausible; the other bytes stay random.
             page[80..84].copy_from_slice(&2048u32.to_le_bytes());
             page[84..86].copy_from_slice(&64u16.to_le_bytes());
             page[92..96].copy_from_slice(&64u32.to_le_bytes());

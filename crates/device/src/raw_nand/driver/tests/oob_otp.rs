@@ -1,4 +1,4 @@
-//! OOB, OTP, protection, correction.
+//! Tests of OOB, OTP, protection and correction.
 
 use crate::capability::{Otp, OtpArea};
 use crate::ecc_engine::{EccProfile, EngineKind};
@@ -16,7 +16,7 @@ fn inject(device: &mut Driver, row: usize, bits: &[u32]) {
 #[test]
 fn oob_bytes_go_where_the_layout_says() {
     let mut device = driver(&mx30lf2g18ac(), rig()).unwrap();
-    // BCH of 4 bits over 512 bytes: 4 * 7 bytes at the end.
+    // BCH with 4 bits over 512 bytes has 4 * 7 bytes at the end of the OOB.
     assert_eq!(device.geometry().oob_free_bytes, 64 - 2 - 28);
     let data = [0x42; 2048];
     let user: Vec<u8> = (0..34).collect();
@@ -27,7 +27,7 @@ fn oob_bytes_go_where_the_layout_says() {
     let mut free = [0; 34];
     device.read_oob(NOW, 0, &mut [], &mut free, OobMode::Auto).unwrap();
     assert_eq!(free[..], user);
-    // OOB alone, in place, on the next page.
+    // OOB bytes alone, in place mode, on the next page.
     device.write_oob(NOW, 2048, &[], &[0xFF, 0xFF, 0x0F], OobMode::Place).unwrap();
     device.read_oob(NOW, 2048, &mut page, &mut oob, OobMode::Place).unwrap();
     assert_eq!((page, oob[2]), ([0xFF; 2048], 0x0F));
@@ -64,7 +64,7 @@ fn bit_errors_are_corrected_counted_and_given_up() {
     assert_eq!(raw[0], 0x5A ^ 0x3E);
 }
 
-/// A chip that corrects by itself: the status tells, bits are not counted.
+/// A chip with on-die ECC reports results in its status and does not count bits.
 #[test]
 fn on_die_ecc_reports_by_status() {
     let mut spec = mx30lf2g18ac();
@@ -104,7 +104,7 @@ fn on_die_ecc_fails_where_a_step_was_programmed_twice() {
     assert_eq!(back, [0x42; 2048]);
 }
 
-/// Read retry is tried, does not help against errors that do not come from the cells, and the normal mode is restored.
+/// Read retry is tried, does not correct errors that are not caused by the cells, and restores the normal mode.
 #[test]
 fn read_retry_steps_through_its_modes() {
     let mut device = driver(&nv_ddr(), rig()).unwrap();
@@ -142,7 +142,7 @@ fn otp_reads_writes_and_locks() {
     assert_eq!(device.otp_write(NOW, 0, &[0]).unwrap_err().kind, ErrorKind::WriteProtected);
     device.otp_read(NOW, OtpArea::User, 2109, &mut back).unwrap();
     assert_eq!(back[1], 1);
-    // Ordinary pages were never touched.
+    // Normal pages were not changed.
     device.read(NOW, 2 * 2048, &mut back).unwrap();
     assert_eq!(back, [0xFF; 6]);
     assert_eq!(driver(&nand128w3a2bn(), rig()).unwrap().otp_regions(OtpArea::User), 0);

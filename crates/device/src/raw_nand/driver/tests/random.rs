@@ -1,4 +1,4 @@
-//! Any valid order of programs, erases and reads agrees with a plain array of bytes.
+//! Random valid sequences of programs, erases and reads agree with a plain array of bytes.
 
 use crate::raw_nand::driver::BadBlocks;
 use crate::raw_nand::spec::RawNandSpec;
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// Sub-pages where the last write to the block ended.
+    /// Writes sub-pages from the end of the last write in the block.
     Write {
         block: u32,
         units: u32,
@@ -52,7 +52,7 @@ fn run(spec: &RawNandSpec, rig: Rig, ops: &[Op]) {
         match *op {
             Op::Write { block, units, fill } => {
                 let from = next[block as usize];
-                // Into the next block only when that one is erased.
+                // The write continues in the next block only if that block is erased.
                 let per_block = g.erase_bytes / g.sub_page_bytes;
                 let after =
                     if block + 1 < g.blocks() && next[block as usize + 1] == 0 { per_block } else { 0 };

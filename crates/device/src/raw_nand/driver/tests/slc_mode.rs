@@ -1,4 +1,4 @@
-//! Paired pages as users of the device see them, and the device that leaves MSB pages out.
+//! Tests of paired pages from the view of a user, and of the device that omits MSB pages.
 
 use crate::oracle::Oracle;
 use crate::raw_nand::RawNandSpec;
@@ -19,7 +19,7 @@ fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + i / 4096) as u8).collect()
 }
 
-/// The example's id says where its parameter page does not.
+/// The catalogue entry for the example's id contains the pairing, which its parameter page lacks.
 #[test]
 fn the_catalogue_tells_the_pairing() {
     let spec = mlc(PairingScheme::Dist3);
@@ -49,7 +49,7 @@ fn blocks_in_slc_mode_hold_half_and_read_back() {
         let mut back = vec![0; 2 * block - 5];
         let at = device.read(at, addr + 5, &mut back).unwrap().at;
         assert!(back == data[5..]);
-        // What lies where: LSB pages programmed once each, MSB pages still erased.
+        // LSB pages are programmed once each, MSB pages are still erased.
         let pairing = device.inner().geometry().pairing;
         let array = device.inner().bus().array(0).unwrap();
         for row in 36..60 {
@@ -63,7 +63,7 @@ fn blocks_in_slc_mode_hold_half_and_read_back() {
     }
 }
 
-/// The array's share of a block's programs is that of its LSB pages, to the nanosecond.
+/// The array time for programs of a block is the sum over its LSB pages, to the nanosecond.
 #[test]
 fn slc_mode_programs_at_the_pace_of_lsb_pages() {
     let array = |device: &dyn Mtd| device.breakdown()[Phase::Array].as_ns();
@@ -104,7 +104,7 @@ fn an_uncorrectable_page_does_not_hide_the_others() {
     let page = device.geometry().write_bytes as usize;
     let data = pattern(4 * page);
     device.write(NOW, 0, &data).unwrap();
-    // Pages 1 and 2 of the half are pages 1 and 2 of the block.
+    // Pages 1 and 2 of the half-size block are pages 1 and 2 of the full block.
     let array = device.inner_mut().bus_mut().array_mut(0).unwrap();
     for bit in 0..100 {
         array.inject(1, bit * 3);

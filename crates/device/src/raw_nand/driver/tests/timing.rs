@@ -1,4 +1,4 @@
-//! Durations against formulas written by hand, and books that balance.
+//! Compares durations with formulas, and checks that the breakdown adds up.
 
 use crate::ecc_engine::{EccProfile, EngineKind};
 use crate::raw_nand::chip::{ChipOptions, RawNand};
@@ -24,7 +24,7 @@ fn no_ecc() -> Rig {
     Rig { ecc, options, ..Rig::default() }
 }
 
-/// Time of one call.
+/// Duration of one call.
 fn cost(device: &mut Driver, call: impl FnOnce(&mut Driver, Instant) -> Instant) -> Nanos {
     let now = device.ready_at();
     call(device, now).since(now)
@@ -37,7 +37,7 @@ fn read_pages(device: &mut Driver, pages: usize) -> Nanos {
 
 const SDR5: &str = "sdr_modes = [0, 1, 2, 3, 4, 5]";
 
-/// Facts 2.2: 2 commands, 5 address cycles, tWB, tR, tRR and the data.
+/// Formula of facts 2.2: 2 commands, 5 address cycles, tWB, tR, tRR and the data.
 #[test]
 fn a_page_read_in_sdr_5() {
     let mut device = device(&mx30lf2g18ac(), SDR5, "", no_ecc());
@@ -45,7 +45,8 @@ fn a_page_read_in_sdr_5() {
     assert_eq!(read_pages(&mut device, 1), Nanos::from_ns(by_hand));
 }
 
-/// Facts 2.2: commands and addresses, tADL, page with OOB, tWB, tPROG; then a status read. One before it looks for WP#.
+/// Formula of facts 2.2: commands and addresses, tADL, page with OOB, tWB, tPROG, then a status read. Another status
+/// read before it checks WP#.
 #[test]
 fn a_page_program_in_sdr_5() {
     let mut device = device(&mx30lf2g18ac(), SDR5, "", no_ecc());
@@ -59,26 +60,26 @@ fn a_page_program_in_sdr_5() {
     assert_eq!(took, Nanos::from_ns(by_hand));
 }
 
-/// Facts 3.3: tR + tRCBSY for the first page, then tRCBSY, because tR hides behind the transfer (41 us).
+/// Formula of facts 3.3: tR + tRCBSY for the first page, then tRCBSY, because the transfer (41 us) covers tR.
 #[test]
 fn cached_reads_hide_the_array() {
     let mut device = device(&mx30lf2g18ac(), SDR5, "", no_ecc());
     let page = 2048 * 20;
     let turn = 20 + 100 + 5_000 + 20 + page;
     for pages in [2, 3, 64] {
-        // The first page's 31h follows its tR; tRR before it is the controller's wait.
+        // The 31h of the first page follows its tR; the controller waits tRR before it.
         let by_hand = 7 * 20 + 100 + 20_000 + pages * turn;
         assert_eq!(read_pages(&mut device, pages as usize), Nanos::from_ns(by_hand), "{pages} pages");
     }
-    // 66 pages: a window of 64, and one of 2 in the next block.
+    // 66 pages: a sequence of 64, and one of 2 in the next block.
     let by_hand = 2 * (7 * 20 + 100 + 20_000) + 66 * turn;
     assert_eq!(read_pages(&mut device, 66), Nanos::from_ns(by_hand));
-    // 65 pages: the last one alone is a plain read.
+    // 65 pages: the last page alone is a plain read.
     let by_hand = (7 * 20 + 100 + 20_000 + 64 * turn) + (7 * 20 + 100 + 20_000 + 20 + page);
     assert_eq!(read_pages(&mut device, 65), Nanos::from_ns(by_hand));
 }
 
-/// When the bus is faster than the array, the rest of tR shows.
+/// If the bus is faster than the array, the remaining tR is visible.
 #[test]
 fn a_slow_array_shows_through() {
     let mut spec = mx30lf2g18ac();
@@ -86,15 +87,14 @@ fn a_slow_array_shows_through() {
     spec.timing.t_r_us.max = Nanos::from_us(100);
     let mut device = device(&spec, SDR5, "", no_ecc());
     let (first, page) = (7 * 20 + 100 + 100_000, 20 + 2048 * 20);
-    // From one ready to the next, the array takes tR; nothing else does. 3Fh waits for the last one.
+    // The array takes tR from one ready to the next, and the transfer is covered. 3Fh waits for the last page.
     let by_hand = first + (20 + 100 + 5_000) + 2 * 100_000 + page;
     assert_eq!(read_pages(&mut device, 3), Nanos::from_ns(by_hand));
 }
 
-/// Facts 3.3, i.MX6 at 33 MHz: 45.8 us + tR + 2048 bytes for a plain page, 42.4 us + tRCBSY + 2048 bytes for one of a
-/// sequence. The two steps
-/// that a sequential page saves (address and second command) make the difference of 3.4 us; the step that waits for R/B#
-/// hides behind tR.
+/// Example of facts 3.3, i.MX6 at 33 MHz: 45.8 us + tR + 2048 bytes for a plain page, 42.4 us + tRCBSY + 2048 bytes for
+/// one of a sequence. A sequential page saves two steps (address and second command), which make the difference of 3.4
+/// us. The step that waits for R/B# is covered by tR.
 #[test]
 fn imx6_rows() {
     let profile = "sdr_modes = [0, 1, 2, 3]\nop_cost = { setup_us = 39.02, finish_us = 0.05 }\nstep_us = 1.6";
@@ -107,7 +107,7 @@ fn imx6_rows() {
     near(read_pages(&mut device, 64), 45.8 + 20.0 + 63.0 * 42.4 + 64.0 * (5.0 + 62.06));
 }
 
-/// Facts 3.4: the bus part of 17600 bytes, in SDR limited by the controller and in NV-DDR 5.
+/// Example of facts 3.4: bus time of 17600 bytes, in SDR limited by the controller and in NV-DDR 5.
 #[test]
 fn arasan_rows() {
     let floor = "sdr_modes = [0, 1, 2, 3, 4, 5]\nsdr_ns_per_byte = { read = 62.5, write = 100 }";
@@ -123,7 +123,7 @@ fn arasan_rows() {
     assert_eq!(data(&mut device(&spec, SDR5, "", ecc)), Nanos::from_us(352));
     let fast = "sdr_modes = [0]\nnvddr_modes = [0, 1, 2, 3, 4, 5]";
     assert_eq!(data(&mut device(&spec, fast, "", ecc)), Nanos::from_us(88));
-    // Only engines outside the chip need the OOB.
+    // Only ECC engines outside the chip need the OOB.
     assert_eq!(data(&mut device(&spec, fast, "", no_ecc())), Nanos::from_ns(16_384 * 5));
 }
 
@@ -138,7 +138,7 @@ fn cached_programs_hide_the_bus() {
     let plain = write(rig);
     rig.options.cached_programs = true;
     let cached = write(rig);
-    // All transfers but the first hide behind tPROG (300 us); each 15h costs tCBSY.
+    // All transfers except the first are covered by tPROG (300 us); each 15h costs tCBSY.
     assert!(plain > Nanos::from_us(64 * 342) && cached < Nanos::from_us(64 * 306 + 50), "{plain} {cached}");
 }
 
@@ -166,12 +166,12 @@ fn two_planes_program_and_read_at_once() {
         let read = cost(&mut device, |device, now| device.read(now, 0, &mut data).unwrap().at);
         times.push([write, read].map(Nanos::as_us_f64));
     }
-    // 256 pages: half of the tPROG (300 us) and of the tR (20 us) are saved, for some tDBSY.
+    // 256 pages: half of the tPROG (300 us) and half of the tR (20 us) are saved, at the cost of some tDBSY.
     assert!(times[0][0] - times[1][0] > 128.0 * 298.0, "{times:?}");
     assert!(times[0][1] - times[1][1] > 128.0 * 17.0, "{times:?}");
 }
 
-/// A long transfer costs further operations of the controller.
+/// A long transfer needs several operations of the controller.
 #[test]
 fn transfers_have_a_limit() {
     let profile = |limit: &str| format!("{SDR5}\nop_cost = {{ setup_us = 2, finish_us = 1 }}\n{limit}");
@@ -214,7 +214,7 @@ fn no_resource_does_two_things_at_once_and_the_books_balance() {
         let spans = device.host_mut().take_spans();
         assert!(spans.iter().any(|span| span.resource == Resource::Die(0)));
         assert_eq!(overlaps(&spans), None);
-        // The array works while the bus does: cached reads and programs.
+        // The array works during bus transfers: cached reads and programs.
         let bus = |s: &Span| {
             spans.iter().any(|b| b.resource == Resource::Bus && b.start < s.end && s.start < b.end)
         };

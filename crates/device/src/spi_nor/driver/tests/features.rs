@@ -1,4 +1,4 @@
-//! Errors, OTP, accounting.
+//! Tests of errors, OTP and time accounting.
 
 use super::*;
 use crate::oracle::{Faults, Oracle};
@@ -13,7 +13,7 @@ fn failures_have_a_name_a_place_and_a_time() {
     assert_eq!((error.kind, error.addr), (ErrorKind::ProgramFailed, 0x200));
     let at = rig.ready_at();
     assert_eq!(error.at, at);
-    // The bits were cleared: the next page is fine.
+    // The fail bits were cleared, so the next program succeeds.
     let at = rig.write(at, 0x300, &[0; 16]).unwrap().at;
     let error = rig.erase(at, 0x2000, 0x2000).unwrap_err();
     assert_eq!((error.kind, error.addr), (ErrorKind::EraseFailed, 0x3000));
@@ -28,7 +28,7 @@ fn failures_have_a_name_a_place_and_a_time() {
     let error = rig.write(at, 0, &[0; 4]).unwrap_err();
     assert_eq!(error.kind, ErrorKind::ProgramFailed);
     rig.write(error.at, 256, &[0; 4]).unwrap();
-    // Winbond's chips do not tell; the data does.
+    // Winbond's chips do not report the failure; only the data shows it.
     let mut silent = Setup::new(W25Q128JV).ready();
     silent.bus_mut().chip_mut().set_faults(0, Faults::PROGRAM);
     let at = silent.ready_at();
@@ -87,7 +87,7 @@ fn the_whole_chip_is_erased_by_its_own_command() {
     let mut rig = Setup::new(N25Q128A).spec(|s| *s = test_parts::profile(N25Q128A, Some("measured"))).ready();
     let at = rig.ready_at();
     let done = rig.erase(at, 0, 16 << 20).unwrap().at;
-    // Published: 45.907 s.
+    // The published time is 45.907 s.
     let ms = done.since(at).as_ns() / 1_000_000;
     assert!((45_890..45_910).contains(&ms), "{ms}");
 }
@@ -126,7 +126,7 @@ fn otp(part: &str, octal: bool, regions: usize, len: u64, locks_all: bool, erasa
     assert_eq!(rig.otp_write(at, region.start, &[0]).unwrap_err().kind, ErrorKind::WriteProtected);
     let at = rig.ready_at();
     assert_eq!(rig.otp_write(at, 0, &[0]).is_err(), locks_all);
-    // The array is not affected.
+    // The array is unchanged.
     let at = rig.ready_at();
     let at = rig.write(at, 0, &[1]).unwrap().at;
     let mut byte = [0];
@@ -164,7 +164,7 @@ fn the_factory_area_is_each_chips_own() {
     assert_eq!(none.otp_regions(OtpArea::Factory), 0);
 }
 
-/// Winbond's and ISSI's, by a command of its own.
+/// Unique ids of Winbond and ISSI, which have a separate command.
 #[test]
 fn unique_ids_are_read_from_any_byte() {
     for (part, len) in [(W25Q128JV, 8), (test_parts::IS25LP256, 16)] {
@@ -199,7 +199,7 @@ fn the_books_agree_with_the_clock_and_with_arithmetic() {
     let (start, before) = (rig.ready_at(), rig.breakdown());
     let read = rig.read(start, 0, &mut [0; 512]).unwrap().at;
     let cost = rig.breakdown() - before;
-    // READ 03h at 20 MHz: command, three address bytes, data, eight cycles of 50 ns each.
+    // READ 03h at 20 MHz: opcode, three address bytes and data take eight cycles of 50 ns per byte.
     assert_eq!(read.since(start), Nanos::from_us(30) + Nanos::from_ns(516 * 8 * 50));
     assert_eq!(cost[Phase::Data], Nanos::from_ns(512 * 8 * 50));
     assert_eq!(cost[Phase::Cpu], Nanos::from_us(30));
@@ -207,7 +207,7 @@ fn the_books_agree_with_the_clock_and_with_arithmetic() {
     let written = rig.write(read, 128, &[0; 512]).unwrap().at;
     let cost = rig.breakdown() - before;
     assert_eq!(cost.total(), written.since(read));
-    // Three pages are touched.
+    // The read touches three pages.
     assert_eq!(cost[Phase::Cpu], Nanos::from_us(30 + 15));
     assert_eq!(cost[Phase::Array], Nanos::from_us(3 * 150));
     check_spans(&rig.host_mut().take_spans());
@@ -246,7 +246,7 @@ fn pauses_between_status_reads_are_slept_through() {
     let (at, before) = (rig.ready_at(), rig.breakdown());
     let done = rig.erase(at, 0, 4096).unwrap().at;
     let cost = rig.breakdown() - before;
-    // 45 ms of erasing are seen half a pause of 1.05 ms late, in the mean.
+    // The end of the 45 ms erase is detected half a pause of 1.05 ms late, on average.
     assert_eq!(cost[Phase::Array], Nanos::from_ms(45));
     assert!(
         done.since(at) > Nanos::from_us(45_500) && done.since(at) < Nanos::from_us(45_600),
@@ -264,7 +264,7 @@ fn controllers_with_short_operations_split_programs() {
     let at = rig.ready_at();
     let before = rig.breakdown();
     let at = rig.write(at, 100, &data).unwrap().at;
-    // 156 bytes to the end of the page, 256, 188: in pieces of 48.
+    // 156 bytes to the end of the page, then 256 and 188 bytes, in pieces of 48 bytes.
     let pieces = 4 + 6 + 4;
     let array = (rig.breakdown() - before)[Phase::Array];
     assert!(array > Nanos::from_us(30 * pieces) && array < Nanos::from_us(120 * pieces), "{array}");

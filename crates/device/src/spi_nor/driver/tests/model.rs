@@ -1,4 +1,4 @@
-//! Random operations against a model in memory.
+//! Random operations compared with a model in memory.
 
 use super::*;
 use proptest::prelude::*;
@@ -20,7 +20,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a write does to the model: bits are cleared, a bit that would have to be set refuses the page it is in.
+/// Executes a write on the model: bits are cleared. A bit that would have to be set makes the program of its
+/// page fail.
 fn write(model: &mut [u8], addr: usize, data: &[u8]) -> bool {
     let mut at = addr;
     while at < addr + data.len() {

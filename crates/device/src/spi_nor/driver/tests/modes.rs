@@ -1,4 +1,4 @@
-//! Which commands the driver takes, and what it refuses.
+//! Tests of the commands that the driver selects or rejects.
 
 use super::*;
 use crate::oracle::{Faults, Oracle};
@@ -14,14 +14,15 @@ fn the_fastest_common_mode_is_taken() {
     assert_eq!(mode(&Setup::new(W25Q128JV).ready()), "1S-4S-4S");
     assert_eq!(mode(&Setup::new(W25Q128JV).board("lanes = 2").ready()), "1S-2S-2S");
     let rig = Setup::new(W25Q128JV).board("lanes = 1").ready();
-    // Without dummy cycles READ is faster as long as the bus is slow enough for it.
+    // Without dummy cycles, READ is faster if the bus is slow enough for it.
     assert_eq!((mode(&rig).as_str(), rig.read_op().opcode), ("1S-1S-1S", 0x03));
     let fast = Setup::new(W25Q128JV).board("lanes = 1").clock("100 MHz").ready();
     assert_eq!(fast.read_op().opcode, 0x0B);
     assert_eq!(rig.program_op().mode.to_string(), "1S-1S-1S");
 }
 
-/// Linux programs with three address bytes on one data line, and with four on those of the table of four-byte commands.
+/// Linux programs on one data line with three address bytes. With four address bytes it uses the lines in the table of
+/// four-byte commands.
 #[test]
 fn programs_are_as_wide_as_linux_makes_them() {
     let programs = |setup: Setup| setup.ready().program_op().mode.to_string();
@@ -35,7 +36,7 @@ fn a_limit_is_a_ceiling_whose_data_phase_must_be_reached() {
     let limited = |limit: &str| Setup::new(W25Q128JV).board(&format!("mode = '{limit}'")).probe();
     assert_eq!(mode(&limited("1-1-4").unwrap()), "1S-1S-4S");
     assert_eq!(mode(&limited("1-4-4").unwrap()), "1S-4S-4S");
-    // Wide commands that are asked for are not silently replaced.
+    // Required wide commands are not silently replaced.
     assert!(matches!(limited("4-4-4"), Err(ProbeError::ModeNotOffered { .. })));
     let Err(ProbeError::ModeNotOffered { offered, .. }) = limited("8-8-8") else { panic!("offered") };
     let offered: Vec<String> = offered.iter().map(Mode::to_string).collect();
@@ -50,7 +51,7 @@ fn stateful_modes_need_the_reset_pin() {
     assert_eq!(octal().probe().unwrap_err(), ProbeError::NoResetPin { mode: Mode::OCTAL_DTR });
     let rig = octal().board("reset_pin = true").ready();
     assert_eq!((mode(&rig).as_str(), rig.program_op().opcode), ("8D-8D-8D", 0x12));
-    // Unasked, the driver stays with what is safe.
+    // Without a request, the driver uses the safe mode.
     assert_eq!(mode(&Setup::new(MX25UW12845G).ready()), "1S-1S-1S");
     assert_eq!(mode(&Setup::new(MX25UW12845G).board("reset_pin = true").ready()), "8D-8D-8D");
 }
@@ -179,20 +180,21 @@ fn the_phy_is_calibrated_and_used() {
     let mut got = vec![0; 512];
     let done = rig.read(at, 0, &mut got).unwrap().at;
     assert_eq!(got, data);
-    // 20 dummy cycles, 512 bytes at 332 MB/s.
+    // The read takes 20 dummy cycles, and 512 bytes at 332 MB/s.
     assert!(done.since(at) < Nanos::from_us(3), "{}", done.since(at));
-    // Without data the same time passes.
+    // Without stored data the times are the same.
     let mut timing_only = phy();
     timing_only.stores = false;
     let mut fast = timing_only.ready();
     let start = fast.ready_at();
     assert_eq!(fast.read(start, 0, &mut got).unwrap().at.since(start), done.since(at));
-    // Nowhere to put the pattern.
+    // The flash has no blank range for the pattern.
     let error = phy().options(|o| o.write_pattern = false).probe().unwrap_err();
     assert_eq!(error, ProbeError::PatternPlace { addr: 0xFF_F000 });
 }
 
-/// Every stateless mode, with four-byte commands and with the address mode changed, by catalogue and by SFDP.
+/// Transfers data in every stateless mode, with four-byte commands and with a changed address mode, by catalogue and by
+/// SFDP.
 #[test]
 fn every_mode_carries_data() {
     let modes = [
@@ -232,7 +234,7 @@ fn more_lanes_and_double_rate_are_faster() {
     let ladder = ["1-1-1", "1-1-2", "1-1-4", "1-4-4", "1-1-8", "1-8-8", "8D-8D-8D"].map(time);
     assert!(ladder.is_sorted_by(|a, b| a > b), "{ladder:?}");
     assert!(time("1S-4D-4D") < time("1-4-4"));
-    // Program commands follow the limit as well.
+    // The limit also applies to program commands.
     let rig = Setup::new(test_parts::EVERY_MODE).board("mode = '1-8-8'").ready();
     assert_eq!((rig.program_op().opcode, rig.program_op().addr_bytes), (0x8E, 4));
 }
@@ -247,7 +249,7 @@ fn the_quad_enable_bit_is_set_in_each_way() {
             assert_eq!(mode(&setup.ready()), "1S-4S-4S", "{way:?}");
         }
     }
-    // Configuration register 1, the second byte of 01h.
+    // Configuration register 1 is the second data byte of 01h.
     let rig = Setup::new(test_parts::S25FL128S).ready();
     assert_eq!((mode(&rig).as_str(), rig.program_op().opcode), ("1S-4S-4S", 0x02));
 }
@@ -286,7 +288,7 @@ fn a_released_chip_is_found_again_without_its_reset_pin() {
     }
 }
 
-/// What one lane calls bytes 1, 2, 3, 4 is 2, 1, 4, 3 in 8D-8D-8D.
+/// The bytes 1, 2, 3, 4 written on a single lane read as 2, 1, 4, 3 in 8D-8D-8D.
 #[test]
 fn a_chip_that_swaps_bytes_needs_a_controller_that_swaps_them_back() {
     let setup = |swaps: bool| {
@@ -314,7 +316,7 @@ fn a_chip_that_swaps_bytes_needs_a_controller_that_swaps_them_back() {
     assert_eq!(asked, ProbeError::SwappedWords { mode: Mode::OCTAL_DTR });
 }
 
-/// The registers, dummy cycles and commands of Linux's `cypress_nor_octal_dtr_en`.
+/// Registers, dummy cycles and commands as in Linux's `cypress_nor_octal_dtr_en`.
 #[test]
 fn semper_chips_switch_by_any_register() {
     let mut rig = Setup::new(test_parts::SEMPER).clock("200 MHz").board("reset_pin = true").ready();
@@ -325,7 +327,7 @@ fn semper_chips_switch_by_any_register() {
     let mut got = vec![0; 1001];
     let at = rig.read(at, 0x100_0001, &mut got).unwrap().at;
     assert_eq!(got, data);
-    // A failure is told and cleared.
+    // A failure is reported and cleared.
     let faults = Faults { erase: true, ..Faults::default() };
     rig.bus_mut().chip_mut().set_faults(0, faults);
     assert_eq!(rig.erase(at, 0, 0x4_0000).unwrap_err().kind, ErrorKind::EraseFailed);

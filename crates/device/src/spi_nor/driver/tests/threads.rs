@@ -1,4 +1,4 @@
-//! Two threads on one chip.
+//! Tests of two threads on one chip.
 
 use super::features::check_spans;
 use super::*;
@@ -13,7 +13,7 @@ fn write_and_read(rig: &mut Rig, write: u64, read: u64) -> (Nanos, Nanos) {
     (written.at.since(start), got.at.since(start))
 }
 
-/// The time of a write and of a read alone.
+/// Durations of a write and of a read without the other thread.
 fn alone(part: &str) -> (Nanos, Nanos) {
     let mut rig = Setup::new(part).ready();
     let start = rig.ready_at();
@@ -38,14 +38,14 @@ fn another_bank_is_read_in_between() {
     let mut rig = Setup::new(MX25UW51245G).ready();
     rig.host_mut().record(true);
     let (written, got) = write_and_read(&mut rig, 0, BANK);
-    // The reader gets in after the first page, whose program time is hidden behind the read.
+    // The reader gets the bus after the first page, whose program time is covered by the read.
     let page = write_time.as_ns() / 16;
     assert!(got > read_time && got < read_time + Nanos::from_ns(page));
     assert!(written > write_time && written < write_time + read_time);
     let hidden = (write_time + read_time).saturating_sub(written);
     assert!(hidden <= Nanos::from_us(150) && hidden > Nanos::from_us(140), "{hidden}");
     check_spans(&rig.host_mut().take_spans());
-    // The longer the reader takes to wake up, and the shorter the bus is free, the later it gets in.
+    // The reader gets the bus later if its wake-up is slower or the bus is free for a shorter time.
     let raced = |wakeup: u64, free: u64| {
         let mut rig = Setup::new(MX25UW51245G).ready();
         rig.profile = HostProfile {
@@ -59,7 +59,7 @@ fn another_bank_is_read_in_between() {
     let (quick, slow, rare) = (raced(5, 200).1, raced(50, 200).1, raced(50, 20).1);
     assert!(got < quick && quick < slow && slow < rare, "{got} {quick} {slow} {rare}");
     assert!(rare <= write_time + read_time + Nanos::from_us(50), "a reader that never wins reads at the end");
-    // A read across both banks waits.
+    // A read across both banks waits for the writer.
     let mut across = Setup::new(MX25UW51245G).ready();
     let (_, got) = write_and_read(&mut across, 0, BANK - 2048);
     assert_eq!(got, write_time + read_time);
@@ -104,24 +104,24 @@ fn an_erase_is_suspended_for_a_read() {
     assert!(quick.1 < ask + Nanos::from_us(50), "{quick:?}");
     let delay = quick.0.saturating_sub(plain.0);
     assert!(delay > Nanos::from_us(20) && delay < Nanos::from_us(60), "{delay}");
-    // Asked for in the second block's time.
+    // The read is requested during the erase of the second block.
     let second = erase_and_read(suspend(), 1 << 20, Nanos::from_ms(60));
     assert!(second.1 > Nanos::from_ms(60) && second.1 < Nanos::from_ms(61), "{second:?}");
-    // The block under erase itself has to be waited for; during the other one's erase it can be read.
+    // A read of the block being erased waits; during the erase of the other block it can be read.
     let same = erase_and_read(suspend(), 0, ask);
     assert!(same.1 > block && same.1 < block + Nanos::from_ms(1), "{same:?}");
     let banks = erase_and_read(Setup::new(MX25UW51245G), BANK, ask);
     assert!(banks.1 < ask + Nanos::from_us(50), "{banks:?}");
 }
 
-/// The Macronix host controller in an FPGA, as fitted to the ZC702 rows.
+/// Macronix's host controller in an FPGA, with parameters fitted to the ZC702 measurements.
 const FPGA: &str = "reference_hz = '16.667 MHz'\nmax_hz = '16.667 MHz'\nlanes = 8\ndtr = true
 exec = { setup_us = 12, finish_us = 12 }
 rx = { ns_per_byte = 260, overlap = true }
 tx = { ns_per_byte = 260, overlap = true }\n";
 
-/// `flash_speed -b0 -k0` and `-k4096` of the talk: 7/7 ms in one die, 7/5 ms in two. When the reader gets the bus depends on
-/// two times of the host that nobody measured: it is before the writer's end.
+/// Published results of `flash_speed -b0 -k0` and `-k4096` (talk): 7/7 ms in one die, 7/5 ms in two. The time at which the
+/// reader gets the bus depends on two unmeasured times of the host: it is before the writer's end.
 #[test]
 fn published_latencies() {
     let latency = |bank: u64| {
@@ -132,7 +132,7 @@ fn published_latencies() {
         rig.profile =
             HostProfile { call_us: us(215), wakeup_us: us(20), relock_us: us(1), ..HostProfile::NONE };
         let (written, got) = write_and_read(&mut rig, 0, bank);
-        // As flash_speed prints them.
+        // Whole milliseconds, as flash_speed prints them.
         (written.max(got).as_ns() / 1_000_000, got.as_ns() / 1_000_000)
     };
     assert_eq!(latency(0), (7, 7));
