@@ -179,7 +179,8 @@ mod tests {
         let mut keys = Keys::default();
         keys.add(&key).unwrap();
         assert!(keys.add(&[0; 15]).is_err() && keys.add(&[0; 65]).is_err());
-        assert_eq!(format!("{keys:?}"), "Keys(1)");
+        let linux = 0xa525_b310_d975_604e_26c7_6113_4e6c_35d1_u128.to_be_bytes();
+        assert_eq!((keys.0[0].identifier, format!("{keys:?}")), (linux, "Keys(1)".to_owned()));
     }
 
     #[test]
