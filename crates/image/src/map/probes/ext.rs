@@ -85,13 +85,15 @@ fn probe(view: &View<'_>) -> Option<ProbeMatch> {
         .text("version", version)
         .text("label", block.text(120, 16))
         .number("block_bytes", block_bytes)
-        .number("inodes", block.le32(0))
-        .number("free_blocks", block.le32(12))
-        .text("state", if block.le16(58) & 1 == 1 { "clean" } else { "not unmounted" });
+        .number("inodes", block.le32(0));
     let found = ProbeMatch { before, ..found };
+    // A copy has the state of the day when it was made.
     if before > 0 {
         return Some(found.number("superblock_group", block.le16(90)).sum_is(false));
     }
+    let found = found
+        .number("free_blocks", block.le32(12))
+        .text("state", if block.le16(58) & 1 == 1 { "clean" } else { "not unmounted" });
     Some(found.sum_if_whole(sum_of(block)))
 }
 
