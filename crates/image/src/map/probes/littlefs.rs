@@ -53,8 +53,15 @@ fn probe(view: &View<'_>) -> Option<ProbeMatch> {
             .number("block_bytes", block)
             .number("blocks", blocks)
             .number("name_max", contents.le32(12))
-            .sum_is(true),
+            .sum_is(before == 0 || is_erased(view, before)),
     )
+}
+
+/// True where the bytes in front are erased, as a power cut leaves the first block.
+fn is_erased(view: &View<'_>, before: u64) -> bool {
+    let bytes = view.widened(before).zip(usize::try_from(before).ok());
+    let bytes = bytes.and_then(|(wider, len)| wider.bytes(0, len));
+    bytes.is_some_and(|bytes| bytes.iter().all(|&byte| byte == 0xFF))
 }
 
 /// True for the second block of the pair with the superblock, where the first one is damaged or erased. Other pairs are where they are only when the
