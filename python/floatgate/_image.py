@@ -290,7 +290,7 @@ class _Reader(io.RawIOBase):
 
 
 class Image:
-    """An image or a dump: UBI, UBIFS or JFFS2, with OOB or without. Only `edit` changes it.
+    """An image or a dump of any filesystem that floatgate reads, with OOB or without. Only `edit` changes it.
 
     Parameters
     ----------
@@ -348,6 +348,10 @@ class Image:
         autoresize: bool = False,
         owner: Optional[tuple[int, int]] = None,
         latest: Optional[int] = None,
+        size: Optional[int] = None,
+        oob_size: Optional[int] = None,
+        tags_at: int = 2,
+        big_endian: bool = False,
     ) -> Built:
         """Build an image (``floatgate image build``). The same input gives the same bytes.
 
@@ -357,12 +361,12 @@ class Image:
             A directory or a tar.
         output : str or path
             File for the image.
-        format : {"ubi", "ubifs", "jffs2"}
-            Container of the filesystem.
+        format : {"ubi", "ubifs", "jffs2", "yaffs2", "littlefs", "spiffs"}
+            Container of the filesystem, or the filesystem.
         part, setup : str or path, optional
             The chip or the board that the image is for.
         sizes : tuple of int, optional
-            Bytes of a page and of an eraseblock, instead of either.
+            Bytes of a page and of an eraseblock, instead of either; 256 and 4096 for a LittleFS or SPIFFS.
         compress : {"lzo", "zlib", "zstd", "none"}, optional
             Compression of data; lzo by default, zlib for a JFFS2.
         volume : str
@@ -373,6 +377,14 @@ class Image:
             User and group of all files.
         latest : int, optional
             Latest time that a file gets, seconds since 1970.
+        size : int, optional
+            Bytes of the image: of the partition that a LittleFS or SPIFFS fills, or of a JFFS2 that is padded.
+        oob_size : int, optional
+            OOB bytes of a page of a YAFFS2; 0 puts the tags at the end of the page; 1/32 of the page by default.
+        tags_at : int
+            Byte of the OOB at which the tags of a YAFFS2 begin.
+        big_endian : bool
+            Store the numbers of a JFFS2 or YAFFS2 with the most significant byte first.
 
         Returns
         -------
@@ -389,6 +401,25 @@ class Image:
         Examples
         --------
         >>> Image.build("rootfs/", "rootfs.ubi", part="mx30lf2g18ac")  # doctest: +SKIP
+
+        Filesystems of microcontrollers and of older Android devices:
+
+        >>> import pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> (folder / "root").mkdir()
+        >>> (folder / "root" / "hostname").write_bytes(b"board")
+        5
+        >>> for format, options in {
+        ...     "littlefs": {"size": 65536},
+        ...     "spiffs": {"size": 65536},
+        ...     "yaffs2": {"sizes": (2048, 131072)},
+        ... }.items():
+        ...     path = folder / format
+        ...     built = Image.build(folder / "root", path, format=format, owner=None, **options)
+        ...     print(format, built.image_bytes, Image(path).open("/hostname").read())
+        littlefs 65536 b'board'
+        spiffs 65536 b'board'
+        yaffs2 ... b'board'
         """
         image = {
             "format": format,
@@ -400,6 +431,10 @@ class Image:
             "autoresize": autoresize,
             "owner": owner,
             "latest": latest,
+            "size": size,
+            "oob_size": oob_size,
+            "tags_at": tags_at,
+            "big_endian": big_endian,
         }
         data = json.loads(native.build_image(fspath("source", source), fspath("output", output), image))
         return Built(data, data["losses"])

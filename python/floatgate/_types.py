@@ -23,7 +23,7 @@ CardState = Literal["empty", "used", "full"]
 Measure = Literal["speed", "fs", "age", "endurance", "powercut", "card"]
 
 #: Format of an image.
-ImageFormat = Literal["ubi", "ubifs", "jffs2"]
+ImageFormat = Literal["ubi", "ubifs", "jffs2", "yaffs2", "littlefs", "spiffs"]
 
 #: Compression of an image.
 Compression = Literal["lzo", "zlib", "zstd", "none"]

@@ -8,7 +8,8 @@ use crate::library;
 use crate::studies::in_envelope;
 use floatgate_host::output::Output;
 use floatgate_image::build::{
-    BuildError, BuildOptions, Container, FlashShape, Jffs2Options, Overrides, Source, build,
+    BuildError, BuildOptions, Container, FlashShape, Jffs2Options, Overrides, Source, TreeOptions,
+    YaffsOptions, build,
 };
 use floatgate_image::edit::{EditError, EditOptions, Editor, GrowTo, ImagePath, Owner, PutOptions, edit};
 use floatgate_lab::part_sizes;
@@ -23,6 +24,9 @@ use std::path::PathBuf;
 /// LEBs that files can still take in an image whose volume is no larger than its filesystem, as `image build` leaves them.
 const ROOM_LEBS: u32 = 2;
 
+/// Bytes of a page and a block of a LittleFS or SPIFFS, as those of ESP-IDF have them.
+const BLOCKS: (u32, u32) = (256, 4096);
+
 arguments! {
     /// Options of a new image.
     pub(crate) struct NewImage {
@@ -35,12 +39,20 @@ arguments! {
         autoresize: bool,
         owner: Option<(u32, u32)>,
         latest: Option<i64>,
+        size: Option<u64>,
+        oob_size: Option<u32>,
+        tags_at: u32,
+        big_endian: bool,
     }
 }
 
 impl NewImage {
     fn shape(&self) -> Result<FlashShape, Failure> {
-        match (&self.part, &self.setup, self.sizes) {
+        let is_small = matches!(self.format.as_str(), "littlefs" | "spiffs");
+        let sizes = self
+            .sizes
+            .or_else(|| (is_small && self.part.is_none() && self.setup.is_none()).then_some(BLOCKS));
+        match (&self.part, &self.setup, sizes) {
             (Some(part), None, None) => Ok(part_sizes::shape_of_part(library(), part)?),
             (None, Some(setup), None) => Ok(part_sizes::shape_of_setup(library(), setup)?),
             (None, None, Some((page_bytes, peb_bytes))) => Ok(FlashShape {
@@ -58,18 +70,55 @@ impl NewImage {
         }
     }
 
-    fn container(&self) -> Result<Container, Failure> {
+    /// Size of an image that fills its partition.
+    fn whole(&self) -> Result<u64, Failure> {
+        self.size.ok_or_else(|| {
+            let help = "give the bytes of the partition with `size`".to_owned();
+            Failure::new(
+                format!("the size of the image is not known: {} fills its partition", self.format),
+                Some(help),
+            )
+        })
+    }
+
+    /// Refuses arguments that mean nothing to a format.
+    fn check(&self) -> Result<(), Failure> {
+        let format = self.format.as_str();
+        let given: [(bool, &str, &[&str]); 4] = [
+            (self.size.is_some(), "size", &["jffs2", "littlefs", "spiffs"]),
+            (self.oob_size.is_some(), "oob_size", &["yaffs2"]),
+            (self.big_endian, "big_endian", &["jffs2", "yaffs2"]),
+            (self.compress.is_some(), "compress", &["ubi", "ubifs", "jffs2"]),
+        ];
+        match given.iter().find(|(is_given, _, formats)| *is_given && !formats.contains(&format)) {
+            Some((_, name, formats)) => Err(Failure::new(
+                format!("`{name}` has no effect on {format}"),
+                Some(format!("it is for {}", formats.join(", "))),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn container(&self, shape: &FlashShape) -> Result<Container, Failure> {
         match self.format.as_str() {
             "ubi" => {
                 Ok(Container::Ubi { name: self.volume.clone(), autoresize: self.autoresize, image_seq: None })
             }
             "ubifs" => Ok(Container::None),
             "jffs2" => {
-                Ok(Container::Jffs2(Jffs2Options { big_endian: false, summaries: false, pad_bytes: None }))
+                let Self { big_endian, size: pad_bytes, .. } = *self;
+                Ok(Container::Jffs2(Jffs2Options { big_endian, summaries: false, pad_bytes }))
             }
+            "yaffs2" => Ok(Container::Tree(TreeOptions::Yaffs(YaffsOptions {
+                big_endian: self.big_endian,
+                oob_bytes: self.oob_size.unwrap_or(shape.page_bytes / 32),
+                tags_at: self.tags_at,
+            }))),
+            "littlefs" => Ok(Container::Tree(TreeOptions::Littlefs { bytes: self.whole()? })),
+            "spiffs" => Ok(Container::Tree(TreeOptions::Spiffs { bytes: self.whole()? })),
             other => Err(Failure::new(
                 format!("no format is called {other:?}"),
-                Some("there are `ubi`, `ubifs` and `jffs2`".to_owned()),
+                Some("there are `ubi`, `ubifs`, `jffs2`, `yaffs2`, `littlefs` and `spiffs`".to_owned()),
             )),
         }
     }
@@ -94,9 +143,11 @@ impl NewImage {
             compression: self.compression()?,
             ..FormatOptions::default()
         };
+        self.check()?;
+        let shape = self.shape()?;
         Ok(BuildOptions {
-            shape: self.shape()?,
-            container: self.container()?,
+            shape,
+            container: self.container(&shape)?,
             format,
             uuid: None,
             volume_bytes: None,

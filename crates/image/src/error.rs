@@ -35,7 +35,7 @@ pub enum ImageError {
     #[error("neither UBI, UBIFS, JFFS2 nor another known filesystem was found")]
     Nothing,
     /// Nothing that is known was found in the pages of a dump with OOB.
-    #[error("neither UBI, UBIFS nor JFFS2 was found in pages of {} + {} bytes, {} a block", .0.page_bytes, .0.oob_bytes, .0.pages_per_block)]
+    #[error("no filesystem was found in pages of {} + {} bytes, {} a block", .0.page_bytes, .0.oob_bytes, .0.pages_per_block)]
     NothingInPages(PageShape),
     /// The file has no bytes.
     #[error("the file is empty")]

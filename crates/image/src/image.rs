@@ -3,9 +3,11 @@
 mod bytes;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use floatgate_stack::Store;
 use floatgate_stack::fs::FileSystem;
+use floatgate_stack::fscrypt::Keys;
 
 pub(crate) use bytes::{Bytes, FilePending, HostRoom, fill, store_of};
 
@@ -46,6 +48,8 @@ pub struct Image {
     pub(crate) access: Access,
     /// The room on the host's disk, where changes go to the file at once.
     pub(crate) room: Option<HostRoom>,
+    /// Keys of encrypted files.
+    pub(crate) keys: Option<Arc<Keys>>,
 }
 
 /// LEBs or eraseblocks that an image has, and can have.

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use floatgate_files::{File, tempfile};
+use floatgate_stack::fscrypt::Keys;
 use floatgate_stack::ubifs::Behaviour;
 use floatgate_stack::{Store, Volume};
 
@@ -97,10 +98,10 @@ impl Image {
     fn over_readable(file: File, sizes: FlashSizes) -> Result<Self, ImageError> {
         let copy = file.try_clone().map_err(ImageError::File)?;
         let error = match Self::over_stated(copy, Access::Read, (None, sizes)) {
-            Err(error) if error.is_of_contents() => error,
+            Err(error) if error.is_of_contents() || matches!(error, ImageError::NothingInPages(_)) => error,
             opened => return opened,
         };
-        let image = Self::plain(file, sizes);
+        let image = Self::bytes_of(file, &error, sizes)?;
         let found = map::readable(&*image.store()?)?;
         if found.is_empty() {
             Err(error)
@@ -109,11 +110,25 @@ impl Image {
         }
     }
 
+    /// The bytes of a file in which nothing of flash was found: without the OOB, where its pages were stated, or where a filesystem is whole only
+    /// so.
+    fn bytes_of(file: File, error: &ImageError, sizes: FlashSizes) -> Result<Self, ImageError> {
+        let file = Arc::new(file);
+        let pages = match error {
+            ImageError::NothingInPages(pages) => Some(*pages),
+            _ => map::pages_of_filesystem(&|| store_of(&file), &sizes)?,
+        };
+        match pages {
+            Some(pages) => Self::corrected(&file, 0, pages, Access::Read, (None, sizes)),
+            None => Ok(Self::plain(file, sizes)),
+        }
+    }
+
     /// A file in which nothing was looked for.
-    fn plain(file: File, sizes: FlashSizes) -> Self {
+    fn plain(file: Arc<File>, sizes: FlashSizes) -> Self {
         Self {
             found: Vec::new(),
-            bytes: Bytes::File(Arc::new(file)),
+            bytes: Bytes::File(file),
             splices: Splices::default(),
             corrected: None,
             protection: None,
@@ -121,6 +136,7 @@ impl Image {
             sizes,
             access: Access::Read,
             room: None,
+            keys: None,
         }
     }
 
@@ -164,10 +180,9 @@ impl Image {
     pub(crate) fn over_any(file: File, sizes: FlashSizes) -> Result<Self, ImageError> {
         let copy = file.try_clone().map_err(ImageError::File)?;
         match Self::over_stated(copy, Access::Read, (None, sizes)) {
-            Err(ImageError::NothingInPages(pages)) => {
-                Self::corrected(&Arc::new(file), 0, pages, Access::Read, (None, sizes))
+            Err(error) if error.is_of_contents() || matches!(error, ImageError::NothingInPages(_)) => {
+                Self::bytes_of(file, &error, sizes)
             }
-            Err(error) if error.is_of_contents() => Ok(Self::plain(file, sizes)),
             opened => opened,
         }
     }
@@ -181,7 +196,12 @@ impl Image {
         sizes: impl Into<FlashSizes>,
     ) -> Result<(Self, FilePending, Option<OobPages>), ImageError> {
         let file = File::open(path).map_err(ImageError::File)?;
-        let mut image = Self::over_stated(file, Access::Write, (None, sizes.into()))?;
+        let sizes = sizes.into();
+        let copy = file.try_clone().map_err(ImageError::File)?;
+        let mut image = match Self::over_stated(copy, Access::Write, (None, sizes)) {
+            Err(error) if error.is_of_contents() => Self::over_changeable(file, error, sizes)?,
+            opened => opened?,
+        };
         let pending = Pending::new(image.bytes.open()?);
         let oob = match std::mem::replace(&mut image.bytes, Bytes::Pending(pending.clone())) {
             Bytes::Pages(pages, _) => Some(*pages),
@@ -189,6 +209,23 @@ impl Image {
         };
         image.room = None;
         Ok((image, pending, oob))
+    }
+
+    /// A file in which nothing of flash was found, but a filesystem that is written anew when it is changed.
+    fn over_changeable(file: File, error: ImageError, sizes: FlashSizes) -> Result<Self, ImageError> {
+        let image = Self::plain(Arc::new(file), sizes);
+        let found = map::readable(&*image.store()?)?;
+        if !found.iter().any(|found| found.kind == map::Kind::Littlefs) {
+            return Err(error);
+        }
+        let found = found.iter().map(ImageLocation::tree).collect();
+        Ok(Self { found, access: Access::Write, ..image })
+    }
+
+    /// The same with keys of encrypted files, which are decrypted where they are read.
+    #[must_use]
+    pub fn with_keys(self, keys: Keys) -> Self {
+        Self { keys: Some(Arc::new(keys)), ..self }
     }
 
     /// Looks for images in a file that is open.
@@ -226,8 +263,8 @@ impl Image {
             return Err(explain(&mut store)?);
         }
         let (bytes, splices, found) = spliced(file, found, access, |store| detect_sized(store, &sizes))?;
-        let (corrected, protection, lebs, room) = (None, None, None, None);
-        Self { found, bytes, splices, corrected, protection, lebs, sizes, access, room }.with_room()
+        let (corrected, protection, lebs, room, keys) = (None, None, None, None, None);
+        Self { found, bytes, splices, corrected, protection, lebs, sizes, access, room, keys }.with_room()
     }
 
     /// Remembers where changes go that are written at once.
@@ -328,8 +365,8 @@ impl Image {
             }
         };
         let (corrected, protection) = (Some(corrected), Some(protection));
-        let (lebs, room) = (None, None);
-        Self { found, bytes, splices, corrected, protection, lebs, sizes, access, room }.with_room()
+        let (lebs, room, keys) = (None, None, None);
+        Self { found, bytes, splices, corrected, protection, lebs, sizes, access, room, keys }.with_room()
     }
 
     /// The image that is meant: the one that begins at the offset, or the only one. An image that is

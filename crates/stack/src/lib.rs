@@ -8,6 +8,7 @@
 //! - [`volume`]: the [`Volume`] trait, logical eraseblocks (LEBs) as a filesystem sees them, and two volumes that need no
 //!   UBI: in memory, and the bytes of a bare UBIFS image.
 //! - [`codec`]: deflate and Zstandard.
+//! - [`fscrypt`]: names and contents that Linux has encrypted, with their keys.
 //! - [`store`]: the file or memory behind an image; [`store_flash`]: flash backed by a store.
 //! - [`ubi`]: volumes on flash: the mapping of LEBs to physical eraseblocks (PEBs), wear levelling, bad blocks.
 //!
@@ -72,6 +73,7 @@ macro_rules! forward_to_dyn {
 
 pub mod codec;
 pub mod fs;
+pub mod fscrypt;
 pub mod jffs2;
 pub mod store;
 pub mod store_flash;

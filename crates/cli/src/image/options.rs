@@ -13,6 +13,7 @@ use floatgate_image::write_back::WriteBack;
 use floatgate_image::{Access, FlashSizes, Image, ImageError, ImageFs, PageSizes, Selection};
 use floatgate_lab::report::{Origin, ResultKind};
 use floatgate_mtd::advice::Help;
+use floatgate_stack::fscrypt::Keys;
 use floatgate_stack::ubifs::{AuthKey, Authenticate, Behaviour};
 
 /// Names an image, and what is meant in it.
@@ -39,6 +40,11 @@ pub(super) struct ImageArgs {
     /// Key of a UBIFS with authentication, as in the kernel's keyring; nodes that it does not authenticate are refused
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(|path| read_key(path.as_ref())))]
     auth_key: Option<AuthKey>,
+
+    /// Master key of files that Linux has encrypted (fscrypt), as 16 to 64 raw bytes; may be given several times. Names and contents are then
+    /// decrypted where they are read, in UBIFS, ext4 and F2FS
+    #[arg(long = "key", value_name = "FILE")]
+    keys: Vec<PathBuf>,
 
     /// Verify the hashes of a UBIFS with authentication, without its key; this detects damage, but not forgery
     #[arg(long, conflicts_with = "auth_key")]
@@ -109,9 +115,25 @@ impl ImageArgs {
         file(&self.image)
     }
 
+    /// The image with the keys of its encrypted files, if there are some.
+    fn with_keys(&self, image: Image) -> Result<Image, Failure> {
+        if self.keys.is_empty() {
+            return Ok(image);
+        }
+        let mut keys = Keys::default();
+        for path in &self.keys {
+            let named = |error: String| {
+                Failure::new(format!("{}: {error}", path.display()), "name a file with the key as raw bytes")
+            };
+            let bytes = std::fs::read(path).map_err(|error| named(error.to_string()))?;
+            keys.add(&bytes).map_err(|error| named(error.to_string()))?;
+        }
+        Ok(image.with_keys(keys))
+    }
+
     pub(super) fn open(&self, access: Access) -> Result<Image, Failure> {
         if access == Access::Read {
-            return read(&self.image, self.sizes());
+            return read(&self.image, self.sizes()).and_then(|image| self.with_keys(image));
         }
         let opened = Image::open_sized(&self.image, access, self.sizes());
         opened.map_err(|error| failure(&self.image, &error))

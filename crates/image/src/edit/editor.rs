@@ -7,7 +7,9 @@ use floatgate_stack::fs::{
 };
 
 use super::{EditError, Edited, ImagePath, Permissions};
+use crate::report::Loss;
 use crate::walk::Walk;
+use crate::words::count;
 
 /// Names that attributes have in every filesystem.
 const XATTR_NAMES: &str = "attributes are named user.NAME, trusted.NAME or security.NAME";
@@ -44,12 +46,48 @@ pub struct Editor<'f> {
     pub(super) fs: &'f mut dyn FileSystem,
     /// Changes made so far.
     pub done: Edited,
+    /// Inodes whose owner or permissions the filesystem has not kept.
+    unkept: BTreeSet<u32>,
 }
 
 impl<'f> Editor<'f> {
     /// For a filesystem that is mounted for writing.
     pub fn new(fs: &'f mut dyn FileSystem) -> Self {
-        Self { fs, done: Edited::default() }
+        Self { fs, done: Edited::default(), unkept: BTreeSet::new() }
+    }
+
+    /// The changes, with owners and permissions among the losses that a filesystem without them has not kept.
+    pub(super) fn end(mut self) -> Edited {
+        if !self.unkept.is_empty() {
+            let entries = count(self.unkept.len() as u64, "entry");
+            let what = format!(
+                "the filesystem has no owners and permissions: those of {entries} are lost, and root, 755 for directories and 644 for files are assumed"
+            );
+            self.done.losses.push(Loss::new(&[], what));
+        }
+        self.done
+    }
+
+    /// True of a filesystem that may have nothing but files and directories.
+    pub(super) fn holds_files_only(&self) -> bool {
+        let holds = self.fs.holds();
+        !holds.flags && !holds.nanoseconds
+    }
+
+    /// Notes an inode whose owner or permissions are not those that were set.
+    pub(super) fn note_unkept(&mut self, inode: u32, wanted: &AttributeChanges) -> Result<(), Error> {
+        if !self.holds_files_only() {
+            return Ok(());
+        }
+        let found = self.fs.attributes(inode)?;
+        let is = |wanted: Option<u32>, found: u32| wanted.is_none_or(|wanted| wanted == found);
+        let is_kept = is(wanted.permissions, found.mode & 0o7777)
+            && is(wanted.uid, found.uid)
+            && is(wanted.gid, found.gid);
+        if !is_kept {
+            self.unkept.insert(inode);
+        }
+        Ok(())
     }
 
     pub(super) fn is_directory(&mut self, path: &ImagePath, inode: u32) -> Result<bool, EditError> {
@@ -131,6 +169,13 @@ impl<'f> Editor<'f> {
         let file = NewFile { kind, permissions, uid, gid };
         let inode = self.fs.create(at.directory, at.name, &file).map_err(path.failed())?;
         self.done.entries += 1;
+        let wanted = AttributeChanges {
+            permissions: Some(permissions),
+            uid: Some(uid),
+            gid: Some(gid),
+            ..AttributeChanges::default()
+        };
+        self.note_unkept(inode, &wanted).map_err(path.failed())?;
         Ok(inode)
     }
 
@@ -298,6 +343,7 @@ impl<'f> Editor<'f> {
     fn change_inode(&mut self, path: &ImagePath, inode: u32, changes: &Changes<'_>) -> Result<(), EditError> {
         if let Some(changes) = changes(self.fs, inode).map_err(path.failed())? {
             self.fs.set_attributes(inode, &changes).map_err(path.failed())?;
+            self.note_unkept(inode, &changes).map_err(path.failed())?;
             self.done.entries += 1;
         }
         Ok(())

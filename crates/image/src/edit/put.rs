@@ -81,6 +81,11 @@ impl Put<'_, '_> {
         while let Some(job) = jobs.pop() {
             match self.one(&job) {
                 Ok(below) => jobs.extend(below),
+                Err(EditError::Inside { error: error @ Error::Unsupported(_), .. })
+                    if self.editor.holds_files_only() =>
+                {
+                    self.editor.done.losses.push(Loss::new(job.target.parts(), error.to_string()));
+                }
                 Err(EditError::Inside { error: error @ Error::NameTooLong(_), .. }) => {
                     self.editor.done.losses.push(Loss::new(job.target.parts(), error.to_string()));
                 }
@@ -223,8 +228,10 @@ impl Put<'_, '_> {
                     continue;
                 }
             };
-            let set = self.editor.fs.set_xattr(inode, &name, &value, SetXattr::Any);
-            set.map_err(job.target.failed())?;
+            match self.editor.fs.set_xattr(inode, &name, &value, SetXattr::Any) {
+                Err(Error::Unsupported(what)) => self.record_lost_xattr(job, &name, what),
+                set => set.map_err(job.target.failed())?,
+            }
         }
         Ok(())
     }
@@ -254,6 +261,7 @@ impl Put<'_, '_> {
             ..AttributeChanges::default()
         };
         self.editor.fs.set_attributes(inode, &changes).map_err(path.failed())?;
+        self.editor.note_unkept(inode, &changes).map_err(path.failed())?;
         let lost = lost_time(self.editor.fs, inode, mtime).map_err(path.failed())?;
         self.editor.done.losses.extend(lost.map(|what| Loss::new(path.parts(), what)));
         Ok(())

@@ -290,7 +290,7 @@ fn attempt(
     }));
     let mut editor = Editor::new(session.fs());
     change(&mut editor)?;
-    let mut edited = editor.done;
+    let mut edited = editor.end();
     edited.losses.append(&mut session.losses);
     Ok((session.end_mount()?, edited))
 }

@@ -1,10 +1,28 @@
 //! Extraction of the filesystem or the volumes that are meant.
 
+use floatgate_stack::ubifs::Behaviour;
+
+use super::source::FileSystemSource;
 use super::target::{ExtractError, ExtractLimits, Extracted, Extracting, Target};
+use super::walk::extract;
 use crate::ImageError;
-use crate::image::Image;
+use crate::image::{Image, ImageFs};
 use crate::report::At;
 use crate::selection::{Chosen, Selection};
+
+/// A mounted filesystem whose files are extracted.
+struct Mounted(ImageFs);
+
+impl Extracting for Mounted {
+    fn run(
+        mut self: Box<Self>,
+        target: &mut dyn Target,
+        limits: &ExtractLimits,
+        progress: &dyn Fn(u64),
+    ) -> Result<Extracted, ExtractError> {
+        extract(&mut FileSystemSource(&mut *self.0), target, limits, progress)
+    }
+}
 
 /// Selection of what is extracted: a filesystem, or all volumes of a device that has several.
 pub struct Extractions(Box<dyn Extracting>);
@@ -16,6 +34,11 @@ impl Extractions {
     /// Several images and none chosen; nothing is left of a filesystem that was named or is alone; the host's.
     pub fn open(image: &Image, selection: &Selection) -> Result<Self, ImageError> {
         let found = image.choose(selection)?;
+        if image.keys.is_some() && found.is_flash() {
+            // The files of a survey are not decrypted: those of a mounted filesystem are.
+            let fs = image.mount(selection, true, Behaviour::default())?;
+            return Ok(Self(Box::new(Mounted(fs))));
+        }
         found.format().extraction(Chosen { image, found: &found, selection }).map(Self)
     }
 

@@ -1,10 +1,13 @@
-//! Filesystems that are only read: `readonly` has their readers. They are listed, extracted, mounted and checked, and never written.
+//! Filesystems that are only read: `readonly` has their readers. They are listed, extracted, mounted and checked. A LittleFS is also changed: it is
+//! written anew.
 
 use floatgate_files::File;
 use std::sync::Arc;
 use std::{fmt, io};
 
 use floatgate_stack::fs::Error;
+use floatgate_stack::fscrypt::Decrypted;
+use floatgate_stack::store::Window;
 use floatgate_stack::ubifs::{Behaviour, Severity};
 use floatgate_stack::{Store, Volume};
 use serde::Serialize;
@@ -13,11 +16,12 @@ use super::Format;
 use super::info::OneImage;
 use super::location::{Content, ImageLocation};
 use crate::ImageError;
+use crate::build::changeable;
 use crate::extract::contents::Contents;
 use crate::extract::source::FileSystemSource;
 use crate::extract::target::{Entry, ExtractError, ExtractLimits, Extracted, Extracting, Nowhere, Target};
 use crate::extract::walk::extract;
-use crate::image::{Bytes, Growth, Image, ImageFs};
+use crate::image::{Access, Bytes, Growth, Image, ImageFs};
 use crate::map::{self, Facts, Kind, Readable, Value};
 use crate::readonly;
 use crate::report::{
@@ -121,6 +125,8 @@ impl TreeFiles {
             (opened, _) => opened,
         };
         let mut opened = opened?.ok_or(Error::Unsupported("reading this format"))?;
+        // The reader of ext tells which copy it has read instead.
+        let damage = damage.filter(|_| kind != Kind::Ext || opened.losses.is_empty());
         opened.losses.splice(0..0, damage.map(|what| format!("{}: {what}", kind.name())));
         if missing > 0 {
             let name = kind.name();
@@ -214,7 +220,28 @@ impl TreeShape {
     }
 
     fn files(self, Chosen { image, found, .. }: Chosen<'_>) -> Result<TreeFiles, ImageError> {
-        TreeFiles::open(self.kind, image.store()?, (found.offset, found.len))
+        let mut files = TreeFiles::open(self.kind, image.store()?, (found.offset, found.len))?;
+        if let Some(keys) = &image.keys {
+            files.opened.fs = Box::new(Decrypted::new(files.opened.fs, Arc::clone(keys)));
+        }
+        Ok(files)
+    }
+
+    /// A LittleFS without damage, to be changed in memory and written anew.
+    fn changeable(self, chosen: Chosen<'_>) -> Result<ImageFs, ImageError> {
+        let Chosen { image, found, .. } = chosen;
+        if self.kind != Kind::Littlefs {
+            return self.refuse();
+        }
+        let place = (found.offset, found.len);
+        let mut opened = self.files(chosen)?.opened;
+        if let Some(loss) = opened.losses.first() {
+            return Err(Error::Damaged(format!("what is damaged is not changed: {loss}")).into());
+        }
+        let shape = readonly::littlefs_shape(image.store()?, place);
+        let shape = shape.ok_or(Error::Unsupported("changing this filesystem"))?;
+        let window = Window::new(image.store()?, found.offset, found.len);
+        changeable(&mut *opened.fs, shape, Box::new(window))
     }
 }
 
@@ -224,7 +251,7 @@ impl Format for TreeShape {
     }
 
     fn write_back(&self) -> WriteBack {
-        WriteBack::Mixed
+        if self.kind == Kind::Littlefs { WriteBack::Plain } else { WriteBack::Mixed }
     }
 
     fn layer(&self) -> Layer {
@@ -232,7 +259,10 @@ impl Format for TreeShape {
     }
 
     fn mount(&self, chosen: Chosen<'_>, _: bool, _: Behaviour) -> Result<ImageFs, ImageError> {
-        self.files(chosen).map(TreeFiles::into_fs)
+        match chosen.image.access {
+            Access::Read => self.files(chosen).map(TreeFiles::into_fs),
+            Access::Write => self.changeable(chosen),
+        }
     }
 
     fn unverified_losses(&self, Chosen { image, found, .. }: Chosen<'_>) -> Result<Vec<Loss>, ImageError> {
@@ -246,7 +276,10 @@ impl Format for TreeShape {
     }
 
     fn growth(&self, _: Chosen<'_>, _: bool) -> Result<Option<Growth>, ImageError> {
-        self.refuse()
+        match self.kind {
+            Kind::Littlefs => Err(Error::Unsupported("growing a LittleFS, which fills its partition").into()),
+            _ => self.refuse(),
+        }
     }
 
     fn info(&self, Chosen { image, found, .. }: Chosen<'_>, one: &mut OneImage) -> Result<(), ImageError> {

@@ -5,11 +5,13 @@
 //! - `probes`: one file for each format; a table lists them.
 //! - `scan`: the places where a probe may find its format, in one pass over the dump.
 //! - `gaps`: the stretches between the parts: erased, zeros or data.
+//! - `pages`: pages with OOB around filesystems without marks of their own.
 //! - `picture`: the map as an SVG.
 //! - `remains`: filesystems whose superblock is damaged.
 //! - `partitions`: `mtdparts=` and the partitions that tables and device trees list.
 
 mod gaps;
+mod pages;
 mod partitions;
 mod picture;
 mod probe_match;
@@ -24,8 +26,10 @@ use std::fmt;
 use floatgate_stack::Store;
 use serde::Serialize;
 
+pub(crate) use pages::pages_of_filesystem;
 pub use partitions::Partition;
 pub use probe_match::{Checksum, Facts, Kind, Value};
+pub(crate) use probes::ext::{group_of as ext_group, start_of as ext_start};
 pub(crate) use probes::spiffs_shape;
 pub(crate) use view::Numbers;
 pub(crate) use view::View;

@@ -2,7 +2,7 @@
 
 use memchr::memmem::Finder;
 
-use super::probe_match::{Checksum, ProbeMatch};
+use super::probe_match::{Checksum, Kind, ProbeMatch};
 use super::probes::{Begins, PROBES, Probe, wear_levelling};
 use super::view::View;
 use crate::ImageError;
@@ -47,6 +47,9 @@ pub(super) fn parts(
                 continue;
             }
             let Some(found) = (probe.probe)(&view.from(at)).filter(|found| found.len > 0) else { continue };
+            if found.kind == Kind::Ext && found.before > 0 && !holds(&mut parts, at - found.before.min(at)) {
+                continue;
+            }
             let end = at.saturating_add(found.len);
             // What no checksum vouches for hides no other image.
             if found.checksum == Checksum::Good || known.peek().is_none_or(|(place, _)| *place >= end) {
@@ -58,6 +61,19 @@ pub(super) fn parts(
     }
     parts.extend(known);
     Ok(parts)
+}
+
+/// Removes the parts from a byte on, which are data of a filesystem that begins there; false where this cannot be.
+fn holds(parts: &mut Vec<(u64, ProbeMatch)>, start: u64) -> bool {
+    let is_flash = |kind| matches!(kind, Kind::Ubi | Kind::Ubifs | Kind::Jffs2 | Kind::WearLevelled);
+    let is_in_way = |(at, part): &(u64, ProbeMatch)| {
+        at.saturating_add(part.len) > start && (*at < start || is_flash(part.kind))
+    };
+    if parts.iter().any(is_in_way) {
+        return false;
+    }
+    parts.retain(|(at, _)| *at < start);
+    true
 }
 
 /// Parts under the wear levelling of ESP-IDF: a sector at their end tells them, whatever they begin with.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use floatgate_media::disk::exfat::{self as boot, BOOT_REGION_SECTORS, region_checksum};
 use floatgate_stack::fs::{BLOCK_BYTES, Error, FileType, Timestamp};
 
+use super::chains::{Clusters, Listed, Next};
 use super::media::Media;
 use super::recent::Recent;
 use super::{Inode, MAX_NAMES, Names, Tree, broken, fat};
@@ -30,8 +31,8 @@ const DIRECTORY: u16 = 0x10;
 /// Flag of data in clusters that follow each other, which the table does not list.
 const NO_CHAIN: u8 = 0x02;
 
-/// Clusters that do not exist, from here on: a bad one, the end.
-const LAST: u32 = 0xFFFF_FFF7;
+/// Entry of the table at the end of a chain.
+const END_OF_CHAIN: u32 = 0xFFFF_FFFF;
 
 /// Most bytes of a directory (256 MiB in the specification).
 const DIRECTORY_MAX: u64 = 64 << 20;
@@ -54,15 +55,15 @@ struct Node {
 
 pub(super) struct Exfat {
     media: Media,
-    /// Bytes of a cluster; places of the table and of the first cluster; number of clusters.
-    cluster: u64,
+    /// Place of the table.
     table: u64,
-    heap: u64,
-    clusters: u32,
+    clusters: Clusters,
     nodes: Vec<Node>,
     directories: BTreeMap<u32, (Names, bool)>,
     /// Directories by their first cluster: one that holds itself is entered once.
     known: BTreeMap<u32, u32>,
+    /// Clusters of the directories that were read.
+    listed: Listed,
     chains: Recent<u32, Vec<u32>>,
     losses: Vec<String>,
     flaws: Vec<String>,
@@ -106,7 +107,8 @@ impl Exfat {
         let (table, heap, root) = (bytes(80), bytes(88), sector.le32(96));
         // No more clusters than the dump has.
         let room = media.len().saturating_sub(heap).div_ceil(cluster);
-        let clusters = sector.le32(92).min(u32::try_from(room).unwrap_or(u32::MAX));
+        let count = u64::from(sector.le32(92)).min(room);
+        let clusters = Clusters { bytes: cluster, start: heap, count };
         let root = Node {
             is_directory: true,
             is_read_only: false,
@@ -118,42 +120,52 @@ impl Exfat {
         };
         let known = BTreeMap::from([(root.first, ROOT)]);
         let (nodes, directories, chains) = (vec![root], BTreeMap::new(), Recent::new(8));
-        Ok(Self { media, cluster, table, heap, clusters, nodes, directories, known, chains, losses, flaws })
+        let listed = Listed::default();
+        Ok(Self { media, table, clusters, nodes, directories, known, listed, chains, losses, flaws })
     }
 
-    fn is_cluster(&self, cluster: u32) -> bool {
-        cluster.checked_sub(2).is_some_and(|index| index < self.clusters)
+    /// The cluster that follows one of a file or directory.
+    fn next(&self, cluster: u32, is_contiguous: bool) -> Next {
+        let next = if is_contiguous {
+            cluster.checked_add(1)
+        } else {
+            self.media.le32(self.table + u64::from(cluster) * 4)
+        };
+        match next {
+            Some(next) if self.clusters.has(next) => Next::Cluster(next),
+            Some(END_OF_CHAIN) => Next::End,
+            _ => Next::Damaged,
+        }
     }
 
-    /// Clusters of a file or directory, up to the first one that does not exist.
+    /// Clusters of a file, up to the first one that does not exist.
     fn chain(&mut self, inode: u32) -> Option<Arc<Vec<u32>>> {
         if let Some(chain) = self.chains.get(inode) {
             return Some(chain);
         }
-        let node = self.nodes.get(inode as usize)?;
-        let most = node.size.div_ceil(self.cluster).min(self.clusters.into());
-        let (mut chain, mut next) = (Vec::new(), node.first);
-        let is_contiguous = node.is_contiguous;
-        while (chain.len() as u64) < most && self.is_cluster(next) {
-            chain.push(next);
-            next = if is_contiguous {
-                next + 1
-            } else {
-                self.media.le32(self.table + u64::from(next) * 4).unwrap_or(LAST)
-            };
-        }
+        let Node { first, size, is_contiguous, .. } = *self.nodes.get(inode as usize)?;
+        let most = size.div_ceil(self.clusters.bytes);
+        let chain = self.clusters.follow(first, most, |cluster| self.next(cluster, is_contiguous));
         Some(self.chains.put(inode, chain))
+    }
+
+    /// Clusters of a directory, and true where they are its own.
+    fn directory(&mut self, inode: u32) -> Option<(Vec<u32>, bool)> {
+        let Node { first, size, is_contiguous, .. } = *self.nodes.get(inode as usize)?;
+        let most = size.min(DIRECTORY_MAX).div_ceil(self.clusters.bytes);
+        let mut listed = std::mem::take(&mut self.listed);
+        let next = |cluster| self.next(cluster, is_contiguous);
+        let found = listed.chain(&self.clusters, (first, most), next);
+        self.listed = listed;
+        Some(found)
     }
 
     /// Reads bytes of clusters in their order.
     fn read(&self, chain: &[u32], at: u64, buf: &mut [u8]) -> Option<()> {
         let mut done = 0;
         while done < buf.len() {
-            let at = at + done as u64;
-            let cluster = chain.get(usize::try_from(at / self.cluster).ok()?)?;
-            let within = at % self.cluster;
-            let piece = usize::try_from(self.cluster - within).ok()?.min(buf.len() - done);
-            let place = self.heap + u64::from(cluster - 2) * self.cluster + within;
+            let (place, follow) = self.clusters.place(chain, at + done as u64)?;
+            let piece = usize::try_from(follow).ok()?.min(buf.len() - done);
             self.media.read(place, buf.get_mut(done..done + piece)?)?;
             done += piece;
         }
@@ -167,8 +179,8 @@ impl Exfat {
     }
 
     fn collect(&mut self, directory: u32, names: &mut Names) -> Option<()> {
-        let chain = self.chain(directory).filter(|chain| !chain.is_empty())?;
-        let end = (chain.len() as u64 * self.cluster).min(DIRECTORY_MAX);
+        let (chain, is_own) = self.directory(directory).filter(|(chain, _)| !chain.is_empty())?;
+        let end = (chain.len() as u64 * self.clusters.bytes).min(DIRECTORY_MAX);
         let mut at = 0;
         while at < end {
             let mut entry = [0; ENTRY];
@@ -197,7 +209,7 @@ impl Exfat {
             }
             at += ENTRY as u64;
         }
-        Some(())
+        is_own.then_some(())
     }
 }
 

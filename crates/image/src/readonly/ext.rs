@@ -7,10 +7,13 @@ use floatgate_stack::fs::{BLOCK_BYTES, DeviceNumber, Error, FileType, Timestamp}
 use super::media::Media;
 use super::recent::Recent;
 use super::{Inode, MAX_NAMES, Names, Tree, Xattrs, broken, unsupported};
-use crate::map::Numbers as _;
+use crate::map::{Numbers as _, ext_group, ext_start};
 
 /// Place of the superblock.
 const SUPERBLOCK: u64 = 1024;
+
+/// Groups with copies of the superblock that are looked at.
+const COPIES: [u16; 10] = [1, 3, 5, 7, 9, 25, 27, 49, 81, 125];
 
 /// Number of the root's inode.
 const ROOT: u32 = 2;
@@ -49,6 +52,10 @@ const EXTENT_MAX: u16 = 0x8000;
 /// Largest inode.
 const INODE_MAX: u16 = 4096;
 
+/// Number of the attributes with contexts of encryption, and a prefix that names of other attributes do not have.
+pub(super) const ENCRYPTION: u8 = 9;
+const ENCRYPTION_PREFIX: &[u8] = b"/";
+
 /// Name of the attribute with the rest of inline data, without its prefix.
 const INLINE_NAME: &[u8] = b"system.data";
 
@@ -64,13 +71,49 @@ pub(super) struct Ext {
     /// First group whose descriptors are in their own group; `None` without that feature.
     meta_groups: Option<u64>,
     needs_recovery: bool,
+    /// Group whose copy of the descriptors is read.
+    copy: u16,
+    losses: Vec<String>,
     blocks: Recent<u64, Vec<u8>>,
     raws: Recent<u32, Vec<u8>>,
 }
 
+/// The superblock, the group in which it stands, and damage of the first one: where its fields contradict each other or its checksum is wrong,
+/// the first good copy is read.
+fn superblock(media: &Media) -> Option<(Vec<u8>, u16, Vec<String>)> {
+    let first = media.bytes(SUPERBLOCK, 1024);
+    if first.as_ref().is_some_and(|first| ext_group(first) == Some(0)) {
+        return Some((first?, 0, Vec::new()));
+    }
+    let Some((copy, group, at)) = copies(media, first.as_deref().unwrap_or_default()) else {
+        return Some((first?, 0, Vec::new()));
+    };
+    let loss = format!("ext: its superblock is damaged: the copy in group {group}, at byte {at}, is read");
+    Some((copy, group, vec![loss]))
+}
+
+/// The first good copy of a superblock with its group and its place: in groups of the usual size, or of the one that the damaged superblock has.
+fn copies(media: &Media, damaged: &[u8]) -> Option<(Vec<u8>, u16, u64)> {
+    for log in 0..=6_u32 {
+        let (block, first) = (1024_u64 << log, u64::from(log == 0));
+        let mut sizes = vec![8 * block];
+        sizes.extend(Some(u64::from(damaged.le32(32))).filter(|own| (256..8 * block).contains(own)));
+        for per_group in sizes {
+            for group in COPIES {
+                let at = (u64::from(group) * per_group + first) * block;
+                let Some(copy) = media.bytes(at, 1024) else { break };
+                if ext_group(&copy) == Some(group) && ext_start(&copy, group) == at {
+                    return Some((copy, group, at));
+                }
+            }
+        }
+    }
+    None
+}
+
 impl Ext {
     pub(super) fn new(media: Media) -> Result<Self, Error> {
-        let head = media.bytes(SUPERBLOCK, 1024).ok_or_else(broken)?;
+        let (head, copy, losses) = superblock(&media).ok_or_else(broken)?;
         let head = &head[..];
         let incompat = head.le32(96);
         if incompat & COMPRESSION != 0 {
@@ -105,6 +148,8 @@ impl Ext {
             descriptor_bytes: descriptor_bytes.into(),
             meta_groups: (incompat & META_BG != 0).then(|| head.le32(260).into()),
             needs_recovery: incompat & RECOVER != 0,
+            copy,
+            losses,
             blocks: Recent::new(32),
             raws: Recent::new(32),
         })
@@ -128,7 +173,7 @@ impl Ext {
                 // The first group has a superblock in front; of the others those with a copy: powers of 3, 5 and 7.
                 own + u64::from(has_superblock(start))
             }
-            _ => self.first_block + 1 + group / in_block,
+            _ => u64::from(self.copy) * self.blocks_per_group + self.first_block + 1 + group / in_block,
         };
         table.checked_mul(self.block)?.checked_add(group % in_block * self.descriptor_bytes)
     }
@@ -235,7 +280,8 @@ impl Ext {
         while entries.len() >= 16 && entries.le32(0) != 0 {
             let (len, index) = (usize::from(entries[0]), entries[1]);
             let (place, owner, size) = (usize::from(entries.le16(2)), entries.le32(4), entries.le32(8));
-            let name = [prefix(index)?.as_bytes(), entries.get(16..16 + len)?].concat();
+            let prefix = if index == ENCRYPTION { ENCRYPTION_PREFIX } else { prefix(index)?.as_bytes() };
+            let name = [prefix, entries.get(16..16 + len)?].concat();
             let size = usize::try_from(size).ok()?;
             let value = match owner {
                 0 => base.get(place..place.checked_add(size)?)?.to_vec(),
@@ -417,11 +463,11 @@ impl Tree for Ext {
         let raw = self.raw(inode)?;
         let found = self.inode(inode)?;
         let flags = raw.le32(32);
-        if flags & ENCRYPTED != 0 {
-            return None;
-        }
         let start = u64::from(block) * BLOCK_BYTES as u64;
-        let len = found.size.checked_sub(start)?.min(BLOCK_BYTES as u64);
+        // An encrypted block is there as a whole.
+        let is_whole = flags & ENCRYPTED != 0 && found.file_type == FileType::Regular && flags & INLINE == 0;
+        let size = if is_whole { found.size.next_multiple_of(self.block) } else { found.size };
+        let len = size.checked_sub(start)?.min(BLOCK_BYTES as u64);
         let len = usize::try_from(len).ok()?;
         let is_fast = found.file_type == FileType::Symlink && flags & EXTENTS == 0 && len < MAP;
         if is_fast || flags & INLINE != 0 {
@@ -455,7 +501,38 @@ impl Tree for Ext {
             .all(|block| u32::try_from(block).is_ok_and(|block| self.map(&raw, block) == Some(None)))
     }
 
+    fn is_encrypted(&mut self, inode: u32) -> bool {
+        self.raw(inode).is_some_and(|raw| raw.le32(32) & ENCRYPTED != 0)
+    }
+
+    fn context(&mut self, inode: u32) -> Option<Vec<u8>> {
+        let context = |(name, value): (Vec<u8>, Vec<u8>)| (name == b"/c").then_some(value);
+        self.all_xattrs(inode)?.into_iter().find_map(context)
+    }
+
+    fn unit(&self) -> usize {
+        usize::try_from(self.block).unwrap_or(usize::MAX)
+    }
+
     fn xattrs(&mut self, inode: u32) -> Option<Xattrs> {
+        let mut xattrs = self.all_xattrs(inode)?;
+        xattrs.retain(|(name, _)| !name.starts_with(ENCRYPTION_PREFIX));
+        Some(xattrs)
+    }
+
+    fn losses(&self) -> Vec<String> {
+        self.losses.clone()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let note = "ext: it was not unmounted: the journal has changes that Linux would replay, and that are not read here";
+        self.needs_recovery.then(|| note.to_owned()).into_iter().collect()
+    }
+}
+
+impl Ext {
+    /// Extended attributes, those of encryption too.
+    fn all_xattrs(&mut self, inode: u32) -> Option<Xattrs> {
         let raw = self.raw(inode)?;
         let mut xattrs = self.in_inode(&raw)?;
         let block = u64::from(raw.le32(104)) | u64::from(raw.le16(118)) << 32;
@@ -473,10 +550,5 @@ impl Tree for Ext {
             }
         }
         Some(xattrs)
-    }
-
-    fn notes(&self) -> Vec<String> {
-        let note = "ext: it was not unmounted: the journal has changes that Linux would replay, and that are not read here";
-        self.needs_recovery.then(|| note.to_owned()).into_iter().collect()
     }
 }

@@ -1,7 +1,7 @@
-//! F2FS: a checkpoint, a table of node addresses with a journal, and nodes with addresses of data (Linux: `include/linux/f2fs_fs.h`). What was
-//! synchronised after the checkpoint is not read.
+//! F2FS: a checkpoint, a table of node addresses with a journal, and nodes with addresses of data (Linux: `include/linux/f2fs_fs.h`). Nodes that were
+//! synchronised after the checkpoint replace older ones, as a mount recovers them (Linux: `fs/f2fs/recovery.c`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use floatgate_media::crc;
@@ -13,6 +13,7 @@ use super::media::Media;
 use super::recent::Recent;
 use super::{Inode, MAX_NAMES, Names, Tree, Xattrs, broken, unsupported};
 use crate::map::Numbers as _;
+use crate::words::count;
 
 /// Bytes of a block, and their logarithm. Larger blocks are not read.
 const BLOCK: usize = BLOCK_BYTES;
@@ -36,6 +37,27 @@ const UNMOUNTED: u32 = 0x1;
 const COMPACT_SUMMARY: u32 = 0x4;
 const FASTBOOT: u32 = 0x20;
 const LARGE_NAT: u32 = 0x400;
+const CRC_RECOVERY: u32 = 0x40;
+
+/// Places in the checkpoint of the segments and blocks in which nodes are written next, and the log of nodes of files among them.
+const NODE_SEGMENTS: usize = 36;
+const NODE_BLOCKS: usize = 68;
+const WARM: usize = 1;
+
+/// Flags in the footer of a node: it ends what was synchronised of its file, and its inode has a new name.
+const SYNCHRONISED: u32 = 0x2;
+const HAS_NAME: u32 = 0x4;
+
+/// Places in the footer of a node of its inode, the flags, the version of the checkpoint and the next node.
+const FOOTER_INODE: usize = FOOTER + 4;
+const FOOTER_FLAGS: usize = FOOTER + 8;
+const FOOTER_VERSION: usize = FOOTER + 12;
+const FOOTER_NEXT: usize = FOOTER + 20;
+
+/// Places in an inode of its directory, and of its name with the length before.
+const PARENT: usize = 84;
+const NAME_AT: usize = 92;
+const NAME_MAX: usize = 255;
 
 /// Bytes of an entry of the node table, and entries of a block of it.
 const NAT_ENTRY: usize = 9;
@@ -68,6 +90,9 @@ const SUM_AT: usize = ADDRESSES_AT + 8;
 const IN_NODE: usize = 1018;
 const FOOTER: usize = 4072;
 
+/// Name of a context of encryption among the extended attributes, which others do not have.
+const CONTEXT_NAME: &[u8] = b"/c";
+
 /// Words of extended attributes in an inode, unless it says more.
 const XATTR_WORDS: usize = 50;
 
@@ -91,8 +116,11 @@ pub(super) struct F2fs {
     root: u32,
     features: u32,
     seed: u32,
-    is_unmounted: bool,
-    flaw: Option<String>,
+    flaws: Vec<String>,
+    /// Names of files that were synchronised after the checkpoint, by their directories.
+    recovered: BTreeMap<u32, Names>,
+    /// Files of which something was synchronised that leads nowhere.
+    lost: usize,
     nodes: Recent<u32, Vec<u8>>,
     clusters: Recent<(u32, u32), Vec<u8>>,
     unpacker: Unpacker,
@@ -169,6 +197,13 @@ impl Checkpoint {
         Some(bytes.get(at..at.checked_add(nats)?)?.to_vec())
     }
 
+    /// The version that nodes state which were written after it.
+    fn version(&self) -> u64 {
+        let sum =
+            if self.flags() & CRC_RECOVERY == 0 { 0 } else { self.bytes.le32(self.bytes.le32(164) as usize) };
+        self.bytes.le64(0) | u64::from(sum) << 32
+    }
+
     /// Addresses of nodes that the table does not have yet.
     fn journal(&self, media: &Media) -> Option<BTreeMap<u32, u32>> {
         let (total, first) = (u64::from(self.bytes.le32(136)), u64::from(self.bytes.le32(140)));
@@ -201,20 +236,84 @@ impl F2fs {
         let newest = newest.ok_or_else(|| Error::Damaged("F2FS: both checkpoints are damaged".to_owned()))?;
         let nat_bits = newest.nat_bits(&media, head.le32(1664)).ok_or_else(broken)?;
         let journal = newest.journal(&media).ok_or_else(broken)?;
-        Ok(Self {
+        let is_unmounted = newest.flags() & UNMOUNTED != 0;
+        let mut fs = Self {
             nat_at: head.le32(84).into(),
             nat_bits,
             journal,
             root: head.le32(96),
             features: head.le32(2180),
             seed: checksum(u32::MAX, &head[108..124]),
-            is_unmounted: newest.flags() & UNMOUNTED != 0,
-            flaw,
+            flaws: flaw.into_iter().collect(),
+            recovered: BTreeMap::new(),
+            lost: 0,
             nodes: Recent::new(64),
             clusters: Recent::new(2),
             unpacker: Unpacker::default(),
             media,
-        })
+        };
+        if !is_unmounted {
+            let files = fs.roll_forward(&newest, head.le32(92));
+            let what = match files {
+                0 => "nothing was synchronised after the last checkpoint".to_owned(),
+                files => format!(
+                    "{}, synchronised after the last checkpoint, {} shown as a mount recovers {}",
+                    count(files as u64, "file"),
+                    if files == 1 { "is" } else { "are" },
+                    if files == 1 { "it" } else { "them" }
+                ),
+            };
+            fs.flaws.push(format!("F2FS: it was not unmounted: {what}"));
+        }
+        Ok(fs)
+    }
+
+    /// Takes the nodes that were synchronised after a checkpoint in the place of older ones; the number of their files. They are a chain from the
+    /// block on that the checkpoint has as the next one of its log.
+    fn roll_forward(&mut self, checkpoint: &Checkpoint, main: u32) -> usize {
+        let (segment, block) =
+            (checkpoint.bytes.le32(NODE_SEGMENTS + 4 * WARM), checkpoint.bytes.le16(NODE_BLOCKS + 2 * WARM));
+        let first = u64::from(main) + u64::from(segment) * SEGMENT + u64::from(block);
+        let mut at = u32::try_from(first).unwrap_or(0);
+        let version = checkpoint.version();
+        let (mut chain, mut seen) = (Vec::new(), BTreeSet::new());
+        while at != 0 && seen.insert(at) {
+            let Some(node) = self.read(at).filter(|node| node.le64(FOOTER_VERSION) == version) else { break };
+            chain.push((at, node.le32(FOOTER), node.le32(FOOTER_INODE), node.le32(FOOTER_FLAGS)));
+            at = node.le32(FOOTER_NEXT);
+        }
+        // Of each file what was written up to its last synchronisation counts.
+        let mut ends = BTreeMap::new();
+        for (place, (_, _, inode, flags)) in chain.iter().enumerate() {
+            if flags & SYNCHRONISED != 0 {
+                ends.insert(*inode, place);
+            }
+        }
+        let all = ends.len();
+        let has_inode =
+            |(_, node, inode, flags): &(u32, u32, u32, u32)| node == inode && flags & HAS_NAME != 0;
+        let made: BTreeSet<u32> = chain.iter().filter(|node| has_inode(node)).map(|node| node.2).collect();
+        ends.retain(|&inode, _| {
+            made.contains(&inode) || self.address(inode).is_some_and(|address| address != 0 && address != NEW)
+        });
+        self.lost = all - ends.len();
+        for (place, node) in chain.iter().enumerate() {
+            let &(address, number, inode, _) = node;
+            if ends.get(&inode).is_none_or(|end| place > *end) {
+                continue;
+            }
+            self.journal.insert(number, address);
+            if has_inode(node)
+                && let Some(raw) = self.read(address)
+                && let Some(name) = raw.get(NAME_AT..NAME_AT + (raw.le32(NAME_AT - 4) as usize).min(NAME_MAX))
+                && raw[2] & ENCRYPTED == 0
+            {
+                let names = self.recovered.entry(raw.le32(PARENT)).or_default();
+                names.retain(|(other, _)| other != name);
+                names.push((name.to_vec(), inode));
+            }
+        }
+        ends.len()
     }
 
     fn read(&self, block: u32) -> Option<Vec<u8>> {
@@ -372,11 +471,18 @@ impl F2fs {
     }
 
     fn read_names(&mut self, directory: u32, names: &mut Names) -> Option<()> {
-        let raw = self.raw(directory)?;
-        // Names of an encrypted directory are encrypted, too.
-        if raw[2] & ENCRYPTED != 0 {
-            return None;
+        let is_whole = self.stored_names(directory, names);
+        for (name, inode) in self.recovered.get(&directory).into_iter().flatten() {
+            match names.iter_mut().find(|(other, _)| other == name) {
+                Some((_, other)) => *other = *inode,
+                None => names.push((name.clone(), *inode)),
+            }
         }
+        is_whole
+    }
+
+    fn stored_names(&mut self, directory: u32, names: &mut Names) -> Option<()> {
+        let raw = self.raw(directory)?;
         if raw[3] & INLINE_NAMES != 0 {
             return Self::names_in(self.inline(&raw)?, names);
         }
@@ -395,7 +501,7 @@ impl F2fs {
         is_whole.then_some(())
     }
 
-    /// Extended attributes in the inode, and behind them those of a node.
+    /// Extended attributes in the inode, and behind them those of a node; those of encryption have a name of their own.
     fn read_xattrs(&mut self, inode: u32) -> Option<Xattrs> {
         let raw = self.raw(inode)?;
         let shape = self.shape(&raw)?;
@@ -417,7 +523,8 @@ impl F2fs {
                 (1 | 4 | 6, Some(prefix)) => {
                     xattrs.push(([prefix.as_bytes(), name].concat(), value.to_vec()))
                 }
-                // Contexts of encryption and verity are no attributes of files.
+                (ext::ENCRYPTION, _) => xattrs.push((CONTEXT_NAME.to_vec(), value.to_vec())),
+                // Those of verity are no attributes of files.
                 _ => {}
             }
             rest = rest.get((4 + len + size).next_multiple_of(4)..).unwrap_or_default();
@@ -432,7 +539,7 @@ fn time(raw: &[u8], seconds: usize, nanoseconds: usize) -> Timestamp {
 
 impl Tree for F2fs {
     fn flaws(&self) -> Vec<String> {
-        self.flaw.clone().into_iter().collect()
+        self.flaws.clone()
     }
 
     fn root(&self) -> u32 {
@@ -471,11 +578,14 @@ impl Tree for F2fs {
     fn block(&mut self, inode: u32, block: u32, out: &mut [u8; BLOCK_BYTES]) -> Option<()> {
         out.fill(0);
         let raw = self.raw(inode)?;
-        if raw[2] & ENCRYPTED != 0 {
+        let start = u64::from(block) * BLOCK as u64;
+        let left = raw.le64(16).checked_sub(start)?;
+        // An encrypted block is there as a whole.
+        let is_whole = raw[2] & ENCRYPTED != 0 && raw[3] & INLINE_DATA == 0;
+        let len = if is_whole { BLOCK } else { usize::try_from(left.min(BLOCK as u64)).ok()? };
+        if is_whole && Self::compression(&raw).is_some() {
             return None;
         }
-        let start = u64::from(block) * BLOCK as u64;
-        let len = usize::try_from(raw.le64(16).checked_sub(start)?.min(BLOCK as u64)).ok()?;
         if raw[3] & INLINE_DATA != 0 {
             let data = self.inline(&raw)?.get(usize::try_from(start).ok()?..)?;
             out[..len].copy_from_slice(data.get(..len)?);
@@ -505,13 +615,26 @@ impl Tree for F2fs {
             && matches!(self.map(inode, &raw, block), Some(0 | NEW))
     }
 
+    fn is_encrypted(&mut self, inode: u32) -> bool {
+        self.raw(inode).is_some_and(|raw| raw[2] & ENCRYPTED != 0)
+    }
+
+    fn context(&mut self, inode: u32) -> Option<Vec<u8>> {
+        let xattrs = self.read_xattrs(inode)?;
+        xattrs.into_iter().find(|(name, _)| name == CONTEXT_NAME).map(|(_, value)| value)
+    }
+
     fn xattrs(&mut self, inode: u32) -> Option<Xattrs> {
-        self.read_xattrs(inode)
+        let mut xattrs = self.read_xattrs(inode)?;
+        xattrs.retain(|(name, _)| name != CONTEXT_NAME);
+        Some(xattrs)
     }
 
     fn notes(&self) -> Vec<String> {
-        let note =
-            "F2FS: it was not unmounted: what was synchronised after the last checkpoint is not read here";
-        (!self.is_unmounted).then(|| note.to_owned()).into_iter().collect()
+        let what = count(self.lost as u64, "synchronised file");
+        (self.lost > 0)
+            .then(|| format!("F2FS: {what} without a name or an inode: a mount drops them"))
+            .into_iter()
+            .collect()
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use floatgate_media::disk::fat::{FatBoot, FatLayout, FatType};
 use floatgate_stack::fs::{BLOCK_BYTES, Error, FileType, Timestamp};
 
+use super::chains::{Clusters, End, Length, Lengths, Listed, Next};
 use super::media::Media;
 use super::recent::{InodeNumbers, Recent};
 use super::{Inode, MAX_NAMES, Names, Tree, broken};
@@ -46,7 +47,7 @@ const DAYS_TO_1980: i64 = 3652;
 pub(super) struct Fat {
     media: Media,
     layout: FatLayout,
-    clusters: u64,
+    clusters: Clusters,
     /// The root directory: its length in bytes for FAT12 and FAT16, where it is in front of the clusters, and
     /// its first cluster for FAT32.
     root: (u64, u32),
@@ -54,7 +55,14 @@ pub(super) struct Fat {
     root_number: u32,
     /// Directories by their first cluster: one that holds itself is entered once.
     directories: BTreeMap<u32, u32>,
-    chains: Recent<u32, Vec<u32>>,
+    /// Names of directories that were read, and the clusters that these have.
+    names: BTreeMap<u32, (Names, bool)>,
+    listed: Listed,
+    chains: Recent<(u32, u64), Vec<u32>>,
+    /// Lengths of the chains in each FAT.
+    lengths: [Lengths; 2],
+    /// Entries of the FATs that were read, for a test.
+    steps: u64,
     /// Places of the FATs: the one that is read, and the other one.
     tables: [Option<u64>; 2],
     table_bytes: u64,
@@ -69,8 +77,13 @@ const NO_MIRROR: u16 = 0x80;
 /// Most sectors of a FAT that is looked for.
 const FAT_SECTORS_MAX: u16 = 16_384;
 
-/// Most entries whose chains are compared with their sizes.
+/// Most entries whose chains are compared with their sizes, deepest directory in which this is done, and most losses that are listed.
 const AUDITED: usize = 1 << 18;
+const AUDITED_DEPTH: usize = 128;
+const LOSSES_MAX: usize = 1000;
+
+/// Bytes of a FAT that are compared together: a multiple of the bytes of all entries.
+const COMPARED: usize = 12_288;
 
 /// True where a FAT begins: with the medium.
 fn is_table(media: &Media, boot: &FatBoot, at: u64) -> bool {
@@ -164,9 +177,10 @@ impl Fat {
         let sectors = if boot.sectors_16 == 0 { boot.sectors_32 } else { boot.sectors_16.into() };
         let bytes = u64::from(sectors) * u64::from(boot.sector_bytes);
         let cluster_bytes = layout.cluster_bytes.max(1);
-        let clusters = bytes.saturating_sub(layout.data_start) / cluster_bytes;
-        // What leads in circles ends after as many steps as there are clusters.
-        let clusters = clusters.min(media.len() / cluster_bytes + 1);
+        let count = bytes.saturating_sub(layout.data_start) / cluster_bytes;
+        // No more clusters than the dump has.
+        let count = count.min(media.len() / cluster_bytes + 1);
+        let clusters = Clusters { bytes: cluster_bytes, start: layout.data_start, count };
         let first = if layout.kind == FatType::Fat32 { boot.root_cluster } else { 0 };
         let root = (u64::from(boot.root_entries) * ENTRY, first);
         let mut places = InodeNumbers::default();
@@ -182,7 +196,11 @@ impl Fat {
             places,
             root_number,
             directories,
+            names: BTreeMap::new(),
+            listed: Listed::default(),
             chains,
+            lengths: <[Lengths; 2]>::default(),
+            steps: 0,
             tables,
             table_bytes,
             table,
@@ -196,12 +214,25 @@ impl Fat {
 
     /// Tells where the two FATs differ.
     fn compare_tables(&mut self) {
-        if self.tables[1].is_none() {
-            return;
+        let [Some(first), Some(second)] = self.tables else { return };
+        let end = self.clusters.end();
+        let in_piece = match self.layout.kind {
+            FatType::Fat12 => COMPARED as u64 * 2 / 3,
+            FatType::Fat16 => COMPARED as u64 / 2,
+            _ => COMPARED as u64 / 4,
+        };
+        let mut differ = 0;
+        for (piece, at) in (0..self.table_bytes).step_by(COMPARED).enumerate() {
+            let len = usize::try_from(self.table_bytes - at).map_or(COMPARED, |left| left.min(COMPARED));
+            let [one, other] = [first, second].map(|table| self.media.bytes(table + at, len));
+            if one == other {
+                continue;
+            }
+            // The second entry has flags of the last unmounting.
+            let from = u32::try_from(piece as u64 * in_piece).map_or(end, |from| from.clamp(2, end));
+            let to = u32::try_from((piece as u64 + 1) * in_piece).map_or(end, |to| to.min(end));
+            differ += (from..to).filter(|&cluster| self.value(cluster, 0) != self.value(cluster, 1)).count();
         }
-        // The second entry has flags of the last unmounting.
-        let end = u32::try_from(self.clusters + 2).unwrap_or(u32::MAX);
-        let differ = (2..end).filter(|&cluster| self.value(cluster, 0) != self.value(cluster, 1)).count();
         if differ > 0 {
             self.flaws.push(format!(
                 "FAT: the two FATs differ in {}: the one is read whose chains fit the files, and Linux reads the first",
@@ -212,18 +243,21 @@ impl Fat {
 
     /// Compares the chains of all files with their sizes and with each other.
     fn audit(&mut self) {
-        let mut owned = vec![false; usize::try_from(self.clusters + 2).unwrap_or(0)];
-        let (mut open, mut entries, mut is_complete) = (vec![(self.root_number, String::new())], 0, true);
+        let mut owned = vec![false; self.clusters.end() as usize];
+        // Directories with the place of their own one, and with their depth.
+        let mut places: Vec<(usize, Vec<u8>)> = vec![(0, Vec::new())];
+        let (mut open, mut entries, mut is_complete) = (vec![(self.root_number, 0, 0)], 0, true);
         let mut entered = std::collections::BTreeSet::from([self.root_number]);
         let (mut is_empty, mut shared) = (true, Vec::new());
-        while let Some((directory, path)) = open.pop() {
+        while let Some((directory, place, depth)) = open.pop() {
             if directory != self.root_number && !self.has_dot(directory) {
-                self.losses.push(format!("{path}: the directory does not begin with its own entry"));
+                let path = path_of(&places, place, None);
+                self.record(format!("{path}: the directory does not begin with its own entry"));
             }
             let (names, is_whole) = self.names(directory);
             is_complete &= is_whole;
-            if let Some(Extent::Chain(chain)) = self.extent(directory) {
-                own(&mut owned, &chain);
+            if let Some((first, size)) = self.start(directory) {
+                self.own(&mut owned, first, size);
             }
             for (name, inode) in names {
                 is_empty = false;
@@ -231,28 +265,32 @@ impl Fat {
                 if entries > AUDITED {
                     return;
                 }
-                let path = format!("{path}/{}", String::from_utf8_lossy(&name));
                 let Some(found) = self.inode(inode) else { continue };
                 if found.file_type == FileType::Directory {
-                    if entered.insert(inode) {
-                        open.push((inode, path));
+                    is_complete &= depth < AUDITED_DEPTH;
+                    if depth < AUDITED_DEPTH && entered.insert(inode) {
+                        open.push((inode, places.len(), depth + 1));
+                        places.push((place, name));
                     }
                     continue;
                 }
-                let Some(Extent::Chain(chain)) = self.extent(inode) else { continue };
-                let wanted = found.size.div_ceil(self.layout.cluster_bytes.max(1));
-                if chain.len() as u64 > wanted {
-                    let has = count(chain.len() as u64, "cluster");
-                    self.losses.push(format!("{path}: its chain has {has}, and its size asks for {wanted}"));
+                let Some((first, size)) = self.start(inode) else { continue };
+                let wanted = found.size.div_ceil(self.clusters.bytes);
+                let length = self.chosen(first, size).1;
+                if u64::from(length.clusters) > wanted {
+                    let (path, has) =
+                        (path_of(&places, place, Some(&name)), count(length.clusters.into(), "cluster"));
+                    self.record(format!("{path}: its chain has {has}, and its size asks for {wanted}"));
                 }
-                if own(&mut owned, &chain) {
-                    shared.push(path);
+                if self.own(&mut owned, first, size) && shared.len() < LOSSES_MAX {
+                    shared.push(path_of(&places, place, Some(&name)));
                 }
             }
         }
-        self.losses
-            .extend(shared.into_iter().map(|path| format!("{path}: another file has its clusters, too")));
-        let end = u32::try_from(self.clusters + 2).unwrap_or(u32::MAX);
+        for path in shared {
+            self.record(format!("{path}: another file has its clusters, too"));
+        }
+        let end = self.clusters.end();
         let is_lost = |&cluster: &u32| {
             let is_free = matches!(self.value(cluster, 0), None | Some(0)) || self.is_bad(cluster);
             !is_free && !owned.get(cluster as usize).copied().unwrap_or(true)
@@ -270,22 +308,47 @@ impl Fat {
         }
     }
 
+    fn record(&mut self, loss: String) {
+        if self.losses.len() < LOSSES_MAX {
+            self.losses.push(loss);
+        }
+    }
+
+    /// Notes the clusters of a chain up to the first that was noted before, and tells whether there is one.
+    fn own(&mut self, owned: &mut [bool], first: u32, size: Option<u64>) -> bool {
+        let (which, length) = self.chosen(first, size);
+        let (mut at, mut left) = (first, length.clusters);
+        while left > 0 {
+            let Some(owned) = owned.get_mut(at as usize) else { return false };
+            if std::mem::replace(owned, true) {
+                return true;
+            }
+            match self.next(at, which) {
+                Next::Cluster(cluster) => at = cluster,
+                Next::End | Next::Damaged => return false,
+            }
+            left -= 1;
+        }
+        false
+    }
+
     /// True when a directory begins with the entry of itself.
     fn has_dot(&mut self, directory: u32) -> bool {
         let Some(place) = self.places.place(directory) else { return false };
-        let own = self.entry(place).map(|entry| self.first(&entry));
-        let Some(extent) = self.extent(directory) else { return false };
-        let dot = self.place(&extent, 0).and_then(|(place, _)| self.entry(place));
-        dot.is_some_and(|dot| dot.starts_with(b".          ") && Some(self.first(&dot)) == own)
+        let Some(own) = self.entry(place).map(|entry| self.first(&entry)) else { return false };
+        let dot = self.clusters.place(&[own], 0).filter(|_| self.clusters.has(own));
+        let dot = dot.and_then(|(place, _)| self.entry(place));
+        dot.is_some_and(|dot| dot.starts_with(b".          ") && self.first(&dot) == own)
     }
 
     /// Two or four bytes of a FAT at a byte of it; 0 behind its end.
     fn table(&mut self, which: usize, at: u64, len: usize) -> Option<[u8; 4]> {
         const CHUNK: u64 = 4096;
         let table = (*self.tables.get(which)?)?;
-        let mut bytes = [0; 4];
-        for (index, byte) in bytes.iter_mut().take(len).enumerate() {
-            let at = at + index as u64;
+        let (mut bytes, mut done) = ([0; 4], 0);
+        // An entry of FAT12 may be in two chunks.
+        while done < len {
+            let at = at + done as u64;
             let chunk = match self.table.get((which, at / CHUNK)) {
                 Some(chunk) => chunk,
                 None => {
@@ -295,7 +358,10 @@ impl Fat {
                     self.table.put((which, at / CHUNK), chunk)
                 }
             };
-            *byte = *chunk.get(usize::try_from(at % CHUNK).ok()?)?;
+            let rest = chunk.get(usize::try_from(at % CHUNK).ok()?..).filter(|rest| !rest.is_empty())?;
+            let piece = rest.len().min(len - done);
+            bytes.get_mut(done..done + piece)?.copy_from_slice(rest.get(..piece)?);
+            done += piece;
         }
         Some(bytes)
     }
@@ -326,52 +392,53 @@ impl Fat {
         self.value(cluster, 0) == Some(self.end() - 1)
     }
 
-    /// The cluster that follows one; `None` of damage, `Some(None)` at the end.
-    fn next(&mut self, cluster: u32, which: usize) -> Option<Option<u32>> {
-        let value = self.value(cluster, which)?;
-        if value >= self.end() {
-            return Some(None);
+    /// The cluster that follows one in a FAT.
+    fn next(&mut self, cluster: u32, which: usize) -> Next {
+        self.steps += 1;
+        match self.value(cluster, which) {
+            Some(value) if value >= self.end() => Next::End,
+            Some(value) if self.clusters.has(value) => Next::Cluster(value),
+            _ => Next::Damaged,
         }
-        self.is_cluster(value).then_some(Some(value))
     }
 
-    fn is_cluster(&self, cluster: u32) -> bool {
-        cluster >= 2 && u64::from(cluster) < self.clusters + 2
+    fn length(&mut self, first: u32, which: usize) -> Length {
+        let mut lengths = self.lengths.get_mut(which).map(std::mem::take).unwrap_or_default();
+        let clusters = self.clusters;
+        let length = lengths.of(&clusters, first, |cluster| self.next(cluster, which));
+        if let Some(own) = self.lengths.get_mut(which) {
+            *own = lengths;
+        }
+        length
     }
 
-    /// The chain of clusters from `first` on, of a file of this size; a chain without an end is returned empty. The chain in the other FAT is
-    /// taken where only this chain is whole and has the length that the size asks for.
-    fn chain(&mut self, first: u32, size: Option<u64>) -> Arc<Vec<u32>> {
-        if let Some(chain) = self.chains.get(first) {
+    /// The FAT in which the chain from `first` on of a file of this size is read, and its length there. The second FAT is taken where only
+    /// its chain is whole and has the length that the size asks for.
+    fn chosen(&mut self, first: u32, size: Option<u64>) -> (usize, Length) {
+        let wanted = size.map(|size| size.div_ceil(self.clusters.bytes));
+        let fits = |length: Length| {
+            length.end == End::Whole && wanted.is_none_or(|wanted| u64::from(length.clusters) == wanted)
+        };
+        let length = self.length(first, 0);
+        if self.tables[1].is_some() && !fits(length) {
+            let other = self.length(first, 1);
+            if fits(other) {
+                return (1, other);
+            }
+        }
+        (0, length)
+    }
+
+    /// As many clusters as a file of this size has; none of a chain without an end.
+    fn chain(&mut self, first: u32, size: u64) -> Arc<Vec<u32>> {
+        if let Some(chain) = self.chains.get((first, size)) {
             return chain;
         }
-        let wanted = size.map(|size| size.div_ceil(self.layout.cluster_bytes.max(1)));
-        let fits = |(chain, is_whole): &(Vec<u32>, bool)| {
-            *is_whole && wanted.is_none_or(|wanted| chain.len() as u64 == wanted)
-        };
-        let mut found = self.follow(first, 0);
-        if self.tables[1].is_some() && !fits(&found) {
-            let other = self.follow(first, 1);
-            found = if fits(&other) { other } else { found };
-        }
-        self.chains.put(first, found.0)
-    }
-
-    /// The chain in a FAT, and true where it has an end.
-    fn follow(&mut self, first: u32, which: usize) -> (Vec<u32>, bool) {
-        let mut chain = Vec::new();
-        let mut next = Some(first).filter(|first| self.is_cluster(*first));
-        let mut is_whole = false;
-        while let Some(cluster) = next {
-            if chain.len() as u64 >= self.clusters {
-                return (Vec::new(), false);
-            }
-            chain.push(cluster);
-            let follows = self.next(cluster, which);
-            is_whole = follows == Some(None);
-            next = follows.flatten();
-        }
-        (chain, is_whole)
+        let (which, length) = self.chosen(first, Some(size));
+        let most = size.div_ceil(self.clusters.bytes).min(length.clusters.into());
+        let clusters = self.clusters;
+        let chain = clusters.follow(first, most, |cluster| self.next(cluster, which));
+        self.chains.put((first, size), chain)
     }
 
     fn entry(&self, place: u64) -> Option<[u8; ENTRY as usize]> {
@@ -384,42 +451,47 @@ impl Fat {
         u32::from(high) << 16 | u32::from(entry.le16(26))
     }
 
-    fn extent(&mut self, inode: u32) -> Option<Extent> {
+    /// First cluster of a directory or a file, and the size of the file; `None` of a root in front of the clusters.
+    fn start(&self, inode: u32) -> Option<(u32, Option<u64>)> {
         let place = self.places.place(inode)?;
-        let (first, size) = if place != ROOT {
+        if place != ROOT {
             let entry = self.entry(place)?;
             let is_file = entry[11] & DIRECTORY == 0;
-            (self.first(&entry), is_file.then(|| u64::from(entry[..].le32(28))))
-        } else if self.layout.kind == FatType::Fat32 {
-            (self.root.1, None)
-        } else {
-            return Some(Extent::Root { at: self.layout.fat_end, len: self.root.0 });
+            return Some((self.first(&entry), is_file.then(|| u64::from(entry[..].le32(28)))));
+        }
+        (self.layout.kind == FatType::Fat32).then_some((self.root.1, None))
+    }
+
+    /// Bytes of a directory, and true where they are its own.
+    fn directory(&mut self, inode: u32) -> (Extent, bool) {
+        let Some((first, _)) = self.start(inode) else {
+            return (Extent::Root { at: self.layout.fat_end, len: self.root.0 }, true);
         };
-        Some(Extent::Chain(self.chain(first, size)))
+        let which = self.chosen(first, None).0;
+        let (mut listed, clusters) = (std::mem::take(&mut self.listed), self.clusters);
+        let most = DIRECTORY_MAX.div_ceil(clusters.bytes);
+        let (chain, is_own) = listed.chain(&clusters, (first, most), |cluster| self.next(cluster, which));
+        self.listed = listed;
+        (Extent::Chain(Arc::new(chain)), is_own)
     }
 
     /// Place on the media of a byte of a directory or a file, and the bytes that follow there.
     fn place(&self, extent: &Extent, at: u64) -> Option<(u64, u64)> {
         match extent {
             Extent::Root { at: start, len } => Some((start + at, len.checked_sub(at)?)),
-            Extent::Chain(chain) => {
-                let bytes = self.layout.cluster_bytes;
-                let cluster = chain.get(usize::try_from(at / bytes).ok()?)?;
-                let start = self.layout.data_start + u64::from(cluster - 2) * bytes;
-                Some((start + at % bytes, bytes - at % bytes))
-            }
+            Extent::Chain(chain) => self.clusters.place(chain, at),
         }
     }
 
     fn len(&self, extent: &Extent) -> u64 {
         match extent {
             Extent::Root { len, .. } => *len,
-            Extent::Chain(chain) => chain.len() as u64 * self.layout.cluster_bytes,
+            Extent::Chain(chain) => chain.len() as u64 * self.clusters.bytes,
         }
     }
 
     fn read_names(&mut self, directory: u32, names: &mut Names) -> Option<()> {
-        let extent = self.extent(directory)?;
+        let (extent, is_own) = self.directory(directory);
         let end = self.len(&extent).min(DIRECTORY_MAX);
         let mut long = LongName::default();
         // A directory has a cluster at least.
@@ -451,19 +523,18 @@ impl Fat {
                 }
             }
         }
-        Some(())
+        is_own.then_some(())
     }
 }
 
-/// Notes the clusters of a chain, and tells whether one of them was noted before.
-fn own(owned: &mut [bool], chain: &[u32]) -> bool {
-    let mut is_shared = false;
-    for cluster in chain {
-        if let Some(owned) = owned.get_mut(*cluster as usize) {
-            is_shared |= std::mem::replace(owned, true);
-        }
+/// Path of a directory, or of a file in it, in messages.
+fn path_of(places: &[(usize, Vec<u8>)], mut place: usize, name: Option<&[u8]>) -> String {
+    let mut parts: Vec<&[u8]> = name.into_iter().collect();
+    while let Some((parent, name)) = places.get(place).filter(|_| place > 0) {
+        parts.push(name);
+        place = *parent;
     }
-    is_shared
+    parts.iter().rev().map(|part| format!("/{}", String::from_utf8_lossy(part))).collect()
 }
 
 /// The pieces of a long name, the last of which comes first.
@@ -582,14 +653,19 @@ impl Tree for Fat {
     }
 
     fn names(&mut self, directory: u32) -> (Names, bool) {
+        if let Some(names) = self.names.get(&directory) {
+            return names.clone();
+        }
         let mut names = Names::new();
         let is_whole = self.read_names(directory, &mut names).is_some();
+        self.names.insert(directory, (names.clone(), is_whole));
         (names, is_whole)
     }
 
     fn block(&mut self, inode: u32, block: u32, out: &mut [u8; BLOCK_BYTES]) -> Option<()> {
         let size = self.inode(inode)?.size;
-        let extent = self.extent(inode)?;
+        let (first, _) = self.start(inode)?;
+        let extent = Extent::Chain(self.chain(first, size));
         let start = u64::from(block) * BLOCK_BYTES as u64;
         let len = size.checked_sub(start)?.min(BLOCK_BYTES as u64);
         out.fill(0);
@@ -602,5 +678,48 @@ impl Tree for Fat {
             done += piece;
         }
         Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A FAT16 of 512-byte clusters, whose root has as many files and directories as it can hold.
+    fn hostile(next: impl Fn(u32) -> u16) -> Fat {
+        const SECTORS: usize = 8192;
+        const FAT: usize = 33;
+        const ROOT: usize = 512;
+        let mut image = vec![0; SECTORS * 512];
+        image[..3].copy_from_slice(&[0xEB, 0x3C, 0x90]);
+        image[11..24].copy_from_slice(&[0, 2, 1, 1, 0, 1, 0, 2, 0, 32, 0xF8, FAT as u8, 0]);
+        image[510..512].copy_from_slice(&[0x55, 0xAA]);
+        for cluster in 2..SECTORS as u32 {
+            let at = 512 + cluster as usize * 2;
+            image[at..at + 2].copy_from_slice(&next(cluster).to_le_bytes());
+        }
+        image[512..516].copy_from_slice(&[0xF8, 0xFF, 0xFF, 0xFF]);
+        for file in 0..ROOT {
+            let entry = &mut image[(1 + FAT) * 512 + file * 32..][..32];
+            entry[..11].copy_from_slice(format!("F{file:010}").as_bytes());
+            entry[11] = if file % 2 == 0 { 0x20 } else { DIRECTORY };
+            entry[26..28].copy_from_slice(&(2 + 3 * file as u16).to_le_bytes());
+            entry[28..32].copy_from_slice(&(4_u32 << 20).to_le_bytes());
+        }
+        Fat::new(Media::new(Box::new(image), 0, u64::MAX)).unwrap()
+    }
+
+    /// All files share one chain, or all chains lead in circles: the audit reads each entry of the table a few times, not once for each file.
+    #[test]
+    fn a_hostile_table_is_checked_in_linear_time() {
+        for next in [
+            &(|cluster: u32| if cluster < 8000 { cluster as u16 + 1 } else { 0xFFFF }) as &dyn Fn(u32) -> u16,
+            &|cluster| if cluster < 8000 { cluster as u16 + 1 } else { 2 },
+            &|cluster| cluster as u16,
+        ] {
+            let fat = hostile(next);
+            assert!(fat.steps < 4 * 8192, "{} steps", fat.steps);
+            assert!(!fat.losses.is_empty());
+        }
     }
 }

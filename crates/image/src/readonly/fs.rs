@@ -6,6 +6,7 @@ use floatgate_stack::fs::{
 };
 
 use super::{LINK_MAX, Names, Opened, Tree};
+use floatgate_stack::fscrypt::{CONTEXT, Units};
 
 /// Bytes of a block.
 const BLOCK: u64 = BLOCK_BYTES as u64;
@@ -49,18 +50,28 @@ impl<T: Tree> TreeFs<T> {
         Ok((names, is_whole))
     }
 
-    fn entry(&mut self, position: usize, (name, inode): (Vec<u8>, u32)) -> DirEntry {
+    fn entry(&mut self, encrypted: bool, position: usize, (name, inode): (Vec<u8>, u32)) -> DirEntry {
         let file_type = self.0.inode(inode).map_or(FileType::Regular, |inode| inode.file_type);
-        DirEntry { name, inode, file_type, encrypted: false, position: position as u64 }
+        DirEntry { name, inode, file_type, encrypted, position: position as u64 }
     }
 
-    fn regular(&mut self, inode: u32) -> Result<u64> {
+    /// Size of a regular file.
+    fn size_of(&mut self, inode: u32) -> Result<u64> {
         let found = self.inode(inode)?;
         match found.file_type {
             FileType::Regular => Ok(found.size),
             FileType::Directory => Err(Error::IsDirectory),
             _ => Err(Error::Invalid("not a regular file")),
         }
+    }
+
+    /// Size of a regular file that is not encrypted.
+    fn regular(&mut self, inode: u32) -> Result<u64> {
+        let size = self.size_of(inode)?;
+        if self.0.is_encrypted(inode) {
+            return Err(Error::Unsupported("the file is encrypted"));
+        }
+        Ok(size)
     }
 
     fn block(&mut self, inode: u32, block: u32, out: &mut [u8; BLOCK_BYTES]) -> Result<()> {
@@ -100,7 +111,7 @@ impl<T: Tree> FileSystem for TreeFs<T> {
             mtime: found.mtime,
             ctime: found.ctime,
             device: found.device,
-            flags: FileFlags::default(),
+            flags: if self.0.is_encrypted(inode) { FileFlags::ENCRYPTED } else { FileFlags::default() },
             compression: Compression::None,
             xattr_count: found.has_xattrs.into(),
         })
@@ -121,14 +132,17 @@ impl<T: Tree> FileSystem for TreeFs<T> {
             return Err(damaged(directory, "names in the directory cannot be read"));
         }
         let first = after.map_or(0, |entry| usize::try_from(entry.position).unwrap_or(usize::MAX) + 1);
+        let encrypted = self.0.is_encrypted(directory);
         let wanted = names.into_iter().enumerate().skip(first).take(max);
-        Ok(wanted.map(|(position, name)| self.entry(position, name)).collect())
+        Ok(wanted.map(|(position, name)| self.entry(encrypted, position, name)).collect())
     }
 
     fn readable_entries(&mut self, directory: u32) -> Result<(Vec<DirEntry>, Vec<Error>)> {
         let (names, is_whole) = self.sorted(directory)?;
         let lost = (!is_whole).then(|| damaged(directory, "names in the directory cannot be read"));
-        let entries = names.into_iter().enumerate().map(|(position, name)| self.entry(position, name));
+        let encrypted = self.0.is_encrypted(directory);
+        let names = names.into_iter().enumerate();
+        let entries = names.map(|(position, name)| self.entry(encrypted, position, name));
         Ok((entries.collect(), lost.into_iter().collect()))
     }
 
@@ -150,6 +164,42 @@ impl<T: Tree> FileSystem for TreeFs<T> {
     }
 
     fn read_link(&mut self, inode: u32) -> Result<Vec<u8>> {
+        if self.0.is_encrypted(inode) {
+            return Err(Error::Unsupported("the link is encrypted"));
+        }
+        self.stored_link(inode)
+    }
+
+    fn read_encrypted(
+        &mut self,
+        inode: u32,
+        block: u32,
+        decrypt: &mut Units<'_>,
+        out: &mut [u8; BLOCK_BYTES],
+    ) -> Result<()> {
+        if self.0.is_hole(inode, block) {
+            out.fill(0);
+            return Ok(());
+        }
+        self.block(inode, block, out)?;
+        let unit = self.0.unit();
+        if unit > BLOCK_BYTES {
+            return Err(Error::Unsupported("encrypted blocks of more than 4096 bytes"));
+        }
+        let first = u64::from(block) * (BLOCK_BYTES / unit) as u64;
+        for (number, unit) in (first..).zip(out.chunks_mut(unit)) {
+            // A unit that is a hole has no data.
+            if unit.iter().any(|&byte| byte != 0) {
+                decrypt(number, unit).ok_or_else(|| damaged(inode, "an encrypted block is too short"))?;
+            }
+        }
+        let left = usize::try_from(self.inode(inode)?.size.saturating_sub(u64::from(block) * BLOCK));
+        let end = left.unwrap_or(BLOCK_BYTES).min(BLOCK_BYTES);
+        out[end..].fill(0);
+        Ok(())
+    }
+
+    fn stored_link(&mut self, inode: u32) -> Result<Vec<u8>> {
         let found = self.inode(inode)?;
         if found.file_type != FileType::Symlink {
             return Err(Error::Invalid("not a symbolic link"));
@@ -166,13 +216,16 @@ impl<T: Tree> FileSystem for TreeFs<T> {
     }
 
     fn get_xattr(&mut self, inode: u32, name: &[u8]) -> Result<Vec<u8>> {
+        if name == CONTEXT && self.0.is_encrypted(inode) {
+            return self.0.context(inode).ok_or_else(|| damaged(inode, "the context of its encryption"));
+        }
         let xattrs = self.0.xattrs(inode).ok_or_else(|| damaged(inode, "its extended attributes"))?;
         let found = xattrs.into_iter().find(|(other, _)| other == name);
         found.map(|(_, value)| value).ok_or(Error::NotFound)
     }
 
     fn data_blocks(&mut self, inode: u32, block: u32, max: usize) -> Result<Vec<u32>> {
-        let size = self.regular(inode)?;
+        let size = self.size_of(inode)?;
         let end =
             u32::try_from(size.div_ceil(BLOCK)).map_err(|_| Error::TooLarge { what: "file", len: size })?;
         let mut blocks = Vec::new();

@@ -8,7 +8,7 @@ use floatgate_stack::fs::{BLOCK_BYTES, FileType, Timestamp};
 
 use super::media::Media;
 use super::recent::Recent;
-use super::{Inode, MAX_NAMES, Names, Tree};
+use super::{Inode, MAX_NAMES, Names, Tree, Xattrs};
 use crate::map::Numbers as _;
 
 /// Types of tags: names, structures, changes of the list of ids, checksums, the next pair, a move.
@@ -26,6 +26,9 @@ const MOVE_STATE: u32 = 0x7FF;
 
 /// Type of a user's attribute that ESP-IDF's port has for the time of the last change: `t`.
 const ATTRIBUTE_TIME: u32 = 0x374;
+
+/// Types of the user's attributes: their numbers are the lower byte.
+const ATTRIBUTES: std::ops::RangeInclusive<u32> = 0x300..=0x3FF;
 
 /// Id of a tag that belongs to no file, and length of one that was deleted.
 const NO_ID: u32 = 0x3FF;
@@ -47,6 +50,8 @@ type Pair = [u32; 2];
 struct Node {
     kind: NodeKind,
     mtime: Timestamp,
+    /// The user's attributes beside the time, by their numbers.
+    attributes: BTreeMap<u8, Vec<u8>>,
 }
 
 #[derive(Clone)]
@@ -67,7 +72,7 @@ struct Entry {
     kind: u32,
     name: Vec<u8>,
     content: Option<(u32, Vec<u8>)>,
-    time: Option<Vec<u8>>,
+    attributes: BTreeMap<u8, Vec<u8>>,
 }
 
 /// A pair as its commits leave it.
@@ -92,6 +97,7 @@ pub(super) struct Littlefs {
     moved: Option<(Pair, u32)>,
     lists: Recent<u32, Vec<u32>>,
     losses: Vec<String>,
+    flaws: Vec<String>,
 }
 
 /// A tag: type, id and length.
@@ -168,7 +174,12 @@ impl Metadata {
             kind if tag.id() != NO_ID => self.entry(id, |entry| match kind {
                 0..=0x0FF => (entry.kind, entry.name) = (kind, data.to_vec()),
                 0x200..=0x2FF => entry.content = (!tag.is_deleted()).then(|| (kind, data.to_vec())),
-                ATTRIBUTE_TIME => entry.time = (!tag.is_deleted()).then(|| data.to_vec()),
+                kind if ATTRIBUTES.contains(&kind) && tag.is_deleted() => {
+                    entry.attributes.remove(&(kind as u8));
+                }
+                kind if ATTRIBUTES.contains(&kind) => {
+                    entry.attributes.insert(kind as u8, data.to_vec());
+                }
                 _ => {}
             }),
             _ => {}
@@ -189,21 +200,57 @@ impl Metadata {
     }
 }
 
-/// Bytes of a block, and the number of blocks, by the superblock in the block that begins at a byte.
-fn shape_at(media: &Media, at: u64) -> Option<(u64, u32)> {
-    let len = media.len().checked_sub(at)?.min(BLOCK_MAX);
-    let superblock = Metadata::parse(&media.bytes(at, usize::try_from(len).ok()?)?)?;
-    let (_, fields) = superblock.entries.first()?.content.as_ref()?;
-    let (block, blocks) = (u64::from(fields.le32(4)), fields.le32(8));
-    (64..=BLOCK_MAX).contains(&block).then_some((block, blocks))
+/// Sizes and limits that a superblock states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LittlefsShape {
+    /// Version on the disk.
+    pub(crate) version: u32,
+    /// Bytes of a block.
+    pub(crate) block_bytes: u32,
+    /// Number of blocks.
+    pub(crate) blocks: u32,
+    /// Longest name, largest file and largest attribute, bytes.
+    pub(crate) name_max: u32,
+    pub(crate) file_max: u32,
+    pub(crate) attribute_max: u32,
+}
+
+impl LittlefsShape {
+    /// By the superblock in the block that begins at a byte.
+    fn at(media: &Media, at: u64) -> Option<Self> {
+        let len = media.len().checked_sub(at)?.min(BLOCK_MAX);
+        let superblock = Metadata::parse(&media.bytes(at, usize::try_from(len).ok()?)?)?;
+        let (_, fields) = superblock.entries.first()?.content.as_ref()?;
+        let shape = Self {
+            version: fields.le32(0),
+            block_bytes: fields.le32(4),
+            blocks: fields.le32(8),
+            name_max: fields.le32(12),
+            file_max: fields.le32(16),
+            attribute_max: fields.le32(20),
+        };
+        (64..=BLOCK_MAX).contains(&u64::from(shape.block_bytes)).then_some(shape)
+    }
+
+    /// By the first of the two superblocks, or the second: a power cut, or damage, leaves one block of the pair.
+    pub(super) fn read(media: &Media) -> Option<Self> {
+        let mut seconds = (7..=16).map(|log| 1_u64 << log);
+        let second =
+            || seconds.find_map(|at| Self::at(media, at).filter(|shape| u64::from(shape.block_bytes) == at));
+        Self::at(media, 0).or_else(second)
+    }
+}
+
+/// Name of the extended attribute for an attribute of a user.
+pub(crate) fn attribute_name(number: u8) -> Vec<u8> {
+    format!("user.littlefs.{number:02x}").into_bytes()
 }
 
 impl Littlefs {
     pub(super) fn new(media: Media) -> Option<Self> {
-        // A power cut, or damage, leaves one block of the pair.
-        let mut seconds = (7..=16).map(|log| 1_u64 << log);
-        let (block, blocks) = shape_at(&media, 0)
-            .or_else(|| seconds.find_map(|at| shape_at(&media, at).filter(|shape| shape.0 == at)))?;
+        let has_first = LittlefsShape::at(&media, 0).is_some();
+        let shape = LittlefsShape::read(&media)?;
+        let (block, blocks) = (u64::from(shape.block_bytes), shape.blocks);
         // What leads in circles ends after as many steps as there are blocks.
         let there = u32::try_from(media.len() / block).unwrap_or(u32::MAX);
         let blocks = blocks.min(there);
@@ -217,7 +264,13 @@ impl Littlefs {
             moved: None,
             lists: Recent::new(8),
             losses: Vec::new(),
+            flaws: Vec::new(),
         };
+        if !has_first {
+            let what =
+                "the first of the two blocks with the superblock has no good commit: the second one is read";
+            fs.flaws.push(format!("LittleFS: {what}"));
+        }
         fs.follow_list();
         Some(fs)
     }
@@ -245,6 +298,7 @@ impl Littlefs {
     /// Goes through the list of all pairs: the root is the last one with a superblock, and each has a part of the state of moves.
     fn follow_list(&mut self) {
         let (mut pair, mut root, mut state) = ([0, 1], [0, 1], [0_u32; 3]);
+        let mut attributes = BTreeMap::new();
         for _ in 0..=self.blocks {
             let Some(metadata) = self.pair(pair) else {
                 self.losses
@@ -253,6 +307,7 @@ impl Littlefs {
             };
             if metadata.is_superblock() {
                 root = pair;
+                attributes = metadata.entries.first().map(|own| own.attributes.clone()).unwrap_or_default();
             }
             for (sum, part) in state.iter_mut().zip(metadata.moved.unwrap_or_default()) {
                 *sum ^= part;
@@ -264,7 +319,7 @@ impl Littlefs {
         }
         let tag = Tag(state[0]);
         self.moved = (tag.kind() == DELETE).then(|| ([state[1], state[2]], tag.id()));
-        self.nodes.push(Node { kind: NodeKind::Directory(root), mtime: super::NEVER });
+        self.nodes.push(Node { kind: NodeKind::Directory(root), mtime: super::NEVER, attributes });
         self.pairs.insert(root, ROOT);
     }
 
@@ -342,7 +397,7 @@ impl Littlefs {
     }
 }
 
-fn node(entry: Entry) -> Node {
+fn node(mut entry: Entry) -> Node {
     let kind = match entry.content {
         Some((STRUCT_DIRECTORY, pair)) if pair.len() >= 8 => {
             NodeKind::Directory([pair.le32(0), pair.le32(4)])
@@ -353,12 +408,17 @@ fn node(entry: Entry) -> Node {
         }
         _ => NodeKind::Broken,
     };
-    let seconds = match entry.time {
-        Some(time) if time.len() == 8 => time.le64(0).cast_signed(),
-        Some(time) if time.len() == 4 => time.le32(0).into(),
-        _ => 0,
+    const TIME: u8 = ATTRIBUTE_TIME as u8;
+    let seconds = match entry.attributes.get(&TIME) {
+        Some(time) if time.len() == 8 => Some(time.le64(0).cast_signed()),
+        Some(time) if time.len() == 4 => Some(time.le32(0).into()),
+        _ => None,
     };
-    Node { kind, mtime: Timestamp { seconds, nanoseconds: 0 } }
+    if seconds.is_some() {
+        entry.attributes.remove(&TIME);
+    }
+    let mtime = Timestamp { seconds: seconds.unwrap_or(0), nanoseconds: 0 };
+    Node { kind, mtime, attributes: entry.attributes }
 }
 
 impl Tree for Littlefs {
@@ -374,7 +434,12 @@ impl Tree for Littlefs {
             NodeKind::Ctz { size, .. } => Inode::plain(FileType::Regular, (*size).into()),
             NodeKind::Broken => return None,
         };
-        Some(plain.at(node.mtime))
+        Some(Inode { has_xattrs: !node.attributes.is_empty(), ..plain.at(node.mtime) })
+    }
+
+    fn xattrs(&mut self, inode: u32) -> Option<Xattrs> {
+        let attributes = &self.nodes.get(inode as usize)?.attributes;
+        Some(attributes.iter().map(|(number, value)| (attribute_name(*number), value.clone())).collect())
     }
 
     fn names(&mut self, directory: u32) -> (Names, bool) {
@@ -412,6 +477,10 @@ impl Tree for Littlefs {
             done += piece.max(1);
         }
         Some(())
+    }
+
+    fn flaws(&self) -> Vec<String> {
+        self.flaws.clone()
     }
 
     fn losses(&self) -> Vec<String> {

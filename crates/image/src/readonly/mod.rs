@@ -1,10 +1,12 @@
 //! Readers of filesystems that are only read.
 //!
 //! - `media`: the bytes of a part; `codec`: compressions; `recent`: blocks that were read last.
+//! - `chains`: chains of clusters of FAT and exFAT.
 //! - One file for each format, which implements [`Tree`].
 //! - `wear_levelling`: the layer of ESP-IDF beneath FAT.
 //! - `fs`: a tree as a [`FileSystem`], which listing, extracting, mounting and comparing want.
 
+mod chains;
 mod codec;
 mod cramfs;
 mod erofs;
@@ -27,6 +29,7 @@ use floatgate_stack::fs::{BLOCK_BYTES, DeviceNumber, Error, FileSystem, FileType
 
 use crate::map::Kind;
 
+pub(crate) use littlefs::{LittlefsShape, attribute_name};
 pub(crate) use media::Media;
 pub(crate) use wear_levelling::{CONFIG_BYTES, WearLevelling};
 
@@ -118,6 +121,21 @@ trait Tree: Send {
         Some(Xattrs::new())
     }
 
+    /// True of a file whose name and contents Linux has encrypted: names, blocks and links are as they are stored.
+    fn is_encrypted(&mut self, _inode: u32) -> bool {
+        false
+    }
+
+    /// Context of an encrypted file.
+    fn context(&mut self, _inode: u32) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Bytes of a unit of encryption: those of a block of the filesystem.
+    fn unit(&self) -> usize {
+        BLOCK_BYTES
+    }
+
     /// Reasons for which files may be older than what Linux shows.
     fn notes(&self) -> Vec<String> {
         Vec::new()
@@ -204,6 +222,11 @@ pub(crate) fn open(
         opened.remarks.push(format!("{name} has no checksum over data: changed data cannot be seen"));
     }
     Ok(Some(opened))
+}
+
+/// Sizes and limits of a LittleFS.
+pub(crate) fn littlefs_shape(store: Box<dyn Store>, (at, len): (u64, u64)) -> Option<LittlefsShape> {
+    LittlefsShape::read(&Media::new(store, at, len))
 }
 
 /// Damage of what a filesystem begins with.

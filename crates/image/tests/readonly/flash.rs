@@ -112,6 +112,42 @@ fn a_cut_littlefs_is_damaged() {
     assert_eq!(checked(&in_volume(folder.path())).outcome, Outcome::Clean);
 }
 
+/// A LittleFS whose first block is damaged is one image, also behind other data.
+#[test]
+fn a_littlefs_with_a_damaged_first_block_is_one_image() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut image = unzipped(super::SAMPLES[5].1);
+    let block = {
+        let path = write(folder.path(), &image);
+        let map = map(&Image::open_any(&path, None).unwrap()).unwrap();
+        match map.parts[0].facts.0.iter().find(|(name, _)| *name == "block_bytes") {
+            Some((_, floatgate_image::map::Value::Number(bytes))) => *bytes as usize,
+            other => panic!("{other:?}"),
+        }
+    };
+    let sound = tree(&write(folder.path(), &image));
+    let first = image[..block].to_vec();
+    image[block..2 * block].copy_from_slice(&first);
+    for byte in [8, 100, 0xFFFF] {
+        for front in [0, 64 << 10] {
+            let mut dump = vec![0xA5; front];
+            dump.extend_from_slice(&image);
+            let at = front + byte.min(block - 1);
+            if byte > block {
+                dump[front..front + block].fill(0xFF)
+            } else {
+                dump[at] ^= 1
+            }
+            dump.resize(dump.len() + front, 0xA5);
+            let path = write(folder.path(), &dump);
+            let found = Image::open(&path, Access::Read).unwrap();
+            let places: Vec<u64> = found.found.iter().map(|found| found.offset).collect();
+            assert_eq!(places, [front as u64], "byte {byte}");
+            assert_eq!(tree(&path), sound, "byte {byte}");
+        }
+    }
+}
+
 /// A UBI device whose static volume is the file `image`.
 fn in_volume(folder: &Path) -> std::path::PathBuf {
     in_volume_of(folder, "static")

@@ -398,8 +398,9 @@ fn the_page_on_maps_says_which_formats_are_read() {
         ("F2FS", b"", true),
     ]) {
         let row = rows.iter().find(|row| row[1].starts_with(name)).unwrap_or_else(|| panic!("{name}"));
-        let is_built = if ["YAFFS2", "LittleFS", "SPIFFS"].contains(name) { "yes" } else { "no" };
-        assert_eq!(row[2..6], ["yes", "yes", is_built, "no"], "{name}");
+        let is = |formats: &[&str]| if formats.contains(name) { "yes" } else { "no" };
+        let (is_built, is_changed) = (is(&["YAFFS2", "LittleFS", "SPIFFS"]), is(&["LittleFS"]));
+        assert_eq!(row[2..6], ["yes", "yes", is_built, is_changed], "{name}");
     }
 }
 
@@ -433,6 +434,185 @@ fn a_wrong_bit_in_the_bookkeeping_of_fat_is_told() {
     let second = (word(14) + word(22)) * word(11);
     let told = checked_with(&fat, |bytes| bytes[second + 8] ^= 1);
     assert_eq!(told.outcome, Outcome::Recoverable, "{:?}", told.findings);
+}
+
+/// A dump of the pages of an image, with OOB.
+fn with_oob(image: &[u8], (page, oob): (usize, usize)) -> Vec<u8> {
+    let mut dump = Vec::new();
+    for data in image.chunks(page) {
+        dump.extend_from_slice(data);
+        dump.resize(dump.len() + page - data.len() + oob, 0xFF);
+    }
+    dump
+}
+
+/// Filesystems without pages of their own in a dump with OOB, whose sizes are found or stated.
+#[test]
+fn filesystems_in_a_dump_with_oob_are_read() {
+    use floatgate_image::{FlashSizes, PageSizes};
+    let folder = tempfile::tempdir().unwrap();
+    for (name, bytes, _) in SAMPLES.iter().take(4) {
+        let path = write(folder.path(), &with_oob(&unzipped(bytes), (2048, 64)));
+        assert_eq!(tree(&path)["bin/tool"].data, text(), "{name}");
+        let report = flash::checked(&path);
+        assert!(flash::damage(&report).is_empty(), "{name}: {report:?}");
+        let map = map(&Image::open_any(&path, None).unwrap()).unwrap();
+        assert_eq!((map.parts[0].kind.name(), map.pages.map(|pages| pages.oob_bytes)), (*name, Some(64)));
+    }
+    let path = write(folder.path(), &with_oob(&unzipped(SAMPLES[1].1), (2048, 100)));
+    let pages = PageSizes { page_bytes: Some(2048), oob_bytes: Some(100), pages_per_block: Some(64) };
+    let sizes = FlashSizes { pages, ..FlashSizes::default() };
+    let image = Image::open_sized(&path, Access::Read, sizes).unwrap();
+    let report = floatgate_image::check::check(&image, &Selection::default()).unwrap();
+    assert!(flash::damage(&report).is_empty(), "{report:?}");
+}
+
+/// An ext whose first superblock is damaged is read by a copy of it, which the report names.
+#[test]
+fn a_copy_of_the_superblock_of_ext_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let sound = unzipped(SAMPLES[2].1);
+    let word = |at: usize| u32::from_le_bytes(sound[1024 + at..][..4].try_into().unwrap());
+    let block = 1024_usize << word(24);
+    let (per_group, first) = (word(32) as usize, word(20) as usize);
+    let group = per_group * block;
+    // The sample has one group: it gets a second one, with the copies that mkfs.ext4 would put there.
+    let mut image = sound.clone();
+    image.resize(image.len().max((first + per_group) * block) + 4 * block, 0);
+    let copy = first * block + group;
+    let number =
+        |bytes: &mut [u8], at: usize, value: u32| bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    let mut head = sound[1024..2048].to_vec();
+    number(&mut head, 0, word(40) * 2);
+    number(&mut head, 4, (first + per_group) as u32 + 4);
+    head[90..92].copy_from_slice(&1_u16.to_le_bytes());
+    number(&mut head, 100, word(100) & !0x400);
+    image[copy..copy + 1024].copy_from_slice(&head);
+    let table = (first + 1) * block;
+    image.copy_within(table..table + block, copy + block);
+    for wiped in [1024..1024 + 64, 0..table + block] {
+        let mut image = image.clone();
+        image[wiped.clone()].fill(0);
+        let path = write(folder.path(), &image);
+        let report = flash::checked(&path);
+        assert_eq!(report.outcome, Outcome::Damaged, "{wiped:?}");
+        let told = format!("the copy in group 1, at byte {copy}, is read");
+        assert!(report.findings.iter().any(|finding| finding.what.contains(&told)), "{report:?}");
+        assert_eq!(tree(&path)["bin/tool"].data, text(), "{wiped:?}");
+    }
+}
+
+/// An F2FS of Linux 6.1 that was copied while it was mounted: files that were synchronised after the checkpoint are there, one that was not is not.
+#[test]
+fn what_was_synchronised_in_an_f2fs_is_recovered() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = unzipped(&unzipped(include_bytes!("data/synchronised.f2fs.gz.gz")));
+    let path = write_sparse(folder.path(), &image);
+    let seen = tree(&path);
+    let names: Vec<&str> = seen.keys().map(String::as_str).collect();
+    assert_eq!(names, ["big", "d", "d/new", "d/old", "grown"]);
+    assert_eq!((&seen["d/new"].data[..], &seen["big"].data), (&b"new file\n"[..], &text()));
+    assert_eq!(seen["grown"].data, [text(), text()].concat());
+    let report = flash::checked(&path);
+    let told = "3 files, synchronised after the last checkpoint, are shown";
+    assert!(report.findings.iter().any(|finding| finding.what.contains(told)), "{report:?}");
+    assert_eq!(report.outcome, Outcome::Recoverable);
+}
+
+/// Files that Linux 6.1 has encrypted with policies of version 2: names with padding of 4 and of 32 bytes, units of a block of the filesystem.
+#[test]
+fn encrypted_files_are_read_with_their_key() {
+    use floatgate_stack::fscrypt::Keys;
+    let key: Vec<u8> = (0..64_u32).map(|byte| (byte * 7 + 3) as u8).collect();
+    let keys = |bytes: &[u8]| {
+        let mut keys = Keys::default();
+        keys.add(bytes).unwrap();
+        keys
+    };
+    let folder = tempfile::tempdir().unwrap();
+    for image in [&include_bytes!("data/encrypted.ubifs.gz")[..], include_bytes!("data/encrypted.ext4.gz")] {
+        let path = write(folder.path(), &unzipped(image));
+        let open = || Image::open(&path, Access::Read).unwrap();
+        let image = open().with_keys(keys(&key));
+        let mut fs = image.mount(&Selection::default(), false, Behaviour::default()).unwrap();
+        let (root, mut seen) = (fs.root(), BTreeMap::new());
+        see(&mut *fs, root, "", &mut seen);
+        let data = |name: &str| &seen[name].data[..];
+        assert_eq!((data("secret/hostname"), data("plain")), (&b"board\n"[..], &b"plain\n"[..]));
+        assert_eq!(data("secret/text"), text());
+        assert_eq!(data("secret/sparse"), [0; 40_001]);
+        assert_eq!(data("secret/a directory/a name of forty bytes, or a few more than that"), b"inside\n");
+        assert_eq!(data("secret/a directory/link"), b"../text");
+        assert!(seen["secret/text"].xattrs.is_empty());
+        let extract = |image: &Image| {
+            let out = tempfile::tempdir().unwrap();
+            let mut target = DirectoryTarget::new(&out.path().join("out"), false).unwrap();
+            let extractions = Extractions::open(image, &Selection::default()).unwrap();
+            let extracted = extractions.run(&mut target, &ExtractLimits::default(), &|_| {}).unwrap();
+            (extracted, std::fs::read(out.path().join("out/secret/text")).ok())
+        };
+        let (extracted, file) = extract(&image);
+        assert_eq!((extracted.losses, file), (Vec::new(), Some(text())));
+        // Without the key, or with another one, each file is a loss.
+        for image in [open(), open().with_keys(keys(&[7; 64]))] {
+            let (extracted, file) = extract(&image);
+            let lost = extracted.losses.iter().filter(|loss| loss.what.contains("encrypted"));
+            assert_eq!((lost.count(), file), (7, None), "{:?}", extracted.losses);
+        }
+    }
+}
+
+/// Files of a LittleFS are added, replaced, moved and removed; what LittleFS does not have is listed.
+#[test]
+fn a_littlefs_is_changed() {
+    use floatgate_image::edit::{EditError, EditOptions, ImagePath, Owner, PutOptions, edit};
+    let folder = tempfile::tempdir().unwrap();
+    let path = write(folder.path(), &unzipped(SAMPLES[5].1));
+    let before = tree(&path);
+    let shape = |path: &Path| {
+        let map = map(&Image::open_any(path, None).unwrap()).unwrap();
+        (map.parts[0].len, map.parts[0].facts.clone())
+    };
+    let sizes = shape(&path);
+    let host = folder.path().join("host");
+    std::fs::create_dir_all(host.join("below")).unwrap();
+    std::fs::write(host.join("below/new"), noise(30_000)).unwrap();
+    std::fs::write(host.join("tool"), b"short").unwrap();
+    std::os::unix::fs::symlink("tool", host.join("link")).unwrap();
+    let at = |path: &str| ImagePath::new(path).unwrap();
+    let put = PutOptions { owner: Owner { uid: Some(5), gid: Some(5) }, time_max: None };
+    let (committed, edited) = edit(&path, &EditOptions::default(), &|editor| {
+        editor.put(&[host.join("tool")], &at("/bin/tool"), put)?;
+        editor.put(&[host.clone()], &at("/"), put)?;
+        editor.set_xattr(&at("/bin/noise"), b"user.littlefs.41", Some(b"mark"))?;
+        editor.rename(&at("/etc"), &at("/moved"), floatgate_stack::fs::Rename::Replace)?;
+        editor.remove(&at("/nothing"), false)
+    })
+    .unwrap();
+    assert!(committed.free_blocks > 0 && committed.written_bytes > 0);
+    let lost: Vec<String> = edited.losses.iter().map(ToString::to_string).collect();
+    assert!(
+        lost.iter().any(|lost| lost.contains("/host/link") && lost.contains("symbolic links")),
+        "{lost:?}"
+    );
+    assert!(lost.iter().any(|lost| lost.contains("those of 5 entries are lost")), "{lost:?}");
+    assert_eq!(lost.len(), 2, "{lost:?}");
+    assert_eq!(shape(&path), sizes);
+    let after = tree(&path);
+    assert_eq!(after["bin/tool"].data, b"short");
+    assert_eq!(after["host/below/new"].data, noise(30_000));
+    assert_eq!(after["bin/noise"].xattrs, [(b"user.littlefs.41".to_vec(), b"mark".to_vec())]);
+    assert_eq!(after["bin/noise"].data, before["bin/noise"].data);
+    assert_eq!(after["moved/hostname"], before["etc/hostname"]);
+    assert!(!after.contains_key("nothing") && !after.contains_key("etc") && !after.contains_key("host/link"));
+    assert!(flash::damage(&flash::checked(&path)).is_empty());
+    // A change that does not fit leaves the image as it was.
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::write(host.join("large"), noise(bytes.len())).unwrap();
+    let full =
+        edit(&path, &EditOptions::default(), &|editor| editor.put(&[host.join("large")], &at("/"), put));
+    assert!(matches!(full, Err(EditError::Full)), "{full:?}");
+    assert!(std::fs::read(&path).unwrap() == bytes);
 }
 
 #[test]

@@ -199,6 +199,30 @@ pub trait FileSystem: Send {
         self.read(inode, u64::from(block) * BLOCK_BYTES as u64, out).map(drop)
     }
 
+    /// Reads a block of an encrypted file: `decrypt` gets the number and the bytes of each of its units. A hole reads as zeros, and so does what
+    /// lies behind the end.
+    ///
+    /// # Errors
+    /// Damage; a filesystem without encryption.
+    fn read_encrypted(
+        &mut self,
+        inode: u32,
+        block: u32,
+        decrypt: &mut crate::fscrypt::Units<'_>,
+        out: &mut [u8; BLOCK_BYTES],
+    ) -> Result<()> {
+        let _ = (inode, block, decrypt, out);
+        Err(Error::Unsupported("encrypted files"))
+    }
+
+    /// Bytes of a symbolic link as they are stored: those of an encrypted one are encrypted.
+    ///
+    /// # Errors
+    /// As [`read_link`](Self::read_link).
+    fn stored_link(&mut self, inode: u32) -> Result<Vec<u8>> {
+        self.read_link(inode)
+    }
+
     /// Creates a file of any type and returns its inode.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use crate::fs::{
     self, AttributeChanges, Attributes, BLOCK_BYTES, CompressedBlock, DirEntry, FileSystem, FilledFile, Name,
     NewFile, NodePos, Rename, Result, SetXattr, Space, Timestamp, Work,
 };
+use crate::fscrypt::Units;
 use crate::volume::{Volume, VolumeFault};
 
 impl From<Error> for fs::Error {
@@ -126,6 +127,20 @@ impl<V: Volume + 'static> FileSystem for Ubifs<V> {
         out: &mut [u8; BLOCK_BYTES],
     ) -> Result<()> {
         Ok((**self).read_stored(inode, block, place, out)?)
+    }
+
+    fn read_encrypted(
+        &mut self,
+        inode: u32,
+        block: u32,
+        decrypt: &mut Units<'_>,
+        out: &mut [u8; BLOCK_BYTES],
+    ) -> Result<()> {
+        Ok((**self).read_encrypted(inode, block, decrypt, out)?)
+    }
+
+    fn stored_link(&mut self, inode: u32) -> Result<Vec<u8>> {
+        Ok((**self).stored_link(inode)?)
     }
 
     fn create(&mut self, directory: u32, name: &[u8], file: &NewFile<'_>) -> Result<u32> {

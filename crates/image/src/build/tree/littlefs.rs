@@ -7,7 +7,8 @@ use floatgate_media::crc;
 use floatgate_stack::fs::FileType;
 
 use super::{BuildError, Entry, Stage, Writer, sizes};
-use crate::report::Loss;
+use crate::build::error::image;
+use crate::readonly::{LittlefsShape, attribute_name};
 
 /// Version on the disk.
 const VERSION: u32 = 0x0002_0000;
@@ -27,6 +28,9 @@ const STRUCT_CTZ: u32 = 0x202;
 const CRC: u32 = 0x500;
 const SOFT_TAIL: u32 = 0x600;
 const HARD_TAIL: u32 = 0x601;
+
+/// Type of the user's attribute of the number 0.
+const ATTRIBUTES: u32 = 0x300;
 
 /// Type of a user's attribute in which ESP-IDF's port keeps the time of the last change: `t`.
 const ATTRIBUTE_TIME: u32 = 0x374;
@@ -103,6 +107,7 @@ type Tagged = Vec<(u32, Vec<u8>)>;
 /// Image that is being written.
 struct Image<'w, 's> {
     writer: &'w mut Writer<'s>,
+    shape: LittlefsShape,
     block: u64,
     blocks: u64,
     /// Next block that holds nothing.
@@ -159,14 +164,28 @@ fn len_of(tags: &Tagged) -> usize {
     tags.iter().map(|(_, data)| 4 + data.len()).sum::<usize>()
 }
 
+/// Sizes and limits of a new filesystem.
+pub(super) fn shape(block_bytes: u32, bytes: u64) -> LittlefsShape {
+    LittlefsShape {
+        version: VERSION,
+        block_bytes,
+        blocks: u32::try_from(bytes / u64::from(block_bytes.max(1))).unwrap_or(u32::MAX),
+        name_max: NAME_MAX,
+        file_max: FILE_MAX,
+        attribute_max: ATTRIBUTE_MAX,
+    }
+}
+
+/// Writes the files into an image of `bytes`; the number of blocks that are free.
 pub(super) fn write(
     mut stage: Stage<'_>,
-    mut writer: Writer<'_>,
+    writer: &mut Writer<'_>,
+    shape: LittlefsShape,
     bytes: u64,
-) -> Result<Vec<Loss>, BuildError> {
-    let block = u64::from(writer.shape.peb_bytes);
+) -> Result<u64, BuildError> {
+    let block = u64::from(shape.block_bytes);
     let blocks = bytes / block.max(1);
-    if !BLOCK_BYTES.contains(&writer.shape.peb_bytes) || !block.is_multiple_of(4) {
+    if !BLOCK_BYTES.contains(&shape.block_bytes) || !block.is_multiple_of(4) {
         return Err(sizes(format!(
             "LittleFS takes blocks of 128 bytes to 1 MiB, a multiple of 4: not {block}"
         )));
@@ -177,7 +196,7 @@ pub(super) fn write(
     if !(BLOCKS_MIN..=BLOCKS_MAX).contains(&blocks) {
         return Err(sizes(format!("LittleFS takes 2 blocks of {block} bytes and more: not {bytes} bytes")));
     }
-    let mut image = Image { writer: &mut writer, block, blocks, next: 2 };
+    let mut image = Image { writer, shape, block, blocks, next: 2 };
     let entries = std::mem::take(&mut stage.entries);
     image.writer.report_attributes(&entries, "LittleFS");
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); entries.len()];
@@ -203,7 +222,9 @@ pub(super) fn write(
         }
         let mut tagged = Vec::new();
         if place == 0 {
-            tagged.push(superblock(block, blocks));
+            let mut own = superblock(&shape);
+            own.extend(attributes(&mut stage, &mut image, entry)?);
+            tagged.push(own);
         }
         for child in children.get(place).into_iter().flatten().copied() {
             let (Some(entry), Some(pair)) = (entries.get(child), pairs.get(child)) else { continue };
@@ -213,7 +234,7 @@ pub(super) fn write(
         split(&mut image, &mut order, (first, tagged))?;
     }
     commit(&mut image, &order)?;
-    Ok(writer.losses)
+    Ok(image.blocks - image.next)
 }
 
 /// Order of the names of a directory: a name comes behind longer ones that begin with it, as drivers compare them (`lfs_dir_find_match`).
@@ -223,8 +244,9 @@ fn in_order(one: &[u8], other: &[u8]) -> Ordering {
 }
 
 /// The entry of the root that tells sizes and limits.
-fn superblock(block: u64, blocks: u64) -> Tagged {
-    let numbers = [VERSION, block as u32, blocks as u32, NAME_MAX, FILE_MAX, ATTRIBUTE_MAX];
+fn superblock(shape: &LittlefsShape) -> Tagged {
+    let LittlefsShape { version, block_bytes, blocks, name_max, file_max, attribute_max } = *shape;
+    let numbers = [version, block_bytes, blocks, name_max, file_max, attribute_max];
     let limits = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
     vec![(SUPERBLOCK, b"littlefs".to_vec()), (STRUCT_INLINE, limits)]
 }
@@ -240,16 +262,21 @@ fn entry(
         return Ok(None);
     }
     let (inode, size) = (entry.attributes.inode, entry.attributes.size);
-    if entry.attributes.xattr_count > 0 {
-        image.writer.record_loss(entry, "LittleFS has no extended attributes");
-    }
     let name = entry.name().to_vec();
-    let time = (ATTRIBUTE_TIME, entry.attributes.mtime.seconds.to_le_bytes().to_vec());
-    if entry.is(FileType::Directory) {
-        return Ok(Some(vec![(NAME_DIRECTORY, name), (STRUCT_DIRECTORY, pair_bytes(pair)), time]));
+    let mut own = attributes(stage, image, entry)?;
+    let seconds = entry.attributes.mtime.seconds;
+    if seconds != 0 {
+        own.push((ATTRIBUTE_TIME, seconds.to_le_bytes().to_vec()));
     }
-    if size > u64::from(FILE_MAX) {
-        image.writer.record_loss(entry, "LittleFS has files of at most 2 GiB: it is left out");
+    let with = |tags: [(u32, Vec<u8>); 2]| Ok(Some(tags.into_iter().chain(own.clone()).collect()));
+    if entry.is(FileType::Directory) {
+        return with([(NAME_DIRECTORY, name), (STRUCT_DIRECTORY, pair_bytes(pair))]);
+    }
+    if size > u64::from(image.shape.file_max) {
+        let most = image.shape.file_max;
+        image
+            .writer
+            .record_loss(entry, format!("LittleFS has files of at most {most} bytes: it is left out"));
         return Ok(None);
     }
     if size <= INLINE_MAX.min(image.block / 8) {
@@ -258,11 +285,38 @@ fn entry(
             data.extend(piece);
             Ok(())
         })?;
-        return Ok(Some(vec![(NAME_FILE, name), (STRUCT_INLINE, data), time]));
+        return with([(NAME_FILE, name), (STRUCT_INLINE, data)]);
     }
     let head = image.list(stage, inode, size)?;
     let list = [head, size as u32].iter().flat_map(|number| number.to_le_bytes()).collect();
-    Ok(Some(vec![(NAME_FILE, name), (STRUCT_CTZ, list), time]))
+    with([(NAME_FILE, name), (STRUCT_CTZ, list)])
+}
+
+/// Tags of the attributes of a user, which readers show as extended ones.
+fn attributes(stage: &mut Stage<'_>, image: &mut Image<'_, '_>, entry: &Entry) -> Result<Tagged, BuildError> {
+    if entry.attributes.xattr_count == 0 {
+        return Ok(Tagged::new());
+    }
+    let (inode, mut tagged, mut has_other) = (entry.attributes.inode, Tagged::new(), false);
+    for name in stage.fs.list_xattrs(inode).map_err(self::image)? {
+        let value = stage.fs.get_xattr(inode, &name).map_err(self::image)?;
+        match attribute_number(&name)
+            .filter(|_| value.len() as u64 <= image.shape.attribute_max.min(ATTRIBUTE_MAX).into())
+        {
+            Some(number) => tagged.push((ATTRIBUTES | u32::from(number), value)),
+            None => has_other = true,
+        }
+    }
+    if has_other {
+        image.writer.record_loss(entry, "LittleFS has no extended attributes");
+    }
+    tagged.sort_by_key(|(kind, _)| *kind);
+    Ok(tagged)
+}
+
+/// Number of an attribute of a user by the name of its extended attribute.
+pub(super) fn attribute_number(name: &[u8]) -> Option<u8> {
+    (0..=u8::MAX).find(|number| attribute_name(*number) == name)
 }
 
 /// Puts the entries of a directory into as many pairs as they need.

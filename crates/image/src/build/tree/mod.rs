@@ -3,6 +3,7 @@
 
 mod littlefs;
 mod spiffs;
+mod staged;
 mod yaffs;
 
 use floatgate_files::tempfile;
@@ -17,6 +18,7 @@ use crate::ImageError;
 use crate::image::fill;
 use crate::report::Loss;
 use crate::words::count;
+pub(crate) use staged::changeable;
 
 /// Flash of the stage: pages of 2 KiB, blocks of 128 KiB.
 const STAGE_PAGE: u32 = 2048;
@@ -140,10 +142,14 @@ pub(super) fn build(
 ) -> Result<Built, BuildError> {
     let (mut built, mut fs) = staged(source, options)?;
     let stage = Stage::new(&mut fs)?;
-    let writer = Writer { store: &mut store, shape: options.shape, losses: Vec::new() };
+    let mut writer = Writer { store: &mut store, shape: options.shape, losses: Vec::new() };
     let losses = match own {
         TreeOptions::Yaffs(own) => yaffs::write(stage, writer, own)?,
-        TreeOptions::Littlefs { bytes } => littlefs::write(stage, writer, *bytes)?,
+        TreeOptions::Littlefs { bytes } => {
+            let shape = littlefs::shape(options.shape.peb_bytes, *bytes);
+            littlefs::write(stage, &mut writer, shape, *bytes)?;
+            writer.losses
+        }
         TreeOptions::Spiffs { bytes } => spiffs::write(stage, writer, *bytes)?,
     };
     if let Some(bytes) = own.bytes() {

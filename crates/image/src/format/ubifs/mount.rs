@@ -1,5 +1,8 @@
 //! A UBIFS in a volume of an image, mounted; and the volume of an image without UBI.
 
+use std::sync::Arc;
+
+use floatgate_stack::fscrypt::Decrypted;
 use floatgate_stack::store::Window;
 use floatgate_stack::ubifs::{Behaviour, MountOptions, Ubifs, probe};
 use floatgate_stack::{BareVolume, Volume, VolumeGeometry};
@@ -33,7 +36,10 @@ pub(crate) fn mount(
     if !reads && let Some(&lnum) = fs.missing_lebs()?.first() {
         return Err(ImageError::Truncated(format!("LEB {lnum} of the filesystem is not there")));
     }
-    Ok(Box::new(fs))
+    Ok(match &image.keys {
+        Some(keys) if reads => Box::new(Decrypted::new(Box::new(fs), Arc::clone(keys))),
+        _ => Box::new(fs),
+    })
 }
 
 /// Sizes between which the filesystem of a volume can grow.

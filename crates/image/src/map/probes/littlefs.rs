@@ -22,44 +22,117 @@ const DELETED: u32 = 0x3FF;
 /// Bytes of a block that are looked at.
 const MAX_BLOCK: u64 = 64 << 10;
 
+/// Types of tags that lead to other pairs of blocks: a directory, the next pair of any kind.
+const DIRECTORY_STRUCT: u32 = 0x200;
+const TAILS: std::ops::RangeInclusive<u32> = 0x600..=0x601;
+
+/// Number of no block.
+const NO_BLOCK: u32 = u32::MAX;
+
+/// The commits of a block.
+struct Commit {
+    /// Contents of the superblock.
+    contents: Vec<u8>,
+    /// Blocks of other pairs.
+    pairs: Vec<[u32; 2]>,
+}
+
 fn probe(view: &View<'_>) -> Option<ProbeMatch> {
-    let (found, block) = superblock(view)?;
-    let version = found.le32(0);
-    let blocks = u64::from(found.le32(8));
+    let Commit { contents, pairs } = commit(view)?;
+    let (version, block) = (contents.le32(0), u64::from(contents.le32(4)));
+    if block < 128 {
+        return None;
+    }
+    let blocks = u64::from(contents.le32(8));
+    let whole = blocks.checked_mul(block)?;
+    let before = if is_second(view, block, whole, &pairs) { block } else { 0 };
+    let found = ProbeMatch { before, ..ProbeMatch::new(Kind::Littlefs, whole.checked_sub(before)?) };
     Some(
-        ProbeMatch::new(Kind::Littlefs, blocks.checked_mul(block)?)
+        found
             .text("version", format!("{}.{}", version >> 16, version & 0xFFFF))
             .number("block_bytes", block)
             .number("blocks", blocks)
-            .number("name_max", found.le32(12))
-            .sum_is(true),
+            .number("name_max", contents.le32(12))
+            .sum_is(before == 0 || is_erased(view, before)),
     )
 }
 
-/// The contents of the superblock, from a commit with a good checksum, and the size of a block.
-fn superblock(view: &View<'_>) -> Option<(Vec<u8>, u64)> {
+/// True where the bytes in front are erased, as a power cut leaves the first block.
+fn is_erased(view: &View<'_>, before: u64) -> bool {
+    let bytes = view.widened(before).zip(usize::try_from(before).ok());
+    let bytes = bytes.and_then(|(wider, len)| wider.bytes(0, len));
+    bytes.is_some_and(|bytes| bytes.iter().all(|&byte| byte == 0xFF))
+}
+
+/// True for the second block of the pair with the superblock, where the first one is damaged or erased. Other pairs are where they are only when the
+/// first block is counted, or the filesystem would not end in the dump without it.
+fn is_second(view: &View<'_>, block: u64, whole: u64, pairs: &[[u32; 2]]) -> bool {
+    let Some(wider) = view.widened(block) else { return false };
+    let has_superblock =
+        |view: &View<'_>| commit(view).is_some_and(|found| u64::from(found.contents.le32(4)) == block);
+    let behind = view.slice(block, block);
+    if has_superblock(&wider.slice(0, block)) || has_superblock(&behind) {
+        return false;
+    }
+    let is_named = wider.bytes(NAME_AT as u64, 8).is_some_and(|name| {
+        let wrong = name.iter().zip(b"littlefs").filter(|(byte, other)| byte != other).count();
+        wrong <= 2
+    });
+    let commits = |view: &View<'_>| {
+        let blocks = pairs.iter().flatten().filter(|&&number| number != NO_BLOCK);
+        let places = blocks.filter_map(|&number| u64::from(number).checked_mul(block));
+        places.filter(|&at| begins_commit(&view.slice(at, block))).count()
+    };
+    // The second block of the pair has a superblock, or nothing.
+    is_named
+        || begins_commit(&behind)
+        || view.len() < whole && whole <= wider.len()
+        || commits(&wider) > commits(view)
+}
+
+/// True for a block that begins with a commit, whose CRC is right.
+fn begins_commit(view: &View<'_>) -> bool {
+    each_tag(view, |_, _| ()).is_some()
+}
+
+/// The commits of a block with the superblock.
+fn commit(view: &View<'_>) -> Option<Commit> {
+    let (mut contents, mut pairs) = (None, Vec::new());
+    each_tag(view, |kind, data| {
+        if kind == INLINE_STRUCT && contents.is_none() && data.len() >= 16 {
+            contents = Some(data.to_vec());
+        }
+        if (kind == DIRECTORY_STRUCT || TAILS.contains(&kind)) && data.len() >= 8 {
+            pairs.push([data.le32(0), data.le32(4)]);
+        }
+    })?;
+    Some(Commit { contents: contents?, pairs })
+}
+
+/// Gives the tags of the commits of a block to `each`; `None` if the CRC of the first commit is wrong.
+fn each_tag(view: &View<'_>, mut each: impl FnMut(u32, &[u8])) -> Option<()> {
     let bytes = view.bytes(0, usize::try_from(MAX_BLOCK.min(view.len())).ok()?)?;
-    let (mut at, mut tag, mut contents) = (4, u32::MAX, None);
+    let (mut at, mut start, mut tag, mut found) = (4, 0, u32::MAX, None);
     while let Some(word) = bytes.get(at..at + 4) {
         tag ^= word.be32(0);
         if tag >> 31 != 0 {
-            return None;
+            break;
         }
         let (kind, len) = (tag >> 20 & 0x7FF, tag & 0x3FF);
         let len = if len == DELETED { 0 } else { len as usize };
-        let data = bytes.get(at + 4..at + 4 + len)?;
+        let Some(data) = bytes.get(at + 4..at + 4 + len) else { break };
         if kind & !CRC_STATE == CRC {
-            if crc::ubi(bytes.get(..at + 4)?) != data.get(..4)?.le32(0) {
-                return None;
+            if data.len() < 4 || crc::ubi(bytes.get(start..at + 4)?) != data.le32(0) {
+                break;
             }
-            let contents: Vec<u8> = contents?;
-            let block = contents.le32(4);
-            return (block >= 128).then_some((contents, block.into()));
-        }
-        if kind == INLINE_STRUCT && contents.is_none() && len >= 16 {
-            contents = Some(data.to_vec());
+            found = Some(());
+            // The next commit tells by this bit whether it was written.
+            tag ^= (kind & CRC_STATE) << 31;
+            start = at + 4 + len;
+        } else {
+            each(kind, data);
         }
         at += 4 + len;
     }
-    None
+    found
 }

@@ -7,7 +7,7 @@ mod broadcom;
 mod cramfs;
 mod disk;
 mod erofs;
-mod ext;
+pub(crate) mod ext;
 mod f2fs;
 pub(crate) mod fdt;
 mod littlefs;

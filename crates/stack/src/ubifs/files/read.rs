@@ -10,6 +10,7 @@ use super::super::layout::{NodePos, align8};
 use super::Ubifs;
 use super::inodes::file_type;
 use super::pages::BLOCK;
+use crate::fscrypt::Units;
 use crate::volume::Volume;
 
 impl Ubifs<dyn Volume> {
@@ -149,6 +150,50 @@ impl Ubifs<dyn Volume> {
             return Err(Error::Unsupported("the link is encrypted"));
         }
         Ok(cached.data.clone())
+    }
+
+    /// Bytes of a symbolic link as they are stored.
+    ///
+    /// # Errors
+    /// Not a symbolic link, damage, volume failures.
+    pub fn stored_link(&mut self, inode: u32) -> Result<Vec<u8>> {
+        let cached = self.inode(inode)?;
+        if file_type(&cached.inode)? != FileType::Symlink {
+            return Err(Error::Invalid("not a symbolic link"));
+        }
+        Ok(cached.data.clone())
+    }
+
+    /// Reads a block of an encrypted file. Its node is one unit, which was compressed before it was encrypted.
+    ///
+    /// # Errors
+    /// Damage, volume failures.
+    pub fn read_encrypted(
+        &mut self,
+        inode: u32,
+        block: u32,
+        decrypt: &mut Units<'_>,
+        out: &mut [u8; BLOCK],
+    ) -> Result<()> {
+        out.fill(0);
+        let Some(place) = self.find_block(inode, block)? else { return Ok(()) };
+        let Self { core, node, .. } = self;
+        let key = Key::data(inode, block).ok_or(TOO_LARGE)?;
+        let frame = core.tnc.read_leaf(&mut core.io, key, place, Some(NodeType::Data), node)?;
+        let damaged = |source| Error::node(place.lnum, place.offset, source);
+        let Node::Data(data) = frame.node().map_err(damaged)? else { return Err(Error::NotFound) };
+        data.check().map_err(damaged)?;
+        let corrupt =
+            || Error::corrupt(place.lnum, place.offset, "an encrypted block does not decrypt to its size");
+        let mut unit = data.data.to_vec();
+        decrypt(block.into(), &mut unit).ok_or_else(corrupt)?;
+        let packed = unit.get(..data.block.compressed_size.into()).ok_or_else(corrupt)?;
+        let len = data.block.size as usize;
+        let room = out.get_mut(..len).ok_or_else(corrupt)?;
+        match self.decompressor.decompress(data.block.compression, packed, room) {
+            Ok(done) if done == len => Ok(()),
+            _ => Err(corrupt()),
+        }
     }
 
     /// Blocks of a file that hold data, from `block` on, in order, at most `max`. The others are holes.

@@ -1,0 +1,133 @@
+//! Pages with OOB around filesystems that are only read: no structure of theirs tells the sizes of pages.
+
+use floatgate_stack::store::{Store, StoreError};
+
+use super::{Kind, Readable, damage_at, readable};
+use crate::ImageError;
+use crate::pages::{FlashSizes, PageShape, usual_block};
+use crate::readonly;
+
+/// Bytes of a page and its OOB, as chips have them.
+const SHAPES: [(u32, u32); 13] = [
+    (512, 16),
+    (2048, 64),
+    (2048, 112),
+    (2048, 128),
+    (4096, 128),
+    (4096, 218),
+    (4096, 224),
+    (4096, 256),
+    (8192, 448),
+    (8192, 512),
+    (8192, 640),
+    (8192, 744),
+    (16_384, 1280),
+];
+
+/// Most pages whose markers are looked at.
+const SAMPLED: u64 = 256;
+
+/// Entries of the root that are looked at.
+const ENTRIES: usize = 16;
+
+/// Opens the file once more.
+type Open<'o> = dyn Fn() -> Result<Box<dyn Store>, ImageError> + 'o;
+
+/// The data of a dump with OOB, as it was read.
+struct DataBytes {
+    store: Box<dyn Store>,
+    pages: PageShape,
+}
+
+impl Store for DataBytes {
+    fn size_bytes(&self) -> u64 {
+        self.store.size_bytes() / u64::from(self.pages.stride()) * u64::from(self.pages.page_bytes)
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        let (page, stride) = (u64::from(self.pages.page_bytes), u64::from(self.pages.stride()));
+        let mut done = 0;
+        while done < buf.len() {
+            let at = offset + done as u64;
+            let within = at % page;
+            let piece = usize::try_from(page - within).unwrap_or(usize::MAX).min(buf.len() - done);
+            let to = buf.get_mut(done..done + piece).unwrap_or_default();
+            self.store.read_at((at / page).saturating_mul(stride).saturating_add(within), to)?;
+            done += piece;
+        }
+        Ok(())
+    }
+
+    fn write_at(&mut self, offset: u64, _: &[u8]) -> Result<(), StoreError> {
+        Err(StoreError { action: "writing", offset, reason: "the OOB would be missing".to_owned() })
+    }
+}
+
+/// The pages of a dump in which a filesystem is whole once the OOB is taken out. Their marks of bad blocks tell them: FFh in pages with data.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn pages_of_filesystem(
+    open: &Open<'_>,
+    sizes: &FlashSizes,
+) -> Result<Option<PageShape>, ImageError> {
+    let store = open()?;
+    let shapes = SHAPES.iter().map(|&(page_bytes, oob_bytes)| PageShape {
+        page_bytes,
+        oob_bytes,
+        pages_per_block: sizes.pages.pages_per_block.unwrap_or_else(|| usual_block(page_bytes)),
+    });
+    let mut shapes = shapes.filter(|pages| sizes.allows(pages) && has_markers(&*store, pages)).peekable();
+    // The OOB of a YAFFS2 belongs to it.
+    if shapes.peek().is_none() || readable(&*store)?.iter().any(|found| found.kind == Kind::Yaffs) {
+        return Ok(None);
+    }
+    for pages in shapes {
+        let open = || Ok(Box::new(DataBytes { store: open()?, pages }) as Box<dyn Store>);
+        for found in readable(&*open()?)? {
+            if found.kind != Kind::Yaffs && is_whole(&open, &found)? {
+                return Ok(Some(pages));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// True where the first bytes of the OOB are FFh in almost all pages with data, as marks of good blocks are.
+fn has_markers(store: &dyn Store, pages: &PageShape) -> bool {
+    let (stride, page) = (u64::from(pages.stride()), pages.page_bytes as usize);
+    let count = store.size_bytes() / stride;
+    if count == 0 || !store.size_bytes().is_multiple_of(stride) {
+        return false;
+    }
+    // In small pages the sixth byte is the mark.
+    let mark = if pages.page_bytes == 512 { page + 5..page + 6 } else { page..page + 2 };
+    let (mut used, mut marked) = (0, 0);
+    let mut bytes = vec![0; pages.stride() as usize];
+    for number in (0..count).step_by(usize::try_from(count.div_ceil(SAMPLED)).unwrap_or(usize::MAX)) {
+        if store.read_at(number * stride, &mut bytes).is_err() {
+            return false;
+        }
+        let is_blank = |bytes: &[u8]| [0, 0xFF].iter().any(|blank| bytes.iter().all(|byte| byte == blank));
+        if !bytes.get(..page).is_none_or(is_blank) {
+            used += 1;
+            marked +=
+                u64::from(bytes.get(mark.clone()).is_some_and(|mark| mark.iter().all(|&byte| byte == 0xFF)));
+        }
+    }
+    used > 0 && marked * 10 >= used * 9
+}
+
+/// True for a filesystem without damage whose root can be read.
+fn is_whole(open: &Open<'_>, found: &Readable) -> Result<bool, ImageError> {
+    if damage_at(&*open()?, found.kind, found.at).is_some() {
+        return Ok(false);
+    }
+    let Ok(Some(mut opened)) = readonly::open(found.kind, open()?, (found.at, found.len)) else {
+        return Ok(false);
+    };
+    let root = opened.fs.root();
+    let Ok((entries, damage)) = opened.fs.readable_entries(root) else { return Ok(false) };
+    let has_all = entries.iter().take(ENTRIES).all(|entry| opened.fs.attributes(entry.inode).is_ok());
+    Ok(opened.losses.is_empty() && damage.is_empty() && has_all)
+}
