@@ -8,7 +8,7 @@ use crate::output::ReportFormat;
 use floatgate_image::dump_kind::{DumpKind, Kind};
 use floatgate_image::ecc::{
     self, DecodeOptions, DecodeReport, Detection, Detector, Dump, EccError, Layout, PageGeometry, RegionEcc,
-    Regions, Transform,
+    Regions, Transform, TwoChipsWriter,
 };
 use floatgate_lab::report::{Concluded, ResultKind};
 use serde::Serialize;
@@ -171,7 +171,15 @@ impl<'a> Finder<'a> {
             ));
         }
         let sample = self.read(None, |dump, progress| ecc::sample(&self.geometry, dump, progress))?;
-        Ok(Detector::new(&self.geometry, layout).with_transforms().detect(&sample))
+        let detector = Detector::new(&self.geometry, layout).with_transforms();
+        let detection = detector.detect(&sample);
+        if detection.found().is_some() || detection.worn().is_some() {
+            return Ok(detection);
+        }
+        // The bytes of two chips may alternate.
+        let apart = self
+            .read(Some(Transform::TwoChips), |dump, progress| ecc::sample(&self.geometry, dump, progress))?;
+        Ok(detector.detect_two_chips(&apart).unwrap_or(detection))
     }
 
     /// Decodes the dump in its regions.
@@ -181,8 +189,15 @@ impl<'a> Finder<'a> {
         options: DecodeOptions,
         out: Option<&mut dyn Write>,
     ) -> Result<Vec<CheckedRegion>, Failure> {
-        let reports = self.read(transform, |dump, progress| {
-            ecc::decode_regions(&self.geometry, regions, dump, out, options, progress)
+        let reports = self.read(transform, |dump, progress| match out {
+            Some(out) if transform == Some(Transform::TwoChips) => {
+                let mut both = TwoChipsWriter::new(out, self.geometry.page_bytes);
+                let reports =
+                    ecc::decode_regions(&self.geometry, regions, dump, Some(&mut both), options, progress)?;
+                both.finish().map_err(|error| EccError::Write { offset: 0, error })?;
+                Ok(reports)
+            }
+            out => ecc::decode_regions(&self.geometry, regions, dump, out, options, progress),
         })?;
         let checked = regions.iter().zip(reports).map(|((numbers, ecc), report)| {
             let (first_page, pages) = (numbers.start, report.pages);
@@ -206,8 +221,8 @@ impl<'a> Finder<'a> {
         let mut apart = self.oob.as_ref().map(Source::open).transpose()?;
         let bar = input.progress();
         if let Some(transform) = transform {
-            input.transform(transform);
-            apart.iter_mut().for_each(|oob| oob.transform(transform));
+            input.transform(transform, self.apart.page_bytes(&self.geometry));
+            apart.iter_mut().for_each(|oob| oob.transform(transform, self.geometry.oob_bytes));
         }
         let dump = Dump { pages: &mut input.reader, apart: self.apart.apart(&mut apart) };
         let outcome = work(dump, &mut |bytes| bar.set_position(bytes));

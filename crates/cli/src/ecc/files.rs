@@ -61,10 +61,10 @@ impl Input {
         Ok(Self { reader, bytes })
     }
 
-    /// Has the bytes or bits exchanged.
-    pub(super) fn transform(&mut self, transform: Transform) {
+    /// Has the bytes or bits exchanged, of pages with `page_bytes` bytes.
+    pub(super) fn transform(&mut self, transform: Transform, page_bytes: u32) {
         let inner = std::mem::replace(&mut self.reader, Box::new(io::empty()));
-        self.reader = transform.reader(inner);
+        self.reader = transform.reader(inner, page_bytes);
     }
 
     /// A progress bar on stderr; nothing where that is no terminal.

@@ -217,6 +217,9 @@ fn detected(detection: &Detection, kind: Option<Kind>) -> String {
         Some(Transform::SwapBytes) => "\nthe two bytes of each pair are exchanged in the dump",
         Some(Transform::ReverseBits) => "\nthe bits of each byte are in the other order in the dump",
         Some(Transform::Invert) => "\nall bits are inverted in the dump",
+        Some(Transform::TwoChips) => {
+            "\nthe bytes of two chips alternate in the dump, each with its own ECC; `ecc decode` writes their data in the same order"
+        }
     };
     format!("{tried}\n\n{}{several}{exchanged}{files}", candidates(&detection.candidates))
 }

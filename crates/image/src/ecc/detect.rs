@@ -367,6 +367,12 @@ impl Detector {
         self.detection(regions::find(self, sample, Reach::All), sample, None)
     }
 
+    /// Tries the codes in the layouts of files on the pages of two chips whose bytes alternate in a dump; none where no code fits.
+    pub fn detect_two_chips(&self, sample: &Sample) -> Option<Detection> {
+        let detection = self.detect_known(sample);
+        detection.found().is_some().then_some(Detection { transform: Some(Transform::TwoChips), ..detection })
+    }
+
     /// Tries only the codes in the layouts of files.
     pub(super) fn detect_known(&self, sample: &Sample) -> Detection {
         self.detection(regions::find(self, sample, Reach::Files), sample, None)
@@ -682,8 +688,8 @@ impl Trial {
     }
 
     fn raw(&mut self, scheme: &Scheme, raw: &[u8]) {
-        // Swapped with an OOB byte, the marker of a good block is FFh; else it is a byte of the data.
-        if let Some(marker) = scheme.map().swapped_marker().and_then(|byte| raw.get(byte)) {
+        // Swapped with an OOB byte, or covered with those, the marker of a good block is FFh; else it is a byte of the data.
+        if let Some(marker) = scheme.marker_of_good_block().and_then(|byte| raw.get(byte)) {
             self.evidence += if *marker == 0xFF { 1.0 } else { -8.0 };
         }
         let (mut messages, mut ecc) = (Vec::new(), Vec::new());

@@ -50,7 +50,7 @@ pub use regions::{RegionEcc, Regions};
 pub use report::DecodeReport;
 pub use scheme::Scheme;
 pub use stream::{Apart, Dump};
-pub use transform::Transform;
+pub use transform::{Transform, TwoChipsWriter};
 pub use unpack::{Packing, unpack};
 
 pub use floatgate_ecc::{Code, CodeError};
