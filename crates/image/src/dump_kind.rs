@@ -110,24 +110,23 @@ impl DumpKind {
     pub fn of_file(file: File) -> Result<Self, ImageError> {
         let mut store = store_of(&Arc::new(file))?;
         let found = detect_sized(&mut *store, &FlashSizes::default())?;
+        let marked = MarkedPages::find(&*store)?;
         if let Some((image, pages)) = found.iter().find_map(|image| Some((image, image.pages?))) {
+            // ECC bytes between the data make pages look smaller than they are, and shift them.
+            if let Some(marked) =
+                marked.filter(|marked| marked.page_bytes > pages.page_bytes || image.offset > 0)
+            {
+                return Ok(marked.kind());
+            }
             let shape = Some((pages.page_bytes, pages.oob_bytes));
-            return Ok(Self {
-                block_bytes: Some(pages.block_bytes()),
-                ..Self::with_content(Kind::WithOob, image, shape)
-            });
+            let kind = Self::with_content(Kind::WithOob, image, shape);
+            return Ok(Self { block_bytes: Some(pages.block_bytes()), ..kind });
         }
         if let Some(image) = found.first() {
             return Ok(Self::with_content(Kind::DataOnly, image, None));
         }
-        if let Some(marked) = MarkedPages::find(&*store)? {
-            return Ok(Self {
-                page_bytes: Some(marked.page_bytes),
-                oob_bytes: Some(marked.oob_bytes),
-                pages_with_data: Some(marked.pages),
-                marked_pages: Some(marked.marked),
-                ..Self::nothing(Kind::WithOob)
-            });
+        if let Some(marked) = marked {
+            return Ok(marked.kind());
         }
         if let Some(tree) = map::readable(&*store)?.first() {
             let image = ImageLocation::tree(tree);
@@ -232,6 +231,17 @@ impl MarkedPages {
             }
         }
         Ok(best.map(|(_, marked)| marked))
+    }
+
+    /// A dump with these pages.
+    const fn kind(self) -> DumpKind {
+        DumpKind {
+            page_bytes: Some(self.page_bytes),
+            oob_bytes: Some(self.oob_bytes),
+            pages_with_data: Some(self.pages),
+            marked_pages: Some(self.marked),
+            ..DumpKind::nothing(Kind::WithOob)
+        }
     }
 
     /// Pages of these sizes, in blocks of the usual number.
