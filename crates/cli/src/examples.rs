@@ -99,6 +99,9 @@ SPI,result,0.000481,8e-07,0x05,0xFF
 SPI,result,0.000482,8e-07,0x00,0x00
 ";
 
+/// Bytes of a page of `rootfs.ubi`.
+const PAGE_BYTES: usize = 2048;
+
 const JOB: &str = "[global]\nsize=16m\nbs=4k\n\n[random-writes]\nrw=randwrite\n";
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -190,6 +193,15 @@ impl Folder<'_> {
         self.file("dump.nand", "rootfs.ubi as read from a chip, with wrong bits", || {
             encoded("rootfs.ubi", &[]).map(|dump| images::with_wrong_bits(dump, 0))
         })?;
+        let chip = |number: usize| {
+            let image = std::fs::read(self.path.join("rootfs.ubi")).map_err(output::bug)?;
+            let pages = image.chunks(PAGE_BYTES).skip(number).step_by(2);
+            Ok(pages.flatten().copied().collect())
+        };
+        let chips = [chip(0), chip(1)];
+        let [one, other] = chips;
+        self.file("chip0.bin", "every other page of rootfs.ubi, from a board with two chips", || one)?;
+        self.file("chip1.bin", "the other pages of rootfs.ubi", || other)?;
         self.file("second.nand", "the same chip read once more, with other wrong bits", || {
             encoded("rootfs.ubi", &[]).map(|dump| images::with_wrong_bits(dump, 1000))
         })

@@ -1,7 +1,7 @@
 //! Names and sizes of error-correcting codes.
 
 use crate::bch::field;
-use crate::rs;
+use crate::rs::{self, RsForm};
 use core::fmt;
 use core::str::FromStr;
 
@@ -47,10 +47,14 @@ pub enum Code {
         /// Arrangement of the parities in the words.
         order: ParityOrder,
     },
-    /// Reed-Solomon code of Qualcomm's older controllers, which corrects four bytes per step.
+    /// Reed-Solomon code of a controller.
     ReedSolomon {
+        /// Symbols corrected per step.
+        strength: u32,
         /// Data bytes per step.
         step_bytes: u32,
+        /// Symbols and their order.
+        form: RsForm,
     },
     /// Binary Bose-Chaudhuri-Hocquenghem code over the field of Linux's default polynomial.
     Bch {
@@ -90,7 +94,16 @@ const PARITY_ORDERS: [(&str, ParityOrder); 3] = [
     ("hamming-omap", ParityOrder::Omap),
 ];
 
-/// Number of data bytes in a step of [`Code::HammingWords`].
+/// Names of the forms of Reed-Solomon codes, which follow the strength.
+const RS_FORMS: [(&str, RsForm); 5] = [
+    ("", RsForm::Qualcomm),
+    ("-davinci", RsForm::Davinci),
+    ("-kirkwood", RsForm::Kirkwood),
+    ("-packed", RsForm::Packed { polynomial: rs::POLYNOMIAL_9, is_full: false }),
+    ("-full", RsForm::Packed { polynomial: rs::POLYNOMIAL_9, is_full: true }),
+];
+
+/// Data bytes of a step of [`Code::HammingWords`].
 const WORDS_STEP: u32 = 512;
 
 impl Code {
@@ -134,18 +147,19 @@ impl Code {
             Self::HammingWords { .. } => WORDS_STEP,
             Self::Hamming { step_bytes }
             | Self::HammingSmartMedia { step_bytes }
-            | Self::ReedSolomon { step_bytes }
+            | Self::ReedSolomon { step_bytes, .. }
             | Self::Bch { step_bytes, .. }
             | Self::BchOver { step_bytes, .. } => step_bytes,
         }
     }
 
-    /// Number of bits corrected per step; in a Reed-Solomon code, of bytes.
+    /// Bits corrected per step; symbols of a Reed-Solomon code.
     pub const fn strength(self) -> u32 {
         match self {
             Self::Hamming { .. } | Self::HammingSmartMedia { .. } | Self::HammingWords { .. } => 1,
-            Self::ReedSolomon { .. } => rs::STRENGTH,
-            Self::Bch { strength, .. } | Self::BchOver { strength, .. } => strength,
+            Self::ReedSolomon { strength, .. }
+            | Self::Bch { strength, .. }
+            | Self::BchOver { strength, .. } => strength,
         }
     }
 
@@ -156,7 +170,7 @@ impl Code {
                 hamming_bytes(step_bytes)
             }
             Self::HammingWords { .. } => hamming_bytes(WORDS_STEP),
-            Self::ReedSolomon { .. } => rs::ECC_BYTES,
+            Self::ReedSolomon { strength, form, .. } => form.check_bits(strength).div_ceil(8),
             Self::Bch { strength, .. } | Self::BchOver { strength, .. } => {
                 strength.saturating_mul(self.degree()).div_ceil(8)
             }
@@ -179,10 +193,10 @@ impl Code {
     /// Number of check bits per step: the ECC bytes without the padding of the last one.
     pub const fn ecc_bits(self) -> u32 {
         match self {
-            Self::Hamming { .. }
-            | Self::HammingSmartMedia { .. }
-            | Self::HammingWords { .. }
-            | Self::ReedSolomon { .. } => 8 * self.ecc_bytes(),
+            Self::Hamming { .. } | Self::HammingSmartMedia { .. } | Self::HammingWords { .. } => {
+                8 * self.ecc_bytes()
+            }
+            Self::ReedSolomon { strength, form, .. } => form.check_bits(strength),
             Self::Bch { strength, .. } | Self::BchOver { strength, .. } => {
                 strength.saturating_mul(self.degree())
             }
@@ -200,10 +214,10 @@ impl Code {
                 _ => Err(CodeError::Step { step_bytes }),
             },
             Self::HammingWords { .. } => Ok(()),
-            Self::ReedSolomon { step_bytes } => match step_bytes {
-                1..=rs::MAX_MESSAGE => Ok(()),
-                _ => Err(CodeError::Step { step_bytes }),
-            },
+            Self::ReedSolomon { strength, step_bytes, form } => {
+                check_rs(strength, form)?;
+                check_rs_message(strength, form, step_bytes)
+            }
             Self::Bch { strength, step_bytes } => check_step(bch_degree(step_bytes), step_bytes, strength),
             Self::BchOver { strength, step_bytes, polynomial } => {
                 check_polynomial(step_bytes, polynomial)?;
@@ -225,6 +239,23 @@ fn check_step(degree: u32, step_bytes: u32, strength: u32) -> Result<(), CodeErr
 pub(crate) fn check_length(degree: u32, bytes: u32, strength: u32) -> Result<(), CodeError> {
     let (bits, most) = (bytes.saturating_mul(8).saturating_add(degree * strength), (1 << degree) - 1);
     if bits > most { Err(CodeError::TooLong { bits, most }) } else { Ok(()) }
+}
+
+fn check_rs(strength: u32, form: RsForm) -> Result<(), CodeError> {
+    let is_known = match form {
+        RsForm::Packed { polynomial, .. } => rs::POLYNOMIALS_9.contains(&polynomial),
+        RsForm::Qualcomm | RsForm::Davinci | RsForm::Kirkwood => true,
+    };
+    if is_known && form.has_strength(strength) { Ok(()) } else { Err(CodeError::Form) }
+}
+
+/// Checks that a message fits into a codeword of a Reed-Solomon code.
+pub(crate) const fn check_rs_message(strength: u32, form: RsForm, step_bytes: u32) -> Result<(), CodeError> {
+    if step_bytes == 0 || step_bytes > form.max_message(strength) {
+        Err(CodeError::Step { step_bytes })
+    } else {
+        Ok(())
+    }
 }
 
 fn check_polynomial(step_bytes: u32, polynomial: u32) -> Result<(), CodeError> {
@@ -260,7 +291,17 @@ impl fmt::Display for Code {
                     PARITY_ORDERS.iter().find(|(_, other)| other == order).map_or("", |(name, _)| name);
                 write!(f, "{name}/{WORDS_STEP}")
             }
-            Self::ReedSolomon { step_bytes } => write!(f, "rs{}/{step_bytes}", rs::STRENGTH),
+            Self::ReedSolomon { strength, step_bytes, form } => {
+                let usual = form.with_polynomial(rs::POLYNOMIAL_9);
+                let name = RS_FORMS.iter().find(|(_, other)| *other == usual).map_or("", |(name, _)| name);
+                write!(f, "rs{strength}{name}/{step_bytes}")?;
+                match form {
+                    RsForm::Packed { polynomial, .. } if *polynomial != rs::POLYNOMIAL_9 => {
+                        write!(f, "@{polynomial}")
+                    }
+                    _ => Ok(()),
+                }
+            }
             Self::BchOver { strength, step_bytes, polynomial }
                 if !Self::is_default(*step_bytes, *polynomial) =>
             {
@@ -283,6 +324,9 @@ impl FromStr for Code {
             None => (step, None),
         };
         let step_bytes = number(step)?;
+        if let Some(name) = name.strip_prefix("rs") {
+            return reed_solomon(name, step_bytes, polynomial);
+        }
         let code = match (name.strip_prefix("bch"), polynomial) {
             (Some(strength), Some(polynomial)) => {
                 return Self::bch_over(number(strength)?, step_bytes, polynomial);
@@ -290,7 +334,6 @@ impl FromStr for Code {
             (Some(strength), None) => Self::Bch { strength: number(strength)?, step_bytes },
             (None, None) if name == "hamming" => Self::Hamming { step_bytes },
             (None, None) if name == "hamming-smartmedia" => Self::HammingSmartMedia { step_bytes },
-            (None, None) if name == "rs4" => Self::ReedSolomon { step_bytes },
             (None, None) if step_bytes == WORDS_STEP => {
                 let order = PARITY_ORDERS.iter().find(|(other, _)| *other == name);
                 order.map(|(_, order)| Self::HammingWords { order: *order }).ok_or(CodeError::Form)?
@@ -302,7 +345,24 @@ impl FromStr for Code {
     }
 }
 
-/// Parses decimal digits only, because `u32::from_str` would accept a sign.
+/// The Reed-Solomon code of the name behind `rs`.
+fn reed_solomon(name: &str, step_bytes: u32, polynomial: Option<u32>) -> Result<Code, CodeError> {
+    let digits = name.find(|symbol: char| !symbol.is_ascii_digit()).unwrap_or(name.len());
+    let (strength, form) = name.split_at(digits);
+    let (_, form) = RS_FORMS.into_iter().find(|(other, _)| *other == form).ok_or(CodeError::Form)?;
+    let form = match (form, polynomial) {
+        (RsForm::Packed { .. }, Some(polynomial)) => {
+            form.with_polynomial(u16::try_from(polynomial).map_err(|_| CodeError::Form)?)
+        }
+        (_, None) => form,
+        (_, Some(_)) => return Err(CodeError::Form),
+    };
+    let code = Code::ReedSolomon { strength: number(strength)?, step_bytes, form };
+    code.check()?;
+    Ok(code)
+}
+
+/// Digits only: `u32::from_str` would accept a sign.
 fn number(text: &str) -> Result<u32, CodeError> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| digits).ok_or(CodeError::Form)
@@ -320,12 +380,12 @@ fn any_number(text: &str) -> Result<u32, CodeError> {
 pub enum CodeError {
     /// The text is not the name of a code.
     #[error(
-        "not a code: write hamming/256, hamming/512, hamming-smartmedia/256, hamming-pl35x/512, hamming-davinci/512, hamming-omap/512, rs4/512 or bch<bits>/<step bytes>[@<polynomial>], such as bch8/512"
+        "not a code: write hamming/256, hamming/512, hamming-smartmedia/256, hamming-pl35x/512, hamming-davinci/512, hamming-omap/512, rs4/512, rs4-davinci/512, rs4-kirkwood/512, rs<symbols>-packed/512, rs<symbols>-full/512 or bch<bits>/<step bytes>[@<polynomial>], such as bch8/512"
     )]
     Form,
     /// The code does not support steps of this size.
     #[error(
-        "no code for a step of {step_bytes} B: Hamming takes 256 or 512, BCH 2 to 4095, Reed-Solomon 1 to 1015"
+        "no code for a step of {step_bytes} B: Hamming takes 256 or 512, BCH 2 to 4095, Reed-Solomon 1 to 1015, or 1 to 556 where it is packed"
     )]
     Step {
         /// Data bytes per step.
@@ -401,12 +461,22 @@ mod tests {
             "hamming-davinci/512",
             "hamming-omap/512",
             "rs4/512",
+            "rs4-davinci/512",
+            "rs4-kirkwood/512",
+            "rs4-full/512",
+            "rs8-packed/512",
+            "rs6-packed/512@545",
         ] {
             let code: Code = name.parse().unwrap();
             assert_eq!(code.to_string(), name);
         }
         let code: Code = "bch24/1024".parse().unwrap();
         assert_eq!((code.step_bytes(), code.strength(), code.ecc_bytes()), (1024, 24, 42));
+        let bytes = |name: &str| name.parse::<Code>().unwrap().ecc_bytes();
+        assert_eq!(
+            ["rs4/512", "rs4-full/512", "rs6-packed/512", "rs8-packed/512"].map(bytes),
+            [10, 9, 14, 18]
+        );
     }
 
     #[test]
@@ -471,7 +541,21 @@ mod tests {
     #[test]
     fn what_is_no_code_says_why() {
         let parse = |text: &str| text.parse::<Code>().unwrap_err();
-        for text in ["", "bch8", "bch/512", "bch8/", "bch+8/512", "BCH8/512", "rs8/512", "bch8/512/1"] {
+        for text in [
+            "",
+            "bch8",
+            "bch/512",
+            "bch8/",
+            "bch+8/512",
+            "BCH8/512",
+            "rs8/512",
+            "rs/512",
+            "rs4/512@529",
+            "rs5-packed/512",
+            "rs4-packed/512@1033",
+            "rs4-other/512",
+            "bch8/512/1",
+        ] {
             assert_eq!(parse(text), CodeError::Form, "{text}");
         }
         assert_eq!(parse("hamming/1024"), CodeError::Step { step_bytes: 1024 });
@@ -480,6 +564,7 @@ mod tests {
         assert_eq!(parse("bch8/4294967295"), CodeError::Step { step_bytes: u32::MAX });
         assert_eq!(parse("bch0/512"), CodeError::Strength { strength: 0 });
         assert_eq!(parse("bch73/512"), CodeError::Strength { strength: 73 });
+        assert_eq!(parse("rs4-packed/1024"), CodeError::Step { step_bytes: 1024 });
         assert_eq!(parse("bch8/1023"), CodeError::TooLong { bits: 8184 + 104, most: 8191 });
     }
 }

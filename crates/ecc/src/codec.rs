@@ -3,7 +3,7 @@
 use crate::bch::Bch;
 use crate::code::{self, Code, CodeError};
 use crate::hamming;
-use crate::rs::{self, ReedSolomon};
+use crate::rs::ReedSolomon;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 #[error("more bit errors than the code corrects")]
 pub struct Uncorrectable;
 
-/// Bit order of bytes in a BCH codeword.
+/// Bit order of a byte in a BCH codeword, or of packed symbols.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BitOrder {
     /// Highest bit first, as in Linux's software engine.
@@ -91,10 +91,10 @@ impl Codec {
         };
         let engine = match (code, code.polynomial()?) {
             (_, Some(polynomial)) => Engine::Bch(Arc::new(bch(polynomial)?)),
-            (Code::ReedSolomon { .. }, None) if message > rs::MAX_MESSAGE => {
-                return Err(CodeError::Step { step_bytes: message });
+            (Code::ReedSolomon { strength, form, .. }, None) => {
+                code::check_rs_message(strength, form, message)?;
+                Engine::ReedSolomon(Arc::new(ReedSolomon::new(form, strength, variant.bits)))
             }
-            (Code::ReedSolomon { .. }, None) => Engine::ReedSolomon(Arc::new(ReedSolomon::new())),
             (_, None) => Engine::Hamming,
         };
         Ok(Self { code, variant, engine })

@@ -42,6 +42,7 @@ pub use codec::{BitOrder, Codec, Inversion, Uncorrectable, Variant};
 pub use divisor::Divisor;
 pub use erased::{NotErased, check_erased};
 pub use layout::{LayoutError, MARKER, OobLayout, Region, Stride};
+pub use rs::{POLYNOMIALS_9, RsForm};
 
 /// Pseudo-random bytes (splitmix64, Steele et al. 2014).
 #[cfg(test)]

@@ -1,70 +1,192 @@
-//! The Reed-Solomon code of older Qualcomm controllers: 10-bit symbols, one per byte of the message, and eight check symbols.
+//! Reed-Solomon codes of controllers: words of symbols that are larger than a byte, and check symbols behind them.
 //!
-//! The field polynomial is x^10 + x^3 + 1. The generator has the roots a^1 to a^8, so the code corrects four wrong symbols. The check
-//! symbols are packed into ten bytes, from the lowest bit on. Sources: qcom-nandc-pagify, which follows the controller; Lin and Costello,
-//! Error Control Coding, chapter 7, for the decoder.
+//! All have the roots a^1 to a^2t, so t wrong symbols are corrected. They differ in their field, and in the order in which bytes become
+//! symbols ([`RsForm`]; Lin and Costello, Error Control Coding, chapter 7, for the decoder).
 
-use crate::Uncorrectable;
+use crate::codec::{BitOrder, Uncorrectable};
 use alloc::vec::Vec;
 
-/// Primitive polynomial of the field, with coefficients as bits.
-const POLYNOMIAL: u32 = 0x409;
+/// Most check symbols.
+const MAX_CHECK: usize = 16;
 
-/// Number of bits in a symbol.
-const SYMBOL_BITS: u32 = 10;
+/// Strengths with packed symbols: those of Tegra's controller (Linux 6.12, tegra_nand.c).
+const PACKED_STRENGTHS: [u32; 3] = [4, 6, 8];
 
-/// Order of the multiplicative group.
-const ORDER: usize = 1023;
+/// Field of 10-bit symbols: x^10 + x^3 + 1.
+const POLYNOMIAL_10: u16 = 0x409;
 
-/// Number of check symbols.
-const CHECK: usize = 8;
+/// Usual field of 9-bit symbols: x^9 + x^4 + 1.
+pub(crate) const POLYNOMIAL_9: u16 = 0x211;
 
-/// Number of wrong symbols that the code corrects.
-pub(crate) const STRENGTH: u32 = 4;
+/// Fields of 9-bit symbols in use: the usual one and its reciprocal, x^9 + x^5 + 1.
+pub const POLYNOMIALS_9: [u16; 2] = [POLYNOMIAL_9, 0x221];
 
-/// Size of the packed check symbols, bytes.
-pub(crate) const ECC_BYTES: u32 = 10;
+/// Symbols of a Reed-Solomon code, and the order in which they are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RsForm {
+    /// Qualcomm: a 10-bit symbol for each byte of the message; the check symbol of the highest power is stored first (qcom-nandc-pagify, which
+    /// follows the controller).
+    Qualcomm,
+    /// TI DaVinci: as Qualcomm, but the check symbol of the lowest power is stored first (SPRUFX7, figure 11-4; TI's genecc).
+    Davinci,
+    /// Marvell Kirkwood's boot ROM: as DaVinci, with the message from its last byte to the first (OpenOCD, ecc_kw.c).
+    Kirkwood,
+    /// 9-bit symbols: the bits of the message without gaps, the last symbol filled up with zeros. The check symbol of the highest power is first.
+    Packed {
+        /// Primitive polynomial of the field, its coefficients as bits.
+        polynomial: u16,
+        /// The message is at the start of the longest codeword, with zeros between it and the check symbols.
+        is_full: bool,
+    },
+}
 
-/// Maximum length of a message, bytes.
-pub(crate) const MAX_MESSAGE: u32 = (ORDER - CHECK) as u32;
+impl RsForm {
+    /// Bits of a symbol.
+    pub(crate) const fn symbol_bits(self) -> u32 {
+        match self {
+            Self::Qualcomm | Self::Davinci | Self::Kirkwood => 10,
+            Self::Packed { .. } => 9,
+        }
+    }
 
-/// A polynomial of degree up to eight: its coefficients, the constant first.
-type Poly = [u16; CHECK + 1];
+    /// Bits of a symbol of the message that are not always 0.
+    pub const fn message_bits(self) -> u32 {
+        match self {
+            Self::Qualcomm | Self::Davinci | Self::Kirkwood => 8,
+            Self::Packed { .. } => 9,
+        }
+    }
+
+    /// The same symbols over another field, where they are packed.
+    pub const fn with_polynomial(self, polynomial: u16) -> Self {
+        match self {
+            Self::Packed { is_full, .. } => Self::Packed { polynomial, is_full },
+            other => other,
+        }
+    }
+
+    const fn polynomial(self) -> u16 {
+        match self {
+            Self::Qualcomm | Self::Davinci | Self::Kirkwood => POLYNOMIAL_10,
+            Self::Packed { polynomial, .. } => polynomial,
+        }
+    }
+
+    /// True when controllers have the code with this number of wrong symbols that it corrects.
+    pub(crate) fn has_strength(self, strength: u32) -> bool {
+        match self {
+            Self::Qualcomm | Self::Davinci | Self::Kirkwood => strength == 4,
+            Self::Packed { .. } => PACKED_STRENGTHS.contains(&strength),
+        }
+    }
+
+    /// Bits of the check symbols.
+    pub(crate) const fn check_bits(self, strength: u32) -> u32 {
+        self.symbol_bits().saturating_mul(2).saturating_mul(strength)
+    }
+
+    /// Most bytes of a message.
+    pub(crate) const fn max_message(self, strength: u32) -> u32 {
+        let symbols = ((1_u32 << self.symbol_bits()) - 1).saturating_sub(2 * strength);
+        symbols * self.message_bits() / 8
+    }
+}
+
+/// A polynomial of at most `MAX_CHECK` coefficients and one, the constant first.
+type Poly = [u16; MAX_CHECK + 1];
 
 /// Tables of the field and of the generator.
-#[derive(Clone)]
 pub(crate) struct ReedSolomon {
+    form: RsForm,
+    bits: BitOrder,
+    /// Check symbols.
+    check: usize,
+    /// Order of the multiplicative group.
+    order: usize,
     exp: Vec<u16>,
     log: Vec<u16>,
-    /// Products of each symbol with the coefficients of the generator below its leading one, the highest first.
-    products: Vec<[u16; CHECK]>,
+    /// Products of each symbol with the coefficients of the generator, the highest below the leading one first.
+    products: Vec<[u16; MAX_CHECK]>,
+}
+
+/// Symbols that lie in the bits of bytes one after the other.
+#[derive(Clone, Copy)]
+struct Symbols {
+    width: u32,
+    bits: BitOrder,
+}
+
+impl Symbols {
+    /// Byte and mask of a bit of a symbol; bit 0 is the lowest.
+    const fn place(self, symbol: usize, bit: u32) -> (usize, u8) {
+        let at = match self.bits {
+            BitOrder::Lsb => symbol * self.width as usize + bit as usize,
+            BitOrder::Msb => symbol * self.width as usize + (self.width - 1 - bit) as usize,
+        };
+        let shift = match self.bits {
+            BitOrder::Lsb => at % 8,
+            BitOrder::Msb => 7 - at % 8,
+        };
+        (at / 8, 1 << shift)
+    }
+
+    /// A symbol; bits behind the end are 0.
+    fn get(self, bytes: &[u8], symbol: usize) -> u16 {
+        (0..self.width).fold(0, |value, bit| {
+            let (byte, mask) = self.place(symbol, bit);
+            let is_set = bytes.get(byte).is_some_and(|byte| byte & mask != 0);
+            value | u16::from(is_set) << bit
+        })
+    }
+
+    /// Inverts the bits of a symbol that are 1 in `value`; false where one is behind the end.
+    fn flip(self, bytes: &mut [u8], symbol: usize, value: u16) -> bool {
+        (0..self.width).filter(|bit| value >> bit & 1 == 1).all(|bit| {
+            let (byte, mask) = self.place(symbol, bit);
+            bytes.get_mut(byte).map(|byte| *byte ^= mask).is_some()
+        })
+    }
+
+    /// True when the bits of a symbol that are 1 in `value` are there.
+    fn holds(self, bytes: usize, symbol: usize, value: u16) -> bool {
+        (0..self.width).filter(|bit| value >> bit & 1 == 1).all(|bit| self.place(symbol, bit).0 < bytes)
+    }
 }
 
 impl ReedSolomon {
-    pub(crate) fn new() -> Self {
-        let mut exp = Vec::with_capacity(2 * ORDER);
-        let mut log = alloc::vec![0; ORDER + 1];
+    /// The code that corrects `strength` symbols; `bits` is the order of packed bits.
+    pub(crate) fn new(form: RsForm, strength: u32, bits: BitOrder) -> Self {
+        let check = (2 * strength as usize).min(MAX_CHECK);
+        let order = (1_usize << form.symbol_bits()) - 1;
+        let mut exp = Vec::with_capacity(2 * order);
+        let mut log = alloc::vec![0; order + 1];
         let mut value = 1_u32;
-        for power in 0..ORDER {
+        for power in 0..order {
             exp.push(value as u16);
-            log[value as usize] = power as u16;
+            log[value as usize & order] = power as u16;
             value <<= 1;
-            if value >> SYMBOL_BITS != 0 {
-                value ^= POLYNOMIAL;
+            if value >> form.symbol_bits() != 0 {
+                value ^= u32::from(form.polynomial());
             }
         }
         exp.extend_from_within(..);
-        let mut code = Self { exp, log, products: Vec::new() };
-        let mut generator: Poly = [0; CHECK + 1];
+        // 10-bit check symbols are stored from the lowest bit on.
+        let bits = if form.symbol_bits() == 10 { BitOrder::Lsb } else { bits };
+        let mut code = Self { form, bits, check, order, exp, log, products: Vec::new() };
+        let mut generator: Poly = [0; MAX_CHECK + 1];
         generator[0] = 1;
-        for root in 1..=CHECK {
-            for at in (0..=CHECK).rev() {
+        for root in 1..=check {
+            for at in (0..=check).rev() {
                 let below = if at == 0 { 0 } else { generator[at - 1] };
                 generator[at] = below ^ code.mul(generator[at], code.exp[root]);
             }
         }
-        let product = |symbol: u16| core::array::from_fn(|at| code.mul(symbol, generator[CHECK - 1 - at]));
-        code.products = (0..=ORDER as u16).map(product).collect();
+        let product = |symbol: u16| {
+            core::array::from_fn(|at| {
+                check.checked_sub(1 + at).map_or(0, |power| code.mul(symbol, generator[power]))
+            })
+        };
+        code.products = (0..=order as u16).map(product).collect();
         code
     }
 
@@ -81,30 +203,97 @@ impl ReedSolomon {
         }
         let (one, other) =
             (usize::from(self.log[usize::from(one)]), usize::from(self.log[usize::from(other)]));
-        self.exp[one + ORDER - other]
+        self.exp[one + self.order - other]
     }
 
     /// Value of a polynomial at a^`power`.
     fn value(&self, poly: &[u16], power: usize) -> u16 {
-        let at = self.exp[power % ORDER];
+        let at = self.exp[power % self.order];
         poly.iter().rev().fold(0, |value, coefficient| self.mul(value, at) ^ coefficient)
     }
 
-    /// Check symbols of a message, the highest first.
-    fn remainder(&self, message: &[u8]) -> [u16; CHECK] {
-        let mut rest = [0; CHECK];
-        for byte in message {
-            let products = self.products[usize::from(rest[0] ^ u16::from(*byte))];
+    const fn packed(&self) -> Symbols {
+        Symbols { width: self.form.symbol_bits(), bits: self.bits }
+    }
+
+    /// Symbols of a message of `bytes` bytes.
+    const fn symbols(&self, bytes: usize) -> usize {
+        (8 * bytes).div_ceil(self.form.message_bits() as usize)
+    }
+
+    /// Power of the symbol of a message that is number `at`.
+    const fn message_power(&self, at: usize, symbols: usize) -> usize {
+        match self.form {
+            RsForm::Qualcomm | RsForm::Davinci | RsForm::Packed { is_full: false, .. } => {
+                self.check + symbols - 1 - at
+            }
+            RsForm::Kirkwood => self.check + at,
+            RsForm::Packed { is_full: true, .. } => self.order - 1 - at,
+        }
+    }
+
+    /// Number of the symbol of a message with a power, the reverse of [`message_power`](Self::message_power).
+    fn message_symbol(&self, power: usize, symbols: usize) -> Option<usize> {
+        let at = match self.form {
+            RsForm::Qualcomm | RsForm::Davinci | RsForm::Packed { is_full: false, .. } => {
+                (self.check + symbols - 1).checked_sub(power)?
+            }
+            RsForm::Kirkwood => power.checked_sub(self.check)?,
+            RsForm::Packed { is_full: true, .. } => (self.order - 1).checked_sub(power)?,
+        };
+        (at < symbols).then_some(at)
+    }
+
+    /// Number of the stored check symbol with a power.
+    const fn check_symbol(&self, power: usize) -> usize {
+        match self.form {
+            RsForm::Qualcomm | RsForm::Packed { .. } => self.check - 1 - power,
+            RsForm::Davinci | RsForm::Kirkwood => power,
+        }
+    }
+
+    /// Check symbols of a message, the highest power first.
+    fn remainder(&self, message: &[u8]) -> [u16; MAX_CHECK] {
+        let mut rest = [0; MAX_CHECK];
+        let mut push = |symbol: u16| {
+            let products = self.products[usize::from(rest[0] ^ symbol)];
             rest.rotate_left(1);
-            rest[CHECK - 1] = 0;
+            rest[MAX_CHECK - 1] = 0;
             rest.iter_mut().zip(products).for_each(|(rest, product)| *rest ^= product);
+        };
+        match self.form {
+            RsForm::Qualcomm | RsForm::Davinci => message.iter().for_each(|byte| push(u16::from(*byte))),
+            RsForm::Kirkwood => message.iter().rev().for_each(|byte| push(u16::from(*byte))),
+            RsForm::Packed { is_full, .. } => {
+                let (packed, symbols) = (self.packed(), self.symbols(message.len()));
+                (0..symbols).for_each(|at| push(packed.get(message, at)));
+                let zeros = if is_full { self.order.saturating_sub(self.check + symbols) } else { 0 };
+                (0..zeros).for_each(|_| push(0));
+            }
         }
         rest
     }
 
-    /// Writes the packed check symbols of a message.
+    /// Writes the check symbols of a message. Linux's driver for Ingenic's engine writes FFh for a step of FFh, and so does this.
     pub(crate) fn encode(&self, message: &[u8], ecc: &mut [u8]) {
-        pack(self.remainder(message), ecc);
+        if self.leaves_erased() && is_erased(message) {
+            ecc.fill(0xFF);
+        } else {
+            self.put_check(message, ecc);
+        }
+    }
+
+    /// True when an erased step has erased ECC bytes.
+    const fn leaves_erased(&self) -> bool {
+        matches!(self.form, RsForm::Packed { is_full: true, .. })
+    }
+
+    fn put_check(&self, message: &[u8], ecc: &mut [u8]) {
+        ecc.fill(0);
+        let rest = self.remainder(message);
+        for power in 0..self.check {
+            self.packed().flip(ecc, self.check_symbol(power), rest[self.check - 1 - power]);
+        }
     }
 
     /// Corrects a message and its check symbols, and returns the number of wrong bits.
@@ -112,38 +301,59 @@ impl ReedSolomon {
     /// # Errors
     /// `Uncorrectable`; message and check symbols stay unchanged.
     pub(crate) fn decode(&self, message: &mut [u8], ecc: &mut [u8]) -> Result<u32, Uncorrectable> {
-        let mut stored = unpack(ecc);
-        let mut sum = self.remainder(message);
-        sum.iter_mut().zip(stored).for_each(|(sum, stored)| *sum ^= stored);
-        if sum == [0; CHECK] {
+        if self.leaves_erased() && is_erased(message) && is_erased(ecc) {
             return Ok(0);
         }
-        sum.reverse();
-        let syndromes: [u16; CHECK] = core::array::from_fn(|at| self.value(&sum, at + 1));
+        let (packed, symbols) = (self.packed(), self.symbols(message.len()));
+        let rest = self.remainder(message);
+        // The lowest power first.
+        let mut sum = [0; MAX_CHECK];
+        for power in 0..self.check {
+            sum[power] = rest[self.check - 1 - power] ^ packed.get(ecc, self.check_symbol(power));
+        }
+        if sum == [0; MAX_CHECK] {
+            return Ok(0);
+        }
+        let syndromes: [u16; MAX_CHECK] =
+            core::array::from_fn(|at| if at < self.check { self.value(&sum, at + 1) } else { 0 });
         let (locator, count) = self.locator(&syndromes)?;
-        let errors = self.errors(&syndromes, &locator, message.len() + CHECK);
-        // A message symbol has only eight bits, so an error value above FFh is impossible there.
-        let is_error =
-            |&(place, value): &(usize, u16)| value != 0 && (place < CHECK || value <= u16::from(u8::MAX));
+        let powers = (0..self.check).chain((0..symbols).map(|at| self.message_power(at, symbols)));
+        let errors = self.errors(&syndromes, &locator, powers);
+        let is_error = |&(power, value): &(usize, u16)| {
+            value != 0
+                && match self.message_symbol(power, symbols) {
+                    _ if power < self.check => true,
+                    // Bits of a symbol that the message does not have are not wrong.
+                    Some(at) if self.form.message_bits() == self.form.symbol_bits() => {
+                        packed.holds(message.len(), at, value)
+                    }
+                    Some(_) => value <= u16::from(u8::MAX),
+                    None => false,
+                }
+        };
         if errors.len() != count || !errors.iter().all(is_error) {
             return Err(Uncorrectable);
         }
-        for &(place, value) in &errors {
-            match place.checked_sub(CHECK) {
-                Some(after) => message[message.len() - 1 - after] ^= value as u8,
-                None => stored[CHECK - 1 - place] ^= value,
+        for &(power, value) in &errors {
+            match self.message_symbol(power, symbols).filter(|_| power >= self.check) {
+                None => {
+                    packed.flip(ecc, self.check_symbol(power), value);
+                }
+                Some(at) if self.form.message_bits() == self.form.symbol_bits() => {
+                    packed.flip(message, at, value);
+                }
+                Some(at) => message[at] ^= value as u8,
             }
         }
-        pack(stored, ecc);
         Ok(errors.iter().map(|(_, value)| value.count_ones()).sum())
     }
 
     /// Error locator, the constant first, and its degree (Berlekamp and Massey).
-    fn locator(&self, syndromes: &[u16; CHECK]) -> Result<(Poly, usize), Uncorrectable> {
-        let (mut locator, mut before): (Poly, Poly) = ([0; CHECK + 1], [0; CHECK + 1]);
+    fn locator(&self, syndromes: &[u16; MAX_CHECK]) -> Result<(Poly, usize), Uncorrectable> {
+        let (mut locator, mut before): (Poly, Poly) = ([0; MAX_CHECK + 1], [0; MAX_CHECK + 1]);
         (locator[0], before[0]) = (1, 1);
         let (mut length, mut shift, mut last) = (0, 1, 1);
-        for at in 0..CHECK {
+        for at in 0..self.check {
             let discrepancy =
                 (1..=length).fold(syndromes[at], |sum, k| sum ^ self.mul(locator[k], syndromes[at - k]));
             if discrepancy == 0 {
@@ -152,7 +362,7 @@ impl ReedSolomon {
             }
             let factor = self.div(discrepancy, last);
             let old = locator;
-            for k in shift..=CHECK {
+            for k in shift..=self.check {
                 locator[k] ^= self.mul(factor, before[k - shift]);
             }
             if 2 * length <= at {
@@ -162,44 +372,44 @@ impl ReedSolomon {
                 shift += 1;
             }
         }
-        if length > STRENGTH as usize { Err(Uncorrectable) } else { Ok((locator, length)) }
+        if length > self.check / 2 { Err(Uncorrectable) } else { Ok((locator, length)) }
     }
 
-    /// Positions and values of the errors (Chien and Forney). Positions are counted from the last symbol of a word of `symbols`.
-    fn errors(&self, syndromes: &[u16; CHECK], locator: &Poly, symbols: usize) -> Vec<(usize, u16)> {
+    /// Powers and values of errors, of those powers that the word has (Chien and Forney).
+    fn errors(
+        &self,
+        syndromes: &[u16; MAX_CHECK],
+        locator: &Poly,
+        powers: impl Iterator<Item = usize>,
+    ) -> Vec<(usize, u16)> {
         let evaluator: Poly = core::array::from_fn(|at| {
-            (0..=at.min(CHECK)).fold(0, |sum, k| {
-                sum ^ syndromes.get(at - k).map_or(0, |syndrome| self.mul(locator[k], *syndrome))
-            })
+            if at >= self.check {
+                return 0;
+            }
+            (0..=at).fold(0, |sum, k| sum ^ self.mul(locator[k], syndromes[at - k]))
         });
-        let roots = (0..symbols).filter(|place| self.value(locator, ORDER - place % ORDER) == 0);
+        let terms = locator.iter().rposition(|term| *term != 0).map_or(0, |last| last + 1);
+        let roots =
+            powers.filter(|power| self.value(&locator[..terms], self.order - power % self.order) == 0);
         roots
-            .map(|place| {
-                let inverse = ORDER - place;
-                // The derivative over a field of characteristic 2 has only the terms of odd powers, each lowered by one.
+            .map(|power| {
+                let inverse = self.order - power;
+                // Derivative over a field of characteristic 2: odd powers alone, each one lower.
                 let slope: Poly = core::array::from_fn(|at| {
                     if at % 2 == 0 { locator.get(at + 1).copied().unwrap_or(0) } else { 0 }
                 });
                 // At a double root the derivative is 0: the error value is then 0, and the word stays uncorrectable.
                 match self.value(&slope, inverse) {
-                    0 => (place, 0),
-                    slope => (place, self.div(self.value(&evaluator[..CHECK], inverse), slope)),
+                    0 => (power, 0),
+                    slope => (power, self.div(self.value(&evaluator[..self.check], inverse), slope)),
                 }
             })
             .collect()
     }
 }
 
-/// Packs symbols into bytes from the lowest bit on.
-fn pack(symbols: [u16; CHECK], ecc: &mut [u8]) {
-    let all = symbols.iter().rev().fold(0_u128, |all, symbol| all << SYMBOL_BITS | u128::from(*symbol));
-    ecc.iter_mut().zip(all.to_le_bytes()).for_each(|(ecc, byte)| *ecc = byte);
-}
-
-fn unpack(ecc: &[u8]) -> [u16; CHECK] {
-    let all =
-        ecc.iter().take(ECC_BYTES as usize).rev().fold(0_u128, |all, byte| all << 8 | u128::from(*byte));
-    core::array::from_fn(|at| (all >> (at as u32 * SYMBOL_BITS)) as u16 & ORDER as u16)
+fn is_erased(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0xFF)
 }
 
 #[cfg(test)]
@@ -207,30 +417,42 @@ mod tests {
     use super::*;
     use crate::noise;
 
+    const FORMS: [(RsForm, u32, BitOrder); 8] = [
+        (RsForm::Qualcomm, 4, BitOrder::Msb),
+        (RsForm::Davinci, 4, BitOrder::Msb),
+        (RsForm::Kirkwood, 4, BitOrder::Msb),
+        (RsForm::Packed { polynomial: 0x211, is_full: true }, 4, BitOrder::Lsb),
+        (RsForm::Packed { polynomial: 0x211, is_full: false }, 4, BitOrder::Lsb),
+        (RsForm::Packed { polynomial: 0x221, is_full: false }, 6, BitOrder::Msb),
+        (RsForm::Packed { polynomial: 0x211, is_full: false }, 8, BitOrder::Msb),
+        (RsForm::Packed { polynomial: 0x221, is_full: true }, 8, BitOrder::Lsb),
+    ];
+
     #[test]
-    fn four_wrong_symbols_are_repaired_and_five_are_not() {
-        let code = ReedSolomon::new();
-        for seed in 0..50 {
+    fn as_many_wrong_symbols_as_the_strength_are_repaired_and_more_are_not() {
+        for (seed, (form, strength, bits)) in (0..).zip(FORMS.into_iter().cycle().take(32)) {
+            let code = ReedSolomon::new(form, strength, bits);
             let data = noise(seed, 516);
-            let mut ecc = [0; ECC_BYTES as usize];
+            let mut ecc = alloc::vec![0; form.check_bits(strength).div_ceil(8) as usize];
             code.encode(&data, &mut ecc);
             let draws = noise(1000 + seed, 64);
-            for wrong in 0..=STRENGTH as usize {
-                let (mut got, mut got_ecc) = (data.clone(), ecc);
+            for wrong in 0..=strength as usize {
+                let (mut got, mut got_ecc) = (data.clone(), ecc.clone());
                 for draw in draws.chunks(4).take(wrong) {
                     let at = (usize::from(draw[0]) << 8 | usize::from(draw[1])) % 516;
-                    got[at] ^= draw[2] | 1;
+                    // A byte lies in two packed symbols, a bit in one.
+                    got[at] ^= if form.symbol_bits() == 9 { 1 << (draw[2] % 8) } else { draw[2] | 1 };
                 }
-                assert!(code.decode(&mut got, &mut got_ecc).is_ok(), "{seed} {wrong}");
-                assert!(got == data && got_ecc == ecc, "{seed} {wrong}");
+                assert!(code.decode(&mut got, &mut got_ecc).is_ok(), "{form:?} {seed} {wrong}");
+                assert!(got == data && got_ecc == ecc, "{form:?} {seed} {wrong}");
             }
-            let (mut got, mut got_ecc) = (data.clone(), ecc);
+            let (mut got, mut got_ecc) = (data.clone(), ecc.clone());
             got_ecc[0] ^= 0x10;
-            got[0] ^= 0x81;
-            assert_eq!(code.decode(&mut got, &mut got_ecc), Ok(3));
+            got[0] ^= 0x41;
+            assert_eq!(code.decode(&mut got, &mut got_ecc), Ok(3), "{form:?}");
             assert!(got == data && got_ecc == ecc);
             let mut got = data.clone();
-            (0..7).for_each(|at| got[70 * at] ^= 0x5A);
+            (0..=2 * strength as usize).for_each(|at| got[25 * at] ^= 0x5A);
             let before = got.clone();
             if code.decode(&mut got, &mut got_ecc).is_err() {
                 assert_eq!(got, before);
@@ -239,10 +461,49 @@ mod tests {
     }
 
     #[test]
-    fn symbols_come_back_from_their_bytes() {
-        let symbols = [1, 2, 0x3FF, 0x155, 0, 0x2AA, 7, 0x200];
-        let mut ecc = [0; ECC_BYTES as usize];
-        pack(symbols, &mut ecc);
-        assert_eq!((unpack(&ecc), ecc[0], ecc[1]), (symbols, 1, 8));
+    fn symbols_come_back_from_their_bits() {
+        for bits in [BitOrder::Lsb, BitOrder::Msb] {
+            for (width, bytes) in [(10, 10), (9, 9)] {
+                let symbols = Symbols { width, bits };
+                let values = [1, 2, 0x1FF, 0x155, 0, 0x0AA, 7, 0x100];
+                let mut packed = alloc::vec![0; bytes];
+                for (at, value) in values.into_iter().enumerate() {
+                    assert!(symbols.flip(&mut packed, at, value));
+                }
+                assert_eq!(core::array::from_fn(|at| symbols.get(&packed, at)), values);
+                assert!(!symbols.holds(bytes, 8, 1) && symbols.holds(bytes, 7, 0x1FF));
+            }
+        }
+    }
+
+    /// ECC bytes of 512 bytes FFh that Ingenic's engine computes (Linux 6.12, jz4740_ecc.c).
+    #[test]
+    fn a_step_of_ones_has_the_ecc_bytes_of_ingenic() {
+        let form = RsForm::Packed { polynomial: POLYNOMIAL_9, is_full: true };
+        let (code, mut ecc) = (ReedSolomon::new(form, 4, BitOrder::Lsb), [0; 9]);
+        code.put_check(&[0xFF; 512], &mut ecc);
+        assert_eq!(ecc, [0xCD, 0x9D, 0x90, 0x58, 0xF4, 0x8B, 0xFF, 0xB7, 0x6F]);
+        // Linux writes FFh in their place.
+        code.encode(&[0xFF; 512], &mut ecc);
+        assert_eq!((ecc, code.decode(&mut [0xFF; 512], &mut ecc.clone())), ([0xFF; 9], Ok(0)));
+    }
+
+    /// The coefficients of the generator that OpenOCD's `ecc_kw.c` states as powers of a, for the message of a single 1 in the last byte.
+    #[test]
+    fn the_generator_is_that_of_kirkwood() {
+        let powers = [0x024, 0x237, 0x193, 0x197, 0x25F, 0x18E, 0x181, 0x21C];
+        let code = ReedSolomon::new(RsForm::Kirkwood, 4, BitOrder::Lsb);
+        let mut message = [0; 512];
+        message[0] = 1;
+        let mut ecc = [0; 10];
+        code.encode(&message, &mut ecc);
+        let symbols = Symbols { width: 10, bits: BitOrder::Lsb };
+        let got: [u16; 8] = core::array::from_fn(|at| symbols.get(&ecc, at));
+        assert_eq!(got, powers.map(|power: usize| code.exp[power]));
+        // DaVinci's code is the same with the bytes in the other order.
+        let mut other = [0; 10];
+        message.reverse();
+        ReedSolomon::new(RsForm::Davinci, 4, BitOrder::Lsb).encode(&message, &mut other);
+        assert_eq!(other, ecc);
     }
 }

@@ -412,6 +412,12 @@ impl Help for EccError {
             Self::Layout { .. } => {
                 advice! { "a weaker code has fewer ECC bytes; ", Layout, " names another place for them" }
             }
+            Self::OtherChip { .. } => {
+                advice! { "name dumps of one chip; ", shell("floatgate ecc join"), " joins the dumps of two chips that a board uses as one" }
+            }
+            Self::NoOrder { .. } => {
+                advice! { "are the dumps named of two chips that a board uses as one? Where a controller puts ECC bytes between the data, ", EccDecode, " takes them out of each dump first" }
+            }
             Self::Dumps { .. } => advice! { "merge some of them first, and the results then" },
             Self::Empty => advice! { "was it written completely?" },
             Self::Short { .. } => {

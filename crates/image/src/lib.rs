@@ -7,6 +7,7 @@
 //! - [`build`](mod@build): a directory or a tar into an image; [`ubinize`](mod@ubinize): volumes into a UBI image.
 //! - [`check`](mod@check): what is wrong in an image; [`repair`](mod@repair): a new one with what can be saved.
 //! - [`diff`](mod@diff): how two images differ; [`dump`](mod@dump): one node or header, field by field.
+//! - [`dump_kind`](mod@dump_kind): whether a dump has OOB, and the sizes of its pages.
 //! - [`history`](mod@history): old versions of files, and removed ones.
 //! - [`edit`](mod@edit): changing a filesystem where it is, all or nothing.
 //! - [`map`](mod@map): a map of everything in a flash dump.
@@ -53,6 +54,7 @@ pub mod check;
 pub mod detect;
 pub mod diff;
 pub mod dump;
+pub mod dump_kind;
 pub mod ecc;
 pub mod edit;
 pub mod env;

@@ -8,6 +8,7 @@ use floatgate_stack::fscrypt::Keys;
 use floatgate_stack::ubifs::Behaviour;
 use floatgate_stack::{Store, Volume};
 
+use super::dump_kind::MarkedPages;
 use super::format::detect::{detect_in_pages, detect_sized, explain, find_at, with_free};
 use super::format::location::{ImageLocation, Splices};
 pub use super::format::ubi::attach::FileUbi;
@@ -103,11 +104,30 @@ impl Image {
         };
         let image = Self::bytes_of(file, &error, sizes)?;
         let found = map::readable(&*image.store()?)?;
-        if found.is_empty() {
-            Err(error)
-        } else {
-            Ok(Self { found: found.iter().map(ImageLocation::tree).collect(), ..image })
+        if !found.is_empty() {
+            return Ok(Self { found: found.iter().map(ImageLocation::tree).collect(), ..image });
         }
+        match image.in_marked_pages()? {
+            None => Err(error),
+            Some((image, pages)) if image.found.is_empty() => {
+                let found = map::readable(&*image.store()?)?;
+                let found = found.iter().map(ImageLocation::tree).collect();
+                Self { found, ..image }.require_found(pages)
+            }
+            Some((image, _)) => Ok(image),
+        }
+    }
+
+    /// The dump in pages whose sizes its bad block markers tell, corrected; `None` if they tell none.
+    fn in_marked_pages(&self) -> Result<Option<(Self, PageShape)>, ImageError> {
+        let Bytes::File(file) = &self.bytes else { return Ok(None) };
+        if self.sizes.stated_pages().is_some() {
+            return Ok(None);
+        }
+        let marked = MarkedPages::find(&*self.store()?)?.map(MarkedPages::shape);
+        let Some(pages) = marked.filter(|pages| self.sizes.allows(pages)) else { return Ok(None) };
+        let corrected = Self::corrected(file, 0, pages, Access::Read, (None, self.sizes))?;
+        Ok(Some((corrected, pages)))
     }
 
     /// The bytes of a file in which nothing of flash was found: without the OOB, where its pages were stated, or where a filesystem is whole only
@@ -182,6 +202,12 @@ impl Image {
         match Self::over_stated(copy, Access::Read, (None, sizes)) {
             Err(error) if error.is_of_contents() || matches!(error, ImageError::NothingInPages(_)) => {
                 Self::bytes_of(file, &error, sizes)
+            }
+            Err(error) if error.is_of_contents() => {
+                let image = Self::plain(file, sizes);
+                let is_other = !map::readable(&*image.store()?)?.is_empty();
+                let marked = if is_other { None } else { image.in_marked_pages()? };
+                Ok(marked.map_or(image, |(corrected, _)| corrected))
             }
             opened => opened,
         }

@@ -3,9 +3,10 @@
 
 use floatgate_image::ecc::{
     Candidate, Code, DecodeOptions, DecodeReport, Detection, Detector, Dump, EccError, Form, Layout,
-    PageGeometry, Scheme, Transform, decode, decode_regions, detect, encode, sample,
+    PageGeometry, Scheme, Transform, TwoChipsWriter, decode, decode_regions, detect, encode, sample,
 };
 use floatgate_mtd::random::Random;
+use std::io::Write;
 
 /// Sizes of pages where a layout names none.
 const SIZES: [(u32, u32); 5] = [(2048, 64), (2048, 128), (4096, 224), (4096, 256), (8192, 744)];
@@ -237,6 +238,26 @@ fn exchanged_bytes_are_found() {
         transform.apply(&mut dump);
         assert!(back(&detection, &geometry, &dump).unwrap() == data);
     }
+}
+
+/// The bytes of two chips alternate in a dump, and each chip has its own ECC.
+#[test]
+fn two_chips_in_one_dump_are_found() {
+    let geometry = PageGeometry::new(2048, 64, None).unwrap();
+    let layout = Layout::named("omap-bch8").unwrap();
+    let scheme = Scheme::new(geometry.clone(), layout.usual_code().unwrap(), layout).unwrap();
+    let (data, pages) = worn(&scheme, 12);
+    // Pages of both chips, alternately.
+    let mut dump = Vec::new();
+    let mut writer = TwoChipsWriter::new(&mut dump, geometry.full_page());
+    writer.write_all(&pages).unwrap();
+    writer.finish().unwrap();
+    let mut apart = Transform::TwoChips.reader(&dump[..], geometry.full_page());
+    let sampled = sample(&geometry, Dump { pages: &mut apart, apart: None }, &mut |_| ()).unwrap();
+    let detection = Detector::new(&geometry, None).detect_two_chips(&sampled).unwrap();
+    assert_eq!(detection.transform, Some(Transform::TwoChips));
+    assert!(detection.candidates[0].layout == "omap-bch8" && detection.candidates[0].confidence > 0.99);
+    assert!(back(&detection, &geometry, &pages).unwrap() == data);
 }
 
 /// Two layouts that differ in nothing but the place of the marker are told apart by it, and a runner-up is stated.

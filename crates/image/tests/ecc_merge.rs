@@ -111,3 +111,20 @@ fn what_nothing_corrects_is_listed_and_shorter_dumps_are_filled_up() {
     assert!(matches!(merged(&under(&scheme), &[]), Err(EccError::Dumps { count: 0 })));
     assert!(matches!(merged(&under(&scheme), &[vec![0; 10]]), Err(EccError::Short { .. })));
 }
+
+/// Dumps of two chips are refused with the share of bits that agree, and worn dumps of one chip are not.
+#[test]
+fn dumps_of_different_chips_are_refused() {
+    let scheme = scheme("large-page");
+    let (_, clean) = written(&scheme);
+    let mut other = Vec::new();
+    encode(&scheme, Form::WithOob, &mut &noise(2, PAGES * 2048)[..], &mut other, &mut |_| ()).unwrap();
+    let EccError::OtherChip { dump: 3, compared, alike: 0, agree } =
+        merged(&under(&scheme), &[clean.clone(), clean.clone(), other]).unwrap_err()
+    else {
+        panic!("not of another chip")
+    };
+    assert!(compared == PAGES as u64 && (49.0..51.0).contains(&agree), "{compared} {agree}");
+    let worn = worn(&clean, 4, 80);
+    assert!(merged(&under(&scheme), &[clean, worn]).is_ok());
+}

@@ -4,6 +4,7 @@
 mod build;
 mod ecc;
 mod ecc_detect;
+mod ecc_join;
 mod ecc_layouts;
 mod ecc_merge;
 mod gpt;

@@ -1,13 +1,14 @@
 //! `floatgate ecc check`.
 
-use super::files::Source;
-use super::options::{ApartArgs, CodeArgs, GeometryArgs};
+use super::files::{self, Source};
+use super::options::{ApartArgs, CodeArgs, DumpPages, GeometryArgs};
 use super::show::{self, ReportDestination};
 use crate::common::{Failure, Outcome, grouped_count};
 use crate::output::ReportFormat;
+use floatgate_image::dump_kind::{DumpKind, Kind};
 use floatgate_image::ecc::{
     self, DecodeOptions, DecodeReport, Detection, Detector, Dump, EccError, Layout, PageGeometry, RegionEcc,
-    Regions, Transform,
+    Regions, Transform, TwoChipsWriter,
 };
 use floatgate_lab::report::{Concluded, ResultKind};
 use serde::Serialize;
@@ -17,11 +18,15 @@ use std::process::ExitCode;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
+  floatgate ecc check dump.nand
   floatgate ecc check dump.nand --part mt29f2g08aad
   floatgate ecc check dump.nand --page-size 2048 --oob-size 64 --code bch4/512
   floatgate ecc check dump.nand --part mt29f2g08aad --code bch4/512 --json
 
-Exit status 1: some data is uncorrectable, or no code fits.")]
+Without sizes of pages, they are found: by the UBI, UBIFS or JFFS2 in the dump, or by its bad block markers. Without --code and --layout, the code and its layout \
+are found.
+
+Exit status 1: some data is uncorrectable, no code fits, or the dump has no OOB.")]
 pub(crate) struct Args {
     /// File with the dump: pages with OOB, one after the other; - for stdin
     file: PathBuf,
@@ -50,6 +55,8 @@ pub(super) struct Checked {
     pub(super) detection: Option<Detection>,
     /// Parts of the dump, each under one code, or none.
     pub(super) regions: Vec<CheckedRegion>,
+    /// Kind of the dump; none where the sizes of its pages were stated and a code fits.
+    pub(super) dump: Option<DumpKind>,
 }
 
 /// A part of the dump.
@@ -91,28 +98,52 @@ pub(super) enum Protection {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let destination = ReportDestination::new(None, args.format)?;
-    let finder = Finder::new(args.geometry.open()?.0, &args.file, &args.apart)?;
-    let (regions, detection) = match args.code.code()? {
-        Some(_) => (Regions::one(RegionEcc::Code(Box::new(args.code.scheme(&args.geometry)?))), None),
-        None => {
-            let detection = args.detected(&finder)?;
-            (detection.regions.clone(), Some(detection))
-        }
+    let checked = match args.geometry.of_dump(&args.file, args.apart.path())? {
+        DumpPages::Known(geometry, kind) => args.checked(geometry, kind)?,
+        DumpPages::Unknown(kind) => Checked { detection: None, regions: Vec::new(), dump: Some(kind) },
     };
-    let options = DecodeOptions { erased_threshold: args.erased_bitflips, ..DecodeOptions::default() };
-    let transform = detection.as_ref().and_then(|detection| detection.transform);
-    let regions =
-        finder.decode((&regions, transform), options, None)?.into_iter().map(CheckedRegion::without_code);
-    let checked = Checked { detection, regions: regions.collect() };
     destination.report(&ResultKind::EccCheck.of(&args.file), &checked, || show::checked(&checked))?;
-    Ok(if checked.regions.iter().all(CheckedRegion::is_good) { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    let is_good = !checked.regions.is_empty() && checked.regions.iter().all(CheckedRegion::is_good);
+    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 impl Args {
+    /// Checks a dump whose sizes of pages are known.
+    fn checked(&self, geometry: PageGeometry, kind: Option<DumpKind>) -> Result<Checked, Failure> {
+        let (regions, detection, finder) = match self.code.code()? {
+            Some(_) => {
+                let scheme = self.code.scheme_for(geometry.clone(), self.geometry.asked()?)?;
+                let finder = Finder::new(geometry, &self.file, &self.apart)?;
+                (Regions::one(RegionEcc::Code(Box::new(scheme))), None, finder)
+            }
+            None => {
+                let finder = Finder::new(geometry, &self.file, &self.apart)?;
+                let detection = self.detected(&finder)?;
+                (detection.regions.clone(), Some(detection), finder)
+            }
+        };
+        let options = DecodeOptions { erased_threshold: self.erased_bitflips, ..DecodeOptions::default() };
+        let transform = detection.as_ref().and_then(|detection| detection.transform);
+        let regions = finder.decode((&regions, transform), options, None)?.into_iter();
+        let regions = regions.map(CheckedRegion::without_code).collect();
+        let dump = kind_of_unfit(kind, detection.as_ref(), (&self.file, &self.apart))?;
+        Ok(Checked { detection, regions, dump })
+    }
+
     fn detected(&self, finder: &Finder<'_>) -> Result<Detection, Failure> {
         let layout = self.code.layout()?;
         finder.detect(layout.as_deref())
     }
+}
+
+/// Kind of a dump: the one that was found, or the kind of a dump which no code fits.
+pub(super) fn kind_of_unfit(
+    kind: Option<DumpKind>,
+    detection: Option<&Detection>,
+    (path, apart): (&Path, &ApartArgs),
+) -> Result<Option<DumpKind>, Failure> {
+    let is_fit = detection.is_none_or(|detection| detection.found().is_some());
+    if kind.is_some() || is_fit || apart.path().is_some() { Ok(kind) } else { files::kind_of(path) }
 }
 
 /// Input of a search for codes: the dump is read once to find them, and once to decode.
@@ -140,7 +171,15 @@ impl<'a> Finder<'a> {
             ));
         }
         let sample = self.read(None, |dump, progress| ecc::sample(&self.geometry, dump, progress))?;
-        Ok(Detector::new(&self.geometry, layout).with_transforms().detect(&sample))
+        let detector = Detector::new(&self.geometry, layout).with_transforms();
+        let detection = detector.detect(&sample);
+        if detection.found().is_some() || detection.worn().is_some() {
+            return Ok(detection);
+        }
+        // The bytes of two chips may alternate.
+        let apart = self
+            .read(Some(Transform::TwoChips), |dump, progress| ecc::sample(&self.geometry, dump, progress))?;
+        Ok(detector.detect_two_chips(&apart).unwrap_or(detection))
     }
 
     /// Decodes the dump in its regions.
@@ -150,8 +189,15 @@ impl<'a> Finder<'a> {
         options: DecodeOptions,
         out: Option<&mut dyn Write>,
     ) -> Result<Vec<CheckedRegion>, Failure> {
-        let reports = self.read(transform, |dump, progress| {
-            ecc::decode_regions(&self.geometry, regions, dump, out, options, progress)
+        let reports = self.read(transform, |dump, progress| match out {
+            Some(out) if transform == Some(Transform::TwoChips) => {
+                let mut both = TwoChipsWriter::new(out, self.geometry.page_bytes);
+                let reports =
+                    ecc::decode_regions(&self.geometry, regions, dump, Some(&mut both), options, progress)?;
+                both.finish().map_err(|error| EccError::Write { offset: 0, error })?;
+                Ok(reports)
+            }
+            out => ecc::decode_regions(&self.geometry, regions, dump, out, options, progress),
         })?;
         let checked = regions.iter().zip(reports).map(|((numbers, ecc), report)| {
             let (first_page, pages) = (numbers.start, report.pages);
@@ -175,8 +221,8 @@ impl<'a> Finder<'a> {
         let mut apart = self.oob.as_ref().map(Source::open).transpose()?;
         let bar = input.progress();
         if let Some(transform) = transform {
-            input.transform(transform);
-            apart.iter_mut().for_each(|oob| oob.transform(transform));
+            input.transform(transform, self.apart.page_bytes(&self.geometry));
+            apart.iter_mut().for_each(|oob| oob.transform(transform, self.geometry.oob_bytes));
         }
         let dump = Dump { pages: &mut input.reader, apart: self.apart.apart(&mut apart) };
         let outcome = work(dump, &mut |bytes| bar.set_position(bytes));
@@ -197,9 +243,16 @@ impl Concluded for Checked {
             parts => format!(" No code fits {parts} parts of the dump."),
         };
         match reports.as_slice() {
-            [] => match self.detection.as_ref().and_then(Detection::worn) {
-                Some(worn) => format!("No code corrects this dump. It seems to have {}.", worn.code),
-                None => "No code fits this dump.".to_owned(),
+            [] => match (self.detection.as_ref().and_then(Detection::worn), &self.dump) {
+                (Some(worn), _) => format!("No code corrects this dump. It seems to have {}.", worn.code),
+                (None, Some(dump)) if dump.kind == Kind::DataOnly => {
+                    "This file is data without OOB, so it has no ECC to check.".to_owned()
+                }
+                (None, Some(dump)) if self.detection.is_none() && dump.kind == Kind::Unknown => {
+                    "Nothing in this file tells the sizes of its pages.".to_owned()
+                }
+                (None, Some(dump)) if dump.kind == Kind::Erased => "This dump is erased.".to_owned(),
+                (None, _) => "No code fits this dump.".to_owned(),
             },
             [only] => format!("{}{open}", only.conclusion()),
             several => {

@@ -1,8 +1,8 @@
 //! `floatgate ecc decode`.
 
-use super::check::{Checked, CheckedRegion, Finder};
+use super::check::{Checked, CheckedRegion, Finder, kind_of_unfit};
 use super::files::Input;
-use super::options::{ApartArgs, CodeArgs, GeometryArgs};
+use super::options::{ApartArgs, CodeArgs, DumpPages, GeometryArgs};
 use super::show::{self, ReportDestination};
 use crate::common::{self, Failure, Outcome};
 use crate::output::ReportFormat;
@@ -116,18 +116,26 @@ impl DecodeTask {
 
 impl Args {
     fn task(&self) -> Result<DecodeTask, Failure> {
+        let geometry = self.geometry.of_dump(&self.file, self.apart.path())?.require(&self.file)?;
         if self.code.is_none() {
-            return Ok(DecodeTask::Strip(self.geometry.open()?.0));
+            return Ok(DecodeTask::Strip(geometry));
         }
-        self.code.scheme(&self.geometry).map(|scheme| DecodeTask::Correct(Box::new(scheme)))
+        self.code
+            .scheme_for(geometry, self.geometry.asked()?)
+            .map(|scheme| DecodeTask::Correct(Box::new(scheme)))
     }
 
     /// Finds the codes of the dump, each region's own, and decodes it.
     fn find(&self, destination: ReportDestination) -> Outcome {
-        let finder = Finder::new(self.geometry.open()?.0, &self.file, &self.apart)?;
+        let (geometry, kind) = match self.geometry.of_dump(&self.file, self.apart.path())? {
+            DumpPages::Known(geometry, kind) => (geometry, kind),
+            unknown @ DumpPages::Unknown(_) => (unknown.require(&self.file)?, None),
+        };
+        let finder = Finder::new(geometry, &self.file, &self.apart)?;
         let detection = finder.detect(None)?;
+        let dump = kind_of_unfit(kind, Some(&detection), (&self.file, &self.apart))?;
         if detection.found().is_none() {
-            let checked = Checked { detection: Some(detection), regions: Vec::new() };
+            let checked = Checked { detection: Some(detection), regions: Vec::new(), dump };
             return Err(Failure::new(
                 format!("{}: {}", self.file.display(), show::checked(&checked)),
                 "give the code with --code or --layout; --code none writes the data as they were read",
@@ -140,7 +148,7 @@ impl Args {
         let all = DecodeReport::total(regions.iter().filter_map(|region| region.report.as_ref()));
         let regions: Vec<CheckedRegion> = regions.into_iter().map(CheckedRegion::without_code).collect();
         let is_good = regions.iter().all(CheckedRegion::is_good);
-        let report = DetectedReport { all, checked: Checked { detection: Some(detection), regions } };
+        let report = DetectedReport { all, checked: Checked { detection: Some(detection), regions, dump } };
         destination
             .report(&ResultKind::EccDecode.of(&self.file), &report, || show::checked(&report.checked))?;
         Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::from(1) })

@@ -3,6 +3,7 @@
 use crate::common::Failure;
 use crate::terminal::unless_quiet;
 use floatgate_host::output::is_stdout;
+use floatgate_image::dump_kind::DumpKind;
 use floatgate_image::ecc::{EccError, Transform, unpack};
 use floatgate_mtd::advice::Help;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -60,10 +61,10 @@ impl Input {
         Ok(Self { reader, bytes })
     }
 
-    /// Has the bytes or bits exchanged.
-    pub(super) fn transform(&mut self, transform: Transform) {
+    /// Has the bytes or bits exchanged, of pages with `page_bytes` bytes.
+    pub(super) fn transform(&mut self, transform: Transform, page_bytes: u32) {
         let inner = std::mem::replace(&mut self.reader, Box::new(io::empty()));
-        self.reader = transform.reader(inner);
+        self.reader = transform.reader(inner, page_bytes);
     }
 
     /// A progress bar on stderr; nothing where that is no terminal.
@@ -77,6 +78,25 @@ impl Input {
 
 fn unreadable(path: &Path, error: &io::Error) -> Failure {
     Failure::new(format!("{}: {error}", path.display()), "name a file that can be read, or - for stdin")
+}
+
+/// Kind of the dump in a file, which is unpacked first; `None` of what can be read only once.
+pub(super) fn kind_of(path: &Path) -> Result<Option<DumpKind>, Failure> {
+    if reads_once(path) {
+        return Ok(None);
+    }
+    let (file, _) = Input::file(path)?;
+    let opened = unpack(file).and_then(|(mut reader, packings)| {
+        if packings.is_empty() {
+            return File::open(path);
+        }
+        let mut file = tempfile::tempfile()?;
+        io::copy(&mut reader, &mut file)?;
+        Ok(file)
+    });
+    let file = opened.map_err(|error| unreadable(path, &error))?;
+    let kind = DumpKind::of_file(file);
+    kind.map(Some).map_err(|error| Failure::new(format!("{}: {error}", path.display()), error.help()))
 }
 
 /// A file that is read more than once. What a pipe brings is kept in a temporary file.

@@ -70,7 +70,7 @@ impl Concluded for Merged {
 
 pub(super) fn run(args: &Args) -> Outcome {
     let destination = ReportDestination::new(Some(&args.output), args.format)?;
-    let geometry = args.geometry.open()?.0;
+    let geometry = args.geometry.of_dump(args.first()?, None)?.require(args.first()?)?;
     let sources = args.files.iter().map(|path| Source::new(path, geometry.full_page()));
     let sources = sources.collect::<Result<Vec<_>, _>>()?;
     let regions = args.regions(&geometry, &sources)?;
@@ -107,7 +107,9 @@ impl Args {
             return Ok(Regions::one(RegionEcc::None));
         }
         if !self.code.is_open() {
-            return Ok(Regions::one(RegionEcc::Code(Box::new(self.code.scheme(&self.geometry)?))));
+            return Ok(Regions::one(RegionEcc::Code(Box::new(
+                self.code.scheme_for(geometry.clone(), self.geometry.asked()?)?,
+            ))));
         }
         // A worn dump may tell no code where another one does.
         let mut regions = Regions::one(RegionEcc::None);

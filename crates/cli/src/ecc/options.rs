@@ -3,6 +3,7 @@
 use super::files::{self, Input, Source};
 use crate::common::Failure;
 use floatgate_config::Library;
+use floatgate_image::dump_kind::{DumpKind, Kind};
 use floatgate_image::ecc::{Apart, Code, EccError, Layout, LayoutError, PageGeometry, Scheme};
 use floatgate_lab::part_sizes;
 use floatgate_mtd::advice::Help;
@@ -55,7 +56,65 @@ pub(super) struct ApartArgs {
     ecc_only: bool,
 }
 
+/// Pages of a dump.
+pub(super) enum DumpPages {
+    /// The sizes, and the kind of the dump if they follow from it.
+    Known(PageGeometry, Option<DumpKind>),
+    /// The dump has no OOB, or nothing tells its sizes.
+    Unknown(DumpKind),
+}
+
+impl DumpPages {
+    /// The sizes.
+    ///
+    /// # Errors
+    /// They are not known.
+    pub(super) fn require(self, path: &Path) -> Result<PageGeometry, Failure> {
+        match self {
+            Self::Known(geometry, _) => Ok(geometry),
+            Self::Unknown(kind) => Err(Failure::new(format!("{}: {kind}", path.display()), no_pages(&kind))),
+        }
+    }
+}
+
+/// Advice where the sizes of pages with OOB do not follow from a dump.
+pub(super) fn no_pages(kind: &DumpKind) -> &'static str {
+    match kind.kind {
+        Kind::DataOnly => {
+            "the data are ready for `floatgate image`; to check the ECC, dump the chip with its OOB (`nanddump --noecc --oob`), or name the OOB with --oob FILE"
+        }
+        Kind::Erased => "take a dump of a part that was written",
+        Kind::WithOob | Kind::Unknown => {
+            "--part NAME takes a chip's sizes (`floatgate list parts` lists them); else give --page-size and --oob-size"
+        }
+    }
+}
+
 impl GeometryArgs {
+    const fn is_stated(&self) -> bool {
+        self.part.is_some() || self.page_size.is_some()
+    }
+
+    /// The usual code that does what the chip asks for, where a chip was named.
+    pub(super) fn asked(&self) -> Result<Option<Code>, Failure> {
+        if self.is_stated() { Ok(self.open()?.1) } else { Ok(None) }
+    }
+
+    /// The pages of a dump: those that were stated, or those that follow from its contents.
+    pub(super) fn of_dump(&self, path: &Path, oob: Option<&Path>) -> Result<DumpPages, Failure> {
+        if self.is_stated() {
+            return Ok(DumpPages::Known(self.open()?.0, None));
+        }
+        let Some(kind) = files::kind_of(path)? else { return Ok(DumpPages::Known(self.open()?.0, None)) };
+        let shape = match oob {
+            None => kind.shape(),
+            Some(oob) => with_oob_apart(&kind, path, oob),
+        };
+        let Some((page, oob, pages_per_block)) = shape else { return Ok(DumpPages::Unknown(kind)) };
+        let geometry = PageGeometry::new(page, oob, pages_per_block).map_err(|error| plain(&error))?;
+        Ok(DumpPages::Known(geometry, Some(kind)))
+    }
+
     /// The pages, and a usual code that does what the chip asks for, where that is known.
     pub(super) fn open(&self) -> Result<(PageGeometry, Option<Code>), Failure> {
         if let Some(name) = &self.part {
@@ -71,6 +130,16 @@ impl GeometryArgs {
         let geometry = PageGeometry::new(page, oob, self.pages_per_block);
         Ok((geometry.map_err(|error| plain(&error))?, None))
     }
+}
+
+/// Sizes of pages whose OOB is in another file: as many pages as the data have.
+fn with_oob_apart(kind: &DumpKind, data: &Path, oob: &Path) -> Option<(u32, u32, Option<u32>)> {
+    let page = kind.page_bytes.filter(|_| kind.kind == Kind::DataOnly)?;
+    let [data, oob] = [data, oob].map(|path| std::fs::metadata(path).map_or(0, |found| found.len()));
+    let pages = data.div_ceil(u64::from(page));
+    let bytes = u32::try_from(oob.checked_div(pages)?).ok()?;
+    let is_whole = bytes > 0 && u64::from(bytes) * pages == oob;
+    is_whole.then(|| (page, bytes, kind.block_bytes.and_then(|block| block.checked_div(page))))
 }
 
 fn asked_for((strength, step_bytes): (u32, u32)) -> Option<Code> {
@@ -114,8 +183,13 @@ impl CodeArgs {
 
     /// Code and layout for pages.
     pub(super) fn scheme(&self, geometry: &GeometryArgs) -> Result<Scheme, Failure> {
-        let (code, layout) = (self.code()?, self.layout()?);
         let (geometry, asked) = geometry.open()?;
+        self.scheme_for(geometry, asked)
+    }
+
+    /// Code and layout for pages of known sizes.
+    pub(super) fn scheme_for(&self, geometry: PageGeometry, asked: Option<Code>) -> Result<Scheme, Failure> {
+        let (code, layout) = (self.code()?, self.layout()?);
         let usual = layout.as_deref().and_then(Layout::usual_code);
         let code = code.or(usual).ok_or_else(|| no_code(asked))?;
         let scheme = match layout {

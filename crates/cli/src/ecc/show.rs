@@ -1,12 +1,15 @@
 //! Reports for people.
 
 use super::check::{Checked, CheckedRegion, Protection};
+use super::join::Joined;
 use super::merge::Merged;
 use crate::common::{self, grouped, grouped_count};
 use crate::output::{self, ReportFormat};
 use crate::table::Table;
 use crate::terminal;
 use floatgate_host::output::is_stdout;
+use floatgate_image::dump_kind::Kind;
+use floatgate_image::ecc::join::{StripeUnit, Striping};
 use floatgate_image::ecc::report::{BadBlockReport, DecodeReport, Failure};
 use floatgate_image::ecc::{Candidate, Detection, EncodeReport, StuckColumn, Transform};
 use floatgate_image::words::measure;
@@ -140,7 +143,9 @@ fn column(column: &StuckColumn) -> String {
 }
 
 pub(super) fn checked(checked: &Checked) -> String {
-    let mut lines: Vec<String> = checked.detection.iter().map(detected).collect();
+    let kind = checked.dump.as_ref().map(|dump| dump.kind);
+    let mut lines: Vec<String> = checked.dump.iter().map(ToString::to_string).collect();
+    lines.extend(checked.detection.iter().map(|detection| detected(detection, kind)));
     let is_one = checked.regions.len() == 1;
     lines.extend(checked.regions.iter().filter_map(|region| match &region.report {
         Some(report) if is_one => Some(decoded(report)),
@@ -178,13 +183,17 @@ fn worn(c: &Candidate) -> String {
     )
 }
 
-fn detected(detection: &Detection) -> String {
+fn detected(detection: &Detection, kind: Option<Kind>) -> String {
     let tried = format!(
         "{} codes and layouts tried on {} with data",
         detection.tried,
         grouped_count(detection.sampled_pages, "page")
     );
     if detection.found().is_none() {
+        // Data without OOB were cut into pages at the wrong places: what comes nearest tells nothing.
+        if kind == Some(Kind::DataOnly) && detection.worn().is_none() {
+            return format!("no code fits: {tried}");
+        }
         return format!(
             "no code fits: {tried}\n\n{}\n\n{}",
             candidates(&detection.candidates),
@@ -208,6 +217,9 @@ fn detected(detection: &Detection) -> String {
         Some(Transform::SwapBytes) => "\nthe two bytes of each pair are exchanged in the dump",
         Some(Transform::ReverseBits) => "\nthe bits of each byte are in the other order in the dump",
         Some(Transform::Invert) => "\nall bits are inverted in the dump",
+        Some(Transform::TwoChips) => {
+            "\nthe bytes of two chips alternate in the dump, each with its own ECC; `ecc decode` writes their data in the same order"
+        }
     };
     format!("{tried}\n\n{}{several}{exchanged}{files}", candidates(&detection.candidates))
 }
@@ -283,6 +295,46 @@ pub(super) fn merged(merged: &Merged, paths: &[&Path]) -> String {
         lines.push(format!(
             "\nthe last {} are no whole page and were left out",
             grouped_count(report.rest_bytes, "byte")
+        ));
+    }
+    lines.join("\n")
+}
+
+/// Name of a part that alternates.
+fn part_name(striping: Striping) -> String {
+    let Striping { stripe, unit_bytes, first } = striping;
+    match stripe {
+        StripeUnit::Chip => "one chip after the other".to_owned(),
+        StripeUnit::Byte => format!("bytes, dump {first} first"),
+        StripeUnit::Word => format!("pairs of bytes, dump {first} first"),
+        StripeUnit::Page => format!("pages of {unit_bytes} bytes, dump {first} first"),
+        StripeUnit::Block => format!("blocks of {unit_bytes} bytes, dump {first} first"),
+    }
+}
+
+pub(super) fn joined(joined: &Joined) -> String {
+    let mut lines = vec![format!("order    {}", part_name(joined.striping))];
+    if let Some(found) = &joined.found {
+        lines.push(format!(
+            "found    {} of evidence, confidence {:.1} %, of {} orders; {} whole, {} not",
+            measure(found.evidence_bits, "bit"),
+            (found.confidence * 1000.0).floor() / 10.0,
+            found.tried,
+            grouped_count(found.structures, "structure"),
+            grouped(found.broken)
+        ));
+        let runner_up = found.runner_up.as_ref().map(|other| {
+            let is_equal = other.evidence_bits + INDISTINGUISHABLE_BITS > found.evidence_bits;
+            let what = if is_equal { "these dumps cannot distinguish it from:" } else { "next best:" };
+            format!("{what} {}, {}", part_name(other.striping), measure(other.evidence_bits, "bit"))
+        });
+        lines.extend(runner_up);
+    }
+    lines.push(format!("written  {}", grouped_count(joined.written_bytes, "byte")));
+    if joined.rest_bytes > 0 {
+        lines.push(format!(
+            "the last {} of the longer dump were left out",
+            grouped_count(joined.rest_bytes, "byte")
         ));
     }
     lines.join("\n")

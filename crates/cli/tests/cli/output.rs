@@ -196,6 +196,7 @@ const EACH: &[&str] = &[
     "ecc decode dump.nand --part mt29f2g08aad --code bch4/512 -o new.ubi",
     "ecc check dump.nand --part mt29f2g08aad --code bch4/512",
     "ecc merge dump.nand dump.nand --part mt29f2g08aad --code bch4/512 -o merged.nand",
+    "ecc join chip0.bin chip1.bin -o both.ubi",
     "ecc advise mt29f8g08maawc",
     "ecc layouts",
     "identify boot.log",

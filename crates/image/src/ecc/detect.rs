@@ -367,6 +367,17 @@ impl Detector {
         self.detection(regions::find(self, sample, Reach::All), sample, None)
     }
 
+    /// Tries the codes in the layouts of files on the pages of two chips whose bytes alternate in a dump; none where no code fits.
+    pub fn detect_two_chips(&self, sample: &Sample) -> Option<Detection> {
+        let detection = self.detect_known(sample);
+        detection.found().is_some().then_some(Detection { transform: Some(Transform::TwoChips), ..detection })
+    }
+
+    /// Tries only the codes in the layouts of files.
+    pub(super) fn detect_known(&self, sample: &Sample) -> Detection {
+        self.detection(regions::find(self, sample, Reach::Files), sample, None)
+    }
+
     /// The codes under a randomizer that constant data show.
     fn with_keystream(&self, sample: &Sample) -> Option<(Self, Regions)> {
         for randomizer in sample.keystream.randomizers() {
@@ -677,8 +688,8 @@ impl Trial {
     }
 
     fn raw(&mut self, scheme: &Scheme, raw: &[u8]) {
-        // Swapped with an OOB byte, the marker of a good block is FFh; else it is a byte of the data.
-        if let Some(marker) = scheme.map().swapped_marker().and_then(|byte| raw.get(byte)) {
+        // Swapped with an OOB byte, or covered with those, the marker of a good block is FFh; else it is a byte of the data.
+        if let Some(marker) = scheme.marker_of_good_block().and_then(|byte| raw.get(byte)) {
             self.evidence += if *marker == 0xFF { 1.0 } else { -8.0 };
         }
         let (mut messages, mut ecc) = (Vec::new(), Vec::new());
@@ -729,7 +740,9 @@ pub(super) fn log2_chances(code: Code) -> Vec<f64> {
         // The two parities of a pair are equal, or in all pairs different: only one bit per address bit, and the parity of the step, depend on
         // the data. ECC bytes that are the same for all steps, as zeros, have such pairs; then each step of odd parity is "corrected".
         code if code.is_hamming() => return vec![-f64::from(data_bits.ilog2() + 1), -1.0],
-        Code::ReedSolomon { step_bytes } => return log2_chances_of_bytes(code, step_bytes),
+        Code::ReedSolomon { step_bytes, form, .. } => {
+            return log2_chances_of_symbols(code, step_bytes, form.message_bits());
+        }
         _ => code.ecc_bits(),
     };
     let bits = f64::from(data_bits + check_bits);
@@ -743,13 +756,14 @@ pub(super) fn log2_chances(code: Code) -> Vec<f64> {
     chances
 }
 
-/// The same for a code that corrects whole bytes, by the number of bits: as many bytes may be wrong.
-fn log2_chances_of_bytes(code: Code, step_bytes: u32) -> Vec<f64> {
-    let (bytes, check_bits) = (f64::from(step_bytes + code.ecc_bytes()), f64::from(code.ecc_bits()));
+/// The same for a code that corrects whole symbols, by the number of bits: as many symbols may be wrong.
+fn log2_chances_of_symbols(code: Code, step_bytes: u32, symbol_bits: u32) -> Vec<f64> {
+    let symbols = (8 * step_bytes).div_ceil(symbol_bits) + 2 * code.strength();
+    let (symbols, check_bits) = (f64::from(symbols), f64::from(code.ecc_bits()));
     let (mut words, mut within) = (0.0, 0.0);
     let mut chances = vec![-check_bits];
     for errors in 1..=code.strength() {
-        words += libm::log2((bytes + 1.0 - f64::from(errors)) / f64::from(errors)) + 8.0;
+        words += libm::log2((symbols + 1.0 - f64::from(errors)) / f64::from(errors)) + f64::from(symbol_bits);
         within = words + libm::log2(1.0 + libm::exp2(within - words));
         chances.push(within - check_bits);
     }

@@ -37,6 +37,26 @@ pub enum EccError {
         /// Number of dumps.
         count: usize,
     },
+    /// A dump to merge is of another chip.
+    #[error(
+        "dump {dump} is not of the same chip as the first one, or the chip was written between them: only {alike} of {compared} pages with data are alike, and {agree:.1} % of their bits agree"
+    )]
+    OtherChip {
+        /// Number of the dump, from 1.
+        dump: usize,
+        /// Pages with data in both dumps.
+        compared: u64,
+        /// Those in which nearly all bits agree.
+        alike: u64,
+        /// Share of the bits of these pages that agree, in percent.
+        agree: f64,
+    },
+    /// Nothing tells the order of the dumps of two chips.
+    #[error("nothing tells in which order the two chips are used: {tried} orders were tried")]
+    NoOrder {
+        /// Orders that were tried.
+        tried: usize,
+    },
     /// There is nothing in the file.
     #[error("the file is empty")]
     Empty,

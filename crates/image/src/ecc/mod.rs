@@ -7,6 +7,7 @@
 //! - [`mod@decode`]: pages with OOB in, corrected data out; what was found is a [`report::DecodeReport`].
 //! - [`mod@detect`]: which codes and layouts a dump was written with.
 //! - [`mod@merge`]: several dumps of one chip as one.
+//! - [`mod@join`]: the dumps of two chips as one.
 //! - [`transform`]: dumps whose bytes or bits were exchanged.
 //! - [`mod@unpack`]: compressed and sparse files as the bytes that they hold.
 //! - `columns`: bits that are stuck in all pages.
@@ -22,6 +23,7 @@ pub mod detect;
 pub mod encode;
 mod error;
 pub mod geometry;
+pub mod join;
 mod keystream;
 pub mod layout;
 pub mod merge;
@@ -48,7 +50,7 @@ pub use regions::{RegionEcc, Regions};
 pub use report::DecodeReport;
 pub use scheme::Scheme;
 pub use stream::{Apart, Dump};
-pub use transform::Transform;
+pub use transform::{Transform, TwoChipsWriter};
 pub use unpack::{Packing, unpack};
 
 pub use floatgate_ecc::{Code, CodeError};

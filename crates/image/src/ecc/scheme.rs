@@ -160,6 +160,14 @@ impl Scheme {
         if is_free { range.start as usize..range.end as usize } else { 0..0 }
     }
 
+    /// Byte of the raw page that the layout has as the marker of a good block, and that other layouts have among the data: it is exchanged, or
+    /// covered with other OOB bytes.
+    pub(super) fn marker_of_good_block(&self) -> Option<usize> {
+        let byte = self.geometry.page_bytes + self.geometry.marker.byte;
+        let covered = (!self.is_randomized() && self.map.is_covered_oob(byte)).then_some(byte as usize);
+        self.map.swapped_marker().or(covered)
+    }
+
     pub(super) fn map(&self) -> &PageMap {
         &self.map
     }

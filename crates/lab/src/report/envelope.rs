@@ -80,6 +80,8 @@ pub enum ResultKind {
     EccCheck,
     /// Result of `floatgate ecc merge`.
     EccMerge,
+    /// Result of `floatgate ecc join`.
+    EccJoin,
     /// Result of `floatgate ecc advise`.
     EccAdvise,
     /// Result of `floatgate ecc layouts`.

@@ -190,6 +190,13 @@ impl PageMap {
         is_swapped || !all.into_iter().any(|span| span.start < bit + 8 && bit < span.end())
     }
 
+    /// True when a byte of the raw page is an OOB byte that the code covers.
+    pub(in crate::ecc) fn is_covered_oob(&self, byte: u32) -> bool {
+        let bit = byte.saturating_mul(8);
+        let holds = |spans: &[Span]| spans.iter().any(|span| span.contains(bit));
+        !holds(&self.data) && self.steps.iter().any(|step| holds(&step.message))
+    }
+
     /// Byte of the raw page where the factory marks bad blocks, if it is exchanged with another.
     pub(in crate::ecc) fn swapped_marker(&self) -> Option<usize> {
         self.swap.map(|[_, marker]| marker as usize / 8)

@@ -10,7 +10,7 @@ mod pattern;
 pub(super) mod randomizer;
 
 use super::{EccError, PageGeometry};
-use floatgate_ecc::{BitOrder, Code, Inversion, Variant};
+use floatgate_ecc::{BitOrder, Code, Inversion, POLYNOMIALS_9, RsForm, Variant};
 use include_dir::{Dir, include_dir};
 use map::{MapOptions, PageMap};
 use pattern::Pattern;
@@ -491,8 +491,13 @@ impl Layout {
     }
 }
 
-/// A code over each field in use that is of the same degree.
+/// A code over each field in use that is of the same degree; of packed symbols also with both places in the codeword.
 fn polynomials(code: Code) -> Vec<Code> {
+    if let Code::ReedSolomon { strength, step_bytes, form: RsForm::Packed { .. } } = code {
+        let form = |polynomial| [false, true].map(|is_full| RsForm::Packed { polynomial, is_full });
+        let code = |form| Code::ReedSolomon { strength, step_bytes, form };
+        return POLYNOMIALS_9.into_iter().flat_map(form).map(code).collect();
+    }
     let of_degree = POLYNOMIALS.into_iter().filter(|polynomial| polynomial.ilog2() == code.degree());
     let code = |polynomial| Code::bch_over(code.strength(), code.step_bytes(), polynomial).ok();
     of_degree.filter_map(code).collect()

@@ -1,0 +1,118 @@
+//! Dumps of two chips as one: the order is found.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail by panic")]
+
+use floatgate_image::build::{BuildOptions, Container, FlashShape, Overrides, Source, build};
+use floatgate_image::ecc::join::{ChipDump, JoinFound, StripeUnit, Striping, find, join};
+use floatgate_image::ecc::{EccError, Form, Layout, PageGeometry, Scheme, encode};
+use floatgate_mtd::random::Random;
+use floatgate_stack::ubifs::FormatOptions;
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+
+const BLOCK: usize = 64 * 2048;
+
+fn noise(seed: u64, len: usize) -> Vec<u8> {
+    let mut random = Random::new(seed);
+    (0..len.div_ceil(8)).flat_map(|_| random.bits().to_le_bytes()).take(len).collect()
+}
+
+/// A UBI with a UBIFS, in a whole number of blocks of both chips.
+fn image() -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("root")).unwrap();
+    std::fs::write(folder.path().join("root/file"), noise(1, 500_000)).unwrap();
+    let options = BuildOptions {
+        shape: FlashShape::of_nand(2048, 64, 64),
+        container: Container::Ubi { name: "rootfs".to_owned(), autoresize: false, image_seq: None },
+        format: FormatOptions::default(),
+        uuid: None,
+        volume_bytes: None,
+        overrides: Overrides::default(),
+        device_table: None,
+    };
+    let mut out = tempfile::tempfile().unwrap();
+    build(&Source::Directory(folder.path().join("root")), out.try_clone().unwrap(), &options).unwrap();
+    let mut bytes = Vec::new();
+    out.rewind().unwrap();
+    out.read_to_end(&mut bytes).unwrap();
+    bytes.resize(bytes.len().next_multiple_of(2 * BLOCK), 0xFF);
+    bytes
+}
+
+/// Parts of a dump for two chips, alternately.
+fn split(bytes: &[u8], unit: usize) -> [Vec<u8>; 2] {
+    [0, 1].map(|chip| bytes.chunks(unit).skip(chip).step_by(2).flatten().copied().collect())
+}
+
+fn file(bytes: &[u8]) -> File {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(bytes).unwrap();
+    file
+}
+
+fn found(dumps: &[Vec<u8>; 2], geometry: Option<&PageGeometry>) -> Result<(JoinFound, Vec<u8>), EccError> {
+    let files = dumps.each_ref().map(|dump| file(dump));
+    let both = [0, 1].map(|at| ChipDump { file: &files[at], offset: 0, len: dumps[at].len() as u64 });
+    let found = find(both, geometry)?;
+    let mut out = Vec::new();
+    join(both, found.striping, &mut out, &mut |_| ())?;
+    Ok((found, out))
+}
+
+fn encoded(page: u32, oob: u32, layout: &str, data: &[u8]) -> Vec<u8> {
+    let geometry = PageGeometry::new(page, oob, None).unwrap();
+    let scheme = Scheme::new(geometry, "bch8/512".parse().unwrap(), Layout::named(layout).unwrap()).unwrap();
+    let mut out = Vec::new();
+    encode(&scheme, Form::WithOob, &mut &data[..], &mut out, &mut |_| ()).unwrap();
+    out
+}
+
+#[test]
+fn the_order_of_data_is_found_by_its_structures() {
+    let image = image();
+    for (stripe, unit) in [
+        (StripeUnit::Byte, 1),
+        (StripeUnit::Word, 2),
+        (StripeUnit::Page, 2048),
+        (StripeUnit::Block, BLOCK),
+        (StripeUnit::Chip, image.len() / 2),
+    ] {
+        for first in [1, 2] {
+            let [one, other] = split(&image, unit);
+            let dumps = if first == 1 { [one, other] } else { [other, one] };
+            let (found, joined) = found(&dumps, None).unwrap();
+            // Either chip may be the first where one follows the other.
+            let first = if stripe == StripeUnit::Chip { 1 } else { first };
+            assert_eq!(found.striping, Striping { stripe, unit_bytes: unit as u64, first }, "{found:?}");
+            assert!(found.confidence > 0.99 && found.runner_up.is_some(), "{found:?}");
+            assert!(joined == image || stripe == StripeUnit::Chip, "{stripe:?}");
+        }
+    }
+}
+
+#[test]
+fn the_order_of_pages_with_oob_is_found() {
+    let image = image();
+    let geometry = PageGeometry::new(2048, 64, Some(64)).unwrap();
+    let raw = encoded(2048, 64, "omap-bch8", &image);
+    let (order, joined) = found(&split(&raw, 2112), Some(&geometry)).unwrap();
+    assert_eq!(
+        order.striping,
+        Striping { stripe: StripeUnit::Page, unit_bytes: 2112, first: 1 },
+        "{order:?}"
+    );
+    assert!(joined == raw);
+    // Without structures the ECC of pages in both chips tells that bytes alternate.
+    let raw = encoded(4096, 128, "gpmi", &noise(5, 4096 * 40));
+    let [one, other] = split(&raw, 1);
+    let (order, joined) = found(&[other, one], Some(&geometry)).unwrap();
+    assert_eq!(order.striping, Striping { stripe: StripeUnit::Byte, unit_bytes: 1, first: 2 }, "{order:?}");
+    assert!(joined == raw && order.confidence > 0.99);
+}
+
+#[test]
+fn dumps_that_tell_no_order_are_refused() {
+    let dumps = [1, 2].map(|seed| noise(seed, 300_000));
+    assert!(matches!(found(&dumps, None), Err(EccError::NoOrder { tried: 10.. })));
+    assert!(matches!(found(&[Vec::new(), Vec::new()], None), Err(EccError::NoOrder { .. })));
+}
