@@ -360,7 +360,7 @@ impl Ftl {
         Ok(ready)
     }
 
-    /// One block fewer for what is left to the main stream, or to that of the enhanced area.
+    /// One block fewer for the main stream, or for the stream of the enhanced area.
     fn lose_block(&mut self, pool: usize) {
         let kind = if pool == Kind::Enhanced.pool() { Kind::Enhanced } else { Kind::Main };
         let stream = &mut self.streams[kind as usize];

@@ -139,7 +139,7 @@ pub struct FlashFacts {
     pub page_ecc_bytes: u64,
     /// Planes over which a page lies.
     pub planes: u32,
-    /// Dies.
+    /// Dies that work at the same time.
     pub dies: u32,
     /// Bits of a cell.
     pub bits_per_cell: u8,

@@ -107,8 +107,8 @@ fn scattered(samples: &Samples) -> Option<(u64, f64, f64)> {
 const SCATTERED: f64 = 0.8;
 /// Confidence in a buffer of one page: a smaller one, with room for less than a page, looks the same.
 const ONE_PAGE: f64 = 0.5;
-/// Number of pages from which the number of parts that the firmware remembers may be the limit, and not its RAM; the confidence is that of
-/// one page.
+/// Number of pages from which the number of parts that the firmware remembers may be the limit, and not its RAM.
+/// The confidence is [`ONE_PAGE`] then.
 const MANY_PAGES: u64 = 64;
 
 /// Answer about the RAM buffer for incomplete pages.
