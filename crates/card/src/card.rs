@@ -3,7 +3,7 @@
 use crate::bus::{BusTime, ClockedBus};
 use crate::ftl::{Extent, Ftl};
 use crate::limits::HostSpec;
-use crate::nand::{Fault, Planes, State};
+use crate::nand::{Block, Fault, Planes, State};
 use crate::power::{CardEnergy, PowerSpec, Times};
 use crate::registers::CardHealth;
 use crate::spec::{BadSpec, CardSpec};
@@ -112,6 +112,8 @@ pub struct Card {
     /// Time spent asleep.
     asleep: Nanos,
     endurance_cycles: u32,
+    /// First block of the enhanced area, and the rated cycles of its blocks.
+    enhanced: (usize, u32),
     /// Blocks that were bad from the factory, and blocks that may fail beside them.
     factory_bad: u32,
     blocks_to_spare: u64,
@@ -190,6 +192,7 @@ impl Card {
             timeouts: spec.host,
             asleep: Nanos::ZERO,
             endurance_cycles: spec.wear.endurance_cycles,
+            enhanced: (spec.enhanced_first_block() as usize, spec.enhanced_cycles()),
             factory_bad: spec.bad_blocks,
             blocks_to_spare: spec.blocks_to_spare(),
             host: Host::default(),
@@ -226,11 +229,15 @@ impl Card {
     /// Life and spare blocks that are used, as a share of 1 where the rated cycles and the blocks to spare are.
     pub fn health(&self) -> CardHealth {
         let blocks = &self.ftl.nand.blocks;
-        let erases: u64 = blocks.iter().map(|block| u64::from(block.erases)).sum();
-        let mean = erases as f64 / blocks.len().max(1) as f64;
+        let (main, enhanced) = blocks.split_at(self.enhanced.0.min(blocks.len()));
+        let used = |blocks: &[Block], cycles: u32| {
+            let erases: u64 = blocks.iter().map(|block| u64::from(block.erases)).sum();
+            erases as f64 / blocks.len().max(1) as f64 / f64::from(cycles.max(1))
+        };
         let failed = self.failed_blocks().saturating_sub(self.factory_bad as usize);
         CardHealth {
-            life_used: mean / f64::from(self.endurance_cycles.max(1)),
+            life_used: used(main, self.endurance_cycles),
+            enhanced_used: (!enhanced.is_empty()).then(|| used(enhanced, self.enhanced.1)),
             spare_used: failed as f64 / self.blocks_to_spare.max(1) as f64,
         }
     }

@@ -3,13 +3,13 @@
 //! Blocks are in groups. Each group keeps its best block of each kind. A block that loses a valid unit may become the best; one that is
 //! closed or freed makes its group stale, which is gone through when a block is wanted next.
 
-use crate::nand::{Block, Kind, State};
+use crate::nand::{Block, Kind, POOLS, State};
 
 /// Blocks of a group.
 const GROUP: usize = 128;
 
 /// Number of kinds of blocks.
-const KINDS: usize = 5;
+const KINDS: usize = 6;
 
 /// The best closed blocks of one kind in a group, each with its number. The first one counts where several are equal.
 #[derive(Clone, Copy, Debug)]
@@ -26,11 +26,11 @@ const NONE: Best = Best { emptiest: (u32::MAX, u32::MAX), oldest: (u64::MAX, u32
 struct Group {
     is_stale: bool,
     best: [Best; KINDS],
-    /// Fewest erases of a closed block of any kind.
-    least_worn: (u32, u32),
+    /// Fewest erases of a closed block, by [`Kind::pool`].
+    least_worn: [(u32, u32); POOLS],
 }
 
-const STALE: Group = Group { is_stale: true, best: [NONE; KINDS], least_worn: (u32::MAX, u32::MAX) };
+const STALE: Group = Group { is_stale: true, best: [NONE; KINDS], least_worn: [(u32::MAX, u32::MAX); POOLS] };
 
 /// The closed blocks of a card.
 #[derive(Clone, Debug)]
@@ -86,9 +86,9 @@ impl ClosedBlocks {
         best.map(|(_, number)| number).filter(|number| *number < u32::MAX)
     }
 
-    /// The closed block with the fewest erases.
-    pub(crate) fn least_worn(&self) -> Option<u32> {
-        let best = self.groups.iter().map(|group| group.least_worn).min();
+    /// The closed block of a pool with the fewest erases.
+    pub(crate) fn least_worn(&self, pool: usize) -> Option<u32> {
+        let best = self.groups.iter().map(|group| group.least_worn[pool]).min();
         best.map(|(_, number)| number).filter(|number| *number < u32::MAX)
     }
 
@@ -96,8 +96,8 @@ impl ClosedBlocks {
     pub(crate) fn holds(&self, blocks: &[Block]) -> bool {
         let (mut own, mut anew) = (self.clone(), Self::new(blocks.len()));
         [&mut own, &mut anew].into_iter().for_each(|index| index.update(blocks));
-        let kinds = [Kind::Main, Kind::Log, Kind::Fat, Kind::Slc, Kind::Discards];
-        own.least_worn() == anew.least_worn()
+        let kinds = [Kind::Main, Kind::Log, Kind::Fat, Kind::Slc, Kind::Discards, Kind::Enhanced];
+        (0..POOLS).all(|pool| own.least_worn(pool) == anew.least_worn(pool))
             && kinds.into_iter().all(|kind| {
                 own.emptiest(kind) == anew.emptiest(kind) && own.oldest(kind) == anew.oldest(kind)
             })
@@ -123,7 +123,8 @@ impl Group {
             let best = &mut group.best[block.kind as usize];
             best.emptiest = best.emptiest.min((block.valid, number));
             best.oldest = best.oldest.min((block.opened, number));
-            group.least_worn = group.least_worn.min((block.erases, number));
+            let least_worn = &mut group.least_worn[block.kind.pool()];
+            *least_worn = (*least_worn).min((block.erases, number));
         }
         group
     }

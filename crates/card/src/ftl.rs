@@ -7,7 +7,7 @@
 use crate::closed::ClosedBlocks;
 use crate::discards::Discards;
 use crate::log::LogCleaning;
-use crate::nand::{Block, Fault, Kind, Nand, State};
+use crate::nand::{Block, Fault, Kind, Nand, POOLS, State};
 use crate::open_aus::OpenAus;
 use crate::packed::PackedInts;
 use crate::spare::BlockSpares;
@@ -66,12 +66,14 @@ pub(crate) struct Ftl {
     map: PackedInts,
     discards: Discards,
     closed: ClosedBlocks,
-    /// Blocks in which nothing is valid.
-    free: Vec<u32>,
-    /// Erased block that is opened next.
-    standby: Option<u32>,
+    /// Blocks of each pool in which nothing is valid.
+    free: [Vec<u32>; POOLS],
+    /// Erased block of each pool that is opened next.
+    standby: [Option<u32>; POOLS],
+    /// Units of the host that are in the enhanced area: those below this number.
+    enhanced_units: u32,
     /// By [`Kind`].
-    streams: [Stream; 5],
+    streams: [Stream; 6],
     pub(crate) open: OpenAus,
     pub(crate) log_cleaning: Option<LogCleaning>,
     /// Clock of the controller.
@@ -115,13 +117,14 @@ impl Ftl {
         let discards = Discards::new(spec);
         let pages = (spec.buffer_bytes / spec.page_bytes).max(1) as usize;
         let mut ftl = Self {
-            free: Vec::with_capacity(blocks),
-            standby: None,
+            free: [Vec::with_capacity(blocks), Vec::new()],
+            standby: [None; POOLS],
+            enhanced_units: (spec.enhanced.bytes / spec.unit_bytes()) as u32,
             nand,
             map: PackedInts::new(discards.bitmaps().end as usize, slots),
             discards,
             closed: ClosedBlocks::new(blocks),
-            streams: [Stream { frontier: None, blocks: 0, limit: 0 }; 5],
+            streams: [Stream { frontier: None, blocks: 0, limit: 0 }; 6],
             open: OpenAus::new(spec, slots_per_au),
             log_cleaning: None,
             now: Instant::ZERO,
@@ -149,14 +152,19 @@ impl Ftl {
         let fat = if self.fat.kind == FatKind::Page { self.fat.aus + self.fat.spare_blocks } else { 0 };
         let slc = if spec.slc.blocks > 0 { spec.slc.blocks + 1 } else { 0 };
         let discards = spec.discard_blocks() as u32;
-        let is_lost = |block: &&Block| matches!(block.state, State::Bad | State::Firmware);
-        let bad = self.nand.blocks.iter().filter(is_lost).count();
-        let good = (self.nand.blocks.len() - bad) as u32;
+        let good = |pool: usize| {
+            let blocks = self.nand.blocks.iter().zip(0u32..);
+            let is_lost = |block: &Block| matches!(block.state, State::Bad | State::Firmware);
+            let good = blocks.filter(|(block, number)| self.nand.pool_of(*number) == pool && !is_lost(block));
+            good.count() as u32
+        };
+        let (good, enhanced) = (good(0), good(1));
         self.streams[Kind::Main as usize].limit = good.saturating_sub(RESERVE_BLOCKS + discards + fat + slc);
         self.streams[Kind::Log as usize].limit = spec.log_blocks;
         self.streams[Kind::Fat as usize].limit = fat;
         self.streams[Kind::Slc as usize].limit = spec.slc.blocks;
         self.streams[Kind::Discards as usize].limit = discards;
+        self.streams[Kind::Enhanced as usize].limit = enhanced.saturating_sub(RESERVE_BLOCKS);
     }
 
     /// Number of the host's units.
@@ -172,8 +180,13 @@ impl Ftl {
             let begun = stream.frontier.map_or(0, |block| slots - self.nand.blocks[block as usize].next);
             u64::from(stream.limit.saturating_sub(stream.blocks)) * u64::from(slots) + u64::from(begun)
         };
+        let enhanced = if self.enhanced_units > 0 { of(Kind::Enhanced) } else { 0 };
+        if self.enhanced_units == self.host_units() {
+            return enhanced;
+        }
         let cache = if self.slc_blocks > 0 { of(Kind::Slc) } else { 0 };
-        cache
+        enhanced
+            + cache
             + match self.mapping {
                 Mapping::Page => of(Kind::Main),
                 Mapping::Hybrid => of(Kind::Log),
@@ -200,7 +213,8 @@ impl Ftl {
     #[inline]
     pub(crate) fn write(&mut self, unit: u32, data: &[u8], extent: Extent) -> Result<(), Fault> {
         self.units.host += 1;
-        let is_cached = self.slc_blocks > 0 && self.fat_of(unit) == FatKind::None;
+        let is_cached =
+            self.slc_blocks > 0 && unit >= self.enhanced_units && self.fat_of(unit) == FatKind::None;
         if is_cached {
             self.write_to_stream(Kind::Slc, unit, Source::Host(data))?;
         } else {
@@ -216,6 +230,7 @@ impl Ftl {
     #[inline]
     fn write_through(&mut self, unit: u32, source: Source<'_>, extent: Extent) -> Result<(), Fault> {
         match (self.fat_of(unit), self.mapping) {
+            _ if unit < self.enhanced_units => self.write_to_stream(Kind::Enhanced, unit, source),
             (FatKind::Page, _) => self.write_to_stream(Kind::Fat, unit, source),
             (FatKind::Pinned, _) => self.write_to_au(unit, source, true),
             (FatKind::None, Mapping::Page) => self.write_to_stream(Kind::Main, unit, source),
@@ -314,7 +329,7 @@ impl Ftl {
         self.closed.changed(number);
         let stream = &mut self.streams[block.kind as usize];
         stream.blocks = stream.blocks.saturating_sub(1);
-        self.free.push(number);
+        self.free[self.nand.pool_of(number)].push(number);
     }
 
     /// Programs the page of a block that was gathered, when there is room in the buffer for its end.
@@ -336,18 +351,20 @@ impl Ftl {
 
     /// A page of a block fails to program: the standby block takes over. One failure is possible until the next block is erased.
     fn replace(&mut self, block: u32, ready: Instant) -> Result<Instant, Fault> {
-        let Some(standby) = self.standby else { return Ok(ready) };
+        let pool = self.nand.pool_of(block);
+        let Some(standby) = self.standby[pool] else { return Ok(ready) };
         let ready = self.nand.replace(ready, block, standby)?;
-        self.standby = None;
+        self.standby[pool] = None;
         self.units.written += u64::from(self.nand.blocks[block as usize].programmed);
-        self.lose_block();
+        self.lose_block(pool);
         Ok(ready)
     }
 
-    /// One block fewer for what is left to the main stream.
-    fn lose_block(&mut self) {
-        let main = &mut self.streams[Kind::Main as usize];
-        main.limit = main.limit.saturating_sub(1);
+    /// One block fewer for the main stream, or for the stream of the enhanced area.
+    fn lose_block(&mut self, pool: usize) {
+        let kind = if pool == Kind::Enhanced.pool() { Kind::Enhanced } else { Kind::Main };
+        let stream = &mut self.streams[kind as usize];
+        stream.limit = stream.limit.saturating_sub(1);
     }
 
     /// Closes a block: its summary is written, and it is free when nothing in it is valid.
@@ -373,10 +390,10 @@ impl Ftl {
             self.record_discards()?;
         }
         let is_levelling = self.prefers_worn && kind != Kind::Discards;
-        let standby = if is_levelling { None } else { self.standby.take() };
+        let standby = if is_levelling { None } else { self.standby[kind.pool()].take() };
         let block = match standby {
             Some(block) => block,
-            None => self.erase_free()?.ok_or(Fault::WornOut)?,
+            None => self.erase_free(kind.pool())?.ok_or(Fault::WornOut)?,
         };
         self.nand.open(block, kind);
         self.prepare_standby()?;
@@ -385,40 +402,42 @@ impl Ftl {
 
     /// Erases a block to stand by, unless discards must be recorded before, for which the last one may have been taken.
     fn prepare_standby(&mut self) -> Result<(), Fault> {
-        if self.standby.is_none() && self.discards.dirty().is_empty() {
-            self.standby = self.erase_free()?;
+        for pool in 0..POOLS {
+            if self.standby[pool].is_none() && self.discards.dirty().is_empty() {
+                self.standby[pool] = self.erase_free(pool)?;
+            }
         }
         Ok(())
     }
 
-    /// Erases a free block, `None` when there is none. One that fails to erase is bad from now on.
-    fn erase_free(&mut self) -> Result<Option<u32>, Fault> {
-        while let Some(block) = self.take_free() {
+    /// Erases a free block of a pool, `None` when there is none. One that fails to erase is bad from now on.
+    fn erase_free(&mut self, pool: usize) -> Result<Option<u32>, Fault> {
+        while let Some(block) = self.take_free(pool) {
             if self.nand.erase(self.now, block)? {
                 return Ok(Some(block));
             }
-            self.lose_block();
+            self.lose_block(pool);
         }
         Ok(None)
     }
 
-    /// The free block that is worn least, which is dynamic wear levelling, or most. Erased ones come first.
-    fn take_free(&mut self) -> Option<u32> {
+    /// The free block of a pool that is worn least, which is dynamic wear levelling, or most. Erased ones come first.
+    fn take_free(&mut self, pool: usize) -> Option<u32> {
         let order = |place: &usize| {
-            let block = &self.nand.blocks[self.free[*place] as usize];
+            let block = &self.nand.blocks[self.free[pool][*place] as usize];
             (block.programmed > 0, if self.prefers_worn { u32::MAX - block.erases } else { block.erases })
         };
         // Of a card that is almost new there are thousands: none comes before the first one that was never erased.
         let is_new = |place: &usize| !self.prefers_worn && order(place) == (false, 0);
-        let places = 0..self.free.len();
+        let places = 0..self.free[pool].len();
         let place = places.clone().find(is_new).or_else(|| places.min_by_key(order))?;
-        Some(self.free.swap_remove(place))
+        Some(self.free[pool].swap_remove(place))
     }
 
     /// Programs the pages that streams have gathered only partly.
     pub(crate) fn program_partial_pages(&mut self) -> Result<(), Fault> {
         // Bitmaps of discards come last: they have what others have written.
-        for kind in [Kind::Main, Kind::Log, Kind::Fat, Kind::Slc, Kind::Discards] {
+        for kind in [Kind::Main, Kind::Log, Kind::Fat, Kind::Slc, Kind::Enhanced, Kind::Discards] {
             let Some(block) = self.streams[kind as usize].frontier else { continue };
             if self.nand.has_partial_page(block) {
                 self.program(block, self.now, false)?;
@@ -496,7 +515,7 @@ impl Ftl {
         self.closed.update(&self.nand.blocks);
         let emptiest = self.closed.emptiest(kind)?;
         // Without a block to move to, only the emptiest is sure to become free.
-        let must_move = self.standby.is_none();
+        let must_move = self.standby[kind.pool()].is_none();
         match kind {
             _ if must_move => Some(emptiest),
             Kind::Slc => self.closed.oldest(kind),
@@ -515,7 +534,7 @@ impl Ftl {
     /// True when the valid units of a block stay in its stream as it is cleaned, false when they go to the blocks of their allocation units.
     pub(crate) fn stays_in_stream(&self, block: &Block) -> bool {
         match block.kind {
-            Kind::Fat | Kind::Discards => true,
+            Kind::Fat | Kind::Discards | Kind::Enhanced => true,
             Kind::Main => self.mapping == Mapping::Page,
             // Most of it was written again: the rest may be soon, and moving it costs less than merging its allocation units.
             Kind::Log => block.valid <= self.nand.slots_of(Kind::Log) / 2,
@@ -574,14 +593,18 @@ impl Ftl {
         if self.static_difference == 0 {
             return Ok(());
         }
-        self.closed.update(&self.nand.blocks);
-        let most = self.nand.erases_max;
-        let is_cold = |block: &u32| most - self.nand.blocks[*block as usize].erases > self.static_difference;
-        let Some(cold) = self.closed.least_worn().filter(is_cold) else { return Ok(()) };
-        self.prefers_worn = true;
-        let moved = self.move_block(cold);
-        self.prefers_worn = false;
-        moved
+        for pool in 0..POOLS {
+            self.closed.update(&self.nand.blocks);
+            let most = self.nand.erases_max[pool];
+            let is_cold =
+                |block: &u32| most - self.nand.blocks[*block as usize].erases > self.static_difference;
+            let Some(cold) = self.closed.least_worn(pool).filter(is_cold) else { continue };
+            self.prefers_worn = true;
+            let moved = self.move_block(cold);
+            self.prefers_worn = false;
+            moved?;
+        }
+        Ok(())
     }
 
     /// Moves the valid units of a block, those of a stream into a block of their own.
@@ -602,6 +625,7 @@ impl Ftl {
     fn collect_after_move(&mut self) -> Result<(), Fault> {
         self.collect(Kind::Discards)?;
         self.collect(Kind::Log)?;
+        self.collect(Kind::Enhanced)?;
         if self.mapping == Mapping::Page {
             self.collect(Kind::Main)?;
         }
@@ -656,10 +680,14 @@ impl Ftl {
 
     /// Makes the list of free blocks anew.
     fn find_free(&mut self) {
-        self.standby = None;
-        self.free.clear();
-        let blocks = self.nand.blocks.iter().zip(0u32..);
-        self.free.extend(blocks.filter(|(block, _)| block.state == State::Free).map(|(_, number)| number));
+        self.standby = [None; POOLS];
+        for pool in 0..POOLS {
+            let blocks = self.nand.blocks.iter().zip(0u32..);
+            let is_free =
+                |block: &Block, number: u32| block.state == State::Free && self.nand.pool_of(number) == pool;
+            let free = blocks.filter(|(block, number)| is_free(block, *number)).map(|(_, number)| number);
+            self.free[pool] = free.collect();
+        }
     }
 
     /// Rebuilds the map from the spare areas after a loss of power, and takes the time of the scan.
@@ -839,7 +867,8 @@ impl Ftl {
         let mut unit = units.start;
         while unit < units.end {
             let is_whole = unit.is_multiple_of(slots) && unit + slots <= units.end;
-            if is_whole && self.fat_of(unit) == FatKind::None && self.fill_block(unit)? {
+            let is_main = unit >= self.enhanced_units && self.fat_of(unit) == FatKind::None;
+            if is_whole && is_main && self.fill_block(unit)? {
                 unit += slots;
             } else {
                 self.write_through(unit, Source::Host(&[]), Extent::Long)?;
@@ -919,7 +948,7 @@ impl Ftl {
             return Err(format!("{mapped} units are mapped, and spare areas name {held} of them"));
         }
         let mut is_free = vec![false; self.nand.blocks.len()];
-        for block in self.free.iter().chain(&self.standby) {
+        for block in self.free.iter().flatten().chain(self.standby.iter().flatten()) {
             if std::mem::replace(&mut is_free[*block as usize], true) {
                 return Err(format!("block {block} is free twice"));
             }

@@ -85,6 +85,6 @@ pub use limits::{HostSpec, RequestLimits};
 pub use power::{CardEnergy, Overload, PowerSpec};
 pub use registers::{CardHealth, CardRegisters, ClassSpec, IdentitySpec, IoFunctionSpec, MmcSpec};
 pub use spec::{
-    BadSpec, CardSpec, Collector, EvilSpec, FakeSpec, FatKind, FatSpec, LossSpec, Mapping, SlcSpec,
-    TimingSpec, WearSpec,
+    BadSpec, CardSpec, Collector, EnhancedSpec, EvilSpec, FakeSpec, FatKind, FatSpec, LossSpec, Mapping,
+    SlcSpec, TimingSpec, WearSpec,
 };

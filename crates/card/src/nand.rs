@@ -39,6 +39,18 @@ pub(crate) enum Kind {
     Slc,
     /// Bitmaps of discards.
     Discards,
+    /// Enhanced area, with one bit a cell for good.
+    Enhanced,
+}
+
+/// Pools of blocks, which do not take each other's blocks: those of the enhanced area are apart.
+pub(crate) const POOLS: usize = 2;
+
+impl Kind {
+    /// Pool of the blocks of this kind.
+    pub(crate) fn pool(self) -> usize {
+        usize::from(self == Self::Enhanced)
+    }
 }
 
 /// State of a block.
@@ -156,8 +168,11 @@ pub(crate) struct Nand {
     seed: u64,
     sequence: u64,
     pub(crate) operations: Operations,
-    /// Most erases of a block.
-    pub(crate) erases_max: u32,
+    /// Most erases of a block of each pool.
+    pub(crate) erases_max: [u32; POOLS],
+    /// First block of the enhanced area, and the rated cycles of its blocks.
+    first_enhanced: u32,
+    enhanced_cycles: u32,
     /// Supply of the array.
     pub(crate) supply: Supply,
     hold_up: Nanos,
@@ -208,7 +223,9 @@ impl Nand {
             seed,
             sequence: 0,
             operations: Operations::default(),
-            erases_max: 0,
+            erases_max: [0; POOLS],
+            first_enhanced: spec.enhanced_first_block() as u32,
+            enhanced_cycles: spec.enhanced_cycles(),
             supply: supply(spec),
             hold_up: spec.power.hold_up_us,
             cut_in: 0,
@@ -226,7 +243,9 @@ impl Nand {
     }
 
     fn new_block(&self, block: u64) -> Block {
-        let life = self.wear.block_life(Random::new(hash(self.seed, block, 1)).normal());
+        let cycles = self.rated_cycles(block as u32);
+        let wear = WearSpec { endurance_cycles: cycles, ..self.wear };
+        let life = wear.block_life(Random::new(hash(self.seed, block, 1)).normal());
         Block {
             state: State::Free,
             kind: Kind::Main,
@@ -243,6 +262,17 @@ impl Nand {
             opened: 0,
             aus: 0,
         }
+    }
+
+    /// Pool of a block.
+    #[inline]
+    pub(crate) fn pool_of(&self, block: u32) -> usize {
+        usize::from(block >= self.first_enhanced)
+    }
+
+    /// Rated cycles of a block.
+    fn rated_cycles(&self, block: u32) -> u32 {
+        if self.pool_of(block) == 0 { self.wear.endurance_cycles } else { self.enhanced_cycles }
     }
 
     fn mark_factory_bad(&mut self, count: u32) {
@@ -271,7 +301,7 @@ impl Nand {
 
     /// True when blocks of this kind hold one bit a cell.
     const fn is_slc(&self, kind: Kind) -> bool {
-        matches!(kind, Kind::Slc) || (matches!(kind, Kind::Log) && self.slc.log)
+        matches!(kind, Kind::Slc | Kind::Enhanced) || (matches!(kind, Kind::Log) && self.slc.log)
     }
 
     pub(crate) const fn first_slot(&self, block: u32) -> u32 {
@@ -628,18 +658,22 @@ impl Nand {
     fn age(&mut self, block: u32) {
         let erases = self.blocks[block as usize].erases + 1;
         self.blocks[block as usize].erases = erases;
-        self.erases_max = self.erases_max.max(erases);
+        let pool = self.pool_of(block);
+        let most = &mut self.erases_max[pool];
+        *most = erases.max(*most);
+        let rated = self.rated_cycles(block);
         // The rate changes little from one cycle to the next, and working it out takes longer than all else here.
-        if erases.is_multiple_of(self.wear.endurance_cycles.div_ceil(64)) {
-            let (failure, retries) = self.failure(erases);
+        if erases.is_multiple_of(rated.div_ceil(64)) {
+            let (failure, retries) = self.failure(erases, rated);
             let block = &mut self.blocks[block as usize];
             (block.failure, block.retries) = (failure, retries);
         }
     }
 
-    /// Probability that a page cannot be corrected after this number of erases, and the read retries it needs before.
-    fn failure(&self, erases: u32) -> (f64, u8) {
-        let rber = self.errors.rber(&Conditions { cycles: f64::from(erases), ..Conditions::NEW }).total();
+    /// Probability that a page cannot be corrected after this number of erases of the rated ones, and the read retries it needs before.
+    fn failure(&self, erases: u32, rated: u32) -> (f64, u8) {
+        let cycles = f64::from(erases) * (f64::from(self.wear.endurance_cycles) / f64::from(rated));
+        let rber = self.errors.rber(&Conditions { cycles, ..Conditions::NEW }).total();
         let bits = self.wear.ecc_step_bytes * 8;
         let step = tail::beyond(self.wear.ecc_strength, bits, rber);
         // A retry with other thresholds for each third of the code's strength that the mean number of wrong bits takes.

@@ -79,6 +79,8 @@ const PARTITION_UNIT: u64 = 128 << 10;
 pub struct CardHealth {
     /// Mean cycles of the blocks over the rated ones.
     pub life_used: f64,
+    /// The same of the blocks of the enhanced area, where there is one.
+    pub enhanced_used: Option<f64>,
     /// Failed blocks over those that the card has to spare.
     pub spare_used: f64,
 }
@@ -86,7 +88,13 @@ pub struct CardHealth {
 impl CardHealth {
     /// Life used in tenths from 1, as DEVICE_LIFE_TIME_EST of an eMMC states it: 1 up to 10 %, 10 up to 100 %, 11 beyond.
     pub fn life_tenth(&self) -> u8 {
-        1 + (self.life_used.clamp(0.0, 1.0) * 10.0) as u8
+        tenth(self.life_used)
+    }
+
+    /// The same of cells with one bit: those of the enhanced area. Without one, blocks change between one and more bits a cell, and both
+    /// types are of the same cells.
+    pub fn enhanced_tenth(&self) -> u8 {
+        tenth(self.enhanced_used.unwrap_or(self.life_used))
     }
 
     /// PRE_EOL_INFO of an eMMC: 1 normal, 2 from 80 % and 3 from 90 % of the blocks to spare used.
@@ -97,6 +105,10 @@ impl CardHealth {
             _ => 1,
         }
     }
+}
+
+fn tenth(used: f64) -> u8 {
+    1 + (used.clamp(0.0, 1.0) * 10.0) as u8
 }
 
 /// Registers of a card.
@@ -184,8 +196,7 @@ impl CardRegisters {
     pub fn worn(mut self, health: &CardHealth) -> Self {
         if let Some(ext_csd) = &mut self.ext_csd {
             ext_csd.pre_eol = health.pre_eol();
-            // Blocks change between one and more bits a cell: both types are of the same cells.
-            (ext_csd.life_a, ext_csd.life_b) = (health.life_tenth(), health.life_tenth());
+            (ext_csd.life_a, ext_csd.life_b) = (health.enhanced_tenth(), health.life_tenth());
         }
         self
     }
@@ -303,17 +314,23 @@ fn covering(time: Nanos, unit: Nanos) -> u8 {
     u8::try_from(time.as_ns().div_ceil(unit.as_ns()).max(1)).unwrap_or(u8::MAX)
 }
 
+/// An area in write protection groups.
+fn in_groups(spec: &CardSpec, bytes: u64) -> u32 {
+    let group = u64::from(u8::try_from(spec.au_bytes.div_ceil(512 << 10)).unwrap_or(u8::MAX)) * (512 << 10);
+    u32::try_from(bytes / group.max(1)).unwrap_or(u32::MAX).min((1 << 24) - 1)
+}
+
 /// Largest enhanced area in write protection groups: the whole card, which then holds one bit a cell.
 fn enhanced_max(spec: &CardSpec) -> u32 {
-    let group = u64::from(u8::try_from(spec.au_bytes.div_ceil(512 << 10)).unwrap_or(u8::MAX)) * (512 << 10);
-    let bytes = spec.capacity_bytes / u64::from(spec.bits_per_cell.max(1));
-    u32::try_from(bytes / group.max(1)).unwrap_or(u32::MAX).min((1 << 24) - 1)
+    let all = spec.capacity_bytes.saturating_add(spec.enhanced_loss());
+    in_groups(spec, all / u64::from(spec.bits_per_cell.max(1)))
 }
 
 fn ext_csd(spec: &CardSpec) -> ExtCsd {
     let pages = spec.buffer_bytes.div_ceil(spec.page_bytes.max(1));
     let wake = spec.power.wake_us.as_ns().div_ceil(100).max(1);
     let byte = |value: u64| u8::try_from(value).unwrap_or(u8::MAX);
+    let has_area = spec.mmc.enhanced || spec.enhanced.bytes > 0;
     ExtCsd {
         revision: 8,
         sectors: u32::try_from(spec.stated_bytes() / SECTOR_BYTES as u64).unwrap_or(u32::MAX),
@@ -333,9 +350,9 @@ fn ext_csd(spec: &CardSpec) -> ExtCsd {
         boot: byte(spec.mmc.boot_bytes / PARTITION_UNIT),
         rpmb: byte(spec.mmc.rpmb_bytes / PARTITION_UNIT),
         write_protect_group: 1,
-        partitioning: if spec.mmc.enhanced { 0b11 } else { 0 },
-        enhanced_max: if spec.mmc.enhanced { enhanced_max(spec) } else { 0 },
-        enhanced: 0,
+        partitioning: if has_area { 0b11 } else { 0 },
+        enhanced_max: if has_area { enhanced_max(spec) } else { 0 },
+        enhanced: in_groups(spec, spec.enhanced.bytes),
         bkops_support: u8::from(spec.mmc.background),
         bkops_enabled: if spec.mmc.background { 0b10 } else { 0 },
         bkops_status: 0,

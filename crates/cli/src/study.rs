@@ -82,7 +82,10 @@ pub(crate) fn run(study: &dyn Registered, arguments: &ArgMatches) -> Outcome {
     let bar: OnceLock<ProgressBar> = OnceLock::new();
     let shown = || {
         bar.get_or_init(|| {
-            progress_bar(&format!("{{wide_bar}} {{pos}} of {{len}} {}, {{elapsed}}", study.steps()))
+            progress_bar(&format!(
+                "{{wide_bar}} {{percent}} %, {{pos}} of {{len}} {}, {{elapsed}}",
+                study.steps()
+            ))
         })
     };
     let progress = |news| match news {

@@ -29,6 +29,7 @@ use floatgate_sim::vfs::Flash;
 use floatgate_stack::fs::{Error as FsError, NewFile, NewKind};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use std::cell::Cell;
 use std::ops::Range;
 
 /// Percent of the free space that files take which stay, where nothing else is asked for.
@@ -163,6 +164,13 @@ const FILES_MAX: u64 = 64;
 /// Bytes of a page of the page cache: files are whole pages.
 const PAGE: u64 = 4096;
 
+impl Options {
+    /// Years of a life, the last one begun.
+    pub fn whole_years(&self) -> u64 {
+        self.years.max(0.0).ceil() as u64
+    }
+}
+
 /// Life of the flash of a setup under what a filesystem of this kind writes.
 ///
 /// # Errors
@@ -176,7 +184,7 @@ pub fn flash_life(library: &Library, config: &Config, options: &Options) -> Resu
     })
 }
 
-/// Lives of chips of a setup; `progress` hears of each that is over.
+/// Lives of chips of a setup; `progress` hears how many years of them are over.
 ///
 /// # Errors
 /// The setup is wrong, or the filesystem cannot be made on it.
@@ -184,7 +192,7 @@ pub fn run(
     library: &Library,
     config: &Config,
     options: &Options,
-    progress: &(dyn Fn() + Sync),
+    progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Report, Error> {
     let flash = flash_life(library, config, options)?;
     run_with(library, config, options, &flash, progress)
@@ -199,7 +207,7 @@ pub(crate) fn run_with(
     config: &Config,
     options: &Options,
     flash: &FlashLife,
-    progress: &(dyn Fn() + Sync),
+    progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Report, Error> {
     let chip = config.chip()?;
     let is_nand = chip.kind().is_nand();
@@ -232,15 +240,17 @@ fn lives(
     config: &Config,
     options: &Options,
     wear: Wear,
-    progress: &(dyn Fn() + Sync),
+    progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Vec<Life>, Error> {
     let layers = Filesystem { kind: options.kind, ..Filesystem::of_setup(config)? }.layers()?;
     (0..options.chips)
         .into_par_iter()
         .map(|number| {
             let seed = options.seed.wrapping_add(u64::from(number));
-            let life = life(library, config, (&layers, wear), options, seed);
-            progress();
+            let told = Cell::new(0);
+            let passed = |years: u64| progress(years.saturating_sub(told.replace(years)));
+            let life = life(library, config, (&layers, wear), (options, seed), &passed);
+            passed(options.whole_years());
             life
         })
         .collect()
@@ -319,8 +329,8 @@ fn life(
     library: &Library,
     config: &Config,
     (layers, wear): (&Layers, Wear),
-    options: &Options,
-    seed: u64,
+    (options, seed): (&Options, u64),
+    passed: &dyn Fn(u64),
 ) -> Result<Life, Error> {
     let rig = rig::wire(library, config, RigOptions { seed, ..RigOptions::default() })?;
     let mut device: Box<dyn Device> = rig.device;
@@ -346,7 +356,7 @@ fn life(
     let (bad_before, cycles_before) = (aging.fs.census().bad, aging.cycles().least);
     aging.fill(options.fill_percent).map_err(|why| Error::request(why, too_full()))?;
     aging.check_pace(options.write_bytes_per_day)?;
-    let (gone, failure) = aging.live(options);
+    let (gone, failure) = aging.live(options, passed);
     Ok(Life {
         seed,
         failed_after_years: failure.is_some().then_some(gone / DAYS_PER_YEAR),
@@ -414,8 +424,8 @@ impl Aging {
         ))
     }
 
-    /// Lets the years go by; how many days it was, and the reason why something failed then.
-    fn live(&mut self, options: &Options) -> (f64, Option<String>) {
+    /// Lets the years go by, of each of which `passed` hears; how many days it was, and the reason why something failed then.
+    fn live(&mut self, options: &Options, passed: &dyn Fn(u64)) -> (f64, Option<String>) {
         let end = options.years * DAYS_PER_YEAR;
         let (mut gone, mut written, mut scrubbed) = (0.0, 0.0, 0.0);
         while gone < end {
@@ -425,6 +435,7 @@ impl Aging {
             let device = self.fs.device_mut().inner_mut();
             for_each_part(&mut **device, |cells| cells.bake(next - gone, options.temperature_c));
             gone = next;
+            passed(((gone / DAYS_PER_YEAR) as u64).min(options.whole_years()));
             let mut outcome = Ok(());
             if gone >= write.min(end) {
                 outcome = self.write_over((options.write_bytes_per_day as f64 * (gone - written)) as u64);

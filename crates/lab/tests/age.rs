@@ -35,7 +35,7 @@ fn on(setup: &str, sets: &[&str], options: &Options) -> Report {
     let sets = [&sample, sets].concat();
     let setup = library.setup(setup).unwrap();
     let config = library.resolve(&setup, &Override::parse_all(&sets).unwrap()).unwrap();
-    run(&library, &config, options, &|| ()).unwrap()
+    run(&library, &config, options, &|_| ()).unwrap()
 }
 
 fn moved(report: &Report) -> u64 {
@@ -70,7 +70,7 @@ fn data_of_the_example_survive_with_scrubbing_only() {
             chips: 1,
             ..OPTIONS
         };
-        run(&library, &config, &options, &|| ()).unwrap().lives.remove(0)
+        run(&library, &config, &options, &|_| ()).unwrap().lives.remove(0)
     };
     let (scrubbed, left) = (life(Some(91)), life(None));
     assert!(scrubbed.failure.is_none() && scrubbed.moved > 0, "{scrubbed:?}");
@@ -127,7 +127,7 @@ fn nor_lasts_as_long_as_its_part_promises() {
     let sets = Override::parse_all(&["partition.size=1MiB", "driver.erase_bytes=64KiB"]).unwrap();
     let config = library.resolve(&library.setup("sama5d2-mx25l25635e").unwrap(), &sets).unwrap();
     let nor = Options { kind: FilesystemKind::Jffs2, years: 10.0, scrub_days: None, ..OPTIONS };
-    let aged = |options: &Options| run(&library, &config, options, &|| ()).unwrap();
+    let aged = |options: &Options| run(&library, &config, options, &|_| ()).unwrap();
     let little = aged(&nor);
     assert_eq!((little.survived, little.probability, little.lives.len()), (1, None, 1), "{little:?}");
     assert_eq!((little.wear.cycles, little.promised_retention_years), (100_000, Some(20)));
@@ -184,11 +184,11 @@ fn what_no_flash_can_do_is_refused() {
     let library = Library::built_in();
     let sets = Override::parse_all(&["partition.offset=0", "partition.size=8MiB"]).unwrap();
     let config = library.resolve(&library.setup(BCH).unwrap(), &sets).unwrap();
-    let refused = |options: &Options| run(&library, &config, options, &|| ()).unwrap_err().to_string();
+    let refused = |options: &Options| run(&library, &config, options, &|_| ()).unwrap_err().to_string();
     let too_fast = refused(&Options { write_bytes_per_day: 1 << 42, ..OPTIONS });
     assert!(too_fast.contains("a day"), "{too_fast}");
     let slc_mode = library.resolve(&library.setup("chip-h27ucg8t2etr-bc").unwrap(), &[]).unwrap();
     let jffs2 = Options { kind: FilesystemKind::Jffs2, ..OPTIONS };
-    let on_mlc = run(&library, &slc_mode, &jffs2, &|| ()).unwrap_err().to_string();
+    let on_mlc = run(&library, &slc_mode, &jffs2, &|_| ()).unwrap_err().to_string();
     assert!(on_mlc.contains("MLC"), "{on_mlc}");
 }

@@ -130,8 +130,6 @@ const MISSED: &[&str] = &[
     "P4/directions/FAT suits two open AUs: toshiba-class-10, ext4 / FAT",
     "P4/directions/F2FS wants six open AUs: five / six, file creation",
     "P4/directions/F2FS wants six open AUs: five / six, PostMark",
-    "P4/directions/NILFS2 has the longer latency: samsung-evo-16g, NILFS2 / ext4",
-    "P4/directions/NILFS2 has the longer latency: sandisk-ultra-16g, NILFS2 / ext4",
     "P4/directions/NILFS2 has the throughput: sandisk-ultra-16g, ext4 / NILFS2",
     "P4/directions/No filesystem works well on full flash: NILFS2, full / empty",
     "P4/evo/longest request, F2FS",

@@ -627,6 +627,9 @@ impl ExtCsd {
             (502, self.bkops_support),
             (163, self.bkops_enabled),
             (246, self.bkops_status),
+            // PARTITION_SETTING_COMPLETED, and ENH_USR of PARTITIONS_ATTRIBUTE: the area begins at address 0.
+            (155, u8::from(self.enhanced > 0)),
+            (156, u8::from(self.enhanced > 0)),
         ];
         let words = [(212, self.sectors), (249, self.cache_kbit)];
         let spread = words.iter().flat_map(|(place, word)| (*place..).zip(word.to_le_bytes()));

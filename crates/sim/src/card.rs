@@ -69,7 +69,7 @@ pub fn load_on_host(
     sets: &[Override],
 ) -> Result<LoadedCard, ConfigError> {
     let config = library.card_on_host(name, host, sets)?;
-    let spec: CardSpec = config.extract("card")?;
+    let spec = config.extract::<CardSpec>("card")?.partitioned();
     let is_emmc = config.part().kind == "emmc";
     if is_emmc != (spec.bus == BusMode::Hs200) {
         return Err(config

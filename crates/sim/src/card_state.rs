@@ -161,7 +161,8 @@ impl StandIn {
         let bytes = STAND_IN_BYTES.max((caches / u128::from(spare_bytes(spec).max(1))) as u64);
         // In half of a larger card as many sectors are overwritten as in a whole smaller one.
         let is_large = spec.capacity_bytes > 2 * bytes;
-        let is_scalable = spec.mapping == Mapping::Page && spec.fake.is_none() && state != CardState::Empty;
+        let is_plain = spec.mapping == Mapping::Page && spec.fake.is_none() && spec.enhanced.bytes == 0;
+        let is_scalable = is_plain && state != CardState::Empty;
         if is_large && is_scalable { Self::of_size(spec, bytes) } else { Self::whole(spec) }
     }
 

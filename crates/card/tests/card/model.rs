@@ -13,6 +13,8 @@ fn model(spec: &CardSpec, seed: u64) -> ReferenceModel {
 /// All policies, with blocks that fail to erase and pages that fail to program, and blocks to replace them.
 fn faulty_policies() -> Vec<(&'static str, CardSpec)> {
     let mut all = policies();
+    // An enhanced area has one block to spare for sixteen, which so many failures use up: that card is worn out.
+    all.retain(|(_, spec)| spec.enhanced.bytes == 0);
     for (_, spec) in &mut all {
         spec.spare_blocks += 60;
         spec.bad_blocks = 5;

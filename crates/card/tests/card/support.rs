@@ -17,6 +17,9 @@ pub(crate) fn spec(changes: &str, tables: &str) -> CardSpec {
     table.try_into().unwrap()
 }
 
+/// An enhanced area of two allocation units.
+const AREA: &str = "enhanced = { bytes = 131072, endurance_cycles = 5000 }";
+
 /// A card of each policy and combination.
 pub(crate) fn policies() -> Vec<(&'static str, CardSpec)> {
     let slc = "slc = { blocks = 3, t_r_us = 25, t_prog_us = 200 }";
@@ -46,6 +49,10 @@ pub(crate) fn policies() -> Vec<(&'static str, CardSpec)> {
         ("page, FIFO", spec(&format!("{paged}\ncollector = 'fifo'"), "")),
         ("page, paged FAT, SLC", spec(&format!("{paged}\nspare_blocks = 12"), &format!("{page}\n{slc}"))),
         ("page, FIFO, SLC", spec(&format!("{paged}\ncollector = 'fifo'\nspare_blocks = 12"), slc)),
+        (
+            "page, enhanced area, SLC",
+            spec(&format!("{paged}\nspare_blocks = 24"), &format!("{slc}\n{AREA}")).partitioned(),
+        ),
     ];
     for (_, spec) in &mut all {
         // Wear levelling and refresh must be part of so short a life.

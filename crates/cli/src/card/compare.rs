@@ -1,6 +1,7 @@
 //! `floatgate fs cards`.
 
 use super::replay::State;
+use super::run::discard;
 use super::time;
 use crate::common::{self, Failure, Outcome, grouped};
 use crate::fs::{SHARE, with_progress};
@@ -9,7 +10,8 @@ use crate::table::Table;
 use floatgate_config::{Kind, Library, Override};
 use floatgate_lab::card::compare::{Cell, Matrix, NamedCard, compare};
 use floatgate_lab::card::load;
-use floatgate_lab::card::shipped::{FULL_PERCENT, ShippedTrace, full_traces, traces_for};
+use floatgate_lab::card::run::Discarding;
+use floatgate_lab::card::shipped::{FULL_PERCENT, ShippedTrace, discarding_traces, full_traces, traces_for};
 use floatgate_lab::card::state::CardState;
 use floatgate_lab::plot::{Heatmap, heatmap};
 use floatgate_lab::report::ResultKind;
@@ -21,6 +23,7 @@ use std::path::PathBuf;
   floatgate fs kingston-class-10 samsung-evo-16g --workload create,postmark
   floatgate fs emmc-16g --fs ext4,f2fs --state full --json
   floatgate fs sandisk-extreme --workload postmark --fill 95% --state full
+  floatgate fs a1-32g --workload postmark --fill 95% --state full --discard no
   floatgate fs sandisk-extreme kingston-class-10 --plot filesystems.svg
 
 Replays traces of ext4, F2FS, NILFS2 and FAT under file creation, PostMark, dbench and a build. `run` has recorded these traces. They are replayed without think \
@@ -30,7 +33,8 @@ A single card gives all figures. Several cards give one row each. A row has, for
 geometric mean over the workloads.
 
 Each replay starts on a card after mkfs and mounting of a partition of 3 GiB behind the first allocation unit; the partition of `run` is as large as the card. \
-NILFS2 is not ranked with the others, because its traces were recorded without its cleaner.")]
+NILFS2 is not ranked with the others, because its traces were recorded without its cleaner. The column sync has the median time from the first write behind a \
+flush to the end of the next flush.")]
 pub(crate) struct Args {
     /// Cards' names (see `floatgate list parts`), or paths of TOML files
     cards: Vec<PathBuf>,
@@ -39,7 +43,8 @@ pub(crate) struct Args {
     #[arg(long = "fs", value_name = "FS,FS,...", value_delimiter = ',')]
     filesystems: Vec<String>,
 
-    /// Workloads to replay: create, postmark, dbench, kernel-build, journald, sqlite, swap, camera, log2ram, docker [default: the first four]
+    /// Workloads to replay: create, postmark, dbench, kernel-build, journald, sqlite, swap, camera, log2ram, docker, postmark-sync [default: the first
+    /// four]
     #[arg(long = "workload", value_name = "NAME,...", value_delimiter = ',')]
     workloads: Vec<String>,
 
@@ -50,6 +55,11 @@ pub(crate) struct Args {
     /// Percent of the filesystem that is full: 0%, or 95% of an aged filesystem, whose free space consists of holes of 64 KiB
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = fill)]
     fill: u8,
+
+    /// Discards: `default` as in the traces, in which mkfs discards, and F2FS; `yes` of filesystems mounted with `discard` (with --fill 95%); or `no`,
+    /// also of mkfs
+    #[arg(long, value_name = "default|yes|no", default_value = "default", value_parser = discard)]
+    discard: Discarding,
 
     /// Override any field of the cards: --set card.open_aus=4 --set card.bus=sdr104
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -90,7 +100,24 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 /// Traces of the filesystems and workloads that are asked for.
 fn chosen(args: &Args) -> Result<Vec<ShippedTrace>, Failure> {
-    let all = if args.fill == 0 { traces_for(&args.workloads) } else { full_traces() };
+    let mut all = if args.fill == 0 { traces_for(&args.workloads) } else { full_traces() };
+    match args.discard {
+        Discarding::Default => {}
+        Discarding::No => all.iter_mut().for_each(|trace| *trace = trace.without_discards()),
+        Discarding::Yes if args.fill == 0 => {
+            return Err(Failure::new(
+                "traces with discards are those of aged filesystems",
+                "add `--fill 95%`, or use `floatgate run --discard yes`",
+            ));
+        }
+        Discarding::Yes => {
+            let discarding = discarding_traces();
+            // F2FS discards by default: its trace has them.
+            all.retain(|trace| trace.filesystem == "f2fs");
+            all.extend(discarding);
+            all.sort_by_key(|trace| trace.filesystem);
+        }
+    }
     let check = |names: &[String], what: &str, of: fn(&ShippedTrace) -> &'static str| {
         let mut known: Vec<&str> = all.iter().map(of).collect();
         known.sort_unstable();
@@ -176,7 +203,8 @@ fn text(matrix: &Matrix, state: CardState) -> String {
 
 /// All figures, a row for each filesystem and workload.
 fn figures(matrix: &Matrix) -> Table {
-    let header = ["workload", "filesystem", "time", "relative", "WA", "erased", "AUs", "AU changes/file"];
+    let header =
+        ["workload", "filesystem", "time", "relative", "sync", "WA", "erased", "AUs", "AU changes/file"];
     let mut table = Table::new(header).numbers(2..);
     for cell in matrix.cards.iter().flat_map(|card| sorted(matrix, &card.card)) {
         table.row([
@@ -184,6 +212,7 @@ fn figures(matrix: &Matrix) -> Table {
             cell.filesystem.clone(),
             time(cell.time_us),
             format!("{:.2}", cell.relative_time),
+            if cell.syncs.syncs > 0 { time(cell.syncs.sync_p50_us) } else { "-".to_owned() },
             format!("{:.2}", cell.write_amplification),
             grouped(cell.erases),
             grouped(cell.places.written_aus),

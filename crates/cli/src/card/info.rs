@@ -75,6 +75,11 @@ fn text(report: &CardInfo) -> String {
     text
 }
 
+/// A number of things.
+fn counted(number: u64, thing: &str) -> String {
+    format!("{} {thing}{}", grouped(number), if number == 1 { "" } else { "s" })
+}
+
 /// Commands of a host, with answers and states.
 fn bring_up(report: &CardInfo) -> Table {
     let mut table = Table::new(["command", "argument", "state after it", "answer", "purpose"]);
@@ -129,6 +134,29 @@ fn statements(report: &CardInfo) -> Table {
     );
     row("goes on when pulled out", time(power.hold_up_us));
     row("map rebuilt within", time(power.power_on_bound_us));
+    let flash = &report.flash;
+    row(
+        "flash inside",
+        format!(
+            "{} of {}, {} per cell",
+            counted(flash.blocks, "block"),
+            size(flash.block_bytes),
+            counted(flash.bits_per_cell.into(), "bit")
+        ),
+    );
+    row(
+        "page",
+        format!(
+            "{} on {} of {}, and {} B of spare area for the ECC",
+            size(flash.page_bytes),
+            counted(flash.planes.into(), "plane"),
+            counted(flash.dies.into(), "die"),
+            grouped(flash.page_ecc_bytes)
+        ),
+    );
+    if flash.enhanced_blocks > 0 {
+        row("enhanced area", format!("{} with one bit per cell", counted(flash.enhanced_blocks, "block")));
+    }
     table
 }
 

@@ -9,7 +9,7 @@ use crate::table::Table;
 use floatgate_config::{Library, Override};
 use floatgate_host::signals::Endings;
 use floatgate_lab::card::run::{
-    CardRun, CutResults, Cuts, FILESYSTEMS, GUEST, Observers, TracePart, WORKLOADS, Workbench,
+    CardRun, CutResults, Cuts, Discarding, FILESYSTEMS, GUEST, Observers, TracePart, WORKLOADS, Workbench,
 };
 use floatgate_lab::card::{CardOptions, load_on_host};
 use floatgate_lab::conclusion::CardRuns;
@@ -26,6 +26,7 @@ use std::{env, fs};
   floatgate run a1-32g --set card.capacity_bytes=1GiB --fs ext4 --workload job.fio --fill 50%
   floatgate run sandisk-extreme --fs f2fs --fill 50%,90%,99% --clients 4
   floatgate run sandisk-extreme --set card.capacity_bytes=1GiB --fs ext4,f2fs --fill 95% --state aged
+  floatgate run a1-32g --set card.capacity_bytes=1GiB --fs ext4 --fill 95% --state aged --discard yes
   floatgate run a1-32g --set card.capacity_bytes=512MiB --fs nilfs2 --fill 80% --nilfs-cleaner off,0,120
   floatgate run a1-32g --set card.capacity_bytes=256MiB --fs ext4,f2fs --workload create --cuts 20
   floatgate run sandisk-extreme-pro --fs ext4,f2fs --workload kernel-build --host sabrelite
@@ -44,7 +45,7 @@ User Mode Linux they can change the host's files with the rights of the user who
 
 NILFS2 runs without its cleaner, as if the cleaner had died, and fills up; --nilfs-cleaner starts the cleaner. NILFS2 is checked by mounting it again and reading \
 all files. With --state aged, the filesystem is filled with pairs of files, of which the small file is removed. The free space then consists of holes of 64 KiB, as \
-in a filesystem in use.
+in a filesystem in use. With --discard yes, the filesystem tells the card which blocks are free; with --discard no, not even mkfs does.
 
 With --cuts, the power is cut at flushes of the workload, and between flushes. The drive then has all data that was flushed. For each map unit (with --tear: each \
 sector) that was written or discarded later, it has the old or the new content. The filesystem must recover with its own fsck, or, if it has none, when it is \
@@ -61,7 +62,7 @@ pub(crate) struct Args {
         value_parser = filesystem)]
     filesystems: Vec<String>,
 
-    /// Workloads to run: postmark, dbench, create, kernel-build, journald, sqlite, swap, camera, log2ram, docker; a job file of fio, or a script
+    /// Workloads to run: postmark, postmark-sync, dbench, create, kernel-build, journald, sqlite, swap, camera, log2ram, docker; a job file of fio, or a script
     #[arg(
         long = "workload",
         value_name = "NAME|FILE,...",
@@ -81,6 +82,10 @@ pub(crate) struct Args {
     /// State of the filled filesystem: fresh, with its free space in one piece, or aged, with its free space in holes of 64 KiB between files
     #[arg(long, value_enum, default_value_t = FilesystemState::Fresh)]
     state: FilesystemState,
+
+    /// Discards: `default` as mkfs and the kernel do it, `yes` with the mount option `discard`, or `no` without any, also of mkfs
+    #[arg(long, value_name = "default|yes|no", default_value = "default", value_parser = discard)]
+    discard: Discarding,
 
     /// Protection periods of NILFS2's cleaner, seconds; off for NILFS2 without the cleaner. Each value gives a run. With the cleaner, the card is served in real time
     #[arg(long, value_name = "off|SECONDS,...", value_delimiter = ',', default_value = "off", value_parser = cleaner)]
@@ -139,6 +144,11 @@ fn filesystem(text: &str) -> Result<String, String> {
 fn percent(text: &str) -> Result<u8, String> {
     let number = text.strip_suffix('%').unwrap_or(text).parse().ok();
     number.filter(|percent| *percent <= 99).ok_or_else(|| "from 0% to 99%".to_owned())
+}
+
+/// Discards of a word.
+pub(super) fn discard(text: &str) -> Result<Discarding, String> {
+    Discarding::named(text).ok_or_else(|| "default, yes or no".to_owned())
 }
 
 /// NILFS2's cleaner: off, or its protection period in s.
@@ -324,7 +334,8 @@ fn orders(args: &Args, jobs: &[Job], folder: &Path, marks: u64) -> Result<PathBu
         for filesystem in &args.filesystems {
             let cleaners = if filesystem == "nilfs2" { &args.nilfs_cleaner[..] } else { &[Cleaner(None)] };
             for (fill, cleaner) in args.fill.iter().flat_map(|fill| cleaners.iter().map(move |c| (fill, c))) {
-                plan += &format!("{filesystem} {} {fill} {cleaner} {state}\n", job.name);
+                plan +=
+                    &format!("{filesystem} {} {fill} {cleaner} {state} {}\n", job.name, args.discard.name());
             }
         }
     }

@@ -716,7 +716,7 @@ fn scrub_point(
     let mut point = Point::new("scrub", "");
     for scrub_days in periods {
         let options = wanted.age_options(kind, *scrub_days);
-        let report = match age::run_with(library, &config, &options, flash, &|| ()) {
+        let report = match age::run_with(library, &config, &options, flash, &|_| ()) {
             Ok(report) => report,
             Err(Error::Config(error)) => return Err(error.into()),
             Err(error) => {

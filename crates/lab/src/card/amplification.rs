@@ -253,6 +253,7 @@ fn spec(options: &AmplificationOptions, collector: Collector, logical: u32) -> C
         },
         fat: floatgate_card::FatSpec::default(),
         slc: floatgate_card::SlcSpec::default(),
+        enhanced: floatgate_card::EnhancedSpec::default(),
         wear: WearSpec {
             endurance_cycles: 1_000_000,
             life_factor: 1000.0,

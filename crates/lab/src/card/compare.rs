@@ -4,7 +4,7 @@
 //! mounting, so that the times are the card's alone; the cells do not depend on the number of threads. The
 //! cards of a row are clones of one, which was brought into the state.
 
-use super::replay::{ThinkTime, WritePlaces, prepare, replay};
+use super::replay::{SyncTimes, ThinkTime, WritePlaces, prepare, replay};
 use super::serve::NewCard;
 use super::shipped::{CardRequests, ShippedTrace};
 use super::state::{CardState, StandIn};
@@ -48,6 +48,11 @@ pub struct Cell {
     pub erases: u64,
     /// Requests that the card refused or could not do.
     pub failed: u64,
+    /// Bytes that the workload discarded.
+    pub discarded_bytes: u64,
+    /// Times of syncs.
+    #[serde(flatten)]
+    pub syncs: SyncTimes,
     /// Allocation units written.
     #[serde(flatten)]
     pub places: WritePlaces,
@@ -146,6 +151,12 @@ fn remarks(traces: &[ShippedTrace]) -> Vec<String> {
                 .to_owned(),
         );
     }
+    if traces.iter().any(|trace| trace.drops_discards) {
+        remarks.push(
+            "Discards of mkfs, of the kernel and of the workload are left out: the card keeps all that was ever written to it."
+                .to_owned(),
+        );
+    }
     remarks
 }
 
@@ -172,6 +183,8 @@ fn cell(card: &NamedCard, trace: &ShippedTrace, new: NewCard) -> Result<Cell, Er
         write_amplification: played.account.write_amplification,
         erases: played.account.erases,
         failed: played.account.failed,
+        discarded_bytes: played.account.discard.bytes,
+        syncs: played.syncs,
         places_per_file: trace.files.map(|files| played.places.au_changes as f64 / files as f64),
         places: played.places,
     })
@@ -287,6 +300,8 @@ mod tests {
             write_amplification: 1.0,
             erases: 0,
             failed: 0,
+            discarded_bytes: 0,
+            syncs: SyncTimes::default(),
             places: WritePlaces::default(),
             places_per_file: None,
         }

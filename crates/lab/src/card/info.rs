@@ -3,7 +3,7 @@
 use super::LoadedCard;
 use crate::Error;
 use floatgate_card::protocol::{Protocol, Step};
-use floatgate_card::{CardOptions, CardRegisters, IoFunctionSpec};
+use floatgate_card::{CardOptions, CardRegisters, CardSpec, IoFunctionSpec};
 use floatgate_media::MediaError;
 use floatgate_media::sd::{CardType, Cid, Csd, ExtCsd, Scr, Ssr, parse_hex};
 use floatgate_mtd::{Nanos, SECTOR_BYTES};
@@ -126,6 +126,49 @@ pub struct SupplyFacts {
     pub power_on_bound_us: f64,
 }
 
+/// The flash inside a card, which no register states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct FlashFacts {
+    /// Number of blocks, each over all planes and dies.
+    pub blocks: u64,
+    /// Bytes of a block.
+    pub block_bytes: u64,
+    /// Bytes of a page over all planes.
+    pub page_bytes: u64,
+    /// Bytes of the spare area of a page that a BCH code of the card's strength needs.
+    pub page_ecc_bytes: u64,
+    /// Planes over which a page lies.
+    pub planes: u32,
+    /// Dies that work at the same time.
+    pub dies: u32,
+    /// Bits of a cell.
+    pub bits_per_cell: u8,
+    /// Blocks with one bit a cell for good (enhanced area, pSLC).
+    pub enhanced_blocks: u64,
+}
+
+/// Bytes that a BCH code needs to correct `strength` bits of a step: m bits for each of them, where 2^m - 1 bits hold data and parity.
+fn bch_bytes(strength: u64, step_bytes: u64) -> u64 {
+    let fits = |m: &u64| step_bytes * 8 + m * strength < 1 << m;
+    let m = (5..32).find(fits).unwrap_or(32);
+    (m * strength).div_ceil(8)
+}
+
+fn flash(spec: &CardSpec) -> FlashFacts {
+    let step_bytes = u64::from(spec.wear.ecc_step_bytes);
+    let ecc = bch_bytes(spec.wear.ecc_strength.into(), step_bytes);
+    FlashFacts {
+        blocks: spec.blocks(),
+        block_bytes: spec.au_bytes,
+        page_bytes: spec.page_bytes,
+        page_ecc_bytes: spec.page_bytes.div_ceil(step_bytes.max(1)) * ecc,
+        planes: spec.planes,
+        dies: spec.dies,
+        bits_per_cell: spec.bits_per_cell,
+        enhanced_blocks: spec.enhanced_blocks(),
+    }
+}
+
 /// All that a card states.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CardInfo {
@@ -155,6 +198,8 @@ pub struct CardInfo {
     pub limits: Limits,
     /// Supply and energy.
     pub power: SupplyFacts,
+    /// The flash inside.
+    pub flash: FlashFacts,
     /// Commands with which a host brings it up, with answers and states; empty in SPI mode.
     pub bring_up: Vec<Step>,
 }
@@ -186,6 +231,7 @@ pub fn info(card: &LoadedCard) -> Result<CardInfo, Error> {
             erase_us: limits.erase.as_us_f64(),
         },
         power: power(card),
+        flash: flash(&card.spec),
         bring_up: bring_up(card)?,
         registers: files,
     })
@@ -292,5 +338,18 @@ pub(super) fn power(card: &LoadedCard) -> SupplyFacts {
         limit_mw: (power.limit_ua > 0).then(|| mw(power.limit_ua.into())),
         hold_up_us: power.hold_up_us.as_us_f64(),
         power_on_bound_us: Nanos::as_us_f64(card.spec.power_on_bound()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bytes of Linux's generic BCH for 512 and 1024 bytes.
+    #[test]
+    fn a_code_needs_as_many_bytes_as_linux_says() {
+        for (strength, step, bytes) in [(4, 512, 7), (8, 512, 13), (40, 1024, 70), (60, 1024, 105)] {
+            assert_eq!(bch_bytes(strength, step), bytes, "{strength} bits of {step} bytes");
+        }
     }
 }

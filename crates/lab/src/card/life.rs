@@ -10,7 +10,7 @@ use super::trace::{Request, RequestKind};
 use crate::Error;
 use crate::life::DAYS_PER_YEAR;
 use crate::progress::{Listener, Progress};
-use floatgate_card::{CardHealth, CardOptions, CardRegisters, CardSpec, CardStats};
+use floatgate_card::{CardHealth, CardOptions, CardRegisters, CardSpec, CardStats, WearSpec};
 use floatgate_mtd::random::Random;
 use floatgate_mtd::{Instant, SECTOR_BYTES};
 use serde::{Deserialize, Serialize};
@@ -102,6 +102,9 @@ pub struct CardLife {
     pub blocks: u64,
     /// Blocks that share the wear: all of them with static wear levelling, else those that the workload erased.
     pub wearing_blocks: u64,
+    /// True when the blocks of the enhanced area wear out first: life, cycles and blocks are those of the area.
+    #[serde(default)]
+    pub is_enhanced: bool,
     /// True when the card moves data that does not change.
     pub has_static_levelling: bool,
     /// Most erases of a block in this run, over the mean of those that wear.
@@ -153,8 +156,13 @@ pub struct StatedHealth {
 /// Years after which the health is looked at.
 const HEALTH_YEARS: [f64; 5] = [1.0, 2.0, 5.0, 10.0, 20.0];
 
-/// Health of an eMMC after each of the years, when a year takes this many cycles of each wearing block.
-fn health(spec: &CardSpec, cycles_per_year: f64, wearing: usize, to_spare: u64) -> Vec<StatedHealth> {
+/// Health of an eMMC after each of the years, when a year takes this many cycles of each wearing block, and of each block of the enhanced area.
+fn health(
+    spec: &CardSpec,
+    (cycles_per_year, enhanced_per_year): (f64, Option<f64>),
+    wearing: usize,
+    to_spare: u64,
+) -> Vec<StatedHealth> {
     if CardRegisters::of(spec).ext_csd.is_none() {
         return Vec::new();
     }
@@ -163,6 +171,8 @@ fn health(spec: &CardSpec, cycles_per_year: f64, wearing: usize, to_spare: u64) 
         let failed = wearing as f64 * share_failed(spec, cycles);
         let health = CardHealth {
             life_used: cycles / f64::from(spec.wear.endurance_cycles.max(1)),
+            enhanced_used: enhanced_per_year
+                .map(|cycles| cycles * years / f64::from(spec.enhanced_cycles().max(1))),
             spare_used: failed / to_spare.max(1) as f64,
         };
         let registers = CardRegisters::of(spec).worn(&health).ext_csd;
@@ -332,23 +342,18 @@ impl Worn {
 
     fn life(&self, card: &LoadedCard, workload: &Workload) -> CardLife {
         let spec = &card.spec;
-        let has_static_levelling = spec.wear.static_difference > 0;
-        let worn: Vec<u32> = self.erases.iter().copied().filter(|erases| *erases > 0).collect();
-        // Of a card that stands in for another one each block counts for several.
-        let blocks = spec.blocks() as usize;
-        let [seen, wearing] =
-            if has_static_levelling { [self.erases.len(), blocks] } else { [worn.len(); 2] }
-                .map(|count| count.max(1));
-        let mean = self.erases.iter().map(|erases| f64::from(*erases)).sum::<f64>() / seen as f64;
-        let most = worn.iter().copied().max().unwrap_or(0);
-        let blocks_to_spare = spec.blocks_to_spare();
-        // Bytes of the host for a cycle of all wearing blocks.
-        let of_cycle = wearing as f64 * spec.au_bytes as f64 / self.erased_per_written.max(f64::EPSILON);
-        let [least, middle, longest] = cycles(spec, wearing, blocks_to_spare as usize, workload.seed);
+        let pools = Pool::all(self, spec);
+        let rated = |pool: &&Pool| pool.of_cycle * f64::from(pool.endurance_cycles);
+        let first_worn = pools.iter().min_by(|one, other| rated(one).total_cmp(&rated(other)));
+        let pool = first_worn.unwrap_or(&pools[0]);
+        let [least, middle, longest] =
+            cycles(&pool.wear(spec), pool.wearing, pool.to_spare as usize, workload.seed);
         let years = |bytes: f64| bytes / workload.write_bytes_per_day.max(1) as f64 / DAYS_PER_YEAR;
-        let rated_bytes = of_cycle * f64::from(spec.wear.endurance_cycles);
+        let rated_bytes = rated(&pool);
         let [life_bytes_min, life_bytes, life_bytes_max] =
-            [least, middle, longest].map(|cycles| of_cycle * cycles);
+            [least, middle, longest].map(|cycles| pool.of_cycle * cycles);
+        let bytes_per_year = workload.write_bytes_per_day as f64 * DAYS_PER_YEAR;
+        let per_year = |pool: &Pool| bytes_per_year / pool.of_cycle.max(f64::EPSILON);
         CardLife {
             card: card.name(),
             title: card.part.title.clone(),
@@ -360,12 +365,13 @@ impl Worn {
             erased_per_written: self.erased_per_written,
             sustained_mb_s: self.sustained_mb_s,
             is_steady: self.is_steady,
-            blocks: blocks as u64,
-            wearing_blocks: wearing as u64,
-            has_static_levelling,
-            wear_spread: if mean > 0.0 { f64::from(most) / mean } else { 1.0 },
-            endurance_cycles: spec.wear.endurance_cycles,
-            blocks_to_spare,
+            blocks: spec.blocks(),
+            wearing_blocks: pool.wearing as u64,
+            is_enhanced: pool.is_enhanced,
+            has_static_levelling: spec.wear.static_difference > 0,
+            wear_spread: pool.spread,
+            endurance_cycles: pool.endurance_cycles,
+            blocks_to_spare: pool.to_spare,
             rated_bytes,
             life_bytes,
             life_bytes_min,
@@ -377,11 +383,70 @@ impl Worn {
             life_years_max: years(life_bytes_max),
             health: health(
                 spec,
-                workload.write_bytes_per_day as f64 * DAYS_PER_YEAR / of_cycle.max(f64::EPSILON),
-                wearing,
-                blocks_to_spare,
+                (per_year(&pools[0]), pools.get(1).map(per_year)),
+                pools[0].wearing,
+                pools[0].to_spare,
             ),
         }
+    }
+}
+
+/// Blocks that share their wear: those of a card, or those of its enhanced area.
+struct Pool {
+    is_enhanced: bool,
+    /// Blocks that wear.
+    wearing: usize,
+    endurance_cycles: u32,
+    /// Blocks that may fail.
+    to_spare: u64,
+    /// Most erases of a block over the mean.
+    spread: f64,
+    /// Bytes of the host for a cycle of all wearing blocks.
+    of_cycle: f64,
+}
+
+impl Pool {
+    /// The blocks of a card beside its enhanced area, and those of the area where there is one.
+    fn all(worn: &Worn, spec: &CardSpec) -> Vec<Self> {
+        let first = (spec.enhanced_first_block() as usize).min(worn.erases.len());
+        // Of a card that stands in for another one, which has no area, each block counts for several.
+        let (main, area) = if spec.enhanced_blocks() > 0 {
+            worn.erases.split_at(first)
+        } else {
+            (&worn.erases[..], &[][..])
+        };
+        let main_blocks = spec.enhanced_first_block() as usize;
+        let mut pools = vec![Self::of(worn, spec, main, main_blocks, false)];
+        if !area.is_empty() {
+            pools.push(Self::of(worn, spec, area, area.len(), true));
+        }
+        pools
+    }
+
+    fn of(worn: &Worn, spec: &CardSpec, erases: &[u32], blocks: usize, is_enhanced: bool) -> Self {
+        let erased = erases.iter().filter(|erases| **erases > 0).count();
+        let [seen, wearing] =
+            if spec.wear.static_difference > 0 { [erases.len(), blocks] } else { [erased; 2] }
+                .map(|count| count.max(1));
+        let sum = |erases: &[u32]| erases.iter().map(|erases| f64::from(*erases)).sum::<f64>();
+        let (own, all) = (sum(erases), sum(&worn.erases));
+        let share = if erases.len() == worn.erases.len() || all == 0.0 { 1.0 } else { own / all };
+        let mean = own / seen as f64;
+        let most = erases.iter().copied().max().unwrap_or(0);
+        let erased_per_written = worn.erased_per_written * share;
+        Self {
+            is_enhanced,
+            wearing,
+            endurance_cycles: if is_enhanced { spec.enhanced_cycles() } else { spec.wear.endurance_cycles },
+            to_spare: if is_enhanced { spec.enhanced_to_spare() } else { spec.blocks_to_spare() },
+            spread: if mean > 0.0 { f64::from(most) / mean } else { 1.0 },
+            of_cycle: wearing as f64 * spec.au_bytes as f64 / erased_per_written.max(f64::EPSILON),
+        }
+    }
+
+    /// Wear of these blocks.
+    fn wear(&self, spec: &CardSpec) -> WearSpec {
+        WearSpec { endurance_cycles: self.endurance_cycles, ..spec.wear }
     }
 }
 
@@ -411,7 +476,7 @@ impl CardAtWork {
 }
 
 /// Cycles at which more than `to_spare` of `blocks` have failed: a tenth, half and nine tenths of the populations reach fewer.
-fn cycles(spec: &CardSpec, blocks: usize, to_spare: usize, seed: u64) -> [f64; 3] {
+fn cycles(wear: &WearSpec, blocks: usize, to_spare: usize, seed: u64) -> [f64; 3] {
     let populations = (DRAWS_MAX / blocks.max(1)).clamp(10, POPULATIONS);
     let failing = to_spare.min(blocks.saturating_sub(1));
     let mut random = Random::new(seed);
@@ -419,7 +484,7 @@ fn cycles(spec: &CardSpec, blocks: usize, to_spare: usize, seed: u64) -> [f64; 3
         .map(|_| {
             let mut deviations: Vec<f64> = (0..blocks).map(|_| random.normal()).collect();
             let (_, deviation, _) = deviations.select_nth_unstable_by(failing, f64::total_cmp);
-            spec.wear.block_life(*deviation)
+            wear.block_life(*deviation)
         })
         .collect();
     all.sort_by(f64::total_cmp);
@@ -437,11 +502,14 @@ mod tests {
         let spec = load(&Library::built_in(), Path::new("emmc-16g"), &[]).unwrap().spec;
         assert!((share_failed(&spec, spec.wear.block_life(0.0)) - 0.5).abs() < 1e-9);
         let rated = f64::from(spec.wear.endurance_cycles);
-        let years = health(&spec, rated / 10.0, 1000, 100);
+        let years = health(&spec, (rated / 10.0, None), 1000, 100);
         let tenths: Vec<u8> = years.iter().map(|year| year.life_b).collect();
         assert_eq!(tenths, [2, 3, 6, 11, 11]);
         assert!(years.iter().all(|year| year.life_a == year.life_b && (1..=3).contains(&year.pre_eol)));
-        assert_eq!(health(&spec, rated, 1000, 1).last().unwrap().pre_eol, 3);
+        // The area has ten times the cycles, and half of the writes.
+        let area = health(&spec, (rated / 10.0, Some(rated / 2.0)), 1000, 100);
+        assert_eq!(area.iter().map(|year| year.life_a).collect::<Vec<u8>>(), [1, 2, 3, 6, 11]);
+        assert_eq!(health(&spec, (rated, None), 1000, 1).last().unwrap().pre_eol, 3);
     }
 
     use floatgate_config::{Library, Override};

@@ -34,9 +34,55 @@ pub struct Replay {
     /// Places to which the trace writes.
     #[serde(flatten)]
     pub places: WritePlaces,
+    /// Times of its syncs.
+    #[serde(flatten)]
+    pub syncs: SyncTimes,
     /// Requests in the order of time, for a picture.
     #[serde(skip)]
     pub addresses: Addresses,
+}
+
+/// Times of syncs: from the first write behind a flush to the end of the next flush. It is what a program waits for that calls fsync; the
+/// fsync of a filesystem with a journal may be two of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct SyncTimes {
+    /// Number of syncs.
+    pub syncs: u64,
+    /// Median of their times in us; 0 without syncs.
+    pub sync_p50_us: f64,
+    /// Longest time in us.
+    pub sync_max_us: f64,
+}
+
+/// Syncs of a trace that is played.
+#[derive(Default)]
+struct Syncs {
+    /// Issue of the first write since the last flush.
+    began: Option<Instant>,
+    times_ns: Vec<u64>,
+}
+
+impl Syncs {
+    fn add(&mut self, kind: RequestKind, issued: Instant, ended: Instant) {
+        match kind {
+            RequestKind::Write => self.began = self.began.or(Some(issued)),
+            RequestKind::Flush => {
+                self.times_ns.extend(self.began.take().map(|began| ended.since(began).as_ns()));
+            }
+            RequestKind::Read | RequestKind::Discard => {}
+        }
+    }
+
+    fn times(mut self) -> SyncTimes {
+        self.times_ns.sort_unstable();
+        let us = |ns: Option<&u64>| ns.map_or(0.0, |ns| *ns as f64 / 1e3);
+        let middle = self.times_ns.len().saturating_sub(1) / 2;
+        SyncTimes {
+            syncs: self.times_ns.len() as u64,
+            sync_p50_us: us(self.times_ns.get(middle)),
+            sync_max_us: us(self.times_ns.last()),
+        }
+    }
 }
 
 /// Allocation units to which a trace writes.
@@ -85,10 +131,11 @@ pub fn replay(
 ) -> Result<Replay, Error> {
     let mut player = Player::new(&mut at_work, think_time);
     let mut open_aus = OpenAuCounter::new(card.spec.au_bytes);
-    let mut addresses = Addresses::default();
+    let (mut addresses, mut syncs) = (Addresses::default(), Syncs::default());
     for request in trace {
         let request = request.map_err(wrong)?;
         let issued = player.play(&request)?;
+        syncs.add(request.kind, issued, player.before.map_or(issued, |before| before.ended));
         if matches!(request.kind, RequestKind::Read | RequestKind::Write) {
             let is_write = request.kind == RequestKind::Write;
             addresses.add(issued.since(player.start), is_write, request.sector, request.sectors);
@@ -106,6 +153,7 @@ pub fn replay(
         iops: requests.iter().sum::<u64>() as f64 / seconds,
         trace_time_us,
         places: open_aus.places(),
+        syncs: syncs.times(),
         addresses,
         account,
     })
@@ -303,6 +351,26 @@ mod tests {
 
     fn write(sector: u64, sectors: u64) -> Request {
         Request { at: Nanos::ZERO, kind: RequestKind::Write, sector, sectors, latency: None }
+    }
+
+    #[test]
+    fn a_sync_ends_with_its_flush() {
+        let at = |us: u64| Instant::ZERO + Nanos::from_us(us);
+        let mut syncs = Syncs::default();
+        for (kind, issued, ended) in [
+            (RequestKind::Flush, 0, 1),
+            (RequestKind::Write, 10, 12),
+            (RequestKind::Read, 12, 13),
+            (RequestKind::Write, 20, 22),
+            (RequestKind::Flush, 22, 30),
+            (RequestKind::Write, 40, 41),
+            (RequestKind::Flush, 41, 45),
+            (RequestKind::Write, 50, 51),
+        ] {
+            syncs.add(kind, at(issued), at(ended));
+        }
+        assert_eq!(syncs.times(), SyncTimes { syncs: 2, sync_p50_us: 5.0, sync_max_us: 20.0 });
+        assert_eq!(Syncs::default().times(), SyncTimes::default());
     }
 
     #[test]

@@ -45,6 +45,10 @@ pub struct ShippedTrace {
     pub files: Option<u64>,
     /// Part of the filesystem that was filled before, in percent: 0, or [`FULL_PERCENT`] of an aged one.
     pub fill_percent: u8,
+    /// True when the filesystem was mounted with `discard`, which is not its default.
+    pub is_discarding: bool,
+    /// True when all discards are left out of the requests, as of a filesystem that was made and mounted without.
+    pub drops_discards: bool,
     before: &'static [u8],
     packed: &'static [u8],
 }
@@ -66,6 +70,21 @@ impl CardRequests {
         border.map_or(self.before.len(), |at| at + 1)
     }
 
+    /// Bytes of the card that are written, each counted once: those of the partition table, of the filesystem and of the files.
+    pub fn footprint_bytes(&self) -> u64 {
+        let writes =
+            self.before.iter().chain(&self.workload).filter(|request| request.kind == RequestKind::Write);
+        let mut runs: Vec<(u64, u64)> =
+            writes.map(|request| (request.sector, request.sector + request.sectors)).collect();
+        runs.sort_unstable();
+        let (mut sectors, mut covered) = (0, 0);
+        for (start, end) in runs {
+            sectors += end.saturating_sub(start.max(covered));
+            covered = covered.max(end);
+        }
+        sectors * SECTOR_BYTES as u64
+    }
+
     /// Bytes that the workload writes to the card.
     pub fn written_bytes(&self) -> u64 {
         let writes = self.workload.iter().filter(|request| request.kind == RequestKind::Write);
@@ -83,7 +102,13 @@ pub fn full_traces() -> Vec<ShippedTrace> {
     table("full.csv")
 }
 
-/// Traces of workloads of boards in use, journald, sqlite, swap, camera, log2ram and docker, in the order of `everyday.csv`. They are not among [`traces`].
+/// Traces of aged filesystems that were mounted with `discard`, where that is not the default, in the order of `discard.csv`. They are not
+/// among [`full_traces`].
+pub fn discarding_traces() -> Vec<ShippedTrace> {
+    table("discard.csv")
+}
+
+/// Traces of workloads of boards in use, journald, sqlite, swap, camera, log2ram and docker, and of PostMark with synced writes, in the order of `everyday.csv`. They are not among [`traces`].
 pub fn everyday_traces() -> Vec<ShippedTrace> {
     table("everyday.csv")
 }
@@ -101,17 +126,31 @@ fn table(name: &str) -> Vec<ShippedTrace> {
 
 /// The trace of a name such as `ext4-postmark` or `ext4-postmark-95-aged`.
 pub fn find(name: &str) -> Option<ShippedTrace> {
-    traces().into_iter().chain(everyday_traces()).chain(full_traces()).find(|trace| trace.name() == name)
+    let all = traces().into_iter().chain(everyday_traces()).chain(full_traces()).chain(discarding_traces());
+    all.into_iter().find(|trace| trace.name() == name)
 }
 
 fn of_line(line: &'static str) -> Option<ShippedTrace> {
     let (name, files) = line.split_once(',')?;
     let (filesystem, workload) = name.split_once('-')?;
+    let (workload, is_discarding) =
+        workload.strip_suffix("-discard").map_or((workload, false), |workload| (workload, true));
     let (workload, fill_percent) =
         workload.strip_suffix("-95-aged").map_or((workload, 0), |workload| (workload, FULL_PERCENT));
     let of = |ending: &str| Some(TRACES.get_file(format!("{name}{ending}"))?.contents());
     let (before, packed) = (of(".before.csv.gz")?, of(".csv.gz")?);
-    Some(ShippedTrace { filesystem, workload, files: files.parse().ok(), fill_percent, before, packed })
+    let files = files.parse().ok();
+    let drops_discards = false;
+    Some(ShippedTrace {
+        filesystem,
+        workload,
+        files,
+        fill_percent,
+        is_discarding,
+        drops_discards,
+        before,
+        packed,
+    })
 }
 
 impl ShippedTrace {
@@ -124,12 +163,18 @@ impl ShippedTrace {
     pub fn name(&self) -> String {
         let fill =
             if self.fill_percent == 0 { String::new() } else { format!("-{}-aged", self.fill_percent) };
-        format!("{}-{}{fill}", self.filesystem, self.workload)
+        let discard = if self.is_discarding { "-discard" } else { "" };
+        format!("{}-{}{fill}{discard}", self.filesystem, self.workload)
+    }
+
+    /// The trace without its discards.
+    #[must_use]
+    pub const fn without_discards(self) -> Self {
+        Self { drops_discards: true, ..self }
     }
 
     /// Bytes that the filesystem writes to the card for each byte that programs write to files, where the trace tells: `create` makes files of
-    /// [`CREATED_BYTES`]. `life` and `advise` count the bytes on the card, as /proc/diskstats does; `compare` counts those of programs, as it does for
-    /// raw flash.
+    /// [`CREATED_BYTES`]. `life`, `advise` and `compare` count the bytes on the card, as /proc/diskstats does.
     ///
     /// # Errors
     /// As of [`Self::requests`].
@@ -146,7 +191,11 @@ impl ShippedTrace {
     /// # Errors
     /// The trace is damaged, which only happens when its file was changed before the build.
     pub fn requests(&self, au_bytes: u64) -> Result<CardRequests, Error> {
-        let of = |packed| self.read(packed).map(|requests| moved(requests, au_bytes));
+        let of = |packed| {
+            let mut requests = self.read(packed)?;
+            requests.retain(|request| !self.drops_discards || request.kind != RequestKind::Discard);
+            Ok::<_, Error>(moved(requests, au_bytes))
+        };
         Ok(CardRequests { before: of(self.before)?, workload: of(self.packed)? })
     }
 
@@ -200,6 +249,14 @@ mod tests {
             assert!(workload.len() > 100 && trace.name().ends_with("-postmark-95-aged"), "{}", trace.name());
             assert_eq!(find(&trace.name()).map(|found| found.fill_percent), Some(FULL_PERCENT));
         }
+        let discards = |trace: &ShippedTrace| {
+            let CardRequests { before, workload } = trace.requests(AU_BYTES).unwrap();
+            before.iter().chain(&workload).filter(|request| request.kind == RequestKind::Discard).count()
+        };
+        let discarding = find("ext4-postmark-95-aged-discard").unwrap();
+        assert!(discarding.is_discarding && discarding.workload == "postmark");
+        assert!(discards(&discarding) > 10 * discards(&find("ext4-postmark-95-aged").unwrap()));
+        assert_eq!(discards(&discarding.without_discards()), 0);
         let names = ["journald", "sqlite", "swap", "camera", "log2ram", "docker"];
         for (filesystem, workload) in
             ["ext4", "f2fs", "vfat"].into_iter().flat_map(|fs| names.map(|name| (fs, name)))
@@ -214,6 +271,19 @@ mod tests {
             traces_for(&["sqlite".to_owned()]).iter().filter(|trace| trace.workload == "sqlite").count(),
             3
         );
+    }
+
+    #[test]
+    fn each_sector_takes_room_once() {
+        let write = |sector: u64, sectors: u64| Request {
+            at: floatgate_mtd::Nanos::ZERO,
+            kind: RequestKind::Write,
+            sector,
+            sectors,
+            latency: None,
+        };
+        let requests = CardRequests { before: vec![write(8, 8), write(0, 4)], workload: vec![write(10, 10)] };
+        assert_eq!(requests.footprint_bytes(), 16 * 512);
     }
 
     #[test]

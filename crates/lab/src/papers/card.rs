@@ -206,12 +206,12 @@ fn places(what: &str) -> Option<f64> {
 
 /// The figure of a workload that a row names, as `ext4 over f2fs, postmark`: the time of one filesystem over
 /// the time of another on the card. `longest ext4 over f2fs` takes their longest requests, `longest ext4` is
-/// a time in s. `ext4` alone and `slowest over fastest` are compared with the other card.
+/// a time in s; `sync ext4 over f2fs` takes the medians of their syncs. `ext4` alone and `slowest over fastest` are compared with the other card.
 fn compared(own: &[Cell], other: &[Cell], what: &str) -> Option<f64> {
     let (figure, workload) = what.rsplit_once(", ")?;
-    let of = |cells: &'_ [Cell], filesystem: &str| -> Option<(f64, f64)> {
+    let of = |cells: &'_ [Cell], filesystem: &str| -> Option<[f64; 3]> {
         let is_it = |cell: &&Cell| cell.filesystem == filesystem && cell.workload == workload;
-        cells.iter().find(is_it).map(|cell| (cell.time_us, cell.longest_us))
+        cells.iter().find(is_it).map(|cell| [cell.time_us, cell.longest_us, cell.syncs.sync_p50_us])
     };
     let spread = |cells: &[Cell]| {
         let times = || cells.iter().filter(|cell| cell.workload == workload).map(|cell| cell.time_us);
@@ -220,14 +220,15 @@ fn compared(own: &[Cell], other: &[Cell], what: &str) -> Option<f64> {
     if figure == "slowest over fastest" {
         return Some(spread(own)? / spread(other)?);
     }
-    let (is_longest, figure) =
-        figure.strip_prefix("longest ").map_or((false, figure), |figure| (true, figure));
-    let time = |cells, filesystem| {
-        of(cells, filesystem).map(|(time, longest)| if is_longest { longest } else { time })
+    let (which, figure) = match (figure.strip_prefix("longest "), figure.strip_prefix("sync ")) {
+        (Some(figure), _) => (1, figure),
+        (None, Some(figure)) => (2, figure),
+        (None, None) => (0, figure),
     };
+    let time = |cells, filesystem| of(cells, filesystem).map(|times| times[which]);
     match figure.split_once(" over ") {
         Some((one, another)) => Some(time(own, one)? / time(own, another)?),
-        None if is_longest => Some(time(own, figure)? / 1e6),
+        None if which > 0 => Some(time(own, figure)? / 1e6),
         None => Some(time(own, figure)? / time(other, figure)?),
     }
 }

@@ -179,7 +179,7 @@ impl Study for Age {
     type Output = Runs;
 
     const NAME: &'static str = "age";
-    const STEPS: &'static str = "chips";
+    const STEPS: &'static str = "years";
 
     fn setup(options: &AgeOptions) -> Option<&Path> {
         Some(&options.setup)
@@ -195,8 +195,15 @@ impl Study for Age {
         let scrubs = options.scrubs()?;
         let library = context.library;
         let config = options.config(library)?;
-        (context.progress)(Progress::Steps(u64::from(options.chips.get()) * scrubs.len() as u64));
-        let done = || (context.progress)(Progress::Done(1));
+        let years: u64 = scrubs
+            .iter()
+            .map(|scrub| {
+                let run = options.of_run(*scrub);
+                u64::from(run.chips) * run.whole_years()
+            })
+            .sum();
+        (context.progress)(Progress::Steps(years));
+        let done = |years: u64| (context.progress)(Progress::Done(years));
         let run = |scrub_days| age::run(library, &config, &options.of_run(scrub_days), &done);
         Ok(Runs { runs: scrubs.into_iter().map(run).collect::<Result<_, _>>()? })
     }

@@ -260,7 +260,7 @@ impl Study for LifeOfCard {
         let head = format!(
             "{} MB, {} blocks of flash rated for {} cycles",
             grouped(life.capacity_bytes / 1_000_000),
-            grouped(life.blocks),
+            grouped(if life.is_enhanced { life.wearing_blocks } else { life.blocks }),
             grouped(life.endurance_cycles.into())
         );
         let trace = Some(&life.trace).filter(|trace| !trace.is_empty());
@@ -298,10 +298,16 @@ fn requests(trace: &Path) -> Result<Vec<Request>, Error> {
 fn table(life: &CardLife) -> Table {
     let row = |what: &str, value: Cell| vec![what.into(), value];
     let number = |value: f64, text: String| Cell::shown(value, text);
-    let spread = if life.has_static_levelling {
+    let spread = if life.is_enhanced {
+        format!(
+            "{} of {} blocks, those of the enhanced area",
+            grouped(life.wearing_blocks),
+            grouped(life.blocks)
+        )
+    } else if life.has_static_levelling {
         format!(
             "all {} blocks, as static wear levelling moves data that does not change",
-            grouped(life.blocks)
+            grouped(life.wearing_blocks)
         )
     } else {
         format!(
@@ -370,7 +376,8 @@ fn conclusion(life: &CardLife) -> String {
         format!("{pace} wear is not the limit: the rated cycles last for more than {YEARS_MAX} years")
     } else {
         format!(
-            "{pace} the rated cycles of this card last for {}, and its blocks for {} to {} in 8 of 10 cases",
+            "{pace} the rated cycles of {} last for {}, and its blocks for {} to {} in 8 of 10 cases",
+            if life.is_enhanced { "the enhanced area" } else { "this card" },
             span(life.rated_years),
             span(life.life_years_min),
             span(life.life_years_max)

@@ -485,7 +485,7 @@ impl Age {
                 chips: 1,
                 seed: of.seed,
             },
-            &|| (),
+            &|_| (),
         )?;
         let Some(life) = report.lives.first() else { return Ok(ChipFigures::default()) };
         let survived = Figure::Share { hits: u64::from(life.failure.is_none()), tries: 1 };

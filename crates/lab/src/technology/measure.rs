@@ -14,7 +14,7 @@ use crate::card::state::CardState;
 use crate::card::{LoadedCard, is_card, load};
 use crate::energy;
 use crate::fs_compare::{FsComparison, Subject, Test};
-use crate::life::{DAYS_PER_YEAR, Endurance, FlashLife, HOT, Wear, in_units};
+use crate::life::{DAYS_PER_YEAR, Endurance, FlashLife, HOT, Wear};
 use crate::speed::{SpeedOptions, Test as SpeedTest};
 use crate::speed_run;
 use floatgate_config::{Config, ConfigError, Kind, Library, Override, Part, Problem};
@@ -394,7 +394,7 @@ fn fill_from_traces(
     let everyday = everyday_traces();
     let traces: Vec<ShippedTrace> = traces().into_iter().chain(everyday).filter(is_wanted).collect();
     let replayed = at_least_the_traces(card.clone());
-    candidate.remarks.extend(enlarged(card, &replayed));
+    candidate.remarks.extend(enlarged(card, &replayed, &traces)?);
     let named = NamedCard { name: known.target.clone(), card: replayed };
     let matrix = compare(&[named], &traces, STATE, use_.seed, &|_| ())?;
     let of = |workload: Workload| {
@@ -451,16 +451,17 @@ fn fill_life(
     let blocks = |card: &LoadedCard| flash_blocks(&card.spec, card.spec.capacity_bytes) as f64;
     let share = blocks(card) / blocks(&large);
     let per_byte = trace.written_per_byte(card.spec.au_bytes)?;
-    candidate.figures.life_years = Some(worn.rated_years * share / per_byte.unwrap_or(1.0));
+    candidate.figures.life_years = Some(worn.rated_years * share);
     candidate.remarks.push(match per_byte {
         Some(per_byte) => format!(
-            "For each byte of the files {} writes {} bytes to the card, so that the {} a day are {} in `floatgate life` and `floatgate advise`.",
+            "The bytes a day are those that {} writes to the card, as in `floatgate life`: {} for each byte of the files.",
             trace.filesystem,
-            three(per_byte),
-            in_units(use_.write_bytes_per_day),
-            in_units((use_.write_bytes_per_day as f64 * per_byte) as u64)
+            three(per_byte)
         ),
-        None => format!("The bytes a day are those that {} writes to the card.", trace.filesystem),
+        None => format!(
+            "The bytes a day are those that {} writes to the card, as in `floatgate life`.",
+            trace.filesystem
+        ),
     });
     if !worn.has_static_levelling {
         candidate.remarks.push(format!(

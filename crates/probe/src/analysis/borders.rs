@@ -481,10 +481,16 @@ fn page_from(samples: &Samples, origin: u64) -> Answer {
 /// A read across two planes of a page needs a second transfer; a read across two pages needs a second array read. So
 /// the visible unit may be a page with smaller steps inside it, or the piece of one plane with larger steps at page
 /// borders.
+///
+/// The sector behind a border, read after the one before it, needs an array read at each plane of a page. So pieces that are
+/// smaller than the visible unit are those of its planes.
 struct PlaneSteps {
-    /// Visible unit, B, and the step at its borders, ns.
+    /// Visible unit, B, its probability, and the step at its borders, ns.
     unit: u64,
+    confidence: f64,
     of_unit: f64,
+    /// Smallest unit that neighbouring sectors show, with its probability.
+    neighbours: Option<(u64, f64)>,
     larger: Fit,
     smaller: Fit,
 }
@@ -493,7 +499,12 @@ impl PlaneSteps {
     fn from_samples(samples: &Samples, origin: u64) -> Option<Self> {
         let across = fits_across(samples, origin);
         let visible = across.iter().filter_map(|fit| Some((fit, fit.best()?)));
-        let (of_unit, (unit, _)) = visible.max_by(|a, b| a.1.1.total_cmp(&b.1.1))?;
+        let (of_unit, (unit, confidence)) = visible.max_by(|a, b| a.1.1.total_cmp(&b.1.1))?;
+        let pairs = [Test::PagePairWritten, Test::PagePair].map(|test| {
+            let fit = page_fit(samples, test, &pair_points(samples, test), None, origin);
+            fit.best().filter(|_| fit.low_hits <= LOW_HITS)
+        });
+        let neighbours = pairs.into_iter().flatten().max_by(|a, b| a.1.total_cmp(&b.1));
         let test = if samples.with_test(Test::PageWritten).next().is_some() {
             Test::PageWritten
         } else {
@@ -507,7 +518,7 @@ impl PlaneSteps {
         };
         let larger = step(&at_units, PLANES.map(|planes| planes * unit).to_vec());
         let smaller = step(&inside, PLANES.map(|planes| unit / planes).to_vec());
-        Some(Self { unit, of_unit: of_unit.step, larger, smaller })
+        Some(Self { unit, confidence, of_unit: of_unit.step, neighbours, larger, smaller })
     }
 
     /// Best period of a fit, if its step is too large to be noise or bus time compared with the step of the visible
@@ -519,6 +530,17 @@ impl PlaneSteps {
     /// The page and its piece on one plane.
     fn planes(&self) -> Option<Planes> {
         let unit = self.unit;
+        let is_split =
+            |(piece, _): &(u64, f64)| PLANES.contains(&(unit / piece)) && unit.is_multiple_of(*piece);
+        if let Some((piece, confidence)) = self.neighbours.filter(is_split) {
+            let reason = format!(
+                "a read across a multiple of {} takes longer, and of neighbouring sectors the second one at each multiple of {}: pieces of a page on several planes",
+                size(unit),
+                size(piece)
+            );
+            let confidence = confidence.min(self.confidence).min(PLANES_CONFIDENCE);
+            return Some(Planes { page: unit, piece, confidence, reason });
+        }
         if let Some((page, confidence)) = self.best(&self.larger) {
             let reason = format!(
                 "units of {} have borders that take {} longer at every multiple of {}: pages of several planes, or of a die",

@@ -75,18 +75,29 @@ pub(crate) fn fast_bytes(samples: &Samples) -> u64 {
 /// Minimum slowdown of a sector write when the buffer has no room for its page.
 const EVICTED: f64 = 1.12;
 
-/// Number of partly written pages that the RAM buffer can hold, and the time of a sector write with this number and
-/// with twice as many pages, ns. `None` unless one page is fast, and writes stay slow beyond some number of pages.
-fn scattered(samples: &Samples) -> Option<(u64, f64, f64)> {
+/// Median time of a sector write by the number of pages that are written round robin, ns.
+fn scatter_costs(samples: &Samples) -> Vec<(u64, f64)> {
     let mut times: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for sample in samples.with_test(Test::Scatter) {
         times.entry(sample.about & u64::from(u32::MAX)).or_default().push(sample.ns as f64);
     }
-    let costs: Vec<(u64, f64)> =
-        times.into_iter().map(|(pages, mut times)| (pages, median(&mut times))).collect();
+    times.into_iter().map(|(pages, mut times)| (pages, median(&mut times))).collect()
+}
+
+/// True when the last two numbers of pages were more than the buffer holds: more pages would be slow, too.
+pub(crate) fn is_beyond_buffer(samples: &Samples) -> bool {
+    let costs = scatter_costs(samples);
+    let (Some(one), Some(last)) = (costs.first(), costs.len().checked_sub(2)) else { return false };
+    costs[last..].iter().all(|(_, ns)| *ns > EVICTED * one.1)
+}
+
+/// Number of partly written pages that the RAM buffer can hold, and the time of a sector write with this number and
+/// with twice as many pages, ns. `None` unless one page is fast, and writes stay slow beyond some number of pages.
+fn scattered(samples: &Samples) -> Option<(u64, f64, f64)> {
+    let costs = scatter_costs(samples);
     let limit = EVICTED * costs.first()?.1;
     let room = costs.iter().take_while(|(_, ns)| *ns < limit).count();
-    let is_cliff = room > 1 && costs[room..].iter().all(|(_, ns)| *ns > limit);
+    let is_cliff = costs[room..].iter().all(|(_, ns)| *ns > limit);
     let (pages, fast) = costs[room.checked_sub(1)?];
     let slow = costs.get(room)?.1;
     is_cliff.then_some((pages, fast, slow))
@@ -94,6 +105,11 @@ fn scattered(samples: &Samples) -> Option<(u64, f64, f64)> {
 
 /// Confidence in the buffer.
 const SCATTERED: f64 = 0.8;
+/// Confidence in a buffer of one page: a smaller one, with room for less than a page, looks the same.
+const ONE_PAGE: f64 = 0.5;
+/// Number of pages from which the number of parts that the firmware remembers may be the limit, and not its RAM.
+/// The confidence is [`ONE_PAGE`] then.
+const MANY_PAGES: u64 = 64;
 
 /// Answer about the RAM buffer for incomplete pages.
 pub(crate) fn buffer(samples: &Samples) -> Answer {
@@ -103,19 +119,22 @@ pub(crate) fn buffer(samples: &Samples) -> Answer {
     let page = page(samples);
     let (Some((pages, fast, slow)), Some(bytes)) = (scattered(samples), page.count()) else {
         let reason = match fast_bytes(samples) {
-            0 => "not visible: the first writes after a pause are as slow as later ones, and round-robin writes to 2 to 32 pages show no limit".to_owned(),
+            0 => "not visible: the first writes after a pause are as slow as later ones, and round-robin writes to several pages show no limit".to_owned(),
             bytes => format!("the first {} after a pause are written faster than later ones, by RAM or by a cache", size(bytes)),
         };
         return Answer::unknown("B", 0.0, reason);
     };
+    let is_clear = (2..MANY_PAGES).contains(&pages);
+    let confidence = page.confidence.min(if is_clear { SCATTERED } else { ONE_PAGE });
     let reason = format!(
-        "round-robin sector writes to {pages} pages of {} take {}, to {} pages {}",
+        "round-robin sector writes to {pages} page{} of {} take {}, to {} pages {}",
+        if pages == 1 { "" } else { "s" },
         size(bytes),
         us(fast),
         2 * pages,
         us(slow)
     );
-    Answer::found(Value::Count(pages * bytes), "B", SCATTERED.min(page.confidence), reason)
+    Answer::found(Value::Count(pages * bytes), "B", confidence, reason)
 }
 
 /// Smallest cache in flash, B; anything less is a buffer.

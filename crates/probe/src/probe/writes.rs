@@ -5,7 +5,7 @@ use super::capacity::PASSES;
 use super::{Probe, ProbeError};
 use crate::analysis::behind_cache::{CACHE_MAX, GUESS, hiding_cache, is_too_large};
 use crate::analysis::borders::{FILL_BYTES, erase_block, origin, page, read_fit, write_fit};
-use crate::analysis::caches::cache;
+use crate::analysis::caches::{cache, is_beyond_buffer};
 use crate::analysis::closing;
 use crate::analysis::open_aus::{FAT_AUS, MOST, REPEAT, Search, TURN_BYTES};
 use crate::answer::Answer;
@@ -40,7 +40,7 @@ const CONTENTS_NS: u64 = 30_000_000_000;
 /// Amount of that data behind a cache, where only the first allocation units need it, B.
 const CONTENT_MAX: u64 = 16 << 20;
 /// Maximum number of pages that get scattered sectors, sectors per page, passes, and the pause before, ns.
-const SCATTER_PAGES: u64 = 64;
+const SCATTER_PAGES: u64 = 128;
 const SCATTER_ROUNDS: u64 = 4;
 const SCATTER_PASSES: u64 = 2;
 const SCATTER_PAUSE_NS: u64 = 20_000_000;
@@ -276,9 +276,10 @@ impl<T: Target> Probe<'_, T> {
             return Ok(());
         };
         // Twice, as some pages may have been delayed.
+        let mut most = SCATTER_PAGES;
         for pass in 0..SCATTER_PASSES {
             let mut pages = 1;
-            while pages <= SCATTER_PAGES && pages * page <= layout.fill.1 / 2 {
+            while pages <= most && pages * page <= layout.fill.1 / 2 {
                 self.target.flush()?;
                 self.target.idle(SCATTER_PAUSE_NS);
                 for round in 0..SCATTER_ROUNDS {
@@ -286,6 +287,9 @@ impl<T: Target> Probe<'_, T> {
                         let at = layout.fill.0 + place * page + round * SECTOR;
                         self.write(Test::Scatter, pass << 32 | pages, at, SECTOR)?;
                     }
+                }
+                if is_beyond_buffer(&self.samples) {
+                    most = most.min(pages);
                 }
                 pages *= 2;
             }

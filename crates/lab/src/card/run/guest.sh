@@ -34,17 +34,29 @@ failed() {
   return 1
 }
 
+# Makes a filesystem; $2 is no where it must not discard what was on the card.
 make() {
+  keep=
+  [ "$2" = no ] && keep=-K
   case $1 in
     # Tables of inodes that the kernel writes later would count as the workload's.
-    ext4) mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0 $part ;;
+    ext4) mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0${keep:+,nodiscard} $part ;;
     # With -q it does not say why it fails.
-    f2fs) mkfs.f2fs -f $part ;;
-    nilfs2) mkfs.nilfs2 -q -f $part ;;
+    f2fs) mkfs.f2fs -f ${keep:+-t 0} $part ;;
+    nilfs2) mkfs.nilfs2 -q -f $keep $part ;;
     vfat) mkfs.vfat -F 32 -s 64 $part ;;
     exfat) mkfs.exfat $part ;;
-    btrfs) mkfs.btrfs -q -f $part ;;
-    xfs) mkfs.xfs -q -f $part ;;
+    btrfs) mkfs.btrfs -q -f $keep $part ;;
+    xfs) mkfs.xfs -q -f $keep $part ;;
+  esac
+}
+
+# Options of mount for a filesystem and its discards. FAT and exFAT discard only when they are told to.
+mount_options() {
+  case $1-$2 in
+    *-yes) echo "-o discard" ;;
+    vfat-no | exfat-no | *-default) ;;
+    *-no) echo "-o nodiscard" ;;
   esac
 }
 
@@ -161,6 +173,14 @@ postmark_() {
 }
 
 # dbench 4.00 begins its file again until its time has passed: a last line that must fail ends it, so that every filesystem does the same work.
+# PostMark with each write on the card before the next: a tenth of the files, as each takes many requests.
+postmark_sync() {
+  mount -o remount,sync /mnt && mkdir /mnt/client1 || return
+  printf '%s\n' 'set location /mnt/client1' 'set number 200' 'set transactions 200' 'set read 32768' 'set write 32768' 'set seed 42' run quit >/tmp/postmark1.conf
+  postmark /tmp/postmark1.conf >/tmp/postmark1.out 2>/tmp/postmark1.err && [ ! -s /tmp/postmark1.err ] || return
+  files=$(awk '$2 == "created" { print $1; exit }' /tmp/postmark1.out)
+}
+
 dbench_() {
   cp "$IN/client.txt" /tmp/client.txt
   printf '%s\n' 'Unlink "\clients\client1\end-of-load" NT_STATUS_OK' >>/tmp/client.txt
@@ -335,6 +355,7 @@ work() {
   files=0
   case $1 in
     postmark) postmark_ ;;
+    postmark-sync) postmark_sync ;;
     dbench) dbench_ ;;
     create) create ;;
     kernel-build) kernel_build ;;
@@ -386,11 +407,12 @@ one() {
   aged=$5
   rm -f /tmp/full /tmp/watched
   : >/tmp/synced
-  mark run "$1" "$2" "$fill" "$4" "$aged"
+  mark run "$1" "$2" "$fill" "$4" "$aged" "$6"
   mark phase mkfs
-  make "$1" >/tmp/said 2>&1 || { failed mkfs; return; }
+  make "$1" "$6" >/tmp/said 2>&1 || { failed mkfs; return; }
   mark phase mount
-  mount -i -t "$1" $part /mnt 2>/tmp/said || { failed mount; return; }
+  # shellcheck disable=SC2046
+  mount -i -t "$1" $(mount_options "$1" "$6") $part /mnt 2>/tmp/said || { failed mount; return; }
   if [ "$4" != off ]; then start_cleaner "$4" 2>/tmp/said || { failed cleaner; umount /mnt; return; }; fi
   mark phase fill
   fill 2>/tmp/said || { failed fill; umount /mnt; return; }
@@ -418,5 +440,5 @@ one() {
 # As little as boards with a card have for what is not written yet: PostMark deletes its files, and would write nothing else.
 echo 4194304 >/proc/sys/vm/dirty_background_bytes
 echo 8388608 >/proc/sys/vm/dirty_bytes
-while read -r filesystem workload fill cleaner aged; do one "$filesystem" "$workload" "$fill" "$cleaner" "$aged"; done <"$IN/plan"
+while read -r filesystem workload fill cleaner aged discard; do one "$filesystem" "$workload" "$fill" "$cleaner" "$aged" "$discard"; done <"$IN/plan"
 exit 0

@@ -39,8 +39,9 @@ pub const FILESYSTEMS: [(&str, &str); 7] = [
 ];
 
 /// Workloads: name, and the programs that it needs with their Debian packages.
-pub const WORKLOADS: [(&str, &str); 12] = [
+pub const WORKLOADS: [(&str, &str); 13] = [
     ("postmark", "postmark:postmark"),
+    ("postmark-sync", "postmark:postmark"),
     ("dbench", "dbench:dbench"),
     ("create", ""),
     ("kernel-build", "tcc:tcc"),
@@ -68,6 +69,8 @@ pub struct CardRun {
     pub fill_percent: u8,
     /// True when the filesystem was aged, so that its free space is holes of 64 KiB.
     pub is_aged: bool,
+    /// Discards of mkfs and of the mounted filesystem: `default`, `yes` or `no`.
+    pub discard: Discarding,
     /// Protection period of NILFS2's cleaner in s; absent when it does not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protection_period_s: Option<u32>,
@@ -104,6 +107,38 @@ pub struct CardRun {
     pub power_loss: Option<CutResults>,
 }
 
+/// Discards of mkfs and of a mounted filesystem.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Discarding {
+    /// As the programs and the kernel do it when nothing is said: mkfs discards, and F2FS does when it is mounted.
+    #[default]
+    Default,
+    /// Mounted with `discard`.
+    Yes,
+    /// Neither mkfs nor the kernel discards.
+    No,
+}
+
+impl Discarding {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Default, Self::Yes, Self::No];
+
+    /// Word of the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::Yes => "yes",
+            Self::No => "no",
+        }
+    }
+
+    /// The choice of a word.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|own| own.name() == name)
+    }
+}
+
 /// Part of a run that has a trace of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TracePart {
@@ -117,13 +152,19 @@ pub enum TracePart {
 pub type Observers = Box<dyn FnMut(&CardRun, TracePart) -> Option<Observer> + Send>;
 
 impl CardRun {
-    /// Name of its trace: `ext4-postmark`, `ext4-postmark-90` on a filesystem that was filled, and `ext4-postmark-90-aged` on one that was aged.
+    /// Name of its trace: `ext4-postmark`, `ext4-postmark-90` on a filesystem that was filled, `ext4-postmark-90-aged` on one that was aged, and
+    /// `ext4-postmark-90-aged-discard` on one that was mounted with `discard`.
     pub fn trace_name(&self) -> String {
         let aged = if self.is_aged { "-aged" } else { "" };
         let fill =
             if self.fill_percent == 0 { String::new() } else { format!("-{}{aged}", self.fill_percent) };
         let cleaner = self.protection_period_s.map_or(String::new(), |s| format!("-cleaner-{s}"));
-        format!("{}{cleaner}-{}{fill}", self.filesystem, self.workload)
+        let discard = match self.discard {
+            Discarding::Default => "",
+            Discarding::Yes => "-discard",
+            Discarding::No => "-nodiscard",
+        };
+        format!("{}{cleaner}-{}{fill}{discard}", self.filesystem, self.workload)
     }
 }
 
@@ -216,8 +257,9 @@ impl Workbench {
     fn mark(&mut self, host: Instant, text: &str) -> Result<(), Error> {
         let words: Vec<&str> = text.split_whitespace().collect();
         match words[..] {
-            ["run", filesystem, workload, fill, cleaner, aged] => {
-                let fill = (fill.parse().unwrap_or(0), aged == "aged");
+            ["run", filesystem, workload, fill, cleaner, aged, discard] => {
+                let discard = Discarding::named(discard).unwrap_or_default();
+                let fill = (fill.parse().unwrap_or(0), aged == "aged", discard);
                 self.begin(host, filesystem, workload, fill, cleaner.parse().ok())?;
             }
             ["phase", phase] => phase.clone_into(&mut self.phase_name),
@@ -267,7 +309,7 @@ impl Workbench {
         host: Instant,
         filesystem: &str,
         workload: &str,
-        (fill_percent, is_aged): (u8, bool),
+        (fill_percent, is_aged, discard): (u8, bool, Discarding),
         protection_period_s: Option<u32>,
     ) -> Result<(), Error> {
         self.end("unfinished");
@@ -277,6 +319,7 @@ impl Workbench {
             workload: workload.to_owned(),
             fill_percent,
             is_aged: is_aged && fill_percent > 0,
+            discard,
             protection_period_s,
             verdict: String::new(),
             message: String::new(),

@@ -1,0 +1,268 @@
+//! Properties of a device, from the catalogue or from the answers of a probe.
+
+use super::super::existing::Existing;
+use super::super::mkfs::PartitionShape;
+use super::super::size;
+use super::probed::{Answer, Probed};
+use crate::Error;
+use crate::card::LoadedCard;
+use floatgate_card::LossSpec;
+use floatgate_mtd::advice;
+use floatgate_mtd::advice::{Command, CommandOption};
+use serde::Deserialize;
+use std::ops::RangeInclusive;
+
+/// A number with its evidence.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evidence {
+    /// The number itself, in the unit of its field.
+    pub value: u64,
+    /// Probability that it is right.
+    pub confidence: f64,
+    /// Other values and their probabilities.
+    pub alternatives: Vec<(u64, f64)>,
+    /// Origin of the value, in words.
+    pub reason: String,
+}
+
+/// Properties of a device on which advice depends.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceFacts {
+    /// Name or path.
+    pub target: String,
+    /// Description in one line.
+    pub title: String,
+    /// Real size in bytes.
+    pub capacity_bytes: u64,
+    /// Size that the device states in bytes, where it is another one.
+    pub claimed_bytes: Option<u64>,
+    /// Size of an allocation unit in bytes.
+    pub au_bytes: Evidence,
+    /// Position of the first border in bytes.
+    pub phase_bytes: u64,
+    /// Size of a page in bytes.
+    pub page_bytes: Evidence,
+    /// Number of allocation units that can be open; 0 of a card without such a limit.
+    pub open_aus: Evidence,
+    /// True when anything shows what card it is: allocation unit, open units, or reads as fast as those of a card.
+    pub is_card_visible: bool,
+    /// Speeds in order, MB/s: reads and writes.
+    pub mb_s: [Option<f64>; 2],
+    /// Partitions with their first bytes, and findings about them.
+    pub partitions: Vec<Partition>,
+    /// Findings about table and FATs, a sentence each.
+    pub findings: Vec<String>,
+    /// Reason for which nothing should be stored on it: contents change, or its life is over.
+    pub unsafe_because: Option<String>,
+    /// True when contents change: `unsafe_because` says how.
+    pub is_untrue: bool,
+    /// Life used that the card states, at most, %.
+    pub life_used_percent: Option<Evidence>,
+    /// True when nothing but the device says how large it is: reads do not show a fake.
+    pub is_size_unproven: bool,
+}
+
+/// A partition of the device.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Partition {
+    /// Number as Linux counts; 0 for the device itself.
+    pub number: u64,
+    /// Position in bytes.
+    pub start_bytes: u64,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// Filesystem that is on it, but FAT.
+    #[serde(skip)]
+    pub existing: Option<Existing>,
+}
+
+impl Partition {
+    /// Name in messages.
+    pub(super) fn name(&self) -> String {
+        match self.number {
+            0 => "the device".to_owned(),
+            number => format!("partition {number}"),
+        }
+    }
+}
+
+/// Sizes of allocation units where nothing is known, in bytes: up to 32 GiB (SDHC) and above (SDXC).
+const USUAL_AU: [u64; 2] = [4 << 20, 16 << 20];
+/// Largest card whose allocation units are of the first size, in bytes.
+const SDHC_MAX: u64 = 32 << 30;
+/// Page and open allocation units where nothing is known.
+const USUAL_PAGE: u64 = 16 << 10;
+const USUAL_OPEN_AUS: u64 = 5;
+/// Confidence of a size that only the device states.
+pub(super) const UNPROVEN: f64 = 0.5;
+/// Confidence of a number that is only usual.
+const ASSUMED: f64 = 0.3;
+/// Allocation units, pages and numbers of open units that are believed. A phase is below its allocation unit.
+pub(super) const AUS: RangeInclusive<u64> = 4096..=1 << 30;
+const PAGES: RangeInclusive<u64> = 512..=4 << 20;
+const OPEN_AUS: RangeInclusive<u64> = 0..=1024;
+const PHASES: RangeInclusive<u64> = 0..=1 << 30;
+const PERCENT: RangeInclusive<u64> = 0..=100;
+/// Speeds that are believed, MB/s.
+pub(super) const SPEEDS: RangeInclusive<f64> = 0.001..=100_000.0;
+/// Fastest reads of a card, MB/s: the bus of eMMC in HS400 (JESD84-B51), UHS-II of SD has 312. What is faster is another device or a cache.
+const CARD_MB_S_MAX: f64 = 400.0;
+
+impl DeviceFacts {
+    /// A card of the catalogue.
+    pub fn of_card(name: &str, card: &LoadedCard) -> Self {
+        let spec = &card.spec;
+        let sourced = |value: u64, key: &str| {
+            let source = card.part.source_of(key);
+            Evidence {
+                value,
+                confidence: source.map_or(ASSUMED, |source| source.confidence),
+                alternatives: Vec::new(),
+                reason: source.map_or("no source".to_owned(), |source| source.from.clone()),
+            }
+        };
+        Self {
+            target: name.to_owned(),
+            title: format!("{}, {}", card.name(), card.part.title),
+            capacity_bytes: spec.capacity_bytes,
+            claimed_bytes: spec.fake.map(|fake| fake.claimed_bytes),
+            au_bytes: sourced(spec.au_bytes, "card.au_bytes"),
+            phase_bytes: 0,
+            page_bytes: sourced(spec.page_bytes, "card.page_bytes"),
+            open_aus: sourced(u64::from(spec.open_aus), "card.open_aus"),
+            is_card_visible: true,
+            mb_s: [None; 2],
+            partitions: Vec::new(),
+            findings: Vec::new(),
+            unsafe_because: unsound(card),
+            is_untrue: spec.evil.is_some(),
+            life_used_percent: None,
+            is_size_unproven: false,
+        }
+    }
+
+    /// A device from the JSON of `floatgate probe`.
+    ///
+    /// # Errors
+    /// It has no answers, or no size, or a number that no card has.
+    pub fn of_probe(target: &str, json: &str) -> Result<Self, Error> {
+        let no = |what: &str| {
+            Error::request(
+                format!("{target}: {what}"),
+                advice! { "give what ", Command::Probe.with("TARGET").with(CommandOption::Json), " or ", CommandOption::Raw, " has written" },
+            )
+        };
+        let probed: Probed =
+            serde_json::from_str(json).map_err(|error| no(&format!("no answers of a probe: {error}")))?;
+        let answers = &probed.answers;
+        let count = |name: &str, answer: &Answer<u64>, allowed| answer.count(target, name, allowed);
+        let stated = probed.capacity_bytes.filter(|bytes| *bytes > 0);
+        let real = count("capacity", &answers.capacity, &(1..=u64::MAX))?;
+        let capacity_bytes =
+            real.as_ref().map(|real| real.value).or(stated).ok_or_else(|| no("no size of the device"))?;
+        let usual_au = if capacity_bytes <= SDHC_MAX { USUAL_AU[0] } else { USUAL_AU[1] };
+        let found_au = match count("erase_block", &answers.erase_block, &AUS)? {
+            None => probed.au_of_registers(target)?,
+            measured => measured,
+        };
+        let found_open = count("open_aus_linear", &answers.open_aus_linear, &OPEN_AUS)?;
+        // A probe that found none had each write close its unit: not a card without a limit.
+        let found_open = found_open.map(|open| Evidence { value: open.value.max(1), ..open });
+        let mb_s = [
+            answers.read_speed.speed(target, "read_speed")?,
+            answers.write_speed.speed(target, "write_speed")?,
+        ];
+        let is_of_card = mb_s[0].is_some_and(|reads| reads <= CARD_MB_S_MAX);
+        let is_card_visible = found_au.is_some() || found_open.is_some() || is_of_card;
+        let au_bytes =
+            found_au.unwrap_or_else(|| assumed(usual_au, "not visible: usual for cards of this size"));
+        let phase = count("phase", &answers.phase, &PHASES)?;
+        let phase_bytes = phase.map_or(0, |phase| phase.value % au_bytes.value);
+        Ok(Self {
+            target: target.to_owned(),
+            title: "as probed".to_owned(),
+            capacity_bytes,
+            claimed_bytes: stated.filter(|stated| *stated != capacity_bytes),
+            phase_bytes,
+            page_bytes: count("page", &answers.page, &PAGES)?
+                .filter(|page| page.value <= au_bytes.value)
+                .unwrap_or_else(|| assumed(USUAL_PAGE.min(au_bytes.value), "not visible: usual")),
+            open_aus: found_open
+                .unwrap_or_else(|| assumed(USUAL_OPEN_AUS, "not measured, as only writes show it: usual")),
+            is_card_visible,
+            mb_s,
+            is_size_unproven: real.as_ref().is_some_and(|real| real.confidence <= UNPROVEN),
+            is_untrue: answers.untrue().is_some(),
+            unsafe_because: answers.untrue().or_else(|| answers.worn_out()),
+            life_used_percent: count("life_used", &answers.life_used, &PERCENT)?,
+            au_bytes,
+            partitions: probed.partition.partitions,
+            findings: probed.partition.findings,
+        })
+    }
+
+    /// Reason not to trust the device with data.
+    pub(crate) fn untrusted_reason(&self) -> Option<String> {
+        let fake = self.claimed_bytes.filter(|claimed| *claimed > self.capacity_bytes);
+        let fake =
+            fake.map(|claimed| format!("it has {} and says {}", size(self.capacity_bytes), size(claimed)));
+        fake.or_else(|| self.unsafe_because.clone())
+    }
+
+    /// Reason for which the device does not keep what is written: it is smaller than it says, or changes contents. A device that is only worn
+    /// keeps it.
+    pub(crate) fn loses_data(&self) -> Option<String> {
+        let is_smaller = self.claimed_bytes.is_some_and(|claimed| claimed > self.capacity_bytes);
+        if is_smaller || self.is_untrue { self.untrusted_reason() } else { None }
+    }
+
+    /// Size of the largest partition that begins and ends at borders, in bytes.
+    pub(crate) fn partition_bytes(&self) -> u64 {
+        self.place().1.bytes
+    }
+
+    /// Where a partition for `fs` goes: the first border from 1 MiB on, up to the last border.
+    pub(super) fn place(&self) -> (u64, PartitionShape) {
+        let au = self.au_bytes.value;
+        let first =
+            FIRST_MIN.saturating_sub(self.phase_bytes).div_ceil(au).max(u64::from(self.phase_bytes == 0));
+        let start = self.phase_bytes + first * au;
+        let bytes = self.capacity_bytes.saturating_sub(start) / au * au;
+        let open_aus = Some(self.open_aus.value).filter(|open| *open > 0);
+        (start, PartitionShape { bytes, au_bytes: au, page_bytes: self.page_bytes.value, open_aus })
+    }
+}
+
+/// First byte that is free for partitions: 1 MiB, as fdisk has it.
+pub(super) const FIRST_MIN: u64 = 1 << 20;
+
+fn assumed(value: u64, reason: &str) -> Evidence {
+    Evidence { value, confidence: ASSUMED, alternatives: Vec::new(), reason: reason.to_owned() }
+}
+
+/// Reason not to trust a card of the catalogue.
+fn unsound(card: &LoadedCard) -> Option<String> {
+    let spec = &card.spec;
+    match spec.evil {
+        Some(evil) => Some(format!(
+            "its firmware answers one in {} sectors with other contents the second time",
+            evil.one_in_sectors
+        )),
+        None if spec.loss != LossSpec::default() => Some(loss_words(&spec.loss)),
+        None if spec.fake.is_none() && !card.is_sound() => {
+            Some(format!("its blocks last for {} cycles", spec.wear.endurance_cycles))
+        }
+        None => None,
+    }
+}
+
+/// Damage of a loss of power in words.
+fn loss_words(loss: &LossSpec) -> String {
+    let damage = [
+        (loss.ignores_flush, "loses data that it has confirmed as flushed"),
+        (loss.torn_pages > 0, "loses data beside what was being written"),
+        (loss.dies_per_million > 0, "may not start any more"),
+    ];
+    let words: Vec<&str> = damage.iter().filter(|(is_so, _)| *is_so).map(|(_, words)| *words).collect();
+    format!("at a loss of power it {}", words.join(", and "))
+}

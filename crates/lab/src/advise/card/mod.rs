@@ -1,0 +1,417 @@
+//! Advice on a card or block device, known from the catalogue or from the answers of a probe.
+//!
+//! The choice of the filesystem comes from replays of the shipped traces ([`crate::card::compare`]). They run
+//! on a card of the catalogue, or on the one that is most like what was probed, with the sizes that were
+//! found.
+
+mod facts;
+mod points;
+mod probed;
+mod wear;
+
+pub use facts::{DeviceFacts, Evidence, Partition};
+pub(crate) use wear::flash_blocks;
+
+use super::mkfs::{BlockFs, Need, recipe};
+use super::stand_in::stand_in;
+use super::{Advice, Point, size};
+use crate::Error;
+use crate::card::LoadedCard;
+use crate::card::compare::{Matrix, NamedCard, compare};
+use crate::card::shipped::{ShippedTrace, capacity_bytes_min};
+use crate::card::state::CardState;
+use crate::progress::Listener;
+use facts::FIRST_MIN;
+use floatgate_config::Library;
+use points::{existing_point, filesystem_point, partition_point, recipe_point, size_point, trust_point};
+use wear::{life_point, lives, no_speed_point, speed_point};
+
+/// Bytes written to a card in a day where nothing else is said.
+pub const BYTES_PER_DAY: u64 = 1 << 30;
+
+/// Options of advice on a card or block device.
+#[derive(Clone, Debug)]
+pub struct AdviceOptions {
+    /// Traces of the filesystems and workloads that come into question.
+    pub traces: Vec<ShippedTrace>,
+    /// Demands that the filesystem must meet.
+    pub needs: Vec<Need>,
+    /// State of the card before the traces.
+    pub state: CardState,
+    /// Bytes that are written in a day, for the life in years.
+    pub write_bytes_per_day: u64,
+    /// Seed of the card's bad blocks and errors.
+    pub seed: u64,
+}
+
+/// Advice on a device; `card` is the one that it is known to be, or none. `progress` hears how far the replays are.
+///
+/// # Errors
+/// It is too small for a partition; no card of the catalogue is like it.
+pub fn advise(
+    library: &Library,
+    known: &DeviceFacts,
+    card: Option<&LoadedCard>,
+    wanted: &AdviceOptions,
+    progress: Listener<'_>,
+) -> Result<Advice, Error> {
+    let (start, place) = known.place();
+    if place.bytes < FIRST_MIN {
+        return Err(Error::request(
+            format!(
+                "{}: {} are too small for a partition at {}",
+                known.target,
+                size(known.capacity_bytes),
+                size(start)
+            ),
+            "name a larger device",
+        ));
+    }
+    let (model, likeness) = match card {
+        Some(card) => (card.clone(), format!("traces replayed on {}", known.target)),
+        None => stand_in(library, known)?,
+    };
+    let replayed = at_least_the_traces(model.clone());
+    let likeness = match enlarged(&model, &replayed, &wanted.traces)? {
+        Some(larger) => format!("{likeness}. {larger}"),
+        None => likeness,
+    };
+    let named = NamedCard { name: known.target.clone(), card: replayed };
+    let matrix = compare(&[named], &wanted.traces, wanted.state, wanted.seed, progress)?;
+    let fs = best(&matrix, &wanted.needs)?;
+    let mut points = Vec::new();
+    points.extend(trust_point(known));
+    points.extend(size_point(known));
+    points.push(partition_point(known, fs, start, &place));
+    points.push(filesystem_point(&matrix, fs, &likeness, &wanted.needs));
+    points.push(recipe_point(known, &recipe(fs, &place), fs, &wanted.needs));
+    points.extend(existing_point(known, &place));
+    // What the device states counts, whatever else is visible.
+    let has_life = known.is_card_visible || known.life_used_percent.is_some();
+    let lives = match known.loses_data() {
+        None if has_life => lives(&model, fs, wanted)?,
+        _ => Vec::new(),
+    };
+    points.push(match known.is_card_visible {
+        true => speed_point(known, (&matrix, &lives), fs, &model, wanted)?,
+        false => no_speed_point(known),
+    });
+    if let Some(reason) = known.loses_data() {
+        points.push(
+            Point::new("life", "no life is promised: it does not keep what is written").rests_on(reason),
+        );
+    } else if has_life {
+        points.push(life_point(known, (fs, &lives), &model, card.is_some(), wanted));
+    }
+    Ok(Advice {
+        target: known.target.clone(),
+        board: None,
+        title: known.title.clone(),
+        capacity_bytes: known.capacity_bytes,
+        points,
+    })
+}
+
+/// The card, made large enough for the traces: their times do not depend on the size otherwise.
+pub(crate) fn at_least_the_traces(mut card: LoadedCard) -> LoadedCard {
+    let least = capacity_bytes_min(card.spec.au_bytes);
+    if card.spec.capacity_bytes < least {
+        card.spec.capacity_bytes = least.next_multiple_of(card.spec.au_bytes.max(1));
+    }
+    card
+}
+
+/// Sentences about a card that is too small for the partitions of the traces: the capacity that the workloads need, and the card of the replays.
+pub(crate) fn enlarged(
+    card: &LoadedCard,
+    replayed: &LoadedCard,
+    traces: &[ShippedTrace],
+) -> Result<Option<String>, Error> {
+    let (own, larger) = (card.spec.capacity_bytes, replayed.spec.capacity_bytes);
+    if larger <= own {
+        return Ok(None);
+    }
+    let mut most = (0, String::new());
+    for trace in traces {
+        let bytes = trace.requests(card.spec.au_bytes)?.footprint_bytes();
+        most = most.max((bytes, trace.name()));
+    }
+    let (needed, trace) = most;
+    let room = if needed <= own { "has room for it" } else { "is too small for it" };
+    Ok(Some(format!(
+        "The workloads need a card of {} or more: {trace} writes to as much of it, with the filesystem's own structures. This card of {} {room}. The traces are of partitions of 3 GiB, so that a card of {} was replayed in its place.",
+        size(needed.next_multiple_of(1 << 20)),
+        size(own),
+        size(larger)
+    )))
+}
+
+/// The filesystem that is fastest over all workloads, of those that meet all demands.
+fn best(matrix: &Matrix, needs: &[Need]) -> Result<BlockFs, Error> {
+    let ranked: Vec<BlockFs> = matrix
+        .cards
+        .first()
+        .map(|card| card.filesystems.iter().filter_map(|score| BlockFs::named(&score.filesystem)).collect())
+        .unwrap_or_default();
+    if ranked.is_empty() {
+        return Err(Error::request(
+            "nothing was compared",
+            "choose filesystems and workloads that have traces",
+        ));
+    }
+    let found = ranked.iter().copied().find(|fs| unmet(*fs, needs).is_none());
+    found.ok_or_else(|| {
+        let reasons: Vec<String> = ranked
+            .iter()
+            .filter_map(|fs| Some(format!("not {}: {}", fs.name(), unmet(*fs, needs)?)))
+            .collect();
+        Error::request(
+            format!("no filesystem meets all needs: {}", reasons.join("; ")),
+            "make two partitions, and ask for each with its own needs: one of FAT that boots, one for the root",
+        )
+    })
+}
+
+/// The first demand that a filesystem does not meet, as its reason.
+fn unmet(fs: BlockFs, needs: &[Need]) -> Option<&'static str> {
+    needs.iter().find_map(|need| need.unmet_by(fs))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::card::load;
+    use crate::card::shipped::traces;
+    use serde_json::{Value, json};
+
+    fn probed(au: u64, phase: u64, open: u64) -> DeviceFacts {
+        let answer = |value: u64, confidence: f64| json!({ "value": value, "confidence": confidence, "alternatives": [{ "value": 8 << 20, "confidence": 0.05 }], "reason": "measured" });
+        let answers = json!({
+            "erase_block": answer(au, 0.9), "phase": answer(phase, 0.9), "page": answer(16 << 10, 0.8),
+            "open_aus_linear": answer(open, 0.9), "capacity": { "value": null },
+        });
+        DeviceFacts::of_probe(
+            "/dev/sdz",
+            &json!({ "capacity_bytes": 8_u64 << 30, "answers": answers }).to_string(),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn a_size_that_only_the_device_states_is_unproven() {
+        let warning = |confidence: f64| {
+            let answers = json!({ "read_speed": { "value": 20.0 }, "capacity": { "value": 8_u64 << 30, "confidence": confidence } });
+            let json = json!({ "capacity_bytes": 8_u64 << 30, "answers": answers });
+            let known = DeviceFacts::of_probe("x", &json.to_string()).unwrap();
+            let point = partition_point(&known, BlockFs::Ext4, 0, &known.place().1);
+            point.would_change.iter().any(|finding| finding.to_string().contains("smaller than it says"))
+        };
+        assert!(warning(0.5) && !warning(0.97));
+    }
+
+    #[test]
+    fn partitions_begin_and_end_on_borders() {
+        for (au, phase) in
+            [(4 << 20, 0), (4 << 20, 1 << 20), (6 << 20, 2 << 20), (512 << 10, 0), (128 << 20, 5 << 20)]
+        {
+            let (start, place) = probed(au, phase, 5).place();
+            assert!(
+                start >= FIRST_MIN && (start - phase) % au == 0 && place.bytes % au == 0,
+                "{au} {phase}: {start} {place:?}"
+            );
+            assert!(start < FIRST_MIN + au + phase && start + place.bytes <= 8 << 30);
+        }
+    }
+
+    #[test]
+    fn what_a_probe_found_decides() {
+        let library = Library::built_in();
+        let chosen = traces()
+            .into_iter()
+            .filter(|t| t.workload == "create" && ["ext4", "vfat"].contains(&t.filesystem));
+        let wanted = AdviceOptions {
+            traces: chosen.collect(),
+            state: CardState::Empty,
+            needs: Vec::new(),
+            write_bytes_per_day: 1 << 30,
+            seed: 0,
+        };
+        let of = |known: &DeviceFacts| {
+            let advice = advise(&library, known, None, &wanted, &|_| ()).unwrap();
+            advice
+                .rendered(ToString::to_string)
+                .points
+                .into_iter()
+                .flat_map(|point| point.commands)
+                .collect::<Vec<_>>()
+        };
+        let small = of(&probed(4 << 20, 0, 5));
+        let large = of(&probed(24 << 20, 0, 5));
+        assert!(
+            small.iter().any(|c| c.contains("start=8192,") && c.ends_with("sfdisk /dev/sdz")),
+            "{small:?}"
+        );
+        assert!(large.iter().any(|c| c.contains("start=49152,")), "{large:?}");
+        assert!(small.iter().any(|c| c.ends_with(" /dev/sdz1")), "{small:?}");
+        assert_ne!(small, large);
+    }
+
+    #[test]
+    fn a_card_that_changes_contents_is_not_to_be_used() {
+        let library = Library::built_in();
+        let known = |name: &str| DeviceFacts::of_card(name, &load(&library, name, &[]).unwrap());
+        for (name, reason) in [
+            ("evil-8g", Some("one in 1000 sectors")),
+            ("dying-8g", Some("cycles")),
+            ("samsung-evo-16g", None),
+        ] {
+            let point = trust_point(&known(name));
+            assert_eq!(point.is_some(), reason.is_some(), "{name}: {point:?}");
+            assert!(point.is_none_or(|point| point.rests_on[0].contains(reason.unwrap())), "{name}");
+        }
+        for (kind, is_told) in [("unstable", true), ("corrupt", true), ("none", false), ("wraps", false)] {
+            let json = json!({ "capacity_bytes": 1 << 30, "answers": { "fake": { "value": kind, "reason": "seen" } } });
+            assert_eq!(
+                trust_point(&DeviceFacts::of_probe("x", &json.to_string()).unwrap()).is_some(),
+                is_told,
+                "{kind}"
+            );
+        }
+    }
+
+    #[test]
+    fn answers_of_others_are_checked() {
+        for json in [
+            json!(null),
+            json!([]),
+            json!({ "answers": 1, "capacity_bytes": 1 }),
+            json!({ "answers": { "erase_block": { "value": "4 MiB" } }, "capacity_bytes": 1 }),
+            json!({ "answers": { "erase_block": { "value": -4096 } }, "capacity_bytes": 1 }),
+            json!({ "capacity_bytes": 1 }),
+            json!({ "answers": {} }),
+            json!({ "answers": {}, "capacity_bytes": 0 }),
+        ] {
+            let error = DeviceFacts::of_probe("x", &json.to_string()).unwrap_err();
+            assert!(error.to_string().starts_with("x: no ") && error.help().is_some(), "{json}: {error}");
+        }
+        let of = |name: &str, value: Value, confidence: f64| {
+            let answers = json!({ "read_speed": { "value": 20.0 }, name: { "value": value, "confidence": confidence } });
+            DeviceFacts::of_probe(
+                "x",
+                &json!({ "capacity_bytes": 1_u64 << 34, "answers": answers }).to_string(),
+            )
+        };
+        for (name, value, confidence, field, allowed) in [
+            ("erase_block", json!(3), 0.9, "erase_block.value", "from 4096 to 1073741824"),
+            ("erase_block", json!(1_000_000_000_000_000_u64), 0.9, "erase_block.value", "from 4096 to"),
+            ("erase_block", json!(4 << 20), 7.0, "erase_block.confidence", "from 0 to 1"),
+            ("page", json!(7), 0.9, "page.value", "from 512 to 4194304"),
+            ("open_aus_linear", json!(1_000_000_000), 0.9, "open_aus_linear.value", "from 0 to 1024"),
+            ("phase", json!(1_u64 << 40), 0.9, "phase.value", "from 0 to"),
+            ("read_speed", json!(-1.5), 0.9, "read_speed.value", "from 0.001 to 100000"),
+            ("write_speed", json!(1e9), 0.9, "write_speed.value", "from 0.001 to 100000"),
+            ("capacity", json!(0), 0.9, "capacity.value", "from 1 to"),
+        ] {
+            let error = of(name, value, confidence).unwrap_err();
+            let text = format!("{error} {:?}", error.help());
+            assert!(text.contains(&format!("answers.{field} is ")) && text.contains(allowed), "{text}");
+        }
+        let none = of("erase_block", json!(null), 0.0).unwrap();
+        assert_eq!((none.au_bytes.value, none.page_bytes.value, none.open_aus.value), (4 << 20, 16 << 10, 5));
+        none.place();
+        let stated = json!({ "answers": { "page": {} }, "capacity_bytes": 1, "registers": { "status": { "au_bytes": 5 } } });
+        assert!(
+            DeviceFacts::of_probe("x", &stated.to_string())
+                .unwrap_err()
+                .to_string()
+                .contains("registers.status.au_bytes is 5")
+        );
+    }
+
+    /// A partition of fdisk's time, which begins at sector 63, on allocation units that are measured, stated or only usual.
+    #[test]
+    fn a_partition_beside_the_borders_does_not_fit() {
+        let known = |au: Value, start: u64, findings: Value| {
+            let partition = json!({ "partitions": [{ "number": 1, "start_bytes": start, "bytes": 1 << 30 }], "findings": findings });
+            let answers =
+                json!({ "erase_block": { "value": au, "confidence": 0.9 }, "read_speed": { "value": 20.0 } });
+            let json = json!({ "capacity_bytes": 8_u64 << 30, "answers": answers, "partition": partition });
+            DeviceFacts::of_probe("/dev/sdz", &json.to_string()).unwrap()
+        };
+        let advice = |known: &DeviceFacts| existing_point(known, &known.place().1).unwrap().advice;
+        let usual = advice(&known(json!(null), 63 * 512, json!([])));
+        for part in
+            ["partition 1 begins at sector 63", "4 MiB (30 % sure: not visible: usual", "none of 4 KiB"]
+        {
+            assert!(usual.contains(part), "{usual}");
+        }
+        let aligned = advice(&known(json!(8 << 20), 1 << 20, json!([])));
+        assert!(aligned.contains("1 MiB behind the border of an allocation unit of 8 MiB"), "{aligned}");
+        assert!(!aligned.contains("4 KiB"), "{aligned}");
+        assert!(advice(&known(json!(1 << 20), 1 << 20, json!([]))).contains("keep partitions"));
+        let told = json!(["partition 1 starts at 63 sectors, not on an allocation unit"]);
+        assert_eq!(advice(&known(json!(4 << 20), 63 * 512, told.clone())), told[0].as_str().unwrap());
+    }
+
+    /// Reads of 3 GB/s come from memory, and nothing tells which card is below them.
+    #[test]
+    fn no_speed_is_expected_of_what_shows_no_card() {
+        let of = |mb_s: f64, au: Value| {
+            let answers =
+                json!({ "erase_block": { "value": au, "confidence": 0.9 }, "read_speed": { "value": mb_s } });
+            DeviceFacts::of_probe(
+                "x",
+                &json!({ "capacity_bytes": 8_u64 << 30, "answers": answers }).to_string(),
+            )
+            .unwrap()
+        };
+        let library = Library::built_in();
+        let chosen = traces().into_iter().filter(|t| t.workload == "create" && t.filesystem == "ext4");
+        let wanted = AdviceOptions {
+            traces: chosen.collect(),
+            state: CardState::Empty,
+            needs: Vec::new(),
+            write_bytes_per_day: 1 << 30,
+            seed: 0,
+        };
+        let speed = |known: &DeviceFacts| {
+            let advice = advise(&library, known, None, &wanted, &|_| ()).unwrap();
+            let (filesystem, speed) =
+                (&advice.points[1], advice.points.iter().find(|p| p.topic == "speed").unwrap());
+            (filesystem.rests_on[0].clone(), speed.advice.clone())
+        };
+        let (likeness, none) = speed(&of(3306.0, json!(null)));
+        assert!(likeness.starts_with("nothing of a card is visible"), "{likeness}");
+        assert!(none.starts_with("nothing of a card is visible") && !none.contains("expect,"), "{none}");
+        for known in [of(20.0, json!(null)), of(3306.0, json!(4 << 20))] {
+            assert!(speed(&known).1.starts_with("expect,"), "{known:?}");
+        }
+    }
+
+    #[test]
+    fn needs_leave_filesystems_out() {
+        assert_eq!(unmet(BlockFs::Ext4, &[Need::Root, Need::Fsck, Need::Trim, Need::PowerCuts]), None);
+        assert_eq!(unmet(BlockFs::Vfat, &[Need::Boot, Need::Windows, Need::Fsck]), None);
+        for (fs, need) in [
+            (BlockFs::Vfat, Need::Root),
+            (BlockFs::Vfat, Need::PowerCuts),
+            (BlockFs::Nilfs2, Need::Fsck),
+            (BlockFs::Ext4, Need::Boot),
+            (BlockFs::F2fs, Need::Windows),
+        ] {
+            assert!(unmet(fs, &[Need::Trim, need]).is_some(), "{fs:?} {need:?}");
+        }
+        assert!(Need::ALL.into_iter().all(|need| Need::named(need.name()) == Some(need)));
+    }
+
+    /// A fake gets no life; a card that is about to die gets its short one.
+    #[test]
+    fn a_fake_gets_no_life() {
+        let library = Library::built_in();
+        for (name, has_life) in [("fake-wraps-32g", false), ("evil-8g", false), ("dying-8g", true)] {
+            let card = load(&library, name, &[]).unwrap();
+            let known = DeviceFacts::of_card(name, &card);
+            assert_eq!(known.loses_data().is_none(), has_life, "{name}");
+        }
+    }
+}
