@@ -155,14 +155,14 @@ impl Key {
 struct Node<'a> {
     /// Row in the table; `None` for a position that only leads to others.
     key: Option<&'a Key>,
-    /// Places inside an object, in the order of the table.
+    /// Positions inside an object, in the order of the table.
     members: Vec<(&'a str, Node<'a>)>,
     /// The elements of a list.
     elements: Option<Box<Node<'a>>>,
 }
 
 impl<'a> Node<'a> {
-    /// The place at a path below this one.
+    /// Position at a path below this one.
     fn at(&mut self, path: &'a str) -> &mut Self {
         let (first, rest) = path.split_once('.').unwrap_or((path, ""));
         let depth = first.matches("[]").count();
@@ -223,7 +223,7 @@ impl<'a> Node<'a> {
         schema.insert("type".to_owned(), kinds);
     }
 
-    /// The keywords about members or elements.
+    /// Keywords of the schema about members or elements.
     fn members(&self) -> Map<String, Value> {
         let mut schema = Map::new();
         if let Some(elements) = &self.elements {
@@ -246,13 +246,13 @@ impl<'a> Node<'a> {
         schema
     }
 
-    /// A place without a row may be null, as docs/json.md says only what is in it.
+    /// True if the position has no row: docs/json.md then describes only its contents, so it may be null.
     fn is_null_allowed(&self) -> bool {
         self.key.is_none_or(|key| key.is_null_allowed)
     }
 }
 
-/// Adds the sections to which those in `names` refer, directly or by others.
+/// Adds the sections to which the sections in `names` refer, directly or through others.
 fn add_references(sections: &[Section], names: &mut Vec<&'static str>) {
     let mut next = 0;
     while let Some(name) = names.get(next).copied() {
@@ -266,7 +266,7 @@ fn add_references(sections: &[Section], names: &mut Vec<&'static str>) {
     }
 }
 
-/// Name of a section among the definitions: no spaces, as it is part of a reference.
+/// Name of a section among the definitions. It contains no spaces, because it is part of a reference.
 fn definition(section: &str) -> String {
     section.to_lowercase().replace(' ', "-")
 }
