@@ -2,7 +2,7 @@
 
 Each function is a command of ``floatgate``: it takes the name of a setup, chip or card (`setups`, `parts`) or the path of a TOML
 file, and returns an object with ``rows``, ``to_dict()`` and ``to_pandas()``. Nothing is printed, and a wrong argument is an
-`Error` that says what to do.
+`Error` with advice.
 
 >>> import floatgate
 >>> run = floatgate.speed("am62a-w35n01jw", set={"bus.mode": "1S-8S-8S"})
@@ -12,7 +12,7 @@ file, and returns an object with ``rows``, ``to_dict()`` and ``to_pandas()``. No
 
 from __future__ import annotations
 
-# As of `typing`, whose import takes longer than all of this package's.
+# The same as in `typing`, whose import would take longer than the import of this package.
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     __version__: str
 
-#: Modules of the names, which are imported when a name is first used: an import of the package alone takes about a millisecond.
+#: Modules of all public names. A module is imported when one of its names is first used, so the package alone is imported in about 1 ms.
 _MODULES = {
     "_device": ("BlockDevice", "Geometry", "Mtd", "NandBus", "OtpRegion", "SpiBus", "Violation"),
     "_error": ("ArgumentError", "Error", "FlashError", "MissingFile", "PowerLost"),
@@ -95,7 +95,7 @@ _MODULES = {
 
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
-# Type checkers read this list.
+# Type checkers need this list.
 __all__ = [
     "Advice",
     "Age",
@@ -161,7 +161,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """A name of the package, from its module."""
+    """Import a name of the package from its module."""
     if name == "__version__":
         from importlib.metadata import version
 

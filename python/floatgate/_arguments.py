@@ -1,4 +1,4 @@
-"""Arguments that functions share: setups, overrides, chips."""
+"""Conversion of arguments that several functions accept: setups, overrides, chips."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ Overrides = Mapping[str, Value]
 
 
 def fspath(argument: str, path: Path) -> str:
-    """A path as a text; `argument` is its name."""
+    """Text of a path; `argument` is the name of the argument."""
     if isinstance(path, (str, os.PathLike)):
         return os.fspath(path)
     raise TypeError(f"{argument}: expected a str or a path, got {path!r}")
 
 
 def image_path(argument: str, path: Union[Path, bytes]) -> bytes:
-    """A path in an image as its bytes; `argument` is its name."""
+    """Bytes of a path in an image; `argument` is the name of the argument."""
     return path if isinstance(path, bytes) else os.fsencode(fspath(argument, path))
 
 
 def strings(argument: str, texts: Union[str, Sequence[str]]) -> list[str]:
-    """A list of texts, or of the one text that stands in its place."""
+    """List of texts; a single text becomes a list of one."""
     all_texts = [texts] if isinstance(texts, str) else list(texts) if isinstance(texts, Iterable) else [texts]
     if wrong := [text for text in all_texts if not isinstance(text, str)]:
         raise TypeError(f"{argument}: expected a str or a sequence of them, got {wrong[0]!r}")
@@ -34,7 +34,7 @@ def strings(argument: str, texts: Union[str, Sequence[str]]) -> list[str]:
 
 
 def numbers(argument: str, values: Sequence[int]) -> Sequence[int]:
-    """Numbers one after the other; which of them are numbers, the native module says."""
+    """List of numbers. The native module checks their types."""
     if isinstance(values, (tuple, list)):
         return values
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
@@ -43,12 +43,12 @@ def numbers(argument: str, values: Sequence[int]) -> Sequence[int]:
 
 
 def override(argument: str, key: str, value: Value) -> str:
-    """One override as ``--set`` takes it, ``key=value``; `argument` is the name of the mapping."""
+    """One override in the form of ``--set``, ``key=value``; `argument` is the name of the mapping."""
     return native.override(argument, key, value)
 
 
 def overrides(changes: Optional[Overrides]) -> list[str]:
-    """All overrides as ``--set`` takes them."""
+    """All overrides in the form of ``--set``."""
     return native.overrides({"set": changes})
 
 
@@ -59,5 +59,5 @@ def named(
     seed: int = 0,
     bad_blocks: int = 0,
 ) -> native.Named:
-    """A setup as the native module takes it."""
+    """A setup in the form that the native module accepts."""
     return (setup, changes, corner, seed, bad_blocks)

@@ -15,7 +15,7 @@ from ._types import Corner, OobMode, OtpArea
 Done = TypeVar("Done")
 Device = TypeVar("Device", bound="_Device")
 
-#: Function that gets each span of work of a resource.
+#: Function that receives the activity spans of all resources.
 Observer = Callable[[Span], None]
 
 
@@ -28,7 +28,7 @@ class Geometry:
     size_bytes, erase_bytes, write_bytes : int
         Bytes of the device, of an eraseblock, and of the smallest write: a page on NAND.
     oob_bytes, oob_free_bytes : int
-        OOB bytes of a page, and those of them that are free for the user; 0 on NOR.
+        OOB bytes of a page, and number of them that are free for the user; 0 on NOR.
     ecc_strength, ecc_step_bytes : int
         Bits that the ECC corrects in a step, and bytes of a step; 0 without ECC.
     """
@@ -51,7 +51,7 @@ class OtpRegion:
     start, length : int
         First byte in the area, and number of bytes.
     locked : bool
-        No more writes.
+        True if the part can no longer be written.
     """
 
     start: int
@@ -61,7 +61,7 @@ class OtpRegion:
 
 @dataclass(frozen=True)
 class Violation:
-    """A rule of the chip that a host has broken.
+    """A rule of the chip that the host has broken.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class Violation:
 
 
 class _Device:
-    """A device is a state in the native module: a copy of the object alone would be a second name for it."""
+    """Base of all devices. The state is in the native module, so a copy of this object would refer to the same device."""
 
     _native: Any
     _name: str
@@ -96,12 +96,12 @@ class _Device:
 
     @property
     def breakdown_ns(self) -> dict[str, int]:
-        """The account: nanoseconds since power-on by phase, such as ``array``, ``data``, ``cpu``."""
+        """Nanoseconds since power-on by phase, such as ``array``, ``data``, ``cpu``."""
         breakdown: dict[str, int] = self._native.breakdown_ns()
         return breakdown
 
     def wait(self, ns: int) -> None:
-        """Let virtual time pass.
+        """Advance the virtual clock.
 
         Parameters
         ----------
@@ -126,7 +126,7 @@ class _Device:
     def observe(self, observer: Optional[Observer]) -> None:
         """Call `observer` after each operation with the `Span` of every activity of a resource; ``None`` ends that.
 
-        Times are virtual, in ns since power-on. An exception of the observer goes to the caller of the operation, which was done.
+        Times are virtual, in ns since power-on. An exception of the observer is raised to the caller after the operation was executed.
 
         Parameters
         ----------
@@ -153,19 +153,19 @@ class _Device:
         self._native.record(observer is not None)
 
     def _observed(self, operation: Callable[..., Done], *arguments: Any) -> Done:
-        """Runs an operation, and tells the observer of it, whether it failed or not."""
+        """Run an operation, and then call the observer, even if the operation failed."""
         if self._observer is None:
             return operation(*arguments)
         try:
             return operation(*arguments)
         finally:
             for span in self._native.take_spans():
-                # It may have ended that, or named another one.
+                # The observer may have removed or replaced itself.
                 if self._observer is not None:
                     self._observer(Span(*span))
 
     def fork(self: Device) -> Device:
-        r"""A copy of the device and its clock that goes its own way. Blocks that neither changes are shared.
+        r"""Return an independent copy of the device and its clock, which shares unchanged blocks.
 
         The copy has no observer.
 
@@ -189,7 +189,7 @@ class _Device:
         return copy
 
     def cancel_cut(self) -> None:
-        """Withdraw the order of a power cut that has not come.
+        """Cancel a requested power cut that has not happened yet.
 
         Examples
         --------
@@ -202,12 +202,12 @@ class _Device:
 
     @property
     def powered(self) -> bool:
-        """False from a loss of power until `restart`."""
+        """False after a power loss until `restart`."""
         powered: bool = self._native.is_powered()
         return powered
 
     def restart(self, off_ns: int = 100_000_000) -> None:
-        """Switch power off, if it is on, and on again, and set the device up as after power-on.
+        """Switch power off, if it is on, and on again, and initialise the device.
 
         Parameters
         ----------
@@ -217,7 +217,7 @@ class _Device:
         Raises
         ------
         PowerLost
-            A power cut came while the device was set up.
+            A power cut happened while the device was initialised.
 
         Examples
         --------
@@ -234,17 +234,17 @@ class _Device:
 
 
 class _Cuttable(_Device):
-    """A chip, whose programs and erases can be torn at any share."""
+    """A chip whose programs and erases a power cut can interrupt at any point."""
 
     def cut(self, operation: Optional[int] = None, share: float = 0.5, *, after_ns: int = 0) -> None:
-        """Order a loss of power. An operation under way stays half done; all later calls fail until `restart`.
+        """Request a power cut. A running operation is interrupted, and all later calls fail until `restart`.
 
         Parameters
         ----------
         operation : int, optional
-            Number of the program or erase in which power goes, 1 for the next one; by default it goes after `after_ns`.
+            Number of the program or erase to interrupt, 1 for the next one; by default power is cut after `after_ns`.
         share : float
-            Share of that operation that is over, 0 to 1.
+            Completed share of that operation at the cut, 0 to 1.
         after_ns : int
             Virtual nanoseconds from now on.
 
@@ -267,7 +267,7 @@ class _Cuttable(_Device):
 
 
 class Mtd(_Cuttable):
-    """The flash of a setup under its driver, controller and ECC. Each call moves `now` on.
+    """The flash of a setup with its driver, controller and ECC. Each call advances `now`.
 
     Parameters
     ----------
@@ -323,7 +323,7 @@ class Mtd(_Cuttable):
         FlashError
             More bits are wrong than the ECC corrects.
         ArgumentError
-            The range is not on the flash.
+            The range is outside the flash.
 
         Examples
         --------
@@ -335,14 +335,14 @@ class Mtd(_Cuttable):
         return self._observed(self._native.read, addr, length)
 
     def readinto(self, addr: int, buffer: Any) -> None:
-        r"""Fill a writable buffer (bytearray, memoryview, numpy) from byte `addr` on, without a copy.
+        r"""Read bytes from `addr` on into a writable buffer (bytearray, memoryview, numpy), without a copy.
 
         Parameters
         ----------
         addr : int
             First byte.
         buffer : buffer
-            What to fill. After an `Error` it has what was read until then.
+            Destination buffer. After an `Error` it contains the data read before.
 
         Raises
         ------
@@ -368,7 +368,7 @@ class Mtd(_Cuttable):
         addr : int
             First byte, a multiple of `geometry.write_bytes`.
         data : buffer
-            What to program, of whole pages. The range is erased before.
+            Data to program, in whole pages. The range must be erased.
 
         Raises
         ------
@@ -411,7 +411,7 @@ class Mtd(_Cuttable):
         addr : int
             First byte of the page.
         mode : {"auto", "place", "raw"}
-            The free OOB bytes alone; all as on the chip; all as on the chip, without ECC.
+            Only the free OOB bytes; all OOB bytes as on the chip; data and OOB as on the chip, without ECC.
 
         Returns
         -------
@@ -456,7 +456,7 @@ class Mtd(_Cuttable):
         self._observed(self._native.write_oob, addr, data, oob, mode)
 
     def is_bad(self, addr: int) -> bool:
-        """Whether an eraseblock is marked bad.
+        """Return True if an eraseblock is marked bad.
 
         Parameters
         ----------
@@ -471,7 +471,7 @@ class Mtd(_Cuttable):
         Raises
         ------
         ArgumentError
-            The address does not begin an eraseblock.
+            The address is not the start of an eraseblock.
 
         Examples
         --------
@@ -491,7 +491,7 @@ class Mtd(_Cuttable):
         Raises
         ------
         FlashError
-            The flash has no marks of bad blocks, as a NOR.
+            The flash has no bad block markers, such as NOR.
 
         Examples
         --------
@@ -504,23 +504,23 @@ class Mtd(_Cuttable):
 
     @property
     def operations(self) -> int:
-        """Programs and erases of the chip since this was first asked for."""
+        """Number of programs and erases of the chip since the first use of this property."""
         self._native.count_operations()
         return self._native.operations()
 
     def fail(self, addr: int, *, program: bool = True, erase: bool = True, after_ns: int = 0) -> None:
-        """Let programs and erases of the eraseblock at an address fail, now or from a moment on.
+        """Make programs and erases of the eraseblock at an address fail, now or from a given time on.
 
-        A driver finds out by the status of the chip: the block has grown bad. On SPI NOR programs of one page fail.
+        A driver detects this from the status of the chip: the block has become bad. On SPI NOR, programs of one page fail.
 
         Parameters
         ----------
         addr : int
             A byte of the eraseblock.
         program, erase : bool
-            Which operations fail. With neither the block works again.
+            Operations that fail. With neither, the block works again.
         after_ns : int
-            Virtual nanoseconds until then. It counts for the operations that begin later.
+            Virtual nanoseconds until that time. Operations that begin later fail.
 
         Raises
         ------
@@ -547,12 +547,12 @@ class Mtd(_Cuttable):
         bit : int
             Bit of the byte, 0 to 7.
         oob_byte : int, optional
-            Take this byte of the OOB of the page at `addr` instead.
+            Use this byte of the OOB of the page at `addr` instead.
 
         Raises
         ------
         ValueError
-            There is no such bit.
+            The bit does not exist.
 
         Examples
         --------
@@ -567,7 +567,7 @@ class Mtd(_Cuttable):
         self._native.flip(addr, bit, oob_byte)
 
     def cycles(self, addr: int) -> int:
-        """Erase cycles that an eraseblock of NAND has behind it.
+        """Return the erase cycles of an eraseblock of NAND.
 
         Parameters
         ----------
@@ -582,7 +582,7 @@ class Mtd(_Cuttable):
         Raises
         ------
         ArgumentError
-            The flash is a NOR, or the address is beyond it.
+            The flash is NOR, or the address is outside the flash.
 
         Examples
         --------
@@ -595,19 +595,19 @@ class Mtd(_Cuttable):
         return self._native.cycles(addr)
 
     def wear(self, addr: int, cycles: int) -> None:
-        """Wear an eraseblock of NAND as that many erases with all pages programmed do. What is in it stays.
+        """Add erase cycles with all pages programmed to an eraseblock of NAND. Its contents do not change.
 
         Parameters
         ----------
         addr : int
             A byte of the eraseblock.
         cycles : int
-            Further cycles.
+            Number of cycles to add.
 
         Raises
         ------
         ArgumentError
-            The flash is a NOR, or the address is beyond it.
+            The flash is NOR, or the address is outside the flash.
 
         Examples
         --------
@@ -619,7 +619,7 @@ class Mtd(_Cuttable):
         self._native.wear(addr, cycles)
 
     def bake(self, days: float, temperature_c: float = 40.0) -> None:
-        """Let all programmed pages of NAND lose charge, as on a shelf or in an oven. The clock does not move.
+        """Simulate the charge loss of all programmed pages of NAND over time at a temperature. The clock does not change.
 
         Parameters
         ----------
@@ -650,7 +650,7 @@ class Mtd(_Cuttable):
         Returns
         -------
         list of OtpRegion
-            The regions; none where the chip has no such area.
+            The regions; empty if the chip has no such area.
 
         Raises
         ------
@@ -684,7 +684,7 @@ class Mtd(_Cuttable):
         FlashError
             The chip has no such area.
         ArgumentError
-            The range is not in it.
+            The range is outside the area.
 
         Examples
         --------
@@ -706,7 +706,7 @@ class Mtd(_Cuttable):
         Raises
         ------
         FlashError
-            The region is locked, written before, or not there.
+            The region is locked, was written before, or does not exist.
 
         Examples
         --------
@@ -718,7 +718,7 @@ class Mtd(_Cuttable):
         self._observed(self._native.otp_write, addr, data)
 
     def otp_erase(self, addr: int, length: int) -> None:
-        """Erase regions of the user's one-time-programmable area, where the chip can.
+        """Erase regions of the user's one-time-programmable area, if the chip supports it.
 
         Parameters
         ----------
@@ -728,7 +728,7 @@ class Mtd(_Cuttable):
         Raises
         ------
         FlashError
-            The chip cannot, or a region is locked.
+            The chip does not support it, or a region is locked.
 
         Examples
         --------
@@ -739,12 +739,12 @@ class Mtd(_Cuttable):
         self._observed(self._native.otp_erase, addr, length)
 
     def otp_lock(self, addr: int, length: int) -> None:
-        """Lock regions of the user's one-time-programmable area for good.
+        """Lock regions of the user's one-time-programmable area permanently.
 
         Parameters
         ----------
         addr, length : int
-            First byte in the area, and number of bytes, of whole regions.
+            First byte in the area, and number of bytes; both on the boundaries of regions.
 
         Raises
         ------
@@ -778,10 +778,10 @@ class _Bus(_Cuttable):
 
 
 class SpiBus(_Bus):
-    """The SPI chip of a setup behind its controller, without a driver: write one.
+    """The SPI chip of a setup with its controller, but without a driver, so that you can write one.
 
-    The chip speaks its command set alone and is stricter than silicon: an operation that breaks a rule is an `Error` and one of
-    `violations`, and one that the controller cannot do is an `Error`.
+    The chip has only its command set and is stricter than silicon. An operation that breaks a rule raises an `Error` and is one of
+    `violations`. An operation that the controller does not support raises an `Error`.
 
     Parameters
     ----------
@@ -835,7 +835,7 @@ class SpiBus(_Bus):
         opcode : int
             Command byte.
         address : int, optional
-            Address; none is sent without it.
+            Address; by default no address is sent.
         address_bytes : int
             Bytes of the address, 1 to 4.
         dummy_cycles : int
@@ -843,21 +843,21 @@ class SpiBus(_Bus):
         data : buffer
             Bytes to send.
         read : int
-            Number of bytes to read; an operation sends or reads.
+            Number of bytes to read. An operation either sends or reads.
         mode : str
-            Lanes and rates of command, address and data.
+            Lanes and data rates of command, address and data.
 
         Returns
         -------
         bytes
-            What the chip has sent.
+            Bytes that the chip has sent.
 
         Raises
         ------
         FlashError
-            The chip refuses the operation, or there is no power.
+            The chip refuses the operation, or power is off.
         ArgumentError
-            The controller cannot do it, or an argument is wrong.
+            The controller does not support the operation, or an argument is wrong.
 
         Examples
         --------
@@ -885,8 +885,8 @@ class SpiBus(_Bus):
 class NandBus(_Bus):
     r"""The raw NAND of a setup at its pins: command, address and data cycles, and R/B#. Controller and driver are yours.
 
-    Cycles take as long as the interface says, with the pauses that every controller keeps between them. A cycle that breaks a rule of
-    the chip is one of `violations`; the chip ignores it, and what is read then is FFh.
+    Cycles take the time that the interface defines, including the pauses that every controller keeps between them. A cycle that breaks
+    a rule of the chip is one of `violations`; the chip ignores it, and reads return FFh.
 
     Parameters
     ----------
@@ -927,12 +927,12 @@ class NandBus(_Bus):
         return f"<NandBus of {self._name!r}, now {self.now} ns>"
 
     def select(self, target: int) -> None:
-        """Drive the CE# of a target from now on. Behind one that is not wired nothing answers.
+        """Select the CE# signal of a target for the following cycles. If it is not connected, no chip answers.
 
         Parameters
         ----------
         target : int
-            Number of the CE#, 0 at first.
+            Number of the CE# signal; initially 0.
 
         Raises
         ------
@@ -946,7 +946,7 @@ class NandBus(_Bus):
         self._native.select(target)
 
     def set_interface(self, interface: str) -> None:
-        """Use another interface from now on. A SET FEATURES command has to set the chip to it, too.
+        """Switch the host to another interface. The chip must be switched with a SET FEATURES command, too.
 
         Parameters
         ----------
@@ -975,7 +975,7 @@ class NandBus(_Bus):
         Raises
         ------
         PowerLost
-            There is no power.
+            Power is off.
 
         Examples
         --------
@@ -989,12 +989,12 @@ class NandBus(_Bus):
         Parameters
         ----------
         cycles : buffer
-            Bytes of column and row, the low ones first.
+            Bytes of column and row, least significant first.
 
         Raises
         ------
         PowerLost
-            There is no power.
+            Power is off.
 
         Examples
         --------
@@ -1015,7 +1015,7 @@ class NandBus(_Bus):
         Raises
         ------
         PowerLost
-            There is no power.
+            Power is off.
 
         Examples
         --------
@@ -1037,7 +1037,7 @@ class NandBus(_Bus):
         Raises
         ------
         PowerLost
-            There is no power.
+            Power is off.
 
         Examples
         --------
@@ -1064,7 +1064,7 @@ class NandBus(_Bus):
         Raises
         ------
         PowerLost
-            There is no power.
+            Power is off.
 
         Examples
         --------
@@ -1096,7 +1096,7 @@ class NandBus(_Bus):
         Raises
         ------
         PowerLost
-            There is no power.
+            Power is off.
 
         Examples
         --------
@@ -1111,16 +1111,16 @@ class NandBus(_Bus):
 
     @property
     def ready(self) -> bool:
-        """State of R/B#."""
+        """State of R/B#: True if the chip is ready."""
         return self._native.is_ready()
 
     def wait_ready(self) -> None:
-        """Wait for R/B#.
+        """Wait until R/B# is high.
 
         Raises
         ------
         PowerLost
-            Power was lost meanwhile.
+            Power was lost during the wait.
 
         Examples
         --------
@@ -1134,9 +1134,9 @@ class NandBus(_Bus):
 
 
 class BlockDevice(_Device):
-    """An SD card or eMMC in virtual time, as its host sees it: a fake has the size that it claims. Each request moves `now` on.
+    """An SD card or eMMC in virtual time, as its host sees it: a fake card has the size that it claims. Each request advances `now`.
 
-    What is written is kept in memory, and has no other bound than the size of the card.
+    Written data is kept in memory, which is limited only by the size of the card.
 
     Parameters
     ----------
@@ -1162,7 +1162,7 @@ class BlockDevice(_Device):
 
     _native: native.NativeCard
 
-    #: Bytes of a sector, the unit of addresses.
+    #: Size of a sector in bytes; addresses count sectors.
     sector_bytes = 512
 
     def __init__(self, card: Path, set: Optional[Overrides] = None, *, seed: int = 0) -> None:
@@ -1174,12 +1174,12 @@ class BlockDevice(_Device):
         return f"<BlockDevice of {self._name!r}, {self.size_bytes} bytes, now {self.now} ns>"
 
     def cut(self, operation: Optional[int] = None, *, after_ns: int = 0) -> None:
-        """Order a loss of power. What the flash of the card does then is torn; all later requests fail until `restart`.
+        """Request a power cut. The running flash operation of the card is interrupted, and all later requests fail until `restart`.
 
         Parameters
         ----------
         operation : int, optional
-            Number of the program or erase of the card's flash in which power goes, 1 for the next one. By default the card is pulled
+            Number of the program or erase of the card's flash to interrupt, 1 for the next one. By default the card is pulled
             out after `after_ns`.
         after_ns : int
             Virtual nanoseconds from now on.
@@ -1202,7 +1202,7 @@ class BlockDevice(_Device):
 
     @property
     def write_amplification(self) -> float:
-        """Units that the card has programmed for each one that the host wrote; 0 before the first write."""
+        """Ratio of units that the card has programmed to units that the host wrote; 0 before the first write."""
         host, written, _ = self._native.counts()
         return written / host if host else 0.0
 
@@ -1229,9 +1229,9 @@ class BlockDevice(_Device):
         Raises
         ------
         FlashError
-            More bits are wrong than the card corrects, or there is no power.
+            More bits are wrong than the card corrects, or power is off.
         ArgumentError
-            The range is not on the card.
+            The range is outside the card.
 
         Examples
         --------
@@ -1241,14 +1241,14 @@ class BlockDevice(_Device):
         return self._observed(self._native.read, lba, length)
 
     def readinto(self, lba: int, buffer: Any) -> None:
-        """Fill a writable buffer, whole sectors, from sector `lba` on, without a copy.
+        """Read whole sectors from `lba` on into a writable buffer, without a copy.
 
         Parameters
         ----------
         lba : int
             First sector.
         buffer : buffer
-            What to fill. After an `Error` it has what was read until then.
+            Destination buffer. After an `Error` it contains the data read before.
 
         Raises
         ------
@@ -1264,7 +1264,7 @@ class BlockDevice(_Device):
         self._observed(self._native.readinto, lba, buffer)
 
     def write(self, lba: int, data: Any) -> None:
-        """Write whole sectors. They may be in a buffer of the card until `flush`.
+        """Write whole sectors. The data may stay in a buffer of the card until `flush`.
 
         Parameters
         ----------
@@ -1276,7 +1276,7 @@ class BlockDevice(_Device):
         Raises
         ------
         FlashError
-            The card is worn out, or there is no power.
+            The card is worn out, or power is off.
 
         Examples
         --------
@@ -1285,7 +1285,7 @@ class BlockDevice(_Device):
         self._observed(self._native.write, lba, data)
 
     def discard(self, lba: int, count: int) -> None:
-        """Say that the contents of sectors are not needed any more.
+        """Discard the contents of sectors.
 
         Parameters
         ----------
@@ -1295,7 +1295,7 @@ class BlockDevice(_Device):
         Raises
         ------
         FlashError
-            There is no power.
+            Power is off.
 
         Examples
         --------
@@ -1304,12 +1304,12 @@ class BlockDevice(_Device):
         self._observed(self._native.discard, lba, count)
 
     def flush(self) -> None:
-        """Wait until everything written is on the flash.
+        """Wait until all written data is on the flash.
 
         Raises
         ------
         FlashError
-            The card is worn out, or there is no power.
+            The card is worn out, or power is off.
 
         Examples
         --------

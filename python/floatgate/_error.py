@@ -12,9 +12,9 @@ class Error(Exception):
     Attributes
     ----------
     message : str
-        What is wrong, in one sentence.
+        Description of the error in one sentence.
     help : str or None
-        What to do about it, as the command prints it after ``help:``.
+        Advice, as the command prints it after ``help:``.
     """
 
     message: str
@@ -34,7 +34,7 @@ class ArgumentError(Error, ValueError):
 
 
 class MissingFile(Error, FileNotFoundError):
-    """A setup, an image or another file that an argument names is not there."""
+    """A setup, an image or another file that an argument names does not exist."""
 
     def __init__(self, message: str, help: Optional[str] = None) -> None:
         super().__init__(message, help)
@@ -42,7 +42,7 @@ class MissingFile(Error, FileNotFoundError):
 
 
 class FlashError(Error):
-    """A simulated flash or card did not do an operation.
+    """A simulated flash or card failed or refused an operation.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class FlashError(Error):
 
 
 class PowerLost(FlashError):
-    """Power was lost in this operation or before it. ``restart()`` switches it on again."""
+    """Power was lost in this operation or before it. ``restart()`` switches power on again."""
 
     def __init__(self, message: str, help: Optional[str] = None, kind: str = "power lost") -> None:
         super().__init__(message, help, kind)

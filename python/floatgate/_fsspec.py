@@ -26,7 +26,7 @@ _Version = Optional[tuple[int, ...]]
 
 
 def _version(path: str) -> _Version:
-    """Numbers that change with the contents of a file; ``None`` where there is none."""
+    """Numbers that change with the contents of a file; ``None`` if the file does not exist."""
     try:
         now = os.stat(path)
     except OSError:
@@ -35,7 +35,7 @@ def _version(path: str) -> _Version:
 
 
 class ImageFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
-    """The files of an image or a dump. A file that was changed meanwhile, by `floatgate.Image.edit` or another program, is read again.
+    """The files of an image or a dump. If `floatgate.Image.edit` or another program changes the image file, it is read again.
 
     Parameters
     ----------
@@ -45,13 +45,13 @@ class ImageFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
     volume : str, optional
         The UBI volume, by name or number.
     offset : int, optional
-        Byte at which the image begins in the file.
+        Offset of the image in the file, bytes.
     peb_size, page_size, oob_size, block_pages : int, optional
-        Sizes of the flash, as of `floatgate.Image`.
+        Sizes of the flash, as for `floatgate.Image`.
     writable : bool
-        Files can be written, too. Each change is an edit of the whole image; one at a URL is written back after it.
+        True to allow writes. Each change is an edit of the whole image; an image at a URL is written back after it.
     recover, grow : bool
-        As of `floatgate.Image.edit`.
+        As for `floatgate.Image.edit`.
     image_options : dict, optional
         Options of the filesystem of the image.
 
@@ -76,7 +76,7 @@ class ImageFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
         recover: bool = False,
         grow: bool = False,
         image_options: Optional[dict[str, Any]] = None,
-        # What fsspec passes of a chain of URLs.
+        # Options that fsspec passes for a chain of URLs.
         fo: Optional[str] = None,
         target_protocol: Optional[str] = None,
         target_options: Optional[dict[str, Any]] = None,
@@ -89,7 +89,7 @@ class ImageFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
         self._which: dict[str, Any] = {"volume": volume, "offset": offset, **sizes}
         self._opened: Optional[tuple[_Version, Image]] = None
         self._writable, self._edit_options = writable, {"recover": recover, "grow": grow}
-        #: Filesystem and path of an image that is not a file of this machine.
+        #: Filesystem and path of an image that is not a local file.
         self._remote: Optional[tuple[Any, str]] = None
         place = str(image if fo is None else fo)
         if fo is not None and target_protocol is not None and "://" not in place:
@@ -102,11 +102,11 @@ class ImageFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
                 self._remote, place = (files, path), self._temporary()
                 self._fetch(place)
         self._path = place
-        # What is wrong with an image is said at once.
+        # A wrong image is reported at once.
         _ = self._image
 
     def _temporary(self) -> str:
-        """Path of the copy of an image, which goes when this filesystem does."""
+        """Path of the copy of an image, which is deleted with this filesystem."""
         folder = tempfile.mkdtemp(prefix="floatgate-")
         weakref.finalize(self, shutil.rmtree, folder, True)
         return os.path.join(folder, "image")
@@ -118,14 +118,14 @@ class ImageFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
 
     @property
     def _image(self) -> Image:
-        """The image as it is in the file now."""
+        """Current image in the file."""
         version = _version(self._path)
         if self._opened is None or self._opened[0] != version:
             self._opened = (version, Image(self._path, **self._which))
         return self._opened[1]
 
     def invalidate_cache(self, path: Optional[str] = None) -> None:
-        """Read the image again, also where its file seems to be the same."""
+        """Read the image again, even if its file seems unchanged."""
         self._opened = None
         self._fetch()
         super().invalidate_cache(path)
@@ -151,7 +151,7 @@ class ImageFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
             raise FileNotFoundError(2, error.message, path) from error
 
     def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
-        """What `ls` says of a path: of a symbolic link that it is one, and in ``destination`` where it leads."""
+        """Return the entry of a path as in `ls`. A symbolic link is not followed; ``destination`` is its target."""
         path = self._strip_protocol(path)
         parent, _, name = path.rpartition("/")
         found = self._found(path) if name in ("", ".", "..") else f"{self._found(parent).rstrip('/')}/{name}"
@@ -161,18 +161,18 @@ class ImageFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
             raise FileNotFoundError(2, error.message, path) from error
 
     def exists(self, path: str, **kwargs: Any) -> bool:
-        """True of what is there; of a symbolic link, when what it leads to is."""
+        """Return True if a path exists; for a symbolic link, if its target exists."""
         return self._followed(path) is not None
 
     def lexists(self, path: str, **kwargs: Any) -> bool:
-        """True of what is there, a symbolic link that leads nowhere too."""
+        """Return True if a path exists, even if it is a dangling symbolic link."""
         return bool(super().exists(path, **kwargs))
 
     def get(self, rpath: Any, lpath: Any, recursive: bool = False, *, on_error: Optional[str] = None, **kwargs: Any) -> None:
         """Copy files to the host. Symbolic links are followed.
 
-        A link that leads nowhere is left out with ``on_error="omit"``, the default of a directory. With ``"raise"``, the default
-        of a single file, it is a ``FileNotFoundError``.
+        A dangling link is left out with ``on_error="omit"``, the default for a directory. With ``"raise"``, the default
+        for a single file, it raises a ``FileNotFoundError``.
         """
         super().get(rpath, lpath, recursive, on_error=on_error or ("omit" if recursive else "raise"), **kwargs)
 
@@ -181,15 +181,15 @@ class ImageFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
             super().get_file(rpath, lpath, *args, **kwargs)
 
     def isdir(self, path: str) -> bool:
-        """True of a directory, and of a symbolic link to one."""
+        """Return True for a directory, and for a symbolic link to a directory."""
         return self._followed(path) == "directory"
 
     def isfile(self, path: str) -> bool:
-        """True of a regular file, and of a symbolic link to one."""
+        """Return True for a regular file, and for a symbolic link to a regular file."""
         return self._followed(path) == "file"
 
     def _followed(self, path: str) -> Optional[str]:
-        """Type of what a path leads to; ``None`` where that is not there."""
+        """Type of the target of a path; ``None`` if it does not exist."""
         try:
             return self._image.stat(self._found(self._strip_protocol(path))).type
         except OSError:
@@ -234,7 +234,7 @@ class ImageFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
             edit.mkdir(path, parents=create_parents)
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
-        """Make a directory, and those above it."""
+        """Make a directory and its missing parents."""
         path = self._strip_protocol(path)
         with self._edit() as edit:
             if not exist_ok and self.lexists(path):
@@ -254,7 +254,7 @@ class ImageFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
             edit.remove(self._strip_protocol(path))
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: Optional[int] = None) -> None:
-        """Remove files, all in one edit; with `recursive` directories with all that they hold."""
+        """Remove files, all in one edit; with `recursive`, also directories with all their contents."""
         with self._edit() as edit:
             for one in [path] if isinstance(path, str) else path:
                 edit.remove(self._strip_protocol(one), recursive=recursive)
@@ -274,7 +274,7 @@ class ImageFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
             self.pipe_file(path2, self.cat_file(path1))
 
     def _commit(self, path: str, source: str) -> None:
-        """Puts a file of this machine at a path. It keeps mode and owner of the one that is there."""
+        """Put a file of this machine at a path. Mode and owner of an existing file are kept."""
         path = self._strip_protocol(path)
         found = self._image.stat(self._found(path)) if self._followed(path) == "file" else None
         with self._edit() as edit:
@@ -300,7 +300,7 @@ class ImageFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
 
 
 class _Edit:
-    """An edit of the image of a filesystem, which is written back where it came from."""
+    """An edit of the image of a filesystem. The image is written back to its URL."""
 
     def __init__(self, files: ImageFileSystem) -> None:
         self._files = files
@@ -311,7 +311,7 @@ class _Edit:
         return self._edit.__enter__()
 
     def __exit__(self, *raised: Any) -> None:
-        # An edit without changes is none.
+        # An edit without changes is dropped.
         self._edit.__exit__(*raised)
         self._files._opened = None
         if raised[0] is None and self._files._remote is not None and self._edit.result is not None:
@@ -320,7 +320,7 @@ class _Edit:
 
 
 class WrittenFile(io.FileIO):
-    """A new file of an image, in a temporary file until it is closed."""
+    """A new file of an image. Its data is in a temporary file until it is closed."""
 
     def __init__(self, files: ImageFileSystem, path: str, before: bytes) -> None:
         number, self._source = tempfile.mkstemp(prefix="floatgate-")
@@ -339,7 +339,7 @@ class WrittenFile(io.FileIO):
             os.unlink(self._source)
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        # What was not written to its end is no file.
+        # A file whose writing was interrupted is not added.
         if kind is not None and not self.closed:
             super().close()
             os.unlink(self._source)
@@ -347,19 +347,19 @@ class WrittenFile(io.FileIO):
 
 
 class UbifsFileSystem(ImageFileSystem):
-    """``ubifs://``, which has a class of its own as some programs take one filesystem for each class."""
+    """Filesystem of ``ubifs://``. It has its own class, because some programs accept only one filesystem per class."""
 
     protocol = "ubifs"
 
 
 class Jffs2FileSystem(ImageFileSystem):
-    """``jffs2://``, a class of its own like ``ubifs://``."""
+    """Filesystem of ``jffs2://``, with its own class like ``ubifs://``."""
 
     protocol = "jffs2"
 
 
 class ImageFile(AbstractBufferedFile):  # type: ignore[misc,unused-ignore]
-    """A file of an image; ranges are read when they are needed, from the image as it was when the file was opened."""
+    """A file of an image. Ranges are read on demand, from the image as it was when the file was opened."""
 
     def __init__(self, fs: ImageFileSystem, path: str, *args: Any, image: Image, **kwargs: Any) -> None:
         self._image = image

@@ -17,7 +17,7 @@ from ._error import ArgumentError
 from ._result import Result, row
 from ._types import Compression, ImageFormat
 
-#: Symbolic links that a path may lead through, as in Linux (MAXSYMLINKS).
+#: Maximum number of symbolic links in a path, as in Linux (MAXSYMLINKS).
 LINKS_MAX = 40
 
 
@@ -28,7 +28,7 @@ class FileInfo:
     Attributes
     ----------
     path : str
-        Path from the root, without a slash before it; bytes that are not UTF-8 as `os.fsdecode` gives them.
+        Path from the root, without a leading slash; bytes that are not UTF-8 are decoded as by `os.fsdecode`.
     type : str
         ``file``, ``directory``, ``symlink``, ``block-device``, ``character-device``, ``fifo``, ``socket``.
     size : int
@@ -38,7 +38,7 @@ class FileInfo:
     mtime, atime, ctime : str
         Seconds since 1970, with nanoseconds as decimals.
     target : str or None
-        Where a symbolic link leads.
+        Target of a symbolic link.
     """
 
     path: str
@@ -66,7 +66,7 @@ _ESCAPED = re.compile(rb"\\x([0-9a-f]{2})")
 
 
 def _decoded(shown: str) -> str:
-    """A name from what the library prints of it: control characters, backslashes and bytes that are not UTF-8 are escaped there."""
+    """Decode a name as the library prints it, with control characters, backslashes and bytes that are not UTF-8 escaped."""
     if "\\" not in shown:
         return shown
     return os.fsdecode(_ESCAPED.sub(lambda found: bytes.fromhex(found[1].decode()), shown.encode()))
@@ -80,7 +80,7 @@ def _file(entry: dict[str, Any]) -> FileInfo:
 
 
 class ImageInfo(Result[dict[str, Any]]):
-    """What is in a file: one row an image, as ``floatgate image info --json`` has them."""
+    """Contents of a file: one row per image, as in ``floatgate image info --json``."""
 
     def _columns(self) -> dict[str, list[Any]]:
         names = list(dict.fromkeys(name for row in self.rows for name in row))
@@ -88,16 +88,16 @@ class ImageInfo(Result[dict[str, Any]]):
 
 
 class Findings(ImageInfo):
-    """Result of `Image.check`: one row a finding."""
+    """Result of `Image.check`: one row per finding."""
 
     @property
     def outcome(self) -> str:
-        """``clean``, ``recoverable`` (the next mount makes it good) or ``damaged``."""
+        """``clean``, ``recoverable`` (the next mount repairs it) or ``damaged``."""
         return str(self._data["outcome"])
 
 
 class Extracted(ImageInfo):
-    """Result of `Image.extract`: one row a thing that was not restored bit for bit."""
+    """Result of `Image.extract`: one row per difference that could not be restored."""
 
     @property
     def entries(self) -> int:
@@ -111,7 +111,7 @@ class Extracted(ImageInfo):
 
 
 class Built(ImageInfo):
-    """Result of `Image.build`: one row a thing that is not in the image bit for bit."""
+    """Result of `Image.build`: one row per property that the image does not contain exactly."""
 
     @property
     def image_bytes(self) -> int:
@@ -120,9 +120,9 @@ class Built(ImageInfo):
 
 
 class Edit:
-    """Changes of the files in an image: all are made at the end of the ``with`` block, or none. See `Image.edit`.
+    """Changes of the files in an image. At the end of the ``with`` block, all of them are made or none. See `Image.edit`.
 
-    Paths are those in the image, and count from its root.
+    Paths are in the image, relative to its root.
     """
 
     def __init__(self, image: Image, options: dict[str, Any]) -> None:
@@ -130,7 +130,7 @@ class Edit:
         self._options = options
         self._changes: list[dict[str, Any]] = []
         self._is_open = False
-        #: Result after the block: one row a thing that could not be kept.
+        #: Result after the block: one row per property that could not be kept.
         self.result: Optional[ImageInfo] = None
 
     def _add(self, what: str, path: Union[str, bytes], other: Union[str, bytes] = b"", recursive: bool = False) -> None:
@@ -145,7 +145,7 @@ class Edit:
         Raises
         ------
         ArgumentError
-            The ``with`` block is over.
+            The ``with`` block has ended.
 
         Examples
         --------
@@ -155,12 +155,12 @@ class Edit:
         self._add("put", path, fspath("source", source))
 
     def remove(self, path: Union[str, bytes], *, recursive: bool = False) -> None:
-        """Remove a file; with `recursive` a directory with all that it holds.
+        """Remove a file; with `recursive`, also a directory with all its contents.
 
         Raises
         ------
         ArgumentError
-            The ``with`` block is over.
+            The ``with`` block has ended.
 
         Examples
         --------
@@ -170,12 +170,12 @@ class Edit:
         self._add("remove", path, recursive=recursive)
 
     def mkdir(self, path: Union[str, bytes], *, parents: bool = False) -> None:
-        """Make a directory; with `parents` those above it, and an existing one is no error.
+        """Make a directory; with `parents`, also its missing parents, and an existing directory is not an error.
 
         Raises
         ------
         ArgumentError
-            The ``with`` block is over.
+            The ``with`` block has ended.
 
         Examples
         --------
@@ -185,12 +185,12 @@ class Edit:
         self._add("mkdir", path, recursive=parents)
 
     def rename(self, path: Union[str, bytes], new: Union[str, bytes]) -> None:
-        """Rename a file; an existing one of the new name is replaced.
+        """Rename a file; an existing file of the new name is replaced.
 
         Raises
         ------
         ArgumentError
-            The ``with`` block is over.
+            The ``with`` block has ended.
 
         Examples
         --------
@@ -200,12 +200,12 @@ class Edit:
         self._add("rename", path, image_path("new", new))
 
     def symlink(self, target: Union[str, bytes], path: Union[str, bytes]) -> None:
-        """Make a symbolic link at `path` that leads to `target`.
+        """Make a symbolic link at `path` to `target`.
 
         Raises
         ------
         ArgumentError
-            The ``with`` block is over.
+            The ``with`` block has ended.
 
         Examples
         --------
@@ -215,7 +215,7 @@ class Edit:
         self._add("symlink", path, image_path("target", target))
 
     def chmod(self, path: Union[str, bytes], mode: Union[str, int], *, recursive: bool = False) -> None:
-        """Set permissions: ``0o644``, or as chmod reads them, ``"u+x,go-w"``.
+        """Set permissions: ``0o644``, or in the notation of chmod, ``"u+x,go-w"``.
 
         Raises
         ------
@@ -237,7 +237,7 @@ class Edit:
         Raises
         ------
         ArgumentError
-            The ``with`` block is over.
+            The ``with`` block has ended.
 
         Examples
         --------
@@ -254,13 +254,13 @@ class Edit:
         self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
     ) -> None:
         self._is_open = False
-        # Without a change there is nothing to write, unless the image is to be recovered or written elsewhere.
+        # Without changes nothing is written, unless the image must be recovered or written to another file.
         if kind is None and (self._changes or self._options["recover"] or self._options["output"] is not None):
             self.result = self._image._change(self._options, self._changes)
 
 
 class _Reader(io.RawIOBase):
-    """A file of an image, read from the image when it is needed."""
+    """A file of an image, which is read on demand."""
 
     def __init__(self, image: native.NativeImage, inode: int, size: int) -> None:
         self._image = image
@@ -297,13 +297,13 @@ class Image:
     path : str or path
         File with the image or dump.
     volume : str, optional
-        The UBI volume, by name or number, where several hold a UBIFS.
+        The UBI volume, by name or number, if several volumes contain a UBIFS.
     offset : int, optional
-        Byte at which the image begins, where the file holds several.
+        Offset of the image in bytes, if the file contains several images.
     peb_size : int, optional
-        Bytes of an eraseblock of the flash; a small JFFS2 does not tell it.
+        Size of an eraseblock of the flash in bytes, which a small JFFS2 does not reveal.
     page_size, oob_size, block_pages : int, optional
-        Sizes of a NAND dump with OOB, where they are not found: data bytes and OOB bytes of a page, and pages of a block.
+        Sizes of a NAND dump with OOB, if they are not detected: data and OOB bytes of a page, and pages of a block.
 
     Examples
     --------
@@ -364,7 +364,7 @@ class Image:
         format : {"ubi", "ubifs", "jffs2", "yaffs2", "littlefs", "spiffs"}
             Container of the filesystem, or the filesystem.
         part, setup : str or path, optional
-            The chip or the board that the image is for.
+            Chip or board for which the image is made.
         sizes : tuple of int, optional
             Bytes of a page and of an eraseblock, instead of either; 256 and 4096 for a LittleFS or SPIFFS.
         compress : {"lzo", "zlib", "zstd", "none"}, optional
@@ -389,14 +389,14 @@ class Image:
         Returns
         -------
         Built
-            One row a thing that is not in the image bit for bit.
+            One row per property that the image does not contain exactly.
 
         Raises
         ------
         ArgumentError
             The sizes of the flash are not given, or the files do not fit.
         MissingFile
-            The source is not there.
+            The source does not exist.
 
         Examples
         --------
@@ -440,16 +440,16 @@ class Image:
         return Built(data, data["losses"])
 
     def edit(self, output: Optional[Path] = None, *, recover: bool = False, grow: bool = False) -> Edit:
-        """Change files in the image: all changes of the ``with`` block at its end, or none.
+        """Change files in the image. At the end of the ``with`` block, all changes are made or none.
 
         Parameters
         ----------
         output : str or path, optional
-            Write the changed image there, and leave this one as it is.
+            File for the changed image; this image is then not changed.
         recover : bool
-            Recover a filesystem that was not unmounted; without, such an image is refused.
+            Recover a filesystem that was not unmounted. By default such an image is refused.
         grow : bool
-            Let the volume grow as the changes need.
+            Allow the volume to grow as needed.
 
         Returns
         -------
@@ -459,7 +459,7 @@ class Image:
         Raises
         ------
         Error
-            At the end of the block: a change cannot be made, and none is.
+            At the end of the block: a change is impossible, so none is made.
 
         Examples
         --------
@@ -470,7 +470,7 @@ class Image:
 
     def _change(self, options: dict[str, Any], changes: list[dict[str, Any]]) -> ImageInfo:
         image = {"path": self.path, "which": self._which, "time_ns": time.time_ns(), **options}
-        # An image that somebody reads is not changed, and what was mounted before is another filesystem.
+        # An image with open readers is not changed, and the previously mounted filesystem is no longer valid.
         del self._native
         try:
             data = json.loads(native.edit_image(image, changes))
@@ -482,7 +482,7 @@ class Image:
         return f"Image({self.path!r})"
 
     def info(self) -> ImageInfo:
-        """What is in the file, and how to make an image like it.
+        """Return the contents of the file, and the options that make a similar image.
 
         Returns
         -------
@@ -492,7 +492,7 @@ class Image:
         Raises
         ------
         ArgumentError
-            The file has no image that is known.
+            The file contains no known image.
 
         Examples
         --------
@@ -502,7 +502,7 @@ class Image:
         return ImageInfo(data, data["images"])
 
     def check(self) -> Findings:
-        """What is wrong with it; the file is not changed.
+        """Check the image, without changing the file.
 
         Returns
         -------
@@ -512,7 +512,7 @@ class Image:
         Raises
         ------
         ArgumentError
-            The file has no image that can be checked.
+            The file contains no image that can be checked.
 
         Examples
         --------
@@ -523,7 +523,7 @@ class Image:
         return Findings(data, data["findings"])
 
     def ls(self, path: Union[str, bytes] = "/", *, recursive: bool = False) -> list[FileInfo]:
-        """Files of a directory, or the file itself, by name.
+        """Return the files of a directory, or the file itself, by name.
 
         Returns
         -------
@@ -533,7 +533,7 @@ class Image:
         Raises
         ------
         MissingFile
-            The path is not in the image.
+            The path does not exist in the image.
 
         Examples
         --------
@@ -542,7 +542,7 @@ class Image:
         return [_file(entry) for entry in json.loads(self._native.ls(image_path("path", path), recursive))]
 
     def stat(self, path: Union[str, bytes]) -> FileInfo:
-        """Attributes of a file; symbolic links are not followed.
+        """Return the attributes of a file; symbolic links are not followed.
 
         Returns
         -------
@@ -552,7 +552,7 @@ class Image:
         Raises
         ------
         MissingFile
-            The path is not in the image.
+            The path does not exist in the image.
 
         Examples
         --------
@@ -561,7 +561,7 @@ class Image:
         return _file(json.loads(self._native.stat(image_path("path", path))))
 
     def resolve(self, path: str) -> str:
-        """The path without symbolic links in it.
+        """Return the path with all symbolic links resolved.
 
         Returns
         -------
@@ -571,9 +571,9 @@ class Image:
         Raises
         ------
         MissingFile
-            The path is not in the image.
+            The path does not exist in the image.
         OSError
-            It leads through too many symbolic links.
+            The path contains too many symbolic links.
 
         Examples
         --------
@@ -600,7 +600,7 @@ class Image:
         return done or "/"
 
     def open(self, path: Union[str, bytes]) -> io.BufferedReader:
-        """A file of the image as a binary file object. In a path of type str symbolic links are followed.
+        """Open a file of the image as a binary file object. In a path of type str, symbolic links are followed.
 
         Returns
         -------
@@ -610,9 +610,9 @@ class Image:
         Raises
         ------
         MissingFile
-            The path is not in the image.
+            The path does not exist in the image.
         IsADirectoryError
-            It is a directory.
+            The path is a directory.
 
         Examples
         --------
@@ -631,12 +631,12 @@ class Image:
         target : str or path
             Directory or tar.
         owner : bool
-            Set owners, where the user may do so.
+            Set owners, if the user is permitted to do so.
 
         Returns
         -------
         Extracted
-            A row for each thing that was not restored bit for bit.
+            A row for each difference that could not be restored.
 
         Raises
         ------

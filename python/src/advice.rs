@@ -1,8 +1,9 @@
-//! Advice of the libraries in Python's words.
+//! Advice of the Rust libraries, reworded for Python.
 
 use floatgate_mtd::advice::{Advice, Command, CommandLine, CommandOption, Piece};
 
-/// Advice with the names that Python has. Commands with arguments stay, and so do options that only commands have; it says which those are.
+/// Text of an advice with Python names. Commands with arguments stay, and so do options that only commands have, with a
+/// remark that they belong to commands.
 pub(crate) fn in_python(advice: &Advice) -> String {
     let text: String = advice.pieces().iter().map(piece).collect();
     let is_left = |piece: &Piece| matches!(piece, Piece::Option(option) if argument(*option).is_none());
@@ -25,7 +26,7 @@ fn piece(piece: &Piece) -> String {
     .unwrap_or_else(|| piece.to_string())
 }
 
-/// The argument that does the same as an option.
+/// Python argument with the same effect as an option; `None` if there is none.
 const fn argument(option: CommandOption) -> Option<&'static str> {
     match option {
         CommandOption::Blocks => Some("blocks"),
@@ -80,7 +81,7 @@ const fn argument(option: CommandOption) -> Option<&'static str> {
     }
 }
 
-/// The call that does the same as a command.
+/// Python call with the same effect as a command; `None` if there is none.
 const fn call(command: Command) -> Option<&'static str> {
     match command {
         Command::Age => Some("age()"),

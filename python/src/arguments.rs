@@ -1,4 +1,5 @@
-//! Arguments that Python passes: one by one, in a dict, or in a tuple where a call takes microseconds. An error of one says which it is about.
+//! Conversion of arguments from Python: single values, a dict, or a tuple for calls that must take only microseconds.
+//! An error names its argument.
 
 use crate::failure::Failure;
 use pyo3::conversion::FromPyObjectOwned;
@@ -9,8 +10,8 @@ use std::fmt::Display;
 use std::ops::RangeFrom;
 use std::path::PathBuf;
 
-/// A struct whose fields are those of a dict with the same names, or `in order` of a tuple. They are the names of the caller's arguments: an error
-/// says which it is about.
+/// Defines a struct whose fields have the names of the keys of a dict, or `in order` the positions in a tuple. These
+/// are the argument names of the caller, which errors use.
 macro_rules! arguments {
     (@ $all:ident $(#[$about:meta])* $vis:vis struct $name:ident { $($(#[$what:meta])* $field:ident: $kind:ty,)* }) => {
         $(#[$about])*
@@ -37,7 +38,8 @@ macro_rules! arguments {
 
 pub(crate) use arguments;
 
-/// Converts arguments of a function, which come as objects: those of PyO3 are named in a note alone, which older Pythons do not have.
+/// Converts the arguments of a function from objects. PyO3 would name the argument only in a note, which older Python
+/// versions do not have.
 macro_rules! extract {
     ($($name:ident: $kind:ty),* $(,)?) => {
         $(let $name: $kind = $crate::arguments::given(stringify!($name), $name)?;)*
@@ -46,7 +48,7 @@ macro_rules! extract {
 
 pub(crate) use extract;
 
-/// A path of the host.
+/// Path on the host.
 pub(crate) struct HostPath(pub(crate) PathBuf);
 
 impl FromPyObject<'_, '_> for HostPath {
@@ -61,7 +63,7 @@ impl FromPyObject<'_, '_> for HostPath {
     }
 }
 
-/// The value of the argument `name`.
+/// Value of the argument `name`.
 pub(crate) fn given<'py, T: FromPyObjectOwned<'py>>(
     name: impl Display,
     value: &Bound<'py, PyAny>,
@@ -99,12 +101,12 @@ impl<'a, 'py> InOrder<'a, 'py> {
     }
 }
 
-/// An error with the name of the argument that it is about; a number that a `T` does not have is a wrong value, and no wrong type.
+/// Error that names its argument. A number outside the range of `T` is a wrong value, not a wrong type.
 fn of_value<T>(name: impl Display, value: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
     if !error.is_instance_of::<PyOverflowError>(value.py()) {
         return of_argument(value.py(), name, error);
     }
-    // Those in a list or an Option, too.
+    // The type may be the element of a list or an Option.
     let most = match std::any::type_name::<T>() {
         of if of.contains("u8") => u64::from(u8::MAX),
         of if of.contains("u32") => u64::from(u32::MAX),
@@ -114,13 +116,14 @@ fn of_value<T>(name: impl Display, value: &Bound<'_, PyAny>, error: PyErr) -> Py
     Failure::new(message, Some(format!("give 0 to {most}"))).into()
 }
 
-/// An error with the name of the argument that it is about.
+/// Error that names its argument.
 pub(crate) fn of_argument(py: Python<'_>, name: impl Display, error: PyErr) -> PyErr {
-    // `floatgate.Error` says itself what it is about; an exception with other arguments than a message stays as it is, too.
+    // A `floatgate.Error` already names its argument. An exception with other arguments than a message is not changed,
+    // either.
     let is_of_python = error.is_instance_of::<PyTypeError>(py)
         || error.is_instance_of::<PyValueError>(py)
         || error.is_instance_of::<PyBufferError>(py);
-    // An `ArgumentError` is a `ValueError`, too.
+    // An `ArgumentError` is also a `ValueError`.
     if !is_of_python || error.value(py).hasattr("help").unwrap_or(false) {
         return error;
     }

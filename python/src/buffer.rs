@@ -1,10 +1,11 @@
-//! Buffers of the caller (bytes, bytearray, memoryview, array, numpy) as slices, without a copy.
+//! Buffers of the caller (bytes, bytearray, memoryview, array, numpy) as slices without a copy.
 //!
-//! `Py_buffer` belongs to the stable interface from Python 3.11 on only. The old buffer protocol belongs to it since 3.2: it gives pointer
-//! and length and forgets the buffer at once, so a memoryview keeps the owner from freeing or resizing it meanwhile.
+//! `Py_buffer` is part of the stable ABI only from Python 3.11 on. The old buffer protocol is part of it since 3.2. It
+//! returns pointer and length and releases the buffer at once, so a memoryview prevents the owner from freeing or
+//! resizing the buffer.
 //!
-//! Operations run without the interpreter's lock, as those of `io.RawIOBase.readinto` do: bytes that another thread changes meanwhile
-//! are torn.
+//! Operations run without the interpreter's lock, as in `io.RawIOBase.readinto`: if another thread changes the bytes
+//! meanwhile, they are inconsistent.
 
 #![allow(unsafe_code)]
 
@@ -22,7 +23,7 @@ unsafe extern "C" {
     fn PyObject_AsWriteBuffer(object: *mut PyObject, bytes: *mut *mut c_void, len: *mut Py_ssize_t) -> c_int;
 }
 
-/// The memory that a view holds.
+/// Memory of a view.
 struct Held<'py> {
     _view: Bound<'py, PyMemoryView>,
     bytes: *mut u8,
@@ -38,13 +39,13 @@ impl<'py> Held<'py> {
         if unsafe { as_buffer(view.as_ptr(), &raw mut bytes, &raw mut len) } != 0 {
             return Err(PyErr::fetch(view.py()));
         }
-        // An empty buffer may have no address.
+        // An empty buffer may have a null address.
         let len = if bytes.is_null() { 0 } else { usize::try_from(len)? };
         Ok(Self { _view: view, bytes: bytes.cast(), len })
     }
 }
 
-/// A view of a buffer. That of objects is refused: its memory holds addresses.
+/// View of a buffer. A buffer of objects is refused, because its memory contains addresses.
 fn view<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyMemoryView>> {
     let view = PyMemoryView::from(object)?;
     if view.getattr(intern!(view.py(), "format"))?.contains(intern!(view.py(), "O"))? {
@@ -55,7 +56,7 @@ fn view<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyMemoryView>> {
     Ok(view)
 }
 
-/// Bytes to read: those of the buffer itself, or a copy where they do not lie one after the other.
+/// Bytes to read: the buffer itself, or a copy if it is not contiguous.
 pub(crate) struct Bytes<'py>(Held<'py>);
 
 impl Bytes<'_> {
@@ -81,14 +82,14 @@ impl<'py> FromPyObject<'_, 'py> for Bytes<'py> {
     }
 }
 
-/// A buffer to write to.
+/// Buffer to write to.
 pub(crate) struct BytesMut<'py>(Held<'py>);
 
 impl BytesMut<'_> {
     pub(crate) fn get(&mut self) -> &mut [u8] {
         match self.0.len {
             0 => &mut [],
-            // SAFETY: the view holds this memory, which its owner lets others change.
+            // SAFETY: the view holds this memory, and its owner allows writes.
             len => unsafe { slice::from_raw_parts_mut(self.0.bytes, len) },
         }
     }

@@ -1,4 +1,5 @@
-//! Chips without a driver: operations of a SPI chip behind its controller, and the cycles of a raw NAND at its pins.
+//! Chips without a driver: a SPI chip with its controller, operated by commands, and a raw NAND, operated by cycles
+//! at its pins.
 
 use crate::arguments::{arguments, extract};
 use crate::buffer::Bytes;
@@ -16,7 +17,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::sync::Mutex;
 
-/// A broken rule: its time in ns, the first bytes that were sent, and the rule in words.
+/// A broken rule: its time in ns, the first bytes sent, and the rule in words.
 type ViolationTuple = (u64, Vec<u8>, String);
 
 fn violation_tuples(log: &ViolationLog) -> Vec<ViolationTuple> {
@@ -26,7 +27,7 @@ fn violation_tuples(log: &ViolationLog) -> Vec<ViolationTuple> {
     log.recorded().iter().map(tuple).collect()
 }
 
-/// A chip behind its controller, and the clock of the thread that drives it.
+/// A chip with its controller, and the clock of the thread that uses it.
 struct Bus {
     controller: Box<dyn SpiHost>,
     host: Host,
@@ -34,7 +35,7 @@ struct Bus {
 }
 
 impl Bus {
-    /// Runs an operation. A broken rule is recorded.
+    /// Runs an operation, and records a broken rule.
     fn exec(&mut self, op: &SpiOp, data: Data<'_>) -> Result<(), Failure> {
         let at = self.host.now();
         let refused = match self.controller.exec(&mut self.host, op, data) {
@@ -58,12 +59,12 @@ impl Bus {
     }
 }
 
-/// The SPI bus of a setup.
+/// SPI bus of a setup.
 #[pyclass(frozen)]
 pub(crate) struct NativeSpiBus(Mutex<Bus>);
 
 arguments! {
-    /// One operation but for its data.
+    /// An operation without its data.
     pub(crate) struct Command {
         opcode: u8,
         address: u32,
@@ -119,7 +120,7 @@ impl NativeSpiBus {
         by_phase(py, &locked(&self.0).host.spent())
     }
 
-    /// Lets time pass.
+    /// Advances the clock by `ns`.
     fn wait(&self, ns: &Bound<'_, PyAny>) -> PyResult<()> {
         extract!(ns: u64);
         let mut bus = locked(&self.0);
@@ -155,7 +156,7 @@ impl NativeSpiBus {
         PyBytes::new_with(py, read, |buffer| Ok(bus.exec(&op.read(bytes), Data::In(buffer))?))
     }
 
-    /// A copy that goes its own way; blocks that neither changes are shared.
+    /// Independent copy, which shares unchanged blocks.
     fn fork(&self) -> Self {
         let bus = locked(&self.0);
         Self(Mutex::new(Bus {
@@ -165,7 +166,7 @@ impl NativeSpiBus {
         }))
     }
 
-    /// Orders a power cut.
+    /// Requests a power cut.
     fn order_cut<'py>(
         &self,
         operation: &Bound<'py, PyAny>,
@@ -179,7 +180,7 @@ impl NativeSpiBus {
         Ok(())
     }
 
-    /// Withdraws the order of a power cut.
+    /// Cancels the requested power cut.
     fn cancel_cut(&self) {
         locked(&self.0).controller.power_mut().order(None);
     }
@@ -196,7 +197,7 @@ impl NativeSpiBus {
         let Bus { controller, host, .. } = &mut *bus;
         if !controller.power().is_lost() {
             controller.power_mut().order(Some(PowerCut::At(host.now())));
-            // No operation ends in time: this one takes the chip through the cut.
+            // This operation cannot complete in time; it only advances the chip past the cut.
             let _ = controller.exec(host, &SpiOp::command(0), Data::None);
         }
         controller.power_on();
@@ -204,24 +205,24 @@ impl NativeSpiBus {
         Ok(())
     }
 
-    /// Starts or stops recording what every resource does.
+    /// Starts or stops recording the activity of every resource.
     fn record(&self, on: bool) {
         locked(&self.0).host.record(on);
     }
 
-    /// Activities recorded since the last call, by start.
+    /// Activities recorded since the last call, ordered by start.
     fn take_spans(&self) -> Vec<SpanTuple> {
         locked(&self.0).host.take_spans().into_iter().map(span_tuple).collect()
     }
 
-    /// The first broken rules, and the number of all.
+    /// First broken rules, and the number of all.
     fn violations(&self) -> (Vec<ViolationTuple>, u64) {
         let bus = locked(&self.0);
         (violation_tuples(&bus.violations), bus.violations.count())
     }
 }
 
-/// The chips of a raw NAND at their pins, and the account of the host that drives them.
+/// Chips of a raw NAND at their pins, and the host's time by phase.
 struct Cycles {
     wire: NandWire<RawNand>,
     host: Host,
@@ -229,7 +230,7 @@ struct Cycles {
 }
 
 impl Cycles {
-    /// Runs cycles and books their time.
+    /// Runs cycles and adds their time to the host's.
     fn run(
         &mut self,
         (resource, phase, what): (Resource, Phase, &'static str),
@@ -249,7 +250,7 @@ impl Cycles {
     }
 }
 
-/// The bus of a raw NAND.
+/// Bus of a raw NAND.
 #[pyclass(frozen)]
 pub(crate) struct NativeNandBus(Mutex<Cycles>);
 
@@ -270,7 +271,7 @@ impl NativeNandBus {
         by_phase(py, &locked(&self.0).host.spent())
     }
 
-    /// Lets time pass.
+    /// Advances the clock by `ns`.
     fn wait(&self, ns: &Bound<'_, PyAny>) -> PyResult<()> {
         extract!(ns: u64);
         let mut cycles = locked(&self.0);
@@ -279,7 +280,7 @@ impl NativeNandBus {
         Ok(())
     }
 
-    /// Drives the CE# of a target.
+    /// Asserts the CE# signal of a target.
     fn select(&self, target: &Bound<'_, PyAny>) -> PyResult<()> {
         extract!(target: u8);
         let mut cycles = locked(&self.0);
@@ -288,7 +289,7 @@ impl NativeNandBus {
         Ok(())
     }
 
-    /// Uses another interface.
+    /// Switches to another interface.
     fn set_interface(&self, interface: &Bound<'_, PyAny>) -> PyResult<()> {
         extract!(interface: String);
         let parsed: DataInterface = interface.parse().map_err(|error| {
@@ -299,21 +300,21 @@ impl NativeNandBus {
         Ok(())
     }
 
-    /// A command cycle.
+    /// Sends a command cycle.
     fn command(&self, opcode: &Bound<'_, PyAny>) -> PyResult<()> {
         extract!(opcode: u8);
         let kind = (Resource::Bus, Phase::Command, "command");
         Ok(locked(&self.0).run(kind, |wire| wire.command(opcode))?)
     }
 
-    /// Address cycles.
+    /// Sends address cycles.
     fn address(&self, data: &Bound<'_, PyAny>) -> PyResult<()> {
         extract!(data: Bytes<'_>);
         let kind = (Resource::Bus, Phase::Address, "address");
         Ok(locked(&self.0).run(kind, |wire| wire.address(data.get()))?)
     }
 
-    /// Data cycles to the chip.
+    /// Sends data cycles to the chip.
     fn write(&self, data: &Bound<'_, PyAny>, is_register: bool) -> PyResult<()> {
         extract!(data: Bytes<'_>);
         check_len(data.get().len())?;
@@ -324,7 +325,7 @@ impl NativeNandBus {
         })?)
     }
 
-    /// Data cycles from the chip.
+    /// Reads data cycles from the chip.
     fn read<'py>(
         &self,
         py: Python<'py>,
@@ -342,26 +343,26 @@ impl NativeNandBus {
         })
     }
 
-    /// State of R/B#.
+    /// State of R/B#: true if the chip is ready.
     fn is_ready(&self) -> bool {
         locked(&self.0).wire.is_ready()
     }
 
-    /// Waits for R/B#.
+    /// Waits until R/B# is high.
     fn wait_ready(&self) -> PyResult<()> {
         let mut cycles = locked(&self.0);
         let kind = (Resource::Die(cycles.target), Phase::Array, "busy");
         Ok(cycles.run(kind, NandWire::wait_ready)?)
     }
 
-    /// A copy that goes its own way; blocks that neither changes are shared.
+    /// Independent copy, which shares unchanged blocks.
     fn fork(&self) -> Self {
         let cycles = locked(&self.0);
         let (wire, host, target) = (cycles.wire.clone(), cycles.host.clone(), cycles.target);
         Self(Mutex::new(Cycles { wire, host, target }))
     }
 
-    /// Orders a power cut.
+    /// Requests a power cut.
     fn order_cut<'py>(
         &self,
         operation: &Bound<'py, PyAny>,
@@ -375,7 +376,7 @@ impl NativeNandBus {
         Ok(())
     }
 
-    /// Withdraws the order of a power cut.
+    /// Cancels the requested power cut.
     fn cancel_cut(&self) {
         locked(&self.0).wire.power_mut().order(None);
     }
@@ -399,17 +400,17 @@ impl NativeNandBus {
         Ok(())
     }
 
-    /// Starts or stops recording.
+    /// Starts or stops recording the activity of every resource.
     fn record(&self, on: bool) {
         locked(&self.0).host.record(on);
     }
 
-    /// Activities recorded since the last call, by start.
+    /// Activities recorded since the last call, ordered by start.
     fn take_spans(&self) -> Vec<SpanTuple> {
         locked(&self.0).host.take_spans().into_iter().map(span_tuple).collect()
     }
 
-    /// The first broken rules, and the number of all.
+    /// First broken rules, and the number of all.
     fn violations(&self) -> (Vec<ViolationTuple>, u64) {
         let cycles = locked(&self.0);
         (violation_tuples(cycles.wire.violations()), cycles.wire.violations().count())

@@ -1,4 +1,4 @@
-//! Long work that Ctrl-C ends.
+//! Cancellation of long work by Ctrl-C.
 
 use crate::failure::Failure;
 use pyo3::prelude::*;
@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// Interval at which Python's signal handlers get their turn.
+/// Interval at which Python's signal handlers run.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Marker with which cancelled work unwinds.
+/// Payload of the unwind with which cancelled work ends.
 struct Cancelled;
 
-/// Request to give up, which work looks at whenever it reports progress.
+/// Request to cancel, which work checks whenever it reports progress.
 #[derive(Clone, Default)]
 pub(crate) struct Cancel(Arc<AtomicBool>);
 
@@ -24,7 +24,8 @@ impl Cancel {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Ends the work here if that was asked for. The libraries' progress calls return nothing, so it unwinds, as salsa's queries do.
+    /// Ends the work here if cancellation was requested. The progress calls of the libraries return nothing, so it
+    /// unwinds, as queries of salsa do.
     pub(crate) fn check(&self) {
         if self.is_asked_for() {
             resume_unwind(Box::new(Cancelled));
@@ -32,18 +33,18 @@ impl Cancel {
     }
 }
 
-/// Runs work that uses all cores on threads of its own: the threads of a process are missing in what it forks, and work that was given up keeps
-/// nobody waiting.
+/// Runs work on its own pool of threads. The threads of the global pool do not exist in forked processes, and cancelled
+/// work must not block other callers.
 pub(crate) fn on_all_cores<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     match ThreadPoolBuilder::new().build() {
         Ok(pool) => pool.install(work),
-        // No more threads: those of the process.
+        // If no threads can be created, the global pool is used.
         Err(_) => work(),
     }
 }
 
-/// Runs `work` on threads of its own, without the interpreter's lock, until it is done or a signal handler raises. The caller goes
-/// on at once then; the thread ends when the work next looks at its [`Cancel`].
+/// Runs `work` on its own thread without the interpreter's lock, until it ends or a signal handler raises. In that case
+/// the caller continues at once, and the thread ends at the next check of its [`Cancel`].
 pub(crate) fn interruptible<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce(&Cancel) -> Result<T, Failure> + Send + 'static,
@@ -53,11 +54,11 @@ pub(crate) fn interruptible<T: Send + 'static>(
     let its_own = cancel.clone();
     std::thread::spawn(move || {
         let outcome = catch_unwind(AssertUnwindSafe(|| on_all_cores(|| work(&its_own))));
-        // Nobody listens after a signal.
+        // After a signal, there is no receiver, so an error is ignored.
         let _ = sender.send(outcome);
     });
     loop {
-        // A unique reference may leave the interpreter's lock, a shared one may not.
+        // A unique reference may be sent to code without the interpreter's lock; a shared one may not.
         let unique = &mut receiver;
         match py.detach(move || unique.recv_timeout(POLL)) {
             Ok(Ok(outcome)) => return Ok(outcome?),

@@ -24,7 +24,7 @@ use pyo3::types::{PyBytes, PyDict, PyString};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Most bytes of one call: more than any eraseblock has, and no burden for the host.
+/// Maximum number of bytes of one call, which exceeds every eraseblock and limits memory.
 pub(crate) const CALL_BYTES_MAX: usize = 64 << 20;
 
 pub(crate) fn check_len(len: usize) -> Result<(), Failure> {
@@ -35,10 +35,10 @@ pub(crate) fn check_len(len: usize) -> Result<(), Failure> {
     Err(Failure::new(format!("{len} bytes in one call"), Some(help)))
 }
 
-/// Latest time of a clock: 100 years.
+/// Maximum of a clock, ns: 100 years.
 const CLOCK_NS_MAX: u64 = 100 * 366 * 86_400 * 1_000_000_000;
 
-/// Time `ns` after `now`.
+/// Time that is `ns` after `now`.
 pub(crate) fn later(now: Instant, ns: u64) -> Result<Instant, Failure> {
     match now.as_ns().checked_add(ns) {
         Some(at) if at <= CLOCK_NS_MAX => Ok(Instant::from_ns(at)),
@@ -50,9 +50,9 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Nanoseconds by phase.
+/// Times by phase, ns.
 pub(crate) fn by_phase<'py>(py: Python<'py>, breakdown: &Breakdown) -> PyResult<Bound<'py, PyDict>> {
-    /// Names of the phases, made once.
+    /// Names of the phases, which are created once.
     static NAMES: PyOnceLock<Vec<Py<PyString>>> = PyOnceLock::new();
     let made = || breakdown.iter().map(|(phase, _)| PyString::intern(py, phase.name()).unbind()).collect();
     let all = PyDict::new(py);
@@ -62,7 +62,7 @@ pub(crate) fn by_phase<'py>(py: Python<'py>, breakdown: &Breakdown) -> PyResult<
     Ok(all)
 }
 
-/// Activity of a resource: its name, phase, start and end in ns, and what it was.
+/// Activity of a resource: its name, its phase, start and end in ns, and a description.
 pub(crate) type SpanTuple = (String, &'static str, u64, u64, &'static str);
 
 /// A device with the clock of the only thread that uses it.
@@ -71,7 +71,7 @@ struct Clocked<D> {
     now: Instant,
 }
 
-/// A block that fails from a moment on, or works again.
+/// A block that fails from a time on, or works again.
 #[derive(Clone, Copy, Debug)]
 struct PlannedFault {
     from: Instant,
@@ -80,13 +80,13 @@ struct PlannedFault {
     faults: Faults,
 }
 
-/// Flash under its driver.
+/// Flash with its driver.
 struct Flash {
     device: Box<dyn Device>,
     now: Instant,
-    /// First byte of the partition on the chip; `None` in slc-mode.
+    /// Offset of the partition on the chip, bytes; `None` in slc-mode.
     chip_at: Option<u64>,
-    /// Faults whose moment has not come.
+    /// Faults whose time has not come.
     planned: Vec<PlannedFault>,
 }
 
@@ -137,7 +137,7 @@ fn otp_area(name: &str) -> Result<OtpArea, Failure> {
     }
 }
 
-/// Order of a power cut: in the program or erase of this number from now on, when `share` of it is over; or some ns from now on.
+/// Requested power cut: in the n-th program or erase from now on, after `share` of it; or after some ns.
 pub(crate) struct CutOrder {
     operation: Option<u64>,
     share: f64,
@@ -163,7 +163,7 @@ impl CutOrder {
         }
     }
 
-    /// The order for a chip whose clock shows `now`.
+    /// Power cut for a chip whose clock is at `now`.
     pub(crate) fn at(&self, now: Instant) -> PowerCut {
         match self.operation {
             Some(operation) => PowerCut::During { operation, share: self.share },
@@ -172,14 +172,14 @@ impl CutOrder {
     }
 }
 
-/// A span as Python gets it.
+/// A span as a Python tuple.
 pub(crate) fn span_tuple(span: Span) -> SpanTuple {
     let (start, end) = (span.start.as_ns(), span.end.as_ns());
     (trace::resource_name(span.resource), span.phase.name(), start, end, span.what)
 }
 
 impl Flash {
-    /// Runs an operation from now on; the clock goes on to its end, or to when its failure was known.
+    /// Runs an operation. The clock advances to its end, or to the time at which its failure was known.
     fn run(
         &mut self,
         operation: impl FnOnce(&mut dyn Device, Instant) -> Result<Instant, floatgate_mtd::Error>,
@@ -193,7 +193,7 @@ impl Flash {
         outcome.map(|_| ()).map_err(flash_failed)
     }
 
-    /// Applies the planned faults whose moment has come, in the order of their moments.
+    /// Applies the planned faults whose time has come, in the order of their times.
     fn apply_faults(&mut self) {
         if self.planned.is_empty() {
             return;
@@ -206,7 +206,7 @@ impl Flash {
         }
     }
 
-    /// Byte address on the chip of an address of the flash.
+    /// Address on the chip of an address of the flash.
     fn chip_addr(&self, addr: u64) -> Result<u64, Failure> {
         let size = self.device.geometry().size_bytes;
         if addr >= size {
@@ -223,7 +223,7 @@ impl Flash {
         Ok(offset + addr)
     }
 
-    /// Part of the chip and number in it of the eraseblock at an address.
+    /// Die or target of an eraseblock, and its number there.
     fn cells_of(&mut self, addr: u64) -> Result<(usize, u32), Failure> {
         let block = self.chip_addr(addr)? / u64::from(self.device.geometry().erase_bytes.max(1));
         let of_part = self.device.oracle().cells(0).map_or(0, Cells::blocks);
@@ -239,7 +239,7 @@ impl Flash {
         self.device.otp().ok_or_else(|| Failure::of_flash("unsupported", "the chip has no OTP area", None))
     }
 
-    /// As [`run`](Self::run), for an operation of the OTP areas.
+    /// As [`run`](Self::run), for an operation on the OTP areas.
     fn run_otp(
         &mut self,
         operation: impl FnOnce(&mut dyn Otp, Instant) -> Result<Instant, floatgate_mtd::Error>,
@@ -292,7 +292,7 @@ impl NativeMtd {
         by_phase(py, &locked(&self.0).device.breakdown())
     }
 
-    /// A copy that goes its own way; blocks that neither changes are shared.
+    /// Independent copy, which shares unchanged blocks.
     fn fork(&self) -> Self {
         let flash = locked(&self.0);
         let planned = flash.planned.clone();
@@ -304,7 +304,7 @@ impl NativeMtd {
         }))
     }
 
-    /// Orders a power cut.
+    /// Requests a power cut.
     fn order_cut<'py>(
         &self,
         operation: &Bound<'py, PyAny>,
@@ -318,22 +318,22 @@ impl NativeMtd {
         Ok(())
     }
 
-    /// Withdraws the order of a power cut.
+    /// Cancels the requested power cut.
     fn cancel_cut(&self) {
         locked(&self.0).device.power_mut().order(None);
     }
 
-    /// Counts programs and erases from now on.
+    /// Starts to count programs and erases.
     fn count_operations(&self) {
         locked(&self.0).device.power_mut().count_operations();
     }
 
-    /// Programs and erases that were counted.
+    /// Number of counted programs and erases.
     fn operations(&self) -> u64 {
         locked(&self.0).device.power().operations()
     }
 
-    /// Lets time pass.
+    /// Advances the clock by `ns`.
     fn wait(&self, ns: &Bound<'_, PyAny>) -> PyResult<()> {
         extract!(ns: u64);
         let mut flash = locked(&self.0);
@@ -342,7 +342,7 @@ impl NativeMtd {
         Ok(())
     }
 
-    /// Programs and erases of the eraseblock at an address fail from `after_ns` on, or work again.
+    /// Makes programs and erases of the eraseblock at an address fail from `after_ns` on, or work again.
     fn set_faults<'py>(
         &self,
         addr: &Bound<'py, PyAny>,
@@ -359,7 +359,8 @@ impl NativeMtd {
         Ok(())
     }
 
-    /// Inverts a bit of the byte at an address, or of a byte of its page's OOB, until the block is erased.
+    /// Inverts a bit of the byte at an address, or of a byte of its page's OOB. The error lasts until the block is
+    /// erased.
     fn flip<'py>(
         &self,
         addr: &Bound<'py, PyAny>,
@@ -376,7 +377,7 @@ impl NativeMtd {
             (flash.device.geometry().oob_bytes, flash.device.geometry().write_bytes);
         let oracle = flash.device.oracle();
         let row_bytes = oracle.array(0).map_or(0, |array| array.page_bytes() as u64).max(1);
-        // A row has the OOB behind the data. NOR has none, and any unit of writes.
+        // In a row, the OOB follows the data. NOR has no OOB, and any write unit.
         let data_bytes = if oob_bytes > 0 { u64::from(write_bytes).max(1) } else { row_bytes };
         let byte = match oob_byte {
             None => addr % data_bytes,
@@ -393,7 +394,7 @@ impl NativeMtd {
         Ok(())
     }
 
-    /// Erase cycles of the eraseblock at an address.
+    /// Number of erase cycles of the eraseblock at an address.
     fn cycles(&self, addr: &Bound<'_, PyAny>) -> PyResult<u32> {
         extract!(addr: u64);
         let mut flash = locked(&self.0);
@@ -401,7 +402,7 @@ impl NativeMtd {
         Ok(flash.device.oracle().cells(part).map_or(0, |cells| cells.cycles(block)))
     }
 
-    /// Wears an eraseblock by further cycles.
+    /// Adds erase cycles to an eraseblock.
     fn wear<'py>(&self, addr: &Bound<'py, PyAny>, cycles: &Bound<'py, PyAny>) -> PyResult<()> {
         extract!(addr: u64, cycles: u32);
         let mut flash = locked(&self.0);
@@ -412,7 +413,7 @@ impl NativeMtd {
         Ok(())
     }
 
-    /// Lets all programmed pages lose charge for some days at a temperature.
+    /// Simulates the charge loss of all programmed pages over some days at a temperature.
     fn bake<'py>(&self, days: &Bound<'py, PyAny>, temperature_c: &Bound<'py, PyAny>) -> PyResult<()> {
         extract!(days: f64, temperature_c: f64);
         if !(0.0..=1e6).contains(&days) {
@@ -422,7 +423,7 @@ impl NativeMtd {
             return Err(PyValueError::new_err(format!("temperature_c: {temperature_c}; give -100 to 400")));
         }
         let mut flash = locked(&self.0);
-        // A NOR refuses.
+        // This fails for NOR.
         flash.cells_of(0)?;
         let oracle = flash.device.oracle();
         for part in 0.. {
@@ -432,7 +433,7 @@ impl NativeMtd {
         Ok(())
     }
 
-    /// Regions of an OTP area: first byte, length, and whether it is locked.
+    /// Regions of an OTP area: offset, length, and whether they are locked.
     fn otp_regions(&self, py: Python<'_>, area: &Bound<'_, PyAny>) -> PyResult<Vec<(u64, u64, bool)>> {
         extract!(area: String);
         let area = otp_area(&area)?;
@@ -452,7 +453,7 @@ impl NativeMtd {
         })?)
     }
 
-    /// Bytes of an OTP area.
+    /// Reads bytes of an OTP area.
     fn otp_read<'py>(
         &self,
         py: Python<'py>,
@@ -517,7 +518,7 @@ impl NativeMtd {
         !locked(&self.0).device.power().is_lost()
     }
 
-    /// Power is back after `off_ns`, and the driver has set the chip up again.
+    /// Restores power after `off_ns`; the driver initialises the chip again.
     fn restart<'py>(&self, py: Python<'py>, off_ns: &Bound<'py, PyAny>) -> PyResult<()> {
         extract!(off_ns: u64);
         Ok(py.detach(|| -> Result<(), Failure> {
@@ -526,7 +527,7 @@ impl NativeMtd {
             clocked.device.host().resume(on);
             let outcome = clocked.device.restart();
             clocked.now = clocked.now.max(clocked.device.host().now());
-            // A cut that comes meanwhile is the usual reason.
+            // The usual reason is another cut during the initialisation.
             outcome.map_err(|why| match clocked.device.power().is_lost() {
                 true => Failure::power_lost(why),
                 false => Failure::of_flash("no answer", why, None),
@@ -534,12 +535,12 @@ impl NativeMtd {
         })?)
     }
 
-    /// Starts or stops recording what every resource does.
+    /// Starts or stops recording the activity of every resource.
     fn record(&self, on: bool) {
         locked(&self.0).device.host().record(on);
     }
 
-    /// Activities recorded since the last call, by start.
+    /// Activities recorded since the last call, ordered by start.
     fn take_spans(&self) -> Vec<SpanTuple> {
         locked(&self.0).device.host().take_spans().into_iter().map(span_tuple).collect()
     }
@@ -558,7 +559,7 @@ impl NativeMtd {
         })
     }
 
-    /// Fills a buffer.
+    /// Reads into a buffer.
     fn readinto<'py>(
         &self,
         py: Python<'py>,
@@ -595,7 +596,7 @@ impl NativeMtd {
         Ok(py.detach(work)?)
     }
 
-    /// Data and OOB of a page.
+    /// Reads data and OOB of a page.
     fn read_oob<'py>(
         &self,
         py: Python<'py>,
@@ -645,12 +646,12 @@ impl NativeMtd {
     }
 }
 
-/// An SD card or eMMC as its host sees it: a fake has the size that it claims.
+/// An SD card or eMMC as its host sees it: a fake card has the size that it claims.
 #[pyclass(frozen)]
 pub(crate) struct NativeCard(Mutex<Clocked<Fake<Card>>>);
 
 impl Clocked<Fake<Card>> {
-    /// Runs a request from now on; the clock goes on to its end, or to when its failure was known.
+    /// Runs a request. The clock advances to its end, or to the time at which its failure was known.
     fn run(
         &mut self,
         request: impl FnOnce(&mut Fake<Card>, Instant) -> Result<Instant, floatgate_mtd::BlockError>,
@@ -697,13 +698,13 @@ impl NativeCard {
         by_phase(py, &locked(&self.0).device.breakdown())
     }
 
-    /// A copy that goes its own way.
+    /// Independent copy.
     fn fork(&self) -> Self {
         let clocked = locked(&self.0);
         Self(Mutex::new(Clocked { device: clocked.device.clone(), now: clocked.now }))
     }
 
-    /// Orders a power cut: in the program or erase of this number from now on, or some ns from now on.
+    /// Requests a power cut: in the n-th program or erase from now on, or after some ns.
     fn order_cut<'py>(&self, operation: &Bound<'py, PyAny>, after_ns: &Bound<'py, PyAny>) -> PyResult<()> {
         let share = 0.5_f64.into_pyobject(operation.py())?;
         let order = CutOrder::new(operation, share.as_any(), after_ns)?;
@@ -716,7 +717,7 @@ impl NativeCard {
         Ok(())
     }
 
-    /// Withdraws the order of a power cut.
+    /// Cancels the requested power cut.
     fn cancel_cut(&self) {
         locked(&self.0).device.device_mut().cancel_cuts();
     }
@@ -725,7 +726,7 @@ impl NativeCard {
         !locked(&self.0).device.device().is_lost()
     }
 
-    /// Switches power on after `off_ns`: the card builds its map anew.
+    /// Restores power after `off_ns`; the card rebuilds its map.
     fn restart(&self, py: Python<'_>, off_ns: &Bound<'_, PyAny>) -> PyResult<()> {
         extract!(off_ns: u64);
         Ok(py.detach(|| -> Result<(), Failure> {
@@ -736,7 +737,7 @@ impl NativeCard {
         })?)
     }
 
-    /// Lets time pass.
+    /// Advances the clock by `ns`.
     fn wait(&self, ns: &Bound<'_, PyAny>) -> PyResult<()> {
         extract!(ns: u64);
         let mut card = locked(&self.0);
@@ -745,17 +746,17 @@ impl NativeCard {
         Ok(())
     }
 
-    /// Starts or stops recording what bus, firmware and array do.
+    /// Starts or stops recording the activity of bus, firmware and array.
     fn record(&self, on: bool) {
         locked(&self.0).device.device_mut().record(on);
     }
 
-    /// Activities recorded since the last call, by start.
+    /// Activities recorded since the last call, ordered by start.
     fn take_spans(&self) -> Vec<SpanTuple> {
         locked(&self.0).device.device_mut().take_spans().into_iter().map(span_tuple).collect()
     }
 
-    /// Units that the host wrote, units that the card programmed, and erases.
+    /// Number of units that the host wrote, of units that the card programmed, and of erases.
     fn counts(&self) -> (u64, u64, u64) {
         let stats = locked(&self.0).device.device().stats();
         (stats.host_units, stats.written_units, stats.erases)
@@ -779,7 +780,7 @@ impl NativeCard {
         })
     }
 
-    /// Fills a buffer.
+    /// Reads into a buffer.
     fn readinto<'py>(
         &self,
         py: Python<'py>,

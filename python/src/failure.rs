@@ -1,4 +1,4 @@
-//! Errors of the libraries as `floatgate.Error`.
+//! Conversion of errors of the Rust libraries to `floatgate.Error`.
 
 use crate::advice::in_python;
 use floatgate_config::{ConfigError, Problem};
@@ -6,20 +6,21 @@ use floatgate_mtd::advice::Help;
 use pyo3::prelude::*;
 use std::path::Path;
 
-/// Class of an error in Python.
+/// Python class of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
-    /// An argument, a setup or an image is wrong.
+    /// A wrong argument, setup or image.
     Argument,
-    /// A file that a caller has named is not there.
+    /// A file that the caller named does not exist.
     MissingFile,
-    /// The flash failed or refused; with the name of the kind.
+    /// The flash failed or refused an operation; the field is the name of the reason.
     Flash(&'static str),
-    /// Power is lost.
+    /// Power was lost.
     PowerLost,
 }
 
-/// Message and advice of what becomes a `floatgate.Error`; made without the interpreter.
+/// Message and advice of a future `floatgate.Error`. It can be created without the interpreter's
+/// lock.
 pub(crate) struct Failure {
     message: String,
     help: Option<String>,
@@ -31,7 +32,7 @@ impl Failure {
         Self { message: message.to_string(), help, class: Class::Argument }
     }
 
-    /// An operation that the flash did not do; `kind` is the name of the reason.
+    /// Failure of a flash operation; `kind` is the name of the reason.
     pub(crate) fn of_flash(
         kind: &'static str,
         message: impl std::fmt::Display,
@@ -40,19 +41,19 @@ impl Failure {
         Self { class: Class::Flash(kind), ..Self::new(message, help) }
     }
 
-    /// An operation for which there was no power.
+    /// Failure of an operation because power was lost.
     pub(crate) fn power_lost(message: impl std::fmt::Display) -> Self {
         let help = Some("`restart()` switches power on again".to_owned());
         Self { class: Class::PowerLost, ..Self::new(message, help) }
     }
 
-    /// An error about a file of the caller's.
+    /// Failure with a file of the caller.
     pub(crate) fn of_file(path: &Path, error: impl std::fmt::Display, help: Option<String>) -> Self {
         let failure = Self::new(format!("{}: {error}", path.display()), help);
         failure.missing(matches!(path.try_exists(), Ok(false)))
     }
 
-    /// An error of what `argument` names, where it names nothing.
+    /// Failure because `argument` names something that does not exist.
     pub(crate) fn of_name(argument: &str, error: floatgate_lab::Error) -> Self {
         let is_of_name = error.config().is_some_and(|error| error.problem() == Problem::UnknownName);
         let failure = Self::from(error);
@@ -60,19 +61,19 @@ impl Failure {
         Self { message, ..failure }
     }
 
-    /// The same error where what is named is not there.
+    /// The same failure, of the class for missing files if `is_of_missing_file` is set.
     pub(crate) fn missing(self, is_of_missing_file: bool) -> Self {
         let class = if is_of_missing_file { Class::MissingFile } else { self.class };
         Self { class, ..self }
     }
 
-    /// An error with its advice.
+    /// Failure with the advice of an error.
     pub(crate) fn helped(error: impl Help + std::fmt::Display) -> Self {
         let help = in_python(&error.help());
         Self::new(error, Some(help))
     }
 
-    /// An error about a file of the caller's, with its advice.
+    /// Failure with a file of the caller, with the advice of an error.
     pub(crate) fn helped_in(path: &Path, error: &(impl Help + std::fmt::Display)) -> Self {
         Self::of_file(path, error, Some(in_python(&error.help())))
     }
@@ -80,7 +81,8 @@ impl Failure {
 
 impl From<floatgate_lab::Error> for Failure {
     fn from(error: floatgate_lab::Error) -> Self {
-        // Overrides are arguments of the caller's, who knows where they stand; files have a place.
+        // Overrides are arguments of the caller, who knows their position. Errors in files have a
+        // position.
         let place = error.config().and_then(ConfigError::place);
         let place = place.filter(|place| !place.source.is_argument());
         let place = place.map_or_else(String::new, |place| format!("{place}: "));

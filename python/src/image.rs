@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 arguments! {
-    /// What is meant in a file.
+    /// Selection of an image inside a file.
     pub(crate) struct ImageSelection {
         volume: Option<String>,
         offset: Option<u64>,
@@ -43,7 +43,7 @@ impl From<ImageSelection> for Selection {
     }
 }
 
-/// An opened image and, from the first use of a file on, its mounted filesystem.
+/// An open image and, after the first access to a file, its mounted filesystem.
 #[pyclass(frozen)]
 pub(crate) struct NativeImage {
     path: PathBuf,
@@ -65,7 +65,7 @@ impl NativeImage {
         Failure::new(message, Some(in_python(&error.help()))).missing(is_missing)
     }
 
-    /// Runs `work` on the opened file.
+    /// Runs `work` on the open image.
     fn with_image<T>(&self, work: impl FnOnce(&Image) -> T) -> T {
         work(&self.image.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -120,7 +120,7 @@ impl NativeImage {
         })
     }
 
-    /// Files of a directory, or the file itself.
+    /// Entries of a directory, or the file itself.
     fn ls<'py>(&self, py: Python<'py>, path: Vec<u8>, recursive: &Bound<'py, PyAny>) -> PyResult<String> {
         extract!(recursive: bool);
         Ok(py.detach(|| -> Result<_, Failure> {
@@ -141,7 +141,7 @@ impl NativeImage {
         })?)
     }
 
-    /// Bytes of a file from `offset` on: fewer than `len` at its end only.
+    /// Reads bytes of a file from `offset` on; fewer than `len` only at its end.
     fn read<'py>(
         &self,
         py: Python<'py>,
@@ -169,7 +169,7 @@ impl NativeImage {
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// Extracts into a new or an empty directory, or into a file that ends in `.tar`.
+    /// Extracts files into a new or empty directory, or into a file that ends in `.tar`.
     fn extract<'py>(
         slf: Py<Self>,
         py: Python<'py>,

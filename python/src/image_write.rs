@@ -1,4 +1,4 @@
-//! Images built and changed.
+//! Building and changing images.
 
 use crate::arguments::arguments;
 use crate::cancel::interruptible;
@@ -21,7 +21,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-/// LEBs that files can still take in an image whose volume is no larger than its filesystem, as `image build` leaves them.
+/// Number of LEBs that stay free for files in an image whose volume is no larger than its filesystem, as in `image
+/// build`.
 const ROOM_LEBS: u32 = 2;
 
 /// Bytes of a page and a block of a LittleFS or SPIFFS, as those of ESP-IDF have them.
@@ -157,7 +158,7 @@ impl NewImage {
     }
 }
 
-/// Builds an image of a directory or a tar.
+/// Builds an image from a directory or a tar.
 #[pyfunction]
 pub(crate) fn build_image(
     py: Python<'_>,
@@ -185,12 +186,12 @@ pub(crate) fn build_image(
 }
 
 arguments! {
-    /// One change of the files in an image.
+    /// A change of the files in an image.
     pub(crate) struct Change {
         what: String,
-        /// The file in the image.
+        /// Path of the file in the image.
         path: Vec<u8>,
-        /// Files of the host, the new name, the target of a link, permissions or owner.
+        /// Further arguments: files of the host, the new name, the target of a link, permissions or owner.
         other: Vec<u8>,
         recursive: bool,
     }
@@ -225,19 +226,19 @@ impl Change {
 }
 
 arguments! {
-    /// An image to change, and where the result goes.
+    /// An image to change, and the destination of the result.
     pub(crate) struct Changed {
         path: PathBuf,
         which: ImageSelection,
         output: Option<PathBuf>,
         recover: bool,
         grow: bool,
-        /// Time that changed files get, in ns since 1970.
+        /// Timestamp of changed files, ns since 1970.
         time_ns: i64,
     }
 }
 
-/// Makes all changes of an image, or none. Returns what could not be kept as JSON.
+/// Makes all changes of an image, or none. Returns the losses as JSON.
 #[pyfunction]
 pub(crate) fn edit_image(py: Python<'_>, image: Changed, changes: Vec<Change>) -> PyResult<String> {
     interruptible(py, move |_| {
@@ -257,7 +258,7 @@ pub(crate) fn edit_image(py: Python<'_>, image: Changed, changes: Vec<Change>) -
     })
 }
 
-/// True when a path of the host or of the image is not there.
+/// True if a path of the host or of the image does not exist.
 fn is_missing(error: &EditError) -> bool {
     match error {
         EditError::Host { error, .. } => error.kind() == std::io::ErrorKind::NotFound,

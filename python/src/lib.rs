@@ -1,7 +1,7 @@
-//! Python's view of floatgate: thin functions over `floatgate_lab` and `floatgate_image`.
+//! Native module of the Python package: thin functions over `floatgate_lab` and `floatgate_image`.
 //!
-//! Each function takes plain values, works without the interpreter's lock, and returns the JSON that the command prints; the
-//! package `floatgate` beside this folder makes typed objects of it.
+//! Each function takes plain values, works without the interpreter's lock, and returns the JSON that the command
+//! prints. The package `floatgate` in the adjacent folder converts it to typed objects.
 
 mod advice;
 mod arguments;
@@ -20,11 +20,12 @@ mod sweep;
 use floatgate_config::Library;
 use std::sync::LazyLock;
 
-/// The allocator of the command. A module is loaded when the static block for thread-local variables is full: hence `local_dynamic_tls`.
+/// Allocator, the same as in the command. The module may be loaded when the static block for thread-local variables is
+/// full, so it uses the feature `local_dynamic_tls`.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The built-in catalogue, of which the drivers' database of chips is made once for all calls.
+/// Built-in catalogue. It is shared by all calls, because the chip database of the drivers is built only once for it.
 fn library() -> &'static Library {
     static LIBRARY: LazyLock<Library> = LazyLock::new(Library::built_in);
     &LIBRARY

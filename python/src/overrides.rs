@@ -1,4 +1,4 @@
-//! Overrides of a setup, as Python's mappings have them.
+//! Overrides of a setup from Python mappings.
 
 use crate::arguments::{arguments, of_argument};
 use crate::failure::Failure;
@@ -6,7 +6,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyMapping, PyString};
 
-/// Overrides as `--set` takes them, `key=value`, of a mapping or None.
+/// Overrides in the form of `--set`, `key=value`, from a mapping or None.
 pub(crate) struct Overrides(pub(crate) Vec<String>);
 
 impl<'py> FromPyObject<'_, 'py> for Overrides {
@@ -30,7 +30,7 @@ impl<'py> FromPyObject<'_, 'py> for Overrides {
     }
 }
 
-/// One override as `--set` takes it.
+/// One override in the form of `--set`.
 fn text(key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<String> {
     let Ok(name) = key.cast::<PyString>() else {
         let got = key.repr()?;
@@ -45,12 +45,12 @@ fn text(key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(format!("{name}={value}"))
 }
 
-/// A value of a setup as TOML has it, or as a text.
+/// Value of a setup as TOML, or as a text.
 fn value_text(key: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
     if let Some(text) = scalar_text(value)? {
         return Ok(text);
     }
-    // Scalars of numpy have the value itself in item(), which fails for arrays.
+    // The method item() of a numpy scalar returns its value; it fails for arrays.
     if let Ok(item) = value.call_method0("item")
         && let Some(text) = scalar_text(&item)?
     {
@@ -65,18 +65,19 @@ fn value_text(key: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
     Err(Failure::new(format!("{key}: {got} is no value of a setup"), Some(help)).into())
 }
 
-/// A scalar of Python's own as TOML has it, or as a text; `None` of everything else.
+/// Built-in Python scalar as TOML or as a text; `None` for any other object.
 fn scalar_text(value: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     if let Ok(number) = value.cast::<PyFloat>() {
         let number = number.value();
-        // Rust, too, writes a float so that it is no whole number, and the same one when it is read.
+        // Rust also writes a float with a decimal point or exponent, and so that the same float is
+        // read back.
         return Ok(number.is_finite().then(|| format!("{number:?}")));
     }
     if let Ok(text) = value.cast::<PyString>() {
         let text = text.to_string();
         return Ok(Some(if text.is_empty() { "\"\"".to_owned() } else { text }));
     }
-    // A bool is an int, too.
+    // In Python, a bool is also an int.
     if let Ok(truth) = value.cast::<PyBool>() {
         return Ok(Some(truth.is_true().to_string()));
     }
@@ -84,19 +85,19 @@ fn scalar_text(value: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
 }
 
 arguments! {
-    /// Overrides alone.
+    /// A mapping of overrides as the only argument.
     pub(crate) struct Changes {
         set: Overrides,
     }
 }
 
-/// All overrides as `--set` takes them.
+/// All overrides in the form of `--set`.
 #[pyfunction]
 pub(crate) fn overrides(changes: Changes) -> Vec<String> {
     changes.set.0
 }
 
-/// One override as `--set` takes it; the first text is the name of the mapping.
+/// One override in the form of `--set`; the first text is the name of the mapping.
 #[pyfunction]
 #[pyo3(name = "override")]
 pub(crate) fn one_override<'py>(

@@ -1,4 +1,4 @@
-//! `speed`.
+//! Function `speed` of the module.
 
 use crate::arguments::{HostPath, arguments};
 use crate::devices::by_phase;
@@ -18,7 +18,7 @@ use pyo3::types::PyDict;
 use serde_json::{Value, json};
 
 arguments! { in order:
-    /// A setup with its overrides and the seed of its chip, as every function takes them.
+    /// A setup with its overrides and the seed of its chip, which all functions accept.
     pub(crate) struct Named {
         setup: HostPath,
         set: Overrides,
@@ -29,13 +29,13 @@ arguments! { in order:
 }
 
 impl Named {
-    /// Origin of a result on the setup, which was opened.
+    /// Origin of a result on the open setup.
     pub(crate) fn origin(&self, kind: ResultKind, setup: &Setup) -> Origin {
         let origin = kind.of_setup(&self.setup.0, setup).with(&self.set.0).seeded(self.seed);
         origin.on_chip(self.corner().unwrap_or_default(), self.bad_blocks)
     }
 
-    /// The options that studies on a setup have in common, as JSON.
+    /// JSON of the options that all studies on a setup share.
     pub(crate) fn study_options(&self) -> Result<Value, Failure> {
         let setup = serde_json::to_value(&self.setup.0)?;
         Ok(json!({ "setup": setup, "set": self.set.0, "seed": self.seed }))
@@ -56,7 +56,7 @@ impl Named {
         }
     }
 
-    /// The setup, and all overrides with those of the corner.
+    /// Setup, and all overrides including those of the corner.
     pub(crate) fn open(&self, more: &[String]) -> Result<(Setup, Vec<Override>), Failure> {
         let setup = library().setup(&self.setup.0)?;
         let sets = self.overrides(&setup, more)?;
@@ -75,7 +75,7 @@ impl Named {
 }
 
 arguments! { in order:
-    /// Tests of `speed`, as `flash_speed` names them.
+    /// Tests of `speed`, named as in `flash_speed`.
     pub(crate) struct Tests {
         first_block: u32,
         blocks: u32,
@@ -109,24 +109,24 @@ pub(crate) fn filesystem_kind(name: &str) -> Result<FilesystemKind, Failure> {
     })
 }
 
-/// Result of `speed`, which stays in Rust: Python takes what it is asked for.
+/// Result of `speed`. It stays in Rust, and Python reads parts of it on request.
 #[pyclass(frozen)]
 pub(crate) struct NativeSpeed(SpeedRun, Origin);
 
-/// Fields of a `SpeedRow`, in its order.
+/// Fields of a `SpeedRow`, in order.
 type RowTuple<'py> = (&'py str, f64, u64, f64, u64, u64, u64, u64, u64, u64, Bound<'py, PyDict>);
 
-/// Ends of the 80 % interval, NaN without one, and energy in mJ a MiB.
+/// Ends of the 80 % interval, NaN without an interval, and energy in mJ per MiB.
 type Estimates = (f64, f64, Option<f64>);
 
 #[pymethods]
 impl NativeSpeed {
-    /// The JSON that `floatgate speed` prints.
+    /// JSON that `floatgate speed` prints.
     fn json(&self) -> PyResult<String> {
         Ok(in_envelope(&self.1, &self.0)?)
     }
 
-    /// Each test.
+    /// Rows of all tests.
     fn rows<'py>(&'py self, py: Python<'py>) -> PyResult<Vec<(RowTuple<'py>, Estimates)>> {
         let row = |test: &'py Measured| {
             let Measured {
@@ -166,7 +166,7 @@ impl NativeSpeed {
     }
 }
 
-/// `floatgate speed`.
+/// Runs `floatgate speed`.
 #[pyfunction]
 pub(crate) fn speed(py: Python<'_>, named: Named, tests: Tests) -> PyResult<NativeSpeed> {
     let work = || -> Result<NativeSpeed, Failure> {

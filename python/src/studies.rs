@@ -1,4 +1,4 @@
-//! The other workloads, each as its command prints it with `--json`.
+//! Studies and other results. Each is returned as its command prints it with `--json`.
 
 use crate::advice::in_python;
 use crate::arguments::{arguments, extract};
@@ -31,12 +31,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// A result in its envelope, as its command prints it with `--json`.
+/// JSON of a result in its envelope, as its command prints it with `--json`.
 pub(crate) fn in_envelope(origin: &Origin, result: &(impl Serialize + Concluded)) -> Result<String, Failure> {
     Ok(serde_json::to_string(&origin.around(result))?)
 }
 
-/// The entry of `all` with that name.
+/// Entry of `all` with this name.
 fn chosen<T: Copy>(what: &str, name: &str, all: &[(&'static str, T)]) -> Result<T, Failure> {
     let found = all.iter().find(|(known, _)| *known == name);
     found.map(|(_, value)| *value).ok_or_else(|| {
@@ -45,7 +45,8 @@ fn chosen<T: Copy>(what: &str, name: &str, all: &[(&'static str, T)]) -> Result<
     })
 }
 
-/// Refuses the first argument that is not in its range; each with whether it is, and the range in words.
+/// Returns an error for the first argument outside its range. A rule contains the outcome of the check,
+/// the name of the argument, and its range in words.
 fn check_ranges(rules: &[(bool, &str, &str)]) -> Result<(), Failure> {
     rules.iter().find(|(is_in, ..)| !is_in).map_or(Ok(()), |(_, name, range)| {
         Err(Failure::new(format!("{name} is out of range"), Some(format!("give {range}"))))
@@ -66,7 +67,7 @@ pub(crate) fn parts(py: Python<'_>) -> PyResult<String> {
     })?)
 }
 
-/// JSON Schema of the results of a kind, or of all.
+/// JSON Schema of the results of one kind, or of all kinds.
 #[pyfunction]
 pub(crate) fn result_schema(kind: Option<&str>) -> PyResult<String> {
     let Some(kind) = kind else { return Ok(schema_of_all().to_string()) };
@@ -86,7 +87,8 @@ fn finished(
     study.run(options, &Context { library: library(), progress: &progress, table: None, plot: None })
 }
 
-/// A study by its name, with its options as JSON: its result, and the keys of its rows with them.
+/// Runs a study by its name with options in JSON. Returns its result with the rows, and the keys of the
+/// rows.
 #[pyfunction]
 pub(crate) fn run_study<'py>(py: Python<'py>, name: String, options: String) -> PyResult<(String, String)> {
     interruptible(py, move |cancel| {
@@ -112,7 +114,7 @@ pub(crate) fn trace_operation<'py>(
     })?)
 }
 
-/// A paper, a table or a file of one's own; all built-in papers for an empty name.
+/// Compares a paper, a table or a user's file; with an empty name, all built-in papers.
 #[pyfunction]
 pub(crate) fn compare_papers<'py>(
     py: Python<'py>,
@@ -169,7 +171,7 @@ impl Wear {
     }
 }
 
-/// Reports of the chips of the paper, or of one of its own.
+/// Endurance reports of the paper's chips, or of a given chip.
 #[pyfunction]
 pub(crate) fn wear_out(
     py: Python<'_>,
@@ -180,7 +182,7 @@ pub(crate) fn wear_out(
     interruptible(py, move |cancel| {
         let sets = Override::parse_all(&set)?;
         let names = chip.as_deref().map_or_else(|| PAPER_CHIPS.to_vec(), |chip| vec![chip]);
-        // Of a NOR there are no lives.
+        // Lives of NOR are not simulated.
         let subjects: Result<Vec<Subject>, _> =
             names.into_iter().map(|name| Subject::new(library(), name, &sets)).collect();
         subjects.map_err(|error| Failure::of_name("chip", error))?;
@@ -264,7 +266,7 @@ impl Lives {
             ((1..=10_000).contains(&self.chips), "chips", "1 to 10000"),
             (self.scrub_days != Some(0), "scrub_days", "1 or more, or None"),
         ])?;
-        // There is no ubihealthd for JFFS2, whatever its period would be.
+        // JFFS2 has no ubihealthd, so its period is ignored.
         let is_scrubbed = filesystem_kind(&self.fs)? == FilesystemKind::Ubifs;
         let scrub_days: Vec<_> = is_scrubbed.then_some(self.scrub_days).into_iter().collect();
         let mut options = named.study_options()?;
@@ -348,7 +350,8 @@ pub(crate) fn cut_power<'py>(
         let of = (filesystem_kind(&campaign.fs)?, campaign.size);
         let flash = SetupFlash::of_setup(library(), &setup, &Override::parse_all(&set)?, of)?;
         let options = campaign.options(&flash, seed)?;
-        // An error ends the campaign at the next workload, progress at the next run.
+        // An error ends the campaign at the next workload; the progress callback ends it at the next
+        // run.
         let make = |seed| match options.flash {
             _ if cancel.is_asked_for() => Err("cancelled".to_owned()),
             FlashId::Ram(_) => powercut::erased(&flash.geometry, campaign.faults, seed),
@@ -433,7 +436,7 @@ pub(crate) fn card_speed<'py>(
     })
 }
 
-/// A simulated card, probed in virtual time.
+/// Probes a simulated card in virtual time.
 #[pyfunction]
 pub(crate) fn probe_card<'py>(
     py: Python<'py>,
@@ -465,7 +468,7 @@ pub(crate) fn probe_card<'py>(
 }
 
 arguments! {
-    /// Questions about a card or a chip: its workload, its partition, and its life.
+    /// Inputs of an advice on a card or a chip: its workload, its partition, and its life.
     pub(crate) struct AdviceArgs {
         filesystems: Vec<String>,
         workloads: Vec<String>,
@@ -479,7 +482,7 @@ arguments! {
 }
 
 impl AdviceArgs {
-    /// The traces of the filesystems and workloads that are named, or all.
+    /// Traces of the named filesystems and workloads; all if none are named.
     fn traces(&self) -> Result<Vec<ShippedTrace>, Failure> {
         let all = card::shipped::traces();
         let of = |argument: &str, chosen: &[String], key: fn(&ShippedTrace) -> &'static str| match chosen
@@ -517,7 +520,7 @@ impl AdviceArgs {
     }
 }
 
-/// Advice on a card, on raw flash, or on what a probe has found (its JSON).
+/// Advice on a card, on raw flash, or on the result of a probe (its JSON).
 #[pyfunction]
 pub(crate) fn advise_on(
     py: Python<'_>,
@@ -565,7 +568,7 @@ pub(crate) fn advise_on(
     })
 }
 
-/// A file or block device, which is only read.
+/// Probes a file or block device by reads only.
 #[pyfunction]
 pub(crate) fn probe_device<'py>(
     py: Python<'py>,
@@ -598,7 +601,7 @@ pub(crate) fn probe_device<'py>(
     })
 }
 
-/// Report of a fit, and the fitted setup as TOML that is based on `base`.
+/// Report of a fit, and the fitted setup as TOML based on `base`.
 #[pyfunction]
 pub(crate) fn fit_results<'py>(
     py: Python<'py>,

@@ -1,4 +1,4 @@
-//! `sweep`: designs handed out and results taken, and the inner loop that measures them.
+//! Sweeps: distributes designs and receives results, and measures designs in workers.
 
 use crate::advice::in_python;
 use crate::cancel::interruptible;
@@ -16,7 +16,7 @@ use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Arguments of `sweep` that may be misspelt.
+/// Names of the arguments of `sweep`, for the detection of misspelt ones.
 const ARGUMENTS: [&str; 18] = [
     "measure",
     "executor",
@@ -38,7 +38,8 @@ const ARGUMENTS: [&str; 18] = [
     "progress",
 ];
 
-/// An error of a specification, of which the caller wrote the arguments: tables are mappings, and what `sweep` does not know is an option.
+/// Error of a specification that comes from arguments. Tables are mappings, and an unknown argument is taken as an
+/// option.
 fn of_arguments(error: floatgate_lab::Error) -> Failure {
     let key =
         |problem| error.config().filter(|error| error.problem() == problem).map(|error| error.report().path);
@@ -59,10 +60,10 @@ fn of_arguments(error: floatgate_lab::Error) -> Failure {
     }
 }
 
-/// A sweep as a worker needs it, which may be in another folder.
+/// Sweep without its designs, as sent to a worker, which may run in another folder.
 #[derive(Deserialize, Serialize)]
 struct Head {
-    /// Folder of the client, from which its paths start.
+    /// Working folder of the client, to which its paths are relative.
     folder: Option<String>,
     spec: Spec,
 }
@@ -83,20 +84,20 @@ impl Head {
     }
 }
 
-/// True of a path with a slash at its end: parts of a Parquet data set are written into that folder.
+/// True for a path that ends with a slash: the parts of a Parquet data set are written into that folder.
 fn is_folder(path: &Path) -> bool {
     path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }
 
-/// A sweep with what is measured of it.
+/// A sweep with its results.
 #[pyclass(frozen)]
 pub(crate) struct NativeSweep {
-    /// Its specification, for a pickle.
+    /// Specification, for a pickle.
     spec: String,
     head: String,
-    /// None of a sweep from a pickle, which measures nothing.
+    /// Evaluator; `None` for a sweep from a pickle, which measures nothing.
     evaluator: Option<Arc<Evaluator>>,
-    /// Number of the first design that is measured here.
+    /// Number of the first design to measure here.
     start: usize,
     results: Mutex<Results>,
 }
@@ -109,8 +110,9 @@ impl NativeSweep {
 
 #[pymethods]
 impl NativeSweep {
-    /// A sweep from its specification in JSON, or the rest of it after a checkpoint; one share of it; or all of it from the checkpoints of the
-    /// shares. An output that could not be written at its end is refused.
+    /// Creates a sweep from its specification in JSON. With a checkpoint, it continues from there. It may be one share
+    /// of the sweep, or be merged from the checkpoints of all shares. An output file that could not be written at the
+    /// end is refused.
     #[new]
     fn new(
         py: Python<'_>,
@@ -147,7 +149,7 @@ impl NativeSweep {
         })?)
     }
 
-    /// The specification and all batches: what a pickle holds.
+    /// Specification and all batches, which are the contents of a pickle.
     fn state(&self, py: Python<'_>) -> PyResult<(String, Vec<String>)> {
         let lines = py.detach(|| -> Result<Vec<String>, Failure> {
             let results = self.results();
@@ -156,7 +158,7 @@ impl NativeSweep {
         Ok((self.spec.clone(), lines))
     }
 
-    /// A sweep from its state, in any process: it has the results, and measures nothing.
+    /// Sweep from its pickled state, in any process. It has the results, and measures nothing.
     #[staticmethod]
     fn of_state(py: Python<'_>, spec: String, lines: Vec<String>) -> PyResult<Self> {
         Ok(py.detach(|| -> Result<Self, Failure> {
@@ -177,12 +179,12 @@ impl NativeSweep {
         self.results().done()
     }
 
-    /// Number of the first design that is measured here, and number behind the last one.
+    /// Number of the first design to measure here, and number after the last one.
     fn range(&self) -> (usize, usize) {
         (self.start, self.results().end())
     }
 
-    /// The first `most` rows, as [`columns`](Self::columns).
+    /// First `most` rows, in the form of [`columns`](Self::columns).
     fn first_rows<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Bound<'py, PyDict>> {
         let all = py.detach(|| -> Result<_, Failure> { Ok(self.results().first_rows(most)?) })?;
         columns(py, all)
@@ -193,18 +195,19 @@ impl NativeSweep {
         columns(py, self.results().columns())
     }
 
-    /// Everything that a worker needs beside the designs.
+    /// Everything that a worker needs besides the designs.
     fn head(&self) -> &str {
         &self.head
     }
 
-    /// Designs from `first` on, for a worker.
+    /// Work for a worker: at most `most` designs from `first` on.
     fn work(&self, first: usize, most: usize) -> PyResult<Option<String>> {
         let work = self.results().work(first, most);
         Ok(work.map(|work| serde_json::to_string(&work)).transpose().map_err(Failure::from)?)
     }
 
-    /// Keeps the members that a worker sent of the design number `first`. The work that follows, if that design is not done.
+    /// Stores the members that a worker sent for design `first`. Returns the remaining work if the design is
+    /// unfinished.
     fn keep(&self, py: Python<'_>, first: usize, piece: &str) -> PyResult<Option<String>> {
         Ok(py.detach(|| -> Result<Option<String>, Failure> {
             let work = self.results().keep(first, &received(piece)?);
@@ -221,7 +224,7 @@ impl NativeSweep {
         })?)
     }
 
-    /// Measures the next designs on all cores of this machine; false when there are none.
+    /// Measures the next designs on all CPU cores; false if there are none.
     fn measure(&self, py: Python<'_>, most: usize) -> PyResult<bool> {
         let next = self.done();
         let (Some(work), Some(evaluator)) = (self.results().work(next, most), self.evaluator.clone()) else {
@@ -233,18 +236,18 @@ impl NativeSweep {
         Ok(py.detach(|| self.results().add(&batch)).map_err(Failure::from).map(|()| true)?)
     }
 
-    /// Lets another sweep go on from the checkpoint: a traceback may keep this one.
+    /// Releases the checkpoint, so that another sweep can continue from it: a traceback may keep this object alive.
     fn close(&self) {
         self.results().close();
     }
 
-    /// Number of designs that are feasible, refused, and screened out.
+    /// Number of feasible, refused, and screened-out designs.
     fn counts(&self) -> (usize, usize, usize) {
         let results = self.results();
         (results.feasible(), results.refused().0, results.screened().0)
     }
 
-    /// Fails when no design was measured.
+    /// Returns an error if no design was measured.
     fn check_measured(&self) -> PyResult<()> {
         Ok(self.results().check_measured().map_err(Failure::from)?)
     }
@@ -253,7 +256,7 @@ impl NativeSweep {
         Ok(serde_json::to_string(&self.results().sensitivity()).map_err(Failure::from)?)
     }
 
-    /// All rows, as columns by name: the Arrow type and the values.
+    /// All rows as columns by name: the Arrow type and the values.
     fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let all = py.detach(|| -> Result<_, Failure> {
             let results = self.results();
@@ -269,7 +272,7 @@ impl NativeSweep {
         columns(py, all)
     }
 
-    /// Calls `write` with the rows, page by page, each as [`columns`](Self::columns).
+    /// Calls `write` with the rows page by page, each in the form of [`columns`](Self::columns).
     fn each_page(&self, py: Python<'_>, write: &Bound<'_, PyAny>) -> PyResult<()> {
         self.results().each_page(|page| {
             write.call1((columns(py, page)?,))?;
@@ -278,12 +281,12 @@ impl NativeSweep {
         Ok(())
     }
 
-    /// Facts of the whole sweep, as JSON: the metadata of a Parquet file.
+    /// Facts about the whole sweep as JSON, which are the metadata of a Parquet file.
     fn facts(&self) -> String {
         self.results().facts().to_string()
     }
 
-    /// Writes all rows; the extension of the name says how. A file of that name is replaced when all of them are written.
+    /// Writes all rows in the format of the file's extension. An existing file is replaced after all rows are written.
     fn write(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         Ok(py.detach(|| -> Result<(), Failure> {
             let format = Format::from_extension(&path)?;
@@ -300,7 +303,7 @@ impl NativeSweep {
     }
 }
 
-/// A failure of the results, or of the callback.
+/// Error of the results, or of the callback.
 struct PageError(PyErr);
 
 impl From<floatgate_lab::Error> for PageError {
@@ -345,15 +348,16 @@ fn extend(whole: &mut Cells, part: Cells) {
     }
 }
 
-/// A piece from the line that a worker sent.
+/// Piece parsed from the line that a worker sent.
 fn received(line: &str) -> Result<Piece, Failure> {
     Piece::from_line(line).ok_or_else(|| Failure::new("a worker sent something else than a batch", None))
 }
 
-/// Measures designs on this thread: what a worker does. Of a single design whose members take long it is the next wave of them. `head` and `work` are those of a [`NativeSweep`].
+/// Measures designs on this thread, in a worker. If the members of a single design take long, it measures their next
+/// wave. `head` and `work` come from a [`NativeSweep`].
 #[pyfunction]
 pub(crate) fn measure_work(py: Python<'_>, head: String, work: String) -> PyResult<String> {
-    /// The sweep that this process last worked for: most chunks are of the same one.
+    /// Sweep for which this process worked last: most chunks belong to the same sweep.
     static LAST: Mutex<Option<(String, Arc<Evaluator>)>> = Mutex::new(None);
     let known = || LAST.lock().unwrap_or_else(PoisonError::into_inner);
     let found = known().as_ref().filter(|(of, _)| *of == head).map(|(_, evaluator)| Arc::clone(evaluator));

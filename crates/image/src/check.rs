@@ -1,6 +1,6 @@
-//! Damage in an image: UBI, UBIFS, the data of files. Nothing is written.
+//! Check of an image for damage in UBI, in UBIFS and in the data of files. Nothing is written.
 //!
-//! The formats find what is wrong (`format`); here it is brought together in one report.
+//! The modules of `format` find the damage; this module merges their findings into one report.
 
 use floatgate_stack::fs::Error;
 use floatgate_stack::ubifs::Severity;
@@ -15,17 +15,17 @@ use crate::image::Image;
 use crate::map;
 use crate::oob::Corrected;
 
-/// Bytes of the smallest filesystem that is looked for.
+/// Size of the smallest filesystem that is searched for, bytes.
 const SMALLEST: u64 = 4096;
 
-/// Checks all that is in a file, or what is chosen.
+/// Checks the whole file, or the selected part of it.
 ///
 /// # Errors
-/// The file cannot be read, or what is chosen is not there.
+/// The file cannot be read, or the selected part does not exist.
 pub fn check(image: &Image, selection: &Selection) -> Result<CheckReport, ImageError> {
     let found = match (selection.offset, image.found.as_slice()) {
         (Some(_), _) | (None, [_]) => vec![image.choose(selection)?],
-        // Only UBI has volumes.
+        // Only a UBI device has volumes.
         _ => image
             .found
             .iter()
@@ -45,7 +45,7 @@ pub fn check(image: &Image, selection: &Selection) -> Result<CheckReport, ImageE
     Ok(report)
 }
 
-/// Filesystems that are only read, beside the images of flash in a dump.
+/// Read-only filesystems of a dump beside its flash images.
 fn beside(image: &Image, found: &[ImageLocation]) -> Result<Vec<ImageLocation>, ImageError> {
     let store = image.store()?;
     let mut known: Vec<_> = found.iter().map(|found| found.offset..found.offset + found.len).collect();
@@ -58,7 +58,7 @@ fn beside(image: &Image, found: &[ImageLocation]) -> Result<Vec<ImageLocation>, 
     Ok(map::readable_beside(&*store, &known)?.iter().map(ImageLocation::tree).collect())
 }
 
-/// Checks one of those.
+/// Checks one read-only filesystem of a dump.
 fn check_beside(
     image: &Image,
     found: &ImageLocation,
@@ -82,10 +82,10 @@ fn check_beside(
     Ok(())
 }
 
-/// Checks these images of a file.
+/// Checks the given images of a file.
 ///
 /// # Errors
-/// The file cannot be read, or the volume that is chosen is not there.
+/// The file cannot be read, or the selected volume does not exist.
 pub(super) fn check_found(
     image: &Image,
     found: Vec<ImageLocation>,
@@ -103,7 +103,7 @@ pub(super) fn check_found(
     Ok(report)
 }
 
-/// Takes out notes on pages that a finding of damage is about.
+/// Removes notes on pages that a damage finding already covers.
 fn forget_notes(report: &mut CheckReport) {
     let is_page = |finding: &&Finding| finding.structure == Structure::Page;
     let judged: Vec<String> = report
@@ -123,7 +123,7 @@ fn forget_notes(report: &mut CheckReport) {
 fn note_ecc(corrected: Option<&Corrected>, found: &ImageLocation, report: &mut CheckReport) {
     let Some(corrected) = corrected else { return };
     let layer = found.format().layer();
-    // What the OOB says of wrong bits is not known.
+    // The number of wrong bits is unknown when the code in the OOB is.
     let severity = if corrected.has_unknown_code(found) { Severity::Recoverable } else { Severity::Note };
     let without_code = corrected.notes_without_code(found);
     for note in &without_code {

@@ -1,4 +1,4 @@
-//! The environment of U-Boot in a dump: read, and changed as U-Boot itself saves it.
+//! Environment of U-Boot in a dump: reading, and changing it the way U-Boot itself saves it.
 
 use std::path::Path;
 
@@ -14,88 +14,88 @@ use crate::map::probes::uboot_env::{Header, SIZE_MAX, begins_variable, variables
 use crate::map::{Checksum, Kind, Part, Value, map};
 use crate::pages::FlashSizes;
 
-/// An environment: one copy, or two of which U-Boot uses one.
+/// Environment of U-Boot, with one copy, or with two of which U-Boot uses one.
 #[derive(Clone, Debug, Serialize)]
 pub struct Environment {
-    /// The copies, by offset.
+    /// Copies of the environment, by offset.
     pub copies: Vec<Copy>,
-    /// The variables, in the order of the flash.
+    /// Variables in the order of the flash.
     pub variables: Vec<Variable>,
 }
 
-/// A copy of an environment.
+/// Copy of an environment on the flash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Copy {
-    /// First byte on the flash.
+    /// Offset of the first byte on the flash, bytes.
     pub offset: u64,
     /// Length in bytes.
     pub len: u64,
-    /// Result of the CRC.
+    /// Result of the CRC check.
     pub checksum: Checksum,
-    /// Flag of a redundant copy.
+    /// Flag byte of a redundant copy; `None` for an environment with one copy.
     pub flag: Option<u8>,
-    /// U-Boot uses this copy.
+    /// True for the copy that U-Boot uses.
     pub active: bool,
 }
 
 /// Variable of a U-Boot environment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Variable {
-    /// Its name.
+    /// Name of the variable.
     pub name: String,
-    /// Its value.
+    /// Value of the variable.
     pub value: String,
 }
 
 /// A change of one variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetVariable {
-    /// Its name.
+    /// Name of the variable.
     pub name: String,
-    /// Its new value; `None` removes it.
+    /// New value; `None` removes the variable.
     pub value: Option<String>,
 }
 
-/// Reason for which an environment cannot be read or changed.
+/// Reason for which an environment could not be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum EnvError {
     /// The dump cannot be opened, read or written.
     #[error(transparent)]
     Image(#[from] ImageError),
-    /// There is none with a good CRC.
+    /// No environment with a valid CRC was found.
     #[error("no environment of U-Boot with a good CRC was found")]
     None,
-    /// There are several, and none was chosen.
+    /// Several environments were found, and none was chosen. Their offsets.
     #[error("the dump has {} environments: {}", .0.len(), .0.iter().map(|at| format!("{at:#x}")).collect::<Vec<_>>().join(", "))]
     Several(Vec<u64>),
-    /// Only one copy of a redundant pair was found.
+    /// Only one copy of a redundant pair was found; its offset.
     #[error(
         "the environment at {0:#x} is one of a redundant pair, and the other copy was not found: a change would overwrite the only good one"
     )]
     Lost(u64),
-    /// No variable has such a name.
+    /// Invalid name of a variable.
     #[error("{0:?} is no name of a variable: letters, digits and . _ - # : are")]
     Name(String),
-    /// Something in it is no variable, or no UTF-8, and would be lost.
+    /// The environment contains text that is no variable or no UTF-8, which a change would lose.
     #[error("the environment has entries that are no variables in UTF-8: it is not changed")]
     Odd,
-    /// A value has a byte 0.
+    /// The value of the named variable contains a byte 0.
     #[error("the value of {0} has a byte 0, which ends a variable")]
     Zero(String),
-    /// The variables do not fit.
+    /// The variables do not fit a copy.
     #[error("the variables need {need} bytes, and the environment has {room}")]
     Full {
-        /// Bytes that are needed.
+        /// Bytes needed for the variables.
         need: usize,
-        /// Bytes that there are.
+        /// Bytes available in a copy.
         room: usize,
     },
 }
 
-/// Reads the environment of a dump, the one at `offset` if that is stated.
+/// Reads the environment of a dump: the one at `offset`, or the only one.
 ///
 /// # Errors
-/// There is none, or there are several; the file cannot be read.
+/// The dump has no environment or several, or the file cannot be read.
 pub fn read(image: &Image, offset: Option<u64>) -> Result<Environment, EnvError> {
     let copies = copies(image, offset)?;
     let active = copies.iter().find(|copy| copy.active).ok_or(EnvError::None)?;
@@ -105,12 +105,11 @@ pub fn read(image: &Image, offset: Option<u64>) -> Result<Environment, EnvError>
     Ok(Environment { copies, variables })
 }
 
-/// Changes variables of an environment, in the file or in a new one. In a redundant pair, the copy that
-/// U-Boot does not use is written, and becomes the one in use, as with `saveenv`. The file is replaced as a
-/// whole.
+/// Changes variables of an environment, in the file or in a new one. With a redundant pair, the unused copy is
+/// written and becomes the one in use, as with `saveenv`. The file is replaced as a whole.
 ///
 /// # Errors
-/// As [`read`]; variables that do not fit; the file cannot be written.
+/// Errors of [`read`]; the variables do not fit; the file cannot be written.
 pub fn change(
     path: &Path,
     sizes: FlashSizes,
@@ -143,13 +142,13 @@ pub fn change(
     Ok(environment)
 }
 
-/// The copies of the environment that is meant.
+/// Copies of the selected environment.
 fn copies(image: &Image, offset: Option<u64>) -> Result<Vec<Copy>, EnvError> {
     let map = map(image)?;
     let all: Vec<Copy> = map.top().filter(|part| part.kind == Kind::UbootEnv).map(Copy::new).collect();
     let mut groups: Vec<Vec<Copy>> = Vec::new();
     for copy in all {
-        // The unused copy of a pair belongs to the one beside it.
+        // An unused copy of a pair is grouped with the copy before it.
         match groups.last_mut() {
             Some(group) if group.len() == 1 && group.iter().any(|other| other.is_pair(&copy)) => {
                 group.push(copy)
@@ -198,13 +197,13 @@ impl Copy {
 }
 
 impl Environment {
-    /// The value of a variable.
+    /// Value of a variable; `None` if the environment has no variable of this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.variables.iter().find(|variable| variable.name == name).map(|variable| variable.value.as_str())
     }
 
-    /// Refuses to change an environment that would not be what it was without the change.
+    /// Fails if a change would alter more of the environment than its variables.
     fn require_text(&self, store: &dyn Store) -> Result<(), EnvError> {
         let active = self.copies.iter().find(|copy| copy.active).ok_or(EnvError::None)?;
         let (bytes, header) = (active.bytes(store)?, active.header().bytes());
@@ -219,7 +218,7 @@ impl Environment {
             return Err(EnvError::Name(name.clone()));
         }
         let Some(value) = value.clone().filter(|value| !value.is_empty()) else {
-            // U-Boot has no empty values, either.
+            // An empty value removes the variable, as in U-Boot.
             self.variables.retain(|variable| variable.name != *name);
             return Ok(());
         };
@@ -233,7 +232,8 @@ impl Environment {
         Ok(())
     }
 
-    /// Bytes to be written, each with its place; the copies become what they are then.
+    /// Encodes the changed copies and returns their bytes with the offsets to write them to; `copies` gets the state
+    /// after the write.
     fn writes(&mut self, store: &dyn Store) -> Result<Vec<(u64, Vec<u8>)>, EnvError> {
         let (used, unused) = match self.copies.as_mut_slice() {
             [one] if one.flag.is_some() => return Err(EnvError::Lost(one.offset)),
@@ -249,7 +249,8 @@ impl Environment {
             None => used,
             Some(unused) => {
                 let before = used.flag.unwrap_or(0);
-                // NOR cannot count: there 1 is the copy in use, and 0 the other one. Where the flag of the other one is lost these suit every flash.
+                // On NOR the flag cannot count: 1 marks the copy in use, 0 the other one. The same values suit every
+                // flash if the other copy's flag is lost.
                 let is_nor = before == 1 && (unused.flag == Some(0) || unused.checksum != Checksum::Good);
                 if is_nor {
                     used.flag = Some(0);
@@ -266,13 +267,13 @@ impl Environment {
     }
 }
 
-/// True when the CRC stands with its most significant byte first.
+/// True if the CRC is stored with its most significant byte first.
 fn stored_big(bytes: &[u8], header: Header) -> bool {
     let sum = !crc::ubi(bytes.get(header.bytes()..).unwrap_or_default());
     bytes.first_chunk() == Some(&sum.to_be_bytes())
 }
 
-/// Variables as they stand in a copy, with the byte 0 behind the last one.
+/// Text of the variables as a copy stores it, with the final byte 0.
 fn text_of(variables: &[Variable]) -> Vec<u8> {
     let text = |variable: &Variable| format!("{}={}\0", variable.name, variable.value);
     let mut text: Vec<u8> = variables.iter().map(text).collect::<String>().into_bytes();
@@ -280,7 +281,7 @@ fn text_of(variables: &[Variable]) -> Vec<u8> {
     text
 }
 
-/// The bytes of a copy with these variables.
+/// Encodes a copy with these variables: its header with the CRC, and the text.
 fn encode(variables: &[Variable], copy: &Copy, is_big: bool) -> Result<Vec<u8>, EnvError> {
     let mut text = text_of(variables);
     let room = usize::try_from(copy.len).unwrap_or(0).saturating_sub(copy.header().bytes());

@@ -1,15 +1,16 @@
-//! `floatgate life`: a filesystem over years, on cells that wear, leak and are disturbed.
+//! `floatgate life`: a filesystem over years, on cells that wear, lose charge and suffer read disturb.
 //!
-//! A chip is filled with files that stay, and others are written over every day. Time jumps from one event to
-//! the next, and cells lose the charge of the days between. Every 91 days and at the end, the data of these
-//! days are written. A pass of **ubihealthd** at a set interval reads all PEBs, so that UBI moves what has
-//! bit errors. After each event, the files that stayed are compared. A little of what is written is really
-//! written; the rest only wears the blocks by [`crate::life::Wear`]: those that hold nothing that stays, and
-//! all of them once wear levelling moves that, too (Linux: `UBI_WL_THRESHOLD`). Retention is
-//! [`Cells::bake`](floatgate_device::cells::Cells::bake): no read or erasure is skipped that the bits of a
-//! page depend on.
+//! A chip is filled with static files, and one more file is overwritten every day. Time jumps from one event to the
+//! next, and the cells lose the charge of the days in between. Every 91 days and at the end, the data of these days is
+//! written. At a set interval, a pass of **ubihealthd** reads all PEBs, so that UBI moves LEBs with bit errors. After
+//! each event, the static files are compared with their contents.
 //!
-//! Cells of NOR are not simulated: its blocks last as long as the part promises, and so do its data.
+//! Only a small part of the data is really written. The rest only wears the blocks as [`crate::life::Wear`] states:
+//! first the blocks without static files, and all blocks once wear levelling moves those, too (Linux:
+//! `UBI_WL_THRESHOLD`). Retention is [`Cells::bake`](floatgate_device::cells::Cells::bake). Every read and erase that
+//! affects the bits of a page is simulated.
+//!
+//! Cells of NOR are not simulated: its blocks and its data last as long as the part promises.
 
 use crate::advise::ecc::Use;
 use crate::interval::wilson;
@@ -32,38 +33,38 @@ use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::ops::Range;
 
-/// Percent of the free space that files take which stay, where nothing else is asked for.
+/// Default share of the free space that static files fill, percent.
 pub const FILL_PERCENT: u32 = 50;
 
-/// Years to simulate.
+/// Options of `floatgate life`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
     /// Kind of the filesystem.
     pub kind: FilesystemKind,
-    /// Years that each chip lives at most.
+    /// Maximum number of years to simulate on each chip.
     pub years: f64,
     /// Temperature, in degrees Celsius.
     pub temperature_c: f64,
-    /// Bytes that programs write in a day.
+    /// Bytes that programs write per day.
     pub write_bytes_per_day: u64,
-    /// Percent of the free space that files take which stay.
+    /// Share of the free space that static files fill, percent.
     pub fill_percent: u32,
-    /// Days between two passes of ubihealthd; none without it.
+    /// Days between two passes of ubihealthd; `None` without ubihealthd.
     pub scrub_days: Option<u32>,
-    /// Chips, each with a seed of its own.
+    /// Number of chips, each with its own seed.
     pub chips: u32,
-    /// Seed of the first.
+    /// Seed of the first chip.
     pub seed: u64,
 }
 
-/// Erase cycles of a chip's blocks.
+/// Erase cycles of the blocks of a chip.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cycles {
-    /// The least worn block.
+    /// Erase cycles of the least worn block.
     pub least: u32,
-    /// Mean of all.
+    /// Mean erase cycles of all blocks.
     pub mean: u32,
-    /// The most worn block.
+    /// Erase cycles of the most worn block.
     pub most: u32,
 }
 
@@ -72,21 +73,21 @@ pub struct Cycles {
 pub struct Life {
     /// Seed of the chip.
     pub seed: u64,
-    /// Years after which something was lost or could not be written; none if all went well to the end.
+    /// Years until data was lost or could not be written; `None` if nothing failed.
     pub failed_after_years: Option<f64>,
-    /// Description of what failed.
+    /// Description of the failure.
     pub failure: Option<String>,
-    /// LEBs that UBI moved because bits had to be corrected.
+    /// Number of LEBs that UBI moved because of bit errors.
     pub moved: u64,
-    /// Blocks that became bad.
+    /// Number of blocks that became bad.
     pub bad_blocks: u32,
-    /// Erase cycles at the end, those from before the first day included.
+    /// Erase cycles at the end, including the cycles before the first day.
     pub cycles: Cycles,
     #[serde(skip)]
     cycles_before: u32,
 }
 
-/// Lives of several chips.
+/// Result of `floatgate life`: the lives of several chips.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Title of the setup.
@@ -95,28 +96,28 @@ pub struct Report {
     pub chip: String,
     /// Kind of the filesystem.
     pub filesystem: FilesystemKind,
-    /// Days between two passes of ubihealthd; none without it.
+    /// Days between two passes of ubihealthd; `None` without ubihealthd.
     pub scrub_days: Option<u32>,
-    /// Years asked for.
+    /// Requested number of years.
     pub years: f64,
     /// Temperature, in degrees Celsius.
     pub temperature_c: f64,
-    /// Bytes that programs wrote in a day.
+    /// Bytes that programs wrote per day.
     pub write_bytes_per_day: u64,
     /// Erase cycles that the blocks had before the first day.
     pub cycles_before: u32,
-    /// Erase cycles that the part promises; none where it says nothing.
+    /// Erase cycles that the part promises; `None` if it promises none.
     pub rated_cycles: Option<u64>,
     /// Wear of the most worn block.
     pub wear: WearOut,
-    /// Years of retention that the part promises, of NOR, whose cells are not simulated.
+    /// Years of retention that the part promises. Only for NOR, whose cells are not simulated.
     pub promised_retention_years: Option<u32>,
-    /// False of NOR, whose cells are not simulated: its life follows from what the part promises.
+    /// False for NOR, whose cells are not simulated: its life follows from the promises of the part.
     pub cells_simulated: bool,
-    /// Chips on which nothing failed.
+    /// Number of chips without a failure.
     pub survived: u32,
-    /// Lower and upper end of the probability that a chip survives (Wilson, 95 %); none where all chips live alike, which shows nothing of how chips
-    /// differ.
+    /// Lower and upper end of the probability that a chip survives (Wilson, 95 %). `None` if all chips live alike,
+    /// which does not show how chips differ.
     pub probability: Option<[f64; 2]>,
     /// Lives of the simulated chips, by seed.
     pub lives: Vec<Life>,
@@ -125,18 +126,19 @@ pub struct Report {
 /// Wear of the most worn block of a partition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WearOut {
-    /// Erase cycles for which a block is good: those that the part promises, or fewer where the ECC corrects no more.
+    /// Erase cycles that a block endures: the cycles that the part promises, or fewer if the ECC cannot correct that
+    /// many.
     pub cycles: u64,
-    /// Origin of these cycles.
+    /// Origin of these cycles, in words.
     pub reason: String,
-    /// Erase cycles of the most worn block at the end of the years.
+    /// Erase cycles of the most worn block at the end of the simulated years.
     pub cycles_at_end: u64,
-    /// Years until it has all its cycles; none beyond a hundred, where wear is not the limit.
+    /// Years until the block has had all its cycles; `None` beyond 100 years, when wear is not the limit.
     pub worn_out_after_years: Option<f64>,
 }
 
 impl WearOut {
-    /// True when the block has all its cycles before the end of these years.
+    /// True if the block has had all its cycles before the end of these years.
     pub fn ends_before(&self, years: f64) -> bool {
         self.worn_out_after_years.is_some_and(|worn_out| worn_out < years)
     }
@@ -154,14 +156,15 @@ impl WearOut {
 
 const SECONDS_PER_DAY: f64 = 86_400.0;
 
-/// Days between two moments at which what was written in them is written, and files are looked at.
+/// Days between two writes, each of which writes the data of these days and checks the files.
 const WRITE_DAYS: f64 = 91.0;
 
-/// Most bytes of a file that stays, and most of such files: what is simulated of a large chip.
+/// Maximum size of a static file, bytes, and maximum number of such files, which limit the simulated part of a large
+/// chip.
 const FILE: u64 = 1 << 20;
 const FILES_MAX: u64 = 64;
 
-/// Bytes of a page of the page cache: files are whole pages.
+/// Size of a page of the page cache, bytes. Files are whole pages.
 const PAGE: u64 = 4096;
 
 impl Options {
@@ -174,7 +177,7 @@ impl Options {
 /// Life of the flash of a setup under what a filesystem of this kind writes.
 ///
 /// # Errors
-/// The setup is wrong, or the filesystem cannot be made on it.
+/// The setup is wrong, or the filesystem cannot be created on it.
 pub fn flash_life(library: &Library, config: &Config, options: &Options) -> Result<FlashLife, Error> {
     let wired = rig::wire(library, config, RigOptions { stores: false, ..RigOptions::default() })?;
     let use_ = Use { years: options.years, temperature_c: options.temperature_c, ..Use::default() };
@@ -187,7 +190,7 @@ pub fn flash_life(library: &Library, config: &Config, options: &Options) -> Resu
 /// Lives of chips of a setup; `progress` hears how many years of them are over.
 ///
 /// # Errors
-/// The setup is wrong, or the filesystem cannot be made on it.
+/// The setup is wrong, or the filesystem cannot be created on it.
 pub fn run(
     library: &Library,
     config: &Config,
@@ -198,7 +201,7 @@ pub fn run(
     run_with(library, config, options, &flash, progress)
 }
 
-/// As [`run`], on flash with a known life: the life of the partition that `config` samples.
+/// As [`run`], for flash whose life is known: the life of the whole partition, of which `config` is a sample.
 ///
 /// # Errors
 /// As [`run`].
@@ -256,7 +259,7 @@ fn lives(
         .collect()
 }
 
-/// The life of a NOR by what its part promises: cycles, and years of retention for the files that stay.
+/// Life of a NOR according to its part: the promised cycles, and the promised years of retention for static files.
 fn promised_life(flash: &FlashLife, retention_years: Option<u32>, options: &Options) -> Life {
     let per_day = options.write_bytes_per_day;
     let worn = flash.years(per_day).filter(|years| *years <= options.years).map(|years| {
@@ -288,25 +291,25 @@ fn promised_life(flash: &FlashLife, retention_years: Option<u32>, options: &Opti
     }
 }
 
-/// True of lives that differ in nothing but the seed: one of them shows all that several do.
+/// True if the lives differ only in their seeds: one of them then stands for all.
 fn are_alike(lives: &[Life]) -> bool {
     lives.windows(2).all(|pair| Life { seed: pair[0].seed, ..pair[1].clone() } == pair[0])
 }
 
-/// A filesystem under way through the years.
+/// A filesystem during the simulated years.
 struct Aging {
     fs: Box<dyn OnDevice<Flash>>,
     files: Vec<u32>,
     content: Vec<u8>,
-    /// Bytes of each file that stays, and of the one that is written over.
+    /// Size of each static file, and of the file that is overwritten, bytes.
     file_bytes: u64,
     hot_bytes: u64,
     /// First eraseblock of the partition on the chip.
     first_block: u32,
-    /// Erasures of each eraseblock when the files had been written.
+    /// Erase count of each eraseblock after the static files were written.
     filled: Vec<u32>,
     wear: Wear,
-    /// Bytes that were not really written, but only wore the blocks.
+    /// Bytes that were not really written, and only wore the blocks.
     counted_bytes: f64,
     moved: u64,
 }
@@ -368,13 +371,13 @@ fn life(
     })
 }
 
-/// Advice where the files that stay leave no room for others.
+/// Advice if the static files leave no space for other files.
 fn too_full() -> Advice {
     advice! { "take a smaller share of files that stay, a larger partition, or another chip (", set("chip", "NAME"), ")" }
 }
 
 impl Aging {
-    /// Writes the files that stay.
+    /// Writes the static files.
     fn fill(&mut self, percent: u32) -> Result<(), String> {
         const REGULAR: NewFile<'_> = NewFile { kind: NewKind::Regular, permissions: 0o644, uid: 0, gid: 0 };
         let available = self.fs.space().available_blocks * PAGE;
@@ -396,13 +399,13 @@ impl Aging {
         Ok(())
     }
 
-    /// Range of the content that a file that stays holds.
+    /// Range of the random content that a static file contains.
     const fn stays(&self, number: usize) -> Range<usize> {
         let at = number * PAGE as usize % FILE as usize;
         at..at + self.file_bytes as usize
     }
 
-    /// Writes for the first time, which shows whether a day is long enough for what is to be written in it.
+    /// Makes the first writes. Returns an error if the data of a day takes longer than a day to write.
     fn check_pace(&mut self, bytes_per_day: u64) -> Result<(), Error> {
         let from = self.fs.now();
         let bytes = bytes_per_day.min(2 * self.hot_bytes);
@@ -452,13 +455,13 @@ impl Aging {
         (gone, None)
     }
 
-    /// A pass of ubihealthd.
+    /// Makes a pass of ubihealthd.
     fn scrub(&mut self) -> Result<(), String> {
         self.moved += u64::from(self.fs.check_health()?);
         Ok(())
     }
 
-    /// Writes `bytes` over; only the first of them are really written.
+    /// Overwrites `bytes` of data; only the first part is really written.
     fn write_over(&mut self, bytes: u64) -> Result<(), String> {
         let really = bytes.min(2 * self.hot_bytes);
         self.write_really(really)?;
@@ -468,7 +471,7 @@ impl Aging {
         Ok(())
     }
 
-    /// Writes the file that changes over, until `really` bytes are written.
+    /// Overwrites the changing file until `really` bytes are written.
     fn write_really(&mut self, really: u64) -> Result<(), String> {
         let root = self.fs.root();
         let inode = self.fs.lookup(root, b"changes").map_err(in_words("writing"))?;
@@ -484,11 +487,12 @@ impl Aging {
         Ok(())
     }
 
-    /// Wears the blocks that change from `before` to `after` cycles; all blocks once wear levelling moves what stays.
+    /// Wears the changing blocks from `before` to `after` cycles. Once wear levelling moves static files, all blocks
+    /// wear.
     fn wear_blocks(&mut self, before: f64, after: f64) {
         let flash = self.fs.device();
         let (all, erased) = (flash.geometry().blocks(), flash.erased());
-        // A free eraseblock has nothing but headers, and is put into use in its turn.
+        // A free eraseblock contains only headers, and UBI will use it, so it counts as changing.
         let half = u64::from(flash.geometry().erase_bytes / 2);
         let holds_files = |block: usize| flash.programmed(block) > half;
         let stays = |block: usize| holds_files(block) && erased[block] == self.filled[block];
@@ -510,8 +514,8 @@ impl Aging {
         }
     }
 
-    /// Compares the files that stay with what was written, on a copy: UBI moves what is read with bit errors,
-    /// and only ubihealthd reads here.
+    /// Compares the static files with their contents, on a copy of the filesystem: UBI moves LEBs that are read with
+    /// bit errors, and here only ubihealthd may cause that.
     fn look(&self) -> Result<(), String> {
         let (mut fs, mut buf) = (self.fs.clone(), vec![0; self.file_bytes as usize]);
         for (number, &inode) in self.files.iter().enumerate() {

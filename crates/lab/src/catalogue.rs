@@ -7,9 +7,9 @@ use serde::Serialize;
 /// A setup of the catalogue.
 #[derive(Clone, Debug, Serialize)]
 pub struct SetupRow {
-    /// Name by which it is found.
+    /// Name of the setup in the catalogue.
     pub name: String,
-    /// Board and chip.
+    /// Title of the setup: board and chip.
     pub title: String,
     /// Name of the chip.
     pub chip: String,
@@ -33,9 +33,9 @@ pub fn setups(library: &Library) -> Result<Vec<SetupRow>, ConfigError> {
 /// A chip or a card of the catalogue.
 #[derive(Clone, Debug, Serialize)]
 pub struct PartRow {
-    /// Name by which it is found.
+    /// Name of the part in the catalogue.
     pub part: String,
-    /// Name that its maker gives it.
+    /// Name that the manufacturer gives the part.
     pub name: String,
     /// Maker of the part.
     pub maker: String,
@@ -43,14 +43,14 @@ pub struct PartRow {
     pub kind: String,
     /// Description in a few words.
     pub title: String,
-    /// Confidence of its least sure value, 0 to 1.
+    /// Confidence of the least certain value of the part, 0 to 1.
     pub lowest_confidence: f64,
-    /// Chip whose times these are.
+    /// Chip from which the times were taken.
     pub times: Times,
 }
 
 impl PartRow {
-    /// The row of a part with this head.
+    /// Row of a part with this head.
     pub fn new(part: &str, head: Part) -> Self {
         let lowest_confidence = head.sources.iter().map(|source| source.confidence).fold(1.0, f64::min);
         let Part { kind, name, maker, title, times, .. } = head;
@@ -58,7 +58,7 @@ impl PartRow {
     }
 }
 
-/// All chips of a library, and then all cards, by name.
+/// All chips of a library by name, followed by all cards by name.
 ///
 /// # Errors
 /// A part that cannot be read.

@@ -1,13 +1,13 @@
-//! The least certain value that an answer rests on.
+//! The least certain value on which a result depends.
 //!
-//! Whether an answer rests on a value is tried out: the value is changed, and the answer is asked for again.
+//! Whether a result depends on a value is tested: the value is changed, and the result is computed again.
 
 use floatgate_config::{About, Config, ConfigError, Kind, Library, Node, Override, Part, Setup, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// A value, and how sure its file is of it.
+/// A value with its file and its confidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Certainty {
     /// Dotted path of the value.
@@ -30,10 +30,10 @@ impl std::fmt::Display for Certainty {
 /// Tables whose numbers are times, rates and costs.
 const TABLES: [&str; 4] = ["chip.timing", "chip.erase", "controller", "host"];
 
-/// The least certain number on which `answer` depends. Values that the setup or the user gives are taken as certain.
+/// Least certain number on which the result `answer` depends. Values from the setup or the user count as certain.
 ///
 /// # Errors
-/// A setup or a file that cannot be read.
+/// A setup or a file cannot be read.
 pub fn least_certain<T: PartialEq>(
     library: &Library,
     setup: &Setup,
@@ -56,7 +56,8 @@ pub fn least_certain<T: PartialEq>(
     Ok(all.into_iter().find(|(value, node)| depends(&value.field, node)).map(|(value, _)| value))
 }
 
-/// Costs of software and controller for each call, page and operation; other numbers do not count in the time of a test.
+/// Costs of software and controller for each call, page and operation. Other numbers are ignored for the time of a
+/// test.
 const COSTS: [&str; 9] = [
     "host.call_us",
     "host.page_us",
@@ -69,10 +70,10 @@ const COSTS: [&str; 9] = [
     "controller.tx",
 ];
 
-/// The least confidence among the costs of software and controller; 1 where the setup or the user gives them all.
+/// Lowest confidence among the costs of software and controller; 1 if the setup or the user states all of them.
 ///
 /// # Errors
-/// A file that cannot be read.
+/// A file cannot be read.
 pub fn of_costs(library: &Library, heads: &Heads, config: &Config) -> Result<f64, ConfigError> {
     let all = numbers(library, heads, config, &COSTS)?;
     Ok(all.into_iter().map(|(value, _)| value.confidence).fold(1.0, f64::min))
@@ -81,16 +82,16 @@ pub fn of_costs(library: &Library, heads: &Heads, config: &Config) -> Result<f64
 /// A value of a part, controller or host with its source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sourced {
-    /// Place, source and confidence.
+    /// Path, source and confidence of the value.
     pub certainty: Certainty,
     /// The value as TOML.
     pub value: String,
 }
 
-/// All values of chip, controller and host that have a source, the least certain first.
+/// All values of chip, controller and host that have a source, in ascending order of confidence.
 ///
 /// # Errors
-/// A file that cannot be read.
+/// A file cannot be read.
 pub fn sources(library: &Library, config: &Config) -> Result<Vec<Sourced>, ConfigError> {
     let mut all: Vec<Sourced> = numbers(library, &Heads::default(), config, &["chip", "controller", "host"])?
         .into_iter()
@@ -100,7 +101,7 @@ pub fn sources(library: &Library, config: &Config) -> Result<Vec<Sourced>, Confi
     Ok(all)
 }
 
-/// A value as a person writes it.
+/// Text of a value, as a person writes it.
 fn text(node: &Node) -> String {
     match &node.value {
         Value::Text(text) => text.as_ref().to_owned(),
@@ -112,7 +113,7 @@ fn text(node: &Node) -> String {
     }
 }
 
-/// The values in these tables of a setup's files with their sources.
+/// Values in these tables of a setup's files, with their sources.
 fn numbers<'a>(
     library: &Library,
     heads: &Heads,
@@ -133,7 +134,7 @@ fn numbers<'a>(
     Ok(all)
 }
 
-/// Heads of files of one library, which are read once.
+/// Heads of the files of one library. Each file is read once.
 #[derive(Debug, Default)]
 pub struct Heads(RwLock<BTreeMap<String, Arc<About>>>);
 
@@ -148,7 +149,7 @@ impl Heads {
     }
 }
 
-/// The head of a file of the library. Others, such as the setup itself, have no sources.
+/// Head of a file of the library. Other files, such as the setup itself, have no sources.
 fn about(library: &Library, file: &str) -> Result<About, ConfigError> {
     for kind in [Kind::Part, Kind::Controller, Kind::Host] {
         let name = file.strip_prefix(kind.folder()).and_then(|rest| rest.strip_prefix('/'));
@@ -165,7 +166,7 @@ fn about(library: &Library, file: &str) -> Result<About, ConfigError> {
     Ok(About::default())
 }
 
-/// Other values in place of a number: half of it, and, where that is refused, twice as much.
+/// Test values that replace a number: half of it and, if that value is refused, twice the number.
 fn changed(node: &Node) -> Vec<String> {
     match node.value {
         Value::Integer(0) => vec!["1".to_owned(), "1000".to_owned()],
@@ -191,7 +192,7 @@ mod tests {
         least_certain(&library, &setup, &sets, ns).unwrap().unwrap()
     }
 
-    /// An erase does not use the time of a program, however uncertain that is.
+    /// An erase does not depend on the time of a program, even if that time is uncertain.
     #[test]
     fn only_values_count_on_which_the_answer_depends() {
         let read = least("imx6-mx30lf2g18ac", &[], Operation::ReadPage);

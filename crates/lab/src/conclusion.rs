@@ -1,7 +1,7 @@
-//! Conclusions from results that are no studies: one to three sentences, made from their figures.
+//! Conclusions of results other than studies: one to three sentences, made from the figures.
 //!
-//! Each result implements [`Concluded`], which its envelope asks for. Studies have theirs in [`crate::study::Report::conclusion`],
-//! and those of images and their ECC are in `image`.
+//! Each result implements [`Concluded`], and its envelope contains the conclusion. Studies have theirs in
+//! [`crate::study::Report::conclusion`]; conclusions of images and their ECC are in `image`.
 
 mod image;
 
@@ -29,16 +29,16 @@ use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Least percentage that is named: below it a bound of 0.0 % would be wrong.
+/// Smallest percentage in a conclusion: rounded to 0.0 %, a bound would be wrong.
 const LEAST_PERCENT: f64 = 0.1;
 
-/// A ratio in percent with three digits at most.
+/// Text of a ratio in percent, with up to three digits.
 fn percent(ratio: f64) -> String {
     let percent = (ratio.abs() * 100.0).max(LEAST_PERCENT);
     if percent < 10.0 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
 }
 
-/// Speed of a test, or its time where no bytes are moved.
+/// Text of the speed of a test, or of its time if it moves no bytes.
 pub fn rate(test: &Measured) -> String {
     match test.bytes {
         0 => Nanos::from_ns(test.ns).to_string(),
@@ -53,7 +53,7 @@ impl SpeedRun {
 }
 
 impl Concluded for SpeedRun {
-    /// Speed of reads and writes, what reads wait for, and the change that helps them most.
+    /// States the speed of reads and writes, the bottleneck of reads, and the change that improves them most.
     fn conclusion(&self) -> String {
         let read = self.test(["page read", "read 64 KiB"]);
         let write = self.test(["page write", "write 64 KiB"]);
@@ -75,7 +75,7 @@ fn bottleneck(advice: &Advice) -> String {
 }
 
 impl Concluded for Traced {
-    /// Duration of the operation, and the phase that takes most of it.
+    /// States the duration of the operation, and its longest phase.
     fn conclusion(&self) -> String {
         let (phase, ns) = self.breakdown_ns.largest();
         let share = ns.as_ns() as f64 / self.ns.max(1) as f64;
@@ -85,7 +85,7 @@ impl Concluded for Traced {
 }
 
 impl<C> Concluded for advise::Advice<C> {
-    /// The filesystem to use and what to expect of it, or why the device should not be used.
+    /// States the filesystem to use and its expected figures, or why the device should not be used.
     fn conclusion(&self) -> String {
         let of = |topic: &str| self.points.iter().find(|point| point.topic == topic);
         if let Some(warning) = of("trust").or_else(|| of("size")) {
@@ -102,7 +102,7 @@ impl<C> Concluded for advise::Advice<C> {
 }
 
 impl Concluded for ecc::Advice {
-    /// The weakest code that is enough.
+    /// States the weakest code that is sufficient.
     fn conclusion(&self) -> String {
         match &self.needs {
             Some(code) => format!("It needs {code}: the weakest code that fits and holds for the rated cycles."),
@@ -112,25 +112,25 @@ impl Concluded for ecc::Advice {
 }
 
 impl Concluded for FsComparison {
-    /// The filesystem to choose; what the figures say of speed where there is no choice.
+    /// States the filesystem to choose or, without a choice, the speeds.
     fn conclusion(&self) -> String {
         sentence(&self.chosen().unwrap_or_else(|| self.fastest()))
     }
 }
 
 impl FsComparison {
-    /// The phrase that its conclusion is made of, which may stand among its advice.
+    /// Phrase of the conclusion, which may be part of the advice.
     fn chosen(&self) -> Option<String> {
         self.choice().map(|choice| choice.sentence).or_else(|| self.advice.first().cloned())
     }
 
-    /// The advice that its conclusion does not repeat.
+    /// Advice without the sentence that the conclusion repeats.
     pub fn other_advice(&self) -> impl Iterator<Item = &str> {
         let chosen = self.chosen();
         self.advice.iter().map(String::as_str).filter(move |advice| Some(*advice) != chosen.as_deref())
     }
 
-    /// The best and the worst subject of the first test that has a speed, or of the first one.
+    /// Best and worst subject in the first test with a speed, or in the first test if none has one.
     fn fastest(&self) -> String {
         let of_speed = self.rows.iter().find(|row| row.unit == "MiB/s");
         let Some(first) = of_speed.or_else(|| self.rows.first()) else { return String::new() };
@@ -149,20 +149,20 @@ impl FsComparison {
 }
 
 impl BySize {
-    /// The advice that its conclusion does not repeat.
+    /// Advice without the sentence that the conclusion repeats.
     pub fn other_advice(&self) -> impl Iterator<Item = &str> {
         self.advice.iter().skip(1).map(String::as_str)
     }
 }
 
 impl Concluded for BySize {
-    /// The filesystem to choose by the size of the partition.
+    /// States the filesystem to choose by partition size.
     fn conclusion(&self) -> String {
         sentence(self.advice.first().map_or("", String::as_str))
     }
 }
 
-/// A phrase as a sentence.
+/// Makes a sentence of a phrase: capital letter and full stop.
 fn sentence(phrase: &str) -> String {
     let mut letters = phrase.chars();
     let end = if phrase.is_empty() || phrase.ends_with('.') { "" } else { "." };
@@ -172,7 +172,7 @@ fn sentence(phrase: &str) -> String {
 }
 
 impl Cuts {
-    /// Number of cuts, and whether anything was lost.
+    /// States the number of power cuts, and whether data was lost.
     pub fn conclusion(&self) -> String {
         let runs = count(self.runs, "run");
         let longest = self.steps.values().map(|step| step.recovery_operations_max).max().unwrap_or(0);
@@ -206,7 +206,7 @@ impl Cuts {
 }
 
 impl Concluded for CutReport {
-    /// Number of cuts, and whether the card lost anything.
+    /// States the number of power cuts, and whether the card lost data.
     fn conclusion(&self) -> String {
         let cuts = count(self.cuts + self.recovery_cuts, "power cut");
         match self.failures.len() as u64 {
@@ -226,7 +226,7 @@ impl Concluded for Papers {
 }
 
 impl Summary {
-    /// Share of the predicted figures that agree, and their median deviation. Empty where none was predicted.
+    /// States the share of predicted figures that agree, and their median deviation. Empty if no figure was predicted.
     pub fn conclusion(&self) -> String {
         if self.predicted == 0 {
             return String::new();
@@ -243,7 +243,7 @@ impl Summary {
 }
 
 impl Concluded for FitReport {
-    /// Distance between the figures and those of the fitted costs, and what else may be wrong.
+    /// States the distance between the figures and the fitted setup, and other possible faults.
     fn conclusion(&self) -> String {
         let fitted = self.rows.iter().filter(|row| row.fitted).count() as u64;
         let figures = count(fitted, "figure");
@@ -261,7 +261,7 @@ impl Concluded for FitReport {
 }
 
 impl Concluded for FromTwo {
-    /// Median errors of reads and programs of which one was given, and how many intervals hold.
+    /// States the median errors of reads and programs of which one row was given, and the share of intervals that hold.
     fn conclusion(&self) -> String {
         let all = self.kinds.iter().filter(|kind| kind.board.is_none() && kind.from == Given::SameKind);
         let words: Vec<String> = all
@@ -281,7 +281,7 @@ impl Concluded for FromTwo {
 }
 
 impl Concluded for Matrix {
-    /// The filesystem that is fastest on most cards; the advice of a single card.
+    /// States the filesystem that is fastest on most cards or, for a single card, the advice.
     fn conclusion(&self) -> String {
         if let [only] = &self.cards[..] {
             return format!("{}: {}", only.card, only.advice);
@@ -300,7 +300,7 @@ impl Concluded for Matrix {
 }
 
 impl Concluded for Replay {
-    /// Time and speed of the trace on the card, and its longest request.
+    /// States time and speed of the trace on the card, and its longest request.
     fn conclusion(&self) -> String {
         let account = &self.account;
         let failed = match account.failed {
@@ -320,7 +320,7 @@ impl Concluded for Replay {
     }
 }
 
-/// Runs of filesystems on a card as a result.
+/// Result of running filesystems on a card.
 #[derive(Serialize)]
 pub struct CardRuns<'a> {
     /// Runs in the order of the guest.
@@ -333,7 +333,7 @@ impl Concluded for CardRuns<'_> {
     }
 }
 
-/// The fastest filesystem under each workload, and the runs that failed.
+/// Text of the fastest filesystem for each workload, and of the runs that failed.
 fn of_runs(runs: &[CardRun]) -> String {
     let mut workloads: Vec<&str> = Vec::new();
     for run in runs {
@@ -382,7 +382,7 @@ impl Concluded for floatgate_probe::Report {
 }
 
 impl Concluded for Identified {
-    /// Identity of each device.
+    /// States the identity of each device.
     fn conclusion(&self) -> String {
         const MOST: usize = 3;
         let said: Vec<String> = self.devices.iter().take(MOST).map(device).collect();
@@ -394,7 +394,7 @@ impl Concluded for Identified {
     }
 }
 
-/// The parts that a device may be, in a sentence.
+/// Sentence with the parts that may be this device.
 fn device(device: &Device) -> String {
     let stated = device.name.as_ref().or(device.id.as_ref()).map_or("a chip", String::as_str);
     let own_size = device.size_bytes.map_or_else(String::new, |bytes| format!(" of {}", size(bytes)));

@@ -1,9 +1,9 @@
-//! CSV (RFC 4180, lines end with a line feed): results written, files read back.
+//! CSV (RFC 4180, with LF line ends): writes results and reads files.
 
 use serde_json::{Map, Value};
 
-/// A header with every key, in the order of first use, and a line for each row. Keys of objects inside a row are joined by dots; what is no
-/// list is a single row.
+/// CSV with a header of all keys, in the order of first use, and a line for each row. Keys of nested objects are joined
+/// by dots. A value that is not a list is a single row.
 pub fn table(rows: &Value) -> String {
     let rows: Vec<Map<String, Value>> = match rows {
         Value::Array(rows) => rows.iter().map(flat).collect(),
@@ -22,18 +22,18 @@ pub fn table(rows: &Value) -> String {
     text
 }
 
-/// A line of fields, with its end.
+/// One CSV line of fields, with its line feed.
 pub fn line(fields: impl Iterator<Item = String>) -> String {
     fields.collect::<Vec<_>>().join(",") + "\n"
 }
 
-/// A field: lists of numbers and words are joined by spaces, lists of texts that have spaces themselves by line feeds, lists of objects are JSON, null is
-/// empty.
+/// Text of a field. Lists of numbers and words are joined by spaces, lists of texts that contain spaces by line feeds.
+/// Lists of objects are JSON, and null is empty.
 pub fn field(value: &Value) -> String {
     quoted(&plain(value))
 }
 
-/// A text as a field, in quotes where it needs them.
+/// Text as a field, quoted if necessary.
 pub fn quoted(text: &str) -> String {
     if text.contains(['"', ',', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))
@@ -42,7 +42,7 @@ pub fn quoted(text: &str) -> String {
     }
 }
 
-/// An object with the keys of objects in it joined by dots.
+/// Object in which the keys of nested objects are joined by dots.
 fn flat(value: &Value) -> Map<String, Value> {
     let Value::Object(fields) = value else {
         return std::iter::once(("value".to_owned(), value.clone())).collect();
@@ -70,10 +70,10 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// The records of a CSV text, also of one whose lines end with CR LF. Blank lines at the end count for nothing.
+/// Records of a CSV text with LF or CR LF line ends. Blank lines at the end are ignored.
 ///
 /// # Errors
-/// A quote that is not closed, in words.
+/// A quote is not closed; the text describes it.
 pub fn records(text: &str) -> Result<Vec<Vec<String>>, String> {
     let (mut all, mut record, mut field) = (Vec::new(), Vec::new(), String::new());
     let mut chars = text.chars().peekable();

@@ -1,17 +1,18 @@
-//! Energy of raw flash: the chip's currents over the time of each phase.
+//! Energy of raw flash: the chip's current multiplied by the time of each phase.
 //!
-//! A part file states currents of reads, programs and erases as data sheets do (`[supply]`). The chip takes the current of the operation
-//! while its array works and while command, address and data are on the bus, and its standby current otherwise. Time that the array
-//! works behind a transfer counts once, so that cached operations take more than is computed. Controller and host are not counted.
+//! A part file states the currents of reads, programs and erases from the data sheet (`[supply]`). The chip draws the
+//! current of the operation while its array works and while command, address and data are on the bus, and its standby
+//! current otherwise. Array time that overlaps a transfer counts once, so the real energy of cached operations is
+//! higher. Controller and host are not included.
 
 use crate::speed::{Measured, Test};
 use floatgate_config::Supply;
 use floatgate_mtd::Phase;
 
-/// Phases in which the chip is active.
+/// Phases in which the chip draws the current of the operation.
 const ACTIVE: [Phase; 5] = [Phase::Array, Phase::Command, Phase::Address, Phase::Dummy, Phase::Data];
 
-/// Energy of a test for a MiB that it moves or erases, mJ; `None` for a test of another kind.
+/// Energy of a test per MiB moved or erased, mJ; `None` for other kinds of tests.
 pub fn mj_per_mib(supply: &Supply, test: &Measured) -> Option<f64> {
     let active_ma = match Test::from_name(&test.name)? {
         Test::Read(_) => supply.read_ma,
@@ -21,7 +22,7 @@ pub fn mj_per_mib(supply: &Supply, test: &Measured) -> Option<f64> {
     let active_ns: u64 = ACTIVE.iter().map(|phase| test.breakdown_ns[*phase].as_ns()).sum();
     let waiting_ns = test.ns.saturating_sub(active_ns);
     let standby_ma = f64::from(supply.standby_ua) / 1e3;
-    // V * mA * s = mJ.
+    // Units: V * mA * s = mJ.
     let mj = supply.volts * (active_ma * active_ns as f64 + standby_ma * waiting_ns as f64) / 1e9;
     (test.bytes > 0).then(|| mj * f64::from(1 << 20) / test.bytes as f64)
 }

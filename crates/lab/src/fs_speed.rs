@@ -1,6 +1,6 @@
-//! The speed of a filesystem on the flash of a setup: files written and read in pieces, mounted, created and removed, in virtual
-//! time. Programs see the filesystem through [`floatgate_sim::vfs`], and files are written and read as [`crate::fs_compare`] does it: each on a copy of the empty
-//! filesystem, so that both have the same figures.
+//! Speed of a filesystem on the flash of a setup, in virtual time: files are written and read in pieces, mounted,
+//! created and removed. Programs use the filesystem through [`floatgate_sim::vfs`]. As in [`crate::fs_compare`], files
+//! are written and read on a copy of the empty filesystem, so both give the same figures.
 
 use crate::fs_compare::{RANDOM, data, file_bytes, read_file, write_file};
 use crate::speed::{Corrections, Measured, printed_kib_s};
@@ -21,24 +21,24 @@ use serde::Serialize;
 /// Sizes of the pieces in which files are written and read, bytes.
 const PIECES: [u64; 3] = [4 << 10, 64 << 10, 1 << 20];
 
-/// Files that are created and removed, and bytes in each.
+/// Number of files that are created and removed, and their size in bytes.
 const SMALL_FILES: u64 = 100;
 const SMALL_BYTES: usize = 2048;
 
-/// An operation of a filesystem.
+/// Operation of a filesystem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileOperation {
-    /// Attach UBI.
+    /// Attaches UBI.
     Attach,
-    /// Mount the filesystem on attached UBI.
+    /// Mounts the filesystem on an attached UBI device.
     Mount,
-    /// Create a file and bring it to flash (`sync`).
+    /// Creates a file and writes it to flash (`sync`).
     Create,
-    /// Write a file of 64 KiB and bring it to flash (`fsync`).
+    /// Writes a file of 64 KiB and syncs it (`fsync`).
     Write,
-    /// Read a file of 64 KiB after mounting.
+    /// Reads a file of 64 KiB after a mount.
     Read,
-    /// Remove a file of 64 KiB and bring that to flash (`sync`).
+    /// Removes a file of 64 KiB and writes the change to flash (`sync`).
     Remove,
 }
 
@@ -47,19 +47,19 @@ pub enum FileOperation {
 pub struct FilesystemReport {
     /// Kind of the filesystem.
     pub kind: machine::FilesystemKind,
-    /// LEBs of its volume; of a JFFS2, eraseblocks.
+    /// Number of LEBs of its volume; for JFFS2, of eraseblocks.
     pub lebs: u32,
-    /// Bytes of each.
+    /// Size of a LEB or eraseblock, bytes.
     pub leb_bytes: u32,
-    /// Bytes that files could take when it was empty.
+    /// Free space for files when it was empty, bytes.
     pub free_bytes: u64,
-    /// Bytes of each large file that was written and read.
+    /// Size of each large file that was written and read, bytes.
     pub file_bytes: u64,
-    /// False when the setup does not say how fast the CPU is: its time is missing then.
+    /// False if the setup does not state the speed of the CPU; CPU time is then missing.
     pub cpu_is_known: bool,
 }
 
-/// Result of the tests.
+/// Result of the tests of a filesystem.
 #[derive(Debug)]
 pub struct Tested {
     /// The device that was tested.
@@ -70,7 +70,7 @@ pub struct Tested {
     pub tests: Vec<Measured>,
 }
 
-/// Names of the tests in their order, and whether bytes of files count. A filesystem that is not attached has no `attach`.
+/// Names of the tests in order, and whether they count bytes of files. A filesystem without UBI has no `attach`.
 pub(crate) fn tests() -> Vec<(String, bool)> {
     let of_pieces = |what: &'static str| PIECES.map(|piece| (format!("{what} {}", name_of(piece)), true));
     let others = |all: &[(&str, bool)]| -> Vec<(String, bool)> {
@@ -83,10 +83,10 @@ pub(crate) fn tests() -> Vec<(String, bool)> {
     all
 }
 
-/// Runs the tests on a new filesystem that fills the flash.
+/// Runs all tests on a new filesystem that fills the flash.
 ///
 /// # Errors
-/// There can be no filesystem; the flash or the filesystem fails.
+/// The filesystem is impossible; the flash or the filesystem fails.
 pub fn run(rig: Rig, config: &Config, kind: machine::FilesystemKind, asked: u64) -> Result<Tested, Error> {
     let (mut bench, empty) = Bench::new(rig, config, kind)?;
     let free_bytes = empty.space().available_blocks * 4096;
@@ -98,7 +98,7 @@ pub fn run(rig: Rig, config: &Config, kind: machine::FilesystemKind, asked: u64)
     Ok(Tested { device: fs.into_fs().abandon().into_inner(), report, tests: bench.tests })
 }
 
-/// Runs one operation on a new filesystem; returns what it took, its start and what every resource did meanwhile.
+/// Runs one operation on a new filesystem. Returns its measurement, its start, and the activity of every resource.
 ///
 /// # Errors
 /// As [`run`].
@@ -135,14 +135,14 @@ pub fn trace(
     if operation == FileOperation::Attach && kind != machine::FilesystemKind::Ubifs {
         return Err(Error::request("nothing is attached below this filesystem", "trace `mount` instead"));
     }
-    // Attaching and mounting are one behind the other.
+    // Attach and mount are two consecutive tests.
     let last = if operation == FileOperation::Attach { 0 } else { bench.tests.len() - 1 };
     let mut records = bench.records;
     let (start, record) = records.swap_remove(last);
     Ok((bench.tests.swap_remove(last), start, record))
 }
 
-/// A new filesystem that fills the flash.
+/// Creates a new filesystem that fills the flash.
 ///
 /// # Errors
 /// As [`run`].
@@ -155,9 +155,9 @@ struct Bench {
     cpu: Cpu,
     page_cache: PageCacheProfile,
     tests: Vec<Measured>,
-    /// True when each test is recorded.
+    /// True if each test is recorded.
     is_recorded: bool,
-    /// Start of each test that was recorded, and what every resource did in it.
+    /// Start of each recorded test, and the activity of every resource in it.
     records: Vec<(Instant, Record)>,
 }
 
@@ -167,7 +167,7 @@ fn name_of(piece: u64) -> String {
 }
 
 impl Bench {
-    /// With a new filesystem.
+    /// Creates the tests with a new filesystem.
     fn new(rig: Rig, config: &Config, kind: machine::FilesystemKind) -> Result<(Self, Vfs), Error> {
         let Rig { mut device, chip, .. } = rig;
         let now = device.host().now();
@@ -185,12 +185,12 @@ impl Bench {
         Ok((bench, fs))
     }
 
-    /// Starts to record what the device does.
+    /// Starts to record the activity of the device.
     fn begin(&self, flash: &mut Flash) {
         flash.inner_mut().host().record(self.is_recorded);
     }
 
-    /// A test has ended.
+    /// Records the end of a test.
     fn end(&mut self, flash: &mut Flash, start: Instant, test: Measured) {
         if self.is_recorded {
             let host = flash.inner_mut().host();
@@ -200,7 +200,7 @@ impl Bench {
         self.tests.push(test);
     }
 
-    /// All tests; the filesystem of the last one.
+    /// Runs all tests; returns the filesystem of the last one.
     fn all(&mut self, empty: &Vfs, bytes: u64) -> Result<Vfs, Error> {
         let (random, zeros) = (data(RANDOM), data("zeros"));
         let cases = PIECES.map(|piece| (format!("write {}", name_of(piece)), piece, &random));
@@ -219,7 +219,7 @@ impl Bench {
         write_file(&mut large, b"file", bytes, &random, PIECES[1])
             .map_err(failed("writing the file to read"))?;
         let mut large = self.mounted_again(large, &mut |_, _, _| ())?;
-        // A JFFS2 reads what it has not checked twice.
+        // After this, JFFS2 does not read again what it has already checked.
         large.finish_background_work().map_err(failed("checking after the mount"))?;
         for piece in PIECES {
             self.test(&mut large.clone(), &format!("read {}", name_of(piece)), bytes, |fs| {
@@ -231,7 +231,7 @@ impl Bench {
         Ok(small)
     }
 
-    /// Times something. `bytes` are those of the files; the calls are counted by `work`.
+    /// Measures an operation. `bytes` is the amount of file data; `work` returns the number of calls.
     fn test(
         &mut self,
         fs: &mut Vfs,
@@ -247,7 +247,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Unmounts, attaches and mounts: two tests.
+    /// Unmounts, attaches and mounts; this makes two tests.
     fn mount_again(&mut self, fs: Vfs) -> Result<Vfs, Error> {
         let mut start = None;
         let mut fs = self.mounted_again(fs, &mut |bench, flash, now| {
@@ -268,7 +268,7 @@ impl Bench {
         Ok(fs)
     }
 
-    /// Unmounts, attaches and mounts; `step` is called before, and when UBI is attached.
+    /// Unmounts, attaches and mounts. `step` is called before the attach, and after UBI is attached.
     fn mounted_again(
         &mut self,
         mut fs: Vfs,
@@ -286,13 +286,13 @@ impl Bench {
     }
 }
 
-/// A moment, where the time went up to it, and what was corrected.
+/// A moment, with the times by phase up to it and the number of corrected bits.
 #[derive(Clone, Copy)]
 struct Clock {
     now: Instant,
     spent: Breakdown,
     corrected: Corrections,
-    /// Calls that read.
+    /// Number of read calls.
     reads: u64,
 }
 
@@ -328,7 +328,7 @@ fn small_name(number: u64) -> Vec<u8> {
     format!("small {number}").into_bytes()
 }
 
-/// Small files in one directory, brought to flash at the end (`sync`).
+/// Creates small files in one directory, and syncs them at the end (`sync`).
 fn create_files(fs: &mut Vfs, data: &[u8]) -> FsResult<u64> {
     for number in 0..SMALL_FILES {
         let inode = fs.create(ROOT_INODE, &small_name(number))?;
@@ -338,7 +338,7 @@ fn create_files(fs: &mut Vfs, data: &[u8]) -> FsResult<u64> {
     Ok(SMALL_FILES)
 }
 
-/// `ls -l`.
+/// Lists files like `ls -l`.
 fn list_files(fs: &mut Vfs) -> FsResult<u64> {
     let entries = fs.call(|fs| fs.read_dir(ROOT_INODE, None, usize::MAX))?;
     for entry in &entries {

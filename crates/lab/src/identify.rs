@@ -1,7 +1,7 @@
-//! Which chip it is: from an id, a parameter page, registers of a card, or the log of a boot.
+//! Identifies a chip from an id, a parameter page, registers of a card, or a boot log.
 //!
-//! Each [`Device`] is what one id, page or line of a log says, with the parts of the catalogue and of Linux's tables that fit it. Several parts are twins:
-//! chips that share an id, of which only one can be meant.
+//! Each [`Device`] is described by one id, page or log line, and lists the matching parts of the catalogue and of
+//! Linux's tables. Several matching parts are twins: chips with the same id.
 
 use floatgate_config::{ChipKind, Kind, Library, Part};
 use floatgate_device::spec::ChipSpec;
@@ -9,82 +9,82 @@ use floatgate_media::sd::{CardType, Cid, Csd, ExtCsd, parse_hex};
 use floatgate_media::{cfi, jedec, nand_id, onfi, sfdp};
 use serde::Serialize;
 
-/// Longest line of a log that is looked at, bytes.
+/// Maximum length of a log line that is parsed, bytes.
 const LINE_MAX: usize = 1024;
 
-/// Most devices of a log.
+/// Maximum number of devices in a log.
 const MAX_DEVICES: usize = 64;
 
-/// Devices that an input names.
+/// Devices described in an input.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Identified {
     /// The devices, in the order of the input.
     pub devices: Vec<Device>,
 }
 
-/// A device as an id, a page or a line describes it.
+/// A device as described by an id, a page or a line.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Device {
     /// Source of the description: `id`, `ONFI`, `JEDEC`, `SFDP`, `CFI`, `CID`, `CSD`, `EXT_CSD`, or the line of the log.
     pub source: String,
-    /// Bytes of its id in hexadecimal.
+    /// Id in hexadecimal.
     pub id: Option<String>,
-    /// Name that the source states.
+    /// Name stated by the source.
     pub name: Option<String>,
-    /// Maker that the source states, or that the first byte of the id means.
+    /// Maker stated by the source, or implied by the first byte of the id.
     pub maker: Option<String>,
-    /// Size that the source states, bytes.
+    /// Size stated by the source, bytes.
     pub size_bytes: Option<u64>,
-    /// Sizes of a NAND that the source states.
+    /// Geometry of a NAND as stated by the source.
     pub nand: Option<NandSizes>,
     /// Further properties.
     pub notes: Vec<String>,
-    /// Parts that fit. More than one: they are twins.
+    /// Matching parts. More than one part are twins.
     pub parts: Vec<Candidate>,
 }
 
-/// Sizes of a NAND, and the ECC that it wants.
+/// Geometry of a NAND and its ECC requirement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct NandSizes {
-    /// Data bytes of a page.
+    /// Data bytes per page.
     pub page_bytes: u32,
-    /// OOB bytes of a page.
+    /// OOB bytes per page.
     pub oob_bytes: u32,
-    /// Pages of a block.
+    /// Pages per block.
     pub pages_per_block: u32,
-    /// Bits to correct in a step, where that is known.
+    /// Number of bits to correct per ECC step, if known.
     pub ecc_bits: Option<u32>,
-    /// Bytes of a step.
+    /// Bytes of data per ECC step, if known.
     pub ecc_step_bytes: Option<u32>,
-    /// The chip corrects by itself.
+    /// True if the chip has on-die ECC.
     pub on_die_ecc: bool,
 }
 
-/// A part that fits.
+/// A part that matches a device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Candidate {
-    /// Name in the catalogue.
+    /// Name of the part in the catalogue.
     pub part: String,
     /// Name as printed on the chip.
     pub name: String,
-    /// Its maker.
+    /// Maker of the part.
     pub maker: String,
     /// Kind of chip.
     #[serde(rename = "part_kind")]
     pub kind: &'static str,
-    /// Bytes of its id in hexadecimal.
+    /// Id in hexadecimal.
     pub id: String,
-    /// Size in bytes, where it is known.
+    /// Size in bytes, if known.
     pub size_bytes: Option<u64>,
-    /// Sizes of a NAND.
+    /// Geometry of a NAND.
     pub nand: Option<NandSizes>,
-    /// Version of the Linux whose tables list it.
+    /// Version of the Linux kernel whose tables contain the part.
     pub kernel: Option<&'static str>,
-    /// Statements of the source that the part contradicts.
+    /// Values of the source that contradict the part.
     pub contradictions: Vec<String>,
 }
 
-/// Identifies the chips of an input: the bytes of a page or a register, a log, or an id.
+/// Identifies the chips in an input: the bytes of a page or register, a log, or an id.
 #[must_use]
 pub fn identify(input: &[u8]) -> Identified {
     let catalogue = Catalogue::new();
@@ -104,7 +104,7 @@ pub fn identify(input: &[u8]) -> Identified {
     Identified { devices }
 }
 
-/// Bytes in hexadecimal, however they are separated.
+/// Bytes in hexadecimal, with any separators.
 fn hex(text: &str) -> Option<Vec<u8>> {
     let plain = text.trim().to_lowercase().replace("0x", "");
     let digits: String = plain.chars().filter(|c| !"-:, \n\t[]h".contains(*c)).collect();
@@ -116,12 +116,12 @@ fn hex(text: &str) -> Option<Vec<u8>> {
     })
 }
 
-/// An id in hexadecimal.
+/// Parses an id in hexadecimal.
 fn id(text: &str) -> Option<Vec<u8>> {
     hex(text).filter(|id| (2..=8).contains(&id.len()))
 }
 
-/// The ids of a text with nothing else in it: one a line, or several of three bytes or more in a line.
+/// Ids in a text that contains nothing else: one per line, or several of at least three bytes in a line.
 fn ids(text: &str) -> Option<Vec<Device>> {
     let of_line = |line: &str| -> Option<Vec<Vec<u8>>> {
         let words: Option<Vec<Vec<u8>>> = line.split_whitespace().map(id).collect();
@@ -143,14 +143,14 @@ fn of_id(id: &[u8]) -> Device {
     Device { source: "id".to_owned(), id: Some(hex_text(id)), maker, ..Device::default() }
 }
 
-/// A parameter page, an SFDP area, a CFI table or an EXT_CSD register, by its signature.
+/// Device described by a parameter page, an SFDP area, a CFI table or an EXT_CSD register, recognised by its signature.
 fn of_page(bytes: &[u8]) -> Option<Device> {
     if let Ok(page) = onfi::parse_copies(bytes) {
         let nand = NandSizes {
             page_bytes: page.page_bytes,
             oob_bytes: page.spare_bytes.into(),
             pages_per_block: page.pages_per_block,
-            // FFh: the extended page has it.
+            // A value of FFh means that the extended parameter page contains it.
             ecc_bits: Some(page.ecc_bits.into()).filter(|bits| *bits != 0xFF),
             ecc_step_bytes: (page.ecc_bits != 0xFF).then_some(512),
             on_die_ecc: false,
@@ -200,7 +200,7 @@ fn of_page(bytes: &[u8]) -> Option<Device> {
             ..Device::default()
         });
     }
-    // An EXT_CSD has no signature: its structure and revision are small numbers.
+    // An EXT_CSD has no signature, so its size, revision and sector count are checked.
     let register = bytes.first_chunk::<{ ExtCsd::BYTES }>().filter(|_| bytes.len() == ExtCsd::BYTES)?;
     let parsed = ExtCsd::parse(register);
     ((1..=10).contains(&parsed.revision) && parsed.sectors > 0).then(|| of_ext_csd(&parsed))
@@ -231,7 +231,7 @@ fn of_ext_csd(register: &ExtCsd) -> Device {
     }
 }
 
-/// A register of a card in hexadecimal, as sysfs shows it.
+/// Device described by a card register in hexadecimal, as in sysfs.
 fn of_register(text: &str) -> Option<Device> {
     if let Ok(bytes) = parse_hex::<{ ExtCsd::BYTES }>(text) {
         return Some(of_ext_csd(&ExtCsd::parse(&bytes)));
@@ -240,7 +240,7 @@ fn of_register(text: &str) -> Option<Device> {
     let is_text = |range: std::ops::Range<usize>| {
         bytes.get(range).is_some_and(|text| text.iter().all(|byte| (b' '..=b'~').contains(byte)))
     };
-    // An SD card has two letters of its maker before the name, an MMC a number.
+    // In the CID of an SD card, two letters of the manufacturer precede the name; in that of an MMC, a number does.
     let kind = if is_text(1..8) { CardType::Sd } else { CardType::Mmc };
     if is_text(3..8) {
         let cid = Cid::parse(&bytes, kind);
@@ -255,13 +255,13 @@ fn of_register(text: &str) -> Option<Device> {
             ..Device::default()
         });
     }
-    // The structure of an SD card's CSD is 0 or 1, that of an MMC 1 to 3 with a version beside it.
+    // The structure field of the CSD is 0 or 1 on SD cards. On MMC it is 1 to 3 with a version in the same byte.
     let kind = if matches!(bytes[0], 0 | 0x40 | 0x80) { CardType::Sd } else { CardType::Mmc };
     let csd = Csd::parse(&bytes, kind).ok()?;
     Some(Device { source: "CSD".to_owned(), size_bytes: csd.capacity_bytes, ..Device::default() })
 }
 
-/// Parts to look among.
+/// Parts to search.
 struct Catalogue {
     library: Library,
     parts: Vec<CataloguePart>,
@@ -270,7 +270,7 @@ struct Catalogue {
 /// A part with its id.
 struct CataloguePart {
     key: String,
-    /// Name in the kernel's table, where that is another one.
+    /// Name in the kernel's table, if it differs.
     alias: Option<&'static str>,
     kind: ChipKind,
     id: Vec<u8>,
@@ -306,12 +306,12 @@ impl Catalogue {
         Self { library, parts }
     }
 
-    /// Adds the parts that fit a device: by its id, or by its name.
+    /// Adds the parts that match a device by its id or by its name.
     fn find_parts(&self, device: &mut Device) {
         let id = device.id.as_ref().and_then(|id| hex(id)).unwrap_or_default();
         let name = device.name.as_ref().map(|name| name.to_lowercase());
         let fits = |part: &&CataloguePart| {
-            // A reader may give fewer bytes than the table has, or more.
+            // A reader may return fewer id bytes than the table contains, or more.
             let by_id =
                 id.len() >= 2 && part.id.len() >= 2 && (part.id.starts_with(&id) || id.starts_with(&part.id));
             by_id || id.len() < 2 && name.as_ref().is_some_and(|name| part.is_named(name))
@@ -325,7 +325,7 @@ impl Catalogue {
         }
     }
 
-    /// The SPI NANDs of a maker with the sizes that a log states: Linux does not print their names.
+    /// SPI NAND parts of a maker with the sizes in a log, because Linux does not print their names.
     fn of_sizes(&self, device: &Device) -> Vec<Candidate> {
         let (Some(maker), Some(_)) = (&device.maker, &device.nand) else { return Vec::new() };
         let is_possible = |part: &Candidate| {
@@ -363,7 +363,7 @@ impl Catalogue {
         candidate
     }
 
-    /// The devices that the lines of a log name.
+    /// Devices described by the lines of a log.
     fn of_log(&self, text: &str) -> Vec<Device> {
         let lines = text.lines().filter(|line| line.len() <= LINE_MAX);
         let mut devices: Vec<Device> = Vec::new();
@@ -373,7 +373,8 @@ impl Catalogue {
                     devices.push(device);
                 }
             } else if let (Some((size, nand)), Some(last)) = (nand_sizes(line), devices.last_mut()) {
-                // `nand: 256 MiB, SLC, erase size: 128 KiB, page size: 2048, OOB size: 64` follows the line with the id.
+                // The line `nand: 256 MiB, SLC, erase size: 128 KiB, page size: 2048, OOB size: 64` follows the line
+                // with the id.
                 last.size_bytes = last.size_bytes.or(Some(size));
                 last.nand = last.nand.take().or(Some(nand));
             }
@@ -382,7 +383,7 @@ impl Catalogue {
     }
 
     fn of_line(&self, line: &str) -> Option<Device> {
-        // An id alone in a line.
+        // The line contains only an id.
         if let Some(id) = id(line).filter(|_| line.contains(|c: char| c.is_ascii_digit())) {
             return Some(of_id(&id));
         }
@@ -414,7 +415,7 @@ impl Catalogue {
 }
 
 impl CataloguePart {
-    /// True for its name, also without the letters of package and grade that data sheets add.
+    /// True if this is the part's name. The letters for package and grade that data sheets add may be missing.
     fn is_named(&self, name: &str) -> bool {
         self.key == name || self.alias == Some(name) || self.key.len() >= 7 && name.starts_with(&self.key)
     }
@@ -426,12 +427,12 @@ impl Device {
     }
 }
 
-/// The bytes of `[0xEF, 0xAA, 0x21]`.
+/// Bytes of a list such as `[0xEF, 0xAA, 0x21]`.
 fn bytes_of(text: &str) -> Vec<u8> {
     hex(text).unwrap_or_default()
 }
 
-/// An id in a line of Linux or U-Boot: behind `id bytes:`, or of raw NAND in `manufacturer id: 0x.., chip id: 0x..`.
+/// Id in a line of Linux or U-Boot: after `id bytes:`, or for raw NAND in `manufacturer id: 0x.., chip id: 0x..`.
 fn id_of_line(line: &str) -> Option<Vec<u8>> {
     let behind = |mark: &str| line.split_once(mark).map(|(_, rest)| rest);
     let byte = |text: &str| {
@@ -452,22 +453,23 @@ fn id_of_line(line: &str) -> Option<Vec<u8>> {
     hex(rest[..end].trim_end_matches([' ', ',', '-', ':'])).filter(|id| (2..=8).contains(&id.len()))
 }
 
-/// A line without the driver and the device that Linux prints first, and without the chip that the device tree expects: m25p80 is the name of a
-/// driver, too.
+/// Line without the driver and device that Linux prints first, and without the chip that the device tree expects:
+/// `m25p80` is also the name of a driver.
 fn without_driver(line: &str) -> &str {
     let rest = line.split_once("m25p80 spi").and_then(|(_, rest)| rest.split_once(": "));
     let rest = rest.map_or(line, |(_, rest)| rest);
     rest.split_once(", expected").map_or(rest, |(found, _)| found)
 }
 
-/// The name in `SF: Detected NAME with page size 256 Bytes` or `spi-nor spi0.0: NAME (32768 Kbytes)`, also of a chip that no table has.
+/// Name in `SF: Detected NAME with page size 256 Bytes` or `spi-nor spi0.0: NAME (32768 Kbytes)`, even if no table
+/// contains the chip.
 fn stated_name(line: &str) -> Option<&str> {
     let of_uboot = || Some(line.split_once("sf: detected ")?.1.split_once(" with page size")?.0);
     let of_linux = || Some(line.split_once("spi-nor spi")?.1.split_once(": ")?.1.split_once(" (")?.0);
     of_uboot().or_else(of_linux).filter(|name| name.len() >= 4 && !name.contains(' '))
 }
 
-/// The card of `mmcblk1: mmc1:0001 8GTF4R 7.28 GiB`. Linux rounds its size.
+/// Card in a line such as `mmcblk1: mmc1:0001 8GTF4R 7.28 GiB`. Linux rounds its size.
 fn of_card(line: &str) -> Option<Device> {
     let rest = line.get(line.find("mmcblk")?..)?;
     let words: Vec<&str> = rest.split_whitespace().collect();
@@ -480,14 +482,14 @@ fn of_card(line: &str) -> Option<Device> {
     })
 }
 
-/// The maker in `spi-nand spi1.0: Winbond SPI NAND was found.`
+/// Maker in the line `spi-nand spi1.0: Winbond SPI NAND was found.`
 fn of_spi_nand(line: &str) -> Option<Device> {
     let (before, _) = line.split_once(" SPI NAND was found")?;
     let maker = before.rsplit(": ").next()?.trim().to_owned();
     Some(Device { maker: Some(maker), ..Device::default() })
 }
 
-/// `N MiB`, `N KiB`, `(N Kbytes)` in a line, bytes: the one behind `total`, or the first.
+/// Size in a line (`N MiB`, `N KiB`, `(N Kbytes)`), bytes: the one after `total`, or the first.
 fn size_of_line(line: &str) -> Option<u64> {
     let line = line.split_once("total").map_or(line, |(_, total)| total);
     let words: Vec<&str> = line
@@ -505,7 +507,7 @@ fn size_of_line(line: &str) -> Option<u64> {
     })
 }
 
-/// Sizes in a line of Linux: `256 MiB, SLC, erase size: 128 KiB, page size: 2048, OOB size: 64`.
+/// Size and geometry in a line of Linux: `256 MiB, SLC, erase size: 128 KiB, page size: 2048, OOB size: 64`.
 fn nand_sizes(line: &str) -> Option<(u64, NandSizes)> {
     let line = line.to_lowercase();
     let behind = |mark: &str| -> Option<u32> {
@@ -520,7 +522,7 @@ fn nand_sizes(line: &str) -> Option<(u64, NandSizes)> {
     Some((size_of_line(&line)?, nand))
 }
 
-/// Sizes that a source states and a part does not have.
+/// Sizes of the source that differ from those of the part.
 fn contradictions(part: &Candidate, device: &Device) -> Vec<String> {
     let mut all = Vec::new();
     let mut compare = |what: &str, stated: Option<u64>, own: Option<u64>| {
@@ -640,7 +642,7 @@ mod tests {
 
     #[test]
     fn registers_of_cards_are_read() {
-        // The CID of a SanDisk SU04G, as sysfs shows it.
+        // CID of a SanDisk SU04G, as in sysfs.
         let identified = identify(b"035344535530344780a3c5d1e600d7a3\n");
         assert_eq!(identified.devices[0].name.as_deref(), Some("SU04G"));
     }

@@ -1,14 +1,14 @@
-//! Intervals in which a mean or a probability lies, from samples, at a confidence of 95 %.
+//! Confidence intervals (95 %) of a mean or a probability, from samples.
 
 use floatgate_mtd::random::Random;
 
 /// Quantile of the normal distribution at 97.5 %.
 const Z: f64 = 1.96;
 
-/// Samples that are drawn with replacement from the given ones.
+/// Number of resamples, drawn with replacement.
 const RESAMPLES: usize = 1000;
 
-/// Interval of a probability of which `hits` of `tries` were hits (Wilson 1927).
+/// Interval of a probability, from `hits` successes in `tries` trials (Wilson 1927).
 pub(crate) fn wilson(hits: u64, tries: u64) -> [f64; 2] {
     let n = tries.max(1) as f64;
     let share = hits as f64 / n;
@@ -18,8 +18,8 @@ pub(crate) fn wilson(hits: u64, tries: u64) -> [f64; 2] {
     [((middle - half) / scale).max(0.0), ((middle + half) / scale).min(1.0)]
 }
 
-/// Interval of the mean of `samples` (percentile bootstrap, Efron 1979); the seed is fixed, so that equal samples have equal
-/// intervals. A single sample says nothing about the mean, and has none.
+/// Interval of the mean of `samples` (percentile bootstrap, Efron 1979). The seed is fixed, so equal samples have equal
+/// intervals. `None` for a single sample, which gives no information about the mean's accuracy.
 pub(crate) fn bootstrap(samples: &[f64]) -> Option<[f64; 2]> {
     if samples.len() < 2 {
         return None;
@@ -47,7 +47,7 @@ mod tests {
         assert!(wilson(0, 10)[0] < 1e-9);
     }
 
-    /// The mean of 200 samples from 0 to 1 is known to about 0.04 (1.96 / sqrt(12 * 200)).
+    /// The mean of 200 samples from 0 to 1 has an error of about 0.04 (1.96 / sqrt(12 * 200)).
     #[test]
     fn a_bootstrap_is_as_wide_as_the_normal_distribution_says() {
         let samples: Vec<f64> = (0..200).map(|i| f64::from(i * 73 % 200) / 199.0).collect();

@@ -1,9 +1,9 @@
 //! The Cryptech keystore test: a microcontroller that drives a SPI NOR through a polling HAL, with and
 //! without delays between the calls.
 //!
-//! The firmware's transactions are few: each is one or two HAL calls between CS# low and high. The driver of 2016 put a
-//! delay of one tick after every HAL call, and one of ten ticks between status polls; a delay ends on a tick. Without
-//! them the same bytes go back to back.
+//! Each transaction of the firmware consists of one or two HAL calls between CS# low and high. The driver of 2016
+//! waited one tick after every HAL call, and ten ticks between status polls; a wait ends on a tick. Without these
+//! delays the same bytes follow each other directly.
 
 use floatgate_config::Config;
 use floatgate_device::Violation;
@@ -18,34 +18,34 @@ use floatgate_sim::firmware::Firmware;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// The two drivers.
+/// Version of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Driver {
-    /// As published first: delays after every call and in the polling loop.
+    /// First published version, with delays after every call and in the polling loop.
     WithDelays,
-    /// After they were removed.
+    /// Version without the delays.
     WithoutDelays,
 }
 
-/// One line of the test program's output.
+/// One line of the output of the test program.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Line {
     /// Name of the test, as printed.
     pub test: Cow<'static, str>,
-    /// Pages, sectors or chips handled.
+    /// Number of pages, sectors or chips in the test.
     pub rounds: u64,
-    /// Virtual time in ns.
+    /// Virtual time of the test, ns.
     pub ns: u64,
 }
 
 impl Line {
-    /// Whole ticks (ms) as the program measures them.
+    /// Time in whole ticks (ms), as the program measures it.
     pub const fn ticks_ms(&self) -> u64 {
         self.ns / 1_000_000
     }
 
-    /// Seconds with three decimals and ms each with two, both cut off as the program prints them.
+    /// Total time in seconds with three decimals, and ms per item with two. Both are truncated, as in the program.
     pub fn printed(&self) -> (String, String) {
         let (ms, rounds) = (self.ticks_ms(), self.rounds.max(1));
         let each = (ms / rounds, (ms % rounds) * 100 / rounds);
@@ -53,29 +53,29 @@ impl Line {
     }
 }
 
-/// A firmware fault: what the chip refused, in which test.
+/// A failure of the firmware, with the test in which it happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
     /// The chip refused an operation.
     #[error("{test}: the chip refuses: {violation}")]
     Refused {
-        /// Test under way.
+        /// Name of the running test.
         test: &'static str,
-        /// The broken rule.
+        /// Rule of the chip that was broken.
         violation: Violation,
     },
-    /// Data read back is not what was written.
+    /// The data read back differs from the data written.
     #[error("{test}: page {page} does not hold what was written")]
     Mismatch {
-        /// Test under way.
+        /// Name of the running test.
         test: &'static str,
-        /// Page number.
+        /// Number of the page.
         page: u32,
     },
 }
 
-/// Bytes that three address bytes reach.
+/// Number of bytes that three address bytes can reach.
 const LARGEST: u32 = 1 << 24;
 
 const PAGE: u32 = 256;
@@ -93,7 +93,7 @@ const ERASE_BULK: u8 = 0xC7;
 /// Runs the test program over a chip of `size` bytes and returns its seven lines, in the program's order.
 ///
 /// # Errors
-/// When the chip refuses a command or data does not come back.
+/// The chip refuses a command; data read back differs.
 pub fn run<C: SpiChip>(
     chip: &mut C,
     size: u32,
@@ -118,7 +118,7 @@ pub fn run<C: SpiChip>(
 /// Runs the test program on a setup that has a `[firmware]` table and a SPI NOR.
 ///
 /// # Errors
-/// When the setup has neither, or the firmware meets a fault.
+/// The setup has no such table or chip; the firmware fails.
 pub fn on(config: &Config, driver: Driver, seed: u64) -> Result<Vec<Line>, Error> {
     let kind = config.chip_kind()?;
     if kind != ChipKind::SpiNor {
@@ -170,7 +170,7 @@ impl<C: SpiChip> Machine<'_, C> {
         Ok(Line { test: test.into(), rounds: u64::from(rounds), ns: self.now.since(start).as_ns() })
     }
 
-    /// Waits until `n` tick borders have passed: the HAL counts ticks, not time.
+    /// Waits until `n` tick boundaries have passed: the HAL counts ticks, not time.
     fn wait_ticks(&mut self, n: u64) {
         if n == 0 {
             return;
@@ -179,25 +179,26 @@ impl<C: SpiChip> Machine<'_, C> {
         self.now = Instant::from_ns((self.now.as_ns() / tick + n) * tick);
     }
 
-    /// One HAL call that moves `bytes` at `per_byte`.
+    /// Makes one HAL call that moves `bytes` bytes, each in `per_byte` of CPU time.
     fn call(&mut self, bytes: u32, per_byte: Nanos) {
         self.now += self.firmware.call_us + self.byte(per_byte) * u64::from(bytes);
     }
 
-    /// A byte takes what CPU or wire need, whichever is slower.
+    /// Time of one byte: the CPU time or the bus time, whichever is longer.
     fn byte(&self, per_byte: Nanos) -> Nanos {
         per_byte.max(Nanos::from_ns(8_000_000_000 / self.firmware.clock_hz.max(1)))
     }
 
-    /// The pause that one of the drivers makes after each HAL call.
+    /// Waits after a HAL call, in the driver with delays.
     fn delay(&mut self) {
         if self.driver == Driver::WithDelays {
             self.wait_ticks(self.firmware.delay_ticks);
         }
     }
 
-    /// One transaction from CS# low to CS# high: the HAL calls of `calls`, each bytes and time per byte. The pause after
-    /// the last call comes before CS# high: what the chip does by itself starts after it, what is read was read before.
+    /// One transaction from CS# low to CS# high. `calls` lists the HAL calls with their bytes and time per byte. The
+    /// delay after the last call comes before CS# high. So internal operations of the chip start after that delay,
+    /// while data was read before it.
     fn transact(&mut self, op: &SpiOp, data: Data<'_>, calls: &[(u32, Nanos)]) -> Result<(), Fault> {
         let start = self.now;
         for (i, &(bytes, per_byte)) in calls.iter().enumerate() {
@@ -241,7 +242,7 @@ impl<C: SpiChip> Machine<'_, C> {
         Ok(())
     }
 
-    /// Polls that would find the chip busy change nothing: skips whole rounds of them, so that a bulk erase does not
+    /// Skips whole rounds of polls while the chip is busy, because they change nothing. Otherwise a bulk erase would
     /// take ten million steps.
     fn skip_polls(&mut self) {
         if self.driver == Driver::WithDelays {

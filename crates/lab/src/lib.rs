@@ -1,31 +1,33 @@
-//! The laboratory: what is measured on the devices that `floatgate-sim` makes of the setups of `floatgate-config`, and how it is shown.
+//! The laboratory: measurements on the devices that `floatgate-sim` makes from setups of `floatgate-config`, and their
+//! presentation.
 //!
-//! - [`advise`]: what to do with a card or a chip: partition, filesystem, options, ECC, scrub period, each with the numbers behind it.
-//! - [`speed_run`]: `speed` on a named setup, with advice on what would be faster.
-//! - [`speed`]: `flash_speed`'s tests in virtual time.
-//! - [`endurance`]: how long blocks live, and how their times change on the way.
+//! - [`advise`]: advice on the use of a card or a chip: partition, filesystem, options, ECC, scrub period, each with
+//!   its figures.
+//! - [`speed_run`]: `speed` on a named setup, with advice on speed improvements.
+//! - [`speed`]: the tests of `flash_speed` in virtual time.
+//! - [`endurance`]: the life of blocks, and the change of their times with wear.
 //! - [`age`]: a filesystem over years.
-//! - [`card`]: SD cards and eMMC, and how fast they are.
-//! - [`trace`]: one operation, recorded.
-//! - [`catalogue`]: the built-in setups and parts as rows.
-//! - [`identify`](mod@identify): which chip it is, from an id, a parameter page, a register or a log.
-//! - [`part_sizes`]: pages and blocks of a part, for images and dumps of it.
-//! - [`certainty`]: the least certain value behind an answer.
-//! - [`otp`]: one-time-programmable areas, with a state that outlives the command.
-//! - [`fit`]: costs of a board, fitted to what was measured on it.
-//! - [`fs_compare`]: filesystems and bare flash side by side.
-//! - [`papers`]: published tables beside what is simulated.
+//! - [`card`]: SD cards and eMMC, and their speed.
+//! - [`trace`]: a recording of one operation.
+//! - [`catalogue`]: the built-in setups and parts as table rows.
+//! - [`identify`](mod@identify): identification of a chip from an id, a parameter page, a register or a log.
+//! - [`part_sizes`]: page and block sizes of a part, for its images and dumps.
+//! - [`certainty`]: the least certain value behind a result.
+//! - [`otp`]: one-time-programmable areas, whose state is kept between commands.
+//! - [`fit`]: costs of a board, fitted to measurements on it.
+//! - [`fs_compare`]: comparison of filesystems and bare flash.
+//! - [`papers`]: published tables compared with simulated figures.
 //! - [`keystore`]: a microcontroller's keystore test on a SPI NOR.
 //! - [`study`]: the common shape of studies, and their list.
 //! - [`powercut`]: a filesystem that loses power at every flash operation.
 //! - [`report`]: setups and results as one HTML file.
-//! - [`sweep`]: many designs of a setup, the best of them, and the parameter that matters.
-//! - [`technology`]: NAND, NOR, SD cards and eMMC side by side.
-//! - [`csv`]: rows as comma-separated values, and back.
-//! - [`plot`]: where the time went, as bars and waterfalls, in SVG and in the terminal.
+//! - [`sweep`]: many designs of a setup, the best of them, and the parameter with the largest effect.
+//! - [`technology`]: comparison of NAND, NOR, SD cards and eMMC.
+//! - [`csv`]: writer and reader of comma-separated values.
+//! - [`plot`]: times by phase, as bars and waterfalls, in SVG and in the terminal.
 //!
-//! In WebAssembly there are those of them that a page needs to play with a setup: the speed tests, what is behind their figures, and the
-//! catalogue.
+//! WebAssembly builds contain only the modules that a page needs to explore a setup: the speed tests, the origin of
+//! their figures, and the catalogue.
 //! # Example
 //!
 //! ```

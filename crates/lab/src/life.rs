@@ -1,6 +1,6 @@
-//! The life of raw flash: the cycles for which a block is good, and how what programs write uses them up.
+//! Life of raw flash: the cycles that a block endures, and the wear that writes of programs cause.
 //!
-//! `advise`, its scrub period and `life` take both from here, so that a board has one life.
+//! `advise`, its scrub period and `life` all use this module, so that a board has the same life in each of them.
 
 use crate::advise::ecc::{self, Chip, Use};
 use crate::speed::pattern;
@@ -18,19 +18,19 @@ use floatgate_sim::rig::{self, RigOptions};
 use floatgate_stack::fs::{NewFile, NewKind};
 use serde::Serialize;
 
-/// Days of a year.
+/// Days per year.
 pub(crate) const DAYS_PER_YEAR: f64 = 365.25;
 
-/// Years beyond which wear is not what ends a device.
+/// Years beyond which wear does not limit the life of a device.
 pub const YEARS_MAX: f64 = 100.0;
 
-/// Years until `bytes` are written; none where nothing is written, or where it takes more than [`YEARS_MAX`].
+/// Years until `bytes` are written; `None` if nothing is written per day, or if it takes more than [`YEARS_MAX`].
 pub fn years(bytes: f64, bytes_per_day: u64) -> Option<f64> {
     let years = bytes / bytes_per_day as f64 / DAYS_PER_YEAR;
     Some(years).filter(|years| *years <= YEARS_MAX)
 }
 
-/// Bytes as they were most likely given: decimal where that is a whole number of MB.
+/// Text of a size in its most likely unit: decimal if it is a whole number of MB.
 pub fn in_units(bytes: u64) -> String {
     let whole = |unit: u64| bytes >= unit && bytes.is_multiple_of(unit) && !bytes.is_multiple_of(1 << 20);
     match bytes {
@@ -41,12 +41,12 @@ pub fn in_units(bytes: u64) -> String {
     }
 }
 
-/// Bytes in TB, or in GB where these are few.
+/// Text of a size in TB, or in GB if it is small.
 pub(crate) fn terabytes(bytes: f64) -> String {
     if bytes < 1e11 { format!("{:.1} GB", bytes / 1e9) } else { format!("{:.1} TB", bytes / 1e12) }
 }
 
-/// The years of [`years`] in words, which follow a number of bytes "can be written, ".
+/// Text of [`years`] that follows the words "N bytes can be written, ".
 pub fn in_words(bytes: f64, bytes_per_day: u64) -> String {
     let pace = format!("at {} a day", in_units(bytes_per_day));
     match years(bytes, bytes_per_day) {
@@ -56,26 +56,27 @@ pub fn in_words(bytes: f64, bytes_per_day: u64) -> String {
     }
 }
 
-/// Erase cycles for which a block is good.
+/// Erase cycles that a block endures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Endurance {
-    /// Cycles, from a new block on.
+    /// Number of cycles, counted from a new block.
     pub cycles: u64,
-    /// Cycles that the blocks have before the first day.
+    /// Cycles that the blocks have had before the first day.
     pub before: u64,
     /// Origin of the cycles, in words that follow their number.
     pub reason: String,
 }
 
 impl Endurance {
-    /// Cycles of the blocks of a setup: those that the part promises, or fewer where its ECC corrects no more in this use.
+    /// Cycles that the blocks of a setup endure: the promise of the part, or fewer if the ECC cannot correct that many
+    /// in this use.
     ///
     /// # Errors
-    /// A wrong value.
+    /// A value of the setup is wrong.
     pub fn of_config(config: &Config, geometry: &Geometry, use_: Use) -> Result<Self, Error> {
         let chip = config.chip()?;
         let is_nand = chip.kind().is_nand();
-        // Cells of NOR have no history here.
+        // NOR cells are not simulated, so they have no earlier cycles.
         let before =
             if is_nand { config.extract_or_default::<CellsProfile>("cells")?.cycles.into() } else { 0 };
         let promised = match chip.promised_cycles() {
@@ -111,47 +112,50 @@ impl Endurance {
         })
     }
 
-    /// Cycles that are left.
+    /// Remaining cycles.
     pub const fn left(&self) -> u64 {
         self.cycles.saturating_sub(self.before)
     }
 }
 
-/// Cycles that data sheets of NOR promise.
+/// Usual cycles in data sheets of NOR.
 const USUAL_NOR_CYCLES: u64 = 100_000;
 
-/// Difference of erase cycles from which UBI moves what stays (Linux: `UBI_WL_THRESHOLD`).
+/// Difference of erase cycles above which UBI moves static data (Linux: `UBI_WL_THRESHOLD`).
 pub(crate) const WEAR_THRESHOLD: f64 = 4096.0;
 
-/// Wear of a partition by what programs write to its filesystem.
+/// Wear of a partition that writes of programs to its filesystem cause.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Wear {
-    /// Erasures for each byte that programs write.
+    /// Erases per byte that programs write.
     pub erasures_per_byte: f64,
-    /// Good eraseblocks that hold no file that stays.
+    /// Number of good eraseblocks without static files.
     pub changing: u32,
-    /// Good eraseblocks.
+    /// Number of good eraseblocks.
     pub blocks: u32,
 }
 
-/// Bytes of the file that is written over, at most, and its part of what is free: old and new content and what waits for garbage collection have room.
+/// Maximum size of the file that is overwritten, bytes, and maximum share of the free space. Old and new content and
+/// pending garbage collection need the rest.
 pub(crate) const HOT: u64 = 256 << 10;
 const HOT_PART: u64 = 8;
 
-/// Bytes of the file that is written over where files that stay take `stays` of `available` bytes.
+/// Size of the file that is overwritten, bytes, if static files use `stays` of `available` bytes.
 pub(crate) fn hot_bytes(available: u64, stays: u64) -> u64 {
     (available.saturating_sub(stays) / HOT_PART / PAGE * PAGE).clamp(PAGE, HOT)
 }
 
-/// Bytes that are written to measure the wear, and eraseblocks that they fill at least: several commits of the largest journal of UBIFS.
+/// Minimum number of bytes written to measure the wear, and minimum number of eraseblocks that they fill: several
+/// commits of UBIFS's largest journal.
 const WRITTEN: u64 = 16 << 20;
 const WRITTEN_BLOCKS: u64 = 32;
 
 impl Wear {
-    /// Writes a file over and over on a new filesystem in pieces of `piece` bytes, with `fsync` after each, and counts the eraseblocks that this takes. Files
-    /// that stay are not written: they take `fill_percent` of the free space, and their eraseblocks are not put into use again.
+    /// Overwrites a file repeatedly on a new filesystem in pieces of `piece` bytes, with `fsync` after each, and counts
+    /// the eraseblocks used. Static files are not written: `fill_percent` of the free space counts as theirs, and their
+    /// eraseblocks are not reused.
     ///
-    /// # Errors
+    /// The setup is wrong, or the filesystem cannot be created on it.
     /// The setup is wrong, or the filesystem cannot be made on it.
     pub fn measure(
         library: &Library,
@@ -162,7 +166,7 @@ impl Wear {
     ) -> Result<Self, Error> {
         const REGULAR: NewFile<'_> = NewFile { kind: NewKind::Regular, permissions: 0o644, uid: 0, gid: 0 };
         let rig = rig::wire(library, config, RigOptions::default())?;
-        // Random bytes do not compress; nobody needs to try.
+        // Random bytes are incompressible, so compression is not tried.
         let own = Filesystem { kind, compression: FileCompression::None, ..Filesystem::of_setup(config)? };
         let mut fs = machine::make(rig, &own.layers()?)?;
         let geometry = fs.device().geometry();
@@ -191,8 +195,8 @@ impl Wear {
         })
     }
 
-    /// Erase cycles of the most worn block after programs have written `bytes`. Blocks that hold no file that
-    /// stays wear first; from a difference of `UBI_WL_THRESHOLD` cycles on all wear alike.
+    /// Erase cycles of the most worn block after programs wrote `bytes`. Blocks without static files wear first. From a
+    /// difference of `UBI_WL_THRESHOLD` cycles on, all blocks wear equally.
     pub fn cycles(&self, bytes: f64) -> f64 {
         let erasures = bytes * self.erasures_per_byte;
         let changing = f64::from(self.changing);
@@ -200,19 +204,19 @@ impl Wear {
         apart + (erasures - apart * changing) / f64::from(self.blocks)
     }
 
-    /// Bytes that programs can write until the most worn block has this number of cycles.
+    /// Number of bytes that programs can write until the most worn block has this number of cycles.
     pub fn bytes(&self, cycles: f64) -> f64 {
         let apart = cycles.min(WEAR_THRESHOLD);
         let erasures = apart * f64::from(self.changing) + (cycles - apart) * f64::from(self.blocks);
         erasures / self.erasures_per_byte
     }
 
-    /// True when all blocks wear alike after this number of cycles of the most worn one.
+    /// True if all blocks wear equally after this number of cycles of the most worn block.
     pub(crate) fn is_levelled(cycles: f64) -> bool {
         cycles >= WEAR_THRESHOLD
     }
 
-    /// The wear in words.
+    /// Text of the wear.
     pub fn in_words(&self) -> String {
         format!(
             "an erasure for each {} that programs write in pieces of {} with fsync, on the {} of {} eraseblocks that hold no file that stays, and on all of them once wear levelling moves these ({WEAR_THRESHOLD} cycles)",
@@ -227,24 +231,24 @@ impl Wear {
 /// Life of the flash of a setup.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FlashLife {
-    /// Cycles for which a block is good.
+    /// Cycles that a block endures.
     pub endurance: Endurance,
-    /// Wear by what programs write.
+    /// Wear caused by writes of programs.
     pub wear: Wear,
 }
 
 impl FlashLife {
-    /// Bytes that programs can write before the most worn block has all its cycles.
+    /// Number of bytes that programs can write before the most worn block has had all its cycles.
     pub fn bytes(&self) -> f64 {
         self.wear.bytes(self.endurance.left() as f64)
     }
 
-    /// Years at this number of bytes a day; none beyond [`YEARS_MAX`].
+    /// Years at this number of bytes per day; `None` beyond [`YEARS_MAX`].
     pub fn years(&self, bytes_per_day: u64) -> Option<f64> {
         years(self.bytes(), bytes_per_day)
     }
 
-    /// Erase cycles of the most worn block after some years, those from before included.
+    /// Erase cycles of the most worn block after some years, including the earlier ones.
     pub fn cycles_after(&self, years: f64, bytes_per_day: u64) -> u64 {
         let worn = self.wear.cycles(years * DAYS_PER_YEAR * bytes_per_day as f64);
         self.endurance.before + worn.round() as u64
@@ -262,7 +266,7 @@ mod tests {
             let back = wear.cycles(wear.bytes(cycles));
             assert!((back / cycles - 1.0).abs() < 1e-9, "{cycles}: {back}");
         }
-        // Only the blocks that change wear at first.
+        // At first only the blocks without static files wear.
         assert!((wear.cycles(3e7) - 1.0).abs() < 1e-9);
     }
 

@@ -1,7 +1,8 @@
 //! One-time-programmable areas of a setup's chip: `floatgate otp`.
 //!
-//! The state of a device is a text file of everything that was done to its user area, one step a line ([`Step`]). It is replayed on a
-//! fresh chip before each command, so that bits stay written, locks stay locked, and programs of a page are counted as on the part.
+//! The state of a device is a text file with all operations on its user area, one step per line ([`Step`]). Before each
+//! command it is replayed on a new chip, so that bits stay written, locks stay locked, and programs of a page are
+//! counted as on the part.
 
 use crate::Error;
 use floatgate_config::{Config, Library};
@@ -15,29 +16,29 @@ use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
 
-/// Most bytes of an OTP area that are read at once: the largest of the parts has some hundred KiB.
+/// Maximum number of bytes of an OTP area that are read at once. The largest area of the parts has some hundred KiB.
 const AREA_BYTES_MAX: u64 = 16 << 20;
 
 /// A change of the user area.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// `write OFFSET HEX`
+    /// `write OFFSET HEX`: writes bytes.
     Write {
-        /// Byte of the area.
+        /// Offset in the area, bytes.
         offset: u64,
         /// Bytes to write.
         data: Vec<u8>,
     },
-    /// `erase OFFSET LENGTH`, where the chip can (security registers of SPI NOR).
+    /// `erase OFFSET LENGTH`: erases a range, if the chip supports it (security registers of SPI NOR).
     Erase {
-        /// Byte of the area.
+        /// Offset in the area, bytes.
         offset: u64,
         /// Number of bytes to erase.
         len: u64,
     },
-    /// `lock OFFSET LENGTH`, for good.
+    /// `lock OFFSET LENGTH`: locks a range permanently.
     Lock {
-        /// Byte of the area.
+        /// Offset in the area, bytes.
         offset: u64,
         /// Number of bytes to lock.
         len: u64,
@@ -74,10 +75,10 @@ impl FromStr for Step {
     }
 }
 
-/// Bytes written as pairs of hexadecimal digits.
+/// Parses bytes written as pairs of hexadecimal digits.
 ///
 /// # Errors
-/// The error in the text.
+/// Description of the error in the text.
 pub fn bytes(hex: &str) -> Result<Vec<u8>, String> {
     let digits: Option<Vec<u32>> = hex.chars().map(|c| c.to_digit(16)).collect();
     match digits {
@@ -90,10 +91,10 @@ pub fn bytes(hex: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// All steps of a state file; empty lines and those that begin with `#` do not count.
+/// Parses all steps of a state file. Empty lines and lines that begin with `#` are ignored.
 ///
 /// # Errors
-/// Number of the wrong line, from 1, and what is wrong with it.
+/// Number of the wrong line, from 1, and a description of the error.
 pub fn parse(text: &str) -> Result<Vec<Step>, Error> {
     let lines = (1..).zip(text.lines()).map(|(number, line)| (number, line.trim()));
     let steps = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
@@ -108,28 +109,28 @@ pub fn parse(text: &str) -> Result<Vec<Step>, Error> {
     steps.map(step).collect()
 }
 
-/// A region, as shown.
+/// A region of an OTP area, as printed.
 #[derive(Clone, Debug, Serialize)]
 pub struct Region {
     /// `user` or `factory`.
     pub area: &'static str,
-    /// First byte in the area.
+    /// Offset in the area, bytes.
     pub offset: u64,
-    /// Length in bytes.
+    /// Length of the region, bytes.
     pub bytes: u64,
-    /// Nothing can be written any more.
+    /// True if nothing can be written any more.
     pub locked: bool,
-    /// Bytes that are not FFh.
+    /// Number of bytes that differ from FFh.
     pub written_bytes: u64,
 }
 
-/// A setup's chip with the state of its OTP areas.
+/// Chip of a setup, with the state of its OTP areas.
 pub struct Device {
     rig: Rig,
 }
 
 impl Device {
-    /// Wires the setup, and does `steps` on the fresh chip.
+    /// Builds the setup, and replays `steps` on the new chip.
     ///
     /// # Errors
     /// Errors of the setup; the chip has no OTP area; a step fails.
@@ -148,7 +149,7 @@ impl Device {
         Ok(device)
     }
 
-    /// The OTP areas of the chip.
+    /// OTP areas of the chip.
     fn areas(&mut self) -> Result<&mut dyn Otp, Error> {
         let Rig { device, chip, .. } = &mut self.rig;
         device.otp().ok_or_else(|| {
@@ -164,7 +165,7 @@ impl Device {
         &self.rig.chip
     }
 
-    /// Does one step.
+    /// Executes one step.
     ///
     /// # Errors
     /// Failures of the device.
@@ -210,7 +211,7 @@ impl Device {
     /// Reads `len` bytes of an area, or all that follow.
     ///
     /// # Errors
-    /// Errors of the device; a place beyond the end.
+    /// Errors of the device; an offset beyond the end.
     pub fn read(&mut self, area: OtpArea, offset: u64, len: Option<u64>) -> Result<Vec<u8>, Error> {
         let end = self.end(area)?;
         let len = len.unwrap_or_else(|| end.saturating_sub(offset));
@@ -225,7 +226,7 @@ impl Device {
         Ok(data)
     }
 
-    /// End of an area, in bytes.
+    /// End offset of an area, bytes.
     fn end(&mut self, area: OtpArea) -> Result<u64, Error> {
         let mut end = 0;
         for index in 0..self.areas()?.otp_regions(area) {
@@ -247,11 +248,11 @@ fn name(step: &Step) -> &'static str {
     }
 }
 
-/// The failure of an operation on an OTP area.
+/// Converts the failure of an operation on an OTP area.
 fn failed(what: impl std::fmt::Display) -> impl FnOnce(floatgate_mtd::Error) -> Error {
     move |error| {
         match error.kind {
-            // What a chip cannot do, it can do nowhere.
+            // An operation that the chip does not support fails at every offset.
             ErrorKind::Unsupported(_) => Error::request(
                 format!("{what}: {}", error.kind),
                 advice! { "take another chip: ", Command::OtpInfo, " shows which areas one has" },

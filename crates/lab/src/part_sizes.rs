@@ -1,4 +1,4 @@
-//! Sizes of parts and setups, for images and dumps of their flash.
+//! Page and block sizes of parts and setups, for images and dumps of their flash.
 
 use floatgate_mtd::advice;
 use floatgate_mtd::advice::Command;
@@ -11,11 +11,12 @@ use floatgate_image::ecc::{Marker, PageGeometry};
 use floatgate_config::{Kind, Library};
 use floatgate_sim::rig::{self, RigOptions};
 
-/// The sizes of a NAND part: a name of the catalogue, or the path of a TOML file. Sub-pages are those that Linux has with the
-/// chip's own ECC requirement on a controller that can program parts of a page; [`shape_of_setup`] knows the controller.
+/// Sizes of a NAND part, given by its catalogue name or the path of a TOML file. Sub-pages are those that Linux uses
+/// with the chip's own ECC requirement, on a controller that can program parts of a page. [`shape_of_setup`] considers
+/// the actual controller.
 ///
 /// # Errors
-/// No such part; one whose block size is a matter of choice; a file that is wrong.
+/// The part does not exist; its block size can be chosen; the file is wrong.
 pub fn shape_of_part(library: &Library, name: impl AsRef<Path>) -> Result<FlashShape, crate::Error> {
     let chip = library.load(Kind::Part, &name)?.chip()?;
     let Some(facts) = chip.facts().nand else {
@@ -34,11 +35,11 @@ pub fn shape_of_part(library: &Library, name: impl AsRef<Path>) -> Result<FlashS
     Ok(FlashShape { sub_page_bytes: facts.sub_page_bytes, size, ..shape })
 }
 
-/// The same flash in slc-mode (Linux: `slc-mode` partitions): of each pair of MLC pages only one is used, so that PEBs have half
-/// as many pages. `name` is the part's.
+/// Sizes of the same flash in slc-mode (Linux: `slc-mode` partitions): only one page of each pair of MLC pages is used,
+/// so PEBs have half as many pages. `name` is the name of the part.
 ///
 /// # Errors
-/// The part is no MLC NAND whose pairing scheme is known.
+/// The part is not an MLC NAND with a known pairing scheme.
 pub fn in_slc_mode(
     shape: FlashShape,
     library: &Library,
@@ -55,15 +56,15 @@ pub fn in_slc_mode(
             advice! { "take a part with a [chip.mlc] table (", Command::Parts.with("h27ucg8t2etr-bc"), ")" },
         ));
     }
-    // Linux divides the size of the chip by the eraseblock of the partition.
+    // Linux divides the size of the chip by the eraseblock size of the partition.
     let size = shape.size.map(|size| FlashSize { chip_pebs: size.chip_pebs.saturating_mul(2), ..size });
     Ok(FlashShape { peb_bytes: shape.peb_bytes / 2, size, ..shape })
 }
 
-/// The sizes of a setup's device (see `floatgate list setups`), as its driver found them.
+/// Sizes of a setup's device, as its driver detects them (see `floatgate list setups`).
 ///
 /// # Errors
-/// No such setup, or one that is wrong.
+/// The setup does not exist or is wrong.
 pub fn shape_of_setup(library: &Library, name: impl AsRef<Path>) -> Result<FlashShape, crate::Error> {
     let config = library.resolve(&library.setup(name)?, &[])?;
     let rig = rig::wire(library, &config, RigOptions { stores: false, ..RigOptions::default() })?;
@@ -82,18 +83,18 @@ pub fn shape_of_setup(library: &Library, name: impl AsRef<Path>) -> Result<Flash
     })
 }
 
-/// Properties of a chip that its dumps depend on.
+/// Properties of a chip on which its dumps depend.
 pub struct DumpPart {
-    /// Sizes and marker.
+    /// Page sizes and position of the bad block marker.
     pub geometry: PageGeometry,
-    /// Bits that the chip asks to have corrected, and in how many bytes.
+    /// ECC requirement of the chip: bits to correct, and bytes of a step.
     pub requires: (u32, u32),
 }
 
-/// The pages of a NAND part: a name of the catalogue, or the path of a TOML file.
+/// Page properties of a NAND part, given by its catalogue name or the path of a TOML file.
 ///
 /// # Errors
-/// No such part; one without pages and OOB; a file that is wrong.
+/// The part does not exist, or has no pages with OOB; the file is wrong.
 pub fn pages_of_part(library: &Library, name: &str) -> Result<DumpPart, crate::Error> {
     let chip = library.load(Kind::Part, name)?.chip()?;
     let Some(facts) = chip.facts().nand else {

@@ -1,13 +1,13 @@
-//! Progress of work that takes long, for a bar with the share that is done.
+//! Progress of long work, for a progress bar.
 
-/// News of work that is under way.
+/// Progress message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Number of steps that the work has.
+    /// Total number of steps of the work.
     Steps(u64),
-    /// Number of further steps that are done.
+    /// Number of further steps done.
     Done(u64),
 }
 
-/// Function that takes the news, from any thread.
+/// Callback that receives the progress, from any thread.
 pub type Listener<'a> = &'a (dyn Fn(Progress) + Sync);

@@ -1,5 +1,6 @@
-//! A recorder: data that arrive at a steady rate are written piece by piece, and each piece is synced before the next one. Its longest write decides
-//! the buffer that it needs, and the mean of all writes the rate that it keeps up with.
+//! A recorder: data that arrives at a constant rate is written piece by piece, and each piece is synced before the next
+//! one. The longest write determines the buffer that the recorder needs, and the mean of all writes determines the rate
+//! that it sustains.
 
 use crate::card::serve::{CardAtWork, failed as card_failed};
 use crate::fs_compare::{RANDOM, data};
@@ -10,31 +11,31 @@ use floatgate_sim::machine::failed;
 use floatgate_sim::vfs::Vfs;
 use serde::{Deserialize, Serialize};
 
-/// Shares of the writes whose longest time is reported.
+/// Quantiles of the write time that are reported.
 pub const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 1.0];
 
-/// Data that arrive at a steady rate, and the ring that they are written to.
+/// Data that arrives at a constant rate, and the ring buffer on storage to which it is written.
 #[derive(Clone, Copy, Debug)]
 pub struct Stream {
-    /// Bytes that arrive in a second; none where they are always there.
+    /// Number of bytes that arrive per second; `None` if data is always available.
     pub bytes_per_s: Option<u64>,
-    /// Bytes of a write.
+    /// Size of a write, bytes.
     pub piece_bytes: usize,
-    /// Bytes of the ring, whole pieces; behind its end writing goes on at its beginning.
+    /// Size of the ring, bytes: a whole number of pieces. After its end, writing continues at its start.
     pub ring_bytes: u64,
-    /// Bytes that are written in all, whole pieces.
+    /// Total number of bytes to write: a whole number of pieces.
     pub bytes: u64,
 }
 
 /// Storage of a recorder, in virtual time.
 pub trait Storage {
-    /// Current time of the storage.
+    /// Current virtual time of the storage.
     fn now(&self) -> Instant;
 
     /// Waits for the next data.
     ///
     /// # Errors
-    /// Work in the background fails.
+    /// A failure of background work.
     fn sleep(&mut self, length: Nanos) -> Result<(), Error>;
 
     /// Writes and syncs a piece at an offset of the ring.
@@ -44,32 +45,32 @@ pub trait Storage {
     fn write(&mut self, offset: u64, bytes: usize) -> Result<(), Error>;
 }
 
-/// Account of a recording.
+/// Result of a recording.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Recording {
-    /// Bytes that arrived in a second; none where they were always there.
+    /// Number of bytes that arrived per second; `None` if data was always available.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_per_s: Option<u64>,
     /// Number of writes.
     pub writes: u64,
-    /// Bytes in a second that the writes took in the mean, without waiting for data.
+    /// Mean rate of the writes in bytes per second, without the time of waiting for data.
     pub sustained_bytes_per_s: f64,
-    /// Shares of the writes, each with the time in us that none of them exceeds.
+    /// Quantiles of the write time.
     pub quantiles: Vec<Quantile>,
     /// Number of the longest write, from 0.
     pub longest_at: u64,
-    /// Bytes that waited at most, the piece that is written included. Without a rate, 0.
+    /// Maximum number of bytes that waited, including the piece being written; 0 without a rate.
     pub buffer_bytes: u64,
-    /// False when data arrived faster than they were written in the mean: no buffer is large enough.
+    /// False if data arrived faster on average than it was written: no buffer is large enough then.
     pub keeps_up: bool,
 }
 
-/// A share of the writes.
+/// A quantile of the write time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Quantile {
-    /// The share, 0 to 1.
+    /// Share of the writes, 0 to 1.
     pub share: f64,
-    /// Time that none of them exceeds, us.
+    /// Time that none of these writes exceeds, us.
     pub us: f64,
 }
 
@@ -100,7 +101,7 @@ pub fn record(storage: &mut dyn Storage, stream: Stream, progress: Listener<'_>)
     Ok(Recording::new(stream, times, buffer_bytes))
 }
 
-/// Time in which `bytes` arrive at `per_s` bytes a second.
+/// Time in which `bytes` arrive at `per_s` bytes per second.
 fn time_of(bytes: u64, per_s: u64) -> Nanos {
     Nanos::from_ns((u128::from(bytes) * 1_000_000_000 / u128::from(per_s.max(1))) as u64)
 }
@@ -127,13 +128,13 @@ impl Recording {
         }
     }
 
-    /// The longest write in us.
+    /// Time of the longest write, us.
     pub fn longest_us(&self) -> f64 {
         self.quantiles.last().map_or(0.0, |all| all.us)
     }
 }
 
-/// A file on a filesystem.
+/// A file on a filesystem as storage.
 pub struct File {
     vfs: Vfs,
     inode: u32,
@@ -141,10 +142,10 @@ pub struct File {
 }
 
 impl File {
-    /// A new file.
+    /// Creates a new file.
     ///
     /// # Errors
-    /// Those of the filesystem.
+    /// Errors of the filesystem.
     pub fn new(mut vfs: Vfs) -> Result<Self, Error> {
         let root = vfs.fs().root();
         let inode = vfs.create(root, b"record").map_err(failed("create"))?;
@@ -168,7 +169,7 @@ impl Storage for File {
     }
 }
 
-/// Sectors of a card in a row.
+/// Consecutive sectors of a card as storage.
 pub struct Sectors {
     card: CardAtWork,
     first: u64,
@@ -177,7 +178,7 @@ pub struct Sectors {
 }
 
 impl Sectors {
-    /// The sectors from `first` on.
+    /// Storage that consists of the sectors from `first` on.
     pub fn new(card: CardAtWork, first: u64) -> Self {
         let now = card.now();
         Self { card, first, now, data: data(RANDOM) }
@@ -207,7 +208,7 @@ impl Storage for Sectors {
 mod tests {
     use super::*;
 
-    /// Storage that takes 1 ms a write, and every tenth time 50 ms.
+    /// Storage whose writes take 1 ms, and every tenth write 50 ms.
     struct Stalling {
         now: Instant,
         writes: u32,
@@ -241,7 +242,7 @@ mod tests {
     fn a_stall_fills_the_buffer_with_what_arrives_meanwhile() {
         let found = recorded(Some(100_000));
         assert!(found.keeps_up && (found.sustained_bytes_per_s - 10_000.0 / 0.059).abs() < 1.0, "{found:?}");
-        // 50 ms at 100 bytes a ms, and the piece that was written.
+        // 50 ms at 100 bytes per ms, plus the piece being written.
         assert_eq!((found.buffer_bytes, found.longest_us(), found.longest_at), (6000, 50_000.0, 9));
         assert_eq!(found.quantiles[0], Quantile { share: 0.5, us: 1000.0 });
     }

@@ -1,8 +1,8 @@
-//! `flash_speed`'s tests on any [`floatgate_mtd::Mtd`], in virtual time: the figures that the tool prints, the exact ones
-//! beside them, and where the time went.
+//! Tests of `flash_speed` on any [`floatgate_mtd::Mtd`], in virtual time: the figures that the tool prints, the exact
+//! figures, and the time by phase.
 //!
-//! Order, units and rounding are those of mtd-utils 2.3's `flash_speed`: each test times one loop over the
-//! chosen blocks. It prints KiB * 1000 / ms with both the KiB of a unit and the milliseconds rounded down.
+//! Order, units and rounding are those of `flash_speed` of mtd-utils 2.3. Each test times one loop over the selected
+//! blocks. The tool prints KiB * 1000 / ms, where both the KiB of a unit and the milliseconds are rounded down.
 
 use crate::fs_speed::FilesystemReport;
 use crate::uncertainty::Interval;
@@ -14,37 +14,37 @@ use floatgate_sim::machine::FilesystemKind;
 use serde::Serialize;
 use std::sync::RwLock;
 
-/// Options of a speed test, as `flash_speed` names them.
+/// Options of a speed test, named as in `flash_speed`.
 #[derive(Clone, Debug, Default)]
 pub struct SpeedOptions {
     /// First eraseblock (`-b`).
     pub first_block: u32,
-    /// Number of eraseblocks (`-c`); without one [`BLOCKS`], or all of a smaller device.
+    /// Number of eraseblocks (`-c`). By default [`BLOCKS`], or all blocks of a smaller device.
     pub blocks: Option<u32>,
-    /// Blocks skipped between two tested ones (`-s`).
+    /// Number of blocks skipped between two tested ones (`-s`).
     pub skip: u32,
-    /// Also read in units of these many pages.
+    /// Additional read units, in pages.
     pub pages: Vec<u32>,
     /// Also read in units of 2 to 16, 32 and 64 pages, if an eraseblock has them (`-C`).
     pub continuous: bool,
     /// Secondary block of the read-while-write latency test (`-k`).
     pub secondary_block: Option<u32>,
-    /// Only these tests, in this order; all when empty.
+    /// Tests to run, in this order; all tests if empty.
     pub only: Vec<Test>,
-    /// A filesystem is tested instead of the bare flash.
+    /// Kind of the filesystem to test; `None` to test the bare flash.
     pub filesystem: Option<FilesystemKind>,
 }
 
-/// Usual number of eraseblocks of a test.
+/// Default number of eraseblocks of a test.
 pub const BLOCKS: u32 = 10;
 
 impl SpeedOptions {
-    /// A number of blocks of which the usual one is the default, as [`SpeedOptions::blocks`].
+    /// Number of blocks for [`SpeedOptions::blocks`]: `None` for the default number.
     pub fn blocks_unless_usual(blocks: u32) -> Option<u32> {
         (blocks != BLOCKS).then_some(blocks)
     }
 
-    /// The largest unit asked for, in pages.
+    /// Largest requested unit, in pages.
     pub fn largest_unit(&self) -> u32 {
         let unit = |test: &Test| match *test {
             Test::Write(n) | Test::Read(n) => n,
@@ -54,19 +54,19 @@ impl SpeedOptions {
     }
 }
 
-/// One of `flash_speed`'s tests.
+/// A test of `flash_speed`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Test {
-    /// Write in units of n pages; 0 stands for a whole eraseblock.
+    /// Writes in units of n pages; 0 stands for a whole eraseblock.
     Write(u32),
-    /// Read in units of n pages; 0 stands for a whole eraseblock.
+    /// Reads in units of n pages; 0 stands for a whole eraseblock.
     Read(u32),
-    /// Erase n eraseblocks a call.
+    /// Erases n eraseblocks per call.
     Erase(u32),
 }
 
 impl Test {
-    /// The name in tables, JSON and `papers/` files: `page read`, `8 page read`, `eraseblock write`, `4x erase`.
+    /// Name in tables, JSON and `papers/` files: `page read`, `8 page read`, `eraseblock write`, `4x erase`.
     pub fn name(self) -> String {
         let unit = |pages: u32, what: &str| match pages {
             0 => format!("eraseblock {what}"),
@@ -81,7 +81,7 @@ impl Test {
         }
     }
 
-    /// The test of that name.
+    /// Test with this name; `None` for an unknown name.
     pub fn from_name(name: &str) -> Option<Self> {
         let (unit, what) = name.rsplit_once(' ').unwrap_or(("", name));
         let pages = match unit {
@@ -106,44 +106,44 @@ impl Test {
 pub struct Measured {
     /// Name of the test, see [`Test::name`].
     pub name: String,
-    /// Bytes moved or erased.
+    /// Number of bytes moved or erased.
     pub bytes: u64,
-    /// Calls made.
+    /// Number of calls.
     pub calls: u64,
-    /// Elapsed virtual time in ns.
+    /// Elapsed virtual time, ns.
     pub ns: u64,
     /// Speed that `flash_speed` prints, KiB/s.
     pub printed_kib_s: u64,
-    /// The same without rounding, KiB/s.
+    /// Speed without rounding, KiB/s.
     pub exact_kib_s: f64,
-    /// The 80 % interval of `exact_kib_s`, or, where no bytes are moved, of the milliseconds. It follows from the chip, controller and
-    /// host of a setup; a bare device has none.
+    /// 80 % interval of `exact_kib_s` or, for a test that moves no bytes, of the milliseconds. It follows from the
+    /// chip, controller and host of a setup; a bare device has none.
     #[serde(flatten)]
     pub interval: Option<Interval>,
-    /// Energy of the chip for a MiB, mJ, where its part states the currents.
+    /// Energy of the chip per MiB, mJ; `None` if its part does not state the currents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mj_per_mib: Option<f64>,
-    /// Time per phase in ns; adds up to `ns`.
+    /// Time by phase, ns; the sum is `ns`.
     #[serde(serialize_with = "breakdown_ns")]
     pub breakdown_ns: Breakdown,
-    /// Bit errors in pages that were read.
+    /// Corrected bit errors in pages that were read.
     #[serde(flatten)]
     pub corrected: Corrections,
 }
 
 impl Measured {
-    /// Microseconds per call.
+    /// Time per call, us.
     pub fn us_per_call(&self) -> f64 {
         self.ns as f64 / 1e3 / self.calls.max(1) as f64
     }
 
-    /// Share of a phase, 0 to 1.
+    /// Share of a phase in the time, 0 to 1.
     pub fn share(&self, phase: Phase) -> f64 {
         self.breakdown_ns[phase].as_ns() as f64 / self.ns.max(1) as f64
     }
 }
 
-/// For `serialize_with`: nanoseconds by phase name.
+/// Serialises times in ns by phase name; for `serialize_with`.
 pub(crate) fn breakdown_ns<S: serde::Serializer>(b: &Breakdown, s: S) -> Result<S::Ok, S::Error> {
     s.collect_map(b.iter().map(|(phase, time)| (phase.name(), time.as_ns())))
 }
@@ -151,38 +151,38 @@ pub(crate) fn breakdown_ns<S: serde::Serializer>(b: &Breakdown, s: S) -> Result<
 /// Result of the read-while-write latency test.
 #[derive(Clone, Debug, Serialize)]
 pub struct Latency {
-    /// Block written.
+    /// Number of the block that is written.
     pub write_block: u32,
-    /// Block read at the same time.
+    /// Number of the block that is read at the same time.
     pub read_block: u32,
-    /// Until both were done, ns ("read while write took").
+    /// Time until both operations ended, ns ("read while write took").
     pub took_ns: u64,
-    /// Until the read was done, ns ("read ended after").
+    /// Time until the read ended, ns ("read ended after").
     pub read_ended_ns: u64,
 }
 
-/// Everything `speed` found on one setup.
+/// Result of `speed` on one setup.
 #[derive(Clone, Debug, Serialize)]
 pub struct SpeedReport {
-    /// Bytes of the page unit: the write unit on NAND, 512 on NOR.
+    /// Size of a page, bytes: the write unit on NAND, 512 on NOR.
     pub page_bytes: u32,
-    /// Bytes of an eraseblock.
+    /// Size of an eraseblock, bytes.
     pub eraseblock_bytes: u32,
-    /// Good blocks among those chosen.
+    /// Number of good blocks among the selected ones.
     pub good_blocks: u32,
-    /// The tests in order.
+    /// Results of the tests, in order.
     pub tests: Vec<Measured>,
-    /// The latency test, when asked for.
+    /// Result of the latency test, if requested.
     pub latency: Option<Latency>,
-    /// The filesystem, where one was tested.
+    /// The filesystem, if one was tested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filesystem: Option<FilesystemReport>,
 }
 
-/// `flash_speed` assumes this page size where sub-pages are single bytes.
+/// Page size that `flash_speed` assumes if sub-pages are single bytes.
 const NOR_PAGE_BYTES: u32 = 512;
 
-/// Bytes of a page as `flash_speed` takes it: the write unit, 512 on NOR.
+/// Page size that `flash_speed` uses, bytes: the write unit, or 512 on NOR.
 pub fn page_bytes(geometry: &Geometry) -> u32 {
     if geometry.kind == FlashKind::Nor { NOR_PAGE_BYTES } else { geometry.write_bytes }
 }
@@ -196,7 +196,7 @@ pub fn printed_kib_s(kib: u64, time: Nanos) -> u64 {
 /// Runs the tests on `mtd`, starting at `now`.
 ///
 /// # Errors
-/// The first error of the device, or `OutOfRange` when the chosen blocks reach beyond it.
+/// The first error of the device; `OutOfRange` if the selected blocks extend beyond the device.
 pub fn run(mtd: &mut dyn Device, now: Instant, options: &SpeedOptions) -> Result<SpeedReport, Error> {
     let mut bench = Bench::prepare(mtd, now, options)?;
     let tests = plan(options, bench.pages_per_block());
@@ -212,7 +212,7 @@ pub fn run(mtd: &mut dyn Device, now: Instant, options: &SpeedOptions) -> Result
     })
 }
 
-/// The tests that are asked for; else all in `flash_speed`'s order, with the two-page ones of its earlier releases.
+/// Requested tests, or all tests in the order of `flash_speed`, with the two-page tests of its earlier releases.
 pub(crate) fn plan(options: &SpeedOptions, pages_per_block: u32) -> Vec<Test> {
     if !options.only.is_empty() {
         return options.only.clone();
@@ -236,7 +236,8 @@ pub(crate) fn plan(options: &SpeedOptions, pages_per_block: u32) -> Vec<Test> {
 }
 
 impl SpeedOptions {
-    /// Blocks to test of a device with `all` blocks: the usual number is lowered to what there is, another one is taken as it is.
+    /// Number of blocks to test on a device with `all` blocks. The default number is limited to the existing blocks; a
+    /// given number is not.
     fn blocks_of(&self, all: u64) -> u32 {
         let behind = all.saturating_sub(self.first_block.into());
         let there = behind.div_ceil(u64::from(self.skip) + 1);
@@ -249,10 +250,10 @@ struct Bench<'a> {
     now: Instant,
     page: u32,
     block: u32,
-    /// Addresses of the good blocks under test.
+    /// Addresses of the good blocks to test.
     good: Vec<u64>,
     buf: Vec<u8>,
-    /// The blocks are not blank.
+    /// True if the blocks contain data.
     written: bool,
 }
 
@@ -284,7 +285,7 @@ impl<'a> Bench<'a> {
             Test::Write(_) => {
                 self.erase_all(1)?;
             }
-            // `flash_speed` erases after its writes; a blank block may take less.
+            // `flash_speed` erases after its writes, and erasing a blank block may take less time.
             Test::Erase(1) if !self.written => {
                 self.erase_all(1)?;
                 self.transfer(0, true)?;
@@ -313,7 +314,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Moves every good block in units of `pages` pages; what is left of a block is neither moved nor counted.
+    /// Moves every good block in units of `pages` pages. A remainder of a block is neither moved nor counted.
     fn transfer(&mut self, pages: u32, write: bool) -> Result<(u64, u64, u64, Corrections), Error> {
         let pages = if pages == 0 { self.pages_per_block() } else { pages };
         if pages > self.pages_per_block() {
@@ -341,7 +342,7 @@ impl<'a> Bench<'a> {
         Ok((blocks * per_block, blocks * u64::from(units), blocks * (per_block / 1024), corrected))
     }
 
-    /// Erases every good block, `at_once` neighbouring ones a call.
+    /// Erases every good block, `at_once` adjacent blocks per call.
     fn erase_all(&mut self, at_once: u32) -> Result<(u64, u64, u64, Corrections), Error> {
         let block = u64::from(self.block);
         let mut calls = 0;
@@ -361,7 +362,7 @@ impl<'a> Bench<'a> {
         Ok((blocks * block, calls, blocks * (block / 1024), Corrections::default()))
     }
 
-    /// Writes one block and reads another at the same time.
+    /// Writes one block while it reads another.
     fn latency(&mut self, write_block: u32, read_block: u32) -> Result<Latency, Error> {
         let block = u64::from(self.block);
         let (w, r) = (u64::from(write_block) * block, u64::from(read_block) * block);
@@ -385,7 +386,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Data that is neither blank nor constant. `flash_speed` writes pseudo-random bytes.
+/// Data that is neither blank nor constant, like the pseudo-random bytes of `flash_speed`.
 pub(crate) fn pattern(len: usize) -> Vec<u8> {
     let made = |longest: &Vec<u8>| longest.get(..len).map(<[u8]>::to_vec);
     let known = LONGEST.read().ok().and_then(|longest| made(&longest));
@@ -398,7 +399,8 @@ pub(crate) fn pattern(len: usize) -> Vec<u8> {
     })
 }
 
-/// The longest pattern so far, with which all others begin: it takes longer to make than a design of a sweep takes to measure.
+/// Longest pattern generated so far; shorter patterns are its prefixes. Generating it takes longer than measuring a
+/// design of a sweep.
 static LONGEST: RwLock<Vec<u8>> = RwLock::new(Vec::new());
 
 /// Bytes of a xorshift generator (Marsaglia 2003).
@@ -414,7 +416,7 @@ fn pseudo_random(len: usize) -> Vec<u8> {
         .collect()
 }
 
-/// An error that the choice of blocks explains, in words.
+/// Text of an error that the selection of blocks explains; `None` for other errors.
 pub fn explained(error: &Error, block_bytes: u32) -> Option<String> {
     let block = error.addr / u64::from(block_bytes);
     match error.kind {
@@ -433,7 +435,7 @@ mod tests {
 
     #[test]
     fn prints_as_flash_speed_does() {
-        // Raynal (2025): 2560 KiB in 239.x ms print 10711.
+        // Raynal (2025): for 2560 KiB in 239.x ms, the tool prints 10711.
         assert_eq!(printed_kib_s(2560, Nanos::from_ns(239_999_999)), 10711);
         assert_eq!(printed_kib_s(2560, Nanos::from_us(900)), 0);
     }

@@ -1,4 +1,4 @@
-//! `speed` on a named setup: wire, measure, and say what would be faster.
+//! `speed` on a named setup: builds the device, measures, and suggests faster options.
 
 use crate::certainty::{self, Certainty};
 use crate::energy;
@@ -18,7 +18,7 @@ use floatgate_sim::rig::{self, Link, Rig, RigOptions};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// Everything `floatgate speed` shows of one setup.
+/// Result of `floatgate speed` on one setup.
 #[derive(Clone, Debug, Serialize)]
 pub struct SpeedRun {
     /// Title of the setup.
@@ -30,15 +30,15 @@ pub struct SpeedRun {
     /// Results of the tests.
     #[serde(flatten)]
     pub report: SpeedReport,
-    /// For each test its bottleneck and what would be faster; empty when not asked for.
+    /// Advice for each test: its bottleneck and a faster option; empty if not requested.
     pub advice: Vec<Advice>,
 }
 
 impl SpeedRun {
-    /// The same with the interval of each figure, and its energy where the part states currents.
+    /// Adds the 80 % interval of each figure, and its energy if the part states its currents.
     ///
     /// # Errors
-    /// A file of the library that cannot be read.
+    /// A file of the library cannot be read.
     pub fn with_intervals(mut self, library: &Library, config: &Config) -> Result<Self, Error> {
         let uncertainty = Uncertainty::of(library, config)?;
         for test in &mut self.report.tests {
@@ -50,37 +50,37 @@ impl SpeedRun {
     }
 }
 
-/// Bottleneck of a test, and the single change that helps most.
+/// Bottleneck of a test, and the single change with the largest gain.
 #[derive(Clone, Debug, Serialize)]
 pub struct Advice {
     /// Name of the test.
     pub test: String,
-    /// The phase that takes most of the time.
+    /// Phase that takes most of the time.
     pub bottleneck: &'static str,
-    /// Share of the bottleneck, percent.
+    /// Share of that phase, percent.
     pub share_percent: f64,
-    /// The change that helps most, if any does.
+    /// Change with the largest gain, if there is one.
     pub next: Option<NextOption>,
 }
 
-/// A change that chip and controller allow.
+/// A change that chip and controller support.
 #[derive(Clone, Debug, Serialize)]
 pub struct NextOption {
-    /// The override, as `--set` takes it.
+    /// Override, in the form of `--set`.
     pub set: String,
-    /// Speed that the test would print with the change, KiB/s.
+    /// Speed that the test would print after the change, KiB/s.
     pub kib_s: u64,
-    /// Factor by which the test would be faster.
+    /// Factor by which the change makes the test faster.
     pub factor: f64,
 }
 
-/// A change must gain this much to be worth naming.
+/// Minimum factor of a change that is suggested.
 const WORTH_NAMING: f64 = 1.01;
 
-/// Wires a setup and runs the tests.
+/// Builds the device of a setup and runs the tests.
 ///
 /// # Errors
-/// When the setup is wrong, the chip cannot be driven as asked, or an operation fails.
+/// The setup is wrong; the chip does not support the requested mode; an operation fails.
 pub fn measure(
     library: &Library,
     config: &Config,
@@ -121,8 +121,8 @@ pub fn measure(
     })
 }
 
-/// Options with which a rig has the same times for less work: where cells have no errors, contents make no difference to times, and neither does when
-/// bad blocks are looked for.
+/// Rig options that give the same times with less work. If cells have no errors, contents do not affect times, and
+/// neither does the moment at which bad blocks are detected.
 pub(crate) fn for_times(options: RigOptions, config: &Config, tests: &SpeedOptions) -> RigOptions {
     let is_raw = tests.filesystem.is_none();
     let has_errors = config.tree().get("cells").is_some();
@@ -133,7 +133,7 @@ pub(crate) fn for_times(options: RigOptions, config: &Config, tests: &SpeedOptio
     }
 }
 
-/// Tests a filesystem on the flash of a rig, with as many bytes in a file as there are in the blocks asked for.
+/// Tests a filesystem on the flash of a rig. A file is as large as the requested blocks.
 fn measure_filesystem(
     config: &Config,
     rig: Rig,
@@ -160,7 +160,7 @@ fn measure_filesystem(
     })
 }
 
-/// Refuses tests that make no sense on this device.
+/// Refuses tests that are impossible on this device.
 fn check_tests(geometry: &Geometry, tests: &SpeedOptions) -> Result<(), Error> {
     let (most, unit) = (geometry.erase_bytes / speed::page_bytes(geometry), tests.largest_unit());
     let wrong = match unit {
@@ -174,7 +174,8 @@ fn check_tests(geometry: &Geometry, tests: &SpeedOptions) -> Result<(), Error> {
     Ok(())
 }
 
-/// The setup's title, or an empty text. It names the board that was found for a part, and says so when the chip's times are not its own.
+/// Title of the setup, or an empty text. It names the board that was chosen for a part, and states if the chip's times
+/// come from another chip.
 pub fn title(config: &Config) -> String {
     let title = config.tree().get("title").and_then(|t| t.as_text()).unwrap_or_default();
     let title = match config.board().filter(|board| !title.contains(board)) {
@@ -187,10 +188,10 @@ pub fn title(config: &Config) -> String {
     }
 }
 
-/// As [`measure`], with advice: every single change that chip and controller allow is tried.
+/// As [`measure`], with advice: every single change that chip and controller support is tried.
 ///
 /// # Errors
-/// As [`measure`]. Changes that cannot be wired are left out.
+/// As [`measure`]. Changes that are impossible are left out.
 pub fn measure_with_advice(
     library: &Library,
     setup: &Setup,
@@ -235,13 +236,13 @@ fn advise(test: &Measured, others: &[(String, SpeedRun)]) -> Advice {
     }
 }
 
-/// A phase's share as the breakdown prints it: rounded so that all add up to 100.0.
+/// Share of a phase as the breakdown prints it: rounded so that all shares add up to 100.0.
 fn share_percent(test: &Measured, phase: Phase) -> f64 {
     let shares = plot::percentages(&test.breakdown_ns);
     shares.into_iter().find(|(p, _)| *p == phase).map_or(0.0, |(_, share)| share)
 }
 
-/// Meaning of a phase, for the line that names the bottleneck.
+/// Explanation of a phase, for the line that names the bottleneck.
 pub fn explain(phase: Phase) -> &'static str {
     match phase {
         Phase::Array => "the memory array (tR, tPROG or tBERS)",
@@ -257,7 +258,7 @@ pub fn explain(phase: Phase) -> &'static str {
     }
 }
 
-/// Single changes that might be faster. Those that chip, controller or board do not have fail to wire.
+/// Single changes that may be faster. The setup is refused for those that chip, controller or board do not support.
 fn candidates(config: &Config, link: &Link) -> Vec<String> {
     let mut sets: Vec<String> = rig::chip_modes(config)
         .into_iter()
@@ -284,8 +285,8 @@ fn candidates(config: &Config, link: &Link) -> Vec<String> {
     sets
 }
 
-/// Clocks worth trying on a SPI bus: what the controller makes of twice and four times the present one, and of what the chip
-/// allows at most. Those that the way of the data does not bear fail to wire.
+/// Clocks to try on a SPI bus: those that the controller makes for twice and four times the present clock, and for the
+/// chip's maximum. The setup is refused for a clock that the data path does not support.
 fn faster_clocks(config: &Config, link: &Link) -> Vec<u64> {
     let Ok(profile) = config.extract::<SpiProfile>("controller") else { return Vec::new() };
     let present = u64::from(link.clock_hz);
@@ -295,33 +296,33 @@ fn faster_clocks(config: &Config, link: &Link) -> Vec<u64> {
         .into_iter()
         .map(|want| profile.clock_for(want))
         .filter(|&made| made > present && present > 0)
-        // Rounded up, so that asking for it gives it.
+        // The clock is rounded up, so that a request for it selects it.
         .map(|made| made + u64::from(!profile.reference_hz.is_multiple_of(made)))
         .collect();
     made.dedup();
     made
 }
 
-/// A clock in a setup or part.
+/// A clock in a setup or part, Hz.
 #[derive(Default, Deserialize)]
 #[serde(transparent)]
 struct Hertz(#[serde(with = "floatgate_device::units::hz")] u64);
 
-/// A combination of a sweep that was measured.
+/// A measured combination of a sweep.
 #[derive(Clone, Debug)]
 pub struct Swept {
     /// Results of the tests.
     pub run: SpeedRun,
-    /// The least certain value on which the times depend.
+    /// Least certain value on which the times depend.
     pub least_certain: Option<Certainty>,
 }
 
-/// Runs every combination of a sweep, on all cores; results are in the order of the combinations. A combination that is
-/// refused has the reason in its place, which is an error unless `keep_going`. `sets` are the user's; each chip has the
-/// times of its own corner.
+/// Runs every combination of a sweep on all CPU cores. Results are in the order of the combinations. A refused
+/// combination has the reason in its place. Without `keep_going`, it is an error. `sets` are the overrides of the user;
+/// each chip has the times of its own corner.
 ///
 /// # Errors
-/// A wrong setup or override, or the first refused combination, when one is enough or all are refused.
+/// A wrong setup or override; without `keep_going`, the first refused combination; with it, if all are refused.
 pub fn sweep(
     library: &Library,
     setup: &Setup,
@@ -355,8 +356,7 @@ pub fn sweep(
     Ok(outcomes.into_iter().map(|outcome| outcome.map_err(|error| error.to_string())).collect())
 }
 
-/// The times of the tests on one block, from which it can be seen whether a value matters; `None` when they
-/// are not available.
+/// Times of the tests on one block, to test whether a value has an effect; `None` if they cannot be measured.
 pub fn times_of_a_block(
     library: &Library,
     config: &Config,
@@ -368,7 +368,7 @@ pub fn times_of_a_block(
     Some(run.report.tests.iter().map(|test| test.ns).collect())
 }
 
-/// True when an error concerns one combination's value alone. An unknown key or name is wrong for the whole sweep.
+/// True if an error concerns the value of one combination. An unknown key or name is wrong for the whole sweep.
 pub fn refuses_a_value(error: &Error) -> bool {
     match error {
         Error::Config(error) => error.problem() == Problem::WrongValue,

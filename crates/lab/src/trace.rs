@@ -1,4 +1,4 @@
-//! One operation, recorded: what `floatgate trace` draws.
+//! Recording of one operation, which `floatgate trace` draws.
 
 use crate::fs_speed::{self, FileOperation};
 use crate::speed;
@@ -12,24 +12,24 @@ use floatgate_sim::machine::Filesystem;
 use floatgate_sim::rig::{self, Link, Rig, RigOptions};
 use serde::Serialize;
 
-/// An operation to trace.
+/// Operation to trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Read one page (512 bytes on NOR).
+    /// Reads one page (512 bytes on NOR).
     ReadPage,
-    /// Read two pages in one call.
+    /// Reads two pages in one call.
     Read2Pages,
-    /// Read an eraseblock in one call.
+    /// Reads an eraseblock in one call.
     ReadBlock,
-    /// Write one page (512 bytes on NOR).
+    /// Writes one page (512 bytes on NOR).
     WritePage,
-    /// Write two pages in one call.
+    /// Writes two pages in one call.
     Write2Pages,
-    /// Write an eraseblock in one call.
+    /// Writes an eraseblock in one call.
     WriteBlock,
-    /// Erase a block.
+    /// Erases a block.
     Erase,
-    /// Write a block of one bank while a block of another is read.
+    /// Writes a block of one bank while it reads a block of another bank.
     ReadWhileWrite,
     /// An operation of a filesystem on the flash.
     File(FileOperation),
@@ -54,13 +54,13 @@ impl Operation {
         ("remove-file", Self::File(FileOperation::Remove)),
     ];
 
-    /// The name on the command line.
+    /// Name on the command line.
     pub fn name(self) -> &'static str {
         Self::ALL.into_iter().find(|(_, op)| *op == self).map_or("", |(name, _)| name)
     }
 }
 
-/// A traced operation.
+/// Recording of an operation.
 #[derive(Clone, Debug, Serialize)]
 pub struct Traced {
     /// Title of the setup.
@@ -71,21 +71,21 @@ pub struct Traced {
     pub link: Link,
     /// Name of the operation, as on the command line.
     pub operation: &'static str,
-    /// Bytes moved or erased.
+    /// Number of bytes moved or erased.
     pub bytes: u64,
-    /// Duration in ns.
+    /// Duration, ns.
     pub ns: u64,
-    /// Bit errors in pages that were read.
+    /// Corrected bit errors in pages that were read.
     #[serde(flatten)]
     pub corrected: speed::Corrections,
-    /// Time of the foreground by phase, ns; adds up to `ns`.
+    /// Time of the foreground by phase, ns; the sum is `ns`.
     #[serde(serialize_with = "crate::speed::breakdown_ns")]
     pub breakdown_ns: Breakdown,
-    /// Activities of every resource, times since the operation began.
+    /// Activities of every resource. Times are relative to the start of the operation.
     #[serde(serialize_with = "spans")]
     pub spans: Vec<Span>,
-    /// Operations on the wires of a serial chip, times since the operation began. Status reads that find the chip busy
-    /// are counted in the time and left out here.
+    /// Operations on the bus of a serial chip. Times are relative to the start of the operation. Status reads that
+    /// find the chip busy are included in the time, but not in this list.
     #[serde(skip)]
     pub transfers: Vec<Transfer>,
 }
@@ -120,10 +120,10 @@ pub fn resource_name(resource: Resource) -> String {
     }
 }
 
-/// Runs one operation on a fresh rig and records it.
+/// Runs one operation on a new rig, and records it.
 ///
 /// # Errors
-/// When the setup is wrong, the chip cannot be driven as asked, or the operation fails.
+/// The setup is wrong; the chip does not support the requested mode; the operation fails.
 pub fn trace(
     library: &Library,
     config: &Config,
@@ -171,7 +171,7 @@ pub fn trace(
     })
 }
 
-/// Counts the times of a record from a moment.
+/// Makes the times of a record relative to a moment.
 fn since(mut record: Record, origin: Instant) -> Record {
     let spans = record.spans.iter_mut().flat_map(|span| [&mut span.start, &mut span.end]);
     let transfers = record.transfers.iter_mut().flat_map(|one| [&mut one.start, &mut one.end]);
@@ -181,7 +181,7 @@ fn since(mut record: Record, origin: Instant) -> Record {
     record
 }
 
-/// Runs one operation of a new filesystem on a fresh rig and records it.
+/// Runs one operation of a new filesystem on a new rig, and records it.
 fn trace_file(
     config: &Config,
     rig: Rig,

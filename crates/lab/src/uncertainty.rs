@@ -1,10 +1,10 @@
-//! The interval of a simulated figure: where 8 of 10 boards of this kind would be.
+//! Interval of a simulated figure that should contain the figures of 8 of 10 boards of this kind.
 //!
-//! Each part of the time is uncertain by itself: the array by the range from typical to maximum that the data sheet states,
-//! software and controller by how sure the profiles are of their costs. The wires are exact, but software
-//! that was not measured may keep them waiting. The errors add up as squares do. Twelve numbers say how wide
-//! they are. They were chosen by looking at the rows of `papers boards` and `papers unfitted`, and
-//! `floatgate papers` counts how many of those the intervals hold (docs/fidelity.md).
+//! Each part of the time has its own uncertainty. For the array it follows from the typical and maximum times of the
+//! data sheet, for software and controller from the confidence of their profiles. The bus time is exact, but unmeasured
+//! software may delay it. The errors add up as squares. Twelve numbers determine their widths. They were chosen from
+//! the rows of `papers boards` and `papers unfitted`. `floatgate papers` counts how many of those rows the intervals
+//! contain (docs/fidelity.md).
 
 use crate::certainty::{self, Heads};
 use crate::fs_compare::{Row, Subject};
@@ -16,24 +16,24 @@ use floatgate_device::units::TypMaxUs;
 use floatgate_mtd::{Breakdown, Nanos, Phase};
 use serde::{Deserialize, Serialize};
 
-/// An 80 % interval, in the unit of its figure.
+/// 80 % interval, in the unit of its figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// Lower end.
+    /// Lower end of the interval.
     #[serde(rename = "interval_min")]
     pub min: f64,
-    /// Upper end.
+    /// Upper end of the interval.
     #[serde(rename = "interval_max")]
     pub max: f64,
 }
 
 impl Interval {
-    /// True when a figure lies inside.
+    /// True if the interval contains a figure.
     pub fn holds(&self, figure: f64) -> bool {
         (self.min..=self.max).contains(&figure)
     }
 
-    /// The same of a figure that is `scale` times this one, or over it with `inverse`.
+    /// Interval of a figure that is `scale` times this one or, with `inverse`, `scale` divided by this one.
     pub(crate) fn scaled(&self, scale: f64, inverse: bool) -> Self {
         if inverse {
             return Self { min: scale / self.max, max: scale / self.min };
@@ -41,51 +41,51 @@ impl Interval {
         Self { min: self.min * scale, max: self.max * scale }
     }
 
-    /// Half of the width over the middle.
+    /// Ratio of half the width to the middle.
     pub fn half_width(&self) -> f64 {
         (self.max - self.min) / (self.max + self.min)
     }
 }
 
-/// Errors of array times.
+/// Relative errors of array times.
 #[derive(Clone, Copy, Debug)]
 struct Spread {
-    /// Share by which a time is shorter than typical, at least.
+    /// Share by which a time may be shorter than typical.
     less: f64,
-    /// Share of the way from the typical to the maximum time, at most.
+    /// Share of the difference between typical and maximum time by which a time may be longer than typical.
     towards_max: f64,
 }
 
-/// Reads of all chips.
+/// Errors of reads of all chips.
 const READ: Spread = Spread { less: 0.15, towards_max: 0.4 };
 
-/// Programs of NAND.
+/// Errors of programs of NAND.
 const NAND_PROGRAM: Spread = Spread { less: 0.25, towards_max: 0.4 };
 
-/// Programs of NOR: what data sheets call typical is long.
+/// Errors of programs of NOR: typical times in data sheets are long.
 const NOR_PROGRAM: Spread = Spread { less: 0.5, towards_max: 0.4 };
 
-/// Erases: what data sheets call typical is long, and depends on contents and wear.
+/// Errors of erases: typical times in data sheets are long, and the time depends on contents and wear.
 const ERASE: Spread = Spread { less: 0.7, towards_max: 0.6 };
 
-/// The code of a filesystem and of UBI, of which only codecs, checksums and copies are counted, adds up to that share to a time that is
-/// known otherwise.
+/// Error of a total time with a filesystem, as a ratio, if the software costs are known. Only codecs, checksums and
+/// copies of the code of the filesystem and UBI are counted.
 const FILESYSTEM_KNOWN: f64 = 0.35;
 
-/// The same where nothing is known of the software.
+/// The same error if nothing is known about the software costs.
 const FILESYSTEM_UNKNOWN: f64 = 1.1;
 
-/// Costs that were fitted to one board are off by that share on its other rows.
+/// Relative error of costs that were fitted to one board, on that board's other rows.
 const SOFTWARE_KNOWN: f64 = 0.25;
 
-/// A cost without any evidence is off by that factor less 1. In between it follows from the confidence of the
-/// least sure.
+/// Relative error of a cost without any evidence: a factor minus 1. Between these two, the error follows from the
+/// lowest confidence of the costs.
 const SOFTWARE_UNKNOWN: f64 = 1.8;
 
-/// Standard deviations on either side of the mean of a normal distribution that hold 80 %.
+/// Number of standard deviations on either side of the mean that contain 80 % of a normal distribution.
 pub(crate) const OF_80_PERCENT: f64 = 1.2816;
 
-/// Relative error of a time to either side.
+/// Relative error of a time, downwards and upwards.
 #[derive(Clone, Copy, Debug)]
 struct Error {
     less: f64,
@@ -98,7 +98,7 @@ impl Error {
         Self { less: spread.less, more: more.max(READ.less) }
     }
 
-    /// A factor to either side.
+    /// Error of a factor in both directions.
     fn of_factor(above_one: f64) -> Self {
         Self { less: above_one / (1.0 + above_one), more: above_one }
     }
@@ -111,7 +111,7 @@ pub struct Uncertainty {
     program: Error,
     erase: Error,
     software: Error,
-    /// Share of software and controller that is not known, 0 to 1.
+    /// Share of the costs of software and controller that is unknown, 0 to 1.
     unknown: f64,
 }
 
@@ -119,12 +119,12 @@ impl Uncertainty {
     /// Uncertainty of a setup's chip, controller and host.
     ///
     /// # Errors
-    /// A chip that makes no sense, or a file that cannot be read.
+    /// An invalid chip; a file that cannot be read.
     pub fn of(library: &Library, config: &Config) -> Result<Self, ConfigError> {
         Self::with_heads(library, &Heads::default(), config)
     }
 
-    /// The same with the heads of files that were read before.
+    /// As [`Self::of`], with a cache of the heads of files.
     ///
     /// # Errors
     /// As [`Self::of`].
@@ -148,7 +148,7 @@ impl Uncertainty {
         self.software.more.ln_1p() / OF_80_PERCENT
     }
 
-    /// Standard deviations of the array time of an operation below and above the typical one, as shares of it.
+    /// Standard deviations of the array time of an operation below and above the typical time, as shares of it.
     pub(crate) fn array_spread(&self, operation: Operation) -> (f64, f64) {
         let error = match operation {
             Operation::Read => self.read,
@@ -158,12 +158,12 @@ impl Uncertainty {
         (error.less / OF_80_PERCENT, error.more / OF_80_PERCENT)
     }
 
-    /// Interval of the figure of a test: KiB/s, or ms where no bytes are moved.
+    /// Interval of the figure of a test: KiB/s, or ms if the test moves no bytes.
     pub fn interval(&self, test: &Measured) -> Interval {
         let array = match Test::from_name(&test.name) {
             Some(Test::Read(_)) => self.read,
             Some(Test::Erase(_)) => self.erase,
-            // A filesystem's time is made of all three, programs above all.
+            // The time of a filesystem consists of all three, but mainly of programs.
             Some(Test::Write(_)) | None => self.program,
         };
         let is_of_flash = Test::from_name(&test.name).is_some();
@@ -175,7 +175,7 @@ impl Uncertainty {
         Interval { min: speed(most), max: speed(least) }
     }
 
-    /// Interval of a row of `floatgate fs`: a time or a speed; none of a size.
+    /// Interval of a row of `floatgate fs` with a time or a speed; `None` for a size.
     pub fn interval_of_row(&self, row: &Row) -> Option<Interval> {
         let array = if row.flash.programmed_bytes == 0 { self.read } else { self.program };
         let is_raw = matches!(row.subject, Subject::Mtdblock | Subject::Mtdchar);
@@ -189,17 +189,18 @@ impl Uncertainty {
         Some(Interval { min: row.value * min, max: row.value * max })
     }
 
-    /// Error of a whole time by code of filesystems that is not counted.
+    /// Error of a total time due to code of filesystems that is not counted.
     fn code(&self, is_of_filesystem: bool) -> Error {
         let off = FILESYSTEM_KNOWN + (FILESYSTEM_UNKNOWN - FILESYSTEM_KNOWN) * self.unknown;
         Error::of_factor(if is_of_filesystem { off } else { 0.0 })
     }
 
-    /// The shortest and the longest time with this breakdown, ns.
+    /// Shortest and longest time with this breakdown, ns.
     fn times(&self, array: Error, spent: &Breakdown, code: Error) -> (f64, f64) {
         let ns = |phase: Phase| spent[phase].as_ns() as f64;
         let software: f64 = [Phase::Ecc, Phase::Controller, Phase::Cpu, Phase::Polling].map(ns).iter().sum();
-        // Software that nobody measured may also be a cost that is missing here: one of each byte, as its time on the wires is.
+        // Unmeasured software may also have a cost that the model lacks. It is taken to grow with the number of bytes,
+        // like their time on the bus.
         let missing = ns(Phase::Data) * self.unknown;
         let total = spent.total().as_ns() as f64;
         let off = |array: f64, software: f64| array.hypot(software);
@@ -210,7 +211,7 @@ impl Uncertainty {
     }
 }
 
-/// Times of a read, a program and an erase. A read that the data sheet bounds only at the top is taken as that.
+/// Times of a read, a program and an erase. If the data sheet states only a maximum read time, that is used.
 fn array_times(chip: &ChipSpec) -> [TypMaxUs; 3] {
     let exact = |time: Nanos| TypMaxUs { typ: time, max: time };
     match chip {
@@ -255,7 +256,7 @@ mod tests {
         interval.half_width()
     }
 
-    /// Wires make an interval narrow, a program with a high maximum and software that was not measured make it wide.
+    /// Bus time makes an interval narrow. A high maximum program time and unmeasured software make it wide.
     #[test]
     fn intervals_are_as_wide_as_their_parts_are_uncertain() {
         let board = "imx6-mx30lf2g18ac";

@@ -1,4 +1,4 @@
-//! `floatgate life`: years go in the direction in which they push.
+//! Tests of `floatgate life`: each parameter changes the life in the expected direction.
 
 #![allow(
     clippy::unwrap_used,
@@ -20,7 +20,7 @@ const OPTIONS: Options = Options {
     seed: 0,
 };
 
-/// A board with Hamming codes, and one with BCH.
+/// A board with Hamming codes, and a board with BCH.
 const HAMMING: &str = "arm926-nand01gw3b";
 const BCH: &str = "imx6-mx30lf2g18ac";
 
@@ -55,7 +55,7 @@ fn a_new_chip_lives_on() {
     }
 }
 
-/// The example under `examples/`: data of measured MLC cells are lost after some years, unless UBI writes them anew in time.
+/// The example in `examples/`: data on measured MLC cells is lost after some years, unless UBI rewrites it in time.
 #[test]
 fn data_of_the_example_survive_with_scrubbing_only() {
     let library = Library::built_in();
@@ -107,7 +107,7 @@ fn what_is_written_wears() {
     let much_of = Options { write_bytes_per_day: 20 << 20, ..OPTIONS };
     let (little, much) = (aged(&[], &OPTIONS), aged(&[], &much_of));
     assert!(much.lives[0].cycles.mean > 5 * (little.lives[0].cycles.mean - 500));
-    // Each byte is programmed once at least, and free eraseblocks take their turns.
+    // Each byte is programmed at least once, and free eraseblocks are used in rotation.
     for (report, options) in [(&little, &OPTIONS), (&much, &much_of)] {
         let written = options.years * 365.0 * options.write_bytes_per_day as f64;
         let least = (written / f64::from(8 << 20)) as u32;
@@ -120,7 +120,7 @@ fn what_is_written_wears() {
     assert!(report.lives[0].failure.is_some() && report.lives[0].failed_after_years.unwrap() < 10.1);
 }
 
-/// Cells of NOR are not simulated: the part's promises of cycles and retention end its life.
+/// Cells of NOR are not simulated. Its life ends with the promised cycles and the promised retention.
 #[test]
 fn nor_lasts_as_long_as_its_part_promises() {
     let library = Library::built_in();
@@ -141,7 +141,7 @@ fn nor_lasts_as_long_as_its_part_promises() {
     assert!(years == 20.0 && faded.contains("retention"), "{years} {faded}");
 }
 
-/// A weak ECC ends a life before the cycles that the part promises, and wear of the blocks follows what is stated.
+/// A weak ECC ends a life before the promised cycles, and the simulated wear of the blocks equals the stated wear.
 #[test]
 fn wear_is_stated_as_it_is_simulated() {
     let options = Options { write_bytes_per_day: 20 << 20, chips: 1, ..OPTIONS };
@@ -160,7 +160,7 @@ fn years_end_where_they_should_and_passes_come_when_they_are_due() {
     let report = on(BCH, &weak, &short);
     assert!(report.lives[0].failed_after_years.is_none_or(|years| years <= 0.1), "{report:?}");
     assert_eq!(moved(&report), 0, "the first pass would be after 400 days");
-    // However often it is looked at, the same is written.
+    // The number of ubihealthd passes does not affect the amount of written data.
     let wear = |scrub_days| {
         aged(&[], &Options { scrub_days: Some(scrub_days), chips: 1, ..OPTIONS }).lives[0].cycles
     };
@@ -168,7 +168,7 @@ fn years_end_where_they_should_and_passes_come_when_they_are_due() {
     assert!(often.mean.abs_diff(seldom.mean) <= seldom.mean / 50, "{often:?} {seldom:?}");
 }
 
-/// Files that stay, and the file that is written over, are as small as a small partition needs.
+/// On a small partition, the static files and the overwritten file are small enough.
 #[test]
 fn a_partition_of_a_megabyte_ages() {
     for (kind, size) in [(FilesystemKind::Jffs2, "1MiB"), (FilesystemKind::Ubifs, "4MiB")] {

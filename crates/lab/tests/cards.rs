@@ -1,6 +1,7 @@
-//! The cards of the catalogue: every file describes a possible card, says where its numbers come from, and behaves as its keys say.
+//! Tests of all cards of the catalogue: every file describes a possible card, states the source of its numbers, and
+//! behaves as its keys state.
 //!
-//! New files join by themselves.
+//! New files are tested automatically.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -30,7 +31,7 @@ fn speed(card: &LoadedCard, requests: u32) -> CardSpeed {
     measure(card, &options, &|_| ()).unwrap_or_else(|e| panic!("{}: {e}", card.part.name))
 }
 
-/// Requests a second of a test with 4 KiB, or MB/s with 1 MiB.
+/// Requests per second of a test with 4 KiB, or MB/s with 1 MiB.
 fn figure(report: &CardSpeed, state: CardState, operation: &str, access: &str, bytes: u64) -> f64 {
     let is_it = |test: &&floatgate_lab::card::speed::CardTest| {
         (test.state, &*test.operation, &*test.access, test.request_bytes) == (state, operation, access, bytes)
@@ -73,14 +74,15 @@ fn every_block_mapped_card_collapses_beyond_its_open_allocation_units() {
         let report = speed(&card, 20);
         let linear: Vec<f64> =
             report.open_au_rows.iter().filter(|row| row.order == "linear").map(|row| row.mb_s).collect();
-        // A pinned FAT area is one of the open ones.
+        // A pinned FAT area is one of the open allocation units.
         let open = card.spec.open_aus as usize - usize::from(card.spec.fat.kind == FatKind::Pinned);
         assert!(linear[open - 1] > 5.0 * linear[open], "{name}: {linear:?}");
         assert!(linear[open - 1] > linear[0] / 2.0, "{name}: {linear:?}");
     }
 }
 
-/// A cache that holds all that is written is as fast as it is until it is full, and windows of less than an allocation unit leave its closing out.
+/// If a cache holds all written data, it is fast only until it is full. Windows below the size of an allocation unit do
+/// not include the cost of closing it.
 #[test]
 fn speeds_in_a_cache_are_not_steady() {
     let in_order = |name: &str, sets: &[&str]| {
@@ -97,7 +99,8 @@ fn speeds_in_a_cache_are_not_steady() {
     assert!(small.mb_s < 1.2 * large.mb_s, "{small:?} {large:?}");
 }
 
-/// The first pass over the sectors finds blocks that the tests before it have emptied: two equal windows within it are no steady state.
+/// The first pass over the sectors finds blocks that earlier tests emptied, so two equal windows in it are not a steady
+/// state.
 #[test]
 fn writes_of_the_first_pass_are_not_steady() {
     let card = card("emmc-16g", &["card.capacity_bytes='2 GiB'"]);
@@ -114,8 +117,8 @@ fn writes_of_the_first_pass_are_not_steady() {
     assert!(!small.is_steady || small.mb_s < 2.0 * large.mb_s, "{small:?} {large:?}");
 }
 
-/// Random writes of a card with a cache, as full as it can be, go on until the cache and the free blocks are used up: they are not faster than writes in
-/// order. An empty card cannot reach that state in a test, and says so.
+/// Random writes to a full card with a cache continue until the cache and the free blocks are used up. They are then
+/// not faster than sequential writes. An empty card cannot reach that state in a test, and the report says so.
 #[test]
 fn random_writes_of_a_full_card_are_steady() {
     let small = ["card.capacity_bytes='512 MiB'", "card.spare_blocks=24", "card.slc.blocks=4"];
@@ -136,8 +139,9 @@ fn random_writes_of_a_full_card_are_steady() {
     assert!(test(CardState::Full, "read", "random").is_steady);
 }
 
-/// NILFS2 without its cleaner has less to do than in use: it is measured, and not ranked beside others.
-/// Chubb (2015): no filesystem works well on full flash. The free space of an aged one is holes, which lie in many allocation units.
+/// NILFS2 without its cleaner does less work than in real use, so it is measured but not ranked. Chubb (2015): no
+/// filesystem works well on full flash. The free space of an aged filesystem consists of holes in many allocation
+/// units.
 #[test]
 fn an_aged_full_filesystem_is_slower_than_a_fresh_one() {
     use floatgate_lab::card::shipped::full_traces;
@@ -154,7 +158,7 @@ fn an_aged_full_filesystem_is_slower_than_a_fresh_one() {
     }
 }
 
-/// All of `speed` on cards of 1 TiB, which have as many map units as 2^28.
+/// Runs all of `speed` on cards of 1 TiB with 2^28 map units.
 #[test]
 #[ignore = "takes seconds"]
 fn slow_a_card_of_a_tebibyte_is_measured_in_seconds() {
@@ -225,7 +229,7 @@ fn a_host_caps_the_bus_and_takes_time_for_requests() {
     };
     let sequential =
         |card: &LoadedCard| figure(&speed(card, 20), CardState::Empty, "read", "sequential", 1 << 20);
-    // Chubb (2015): the SabreLite's slots do 25 MB/s at most.
+    // Chubb (2015): the slots of the SabreLite reach at most 25 MB/s.
     assert!((15.0..25.0).contains(&sequential(&at("sabrelite", &[]))));
     assert!(sequential(&at("odroid-xu3", &[])) > 35.0);
     assert!(sequential(&at("sabrelite", &["card.host.bus=sdr104"])) > 35.0, "overrides come last");
@@ -245,7 +249,8 @@ fn a_host_caps_the_bus_and_takes_time_for_requests() {
 
 #[test]
 fn class_a1_is_met_and_an_old_card_is_far_from_it() {
-    // The 4000 reads and 2000 writes of class A2 take a command queue and a cache, which these requests, one at a time, do not use.
+    // The 4000 reads and 2000 writes of class A2 need a command queue and a cache. These tests make one request at a
+    // time and use neither.
     for (name, reads, writes) in [("a1-32g", 1500.0, 500.0), ("a2-128g", 1500.0, 500.0)] {
         // The specification measures in an area of 256 MiB.
         let report = speed(&card(name, &["card.capacity_bytes='2 GiB'"]), 2000);
@@ -270,7 +275,7 @@ fn reads_across_allocation_units_take_longer_as_flashbench_shows() {
     let diff = |align: u64| {
         report.alignment_rows.iter().find(|row| row.align_bytes == align).map(|row| row.diff_us).unwrap()
     };
-    // Chubb (2015) has 381 us below and 840 us from 4 MiB on; of which card, it does not say.
+    // Chubb (2015) measured 381 us below 4 MiB and 840 us from 4 MiB on, without naming the card.
     assert!((300.0..500.0).contains(&diff(2 << 20)), "{}", diff(2 << 20));
     assert!((700.0..1000.0).contains(&diff(4 << 20)), "{}", diff(4 << 20));
     assert!((300.0..500.0).contains(&diff(32 << 10)), "a page of 16 KiB: {}", diff(32 << 10));
@@ -278,7 +283,8 @@ fn reads_across_allocation_units_take_longer_as_flashbench_shows() {
 
 #[test]
 fn a_weak_supply_makes_a_host_drop_writes_after_half_a_minute() {
-    // Chubb (2015): latencies of a Samsung EVO above 30 s, by the current of its 1.8 V regulator; the kernel drops such requests.
+    // Chubb (2015): latencies of a Samsung EVO above 30 s, caused by the current limit of its 1.8 V regulator; the
+    // kernel drops such requests.
     let weak = "card.power.limit_ua=70100";
     let small = "card.capacity_bytes='256 MiB'";
     let longest = |sets: &[&str]| {
@@ -326,20 +332,21 @@ fn power_cuts_of_every_card_lose_nothing() {
     };
     for name in names(&library) {
         let mut card = card(&name, &[]);
-        // Refused otherwise: what its firmware changes, or is behind its end, is no part of these tests.
+        // The test otherwise refuses the card: changes by its firmware, and data after its end, are not part of these
+        // tests.
         (card.spec.evil, card.spec.fake) = (None, None);
-        // Another test is about cards that lose data.
+        // Cards that lose data have their own test.
         card.spec.loss = floatgate_card::LossSpec::default();
         let report = cut(&card, &options, &|_| {}).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(report.failures, [], "{name}");
-        // The weakest blocks of a dying card are soon used up.
+        // The weakest blocks of a dying card are used up soon.
         assert!(report.cuts >= 20 || report.worn_out > 0, "{name}: {report:?}");
         let again = replay(&card, &options, CutId { seed: 1, number: 2 }).unwrap();
         assert!(again.runs == 1 && again.requests > 0, "{name}");
     }
 }
 
-/// Cards that do not keep their promises when power goes away, and the words in which the cuts find that.
+/// Cards that break their promises at a power loss, with the messages of the power-cut test.
 #[test]
 fn power_cuts_show_which_cards_lose_data() {
     use floatgate_lab::card::powercut::cut;
@@ -365,7 +372,7 @@ fn power_cuts_show_which_cards_lose_data() {
     }
 }
 
-/// A cache without times would be one of infinite speed.
+/// A cache without times would be infinitely fast.
 #[test]
 fn a_cache_has_times_of_its_own() {
     let sets = Override::parse_all(&["card.slc.blocks=10"]).unwrap();
@@ -374,7 +381,8 @@ fn a_cache_has_times_of_its_own() {
     card("kingston-class-10", &["card.slc.blocks=10", "card.slc.t_r_us=25", "card.slc.t_prog_us=200"]);
 }
 
-/// Cuts of a card whose firmware changes contents would find that nothing is lost: they have no such firmware.
+/// A power-cut test of a card whose firmware changes contents would find no loss, because the test has no such
+/// firmware. It is therefore refused.
 #[test]
 fn cuts_of_a_card_that_changes_contents_are_refused() {
     let options = CutOptions {
@@ -393,7 +401,7 @@ fn cuts_of_a_card_that_changes_contents_are_refused() {
     assert!(cut("class-4-8g").unwrap().failures.is_empty());
 }
 
-/// A comparison says what the traces are not, and which cards are not to be used at all.
+/// A comparison states the limits of the traces, and the cards that must not be used.
 #[test]
 fn a_comparison_says_on_what_it_rests() {
     let named = |name: &str| NamedCard { name: name.to_owned(), card: card(name, &[]) };

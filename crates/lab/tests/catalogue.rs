@@ -1,7 +1,7 @@
-//! The catalogue of parts: every file describes a possible chip, says where its numbers come from, and a driver finds the
-//! chip from its bytes alone.
+//! Tests of the catalogue of parts: every file describes a possible chip and states the source of its numbers, and a
+//! driver identifies the chip from its bytes alone.
 //!
-//! New part files join by themselves.
+//! New part files are tested automatically.
 
 #![allow(
     clippy::unwrap_used,
@@ -18,15 +18,15 @@ use floatgate_device::spi_nor::SpiNorSpec;
 use floatgate_mtd::{FlashKind, Geometry, Pairing};
 use floatgate_sim::rig::{Rig, RigOptions, chip_interfaces, chip_modes, wire};
 
-/// Ids that begin like another part's, and why that is as it should be. The driver takes the longest that matches.
+/// Ids that begin like the id of another part, with the reason. The driver uses the longest match.
 const SHARED_IDS: [(&str, &str, &str); 1] = [(
     "n25q128a",
     "mt25ql128aba",
     "the successor kept the three JEDEC bytes; its extended bytes, which the older part has otherwise, tell it apart",
 )];
 
-/// Controller and bus that limit nothing, per kind of chip. Serial clocks are set to each chip's own limit where the
-/// fastest command is wanted.
+/// Board without limits, by kind of chip. If the fastest command is tested, the serial clock is set to the limit of the
+/// chip.
 fn board(kind: ChipKind) -> &'static str {
     match kind {
         ChipKind::SpiNand | ChipKind::SpiNor => {
@@ -54,7 +54,7 @@ fn names(library: &Library) -> Vec<String> {
     library.names(Kind::Part).map(str::to_owned).collect()
 }
 
-/// The setup for a part on a board that limits nothing, in one of its profiles or (empty) none.
+/// Setup for a part on a board without limits, with one of its profiles or, if empty, none.
 fn config(library: &Library, name: &str, profile: &str, sets: &[String]) -> Config {
     let profile = if profile.is_empty() { String::new() } else { format!(", profile = {profile:?}") };
     let kind = library.load(Kind::Part, name).unwrap().chip().unwrap().kind();
@@ -68,12 +68,13 @@ fn plain(library: &Library, name: &str) -> Config {
     config(library, name, "", &[])
 }
 
-/// Geometry that a chip's driver must arrive at, and settings that the chip can be asked for.
+/// Geometry that a chip's driver must detect, and settings that the chip supports.
 struct Expected {
     geometry: Geometry,
-    /// The highest clock of its single-rate commands, which is what a board would ask for, as an override; none without a serial bus.
+    /// Override for the highest clock of its single-rate commands, which a board would request; empty without a serial
+    /// bus.
     fastest: Vec<String>,
-    /// All bus modes, interfaces or widths, as overrides, with the mode that the link must then have.
+    /// All bus modes, interfaces or widths as overrides, each with the resulting mode of the link.
     modes: Vec<(String, String)>,
 }
 
@@ -117,7 +118,7 @@ fn expected(config: &Config) -> Expected {
     }
 }
 
-/// The geometry of a NAND with one bit a cell whose ECC leaves `oob_free_bytes`.
+/// Geometry of a NAND with one bit per cell whose ECC leaves `oob_free_bytes`.
 fn spi_nand(spec: &SpiNandSpec, size_bytes: u64) -> Geometry {
     let g = &spec.geometry;
     assert_eq!(g.bits_per_cell, 1, "no serial NAND stores more");
@@ -130,7 +131,8 @@ fn spi_nand(spec: &SpiNandSpec, size_bytes: u64) -> Geometry {
         buffer_bytes: g.page_bytes,
         sub_page_bytes: g.page_bytes,
         oob_bytes: g.oob_bytes,
-        // Without an engine of its own, the chip leaves all but the bad block marker to the host, which needs some for its code.
+        // Without on-die ECC, the chip leaves all OOB bytes except the bad block marker to the host, which needs some
+        // for its code.
         oob_free_bytes: if spec.ecc.on_die {
             spec.oob.layout(spec.geometry.oob_bytes).map_or(0, |l| l.free_bytes())
         } else {
@@ -165,7 +167,8 @@ fn nor(size_bytes: u64, erase_bytes: u32, buffer_bytes: u32) -> Geometry {
     }
 }
 
-/// Bytes of a software code per page: Hamming for one bit (3 a step), BCH over GF(2^13) or, for 1 KiB, GF(2^14) else.
+/// Bytes of a software ECC code per page: Hamming for one bit (3 per step), otherwise BCH over GF(2^13), or GF(2^14)
+/// for 1 KiB steps.
 fn code_bytes(page_bytes: u32, strength: u32, step_bytes: u32) -> u32 {
     let field = if step_bytes > 512 { 14 } else { 13 };
     let step = if strength == 1 { 3 } else { (field * strength).div_ceil(8) };
@@ -186,7 +189,7 @@ fn raw_nand(spec: &RawNandSpec, size_bytes: u64) -> Geometry {
         buffer_bytes: g.page_bytes,
         sub_page_bytes: g.sub_page_bytes(spec.nop, spec.ecc.step_bytes, true),
         oob_bytes: g.oob_bytes,
-        // Small pages keep the eight bytes around the marker, large ones two, beside those of the code.
+        // Small pages keep the eight bytes around the marker and large pages two, besides the code.
         oob_free_bytes: if g.page_bytes == 512 { 8 } else { g.oob_bytes - 2 - code },
         ecc_strength: spec.ecc.strength,
         ecc_step_bytes: spec.ecc.step_bytes,
@@ -195,7 +198,7 @@ fn raw_nand(spec: &RawNandSpec, size_bytes: u64) -> Geometry {
     }
 }
 
-/// Wires a part with an ECC engine that it can have, and further overrides.
+/// Builds a part with an ECC engine that it supports, and further overrides.
 fn rig(library: &Library, name: &str, more: Vec<String>) -> Rig {
     let on_die: bool = plain(library, name).extract_or_default("chip.ecc.on_die").unwrap();
     let (engine, cpu) = (if on_die { "on-die" } else { "software" }, "host.instruction_ps=500".to_owned());
@@ -204,7 +207,7 @@ fn rig(library: &Library, name: &str, more: Vec<String>) -> Rig {
     wire(library, &config, RigOptions::default()).unwrap_or_else(|e| panic!("{what}: {e}"))
 }
 
-/// Writes a page, reads it, erases its block, reads it again.
+/// Writes a page, reads it, erases its block, and reads it again.
 fn round_trip(rig: &mut Rig, block: u64, what: &str) {
     let geometry = rig.device.geometry().clone();
     let at = block * u64::from(geometry.erase_bytes);
@@ -258,8 +261,8 @@ fn every_value_has_a_source_and_every_source_a_value() {
     }
 }
 
-/// Parts that the setups, the tour and the tables in papers/ use, and the lowest share of their values, in percent, that was
-/// read in a data sheet, a kernel table or a maker's driver (confidence of at least 90 %).
+/// Parts that the setups, the tour and the tables in papers/ use. For each, the minimum share of its values, in
+/// percent, that come from a data sheet, a kernel table or a maker's driver (confidence of at least 90 %).
 const SHARES: [(&str, usize); 22] = [
     ("29f16g08canc1", 2),
     ("h27ucg8t2etr-bc", 30),
@@ -285,7 +288,7 @@ const SHARES: [(&str, usize); 22] = [
     ("w35n01jw", 50),
 ];
 
-/// Sources were looked up for these values; a change of a part must not lose them.
+/// These values have sources, which a change of a part must not lose.
 #[test]
 fn the_values_of_parts_in_use_come_from_sources() {
     let library = Library::built_in();
@@ -336,7 +339,7 @@ fn ids_are_unique_or_shared_for_a_reason() {
         .into_iter()
         .filter_map(|name| {
             let config = plain(&library, &name);
-            // How READ ID is sent is part of a serial NAND's id. Parallel NOR is known by its CFI tables.
+            // The form of READ ID is part of a serial NAND's id. Parallel NOR is identified by its CFI tables.
             let way: String = config.extract_or_default("chip.id_read").unwrap();
             let id = config.extract::<Vec<u8>>("chip.id").ok()?;
             Some((name, format!("{} {way}", config.part().kind), id))

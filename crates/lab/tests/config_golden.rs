@@ -1,6 +1,6 @@
-//! Broken configurations and the message for each: `golden/config/NAME.toml` beside `NAME.txt`.
+//! Broken configurations, each with its message: `golden/config/NAME.toml` and `NAME.txt`.
 //!
-//! A first line `#: --set path=value` gives an override. `UPDATE_GOLDEN=1` rewrites the messages.
+//! A first line `#: --set path=value` is an override. `UPDATE_GOLDEN=1` rewrites the messages.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,7 +17,7 @@ use serde::Deserialize;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A chip's specification in small.
+/// Minimal specification of a chip.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "only read to see whether it can be")]

@@ -1,4 +1,4 @@
-//! The examples run to their end.
+//! Tests that the examples run without an error.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 #[path = "../../../examples/bad_block.rs"]

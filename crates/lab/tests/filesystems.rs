@@ -1,4 +1,4 @@
-//! UBI and UBIFS on every kind of simulated device: driver, ECC, bus and chip.
+//! Tests of UBI and UBIFS on every kind of simulated device: driver, ECC, bus and chip.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,11 +17,12 @@ use rayon::prelude::*;
 type Flash = Partition<Box<dyn Device>>;
 type Fs = Ubifs<UbiVolume<Flash>>;
 
-/// Least bytes of a LEB that UBIFS takes (Linux: UBIFS_MIN_LEB_SZ).
+/// Minimum size of a LEB for UBIFS, bytes (Linux: UBIFS_MIN_LEB_SZ).
 const LEB_MIN: u32 = 15 << 10;
 const FILE: NewFile<'_> = NewFile { kind: NewKind::Regular, permissions: 0o644, uid: 0, gid: 0 };
 
-/// The last blocks of a device: the first may be bad in a way that only a boot ROM forgives.
+/// The last blocks of a device: its first blocks may be bad in a way that only a boot ROM
+/// tolerates.
 fn flash(name: &str) -> (Flash, Instant) {
     let mut rig = rig(name);
     let now = rig.now();
@@ -61,7 +62,7 @@ fn files_stay(name: &str) {
     let (flash, now) = made.map_err(|(error, _)| error).unwrap();
     let mut ubi = attach(flash, now);
     if g.kind == FlashKind::SlcNand || g.kind == FlashKind::SlcModeNand {
-        // What sub-pages are good for: both headers fit into one page.
+        // With sub-pages, both headers fit into one page.
         let pages = if g.sub_page_bytes < g.write_bytes { 1 } else { 2 };
         assert_eq!(ubi.info().geometry.leb_bytes(), g.erase_bytes - pages * g.write_bytes, "{name}");
     }

@@ -1,4 +1,4 @@
-//! Hidden costs of simulated boards, found again from five rounded figures.
+//! Tests that hidden costs of simulated boards are found from five rounded figures.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use floatgate_config::{Library, Override, Source};
@@ -41,7 +41,7 @@ fn run(setup: &str, sets: &[Override]) -> Vec<Measured> {
     measure(&library, &config, RigOptions::default(), &SpeedOptions::default()).unwrap().report.tests
 }
 
-/// Worst error of the figures that the fit did not see, and whether each hidden cost is in its interval.
+/// Worst error of the figures that the fit did not use, and whether each hidden cost is in its interval.
 fn blind(board: u64, seed: u64) -> (String, f64, Vec<(String, bool)>) {
     let mut random = Random::numbered(seed, board);
     let (setup, paths) = BOARDS[board as usize % BOARDS.len()];
@@ -106,13 +106,13 @@ fn campaign(boards: u64, seed: u64) {
     assert!(right * 10 >= total * 9, "seed {seed}: {right} of {total} intervals are right");
 }
 
-/// One board of each kind.
+/// Tests one board of each kind.
 #[test]
 fn hidden_costs_are_found_from_five_figures() {
     campaign(few_or_all(2, 4) as u64, 1);
 }
 
-/// With a seed of its own each time: FLOATGATE_SEED repeats one.
+/// Each run has another seed; FLOATGATE_SEED repeats a run.
 #[test]
 #[ignore = "slow: 200 boards"]
 fn slow_hidden_costs_of_200_boards_are_found() {
@@ -140,7 +140,8 @@ fn a_board_on_one_line_is_named() {
     assert!(right.hypotheses.is_empty() && right.worst.abs() < 0.002, "{:?}", right.hypotheses);
 }
 
-/// Costs that `sets` hide in a setup and whose intervals, fitted to the figures as they are printed, exclude what the board has.
+/// Hidden costs that the fitted intervals exclude. `sets` hides the costs in a setup, and the fit uses the printed
+/// figures.
 fn excluded(setup: &str, sets: &[String]) -> Vec<String> {
     let library = Library::built_in();
     let base = library.setup(setup).unwrap();
@@ -290,7 +291,7 @@ fn sizes_that_the_chip_does_not_have_are_named() {
     assert!(bad.contains("line 1") && bad.contains("line 2"), "{bad}");
 }
 
-/// The fitted setup has no condition of the results' `set` lines, so that speeds are of either.
+/// The written setup does not contain the `set` lines of the results, so speeds are predicted with and without them.
 #[test]
 fn speeds_are_of_the_written_setup_and_of_the_conditions_of_the_figures() {
     let report = fitted("imx6-mx30lf2g18ac", "set bus.interface=sdr3\npage read 200 us\n");
@@ -307,7 +308,7 @@ fn speeds_are_of_the_written_setup_and_of_the_conditions_of_the_figures() {
     assert!(text.contains("page read: ") && text.contains(&written.link), "{text}");
 }
 
-/// Every written setup is read again, and has the speeds that the report predicts and the values that the user states.
+/// Every written setup can be read. It has the speeds that the report predicts and the values that the user states.
 #[test]
 fn a_written_setup_has_the_predicted_speeds_and_what_the_user_states() {
     let time = "chip.timing.t_prog_us.typ";
@@ -355,7 +356,7 @@ fn a_written_setup_has_the_predicted_speeds_and_what_the_user_states() {
     }
 }
 
-/// A chip whose programs take half as long again as typical is no host with slow software.
+/// If programs take 1.5 times their typical time, the cause is the chip, not slow software of the host.
 #[test]
 fn slow_programs_are_the_chips() {
     let library = Library::built_in();
@@ -382,7 +383,8 @@ fn slow_programs_are_the_chips() {
     assert!(erase.interval.half_width() > 0.3, "nothing is known of erases: {erase:?}");
 }
 
-/// Bytes that the CPU moves and the chip's time add up in each write: no write tells them apart, and a chip's time that is measured apart does.
+/// In each write, the CPU's time for moving bytes and the chip's time are added. No write separates them, but a
+/// separate measurement of the chip's time does.
 #[test]
 fn a_time_of_the_chip_that_only_adds_up_with_costs_is_named() {
     let library = Library::built_in();
@@ -408,7 +410,7 @@ fn from_two(table: &str) -> FromTwo {
     fit::from_two(&Library::built_in(), &papers).unwrap()
 }
 
-/// All pairs of a board's three rows predict the third, and no row predicts all.
+/// All pairs of a board's three rows predict the third, and an empty set of rows predicts all.
 #[test]
 fn boards_are_predicted_from_two_of_their_rows() {
     let result = from_two("samd21");
@@ -419,11 +421,11 @@ fn boards_are_predicted_from_two_of_their_rows() {
         assert!(row.given.len() == if row.from == Given::Nothing { 0 } else { 2 }, "{row:?}");
         assert!(!row.given.contains(&row.row) && row.strict, "{row:?}");
     }
-    // The board has four kinds of its own; the deviations of the others are those of the file.
+    // The board has rows for four kinds of operation; the deviations of the other kinds come from the file.
     assert!(result.deviations.iter().filter(|one| one.deviation == one.stored).count() >= 5);
 }
 
-/// Costs in a controller's file that were fitted to a board's own rows are behind its predictions.
+/// The controller's file contains costs that were fitted to the board's own rows, so its predictions do not count.
 #[test]
 fn boards_behind_whose_predictions_their_rows_are_do_not_count() {
     let result = from_two("data-interface");

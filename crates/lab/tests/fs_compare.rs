@@ -1,4 +1,4 @@
-//! `floatgate fs`: effects have causes, and go in the direction in which these push.
+//! Tests of `floatgate fs`: each cause has its effect in the expected direction.
 
 #![allow(
     clippy::unwrap_used,
@@ -24,7 +24,7 @@ fn compared(setup: &str, sets: &[&str], options: &Options) -> FsComparison {
     compare(&library, &config, RigOptions::default(), options, &|_| ()).unwrap()
 }
 
-/// A small partition, as the time of a test counts too.
+/// Runs tests on a small partition, to save time.
 fn small(sets: &[&str], subjects: &[Subject], tests: &[Test]) -> FsComparison {
     let sets = [&["partition.offset=0", "partition.size=16MiB"], sets].concat();
     let options =
@@ -154,7 +154,7 @@ fn two_filesystems_take_more_space_and_one_attach() {
     }
     let attached = of(Subject::Ubifs, "mount empty: attach") + of(Subject::Ubifs, "mount empty");
     assert!((of(Subject::Ubifs, "volumes: one mounted") / attached - 1.0).abs() < 0.01);
-    // Each keeps its reserve and its journal.
+    // Each volume has its own reserve and journal.
     let lost = |subject| of(subject, "volumes: free with one") - of(subject, "volumes: free with two");
     assert!(lost(Subject::Ubifs) > lost(Subject::Jffs2));
 }
@@ -179,7 +179,7 @@ fn by_sizes(setup: &str, sets: &[&str], sizes: &[u64]) -> BySize {
     by_size(&library, &at, (RigOptions::default(), &BOTH, 80), sizes, &|_| ()).unwrap()
 }
 
-/// "JFFS2 below 16 MiB, UBIFS elsewhere", and "JFFS2 does not scale".
+/// Published conclusions: "JFFS2 below 16 MiB, UBIFS elsewhere", and "JFFS2 does not scale".
 #[test]
 fn small_partitions_are_for_jffs2() {
     let compared = by_sizes(BOARD, &["partition.offset=0"], &[8 << 20, 32 << 20, 16 << 20, 8 << 20]);
@@ -208,7 +208,7 @@ fn small_partitions_are_for_jffs2() {
     assert!(compared.plot().contains("Kernel memory"));
 }
 
-/// Where neither can be, nothing is advised, and both reasons are told.
+/// If neither filesystem is possible, none is advised, and both reasons are stated.
 #[test]
 fn partitions_of_few_eraseblocks_are_for_neither() {
     let compared = by_sizes(BOARD, &["partition.offset=0"], &[256 << 10, 1 << 20]);
@@ -231,7 +231,7 @@ fn what_cannot_be_is_told_and_the_rest_is_measured() {
     );
 }
 
-/// The same figures every time, from any number of threads; one row alone is the same as among others.
+/// The figures are the same in each run, with any number of threads. A single row equals the same row among others.
 #[test]
 fn figures_repeat() {
     let tests = [Test::Write, Test::Sync, Test::Mount];
@@ -264,7 +264,8 @@ fn progress_is_told() {
     assert_eq!(news[1..], [Progress::Done(1); 4]);
 }
 
-/// UBI keeps as many eraseblocks for bad ones as the whole chip may get, also in a small partition: 40 of 64 in 8 MiB of 256 MiB.
+/// Even in a small partition, UBI reserves eraseblocks for all bad blocks of the whole chip: 40 of 64 in 8 MiB of 256
+/// MiB.
 #[test]
 fn ubi_reserves_for_the_bad_blocks_of_the_whole_chip() {
     let sizes = [8 << 20, 64 << 20];
@@ -274,14 +275,14 @@ fn ubi_reserves_for_the_bad_blocks_of_the_whole_chip() {
         compared.rows.iter().find(is_it).and_then(|row| row.free_kib)
     };
     assert_eq!(sizes.map(free), [Some(316.0), Some(51_696.0)]);
-    // Linux before 3.7 counted those of the partition.
+    // Linux before 3.7 counted only the bad blocks of the partition.
     let old = ["filesystem.ubi_bad_limit_of_partition=true"];
     let compared = by_sizes("ma35d1-w25n02jw", &old, &[8 << 20]);
     let row = compared.rows.iter().find(|row| row.subject == Subject::Ubifs).unwrap();
     assert_eq!(row.free_kib, Some(4676.0));
 }
 
-/// A row of `papers` may name a tree by the number and the size of its files.
+/// A row of `papers` may describe a tree by the number and the size of its files.
 #[test]
 fn a_tree_is_unpacked_mounted_and_walked() {
     let library = Library::built_in();

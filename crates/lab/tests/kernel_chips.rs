@@ -1,5 +1,5 @@
-//! The chips of the kernel's tables: each that can run is found by its own driver from its bytes, programmed, read, erased and corrected, by
-//! the operations that Linux chooses.
+//! Tests of the chips in the kernel's tables. For each chip that can run, our driver identifies it from its bytes. The
+//! chip is programmed, read, erased and corrected with the operations that Linux chooses.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,14 +16,14 @@ use rayon::prelude::*;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Chips that no driver of ours finds or uses, with the reason.
+/// Chips that none of our drivers identifies or supports, with the reason.
 const REFUSED: &[(&str, &str)] =
     &[("h27ucg8t2atr-bc", NO_ROOM), ("sdtnqgama", NO_ROOM), ("sdtnrgama", NO_ROOM), ("tc58nvg6d2", NO_ROOM)];
 
-/// The boards of the catalogue have codes whose bytes do not fit.
+/// Reason for boards of the catalogue whose ECC bytes do not fit.
 const NO_ROOM: &str = "ECC bytes do not fit into the OOB";
 
-/// Part of a board's partition.
+/// Range of a board's partition.
 #[derive(Default, Deserialize)]
 struct Partition {
     #[serde(default, with = "floatgate_device::units::bytes")]
@@ -80,18 +80,18 @@ fn run(chip: &KernelChip) -> Result<(), String> {
     Ok(())
 }
 
-/// A board on which nothing but the chip limits an operation: four lanes, both rates, 66 MHz of 198 MHz / n.
+/// A board on which only the chip limits an operation: four lanes, SDR and DTR, 66 MHz of 198 MHz / n.
 const BOARD: &str = r#"
 controller = { reference_hz = "198 MHz", max_hz = "198 MHz", lanes = 4, dtr = true }
 bus.lanes = 4
 "#;
 
-/// Cycles, in halves, of a phase of `bits`.
+/// Half clock cycles of a phase of `bits` bits.
 fn half_cycles(bits: u64, lanes: u8, dtr: bool) -> u64 {
     bits * if dtr { 1 } else { 2 } / u64::from(lanes)
 }
 
-/// Duration that Linux 7.3 calculates for an operation (`spi_mem_calc_op_duration`), in units of 1/198 MHz halves.
+/// Duration of an operation as calculated by Linux 7.3 (`spi_mem_calc_op_duration`), in half cycles of 198 MHz.
 fn duration(variant: &Variant, data_bytes: u64) -> u64 {
     let Mode { cmd, addr, data } = variant.mode;
     let limit = if variant.max_hz == 0 { 66_000_000 } else { variant.max_hz.min(66_000_000) };
@@ -103,8 +103,9 @@ fn duration(variant: &Variant, data_bytes: u64) -> u64 {
     halves * divider
 }
 
-/// The operation is the one that Linux selects: on SPI NAND the shortest, the first of equals (`spinand_select_op_variant`); on SPI NOR the one
-/// with most data lanes, then most address lanes, and a fast read before a slow one (`spi_nor_select_read`).
+/// The operation is the one that Linux selects. For SPI NAND that is the shortest one, and the first of equal ones
+/// (`spinand_select_op_variant`). For SPI NOR it has the most data lanes, then the most address lanes, and a fast read
+/// precedes a slow one (`spi_nor_select_read`).
 #[test]
 fn the_chosen_reads_are_those_of_linux() {
     let wrong = |chip: &KernelChip| {
@@ -121,7 +122,8 @@ fn the_chosen_reads_are_those_of_linux() {
             }
             ChipSpec::SpiNor(spec) => {
                 let fits = |v: &&Variant| v.mode.data.lanes <= 4;
-                // At the clock of a slow chip the plain read does, too, which Linux takes on a device tree without `m25p,fast-read`.
+                // At the clock of a slow chip, the plain read is equally good. Linux uses it with a device tree without
+                // `m25p,fast-read`.
                 let is_slow = spec.max_sdr_hz < 66_000_000;
                 let plain_does = |v: &&Variant| is_slow && (v.max_hz == 0 || v.max_hz >= spec.max_sdr_hz);
                 let rank = |v: &&Variant| {
@@ -152,7 +154,8 @@ fn the_chosen_reads_are_those_of_linux() {
     assert!(wrong.is_empty(), "{} of {}: {wrong:#?}", wrong.len(), chips.len());
 }
 
-/// The chips that Linux switches to 8D-8D-8D by a register of their maker hold data there, if controller and board can do it.
+/// Chips that Linux switches to 8D-8D-8D with a maker-specific register store data in that mode, if controller and
+/// board support it.
 #[test]
 fn octal_chips_run_in_octal_double_rate() {
     let board = BOARD.replace("lanes = 4", "lanes = 8");
@@ -182,7 +185,7 @@ fn octal_chips_run_in_octal_double_rate() {
     }
 }
 
-/// Fields in which a part of the catalogue differs from the kernel's table on purpose: part, field, reason.
+/// Fields in which a part of the catalogue intentionally differs from the kernel's table: part, field, reason.
 const DIFFERENT: &[(&str, &str, &str)] = &[
     ("mx35lf1ge4ab", "loads", WHOLE_LOAD),
     ("mx35lf2ge4ab", "loads", WHOLE_LOAD),
@@ -207,7 +210,7 @@ const DIFFERENT: &[(&str, &str, &str)] = &[
 
 const WHOLE_LOAD: &str = "the data sheet has PROGRAM LOAD 02h; Linux loads at random instead";
 
-/// The facts that the kernel's table and a part both have, as texts.
+/// Properties that both the kernel's table and a part state, as texts.
 fn facts(spec: &ChipSpec) -> Vec<(&'static str, String)> {
     let list = |all: &[Variant]| {
         let mut rows: Vec<String> =
@@ -252,7 +255,7 @@ fn facts(spec: &ChipSpec) -> Vec<(&'static str, String)> {
     }
 }
 
-/// A part of the catalogue has the kernel's facts, where it is in the kernel's tables.
+/// Checks that a part of the catalogue agrees with the kernel's tables, if it is in them.
 #[test]
 fn parts_of_the_catalogue_agree_with_the_kernel() {
     let mut wrong = Vec::new();
@@ -264,7 +267,7 @@ fn parts_of_the_catalogue_agree_with_the_kernel() {
         compared += 1;
         for ((field, ours), (_, kernel)) in facts(&ours).into_iter().zip(facts(&kernel)) {
             let is_known = DIFFERENT.iter().any(|(part, of, _)| (*part, *of) == (own, field));
-            // The kernel's table may not say.
+            // The kernel's table may not state the field.
             let is_silent = kernel == "None" && ["otp", "protection"].contains(&field);
             if !is_silent && (ours == kernel) == is_known {
                 wrong.push(format!("(\"{own}\", \"{field}\", \"{ours} instead of {kernel}\"),"));
@@ -274,7 +277,7 @@ fn parts_of_the_catalogue_agree_with_the_kernel() {
     assert!(compared > 30 && wrong.is_empty(), "{compared} compared\n{}", wrong.join("\n"));
 }
 
-/// The generated part of `docs/chips.md`.
+/// Generated part of `docs/chips.md`.
 fn page() -> String {
     let mut text = String::from(
         "| kind | the catalogue's own | of Linux's tables | not possible |\n|---|---:|---:|---:|\n",

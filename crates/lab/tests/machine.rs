@@ -1,4 +1,5 @@
-//! Filesystems on the chips of setups: partitions, and which way each choice moves the figures.
+//! Tests of filesystems on the chips of setups: partitions, and the direction in which each option
+//! changes the figures.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,7 +17,7 @@ use std::collections::BTreeMap;
 
 const SETUP: &str = "imx6-mx30lf2g18ac";
 
-/// The tests of a new UBIFS.
+/// Runs the tests on a new UBIFS.
 fn tests(sets: &[&str]) -> Vec<Measured> {
     let library = Library::built_in();
     let sets = Override::parse_all(sets).unwrap();
@@ -35,7 +36,7 @@ fn tests(sets: &[&str]) -> Vec<Measured> {
     run.report.tests
 }
 
-/// Virtual nanoseconds of each test.
+/// Virtual time of each test, ns.
 fn times(sets: &[&str]) -> BTreeMap<String, u64> {
     tests(sets).into_iter().map(|test| (test.name, test.ns)).collect()
 }
@@ -49,7 +50,7 @@ fn tests_of_a_filesystem_count_what_the_ecc_corrects() {
     assert!(0 < worn && worn < more, "{worn} {more}");
 }
 
-/// `speed --fs` and `fs` write and read files the same way.
+/// `speed --fs` and `fs` write and read files in the same way.
 #[test]
 fn both_benchmarks_of_filesystems_have_the_same_figures() {
     use floatgate_lab::fs_compare::{Options, Subject, Test, compare};

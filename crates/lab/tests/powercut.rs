@@ -1,4 +1,4 @@
-//! A filesystem that loses power loses nothing else; and a check that could not fail would be none.
+//! Tests that a filesystem loses nothing else at a power loss, and that the checks detect real losses.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -16,7 +16,7 @@ use floatgate_mtd::{Done, Error, Geometry, Instant, Mtd, OobMode, PowerCut, RamF
 use floatgate_sim::machine::FilesystemKind;
 use floatgate_testing::few_or_all;
 
-/// A megabyte and more of each kind of flash: every page size, with sub-pages and without, and NOR.
+/// Flash of each kind, at least 1 MB: every page size, with and without sub-pages, and NOR.
 fn geometries() -> [Geometry; 5] {
     [
         Geometry::nand_512(96),
@@ -40,7 +40,7 @@ fn assert_sound(report: &Report, what: &str) {
     assert_eq!(report.failure_count, 0, "{what}");
 }
 
-/// Every setup's flash loses power as it is, without any override.
+/// The flash of every setup can lose power without any override.
 #[test]
 fn every_setup_can_be_cut() {
     let library = Library::built_in();
@@ -52,7 +52,7 @@ fn every_setup_can_be_cut() {
     }
 }
 
-/// SPI NOR whose smallest sectors are too small for UBIFS keeps them for JFFS2.
+/// For JFFS2, SPI NOR keeps its smallest sectors, which are too small for UBIFS.
 #[test]
 fn small_sectors_are_enough_for_jffs2() {
     let library = Library::built_in();
@@ -64,7 +64,8 @@ fn small_sectors_are_enough_for_jffs2() {
     assert_sound(&explored(&Options { fs: FilesystemKind::Jffs2, ..base }), "sectors of 4 KiB");
 }
 
-/// JFFS2 on each kind of flash, with the recovery cut, too, with faults, and unmounted after every step.
+/// Tests JFFS2 on each kind of flash, also with cuts of the recovery, with faults, and with an unmount after every
+/// step.
 #[test]
 fn jffs2_loses_nothing() {
     for (number, geometry) in geometries().into_iter().enumerate() {
@@ -96,7 +97,7 @@ fn a_run_that_cuts_nothing_is_an_error() {
     assert_eq!(explore(&none, &|_| {}), Err(WorkloadError::NoOperations(0)));
 }
 
-/// Every operation, in every way; and of the recoveries one operation each.
+/// Cuts every operation in every way, and one operation of each recovery.
 #[test]
 fn every_operation_can_be_the_last() {
     let mut cuts = 0;
@@ -110,7 +111,8 @@ fn every_operation_can_be_the_last() {
     assert!(cuts > few_or_all(1000, 7000) as u64, "{cuts} cuts");
 }
 
-/// SPI NOR programs 256 bytes at once, parallel NOR up to 1024; LEBs begin 128 bytes after the start of a program.
+/// SPI NOR programs 256 bytes at once and parallel NOR up to 1024. LEBs begin 128 bytes after the start of a program
+/// unit.
 #[test]
 fn a_torn_program_may_reach_over_what_lebs_are_aligned_to() {
     for buffer_bytes in [128, 256, 1024] {
@@ -122,13 +124,13 @@ fn a_torn_program_may_reach_over_what_lebs_are_aligned_to() {
     }
 }
 
-/// Every operation of every recovery, in every way.
+/// Cuts every operation of every recovery in every way.
 #[test]
 fn every_operation_of_a_recovery_can_be_the_last() {
     let mut cuts = 0;
     for (geometry, steps) in geometries().into_iter().zip([3, 6, 6, 6, 30]) {
         let what = format!("{geometry:?}");
-        // NOR is written in small pieces, so that each recovery has hundreds of operations.
+        // NOR is written in small pieces, so each recovery has hundreds of operations.
         let mode = if geometry.oob_bytes == 0 { Mode::Linear(1) } else { Mode::Exhaustive };
         let report = explored(&Options { mode, ..Options::exhaustive(geometry, 4, steps) });
         assert_sound(&report, &what);
@@ -138,7 +140,7 @@ fn every_operation_of_a_recovery_can_be_the_last() {
     assert!(cuts > 4000, "{cuts} cuts");
 }
 
-/// Filesystems of all kinds, and up to four cuts in a row.
+/// Tests filesystems of all kinds with up to four consecutive cuts.
 #[test]
 fn recoveries_can_be_cut_again_and_again() {
     let mut cuts = 0;
@@ -166,7 +168,7 @@ fn faults_lose_nothing_either() {
             };
             let report = explored(&faulty);
             assert_sound(&report, &what);
-            // Two in a hundred are bad from the start.
+            // 2 % of the blocks are bad from the factory.
             assert!(report.bad_pebs_max > geometry.blocks().div_ceil(50), "{what}: no block went bad");
         }
     }
@@ -196,7 +198,7 @@ fn modes_choose_operations() {
     assert_eq!(some.kinds().collect::<Vec<_>>()[3], ("late", some.operations));
 }
 
-/// Workloads in which something was lost once.
+/// Workloads in which data was once lost.
 #[test]
 fn what_failed_once_does_not_fail_again() {
     let kept = [
@@ -221,9 +223,9 @@ fn what_failed_once_does_not_fail_again() {
     }
 }
 
-/// The copy of a node that counted lay in an eraseblock whose erasure was cut off, and read otherwise the next time. And the first of several
-/// nodes of a page told the size that the file has after the last one: what was cut off once, behind what is on flash so far,
-/// came back.
+/// Two former faults of JFFS2. The live copy of a node was in an eraseblock whose erase was interrupted, so the next
+/// read returned other data. And the first of several nodes of a page stated the final size of the file, so data from
+/// before a truncation reappeared.
 #[test]
 fn what_jffs2_has_lost_once_is_not_lost_again() {
     for id in [
@@ -238,7 +240,7 @@ fn what_jffs2_has_lost_once_is_not_lost_again() {
     }
 }
 
-/// A run is repeated by its id alone.
+/// The id of a run is sufficient to repeat it.
 #[test]
 fn ids_repeat_runs() {
     let text = "nand64x131072_2048.2048.512_64.34_4.512.3:1.60:3.late-7.middle.5";
@@ -248,15 +250,16 @@ fn ids_repeat_runs() {
     assert_eq!((failure.id.as_str(), failure.what.contains("operations")), (beyond, true));
 }
 
-/// Found by campaigns of a million cuts.
+/// Failures that campaigns of a million cuts found.
 #[test]
 fn failures_of_the_past_stay_mended() {
     let ids = [
-        // The recovery drops the only page of a LEB, which cannot be read; after the next cut it can, but the LEB counts as empty.
+        // The recovery drops the only page of a LEB, because it is unreadable. After the next cut it is readable, but
+        // the LEB counts as empty.
         "nand128x131072_2048.2048.512_64.34_4.512.3:0.150:238.late-51.middle",
-        // A file renamed onto itself in a synchronous directory: nothing is brought to flash.
+        // A file is renamed onto itself in a synchronous directory, so nothing is synced.
         "nand128x131072_2048.2048.512_64.34_4.512.3:357.150:112.early.19047",
-        // A program torn from its first to its last byte, where LEBs do not begin with a program.
+        // A program is torn from its first to its last byte, and LEBs do not begin at a program unit.
         "nor256x65536_1.256.1_0.0_0.0.0:0.150:449.middle",
     ];
     for id in ids {
@@ -264,14 +267,14 @@ fn failures_of_the_past_stay_mended() {
     }
 }
 
-/// Flash that lies.
+/// Fault of flash that reports a success although data is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lie {
-    /// What was programmed last is not there when power goes away in the middle of an operation.
+    /// The last program is lost if power is cut in the middle of an operation.
     Drops,
-    /// The same, though what power was cut from is there as a whole: it was programmed first.
+    /// As `Drops`, but the interrupted operation is complete: it was programmed first.
     Reorders,
-    /// The block erased last still holds what it did.
+    /// The block erased last still has its old contents.
     KeepsErased,
 }
 
@@ -279,7 +282,7 @@ enum Lie {
 struct Liar {
     lie: Lie,
     now: RamFlash,
-    /// Before the last program, or before the last erase.
+    /// State before the last program or before the last erase.
     before: RamFlash,
 }
 
@@ -350,7 +353,7 @@ impl Tear for Liar {
     fn tear_program(&mut self, addr: u64, data: &[u8], stage: Stage, seed: u64) {
         self.now = self.before.clone();
         if self.lie == Lie::Reorders {
-            // It may need what was dropped.
+            // The write may fail, because it may need data that was dropped.
             let _ = self.now.write(Instant::ZERO, addr, data);
         } else {
             self.now.tear_program(addr, data, stage, seed);
@@ -369,7 +372,7 @@ impl Flash for Liar {
     }
 }
 
-/// The checks see what is wrong, and the id of each failure repeats it.
+/// The checks detect each fault, and the id of each failure repeats it.
 #[test]
 fn flash_that_lies_is_found_out() {
     for lie in [Lie::Drops, Lie::Reorders, Lie::KeepsErased] {
@@ -389,7 +392,7 @@ fn flash_that_lies_is_found_out() {
     }
 }
 
-/// The chips of all kinds of flash, with their own command sets, torn pages and ECC: nothing is lost, and an id repeats a run.
+/// Chips of all kinds of flash, with their own commands, torn pages and ECC, lose nothing, and an id repeats a run.
 #[test]
 fn chips_lose_power() {
     let library = Library::built_in();
@@ -408,7 +411,7 @@ fn chips_lose_power() {
         };
         let report = explore_on(&some, &make, &|_| {}).unwrap();
         assert_sound(&report, name);
-        // A mount of a JFFS2 writes little.
+        // A mount of JFFS2 writes little.
         assert!(report.cuts > report.runs || fs == FilesystemKind::Jffs2, "{name}: no recovery was cut");
         let one = FlashId::Chip { setup: 0, blocks: 1 };
         assert!(matches!(
@@ -418,7 +421,7 @@ fn chips_lose_power() {
     }
 }
 
-/// Bad blocks from the factory and worn cells on top of power cuts.
+/// Power cuts combined with factory bad blocks and worn cells.
 #[test]
 fn a_chip_with_worn_cells_still_keeps_what_was_synchronised() {
     let library = Library::built_in();

@@ -1,4 +1,5 @@
-//! The published tables: every figure of the documents is there, is met, and would not be met by another chip.
+//! Tests of the published tables: every figure of the documents exists and is matched, and another chip would not match
+//! it.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,7 +13,7 @@ use floatgate_lab::papers::{self, Paper, Report, ReportRow, Row, RowKind, Table}
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
-/// The figures of the talk (P0), table after table. Nobody drops a row by accident: they stand here once more.
+/// Figures of the talk (P0), table by table. They are repeated here, so that no row can be dropped by accident.
 const RAYNAL_2025: [(&str, &[f64]); 11] = [
     ("octal", &[2342.0, 10711.0, 10711.0, 2028.0, 7293.0]),
     ("flexible-dummies", &[49.0, 25.0]),
@@ -27,23 +28,23 @@ const RAYNAL_2025: [(&str, &[f64]); 11] = [
     ("read-while-write", &[7.0, 7.0, 7.0, 5.0]),
 ];
 
-/// The keystore's seconds (P2): read page, erase subsector, sector, bulk, verify erase, write page, verify write.
+/// Times of the keystore (P2), s: read page, erase subsector, sector, bulk, verify erase, write page, verify write.
 const SELKIRK_2017: [(&str, &[f64]); 2] = [
     ("before", &[131.072, 290.548, 68.652, 45.907, 131.072, 1048.576, 131.072]),
     ("after", &[15.681, 238.017, 66.339, 45.907, 16.073, 24.327, 16.073]),
 ];
 
-/// Rows that contradict other rows of their own table. A row that the model misses is no exception: it is a miss.
+/// Rows that contradict other rows of their own table. A row that the model misses is not an exception but a miss.
 const EXCEPTIONS: [(&str, &str, f64); 3] = [
-    // 12 dummy cycles at 20.8 MHz are 0.6 us, and 69 us were measured.
+    // 12 dummy cycles at 20.8 MHz take 0.6 us, but 69 us were measured.
     ("P0", "flexible-dummies-measured", 9516.0),
-    // Another kernel than the slide's other rows, with CPU power management off.
+    // The figure was measured with another kernel than the other rows, with CPU power management off.
     ("P0", "phy", 34133.0),
-    // 4320 bytes at 3 ns a byte are 13 us, and 3 us are said.
+    // 4320 bytes at 3 ns per byte take 13 us, but the document states 3 us.
     ("P4", "nand", 3.0),
 ];
 
-/// What the model misses, by more than 5 % beyond the resolution of the tool: listed by `floatgate papers`, not excused.
+/// Rows that the model misses by more than 5 % beyond the resolution of the tool. `floatgate papers` lists them.
 const MISSED: &[&str] = &[
     "boards/imx28/mode 5, 2 page write",
     "boards/imx28/mode 0, eraseblock read",
@@ -206,7 +207,7 @@ fn report() -> &'static Report {
     REPORT.get_or_init(|| papers::compare(&Library::built_in(), &documents()).unwrap())
 }
 
-/// The rows of the two documents that the project promises to reproduce.
+/// Rows of the two documents that the project promises to reproduce.
 fn promised() -> impl Iterator<Item = &'static ReportRow> {
     report().rows.iter().filter(|row| row.paper == "P0" || row.paper == "P2")
 }
@@ -233,7 +234,7 @@ fn every_published_figure_is_a_row() {
     }
 }
 
-/// A row that leaves the residual that its file states is a change of the model, for better or worse.
+/// A residual that differs from the one in its file is a change of the model, better or worse.
 #[test]
 fn every_row_has_the_residual_that_its_file_states() {
     for row in &report().rows {
@@ -256,7 +257,7 @@ fn misses_are_listed() {
     assert_eq!(summary.missed + summary.ranges_missed + summary.directions_missed, missed.len());
 }
 
-/// The error of a row that its fit has not seen does not depend on which tables are asked for.
+/// The error of a row that its fit did not use does not depend on the selected tables.
 #[test]
 fn a_row_is_left_out_of_the_whole_fit() {
     let table = |row: &ReportRow| format!("{}/{}", row.paper, row.table);
@@ -271,7 +272,7 @@ fn a_row_is_left_out_of_the_whole_fit() {
     }
 }
 
-/// Figures that were simulated with another cost of a page than the setup states lead back to it.
+/// Figures were simulated with another page cost than the setup states. The refit finds the changed cost.
 #[test]
 fn a_refit_finds_what_the_setup_states_wrong() {
     let paper = |published: f64, set: &str| {
@@ -291,7 +292,7 @@ fn a_refit_finds_what_the_setup_states_wrong() {
     assert!(row.residual_stated > 0.01 && row.residual.abs() < 1e-3, "{row:?}");
 }
 
-/// U-Boot's `sf update` reads, erases and programs each eraseblock. What all rows of a table set comes before what a row sets.
+/// U-Boot's `sf update` reads, erases and programs each eraseblock. Overrides of a table precede those of a row.
 #[test]
 fn an_update_takes_as_long_as_its_parts() {
     let row = |measure: &str, set: &str| {
@@ -314,7 +315,7 @@ fn an_update_takes_as_long_as_its_parts() {
     let paper = papers::read(&Source::text("own.toml", &text)).unwrap();
     let rows = papers::compare(&Library::built_in(), &[paper]).unwrap().rows;
     let [read, erase, write, update, small] = &rows[..] else { panic!("{rows:?}") };
-    // 256 KiB at so many KiB/s each, as `flash_speed` rounds them.
+    // Each part moves 256 KiB at its speed in KiB/s, rounded as by `flash_speed`.
     let of_parts: f64 = [read, erase, write].iter().map(|row| 256.0 / row.simulated).sum();
     assert!((update.simulated / of_parts - 1.0).abs() < 0.01, "{} s, and {of_parts} s", update.simulated);
     assert!(small.simulated < update.simulated / 3.0, "four eraseblocks of 4 KiB take {} s", small.simulated);
@@ -381,14 +382,14 @@ fn rows_of(paper: &Paper) -> impl Iterator<Item = (&Table, &Row)> {
     paper.tables.iter().flat_map(|table| table.rows.iter().map(move |row| (table, row)))
 }
 
-/// A figure is not predicted when another row, fitted to, measures exactly the same.
+/// A figure is not a prediction if a fitted row measures exactly the same.
 #[test]
 fn fits_are_honest() {
     let mut seen: BTreeMap<String, (RowKind, String)> = BTreeMap::new();
     for paper in documents() {
         papers::check(&paper).unwrap();
         for (table, row) in rows_of(&paper).filter(|(_, row)| row.kind != RowKind::Exception) {
-            // The tests of a keystore run are named by their rows.
+            // The rows name the tests of a keystore run.
             let part = if row.measure.starts_with("keystore") { &*row.row } else { "" };
             let setup = row.setup.as_ref().unwrap_or(&table.setup);
             let set = table.set.iter().chain(&row.set);
@@ -405,7 +406,7 @@ fn fits_are_honest() {
     }
 }
 
-/// A parameter of the fits must exist in the file that is said to hold it.
+/// A fitted parameter must exist in the file that its fit names.
 #[test]
 fn fitted_parameters_stand_where_they_are_said_to_stand() {
     let library = Library::built_in();
@@ -413,7 +414,7 @@ fn fitted_parameters_stand_where_they_are_said_to_stand() {
         for fit in &paper.fits {
             let (folder, file) = fit.file.rsplit_once('/').unwrap();
             let key = fit.parameter.rsplit('.').next().unwrap();
-            // A constant of a model stands in its source.
+            // A constant of a model is in its source file.
             if fit.file.starts_with("crates/") {
                 let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(&fit.file);
                 let text = std::fs::read_to_string(path).unwrap();
@@ -427,7 +428,7 @@ fn fitted_parameters_stand_where_they_are_said_to_stand() {
     }
 }
 
-/// The second column of the keystore's table: ms each, cut off after two digits.
+/// Second column of the keystore's table: ms per item, truncated after two digits.
 #[test]
 fn the_keystore_prints_its_table() {
     const BEFORE: [f64; 7] = [2.00, 70.93, 268.17, 45907.0, 2.00, 16.00, 2.00];
@@ -447,7 +448,7 @@ fn the_keystore_prints_its_table() {
     }
 }
 
-/// The announced combination: a figure, that adds up, and is faster than each of its parts.
+/// The announced combination gives a figure whose times add up, and that is faster than each part alone.
 #[test]
 fn the_prediction_for_2026_adds_up() {
     let prediction = report().predictions.iter().find(|p| p.name == "2026").unwrap();
@@ -457,11 +458,11 @@ fn the_prediction_for_2026_adds_up() {
     let best =
         promised().filter(|row| row.setup.contains("am62a")).map(|row| row.simulated).fold(0.0, f64::max);
     assert!(prediction.simulated > best, "{} is not above {best}", prediction.simulated);
-    // 8 lanes at 111 MHz DTR carry 222 MB/s: nothing is faster than its bus.
+    // 8 lanes at 111 MHz DTR carry 222 MB/s: no result can exceed its bus.
     assert!(prediction.simulated < 2.0 * 111_111_111.0 / 1024.0);
 }
 
-/// The catalogue with one line of a file changed.
+/// Catalogue with one changed line of a file.
 fn changed(kind: Kind, file: &str, from: &str, to: &str) -> Library {
     let library = Library::built_in();
     let text = library.open(kind, file, None).unwrap().content().to_owned();
@@ -469,7 +470,7 @@ fn changed(kind: Kind, file: &str, from: &str, to: &str) -> Library {
     library.with(kind, file, text.replace(from, to))
 }
 
-/// The rows that leave their residual, as `table/row`, when the catalogue is another.
+/// Rows, as `table/row`, whose residual changes with another catalogue.
 fn broken(library: &Library, tables: &str) -> Vec<String> {
     let papers = papers::select(documents(), tables).unwrap();
     let report = papers::compare(library, &papers).unwrap();

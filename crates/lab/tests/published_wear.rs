@@ -1,4 +1,5 @@
-//! The claims of Desnoyers 2009 (P3): they hold whatever the seed, and would not hold for other chips.
+//! Tests of the claims of Desnoyers 2009 (P3): they hold for any seed, and would not hold for other
+//! chips.
 
 #![allow(
     clippy::unwrap_used,
@@ -55,7 +56,7 @@ fn a_range_leaves_no_residual_inside_and_the_distance_outside() {
     }
 }
 
-/// Chips that wear otherwise break the claims that are about it.
+/// Chips with another wear break the claims about wear.
 #[test]
 fn other_chips_break_the_claims() {
     let changes = [

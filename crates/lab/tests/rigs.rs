@@ -1,4 +1,4 @@
-//! Whole rigs: timelines that never overlap, books that add up, time that does not depend on data, data that comes back.
+//! Tests of complete rigs: timelines never overlap, times add up, time does not depend on data, and data reads back.
 
 #![allow(
     clippy::unwrap_used,
@@ -38,12 +38,12 @@ fn length(span: &Span) -> u64 {
     span.end.since(span.start).as_ns()
 }
 
-/// Every setup and kind of rig with each operation, traced once for all tests.
+/// Calls `check` with every setup and operation. Each is traced once for all tests.
 fn each(mut check: impl FnMut(&str, &str, Operation, &Traced)) {
     static ALL: OnceLock<Vec<(String, Operation, Traced)>> = OnceLock::new();
     let all = ALL.get_or_init(|| {
         let names = names();
-        // Those of a filesystem need eraseblocks that hold one, and data: `machine.rs` has them.
+        // Operations of a filesystem need eraseblocks with a filesystem, and data: `machine.rs` tests them.
         let of_flash = |operation: &Operation| !matches!(operation, Operation::File(_));
         let operations = || Operation::ALL.into_iter().map(|(_, operation)| operation).filter(of_flash);
         let cases = names.iter().flat_map(|name| operations().map(move |operation| (name, operation)));
@@ -111,7 +111,7 @@ fn arrays_begin_where_their_command_ends() {
         if config(name, &[]).part().kind == "raw-nand" || operation == Operation::ReadWhileWrite {
             return;
         }
-        // CS# stays low until a host that does not keep up has served its FIFO; a bridge ends its cycle.
+        // CS# stays low until a slow host has served its FIFO; a bridge ends its cycle.
         let moves = |s: &&Span| {
             s.resource == Resource::Bus || s.what.starts_with("FIFO") || s.what.starts_with("bridge")
         };
@@ -126,7 +126,7 @@ fn arrays_begin_where_their_command_ends() {
     });
 }
 
-/// The pages of a continuous read but the first are read from the array while the page before is on the wires.
+/// In a continuous read, each page except the first is read from the array while the previous page is on the bus.
 #[test]
 fn continuous_reads_show_the_hidden_array_reads() {
     for name in ["SPI NAND, Macronix's continuous reads", "SPI NAND, Winbond's continuous reads"] {
@@ -169,7 +169,7 @@ fn recording_takes_no_virtual_time() {
     }
 }
 
-/// Everything that can be seen of a rig after some work: bytes, times, factory data, bad blocks.
+/// All observable state of a rig after some work: bytes, times, factory data, bad blocks.
 fn fingerprint(name: &str, seed: u64) -> (Vec<u8>, Vec<Span>, Vec<bool>) {
     let bad_blocks = if config(name, &[]).part().kind.ends_with("nand") { 3 } else { 0 };
     let mut rig = rig_of(&config(name, &[]), RigOptions { seed, bad_blocks, ..RigOptions::default() });
@@ -219,7 +219,7 @@ fn reports_do_not_depend_on_the_number_of_threads() {
     assert_eq!(one, run(5));
 }
 
-/// `flash_speed`'s page, which on NOR is no unit of the chip.
+/// Page of `flash_speed`, which is not a unit of the chip on NOR.
 fn page(rig: &Rig) -> usize {
     let geometry = rig.device.geometry();
     if geometry.kind == FlashKind::Nor { 512 } else { geometry.write_bytes as usize }
@@ -231,7 +231,7 @@ fn what_was_written_comes_back() {
         let mut rig = rig(&name);
         let (page, geometry) = (page(&rig), rig.device.geometry().clone());
         let block = geometry.erase_bytes as usize;
-        // Two neighbours, which may be two planes, and the last one, which may be another die.
+        // Two adjacent blocks, which may be on two planes, and the last one, which may be on another die.
         let last = u64::from(geometry.blocks() - 1) * block as u64;
         let pair = bytes(1, 2 * block);
         let single = bytes(2, block);
@@ -258,7 +258,7 @@ fn what_was_written_comes_back() {
     }
 }
 
-/// What happens to an operation's time.
+/// Expected change of an operation's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Effect {
     Slower,
@@ -292,7 +292,7 @@ fn overrides_of_every_table_take_effect() {
         (BOARD, "host.wakeup_us=0", WritePage, Faster),
         (BOARD, "driver.continuous=true", ReadBlock, Faster),
         (BOARD, "ecc={ engine = 'software', decode_ns_per_kb = 50000 }", ReadPage, Slower),
-        // The array is 15 us faster without its own ECC, and to look at a page without errors takes less.
+        // The array is 15 us faster without on-die ECC, and the check of a page without errors takes less.
         (BOARD, "ecc={ engine = 'software' }", ReadPage, Faster),
         (BOARD, "ecc={ engine = 'software', algo = 'bch' }", WritePage, Slower),
         (BOARD, "ecc={ engine = 'external' }", WritePage, Slower),
@@ -322,7 +322,7 @@ fn overrides_of_every_table_take_effect() {
     }
 }
 
-/// What an engine costs depends on its kind, its code and the CPU. Before, every kind cost the same.
+/// The cost of an engine depends on its kind, its code and the CPU. In an earlier version every kind had the same cost.
 #[test]
 fn ecc_engines_cost_what_they_are() {
     let time = |sets: &[&str], operation| {
@@ -354,8 +354,9 @@ fn ecc_engines_cost_what_they_are() {
     assert!(refused(&["ecc.algo=rs"]).contains("rs"));
 }
 
-/// Software BCH costs the CPU's cycles, an external engine its second pass whatever the CPU: which one is slower turns with the clock and
-/// the strength. Before, an ARMv7 was taken to encode as much faster than an ARM926EJ-S as it runs Dhrystone.
+/// Software BCH costs CPU cycles. An external engine has a second pass at any CPU clock. Which of them is slower
+/// depends on clock and strength. An earlier version scaled the encode time of an ARMv7 by its Dhrystone speed relative
+/// to an ARM926EJ-S.
 #[test]
 fn software_bch_on_a_slow_armv7_is_slower_than_an_external_engine() {
     let time = |sets: &[&str], operation| {
@@ -365,7 +366,7 @@ fn software_bch_on_a_slow_armv7_is_slower_than_an_external_engine() {
         let pipelined = time(&[], operation);
         let external = |more: &[&str]| time(&[&["ecc.engine=external"], more].concat(), operation);
         let software = |more: &[&str]| time(&[&["ecc.engine=software"], more].concat(), operation);
-        // The lowest operating point of an i.MX6.
+        // Lowest operating point of an i.MX6.
         let slow = "host.bch.clock_hz=396e6";
         assert!(pipelined < external(&[]) && external(&[]) < software(&[slow]), "{operation:?}");
         assert!(pipelined < software(&[]) && software(&[]) < software(&[slow]), "{operation:?}");
@@ -377,7 +378,7 @@ fn software_bch_on_a_slow_armv7_is_slower_than_an_external_engine() {
     }
 }
 
-/// What was asked and not given is said with its reason; what cannot be meant is refused.
+/// If a requested setting is not available, the link states the reason. An impossible value is refused.
 #[test]
 fn clocks_and_modes_are_what_was_asked_for() {
     let wired =
@@ -401,19 +402,19 @@ fn clocks_and_modes_are_what_was_asked_for() {
         assert!(refused(name, &[set]).contains("is no clock"), "{name} {set}");
     }
     assert!(refused("am62a-w35n01jw", &["bus.clock_hz=1e6"]).contains("166.67 MHz / 32"));
-    // Before, the controller's four were used without a word.
+    // An earlier version used the controller's four lanes without a message.
     let lanes = refused("ma35d1-w25n02jw", &["bus.lanes=8"]);
     assert!(lanes.contains("8 lanes, and the controller has 4 lanes"), "{lanes}");
     assert!(refused("stm32-n25q128a", &["bus.lanes=4"]).contains("the controller has 1 lane"));
     assert_eq!(refused("ma35d1-w25n02jw", &["bus.lanes=2"]), "");
-    // Before, this was read in 1S-8S-8S.
+    // An earlier version read this in 1S-8S-8S.
     let octal = ["bus.mode=8D-8D-8D", "bus.phy=true"];
     assert!(refused("am62a-w35n01jw", &octal).contains("the PHY runs at 166.67 MHz"));
     let fits = [octal[0], octal[1], "controller.reference_hz=80e6", "controller.phy.clock_hz=80e6"];
     assert_eq!(wired("am62a-w35n01jw", &fits).unwrap().device.link().mode, "8D-8D-8D");
 }
 
-/// Options and interfaces that chip, controller or board do not have are not in force, and the link says why.
+/// Options and interfaces that chip, controller or board do not support are not active, and the link states the reason.
 #[test]
 fn what_is_asked_and_not_given_is_said() {
     for (name, sets, says) in [
@@ -439,7 +440,7 @@ fn what_is_asked_and_not_given_is_said() {
     }
 }
 
-/// Values that no chip, code or setup can have are refused with the reason.
+/// Values that are impossible for any chip, code or setup are refused with the reason.
 #[test]
 fn values_without_sense_are_refused() {
     for (name, set, says) in [
@@ -461,7 +462,7 @@ fn values_without_sense_are_refused() {
     assert_eq!(whole.chip, "MX30LF2G18AC", "a whole number may be written as a float");
 }
 
-/// A chip as slow as its data sheet allows still meets the deadlines of its driver.
+/// A chip with the longest times of its data sheet still meets the deadlines of its driver.
 #[test]
 fn every_setup_works_in_its_slowest_corner() {
     let tests = floatgate_lab::speed::SpeedOptions { blocks: Some(1), ..Default::default() };
@@ -474,7 +475,7 @@ fn every_setup_works_in_its_slowest_corner() {
     }
 }
 
-/// Advice names clocks that the controller makes.
+/// Advice names only clocks that the controller makes.
 #[test]
 fn advice_names_clocks_that_exist() {
     let (library, setup) = (library(), library().setup("ma35d1-w25n02jw").unwrap());
@@ -490,7 +491,7 @@ fn advice_names_clocks_that_exist() {
     }
 }
 
-/// The cells of a setup: worn chips erase more slowly and program faster; what cannot be is refused by name.
+/// Cells of a setup: worn chips erase more slowly and program faster. Impossible values are refused by name.
 #[test]
 fn setups_have_cells() {
     let times = |name: &str, sets: &[&str]| {
@@ -517,7 +518,7 @@ fn setups_have_cells() {
     assert!(refused("zc702-mx25uw12845g", "cells.cycles=1").contains("NOR"));
 }
 
-/// A part is a setup: it runs on the board that was written for it, or on one of its kind, which the title names.
+/// A part is a setup: it uses the board that was written for it, or a board of its kind, which the title names.
 #[test]
 fn every_part_runs_on_a_board() {
     let title = |name: &str| floatgate_lab::speed_run::title(&config(name, &[]));
@@ -536,7 +537,7 @@ fn every_part_runs_on_a_board() {
         wired.err().map(|error| format!("{part}: {error}"))
     };
     let failed: Vec<String> = parts.par_iter().filter_map(fails).collect();
-    // A chip without on-die ECC, and two of studies whose OOB or pairing is unknown: each says so.
+    // A chip without on-die ECC, and two chips of studies whose OOB size or pairing is unknown: each message says so.
     let refused = ["mx35lf2g14ac", "study-mlc-2y-nm", "study-tlc-72-layers"];
     let is_known = |failed: &String| refused.iter().any(|part| failed.starts_with(&format!("{part}: ")));
     assert!(parts.len() > 60 && failed.iter().all(is_known), "{failed:#?}");

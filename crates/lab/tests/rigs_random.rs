@@ -1,5 +1,5 @@
-//! Random work on rigs of every kind: whatever is asked, resources serve one at a time, the books balance, data comes
-//! back, and time does not depend on whether data is kept.
+//! Random operations on rigs of every kind: resources serve one operation at a time, times add up, data reads back,
+//! and time does not depend on whether data is stored.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,17 +14,17 @@ use floatgate_sim::rig::{Device, Rig, RigOptions};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// Blocks that are worked on: two planes, and the chip's last one.
+/// Number of blocks used: two planes, and the last block of the chip.
 const BLOCKS: u64 = 3;
 
-/// One call. Places and lengths are fractions of what the device has, in 1/65536.
+/// One call. Addresses and lengths are fractions of the device's size, in 1/65536.
 #[derive(Clone, Debug)]
 enum Step {
     Erase(u64),
-    /// Programs that many pages of a block, after those programmed before.
+    /// Programs this number of pages of a block, after those programmed before.
     Write(u64, u16),
     Read(u64, u16, u16),
-    /// The caller does something else for so many nanoseconds.
+    /// Pauses for this number of nanoseconds.
     Pause(u32),
 }
 
@@ -38,12 +38,12 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A device with what it should hold.
+/// A device with its expected contents.
 struct Model {
     rig: Rig,
     block: usize,
     page: usize,
-    /// Addresses of the blocks in use, their contents, and their next page.
+    /// Addresses of the blocks used. Their contents and next pages follow.
     places: [u64; BLOCKS as usize],
     held: Vec<Vec<u8>>,
     next: [usize; BLOCKS as usize],

@@ -1,4 +1,4 @@
-//! What rigs keep: OTP areas, bad blocks, what wrappers pass on; and what a bus that was not tuned makes of data.
+//! Tests of the state of rigs: OTP areas, bad blocks, state passed on by wrappers; and of data on an untuned bus.
 
 #![allow(
     clippy::unwrap_used,
@@ -25,7 +25,7 @@ use floatgate_mtd::{ErrorKind, Instant, Mtd, Partition};
 use floatgate_sim::rig::{Device, RigOptions, wire};
 use std::sync::Arc;
 
-/// One rig for each way in which chips keep OTP.
+/// One rig for each form of OTP.
 const OTP: [(&str, usize); 10] = [
     ("am62a-w35n01jw", 1),
     ("quad SPI NAND", 1),
@@ -47,7 +47,8 @@ fn otp(device: &mut dyn Device) -> &mut dyn Otp {
     device.otp().unwrap_or_else(|| panic!("the chip has no OTP area"))
 }
 
-/// Info, read, write, read, lock, refused: through `dyn Otp`, as a tool would.
+/// Reads the info, reads, writes, reads and locks OTP, and checks that a write is refused. It uses `dyn Otp`, as a tool
+/// would.
 fn otp_round_trip(name: &str, mtd: &mut dyn Device, now: Instant, regions: usize) {
     let user = OtpArea::User;
     assert_eq!(mtd.otp().map_or(0, |otp| otp.otp_regions(user)), regions, "{name}");
@@ -75,7 +76,7 @@ fn otp_round_trip(name: &str, mtd: &mut dyn Device, now: Instant, regions: usize
     assert!(got == data, "{name}: the refused write changed data");
     let beyond = otp(mtd).otp_read(now, user, region.len * regions as u64, &mut got).unwrap_err();
     assert!(matches!(beyond.kind, ErrorKind::OutOfRange { .. }), "{name}: {beyond}");
-    // The array works as before.
+    // The array still works.
     let block = u64::from(mtd.geometry().erase_bytes);
     let page = bytes(4, unit.max(mtd.geometry().write_bytes as usize));
     let mut back = vec![0; page.len()];
@@ -205,7 +206,7 @@ fn raw_nand(config: &Config, chips: Vec<RawNand>, options: &str) -> RawNandDrive
     RawNandDriver::probe(controller, &[spec], HostProfile::default(), ecc, options).unwrap()
 }
 
-/// Marks block 5 bad; the next driver of the same chip knows.
+/// Marks block 5 bad. The next driver of the same chip sees the mark.
 #[test]
 fn marks_outlive_the_driver() {
     let serial = config("am62a-w35n01jw", &[]);
@@ -238,7 +239,7 @@ fn marks_outlive_the_driver() {
     }
 }
 
-/// The same work on a bare device and on a wrapped one: same bytes, same times.
+/// The same operations on a bare and on a wrapped device give the same bytes and times.
 fn work(mtd: &mut dyn Mtd, now: Instant, block_at: u64) -> (Vec<u8>, Instant) {
     let block = mtd.geometry().erase_bytes as usize;
     let data = bytes(5, block);
@@ -267,7 +268,7 @@ fn wrappers_keep_data_and_time() {
     }
 }
 
-/// The catalogue's AM62A with its PHY at 166 MHz, and a chip with a page of data.
+/// AM62A of the catalogue with its PHY at 166 MHz, and a chip with a page of data.
 fn tunable() -> (SpiController<SpiNand>, SpiOp, Vec<u8>) {
     let config = config("am62a-w35n01jw", &["bus.phy=true"]);
     let spec: SpiNandSpec = config.extract("chip").unwrap();
@@ -279,7 +280,7 @@ fn tunable() -> (SpiController<SpiNand>, SpiOp, Vec<u8>) {
     driver.read(now, 0, &mut got).unwrap();
     assert!(got == data && matches!(driver.bus().phy_state(), PhyState::Calibrated { .. }));
     let op = SpiOp { addr: 0, len: 4096, ..driver.read_operation() };
-    // The same chip behind a controller that nobody has tuned. The page is still in its cache.
+    // The same chip on a controller that was not tuned. The page is still in the chip's cache.
     let controller = driver.bus();
     let board: SpiBus = config.extract("bus").unwrap();
     (SpiController::new(controller.profile().clone(), board, controller.chip().clone()), op, data)
@@ -321,7 +322,7 @@ fn no_eye_and_too_fast_clocks_are_refused_with_a_reason() {
     assert!(stateful.contains("reset pin"), "{stateful}");
 }
 
-/// With a PHY there are two clocks: each is said with what it is for.
+/// With a PHY there are two clocks, and the message states the use of each.
 #[test]
 fn the_clock_beside_that_of_the_phy_is_told_apart() {
     let too_fast = config("am62a-w35n01jw", &["bus.phy=true", "bus.clock_hz=100e6"]);
@@ -337,7 +338,7 @@ fn the_clock_beside_that_of_the_phy_is_told_apart() {
     );
 }
 
-/// Read retries of a block read, and how long it takes, ns.
+/// Number of read retries of a block read, and its time in ns.
 fn block_read(setup: &str, chip: &str, cells: [&str; 3]) -> (u64, u64) {
     let chip = format!("chip={chip}");
     let sets: Vec<&str> = cells.into_iter().chain([chip.as_str()]).collect();
@@ -348,7 +349,8 @@ fn block_read(setup: &str, chip: &str, cells: [&str; 3]) -> (u64, u64) {
     (test.corrected.retries, test.ns)
 }
 
-/// `speed` shows read retries of chips that have them: more of them the more charge was lost, and each takes time.
+/// `speed` shows the read retries of chips that support them. More lost charge causes more retries, and each takes
+/// time.
 #[test]
 fn baked_chips_are_read_again() {
     for (setup, chip) in [("imx6-mx30lf2g18ac", "mx30lf2g28ad"), ("ma35d1-w25n02jw", "mx35lf2ge4ad")] {
@@ -361,8 +363,8 @@ fn baked_chips_are_read_again() {
     }
 }
 
-/// The PHY does not run at a clock at which the chip takes the mode that is asked for: said with both, and with what to do. It is
-/// not answered by another mode.
+/// The PHY does not run at a clock at which the chip supports the requested mode. The message states both and a remedy.
+/// No other mode is used instead.
 #[test]
 fn a_mode_that_the_phy_is_too_fast_for_is_refused_with_both_clocks() {
     let asked = ["bus.mode=8D-8D-8D", "bus.phy=true"];

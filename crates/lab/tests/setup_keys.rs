@@ -1,6 +1,8 @@
-//! `docs/setup.md` is generated from the types that read setups, parts, cards, controllers and hosts. `UPDATE_GOLDEN=1` rewrites it.
+//! Generates `docs/setup.md` from the types that read setups, parts, cards, controllers and hosts. `UPDATE_GOLDEN=1`
+//! rewrites it.
 //!
-//! The sources are read line by line: rustfmt puts each field on a line of its own, below its documentation and attributes.
+//! The sources are parsed line by line: rustfmt puts each field on its own line, below its documentation and
+//! attributes.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,18 +15,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A field of a struct, or a variant of an enum.
+/// Field of a struct, or variant of an enum.
 #[derive(Clone, Debug, Default)]
 struct Member {
     name: String,
     kind: String,
     doc: String,
     serde: String,
-    /// Fields of a variant.
+    /// Fields of the variant.
     fields: Vec<Self>,
 }
 
-/// A struct or enum that serde reads.
+/// Struct or enum that serde deserialises.
 #[derive(Clone, Debug, Default)]
 struct Type {
     file: PathBuf,
@@ -33,7 +35,7 @@ struct Type {
     members: Vec<Member>,
 }
 
-/// All types of the sources by name. Several modules may have types of one name.
+/// All types of the sources by name. Several modules may have types of the same name.
 struct Sources {
     types: BTreeMap<String, Vec<Type>>,
     texts: BTreeMap<PathBuf, String>,
@@ -74,7 +76,7 @@ impl Sources {
         all
     }
 
-    /// The type of this name that is nearest to `by`.
+    /// Type of this name that is nearest to `by`.
     fn find(&self, name: &str, by: &Path) -> Option<&Type> {
         let common = |t: &&Type| t.file.components().zip(by.components()).take_while(|(a, b)| a == b).count();
         self.types.get(name)?.iter().max_by_key(common)
@@ -89,7 +91,7 @@ impl Sources {
         Some(body.split_whitespace().collect::<Vec<_>>().join(" "))
     }
 
-    /// What `Default` gives to the fields of a type, as written.
+    /// Values that `Default` gives to the fields of a type, as written.
     fn defaults(&self, name: &str, of: &Type) -> BTreeMap<String, String> {
         let text = &self.texts[&of.file];
         let Some(from) = text.find(&format!("impl Default for {name} {{")) else { return BTreeMap::new() };
@@ -106,7 +108,7 @@ impl Sources {
     }
 }
 
-/// The types of a file that derive `Deserialize`.
+/// Types in a file that derive `Deserialize`.
 fn types(file: &Path, text: &str) -> Vec<(String, Type)> {
     let mut out = Vec::new();
     let (mut attributes, mut reads) = (String::new(), false);
@@ -133,7 +135,7 @@ fn types(file: &Path, text: &str) -> Vec<(String, Type)> {
     out
 }
 
-/// The members up to the closing brace.
+/// Members up to the closing brace.
 fn members<'a>(lines: &mut impl Iterator<Item = &'a str>) -> Vec<Member> {
     let mut out: Vec<Member> = Vec::new();
     let mut member = Member::default();
@@ -159,12 +161,12 @@ fn members<'a>(lines: &mut impl Iterator<Item = &'a str>) -> Vec<Member> {
     out
 }
 
-/// The text between `before` and the next quote.
+/// Text between `before` and the next quote.
 fn quoted<'a>(text: &'a str, before: &str) -> Option<&'a str> {
     text.split_once(before)?.1.split('"').next()
 }
 
-/// Type inside `Option`, `Vec`, `Arc`, `Box` and arrays, and whether there are several.
+/// Type inside `Option`, `Vec`, `Arc`, `Box` and arrays, and whether it is a list.
 fn inner(kind: &str) -> (&str, bool) {
     for (wrapper, many) in [("Option<", false), ("Arc<", false), ("Box<", false), ("Vec<", true)] {
         if let Some(rest) = kind.strip_prefix(wrapper) {
@@ -208,7 +210,7 @@ fn unit(name: &str) -> &'static str {
     }
 }
 
-/// How a default reads in TOML.
+/// Text of a default in TOML.
 fn plain(value: &str) -> String {
     let value = value.trim().trim_end_matches(';').trim();
     let number = |text: &str| text.trim_end_matches(')').replace('_', "");
@@ -220,7 +222,7 @@ fn plain(value: &str) -> String {
     match value {
         "Nanos::ZERO" | "0" | "0.0" => "0".to_owned(),
         "None" | "Vec::new()" => "none".to_owned(),
-        // The types that are not read field by field.
+        // Types that are not parsed field by field.
         "Modes::up_to(0)" => "[0]".to_owned(),
         "vec![MarkerPage::First]" => "[\"first\"]".to_owned(),
         _ if value.starts_with(|c: char| c.is_ascii_digit()) => value.replace('_', ""),
@@ -242,7 +244,7 @@ fn kebab(name: &str) -> String {
     out
 }
 
-/// A line of the document.
+/// A row of the document.
 struct Row {
     key: String,
     unit: String,
@@ -284,7 +286,7 @@ impl Sources {
         out
     }
 
-    /// The keys of a table whose fields depend on one of them.
+    /// Keys of a table whose fields depend on one of them.
     fn variants(&self, prefix: &str, kind: &str, by: &Path) -> Vec<Row> {
         let Some(of) = self.find(kind, by).filter(|found| found.is_enum) else { return Vec::new() };
         let Some(tag) = quoted(&of.attributes, "tag = \"") else { return Vec::new() };
@@ -309,7 +311,7 @@ impl Sources {
         self.find(kind, by).is_some_and(|found| !found.is_enum)
     }
 
-    /// The values of an enum.
+    /// Values of an enum.
     fn choices(&self, kind: &str, by: &Path) -> String {
         let Some(found) = self.find(kind, by).filter(|found| found.is_enum) else { return String::new() };
         let lower = found.attributes.contains("rename_all = \"lowercase\"");
@@ -348,7 +350,7 @@ impl Sources {
         }
     }
 
-    /// The variant marked as default.
+    /// Variant that is marked as default.
     fn variant(&self, kind: &str, by: &Path) -> Option<String> {
         let found = self.find(kind, by).filter(|found| found.is_enum)?;
         let text = &self.texts[&found.file];
@@ -361,7 +363,7 @@ impl Sources {
     }
 }
 
-/// A section of the document: title, prefix of its keys, type, and the file of the type.
+/// Section of the document: title, prefix of its keys, type, and file of the type.
 const SECTIONS: [(&str, &str, &str, &str); 24] = [
     ("Cells: wear, age and temperature of a NAND", "cells.", "CellsProfile", "device/src/cells/block.rs"),
     ("ECC engine of a NAND", "ecc.", "EccProfile", "device/src/ecc_engine.rs"),
@@ -455,7 +457,7 @@ fn every_key_of_the_types_has_its_line() {
     assert_eq!(kept, fresh);
 }
 
-/// Paths of all values of a file, list elements as `name[]`.
+/// Paths of all values of a file, with list elements as `name[]`.
 fn paths(node: &Node, path: &str, out: &mut BTreeSet<String>) {
     match &node.value {
         Value::Table(table) => {
@@ -472,7 +474,7 @@ fn paths(node: &Node, path: &str, out: &mut BTreeSet<String>) {
     }
 }
 
-/// The document is checked against files that nobody wrote for it: all built-in ones.
+/// Checks the document against all built-in files, which were not written for it.
 #[test]
 fn every_key_of_the_catalogue_is_documented() {
     let library = Library::built_in();
@@ -499,7 +501,7 @@ fn every_key_of_the_catalogue_is_documented() {
         let by_name = named(path).is_some_and(|path| known.contains(&path));
         let parent = path.rsplit_once('.').map_or("", |(parent, _)| parent);
         heads.contains(&path) || known.contains(path) || by_name || path.starts_with("part.") || {
-            // Opaque values: the typical and maximum time, and tables whose types read themselves.
+            // Opaque values: a typical and a maximum time, and tables whose types parse themselves.
             known.contains(parent) && !known.iter().any(|key| key.starts_with(&format!("{parent}.")))
         }
     };

@@ -1,4 +1,4 @@
-//! MLC chips of the catalogue, whole and in slc-mode.
+//! Tests of MLC chips of the catalogue, in normal mode and in slc-mode.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,7 +17,7 @@ use floatgate_sim::rig::{Rig, RigOptions, wire};
 const BOARD: &str = "chip-h27ucg8t2etr-bc";
 const SLC: &str = "partition.slc=true";
 
-/// An MLC chip on the board's controller, with the ECC that it asks for.
+/// An MLC chip on the board's controller, with its required ECC.
 fn board(chip: &str, sets: &[&str], options: RigOptions) -> Rig {
     let text = format!("chip = '{chip}'\ncontroller = 'sunxi-nand'\necc.engine = 'pipelined'");
     let setup = library().setup_from(&Source::text("board", &text)).unwrap();
@@ -25,7 +25,7 @@ fn board(chip: &str, sets: &[&str], options: RigOptions) -> Rig {
     rig_of(&config, options)
 }
 
-/// All parts of which pages are paired.
+/// All parts with paired pages.
 fn paired() -> Vec<String> {
     let mlc = |name: &&str| library().load(Kind::Part, name).unwrap().table.get("mlc").is_some();
     library().names(Kind::Part).filter(mlc).map(str::to_owned).collect()
@@ -43,13 +43,14 @@ fn every_chip_with_two_bits_a_cell_says_which_pages_are_paired() {
 
 #[test]
 fn the_boards_root_file_system_has_the_size_that_linux_shows() {
-    // "the rootfs partition starts at physical 0x1000000 ... exposes 4,286,578,688 logical bytes": 4 blocks are for booting.
+    // Source: "the rootfs partition starts at physical 0x1000000 ... exposes 4,286,578,688 logical bytes". 4 blocks are
+    // reserved for booting.
     let g = rig_of(&config(BOARD, &[]), TIMING_ONLY).device.geometry().clone();
     assert_eq!(g.size_bytes - 4 * u64::from(g.erase_bytes), 4_286_578_688);
     assert_eq!((g.kind, g.erase_bytes, g.write_bytes), (FlashKind::SlcModeNand, 2 << 20, 16 << 10));
 }
 
-/// The bytes of a partition are those that programs see, as everywhere where its size is asked for.
+/// The size of a partition counts the bytes that programs see, as everywhere else.
 #[test]
 fn a_partition_in_slc_mode_has_the_size_that_was_asked_for() {
     let base = config(BOARD, &[]);
@@ -83,8 +84,8 @@ fn data_comes_back_in_slc_mode_on_every_paired_chip() {
     }
 }
 
-/// Writing a whole block takes as long with LSB and MSB pages apart as it does without: within the 10 % that a part may be
-/// off, and slc-mode's half takes less than half.
+/// Writing a whole block takes the same time with separate LSB and MSB page times as with one mean time, within 10 %,
+/// the error of a part. The half that slc-mode uses takes less than half of that time.
 #[test]
 fn a_block_takes_the_mean_and_slc_mode_less_than_half() {
     for chip in paired() {
@@ -104,8 +105,8 @@ fn a_block_takes_the_mean_and_slc_mode_less_than_half() {
     }
 }
 
-/// `ubinize --slc` lays an image out for the device that a slc-mode partition is, sub-pages included: the VID header stands where UBI
-/// looks for it.
+/// `ubinize --slc` makes an image for the geometry of a slc-mode partition, including sub-pages: the VID header is at
+/// the offset that UBI expects.
 #[test]
 fn images_for_slc_mode_have_the_sizes_of_the_device() {
     for chip in paired() {
@@ -128,7 +129,7 @@ fn chips_with_one_bit_a_cell_have_no_slc_mode() {
     for setup in ["nand-mt29f2g08abaea", "am62a-w35n01jw", "memory-bus-s29gl128p"] {
         let error = wire(library(), &config(setup, &["partition.slc=true"]), TIMING_ONLY).err().unwrap();
         assert!(error.to_string().contains("no page shares its cells"), "{setup}: {error}");
-        // Asking for what there is changes nothing.
+        // A request for the existing mode changes nothing.
         assert!(wire(library(), &config(setup, &["partition.slc=false"]), TIMING_ONLY).is_ok());
     }
 }

@@ -1,6 +1,6 @@
-//! Traces of block devices in all formats, good and broken ones, read request by request.
+//! Traces of block devices in all formats, good and broken, read request by request.
 //!
-//! `UPDATE_GOLDEN=1` writes what is found to `traces/expected.txt`.
+//! `UPDATE_GOLDEN=1` writes the results to `traces/expected.txt`.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,7 +17,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/traces")
 }
 
-/// All that is read of a trace, a line for each request, and the fault with which it ends.
+/// Contents of a trace, with a line for each request, and the fault that ends it.
 fn found(bytes: &[u8]) -> String {
     let reader = match Reader::new(bytes) {
         Ok(reader) => reader,
@@ -54,7 +54,7 @@ fn traces_are_read_and_faults_have_their_place() {
     assert_eq!(text, std::fs::read_to_string(expected).unwrap());
 }
 
-/// blkparse printed the text from the binary.
+/// blkparse printed this text from the binary trace.
 #[test]
 fn blktrace_in_both_byte_orders_is_what_blkparse_prints_of_it() {
     let read = |name: &str| found(&std::fs::read(folder().join(name)).unwrap());
@@ -64,14 +64,14 @@ fn blktrace_in_both_byte_orders_is_what_blkparse_prints_of_it() {
     assert_eq!(read("good-be.blktrace"), text);
 }
 
-/// Devices above others, such as dm, queue and complete requests; their driver issues none.
+/// Stacked devices such as dm queue and complete requests, but no driver issues them.
 #[test]
 fn a_trace_without_the_issue_of_a_request_is_told() {
     let line = |action: &str| format!("8,0 1 1 0.001234567 697 {action} WS 223488 + 8 [dd]\n");
     let queued = [line("Q"), line("C")].concat();
     let text = found(queued.as_bytes());
     assert!(text.contains("no event is the issue of a request"), "{text}");
-    // What the driver sent back is issued once more.
+    // A request that the driver requeued is issued again.
     let again = found([line("D"), line("R"), line("D"), line("C")].concat().as_bytes());
     assert_eq!(again.lines().count(), 1, "{again}");
     let issued = found([line("Q"), line("D"), line("C")].concat().as_bytes());
@@ -97,7 +97,7 @@ fn request() -> impl Strategy<Value = Request> {
 proptest! {
     #[test]
     fn what_is_written_is_read(mut requests in prop::collection::vec(request(), 1..40), gaps: [u16; 40]) {
-        // One after the other, as a card is asked.
+        // The requests run one after the other, as on a card.
         let mut now = Nanos::ZERO;
         for (request, gap) in requests.iter_mut().zip(gaps) {
             request.at = now;
@@ -116,7 +116,7 @@ proptest! {
         prop_assert_eq!(again, requests);
     }
 
-    /// A changed byte is a fault with its place, or another trace.
+    /// A changed byte gives a fault with its position, or another valid trace.
     #[test]
     fn no_byte_is_fatal(name in prop::sample::select(vec!["good.csv", "good-v2.iolog", "good-v3.iolog",
         "good-msr.csv", "good.blkparse", "good.blktrace", "good-be.blktrace"]), at: usize, byte: u8) {

@@ -1,4 +1,4 @@
-//! Broken traces and the message for each: `golden/traces/NAME` beside `NAME.txt`. `UPDATE_GOLDEN=1` rewrites the messages.
+//! Broken traces, each with its message: `golden/traces/NAME` and `NAME.txt`. `UPDATE_GOLDEN=1` rewrites the messages.
 
 #![allow(
     clippy::unwrap_used,
@@ -59,7 +59,7 @@ fn all_ways_to_write_a_trace_are_the_same() {
     assert_eq!(values(&parse("erase_us\n2000").unwrap()), [(None, None, Some(2000.0))]);
 }
 
-/// What `--json` prints can be read again, and the prediction at the end of a life is that it is over.
+/// The output of `--json` can be read again. At the end of a life, the prediction is that it is over.
 #[test]
 fn a_report_is_a_trace() {
     let (chip, experiment) = (chip(), Experiment::default());
@@ -86,7 +86,7 @@ proptest! {
         }
     }
 
-    /// Whatever is measured, ends are in order and not negative.
+    /// For any measurement, the ends of an interval are in order and not negative.
     #[test]
     fn any_possible_times_give_an_interval(
         rows in proptest::collection::vec((0u64..3_000_000, 390.0f64..700.0, 1900.0f64..6700.0), 1..12),

@@ -1,4 +1,4 @@
-//! Chips at their pins: the bytes of an operation do what the operation does, on every SPI part.
+//! Tests of chips at pin level: for every SPI part, the bytes of an operation have the same effect as the operation.
 
 use crate::common::library;
 use floatgate_config::{Config, Kind, Source};
@@ -23,7 +23,7 @@ use floatgate_mtd::{Instant, Mtd, Nanos, Phase};
 use floatgate_sim::rig;
 use std::sync::Arc;
 
-/// A chip that executes operations, and its twin that gets the bytes of each. They must never differ.
+/// A chip that executes operations, and its twin that receives the bytes of each. They must never differ.
 struct Twins<C> {
     chip: C,
     wire: SpiWire<C>,
@@ -37,7 +37,7 @@ impl<C: SpiChip + Clone> Twins<C> {
         Self { chip, wire, random: Random::new(7), compared: 0 }
     }
 
-    /// Sends an operation byte by byte, its data in pieces.
+    /// Sends an operation byte by byte, with its data in pieces.
     fn send(&mut self, op: &SpiOp, data: Data<'_>) {
         let SpiOp { mode, .. } = *op;
         let wire = &mut self.wire;
@@ -48,7 +48,7 @@ impl<C: SpiChip + Clone> Twins<C> {
         }
         wire.write(mode.addr, &op.addr.to_be_bytes()[4 - usize::from(op.addr_bytes)..]);
         wire.dummy(op.dummy_cycles.into());
-        // Two bytes travel in each clock cycle of 8D-8D-8D.
+        // In 8D-8D-8D, two bytes travel in each clock cycle.
         let piece = 2 * (1 + self.random.bits() as usize % 700);
         match data {
             Data::None => {}
@@ -140,7 +140,7 @@ impl<C: SpiChip + Clone> SpiChip for Twins<C> {
     }
 }
 
-/// A board without costs of its own, on which a part runs in each of its modes.
+/// A board without its own costs, on which a part runs in each of its modes.
 fn config(part: &str, mode: Option<Mode>) -> Config {
     let mode = mode.map_or_else(String::new, |mode| format!(", mode = '{mode}'"));
     let board = format!(
@@ -156,7 +156,7 @@ fn controller<C: SpiChip + Clone>(config: &Config, chip: C) -> SpiController<Twi
     SpiController::new(profile, config.extract("bus").unwrap(), Twins::new(chip))
 }
 
-/// Erases, writes and reads two blocks in pieces of any length. Returns when that was done, and the number of wrong bytes.
+/// Erases, writes and reads two blocks in pieces of any length. Returns the end time, and the number of wrong bytes.
 fn use_flash(device: &mut impl Mtd, mut now: Instant) -> (Instant, usize) {
     let mut wrong = 0;
     let geometry = device.geometry().clone();
@@ -175,7 +175,7 @@ fn use_flash(device: &mut impl Mtd, mut now: Instant) -> (Instant, usize) {
     (now, wrong)
 }
 
-/// Operations of every opcode in its forms, at any address, allowed or not.
+/// Random operations with every opcode in its forms, at any address, allowed or not.
 fn random_operations<C: SpiChip + Clone>(twins: &mut Twins<C>, mut now: Instant, limit: u32) {
     const WRITE_ENABLE: u8 = 0x06;
     let clock = Clock::new(25_000_000);
@@ -188,7 +188,7 @@ fn random_operations<C: SpiChip + Clone>(twins: &mut Twins<C>, mut now: Instant,
         let len = if dir == Direction::None { 0 } else { 2 + random.bits() as u32 % 300 / 2 * 2 };
         let bits = 8 * u32::from(addr_bytes);
         let addr = (random.bits() as u32 % limit) & 1u32.checked_shl(bits).map_or(u32::MAX, |past| past - 1);
-        // Even, as 8D-8D-8D asks for.
+        // The length is even, as 8D-8D-8D requires.
         let op =
             SpiOp { opcode, addr: addr & !1, addr_bytes, dummy_cycles, dir, len, ..SpiOp::command(opcode) }
                 .mode(mode);
@@ -300,7 +300,7 @@ fn a_command_that_is_cut_short_does_nothing() {
         wire.transfer(short, &mut []);
     }
     assert_eq!(wire.violations().count(), 2);
-    // An erase with a byte too many is none, either.
+    // An erase with one byte too many is not executed, either.
     wire.transfer(&[0x20, 0, 0, 0, 0], &mut []);
     assert_eq!(wire.violations().count(), 3);
     let mut byte = [0];
@@ -375,7 +375,7 @@ fn power_that_fails_in_an_erase_leaves_a_chip_that_answers_nothing_until_it_is_b
     assert_eq!(id, [0xEF, 0x40, 0x18]);
 }
 
-/// A bus for the driver of raw NAND that makes cycles of its operations.
+/// A bus for the driver of raw NAND, which converts its operations to cycles.
 #[derive(Clone)]
 struct Cycles(NandWire<RawNand>);
 
@@ -461,12 +461,12 @@ fn cycles_do_what_operations_do_on_every_raw_nand() {
         let wire = Cycles(NandWire::new(chips));
         let mut twin = RawNandDriver::probe(wire, catalogue, host, ecc, Default::default()).unwrap();
         let start = Instant::ZERO + Nanos::from_ms(500);
-        // Without ECC some bits are wrong, the same ones in both.
+        // Without ECC some bits are wrong, and they are the same in both.
         assert_eq!(use_flash(&mut driver, start), use_flash(&mut twin, start), "{part}");
     }
 }
 
-/// A bus for the driver of parallel NOR that makes cycles of its accesses.
+/// A bus for the driver of parallel NOR, which converts its accesses to cycles.
 struct Words(NorWire);
 
 impl Words {

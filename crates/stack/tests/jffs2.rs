@@ -1,4 +1,4 @@
-//! JFFS2 made node by node: versions, holes, names that come and go.
+//! JFFS2 images made node by node: versions, holes, names that are added and removed.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may fail by panic")]
 
@@ -116,13 +116,13 @@ fn names(fs: &mut Fs, directory: u32) -> Vec<String> {
 fn newer_nodes_cover_older_ones_wherever_they_stand() {
     let mut log = Log::default();
     log.dirent(1, 1, 5, "file", 8);
-    // Written in another order than their versions.
+    // The nodes are written in another order than their versions.
     log.inode(5, 3, FILE, 10, 4, b"cc")
         .inode(5, 1, FILE, 10, 0, b"aaaaaaaaaa")
         .inode(5, 2, FILE, 10, 2, b"bbbbb");
     let mut fs = mount(&log);
     assert_eq!(read(&mut fs, 5), b"aabbccbaaa");
-    // A hole in its middle, then shorter, then longer again.
+    // A hole in the middle; then the file is truncated and extended.
     log.with(5, 4, FILE, 10, (1, 2), b"", 1).inode(5, 5, FILE, 6, 0, b"");
     assert_eq!(read(&mut mount(&log), 5), b"a\0\0bcc");
     log.with(5, 6, FILE, 12, (6, 6), b"", 1);
@@ -138,7 +138,7 @@ fn names_come_and_go_by_version() {
     let mut log = Log::default();
     log.inode(5, 1, FILE, 0, 0, b"").inode(6, 1, DIRECTORY, 0, 0, b"").inode(7, 1, FILE, 1, 0, b"x");
     log.dirent(1, 1, 5, "old", 8).dirent(1, 2, 6, "dir", 4).dirent(6, 1, 7, "below", 8);
-    // "old" becomes "new".
+    // `old` is renamed to `new`.
     log.dirent(1, 4, 0, "old", 0).dirent(1, 3, 5, "new", 8);
     let mut fs = mount(&log);
     assert_eq!(names(&mut fs, 1), ["dir", "new"]);
@@ -149,7 +149,7 @@ fn names_come_and_go_by_version() {
     let root = mount(&log).attributes(1).unwrap();
     assert_eq!((root.mtime.seconds, root.mode), (1004, 0o040_755), "the time of the newest dirent");
     assert_eq!(fs.resolve(b"/dir/below").unwrap(), 7);
-    // The directory goes: what is in it has no name, either.
+    // The directory is deleted, so its contents have no name, either.
     log.dirent(1, 5, 0, "dir", 0);
     let mut fs = mount(&log);
     assert_eq!(fs.inodes().unwrap(), [1, 5]);
@@ -167,7 +167,7 @@ fn a_name_without_its_inode_is_told() {
     assert!(told.contains("\"lost\" of inode 3"), "{told}");
 }
 
-/// As after a power cut in the middle of a write.
+/// Damage as after a power cut in the middle of a write.
 #[test]
 fn a_node_with_damaged_data_gives_way_to_those_before() {
     let mut log = Log::default();
@@ -180,7 +180,7 @@ fn a_node_with_damaged_data_gives_way_to_those_before() {
     let mut fs = mount(&log);
     assert_eq!(read(&mut fs, 2), b"xood");
     assert_eq!(fs.damaged_nodes().len(), 1);
-    // The newest node tells the attributes, unless it is damaged.
+    // The newest node defines the attributes, unless it is damaged.
     let mut log = Log::default();
     log.dirent(1, 1, 2, "file", 8).inode(2, 1, FILE, 4, 0, b"good").inode(2, 2, FILE, 9, 4, b"worse");
     let last = log.0.len() - 4;
@@ -194,18 +194,18 @@ fn flash_without_a_node_is_no_jffs2() {
     for bytes in [vec![], vec![0xFF; 20_000], vec![0; 20_000]] {
         assert_eq!(try_mount(&bytes).unwrap_err(), MountError::Nothing);
     }
-    // An unknown node that must be known.
+    // A node of an unknown, incompatible type.
     let mut log = Log::default();
     log.node(0xE0F0, &[], &[], |_| Vec::new());
     assert_eq!(try_mount(&log.0).unwrap_err(), MountError::Incompatible { at: 0, code: 0xE0F0 });
-    // One that need not be.
+    // A node of an unknown type that can be ignored.
     let mut log = Log::default();
     log.node(0x20F0, &[], &[], |_| Vec::new()).inode(5, 1, FILE, 0, 0, b"").dirent(1, 1, 5, "file", 8);
     assert_eq!(names(&mut mount(&log), 1), ["file"]);
     assert_eq!(mount(&log).endian(), Endian::Little);
 }
 
-/// Linux fills the end of a page with zeros where a padding node would be nothing but its header.
+/// Linux fills the end of a page with zeros if it is not longer than the header of a padding node.
 #[test]
 fn zeros_too_few_for_a_node_are_no_damage() {
     for zeros in [4, 8, 12, 16] {
@@ -238,7 +238,7 @@ fn a_directory_inside_itself_is_mounted() {
 fn lengths_that_lie_are_told() {
     let mut log = Log::default();
     log.dirent(1, 1, 2, "file", 8).inode(2, 1, FILE, 4, 0, b"good");
-    // More bytes of the file than a page has, and more than the data are.
+    // Nodes that state more file bytes than a page, and more than their data contains.
     log.with(2, 2, FILE, 1 << 20, (0, 1 << 20), b"tiny", 6).with(2, 3, FILE, 100, (0, 100), b"tiny", 0);
     let mut fs = mount(&log);
     assert_eq!(read(&mut fs, 2), b"good");
@@ -246,7 +246,7 @@ fn lengths_that_lie_are_told() {
 }
 
 proptest! {
-    /// Whatever stands on the flash, mounting and reading end.
+    /// Mounting and reading end without a panic, whatever the flash contains.
     #[test]
     fn nothing_panics(damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..40), noise in any::<bool>()) {
         let mut log = Log::default();

@@ -1,4 +1,5 @@
-//! JFFS2 as it is written: random changes against a model, with garbage collection, mounts in between and losses of power.
+//! Tests of JFFS2 while it is written: random changes against a model, with garbage collection, remounts and power
+//! losses.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may fail by panic")]
 
@@ -14,7 +15,7 @@ use floatgate_stack::jffs2::{Jffs2, MountOptions};
 
 type Fs = Jffs2<PowerCut<RamFlash>>;
 
-/// All that a tree shows: contents, targets, attributes, by path.
+/// Visible contents of a tree by path: type, permissions, data or link target, attributes.
 type Tree = BTreeMap<String, (FileType, u32, Vec<u8>, BTreeMap<Vec<u8>, Vec<u8>>)>;
 
 fn tree(fs: &mut dyn FileSystem) -> Result<Tree, Error> {
@@ -110,7 +111,7 @@ fn what_is_written_is_there_after_every_mount() {
 
 const NEW: NewFile<'_> = NewFile { kind: NewKind::Regular, permissions: 0o644, uid: 0, gid: 0 };
 
-/// Nodes that a mount finds marked on a flash where a file was written over ten times.
+/// Number of nodes that a mount finds marked obsolete, after a file was overwritten ten times.
 fn marked(geometry: &Geometry, marks_obsolete: bool) -> (u64, u64) {
     let options = MountOptions { compressors: vec![], marks_obsolete, ..MountOptions::default() };
     let mut fs = fresh(geometry, &options);
@@ -139,12 +140,12 @@ fn nodes_that_newer_ones_replace_are_marked_on_nor_when_asked_to() {
     let (found, rest) = marked(&nor, true);
     assert!(found >= 12, "{found}");
     assert_eq!(found + rest, all);
-    // Nothing can be cleared in pages that are programmed as a whole.
+    // In pages that are programmed as a whole, single bits cannot be cleared.
     assert_eq!(marked(&Geometry::nand_512(28), true).0, 0);
 }
 
-/// Small writes leave eraseblocks of nodes that the whole page at its end has replaced. Linux's thread collects them when there are many,
-/// although space is not short: `jffs2_thread_should_wake`, `vdirty_blocks_gctrigger`.
+/// Small writes leave eraseblocks of nodes that a whole page at its end has replaced. If there are many, Linux's thread
+/// collects them although space is not short (`jffs2_thread_should_wake`, `vdirty_blocks_gctrigger`).
 #[test]
 fn many_very_dirty_eraseblocks_are_collected_in_the_background() {
     let options = MountOptions { compressors: Vec::new(), ..MountOptions::default() };
@@ -167,7 +168,7 @@ fn many_very_dirty_eraseblocks_are_collected_in_the_background() {
     assert!(FileSystem::space(&fs).free_blocks + 8 > space.free_blocks, "dirt counts as free already");
 }
 
-/// Linux writes a node of a hole where a file grows, and readers that look at nodes alone depend on it.
+/// When a file grows, Linux writes a node for the hole. Readers that look only at nodes depend on that.
 #[test]
 fn each_byte_of_a_file_that_is_put_in_has_a_node() {
     use floatgate_stack::fs::{CompressedBlock, Compression, FileFlags, FilledFile, Timestamp};

@@ -1,4 +1,4 @@
-//! Filesystems as large as people have them: many files, large directories, large files.
+//! Large filesystems, as in practice: many files, large directories, large files.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -15,7 +15,7 @@ type Fs = Ubifs<RamVolume>;
 const FILE: NewFile<'_> = NewFile { kind: NewKind::Regular, permissions: 0o644, uid: 0, gid: 0 };
 const DIRECTORY: NewFile<'_> = NewFile { kind: NewKind::Directory, permissions: 0o755, uid: 0, gid: 0 };
 
-/// NAND with 2 KiB pages and 128 KiB blocks.
+/// Formats a volume on NAND with 2 KiB pages and 128 KiB blocks.
 fn format(lebs: u32) -> Fs {
     let geometry = VolumeGeometry {
         lebs,
@@ -37,7 +37,7 @@ fn name(number: u32) -> Vec<u8> {
     format!("a name of usual length, {number}").into_bytes()
 }
 
-/// Files in directories of a hundred, each with some bytes that a mount later are there.
+/// Creates directories of 100 files each with some bytes, and checks them after a mount.
 #[test]
 fn a_hundred_thousand_files() {
     let mut fs = format(1000);
@@ -64,7 +64,7 @@ fn a_hundred_thousand_files() {
     assert_eq!(fs.check(), Ok(Vec::new()));
 }
 
-/// Listed in pieces, half of it removed, listed again.
+/// A directory is listed in parts, half of its names are removed, and it is listed again.
 #[test]
 fn a_directory_of_fifty_thousand_names() {
     const NAMES: u32 = 50_000;
@@ -81,7 +81,7 @@ fn a_directory_of_fifty_thousand_names() {
     }
     let mut fs = remount(fs);
     assert_eq!(names(&mut fs, directory), (1..NAMES).step_by(2).map(name).collect());
-    // 160 bytes, and 56 bytes and the name for each entry, in multiples of 8.
+    // The size is 160 bytes, plus 56 bytes and the name for each entry, in multiples of 8.
     let bytes = (1..NAMES).step_by(2).map(|number| (56 + name(number).len() as u64 + 1).next_multiple_of(8));
     assert_eq!(fs.attributes(directory).unwrap().size, 160 + bytes.sum::<u64>());
     assert_eq!(fs.check(), Ok(Vec::new()));
@@ -100,7 +100,7 @@ fn names(fs: &mut Fs, directory: u32) -> std::collections::BTreeSet<Vec<u8>> {
     }
 }
 
-/// Blocks of data a MiB apart and at both ends; it is cut, and grows again.
+/// A file with blocks 1 MiB apart and at both ends is truncated and extended again.
 #[test]
 fn a_file_of_a_gibibyte_with_holes() {
     const MIB: u64 = 1 << 20;

@@ -1,5 +1,5 @@
-//! Limits of what is kept in memory change nothing that a caller sees: the same operations on a filesystem with small limits and
-//! on one with the usual ones have the same results.
+//! Tests that memory limits are invisible to callers: the same operations have the same results with small limits and
+//! with the default ones.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -15,7 +15,7 @@ use floatgate_stack::{RamVolume, VolumeGeometry};
 
 type Fs = Ubifs<RamVolume>;
 
-/// Random indices and bytes.
+/// Generator of random indices and bytes.
 struct Random(random::Random);
 
 impl Random {
@@ -52,14 +52,14 @@ const fn file(kind: NewKind<'_>) -> NewFile<'_> {
     NewFile { kind, permissions: 0o755, uid: 7, gid: 9 }
 }
 
-/// Operations drawn at random, on inodes and names that may or may not be there.
+/// Random operations, on inodes and names that may or may not exist.
 struct Workload {
     random: Random,
-    /// Directories that were made.
+    /// Directories created so far.
     directories: Vec<u32>,
-    /// Files that were made.
+    /// Files created so far.
     files: Vec<u32>,
-    /// Files that are open, once for each time.
+    /// Open files, one entry for each open.
     open: Vec<u32>,
 }
 
@@ -133,7 +133,7 @@ impl Workload {
         format!("user.{}", self.random.below(3)).into_bytes()
     }
 
-    /// Later operations use what this one has made.
+    /// Records a new inode, so that later operations can use it.
     fn made(&mut self, operation: &Operation, inode: u32) {
         match operation {
             Operation::Create(.., 0..2) => self.directories.push(inode),
@@ -148,7 +148,7 @@ impl Workload {
     }
 }
 
-/// Runs an operation. An inode if it makes one; what it reads otherwise, as text.
+/// Runs an operation. Returns the inode that it created, and the data that it read as text.
 fn run(fs: &mut Fs, operation: &Operation) -> Result<(u32, String), floatgate_stack::ubifs::Error> {
     let none = |()| (0, String::new());
     match operation {
@@ -202,7 +202,7 @@ fn change(
     fs.set_attributes(inode, &changes)
 }
 
-/// All that can be seen of a filesystem, as lines of text.
+/// All visible contents of a filesystem, as lines of text.
 fn contents(fs: &mut Fs) -> Vec<String> {
     let mut lines = Vec::new();
     for inode in fs.inodes().unwrap() {
@@ -230,7 +230,7 @@ fn remount(fs: Fs, limits: Limits) -> Fs {
     Ubifs::mount(volume, &MountOptions::default(), behaviour(limits)).unwrap()
 }
 
-/// Runs a workload on two filesystems, of which one has the limits to be tried.
+/// Runs a workload on two filesystems, one of them with the limits under test.
 fn compare(limits: Limits, seed: u64, operations: usize) {
     let both = [Limits::default(), limits];
     let mut filesystems = both.map(|limits| format(60, limits));
@@ -266,7 +266,7 @@ fn small_caches_change_nothing() {
     compare(Limits { page_bytes: 0, inodes: 0, entries: 0, ..Limits::default() }, 20, 1000);
 }
 
-/// With the usual limits: at 1,023 changed inodes a new one once fell out of the cache before it had a name.
+/// Uses the default limits. At 1,023 changed inodes, a new inode was once evicted from the cache before it had a name.
 #[test]
 fn thousands_of_new_files_wait_in_memory() {
     let mut fs = format(200, Limits::default());

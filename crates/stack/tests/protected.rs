@@ -1,4 +1,4 @@
-//! UBIFS with authentication and encryption, from images that `mkfs.ubifs` made.
+//! UBIFS with authentication and encryption, in images made by `mkfs.ubifs`.
 
 #![allow(
     clippy::unwrap_used,

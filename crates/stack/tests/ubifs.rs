@@ -1,4 +1,4 @@
-//! What a filesystem brought to flash is there after a loss of power, whatever went on in memory.
+//! Tests that synced data exists after a power loss, whatever the state in memory was.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -26,17 +26,17 @@ fn fresh() -> Fs {
     Ubifs::format(RamVolume::new(geometry), &FormatOptions::default(), Behaviour::default()).unwrap()
 }
 
-/// What is there if power goes away now.
+/// The filesystem as it is after a power loss now.
 fn after_a_cut(fs: &Fs) -> Fs {
     let options = MountOptions { recover: true, ..MountOptions::default() };
     Ubifs::mount(fs.clone().abandon(), &options, Behaviour::default()).unwrap()
 }
 
-/// Bytes that do not compress.
+/// Bytes that cannot be compressed.
 fn noise(seed: u64, len: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(2).wrapping_add(1);
     let mut next = || {
-        // Knuth's MMIX.
+        // Linear congruential generator of Knuth's MMIX.
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 56) as u8
     };
@@ -58,7 +58,8 @@ fn a_write_that_has_to_make_room_is_brought_to_flash_whole() {
         let name = format!("file {round}").into_bytes();
         let root = fs.root();
         let Ok(inode) = fs.create(root, &name, &FILE) else { break };
-        // Beginning in the middle of a block, over several: the room for one can be made by writing back those before.
+        // The write begins inside a block and covers several blocks. Writing back earlier blocks may make space for
+        // later ones.
         match fs.write(inode, 1000, &noise(round, 10_000)) {
             Ok(()) => {}
             Err(Error::NoSpace) => {
@@ -78,7 +79,8 @@ fn a_write_that_has_to_make_room_is_brought_to_flash_whole() {
     assert!(short > 0, "space was never short");
 }
 
-/// A new image refuses what a live filesystem refuses: its inode would state a list of names that Linux does not accept.
+/// A new image refuses the same attributes as a live filesystem. Otherwise its inode would state a list of names that
+/// Linux does not accept.
 #[test]
 fn more_attributes_than_an_inode_can_have_are_refused_while_it_is_filled() {
     let options = FormatOptions { deferred: true, ..FormatOptions::default() };
@@ -101,7 +103,7 @@ fn more_attributes_than_an_inode_can_have_are_refused_while_it_is_filled() {
         };
         fs.fill(root, format!("{count}").as_bytes(), &file)
     };
-    // 256 names of 255 bytes with a zero after each are 64 KiB.
+    // 256 names of 255 bytes with a terminating zero are 64 KiB.
     assert_eq!(fill(257), Err(Error::TooLarge { what: "list of attributes", len: 257 * 256 }));
     assert!(fill(256).is_ok());
 }
@@ -119,7 +121,7 @@ fn a_file_without_a_name_takes_its_attributes_along() {
         assert_eq!(left.inodes(), Ok(vec![left.root()]));
         assert_eq!(left.check(), Ok(Vec::new()));
     }
-    // With a name it is there with all it has.
+    // An unnamed file that gets a name keeps all its data and attributes.
     let root = fs.root();
     fs.link(inode, root, b"named").unwrap();
     fs.fsync(inode).unwrap();

@@ -1,4 +1,4 @@
-//! Blocks are compressed on all cores, a batch at a time.
+//! Compression of blocks on all cores, one batch at a time.
 
 use floatgate_media::crc;
 use floatgate_stack::fs::Compression;
@@ -7,10 +7,11 @@ use rayon::prelude::*;
 
 use super::item::{Batch, Step};
 
-/// Pieces that a batch is cut into: more than there are cores, as they take different times.
+/// Number of pieces of a batch: more than there are cores, as the pieces take different times.
 const PIECES: usize = 16;
 
-/// A block after compression: how, where it ends in its piece, and the CRC of what it was.
+/// Result of a block's compression: the compressor, the end of its bytes in the piece, and the CRC
+/// of the uncompressed data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Done {
     pub(super) how: Compression,
@@ -19,16 +20,16 @@ pub(super) struct Done {
     pub(super) crc: u32,
 }
 
-/// A part of a batch's blocks, in order.
+/// Part of a batch's blocks, in their order, with the compressed bytes.
 #[derive(Debug, Default)]
 pub(super) struct Piece {
     pub(super) bytes: Vec<u8>,
     pub(super) blocks: Vec<Done>,
-    /// The block that is being compressed.
+    /// Compressed bytes of the current block.
     out: Vec<u8>,
 }
 
-/// A compressor for each piece.
+/// Compressors, one for each piece of a batch.
 pub(super) struct Compressors {
     how: Compression,
     all: Vec<Compressor>,
@@ -39,7 +40,7 @@ impl Compressors {
         Self { how, all: (0..PIECES).map(|_| Compressor::default()).collect() }
     }
 
-    /// Compresses the blocks of a batch into pieces, in their order.
+    /// Compresses the blocks of a batch into pieces. The order of the blocks stays.
     pub(super) fn run(&mut self, batch: &Batch, pieces: &mut Vec<Piece>) {
         let blocks: Vec<&[u8]> = batch
             .steps

@@ -1,4 +1,4 @@
-//! A directory as a source: everything in it, in the order of names.
+//! Source for a directory of the host: all its files, in the order of their names.
 
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
@@ -16,23 +16,23 @@ use super::item::{BLOCK, Feeder, Item, ItemKind, Xattrs};
 /// Longest list of attribute names, and longest value, that Linux returns, bytes.
 const XATTR_MAX: usize = 65536;
 
-/// Directories inside each other.
+/// Deepest nesting of directories.
 const MAX_DEPTH: usize = 1024;
 
-/// A walk through a directory of the host.
+/// State of a walk through a directory of the host.
 struct Walk<'f> {
     feeder: &'f mut Feeder,
     path: Vec<Vec<u8>>,
-    /// Files with several names, by device and inode: the first one.
+    /// First path of each file with several names, by device and inode number.
     first_names: BTreeMap<(u64, u64), Vec<Vec<u8>>>,
 }
 
-/// Delivers all of a directory.
+/// Feeds all files of a directory to the builder.
 pub(super) fn feed(root: &Path, feeder: &mut Feeder) -> Result<(), BuildError> {
     let mut walk = Walk { feeder, path: Vec::new(), first_names: BTreeMap::new() };
     let unreadable = |error| BuildError::Source { path: root.to_owned(), error };
     let metadata = std::fs::metadata(root).map_err(unreadable)?;
-    // The root may be a link to a directory.
+    // The root may be a symbolic link to a directory.
     let root = root.canonicalize().map_err(unreadable)?;
     walk.entry(&root, &metadata)?;
     let mut levels = vec![(root.clone(), walk.names(&root)?)];
@@ -63,7 +63,7 @@ impl Walk<'_> {
         self.feeder.record_loss(&self.path, what)
     }
 
-    /// Names in a directory, the last first.
+    /// Names in a directory, in reverse order.
     fn names(&mut self, folder: &Path) -> Result<Vec<Vec<u8>>, BuildError> {
         let mut names = Vec::new();
         let listed = std::fs::read_dir(folder).and_then(|entries| {
@@ -79,7 +79,7 @@ impl Walk<'_> {
         Ok(names)
     }
 
-    /// One entry; whether it is a directory.
+    /// Feeds one entry and returns whether it is a directory.
     fn visit(&mut self, place: &Path) -> Result<bool, BuildError> {
         match std::fs::symlink_metadata(place) {
             Ok(metadata) => self.entry(place, &metadata),
@@ -125,7 +125,8 @@ impl Walk<'_> {
             permissions: metadata.mode() & 0o7777,
             uid: metadata.uid(),
             gid: metadata.gid(),
-            // Reading changes the one and copying the other: the same tree should give the same image.
+            // Reading changes the access time and copying the change time. The same tree is meant to
+            // give the same image, so all times are the modification time.
             atime: time,
             ctime: time,
             mtime: time,
@@ -159,7 +160,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Reads what the host's filesystem says is data; returns where the file ends.
+    /// Feeds the ranges that the host's filesystem reports as data, and returns the end of the file.
     fn sparse(&mut self, file: &mut File, size: u64) -> Result<std::io::Result<u64>, BuildError> {
         let mut at = 0;
         while at < size {
@@ -178,13 +179,14 @@ impl Walk<'_> {
     }
 
     fn directory_flags(&mut self, place: &Path) -> Result<FileFlags, BuildError> {
-        // One that cannot be opened cannot be listed either, which is a loss of its own.
+        // A file that cannot be opened cannot be listed either, which is reported as a separate loss.
         let opened =
             rustix::fs::open(place, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
         opened.map_or(Ok(FileFlags::default()), |folder| self.flags(folder))
     }
 
-    /// Flags that UBIFS has too. A filesystem that has none says so in many ways.
+    /// Flags of a file that UBIFS has too. Filesystems without flags report this with several error
+    /// codes.
     fn flags(&mut self, file: impl std::os::fd::AsFd) -> Result<FileFlags, BuildError> {
         let flags = rustix::fs::ioctl_getflags(file).unwrap_or(IFlags::empty());
         for (flag, name) in [(IFlags::NODUMP, "nodump"), (IFlags::NOATIME, "noatime")] {
@@ -205,7 +207,7 @@ impl Walk<'_> {
     fn xattrs(&mut self, place: &Path) -> Result<Xattrs, BuildError> {
         let names = match list(place) {
             Ok(names) => names,
-            // The host's filesystem has none.
+            // The host's filesystem has no extended attributes.
             Err(rustix::io::Errno::NOTSUP) => return Ok(Vec::new()),
             Err(error) => {
                 self.record_loss(format!("extended attributes: {error}"))?;
@@ -227,7 +229,7 @@ impl Walk<'_> {
     }
 }
 
-/// The next stretch with data, from the start of a block to the end of one.
+/// Next range with data from `at` on, from the start of a block to the end of one.
 fn next_data(file: &mut File, at: u64, size: u64) -> std::io::Result<Option<(u64, u64)>> {
     use rustix::fs::SeekFrom as Seek;
     let start = match rustix::fs::seek(&*file, Seek::Data(at)) {
@@ -289,7 +291,7 @@ fn kind(place: &Path, metadata: &Metadata) -> Result<ItemKind, String> {
     })
 }
 
-/// Bytes that a directory may take in an image, at most, without compression.
+/// Estimate of the bytes that a directory takes in an image at most, without compression.
 pub(super) fn estimate(root: &Path) -> u64 {
     let mut bytes = 0u64;
     let mut open = vec![root.to_owned()];

@@ -1,4 +1,4 @@
-//! Why an image cannot be built, and what to do about it.
+//! Reasons for which an image cannot be built, with remedies.
 
 use std::path::PathBuf;
 
@@ -10,15 +10,15 @@ use crate::ImageError;
 /// Reason for which an image cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// The source cannot be read.
+    /// Source that cannot be read.
     #[error("{}: {error}", .path.display())]
     Source {
-        /// The directory or the tar.
+        /// Path of the directory or the tar.
         path: PathBuf,
         /// Error of the operating system.
         error: std::io::Error,
     },
-    /// The tar is damaged.
+    /// Damaged tar.
     #[error("{}: {what}", .path.display())]
     Tar {
         /// Path of the tar file.
@@ -26,60 +26,60 @@ pub enum BuildError {
         /// Description of the fault.
         what: &'static str,
     },
-    /// The device table is wrong.
+    /// Faulty device table.
     #[error("device table, line {line}: {what}")]
     Table {
-        /// The line, from 1 on.
+        /// Number of the line, from 1.
         line: usize,
         /// Description of the fault.
         what: String,
     },
-    /// Sizes that no flash has.
+    /// Sizes that no flash has, as text.
     #[error("{0}")]
     Shape(String),
-    /// Sizes that a filesystem without UBI, such as LittleFS, does not have.
+    /// Sizes that a filesystem without UBI, such as LittleFS, cannot have, as text.
     #[error("{0}")]
     TreeShape(String),
-    /// A tar from a pipe does not say how large it is.
+    /// Tar from a pipe, whose size is unknown in advance.
     #[error("the size of what comes from stdin is not known")]
     SizeUnknown {
         /// True for a JFFS2, which is as large as its partition.
         is_jffs2: bool,
     },
-    /// The image is larger than it is to be.
+    /// Image larger than its requested size.
     #[error("the image has {image} bytes, more than the {pad} that it is to be padded to")]
     PadTooSmall {
-        /// Bytes of the image.
+        /// Size of the image in bytes.
         image: u64,
-        /// Bytes that it is to have.
+        /// Requested size in bytes.
         pad: u64,
     },
-    /// The format has other compressors.
+    /// Compressor that the format does not have.
     #[error("JFFS2 compresses with zlib or LZO only")]
     Compressor,
-    /// No filesystem has such a parameter.
+    /// Parameter with a value that no filesystem has.
     #[error("no filesystem can have this number for {field}: {value}")]
     Parameter {
         /// Name of the parameter.
         field: &'static str,
-        /// Its value.
+        /// Value of the parameter.
         value: u64,
     },
-    /// No filesystem has such sizes.
+    /// Combination of sizes that no filesystem has, as text.
     #[error("no filesystem can be made: {0}")]
     Sizes(String),
-    /// The files do not fit.
+    /// Files that do not fit the image.
     #[error("the files do not fit into the filesystem")]
     NoSpace,
-    /// The filesystem may have too few LEBs for the files.
+    /// Largest number of LEBs too small for the files.
     #[error("the files need {needed} LEBs, and the filesystem can have {most}")]
     TooFewLebs {
         /// Fewest LEBs of a filesystem that holds the files.
         needed: u32,
-        /// LEBs that it can have.
+        /// Largest number of LEBs that the filesystem may have.
         most: u32,
     },
-    /// The filesystem does not fit.
+    /// Volume too small for the filesystem.
     #[error("the filesystem has {lebs} LEBs, and the volume {volume}")]
     VolumeTooSmall {
         /// LEBs of the filesystem.
@@ -87,25 +87,25 @@ pub enum BuildError {
         /// LEBs of the volume.
         volume: u32,
     },
-    /// The filesystem or the file below it.
+    /// Error of the filesystem or of the file that stores it.
     #[error(transparent)]
     Image(#[from] ImageError),
-    /// The UBI device around it.
+    /// Error of the UBI device around the filesystem.
     #[error(transparent)]
     Ubi(#[from] UbinizeError),
-    /// The other side of the pipeline has ended; that one says why.
+    /// End of the pipeline's other side, whose own error states the reason.
     #[error("the work was stopped")]
     Stopped,
 }
 
 impl BuildError {
-    /// True where a filesystem with more LEBs may be possible.
+    /// True for an error that more LEBs may avoid.
     pub(super) const fn is_of_size(&self) -> bool {
         matches!(self, Self::NoSpace | Self::Sizes(_) | Self::Parameter { .. } | Self::VolumeTooSmall { .. })
     }
 }
 
-/// The failure of a filesystem that is being filled.
+/// Error of a filesystem that is being filled, as a build error.
 pub(super) fn image(error: Error) -> BuildError {
     match error {
         Error::NoSpace => BuildError::NoSpace,

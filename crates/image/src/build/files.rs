@@ -1,4 +1,4 @@
-//! The files of a source as a filesystem, to be read as such.
+//! Files of a build source as a mounted filesystem.
 
 use floatgate_files::tempfile;
 use floatgate_stack::fs::Compression;
@@ -13,7 +13,7 @@ use crate::ImageError;
 use crate::image::ImageFs;
 use crate::report::Loss;
 
-/// Sizes of a flash that does not matter.
+/// Flash sizes of the temporary filesystem. Any valid sizes would do.
 const SHAPE: FlashShape = FlashShape {
     page_bytes: 2048,
     sub_page_bytes: 2048,
@@ -22,20 +22,20 @@ const SHAPE: FlashShape = FlashShape {
     size: None,
 };
 
-/// Files of the host in a filesystem of their own.
+/// Files of the host in a temporary filesystem.
 pub struct Files {
-    /// The filesystem, which is read only.
+    /// Filesystem with the files, read-only.
     pub fs: ImageFs,
     /// Properties of files that the image cannot hold bit for bit.
     pub losses: Vec<Loss>,
-    /// The source has said what the root directory is like: not every tar does.
+    /// True if the source contains attributes of the root directory, which not every tar does.
     pub has_root: bool,
 }
 
-/// Puts the files of a source into a filesystem in a temporary file, not compressed.
+/// Copies the files of a source uncompressed into a filesystem in a temporary file.
 ///
 /// # Errors
-/// A source that cannot be read, failures of the host.
+/// The source cannot be read, or the host fails.
 pub fn files(source: &Source) -> Result<Files, BuildError> {
     let format = FormatOptions { compression: Compression::None, ..FormatOptions::default() };
     let mut options = BuildOptions {

@@ -1,9 +1,9 @@
-//! An identity that follows from the contents, so that the same input gives the same bytes.
+//! Identifiers computed from the contents, so that the same input gives the same bytes.
 
 use floatgate_media::crc;
 use floatgate_mtd::random::{GOLDEN, mix};
 
-/// A running digest of all that goes into an image; not against people who try to make two images with one identity.
+/// Running digest of everything that goes into an image. It does not protect against deliberate collisions.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
     lanes: [u64; 2],
@@ -30,7 +30,7 @@ impl Identity {
         self.number(u64::from(crc::ubi(bytes)));
     }
 
-    /// A UUID of version 8 (RFC 9562: made as one likes).
+    /// UUID of version 8, whose contents RFC 9562 leaves to the application.
     pub(crate) fn uuid(&self) -> [u8; 16] {
         let [first, second] = self.lanes.map(u64::to_be_bytes);
         let mut uuid = [0; 16];
@@ -41,7 +41,7 @@ impl Identity {
         uuid
     }
 
-    /// An image sequence number; 0 would match any.
+    /// Image sequence number; never 0, which would match any.
     pub(crate) fn image_seq(&self) -> u32 {
         let bits = mix(self.lanes[0] ^ self.lanes[1].rotate_left(32));
         ((bits >> 32) as u32).max(1)

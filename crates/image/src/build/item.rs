@@ -1,4 +1,4 @@
-//! The items of a source: files with all their attributes, and their blocks, in batches.
+//! Items of a build source: files with all their attributes, and their blocks, in batches.
 
 use std::io::Read;
 use std::sync::mpsc::{Receiver, SyncSender};
@@ -9,25 +9,25 @@ use floatgate_stack::fs::{DeviceNumber, Error, FileFlags, FileType, Timestamp};
 use super::error::{BuildError, image};
 use crate::report::Loss;
 
-/// Bytes of a block.
+/// Size of a block in bytes.
 pub(super) const BLOCK: usize = BLOCK_BYTES as usize;
 
-/// Bytes of data with which a batch is full.
+/// Bytes of data that fill a batch.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Steps with which a batch is full.
+/// Number of steps that fill a batch.
 const BATCH_STEPS: usize = 2048;
 
-/// Bytes of a file that are read together.
+/// Bytes of a file read at once.
 const READ_BYTES: usize = 64 * BLOCK;
 
 /// Kind of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ItemKind {
     Directory,
-    /// With its bytes, holes included.
+    /// Regular file, with its size in bytes, holes included.
     Regular(u64),
-    /// Another name of a file that came before.
+    /// Another name of an earlier file, whose path this is.
     Link(Vec<Vec<u8>>),
     Symlink(Vec<u8>),
     BlockDevice(DeviceNumber),
@@ -37,7 +37,7 @@ pub(super) enum ItemKind {
 }
 
 impl ItemKind {
-    /// Type of the file; a regular file for another name of an earlier file.
+    /// File type of the item; a regular file for another name of an earlier file.
     pub(super) const fn file_type(&self) -> FileType {
         match self {
             Self::Directory => FileType::Directory,
@@ -54,10 +54,10 @@ impl ItemKind {
 /// Extended attributes: names with prefixes and values.
 pub(super) type Xattrs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// A file as a source has it.
+/// File with its attributes, as the source delivers it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Item {
-    /// From the root; empty for the root itself.
+    /// Names on the path from the root; empty for the root itself.
     pub(super) path: Vec<Vec<u8>>,
     pub(super) kind: ItemKind,
     pub(super) permissions: u32,
@@ -66,17 +66,17 @@ pub(super) struct Item {
     pub(super) atime: Timestamp,
     pub(super) mtime: Timestamp,
     pub(super) ctime: Timestamp,
-    /// Sync, immutable, append-only, dirsync.
+    /// Inode flags: sync, immutable, append-only, dirsync.
     pub(super) flags: FileFlags,
-    /// Sorted by name.
+    /// Extended attributes, sorted by name.
     pub(super) xattrs: Xattrs,
 }
 
-/// Something to do.
+/// Step of the build: a file, or a block of one.
 #[derive(Debug)]
 pub(super) enum Step {
     Item(Box<Item>),
-    /// A block of the last item: its number in the file, and where it is in the batch's data.
+    /// Block of the last item: its number in the file, and its range in the batch's data.
     Block {
         block: u32,
         start: usize,
@@ -85,7 +85,7 @@ pub(super) enum Step {
     Loss(Loss),
 }
 
-/// Steps with their data.
+/// Steps of the build with their data.
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) steps: Vec<Step>,
@@ -93,16 +93,16 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// Without steps, with room for a full one's data.
+    /// Creates an empty batch with room for the data of a full one.
     pub(super) fn new() -> Self {
         Self { steps: Vec::new(), data: Vec::with_capacity(BATCH_BYTES + READ_BYTES) }
     }
 }
 
-/// The end where a source puts in what it finds.
+/// Sending end of the pipeline, which a source feeds with files and data.
 pub(super) struct Feeder {
     sender: SyncSender<Batch>,
-    /// Batches that were written come back for their memory.
+    /// Written batches, which come back so that their memory is used again.
     spent: Receiver<Batch>,
     batch: Batch,
 }
@@ -133,18 +133,19 @@ impl Feeder {
     fn send(&mut self) -> Result<(), BuildError> {
         let empty = self.spent.try_recv().unwrap_or_else(|_| Batch::new());
         let batch = std::mem::replace(&mut self.batch, empty);
-        // Nobody listens any more: the other side has failed, and says why.
+        // The receiver is gone because the other side has failed; its own error states the reason.
         self.sender.send(batch).map_err(|_| BuildError::Stopped)
     }
 
-    /// All was delivered.
+    /// Sends the last batch, after all files were delivered.
     pub(super) fn finish(mut self) -> Result<(), BuildError> {
         self.send()
     }
 
-    /// The bytes of the last item from `at` (the start of a block) up to `end`; returns how many there were.
+    /// Feeds the data of the last item from `at`, the start of a block, up to `end`, and returns the number
+    /// of bytes read.
     ///
-    /// Blocks of nothing but zeros are holes.
+    /// Blocks that contain only zeros become holes.
     pub(super) fn data(
         &mut self,
         reader: &mut dyn Read,
@@ -170,7 +171,8 @@ impl Feeder {
         Ok(Ok(done))
     }
 
-    /// Steps for the blocks at the end of the batch's data, which begin at `at` in the file.
+    /// Adds steps for the blocks at the end of the batch's data. The first of them begins at `at` in the
+    /// file.
     fn blocks(&mut self, at: u64, start: usize) -> Result<(), BuildError> {
         let first = at / BLOCK as u64;
         let blocks = self.batch.data[start..].chunks(BLOCK).enumerate();
@@ -186,7 +188,7 @@ impl Feeder {
     }
 }
 
-/// Reads until the buffer is full or nothing more comes.
+/// Reads until the buffer is full or the reader ends, and returns the number of bytes.
 pub(super) fn read_full(reader: &mut dyn Read, buf: &mut [u8]) -> std::io::Result<usize> {
     let mut done = 0;
     while done < buf.len() {
@@ -200,12 +202,12 @@ pub(super) fn read_full(reader: &mut dyn Read, buf: &mut [u8]) -> std::io::Resul
     Ok(done)
 }
 
-/// Attributes that all files get.
+/// Attributes that replace those of all files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overrides {
-    /// Owner and group.
+    /// Owner and group of all files.
     pub owner: Option<(u32, u32)>,
-    /// No time is later (`SOURCE_DATE_EPOCH`), seconds since 1970.
+    /// Latest time of any file (`SOURCE_DATE_EPOCH`), seconds since 1970.
     pub latest: Option<i64>,
 }
 
@@ -219,7 +221,7 @@ impl Overrides {
         }
     }
 
-    /// A time that is not later than allowed.
+    /// The time, or the latest one allowed if it is later.
     pub(super) fn time(&self, time: Timestamp) -> Timestamp {
         let latest = self.latest.map(|seconds| Timestamp { seconds, nanoseconds: 0 });
         latest.map_or(time, |latest| time.min(latest))

@@ -1,4 +1,4 @@
-//! Building a JFFS2.
+//! Builder of JFFS2 images.
 
 use floatgate_media::jffs2::Compressor;
 use floatgate_mtd::{FlashKind, Geometry, Instant};
@@ -12,13 +12,14 @@ use crate::ImageError;
 use crate::format::jffs2::write::mark_clean;
 use crate::image::fill;
 
-/// Eraseblocks beyond what the files can take: those that writing leaves free, and one that is not full.
+/// Eraseblocks beyond those that the files need: the ones that writing leaves free, and a partly filled
+/// one.
 const SPARE_BLOCKS: u64 = 8;
 
-/// Smallest eraseblock (Linux mounts no smaller one).
+/// Smallest eraseblock that Linux mounts, bytes.
 const ERASE_MIN: u32 = 4 << 10;
 
-/// Builds a JFFS2 into a store, as [`build`](super::build).
+/// Builds a JFFS2 image into a store, as [`build`](super::build).
 pub(super) fn build(
     source: &Source,
     store: impl Store + 'static,
@@ -52,10 +53,11 @@ pub(super) fn build(
     if let Some(pad) = own.pad_bytes.filter(|&pad| pad < image) {
         return Err(BuildError::PadTooSmall { image, pad });
     }
-    // An eraseblock of erased flash is a JFFS2 without files.
+    // A JFFS2 without files is one erased eraseblock.
     let image_bytes = own.pad_bytes.unwrap_or(0).max(image).max(1).next_multiple_of(erase);
     fill(&mut store, image_bytes).map_err(ImageError::Store)?;
-    // As `mkfs.jffs2 --pad`. Of erased flash alone a marker would be all that there is.
+    // Cleanmarkers in the padding, as `mkfs.jffs2 --pad` writes them. An image without files would
+    // consist of markers alone, so it gets none.
     if options.shape.page_bytes == 1 && image > 0 {
         mark_clean(&mut store, image..image_bytes, erase, own.endian())?;
     }
@@ -63,7 +65,8 @@ pub(super) fn build(
     Ok(Built { entries, bytes, image_bytes, lebs: blocks, max_lebs: blocks, losses, warnings: Vec::new() })
 }
 
-/// The flash, large enough for the files and what writing leaves free; at most 4 GiB.
+/// Geometry of the flash, large enough for the files and the blocks that writing leaves free; at most 4
+/// GiB.
 fn geometry(source: &Source, own: &Jffs2Options, options: &BuildOptions) -> Result<Geometry, BuildError> {
     let (page, erase) = (options.shape.page_bytes, options.shape.peb_bytes);
     if erase < ERASE_MIN || !erase.is_multiple_of(4) || page == 0 || !erase.is_multiple_of(page) {
@@ -75,7 +78,7 @@ fn geometry(source: &Source, own: &Jffs2Options, options: &BuildOptions) -> Resu
     let known = options.shape.size.map(|size| u64::from(size.pebs) * u64::from(erase)).or(own.pad_bytes);
     let files = source.estimate().or(known).ok_or(BuildError::SizeUnknown { is_jffs2: true })?;
     let blocks = files.saturating_add(files / 16).div_ceil(u64::from(erase));
-    // Two in a hundred stay free, and a little for each.
+    // Writing keeps two of a hundred blocks free; the rest of the twentieth is a margin.
     let blocks = blocks + blocks / 20 + SPARE_BLOCKS;
     let size_bytes = (blocks * u64::from(erase)).min((1 << 32) - u64::from(erase));
     let kind = if page == 1 { FlashKind::Nor } else { FlashKind::SlcNand };

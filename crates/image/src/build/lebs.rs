@@ -1,12 +1,12 @@
-//! LEBs of a UBI volume that is being written, each at its place in a PEB of the image.
+//! LEBs of a UBI volume during a build, each at its place in a PEB of the image.
 
 use floatgate_media::ubi::Geometry;
 use floatgate_stack::store::{Store, StoreError};
 
 use super::super::ubinize::FIRST_DATA_PEB;
 
-/// The LEBs of one volume as one row of bytes, over the image: LEB 0 is in the first PEB behind the volume table. Headers are
-/// written when all LEBs are there.
+/// LEBs of one volume as one contiguous range of bytes over the image. LEB 0 is in the first PEB behind the volume
+/// table. The headers are written after all LEBs.
 #[derive(Debug)]
 pub(super) struct Lebs<S> {
     inner: S,
@@ -23,7 +23,7 @@ impl<S: Store> Lebs<S> {
         self.inner
     }
 
-    /// Offset of a byte in the image, and number of bytes that follow it in its LEB.
+    /// Offset of a byte in the image, and the number of bytes from it to the end of its LEB.
     fn place(&self, offset: u64) -> (u64, usize) {
         let leb = u64::from(self.geometry.leb_bytes());
         let (lnum, at) = (offset / leb, offset % leb);

@@ -20,28 +20,29 @@ use crate::selection::Selection;
 const TAR_MAGIC_AT: u64 = 257;
 const TAR_MAGIC: [u8; 5] = *b"ustar";
 
-/// One of two that are compared.
+/// One of the two sides of a comparison.
 pub enum Side {
-    /// An image, and what is meant in it.
+    /// Image, and the selection of the filesystem in it.
     Image(Box<Image>, Selection),
-    /// The files of a directory or a tar.
+    /// Files of a directory or of a tar.
     Files(Box<Files>),
 }
 
-/// A side as a filesystem.
+/// Side of a comparison, mounted as a filesystem.
 struct Mounted {
     fs: ImageFs,
     losses: Vec<Loss>,
-    /// Inodes have flags of UBIFS.
+    /// True for inodes with the flags of UBIFS.
     has_flags: bool,
     has_root: bool,
 }
 
 impl Side {
-    /// Opens a directory, a tar or an image. A tar can also hold an image as it is: who chooses that says what is meant in it.
+    /// Opens a directory, a tar or an image as a side. A tar may hold an image as it is; a selection then states which
+    /// one is compared.
     ///
     /// # Errors
-    /// It cannot be read; nothing known is in it.
+    /// The path cannot be read, or contains no known format.
     pub fn open(path: &Path, selection: &Selection) -> Result<Self, BuildError> {
         if path.is_dir() {
             return Ok(Self::Files(Box::new(files(&Source::Directory(path.to_owned()))?)));
@@ -54,10 +55,10 @@ impl Side {
         Ok(Self::Image(Box::new(Image::open_sized(path, Access::Read, selection)?), selection.clone()))
     }
 
-    /// Names of volumes beside the one that is compared. Who chose a volume by its name knows of the others.
+    /// Names of the volumes beside the compared one. Empty if the volume was chosen by its name.
     fn other_volumes(&self) -> Vec<String> {
         match self {
-            // An image without such volumes says why when it is mounted.
+            // An image without such volumes reports its error when it is mounted.
             Self::Image(image, selection) if selection.volume.is_none() => {
                 image.other_volumes(selection).unwrap_or_default()
             }
@@ -65,10 +66,10 @@ impl Side {
         }
     }
 
-    /// Losses that an extraction of the image lists: a mount alone does not see names that are gone.
+    /// Losses that an extraction of the image lists. A mount alone does not notice names that are gone.
     fn missing(&self, number: u32) -> Vec<Loss> {
         let Self::Image(image, selection) = self else { return Vec::new() };
-        // An image without a filesystem says why when it is mounted.
+        // An image without a filesystem reports its error when it is mounted.
         let Ok(parts) = Extractions::open(image, selection) else { return Vec::new() };
         let extracted = parts.run(&mut Nowhere, &ExtractLimits::default(), &|_| ());
         let losses = extracted.map(|extracted| extracted.losses).unwrap_or_default();
@@ -98,8 +99,8 @@ fn is_tar(path: &Path) -> bool {
         && magic == TAR_MAGIC
 }
 
-/// As [`diff`](super::diff), of directories and tars too. Flags are compared only between images, and attributes of the root
-/// directory only where a tar has it.
+/// Compares two sides as [`diff`](super::diff) does, directories and tars included. Flags are compared only between
+/// images, and attributes of the root directory only if the tar contains them.
 ///
 /// # Errors
 /// An image cannot be mounted.

@@ -1,4 +1,4 @@
-//! Extracting as a tar with every attribute, for which no special rights are needed.
+//! Extraction of files into a tar archive with every attribute, without special rights.
 //!
 //! POSIX.1-2001 (pax) records carry what a header does not: nanoseconds, long names, large sizes, and extended attributes
 //! as `SCHILY.xattr.`, which GNU tar and libarchive read (`tar --xattrs --xattrs-include='*'`). A file with
@@ -14,22 +14,22 @@ use tar::{Builder, EntryType, Header};
 use super::Contents;
 use crate::extract::target::{Entry, Target};
 
-/// Largest number in the octal fields for owner and group.
+/// Largest owner or group ID that fits the octal fields of a header.
 const MAX_OWNER: u32 = 0o777_7777;
 
-/// Bytes of a block of a tar.
+/// Size of a tar block in bytes.
 const BLOCK_BYTES: usize = 512;
 
-/// Longest name that fits the header.
+/// Longest name that fits the header, bytes.
 const MAX_NAME: usize = 100;
 
-/// A tar that an extraction writes.
+/// Extraction target that writes a tar archive.
 pub struct TarTarget<W: Write> {
     builder: Builder<W>,
 }
 
 impl<W: Write> TarTarget<W> {
-    /// To a writer.
+    /// Creates the target for a writer.
     pub fn new(out: W) -> Self {
         Self { builder: Builder::new(out) }
     }
@@ -37,7 +37,7 @@ impl<W: Write> TarTarget<W> {
     /// Writes the end of the archive and returns the writer.
     ///
     /// # Errors
-    /// The writer's.
+    /// Errors of the writer.
     pub fn finish(self) -> io::Result<W> {
         self.builder.into_inner()
     }
@@ -58,7 +58,8 @@ impl<W: Write> TarTarget<W> {
         self.append_with(entry, kind, (&path, link), &records, data, size)
     }
 
-    /// A file of which only the data are stored, as GNU tar does (`--sparse-version=1.0`): its map comes first.
+    /// Appends a file with holes as its data only, in the sparse format 1.0 of GNU tar (`--sparse-version=1.0`): the
+    /// map of the data comes first.
     fn append_sparse(
         &mut self,
         entry: &Entry<'_>,
@@ -74,7 +75,7 @@ impl<W: Write> TarTarget<W> {
             ("GNU.sparse.realsize".to_owned(), contents.size().to_string().into_bytes()),
         ];
         records.extend(pax_records(entry, b"", None));
-        // Who does not know such files sees that it is one.
+        // Programs that do not know sparse files show them under this folder name.
         let (folder, name) = path
             .iter()
             .rposition(|&byte| byte == b'/')
@@ -124,7 +125,7 @@ fn path_bytes(path: &[Vec<u8>]) -> Vec<u8> {
     if path.is_empty() { b".".to_vec() } else { path.join(&b'/') }
 }
 
-/// Records for values that the header cannot hold, in a fixed order.
+/// Pax records for the values that the header cannot hold, in a fixed order.
 fn pax_records(entry: &Entry<'_>, path: &[u8], link: Option<&[u8]>) -> Vec<(String, Vec<u8>)> {
     let attributes = entry.attributes;
     let mut records = Vec::new();
@@ -144,13 +145,13 @@ fn pax_records(entry: &Entry<'_>, path: &[u8], link: Option<&[u8]>) -> Vec<(Stri
     push("mtime", decimal(attributes.mtime));
     push("atime", decimal(attributes.atime));
     for (name, value) in entry.xattrs {
-        // The key has to be text; Linux's names nearly always are.
+        // A pax key has to be text; attribute names of Linux nearly always are.
         records.push((format!("SCHILY.xattr.{}", String::from_utf8_lossy(name)), value.clone()));
     }
     records
 }
 
-/// Seconds with nine decimals; times before 1970 are negative as a whole.
+/// Time in seconds with nine decimals. The sign of a time before 1970 holds for the whole number.
 fn decimal(time: floatgate_stack::fs::Timestamp) -> Vec<u8> {
     let total = i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds);
     let sign = if total < 0 { "-" } else { "" };
@@ -158,12 +159,12 @@ fn decimal(time: floatgate_stack::fs::Timestamp) -> Vec<u8> {
     format!("{sign}{}.{:09}", size / 1_000_000_000, size % 1_000_000_000).into_bytes()
 }
 
-/// Contents as a stream, holes as zeros.
+/// Contents of a file as one stream, with holes read as zeros.
 pub(super) struct Stream<'c> {
     contents: &'c mut dyn Contents,
     /// Position in the stream, bytes.
     at: u64,
-    /// The piece that comes next, and where it begins.
+    /// Next piece of data, and its offset in the file.
     piece: Vec<u8>,
     piece_at: u64,
 }
@@ -173,7 +174,7 @@ impl<'c> Stream<'c> {
         Self { contents, at: 0, piece: Vec::new(), piece_at: 0 }
     }
 
-    /// Makes the piece the one at or behind the place of the stream.
+    /// Loads the piece at or behind the position of the stream.
     fn advance(&mut self) {
         while self.at >= self.piece_at + self.piece.len() as u64 && self.piece_at < self.contents.size() {
             match self.contents.next_piece() {
@@ -191,10 +192,10 @@ impl<'c> Stream<'c> {
     }
 }
 
-/// The data of a sparse file, without the holes.
+/// Reader of the data of a sparse file, without its holes.
 struct DataOnly<'c> {
     stream: Stream<'c>,
-    /// Ranges still to be read.
+    /// Ranges of data still to be read.
     ranges: VecDeque<Range<u64>>,
 }
 
@@ -212,22 +213,22 @@ impl Read for DataOnly<'_> {
     }
 }
 
-/// Form of a file with holes in a tar.
+/// Sparse form of a file in a tar.
 struct Sparse {
-    /// Ranges of its data.
+    /// Ranges of the file that have data.
     ranges: Vec<Range<u64>>,
-    /// Bytes of these.
+    /// Sum of the ranges, bytes.
     held: u64,
-    /// The map that precedes the data: numbers in lines, filled up to whole blocks of the tar.
+    /// Map that precedes the data: decimal numbers in lines, padded to whole tar blocks.
     map: Vec<u8>,
 }
 
 impl Sparse {
-    /// `None` if that is no shorter than the file.
+    /// Sparse form of a file; `None` if it is not shorter than the file itself.
     fn new(contents: &mut dyn Contents) -> Option<Self> {
         let (ranges, size) = (contents.data(), contents.size());
         let held = ranges.iter().map(|range| range.end - range.start).sum();
-        // A hole at the end is an empty piece there.
+        // A hole at the end of the file is marked by an empty range there.
         let end = ranges.last().is_none_or(|last| last.end < size).then_some(size..size);
         let pieces: Vec<&Range<u64>> = ranges.iter().chain(&end).collect();
         let mut map = format!("{}\n", pieces.len());
@@ -260,12 +261,12 @@ impl Read for Stream<'_> {
     }
 }
 
-/// Loss of a socket.
+/// Loss for a socket, which a tar cannot hold.
 fn no_socket() -> Vec<String> {
     vec!["a socket: a tar cannot hold it".to_owned()]
 }
 
-/// An attribute whose name is no text cannot be a pax key.
+/// Losses for extended attributes with names that are no text, which a pax key has to be.
 fn losses(entry: &Entry<'_>) -> Vec<String> {
     let lost =
         entry.xattrs.iter().filter(|(name, _)| std::str::from_utf8(name).is_err() || name.contains(&b'='));

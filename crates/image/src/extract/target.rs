@@ -1,4 +1,4 @@
-//! Destinations of an extraction, and its report.
+//! Targets of an extraction, and the report on it.
 
 use std::io;
 
@@ -11,11 +11,11 @@ use crate::report::Loss;
 /// Limits of an extraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtractLimits {
-    /// Bytes of all files, holes included.
+    /// Largest sum of file sizes in bytes, holes included.
     pub bytes: u64,
-    /// Files and directories.
+    /// Largest number of files and directories.
     pub entries: u64,
-    /// Directories inside each other.
+    /// Deepest nesting of directories.
     pub depth: usize,
 }
 
@@ -25,14 +25,15 @@ impl Default for ExtractLimits {
     }
 }
 
-/// A file as a target gets it.
+/// File, directory or other entry that is handed to a target.
 #[derive(Clone, Debug)]
 pub struct Entry<'a> {
-    /// Names from the root; empty for the root. None is empty, `.` or `..`, none has a slash or a zero in it.
+    /// Names on the path from the root; empty for the root itself. No name is empty, `.` or `..`, or contains
+    /// a slash or a byte 0.
     pub path: &'a [Vec<u8>],
     /// Attributes of the inode.
     pub attributes: &'a Attributes,
-    /// Extended attributes, names with their prefix.
+    /// Extended attributes: full names with their prefixes, and values.
     pub xattrs: &'a [(Vec<u8>, Vec<u8>)],
     /// Target of a symbolic link.
     pub target: Option<&'a [u8]>,
@@ -41,78 +42,79 @@ pub struct Entry<'a> {
 /// Report on an extraction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Extracted {
-    /// Files, directories and other entries, the root not counted.
+    /// Number of files, directories and other entries, without the root.
     pub entries: u64,
-    /// Bytes of all files, holes included.
+    /// Sum of the file sizes in bytes, holes included.
     pub bytes: u64,
     /// Files and attributes that were not restored bit for bit; empty if all were.
     pub losses: Vec<Loss>,
-    /// Damage in the image that costs nothing beyond `losses`.
+    /// Damage in the image that has caused no loss beyond `losses`.
     pub notes: Vec<String>,
-    /// The format has no checksum over data, so that changed data cannot be seen.
+    /// The format has no checksum over data, so that changed data cannot be noticed.
     #[serde(skip)]
     pub is_unverified: bool,
 }
 
-/// Reason for which an extraction ended early. Files written until then stay.
+/// Reason for which an extraction ended early. Files written before that stay.
 #[derive(Debug, thiserror::Error)]
 pub enum ExtractError {
-    /// The target cannot be written.
+    /// Failure of the target to take a file.
     #[error("{path}: {error}")]
     Target {
-        /// Path of the file that was written.
+        /// Path of the file that was being written.
         path: String,
         /// Error of the operating system.
         error: io::Error,
     },
-    /// The image asks for more than the limits allow.
+    /// Limit that the image exceeds.
     #[error("{path}: the image holds more than the limit of {limit} {what}")]
     Limit {
-        /// Path at which the limit was passed.
+        /// Path of the entry that exceeded the limit.
         path: String,
-        /// Name of the quantity that is limited.
+        /// Name of the limited quantity.
         what: &'static str,
-        /// Largest value that is allowed.
+        /// Largest value allowed.
         limit: u64,
     },
 }
 
 /// Destination of an extraction.
 ///
-/// Each call returns what could not be restored of the entry; an error ends the extraction.
+/// Each call returns the properties of the entry that the target could not restore. An error ends the
+/// extraction.
 pub trait Target {
-    /// A directory begins; entries in it follow. The root is the first.
+    /// Begins a directory, whose entries follow. The root comes first.
     ///
     /// # Errors
-    /// The target cannot be written at all.
+    /// The target cannot be written.
     fn enter(&mut self, entry: &Entry<'_>) -> Result<Vec<String>, io::Error>;
 
-    /// All entries of the directory were there.
+    /// Ends a directory, after all its entries.
     ///
     /// # Errors
-    /// The target cannot be written at all.
+    /// The target cannot be written.
     fn leave(&mut self, entry: &Entry<'_>) -> Result<Vec<String>, io::Error>;
 
-    /// A regular file with its contents.
+    /// Writes a regular file with its contents.
     ///
     /// # Errors
-    /// The target cannot be written at all.
+    /// The target cannot be written.
     fn file(&mut self, entry: &Entry<'_>, contents: &mut dyn Contents) -> Result<Vec<String>, io::Error>;
 
-    /// A symbolic link, a device, a pipe or a socket.
+    /// Writes a symbolic link, a device, a pipe or a socket.
     ///
     /// # Errors
-    /// The target cannot be written at all.
+    /// The target cannot be written.
     fn special(&mut self, entry: &Entry<'_>) -> Result<Vec<String>, io::Error>;
 
-    /// Another name of a file that was there before.
+    /// Writes another name of a file that came before under the name `first`.
     ///
     /// # Errors
-    /// The target cannot be written at all.
+    /// The target cannot be written.
     fn link(&mut self, entry: &Entry<'_>, first: &[Vec<u8>]) -> Result<Vec<String>, io::Error>;
 }
 
-/// A target that reads all and keeps nothing; losses of the image are still listed.
+/// Target that reads all contents and keeps nothing, for a list of the losses alone.
 pub(crate) struct Nowhere;
 
 impl Target for Nowhere {
@@ -138,9 +140,9 @@ impl Target for Nowhere {
     }
 }
 
-/// Something of an image that is ready to be extracted.
+/// Part of an image that is ready to be extracted.
 pub(crate) trait Extracting {
-    /// Extracts all of it. The limits hold for each filesystem.
+    /// Extracts the whole part. The limits hold for each filesystem.
     ///
     /// # Errors
     /// The target cannot be written, or there are more entries than the limit.

@@ -1,4 +1,4 @@
-//! Extracting as a zip, which every desktop opens without other programs.
+//! Extraction of files into a zip archive, which every desktop opens without other programs.
 //!
 //! Files are stored and not compressed. The header of a file has extra fields of Info-ZIP for its
 //! modification time (`UT`) and its owner (`ux`). The mode of Unix is in the central directory; a file of 4
@@ -21,29 +21,29 @@ const CENTRAL_END: u32 = 0x0605_4B50;
 const CENTRAL_END_64: u32 = 0x0606_4B50;
 const CENTRAL_LOCATOR_64: u32 = 0x0706_4B50;
 
-/// Version of the format that knows zip64.
+/// Version of the zip format that has zip64 (4.5).
 const VERSION: u16 = 45;
 
-/// Version with the operating system whose modes the central directory has: Unix.
+/// `Version made by` of the central directory: Unix, as the modes there are those of Unix, and version 4.5.
 const MADE_BY_UNIX: u16 = 3 << 8 | VERSION;
 
-/// Names are UTF-8.
+/// General-purpose flag for names in UTF-8.
 const UTF8: u16 = 1 << 11;
 
-/// First of January 1980, in the format of DOS: the true time is in the extra field.
+/// Date 1980-01-01 in the format of DOS. The true modification time is in the extra field `UT`.
 const DOS_DATE: u16 = 1 << 5 | 1;
 
 const EXTRA_ZIP64: u16 = 1;
 const EXTRA_TIME: u16 = 0x5455;
 const EXTRA_OWNER: u16 = 0x7875;
 
-/// A field of 32 bits whose value is in the zip64 field.
+/// Value of a size field of 32 bits that refers to the extra field of zip64.
 const IN_ZIP64: u32 = u32::MAX;
 
-/// Bytes of the CRC before the sizes in a local header, from the header's beginning.
+/// Offset of the CRC field in a local header, bytes. The size fields follow it.
 const CRC_AT: u64 = 14;
 
-/// Bytes that are copied together.
+/// Bytes copied with one read.
 const PIECE: usize = 256 << 10;
 
 /// An entry of the central directory.
@@ -58,7 +58,7 @@ struct Listed {
     is_directory: bool,
 }
 
-/// A zip that an extraction writes.
+/// Extraction target that writes a zip archive.
 pub struct ZipTarget<W: Write + Seek> {
     out: W,
     at: u64,
@@ -66,7 +66,7 @@ pub struct ZipTarget<W: Write + Seek> {
 }
 
 impl<W: Write + Seek> ZipTarget<W> {
-    /// To a writer at its beginning.
+    /// Creates the target for a writer, which has to be at its beginning.
     pub const fn new(out: W) -> Self {
         Self { out, at: 0, listed: Vec::new() }
     }
@@ -108,7 +108,7 @@ impl<W: Write + Seek> ZipTarget<W> {
         Ok(())
     }
 
-    /// Copies `size` bytes of data, zeros where they end before; the CRC.
+    /// Copies `size` bytes of data and returns their CRC-32. Data that end earlier are filled up with zeros.
     fn copy(&mut self, data: &mut dyn Read, size: u64) -> io::Result<u32> {
         let mut register = u32::MAX;
         let mut piece = vec![0; PIECE.min(usize::try_from(size).unwrap_or(PIECE))];
@@ -130,7 +130,7 @@ impl<W: Write + Seek> ZipTarget<W> {
     /// Writes the central directory and returns the writer.
     ///
     /// # Errors
-    /// The writer's.
+    /// Errors of the writer.
     pub fn finish(mut self) -> io::Result<W> {
         let start = self.at;
         for listed in std::mem::take(&mut self.listed) {
@@ -196,7 +196,7 @@ const fn is_large(value: u64) -> bool {
     value >= IN_ZIP64 as u64
 }
 
-/// A value in its field of 32 bits.
+/// Value for a size field of 32 bits: the size, or [`IN_ZIP64`] for one that does not fit.
 fn size_field(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(IN_ZIP64)
 }
@@ -212,7 +212,7 @@ fn field(kind: u16, value: &[u8]) -> Vec<u8> {
     field
 }
 
-/// The modification time, where its field of 32 bits can hold it, and the owner.
+/// Extra fields of an entry: its owner, and its modification time if that fits 32 bits.
 fn extra(attributes: &Attributes) -> Vec<u8> {
     let mut extra = Vec::new();
     if let Ok(seconds) = i32::try_from(attributes.mtime.seconds) {
@@ -229,8 +229,8 @@ fn extra(attributes: &Attributes) -> Vec<u8> {
     extra
 }
 
-/// A name as it can stand in a zip: UTF-8 without control characters, and without what separates names elsewhere, so that it leads out of no
-/// folder.
+/// Entry name that is safe in a zip: UTF-8, without control characters and without separators of other systems, so that
+/// no name leads out of the target folder.
 fn safe_name(name: &[u8]) -> String {
     let safe = |c: char| if c.is_control() || "\\:/".contains(c) { '_' } else { c };
     String::from_utf8_lossy(name).chars().map(safe).collect()

@@ -19,18 +19,18 @@ use floatgate_image::words::count;
 use floatgate_mtd::size::text as size;
 use floatgate_mtd::words::{grouped, noun};
 
-/// Listings without a conclusion.
+/// Listings have no conclusion.
 impl Concluded for Environment {}
 impl Concluded for CardInfo {}
 impl Concluded for Refit {}
 
-/// Number of things with grouped digits: "34 133 steps".
+/// Count with grouped digits and its noun, such as "34 133 steps".
 fn grouped_count(n: u64, what: &str) -> String {
     format!("{} {}", grouped(n), noun(n, what))
 }
 
 impl Concluded for ImageInfo {
-    /// Contents of the file, and the first damage.
+    /// States the contents of the file, and the first damage.
     fn conclusion(&self) -> String {
         if self.erased {
             return "Every byte is FFh: this is erased flash.".to_owned();
@@ -52,7 +52,7 @@ impl Concluded for ImageInfo {
     }
 }
 
-/// Description of an image in a few words.
+/// Short description of an image.
 fn held(one: &OneImage) -> String {
     let bytes = size(one.len);
     match (&one.ubi, &one.ubifs, &one.jffs2, &one.tree) {
@@ -77,7 +77,7 @@ fn held(one: &OneImage) -> String {
 }
 
 impl Concluded for CheckReport {
-    /// Outcome of the check.
+    /// States the outcome of the check.
     fn conclusion(&self) -> String {
         let damaged = count(self.count(Outcome::Damaged) as u64, "finding");
         let recoverable = count(self.count(Outcome::Recoverable) as u64, "finding");
@@ -103,7 +103,8 @@ impl Concluded for CheckReport {
     }
 }
 
-/// A mount makes good what is wrong, but for pages whose ECC code is unknown.
+/// Phrase on the recoverable findings. The next mount repairs all of them except pages that could
+/// not be corrected because their ECC code is unknown.
 fn recovered_by(report: &CheckReport) -> String {
     let is_page =
         |finding: &&Finding| finding.severity == Outcome::Recoverable && finding.structure == Structure::Page;
@@ -116,7 +117,7 @@ fn recovered_by(report: &CheckReport) -> String {
 }
 
 impl Concluded for RepairReport {
-    /// Number of losses.
+    /// States the number of losses.
     fn conclusion(&self) -> String {
         let in_notes = || "the notes of `image check` list possible losses".to_owned();
         let undetermined =
@@ -131,7 +132,7 @@ impl Concluded for RepairReport {
     }
 }
 
-/// A sentence on what was not restored or kept.
+/// Sentence on the number of items that were not restored or kept.
 fn all_but(losses: usize, kept: &str, lost: &str) -> String {
     match losses as u64 {
         0 => format!("Everything {kept}."),
@@ -175,7 +176,7 @@ impl Concluded for Edited {
 }
 
 impl Concluded for DiffReport {
-    /// Number of paths that differ.
+    /// States the number of paths that differ.
     fn conclusion(&self) -> String {
         let compared = count(self.entries, "path");
         match self.differences.len() {
@@ -190,7 +191,7 @@ impl Concluded for DiffReport {
 }
 
 impl Concluded for FlashMap {
-    /// Number of parts that are damaged.
+    /// States the number of damaged parts.
     fn conclusion(&self) -> String {
         let parts = self.top().filter(|part| !part.kind.is_gap()).count() as u64;
         match (parts, self.damaged()) {
@@ -203,7 +204,7 @@ impl Concluded for FlashMap {
 }
 
 impl Concluded for Patch {
-    /// Number of PEBs to write.
+    /// States the number of PEBs to write.
     fn conclusion(&self) -> String {
         if let [first, others @ ..] = &self.misfits[..] {
             let more = match others.len() as u64 {
@@ -238,7 +239,7 @@ impl Concluded for EncodeReport {
 }
 
 impl Concluded for DecodeReport {
-    /// Bits that were corrected, and steps that were not.
+    /// States the number of corrected bits, and of uncorrectable ECC steps.
     fn conclusion(&self) -> String {
         if self.scheme.is_without_code() {
             return "No code was applied: bit errors were not corrected.".to_owned();
@@ -271,7 +272,7 @@ impl Concluded for DecodeReport {
 }
 
 impl Concluded for MergeReport {
-    /// Steps that no dump and no vote corrects.
+    /// States the number of ECC steps that neither a dump nor a vote corrects.
     fn conclusion(&self) -> String {
         let dumps = count(self.dumps.len() as u64, "dump");
         match (self.steps.total, self.steps.uncorrectable) {

@@ -1,34 +1,34 @@
-//! The time of an operation at the beginning of a life, typically, and at its end.
+//! Time of an operation at the start of a block's life, typically, and at its end.
 
 use super::life::{Stretch, cycles};
 use floatgate_mtd::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// Cycles at either end of a life that the paper reports by themselves.
+/// Number of cycles at the start and at the end of a life that the paper reports separately.
 pub(super) const ENDS: u64 = 100;
 
-/// Cycles whose mean the paper calls typical.
+/// Number of cycles whose mean time the paper calls typical.
 pub(super) const TYPICAL: u64 = 10_000;
 
-/// An operation's time over the life of blocks, in us: means over all blocks.
+/// Time of an operation over the life of blocks, us; means over all blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// Mean of the first 100 cycles.
+    /// Mean of the first 100 cycles, us.
     pub first_100_us: f64,
-    /// Mean of the first 10 000 cycles.
+    /// Mean of the first 10 000 cycles, us.
     pub typical_us: f64,
-    /// Mean of the last 100 cycles before the failure.
+    /// Mean of the last 100 cycles before the failure, us.
     pub last_100_us: f64,
-    /// The fastest of any cycle of any block.
+    /// Shortest time in any cycle of any block, us.
     pub fastest_us: f64,
-    /// The slowest of any cycle of any block.
+    /// Longest time in any cycle of any block, us.
     pub slowest_us: f64,
-    /// Last over first.
+    /// Ratio of the last mean to the first.
     pub change: f64,
 }
 
 impl Latency {
-    /// Latency of one operation in several lives. None where no cycle succeeded.
+    /// Times of one operation in several lives. `None` if no cycle succeeded.
     pub(super) fn over_lives(lives: &[&[Stretch]], time: fn(&Stretch) -> Nanos) -> Option<Self> {
         let lived: Vec<&[Stretch]> = lives.iter().copied().filter(|life| cycles(life) > 0).collect();
         let mean = |range: fn(u64) -> (u64, u64)| {
@@ -50,12 +50,12 @@ impl Latency {
     }
 }
 
-/// Mean over the cycles from `from` to before `to`, in us.
+/// Mean time over the cycles from `from` to `to` (exclusive), us.
 fn mean_us(life: &[Stretch], (from, to): (u64, u64), time: fn(&Stretch) -> Nanos) -> f64 {
     total_ns(life, (from, to), time) as f64 / 1e3 / (to - from) as f64
 }
 
-/// Sum over the cycles from `from` to before `to`, in ns.
+/// Total time of the cycles from `from` to `to` (exclusive), ns.
 pub(super) fn total_ns(life: &[Stretch], (from, to): (u64, u64), time: fn(&Stretch) -> Nanos) -> u128 {
     let within = |s: &Stretch| s.end().min(to).saturating_sub(s.from.max(from));
     life.iter().map(|s| u128::from(within(s)) * u128::from(time(s).as_ns())).sum()

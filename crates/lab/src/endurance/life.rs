@@ -1,30 +1,30 @@
-//! One block's life.
+//! Life of one block.
 
 use floatgate_device::cells::{BlockLife, Wear};
 use floatgate_mtd::Nanos;
 
-/// Cycles in a row that take the same times.
+/// Consecutive cycles with the same times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
-    /// The first of them; the block's first cycle is 0.
+    /// First cycle of the stretch; the first cycle of the block is 0.
     pub from: u64,
-    /// Number of cycles.
+    /// Number of cycles in the stretch.
     pub cycles: u64,
-    /// tPROG of a page in each.
+    /// tPROG of a page in each cycle.
     pub program: Nanos,
-    /// tBERS in each.
+    /// tBERS in each cycle.
     pub erase: Nanos,
 }
 
 impl Stretch {
-    /// The cycle behind the last.
+    /// First cycle after the stretch.
     pub const fn end(&self) -> u64 {
         self.from + self.cycles
     }
 }
 
-/// A block's whole life under cycles of `stress` each (thousandths of an ordinary cycle): all cycles before the first
-/// that fails, from change to change.
+/// Life of a block: all cycles before the first one that fails. Each cycle has `stress`, in thousandths of an ordinary
+/// cycle. Only the cycles at which a time changes are simulated.
 pub fn life(wear: &Wear, block: &BlockLife, stress: u64) -> Vec<Stretch> {
     let stress = stress.max(1);
     let mut stretches = Vec::new();
@@ -40,7 +40,7 @@ pub fn life(wear: &Wear, block: &BlockLife, stress: u64) -> Vec<Stretch> {
     stretches
 }
 
-/// Adds a stretch, to the last one where its times are the same.
+/// Adds a stretch, merged with the last one if their times are equal.
 fn extend(stretches: &mut Vec<Stretch>, next: Stretch) {
     match stretches.last_mut() {
         Some(last) if (last.program, last.erase) == (next.program, next.erase) => last.cycles += next.cycles,
@@ -48,7 +48,7 @@ fn extend(stretches: &mut Vec<Stretch>, next: Stretch) {
     }
 }
 
-/// Cycles before the one that fails.
+/// Number of cycles before the one that fails.
 pub fn cycles(life: &[Stretch]) -> u64 {
     life.last().map_or(0, Stretch::end)
 }
@@ -60,7 +60,7 @@ mod tests {
     use floatgate_device::units::TypMaxUs;
     use proptest::prelude::*;
 
-    /// Cycle by cycle: no jump, no `next_change`.
+    /// Reference life, simulated cycle by cycle without `next_change`.
     fn stepped(wear: &Wear, block: &BlockLife, stress: u64) -> Vec<Stretch> {
         let mut stretches = Vec::new();
         for cycle in 0.. {
@@ -82,7 +82,8 @@ mod tests {
 
     #[test]
     fn a_life_by_hand() {
-        // Typical SLC: program 30 us and 8 to 5 steps of 33.75 us, erase 200 us and 4 to 12 of 450 us, break-in of 300.
+        // Typical SLC. A program takes 30 us and 8 to 5 steps of 33.75 us. An erase takes 200 us and 4 to 12 steps of
+        // 450 us, with a break-in of 300 cycles.
         let wear = model(1, 100, 0.0);
         let block = wear.block(1, 0);
         let life = life(&wear, &block, CYCLE);
@@ -90,13 +91,13 @@ mod tests {
         let (first, last) = (life[0], life[life.len() - 1]);
         assert_eq!((first.program.as_ns(), first.erase.as_ns()), (333_750, 2_000_000));
         assert_eq!((last.program.as_ns(), last.erase.as_ns()), (30_000 + 5 * 33_750, 200_000 + 12 * 450_000));
-        // The second erase pulse more comes at (2 / 8.5)^(1 / 0.62) = 0.0969 of the life.
+        // The second additional erase pulse comes at (2 / 8.5)^(1 / 0.62) = 0.0969 of the life.
         let second = life.iter().find(|s| s.erase.as_ns() == 2_900_000).unwrap();
         assert_eq!(second.from, (block.end as f64 * (2.0_f64 / 8.5).powf(1.0 / 0.62) / 1000.0).ceil() as u64);
     }
 
     proptest! {
-        /// Jumping and stepping are the same life.
+        /// Checks that jumping from change to change gives the same life as stepping through all cycles.
         #[test]
         fn jumps_miss_nothing(
             seed: u64, block in 0u32..64, bits in 1u8..3, cycles in 1u64..200, pace in 0.0f64..1.0,

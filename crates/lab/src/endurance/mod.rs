@@ -1,13 +1,13 @@
 //! Lives of blocks, and the change of their times with wear: the experiment of Desnoyers (HotStorage 2009).
 //!
-//! One page of a block is programmed, the block is erased, and so on until the chip's status says that it failed. Every
-//! cycle of every life is counted, but simulated are only those at which something changes.
+//! One page of a block is programmed and the block is erased, repeatedly, until the chip's status reports a failure.
+//! Every cycle of every life is counted, but only cycles at which a time changes are simulated.
 //!
-//! - [`Subject`]: a chip as the experiment needs it.
-//! - [`Experiment`]: how many blocks, how they are treated; [`life`]: the life of one.
-//! - [`run`], [`Report`]: what came out.
-//! - [`predict`]: how much life a block has left, from its times.
-//! - [`Promise`]: of NOR, whose lives are not published, what the data sheet says.
+//! - [`Subject`]: a chip with the properties that the experiment needs.
+//! - [`Experiment`]: number and treatment of the blocks; [`life`]: the life of one block.
+//! - [`run`], [`Report`]: the results.
+//! - [`predict`]: the remaining life of a block, from its times.
+//! - [`Promise`]: the data sheet's figures of a NOR, whose measured lives are not published.
 
 mod latency;
 mod life;
@@ -58,29 +58,29 @@ pub enum Pattern {
     Checker,
 }
 
-/// An experiment on blocks of one kind of chip.
+/// Experiment on the blocks of one kind of chip.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Experiment {
-    /// Blocks of each chip.
+    /// Number of blocks of each chip.
     pub blocks: u32,
     /// Number of chips.
     pub chips: u32,
-    /// Seed from which the differences between chips and blocks follow.
+    /// Seed of the differences between chips and blocks.
     pub seed: u64,
-    /// Pages programmed in each cycle.
+    /// Pages that each cycle programs.
     pub pages: Pages,
     /// Temperature in degrees Celsius.
     pub temperature_c: f64,
-    /// Data that are programmed.
+    /// Data pattern that is programmed.
     pub pattern: Pattern,
-    /// Nothing is programmed: erases only.
+    /// True to erase only, without programming.
     pub erase_only: bool,
     /// Number of blocks that are written alternately. They share nothing that wears, so this changes no result.
     pub interleave: u32,
 }
 
 impl Default for Experiment {
-    /// The paper's: one page of zeroes at room temperature.
+    /// Experiment of the paper: one page of zeroes at room temperature.
     fn default() -> Self {
         Self {
             blocks: 10,
@@ -95,17 +95,17 @@ impl Default for Experiment {
     }
 }
 
-/// Most blocks of one experiment.
+/// Maximum number of blocks of one experiment.
 pub const BLOCKS_MAX: u32 = 1_000_000;
 
-/// Temperatures at which chips work, in degrees Celsius.
+/// Temperature range in which chips work, degrees Celsius.
 pub const TEMPERATURES_C: RangeInclusive<f64> = -55.0..=125.0;
 
 impl Experiment {
     /// Checks that the experiment is possible.
     ///
     /// # Errors
-    /// No block or too many, a temperature at which no chip works.
+    /// No block or too many blocks; a temperature at which no chip works.
     pub fn check(&self) -> Result<(), Error> {
         let blocks = u64::from(self.blocks) * u64::from(self.chips);
         if !(1..=u64::from(BLOCKS_MAX)).contains(&blocks) {
@@ -137,7 +137,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// Wear of one cycle on blocks of `pages_per_block`, in thousandths of an ordinary one.
+    /// Wear of one cycle on a block of `pages_per_block` pages, in thousandths of an ordinary cycle.
     pub fn stress(&self, pages_per_block: u32) -> u64 {
         let pages = match self.pages {
             _ if self.erase_only => 0,

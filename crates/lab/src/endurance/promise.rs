@@ -1,4 +1,5 @@
-//! Promises of the data sheet of a NOR. Lives of its blocks are not published, so there is nothing to simulate.
+//! Endurance and retention that the data sheet of a NOR promises. Measured lives of NOR blocks are not
+//! published, so they are not simulated.
 
 use floatgate_config::{Library, Override};
 use floatgate_device::spec::ChipSpec;
@@ -7,39 +8,39 @@ use floatgate_device::spi_nor::spec::EraseType;
 use floatgate_sim::error::Error;
 use serde::{Deserialize, Serialize};
 
-/// Promises of a NOR.
+/// Endurance, retention and erase times that the data sheet of a NOR promises.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Promise {
-    /// The part, as it was named.
+    /// Name of the part as given by the caller.
     pub part: String,
-    /// Maker and name.
+    /// Maker and name of the chip.
     pub chip: String,
-    /// Description in one line.
+    /// Description of the chip in one line.
     pub title: String,
-    /// Erase cycles of a block; none where nothing is promised.
+    /// Promised erase cycles of a block; `None` if the data sheet states none.
     pub promised_cycles: Option<u64>,
-    /// Years of retention; none where nothing is promised.
+    /// Promised years of retention; `None` if the data sheet states none.
     pub promised_retention_years: Option<u32>,
-    /// Times to erase, up to these cycles, by size of what is erased.
+    /// Erase times within the promised cycles, by erase size.
     pub erases: Vec<EraseTime>,
 }
 
 /// Time of an erase command.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EraseTime {
-    /// Bytes that it erases.
+    /// Number of bytes that the command erases.
     pub bytes: u32,
-    /// Typical time in us.
+    /// Typical time, us.
     pub typical_us: f64,
-    /// Longest time in us.
+    /// Maximum time, us.
     pub max_us: f64,
 }
 
 impl Promise {
-    /// The promises of the NOR of a part's name or path, changed by `sets`; none of a NAND.
+    /// Promises of a NOR by the name or path of its part, changed by `sets`; `None` for a NAND.
     ///
     /// # Errors
-    /// An unknown part; a value that makes no sense.
+    /// An unknown part; an invalid value.
     pub fn of_nor(library: &Library, part: &str, sets: &[Override]) -> Result<Option<Self>, Error> {
         let setup = library.setup_of_chip(part)?;
         let config = library.resolve(&setup, sets)?;
@@ -63,7 +64,7 @@ impl Promise {
     }
 }
 
-/// Times of the erase commands, the smallest first.
+/// Times of the erase commands, in ascending order of size.
 fn erases(spec: &SpiNorSpec) -> Vec<EraseTime> {
     let time = |of: &EraseType| EraseTime {
         bytes: of.bytes,

@@ -1,4 +1,4 @@
-//! The result of an experiment.
+//! Result of an endurance experiment.
 
 use super::latency::{Latency, total_ns};
 use super::life::{Stretch, cycles, life};
@@ -10,38 +10,38 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// Everything about one chip. Its JSON is stable.
+/// Result of the experiment on one chip. Its JSON is stable.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// The part, as it was named.
+    /// Name of the part as given by the caller.
     pub part: String,
-    /// Maker and name.
+    /// Maker and name of the chip.
     pub chip: String,
-    /// Description in one line.
+    /// Description of the chip in one line.
     pub title: String,
-    /// Bits that a cell holds.
+    /// Number of bits per cell.
     pub bits_per_cell: u8,
     /// Cycles that the data sheet promises.
     pub nominal_cycles: u64,
-    /// `measured` or `typical`: what the model of its wear rests on.
+    /// Basis of the wear model: `measured` or `typical`.
     pub evidence: Cow<'static, str>,
-    /// Confidence in the evidence, 0 to 1; none when typical.
+    /// Confidence in the evidence, 0 to 1; `None` if the model is typical.
     pub confidence: Option<f64>,
     /// Parameters of the experiment.
     pub experiment: Experiment,
-    /// Cycles until failure.
+    /// Cycles until failure over all blocks.
     pub life: Life,
-    /// tPROG of a page over their lives; none when nothing was programmed.
+    /// tPROG of a page over the lives of the blocks; `None` if nothing was programmed.
     pub program: Option<Latency>,
-    /// tBERS over their lives.
+    /// tBERS over the lives of the blocks.
     pub erase: Latency,
-    /// tR, the same over the whole life, in us.
+    /// tR, which does not change over the life, us.
     pub read_us: f64,
-    /// tR that the data sheet guarantees, in us.
+    /// Maximum tR of the data sheet, us.
     pub read_max_us: f64,
-    /// Mean time for which a block kept the array busy until it failed, in hours.
+    /// Mean time for which a block kept the array busy until its failure, hours.
     pub busy_hours: f64,
-    /// Each block.
+    /// Cycles until failure of each block.
     pub blocks: Vec<BlockCycles>,
     /// Times of the block with the median life.
     pub trace: Trace,
@@ -49,20 +49,20 @@ pub struct Report {
     pub notes: Vec<String>,
 }
 
-/// Cycles until the status fails.
+/// Statistics of the cycles until the status reports a failure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Life {
     /// Cycles of the first block to fail.
     pub min: u64,
-    /// Cycles of the middle one; the lower of two.
+    /// Median of the cycles; with an even number of blocks, the lower middle value.
     pub median: u64,
     /// Cycles of the last block to fail.
     pub max: u64,
     /// Mean number of cycles.
     pub mean: f64,
-    /// Standard deviation; 0 of a single block.
+    /// Standard deviation; 0 for a single block.
     pub sd: f64,
-    /// Mean over what the data sheet promises.
+    /// Ratio of the mean to the cycles of the data sheet.
     pub over_nominal: f64,
     /// Histogram of the cycles until failure.
     pub histogram: Vec<Bin>,
@@ -71,29 +71,29 @@ pub struct Life {
 /// A bin of a histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bin {
-    /// First number of cycles that belongs to it.
+    /// Lowest number of cycles in the bin.
     pub from: u64,
-    /// Last one.
+    /// Highest number of cycles in the bin.
     pub to: u64,
-    /// Number of blocks.
+    /// Number of blocks in the bin.
     pub blocks: u32,
 }
 
 /// Cycles until failure of one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockCycles {
-    /// Number of its chip.
+    /// Number of the chip.
     pub chip: u32,
     /// Number of the block in the chip.
     pub block: u32,
-    /// Cycles before the one that failed.
+    /// Number of cycles before the one that failed.
     pub cycles: u64,
 }
 
-/// One block's times against cycles.
+/// Times of one block against its cycles.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trace {
-    /// Number of its chip.
+    /// Number of the chip.
     pub chip: u32,
     /// Number of the block in the chip.
     pub block: u32,
@@ -101,38 +101,38 @@ pub struct Trace {
     pub points: Vec<Point>,
 }
 
-/// Times from a cycle on.
+/// Times of a block from one cycle on.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// The cycle; the first is 0.
+    /// Number of the cycle; the first is 0.
     pub cycle: u64,
-    /// tPROG from there on, us; none when nothing is programmed.
+    /// tPROG from this cycle on, us; `None` if nothing is programmed.
     pub program_us: Option<f64>,
-    /// tBERS from there on, us.
+    /// tBERS from this cycle on, us.
     pub erase_us: f64,
 }
 
-/// Marks the hashes of chips under test.
+/// Domain constant of the hash that derives the seeds of chips.
 const CHIP: u64 = 0x43_48_49_50;
 
 impl Subject {
-    /// The seed of the chip with this number: it depends on the part, so that chips of two parts are not twins.
+    /// Seed of the chip with this number. It depends on the part, so that chips of two parts differ.
     pub fn chip_seed(&self, seed: u64, chip: u32) -> u64 {
         let name = self.name.bytes().fold(0, |h, byte| mix(h ^ u64::from(byte)));
         hash(seed ^ name, u64::from(chip), CHIP)
     }
 
-    /// The whole life of one block.
+    /// Life of one block.
     pub fn block_life(&self, experiment: &Experiment, chip: u32, block: u32) -> Vec<Stretch> {
         let drawn = self.wear.block(self.chip_seed(experiment.seed, chip), block);
         life(&self.wear, &drawn, experiment.stress(self.pages_per_block))
     }
 }
 
-/// Runs the experiment. Blocks run on all cores; the result does not depend on their number.
+/// Runs the experiment on all CPU cores. The result does not depend on their number.
 ///
 /// # Errors
-/// An experiment that cannot be done.
+/// The experiment is impossible.
 pub fn run(subject: &Subject, experiment: &Experiment) -> Result<Report, Error> {
     experiment.check()?;
     let numbers: Vec<(u32, u32)> =
@@ -143,7 +143,7 @@ pub fn run(subject: &Subject, experiment: &Experiment) -> Result<Report, Error> 
         .ok_or_else(|| Error::request("no block lived for one cycle", "change chip.wear or the experiment"))
 }
 
-/// Runs the experiment on each subject, in their order.
+/// Runs the experiment on each subject, in order.
 ///
 /// # Errors
 /// As [`run`].
@@ -203,7 +203,8 @@ fn summary(blocks: &[BlockCycles], nominal: u64) -> Option<Life> {
     })
 }
 
-/// Bins of equal ratio from the shortest life to the longest, as many as Sturges (1926) advises.
+/// Histogram with bins of equal ratio from the shortest life to the longest. Their number follows Sturges
+/// (1926).
 fn histogram(sorted: &[u64]) -> Vec<Bin> {
     let (Some(&min), Some(&max)) = (sorted.first(), sorted.last()) else { return Vec::new() };
     let count = if min == max { 1 } else { sorted.len().ilog2() + 2 };
@@ -221,7 +222,7 @@ fn histogram(sorted: &[u64]) -> Vec<Bin> {
     (0..count).map(bin).collect()
 }
 
-/// Hours of programming and erasing until a block fails.
+/// Hours of programming and erasing until a block fails, as the mean over all blocks.
 fn busy_hours(subject: &Subject, experiment: &Experiment, lives: &[Vec<Stretch>]) -> f64 {
     let pages = match experiment.pages {
         _ if experiment.erase_only => 0,
@@ -247,7 +248,7 @@ fn trace(experiment: &Experiment, blocks: &[BlockCycles], lives: &[Vec<Stretch>]
     })
 }
 
-/// The cycles at which a time changes, and the last one.
+/// Points at each cycle where a time changes, and at the last cycle.
 pub(super) fn points(life: &[Stretch], erase_only: bool) -> Vec<Point> {
     let at = |cycle: u64, s: &Stretch| Point {
         cycle,

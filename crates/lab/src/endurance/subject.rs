@@ -1,4 +1,4 @@
-//! A chip as the endurance experiment needs it.
+//! A chip with the properties that the endurance experiment needs.
 
 use floatgate_config::corner::Corner;
 use floatgate_config::{Config, Library, Override, Part};
@@ -10,7 +10,7 @@ use floatgate_mtd::advice;
 use floatgate_mtd::advice::{Command, set};
 use floatgate_sim::error::Error;
 
-/// The chips of Desnoyers, HotStorage 2009, table 1, in its order.
+/// Chips of Desnoyers (HotStorage 2009), table 1, in its order.
 pub const PAPER_CHIPS: [&str; 8] = [
     "nand128w3a2bn",
     "hy27us08121a",
@@ -25,54 +25,54 @@ pub const PAPER_CHIPS: [&str; 8] = [
 /// Evidence for the wear of a chip.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Evidence {
-    /// Its part file has a `[chip.wear]` table.
+    /// The part file has a `[chip.wear]` table.
     Measured {
-        /// The lowest confidence among the sources of that table.
+        /// Lowest confidence among the sources of that table.
         confidence: f64,
     },
-    /// Nothing: it is taken to wear as others of its kind.
+    /// No measurement: the wear of similar chips is assumed.
     Typical,
 }
 
-/// A chip as the experiment needs it.
+/// A chip with the properties that the endurance experiment needs.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// The part, as it was named.
+    /// Name of the part as given by the caller.
     pub part: String,
     /// Name as printed on the chip.
     pub name: String,
     /// Manufacturer of the chip.
     pub maker: String,
-    /// Description in one line.
+    /// Description of the chip in one line.
     pub title: String,
-    /// Bits that a cell holds.
+    /// Number of bits per cell.
     pub bits_per_cell: u8,
-    /// Pages of a block.
+    /// Number of pages per block.
     pub pages_per_block: u32,
     /// Cycles that the data sheet promises.
     pub nominal_cycles: u64,
     /// Page read time tR, us.
     pub read: TypMaxUs,
-    /// tPROG of the data sheet.
+    /// Page program time tPROG of the data sheet, us.
     pub program: TypMaxUs,
-    /// tBERS of the data sheet.
+    /// Block erase time tBERS of the data sheet, us.
     pub erase: TypMaxUs,
     /// Wear model of the chip.
     pub wear: Wear,
-    /// Evidence that the model rests on.
+    /// Evidence for the wear model.
     pub evidence: Evidence,
 }
 
 impl Subject {
-    /// The NAND of a part's name or path, changed by `sets`.
+    /// NAND by the name or path of its part, changed by `sets`.
     ///
     /// # Errors
-    /// An unknown part, one that is not NAND, one whose promised endurance is not known, a value that makes no sense.
+    /// An unknown part; a part that is not NAND or has no promised endurance; an invalid value.
     pub fn new(library: &Library, part: &str, sets: &[Override]) -> Result<Self, Error> {
         Self::in_corner(library, part, sets, Corner::Typical)
     }
 
-    /// As [`new`](Self::new), with the array's times of a corner.
+    /// As [`new`](Self::new), with array times of a corner: typical or maximum.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -113,7 +113,7 @@ impl Subject {
         }
     }
 
-    /// Maker and name.
+    /// Maker and name of the chip.
     pub fn full_name(&self) -> String {
         format!("{} {}", self.maker, self.name).trim_start().to_owned()
     }

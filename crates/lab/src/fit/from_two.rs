@@ -1,9 +1,10 @@
-//! Each published board fitted to two of its rows, and the others predicted: the error of a fit to few figures. Each row is also predicted
-//! from no row of its board.
+//! Each published board is fitted to two of its rows, and its other rows are predicted: the error of a fit to few
+//! figures. Each row is also predicted without any row of its board.
 //!
-//! All pairs of rows of a board are tried. A board counts once, however many rows it has. If costs of a setup were fitted to rows of its board, the
-//! costs in its host's and controller's files replace them. A time of a chip that was fitted to them is replaced by the one in the data sheet.
-//! The deviation of boards beyond their numbers, on which intervals depend, is estimated for each board from the others ([`super::residuals`]).
+//! All pairs of rows of a board are tried. A board counts once, however many rows it has. Costs that were fitted to
+//! rows of a board do not apply to that board: the costs in the files of its host and controller replace them. A fitted
+//! time of the chip is replaced by the time of the data sheet. The intervals depend on the deviation of boards beyond
+//! their numbers. It is estimated for each board from the other boards ([`super::residuals`]).
 
 use super::model::Model;
 use super::parameters;
@@ -21,108 +22,111 @@ use rayon::prelude::*;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Fewest rows of a board: two are given, and one is predicted.
+/// Minimum number of rows of a board: two are given, and at least one is predicted.
 const ROWS_MIN: usize = 3;
 
-/// Error of a row that counts as near.
+/// Maximum error of a row that counts as near, as a ratio.
 const NEAR: f64 = 0.15;
 
-/// Instructions of an operation of boards with another controller: of the SPI memory layer (docs/fidelity.md).
+/// Number of CPU instructions per operation of the SPI memory layer, on boards with another controller
+/// (docs/fidelity.md).
 const OF_OTHERS: u32 = 18_000;
 
-/// True of a count of a controller's driver, in whose place the one of other boards is taken.
+/// True for a fitted instruction count of a controller's driver. The count of other boards replaces it.
 fn is_counted(fit: &Fit) -> bool {
     fit.parameter == "controller.work.instructions"
 }
 
-/// Fewest other boards from which deviations are estimated; with fewer they are those of the file.
+/// Minimum number of other boards from which deviations are estimated. With fewer boards, the deviations of the file
+/// are used.
 const OTHERS_MIN: usize = 4;
 
-/// Rounds of estimating deviations, on which the variance of fitted numbers depends.
+/// Number of rounds in which deviations are estimated. The variance of the fitted numbers depends on the deviations of
+/// the previous round.
 const ROUNDS: usize = 3;
 
 /// Result of fitting each board to two of its rows.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct FromTwo {
-    /// The predicted rows of all pairs.
+    /// Predicted rows for all pairs of given rows.
     pub rows: Vec<FromTwoRow>,
-    /// Errors by board and kind of operation, and of all boards.
+    /// Errors by board and kind of operation, and over all boards.
     pub kinds: Vec<ByKind>,
-    /// Deviations of boards beyond what their numbers explain, estimated from all rows.
+    /// Deviations of boards beyond their fitted numbers, estimated from all rows.
     pub deviations: Vec<EstimatedDeviation>,
 }
 
-/// Deviation of boards as it was estimated, beside the one that `floatgate fit` uses.
+/// Estimated deviation of boards, with the deviation that `floatgate fit` uses.
 #[derive(Clone, Debug, Serialize)]
 pub struct EstimatedDeviation {
     /// Kind of operation.
     pub operation: Operation,
-    /// Rows that were given.
+    /// Kind of the given rows.
     pub from: Given,
     /// Number of boards.
     pub boards: usize,
     /// Standard deviation of the logarithm of the time.
     pub deviation: f64,
-    /// The one of the file.
+    /// Standard deviation in the data file.
     pub stored: f64,
 }
 
-/// A row predicted from two others of its board.
+/// A row that is predicted from two other rows of its board.
 #[derive(Clone, Debug, Serialize)]
 pub struct FromTwoRow {
     /// Name of the document.
     pub paper: String,
     /// Name of the board's first table.
     pub board: String,
-    /// The rows that were given, as `table/row`; two or none.
+    /// Given rows as `table/row`: two or none.
     pub given: Vec<String>,
     /// The predicted row.
     pub row: String,
-    /// Its kind of operation.
+    /// Kind of operation of the predicted row.
     pub operation: Operation,
     /// Kinds of the given rows.
     pub from: Given,
     /// Published figure, KiB/s.
     pub published: f64,
-    /// False of a board whose controller's or host's file has costs that were fitted to its rows.
+    /// False for a board whose controller or host file has costs that were fitted to its rows.
     pub strict: bool,
     /// Predicted speed, KiB/s.
     pub predicted: f64,
-    /// The 80 % interval of the predicted speed.
+    /// 80 % interval of the predicted speed, KiB/s.
     #[serde(flatten)]
     pub interval: Interval,
-    /// Predicted over published speed, beyond the resolution of the tool, minus 1.
+    /// Ratio of predicted to published speed, beyond the resolution of the tool, minus 1.
     pub residual: f64,
-    /// True when the interval holds the published figure.
+    /// True if the interval contains the published figure.
     pub holds: bool,
 }
 
 /// Errors of one kind of operation.
 #[derive(Clone, Debug, Serialize)]
 pub struct ByKind {
-    /// Name of the board; null of all strict boards, each of which counts once.
+    /// Name of the board; null for all strict boards, each of which counts once.
     pub board: Option<String>,
-    /// False of a board with rows behind its predictions.
+    /// False for a board whose predictions depend on its own rows.
     pub strict: bool,
     /// Kind of operation.
     pub operation: Operation,
-    /// Rows that were given.
+    /// Kind of the given rows.
     pub from: Given,
     /// Number of predictions.
     pub predicted: usize,
-    /// Median of the sizes of their residuals.
+    /// Median of the absolute residuals.
     pub median: f64,
-    /// Largest size of a residual.
+    /// Largest absolute residual.
     pub worst: f64,
-    /// Share of those within 15 %.
+    /// Share of predictions within 15 %.
     pub within_15_percent: f64,
-    /// Share of those whose interval holds the published figure.
+    /// Share of predictions whose interval contains the published figure.
     pub hold: f64,
-    /// Median of the intervals' half widths, as ratios.
+    /// Median of the half widths of the intervals, as ratios.
     pub half_width: f64,
 }
 
-/// A board: tables with the same setup and overrides.
+/// A board: all tables with the same setup and overrides.
 struct Board<'p> {
     paper: &'p Paper,
     tables: Vec<&'p Table>,
@@ -141,10 +145,10 @@ impl Subject<'_> {
     }
 }
 
-/// Fits each board of the papers that has three rows of `flash_speed` or more to each pair of them.
+/// Fits each board of the papers that has at least three rows of `flash_speed` to each pair of these rows.
 ///
 /// # Errors
-/// When a setup cannot be wired.
+/// A setup cannot be built.
 pub fn from_two(library: &Library, papers: &[Paper]) -> Result<FromTwo, Error> {
     let boards: Vec<Board<'_>> = papers.iter().flat_map(boards).collect();
     let predicted: Result<Vec<Vec<Predicted<'_>>>, Error> =
@@ -171,7 +175,8 @@ pub fn from_two(library: &Library, papers: &[Paper]) -> Result<FromTwo, Error> {
     Ok(FromTwo { rows, kinds, deviations: all.kinds.into_iter().map(deviation).collect() })
 }
 
-/// Deviations of all boards, and the rows from which they follow. Each round takes the variance of fitted numbers with the deviations of the round before.
+/// Estimates the deviations of all boards, and the rows from which they follow. Each round computes the variance of the
+/// fitted numbers with the deviations of the previous round.
 fn estimate(predicted: &[Vec<Predicted<'_>>]) -> (Residuals, Vec<Sample>) {
     let mut residuals = Residuals::stored().clone();
     let mut samples = Vec::new();
@@ -186,7 +191,7 @@ fn estimate(predicted: &[Vec<Predicted<'_>>]) -> (Residuals, Vec<Sample>) {
     (residuals, samples)
 }
 
-/// A fit of a board to some of its rows, and what it predicts.
+/// A fit of a board to some of its rows, with the rows that it predicts.
 struct Predicted<'p> {
     board: &'p Board<'p>,
     given: Vec<String>,
@@ -198,7 +203,7 @@ struct Predicted<'p> {
 struct PredictedRow {
     name: String,
     operation: Operation,
-    /// Published speeds that the tool prints alike, KiB/s.
+    /// Range of published speeds that the tool prints as the same figure, KiB/s.
     published: (f64, f64),
     reaction: Reaction,
 }
@@ -208,7 +213,7 @@ impl PredictedRow {
         kib_s(self.reaction.ns_per_byte)
     }
 
-    /// Predicted over published speed beyond the resolution of the tool.
+    /// Ratio of predicted to published speed, beyond the resolution of the tool.
     fn ratio(&self) -> f64 {
         let (min, max) = self.published;
         self.predicted() / self.predicted().clamp(min, max)
@@ -255,7 +260,7 @@ impl Predicted<'_> {
     }
 }
 
-/// The boards of a paper with enough rows.
+/// Boards of a paper with enough rows.
 fn boards(paper: &Paper) -> Vec<Board<'_>> {
     let mut groups: BTreeMap<(&str, &[String]), Vec<&Table>> = BTreeMap::new();
     for table in paper.tables.iter().filter(|table| table.unit == "KiB/s") {
@@ -266,7 +271,7 @@ fn boards(paper: &Paper) -> Vec<Board<'_>> {
 }
 
 impl<'p> Board<'p> {
-    /// The rows that are tests of `flash_speed`, each measure once.
+    /// Rows that are tests of `flash_speed`, one for each measure.
     fn subjects(&self) -> Vec<Subject<'p>> {
         let mut all: Vec<Subject<'p>> = Vec::new();
         let rows = self.tables.iter().flat_map(|table| table.rows.iter().map(move |row| (*table, row)));
@@ -283,13 +288,14 @@ impl<'p> Board<'p> {
         self.tables.first().map_or_else(String::new, |table| table.name.clone())
     }
 
-    /// Fits to rows of the board.
+    /// Fits of the paper to rows of this board.
     fn fits(&self) -> impl Iterator<Item = &'p Fit> {
         let names: Vec<String> = self.subjects().iter().map(Subject::name).collect();
         self.paper.fits.iter().filter(move |fit| fit.rows.iter().any(|row| names.contains(row)))
     }
 
-    /// True when no row of the board is behind its predictions: what was fitted to rows is in a setup or a part, which are replaced, or counted on other boards.
+    /// True if the board's predictions depend on none of its rows. Values that were fitted to its rows are in the setup
+    /// or a part, where they are replaced, or come from other boards.
     fn is_strict(&self) -> bool {
         let is_shared =
             |fit: &Fit| ["controllers/", "hosts/"].iter().any(|folder| fit.file.starts_with(folder));
@@ -298,14 +304,14 @@ impl<'p> Board<'p> {
         self.fits().all(|fit| !is_shared(fit) || is_counted(fit) || host && fit.file.starts_with("hosts/"))
     }
 
-    /// First word of the setup, or of the table that changes one. Boards that share it may be the same.
+    /// First word of the setup, or of the table that changes a setup. Boards with the same word may be identical.
     fn family(&self) -> &'p str {
         let Some(table) = self.tables.first() else { return "" };
         let own = if table.set.is_empty() { table.setup.as_str() } else { table.name.as_str() };
         own.split('-').next().unwrap_or_default()
     }
 
-    /// Overrides with which the board's setup is as it was before a row of it was known.
+    /// Overrides that restore the board's setup to its state before any of its rows was known.
     fn overrides(&self, library: &Library) -> Vec<String> {
         let own: Vec<&Fit> = self.fits().collect();
         let Some(table) = self.tables.first() else { return Vec::new() };
@@ -364,7 +370,7 @@ impl<'p> Board<'p> {
         Ok(rows)
     }
 
-    /// The rows beside the given ones, predicted from them.
+    /// Rows other than the given ones, predicted from them.
     fn of_given(
         &'p self,
         model: &Model<'_>,
@@ -392,14 +398,14 @@ impl<'p> Board<'p> {
     }
 }
 
-/// Typical time in the data sheet of a part: what its file states before what was measured.
+/// Typical time in the data sheet of a part: the value that its file states before the measured one.
 fn data_sheet(library: &Library, file: &str, key: &str) -> Option<f64> {
     let name = file.strip_prefix("parts/")?.strip_suffix(".toml")?;
     let part = library.load(Kind::Part, name).ok()?;
     part.table.extract::<f64>(key).ok()
 }
 
-/// Exact speeds for which the row's tool prints its figure, KiB/s.
+/// Range of exact speeds for which the row's tool prints its figure, KiB/s.
 fn published(subject: &Subject<'_>, erase_bytes: u32) -> (f64, f64) {
     let kib = f64::from(subject.table.blocks) * f64::from(erase_bytes) / 1024.0;
     let (min, max) =
@@ -417,7 +423,7 @@ fn kib_s(ns_per_byte: f64) -> f64 {
 
 const KINDS: [Operation; 3] = [Operation::Read, Operation::Program, Operation::Erase];
 
-/// Errors of each board and of all of them, by kind of operation.
+/// Errors of each board and of all boards, by kind of operation.
 fn by_kind(rows: &[FromTwoRow]) -> Vec<ByKind> {
     let mut boards: Vec<&str> = rows.iter().map(|row| row.board.as_str()).collect();
     boards.dedup();
@@ -458,7 +464,7 @@ fn of_one_board(board: &str, rows: &[&FromTwoRow]) -> Option<ByKind> {
     })
 }
 
-/// All boards together, each of which counts once.
+/// Errors over all boards, each of which counts once.
 fn of_all_boards(each: &[ByKind]) -> Option<ByKind> {
     let first = each.first()?;
     let mean = |of: fn(&ByKind) -> f64| each.iter().map(of).sum::<f64>() / each.len() as f64;

@@ -1,6 +1,7 @@
 //! Changes of a board that explain its figures better than costs alone.
 //!
-//! Costs can hide a slow bus: so each change is judged by a fit in which costs stay plausible, within three times what the setup states.
+//! A high cost can hide a slow bus. So each change is judged by a fit in which costs stay plausible, within three times
+//! the setup's costs.
 
 use super::model::Model;
 use super::parameters::{self, Parameter};
@@ -12,29 +13,29 @@ use floatgate_sim::rig;
 use rayon::prelude::*;
 use serde::Serialize;
 
-/// A board whose worst figure is nearer than this needs no explanation.
+/// Worst residual of a board below which no explanation is needed, as a ratio.
 const ENOUGH: f64 = 0.02;
 
-/// Share of the worst residual that a change may leave.
+/// Maximum share of the worst residual that remains after a useful change.
 const HALF: f64 = 0.5;
 
-/// Plausible costs are at most this many times what the setup states.
+/// Maximum plausible cost, as a multiple of the setup's cost.
 const PLAUSIBLE: f64 = 3.0;
 
-/// A change of the board that halves the worst residual.
+/// A change of the board that at least halves the worst residual.
 #[derive(Clone, Debug, Serialize)]
 pub struct Hypothesis {
-    /// Description of what would be wrong.
+    /// Description of the assumed fault.
     pub what: String,
-    /// Overrides that say so.
+    /// Overrides that make the change.
     pub set: Vec<String>,
-    /// Worst residual of the setup as given, with plausible costs.
+    /// Worst residual of the unchanged setup, with plausible costs.
     pub worst_before: f64,
     /// Worst residual with the change.
     pub worst: f64,
 }
 
-/// Those of the `candidates` that halve the worst residual, the best first; `done` hears of each one that was tried.
+/// Candidates that halve the worst residual, the best first. `done` is called after each candidate.
 pub(super) fn explain(
     library: &Library,
     setup: &Setup,
@@ -47,7 +48,7 @@ pub(super) fn explain(
         let mut all = sets.to_vec();
         all.extend(Override::parse_all(change).ok()?);
         let config = library.resolve(setup, &all).ok()?;
-        // The chip's times are typical, but where they are the hypothesis.
+        // The times of the chip stay typical, unless the candidate frees them.
         let costs = parameters::of(library, &config, &[]).ok()?.into_iter().filter(|p| !p.is_of_chip());
         let plausible = costs.map(plausible);
         let free = free.iter().filter_map(|path| {
@@ -78,10 +79,10 @@ fn plausible(p: Parameter) -> Parameter {
     Parameter { low: p.value / PLAUSIBLE, high, prior: parameters::Prior::Free, ..p }
 }
 
-/// A change in words, its overrides, and the numbers it frees.
+/// A candidate: description, overrides, and paths of the numbers that it frees.
 pub(super) type Candidate = (String, Vec<String>, Vec<String>);
 
-/// Changes that this kind of setup can have.
+/// Changes that are possible for this kind of setup.
 pub(super) fn candidates(config: &Config) -> Vec<Candidate> {
     let change = |what: &str, set: &[String]| (what.to_owned(), set.to_vec(), Vec::new());
     let mut all = vec![
@@ -141,13 +142,13 @@ fn of_spi(config: &Config) -> Vec<Candidate> {
     all
 }
 
-/// About half of the clock of a SPI bus, as an override.
+/// Override that about halves the clock of a SPI bus.
 pub(super) fn half_clock(config: &Config) -> Option<String> {
     let asked = config.extract::<floatgate_device::spi::SpiBus>("bus").ok()?.clock_hz;
     (asked > 1).then(|| format!("bus.clock_hz={}", asked / 2))
 }
 
-/// The next slower clocks that the controller makes.
+/// The next lower clocks that the controller supports, Hz.
 fn slower_clocks(config: &Config) -> Vec<u64> {
     let Ok(profile) = config.extract::<SpiProfile>("controller") else { return Vec::new() };
     let asked = config.extract::<floatgate_device::spi::SpiBus>("bus").map_or(0, |bus| bus.clock_hz);

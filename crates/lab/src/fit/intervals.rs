@@ -1,10 +1,13 @@
-//! The interval of each cost: the values for which some choice of the others agrees with every figure as well as the best fit does.
+//! Interval of each cost: all values for which some choice of the other costs agrees with every figure as well as the
+//! best fit does.
 //!
-//! These are profile intervals: a cost is fixed and the others are fitted again, further and further away from the best fit, until no choice agrees. So
-//! costs that begin or cease to be hidden under the wires are seen. A linear program over the slopes at the best fit says where to begin.
+//! These are profile intervals: a cost is fixed and the others are fitted again, further and further from the best fit,
+//! until no choice agrees. This also finds costs that become hidden by the bus transfer, or no longer are. A linear
+//! program over the slopes at the best fit gives the starting point.
 //!
-//! Polls make steps in the times, so that the choices that agree lie in several places between which none agrees. So each search begins at all choices that
-//! are known to agree and at the stated costs, and what one cost's search finds is where those of the others begin in the next round.
+//! Polls make steps in the times, so choices that agree can lie in several separate regions. Each search therefore
+//! starts from all known choices that agree and from the stated costs. The results of all searches are the starting
+//! points of the next round.
 
 use super::FittedParameter;
 use super::least_squares::{Bounds, Effort, minimise, slopes};
@@ -12,36 +15,38 @@ use super::linear;
 use super::model::Model;
 use rayon::prelude::*;
 
-/// Violation of the rows' intervals that is allowed beyond the violation of the best fit, as a share of the
-/// time: steps of polls, and what two eraseblocks have otherwise than many.
+/// Allowed violation of the rows' intervals beyond the violation of the best fit, as a share of the time. It covers the
+/// steps of polls, and the difference between two eraseblocks and many.
 const SLACK: f64 = 0.002;
 
-/// First step away from a value with which all figures agree, in units of the cost's scale; each further one is twice as long.
+/// First step away from a value with which all figures agree, in units of the cost's scale. Each further step is twice
+/// as long.
 const FIRST_STEP: f64 = 0.2;
 
-/// Distance of an end from the last value with which all figures agree, as a share of it or of the cost's scale.
+/// Distance of an end from the last value with which all figures agree, as a share of that value or of the cost's
+/// scale.
 const CLOSE: f64 = 0.1;
 
-/// A refit begins near its end.
+/// Effort of a refit, which starts near its end.
 const REFIT: Effort = Effort { rounds: 6, enough: 1e-4 };
 
-/// Weight of the place where a refit starts: it decides what the figures do not.
+/// Weight of the starting point of a refit: it determines the costs that the figures do not.
 const PULL: f64 = 0.02;
 
-/// Distance from the ends of what a figure allows at which a refit aims, as a share of its width.
+/// Distance from the ends of an allowed range at which a refit aims, as a share of the range's width.
 const INSIDE: f64 = 0.05;
 
-/// Rounds of searches, each from what the one before has found.
+/// Number of rounds of searches, each of which starts from the results of the previous round.
 const ROUNDS: usize = 3;
 
-/// A value of a cost, and a choice of all costs with which all figures agree there.
+/// Value of a cost, and a choice of all costs with this value with which all figures agree.
 #[derive(Clone)]
 struct Near {
     x: f64,
     at: Vec<f64>,
 }
 
-/// One end of the interval of a cost: the last choice that agrees, and the value beyond it that is taken as the end.
+/// One end of the interval of a cost: the last choice that agrees, and the value beyond it that is used as the end.
 #[derive(Clone)]
 struct End {
     near: Near,
@@ -52,23 +57,24 @@ fn logs(times: &[f64]) -> Vec<f64> {
     times.iter().map(|t| t.ln()).collect()
 }
 
-/// Distance of a logarithm from the middle of what is allowed, as a share of its width.
+/// Distance of a logarithm from the middle of the allowed range, as a share of the range's width.
 fn from_middle(log: f64, (low, high): (f64, f64)) -> f64 {
     2.0 * (log - f64::midpoint(low, high)) / (high - low)
 }
 
-/// Distance of a logarithm from what is allowed, and a little further in, as a share of its width.
+/// Distance of a logarithm from the allowed range, plus a small margin inside it, as a share of the range's width.
 fn outside(log: f64, (low, high): (f64, f64)) -> f64 {
     let inside = INSIDE * (high - low);
     4.0 * ((log - high + inside).max(0.0) - (low + inside - log).max(0.0)) / (high - low)
 }
 
-/// Searches for an end of an interval, at most.
+/// Maximum number of searches for ends of intervals.
 pub(super) fn searches(model: &Model<'_>) -> u64 {
     (2 * ROUNDS * model.parameters.len()) as u64
 }
 
-/// The intervals of all costs around the `best` fit, which has these `times`; `others` are fits from other starts. `done` hears of searches.
+/// Intervals of all costs around the `best` fit, which has these `times`. `others` are fits from other starting points.
+/// `done` is called with the number of finished searches.
 pub(super) fn of(
     model: &Model<'_>,
     keep: &[usize],
@@ -96,7 +102,7 @@ pub(super) fn of(
     ends.iter().enumerate().filter_map(one).collect()
 }
 
-/// Costs whose effects are in the same proportion on all figures as those of cost `i`.
+/// Paths of the costs whose effects on all figures are proportional to the effects of cost `i`.
 fn same_effect(model: &Model<'_>, slopes: &[Vec<f64>], i: usize) -> Vec<String> {
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     let Some(own) = slopes.get(i) else { return Vec::new() };
@@ -108,17 +114,17 @@ fn same_effect(model: &Model<'_>, slopes: &[Vec<f64>], i: usize) -> Vec<String> 
     others.filter(|(j, (slopes, _))| *j != i && is_same(slopes)).map(|(_, (_, p))| p.path.clone()).collect()
 }
 
-/// Distance of an end from the last value `x` with which all figures agree.
+/// Distance of an end from `x`, the last value with which all figures agree.
 fn close(x: f64) -> f64 {
     CLOSE * x.abs().max(1.0)
 }
 
-/// True when an end of `new` is beyond the same end of `old`.
+/// True if an end of `new` is beyond the same end of `old`.
 fn is_farther(new: &(End, End), old: &(End, End)) -> bool {
     new.0.end < old.0.end || new.1.end > old.1.end
 }
 
-/// Figures that must agree, and how well.
+/// Figures that must agree, and their tolerances.
 struct Search<'m, 'l> {
     model: &'m Model<'l>,
     keep: &'m [usize],
@@ -128,7 +134,7 @@ struct Search<'m, 'l> {
 }
 
 impl<'m, 'l> Search<'m, 'l> {
-    /// `logs` are those of the times of the best fit.
+    /// Creates a search; `logs` are the logarithms of the times of the best fit.
     fn new(model: &'m Model<'l>, keep: &'m [usize], logs: &[f64]) -> Self {
         let printed: Vec<(f64, f64)> = keep
             .iter()
@@ -150,7 +156,7 @@ impl<'m, 'l> Search<'m, 'l> {
         logs.iter().zip(&self.allowed).all(|(log, (low, high))| (*low..=*high).contains(log))
     }
 
-    /// Both ends of all costs.
+    /// Finds both ends of the intervals of all costs.
     fn all_ends(
         &self,
         best: &[f64],
@@ -195,8 +201,9 @@ impl<'m, 'l> Search<'m, 'l> {
         self.model.times_of(at, self.keep).is_some_and(|times| self.agrees(&logs(&times)))
     }
 
-    /// The end of cost `i` in the direction `sign`: from there on no choice of the others agrees with all figures. The search goes on from the farthest
-    /// choice that is `known` to agree; none agrees beyond the end of the search `before` when that is still it.
+    /// End of cost `i` in the direction `sign`: beyond it, no choice of the other costs agrees with all figures. The
+    /// search continues from the farthest `known` choice that agrees. If that choice is still the one of the search
+    /// `before`, that search's end is valid.
     fn end<L: FnOnce() -> Option<Vec<f64>>>(
         &self,
         known: &[Vec<f64>],
@@ -237,10 +244,9 @@ impl<'m, 'l> Search<'m, 'l> {
         End { near, end: far }
     }
 
-    /// A choice of the other costs with which all figures agree where cost `i` is `x`, found downhill from
-    /// one of the `starts`. The first descent leads to the middle of what the figures allow. The least
-    /// squares may be outside of it where something is inside; a second descent then leads to where nothing
-    /// is outside.
+    /// Choice of the other costs with which all figures agree if cost `i` is `x`, found by descent from one of
+    /// `starts`. The first descent aims at the middle of the allowed ranges. Its least squares may lie outside although
+    /// an allowed point exists, so a second descent minimises the distance from the ranges.
     fn refit(&self, i: usize, x: f64, starts: &[Vec<f64>]) -> Option<Near> {
         let without = |all: &[f64]| {
             let (left, right) = all.split_at(i.min(all.len()));
@@ -258,7 +264,7 @@ impl<'m, 'l> Search<'m, 'l> {
             let downhill = |from: Vec<f64>, error: &dyn Fn(f64, (f64, f64)) -> f64| {
                 let errors = |others: &[f64]| {
                     let logs = logs(&self.model.times_of(&with(others), self.keep)?);
-                    // Any agreement will do: it has no error.
+                    // Any choice that agrees is sufficient, so its error is 0.
                     let agrees = self.agrees(&logs);
                     let errors = logs.iter().zip(&self.allowed).map(|(log, allowed)| error(*log, *allowed));
                     let pulls = others.iter().zip(start).map(|(x, x0)| PULL * (x - x0));
@@ -273,7 +279,7 @@ impl<'m, 'l> Search<'m, 'l> {
         })
     }
 
-    /// The costs at the end of cost `i` in the direction `sign`, if the slopes were the same everywhere.
+    /// Costs at the end of cost `i` in the direction `sign`, if the slopes were the same everywhere.
     fn linear_end(
         &self,
         here: &[f64],

@@ -1,32 +1,32 @@
-//! Least squares by Gauss and Newton's method with Levenberg's and Marquardt's damping, within bounds.
+//! Least squares by the Gauss-Newton method with Levenberg-Marquardt damping, within bounds.
 //!
-//! The errors come from a simulation whose polls make steps, so that slopes are taken over a distance, and a step counts only when the
-//! sum of squares is smaller behind it.
+//! The errors come from a simulation whose polls make steps. So slopes are measured over a distance, and a step is
+//! accepted only if it reduces the sum of squares.
 
-/// Effort of a fit.
+/// Limits of a fit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
-    /// Most rounds of improvement.
+    /// Maximum number of rounds of improvement.
     pub(crate) rounds: usize,
-    /// Improvement of the sum of squares, as a share of it, below which a round is the last.
+    /// Relative improvement of the sum of squares below which the fit ends.
     pub(crate) enough: f64,
 }
 
 impl Effort {
-    /// A fit that ends where nothing improves any more.
+    /// Effort of a complete fit, which ends when nothing improves any more.
     pub(crate) const FULL: Self = Self { rounds: 12, enough: 1e-4 };
 }
 
-/// Step of a parameter by which its effect is seen.
+/// Step of a parameter for measuring its effect.
 const STEP: f64 = 0.05;
 
-/// Longest step of a parameter in one round.
+/// Maximum step of a parameter in one round.
 const LONGEST: f64 = 1.0;
 
-/// Dampings of the step of a round, as shares of the diagonal of the normal equations, and shares of the step that are gone.
+/// Attempts of a round: damping as a share of the diagonal of the normal equations, and factor of the step.
 const TRIES: [(f64, f64); 6] = [(0.0, 1.0), (0.0, 0.5), (0.0, 0.25), (0.01, 1.0), (0.1, 1.0), (1.0, 1.0)];
 
-/// Bounds of one parameter, and the longest step in a round.
+/// Bounds of one parameter, and its maximum step in a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Bounds {
     pub(crate) low: f64,
@@ -35,7 +35,7 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// No bounds, and steps of at most 1: for logarithms.
+    /// No bounds, and steps of at most 1; for logarithms.
     pub(crate) const NONE: Self = Self { low: f64::NEG_INFINITY, high: f64::INFINITY, longest: LONGEST };
 }
 
@@ -44,8 +44,8 @@ pub(crate) fn squares(errors: &[f64]) -> f64 {
     errors.iter().map(|e| e * e).sum()
 }
 
-/// Place where the sum of the squares of `errors` is least, by steps downhill from `at`. None when the start
-/// has no errors.
+/// Point with the least sum of squares of `errors`, found by descent from `at`. `None` if the starting point has no
+/// errors.
 pub(crate) fn minimise(
     mut at: Vec<f64>,
     bounds: &[Bounds],
@@ -81,7 +81,7 @@ pub(crate) fn minimise(
     Some(at)
 }
 
-/// Change of each error with each parameter, a row for each parameter. At an upper bound the step goes down.
+/// Change of each error with each parameter, one row per parameter. At an upper bound, the test step goes downwards.
 pub(crate) fn slopes(
     at: &[f64],
     bounds: &[Bounds],
@@ -102,7 +102,8 @@ fn moved(x: f64, step: f64, b: Bounds) -> f64 {
     (x + step.clamp(-b.longest, b.longest)).clamp(b.low, b.high)
 }
 
-/// The step of Gauss and Newton. Parameters that it would push out of their bounds stay, and the others have a step of their own.
+/// Gauss-Newton step. Parameters that it would move beyond their bounds stay, and the step of the others is computed
+/// again.
 fn bounded_step(
     at: &[f64],
     bounds: &[Bounds],
@@ -131,11 +132,11 @@ fn bounded_step(
     }
 }
 
-/// Solves the normal equations by elimination. `slopes` has a row for each parameter.
+/// Solves the normal equations by elimination. `slopes` has one row per parameter.
 fn newton_step(slopes: &[&Vec<f64>], errors: &[f64], damping: f64) -> Option<Vec<f64>> {
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     let n = slopes.len();
-    // A parameter without effect stays where it is.
+    // A parameter without effect does not move.
     let mut rows: Vec<Vec<f64>> = slopes
         .iter()
         .enumerate()
@@ -162,7 +163,7 @@ fn newton_step(slopes: &[&Vec<f64>], errors: &[f64], damping: f64) -> Option<Vec
 mod tests {
     use super::*;
 
-    /// Lines through three points: 1, 2, 2 at 0, 1, 2 are nearest to 7/6 + x/2.
+    /// Errors of a line through three points: the line nearest to 1, 2, 2 at 0, 1, 2 is 7/6 + x/2.
     fn errors(at: &[f64]) -> Option<Vec<f64>> {
         let line = |x: f64, y: f64| at[0] + at[1] * x - y;
         Some(vec![line(0.0, 1.0), line(1.0, 2.0), line(2.0, 2.0)])

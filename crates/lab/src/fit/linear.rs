@@ -1,26 +1,28 @@
-//! Linear programs of a few variables: the largest value of a sum under constraints (Dantzig's simplex method with Bland's rule).
+//! Linear programs of a few variables: maximum of a linear function under constraints (Dantzig's simplex method with
+//! Bland's rule).
 
-/// Smaller than this is 0.
+/// Absolute value below which a number counts as 0.
 const TINY: f64 = 1e-9;
 
-/// Most exchanges; Bland's rule ends long before.
+/// Maximum number of exchanges; Bland's rule ends long before.
 const EXCHANGES: usize = 10_000;
 
-/// A dictionary: basic variables as sums of the others.
+/// A dictionary of the simplex method: basic variables as linear functions of the others.
 struct Dictionary {
-    /// Coefficients: a row for each constraint, then the objective; the last column is the constant.
+    /// Coefficients: one row per constraint, then the objective. The last column is the constant.
     rows: Vec<Vec<f64>>,
     basic: Vec<usize>,
     others: Vec<usize>,
 }
 
-/// Largest `objective . x` with `rows . x <= limits` and `x >= 0`, and where it is. None when nothing is feasible or nothing limits it.
+/// Point `x >= 0` that maximises `objective . x` with `rows . x <= limits`. `None` if no point is feasible, or the
+/// maximum is unbounded.
 pub(super) fn maximise(objective: &[f64], rows: &[Vec<f64>], limits: &[f64]) -> Option<Vec<f64>> {
     let n = objective.len();
     let mut d = Dictionary::new(n, rows, limits);
     let worst = (0..limits.len()).min_by(|&a, &b| limits[a].total_cmp(&limits[b]));
     if let Some(worst) = worst.filter(|&i| limits[i] < 0.0) {
-        // One more variable, n, loosens all constraints; its least value is 0 where something is feasible.
+        // The additional variable `n` relaxes all constraints. Its minimum is 0 if a feasible point exists.
         d.set_objective(|variable| if variable == n { -1.0 } else { 0.0 });
         let column = d.others.iter().position(|&v| v == n)?;
         d.exchange(worst, column)?;
@@ -41,7 +43,8 @@ pub(super) fn maximise(objective: &[f64], rows: &[Vec<f64>], limits: &[f64]) -> 
 }
 
 impl Dictionary {
-    /// Variables 0 to n are those of the problem and the loosening one, further ones the slack of each constraint.
+    /// Creates the dictionary. Variables 0 to n are those of the problem and the relaxing one; the others are the slack
+    /// of each constraint.
     fn new(n: usize, rows: &[Vec<f64>], limits: &[f64]) -> Self {
         let row = |(coefficients, limit): (&Vec<f64>, &f64)| {
             coefficients.iter().map(|c| -c).chain([1.0, *limit]).collect()
@@ -51,7 +54,7 @@ impl Dictionary {
         Self { rows: all, basic: (0..rows.len()).map(|i| n + 1 + i).collect(), others: (0..=n).collect() }
     }
 
-    /// The objective, in the variables that are not basic now.
+    /// Sets the objective, expressed in the variables that are not basic now.
     fn set_objective(&mut self, of: impl Fn(usize) -> f64) {
         let mut row: Vec<f64> = self.others.iter().map(|&v| of(v)).chain([0.0]).collect();
         for (basic, coefficients) in self.basic.iter().zip(&self.rows) {
@@ -63,7 +66,7 @@ impl Dictionary {
         }
     }
 
-    /// Takes a variable that is 0 out of the problem.
+    /// Removes a variable that is 0 from the problem.
     fn forbid(&mut self, variable: usize) {
         if let Some(column) = self.others.iter().position(|&v| v == variable) {
             self.others.remove(column);
@@ -78,7 +81,7 @@ impl Dictionary {
         row.and_then(|row| self.rows[row].last().copied()).unwrap_or(0.0)
     }
 
-    /// Exchanges while the objective grows. None when nothing limits it.
+    /// Makes exchanges while the objective grows. `None` if it is unbounded.
     fn climb(&mut self) -> Option<()> {
         for _ in 0..EXCHANGES {
             let objective = self.rows.last()?;
@@ -122,11 +125,11 @@ mod tests {
 
     #[test]
     fn finds_corners_of_polygons() {
-        // x + y <= 4, x + 3y <= 6, x <= 3: 3x + 2y is largest at (3, 1).
+        // With x + y <= 4, x + 3y <= 6 and x <= 3, the maximum of 3x + 2y is at (3, 1).
         let rows = [vec![1.0, 1.0], vec![1.0, 3.0], vec![1.0, 0.0]];
         let best = maximise(&[3.0, 2.0], &rows, &[4.0, 6.0, 3.0]).unwrap();
         assert!((best[0] - 3.0).abs() < 1e-9 && (best[1] - 1.0).abs() < 1e-9, "{best:?}");
-        // With x + y >= 2, it is smallest at (0, 2).
+        // With x + y >= 2, the minimum is at (0, 2).
         let rows = [vec![1.0, 1.0], vec![-1.0, -1.0]];
         let best = maximise(&[-3.0, -2.0], &rows, &[4.0, -2.0]).unwrap();
         assert!(best[0].abs() < 1e-9 && (best[1] - 2.0).abs() < 1e-9, "{best:?}");

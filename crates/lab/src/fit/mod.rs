@@ -1,16 +1,16 @@
-//! Costs of a board's host and controller and times of its chip, fitted to figures that were measured on it.
+//! Fit of a board's costs (host and controller) and chip times to figures that were measured on the board.
 //!
-//! - `results`: figures from the output of `flash_speed`, dd and U-Boot.
-//! - `parameters`: the costs and times that a kind of setup has, with their distributions.
-//! - `model`: the simulated times of all figures for given costs.
-//! - `least_squares`: the optimiser; `papers` uses it, too.
-//! - `intervals`: the smallest and largest value of each cost with which all figures agree; `linear` programs lead there.
-//! - `posterior`: the distribution of all numbers after the fit, and the intervals of predicted speeds.
-//! - `residuals`: how far boards are from their simulation beyond that, estimated from published ones.
-//! - `undecided`: times of the chip that the figures do not tell from costs, and what to measure next.
-//! - `from_two`: each published board fitted to two of its rows, and the others predicted.
-//! - `hypotheses`: what may be wrong on the board.
-//! - `written`: what the user states and no fit changes, and the setup that is written.
+//! - `results`: reads figures from the output of `flash_speed`, dd and U-Boot.
+//! - `parameters`: costs and times of a kind of setup, with their distributions.
+//! - `model`: simulated times of all figures for given costs.
+//! - `least_squares`: the optimiser, which `papers` also uses.
+//! - `intervals`: lowest and highest value of each cost with which all figures agree; `linear`: linear programs for it.
+//! - `posterior`: distribution of all numbers after the fit, and intervals of predicted speeds.
+//! - `residuals`: deviation of boards from their simulation beyond that, estimated from published boards.
+//! - `undecided`: times of the chip that the figures cannot separate from costs, and the next measurement to take.
+//! - `from_two`: each published board fitted to two of its rows, and its other rows predicted.
+//! - `hypotheses`: possible faults of the board.
+//! - `written`: values that the user states and no fit changes, and the resulting setup file.
 
 mod from_two;
 mod hypotheses;
@@ -49,21 +49,21 @@ use rayon::prelude::*;
 use residuals::Residuals;
 use serde::Serialize;
 
-/// A figure that no cost explains is farther away than this.
+/// Residual above which a figure counts as unexplained by any cost, as a ratio.
 const UNEXPLAINED: f64 = 0.03;
 
-/// Costs with which a figure is farther away than this factor explain nothing.
+/// Factor between simulated and measured time above which the costs explain nothing.
 const ABSURD: f64 = 2.0;
 
-/// Lines that are not understood, of which an error names no more.
+/// Maximum number of unknown lines in an error message.
 const NAMED: usize = 5;
 
-/// A figure of the board beside the fit.
+/// A figure of the board with its result in the fit.
 #[derive(Clone, Debug, Serialize)]
 pub struct FittedRow {
     /// Line of the input, from 1.
     pub line: usize,
-    /// Name of the measure.
+    /// Overrides under which the figure was measured.
     pub name: String,
     /// Overrides under which it was measured.
     pub set: Vec<String>,
@@ -71,51 +71,51 @@ pub struct FittedRow {
     pub measured: String,
     /// Measured time, ns per byte, in the middle of the tool's resolution.
     pub ns_per_byte: f64,
-    /// Time of the fitted setup, ns per byte.
+    /// Time with the fitted setup, ns per byte.
     pub fitted_ns_per_byte: f64,
-    /// Fitted over measured time beyond the tool's resolution, minus 1.
+    /// Ratio of fitted to measured time, beyond the tool's resolution, minus 1.
     pub residual: f64,
-    /// The same with the costs as the setup states them.
+    /// Residual with the costs of the unfitted setup.
     pub residual_before: f64,
-    /// The same after a fit without this figure; none where too few others are left.
+    /// Residual after a fit without this figure; `None` if too few other figures remain.
     pub left_out: Option<f64>,
-    /// False of a row that no fitted number decides.
+    /// False for a row that determines no fitted number.
     pub fitted: bool,
 }
 
-/// A cost as it was fitted.
+/// A fitted cost or time.
 #[derive(Clone, Debug, Serialize)]
 pub struct FittedParameter {
-    /// Dotted path.
+    /// Dotted path of the number.
     pub path: String,
-    /// Kind of operation whose time it is; null of a cost that all of them share.
+    /// Kind of operation to which the time belongs; null for a cost of all operations.
     pub operation: Option<Operation>,
-    /// Value that the setup states.
+    /// Value in the setup before the fit.
     pub before: f64,
     /// Fitted value.
     pub value: f64,
-    /// Smallest value with which all figures agree as well as they can.
+    /// Lowest value with which all figures agree as well as possible.
     pub low: f64,
-    /// Largest one.
+    /// Highest value with which all figures agree as well as possible.
     pub high: f64,
-    /// Other costs with the same effect on every figure: only the sum is decided.
+    /// Other costs with the same effect on every figure, of which only the sum is determined.
     pub same_effect: Vec<String>,
 }
 
-/// Speed of a test with the fitted setup, and the 80 % interval in which the board's is.
+/// Speed of a test with the fitted setup, and the 80 % interval of the board's speed.
 #[derive(Clone, Debug, Serialize)]
 pub struct Prediction {
     /// Name of the test.
     pub name: String,
     /// Kind of operation.
     pub operation: Operation,
-    /// Overrides under which it runs: those of the first figure; empty of the fitted setup as it is written.
+    /// Overrides for the test: those of the first figure, or none for the fitted setup as written.
     pub set: Vec<String>,
-    /// Read and write operation under which it runs, with bus mode and clock.
+    /// Read and write operation of the test, with bus mode and clock.
     pub link: String,
     /// Speed, KiB/s.
     pub kib_s: f64,
-    /// The interval of the speed, KiB/s.
+    /// 80 % interval of the speed, KiB/s.
     #[serde(flatten)]
     pub interval: Interval,
 }
@@ -125,45 +125,48 @@ pub struct Prediction {
 pub struct FitReport {
     /// Title of the setup.
     pub title: String,
-    /// Lines of the input that are understood.
+    /// Number of input lines that are understood.
     pub understood: usize,
-    /// Lines that are not.
+    /// Input lines that are not understood.
     pub unknown: Vec<Unknown>,
-    /// Lines `set` of all figures that state a cost or a time of the chip: it is held, and the written setup has it.
+    /// `set` lines that all figures share and that state a cost or chip time. Such a value is not fitted, and the
+    /// written setup contains it.
     pub held: Vec<String>,
     /// Costs of the setup that were fitted.
     pub parameters: Vec<FittedParameter>,
     /// Figures of the input, with their residuals.
     pub rows: Vec<FittedRow>,
-    /// The fitted rows' residual of the largest size.
+    /// Largest residual of a fitted row.
     pub worst: f64,
-    /// The residual of the largest size of rows that were left out; none where no row could be.
+    /// Largest residual of a row that was left out of its fit; `None` if no row could be left out.
     pub worst_left_out: Option<f64>,
-    /// Median of their sizes.
+    /// Median of the absolute residuals of rows that were left out.
     pub median_left_out: Option<f64>,
     /// Changes of the board that halve the worst residual, the best first.
     pub hypotheses: Vec<Hypothesis>,
-    /// Lines of the figures that no cost explains.
+    /// Line numbers of the figures that no cost explains.
     pub unexplained: Vec<usize>,
-    /// Speeds of `flash_speed`'s tests with the fitted setup, and under the conditions of the first figure where it has any.
+    /// Speeds of `flash_speed`'s tests with the fitted setup. If the first figure has conditions, also under these.
     pub predictions: Vec<Prediction>,
-    /// Times of the chip that the figures do not tell from costs of the host, with the next measurement to take.
+    /// Times of the chip that the figures cannot separate from costs of the host, each with the next measurement to
+    /// take.
     pub undecided: Vec<Undecided>,
-    /// Figures that contradict each other, and reservations about single ones, with their lines.
+    /// Remarks with line numbers: figures that contradict each other, and reservations about single figures.
     pub remarks: Vec<String>,
-    /// False when the costs explain nothing: a figure is farther than a factor of two away, each cost is at an end of what is tried, or figures contradict
-    /// each other.
+    /// False if the costs explain nothing: a figure is wrong by more than a factor of two, each cost is at an end of
+    /// its range, or figures contradict each other.
     pub usable: bool,
 }
 
-/// Steps of the bar for each end of an interval, in fits that begin near their end.
+/// Number of steps of the progress bar for each end of an interval.
 const END_STEPS: u64 = 4;
 
-/// Fits the costs of `setup` to `results`. `free` names further numbers of the setup, which are fitted within 0.5 times their value and
-/// their maximum. Numbers that `sets` state are held, unless they are freed. `progress` hears how far it is: a step is a fit.
+/// Fits the costs of `setup` to `results`. `free` names further numbers of the setup, which are fitted between half
+/// their value and their maximum. Numbers in `sets` are not fitted, unless they are in `free`. `progress` receives the
+/// number of fits made.
 ///
 /// # Errors
-/// When the input has no figure, a setup or override is wrong, or a figure cannot be simulated.
+/// The input has no figure; a setup or override is wrong; a figure cannot be simulated.
 pub fn fit(
     library: &Library,
     setup: &Setup,
@@ -267,7 +270,7 @@ pub fn fit(
     })
 }
 
-/// Tests of `flash_speed` that are predicted.
+/// Tests of `flash_speed` whose speeds are predicted.
 const PREDICTED: [Test; 7] = [
     Test::Read(0),
     Test::Read(1),
@@ -278,7 +281,7 @@ const PREDICTED: [Test; 7] = [
     Test::Erase(1),
 ];
 
-/// Distribution of all numbers after the fit, and the best ones. `whole` has those numbers, too, that change no figure.
+/// Distribution and best values of all numbers after the fit. `whole` also contains the numbers that change no figure.
 fn after(
     whole: &Model<'_>,
     model: &Model<'_>,
@@ -293,7 +296,7 @@ fn after(
     Some((Posterior::new(whole, keep, &best)?, best))
 }
 
-/// Speeds with the fitted numbers under each set of conditions: as the setup is written, and as the first figure was measured.
+/// Speeds with the fitted numbers: with the setup as written, and under the conditions of the first figure.
 fn predictions(
     whole: &Model<'_>,
     (posterior, best): &(Posterior, Vec<f64>),
@@ -324,12 +327,12 @@ fn predictions(
     sets.into_iter().flat_map(of_set).collect()
 }
 
-/// The residual of the largest size.
+/// Residual with the largest absolute value.
 fn largest(residuals: impl Iterator<Item = f64>) -> Option<f64> {
     residuals.max_by(|a, b| a.abs().total_cmp(&b.abs()))
 }
 
-/// False when no figure is met, or when all costs have moved to an end of what is tried.
+/// False if no figure is explained, or if all costs are at an end of their ranges.
 fn is_usable(model: &Model<'_>, best: &[f64], stated: &[f64], worst: f64) -> bool {
     let is_moved_to_end =
         |((x, stated), b): ((&f64, &f64), &Bounds)| x != stated && (*x <= b.low || *x >= b.high);
@@ -338,11 +341,12 @@ fn is_usable(model: &Model<'_>, best: &[f64], stated: &[f64], worst: f64) -> boo
     is_near && (best.is_empty() || !costs.zip(&model.bounds()).all(is_moved_to_end))
 }
 
-/// Two runs of one board differ by some percent.
+/// Difference of two figures of the same test above which they count as contradictory, as a ratio. Two runs on one
+/// board differ by some percent.
 const RUNS_APART: f64 = 0.1;
 
 impl Contradiction {
-    /// True when the figures are of no one board.
+    /// True if the figures cannot be of one board.
     fn is_fatal(&self) -> bool {
         self.is_fitted && self.apart > RUNS_APART
     }
@@ -356,7 +360,7 @@ fn contradiction(found: &Contradiction) -> String {
     )
 }
 
-/// The error of results without a figure: the first lines that are not understood, and why.
+/// Error for results without a figure: the first lines that are not understood, with the reasons.
 fn no_figure(unknown: &[Unknown]) -> Error {
     let named = |u: &Unknown| format!("\n  line {}: {}: {}", u.line, u.why, u.text);
     let mut lines: String = unknown.iter().take(NAMED).map(named).collect();
@@ -369,7 +373,7 @@ fn no_figure(unknown: &[Unknown]) -> Error {
     )
 }
 
-/// The costs that fit the figures `keep` best, by steps downhill from `start`.
+/// Costs that fit the figures `keep` best, found by descent from `start`.
 fn solve(model: &Model<'_>, keep: &[usize], start: &[f64]) -> Option<Vec<f64>> {
     minimise(start.to_vec(), &model.bounds(), Effort::FULL, |at| {
         let times = model.times_of(at, keep)?;
@@ -377,13 +381,14 @@ fn solve(model: &Model<'_>, keep: &[usize], start: &[f64]) -> Option<Vec<f64>> {
     })
 }
 
-/// Factors of the stated costs from which a fit starts: what the wires hide of small costs has no slope there.
+/// Factors of the stated costs at which fits start. A small cost that the bus transfer hides has no slope, so several
+/// starts are needed.
 const STARTS: [f64; 3] = [1.0, 0.4, 2.5];
 
-/// The fits from several starts, the best first.
+/// Results of the fits from all starts, the best first.
 fn solve_from_all(model: &Model<'_>, keep: &[usize]) -> Vec<Vec<f64>> {
     let fit = |factor: &f64| {
-        // The chip's times begin where they are most likely.
+        // Times of the chip start at their most likely values.
         let begin = |(x, p): (f64, &Parameter)| if p.is_of_chip() { x } else { x * factor };
         let start: Vec<f64> = model.start().into_iter().zip(&model.parameters).map(begin).collect();
         let best = solve(model, keep, &start)?;
@@ -395,12 +400,12 @@ fn solve_from_all(model: &Model<'_>, keep: &[usize]) -> Vec<Vec<f64>> {
     fits.into_iter().map(|(_, best)| best).collect()
 }
 
-/// Largest size of the residuals of some rows.
+/// Largest absolute residual of the rows `keep`.
 fn size(residuals: &[f64], keep: &[usize]) -> f64 {
     keep.iter().filter_map(|&row| residuals.get(row)).fold(0.0, |worst, r| r.abs().max(worst))
 }
 
-/// Residual of a row after a fit without it and without the rows that measure the same.
+/// Residual of a row after a fit without this row and without other rows of the same measure.
 fn left_out(model: &Model<'_>, keep: &[usize], best: &[f64], row: usize) -> Option<f64> {
     if !keep.contains(&row) {
         return None;
@@ -438,9 +443,9 @@ mod tests {
             (page(15_600) + &page(15_000), (1, false)),
             (page(15_600) + &page(13_900), (1, true)),
             (page(15_600) + &page(15_600), (0, false)),
-            // The second figure has a coarse resolution, which agrees with both others.
+            // The second figure has a coarse resolution that agrees with both others.
             (page(15_600) + "page read 0.1 ms\n" + &page(13_000), (1, true)),
-            // Other settings may well be slower.
+            // Figures under other settings may be slower.
             (page(15_600) + "set bus.no_ready_pin=true\n" + &page(15_000), (0, false)),
             (
                 "set bus.no_ready_pin=true\n".to_owned()
@@ -449,9 +454,9 @@ mod tests {
                     + &page(13_000),
                 (1, true),
             ),
-            // The chip decides erases, and no cost.
+            // Only the chip determines erase times, not a cost.
             (page(15_600) + &erase(2) + &erase(5), (1, false)),
-            // Longer calls cost a little less, which the model leaves out.
+            // Longer calls take slightly less time, which the model does not contain.
             (dd("1M", 620) + &dd("10M", 600), (1, false)),
             (dd("1M", 620) + &dd("10M", 400), (1, true)),
             (dd("1M", 620) + &dd("1M", 600), (1, false)),

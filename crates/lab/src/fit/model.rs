@@ -14,38 +14,38 @@ use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Eraseblocks that are simulated: all are the same but for what happens once.
+/// Number of simulated eraseblocks: except for one-time effects, all eraseblocks are the same.
 const BLOCKS: u32 = 2;
 
-/// Relative error that the model may have in any figure.
+/// Relative error of the model in any figure.
 pub(super) const MODEL: f64 = 0.003;
 
-/// A figure to be met.
+/// A figure to be matched.
 #[derive(Clone, Debug)]
 struct Target {
-    /// Index of the condition.
+    /// Index of the condition of the figure.
     condition: usize,
     measurement: Measurement,
-    /// The tests whose times add up.
+    /// Tests whose times are added.
     tests: Vec<Test>,
-    /// Smallest and largest time with which the tool prints the figure, ns per byte.
+    /// Lowest and highest time for which the tool prints the figure, ns per byte.
     interval: (f64, f64),
 }
 
 /// Setup under which figures were measured.
 struct Condition {
-    /// Values of the lines `set` of the input.
+    /// Overrides from the `set` lines of the input.
     set: Vec<String>,
-    /// Its paths: costs that it states are held.
+    /// Paths of these overrides. Costs among them are not fitted.
     held: Vec<String>,
     /// All overrides.
     sets: Vec<Override>,
-    /// The setup with its files read: most of the time of a simulation would go there.
+    /// Setup whose files are already read, because reading them would take most of the time of a simulation.
     prepared: Prepared,
 }
 
 impl Condition {
-    /// True of a cost that a line `set` states for these figures.
+    /// True if a `set` line states this cost for these figures.
     fn holds(&self, p: &Parameter) -> bool {
         self.held.iter().any(|path| {
             p.path.strip_prefix(path.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -57,32 +57,33 @@ impl Condition {
     }
 }
 
-/// Figures, and the setups that simulate them.
+/// All figures, and the setups that simulate them.
 pub(super) struct Model<'l> {
     library: &'l Library,
     conditions: Vec<Condition>,
     targets: Vec<Target>,
     pub(super) parameters: Vec<Parameter>,
-    /// Simulated times, kept because searches come back to the places where others began or ended.
+    /// Cache of simulated times: searches return to the start and end points of other searches.
     known: Mutex<BTreeMap<Simulation, Vec<(Test, f64)>>>,
-    /// Figures that the device cannot have.
+    /// Figures that are impossible on the device.
     pub(super) refused: Vec<Unknown>,
 }
 
-/// Two figures of the same test under the same conditions, whose times are further apart than rounding and the model's error allow.
+/// Two figures of the same test under the same conditions whose times differ by more than rounding and the model's
+/// error.
 pub(super) struct Contradiction {
-    /// Their lines.
+    /// Line numbers of the two figures.
     pub(super) lines: (usize, usize),
-    /// The longer time over the shorter one beyond the tools' rounding, minus 1.
+    /// Ratio of the longer to the shorter time, beyond the rounding of the tools, minus 1.
     pub(super) apart: f64,
-    /// True of figures that decide costs.
+    /// True if the figures determine costs.
     pub(super) is_fitted: bool,
 }
 
-/// Costs as the setup takes them; names of the tests, and what the condition sets.
+/// Key of a simulation: costs as overrides, and names of the tests with the overrides of the condition.
 type Simulation = (Vec<String>, Vec<String>);
 
-/// Simulations that are remembered, at most.
+/// Maximum number of cached simulations.
 const KNOWN_MAX: usize = 1 << 16;
 
 impl<'l> Model<'l> {
@@ -132,12 +133,12 @@ impl<'l> Model<'l> {
         Ok(model)
     }
 
-    /// True when the device can have none of the figures.
+    /// True if all figures are impossible on the device.
     pub(super) const fn is_empty(&self) -> bool {
         self.targets.is_empty()
     }
 
-    /// The costs that the setup states, in their scales.
+    /// Costs that the setup states, in units of their scales.
     pub(super) fn start(&self) -> Vec<f64> {
         self.parameters.iter().map(|p| p.value / p.scale).collect()
     }
@@ -152,7 +153,7 @@ impl<'l> Model<'l> {
         self.targets.len()
     }
 
-    /// Rows that decide costs: erases do only where an erase time is free.
+    /// Rows that determine costs. Erases determine one only if an erase time is fitted.
     pub(super) fn fitted(&self) -> Vec<usize> {
         let erases = self.parameters.iter().any(is_of_erases);
         let is_erase = |t: &Target| matches!(t.tests.as_slice(), [Test::Erase(_)]);
@@ -165,7 +166,7 @@ impl<'l> Model<'l> {
         self.simulate(at, &all)
     }
 
-    /// Simulated times of some rows; none where they cannot be simulated.
+    /// Simulated times of some rows, ns per byte; `None` if they cannot be simulated.
     pub(super) fn times_of(&self, at: &[f64], rows: &[usize]) -> Option<Vec<f64>> {
         self.simulate(at, rows).ok()
     }
@@ -248,8 +249,9 @@ impl<'l> Model<'l> {
         self.targets.get(row).map(|target| target.interval)
     }
 
-    /// Logarithm of a time over the middle of the row's resolution, in units of that resolution and the model's, and the distance of each number from
-    /// the stated one in units of its spread.
+    /// Errors of the rows and of the numbers. A row's error is the logarithm of the ratio of its time to the middle of
+    /// its interval, in units of the row's and the model's resolution. A number's error is its distance from the stated
+    /// value, in units of its spread.
     pub(super) fn errors(&self, times: &[f64], rows: &[usize], at: &[f64]) -> Vec<f64> {
         let error = |(&row, &time): (&usize, &f64)| {
             let (low, high) = self.interval(row)?;
@@ -259,7 +261,7 @@ impl<'l> Model<'l> {
         rows.iter().zip(times).filter_map(error).chain(pulls).collect()
     }
 
-    /// Standard deviation of the logarithm of a row's time: its resolution and the error of the model.
+    /// Standard deviation of the logarithm of a row's time, from its resolution and the error of the model.
     pub(super) fn deviation(&self, row: usize, model: f64) -> Option<f64> {
         let (low, high) = self.interval(row)?;
         let half = (high / low).ln() / 2.0;
@@ -274,13 +276,13 @@ impl<'l> Model<'l> {
         }
     }
 
-    /// Times of tests under the overrides `set` of a condition, ns per byte; none of one that is not known.
+    /// Times of tests under the condition with the overrides `set`, ns per byte; `None` if there is no such condition.
     pub(super) fn times_under(&self, set: &[String], at: &[f64], tests: &[Test]) -> Option<Vec<(Test, f64)>> {
         let condition = self.conditions.iter().find(|condition| condition.set == set)?;
         self.run_at(condition, at, tests.to_vec()).ok()
     }
 
-    /// Read and write operation, with their clocks, under the overrides `set` of a condition.
+    /// Read and write operation, with their clocks, under the condition with the overrides `set`.
     pub(super) fn link(&self, set: &[String], at: &[f64]) -> Option<String> {
         let condition = self.conditions.iter().find(|condition| condition.set == set)?;
         let values = Override::parse_all(&self.costs(condition, at)).ok()?;
@@ -289,17 +291,17 @@ impl<'l> Model<'l> {
         Some(format!("reads {}, writes {}", link.read, link.write))
     }
 
-    /// The numbers at a place as overrides, without those that the condition holds.
+    /// Numbers at a point as overrides, without those that the condition states.
     fn costs(&self, condition: &Condition, at: &[f64]) -> Vec<String> {
         let value =
             |(p, x): (&Parameter, &f64)| format!("{}={}", p.path, parameters::text(&p.path, x * p.scale));
         self.parameters.iter().zip(at).filter(|(p, _)| !condition.holds(p)).map(value).collect()
     }
 
-    /// Adds a condition without figures, so that [`Self::times_under`] knows it.
+    /// Adds a condition without figures, for use with [`Self::times_under`].
     ///
     /// # Errors
-    /// A file that cannot be read, or an override that makes no sense.
+    /// A file cannot be read; an invalid override.
     pub(super) fn with_condition(
         mut self,
         setup: &Setup,
@@ -316,7 +318,7 @@ impl<'l> Model<'l> {
         Ok(self)
     }
 
-    /// True when there is a figure of a test under these overrides.
+    /// True if a figure of this test exists under these overrides.
     pub(super) fn has_figure(&self, set: &[String], test: Test) -> bool {
         let is = |target: &Target| {
             target.tests == [test]
@@ -330,7 +332,7 @@ impl<'l> Model<'l> {
         self.conditions.first().map_or_else(Vec::new, |condition| condition.set.clone())
     }
 
-    /// Distance of a time from the resolution of a row, relative to its nearer end; 0 within it.
+    /// Distance of a time from the interval of a row, relative to the nearer end; 0 inside the interval.
     pub(super) fn residual(&self, row: usize, time: f64) -> Option<f64> {
         let (low, high) = self.interval(row)?;
         Some(if time < low { time / low - 1.0 } else { (time / high - 1.0).max(0.0) })
@@ -340,7 +342,7 @@ impl<'l> Model<'l> {
         times.iter().enumerate().filter_map(|(row, &time)| self.residual(row, time)).collect()
     }
 
-    /// True of rows that measure the same under the same conditions.
+    /// True if two rows measure the same under the same conditions.
     pub(super) fn is_same(&self, a: usize, b: usize) -> bool {
         let set = |target: &Target| self.conditions.get(target.condition).map(|condition| &condition.set);
         match (self.targets.get(a), self.targets.get(b)) {
@@ -349,7 +351,7 @@ impl<'l> Model<'l> {
         }
     }
 
-    /// Figures that contradict one above, each with the first such one.
+    /// Figures that contradict an earlier one, each with the first figure that it contradicts.
     pub(super) fn contradictions(&self) -> Vec<Contradiction> {
         let decides = |p: &Parameter| p.is_freed() && is_of_erases(p);
         let has_free_erases = self.parameters.iter().any(decides);
@@ -371,7 +373,7 @@ impl<'l> Model<'l> {
         self.targets.iter().filter_map(remark).collect()
     }
 
-    /// The model without costs that change no row, and the times of its rows.
+    /// Model without costs that change no row, and the times of its rows.
     pub(super) fn without_idle(mut self, times: Vec<f64>) -> Result<(Self, Vec<f64>), Error> {
         let start = self.start();
         let effective: Vec<bool> = (0..start.len())
@@ -417,7 +419,7 @@ impl<'l> Model<'l> {
     }
 }
 
-/// True of the time of an erase.
+/// True for the time of an erase.
 fn is_of_erases(p: &Parameter) -> bool {
     p.path.contains("bers") || p.path.contains("erase")
 }
@@ -433,7 +435,7 @@ fn name(target: &Target) -> String {
     }
 }
 
-/// The tests of a measure on a device; or why the device has none.
+/// Tests of a measure on a device, or the reason why it is impossible there.
 fn tests(measurement: &Measurement, geometry: &Geometry) -> Result<Vec<Test>, String> {
     let page = u64::from(speed::page_bytes(geometry));
     let block = u64::from(geometry.erase_bytes);
@@ -477,7 +479,8 @@ fn tests(measurement: &Measurement, geometry: &Geometry) -> Result<Vec<Test>, St
     Ok(vec![test])
 }
 
-/// KiB that `flash_speed` moved: from the number of blocks, or the smallest usual number with which all figures agree.
+/// Amount of data that `flash_speed` moved, KiB: from the number of blocks, or the smallest usual amount with which all
+/// figures agree.
 fn kib(block: &Block, geometry: &Geometry) -> Option<f64> {
     let of = |blocks: f64| blocks * f64::from(geometry.erase_bytes) / 1024.0;
     let figures = || {
@@ -493,14 +496,14 @@ fn kib(block: &Block, geometry: &Geometry) -> Option<f64> {
     }
 }
 
-/// Milliseconds for which `flash_speed` prints a figure.
+/// Range of whole milliseconds for which `flash_speed` prints a figure.
 fn whole_ms(kib_s: f64, kib: f64) -> Option<(f64, f64)> {
     // floor(kib * 1000 / ms) = figure for ms in (kib * 1000 / (figure + 1), kib * 1000 / figure].
     let (low, high) = ((kib * 1000.0 / (kib_s + 1.0)).floor() + 1.0, (kib * 1000.0 / kib_s).floor());
     (low <= high).then_some((low, high + 1.0))
 }
 
-/// Times with which the tool prints the figure, ns per byte.
+/// Range of times for which the tool prints the figure, ns per byte.
 fn interval(measurement: &Measurement, tests: &[Test], kib: Option<f64>, geometry: &Geometry) -> (f64, f64) {
     match measurement.figure {
         Figure::NsPerByte(low, high) => (low, high),

@@ -1,8 +1,9 @@
-//! The numbers of a setup that a fit may change: costs of host and controller, and times of the chip.
+//! Numbers of a setup that a fit may change: costs of host and controller, and times of the chip.
 //!
-//! Each has a distribution that is known before anything is measured. A cost is off by a factor, as its profile is sure of it, and a time of
-//! the chip lies around the typical one as its data sheet says. A fit moves a number in units of that spread. So a slow program is explained
-//! by the chip and by the software in the proportion in which both may be off.
+//! Each number has a distribution before any measurement. A cost is wrong by a factor that depends on the confidence of
+//! its profile. A time of the chip is distributed around the typical time as its data sheet states. A fit moves each
+//! number in units of its spread, so a slow program is attributed to chip and software in proportion to their
+//! uncertainties.
 
 use crate::papers::Operation;
 use crate::uncertainty::Uncertainty;
@@ -13,49 +14,51 @@ use floatgate_mtd::Nanos;
 use floatgate_sim::error::Error;
 use serde::Deserialize;
 
-/// A number of a setup that is fitted.
+/// A number of a setup that a fit may change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
-    /// Dotted path.
+    /// Dotted path of the number.
     pub path: String,
-    /// Value that the setup states.
+    /// Value in the setup.
     pub value: f64,
-    /// Unit in which the fit counts: the value, or what is usual where that is larger.
+    /// Unit of the number in the fit: its value, or the usual value if that is larger.
     pub scale: f64,
-    /// Smallest value.
+    /// Lower bound of the number.
     pub low: f64,
-    /// Largest value.
+    /// Upper bound of the number.
     pub high: f64,
-    /// Distribution before anything is measured.
+    /// Distribution before the measurement.
     pub prior: Prior,
-    /// Kind of operation whose time it is; none of a cost that all of them share.
+    /// Kind of operation to which the time belongs; `None` for a cost of all operations.
     pub operation: Option<Operation>,
 }
 
-/// Distribution of a number before anything is measured, in units of its scale.
+/// Distribution of a number before the measurement, in units of its scale.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Prior {
-    /// A cost that is off by a factor: standard deviation of its logarithm.
+    /// A cost that may be wrong by a factor: standard deviation of its logarithm.
     Factor(f64),
-    /// A time of the chip: standard deviations below and above the typical one.
+    /// A time of the chip: standard deviations below and above the typical time.
     DataSheet {
-        /// Standard deviation of shorter times.
+        /// Standard deviation of times shorter than typical.
         less: f64,
-        /// Standard deviation of longer ones.
+        /// Standard deviation of times longer than typical.
         more: f64,
     },
-    /// A number that the user frees: the figures decide it.
+    /// A number that the user frees: only the figures determine it.
     Free,
 }
 
-/// Thousand instructions of an operation of the SPI memory layer on six boards, as their fitted costs count them, without the 14 thousand of an
-/// interrupt (docs/fidelity.md): BCM47622, MA35D1, ZC702, AM62A, MT7986, MT7981.
+/// Number of CPU instructions, in thousands, per operation of the SPI memory layer on six boards. They are the fitted
+/// costs without the 14 thousand instructions of an interrupt (docs/fidelity.md). Boards: BCM47622, MA35D1, ZC702,
+/// AM62A, MT7986, MT7981.
 const OPERATIONS: [f64; 6] = [13.0, 25.0, 28.0, 17.0, 21.0, 37.0];
 
-/// Thousand instructions of an MTD call on four boards: BCM47622, AM62A, ZC702, i.MX28.
+/// Number of CPU instructions, in thousands, per MTD call on four boards: BCM47622, AM62A, ZC702, i.MX28.
 const CALLS: [f64; 4] = [2.0, 6.0, 11.0, 21.0];
 
-/// Standard deviation of the logarithm of a cost between boards: who fits a setup has another board, or doubts its costs.
+/// Standard deviation of the logarithm of a cost between boards: a fitted setup is another board, or its costs are
+/// doubtful.
 fn between_boards(path: &str) -> f64 {
     if ["host.call_us", "host.page_us"].contains(&path) { deviation(&CALLS) } else { deviation(&OPERATIONS) }
 }
@@ -68,11 +71,11 @@ fn deviation(sample: &[f64]) -> f64 {
     (squares / (sample.len().max(2) - 1) as f64).sqrt()
 }
 
-/// Added to a cost before its logarithm is taken, in units of its scale: a cost may be nothing.
+/// Offset added to a cost before its logarithm is taken, in units of its scale, because a cost may be 0.
 const SMALL: f64 = 0.3;
 
 impl Parameter {
-    /// Distance of `x`, in units of the scale, from the stated value in standard deviations.
+    /// Distance of `x` from the stated value, in standard deviations; `x` is in units of the scale.
     pub(super) fn pull(&self, x: f64) -> f64 {
         let stated = self.value / self.scale;
         match self.prior {
@@ -96,12 +99,12 @@ impl Parameter {
         spread.max(NARROWEST)
     }
 
-    /// True of a time of the chip.
+    /// True for a time of the chip.
     pub(super) fn is_of_chip(&self) -> bool {
         self.path.starts_with("chip.")
     }
 
-    /// True of a number that the user has freed.
+    /// True for a number that the user frees.
     pub(super) fn is_freed(&self) -> bool {
         self.prior == Prior::Free
     }
@@ -110,13 +113,13 @@ impl Parameter {
 /// Spread of a number that the user frees, in units of its scale.
 const FREED: f64 = 10.0;
 
-/// Least spread: no number is exact.
+/// Minimum spread: no number is exact.
 const NARROWEST: f64 = 1e-6;
 
-/// A cost is at most this many times what the setup states, or what is usual.
+/// Maximum of a cost, as a multiple of the value in the setup or of the usual value.
 const MOST: f64 = 20.0;
 
-/// Costs of a host, and what is usual of each.
+/// Costs of a host, with the usual value of each.
 const HOST: [(&str, f64); 4] = [
     ("host.call_us", 5.0),
     ("host.page_us", 10.0),
@@ -124,7 +127,7 @@ const HOST: [(&str, f64); 4] = [
     ("host.wakeup_us", 20.0),
 ];
 
-/// Costs of SPI controllers; those of a table that the setup does not have are left out.
+/// Costs of SPI controllers, with table, key and usual value. Costs in tables that the setup does not have are skipped.
 const SPI: [(&str, &str, f64); 14] = [
     ("controller", "exec.setup_us", 10.0),
     ("controller", "exec.finish_us", 10.0),
@@ -142,7 +145,7 @@ const SPI: [(&str, &str, f64); 14] = [
     ("controller.dirmap.tx", "dtr_ns_per_byte", 0.0),
 ];
 
-/// Costs of raw NAND controllers. A usual value of 0: fitted only where the setup has it.
+/// Costs of raw NAND controllers. A cost with a usual value of 0 is fitted only if the setup states it.
 const NAND: [(&str, &str, f64); 8] = [
     ("controller", "op_cost.setup_us", 10.0),
     ("controller", "op_cost.finish_us", 10.0),
@@ -150,18 +153,18 @@ const NAND: [(&str, &str, f64); 8] = [
     ("controller", "ready_us", 0.0),
     ("controller.sdr_ns_per_byte", "read", 0.0),
     ("controller.sdr_ns_per_byte", "write", 0.0),
-    // Bytes that the CPU moves.
+    // Bytes moved by the CPU.
     ("controller.rx", "ns_per_byte", 0.0),
     ("controller.tx", "ns_per_byte", 0.0),
 ];
 
-/// Time of an instruction, on which the software ECC engine depends.
+/// Path of the time of a CPU instruction, on which the software ECC engine depends.
 const INSTRUCTION: &str = "host.instruction_ps";
 
 /// Costs of memory controllers.
 const BUS: [(&str, &str, f64); 1] = [("controller", "access_ns", 0.0)];
 
-/// The costs of a setup, the times of its chip, and the numbers that `free` names.
+/// Costs of a setup, times of its chip, and the numbers in `free`.
 pub(super) fn of(library: &Library, config: &Config, free: &[String]) -> Result<Vec<Parameter>, Error> {
     let kind = config.chip_kind()?;
     let costs: &[(&str, &str, f64)] = match kind {
@@ -204,12 +207,12 @@ pub(super) fn of(library: &Library, config: &Config, free: &[String]) -> Result<
     Ok(all)
 }
 
-/// True when the CPU computes the ECC codes.
+/// True if the CPU computes the ECC codes.
 fn has_software_ecc(config: &Config) -> bool {
     config.extract::<String>("ecc.engine").is_ok_and(|engine| engine == "software")
 }
 
-/// Times of a chip's array, with the operation whose time each is.
+/// Paths of the times of a chip's array, each with its kind of operation.
 fn times(config: &Config, kind: ChipKind) -> Vec<(String, Operation)> {
     let is_on_die = || config.extract::<bool>("chip.ecc.on_die").unwrap_or(false);
     let read = match kind {
@@ -233,14 +236,14 @@ fn times(config: &Config, kind: ChipKind) -> Vec<(String, Operation)> {
     reads.into_iter().chain(programs).chain(erase.into_iter().map(|path| (path, Operation::Erase))).collect()
 }
 
-/// Typical times of a NOR's kinds of erase.
+/// Paths of the typical times of a NOR's erase commands.
 fn sectors(config: &Config) -> Vec<String> {
     let kinds = config.tree().get("chip.erase").map_or_else(Vec::new, |erase| erase.leaves("chip.erase"));
     kinds.into_iter().filter(|path| path.ends_with(".t_us.typ")).collect()
 }
 
-/// Least share of its typical time that an operation of an array takes: erases of single-level cells are published down to a quarter
-/// (papers/unfitted.toml, ts7250).
+/// Minimum of the time of an array operation, as a share of its typical time. Published erases of single-level cells
+/// take down to a quarter of it (papers/unfitted.toml, ts7250).
 const fn least_share(operation: Operation) -> f64 {
     if matches!(operation, Operation::Erase) { 0.2 } else { 0.5 }
 }
@@ -262,7 +265,7 @@ fn time_of_chip(
     Some(Parameter { path, value, scale: value, low, high, prior, operation: Some(operation) })
 }
 
-/// Kind of operation whose time a cost is.
+/// Kind of operation to which a cost belongs.
 fn operation_of(path: &str) -> Option<Operation> {
     let is_one_of = |keys: [&str; 3]| keys.iter().any(|key| path.contains(key));
     if is_one_of([".rx.", "read_cost", "byte.read"]) {
@@ -274,7 +277,7 @@ fn operation_of(path: &str) -> Option<Operation> {
     }
 }
 
-/// A cost whose profile is sure of it to `own`, the standard deviation of its logarithm.
+/// A cost with its distribution; `own` is the standard deviation of its logarithm according to its profile.
 fn cost(config: &Config, path: String, usual: f64, own: f64) -> Option<Parameter> {
     let value = number(config, &path).unwrap_or(0.0);
     let scale = value.max(usual);
@@ -284,10 +287,10 @@ fn cost(config: &Config, path: String, usual: f64, own: f64) -> Option<Parameter
     (scale > 0.0).then_some(Parameter { path, value, scale, low: 0.0, high, prior, operation })
 }
 
-/// Units of continuous numbers: times and clocks, and costs of bytes and bits.
+/// Units of continuous numbers: times, clocks, and costs per byte and bit.
 const CONTINUOUS: [&str; 7] = ["us", "ns", "ps", "Hz", "ns per byte", "ns per 1000 B", "ns per 1024 B"];
 
-/// True of a key that has a time, a clock or a cost. Sizes and counts are no continuous numbers.
+/// True for the key of a time, a clock or a cost. Sizes and counts are not continuous.
 fn is_quantity(path: &str) -> bool {
     let keys = floatgate_config::keys();
     let unit = |path: &str| keys.iter().find(|key| is_key(&key.key, path)).map_or("", |key| key.unit);
@@ -296,13 +299,13 @@ fn is_quantity(path: &str) -> bool {
     [path, table].iter().any(|path| CONTINUOUS.contains(&unit(path)))
 }
 
-/// True when `path` is the documented `key`, whose `<name>` is any name.
+/// True if `path` matches the documented `key`, in which `<name>` stands for any name.
 fn is_key(key: &str, path: &str) -> bool {
     let same = |(step, own): (&str, &str)| step == own || step == "<name>";
     key.split('.').count() == path.split('.').count() && key.split('.').zip(path.split('.')).all(same)
 }
 
-/// A number that the user frees: from half of it to the maximum beside it, or to twice as much.
+/// A number that the user frees: its range is from half of the value to the maximum next to it, or to twice the value.
 pub(super) fn free_number(config: &Config, path: &str, value: f64) -> Parameter {
     let scale = if value > 0.0 { value } else { 1.0 };
     let most = path.strip_suffix("typ").and_then(|table| microseconds(config, &format!("{table}max")));
@@ -317,7 +320,7 @@ pub(super) fn free_number(config: &Config, path: &str, value: f64) -> Parameter 
     }
 }
 
-/// A time of a setup, in us, in any of its notations.
+/// Time in a setup in any notation, converted to us.
 fn microseconds(config: &Config, path: &str) -> Option<f64> {
     #[derive(Deserialize)]
     struct Time(#[serde(with = "units::us")] Nanos);
@@ -328,7 +331,7 @@ fn number(config: &Config, path: &str) -> Option<f64> {
     config.extract::<f64>(path).ok().filter(|value| value.is_finite() && *value >= 0.0)
 }
 
-/// A value as the setup's key takes it: costs of 1000 bytes and picoseconds are whole.
+/// Text of a value as the key accepts it: costs per 1000 bytes and picoseconds are whole numbers.
 pub(super) fn text(path: &str, value: f64) -> String {
     let whole = path.ends_with("_per_kb") || path.ends_with("_ps") || path.ends_with("_hz");
     if whole { format!("{:.0}", value.round()) } else { format!("{value:.4}") }
@@ -343,7 +346,8 @@ mod tests {
         Parameter { path, value: 5.0, scale: 5.0, low: 0.0, high: 100.0, prior, operation }
     }
 
-    /// Twice the cost is as far away as half of it, but for what a cost may be nothing; a slow chip is nearer than a fast one.
+    /// Twice the cost is about as far away as half of it, because a cost may be 0. A slow chip is nearer than a fast
+    /// one.
     #[test]
     fn costs_are_off_by_factors_and_chips_as_their_data_sheets_say() {
         let cost = number(Prior::Factor(0.5));

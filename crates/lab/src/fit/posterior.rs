@@ -1,8 +1,9 @@
-//! Distribution of all numbers after a fit, and the intervals of speeds that follow from it.
+//! Distribution of all numbers after a fit, and the resulting intervals of speeds.
 //!
-//! Before the figures each number has a distribution of its own (`parameters`). Each figure narrows those combinations of numbers that its time depends
-//! on (Laplace's approximation around the best fit). The rest keeps its width: after reads alone a program is as uncertain as its data
-//! sheet. No simulation is exact, so each time also deviates as `residuals` says.
+//! Before the fit, each number has its own distribution (`parameters`). Each figure narrows the combinations of numbers
+//! on which its time depends (Laplace approximation around the best fit). Other combinations keep their width: after
+//! reads alone, a program is as uncertain as in the data sheet. No simulation is exact, so each time also deviates as
+//! stated in `residuals`.
 
 use super::least_squares::slopes;
 use super::model::Model;
@@ -11,13 +12,13 @@ use crate::papers::Operation;
 use crate::speed::Test;
 use crate::uncertainty::{Interval, OF_80_PERCENT};
 
-/// Symmetric matrix by rows.
+/// A symmetric matrix by rows.
 pub(super) type Matrix = Vec<Vec<f64>>;
 
 /// Constraint of a figure on the numbers.
 struct Evidence {
     operation: Operation,
-    /// Variance of the logarithm of its time by the resolution of its tool.
+    /// Variance of the logarithm of the figure's time, due to the resolution of its tool.
     resolution: f64,
     /// Change of that logarithm with each number.
     slopes: Vec<f64>,
@@ -26,7 +27,7 @@ struct Evidence {
 /// Distribution of all numbers after a fit.
 pub(super) struct Posterior {
     best: Vec<f64>,
-    /// Standard deviation of each number before the figures.
+    /// Standard deviation of each number before the fit.
     spreads: Vec<f64>,
     evidence: Vec<Evidence>,
 }
@@ -44,13 +45,13 @@ fn logs(times: &[f64]) -> Vec<f64> {
     times.iter().map(|time| time.ln()).collect()
 }
 
-/// One entry of each list of slopes.
+/// Column of a list of slopes: one entry of each list.
 fn column(slopes: &[Vec<f64>], row: usize) -> Vec<f64> {
     slopes.iter().map(|s| s.get(row).copied().unwrap_or_default()).collect()
 }
 
 impl Posterior {
-    /// The distribution around the `best` fit to the rows `keep`. None where the setup cannot be simulated near it.
+    /// Distribution around the `best` fit to the rows `keep`. `None` if the setup cannot be simulated near it.
     pub(super) fn new(model: &Model<'_>, keep: &[usize], best: &[f64]) -> Option<Self> {
         let logs = |at: &[f64]| Some(logs(&model.times_of(at, keep)?));
         let now = logs(best)?;
@@ -65,7 +66,8 @@ impl Posterior {
         Some(Self { best: best.to_vec(), spreads, evidence })
     }
 
-    /// Covariance of the numbers where the time of a figure deviates from its simulation by `noise`, the standard deviation of a logarithm.
+    /// Covariance of the numbers if the time of a figure deviates from its simulation by `noise`, the standard
+    /// deviation of its logarithm.
     pub(super) fn covariance(&self, noise: &dyn Fn(Operation) -> f64) -> Option<Matrix> {
         let n = self.spreads.len();
         let mut precision: Matrix = vec![vec![0.0; n]; n];
@@ -84,12 +86,12 @@ impl Posterior {
         inverse(precision)
     }
 
-    /// Covariance of the numbers with deviations as those of other boards.
+    /// Covariance of the numbers with the deviations of other boards.
     pub(super) fn of_boards(&self, residuals: &Residuals) -> Option<Matrix> {
         self.covariance(&|operation| residuals.of(operation, Given::SameKind))
     }
 
-    /// Standard deviation of a number before the figures, in units of its scale.
+    /// Standard deviation of a number before the fit, in units of its scale.
     pub(super) fn spread(&self, i: usize) -> f64 {
         self.spreads.get(i).copied().unwrap_or_default()
     }
@@ -99,13 +101,13 @@ impl Posterior {
         self.best.get(i).copied()
     }
 
-    /// Largest change of the time of a figure of this operation with number `i`; none without such a figure.
+    /// Largest change of the time of a figure of this operation with number `i`; `None` without such a figure.
     pub(super) fn slope(&self, i: usize, operation: Operation) -> Option<f64> {
         let of_kind = self.evidence.iter().filter(|figure| figure.operation == operation);
         of_kind.filter_map(|figure| figure.slopes.get(i)).map(|slope| slope.abs()).reduce(f64::max)
     }
 
-    /// Kinds of the figures, as seen from a test of this operation.
+    /// Kind of the given figures, relative to a test of this operation.
     pub(super) fn given(&self, operation: Operation) -> Given {
         match self.evidence.as_slice() {
             [] => Given::Nothing,
@@ -114,7 +116,8 @@ impl Posterior {
         }
     }
 
-    /// Times of tests under the conditions `set`, and how they change; none where they cannot be simulated.
+    /// Times of tests under the conditions `set`, and their change with each number; `None` if they cannot be
+    /// simulated.
     pub(super) fn reactions(
         &self,
         model: &Model<'_>,
@@ -138,24 +141,24 @@ impl Posterior {
 }
 
 impl Reaction {
-    /// The 80 % interval of the time, ns per byte, where the numbers have this covariance and a board deviates by `own`.
+    /// 80 % interval of the time, ns per byte, for this covariance of the numbers and a deviation `own` of the board.
     pub(super) fn interval(&self, covariance: &Matrix, own: f64) -> Interval {
         let half = OF_80_PERCENT * (variance(covariance, &self.slopes) + own * own).sqrt();
         Interval { min: self.ns_per_byte * (-half).exp(), max: self.ns_per_byte * half.exp() }
     }
 }
 
-/// Covariance of each number with the sum of all numbers, each times its slope.
+/// Covariance of each number with the weighted sum of all numbers; the weights are the slopes.
 pub(super) fn with_sum(covariance: &Matrix, slopes: &[f64]) -> Vec<f64> {
     covariance.iter().map(|row| row.iter().zip(slopes).map(|(c, s)| c * s).sum()).collect()
 }
 
-/// Variance of the sum of all numbers, each times its slope.
+/// Variance of the weighted sum of all numbers; the weights are the slopes.
 pub(super) fn variance(covariance: &Matrix, slopes: &[f64]) -> f64 {
     with_sum(covariance, slopes).iter().zip(slopes).map(|(c, s)| c * s).sum::<f64>().max(0.0)
 }
 
-/// Inverse of a positive definite matrix, by elimination; none where it is singular.
+/// Inverse of a positive definite matrix, by elimination; `None` for a singular matrix.
 fn inverse(mut matrix: Matrix) -> Option<Matrix> {
     let n = matrix.len();
     for (i, row) in matrix.iter_mut().enumerate() {

@@ -1,9 +1,10 @@
-//! Deviation of boards from their simulation beyond what their numbers explain.
+//! Deviation of boards from their simulation beyond the uncertainty of their numbers.
 //!
-//! A time is predicted with a variance, which follows from the distributions of all numbers. Real boards are farther away, as each
-//! simulation leaves something out. The deviation of a kind of operation is the one with which the intervals of published boards hold 80
-//! of 100 boards, a board without a row among them (`Sample::needed`, `estimated`). `floatgate papers --from-two` estimates it, each board from the others
-//! alone, and `data/residuals.toml` keeps the one of all boards for `floatgate fit`.
+//! A predicted time has a variance, which follows from the distributions of all numbers. Real boards deviate more,
+//! because every simulation omits something. The deviation of a kind of operation is chosen so that the intervals hold
+//! for 80 of 100 published boards, including one board without a row (`Sample::needed`, `estimated`). `floatgate papers
+//! --from-two` estimates it for each board from the other boards. `data/residuals.toml` contains the deviation of all
+//! boards for `floatgate fit`.
 
 use crate::papers::Operation;
 use crate::uncertainty::OF_80_PERCENT;
@@ -11,23 +12,23 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// Figures of a board from which a time is predicted.
+/// Kind of the figures from which a time is predicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Given {
-    /// Figures of which one at least has the same kind of operation.
+    /// At least one figure has the same kind of operation.
     SameKind,
-    /// Figures of other kinds of operation.
+    /// All figures have other kinds of operation.
     OtherKinds,
     /// No figure.
     Nothing,
 }
 
 impl Given {
-    /// All of them, in the order of tables.
+    /// All kinds, in the order of tables.
     pub(super) const ALL: [Self; 3] = [Self::SameKind, Self::OtherKinds, Self::Nothing];
 
-    /// The words of tables.
+    /// Name in tables.
     pub const fn text(self) -> &'static str {
         match self {
             Self::SameKind => "one of this kind",
@@ -37,31 +38,31 @@ impl Given {
     }
 }
 
-/// Deviation of boards in a kind of operation.
+/// Deviation of boards for a kind of operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Deviation {
     /// Kind of operation.
     pub operation: Operation,
-    /// Figures that are given.
+    /// Kind of the given figures.
     pub from: Given,
-    /// Number of boards from which it was estimated.
+    /// Number of boards from which the deviation was estimated.
     pub boards: usize,
     /// Standard deviation of the logarithm of the time.
     pub deviation: f64,
 }
 
-/// Deviations by kind of operation and given figures.
+/// Deviations by kind of operation and kind of given figures.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct Residuals {
-    /// Deviations, each kind once.
+    /// Deviations, one for each combination.
     #[serde(rename = "kind")]
     pub(super) kinds: Vec<Deviation>,
 }
 
-/// Share of the boards whose figures an interval should hold.
+/// Share of boards whose figures an interval should contain.
 const HELD: f64 = 0.8;
 
-/// Deviation where no board was like this.
+/// Deviation if no board of this kind was measured.
 const UNKNOWN: f64 = 0.5;
 
 static STORED: LazyLock<Residuals> =
@@ -73,7 +74,7 @@ impl Residuals {
         &STORED
     }
 
-    /// Standard deviation of the logarithm of a time of this operation.
+    /// Standard deviation of the logarithm of the time of this operation.
     pub(super) fn of(&self, operation: Operation, from: Given) -> f64 {
         self.find(operation, from).map_or(UNKNOWN, |kind| kind.deviation)
     }
@@ -82,7 +83,8 @@ impl Residuals {
         self.kinds.iter().find(|kind| (kind.operation, kind.from) == (operation, from))
     }
 
-    /// Deviations estimated from the rows of several boards. Where a kind has fewer than `boards` boards, the file states its deviation.
+    /// Deviations estimated from the rows of several boards. If a kind has fewer than `boards` boards, the deviation of
+    /// the file is used.
     pub(super) fn estimated(samples: &[Sample], boards: usize) -> Self {
         let mut kinds: BTreeMap<(Operation, Given), Vec<&Sample>> = BTreeMap::new();
         for sample in samples {
@@ -112,22 +114,22 @@ pub(super) struct Sample {
     pub(super) board: usize,
     pub(super) operation: Operation,
     pub(super) from: Given,
-    /// Logarithm of the predicted time over the published one, beyond the resolution of the tool.
+    /// Logarithm of the ratio of predicted to published time, beyond the resolution of the tool.
     pub(super) error: f64,
-    /// Variance of the predicted logarithm by the numbers alone.
+    /// Variance of the predicted logarithm due to the numbers alone.
     pub(super) variance: f64,
 }
 
 impl Sample {
-    /// Deviation with which the interval just holds the row.
+    /// Smallest deviation with which the interval contains the row.
     fn needed(&self) -> f64 {
         let wanted = self.error / OF_80_PERCENT;
         (wanted * wanted - self.variance).max(0.0).sqrt()
     }
 }
 
-/// Number of boards, and the deviation with which intervals hold 80 % of the rows, the boards counted once each. The board that is predicted counts as one
-/// more, without a row.
+/// Number of boards, and the deviation with which intervals contain 80 % of the rows; each board counts once. The
+/// predicted board counts as one more board without a row.
 fn deviation(samples: &[&Sample]) -> (usize, f64) {
     let mut rows: BTreeMap<usize, usize> = BTreeMap::new();
     for sample in samples {
@@ -163,7 +165,7 @@ mod tests {
         // A board counts once, however many rows it has.
         samples.extend((0..100).map(|_| sample(1, 0.01 * OF_80_PERCENT, 0.0)));
         assert!((of(&samples) - 0.08).abs() < 1e-9, "{}", of(&samples));
-        // What the numbers explain is no deviation.
+        // A difference that the variance of the numbers explains adds no deviation.
         let explained: Vec<Sample> = samples.iter().map(|s| Sample { variance: 0.01, ..*s }).collect();
         assert!(of(&explained) < 1e-9);
         assert!(of(&samples[..2]) == Residuals::stored().of(Operation::Read, Given::SameKind));

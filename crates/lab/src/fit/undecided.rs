@@ -1,7 +1,8 @@
-//! Times of the chip that the figures do not tell from costs of the host, and the next measurement to take.
+//! Times of the chip that the figures cannot separate from costs of the host, and the next measurement to take.
 //!
-//! The figures decide the sum of a time of the chip and of what the CPU does beside it. How the sum is shared follows from the
-//! distributions that both had before. Another figure tells them apart when its time depends on them in another proportion.
+//! The figures determine the sum of a time of the chip and of the CPU time next to it. The split of this sum follows
+//! from the prior distributions of both. A further figure separates them if its time depends on them in another
+//! proportion.
 
 use super::model::{MODEL, Model};
 use super::posterior::{Matrix, Posterior, Reaction, variance, with_sum};
@@ -12,35 +13,35 @@ use floatgate_mtd::advice;
 use floatgate_mtd::advice::{Advice, set};
 use serde::Serialize;
 
-/// Share of its spread that a time of the chip keeps at least, to be called undecided.
+/// Share of its prior spread that an undecided time of the chip keeps at least.
 const OPEN: f64 = 0.5;
 
-/// Part of the time of a figure that may be the chip's or the host's, below which it does not matter.
+/// Share of a figure's time below which the uncertain split between chip and host is ignored.
 const MATTERS: f64 = 0.02;
 
-/// Correlation with a cost that takes the place of the chip's time.
+/// Correlation below which a cost counts as an alternative to the chip's time.
 const TRADED: f64 = -0.2;
 
-/// Costs that are named, at most.
+/// Maximum number of costs in the result.
 const NAMED: usize = 3;
 
-/// Share of its width that a measurement may leave, to be worth it.
+/// Maximum share of the interval's width that a useful measurement leaves.
 const WORTH: f64 = 0.7;
 
-/// A time of the chip that the figures do not tell from costs of the host.
+/// A time of the chip that the figures cannot separate from costs of the host.
 #[derive(Clone, Debug, Serialize)]
 pub struct Undecided {
     /// Dotted path of the time.
     pub path: String,
-    /// Kind of operation whose time it is.
+    /// Kind of operation to which the time belongs.
     pub operation: Operation,
     /// Fitted time, us.
     pub value: f64,
-    /// Half of the 80 % interval, as a share of the time.
+    /// Half width of the 80 % interval, as a share of the time.
     pub half_width: f64,
-    /// Costs that take its place, the one most like it first.
+    /// Costs that can explain the same figures, the most similar one first.
     pub costs: Vec<String>,
-    /// Measurement that tells them apart; null where no test of `flash_speed` does.
+    /// Measurement that separates them; null if no test of `flash_speed` does.
     pub measure: Option<NextFigure>,
 }
 
@@ -49,9 +50,9 @@ pub struct Undecided {
 pub struct NextFigure {
     /// Name of the test.
     pub name: String,
-    /// Overrides under which to take it.
+    /// Overrides under which to measure.
     pub set: Vec<String>,
-    /// Half of the 80 % interval of the chip's time after it, as a share.
+    /// Half width of the 80 % interval of the chip's time after the measurement, as a share.
     pub half_width: f64,
 }
 
@@ -84,7 +85,7 @@ impl Undecided {
     }
 }
 
-/// The times of the chip that are undecided. `conditions` are those under which a measurement can be taken, and `tests` what can be measured.
+/// Undecided times of the chip. `conditions` are the conditions of possible measurements, and `tests` are their tests.
 pub(super) fn find(
     model: &Model<'_>,
     posterior: &Posterior,
@@ -105,7 +106,7 @@ pub(super) fn find(
     all.collect()
 }
 
-/// Number `i`, if it is a time of the chip that is undecided.
+/// Result for number `i`, if it is an undecided time of the chip.
 fn one(model: &Model<'_>, posterior: &Posterior, covariance: &Matrix, i: usize) -> Option<Undecided> {
     let p = model.parameters.get(i).filter(|p| p.is_of_chip() && !p.is_freed())?;
     let operation = p.operation?;
@@ -135,7 +136,7 @@ fn one(model: &Model<'_>, posterior: &Posterior, covariance: &Matrix, i: usize) 
     })
 }
 
-/// The measurement that narrows number `i` most, if it is worth it.
+/// Measurement that narrows the interval of number `i` most, if it is useful.
 fn next(
     covariance: &Matrix,
     i: usize,

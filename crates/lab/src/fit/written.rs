@@ -1,4 +1,4 @@
-//! Values that a fit holds, and the fitted setup as TOML.
+//! Values that a fit does not change, and the fitted setup as TOML.
 
 use super::parameters::{self, Parameter};
 use super::{Block, FitReport};
@@ -7,7 +7,7 @@ use floatgate_config::{Library, Node, Override, Setup, Source, Value};
 use floatgate_sim::error::Error;
 use std::path::Path;
 
-/// Lines `set` that all figures share and that state a number which a fit would change: they are facts of the board.
+/// `set` lines that all figures share and that state a number which a fit would change. They are facts of the board.
 pub(super) fn held(blocks: &[Block], parameters: &[Parameter]) -> Vec<String> {
     let path = |set: &str| set.split_once('=').map_or(set, |(path, _)| path).trim().to_owned();
     let states_a_number = |set: &str| parameters.iter().any(|p| covers(&path(set), &p.path));
@@ -28,7 +28,7 @@ pub(super) fn held(blocks: &[Block], parameters: &[Parameter]) -> Vec<String> {
     held
 }
 
-/// The blocks without these lines `set`.
+/// Blocks without these `set` lines.
 pub(super) fn without(blocks: &[Block], held: &[String]) -> Vec<Block> {
     let one = |block: &Block| Block {
         set: block.set.iter().filter(|set| !held.contains(set)).cloned().collect(),
@@ -37,7 +37,7 @@ pub(super) fn without(blocks: &[Block], held: &[String]) -> Vec<Block> {
     blocks.iter().map(one).collect()
 }
 
-/// The parameters that no override states, and those that the user frees.
+/// Parameters that no override states, and parameters that the user frees.
 pub(super) fn open(all: Vec<Parameter>, sets: &[Override]) -> Vec<Parameter> {
     let stated: Vec<String> = sets.iter().map(Override::path).filter(|path| !names_a_file(path)).collect();
     let is_open = |p: &Parameter| p.is_freed() || !stated.iter().any(|path| covers(path, &p.path));
@@ -54,10 +54,10 @@ fn names_a_file(path: &str) -> bool {
     matches!(path.split('.').next_back(), Some("chip" | "controller" | "host" | "base" | "profile"))
 }
 
-/// The fitted setup as TOML, over the setup named `base`. `sets` are the overrides with which it was fitted.
+/// TOML of the fitted setup, based on the setup named `base`. `sets` are the overrides of the fit.
 ///
 /// # Errors
-/// Overrides that the setup does not take.
+/// The setup does not accept an override.
 pub fn to_toml(
     report: &FitReport,
     library: &Library,
@@ -72,7 +72,7 @@ pub fn to_toml(
             "floatgate fit to {fitted} figures, the worst {:.1} % away",
             report.worst.abs() * 100.0
         )),
-        // A part stands on a board, and a setup has no part as its base.
+        // A setup cannot have a part as its base, so a part's board is used.
         quoted(setup.board().unwrap_or(base))
     );
     let held = Override::parse_all(&report.held)?;
@@ -105,7 +105,7 @@ pub fn to_toml(
     Ok(text)
 }
 
-/// Tree of what the overrides state, and of the files that they name, to be merged over the setup.
+/// Tree of the values in the overrides and in the files that they name, to be merged over the setup.
 fn stated(library: &Library, setup: &Setup, sets: &[Override]) -> Result<Node, Error> {
     let mut tree = Node::parse(&Source::text("the fitted setup", ""))?;
     let files = setup.with_files(sets)?;
@@ -123,7 +123,7 @@ fn stated(library: &Library, setup: &Setup, sets: &[Override]) -> Result<Node, E
     let config = library.resolve(setup, sets)?;
     for set in sets.iter().filter(|set| !set.names_a_base()) {
         match array(config.tree(), &set.keys()) {
-            // TOML has no path into an array: all of it is written.
+            // TOML has no path into an array, so the whole array is written.
             Some((path, node)) => {
                 Override::parse_of("the fitted setup", &format!("{path}={}", inline(node)))?
                     .apply(&mut tree)?;
@@ -140,7 +140,7 @@ fn put(tree: &mut Node, key: &str, node: Node) {
     }
 }
 
-/// Makes a path absolute: the written file is in another folder.
+/// Makes a path absolute, because the written file is in another folder.
 fn make_absolute(base: &mut Node) {
     let Some(name) = base.as_text().filter(|name| name.contains(['/', '\\']) || name.ends_with(".toml"))
     else {
@@ -152,7 +152,7 @@ fn make_absolute(base: &mut Node) {
     }
 }
 
-/// The first array on a path, with its own path.
+/// First array on a path, with its own path.
 fn array<'n>(tree: &'n Node, keys: &[&str]) -> Option<(String, &'n Node)> {
     (1..keys.len()).find_map(|n| {
         let path = keys.get(..n)?.join(".");
@@ -161,7 +161,8 @@ fn array<'n>(tree: &'n Node, keys: &[&str]) -> Option<(String, &'n Node)> {
     })
 }
 
-/// Lines of all values of a tree, each with its dotted path. `path` and `key` are those of the tree, `key` with quotes where TOML needs them.
+/// Lines of all values of a tree, each with its dotted path. `path` and `key` belong to the tree; `key` is quoted if
+/// TOML requires it.
 fn leaves(node: &Node, path: &str, key: &str) -> Vec<(String, String)> {
     let Some(table) = node.as_table() else {
         return vec![(path.to_owned(), format!("{key} = {}\n", inline(node)))];
@@ -176,7 +177,7 @@ fn leaves(node: &Node, path: &str, key: &str) -> Vec<(String, String)> {
     table.iter().flat_map(one).collect()
 }
 
-/// A value in one line.
+/// Text of a value in one line.
 fn inline(node: &Node) -> String {
     toml::Value::try_from(node).map_or_else(|_| quoted(""), |value| value.to_string())
 }
@@ -185,7 +186,7 @@ fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
-/// A number with four digits that mean something.
+/// Text of a number with four significant digits.
 fn tidy(value: f64) -> String {
     if value.abs() >= 1000.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }

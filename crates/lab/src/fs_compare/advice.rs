@@ -1,46 +1,48 @@
-//! Conclusions from the figures.
+//! Conclusions from the figures of a comparison.
 
 use super::{FsComparison, Row, Subject, Test};
 use crate::uncertainty::Interval;
 
-/// Share of what JFFS2 leaves for files from which UBIFS is advised: below it, UBI and UBIFS keep too much of the flash for themselves.
+/// Ratio of UBIFS's to JFFS2's space for files above which UBIFS is advised. Below it, UBI and UBIFS use too much of
+/// the flash themselves.
 pub(crate) const SPACE_SHARE: f64 = 0.75;
 
-/// Rows that [`choice`] looks at.
+/// Name of the row that [`choice`] reads.
 pub(crate) const FREE: &str = "free after mkfs";
 pub(super) const FULL: &str = "mount many small files";
 
-/// The filesystem that the figures speak for.
+/// The filesystem that the figures favour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// JFFS2 or UBIFS; none where neither is possible.
+    /// JFFS2 or UBIFS; `None` if neither is possible.
     pub subject: Option<Subject>,
-    /// The advice with its reason, a sentence.
+    /// Sentence with the advice and its reason.
     pub sentence: String,
 }
 
-/// Space that a filesystem leaves for files in KiB, or the reason why it cannot be on this flash.
+/// Space for files in KiB, or the reason why the filesystem is impossible on this flash.
 pub(crate) type Space = Result<f64, String>;
 
 impl FsComparison {
-    /// The 80 % interval of the figure of a row.
+    /// 80 % interval of the figure in a row.
     pub fn interval(&self, subject: Subject, name: &str) -> Option<Interval> {
         self.rows.iter().find(|row| row.subject == subject && row.name == name)?.interval
     }
 
-    /// The figure of a row.
+    /// Figure in a row.
     pub fn value(&self, subject: Subject, name: &str) -> Option<f64> {
         value(&self.rows, subject, name)
     }
 
-    /// Seconds from the beginning of a mount, UBI's attach included, until a filesystem full of small files is mounted, and until all of them can be used.
+    /// Mount times of a filesystem full of small files, s: until the mount is complete, and until all files can be
+    /// used. Both start with UBI's attach.
     pub fn mounted_s(&self, subject: Subject) -> Option<(f64, f64)> {
         let of = |what: &str| self.value(subject, &format!("{FULL}{what}"));
         let mounted = of("")? + of(": attach").unwrap_or(0.0);
         Some((mounted, mounted + of(": then until usable")?))
     }
 
-    /// Space that a filesystem leaves; none where it was not asked for.
+    /// Space for files; `None` if it was not measured.
     pub(crate) fn space(&self, subject: Subject) -> Option<Space> {
         match self.value(subject, FREE) {
             Some(free) if free > 0.0 => Some(Ok(free)),
@@ -54,7 +56,7 @@ impl FsComparison {
         }
     }
 
-    /// With the space of the whole partition, of which this one is a sample.
+    /// Replaces the space by the space on the whole partition, of which this one is a sample.
     pub(crate) fn with_space_of(mut self, whole: &Self) -> Self {
         self.rows.retain(|row| row.test != Test::Space);
         self.rows.extend(whole.rows.iter().filter(|row| row.test == Test::Space).cloned());
@@ -64,7 +66,7 @@ impl FsComparison {
         self
     }
 
-    /// The one of JFFS2 and UBIFS that the figures speak for; none where they were not compared.
+    /// Choice between JFFS2 and UBIFS by the figures; `None` if they were not compared.
     pub fn choice(&self) -> Option<Choice> {
         let (jffs2_free, ubifs_free) = match (self.space(Subject::Jffs2)?, self.space(Subject::Ubifs)?) {
             (Ok(jffs2), Ok(ubifs)) => (jffs2, ubifs),
@@ -114,12 +116,12 @@ fn value(rows: &[Row], subject: Subject, name: &str) -> Option<f64> {
     rows.iter().find(|row| row.subject == subject && row.name == name).map(|row| row.value)
 }
 
-/// The figures of JFFS2 and UBIFS.
+/// Figures of JFFS2 and UBIFS in a row.
 fn both(rows: &[Row], name: &str) -> Option<(f64, f64)> {
     Some((value(rows, Subject::Jffs2, name)?, value(rows, Subject::Ubifs, name)?))
 }
 
-/// A sentence on who is faster.
+/// Sentence that states which filesystem is faster.
 fn speed(rows: &[Row], name: &str, what: &str) -> Option<String> {
     let (jffs2, ubifs) = both(rows, name)?;
     let (who, factor) = if ubifs >= jffs2 { ("UBIFS", ubifs / jffs2) } else { ("JFFS2", jffs2 / ubifs) };
@@ -150,7 +152,7 @@ fn space(rows: &[Row]) -> Option<String> {
     Some(format!("space: {who} leaves {more:.0} KiB more ({share:.1} %)"))
 }
 
-/// Conclusions from rows of JFFS2 and UBIFS; those of which figures are missing are left out.
+/// Conclusions from the rows of JFFS2 and UBIFS. Conclusions without figures are left out.
 pub(super) fn conclusions(compared: &FsComparison) -> Vec<String> {
     let rows = &compared.rows;
     [

@@ -1,4 +1,5 @@
-//! Filesystems by the size of the partition: the space that they leave for files, the time until a full one can be used, and the kernel memory that it takes.
+//! Comparison of filesystems by partition size: space for files, time until a full filesystem can be used, and kernel
+//! memory.
 
 use super::advice::{FREE, FULL, SPACE_SHARE};
 use super::{FsComparison, Options, Refused, Subject, Test, compare};
@@ -14,49 +15,50 @@ use serde::Serialize;
 /// A filesystem on a partition of one size.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SizeRow {
-    /// Bytes of the partition.
+    /// Size of the partition, bytes.
     pub partition_bytes: u64,
     /// Filesystem on this partition.
     pub subject: Subject,
-    /// Space for files after mkfs as `df` says it, in KiB.
+    /// Space for files after mkfs as reported by `df`, KiB.
     pub free_kib: Option<f64>,
-    /// Seconds until a mount of it full of small files is done, UBI's attach included.
+    /// Time until a filesystem full of small files is mounted, including UBI's attach, s.
     pub mounted_s: Option<f64>,
-    /// Seconds until all its files can be used.
+    /// Time until all its files can be used, s.
     pub usable_s: Option<f64>,
-    /// Kernel memory that it takes meanwhile, in KiB.
+    /// Kernel memory used at that time, KiB.
     pub memory_kib: Option<f64>,
-    /// The figures of this size speak for this filesystem.
+    /// True if the figures for this size favour this filesystem.
     pub is_advised: bool,
-    /// Reason why it cannot be there.
+    /// Reason why the filesystem is impossible on this partition.
     pub why_not: Option<String>,
 }
 
-/// Everything `floatgate fs` shows of several sizes.
+/// Result of `floatgate fs` for several partition sizes.
 #[derive(Clone, Debug, Serialize)]
 pub struct BySize {
     /// Title of the setup.
     pub title: String,
     /// Name of the chip.
     pub chip: String,
-    /// Bytes of an eraseblock.
+    /// Size of an eraseblock, bytes.
     pub eraseblock_bytes: u32,
     /// Link between driver and chip.
     pub link: Link,
-    /// False when the setup does not say how fast the CPU is: its time is missing then.
+    /// False if the setup does not state the speed of the CPU; CPU time is then missing.
     pub cpu_is_known: bool,
-    /// Percent of the free space that small files take when mounting is measured.
+    /// Share of the free space that small files fill in the mount tests, percent.
     pub fill_percent: u32,
-    /// The figures, from the smallest size to the largest.
+    /// Figures in ascending order of size.
     pub rows: Vec<SizeRow>,
-    /// Conclusions, a sentence each.
+    /// Conclusions, one sentence each.
     pub advice: Vec<String>,
 }
 
-/// Comparisons on partitions of several sizes in bytes; `at` makes the configuration of one. `progress` hears how far they are.
+/// Compares filesystems on partitions of several sizes in bytes. `at` makes the configuration for one size. `progress`
+/// receives the number of tests done.
 ///
 /// # Errors
-/// The setup is wrong, or a partition of this size cannot be on its chip.
+/// The setup is wrong; a partition of a size is impossible on its chip.
 pub(crate) fn comparisons(
     library: &Library,
     at: &(dyn Fn(u64) -> Result<Config, Error> + Sync),
@@ -71,7 +73,7 @@ pub(crate) fn comparisons(
         }
     };
     let configs: Vec<Config> = sizes.iter().map(|&bytes| at(bytes)).collect::<Result<_, _>>()?;
-    // The largest takes longest.
+    // The largest size starts first, because it takes longest.
     let mut all: Vec<FsComparison> = configs
         .par_iter()
         .rev()
@@ -81,11 +83,12 @@ pub(crate) fn comparisons(
     Ok(all)
 }
 
-/// Compares filesystems on partitions of several sizes in bytes; `at` makes the configuration of one. `progress` hears how far it is.
+/// Compares filesystems on partitions of several sizes in bytes. `at` makes the configuration for one size. `progress`
+/// receives the number of tests done.
 ///
 /// # Errors
-/// No size or no filesystem is asked for; the setup is wrong, or a partition of a size cannot be on its chip.
-/// The result lists what cannot be on a partition.
+/// No size or no filesystem is given; the setup is wrong; a partition of a size is impossible on its chip. Impossible
+/// filesystems are not errors: the result lists them.
 pub fn by_size(
     library: &Library,
     at: &(dyn Fn(u64) -> Result<Config, Error> + Sync),
@@ -144,7 +147,7 @@ fn rows(compared: &FsComparison, subjects: &[Subject]) -> Vec<SizeRow> {
 }
 
 impl BySize {
-    /// The figures as curves over the size, an SVG document.
+    /// Curves of the figures over the size, as an SVG document.
     pub fn plot(&self) -> String {
         let mut subjects: Vec<Subject> = self.rows.iter().map(|row| row.subject).collect();
         subjects.sort();
@@ -179,13 +182,13 @@ impl BySize {
     }
 }
 
-/// Conclusions from rows by size, in the order of the sizes.
+/// Conclusions from rows in ascending order of size.
 fn of_sizes(rows: &[SizeRow]) -> Vec<String> {
     let growth = [Subject::Jffs2, Subject::Ubifs].into_iter().filter_map(|subject| growth(rows, subject));
     borders(rows).into_iter().chain(growth).collect()
 }
 
-/// From which size on which filesystem is advised, and by what.
+/// Sentence with the sizes from which each filesystem is advised, and the reason.
 fn borders(rows: &[SizeRow]) -> Option<String> {
     let mut runs: Vec<(Subject, u64, u64)> = Vec::new();
     for row in rows.iter().filter(|row| row.is_advised) {
@@ -214,11 +217,12 @@ fn borders(rows: &[SizeRow]) -> Option<String> {
     })
 }
 
-/// Power of the size with which the time grows, from which on it grows about as the size does, and below which it hardly does.
+/// Exponent of growth (time as a power of the size): above the first value, time grows about as fast as the size; below
+/// the second, hardly.
 const GROWS_AS_THE_SIZE: f64 = 0.8;
 const GROWS_LITTLE: f64 = 0.5;
 
-/// Words for a time that grows by a factor while the size grows by another one.
+/// Verdict on a time that grows by the factor `time` while the size grows by the factor `size`.
 fn verdict(size: f64, time: f64) -> &'static str {
     match libm::log(time) / libm::log(size) {
         power if power >= GROWS_AS_THE_SIZE => "does not scale",
@@ -227,7 +231,7 @@ fn verdict(size: f64, time: f64) -> &'static str {
     }
 }
 
-/// Growth of a filesystem's time and memory from the smallest size to the largest.
+/// Sentence on the growth of a filesystem's time and memory from the smallest size to the largest.
 fn growth(rows: &[SizeRow], subject: Subject) -> Option<String> {
     let mut measured = rows.iter().filter(|row| row.subject == subject && row.usable_s.is_some());
     let (first, last) = (measured.next()?, measured.next_back()?);

@@ -1,9 +1,8 @@
-//! `floatgate fs`: filesystems and the bare flash side by side, as
-//! `Flash file systems: JFFS2 and UBIFS compared` (Simmonds, 2009) measures them. The figures are of writing,
-//! reading, mounting, space, and what synchronising costs.
+//! `floatgate fs`: comparison of filesystems and the bare flash, with the measurements of `Flash file systems: JFFS2
+//! and UBIFS compared` (Simmonds, 2009): writing, reading, mounting, space, and the cost of synchronising.
 //!
-//! Each test begins on a chip of its own, and each case of it on a copy of the empty filesystem. Programs see the filesystem through
-//! [`floatgate_sim::vfs`]: page cache, write-back, and the CPU's time for compression, checksums and copies.
+//! Each test starts on a new chip, and each case of it on a copy of the empty filesystem. Programs use the filesystem
+//! through [`floatgate_sim::vfs`], with page cache, write-back, and CPU time for compression, checksums and copies.
 
 mod advice;
 mod by_size;
@@ -32,18 +31,18 @@ use floatgate_sim::vfs::Moment;
 use rayon::prelude::*;
 use serde::Serialize;
 
-/// A thing that is compared.
+/// Subject of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
-    /// The bare flash as a block device.
+    /// The bare flash as a block device (mtdblock).
     Mtdblock,
-    /// The bare flash, erased before it is written.
+    /// The bare flash as a character device (mtdchar), erased before each write.
     Mtdchar,
-    /// JFFS2.
+    /// JFFS2 on the flash.
     Jffs2,
     /// UBIFS on UBI.
     Ubifs,
-    /// A filesystem that a program is, by the program's path.
+    /// The user's own filesystem: a program with this path.
     Own(&'static str),
 }
 
@@ -54,10 +53,10 @@ impl Serialize for Subject {
 }
 
 impl Subject {
-    /// All that are built in.
+    /// All built-in subjects.
     pub const ALL: [Self; 4] = [Self::Mtdblock, Self::Mtdchar, Self::Jffs2, Self::Ubifs];
 
-    /// Name in reports; of a program its file's.
+    /// Name in reports; for a program, the name of its file.
     pub fn name(self) -> &'static str {
         match self {
             Self::Own(path) => path.rsplit('/').next().unwrap_or(path),
@@ -77,7 +76,8 @@ impl Subject {
         }
     }
 
-    /// The subjects of a name; `raw` is the bare flash both ways, and what has a slash is the path of a program, which is kept in memory for good.
+    /// Subjects with a name. `raw` is the bare flash in both ways. A name with a slash is the path of a program, which
+    /// stays in memory until the process ends.
     pub fn named(name: &str) -> Option<Vec<Self>> {
         match name {
             path if path.contains('/') => Some(vec![Self::Own(String::leak(path.to_owned()))]),
@@ -95,28 +95,28 @@ impl Subject {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Test {
-    /// Random bytes and zeros are written in pieces of 4 KiB, 64 KiB and 1 MiB.
+    /// Writes random bytes and zeros in pieces of 4 KiB, 64 KiB and 1 MiB.
     Write,
-    /// A file is read, and read again.
+    /// Reads a file twice.
     Read,
-    /// Mounting: empty, with few large files, with many small ones.
+    /// Mounts an empty filesystem, one with few large files, and one with many small files.
     Mount,
-    /// Free space, and what a file takes that is written in small pieces or in one.
+    /// Measures free space, and the space that a file takes if it is written in small pieces or at once.
     Space,
-    /// Ways to bring data to flash.
+    /// Compares ways to synchronise data to flash.
     Sync,
-    /// The same with 2 % of the chip's eraseblocks bad from the factory.
+    /// Repeats the write and read tests with 2 % of the chip's eraseblocks bad from the factory.
     BadBlocks,
-    /// Two filesystems that share the flash: on two volumes of one UBI, or in two partitions.
+    /// Measures two filesystems that share the flash: on two volumes of one UBI, or in two partitions.
     Volumes,
 }
 
 impl Test {
-    /// All of them.
+    /// All tests.
     pub const ALL: [Self; 7] =
         [Self::Write, Self::Read, Self::Mount, Self::Space, Self::Sync, Self::BadBlocks, Self::Volumes];
 
-    /// Name in options.
+    /// Name of the test in options.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Write => "write",
@@ -130,20 +130,21 @@ impl Test {
     }
 }
 
-/// A comparison to make.
+/// Options of a comparison.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Things to compare.
+    /// Subjects to compare.
     pub subjects: Vec<Subject>,
-    /// Made with each.
+    /// Tests to run on each subject.
     pub tests: Vec<Test>,
-    /// Bytes of the file that is written and read.
+    /// Size of the file that is written and read, bytes.
     pub bytes: u64,
-    /// Percent of the free space that files take when mounting is measured.
+    /// Share of the free space that files fill in the mount tests, percent.
     pub fill_percent: u32,
-    /// A tree that is unpacked before it is mounted, too.
+    /// File tree to unpack and mount in addition.
     pub tree: Option<Tree>,
-    /// Names of the rows that are wanted, each with those whose names go on after a colon; others need not be measured. All rows when empty.
+    /// Names of the wanted rows; a name includes all rows whose names continue after a colon. Other rows need not be
+    /// measured. Empty for all rows.
     pub only: Vec<String>,
 }
 
@@ -152,12 +153,12 @@ pub struct Options {
 pub struct Tree {
     /// Number of files.
     pub files: u64,
-    /// Size of each.
+    /// Size of each file, KiB.
     pub kib: u64,
 }
 
 impl Tree {
-    /// The tree of a name such as `1865 text files of 43 KiB`.
+    /// Tree described by a name such as `1865 text files of 43 KiB`.
     fn named(name: &str) -> Option<Self> {
         let (files, kib) = name.strip_suffix(" KiB")?.split_once(" text files of ")?;
         let positive = |number: &str| number.parse().ok().filter(|&number: &u64| number > 0);
@@ -169,7 +170,7 @@ impl Tree {
         format!("{} text files of {} KiB", self.files, self.kib)
     }
 
-    /// Bytes of all files, unless they are too many to count.
+    /// Size of all files, bytes; `None` if it overflows.
     fn bytes(self) -> Option<u64> {
         self.kib.checked_mul(1024)?.checked_mul(self.files)
     }
@@ -197,7 +198,7 @@ impl Options {
     }
 }
 
-/// Operations of the flash in a test.
+/// Flash operations of a test.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct FlashUse {
     /// Bytes read.
@@ -206,39 +207,39 @@ pub struct FlashUse {
     pub programmed_bytes: u64,
     /// Eraseblocks erased.
     pub erases: u64,
-    /// Most erasures of one eraseblock since the chip was new.
+    /// Highest erase count of an eraseblock since the chip was new.
     pub most_erased: u32,
-    /// Mean of them.
+    /// Mean erase count of the eraseblocks.
     pub mean_erased: f64,
 }
 
-/// Figure of a subject in one case of a test.
+/// Figure of one subject in one case of a test.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// The thing compared.
+    /// Subject that was measured.
     pub subject: Subject,
-    /// Test that the case belongs to.
+    /// Test to which the case belongs.
     pub test: Test,
-    /// Name of the case: `write random 64 KiB`.
+    /// Name of the case, such as `write random 64 KiB`.
     pub name: String,
-    /// The measured value, in `unit`.
+    /// Measured value, in `unit`.
     pub value: f64,
-    /// Its unit: MiB/s, s, KiB.
+    /// Unit of the value: MiB/s, s, KiB.
     pub unit: &'static str,
-    /// The 80 % interval of a speed or a time.
+    /// 80 % interval of a speed or a time.
     #[serde(flatten)]
     pub interval: Option<Interval>,
-    /// Bytes of files.
+    /// Bytes of file data.
     pub bytes: u64,
-    /// Virtual time, ns; 0 where a figure is no time.
+    /// Virtual time, ns; 0 if the figure is not a time.
     pub ns: u64,
-    /// Virtual time until the calls that write returned, before `fsync`, ns.
+    /// Virtual time until the write calls returned, before `fsync`, ns.
     pub returned_ns: Option<u64>,
     /// Flash operations.
     pub flash: FlashUse,
-    /// Bytes programmed for each byte of a file.
+    /// Ratio of programmed bytes to bytes of file data.
     pub write_amplification: Option<f64>,
-    /// Phase that took most of the time.
+    /// Name of the phase that took most of the time.
     pub bottleneck: Option<&'static str>,
     /// Times by phase, ns.
     #[serde(serialize_with = "phases")]
@@ -246,7 +247,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// The time of this row, in seconds, and then of the CPU.
+    /// Adds CPU time to this row, whose unit is seconds.
     fn and_cpu(mut self, time: Nanos) -> Self {
         self.value += time.as_secs_f64();
         self.ns += time.as_ns();
@@ -255,7 +256,7 @@ impl Row {
         self
     }
 
-    /// The times of this row and then of another one, on flash of its own.
+    /// Adds the times of another row, which was measured on its own flash.
     fn and_then(mut self, next: Self) -> Self {
         self.value += next.value;
         self.ns += next.ns;
@@ -274,41 +275,41 @@ fn phases<S: serde::Serializer>(breakdown: &Breakdown, serializer: S) -> Result<
     serializer.collect_map(breakdown.iter().map(|(phase, time)| (phase.name(), time.as_ns())))
 }
 
-/// A subject that cannot be on this flash.
+/// A test that is impossible on this flash.
 #[derive(Clone, Debug, Serialize)]
 pub struct Refused {
-    /// The thing compared.
+    /// Subject of the test.
     pub subject: Subject,
-    /// Test that was not possible.
+    /// Test that is impossible.
     pub test: Test,
     /// Reason, in words.
     pub why: String,
 }
 
-/// Everything `floatgate fs` shows.
+/// Result of `floatgate fs`.
 #[derive(Clone, Debug, Serialize)]
 pub struct FsComparison {
     /// Title of the setup.
     pub title: String,
     /// Name of the chip.
     pub chip: String,
-    /// Bytes of the partition.
+    /// Size of the partition, bytes.
     pub flash_bytes: u64,
-    /// Bytes of an eraseblock.
+    /// Size of an eraseblock, bytes.
     pub eraseblock_bytes: u32,
     /// Link between driver and chip.
     pub link: Link,
-    /// False when the setup does not say how fast the CPU is: its time is missing then.
+    /// False if the setup does not state the speed of the CPU; CPU time is then missing.
     pub cpu_is_known: bool,
     /// Figures of all subjects and tests.
     pub rows: Vec<Row>,
-    /// Tests that could not be made.
+    /// Tests that are impossible.
     pub refused: Vec<Refused>,
-    /// Conclusions, a sentence each.
+    /// Conclusions, one sentence each.
     pub advice: Vec<String>,
 }
 
-/// The common state of all tests of a setup.
+/// State that all tests of a setup share.
 struct Bench<'a> {
     library: &'a Library,
     config: &'a Config,
@@ -324,14 +325,14 @@ impl Bench<'_> {
         Ok(rig::wire(self.library, self.config, self.rig)?)
     }
 
-    /// A new chip, its operations counted.
+    /// Creates a new chip that counts its operations.
     fn chip(&self) -> Result<(Counted<Box<dyn rig::Device>>, Instant), Error> {
         let Rig { mut device, .. } = self.wire()?;
         let now = device.host().now();
         Ok((Counted::new(device), now))
     }
 
-    /// One half of a new chip, in whole eraseblocks.
+    /// Creates one half of a new chip, in whole eraseblocks.
     fn half_chip(&self, second: bool) -> Result<(Counted<Box<dyn rig::Device>>, Instant), Error> {
         let Rig { mut device, .. } = self.wire()?;
         let now = device.host().now();
@@ -361,13 +362,13 @@ impl Bench<'_> {
     }
 }
 
-/// Divisor for the bad eraseblocks of the chip in [`Test::BadBlocks`]: one in 50 is bad, 2 %.
+/// Divisor for the bad eraseblocks in [`Test::BadBlocks`]: one in 50 is bad, which is 2 %.
 const BAD_SHARE: u64 = 50;
 
-/// Compares filesystems on a setup; `progress` hears of the tests of each subject.
+/// Compares filesystems on a setup. `progress` receives the tests of each subject.
 ///
 /// # Errors
-/// The setup is wrong. The result lists what cannot be on this flash.
+/// The setup is wrong. Tests that are impossible on this flash are no errors: the result lists them.
 pub fn compare(
     library: &Library,
     config: &Config,
@@ -403,7 +404,7 @@ pub fn compare(
     let (mut rows, mut refused) = (Vec::new(), Vec::new());
     for (subject, test, outcome) in outcomes {
         match outcome {
-            // Where the CPU's time is not known, copies from memory take none.
+            // If the CPU speed is unknown, copies from memory take no time, so their speeds are dropped.
             Ok(of_test) => rows.extend(of_test.into_iter().filter(|row| row.unit != "MiB/s" || row.ns > 0)),
             Err(Error::Config(error)) => return Err(Error::Config(error)),
             Err(error) => refused.push(Refused { subject, test, why: error.to_string() }),
@@ -427,10 +428,10 @@ pub fn compare(
     Ok(compared)
 }
 
-/// One figure of a setup, `ubifs write random 64 KiB`, and those whose names go on after a colon.
+/// Figure of a setup such as `ubifs write random 64 KiB`, with the rows whose names continue after a colon.
 ///
 /// # Errors
-/// There is no such row; the setup is wrong; the test cannot be made.
+/// The row does not exist; the setup is wrong; the test is impossible.
 pub fn figures(library: &Library, config: &Config, rig: RigOptions, what: &str) -> Result<Vec<Row>, Error> {
     let unknown = || {
         Error::request(
@@ -454,19 +455,19 @@ pub fn figures(library: &Library, config: &Config, rig: RigOptions, what: &str) 
     if compared.rows.is_empty() { Err(unknown()) } else { Ok(compared.rows) }
 }
 
-/// Beginnings of the names of the rows of [`Test::Space`].
+/// First words of the names of rows of [`Test::Space`].
 const SPACE_ROWS: [&str; 2] = ["free", "file"];
 
-/// Sizes of the pieces in which files are written.
+/// Sizes of the pieces in which files are written, with their names.
 const PIECES: [(u64, &str); 3] = [(4 << 10, "4 KiB"), (64 << 10, "64 KiB"), (1 << 20, "1 MiB")];
 
-/// Random bytes.
+/// Name of random bytes as file data.
 pub(crate) const RANDOM: &str = "random";
 
-/// Data that are written.
+/// Names of the data that is written.
 const DATA: [&str; 2] = [RANDOM, "zeros"];
 
-/// A MiB of one kind, from which files are written over and over.
+/// One MiB of data of this kind, which fills files repeatedly.
 pub(crate) fn data(name: &str) -> Vec<u8> {
     match name {
         RANDOM => crate::speed::pattern(MIB),
@@ -477,7 +478,7 @@ pub(crate) fn data(name: &str) -> Vec<u8> {
 
 const MIB: usize = 1 << 20;
 
-/// Words in a random order: deflate makes some 40 % of it.
+/// Text of words in random order; deflate shrinks it to about 40 %.
 fn text() -> Vec<u8> {
     const WORDS: [&str; 32] = [
         "the", "flash", "of", "and", "page", "a", "in", "to", "block", "erase", "is", "that", "wear", "for",
@@ -487,7 +488,7 @@ fn text() -> Vec<u8> {
     let mut out = Vec::with_capacity(MIB + 16);
     for byte in crate::speed::pattern(MIB / 3) {
         out.extend_from_slice(WORDS[usize::from(byte % 32)].as_bytes());
-        // Numbers and names, which repeat less.
+        // Numbers and names, which repeat less often.
         out.extend_from_slice(&[b' ', b'a' + byte % 26, b'0' + byte / 26, b' ']);
         if out.len() >= MIB {
             break;
@@ -497,7 +498,7 @@ fn text() -> Vec<u8> {
     out
 }
 
-/// The row of a test that took from one moment to another.
+/// A test between two moments, from which rows are made.
 struct Timed<'a> {
     subject: Subject,
     test: Test,
@@ -510,7 +511,7 @@ struct Timed<'a> {
 }
 
 impl Timed<'_> {
-    /// Speed in MiB/s.
+    /// Row with the speed in MiB/s.
     fn speed(self) -> Row {
         let mut row = self.seconds();
         row.value = row.bytes as f64 / f64::from(1 << 20) / (row.ns as f64 / 1e9).max(1e-9);
@@ -518,7 +519,7 @@ impl Timed<'_> {
         row
     }
 
-    /// Time in seconds.
+    /// Row with the time in seconds.
     fn seconds(self) -> Row {
         let elapsed = self.to.now.since(self.from.now);
         let operations = self.to.operations - self.from.operations;
@@ -549,7 +550,7 @@ impl Timed<'_> {
     }
 }
 
-/// A figure in KiB.
+/// Row with a figure in KiB.
 fn size(subject: Subject, test: Test, name: &str, bytes: u64, kib: f64) -> Row {
     Row {
         subject,

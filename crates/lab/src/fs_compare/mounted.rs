@@ -1,4 +1,4 @@
-//! The tests of a mounted filesystem.
+//! Tests of a mounted filesystem.
 
 use super::own::Own;
 use super::{Bench, DATA, PIECES, RANDOM, Row, Subject, Test, Timed, Tree, data, size};
@@ -10,7 +10,7 @@ use floatgate_sim::machine::{self, FilesystemKind, Layers};
 use floatgate_sim::vfs::{Flash, Moment, Mounted, Vfs};
 use floatgate_stack::fs::{Error as FsError, Result as FsResult};
 
-/// A filesystem and how it is mounted.
+/// A filesystem with its way of mounting.
 struct Mounting<'a> {
     bench: &'a Bench<'a>,
     subject: Subject,
@@ -18,10 +18,10 @@ struct Mounting<'a> {
     method: MountMethod,
 }
 
-/// Ways to make and mount a filesystem.
+/// Ways to create and mount a filesystem.
 #[derive(Clone)]
 enum MountMethod {
-    /// With our layers.
+    /// By floatgate's own layers.
     Layers(Layers),
     /// By a program with this path.
     Program(&'static str),
@@ -51,7 +51,7 @@ impl MountMethod {
         matches!(self, Self::Layers(Layers::Ubifs(_)))
     }
 
-    /// Advice where there can be no filesystem.
+    /// Advice if the filesystem is impossible.
     fn advice(&self) -> Advice {
         match self {
             Self::Layers(Layers::Ubifs(_)) => machine::other_flash(),
@@ -67,19 +67,19 @@ impl MountMethod {
 struct Remounted {
     vfs: Vfs,
     from: Moment,
-    /// UBI is attached.
+    /// Moment at which UBI was attached.
     attached: Option<Moment>,
     mounted: Moment,
 }
 
-/// Bytes of a small file, and their number in a directory.
+/// Size of a small file, bytes, and number of small files in a directory.
 const SMALL: u64 = 8 << 10;
 const IN_DIRECTORY: u64 = 1000;
 
-/// Large files.
+/// Number of large files.
 const LARGE_FILES: u64 = 10;
 
-/// Bytes of the file of the tests of space and of synchronising.
+/// Sizes of the files in the tests of space and of synchronising, bytes.
 const ONE_FILE: u64 = 1 << 20;
 const SYNC_FILE: u64 = 256 << 10;
 const SYNC_PIECE: usize = 4 << 10;
@@ -108,7 +108,7 @@ impl Bench<'_> {
 }
 
 impl Mounting<'_> {
-    /// A new filesystem.
+    /// Creates a new filesystem.
     fn new_fs(&self) -> Result<Vfs, Error> {
         self.new_fs_on(self.bench.chip()?)
     }
@@ -124,7 +124,7 @@ impl Mounting<'_> {
         Vfs::on_new(fs, self.bench.cpu, self.bench.page_cache).map_err(machine::failed("sync"))
     }
 
-    /// Unmounts and mounts again: nothing is in memory.
+    /// Unmounts and mounts again, so that all caches are empty.
     fn again(&self, mut vfs: Vfs) -> Result<Remounted, Error> {
         let in_words = |why: String| Error::request(why, self.method.advice());
         vfs.sync().map_err(machine::failed("sync"))?;
@@ -181,7 +181,7 @@ impl Mounting<'_> {
         write_file(&mut vfs, b"file", bytes, &data(RANDOM), piece)
             .map_err(machine::failed("writing the file to read"))?;
         let mut vfs = self.again(vfs)?.vfs;
-        // A JFFS2 reads what it has not checked twice.
+        // After this, JFFS2 does not read again what it has already checked.
         vfs.finish_background_work().map_err(machine::failed("checking after the mount"))?;
         let mut rows = Vec::new();
         for name in ["read first", "read again"] {
@@ -194,7 +194,7 @@ impl Mounting<'_> {
         Ok(rows)
     }
 
-    /// Attaching, mounting, and until all files are usable, of a filesystem that was filled.
+    /// Measures the attach, the mount, and the time until all files can be used, on a filled filesystem.
     fn mount_rows(&self, vfs: Vfs, what: &str) -> Result<Vec<Row>, Error> {
         let Remounted { mut vfs, from, attached, mounted } = self.again(vfs)?;
         let erased = vfs.flash().erased().to_vec();
@@ -248,7 +248,7 @@ impl Mounting<'_> {
         Ok(rows)
     }
 
-    /// A tree that is unpacked (`tar x; sync`), mounted again, and walked through (`du`).
+    /// Unpacks a tree (`tar x; sync`), mounts again, and walks through it (`du`).
     fn tree(&self, mut vfs: Vfs, tree: Tree) -> Result<Vec<Row>, Error> {
         let what = tree.name();
         let [unpacked, walked] = ["untar before", "then du"].map(|part| format!("mount {what}: {part}"));
@@ -271,7 +271,7 @@ impl Mounting<'_> {
         self.bench.options.wants(name).then(|| size(self.subject, self.test, name, bytes, kib as f64))
     }
 
-    /// Free space, and what a file of random bytes takes, as `df` says it before and after `sync`.
+    /// Measures free space, and the space that a file of random bytes takes according to `df` before and after `sync`.
     fn space(&self) -> Result<Vec<Row>, Error> {
         let empty = self.new_fs()?;
         let free = |vfs: &Vfs| vfs.space().available_blocks * 4;
@@ -298,7 +298,7 @@ impl Mounting<'_> {
         Ok(rows)
     }
 
-    /// A file in pieces of 4 KiB, with what programs and mount options do to be sure.
+    /// Writes a file in pieces of 4 KiB, with the system calls and mount options that make data durable.
     fn syncs(&self) -> Result<Vec<Row>, Error> {
         let empty = self.new_fs()?;
         let content = data(RANDOM);
@@ -313,7 +313,8 @@ impl Mounting<'_> {
         }
         let (mut vfs, name) = (self.mounted_sync()?, "sync: mounted with -o sync");
         let from = vfs.moment();
-        // UBIFS does it by itself, for others the VFS calls fsync after each write (Linux: `generic_write_sync`).
+        // UBIFS syncs by itself. For other filesystems the VFS calls fsync after each write (Linux:
+        // `generic_write_sync`).
         let by_vfs = !self.method.is_ubifs();
         write_with(&mut vfs, b"file", bytes, &content, by_vfs, false).map_err(machine::failed(name))?;
         rows.push(self.timed(name, bytes, from, &vfs).speed());
@@ -346,7 +347,8 @@ impl Mounting<'_> {
 }
 
 impl Mounting<'_> {
-    /// Two filesystems that share the flash: UBIFS on two volumes of one UBI, which wears all eraseblocks alike, others in two partitions.
+    /// Measures two filesystems that share the flash. UBIFS is on two volumes of one UBI, which wears all eraseblocks
+    /// equally; other filesystems are in two partitions.
     fn volumes(&self) -> Result<Vec<Row>, Error> {
         let one = self.new_fs()?;
         let two = match self.method.clone() {
@@ -371,7 +373,7 @@ impl Mounting<'_> {
         Ok(rows)
     }
 
-    /// The time of mounts one after the other, attaching included.
+    /// Row with the total time of consecutive mounts, including attaches.
     fn mounted_row(&self, name: &str, mounts: &[Remounted]) -> Option<Row> {
         let row = |mount: &Remounted| {
             let headers = |attached: Moment| (attached.operations - mount.from.operations).reads;
@@ -382,13 +384,13 @@ impl Mounting<'_> {
     }
 }
 
-/// Bytes of the file that is written on an empty filesystem: those asked for, or half of what is free.
+/// Size of the file that is written on an empty filesystem, bytes: `asked`, or half of the free space if that is less.
 pub(crate) fn file_bytes(empty: &Vfs, asked: u64) -> u64 {
     let free = empty.space().available_blocks * 4096;
     asked.min((free / 2).max(4096))
 }
 
-/// Writes a file in pieces; its inode.
+/// Writes a file in pieces, and returns its inode.
 fn write_pieces(vfs: &mut Vfs, name: &[u8], bytes: u64, content: &[u8], piece: u64) -> FsResult<u32> {
     let root = vfs.fs().root();
     let inode = vfs.create(root, name)?;
@@ -396,7 +398,7 @@ fn write_pieces(vfs: &mut Vfs, name: &[u8], bytes: u64, content: &[u8], piece: u
     Ok(inode)
 }
 
-/// Writes a file in pieces, from `content` over and over.
+/// Writes a file in pieces, filled repeatedly from `content`.
 fn write_all(vfs: &mut Vfs, inode: u32, bytes: u64, content: &[u8], piece: u64) -> FsResult<()> {
     for at in (0..bytes).step_by(piece as usize) {
         let len = piece.min(bytes - at) as usize;
@@ -406,7 +408,7 @@ fn write_all(vfs: &mut Vfs, inode: u32, bytes: u64, content: &[u8], piece: u64) 
     Ok(())
 }
 
-/// Writes a file in pieces and brings it to flash (`dd conv=fsync`); the time before that.
+/// Writes a file in pieces and syncs it (`dd conv=fsync`). Returns the time before the sync.
 pub(crate) fn write_file(
     vfs: &mut Vfs,
     name: &[u8],
@@ -420,7 +422,7 @@ pub(crate) fn write_file(
     Ok(returned)
 }
 
-/// Writes a file in pieces, with `fsync` after each or at the end.
+/// Writes a file in pieces, with `fsync` after each piece or at the end.
 fn write_with(vfs: &mut Vfs, name: &[u8], bytes: u64, content: &[u8], each: bool, end: bool) -> FsResult<()> {
     let root = vfs.fs().root();
     let inode = vfs.create(root, name)?;
@@ -434,8 +436,9 @@ fn write_with(vfs: &mut Vfs, name: &[u8], bytes: u64, content: &[u8], each: bool
     if end { vfs.fsync(inode) } else { Ok(()) }
 }
 
-/// The moment at which the attributes of a file are known that is looked for as soon as the mount is done; none if there is no file. A JFFS2 reads
-/// and checks that file's nodes out of turn then (Linux: `jffs2_do_read_inode` of an inode that is not checked).
+/// Moment at which a file's attributes are known, if they are requested as soon as the mount is done; `None` without a
+/// file. JFFS2 then reads and checks the nodes of that file first (Linux: `jffs2_do_read_inode` of an inode that is not
+/// checked).
 fn first_answer(mut vfs: Vfs) -> FsResult<Option<Moment>> {
     use floatgate_stack::fs::FileType;
     let mut directory = vfs.fs().root();
@@ -449,7 +452,7 @@ fn first_answer(mut vfs: Vfs) -> FsResult<Option<Moment>> {
     }
 }
 
-/// Reads a file in pieces; the number of reads that gave bytes.
+/// Reads a file in pieces, and returns the number of reads that returned data.
 pub(crate) fn read_file(vfs: &mut Vfs, name: &[u8], piece: usize) -> FsResult<u64> {
     let root = vfs.fs().root();
     let inode = vfs.call(|fs| fs.lookup(root, name))?;
@@ -462,7 +465,7 @@ pub(crate) fn read_file(vfs: &mut Vfs, name: &[u8], piece: usize) -> FsResult<u6
     }
 }
 
-/// Asks for the attributes of all files in all directories.
+/// Reads the attributes of all files in all directories.
 fn walk(vfs: &mut Vfs) -> FsResult<()> {
     use floatgate_stack::fs::FileType;
     let mut directories = vec![vfs.fs().root()];
@@ -477,8 +480,8 @@ fn walk(vfs: &mut Vfs) -> FsResult<()> {
     Ok(())
 }
 
-/// Writes files of random bytes or text, a thousand in a directory, until there are `number` of them or the
-/// filesystem is full; returns their number.
+/// Writes files of random bytes or text, a thousand per directory, up to `number` or until the filesystem is full.
+/// Returns the number of files.
 fn fill_with(vfs: &mut Vfs, number: u64, bytes: u64, content: &str) -> FsResult<u64> {
     use floatgate_stack::fs::{NewFile, NewKind};
     const DIRECTORY: NewFile<'_> = NewFile { kind: NewKind::Directory, permissions: 0o755, uid: 0, gid: 0 };

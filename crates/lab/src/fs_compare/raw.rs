@@ -1,4 +1,5 @@
-//! The bare flash, through mtdblock with the page cache of a block device, and through mtdchar.
+//! Tests of the bare flash: through mtdblock with the page cache of a block device, and through
+//! mtdchar.
 
 use super::{Bench, DATA, PIECES, Row, Subject, Test, Timed, data};
 use floatgate_mtd::{Instant, Mtd as _, Nanos};
@@ -18,7 +19,8 @@ impl Raw {
         Moment::of(&self.flash, self.now)
     }
 
-    /// The first of as many eraseblocks in a row that are good as `bytes` take, or as there are.
+    /// Start and length in bytes of the first run of good eraseblocks that holds `bytes`, or of the
+    /// longest run.
     fn good_run(&mut self, bytes: u64) -> Result<(u64, u64), Error> {
         let (size, block) = (self.flash.geometry().size_bytes, u64::from(self.flash.geometry().erase_bytes));
         let wanted = bytes.next_multiple_of(block).min(size);
@@ -41,7 +43,7 @@ impl Raw {
     }
 }
 
-/// The bytes at a place of a file that is written from `content` over and over.
+/// Bytes at an offset of a file that is filled repeatedly from `content`.
 fn page(content: &[u8], at: u64, len: usize) -> &[u8] {
     &content[at as usize % content.len()..][..len]
 }
@@ -68,7 +70,7 @@ impl Bench<'_> {
         Ok(rows)
     }
 
-    /// `dd of=/dev/mtdblock0 conv=fsync`: pages of the page cache go down in order.
+    /// Measures `dd of=/dev/mtdblock0 conv=fsync`: the page cache writes its pages in order.
     fn block_write(&self, name: &str, what: &str, piece: u64) -> Result<Row, Error> {
         let mut raw = self.raw()?;
         let (start, bytes) = raw.good_run(self.options.bytes)?;
@@ -82,7 +84,7 @@ impl Bench<'_> {
             let len = piece.min(bytes - written);
             self.spend(&mut disk, self.cpu.call() + self.cpu.copy_from_user(len));
             written += len;
-            // What is too much goes down at once.
+            // Pages above the limit of dirty pages are written at once.
             while done + PAGE <= written && written - done > most_dirty {
                 disk.write(start + done, page(&content, done, PAGE as usize)).map_err(failed())?;
                 done += PAGE;
@@ -115,7 +117,8 @@ impl Bench<'_> {
         disk.set_now(end);
     }
 
-    /// `flash_erase`, then `dd of=/dev/mtd0`; none where a piece is no whole number of pages.
+    /// Measures `flash_erase` and then `dd of=/dev/mtd0`; `None` if a piece is not a whole number
+    /// of pages.
     fn char_write(&self, name: &str, what: &str, piece: u64) -> Result<Option<Row>, Error> {
         let mut raw = self.raw()?;
         let geometry = raw.flash.geometry().clone();
@@ -163,7 +166,7 @@ impl Bench<'_> {
             while at < bytes {
                 let len = unit.min(bytes - at) as usize;
                 if subject == Subject::Mtdblock {
-                    // Programs ask for 64 KiB at a time, as they do of files.
+                    // Programs read 64 KiB per call, as from files.
                     let call = if at.is_multiple_of(64 << 10) { self.cpu.call() } else { Nanos::ZERO };
                     let time = call + self.cpu.copy_to_user(len as u64);
                     raw.now = spend(raw.flash.inner_mut().host(), raw.now, time, "copy");

@@ -1,7 +1,7 @@
-//! Measurements of the rows on cards, on the card of the catalogue that stands where other rows name their setup.
+//! Measurements for the rows on cards. Such a row names a card of the catalogue in place of a setup.
 //!
-//! A measure names its run and, behind a colon, what is wanted of it: `card probe: open AUs`. Rows with the
-//! same run share it; a run of traces replays one workload.
+//! A measure names its run and, after a colon, the figure: `card probe: open AUs`. Rows with the same run share it;
+//! a run of traces replays one workload.
 
 use crate::card::compare::{Cell, NamedCard, compare};
 use crate::card::replay::places_per_file;
@@ -20,7 +20,7 @@ use floatgate_sim::error::Error;
 /// Prefix of the measures of this module.
 pub(super) const PREFIX: &str = "card ";
 
-/// Runs, as a measure names them.
+/// Names of runs in measures.
 const PROBE: &str = "probe";
 const ALIGNMENT: &str = "flashbench -a";
 const NAND: &str = "NAND";
@@ -28,31 +28,31 @@ const IN_ORDER: &str = "in order";
 const RANDOM: &str = "random";
 const PLACES: &str = "places";
 const TRACES: &str = "traces";
-/// Begins the name of a second card, with which the shipped traces are compared.
+/// Prefix of the name of a second card, with which the shipped traces are compared.
 const TRACES_OVER: &str = "traces over ";
-/// Compares the card with itself when it was empty.
+/// Compares the full card with the same card when it was empty.
 const TRACES_FULL: &str = "traces full over empty";
-/// Compares aged filesystems, full to 95 %, on the card that is full with fresh ones on the card when it was empty.
+/// Compares aged filesystems, which are 95 % full, on the full card with fresh ones on the empty card.
 const TRACES_AGED: &str = "traces aged over fresh";
 
 /// Result of a run on a card.
 #[derive(Clone, Debug)]
 pub(super) enum Outcome {
-    /// Answers of `floatgate probe --write`.
+    /// Results of `floatgate probe --write`.
     Probe(Box<Answers>),
-    /// Reads across borders.
+    /// Times of reads across boundaries.
     Alignment(Vec<AlignmentRow>),
     /// Timings of the NAND.
     Nand(Box<CardSpec>),
     /// Speeds of reads and writes, MB/s.
     Speeds([f64; 2]),
-    /// Places to which the shipped traces of file creation write; the card does not matter.
+    /// Places to which the shipped traces of file creation write; they do not depend on the card.
     Places,
-    /// All shipped traces on the card, and on the one that it is compared with.
+    /// Times of all shipped traces on the card, and on the card of comparison.
     Traces { own: Vec<Cell>, other: Vec<Cell> },
 }
 
-/// The run that a measure names: up to the colon, and of traces with the workload behind it.
+/// Run that a measure names: the part before the colon and, for traces, the workload after it.
 pub(super) fn run_of(measure: &str) -> String {
     let (run, what) = measure.split_once(": ").unwrap_or((measure, ""));
     let is_of_traces = run.strip_prefix(PREFIX).is_some_and(|run| run.starts_with(TRACES));
@@ -62,10 +62,10 @@ pub(super) fn run_of(measure: &str) -> String {
     }
 }
 
-/// Runs what is called `what`, as [`run_of`] names it, without the prefix.
+/// Makes the run `what`, named as by [`run_of`] but without the prefix.
 ///
 /// # Errors
-/// An unknown run or card; a card that fails.
+/// An unknown run or card; a failing card.
 pub(super) fn measure(
     library: &Library,
     name: &str,
@@ -133,7 +133,7 @@ fn probed(card: &LoadedCard, seed: u64) -> Result<Answers, Error> {
 }
 
 impl Outcome {
-    /// The figure called `what`, if this run has it.
+    /// Figure `what` of this run, if it has one.
     pub(super) fn figure(&self, what: &str) -> Option<f64> {
         match self {
             Self::Probe(answers) => answer(answers, what),
@@ -150,7 +150,7 @@ impl Outcome {
     }
 }
 
-/// `AU` and `page` in KiB, and `open AUs`.
+/// Probe result by name: `AU` and `page` in KiB, and `open AUs`.
 fn answer(answers: &Answers, what: &str) -> Option<f64> {
     let kib = |bytes: u64| bytes as f64 / 1024.0;
     match what {
@@ -161,8 +161,8 @@ fn answer(answers: &Answers, what: &str) -> Option<f64> {
     }
 }
 
-/// `pre 4194304`: a column of a row of `flashbench -a`, in us. `step 4194304` is its difference over the
-/// difference of half the alignment.
+/// Figure such as `pre 4194304`: a column of a row of `flashbench -a`, us. `step 4194304` is the ratio of its
+/// difference to the difference at half the alignment.
 fn alignment(rows: &[AlignmentRow], what: &str) -> Option<f64> {
     let (column, align) = what.split_once(' ')?;
     let align: u64 = align.parse().ok()?;
@@ -178,11 +178,11 @@ fn alignment(rows: &[AlignmentRow], what: &str) -> Option<f64> {
     }
 }
 
-/// Bytes of the two pages of which Chubb (2015) gives the times.
+/// Size of the two pages whose times Chubb (2015) published, bytes.
 const PAGE_PAIR_BYTES: f64 = 4320.0;
 const PAGE_BYTES: u64 = 4096;
 
-/// Times of the NAND in us. The pages of a unit are programmed one after the other on each die.
+/// Times of the NAND, us. Each die programs its pages of a unit one after the other.
 fn nand_us(spec: &CardSpec, what: &str) -> Option<f64> {
     let timing = &spec.timing;
     let pages = (spec.page_bytes / u64::from(spec.dies) / PAGE_BYTES).max(1) as f64;
@@ -196,7 +196,8 @@ fn nand_us(spec: &CardSpec, what: &str) -> Option<f64> {
     }
 }
 
-/// `ext4 by 4096`: places per file, where a place is written in units of this number of bytes.
+/// Figure such as `ext4 by 4096`: number of places per file to which the filesystem writes, in units of this number
+/// of bytes.
 fn places(what: &str) -> Option<f64> {
     let (filesystem, unit_bytes) = what.split_once(" by ")?;
     let trace = find(&format!("{filesystem}-create"))?;

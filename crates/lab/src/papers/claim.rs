@@ -1,7 +1,7 @@
-//! Measurements of the rows on endurance, on the part that stands where other rows name their setup.
+//! Measurements for the rows on endurance. Such a row names a part in place of a setup.
 //!
-//! Most are ratios, as the document speaks of factors. Rows on reads and on blocks written alternately are
-//! taken from a simulated chip with its driver; a setup stands there as usual.
+//! Most of these measures are ratios, as the document states factors. Rows on reads, and on blocks written
+//! alternately, are measured on a simulated chip with its driver, and name a setup as usual.
 
 use crate::endurance::{self, Experiment, Latency, Pages, Pattern, Subject, cycles};
 use floatgate_config::{Library, Override};
@@ -13,10 +13,10 @@ use floatgate_sim::rig::{self, Rig, RigOptions};
 /// Prefix of the measures of this module.
 pub(super) const PREFIX: &str = "endurance: ";
 
-/// A measure of a chip's report.
+/// Measure computed from a chip's endurance report.
 type OfReport = fn(&Subject, &Trial) -> Result<f64, Error>;
 
-/// A measure of a chip behind its driver.
+/// Measure taken on a chip with its driver.
 type OfRig = fn(&mut Rig, u64) -> Result<f64, Error>;
 
 const OF_REPORTS: [(&str, OfReport); 17] = [
@@ -55,10 +55,10 @@ const OF_RIGS: [(&str, OfRig); 3] = [
     }),
 ];
 
-/// Measures what is called `what` (without the prefix).
+/// Measures `what`, which is the name without the prefix.
 ///
 /// # Errors
-/// An unknown measure, part or setup; an experiment or operation that fails.
+/// An unknown measure, part or setup; a failing experiment or operation.
 pub(super) fn measure(
     library: &Library,
     name: &str,
@@ -86,7 +86,7 @@ fn unknown(what: &str) -> Error {
     )
 }
 
-/// Drawing of blocks for a claim.
+/// Chips, blocks and seed with which a claim is measured.
 struct Trial {
     seed: u64,
     blocks: u32,
@@ -126,7 +126,7 @@ impl Trial {
         Ok(self.report(s, |_| {})?.erase)
     }
 
-    /// Mean number of cycles until programs are faster than the first.
+    /// Mean number of cycles until programs are faster than the first one.
     fn break_in(s: &Subject, trial: &Self) -> Result<f64, Error> {
         let until = |life: &[endurance::Stretch]| {
             let first = life.first().map(|stretch| stretch.program);
@@ -139,7 +139,7 @@ impl Trial {
         Ok(lives.sum::<f64>() / f64::from(e.blocks))
     }
 
-    /// Most different times of an operation in any block's life.
+    /// Maximum number of different times of an operation in the life of a block.
     fn different(&self, s: &Subject, time: fn(&endurance::Stretch) -> Nanos) -> Result<f64, Error> {
         let e = self.experiment(|_| {});
         e.check()?;
@@ -153,13 +153,14 @@ impl Trial {
     }
 }
 
-/// Blocks of the measures on chips behind a driver.
+/// Number of blocks in measures on chips with a driver.
 const BLOCKS: u64 = 4;
 
-/// Erase and program cycles that make a block worn, where the chip minds.
+/// Number of erase and program cycles that wear a block, for the measures on worn blocks.
 const CYCLES: u32 = 2000;
 
-/// Time to write all pages of some erased blocks: each block to its end, or one page of each alternately.
+/// Time to write all pages of some erased blocks: block by block or, if `in_turn`, one page of each block
+/// alternately.
 fn write_blocks(rig: &mut Rig, in_turn: bool) -> Result<Nanos, Error> {
     let (block, page) = sizes(rig);
     erase(rig, BLOCKS)?;
@@ -174,7 +175,7 @@ fn write_blocks(rig: &mut Rig, in_turn: bool) -> Result<Nanos, Error> {
     Ok(now.since(start))
 }
 
-/// Time to read all pages of some blocks, one by one: in order, or shuffled by a seed.
+/// Time to read all pages of some blocks one by one: in order, or in an order shuffled with a seed.
 fn read_pages(rig: &mut Rig, shuffled: Option<u64>) -> Result<Nanos, Error> {
     let (block, page) = sizes(rig);
     let mut order: Vec<u64> = (0..BLOCKS * block / page).collect();
@@ -210,7 +211,7 @@ fn erase(rig: &mut Rig, blocks: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Bytes of a block and of a page.
+/// Size of a block and of a page, bytes.
 fn sizes(rig: &Rig) -> (u64, u64) {
     let geometry = rig.device.geometry();
     (u64::from(geometry.erase_bytes), u64::from(geometry.write_bytes))

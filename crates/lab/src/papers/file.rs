@@ -1,4 +1,4 @@
-//! A file of `data/papers/`, read and checked.
+//! Reader and checks for a file of `data/papers/`.
 
 use super::PAPERS;
 use super::job::sets_text;
@@ -11,25 +11,26 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RowKind {
-    /// A parameter was fitted to it.
+    /// A parameter was fitted to the row.
     Fitted,
-    /// Nothing was fitted to it, and the model can miss it.
+    /// Nothing was fitted to the row, so the model can miss it.
     Predicted,
-    /// The document says which of two is larger, and no figure: the row has one end of a range. Nothing was fitted to it.
+    /// The document only states which of two figures is larger: the row has one end of a range. Nothing was fitted to
+    /// it.
     Direction,
-    /// The model cannot miss it, as it has no mechanism for a difference; the reason is given.
+    /// The model cannot miss the row, because it has no mechanism for a difference; the reason is stated.
     ByConstruction,
-    /// The model does not explain it; the reason is given.
+    /// The model does not explain the row; the reason is stated.
     Exception,
 }
 
-/// One document.
+/// A published document.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Paper {
-    /// Short name: `P0`.
+    /// Short name, such as `P0`.
     pub paper: String,
-    /// Title, author, year.
+    /// Title, author and year of the document.
     pub title: String,
     /// Tables of the document.
     #[serde(default, rename = "table")]
@@ -40,16 +41,16 @@ pub struct Paper {
     /// Predictions of figures that are not published yet.
     #[serde(default, rename = "prediction")]
     pub predictions: Vec<Prediction>,
-    /// The whole document, where this is a selection of its tables: fits are to all rows.
+    /// The whole document, if this one contains only some of its tables: fits use all rows.
     #[serde(skip)]
     pub whole: Option<Box<Self>>,
 }
 
-/// One table.
+/// A table of a document.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
-    /// Short name.
+    /// Short name of the table.
     pub name: String,
     /// Title of the table.
     pub title: String,
@@ -57,26 +58,28 @@ pub struct Table {
     pub unit: String,
     /// Setup of its rows, unless they name their own.
     pub setup: String,
-    /// Overrides on the setup in all rows, before those of the row: what the board differs in from the nearest one of the catalogue.
+    /// Overrides on the setup for all rows, applied before the overrides of a row. They state how the board differs
+    /// from the nearest board of the catalogue.
     #[serde(default)]
     pub set: Vec<String>,
-    /// A remark on all rows: what is inferred of the board.
+    /// Remark on all rows: properties of the board that are inferred.
     #[serde(default)]
     pub note: Option<String>,
-    /// A row whose residual is larger has missed.
+    /// Residual above which a row counts as missed, as a ratio.
     #[serde(default = "five_percent")]
     pub tolerance: f64,
-    /// The tool that printed the figures cut them off to multiples of this.
+    /// Multiple to which the tool truncated the printed figures.
     #[serde(default)]
     pub cut_to: Option<f64>,
-    /// The figures were rounded to multiples of this. Figures in KiB/s of which neither is said are `flash_speed`'s: from whole
-    /// milliseconds, cut off.
+    /// Multiple to which the figures were rounded. Figures in KiB/s without either key are those of `flash_speed`:
+    /// computed from whole milliseconds, and truncated.
     #[serde(default)]
     pub rounded_to: Option<f64>,
-    /// Eraseblocks measured (`flash_speed -c`).
+    /// Number of eraseblocks measured (`flash_speed -c`).
     #[serde(default = "ten")]
     pub blocks: u32,
-    /// True when the rows state their residuals. A row that states none has a residual of 0; any other residual than the stated one is a change.
+    /// True if the rows state their residuals. A row that states none has a residual of 0. Any other residual than the
+    /// stated one counts as a change.
     #[serde(default)]
     pub pinned: bool,
     /// Rows of the table.
@@ -92,7 +95,7 @@ pub(super) const fn ten() -> u32 {
     10
 }
 
-/// One published figure, or a range where the document says no more.
+/// A published figure, or a range if the document is not more precise.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
@@ -101,10 +104,10 @@ pub struct Row {
     /// Published value, in the unit of the table.
     #[serde(default)]
     pub published: Option<f64>,
-    /// The lower end of a range. It stands with the upper one in place of a figure; of a direction one of the two stands alone.
+    /// Lower end of a range. A range has both ends in place of a figure; a direction has only one of them.
     #[serde(default)]
     pub published_min: Option<f64>,
-    /// The upper end.
+    /// Upper end of a range.
     #[serde(default)]
     pub published_max: Option<f64>,
     /// Use of the row.
@@ -114,19 +117,19 @@ pub struct Row {
     /// Overrides on the setup.
     #[serde(default)]
     pub set: Vec<String>,
-    /// Setup, when not the table's.
+    /// Setup, if it differs from the table's.
     #[serde(default)]
     pub setup: Option<String>,
-    /// Block read in the read-while-write test.
+    /// Block that is read in the read-while-write test.
     #[serde(default)]
     pub secondary_block: Option<u32>,
-    /// Largest residual, when not the table's.
+    /// Largest residual, if it differs from the table's.
     #[serde(default)]
     pub tolerance: Option<f64>,
-    /// Known residual of the row, in percent beyond the resolution of the tool. Any other residual is a change.
+    /// Known residual of the row beyond the resolution of the tool, percent. Any other residual counts as a change.
     #[serde(default)]
     pub residual_percent: f64,
-    /// Reason for which the row is an exception, or a remark.
+    /// Reason why the row is an exception, or a remark.
     #[serde(default)]
     pub reason: Option<String>,
 }
@@ -136,16 +139,17 @@ pub struct Row {
 pub enum Published {
     /// A single value.
     Figure(f64),
-    /// That it lies between these two.
+    /// Range between two values.
     Range(f64, f64),
-    /// That it is at least this.
+    /// Lower bound.
     AtLeast(f64),
-    /// That it is at most this.
+    /// Upper bound.
     AtMost(f64),
 }
 
 impl Published {
-    /// Smallest and largest exact figure for which the document would print this one. `kib` is the data moved in a run of `flash_speed`, in KiB.
+    /// Lowest and highest exact figure that the document would print as this one. `kib` is the amount of data in a run
+    /// of `flash_speed`, KiB.
     pub fn interval(self, table: &Table, kib: Option<f64>) -> (f64, f64) {
         let figure = match self {
             Self::Range(min, max) => return (min, max),
@@ -162,7 +166,7 @@ impl Published {
     }
 }
 
-/// The exact rates, in KiB/s, for which `flash_speed` prints `figure`; none when no whole number of ms gives it.
+/// Range of exact rates, KiB/s, for which `flash_speed` prints `figure`; `None` if no whole number of ms gives it.
 fn whole_ms(figure: f64, kib: f64) -> Option<(f64, f64)> {
     let rate = |ms: f64| kib * 1000.0 / ms;
     let near = (kib * 1000.0 / figure).round();
@@ -171,7 +175,7 @@ fn whole_ms(figure: f64, kib: f64) -> Option<(f64, f64)> {
     Some((rate(ms + 1.0), rate(ms)))
 }
 
-/// The distance of `exact` from an interval, as a ratio of its nearer end minus 1; 0 inside.
+/// Distance of `exact` from an interval: its ratio to the nearer end, minus 1; 0 inside.
 pub(super) fn beyond(exact: f64, (min, max): (f64, f64)) -> f64 {
     if exact < min {
         exact / min - 1.0
@@ -183,14 +187,14 @@ pub(super) fn beyond(exact: f64, (min, max): (f64, f64)) -> f64 {
 }
 
 impl Table {
-    /// The overrides that all rows share, as the command line has them, with a blank before each.
+    /// Overrides that all rows share, in command-line form, each with a leading space.
     pub fn set_text(&self) -> String {
         sets_text(&self.set)
     }
 }
 
 impl Row {
-    /// Published figure or range of the row; none where the file has neither.
+    /// Published figure or range of the row; `None` if the file has neither.
     pub fn published_value(&self) -> Option<Published> {
         match (self.published, self.published_min, self.published_max) {
             (Some(figure), None, None) => Some(Published::Figure(figure)),
@@ -202,15 +206,15 @@ impl Row {
     }
 }
 
-/// A parameter and the rows it was fitted to.
+/// A parameter, and the rows to which it was fitted.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fit {
     /// Dotted path of the parameter.
     pub parameter: String,
-    /// The file that holds it.
+    /// File that contains the parameter.
     pub file: String,
-    /// `table/row` names.
+    /// Names of the rows, as `table/row`.
     pub rows: Vec<String>,
 }
 
@@ -218,11 +222,11 @@ pub struct Fit {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prediction {
-    /// Short name.
+    /// Short name of the prediction.
     pub name: String,
     /// Title of the prediction.
     pub title: String,
-    /// Setup that the prediction is for.
+    /// Setup for which the prediction is made.
     pub setup: String,
     /// Measure: a test of `speed`, or one of the measures of this module.
     pub measure: String,
@@ -231,15 +235,15 @@ pub struct Prediction {
     /// Overrides on the setup.
     #[serde(default)]
     pub set: Vec<String>,
-    /// Obstacle on real hardware, if any.
+    /// Obstacle to the measurement on real hardware, if any.
     #[serde(default)]
     pub note: String,
 }
 
-/// The documents of this project.
+/// All documents in this project.
 ///
 /// # Errors
-/// When one of them is not as it should be.
+/// A document is malformed.
 pub fn built_in() -> Result<Vec<Paper>, Error> {
     let mut files: Vec<_> = PAPERS.files().collect();
     files.sort_by_key(|f| f.path());
@@ -256,7 +260,7 @@ pub fn built_in() -> Result<Vec<Paper>, Error> {
 /// Reads one document.
 ///
 /// # Errors
-/// When it is not as it should be.
+/// The document is malformed.
 pub fn read(source: &Arc<Source>) -> Result<Paper, ConfigError> {
     Node::parse(source)?.extract("")
 }
@@ -264,7 +268,7 @@ pub fn read(source: &Arc<Source>) -> Result<Paper, ConfigError> {
 /// Checks that the figures can be compared, that fitted rows have a fit, and that predicted rows have none.
 ///
 /// # Errors
-/// The first row that makes no sense or is not honest about fits.
+/// The first row that cannot be compared, or whose kind contradicts the fits.
 pub fn check(paper: &Paper) -> Result<(), Error> {
     let wrong = |what: String| Err(Error::request(format!("{}: {what}", paper.paper), "correct the file"));
     let fitted: Vec<&String> = paper.fits.iter().flat_map(|f| &f.rows).collect();

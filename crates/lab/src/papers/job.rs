@@ -1,4 +1,4 @@
-//! The simulation that a row asks for.
+//! Simulation that a row requires.
 
 use super::file::{Prediction, Row, Table, ten};
 use super::{card, claim};
@@ -13,7 +13,7 @@ use floatgate_mtd::{Breakdown, OobMode, Phase};
 use floatgate_sim::error::Error;
 use floatgate_sim::rig::{self, RigOptions};
 
-/// Run of a setup; rows that need the same run share it.
+/// Simulation run of a setup. Rows that need the same run share it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Job {
     pub(super) setup: String,
@@ -23,20 +23,20 @@ pub(super) struct Job {
     pub(super) secondary_block: Option<u32>,
 }
 
-/// Result of a run.
+/// Result of a simulation run.
 #[derive(Clone, Debug)]
 pub(super) enum Outcome {
-    /// Ratio or time of a row on endurance.
+    /// Ratio or time for a row on endurance.
     Claim(f64),
-    /// Results of a run that rows on cards share.
+    /// Results of a run that several rows on cards share.
     Card(card::Outcome),
     Figure {
         printed: f64,
         exact: f64,
-        /// KiB that `flash_speed` moved.
+        /// Amount of data that `flash_speed` moved, KiB.
         kib: Option<f64>,
         breakdown: Breakdown,
-        /// The 80 % interval of `exact`.
+        /// 80 % interval of `exact`.
         interval: Option<Interval>,
     },
     Keystore(Vec<keystore::Line>),
@@ -55,8 +55,8 @@ pub(super) fn job(table: &Table, row: &Row) -> Job {
     }
 }
 
-/// The part of a measure that says what is run. Rows of `floatgate fs` whose names go on after a colon come
-/// from the run of the one that does not. Rows on cards name the figure of their run after a colon.
+/// Part of a measure that determines the run. Rows of `floatgate fs` whose names continue after a colon
+/// belong to the run of the name before it. Rows on cards name the figure of their run after a colon.
 fn run_of(measure: &str) -> String {
     if measure.starts_with(card::PREFIX) {
         return card::run_of(measure);
@@ -79,7 +79,7 @@ pub(super) fn setup_text(job: &Job) -> String {
     job.setup.clone() + &sets_text(&job.set)
 }
 
-/// Overrides as the command line has them, with a blank before each.
+/// Overrides in command-line form, each with a leading space.
 pub(super) fn sets_text(sets: &[String]) -> String {
     sets.iter().map(|set| format!(" --set {set}")).collect()
 }
@@ -87,13 +87,13 @@ pub(super) fn sets_text(sets: &[String]) -> String {
 /// A simulated figure.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Simulated {
-    /// As the tool prints it.
+    /// Figure as the tool prints it.
     pub(super) printed: f64,
-    /// Without the tool's rounding.
+    /// Figure without the tool's rounding.
     pub(super) exact: f64,
-    /// KiB that `flash_speed` moved.
+    /// Amount of data that `flash_speed` moved, KiB.
     pub(super) kib: Option<f64>,
-    /// The 80 % interval of `exact`.
+    /// 80 % interval of `exact`.
     pub(super) interval: Option<Interval>,
 }
 
@@ -127,7 +127,7 @@ impl Outcome {
     }
 }
 
-/// Begins the name of a row of `floatgate fs`.
+/// Prefix of the names of rows of `floatgate fs`.
 const FS: &str = "fs ";
 const TOOK: &str = "read while write took";
 const ENDED: &str = "read ended after";
@@ -211,7 +211,7 @@ fn latency(library: &Library, config: &Config, options: &SpeedOptions) -> Result
     })
 }
 
-/// Time on the wires of one page with its OOB.
+/// Time on the bus for one page with its OOB.
 fn bus_page(library: &Library, config: &Config) -> Result<Outcome, Error> {
     let mut rig = rig::wire(library, config, RigOptions::default())?;
     let (page, oob) = (rig.device.geometry().write_bytes, rig.device.geometry().oob_bytes);
@@ -228,9 +228,9 @@ fn bus_page(library: &Library, config: &Config) -> Result<Outcome, Error> {
     Ok(Outcome::Figure { printed: us, exact: us, kib: None, breakdown, interval: None })
 }
 
-/// U-Boot's `sf update` of `blocks` eraseblocks that hold something else, in s: each is read, compared,
-/// erased and programmed before the next (U-Boot: `spi_flash_update_block`). The comparison, some 10 ns a
-/// byte, is left out.
+/// Time of U-Boot's `sf update` of `blocks` eraseblocks with other contents, s. Each block is read,
+/// compared, erased and programmed before the next one (U-Boot: `spi_flash_update_block`). The comparison,
+/// about 10 ns per byte, is left out.
 fn update(library: &Library, config: &Config, blocks: u32) -> Result<Outcome, Error> {
     let mut rig = rig::wire(library, config, RigOptions { stores: false, ..RigOptions::default() })?;
     let bytes = rig.device.geometry().erase_bytes;

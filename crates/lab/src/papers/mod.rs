@@ -1,16 +1,18 @@
-//! Published tables beside what floatgate simulates.
+//! Comparison of published tables with simulated figures.
 //!
-//! A file in `data/papers/` holds the rows of one document: figure, unit, setup, what to measure, and whether the figure was used to fit a
-//! parameter, is predicted, or is an exception with its reason. The `[[fit]]` tables say which parameters were fitted to which rows;
-//! a predicted row must not be among them, and a fitted one must. A row is compared within the resolution of the tool that printed
-//! it; how far it lies beyond is its residual, which the file states, so that a change of the model shows.
+//! A file in `data/papers/` holds the rows of one document. Each row has a figure, its unit, the setup and the measure.
+//! Its kind states whether the figure was used to fit a parameter, is predicted, or is an exception with its reason.
 //!
-//! - `file`: what such a file says.
-//! - `job`: what a row asks to be simulated.
-//! - `claim`: what the rows on endurance measure.
-//! - `card`: what the rows on cards measure.
-//! - `refit`: each fit once more, and without the row in question.
-//! - `report`: the comparison.
+//! The `[[fit]]` tables name the fitted parameters and their rows; they must contain all fitted rows and no predicted
+//! one. A row is compared within the resolution of the tool that printed it. The distance beyond that is its residual,
+//! which the file states, so that a change of the model becomes visible.
+//!
+//! - `file`: contents of such a file.
+//! - `job`: the simulation that a row requires.
+//! - `claim`: measures of the rows on endurance.
+//! - `card`: measures of the rows on cards.
+//! - `refit`: each fit repeated, also without the row in question.
+//! - `report`: results of the comparison.
 //! - `picture`: the comparison as a picture.
 
 mod card;
@@ -38,10 +40,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 static PAPERS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/data/papers");
 
-/// Keeps the tables that `filter` names: a paper (`P0`), a table (`octal`) or both (`P0/octal`). Empty keeps all.
+/// Keeps only the tables that `filter` names: a paper (`P0`), a table (`octal`) or both (`P0/octal`). An empty filter
+/// keeps all.
 ///
 /// # Errors
-/// When nothing has that name; the help lists what there is.
+/// No paper or table has that name; the help text lists the names.
 pub fn select(papers: Vec<Paper>, filter: &str) -> Result<Vec<Paper>, Error> {
     if filter.is_empty() {
         return Ok(papers);
@@ -75,15 +78,16 @@ pub fn select(papers: Vec<Paper>, filter: &str) -> Result<Vec<Paper>, Error> {
     Ok(kept)
 }
 
-/// Simulates every row. Rows run on all cores; the result does not depend on their number.
+/// Simulates every row on all CPU cores. The result does not depend on their number.
 ///
 /// # Errors
-/// When a setup cannot be wired, a measure is unknown, or an operation fails.
+/// A setup cannot be built; a measure is unknown; an operation fails.
 pub fn compare(library: &Library, papers: &[Paper]) -> Result<Report, Error> {
     compare_seeded(library, papers, 0, &|_, _| ())
 }
 
-/// As [`compare`], with other chips and blocks in the rows on endurance. `progress` is called with the number of runs that are over, and of all.
+/// As [`compare`], with other chips and blocks for the rows on endurance. `progress` receives the number of finished
+/// runs and of all runs.
 ///
 /// # Errors
 /// As [`compare`].
@@ -111,7 +115,7 @@ pub fn compare_seeded(
     };
     let outcomes: Vec<Result<Outcome, Error>> = jobs.par_iter().map(outcome).collect();
     let mut done = BTreeMap::new();
-    // In the jobs' order, so that of several errors always the same is reported.
+    // In the order of the jobs, so that the same error is reported each time.
     for (job, outcome) in jobs.into_iter().zip(outcomes) {
         let outcome = outcome.map_err(|error| error.within(place(papers, &job)))?;
         done.insert(job, outcome);
@@ -133,13 +137,13 @@ pub fn compare_seeded(
         }
         predictions.extend(paper.predictions.iter().filter_map(|p| report_prediction(paper, p, &done)));
     }
-    // A parameter that rows of two documents decided is one parameter.
+    // A parameter that is determined by rows of two documents counts once.
     let fits = papers.iter().flat_map(|paper| paper.fits.iter().filter(|fit| decided_by_figures(paper, fit)));
     let parameters = fits.map(|f| (&f.file, &f.parameter)).collect::<BTreeSet<_>>().len();
     Ok(Report { summary: summarise(&report, parameters), rows: report, predictions })
 }
 
-/// True when a figure that is shown decided a parameter: ranges are counted apart from figures.
+/// True if one of the listed figures determines the parameter. Ranges are counted separately.
 fn decided_by_figures(paper: &Paper, fit: &Fit) -> bool {
     let is_figure = |(table, row): (&Table, &Row)| {
         row.published.is_some() && fit.rows.contains(&format!("{}/{}", table.name, row.row))
@@ -147,7 +151,7 @@ fn decided_by_figures(paper: &Paper, fit: &Fit) -> bool {
     rows(paper).any(is_figure)
 }
 
-/// The first row, or prediction, that needs this job.
+/// First row or prediction that needs this job.
 fn place(papers: &[Paper], wanted: &Job) -> String {
     let of_rows = papers.iter().flat_map(|p| rows(p).map(move |(t, r)| (p, t, r)));
     let mut of_rows = of_rows.filter(|(_, t, r)| job(t, r) == *wanted);
@@ -201,10 +205,10 @@ fn report_row(
     })
 }
 
-/// A figure in multiples of a unit, as a document rounds it that prints coarser than its tool.
+/// Figure rounded to a multiple of `unit`, for a document that prints fewer digits than its tool.
 fn rounded(exact: f64, unit: f64) -> f64 {
     let steps = (exact / unit).round();
-    // 7 x 0.1 is no 0.7, but 7 / 10 is.
+    // In floating point, 7 x 0.1 differs from 0.7, but 7 / 10 does not.
     let whole = (1.0 / unit).round();
     let is_part_of_one = unit < 1.0 && (unit * whole - 1.0).abs() < 1e-9;
     if is_part_of_one { steps / whole } else { steps * unit }
@@ -295,7 +299,7 @@ mod tests {
         assert_eq!([1.0, 2.0, 1e9].map(|x| beyond(x, above)), [-0.5, 0.0, 0.0]);
     }
 
-    /// 2560 KiB in 239 ms print 10711 KiB/s; so does everything up to 240 ms.
+    /// For 2560 KiB in 239 ms, the tool prints 10711 KiB/s, and also for every time below 240 ms.
     #[test]
     fn rows_are_compared_within_the_resolution_of_their_tool() {
         let table = |unit: &str, resolution: &str| {

@@ -1,9 +1,9 @@
-//! Published figures over simulated ones, a panel for each table.
+//! Picture of published figures over simulated ones, with a panel for each table.
 
 use super::{Paper, Report, ReportRow};
 use crate::plot::{Compared, Comparison, Published, comparisons};
 
-/// The comparison as an SVG document.
+/// Draws the comparison as an SVG document.
 pub fn picture(papers: &[Paper], report: &Report) -> String {
     let tables = papers.iter().flat_map(|paper| {
         paper.tables.iter().map(move |table| {

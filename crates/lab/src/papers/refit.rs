@@ -1,7 +1,7 @@
-//! The fits of a paper once more: to the same rows, or without the row in question (leave-one-out).
+//! Repeats the fits of a paper: to the same rows, or without the row in question (leave-one-out).
 //!
-//! Parameters that share rows are one group. A group is fitted on the logarithms of parameters and figures, by the
-//! least squares that `floatgate fit` uses, too. Rows that are the same run are left out together.
+//! Parameters that share rows form one group. A group is fitted on the logarithms of parameters and figures, with the
+//! same least-squares code as `floatgate fit`. Rows of the same run are left out together.
 
 use super::file::{Fit, Paper, Row, RowKind, Table, beyond, rows};
 use super::job::{Job, job, run};
@@ -11,12 +11,12 @@ use rayon::prelude::*;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The fits of papers once more, from the values that the files state.
+/// Repeated fits of papers, which start from the values in the files.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Refit {
-    /// Parameters, with their stated and fitted values.
+    /// Parameters, with their values before and after the fit.
     pub parameters: Vec<RefittedParameter>,
-    /// The rows that decide them.
+    /// Rows that determine the parameters.
     pub rows: Vec<RefittedRow>,
 }
 
@@ -25,7 +25,7 @@ pub struct Refit {
 pub struct RefittedParameter {
     /// Name of the published document.
     pub paper: String,
-    /// The file that states it.
+    /// File that states the parameter.
     pub file: String,
     /// Dotted path.
     pub path: String,
@@ -33,7 +33,7 @@ pub struct RefittedParameter {
     pub stated: f64,
     /// Value after the fit.
     pub fitted: f64,
-    /// `table/row` of the rows that decide it, together with the other parameters that have the same rows.
+    /// Rows (`table/row`) that determine the parameter, together with other parameters of the same rows.
     pub rows: Vec<String>,
 }
 
@@ -44,13 +44,13 @@ pub struct RefittedRow {
     pub paper: String,
     /// Name of the row, `table/row`.
     pub row: String,
-    /// Residual with the stated values.
+    /// Residual with the values in the file.
     pub residual_stated: f64,
-    /// Residual with the fitted ones.
+    /// Residual with the fitted values.
     pub residual: f64,
 }
 
-/// A number of a setup that was fitted.
+/// A fitted number of a setup.
 #[derive(Clone, Debug)]
 struct Parameter {
     file: String,
@@ -58,7 +58,7 @@ struct Parameter {
     value: f64,
 }
 
-/// A row that decides parameters.
+/// A row that determines parameters.
 struct Subject<'p> {
     name: String,
     table: &'p Table,
@@ -66,13 +66,14 @@ struct Subject<'p> {
     job: Job,
 }
 
-/// Parameters and the rows that decide them.
+/// Parameters with the rows that determine them.
 struct Group<'p> {
     parameters: Vec<Parameter>,
     subjects: Vec<Subject<'p>>,
 }
 
-/// Residuals by `table/row`, of those rows that a fit can do without and that are `shown`. The fit is to all rows of the paper.
+/// Residuals by `table/row` after a fit without the row, for the `shown` rows without which a fit is possible. Each fit
+/// uses all other rows of the paper.
 pub(super) fn left_out(
     library: &Library,
     paper: &Paper,
@@ -91,7 +92,7 @@ pub(super) fn left_out(
     cases.par_iter().filter_map(residual).collect()
 }
 
-/// Every fit of the papers once more. Fits run on all cores; the result does not depend on their number.
+/// Repeats every fit of the papers on all CPU cores. The result does not depend on their number.
 pub fn refit(library: &Library, papers: &[Paper]) -> Refit {
     let groups: Vec<(&Paper, Group<'_>)> = papers
         .iter()
@@ -106,7 +107,7 @@ pub fn refit(library: &Library, papers: &[Paper]) -> Refit {
     })
 }
 
-/// The groups of a paper whose parameters are numbers of setups.
+/// Groups of a paper whose parameters are numbers of setups.
 fn groups<'p>(library: &Library, paper: &'p Paper) -> Vec<Group<'p>> {
     let fitted = |name: &String| {
         let found = rows(paper).find(|(table, row)| format!("{}/{}", table.name, row.row) == *name);
@@ -145,8 +146,8 @@ fn groups<'p>(library: &Library, paper: &'p Paper) -> Vec<Group<'p>> {
         .collect()
 }
 
-/// The parameter as the run's setup has it: a number above 0. A path to typical and maximum times leads to
-/// the typical one, a path to an operation's cost to what comes after it.
+/// Parameter with its value in the run's setup: a number above 0. A path to typical and maximum times stands for the
+/// typical time. A path to an operation's cost stands for the cost after the operation.
 fn parameter(library: &Library, job: &Job, fit: &Fit) -> Option<Parameter> {
     let config = library.resolve(&library.setup(&job.setup).ok()?, &[]).ok()?;
     let path = fit.parameter.strip_prefix("profile.measured.").unwrap_or(&fit.parameter);
@@ -158,14 +159,14 @@ fn parameter(library: &Library, job: &Job, fit: &Fit) -> Option<Parameter> {
 }
 
 impl Parameter {
-    /// The value with this logarithm, as the key takes it: costs of 1000 bytes are whole.
+    /// Value with this logarithm, as the key accepts it: costs per 1000 bytes are whole numbers.
     fn at(&self, log: f64) -> f64 {
         if self.path.ends_with("_per_kb") { log.exp().round() } else { log.exp() }
     }
 }
 
 impl Group<'_> {
-    /// The residual of subject `i` after a fit to the others; none when they are too few.
+    /// Residual of subject `i` after a fit to the others; `None` if they are too few.
     fn residual_without(&self, library: &Library, i: usize) -> Option<f64> {
         let out = self.subjects.get(i)?;
         let others: Vec<&Subject<'_>> = self.subjects.iter().filter(|s| s.job != out.job).collect();
@@ -178,7 +179,7 @@ impl Group<'_> {
         self.residual(library, out, &self.best(library, &others)?)
     }
 
-    /// The parameters and residuals after a fit to all subjects.
+    /// Parameters and residuals after a fit to all subjects.
     fn refit(&self, library: &Library, paper: &str) -> Option<Refit> {
         let stated = self.stated();
         let best = self.best(library, &self.subjects.iter().collect::<Vec<_>>())?;
@@ -204,12 +205,12 @@ impl Group<'_> {
         })
     }
 
-    /// The logarithms of the stated values.
+    /// Logarithms of the values in the file.
     fn stated(&self) -> Vec<f64> {
         self.parameters.iter().map(|p| p.value.ln()).collect()
     }
 
-    /// The logarithms with which these subjects fit best, from the stated values on.
+    /// Logarithms that fit these subjects best, starting from the values in the file.
     fn best(&self, library: &Library, subjects: &[&Subject<'_>]) -> Option<Vec<f64>> {
         let errors = |at: &[f64]| -> Option<Vec<f64>> {
             subjects.iter().map(|subject| self.error(library, subject, at)).collect()
@@ -217,13 +218,13 @@ impl Group<'_> {
         minimise(self.stated(), &vec![Bounds::NONE; self.parameters.len()], Effort::FULL, errors)
     }
 
-    /// The distance of a subject's run with these logarithms beyond the published interval.
+    /// Distance of a subject's run with these logarithms from the published interval.
     fn residual(&self, library: &Library, subject: &Subject<'_>, at: &[f64]) -> Option<f64> {
         let simulated = self.simulate(library, subject, at)?;
         Some(beyond(simulated.exact, subject.row.published_value()?.interval(subject.table, simulated.kib)))
     }
 
-    /// The subject's run with these logarithms of the parameters.
+    /// Runs a subject with these logarithms of the parameters.
     fn simulate(
         &self,
         library: &Library,
@@ -237,7 +238,7 @@ impl Group<'_> {
         run(library, &job, 0).ok()?.figure(subject.row)
     }
 
-    /// The logarithm of simulated over published, which stands in the middle of its resolution.
+    /// Logarithm of the ratio of the simulated figure to the middle of the published interval.
     fn error(&self, library: &Library, subject: &Subject<'_>, at: &[f64]) -> Option<f64> {
         let simulated = self.simulate(library, subject, at)?;
         let (min, max) = subject.row.published_value()?.interval(subject.table, simulated.kib);

@@ -1,11 +1,11 @@
-//! The comparison as rows and a summary.
+//! Rows and summary of the comparison.
 
 use super::file::RowKind;
 use crate::speed::Test;
 use floatgate_mtd::Breakdown;
 use serde::{Deserialize, Serialize};
 
-/// Operation of the flash in a row, by which rows are counted.
+/// Flash operation that a row measures; rows are counted by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
@@ -15,17 +15,17 @@ pub enum Operation {
     Program,
     /// Erases of the flash.
     Erase,
-    /// UBI is attached.
+    /// Attaches of UBI.
     Attach,
-    /// Anything else: filesystems, endurance, cards.
+    /// Other measures: filesystems, endurance, cards.
     Other,
 }
 
 impl Operation {
-    /// All of them, in printing order.
+    /// All operations, in printing order.
     pub const ALL: [Self; 5] = [Self::Read, Self::Program, Self::Erase, Self::Attach, Self::Other];
 
-    /// The name used in tables and in JSON.
+    /// Name in tables and in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -54,20 +54,20 @@ impl Operation {
     }
 }
 
-/// Predicted rows of one [`Operation`].
+/// Statistics of the predicted rows of one [`Operation`].
 #[derive(Clone, Debug, Serialize)]
 pub struct ByOperation {
     /// Operation that the rows measure.
     pub operation: Operation,
-    /// Number of its predicted rows.
+    /// Number of predicted rows.
     pub predicted: usize,
-    /// Median of their residuals' sizes.
+    /// Median of the absolute residuals.
     pub median: Option<f64>,
-    /// Those among them that have an 80 % interval.
+    /// Number of predicted rows with an 80 % interval.
     pub intervals: usize,
-    /// Those whose published figure the interval holds.
+    /// Number of rows whose interval contains the published figure.
     pub hold: usize,
-    /// Median of the intervals' half widths, as ratios.
+    /// Median of the half widths of the intervals, as ratios.
     pub half_width: Option<f64>,
 }
 
@@ -85,7 +85,7 @@ impl ByOperation {
     }
 }
 
-/// One row of the report. Its JSON is stable.
+/// A row of the report. Its JSON is stable.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReportRow {
     /// Short name of the document.
@@ -94,60 +94,60 @@ pub struct ReportRow {
     pub table: String,
     /// Name of the row.
     pub row: String,
-    /// Operation of the flash.
+    /// Flash operation that the row measures.
     pub operation: Operation,
     /// Unit of both figures.
     pub unit: String,
-    /// The published figure; of a range or a direction what is nearest to the simulated figure.
+    /// Published figure; for a range or a direction, its value nearest to the simulated figure.
     pub published: f64,
-    /// The lower end of a published range, or what the document says is the least.
+    /// Lower end of a published range, or a published lower bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub published_min: Option<f64>,
-    /// Upper end of the range, or what the document says is the most.
+    /// Upper end of a published range, or a published upper bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub published_max: Option<f64>,
-    /// Smallest exact figure for which the tool would have printed the published one; of a range its lower end.
+    /// Lowest exact figure that the tool would print as the published one; for a range, its lower end.
     pub interval_min: f64,
-    /// Largest such figure; absent where a direction has none.
+    /// Highest such figure; absent for a direction without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval_max: Option<f64>,
-    /// The simulated figure, rounded as the published one was.
+    /// Simulated figure, rounded like the published one.
     pub simulated: f64,
-    /// Lower end of the simulated figure's 80 % interval, where `speed` states one.
+    /// Lower end of the 80 % interval of the simulated figure, if `speed` states one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub simulated_min: Option<f64>,
-    /// Upper end of it.
+    /// Upper end of that interval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub simulated_max: Option<f64>,
-    /// Distance of the exact simulated figure from the interval of values that the tool prints as the published figure, as a
-    /// ratio; 0 inside that interval and inside a published range.
+    /// Distance of the exact simulated figure from the interval of values that the tool prints as the published figure,
+    /// as a ratio. 0 inside that interval and inside a published range.
     pub residual: f64,
-    /// Residual that the file states, as a ratio.
+    /// Residual stated in the file, as a ratio.
     pub residual_stated: f64,
-    /// Residual after a fit without this row, for fitted rows whose parameters other rows still determine.
+    /// Residual after a fit without this row. Only for fitted rows whose parameters other rows still determine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_out: Option<f64>,
     /// Use of the row.
     pub kind: RowKind,
-    /// Setup and overrides.
+    /// Setup with its overrides.
     pub setup: String,
-    /// A larger residual is a miss.
+    /// Residual above which the row counts as missed, as a ratio.
     pub tolerance: f64,
-    /// True when the stated residual must be met. Residuals of other seeds are not stated.
+    /// True if the residual must equal the stated one. For other seeds, residuals are not stated.
     #[serde(skip)]
     pub pinned: bool,
-    /// Reason for which the row is an exception, or a remark.
+    /// Reason why the row is an exception, or a remark.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
 impl ReportRow {
-    /// True when the row is not an exception and its residual is larger than its tolerance.
+    /// True if the row is not an exception and its residual exceeds its tolerance.
     pub fn is_missed(&self) -> bool {
         self.kind != RowKind::Exception && self.residual.abs() > self.tolerance
     }
 
-    /// True when the residual is not the one that the file states, or, in a table that states none, when the row is missed.
+    /// True if the residual differs from the one in the file or, in a table without residuals, if the row is missed.
     pub fn is_changed(&self) -> bool {
         match self.kind {
             RowKind::Exception => false,
@@ -156,25 +156,26 @@ impl ReportRow {
         }
     }
 
-    /// True when the published figure, or some of a published range, lies in the 80 % interval; nothing where there is none.
+    /// True if the 80 % interval contains the published figure or a part of the published range; `None` without an
+    /// interval.
     pub fn is_held(&self) -> Option<bool> {
         let (low, high) = (self.simulated_min?, self.simulated_max?);
         Some(self.interval_max? >= low && self.interval_min <= high)
     }
 
-    /// Half of the 80 % interval's width over its middle.
+    /// Ratio of half the 80 % interval's width to its middle.
     fn half_width(&self) -> Option<f64> {
         let (low, high) = (self.simulated_min?, self.simulated_max?);
         Some((high - low) / (high + low))
     }
 
-    /// True when the document gives a range and no figure.
+    /// True if the document gives a range and no figure.
     pub const fn is_range(&self) -> bool {
         self.published_min.is_some() && self.published_max.is_some()
     }
 }
 
-/// The largest distance of a residual from the stated one: it is stated in tenths of a percent.
+/// Largest accepted difference between a residual and the stated one, which is rounded to 0.1 percent.
 const PINNED: f64 = 0.001;
 
 /// A prediction with its breakdown.
@@ -182,84 +183,85 @@ const PINNED: f64 = 0.001;
 pub struct ReportPrediction {
     /// Short name of the document.
     pub paper: String,
-    /// Short name.
+    /// Short name of the prediction.
     pub name: String,
     /// Title of the prediction.
     pub title: String,
-    /// Setup and overrides.
+    /// Setup with its overrides.
     pub setup: String,
     /// Unit of the figure.
     pub unit: String,
-    /// The exact figure.
+    /// Exact simulated figure.
     pub simulated: f64,
     /// Time by phase, ns.
     #[serde(serialize_with = "crate::speed::breakdown_ns")]
     pub breakdown_ns: Breakdown,
-    /// Obstacle on real hardware, if any.
+    /// Obstacle to the measurement on real hardware, if any.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub note: String,
 }
 
-/// The whole comparison.
+/// Complete comparison.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// All rows.
     pub rows: Vec<ReportRow>,
-    /// Their summary.
+    /// Summary of the rows.
     pub summary: Summary,
     /// Predictions of figures that are not published yet.
     pub predictions: Vec<ReportPrediction>,
 }
 
-/// The rows in numbers. Ranges count apart from figures; exceptions are figures, but their residuals do not count.
+/// Statistics of all rows. Ranges are counted separately from figures. Exceptions are figures, but their residuals do
+/// not count.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
-    /// Published figures compared.
+    /// Number of published figures compared.
     pub figures: usize,
-    /// Figures that come out within the resolution of the tool that printed them.
+    /// Number of figures within the resolution of the tool that printed them.
     pub within: usize,
-    /// Figures that come out beyond it, but within the tolerance.
+    /// Number of figures beyond that resolution, but within the tolerance.
     pub tolerated: usize,
-    /// Figures that missed: beyond their tolerance.
+    /// Number of missed figures, which are beyond their tolerance.
     pub missed: usize,
-    /// Predicted figures among those that missed.
+    /// Number of predicted figures among the missed ones.
     pub predicted_missed: usize,
-    /// Figures that parameters were fitted to.
+    /// Number of figures to which parameters were fitted.
     pub fitted: usize,
-    /// Figures that were predicted.
+    /// Number of predicted figures.
     pub predicted: usize,
-    /// Declared exceptions.
+    /// Number of declared exceptions.
     pub exceptions: usize,
-    /// Ranges compared: what a document says without a figure.
+    /// Number of ranges compared, for which the document gives no figure.
     pub ranges: usize,
-    /// Ranges that the simulated figure lies outside of, by more than the tolerance.
+    /// Number of ranges that the simulated figure misses by more than the tolerance.
     pub ranges_missed: usize,
-    /// Directions compared: which of two is larger, as the document says it without a figure.
+    /// Number of directions compared: the document states which of two is larger, without a figure.
     pub directions: usize,
-    /// Directions that the simulated figure does not have.
+    /// Number of directions that the simulated figure contradicts.
     pub directions_missed: usize,
-    /// Rows that the model cannot miss. They are in none of the other counts.
+    /// Number of rows that the model cannot miss. No other count includes them.
     pub by_construction: usize,
-    /// Parameters that were fitted to these figures.
+    /// Number of parameters that were fitted to these figures.
     pub parameters: usize,
-    /// Median of the residuals' sizes; nothing where there are no such rows, as below.
+    /// Median of the absolute residuals; `None` without such rows, as for the fields below.
     pub median: Option<f64>,
-    /// Median over predicted rows alone.
+    /// Median of the absolute residuals of predicted rows.
     pub median_predicted: Option<f64>,
-    /// Median of the residuals of fitted figures when each is left out of its fit.
+    /// Median of the absolute residuals of fitted figures, each left out of its fit.
     pub median_left_out: Option<f64>,
-    /// Largest residual's size.
+    /// Largest absolute residual.
     pub worst: Option<f64>,
-    /// The row with the largest residual, `paper/table/row`.
+    /// Row with the largest residual, as `paper/table/row`.
     pub worst_row: String,
-    /// The predicted rows by what the flash does; without operations that no row has.
+    /// Predicted rows by flash operation. Operations without rows are left out.
     pub by_operation: Vec<ByOperation>,
-    /// Rows whose residual is not the stated one.
+    /// Number of rows whose residual differs from the stated one.
     pub changed: usize,
 }
 
 impl Summary {
-    /// True when every row has the residual that its file states.
+    /// True if every row has the residual that its file states.
     pub fn holds(&self) -> bool {
         self.changed == 0
     }

@@ -1,4 +1,5 @@
-//! Requests of a device: address over time, reads, writes and where both were in three colours, borders of allocation units as faint lines (Chubb 2015).
+//! Picture of the requests to a device: address over time. Reads, writes and cells with both have three colours;
+//! boundaries of allocation units are faint lines (Chubb 2015).
 
 use super::canvas::{Area, Canvas, MARGIN};
 use super::legend::{Key, grid, keys, levels, vertical_title};
@@ -8,22 +9,22 @@ use floatgate_mtd::{Nanos, SECTOR_BYTES};
 
 const COLUMNS: usize = 420;
 const ROWS: usize = 210;
-/// Size of the picture, px: 2 for each cell, less where the axes go on to a round number.
+/// Size of the picture, px: 2 for each cell, or less if an axis extends to a round number.
 const WIDE: i32 = 840;
 const HIGH: i32 = 420;
-/// Room for the labels at the left.
+/// Width of the labels at the left, px.
 const LABELS: i32 = 56;
-/// Room for half of the last label at the right.
+/// Width for half of the last label at the right, px.
 const EDGE: i32 = 20;
-/// Least distance of two borders, px.
+/// Minimum distance of two boundary lines, px.
 const BORDERS_PX_MIN: f64 = 6.0;
 
-/// Time of a column at the beginning. It doubles whenever the columns are used up.
+/// Initial time of a column, ns. It doubles whenever the columns are full.
 const COLUMN_NS: u64 = 1 << 10;
-/// Sectors of a row at the beginning. They double, too.
+/// Initial number of sectors of a row. It doubles whenever the rows are full.
 const ROW_SECTORS: u64 = 8;
 
-/// Cells in which there were requests of one kind.
+/// Cells that contain requests of one kind.
 #[derive(Clone, Debug)]
 struct Cells(Vec<bool>);
 
@@ -32,7 +33,7 @@ impl Cells {
         Self(vec![false; COLUMNS * ROWS])
     }
 
-    /// Joins each two columns.
+    /// Merges pairs of columns.
     fn fold_columns(&mut self) {
         for row in self.0.chunks_exact_mut(COLUMNS) {
             for column in 0..COLUMNS / 2 {
@@ -42,7 +43,7 @@ impl Cells {
         }
     }
 
-    /// Joins each two rows.
+    /// Merges pairs of rows.
     fn fold_rows(&mut self) {
         for row in 0..ROWS / 2 {
             for column in 0..COLUMNS {
@@ -54,7 +55,7 @@ impl Cells {
     }
 }
 
-/// Places and times of requests, as coarse as a picture: the memory does not grow with their number.
+/// Addresses and times of requests, at the resolution of the picture: memory does not grow with the number of requests.
 #[derive(Clone, Debug)]
 pub struct Addresses {
     reads: Cells,
@@ -79,7 +80,7 @@ impl Default for Addresses {
 }
 
 impl Addresses {
-    /// Adds a request at a time since the beginning.
+    /// Adds a request at a time since the start.
     pub fn add(&mut self, at: Nanos, is_write: bool, sector: u64, sectors: u64) {
         if sectors == 0 {
             return;
@@ -105,7 +106,7 @@ impl Addresses {
 }
 
 impl Addresses {
-    /// Cells with reads alone, with writes alone, and with both.
+    /// Cells with reads only, with writes only, and with both.
     fn kinds(&self) -> [Cells; 3] {
         let of = |is_read: bool, is_write: bool| {
             let pairs = self.reads.0.iter().zip(&self.writes.0);
@@ -115,7 +116,7 @@ impl Addresses {
     }
 }
 
-/// A picture of requests as an SVG document: a panel for each list of requests, with its name and scales of its own.
+/// Picture of requests as an SVG document: a panel for each list of requests, with its name and its own scales.
 pub fn addresses(panels: &[(String, &Addresses)], au_bytes: u64, (title, subtitle): (&str, &str)) -> String {
     let mut canvas = Canvas::new(title, 2 * MARGIN + LABELS + WIDE + EDGE);
     let mut y = canvas.heading(title, subtitle) + 8;
@@ -125,7 +126,7 @@ pub fn addresses(panels: &[(String, &Addresses)], au_bytes: u64, (title, subtitl
     canvas.finish(y)
 }
 
-/// Draws a panel from `y` on. Returns where it ends.
+/// Draws a panel with its top at `y`, and returns its bottom.
 fn panel(canvas: &mut Canvas, y: i32, (name, requests): (&str, &Addresses), au_bytes: u64) -> i32 {
     let left = MARGIN + LABELS;
     let mib = |sectors: u64| (sectors * SECTOR_BYTES as u64) as f64 / f64::from(1 << 20);
@@ -154,7 +155,7 @@ fn panel(canvas: &mut Canvas, y: i32, (name, requests): (&str, &Addresses), au_b
             let time = |column: usize| x.at((column as u64 * requests.column_ns) as f64 / 1e9);
             let address = |row: usize| y.at(mib(row as u64 * requests.row_sectors));
             let (from, to, low, high) = (time(run.start), time(run.end), address(row), address(row + 1));
-            // Its last cell may reach beyond the scale, which ends at what was asked for.
+            // The last cell may extend beyond the scale, which ends at the requested value.
             let (to, high) = (to.min(left + WIDE), high.max(top));
             let area = Area { x: from, y: high, w: (to - from).max(1), h: (low - high).max(1) };
             canvas.fill(area, series(number).colour, String::new());
@@ -163,7 +164,7 @@ fn panel(canvas: &mut Canvas, y: i32, (name, requests): (&str, &Addresses), au_b
     bottom + 44
 }
 
-/// Distance of the lines in bytes, so that they do not become a surface, and their name.
+/// Distance of the boundary lines in bytes, wide enough to distinguish them, and its description.
 fn border_step(au_bytes: u64, end_mib: f64) -> (u64, String) {
     let px = au_bytes as f64 / f64::from(1 << 20) / end_mib * f64::from(HIGH);
     let mut every: u64 = 1;
@@ -174,7 +175,7 @@ fn border_step(au_bytes: u64, end_mib: f64) -> (u64, String) {
     (every.saturating_mul(au_bytes), name)
 }
 
-/// Rows, and in them the runs of cells with requests.
+/// Rows, each with the ranges of consecutive cells that contain requests.
 fn runs(cells: &Cells) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> {
     cells.0.chunks_exact(COLUMNS).enumerate().flat_map(|(row, cells)| {
         let mut at = 0;

@@ -1,31 +1,31 @@
-//! A time axis with round ticks.
+//! Time axis with round ticks.
 
 use floatgate_mtd::Nanos;
 
-/// A tick: where, and what is written there.
+/// A tick: its position and label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Tick {
-    /// From the axis's beginning.
+    /// Distance from the start of the axis.
     pub(super) at: Nanos,
-    /// The number, in the axis's unit.
+    /// Number of the tick, in the unit of the axis.
     pub(super) label: String,
 }
 
-/// Ticks in one unit.
+/// Ticks of an axis, in one unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Axis {
-    /// `ns`, `us`, `ms` or `s`.
+    /// Unit of the labels: `ns`, `us`, `ms` or `s`.
     pub(super) unit: &'static str,
-    /// From zero up, all within the range.
+    /// Ticks from zero upwards, all within the range.
     pub(super) ticks: Vec<Tick>,
 }
 
-/// Units, and the lengths in ns from which they are used: numbers stay between 10 and 10000 where possible.
+/// Units, each with the length in ns from which it is used: numbers stay between 10 and 10000 if possible.
 const UNITS: [(&str, u64, u64); 4] =
     [("s", 1_000_000_000, 10_000_000_000), ("ms", 1_000_000, 10_000_000), ("us", 1_000, 2_000), ("ns", 1, 0)];
 
 impl Axis {
-    /// Round ticks (1, 2 or 5 times a power of ten) from 0 to `range`, at most `most` beside zero.
+    /// Round ticks (1, 2 or 5 times a power of ten) from 0 to `range`, at most `most` besides zero.
     pub(super) fn new(range: Nanos, most: u32) -> Self {
         let range = range.as_ns();
         let step = step(range, u64::from(most.max(1)));
@@ -37,7 +37,7 @@ impl Axis {
     }
 }
 
-/// The smallest round step with which `range` has at most `most` steps.
+/// Smallest round step with which `range` has at most `most` steps.
 fn step(range: u64, most: u64) -> u64 {
     let mut decade = 1_u64;
     loop {
@@ -47,12 +47,12 @@ fn step(range: u64, most: u64) -> u64 {
                 return step;
             }
         }
-        // Ends: with a step of u64::MAX there is one step at most.
+        // The loop ends, because a step of u64::MAX gives at most one step.
         decade = decade.saturating_mul(10);
     }
 }
 
-/// `ns` in a unit of `scale` ns, with the decimals that multiples of `step` need.
+/// Text of `ns` in a unit of `scale` ns, with the decimals that multiples of `step` need.
 pub(super) fn label(ns: u64, step: u64, scale: u64) -> String {
     let (whole, part) = (ns / scale, ns % scale);
     let digits = scale.ilog10().saturating_sub(step.ilog10()) as usize;

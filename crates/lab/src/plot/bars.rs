@@ -1,4 +1,4 @@
-//! Stacked bars: where the time of each test, or of each combination of a sweep, went.
+//! Stacked bars: time by phase of each test, or of each combination of a sweep.
 
 use super::axis::Axis;
 use super::canvas::{Anchor, Area, Canvas, LABEL, MARGIN, SMALL, Type};
@@ -10,18 +10,18 @@ use floatgate_mtd::{Breakdown, Nanos, Phase};
 /// One bar.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BarRow {
-    /// Label of the bar: `page read`, `bus.mode=8D-8D-8D`.
+    /// Label of the bar, such as `page read` or `bus.mode=8D-8D-8D`.
     pub label: String,
-    /// Stands at the right, after the time per call: `10711 KiB/s`.
+    /// Note at the right, after the time per call, such as `10711 KiB/s`.
     pub note: String,
-    /// Time of all calls together, by phase; nothing in a row that only has a note.
+    /// Time of all calls by phase; empty in a row that has only a note.
     pub breakdown: Breakdown,
     /// Number of calls that `breakdown` covers; times are shown per call. 0 counts as 1.
     pub calls: u64,
 }
 
 impl BarRow {
-    /// ns per call.
+    /// Time per call, ns.
     fn total(&self) -> u64 {
         let total: u128 = self.breakdown.iter().map(|(_, t)| u128::from(t.as_ns())).sum();
         let calls = u128::from(self.calls.max(1));
@@ -35,17 +35,18 @@ impl BarRow {
     }
 }
 
-/// Quantity that the length of a bar shows.
+/// Meaning of the length of a bar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// Time per call, on one axis for all bars.
+    /// Time per call, with one axis for all bars.
     Time,
-    /// Every bar is 100 %.
+    /// Shares: every bar is 100 %.
     Share,
 }
 
 impl Scale {
-    /// `Time`, unless the shortest bar would be under 2 % of the longest (a page beside an eraseblock): then `Share`.
+    /// Scale for these rows: `Time`, unless the shortest bar would be under 2 % of the longest (a page next to an
+    /// eraseblock). In that case `Share`.
     pub fn fitting(rows: &[BarRow]) -> Self {
         let totals = || rows.iter().map(BarRow::total).filter(|&ns| ns > 0);
         let (min, max) = (totals().min().unwrap_or(0), totals().max().unwrap_or(0));
@@ -61,16 +62,16 @@ const NAMES: Type = Type::new(LABEL, TEXT, Anchor::Right);
 const TOTALS: Type = Type::new(LABEL, TEXT, Anchor::Right).bold();
 const NOTES: Type = Type::new(LABEL, FAINT, Anchor::Left);
 
-/// Columns of the picture, px.
+/// Positions of the columns of the picture, px.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
-    /// Left edge of the bars.
+    /// Left edge of the bars, px.
     left: i32,
-    /// Width of the labels, totals and notes.
+    /// Widths of the labels, totals and notes, px.
     labels: i32,
     totals: i32,
     notes: i32,
-    /// First row.
+    /// Top of the first row, px.
     top: i32,
 }
 
@@ -80,7 +81,7 @@ impl Layout {
             rows.iter().map(|row| width(&text(row), size)).max().unwrap_or(0).min(most)
         };
         let labels = widest(&|row| row.label.clone(), LABEL, 520).max(80);
-        // Bold is wider than plain by about a tenth.
+        // Bold text is about a tenth wider than plain text.
         let totals = widest(&|row| Nanos::from_ns(row.total()).to_string(), LABEL + 1, 200);
         let notes = widest(&|row| row.note.clone(), LABEL, 320);
         Self { left: MARGIN + labels + GAP, labels, totals, notes, top: 0 }
@@ -100,9 +101,9 @@ impl Layout {
     }
 }
 
-/// Horizontal stacked bars as an SVG document, one per row in the given order. The label is at the left below
-/// `of`, the title of this axis; the phases are segments; time per call and note are at the right. A legend
-/// of the phases that occur and an axis with round ticks follow.
+/// Horizontal stacked bars as an SVG document, one per row in the given order. The labels are at the left below the
+/// title `of`. The segments are the phases; time per call and note are at the right. A legend of the phases that
+/// occur and an axis with round ticks follow.
 pub fn bars(rows: &[BarRow], of: &str, (title, subtitle): (&str, &str), scale: Scale) -> String {
     let mut layout = Layout::new(rows);
     let mut canvas = Canvas::new(title, layout.width());
@@ -151,7 +152,7 @@ fn caption(canvas: &mut Canvas, layout: &Layout, bottom: i32, text: &str) {
     canvas.text((layout.left + PLOT / 2, bottom + 28), text, Type::new(SMALL, FAINT, Anchor::Middle));
 }
 
-/// The px that `part` of `whole` takes of the plot.
+/// Width of `part` of `whole` in the plot, px.
 fn px(part: u64, whole: u64) -> i32 {
     let plot = u128::from(PLOT.unsigned_abs());
     let whole = u128::from(whole.max(1));
@@ -176,7 +177,7 @@ fn draw_row(canvas: &mut Canvas, layout: &Layout, y: i32, row: &BarRow, (scale, 
     draw_segments(canvas, Area { x: layout.left, y: y + (ROW - BAR) / 2, w: length, h: BAR }, row, scale);
 }
 
-/// The phases of a row within `bar`; each that occurs is 1 px wide at least, where the bar has that many.
+/// Draws the phases of a row in `bar`. Each phase that occurs is at least 1 px wide, if the bar is wide enough.
 fn draw_segments(canvas: &mut Canvas, bar: Area, row: &BarRow, scale: Scale) {
     let weights: Vec<u64> = row.breakdown.iter().map(|(_, t)| t.as_ns()).collect();
     let occurring = weights.iter().filter(|&&ns| ns > 0).count() as u32;
@@ -202,7 +203,7 @@ fn draw_segment(
     (scale, (time, share)): (Scale, (String, String)),
 ) {
     let colour: Rgb = ink(phase).rgb;
-    // A white line between neighbours, where that leaves enough of them.
+    // A white line separates neighbours, if they are wide enough.
     let shown = Area { w: if area.w >= 5 { area.w - 1 } else { area.w }, ..area };
     canvas.fill(shown, colour, format!("{label}: {phase} {time}, {share}"));
     let inside = if scale == Scale::Time { time } else { share };
@@ -224,7 +225,7 @@ mod tests {
         BarRow { label: label.to_owned(), note: "10711 KiB/s".to_owned(), breakdown, calls }
     }
 
-    /// Widths of the drawn segments in the phase's colour.
+    /// Widths of the drawn segments in the colour of a phase, px.
     fn widths(svg: &str, phase: Phase) -> Vec<i32> {
         let [r, g, b] = ink(phase).rgb;
         let colour = format!("fill=\"#{r:02X}{g:02X}{b:02X}\"");

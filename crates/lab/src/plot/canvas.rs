@@ -1,4 +1,4 @@
-//! A drawing: boxes, lines and words in px, written as SVG.
+//! A drawing of boxes, lines and text in px, written as SVG.
 
 use super::palette::{FAINT, Marker, Rgb, Series, TEXT, WHITE, ink};
 use super::text_width::{cut, cut_start, width, wrap};
@@ -12,7 +12,7 @@ pub(super) const LABEL: i32 = 13;
 pub(super) const SMALL: i32 = 11;
 const TITLE: i32 = 18;
 
-/// Which point of a text its position names; vertically it is always the middle.
+/// Point of a text at its position. Vertically it is always the middle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Anchor {
     Left,
@@ -30,18 +30,18 @@ pub(super) struct Type {
 }
 
 impl Type {
-    /// Ordinary text.
+    /// Ordinary style.
     pub(super) const fn new(size: i32, colour: Rgb, anchor: Anchor) -> Self {
         Self { size, colour, bold: false, anchor }
     }
 
-    /// The same, bold.
+    /// Bold variant of the style.
     pub(super) const fn bold(self) -> Self {
         Self { bold: true, ..self }
     }
 }
 
-/// A rectangle, px.
+/// Rectangle, px.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Area {
     pub(super) x: i32,
@@ -62,7 +62,7 @@ enum Item {
         to: (i32, i32),
         colour: Rgb,
     },
-    /// A line 2 px wide through points.
+    /// Line through points, 2 px wide.
     Path {
         points: Vec<(i32, i32)>,
         series: Series,
@@ -94,46 +94,46 @@ pub(super) struct Canvas {
 }
 
 impl Canvas {
-    /// An empty drawing `width` px wide; `name` is what screen readers say.
+    /// Creates an empty drawing `width` px wide; screen readers read `name`.
     pub(super) fn new(name: &str, width: i32) -> Self {
         Self { name: printable(name), width, items: Vec::new() }
     }
 
-    /// A filled rectangle; a viewer shows `tip` (if any) when the pointer rests on it.
+    /// Draws a filled rectangle. A viewer shows `tip`, if any, when the pointer rests on it.
     pub(super) fn fill(&mut self, area: Area, colour: Rgb, tip: String) {
         self.items.push(Item::Box { area, colour, tip });
     }
 
-    /// A line 1 px wide.
+    /// Draws a line, 1 px wide.
     pub(super) fn line(&mut self, from: (i32, i32), to: (i32, i32), colour: Rgb) {
         self.items.push(Item::Line { from, to, colour });
     }
 
-    /// A line 2 px wide through `points` in the colour and dash of a series.
+    /// Draws a line through `points`, 2 px wide, in the colour and dash of a series.
     pub(super) fn path(&mut self, points: Vec<(i32, i32)>, series: Series, tip: &str) {
         self.items.push(Item::Path { points, series, tip: tip.to_owned() });
     }
 
-    /// The marker of a series.
+    /// Draws the marker of a series.
     pub(super) fn mark(&mut self, at: (i32, i32), series: Series, tip: String) {
         self.items.push(Item::Mark { at, series, tip });
     }
 
-    /// A ring, through which what lies below it is seen.
+    /// Draws a ring, through which lower elements are visible.
     pub(super) fn ring(&mut self, at: (i32, i32), colour: Rgb, tip: String) {
         self.items.push(Item::Ring { at, colour, tip });
     }
 
-    /// A line of text.
+    /// Draws a line of text.
     pub(super) fn text(&mut self, at: (i32, i32), text: &str, style: Type) {
         self.items.push(Item::Text { at, text: printable(text), style });
     }
 
-    /// Title and subtitle at the top. Returns the y below them.
+    /// Draws title and subtitle at the top. Returns the y below them.
     pub(super) fn heading(&mut self, title: &str, subtitle: &str) -> i32 {
         let room = self.width - 2 * MARGIN;
         let mut y = MARGIN;
-        // Bold is wider than plain by up to a ninth.
+        // Bold text is up to a ninth wider than plain text.
         for line in wrap(&printable(title), TITLE + 2, room, 2) {
             self.text((MARGIN, y + 9), &line, Type::new(TITLE, TEXT, Anchor::Left).bold());
             y += 25;
@@ -145,7 +145,7 @@ impl Canvas {
         y
     }
 
-    /// The names of `phases` beside their colours, from `y` down. Returns the y below them.
+    /// Draws the names of `phases` next to their colours, from `y` down. Returns the y below them.
     pub(super) fn legend(&mut self, y: i32, phases: impl Iterator<Item = Phase>) -> i32 {
         let (mut x, mut y) = (MARGIN, y + 8);
         let mut any = false;
@@ -162,19 +162,19 @@ impl Canvas {
         if any { y + 24 } else { y - 8 }
     }
 
-    /// A text cut to what fits `room` px.
+    /// Draws a text, cut to `room` px.
     pub(super) fn text_within(&mut self, at: (i32, i32), text: &str, style: Type, room: i32) {
         let text = cut(&printable(text), style.size, room);
         self.text(at, &text, style);
     }
 
-    /// As [`text_within`](Self::text_within), with the end of the text where there is no room for all of it.
+    /// As [`text_within`](Self::text_within), but if the text is too long, its start is cut.
     pub(super) fn end_within(&mut self, at: (i32, i32), text: &str, style: Type, room: i32) {
         let text = cut_start(&printable(text), style.size, room);
         self.text(at, &text, style);
     }
 
-    /// The SVG document, `height` px high.
+    /// Text of the SVG document, `height` px high.
     pub(super) fn finish(self, height: i32) -> String {
         let mut svg = Svg::new(&self.name, self.width, height);
         for item in &self.items {
@@ -184,7 +184,7 @@ impl Canvas {
     }
 }
 
-/// An SVG document (version 1.1) that is being written: an element a line.
+/// SVG document (version 1.1) being written, with one element per line.
 struct Svg(String);
 
 impl Svg {
@@ -220,7 +220,7 @@ impl Svg {
         }
     }
 
-    /// An element without text; a viewer shows `tip`, if any, when the pointer rests on it.
+    /// Writes an element without text. A viewer shows `tip`, if any, when the pointer rests on it.
     fn shape(&mut self, name: &str, attributes: &str, tip: &str) {
         self.0 += &match tip {
             "" => format!("<{name} {attributes}/>\n"),
@@ -294,7 +294,8 @@ fn joined(words: impl Iterator<Item = String>) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Characters that XML 1.0 does not allow (and line ends, which would break lines of the document) replaced.
+/// Text in which characters that XML 1.0 does not allow are replaced, and also line ends, which would break
+/// lines of the document.
 fn printable(text: &str) -> String {
     text.chars()
         .map(|c| match c {
@@ -313,7 +314,7 @@ fn escape(text: &str) -> String {
 pub(super) mod tests {
     use super::*;
 
-    /// Checks that `svg` is well-formed XML (elements, attributes, entities, characters), for the faults that
+    /// Checks that `svg` is well-formed XML (elements, attributes, entities, characters), for the errors that
     /// this module can make.
     pub(crate) fn assert_well_formed(svg: &str) {
         let mut open: Vec<&str> = Vec::new();
@@ -358,7 +359,7 @@ pub(super) mod tests {
         tag.split('"').skip(1).step_by(2).for_each(check_text);
     }
 
-    /// Every text of the document lies within it, by the estimate.
+    /// Checks that every text lies within the document, by the estimated width.
     pub(crate) fn assert_texts_inside(svg: &str) {
         let number = |line: &str, name: &str| -> f64 {
             let from = line.find(&format!(" {name}=\"")).unwrap() + name.len() + 3;
@@ -387,7 +388,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Every shape and line of the document lies within it.
+    /// Checks that every shape and line lies within the document.
     pub(crate) fn assert_shapes_inside(svg: &str) {
         let numbers = |text: &str| -> Vec<f64> {
             text.split([' ', ',']).filter(|t| !t.is_empty()).map(|t| t.parse().unwrap()).collect()

@@ -1,4 +1,4 @@
-//! Published figures drawn over simulated ones, a row each.
+//! Picture of published figures over simulated ones, one row each.
 
 use super::canvas::{Anchor, Area, Canvas, LABEL, MARGIN, SMALL, Type};
 use super::legend::{Key, grid, keys};
@@ -9,33 +9,33 @@ use super::text_width::wrap;
 /// Published figure or range of a quantity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Published {
-    /// A single value.
+    /// A single published value.
     Figure(f64),
-    /// That it lies between these two.
+    /// A range between two values.
     Range(f64, f64),
 }
 
-/// One quantity, published and simulated.
+/// A quantity with its published and simulated figures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compared {
     /// Name of the row.
     pub name: String,
-    /// Figure or range that the document gives.
+    /// Figure or range in the document.
     pub published: Published,
     /// Simulated figure.
     pub simulated: f64,
-    /// The 80 % interval of the simulated figure, where there is one.
+    /// 80 % interval of the simulated figure, if any.
     pub interval: Option<(f64, f64)>,
-    /// Stands at the right: the residual.
+    /// Text at the right: the residual.
     pub note: String,
 }
 
-/// The rows of a table, on one axis.
+/// Rows of a table on a common axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
     /// Title of the table.
     pub title: String,
-    /// Unit of its figures, the title of the axis.
+    /// Unit of the figures, which is the title of the axis.
     pub unit: String,
     /// Rows of the table.
     pub rows: Vec<Compared>,
@@ -45,10 +45,10 @@ const WIDTH: i32 = 1000;
 const NAMES: i32 = 330;
 const NOTE: i32 = 120;
 const ROW: i32 = 22;
-/// Largest ratio of two figures on a linear axis: on it, the smaller ones of a larger ratio could not be compared.
+/// Largest ratio of two figures on a linear axis. With a larger ratio, the small figures could not be compared.
 const LINEAR: f64 = 20.0;
 
-/// Look of simulated figures.
+/// Style of simulated figures.
 fn simulated() -> Series {
     series(0)
 }
@@ -58,8 +58,8 @@ fn published() -> Rgb {
     series(1).colour
 }
 
-/// Tables below one another as an SVG document: simulated figures as squares with bars for their intervals, published ones as rings over
-/// them, published ranges as bars behind them.
+/// Tables as an SVG document, one below the other. Simulated figures are squares with bars for their intervals.
+/// Published figures are rings over them, and published ranges are bars behind them.
 pub fn comparisons(title: &str, tables: &[Comparison]) -> String {
     let mut canvas = Canvas::new(title, WIDTH);
     let y = canvas.heading(title, "") + 6;
@@ -99,7 +99,7 @@ fn draw(canvas: &mut Canvas, y: i32, table: &Comparison) -> i32 {
     bottom + 48
 }
 
-/// An axis that holds all figures of a table.
+/// Axis that covers all figures of a table.
 fn scale(table: &Comparison) -> Scale {
     let px = (MARGIN + NAMES, WIDTH - MARGIN - NOTE);
     let figures = table.rows.iter().flat_map(|row| {

@@ -5,38 +5,38 @@ use super::legend::{Key, grid, keys, levels, vertical_title};
 use super::palette::{Series, TEXT, series};
 use super::scale::Scale;
 
-/// A curve: name, and points from left to right.
+/// A curve with its name, and its points from left to right.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
     /// Name of the curve.
     pub name: String,
-    /// x and y, both above 0.
+    /// Coordinates x and y, both above 0.
     pub points: Vec<(f64, f64)>,
 }
 
 /// Title, axes and notes around the curves.
 #[derive(Clone, Copy, Debug)]
 pub struct Chart<'a> {
-    /// In large letters.
+    /// Title, in large letters.
     pub title: &'a str,
-    /// Below them.
+    /// Subtitle, below the title.
     pub subtitle: &'a str,
-    /// Quantities on the axes: x, then y.
+    /// Titles of the x axis and the y axis.
     pub axes: (&'a str, &'a str),
-    /// A value on the x axis that is marked, and its name.
+    /// Marked value on the x axis, with its label.
     pub mark: Option<(f64, &'a str)>,
-    /// The least y that is drawn.
+    /// Lowest y that is drawn.
     pub floor: f64,
 }
 
 const WIDTH: i32 = 900;
 const HEIGHT: i32 = 380;
-/// Room for the labels at the left.
+/// Width of the labels at the left, px.
 const LABELS: i32 = 56;
-/// Room for half of the last label at the right.
+/// Width for half of the last label at the right, px.
 const EDGE: i32 = 12;
 
-/// Curves as an SVG document. Both axes reach to the last of the data and to the mark.
+/// Draws curves as an SVG document. Both axes cover all data and the mark.
 pub fn curves(all: &[Curve], chart: &Chart<'_>) -> String {
     let mut canvas = Canvas::new(chart.title, WIDTH);
     let y = canvas.heading(chart.title, chart.subtitle) + 8;
@@ -61,14 +61,14 @@ pub fn curves(all: &[Curve], chart: &Chart<'_>) -> String {
     canvas.finish(bottom + 44)
 }
 
-/// Smallest and largest of what is above 0, or 1 and 1 of nothing.
+/// Lowest and highest value above 0; 1 and 1 if there are none.
 pub(super) fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let above = values.filter(|v| *v > 0.0);
     let (low, high) = above.fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
     if low <= high { (low, high) } else { (1.0, 1.0) }
 }
 
-/// The stretches of a curve that lie above the floor, to where they cross it.
+/// Parts of a curve above the floor, up to the points at which it crosses the floor.
 fn stretches(points: &[(f64, f64)], floor: f64) -> Vec<Vec<(f64, f64)>> {
     let mut out: Vec<Vec<(f64, f64)>> = Vec::new();
     let mut last: Option<(f64, f64)> = None;
@@ -90,7 +90,8 @@ fn stretches(points: &[(f64, f64)], floor: f64) -> Vec<Vec<(f64, f64)>> {
     out
 }
 
-/// Where the line between two points meets `floor`, on logarithmic axes; none when one of them is at 0, which these do not have.
+/// Point at which the line between two points crosses `floor`, on logarithmic axes. `None` if one of them is at 0,
+/// which such axes do not have.
 fn cross(a: (f64, f64), b: (f64, f64), floor: f64) -> Option<(f64, f64)> {
     if a.1.min(b.1) <= 0.0 {
         return None;
@@ -99,7 +100,7 @@ fn cross(a: (f64, f64), b: (f64, f64), floor: f64) -> Option<(f64, f64)> {
     Some((a.0 * libm::pow(b.0 / a.0, share), floor))
 }
 
-/// A curve, with markers at its points.
+/// Draws a curve with markers at its points.
 fn draw(canvas: &mut Canvas, curve: &Curve, (x, y): (&Scale, &Scale), floor: f64, series: Series) {
     let px = |p: &(f64, f64)| (x.at(p.0), y.at(p.1));
     for stretch in stretches(&curve.points, floor) {
@@ -161,7 +162,7 @@ mod tests {
             name: format!("curve {i}"),
             points: vec![(3e2, 1e-24), (2e3, 1e-18), (f64::from(i + 2) * 4e6, 0.3)],
         };
-        // The mark lies beside all points, on either side.
+        // The mark is outside the range of the points, on either side.
         for mark in [1.0, 1e9] {
             let all: Vec<Curve> = (0..16).map(curve).collect();
             let svg = curves(&all, &Chart { mark: Some((mark, "rated")), ..CHART });

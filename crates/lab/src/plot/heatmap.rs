@@ -1,26 +1,27 @@
-//! A matrix of ratios as coloured boxes.
+//! Picture of a matrix of ratios as coloured boxes.
 
 use super::canvas::{Anchor, Area, Canvas, LABEL, MARGIN, SMALL, Type};
 use super::palette::{FAINT, GRID, Rgb, TEXT, WHITE, series};
 
-/// A matrix of ratios, of which 1 is the best.
+/// A matrix of ratios; 1 is the best ratio.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Heatmap {
     /// Groups of columns: title, and the titles of its columns.
     pub groups: Vec<(String, Vec<String>)>,
-    /// Rows: name, and for each column the ratio with what a viewer shows when the pointer rests on it.
+    /// Rows with their names. Each column has a ratio, and a text that a viewer shows when the pointer
+    /// rests on it.
     pub rows: Vec<(String, Vec<(f64, String)>)>,
 }
 
 const NAMES: i32 = 200;
 const CELL: i32 = 58;
 const ROW: i32 = 22;
-/// Ratio from which on the colour stays the same.
+/// Ratio from which the colour no longer changes.
 const DARKEST: f64 = 32.0;
 /// Distance between two groups of columns, px.
 const GAP: i32 = 10;
 
-/// Colour of a ratio: white for 1, on a logarithmic scale.
+/// Colour of a ratio, on a logarithmic scale; 1 is white.
 fn shade(ratio: f64) -> Rgb {
     let share = (libm::log(ratio.max(1.0)) / libm::log(DARKEST)).clamp(0.0, 1.0);
     let dark = series(1).colour;
@@ -30,7 +31,7 @@ fn shade(ratio: f64) -> Rgb {
     })
 }
 
-/// The matrix as an SVG document.
+/// Draws the matrix as an SVG document.
 pub fn heatmap(title: &str, subtitle: &str, map: &Heatmap) -> String {
     let places = places(map);
     let width = places.last().map_or(0, |last| last + CELL) + MARGIN;
@@ -51,7 +52,7 @@ pub fn heatmap(title: &str, subtitle: &str, map: &Heatmap) -> String {
         canvas.text_within((MARGIN, y + ROW / 2), name, Type::new(LABEL, TEXT, Anchor::Left), NAMES - 8);
         for (x, (ratio, tip)) in places.iter().zip(cells) {
             let area = Area { x: *x, y, w: CELL - 2, h: ROW - 2 };
-            // The best are as white as the paper, and have an edge.
+            // The best boxes are white like the page, so they have an edge.
             canvas.fill(area, GRID, String::new());
             let inner = Area { x: area.x + 1, y: area.y + 1, w: area.w - 2, h: area.h - 2 };
             canvas.fill(inner, shade(*ratio), tip.clone());
@@ -63,7 +64,7 @@ pub fn heatmap(title: &str, subtitle: &str, map: &Heatmap) -> String {
     canvas.finish(y + MARGIN)
 }
 
-/// Left edges of the columns, those of a group side by side.
+/// Left edges of the columns, px. Columns of a group are adjacent.
 fn places(map: &Heatmap) -> Vec<i32> {
     let mut x = MARGIN + NAMES;
     let mut places = Vec::new();

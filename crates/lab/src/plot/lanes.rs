@@ -1,12 +1,12 @@
-//! Spans sorted into lanes, and repeats found: what the waterfalls have in common.
+//! Spans sorted into lanes, and detection of repeated spans, for both kinds of waterfalls.
 
 use floatgate_device::timeline::{Resource, Span};
 use floatgate_mtd::{Instant, Nanos, Phase};
 
-/// Threads that use one resource at a time each get a row of their own, up to this many.
+/// Maximum number of rows of one resource: threads that use it at the same time have a row each.
 const MOST_ROWS: usize = 4;
 
-/// The name of a lane.
+/// Name of a lane.
 pub(super) fn name(resource: Resource) -> String {
     match resource {
         Resource::Cpu => "CPU".to_owned(),
@@ -22,14 +22,14 @@ pub(super) fn name(resource: Resource) -> String {
 pub(super) struct Lane {
     /// Resource of the row, such as the bus or a die.
     pub(super) resource: Resource,
-    /// True when it is the resource's first row.
+    /// True for the first row of the resource.
     pub(super) first: bool,
-    /// By start; they overlap only in the last of a resource's [`MOST_ROWS`] rows.
+    /// Spans by start. They overlap only in the last of the [`MOST_ROWS`] rows of a resource.
     pub(super) spans: Vec<Span>,
 }
 
 impl Lane {
-    /// The name, in the resource's first row only.
+    /// Name of the resource; empty except in its first row.
     pub(super) fn label(&self) -> String {
         if self.first { name(self.resource) } else { String::new() }
     }
@@ -39,19 +39,19 @@ impl Lane {
     }
 }
 
-/// Spans as lanes on one time axis.
+/// Spans in lanes on a common time axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lanes {
-    /// Start of the axis.
+    /// Start of the time axis.
     pub(super) origin: Instant,
-    /// Its length.
+    /// Length of the time axis.
     pub(super) range: Nanos,
-    /// In the order of [`Resource`]: from the CPU down to the dies.
+    /// Lanes in the order of [`Resource`]: from the CPU down to the dies.
     pub(super) lanes: Vec<Lane>,
 }
 
 impl Lanes {
-    /// Sorts `spans`, given in any order.
+    /// Sorts `spans` into lanes. They may be in any order.
     pub(super) fn new(spans: &[Span]) -> Self {
         let mut sorted = spans.to_vec();
         sorted.sort_by_key(|s| (s.resource, s.start, s.end));
@@ -65,14 +65,14 @@ impl Lanes {
         Self { origin, range: end.since(origin), lanes }
     }
 
-    /// The phases that occur, in printing order.
+    /// Phases that occur, in printing order.
     pub(super) fn phases(&self) -> impl Iterator<Item = Phase> {
         let occurs = |phase| self.lanes.iter().flat_map(|lane| &lane.spans).any(|span| span.phase == phase);
         Phase::ALL.into_iter().filter(move |&phase| occurs(phase))
     }
 }
 
-/// Puts `span` into the first of its resource's rows (from `from` on) that is free, or into a new one.
+/// Adds `span` to the first free row of its resource, from row `from` on, or to a new row.
 fn place(lanes: &mut Vec<Lane>, from: usize, span: Span) {
     let rows = lanes.len() - from;
     match lanes[from..].iter().position(|lane| lane.has_room_for(&span)) {
@@ -82,27 +82,27 @@ fn place(lanes: &mut Vec<Lane>, from: usize, span: Span) {
     }
 }
 
-/// Spans that follow each other again and again, as one.
+/// A span that repeats several times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Repeated {
-    /// The first of them.
+    /// First of the repeated spans.
     pub(super) span: Span,
     /// Number of repetitions.
     pub(super) times: u32,
 }
 
 impl Repeated {
-    /// `status x7`.
+    /// Text such as `status x7`.
     pub(super) fn what(&self) -> String {
         if self.times > 1 { format!("{} x{}", self.span.what, self.times) } else { self.span.what.to_owned() }
     }
 }
 
-/// The longest cycle that is looked for: a poll is some six spans, a page of a long read some twelve.
+/// Maximum number of spans in a repeated cycle. A poll has about six spans, and a page of a long read about twelve.
 const MOST_IN_CYCLE: usize = 32;
 
-/// Merges repeats: wherever a cycle of spans (same resources, phases, words, lengths) follows itself, its spans are
-/// listed once, with their number.
+/// Merges repeats: if a cycle of spans with the same resources, phases, texts and lengths repeats, its spans are
+/// listed once with their number.
 pub(super) fn repeats(spans: &[Span]) -> Vec<Repeated> {
     let mut sorted = spans.to_vec();
     sorted.sort_by_key(|s| (s.start, s.resource, s.end));
@@ -117,14 +117,15 @@ pub(super) fn repeats(spans: &[Span]) -> Vec<Repeated> {
     out
 }
 
-/// The cycle at the beginning of `spans` that saves most lines: its length, and how many spans it stands for (the last
-/// turn may be a part of one). (1, 1) when there is none.
+/// Cycle at the start of `spans` that saves most lines: its length, and the number of spans that it replaces. The last
+/// repetition may be incomplete. (1, 1) if there is none.
 fn best_cycle(spans: &[Span]) -> (usize, usize) {
     let key = |s: &Span| (s.resource, s.phase, s.what, s.end.since(s.start));
     let mut best = (1, 1);
     for cycle in 1..=MOST_IN_CYCLE.min(spans.len() / 2) {
         let saved = spans.iter().zip(&spans[cycle..]).take_while(|(a, b)| key(a) == key(b)).count();
-        // Two turns of several spans are no loop yet, and read better one by one. The shorter cycle wins a draw.
+        // A cycle of several spans must occur three times, because two repetitions are easier to read one by one. Of
+        // two equal cycles, the shorter one is used.
         let least = if cycle == 1 { 1 } else { 2 * cycle };
         if saved >= least && saved > best.1 - best.0 {
             best = (cycle, cycle + saved);
@@ -138,12 +139,12 @@ pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A span from `start` to `end` ns.
+    /// Span from `start` to `end`, ns.
     pub(crate) fn span(resource: Resource, phase: Phase, what: &'static str, start: u64, end: u64) -> Span {
         Span { resource, phase, start: Instant::from_ns(start), end: Instant::from_ns(end), what }
     }
 
-    /// A page read on a slow SPI controller: three operations and `polls` status polls while the array works.
+    /// Page read on a slow SPI controller: three operations, and `polls` status polls while the array is busy.
     pub(crate) fn page_read(polls: u64) -> Vec<Span> {
         let mut now = 1_000_000;
         let mut spans = Vec::new();
@@ -170,7 +171,7 @@ pub(super) mod tests {
         spans
     }
 
-    /// Spans of any kind, also impossible ones: backwards, overlapping, at the end of time.
+    /// Spans of any kind, including impossible ones: backwards, overlapping, at the end of time.
     pub(crate) fn any_spans() -> impl Strategy<Value = Vec<Span>> {
         let resource = prop_oneof![
             Just(Resource::Cpu),

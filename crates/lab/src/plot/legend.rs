@@ -1,18 +1,18 @@
-//! Common parts of charts: keys of colours, grid lines with labels.
+//! Common parts of charts: legends, and grid lines with labels.
 
 use super::canvas::{Anchor, Area, Canvas, LABEL, MARGIN, SMALL, Type};
 use super::palette::{AXIS, FAINT, GRID, Rgb, Series, TEXT};
 use super::scale::Scale;
 use super::text_width::width;
 
-/// Mark before a meaning in a legend.
+/// Symbol before an entry in a legend.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Key {
     /// A box of this colour.
     Fill(Rgb),
-    /// A piece of the series' line, with its marker.
+    /// Segment of the series' line, with its marker.
     Line(Series),
-    /// A piece of the series' line without markers.
+    /// Segment of the series' line, without markers.
     Plain(Series),
     /// The marker of a series.
     Mark(Series),
@@ -42,7 +42,7 @@ impl Key {
     }
 }
 
-/// Keys with their meanings, from `y` down and up to `right`. Returns the y below them.
+/// Draws symbols with their texts, from `y` down and up to `right`. Returns the y below them.
 pub(super) fn keys(canvas: &mut Canvas, y: i32, right: i32, entries: &[(Key, String)]) -> i32 {
     let (mut x, mut y) = (MARGIN, y);
     for (key, meaning) in entries {
@@ -59,12 +59,12 @@ pub(super) fn keys(canvas: &mut Canvas, y: i32, right: i32, entries: &[(Key, Str
     y + 24
 }
 
-/// Title of the vertical axis, above its upper end.
+/// Draws the title of the vertical axis above its upper end.
 pub(super) fn vertical_title(canvas: &mut Canvas, top: i32, title: &str) {
     canvas.text((MARGIN, top - 14), title, Type::new(SMALL, FAINT, Anchor::Left));
 }
 
-/// Vertical grid lines with labels below, and the title of the horizontal axis.
+/// Draws vertical grid lines with labels below, and the title of the horizontal axis.
 pub(super) fn grid(canvas: &mut Canvas, scale: &Scale, (top, bottom): (i32, i32), caption: &str) {
     for (value, label) in scale.ticks() {
         let x = scale.at(value);
@@ -76,7 +76,7 @@ pub(super) fn grid(canvas: &mut Canvas, scale: &Scale, (top, bottom): (i32, i32)
     canvas.text((middle, bottom + 27), caption, Type::new(SMALL, FAINT, Anchor::Middle));
 }
 
-/// Horizontal grid lines with labels at the left.
+/// Draws horizontal grid lines with labels at the left.
 pub(super) fn levels(canvas: &mut Canvas, x: &Scale, y: &Scale) {
     for (value, label) in y.ticks() {
         canvas.line((x.from, y.at(value)), (x.to, y.at(value)), GRID);

@@ -1,18 +1,18 @@
-//! Pictures of where the time went, as SVG documents and as text for a terminal.
+//! Pictures of times by phase, as SVG documents and as text for a terminal.
 //!
-//! - [`Ink`]: the one table of colours and glyphs per [`Phase`](floatgate_mtd::Phase); all pictures use it.
-//! - [`percentages`], [`breakdown_text`]: shares that add up to 100.0 as printed.
+//! - [`Ink`]: colour and glyph of each [`Phase`](floatgate_mtd::Phase), common to all pictures.
+//! - [`percentages`], [`breakdown_text`]: shares that add up to exactly 100.0 as printed.
 //! - [`addresses`]: requests of a device, address over time.
 //! - [`bars`]: one stacked bar per test or sweep combination.
 //! - [`curves`]: curves on logarithmic axes.
 //! - [`panels`]: several small pictures with their own axes.
 //! - [`heatmap`]: a matrix of ratios.
 //! - [`comparisons`]: published figures over simulated ones.
-//! - [`wear_figures`]: how long chips live, and how their times change.
+//! - [`wear_figures`]: life of chips, and the change of their times.
 //! - [`waterfall_svg`], [`waterfall_text`]: one operation on the timelines of its resources.
 //!
-//! All of them are functions of their input alone: the same input gives the same bytes. SVG text names the generic
-//! font only, and its width is estimated from above, so that labels fit whatever font the viewer has.
+//! All functions depend only on their input: the same input gives the same bytes. SVG text names only the generic
+//! font. Its width is an upper estimate, so that labels fit with the font of any viewer.
 
 mod addresses;
 mod axis;

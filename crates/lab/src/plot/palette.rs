@@ -1,25 +1,25 @@
-//! The one table of colours and glyphs.
+//! Colours and glyphs of all pictures.
 
 use floatgate_mtd::Phase;
 
-/// A colour, red green blue.
+/// A colour as red, green and blue.
 pub(super) type Rgb = [u8; 3];
 
-/// Text on white.
+/// Colour of text on white.
 pub(super) const TEXT: Rgb = [0x22, 0x22, 0x22];
-/// Less important text.
+/// Colour of less important text.
 pub(super) const FAINT: Rgb = [0x5C, 0x5C, 0x5C];
-/// Grid lines.
+/// Colour of grid lines.
 pub(super) const GRID: Rgb = [0xE2, 0xE2, 0xE2];
 /// Colour of the axes.
 pub(super) const AXIS: Rgb = [0x9A, 0x9A, 0x9A];
-/// Every other lane.
+/// Background of every second lane.
 pub(super) const STRIPE: Rgb = [0xF6, 0xF6, 0xF6];
 /// Background of the page.
 pub(super) const WHITE: Rgb = [0xFF, 0xFF, 0xFF];
 
-/// Colours of the series of a chart, by Okabe and Ito ("Color Universal Design", 2002), which readers with
-/// any kind of colour vision tell apart. Their yellow is left out: it is too light for lines on white.
+/// Colours of the series of a chart, by Okabe and Ito ("Color Universal Design", 2002), which readers with any kind of
+/// colour vision can distinguish. Their yellow is left out, because it is too light for lines on white.
 const SERIES: [Rgb; 7] = [
     [0x00, 0x72, 0xB2], // blue
     [0xD5, 0x5E, 0x00], // vermillion
@@ -42,7 +42,7 @@ pub(super) enum Marker {
     Triangle,
 }
 
-/// Look of a series of a chart.
+/// Style of a series of a chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Series {
     pub(super) colour: Rgb,
@@ -51,8 +51,8 @@ pub(super) struct Series {
     pub(super) marker: Marker,
 }
 
-/// Look of the series with this number. Colour and dash together repeat after 28 series, so that a print without colours can be
-/// read, too.
+/// Style of the series with this number. The combination of colour and dash repeats after 28 series, so that a print
+/// without colours is readable, too.
 pub(super) fn series(number: usize) -> Series {
     let markers = [Marker::Square, Marker::Circle, Marker::Diamond, Marker::Triangle];
     let dash = number % DASHES.len();
@@ -64,9 +64,9 @@ pub(super) fn series(number: usize) -> Series {
 pub struct Ink {
     /// Red, green, blue (sRGB).
     pub rgb: [u8; 3],
-    /// The nearest good colour of the terminals' palette of 256.
+    /// Nearest good colour in the 256-colour palette of terminals.
     pub xterm: u8,
-    /// Fills the phase's stretch where there is no colour; one column wide.
+    /// Character that fills the phase's part of a bar without colour; one column wide.
     pub glyph: char,
 }
 
@@ -76,23 +76,23 @@ impl Ink {
         Self { rgb: [r, g, b], xterm, glyph }
     }
 
-    /// True when text on this colour is to be white.
+    /// True if text on this colour must be white.
     pub(super) fn is_dark(self) -> bool {
-        // Where black and white have the same contrast by WCAG 2: sqrt(1.05 * 0.05) - 0.05.
+        // Luminance at which black and white have the same contrast by WCAG 2: sqrt(1.05 * 0.05) - 0.05.
         luminance(self.rgb) < 0.179
     }
 
-    /// The colour of text on this colour.
+    /// Colour of text on this colour.
     pub(super) fn text(self) -> Rgb {
         if self.is_dark() { WHITE } else { [0x11, 0x11, 0x11] }
     }
 }
 
-/// The look of a phase, the same in every picture.
+/// Style of a phase, the same in every picture.
 ///
-/// Luminance rises in the order of [`Phase::ALL`], so that a grey print keeps the order of the legend. The
-/// hues were searched for the largest smallest difference of any pair under normal vision, protanopia,
-/// deuteranopia and tritanopia.
+/// Luminance increases in the order of [`Phase::ALL`], so that a grey print keeps the order of the legend. The hues
+/// were searched so that the smallest difference between two of them is as large as possible, for normal vision,
+/// protanopia, deuteranopia and tritanopia.
 pub const fn ink(phase: Phase) -> Ink {
     match phase {
         Phase::Array => Ink::new(0x57247B, 54, '█'),
@@ -108,7 +108,7 @@ pub const fn ink(phase: Phase) -> Ink {
     }
 }
 
-/// One channel without its sRGB curve, 0 to 1.
+/// Value of a channel without its sRGB curve, 0 to 1.
 fn linear(channel: u8) -> f64 {
     let c = f64::from(channel) / 255.0;
     if c <= 0.04045 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) }
@@ -127,8 +127,8 @@ mod tests {
     type Matrix = [[f64; 3]; 3];
 
     const NORMAL: Matrix = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
-    // Machado, Oliveira, Fernandes: A Physiologically-based Model for Simulation of Color Vision Deficiency (2009),
-    // severity 1.0.
+    // Source: Machado, Oliveira, Fernandes: A Physiologically-based Model for Simulation of Color Vision Deficiency
+    // (2009), severity 1.0.
     const PROTANOPIA: Matrix =
         [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]];
     const DEUTERANOPIA: Matrix =
@@ -136,7 +136,7 @@ mod tests {
     const TRITANOPIA: Matrix =
         [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]];
 
-    /// CIE L*a*b* (D65) of a colour as seen through `eye`.
+    /// CIE L*a*b* (D65) of a colour as seen with the colour vision `eye`.
     fn lab(rgb: Rgb, eye: &Matrix) -> [f64; 3] {
         let l = rgb.map(linear);
         let seen = eye.map(|m| (m[0] * l[0] + m[1] * l[1] + m[2] * l[2]).clamp(0.0, 1.0));
@@ -171,7 +171,7 @@ mod tests {
         }
     }
 
-    /// The terminal's 6x6x6 cube: 16 + 36 r + 6 g + b.
+    /// Colour of the terminal's 6x6x6 cube: index 16 + 36 r + 6 g + b.
     fn cube(index: u8) -> Rgb {
         let level = |n: u8| [0, 95, 135, 175, 215, 255][usize::from(n % 6)];
         let n = index - 16;
@@ -198,7 +198,8 @@ mod tests {
         assert_eq!(all.len(), 28);
     }
 
-    /// The palette was made for red-green vision; under tritanopia blue and green are close, and their dashes differ.
+    /// The palette was made for red-green colour blindness. With tritanopia, blue and green are similar, but their
+    /// dashes differ.
     #[test]
     fn series_differ_to_any_eye() {
         for eye in [NORMAL, PROTANOPIA, DEUTERANOPIA, TRITANOPIA] {

@@ -1,4 +1,4 @@
-//! Several small pictures below each other, each with its own axes: points, or curves with markers.
+//! Several small charts below each other, each with its own axes: points, or curves with markers.
 
 use super::canvas::{Anchor, Canvas, LABEL, MARGIN, Type};
 use super::curves::{Curve, range};
@@ -6,16 +6,17 @@ use super::legend::{Key, grid, keys, levels, vertical_title};
 use super::palette::{TEXT, series};
 use super::scale::Scale;
 
-/// One of the pictures.
+/// A small chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Panel {
     /// Title of the panel.
     pub title: String,
-    /// Quantities on the axes: x, then y.
+    /// Titles of the x axis and the y axis.
     pub axes: (&'static str, &'static str),
-    /// True for a logarithmic axis: x, then y. Linear ones begin at 0, where smaller values are drawn.
+    /// True for a logarithmic axis: x, then y. Linear axes begin at 0, and smaller values are drawn
+    /// there.
     pub is_log: (bool, bool),
-    /// True when the points of a series are joined in their order.
+    /// True if the points of a series are joined in their order.
     pub is_joined: bool,
     /// Series of points.
     pub series: Vec<Curve>,
@@ -23,12 +24,12 @@ pub struct Panel {
 
 const WIDTH: i32 = 900;
 const HEIGHT: i32 = 200;
-/// Room for the labels at the left.
+/// Width of the labels at the left, px.
 const LABELS: i32 = 56;
-/// Room for half of the last label at the right.
+/// Width for half of the last label at the right, px.
 const EDGE: i32 = 20;
 
-/// The pictures as one SVG document.
+/// Draws the panels as one SVG document.
 pub fn panels(title: &str, subtitle: &str, all: &[Panel]) -> String {
     let mut canvas = Canvas::new(title, WIDTH);
     let mut y = canvas.heading(title, subtitle) + 8;
@@ -38,7 +39,7 @@ pub fn panels(title: &str, subtitle: &str, all: &[Panel]) -> String {
     canvas.finish(y)
 }
 
-/// Draws a picture from `y` down. Returns the y of its horizontal axis.
+/// Draws a panel from `y` down. Returns the y of its horizontal axis.
 fn draw(canvas: &mut Canvas, y: i32, panel: &Panel) -> i32 {
     canvas.text((MARGIN, y + 8), &panel.title, Type::new(LABEL, TEXT, Anchor::Left).bold());
     let key = |number| if panel.is_joined { Key::Line(series(number)) } else { Key::Mark(series(number)) };

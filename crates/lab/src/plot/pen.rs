@@ -1,4 +1,4 @@
-//! Writing lines for a terminal, with or without colour.
+//! Writer of lines for a terminal, with or without colour.
 
 use super::palette::ink;
 use floatgate_mtd::Phase;
@@ -6,9 +6,9 @@ use floatgate_mtd::Phase;
 /// Style of a column of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Paint {
-    /// As the terminal has it.
+    /// Default colours of the terminal.
     Plain,
-    /// On the phase's colour.
+    /// Background in the phase's colour.
     Phase(Phase),
 }
 
@@ -22,17 +22,17 @@ pub(super) struct Pen {
 }
 
 impl Pen {
-    /// An empty line; without `colour` no escapes are written.
+    /// Creates an empty line; without `colour`, no escape sequences are written.
     pub(super) const fn new(colour: bool) -> Self {
         Self { out: String::new(), columns: 0, colour, paint: Paint::Plain }
     }
 
-    /// True when escapes are written.
+    /// True if escape sequences are written.
     pub(super) const fn colour(&self) -> bool {
         self.colour
     }
 
-    /// Columns written.
+    /// Number of columns written.
     pub(super) const fn columns(&self) -> usize {
         self.columns
     }
@@ -44,17 +44,17 @@ impl Pen {
         self.columns += 1;
     }
 
-    /// Writes words in the terminal's own colours.
+    /// Writes text in the terminal's default colours.
     pub(super) fn plain(&mut self, words: &str) {
         words.chars().for_each(|c| self.put(c, Paint::Plain));
     }
 
-    /// Writes the one column by which a phase is recognised.
+    /// Writes one column in the colour or glyph of a phase, for a legend.
     pub(super) fn swatch(&mut self, phase: Phase) {
         self.put(self.fill(phase), Paint::Phase(phase));
     }
 
-    /// Character for a stretch of `phase`.
+    /// Character that fills a part of `phase`.
     pub(super) fn fill(&self, phase: Phase) -> char {
         if self.colour { ' ' } else { ink(phase).glyph }
     }
@@ -64,14 +64,14 @@ impl Pen {
         (self.columns..column).for_each(|_| self.put(' ', Paint::Plain));
     }
 
-    /// Writes what another pen wrote.
+    /// Appends the contents of another pen.
     pub(super) fn append(&mut self, other: &Self) {
         self.switch(Paint::Plain);
         self.out += &other.clone().finish();
         self.columns += other.columns;
     }
 
-    /// The line as text, with its last escape ended.
+    /// Text of the line, with a final reset of colours if needed.
     pub(super) fn finish(mut self) -> String {
         self.switch(Paint::Plain);
         self.out
@@ -91,7 +91,7 @@ impl Pen {
     }
 }
 
-/// Sets entries in lines of at most `width` columns, two spaces between neighbours.
+/// Arranges entries in lines of at most `width` columns, with two spaces between neighbours.
 pub(super) fn flow(entries: &[Pen], width: usize, colour: bool) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = Pen::new(colour);

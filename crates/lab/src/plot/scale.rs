@@ -1,14 +1,14 @@
 //! Linear and logarithmic scales.
 
-/// Below this a logarithmic scale sees 0.
+/// Value below which a logarithmic scale treats a value as 0.
 const SMALLEST: f64 = 1e-30;
 
-/// From values to px.
+/// Scale that converts values to px.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scale {
-    /// Px of the smallest value.
+    /// Position of the lowest value, px.
     pub(super) from: i32,
-    /// Px of the largest.
+    /// Position of the highest value, px.
     pub(super) to: i32,
     min: f64,
     max: f64,
@@ -16,28 +16,28 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// A logarithmic scale over whole decades that hold `min` (above 0) and `max`.
+    /// Logarithmic scale over whole decades that contain `min` (above 0) and `max`.
     pub(super) fn log((from, to): (i32, i32), min: f64, max: f64) -> Self {
         let (low, high) =
             (libm::floor(libm::log10(min.max(SMALLEST))), libm::ceil(libm::log10(max.max(SMALLEST))));
         Self { from, to, min: low, max: high.max(low + 1.0), log: true }
     }
 
-    /// A linear scale from 0 to a round number above `max`.
+    /// Linear scale from 0 to a round number above `max`.
     pub(super) fn linear((from, to): (i32, i32), max: f64) -> Self {
         let step = round_step(max, 5.0);
         let steps = libm::ceil(max / step).max(1.0);
         Self { from, to, min: 0.0, max: steps * step, log: false }
     }
 
-    /// Px of a value. A scale is made from all values that are drawn on it, so that none lies outside.
+    /// Position of a value, px. A scale is made from all values drawn on it, so none lies outside.
     pub(super) fn at(&self, value: f64) -> i32 {
         let value = if self.log { libm::log10(value.max(SMALLEST)) } else { value };
         let share = (value - self.min) / (self.max - self.min);
         self.from + libm::round(share * f64::from(self.to - self.from)) as i32
     }
 
-    /// Round values with their labels.
+    /// Round values for ticks, with their labels.
     pub(super) fn ticks(&self) -> Vec<(f64, String)> {
         if !self.log {
             let step = round_step(self.max, 5.0);
@@ -58,14 +58,14 @@ impl Scale {
     }
 }
 
-/// 1, 2 or 5 times a power of ten, of which at most about `most` make `max`.
+/// Step of 1, 2 or 5 times a power of ten, with at most about `most` steps up to `max`.
 fn round_step(max: f64, most: f64) -> f64 {
     let power = libm::pow(10.0, libm::floor(libm::log10((max / most).max(1e-9))));
     let fits = |factor: &&f64| max / (power * **factor) <= most + 1e-9;
     power * [1.0, 2.0, 5.0].iter().find(fits).copied().unwrap_or(10.0)
 }
 
-/// A round number in few letters: 20k, 1M, 1e-6.
+/// Short text of a round number: 20k, 1M, 1e-6.
 fn short(value: f64) -> String {
     if value > 0.0 && value < 1e-3 {
         return format!("{value:.0e}");

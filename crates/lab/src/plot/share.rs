@@ -1,10 +1,10 @@
-//! Shares of a whole that add up.
+//! Shares of a whole that add up exactly.
 
 use super::pen::{Pen, flow};
 use floatgate_mtd::{Breakdown, Phase};
 
-/// Splits `seats` over `weights` by largest remainder; a weight that is not zero gets at least one seat while there are
-/// enough. The result adds up to `seats`, or to zero when all weights are.
+/// Distributes `seats` in proportion to `weights` by largest remainder. Each weight above zero gets at least one seat,
+/// if there are enough. The result adds up to `seats`, or to zero if all weights are zero.
 pub(super) fn apportion(weights: &[u64], seats: u32) -> Vec<u32> {
     let total: u128 = weights.iter().map(|&w| u128::from(w)).sum();
     if total == 0 {
@@ -14,14 +14,14 @@ pub(super) fn apportion(weights: &[u64], seats: u32) -> Vec<u32> {
     let mut out: Vec<u32> = weights.iter().map(|&w| (quota(w) / total) as u32).collect();
     let mut order: Vec<usize> = (0..weights.len()).collect();
     order.sort_by_key(|&i| (std::cmp::Reverse(quota(weights[i]) % total), i));
-    // Fewer seats are left over than there are weights with a remainder.
+    // The number of remaining seats is below the number of weights with a remainder.
     let left = seats - out.iter().sum::<u32>();
     order.into_iter().take(left as usize).for_each(|i| out[i] += 1);
     lift_the_small(weights, &mut out);
     out
 }
 
-/// Gives the seatless of a positive weight a seat of the largest, while that one has seats to give.
+/// Gives each positive weight without a seat one seat of the largest weight, while that one has more than one.
 fn lift_the_small(weights: &[u64], seats: &mut [u32]) {
     for i in 0..seats.len() {
         let largest = (0..seats.len()).max_by_key(|&k| (seats[k], std::cmp::Reverse(k))).unwrap_or(i);
@@ -32,16 +32,16 @@ fn lift_the_small(weights: &[u64], seats: &mut [u32]) {
     }
 }
 
-/// Phases that show in a percentage with one decimal, in printing order, with their times in ns: those of 0.05 % and
-/// more. None when no time passed.
+/// Phases that are visible in a percentage with one decimal, in printing order, with their times in ns: shares of at
+/// least 0.05 %. Empty if no time passed.
 fn shown(breakdown: &Breakdown) -> Vec<(Phase, u64)> {
     let total: u128 = breakdown.iter().map(|(_, t)| u128::from(t.as_ns())).sum();
     let parts = breakdown.iter().map(|(phase, t)| (phase, t.as_ns()));
     parts.filter(|&(_, ns)| ns > 0 && u128::from(ns) * 2000 >= total).collect()
 }
 
-/// Percent of the total per phase, in printing order, in steps of 0.1; printed with one decimal they add up to exactly
-/// 100.0. Phases below 0.05 % are left out, and the list is empty when no time passed.
+/// Percent of the total by phase, in printing order, in steps of 0.1. Printed with one decimal, they add up to exactly
+/// 100.0. Phases below 0.05 % are left out, and the list is empty if no time passed.
 pub fn percentages(breakdown: &Breakdown) -> Vec<(Phase, f64)> {
     let shown = shown(breakdown);
     let weights: Vec<u64> = shown.iter().map(|&(_, ns)| ns).collect();
@@ -49,21 +49,22 @@ pub fn percentages(breakdown: &Breakdown) -> Vec<(Phase, f64)> {
     shown.iter().zip(tenths).map(|(&(phase, _), n)| (phase, f64::from(n) / 10.0)).collect()
 }
 
-/// The widest bar of [`breakdown_text`], and the narrowest that still shares its line with the percentages.
+/// Range of the width of a bar in [`breakdown_text`]: below the minimum, the percentages move to the next lines.
 const BAR: std::ops::RangeInclusive<usize> = 16..=60;
 
-/// A stacked bar with its [`percentages`] beside it, or in the lines below where `width` columns do not hold both. No
-/// newline at the end. With `colour`, terminal escapes for 256 colours; without, each phase has a glyph of its own.
+/// Stacked bar with its [`percentages`] next to it, or in the lines below if `width` columns are too few for both.
+/// Without a final newline. With `colour`, it contains terminal escapes for 256 colours; without, each phase has its
+/// own glyph.
 pub fn breakdown_text(breakdown: &Breakdown, width: usize, colour: bool) -> String {
     bar_text(breakdown, width, colour, |phase, share| format!(" {phase} {share:.1} %"))
 }
 
-/// As [`breakdown_text`], without the names of the phases, which [`legend_text`] has once for several bars.
+/// As [`breakdown_text`], but without the names of the phases. [`legend_text`] prints these once for several bars.
 pub fn shares_text(breakdown: &Breakdown, width: usize, colour: bool) -> String {
     bar_text(breakdown, width, colour, |_, share| format!(" {share:.1} %"))
 }
 
-/// Names of the phases that take part in any of these bars, in printing order. No newline at the end.
+/// Names of the phases that occur in any of these bars, in printing order. Without a final newline.
 pub fn legend_text<'a>(
     breakdowns: impl IntoIterator<Item = &'a Breakdown>,
     width: usize,
@@ -202,7 +203,7 @@ mod tests {
             let total: f64 = b.iter().map(|(_, t)| t.as_ns() as f64).sum();
             for (phase, share) in percentages(&b) {
                 let truth = 100.0 * b[phase].as_ns() as f64 / total;
-                // The dropped ones (nine of 0.05 at most) and the lifted ones go to the others' account.
+                // The shares of dropped phases (at most nine of 0.05) and of lifted ones change the other shares.
                 prop_assert!((share - truth).abs() <= 0.6, "{} is {}, not {}", phase, truth, share);
             }
         }

@@ -1,4 +1,4 @@
-//! The numbered table below a waterfall in the terminal.
+//! Numbered table below a waterfall in the terminal.
 
 use super::axis;
 use super::lanes::{Lanes, Repeated, name, repeats};
@@ -6,26 +6,26 @@ use super::pen::Pen;
 use floatgate_device::timeline::Span;
 use floatgate_mtd::{Nanos, Phase};
 
-/// A column: its head, on which side its words stand, and how early it goes when the line is too long (0: never).
+/// A column: its heading, its alignment, and its rank for removal if the line is too long (0: never removed).
 struct Column {
     head: String,
     right: bool,
     goes: u8,
 }
 
-/// A line: words per column, and the phase whose colour stands before its name.
+/// A line: text per column, and the phase whose colour precedes its name.
 struct Row {
     words: [String; COLUMNS],
     phase: Option<Phase>,
 }
 
 const COLUMNS: usize = 6;
-/// Column that names the phase.
+/// Index of the column that names the phase.
 const PHASE: usize = 4;
-/// The last column gets at least this width.
+/// Minimum width of the last column.
 const LEAST_WHAT: usize = 10;
 
-/// Unit, its length in ns, and the resolution shown in ns, for offsets up to a range.
+/// Unit of offsets up to a range, its length in ns, and the displayed resolution in ns.
 const fn offset_unit(range: Nanos) -> (&'static str, u64, u64) {
     match range.as_ns() {
         0..10_000 => ("ns", 1, 1),
@@ -47,7 +47,7 @@ fn columns(unit: &str) -> [Column; COLUMNS] {
     ]
 }
 
-/// Head, one line per span or repeated span, and the sum, each at most `width` (24 or more) columns long.
+/// Heading, one line per span or repeated span, and the sum. Each line has at most `width` columns (24 or more).
 pub(super) fn lines(spans: &[Span], lanes: &Lanes, width: usize, colour: bool) -> Vec<String> {
     let (unit, scale, resolution) = offset_unit(lanes.range);
     let columns = columns(unit);
@@ -73,7 +73,7 @@ fn row(i: usize, repeated: &Repeated, offset: String) -> Row {
     }
 }
 
-/// Widths of the columns; 0 for those that do not fit.
+/// Widths of the columns; 0 for columns that do not fit.
 fn widths(columns: &[Column; COLUMNS], rows: &[Row], width: usize) -> [usize; COLUMNS] {
     let mut widths = [0; COLUMNS];
     for (i, w) in widths.iter_mut().enumerate() {
@@ -111,7 +111,7 @@ fn line(row: &Row, columns: &[Column; COLUMNS], widths: &[usize; COLUMNS], colou
     pen.finish()
 }
 
-/// `words`, the end replaced by an ellipsis where they are longer than `width`.
+/// Text `words`, whose end is replaced by an ellipsis if it is longer than `width`.
 fn cut(words: &str, width: usize) -> String {
     if words.chars().count() <= width {
         return words.to_owned();

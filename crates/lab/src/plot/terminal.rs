@@ -1,4 +1,4 @@
-//! The waterfall in a terminal.
+//! Waterfall in a terminal.
 
 use super::axis::Axis;
 use super::lanes::{Lane, Lanes};
@@ -7,16 +7,17 @@ use super::table;
 use floatgate_device::timeline::Span;
 use floatgate_mtd::{Instant, Phase};
 
-/// Narrower than this nothing can be shown, wider is of no use.
+/// Minimum and maximum width in columns; a wider picture shows no more.
 const WIDTH: std::ops::RangeInclusive<usize> = 24..=400;
-/// Between a lane's name and the lane.
+/// Columns between the name of a lane and the lane.
 const GUTTER: usize = 2;
 
-/// One operation on the timelines of its resources, for a terminal of `width` columns (24 to 400; 80 and more
-/// look best). A ruler is followed by a line per resource with its spans to scale, a legend, and a numbered
-/// table of all spans. The table merges repeats (`status x7`); their length is the length of each. With
-/// `colour`, terminal escapes for 256 colours; without, each phase has a glyph of its own. No newline at the
-/// end.
+/// One operation on the timelines of its resources, for a terminal of `width` columns (24 to 400; at least 80 are
+/// recommended).
+///
+/// A ruler is followed by a line per resource with its spans to scale, a legend, and a numbered table of all spans.
+/// The table merges repeats (`status x7`), for which it shows the length of each span. With `colour`, the text
+/// contains terminal escapes for 256 colours; without, each phase has its own glyph. There is no final newline.
 pub fn waterfall_text(spans: &[Span], width: usize, colour: bool) -> String {
     if spans.is_empty() {
         return "no spans recorded".to_owned();
@@ -34,7 +35,7 @@ pub fn waterfall_text(spans: &[Span], width: usize, colour: bool) -> String {
     lines.join("\n")
 }
 
-/// Numbers with their unit, and marks below them.
+/// Numbers with their unit, and tick marks below them.
 fn ruler(lanes: &Lanes, gutter: usize, width: usize) -> Vec<String> {
     let columns = width - gutter;
     let axis = Axis::new(lanes.range, u32::try_from(columns / 10).unwrap_or(1));
@@ -44,7 +45,7 @@ fn ruler(lanes: &Lanes, gutter: usize, width: usize) -> Vec<String> {
     for tick in axis.ticks {
         let at = column(lanes.origin + tick.at, lanes, columns);
         marks[at] = '┬';
-        // A number that touches the one before, or the edge, is left out; its mark stays.
+        // A number that would touch the previous one or the edge is left out; its mark is drawn.
         let from = gutter + at;
         if from > numbers.columns() && from + tick.label.len() <= width {
             numbers.pad_to(from);
@@ -55,7 +56,7 @@ fn ruler(lanes: &Lanes, gutter: usize, width: usize) -> Vec<String> {
     vec![numbers.finish(), format!("{:gutter$}{marks}", "")]
 }
 
-/// The column in which an instant lies.
+/// Column of an instant.
 fn column(at: Instant, lanes: &Lanes, columns: usize) -> usize {
     let range = u128::from(lanes.range.as_ns().max(1));
     let column = u128::from(at.since(lanes.origin).as_ns()) * columns as u128 / range;
@@ -72,14 +73,14 @@ fn legend(lanes: &Lanes, width: usize, colour: bool) -> Vec<String> {
     flow(&lanes.phases().map(entry).collect::<Vec<_>>(), width, colour)
 }
 
-/// Index of the span of a lane that a column shows.
+/// Index of the span of a lane that a column shows; `None` for an idle column.
 type Cell = Option<usize>;
 
-/// Time per phase within a column in ns times columns, and the first span of that phase in it.
+/// Time per phase within a column, in ns times columns, and the first span of that phase in it.
 type Tally = [(u128, usize); Phase::ALL.len()];
 
-/// A column shows the phase that has most of its time, or nothing where more than half of it is idle; but where a span
-/// would show nowhere, its column is not left empty.
+/// Contents of the columns of a lane. A column shows the phase with most of its time, or nothing if more than half of
+/// it is idle. A span that no column would show replaces an idle column.
 fn cells(lanes: &Lanes, lane: &Lane, columns: usize) -> Vec<Cell> {
     let mut tallies = vec![Tally::default(); columns];
     for (i, span) in lane.spans.iter().enumerate() {
@@ -101,8 +102,8 @@ fn cells(lanes: &Lanes, lane: &Lane, columns: usize) -> Vec<Cell> {
     cells
 }
 
-/// The columns that a span touches, with its time in each. A column is `range` wide in units of a ns divided by the
-/// number of columns, so nothing is rounded.
+/// Columns that a span touches, with its time in each. The unit of time is a ns divided by the number of columns, so
+/// nothing is rounded.
 fn overlaps(lanes: &Lanes, span: &Span, columns: usize) -> impl Iterator<Item = (usize, u128)> {
     let range = u128::from(lanes.range.as_ns().max(1));
     let offset = |at: Instant| u128::from(at.since(lanes.origin).as_ns()) * columns as u128;
@@ -124,7 +125,7 @@ fn book(tally: &mut Tally, phase: Phase, index: usize, time: u128) {
     *sum += time;
 }
 
-/// The first span of the phase that has most of the column's time.
+/// First span of the phase with most of the column's time.
 fn busiest(tally: &Tally) -> Cell {
     let most = tally.iter().rev().max_by_key(|&&(time, _)| time)?;
     (most.0 > 0).then_some(most.1)
@@ -144,7 +145,7 @@ fn draw_lane(lanes: &Lanes, lane: &Lane, (gutter, width): (usize, usize), colour
     pen.finish()
 }
 
-/// `columns` of a phase, with its words in the middle where they leave some of it on both sides.
+/// Draws `columns` columns of a phase. The text is in the middle, if the phase remains visible on both sides.
 fn draw_run(pen: &mut Pen, phase: Phase, what: &str, columns: usize) {
     let words = what.chars().count();
     let around = if pen.colour() { 2 } else { 4 };
@@ -179,7 +180,7 @@ mod tests {
         }
         plain += rest;
         assert!(plain.chars().all(|c| c == '\n' || !c.is_control()));
-        // The table's words: glyphs are blank in colour, and stand before the phase's name.
+        // Texts of the table. In colour, glyphs are blank; they precede the name of the phase.
         let table = |text: &str| -> Vec<String> {
             let lines = text.lines().skip_while(|l| !l.starts_with(" #"));
             lines.map(|l| l.chars().enumerate().filter(|&(i, _)| i != 35).map(|(_, c)| c).collect()).collect()

@@ -1,7 +1,7 @@
-//! Widths of text without a font: estimated from above, after the widest of the common sans-serif fonts (DejaVu Sans,
-//! Verdana), so that what fits here fits everywhere.
+//! Widths of text without a font. They are upper estimates for the widest common sans-serif fonts (DejaVu Sans,
+//! Verdana), so that a text that fits here fits everywhere.
 
-/// Width of a character in thousandths of the font size.
+/// Width of a character, in thousandths of the font size.
 const fn advance(c: char) -> i32 {
     match c {
         'i' | 'j' | 'l' | '|' | '\'' | 'I' => 340,
@@ -18,13 +18,13 @@ const fn advance(c: char) -> i32 {
     }
 }
 
-/// Width in px of `text` in a font of `size` px.
+/// Width of `text` in a font of `size` px, px.
 pub(super) fn width(text: &str, size: i32) -> i32 {
     let thousandths: i64 = text.chars().map(|c| i64::from(advance(c))).sum();
     i32::try_from(thousandths * i64::from(size) / 1000 + 1).unwrap_or(i32::MAX)
 }
 
-/// `text`, cut with an ellipsis where it is wider than `room` px.
+/// Text that is cut with an ellipsis if it is wider than `room` px.
 pub(super) fn cut(text: &str, size: i32, room: i32) -> String {
     if width(text, size) <= room {
         return text.to_owned();
@@ -43,7 +43,8 @@ pub(super) fn cut(text: &str, size: i32, room: i32) -> String {
     out
 }
 
-/// `text`, cut with an ellipsis at its start where it is wider than `room` px: labels of settings differ at their ends.
+/// Text that is cut with an ellipsis at its start if it is wider than `room` px: labels of settings differ at their
+/// ends.
 pub(super) fn cut_start(text: &str, size: i32, room: i32) -> String {
     if width(text, size) <= room {
         return text.to_owned();
@@ -58,7 +59,7 @@ pub(super) fn cut_start(text: &str, size: i32, room: i32) -> String {
     format!("…{}", end.trim_start())
 }
 
-/// `text` broken at spaces into lines of at most `room` px, `most` lines; what does not fit is cut.
+/// Text broken at spaces into at most `most` lines of at most `room` px. The rest is cut.
 pub(super) fn wrap(text: &str, size: i32, room: i32, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -1,4 +1,4 @@
-//! The waterfall of one operation as SVG.
+//! Waterfall of one operation as SVG.
 
 use super::axis::Axis;
 use super::canvas::{Anchor, Area, Canvas, LABEL, MARGIN, SMALL, Type};
@@ -12,25 +12,25 @@ const NAMES: i32 = 90;
 const PLOT: i32 = 1040;
 const LEFT: i32 = MARGIN + NAMES;
 const RIGHT: i32 = LEFT + PLOT;
-/// Room for the last number.
+/// Width for the last number of the axis, px.
 const SLACK: i32 = 24;
 const LANE: i32 = 34;
 const BOX: i32 = 22;
-/// No box is narrower, px.
+/// Minimum width of a box, px.
 const LEAST: i32 = 2;
-/// A box of many spans keeps this share of its colour, however short they are.
+/// Minimum share of its colour that a box of many spans keeps, however short the spans are.
 const PALEST: f64 = 0.25;
-/// A box may end this many px later than its time, for the sake of [`LEAST`], and less where the next long
-/// one has little room. A box that would have to end later still is not drawn, but counted in the tip of the
-/// box before.
+/// Maximum distance by which a box may end after its time because of its minimum width [`LEAST`], px. It is smaller if
+/// the next long box has little space. A box that would end even later is not drawn; the tip of the previous box counts
+/// it.
 const DRIFT: i32 = 8;
 
-/// One operation on the timelines of its resources as an SVG document: a lane per resource from the CPU down
-/// to the dies. Time is to scale from the operation's start, and spans are boxes in their phases' colours.
+/// One operation on the timelines of its resources, as an SVG document: a lane per resource from the CPU down to the
+/// dies. Time is to scale from the operation's start, and spans are boxes in the colours of their phases.
 ///
-/// The full text of a box (operation, phase, start, length) is its tip, for viewers that show tips. The shortest span is
-/// visible; neighbours too short to tell apart are drawn as one box when they are the same, the paler the more idle time is
-/// between them.
+/// The full text of a box (operation, phase, start, length) is its tip, for viewers that show tips. Even the shortest
+/// span is visible. Neighbours that are equal and too short to distinguish are drawn as one box. Its colour is paler
+/// the more idle time lies between them.
 pub fn waterfall_svg(spans: &[Span], title: &str, subtitle: &str) -> String {
     let lanes = Lanes::new(spans);
     let mut canvas = Canvas::new(title, RIGHT + SLACK + MARGIN);
@@ -50,7 +50,7 @@ pub fn waterfall_svg(spans: &[Span], title: &str, subtitle: &str) -> String {
     canvas.finish(bottom.saturating_add(48))
 }
 
-/// A light ground under every other resource.
+/// Draws a light background for every second resource.
 fn draw_stripes(canvas: &mut Canvas, lanes: &Lanes, top: i32) {
     let (mut y, mut shaded) = (top, false);
     for lane in &lanes.lanes {
@@ -67,7 +67,7 @@ fn draw_axis(canvas: &mut Canvas, lanes: &Lanes, (top, bottom): (i32, i32), coun
     let axis = Axis::new(lanes.range, 12);
     let last = axis.ticks.len() - 1;
     let room = PLOT / (i32::try_from(last).unwrap_or(PLOT).max(1));
-    // Numbers of unusual length (minutes of 1 ns steps do not occur, but they may be asked for) are thinned out.
+    // If the labels are wide, only every n-th one is drawn.
     let every = axis.ticks.last().map_or(1, |t| 1 + (width(&t.label, SMALL) + 8) / room.max(1)) as usize;
     for (i, tick) in axis.ticks.iter().enumerate() {
         let x = px(lanes.origin + tick.at, lanes);
@@ -89,25 +89,25 @@ fn px(at: Instant, lanes: &Lanes) -> i32 {
     LEFT + i32::try_from(x).unwrap_or(PLOT).min(PLOT)
 }
 
-/// Spans as drawn.
+/// One or more equal spans drawn as one box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Drawn {
     from: i32,
     to: i32,
-    /// The first of them.
+    /// First of the spans.
     span: Span,
-    /// Number of equal spans that it stands for.
+    /// Number of equal spans in the box.
     times: u32,
-    /// Time of all of them.
+    /// Total time of the spans.
     busy: Nanos,
-    /// End of the last of them.
+    /// End of the last span.
     end: Instant,
-    /// Number of further events behind it that could not be drawn.
+    /// Number of further spans after the box that could not be drawn.
     hidden: u32,
 }
 
 impl Drawn {
-    /// True when `span`, drawn from `a` to `b`, cannot be told apart from these and need not be.
+    /// True if `span`, drawn from `a` to `b`, equals these spans and is too close to distinguish from them.
     fn absorbs(&self, span: &Span, a: i32, b: i32) -> bool {
         (self.span.phase, self.span.what) == (span.phase, span.what) && a < self.to + 3 && b < a + 6
     }
@@ -116,7 +116,7 @@ impl Drawn {
         if self.times > 1 { format!("{} x{}", self.span.what, self.times) } else { self.span.what.to_owned() }
     }
 
-    /// Colour of the phase, as pale as the resource is idle meanwhile.
+    /// Colour of the phase, paler the more the resource is idle during the box.
     fn colour(&self) -> Rgb {
         let all = self.end.since(self.span.start).as_ns();
         let share = (self.busy.as_ns() as f64 / all.max(1) as f64).clamp(PALEST, 1.0);
@@ -145,7 +145,7 @@ impl Drawn {
     }
 }
 
-/// Lays the spans of a lane out from left to right without overlaps.
+/// Arranges the spans of a lane from left to right without overlaps.
 fn boxes(lane: &Lane, lanes: &Lanes) -> Vec<Drawn> {
     let places: Vec<(i32, i32)> =
         lane.spans.iter().map(|span| (px(span.start, lanes), px(span.end, lanes))).collect();
@@ -153,7 +153,7 @@ fn boxes(lane: &Lane, lanes: &Lanes) -> Vec<Drawn> {
     let mut out: Vec<Drawn> = Vec::new();
     for ((span, &(a, b)), drift) in lane.spans.iter().zip(&places).zip(drifts) {
         let (busy, end) = (span.end.since(span.start), span.end);
-        // The last box ends where the axis does.
+        // The last box does not extend beyond the axis.
         let from = out.last().map_or(0, |last| last.to).max(a.min(RIGHT - LEAST));
         match out.last_mut() {
             Some(last) if last.absorbs(span, a, b) => {
@@ -171,7 +171,8 @@ fn boxes(lane: &Lane, lanes: &Lanes) -> Vec<Drawn> {
     out
 }
 
-/// Distance in pixels by which each box may end late: short ones leave three quarters of it to the next long one.
+/// Distance in px by which each box may end after its time. Short boxes leave three quarters of the space to the next
+/// long box.
 fn drifts(places: &[(i32, i32)]) -> Vec<i32> {
     let mut next_end = i32::MAX;
     let mut out: Vec<i32> = Vec::with_capacity(places.len());
@@ -190,7 +191,7 @@ fn drifts(places: &[(i32, i32)]) -> Vec<i32> {
 fn draw_boxes(canvas: &mut Canvas, y: i32, boxes: &[Drawn], lanes: &Lanes) {
     for (i, drawn) in boxes.iter().enumerate() {
         let w = drawn.to - drawn.from;
-        // A line of ground between neighbours that are wide enough.
+        // A line of background separates neighbours that are wide enough.
         let shown = if w >= 4 { w - 1 } else { w };
         let area = Area { x: drawn.from, y: y + (LANE - BOX) / 2, w: shown, h: BOX };
         canvas.fill(area, drawn.colour(), drawn.tip(lanes));
@@ -199,7 +200,8 @@ fn draw_boxes(canvas: &mut Canvas, y: i32, boxes: &[Drawn], lanes: &Lanes) {
     }
 }
 
-/// Writes what a box is into it, or to its right where there is room until the next one; else its tip must do.
+/// Writes the label of a box into it or, if there is space up to the next box, to its right. Otherwise only the tip
+/// shows it.
 fn draw_label(canvas: &mut Canvas, middle: i32, drawn: &Drawn, until: i32) {
     let what = drawn.what();
     let long = if drawn.times > 1 { what.clone() } else { format!("{what}  {}", drawn.length()) };
@@ -277,7 +279,8 @@ mod tests {
         assert_eq!(data, 64);
     }
 
-    /// Short spans far apart are drawn as one pale box, spans without a pause as one in the phase's colour.
+    /// Checks that short spans far apart are drawn as one pale box, and spans without a pause as one box in the phase's
+    /// colour.
     #[test]
     fn what_is_idle_is_pale() {
         let at = |every: u64| {

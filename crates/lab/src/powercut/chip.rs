@@ -1,4 +1,4 @@
-//! The flash that loses power: the simulated chip of a setup, or flash in memory that stands in for it.
+//! Flash that loses power: the simulated chip of a setup, or flash in memory in its place.
 
 use std::fmt;
 
@@ -11,28 +11,28 @@ use floatgate_config::{Config, Library};
 use floatgate_program::powercut::share;
 use floatgate_sim::rig::{self, RigOptions};
 
-/// A device whose power goes away at a flash operation that is ordered. Copies are cheap: there is one for each step of a workload
-/// and one for each run.
+/// A device whose power is cut at a requested flash operation. Copies must be cheap: one is made for each step of a
+/// workload and for each run.
 pub trait Powered: Mtd + fmt::Debug + Send + Sync {
-    /// A copy that goes its own way.
+    /// Returns an independent copy.
     fn duplicate(&self) -> Box<dyn Powered>;
 
-    /// Time on the device's clock.
+    /// Current time of the device's clock.
     fn now(&mut self) -> Instant;
 
-    /// Programs and erases begun so far, the one that power did not last for included.
+    /// Number of programs and erases begun so far, including the one that a power cut interrupted.
     fn operations(&self) -> u64;
 
-    /// Orders a cut, or takes the order back.
+    /// Requests a power cut, or cancels the request.
     fn order(&mut self, cut: Option<Cut>);
 
-    /// True when power is gone.
+    /// True after power was lost.
     fn is_lost(&self) -> bool;
 
-    /// Power comes back, and whoever drives the device sets it up again.
+    /// Restores power, and initialises the device again.
     ///
     /// # Errors
-    /// Reason why it cannot be driven any more, in words.
+    /// Reason in words why the device cannot be used any more.
     fn power_on(&mut self) -> Result<(), String>;
 }
 
@@ -99,14 +99,14 @@ impl Powered for Box<dyn Device> {
     }
 }
 
-/// Time without power: a host that boots again takes longer than any chip needs to be ready.
+/// Time without power: a booting host takes longer than any chip needs to become ready.
 const OFF: Nanos = Nanos::from_ms(100);
 
-/// The chip of a setup, fresh from power-on, behind its controller and driver: the first `size_bytes` of it. A seed decides what
-/// varies from chip to chip, and which blocks are bad.
+/// The first `size_bytes` of the chip of a setup, behind its controller and driver, after power-on. The seed determines
+/// the variation from chip to chip and the bad blocks.
 ///
 /// # Errors
-/// Reason why the setup cannot be wired, in words.
+/// Reason in words why the setup cannot be built.
 pub(super) fn wired(
     library: &Library,
     config: &Config,

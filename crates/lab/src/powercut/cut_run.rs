@@ -1,4 +1,4 @@
-//! One run: up to the cut, through recovery, and what is there then.
+//! One run: up to the power cut, through recovery, and the check of the remaining state.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -14,30 +14,30 @@ use floatgate_image::words::count;
 use floatgate_mtd::random::Random;
 use floatgate_sim::machine::FilesystemKind;
 
-/// State that a recovery has brought back.
+/// State of the names after a recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RecoveredState {
-    /// Names as they were at an earlier moment that was possible still.
+    /// State of an earlier moment that was still possible.
     Earlier,
-    /// As before the step.
+    /// State before the step.
     Before,
-    /// As after it.
+    /// State after the step.
     After,
 }
 
-/// A run after which all was well.
+/// Result of a run without a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Recovered {
-    /// Cuts that came to pass.
+    /// Number of cuts that happened.
     pub(super) cuts: u64,
-    /// Flash operations of the last recovery, which was not cut.
+    /// Number of flash operations of the last recovery, which was not cut.
     pub(super) operations: u64,
     pub(super) state: RecoveredState,
-    /// Bad PEBs in the end.
+    /// Number of bad PEBs at the end.
     pub(super) bad_pebs: u32,
 }
 
-/// Runs a step to its end and checks what is there.
+/// Runs a step to its end, and checks the remaining state.
 ///
 /// # Errors
 /// Description of the failure; a panic counts as one.
@@ -89,7 +89,7 @@ fn cut_step(recording: &Recording, moment: &Moment, cut: CutAt) -> Result<Device
     Ok(flash)
 }
 
-/// Mounts while power goes away. If it lasts long enough, the filesystem is left mounted.
+/// Mounts until the requested cut. If the mount ends before it, the flash is returned without an unmount.
 fn cut_recovery(recording: &Recording, mut flash: Device, cut: CutAt, number: u64) -> Result<Device, String> {
     order(&mut flash, cut, recording.seed ^ cut.operation.rotate_left(8) ^ number.rotate_left(16));
     match recording.recipe.mount(flash) {
@@ -109,7 +109,7 @@ fn power_on(flash: &mut Device) -> Result<(), String> {
     flash.power_on().map_err(|what| format!("the chip cannot be driven any more: {what}"))
 }
 
-/// Compares what is there with what may be there.
+/// Compares the found state with the possible states.
 fn compare(kind: FilesystemKind, moment: &Moment, fs: &mut Fs) -> Result<RecoveredState, String> {
     let tree = Tree::read(fs).map_err(|error| format!("reading names: {error}"))?;
     let Some(back) = moment.trees.iter().rev().position(|possible| **possible == tree) else {
@@ -126,10 +126,10 @@ fn compare(kind: FilesystemKind, moment: &Moment, fs: &mut Fs) -> Result<Recover
     Ok([RecoveredState::After, RecoveredState::Before].get(back).copied().unwrap_or(RecoveredState::Earlier))
 }
 
-/// Names and inodes agree, and no inode is there without a name.
+/// Checks that names and inodes agree, and that no inode lacks a name.
 fn sound(kind: FilesystemKind, fs: &mut Fs, tree: &Tree) -> Result<(), String> {
     let is_ubifs = kind == FilesystemKind::Ubifs;
-    // Linux shows one link more of the root of a JFFS2.
+    // The root directory of JFFS2 has one more link in Linux.
     let extra = u32::from(!is_ubifs);
     if let Some(wrong) = tree.wrong_links(fs.root(), extra) {
         return Err(wrong);
@@ -142,7 +142,7 @@ fn sound(kind: FilesystemKind, fs: &mut Fs, tree: &Tree) -> Result<(), String> {
     Ok(())
 }
 
-/// Unmounts after a step: all of it has to be there.
+/// Unmounts after a step: the complete state must then exist.
 fn run_unmount(recording: &Recording, step: usize) -> Result<Recovered, String> {
     let (fs, live_files) = recording.after(step);
     let (mut fs, mut open) = (fs.clone(), live_files.open());
@@ -158,7 +158,7 @@ fn run_unmount(recording: &Recording, step: usize) -> Result<Recovered, String> 
     Ok(Recovered { cuts: 0, operations, state: RecoveredState::After, bad_pebs })
 }
 
-/// All names and files.
+/// All names and files of a filesystem.
 struct Everything {
     tree: Tree,
     files: Vec<(u32, FileNow)>,
@@ -173,7 +173,7 @@ impl Everything {
         Ok(Self { files: files.map_err(wrong)?, tree })
     }
 
-    /// The same is there after another mount.
+    /// Checks that another mount shows the same state.
     fn require(&self, fs: &mut Fs) -> Result<(), String> {
         let now = Self::read(fs)?;
         if now.tree != self.tree {
@@ -186,12 +186,13 @@ impl Everything {
     }
 }
 
-/// The filesystem can be used and mounted again, and all its space is there. Returns how many PEBs are bad.
+/// Checks that the filesystem can be used and mounted again, and that all its space is available. Returns the
+/// number of bad PEBs.
 fn go_on(recipe: &Recipe, mut fs: Fs, seed: u64, cuts: u64) -> Result<u32, String> {
     use_it(&mut *fs, seed).map_err(|error| format!("using the filesystem: {error}"))?;
     adds_up(&mut fs, cuts)?;
     let before = Everything::read(&mut fs)?;
-    // As often as not without being unmounted: everything is on flash.
+    // In half of the runs the filesystem is not unmounted, because everything is on flash.
     let flash = if Random::new(seed).once_in(2) {
         fs.abandon()
     } else {
@@ -202,12 +203,12 @@ fn go_on(recipe: &Recipe, mut fs: Fs, seed: u64, cuts: u64) -> Result<u32, Strin
     Ok(fs.census().bad)
 }
 
-/// A new file can be made, written and moved, an old one removed, and everything be brought to flash.
+/// Creates, writes and renames a file, removes an old one, and syncs.
 fn use_it(fs: &mut dyn FileSystem, seed: u64) -> Result<(), Error> {
     let file = NewFile { kind: NewKind::Regular, permissions: 0o600, uid: 0, gid: 0 };
     let root = fs.root();
     let name = |name| Name { directory: root, name };
-    // Room for it, should there be none.
+    // Frees space for the file, if necessary.
     match fs.unlink(root, BALLAST) {
         Ok(()) | Err(Error::NotFound) => {}
         Err(error) => return Err(error),
@@ -220,11 +221,11 @@ fn use_it(fs: &mut dyn FileSystem, seed: u64) -> Result<(), Error> {
     fs.sync()
 }
 
-/// The space of every LEB is known, and no PEB is lost. Everything has been brought to flash before.
+/// Checks that the space of every LEB is known, and that no PEB is lost. Everything was synced before.
 ///
-/// A cut may leave one PEB that is set aside. It holds a LEB that was unmapped, and is back because power was
-/// cut from the very beginning of its erasure. If its data cannot be read, it is erased when the LEB is used
-/// again. If only its VID header cannot be read, UBI keeps the PEB for inspection, as Linux does.
+/// A cut may leave one PEB that is set aside. It holds an unmapped LEB that reappeared, because power was cut
+/// at the very start of its erase. If its data is unreadable, it is erased when the LEB is used again. If
+/// only its VID header is unreadable, UBI keeps the PEB for inspection, as Linux does.
 fn adds_up(fs: &mut Fs, cuts: u64) -> Result<(), String> {
     let found = fs.check().map_err(|error| format!("checking space: {error}"))?;
     if let Some(first) = found.first() {

@@ -1,10 +1,10 @@
-//! The states that are allowed after a loss of power.
+//! Possible states after a power loss.
 //!
-//! Names, links, extended attributes and the inodes that go with them are written by one journal head. After
-//! a loss of power they are therefore the state of one moment: not before the last that was brought to flash,
-//! nor after the step under way. Attributes of a file are written together, and later: they are those of one
-//! moment, too, but of its own. Data are written by another head, block by block: each block is one that the
-//! file had since it was brought to flash.
+//! One journal head writes names, links, extended attributes and the inodes that belong to them. After a power loss
+//! they are therefore in the state of one moment: at the last sync or later, and at most after the interrupted step.
+//!
+//! Attributes of a file are written together, but later: they are in the state of one moment, too, but possibly of
+//! another one. Another head writes data block by block: each block is in a state that it had since the last sync.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,7 +14,7 @@ use floatgate_stack::fs::{Attributes, DeviceNumber, FileType, Result};
 
 use super::filesystem::Fs;
 
-/// Bytes of a block.
+/// Size of a block, bytes.
 const BLOCK: usize = 4096;
 
 /// State of an inode that is written together with its names.
@@ -29,15 +29,15 @@ pub(super) struct Named {
     xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
-/// All names and what they lead to.
+/// All names, and the inodes to which they refer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tree {
-    /// Inodes, by directory and name.
+    /// Inode numbers by directory and name.
     pub(super) entries: BTreeMap<(u32, Vec<u8>), u32>,
     pub(super) inodes: BTreeMap<u32, Named>,
 }
 
-/// State of a file that is written at a time of its own, except the size.
+/// Attributes of a file, except its size, that are written independently of its names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Own {
     mode: u32,
@@ -48,10 +48,10 @@ struct Own {
     changed: i64,
 }
 
-/// A whole block, zeros behind the end of the file.
+/// A complete block, with zeros after the end of the file.
 type Block = Arc<[u8]>;
 
-/// State of a file.
+/// Current state of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FileNow {
     size: u64,
@@ -59,26 +59,26 @@ pub(super) struct FileNow {
     blocks: Vec<Block>,
 }
 
-/// Possible states of a file.
+/// Possible states of a file after a power loss.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FileStates {
-    /// Blocks are not written at once: a cut may leave a part of one as it was.
+    /// True if blocks are not written at once: a power cut may then leave a part of a block unchanged.
     of_bytes: bool,
     sizes: BTreeSet<u64>,
     own: BTreeSet<Own>,
-    /// Contents of blocks that changed.
+    /// Possible contents of the blocks that changed.
     blocks: BTreeMap<usize, BTreeSet<Block>>,
-    /// The contents now, block by block.
+    /// Current contents by block.
     now: Vec<Block>,
 }
 
 impl Tree {
-    /// Reads all names.
+    /// Reads all names of a filesystem.
     pub(super) fn read(fs: &mut Fs) -> Result<Self> {
         let mut tree = Self::default();
         let mut pending = vec![fs.root()];
         while let Some(inode) = pending.pop() {
-            // The second name of an inode, or a directory in a circle.
+            // The inode has a second name, or a directory contains itself.
             if tree.inodes.contains_key(&inode) {
                 continue;
             }
@@ -94,17 +94,18 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Regular files.
+    /// Inodes of the regular files.
     pub(super) fn files(&self) -> impl Iterator<Item = u32> + '_ {
         self.inodes.iter().filter(|(_, named)| named.file_type == FileType::Regular).map(|(&inode, _)| inode)
     }
 
-    /// Inodes that names lead to, and extended attributes, which have inodes of their own in UBIFS.
+    /// Number of inodes with names. With `with_xattrs`, extended attributes count, too, which have their own inodes in
+    /// UBIFS.
     pub(super) fn inode_count(&self, with_xattrs: bool) -> usize {
         self.inodes.values().map(|named| if with_xattrs { 1 + named.xattrs.len() } else { 1 }).sum()
     }
 
-    /// This tree, which came of a renaming, with the old name beside the new one; nothing if no name went.
+    /// The tree after a rename with both the old and the new name; `None` if no name was removed.
     pub(super) fn with_old_name(&self, before: &Self) -> Option<Self> {
         let gone = |entry: &(&(u32, Vec<u8>), &u32)| !self.entries.contains_key(entry.0);
         let (name, &inode) = before.entries.iter().find(gone)?;
@@ -112,19 +113,20 @@ impl Tree {
         between.entries.insert(name.clone(), inode);
         let named = between.inodes.get_mut(&inode)?;
         if named.file_type == FileType::Directory {
-            // Of two names of a directory the next mount leaves one.
+            // The next mount removes one of two names of a directory.
             return None;
         }
         named.links += 1;
         Some(between)
     }
 
-    /// An inode whose links are not as many as its names; of the root directory there are `extra` ones.
+    /// Description of an inode whose link count differs from the number of its names. The root directory has `extra`
+    /// additional links.
     pub(super) fn wrong_links(&self, root: u32, extra: u32) -> Option<String> {
         let mut names: BTreeMap<u32, u32> = BTreeMap::new();
         for ((directory, _), &inode) in &self.entries {
             *names.entry(inode).or_default() += 1;
-            // A directory is named by the `..` of those in it.
+            // The `..` entry of each subdirectory is a name of its parent.
             if self.inodes.get(&inode).is_some_and(|named| named.file_type == FileType::Directory) {
                 *names.entry(*directory).or_default() += 1;
             }
@@ -138,8 +140,8 @@ impl Tree {
         })
     }
 
-    /// Inodes whose names or what goes with them are others than in `before`. With names that changed places (`exchange`) only
-    /// their directories are meant: the inodes themselves are not written.
+    /// Inodes whose names or attributes differ from `before`. If two names were exchanged, only their directories
+    /// count: the inodes themselves are not written.
     pub(super) fn touched(&self, before: &Self, exchange: bool) -> BTreeSet<u32> {
         let mut touched = BTreeSet::new();
         for (key, inode) in self.entries.iter().filter(|(key, inode)| before.entries.get(*key) != Some(inode))
@@ -161,7 +163,7 @@ impl Tree {
         entries.count() + inodes.count()
     }
 
-    /// The difference of these names, that were found, from those possible that are nearest to them.
+    /// Difference between these names, which were found, and the most similar possible names.
     pub(super) fn describe(&self, possible: &[Arc<Self>]) -> String {
         let distance = |tree: &Self| tree.differences(self) + self.differences(tree);
         let Some((back, nearest)) = possible.iter().rev().enumerate().min_by_key(|(_, tree)| distance(tree))
@@ -190,7 +192,7 @@ impl Tree {
 }
 
 impl fmt::Display for Named {
-    /// In few words; of extended attributes their names and the CRCs of their values.
+    /// Short form. For extended attributes, it shows names and the CRCs of the values.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}, {} links", self.file_type, self.links)?;
         if let Some(size) = self.size {
@@ -241,7 +243,7 @@ impl Own {
 }
 
 impl FileNow {
-    /// Reads a file.
+    /// Reads the current state of a file.
     pub(super) fn read(fs: &mut Fs, inode: u32) -> Result<Self> {
         let attributes = fs.attributes(inode)?;
         let mut contents = vec![0; usize::try_from(attributes.size).unwrap_or(0)];
@@ -262,7 +264,7 @@ impl FileStates {
         Self { of_bytes, ..Self::default() }
     }
 
-    /// The file is on flash as it is now.
+    /// Records that the current state of the file is on flash.
     pub(super) fn set_durable(&mut self, now: &FileNow) {
         self.sizes = BTreeSet::from([now.size]);
         self.own = BTreeSet::from([now.own]);
@@ -270,23 +272,23 @@ impl FileStates {
         self.now.clone_from(&now.blocks);
     }
 
-    /// True when this is not what the file is known to be.
+    /// True if the state differs from the recorded one.
     pub(super) fn is_news(&self, now: &FileNow) -> bool {
         !self.sizes.contains(&now.size) || !self.own.contains(&now.own) || self.now != now.blocks
     }
 
-    /// The file has changed to this, and the change may be on flash or not.
+    /// Records a change of the file, which may or may not be on flash.
     pub(super) fn change(&mut self, now: &FileNow) {
         let before = self.sizes.last().copied().unwrap_or(0).max(now.size);
         self.sizes.insert(now.size);
-        // A write that is cut off may have grown the file block by block.
+        // An interrupted write may have extended the file block by block.
         self.sizes.extend((1..=before / BLOCK as u64).map(|block| block * BLOCK as u64));
         self.own.insert(now.own);
         for block in 0..now.blocks.len().max(self.now.len()) {
             let (old, new) = (self.now.get(block), now.blocks.get(block));
             if old != new {
                 let states = self.blocks.entry(block).or_default();
-                // What is not there is zeros, should the file become longer.
+                // A missing block reads as zeros if the file is extended.
                 states.extend(
                     [old, new].into_iter().map(|block| block.cloned().unwrap_or_else(|| whole_block(&[]))),
                 );
@@ -295,7 +297,7 @@ impl FileStates {
         self.now.clone_from(&now.blocks);
     }
 
-    /// Reason why the file cannot be in this state; `None` if it can.
+    /// Reason why a file cannot be in the found state; `None` if it can.
     pub(super) fn refuse(&self, found: &FileNow) -> Option<String> {
         let is_between = || {
             let range = self.sizes.first().zip(self.sizes.last());
@@ -318,7 +320,7 @@ impl FileStates {
         let possible = match self.blocks.get(&block) {
             Some(states) if self.of_bytes => (0..len).all(|at| {
                 let is_there = |state: &Block| state.get(at) == got.get(at);
-                // A file that became longer has zeros at first.
+                // The new part of an extended file contains zeros at first.
                 got.get(at) == Some(&0) || states.iter().any(is_there)
             }),
             Some(states) => states.iter().any(is),

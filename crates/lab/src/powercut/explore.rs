@@ -1,4 +1,4 @@
-//! Which runs there are, and all of them on all cores.
+//! Selection of the runs, and their execution on all CPU cores.
 
 use std::ops::Range;
 
@@ -14,19 +14,19 @@ use super::record::{Recording, WorkloadError, record};
 use super::report::{Failure, Report};
 use floatgate_mtd::random::Random;
 
-/// Runs at random of one workload before the next one begins.
+/// Number of random runs of one workload before the next workload begins.
 const RUNS_PER_WORKLOAD: u64 = 2000;
 
-/// Most cuts of recoveries in one run at random.
+/// Maximum number of cuts of recoveries in a random run.
 const MAX_AGAIN: u64 = 3;
 
-/// Function that gets the number of runs since its last call.
+/// Callback that receives the number of runs since its last call.
 pub type Progress<'a> = &'a (dyn Fn(u64) + Sync);
 
-/// Runs workloads on flash in memory and cuts them.
+/// Runs workloads on flash in memory, and cuts their power.
 ///
 /// # Errors
-/// A workload fails without any cut, or nothing could be cut at all; the flash cannot have faults.
+/// A workload fails without a cut, or has no operation to cut; the flash cannot have faults.
 pub fn explore(options: &Options, progress: Progress<'_>) -> Result<Report, WorkloadError> {
     match &options.flash {
         FlashId::Ram(geometry) => {
@@ -36,19 +36,19 @@ pub fn explore(options: &Options, progress: Progress<'_>) -> Result<Report, Work
     }
 }
 
-/// Runs something with `threads` threads; with 0 one for each core.
+/// Runs a function with `threads` threads; 0 stands for one per CPU core.
 ///
 /// # Errors
-/// The system does not give as many, in words.
+/// Description of the failure if the system cannot create the threads.
 pub fn on_threads<T: Send>(threads: usize, run: impl FnOnce() -> T + Send) -> Result<T, String> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     pool.map(|pool| pool.install(run)).map_err(|error| error.to_string())
 }
 
-/// Makes erased flash for the workload of a seed.
+/// Function that creates erased flash for the workload of a seed.
 pub type MakeFlash<'a> = &'a (dyn Fn(u64) -> Result<Box<dyn Powered>, String> + Sync);
 
-/// As [`explore`], on flash of another kind.
+/// As [`explore`], on flash that `make` creates.
 ///
 /// # Errors
 /// As [`explore`].
@@ -61,7 +61,7 @@ pub fn explore_on(
     if report.runs == 0 { Err(WorkloadError::NoOperations(options.steps)) } else { Ok(report) }
 }
 
-/// All runs of all workloads.
+/// Makes all runs of all workloads.
 fn runs(options: &Options, make: MakeFlash<'_>, progress: Progress<'_>) -> Result<Report, WorkloadError> {
     let recorded = |seed| {
         let flash = make(seed).map_err(WorkloadError::at_start)?;
@@ -84,10 +84,10 @@ fn runs(options: &Options, make: MakeFlash<'_>, progress: Progress<'_>) -> Resul
     (0..workloads as usize).into_par_iter().with_max_len(1).map(one).try_reduce(Report::default, add)
 }
 
-/// Repeats one run. Returns its failure, if there is one still.
+/// Repeats one run. Returns its failure, if it still fails.
 ///
 /// # Errors
-/// The workload fails without any cut.
+/// The workload fails without a cut.
 pub fn replay(id: &RunId) -> Result<Option<Failure>, WorkloadError> {
     let FlashId::Ram(geometry) = &id.flash else {
         return Err(WorkloadError::at_start(
@@ -97,7 +97,7 @@ pub fn replay(id: &RunId) -> Result<Option<Failure>, WorkloadError> {
     replay_on(id, &|seed| erased(geometry, id.faults, seed))
 }
 
-/// As [`replay`], on flash of another kind.
+/// As [`replay`], on flash that `make` creates.
 ///
 /// # Errors
 /// As [`replay`].
@@ -111,7 +111,7 @@ pub fn replay_on(id: &RunId, make: MakeFlash<'_>) -> Result<Option<Failure>, Wor
     }))
 }
 
-/// All runs of a workload that begin with these.
+/// Makes all runs of a workload whose first cuts are `ends`.
 fn all(options: &Options, recording: &Recording, ends: &[End], progress: Progress<'_>) -> Report {
     let one = |end: &End| {
         let report = with_seconds(options, recording, end);
@@ -123,7 +123,7 @@ fn all(options: &Options, recording: &Recording, ends: &[End], progress: Progres
     report
 }
 
-/// One run, and those with a second cut.
+/// Makes one run, and the runs with a second cut.
 fn with_seconds(options: &Options, recording: &Recording, end: &End) -> Report {
     let mut report = Report::default();
     let recovery = one(options, recording, end, &mut report);
@@ -137,7 +137,7 @@ fn with_seconds(options: &Options, recording: &Recording, end: &End) -> Report {
     report
 }
 
-/// Does one run and returns the flash operations of its recovery.
+/// Makes one run. Returns the number of flash operations of its recovery.
 fn one(options: &Options, recording: &Recording, end: &End, report: &mut Report) -> Option<u64> {
     let (step, kind, cuts) = match end {
         End::Unmount(step) => (recording.moments.get(*step), None, 0),
@@ -180,7 +180,7 @@ fn step_text(recording: &Recording, end: &End) -> String {
     moment.map_or_else(String::new, |moment| format!("{}: {:?}", moment.number, moment.step))
 }
 
-/// The first cuts of a workload.
+/// First cuts of all runs of a workload.
 fn ends(options: &Options, recording: &Recording) -> Vec<End> {
     let operations = recording.operations;
     let kinds = &options.kinds;
@@ -195,7 +195,8 @@ fn ends(options: &Options, recording: &Recording) -> Vec<End> {
             .collect(),
         Mode::Linear(count) => {
             let count = count.min(operations);
-            // In the middle of equal parts; all if there are as many.
+            // The operation in the middle of each of `count` equal parts; all operations if there
+            // are no more than `count`.
             let at = |number: u64| 1 + (2 * number + 1) * operations / (2 * count);
             let by_turns = |number: u64| kinds.get(number as usize % kinds.len().max(1)).copied();
             (0..count).filter_map(|number| Some(cut(at(number), by_turns(number)?))).collect()
@@ -208,7 +209,7 @@ fn cut(operation: u64, kind: CutKind) -> End {
     End::Cuts(vec![CutAt { operation, kind, tear: 0 }])
 }
 
-/// Runs at random of one workload, in the order of their operations.
+/// Random runs of one workload, in the order of their operations.
 fn random_ends(options: &Options, recording: &Recording, numbers: Range<u64>) -> Vec<End> {
     let mut ends: Vec<Vec<CutAt>> =
         numbers.filter_map(|number| random_end(options, recording, number)).collect();
@@ -222,7 +223,7 @@ fn random_end(options: &Options, recording: &Recording, number: u64) -> Option<V
     let mut cuts = vec![first];
     if options.second != SecondCut::Never {
         while random.once_in(2) && cuts.len() as u64 <= MAX_AGAIN {
-            // Most recoveries take few operations, some hundreds.
+            // Most recoveries take few operations, and some take hundreds.
             let most = 2 << random.below(8);
             cuts.push(random_cut(&mut random, &CutKind::ALL, most)?);
         }

@@ -1,4 +1,4 @@
-//! The filesystem that loses power: made, attached, mounted.
+//! Creates, attaches and mounts the filesystem that loses power.
 
 use floatgate_media::jffs2::Compressor;
 use floatgate_media::ubifs::KeyHash;
@@ -15,27 +15,27 @@ use floatgate_sim::machine::{FilesystemKind, Layers, OnDevice, UbifsLayers};
 pub(super) type Device = Box<dyn Powered>;
 pub(super) type Fs = Box<dyn OnDevice<Device>>;
 
-/// The file that fills a small filesystem.
+/// Name of the file that fills a small filesystem.
 pub(super) const BALLAST: &[u8] = b"ballast";
 
-/// Bytes that fill a small filesystem at most: more takes too long to read after each cut.
+/// Maximum number of bytes that fill a small filesystem: reading more would take too long after each cut.
 const MAX_FILL_BYTES: u64 = 2 << 20;
 
-/// Parameters of a filesystem; they follow from the seed, so that many seeds try many kinds.
+/// Parameters of a filesystem. They follow from the seed, so that many seeds test many kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Variant {
     pub(super) compression: Compression,
-    /// Bytes of changed blocks that wait in memory: few, so that much of the workload reaches the flash.
+    /// Memory limits. Few bytes of changed blocks stay in memory, so that much of the workload reaches the flash.
     pub(super) limits: Limits,
-    /// Mounted with `-o sync`.
+    /// True to mount with `-o sync`.
     pub(super) sync: bool,
-    /// UBI keeps a fastmap.
+    /// True if UBI maintains a fastmap; for JFFS2, if summaries are written.
     pub(super) fastmap: bool,
-    /// Format 5, with double hashes.
+    /// True for UBIFS format 5, with double hashes.
     pub(super) double_hash: bool,
-    /// Names that begin alike have the same hash.
+    /// True if names with the same beginning have the same hash.
     pub(super) collisions: bool,
-    /// As few LEBs as there can be, and not much room in them.
+    /// True for the smallest possible number of LEBs, with little free space.
     pub(super) small: bool,
 }
 
@@ -71,7 +71,7 @@ impl Variant {
         AttachOptions {
             fastmap: if self.fastmap { FastmapUse::Write } else { FastmapUse::Never },
             max_bad_per_1024: if faults { MAX_BAD_PER_1024 } else { ubi::MAX_BAD_PER_1024 },
-            // The window of the chip that is used is a small chip of its own.
+            // The used part of the chip counts as a complete small chip.
             bad_limit_of_partition: true,
             ..AttachOptions::default()
         }
@@ -94,20 +94,21 @@ impl Variant {
         }
     }
 
-    /// JFFS2 marks nodes that newer ones replace, where the flash can; it has no hashes of names.
+    /// True if JFFS2 marks obsolete nodes on flash that allows it. JFFS2 has no hashes of names, so `double_hash`
+    /// decides.
     const fn marks_obsolete(&self) -> bool {
         self.double_hash && !self.fastmap
     }
 }
 
-/// Limits of memory and attempts: for half of the seeds as small as 1, 2, 3 or 8.
+/// Limits of memory and retries. For half of the seeds they are as small as 1, 2, 3 or 8.
 fn limits(seed: u64, page_bytes: usize) -> Limits {
     let few = [0, 0, 0, 0, 1, 2, 3, 8][Random::numbered(seed, 0x4C_69_6D).index(8)];
     let limits = if few == 0 { Limits::default() } else { Limits::all(few) };
     Limits { page_bytes, ..limits }
 }
 
-/// Parameters of the filesystem that belongs to a seed, in words.
+/// Text of the parameters of the filesystem that belongs to a seed.
 pub fn describe(fs: FilesystemKind, seed: u64) -> String {
     let variant = Variant::from_seed(seed);
     if fs == FilesystemKind::Jffs2 {
@@ -148,7 +149,7 @@ pub fn describe(fs: FilesystemKind, seed: u64) -> String {
     text
 }
 
-/// Layers between flash and files.
+/// Layers between flash and files, and their options.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recipe {
     pub(super) fs: FilesystemKind,
@@ -157,7 +158,7 @@ pub(super) struct Recipe {
 }
 
 impl Recipe {
-    /// A new filesystem that fills the flash, or a small one that is filled itself.
+    /// Creates a filesystem that fills the flash, or a small one and fills it.
     pub(super) fn make(&self, mut flash: Device, seed: u64) -> Result<Fs, String> {
         let now = flash.now();
         let mut fs = self.layers().make(flash, now, self.lebs(seed))?;
@@ -167,7 +168,7 @@ impl Recipe {
         Ok(fs)
     }
 
-    /// LEBs of the volume: all, or few.
+    /// Number of LEBs of the volume: all, or few.
     fn lebs(&self, seed: u64) -> u32 {
         let few = 30 + Random::numbered(seed, 1).below(10) as u32;
         if self.variant.small { few } else { u32::MAX }
@@ -185,19 +186,19 @@ impl Recipe {
         }
     }
 
-    /// Attaches and mounts, as after power has come back. With the error comes the flash.
+    /// Attaches and mounts, as after power was restored. In case of an error, the flash is returned, too.
     pub(super) fn mount(&self, mut flash: Device) -> Result<Fs, (String, Device)> {
         let now = flash.now();
         self.layers().mount(flash, now, &mut |_, _| {})
     }
 
-    /// Unmounts, detaches and gives the flash back.
+    /// Unmounts, detaches and returns the flash.
     pub(super) fn unmount(fs: Fs) -> Result<Device, (String, Device)> {
         fs.into_device().map(|(flash, _)| flash)
     }
 }
 
-/// Fills most of the filesystem with files that do not compress, and makes holes in them, so that garbage has to be collected.
+/// Fills most of the filesystem with incompressible files, and makes holes in them, so that garbage must be collected.
 fn fill(fs: &mut dyn FileSystem, seed: u64) -> Result<(), Error> {
     let mut random = Random::numbered(seed, 2);
     let file = NewFile { kind: NewKind::Regular, permissions: 0o600, uid: 0, gid: 0 };
@@ -219,12 +220,12 @@ fn fill(fs: &mut dyn FileSystem, seed: u64) -> Result<(), Error> {
     fs.sync()
 }
 
-/// Flash operations so far.
+/// Number of flash operations so far.
 pub(super) fn operations(fs: &Fs) -> u64 {
     fs.device().operations()
 }
 
-/// Lets the layers do background work for a second.
+/// Lets the layers do background work for one second.
 pub(super) fn idle(fs: &mut Fs) {
     fs.wait_until(fs.now() + floatgate_mtd::Nanos::from_ms(1000));
 }

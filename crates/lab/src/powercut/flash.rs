@@ -1,4 +1,4 @@
-//! The flash of a setup, and what stands in for it in memory.
+//! Flash of a setup, and flash in memory that replaces it.
 
 use crate::speed_run;
 use floatgate_mtd::advice;
@@ -21,10 +21,10 @@ use floatgate_image::words::count;
 use floatgate_sim::machine::FilesystemKind;
 use floatgate_sim::rig::{self, RigOptions};
 
-/// Flash in memory that can be copied at any moment. Copies have to be cheap: there is one for each step of a workload and
-/// one for each run.
+/// Flash in memory that can be copied at any moment. Copies must be cheap: one is made for each step of a workload and
+/// for each run.
 pub trait Flash: Mtd + Tear + fmt::Debug + Send + Sync {
-    /// A copy that goes its own way.
+    /// Returns an independent copy.
     fn duplicate(&self) -> Box<dyn Flash>;
 }
 
@@ -46,32 +46,33 @@ impl Clone for Box<dyn Flash> {
     }
 }
 
-/// The faults of a run: far more than any chip has, so that a short workload meets some, but fewer bad blocks than UBI sets
-/// others aside for ([`MAX_BAD_PER_1024`]).
+/// Faults of a run: far more than a real chip has, so that even a short workload meets some. The number of bad blocks
+/// stays below the reserve of UBI ([`MAX_BAD_PER_1024`]).
 pub(super) fn fault_plan(geometry: &Geometry, seed: u64) -> FaultPlan {
     let blocks = geometry.blocks();
     FaultPlan {
         seed,
         factory_bad: blocks.div_ceil(50),
         grown_bad_max: blocks.div_ceil(25),
-        // Where a single wrong bit is too many, UBI gives a block up in which it sees one while it tests it.
+        // With a bitflip threshold of 1, UBI discards a block as soon as it sees one bitflip in a torture test.
         bitflip_ppm: if geometry.bitflip_threshold > 1 { 20_000 } else { 200 },
-        // UBI, as Linux, gives up when four blocks in a row fail: with more, writing a whole block of 64 pages would do so now and then.
+        // Like Linux, UBI fails after four consecutive blocks fail. With a higher rate, writing whole blocks of 64
+        // pages would sometimes cause that.
         program_fail_ppm: 1_000,
         erase_fail_ppm: 20_000,
     }
 }
 
-/// Bad blocks among 1024 that UBI is configured for where there are faults.
+/// Expected bad blocks per 1024 in UBI's configuration for flash with faults.
 pub(super) const MAX_BAD_PER_1024: u32 = 150;
 
 const NOR_HAS_NO_FAULTS: &str =
     "NOR has no bad blocks that could be replaced, and no ECC: it has no faults here";
 
-/// Erased flash in memory, with faults that follow from the seed or without.
+/// Erased flash in memory; with `faults`, it has faults that follow from the seed.
 ///
 /// # Errors
-/// Faults of a flash that can have none, in words.
+/// Description of the error if this flash cannot have faults.
 pub fn erased(geometry: &Geometry, faults: bool, seed: u64) -> Result<Box<dyn Powered>, String> {
     let powered = |flash: Box<dyn Flash>| Box::new(PowerCut::new(flash));
     let flash = RamFlash::new(geometry.clone());
@@ -85,14 +86,14 @@ pub fn erased(geometry: &Geometry, faults: bool, seed: u64) -> Result<Box<dyn Po
     Ok(powered(Box::new(flash)))
 }
 
-/// Bytes of a flash unless asked for otherwise, and eraseblocks that it has at least: fewer leave UBIFS no room.
+/// Default size of the flash, bytes, and minimum number of eraseblocks: UBIFS needs that many.
 const DEFAULT_BYTES: u64 = 16 << 20;
 const MIN_BLOCKS: u64 = 64;
 
-/// The geometry of a device, with fewer eraseblocks: as many as make `size_bytes`, or 16 MiB, or 64 if that is more.
+/// Geometry of a device with fewer eraseblocks: `size_bytes` or, by default, 16 MiB, but at least 64 eraseblocks.
 ///
 /// # Errors
-/// Why a filesystem cannot be tried on such flash, in words.
+/// Reason in words why a filesystem cannot be tested on such flash.
 pub fn shrunk(device: &Geometry, size_bytes: Option<u64>) -> Result<Geometry, String> {
     if device.pairing != Pairing::NONE {
         return Err(
@@ -111,29 +112,29 @@ pub fn shrunk(device: &Geometry, size_bytes: Option<u64>) -> Result<Geometry, St
         ));
     }
     let kind = if device.kind == FlashKind::Nor { FlashKind::Nor } else { FlashKind::SlcNand };
-    // A small chip of its own.
+    // The flash counts as a complete small chip.
     Ok(Geometry { kind, size_bytes: wanted - wanted % erase_bytes, partition_of: None, ..device.clone() })
 }
 
-/// Size of eraseblocks of SPI NOR whose smallest sectors are too small for UBIFS: the sectors of all chips,
-/// which Linux takes when it is built without `CONFIG_MTD_SPI_NOR_USE_4K_SECTORS`.
+/// Override of the eraseblock size of SPI NOR whose smallest sectors are too small for UBIFS. All chips have these
+/// sectors, and Linux uses them if it is built without `CONFIG_MTD_SPI_NOR_USE_4K_SECTORS`.
 const SECTORS: &str = "driver.erase_bytes=64KiB";
 
-/// The flash of a setup, as power cuts need it.
+/// Flash of a setup, reduced for power-cut tests.
 #[derive(Clone, Debug)]
 pub struct SetupFlash {
     config: Config,
-    /// Its geometry, with fewer eraseblocks.
+    /// Geometry with fewer eraseblocks.
     pub geometry: Geometry,
-    /// The setup's own eraseblock size in bytes, where that is too small for UBIFS and larger sectors were taken.
+    /// The setup's own eraseblock size in bytes, if it is too small for UBIFS and larger sectors are used.
     pub too_small_bytes: Option<u32>,
 }
 
 impl SetupFlash {
-    /// The flash of a setup with `sets` over it for a filesystem, `size_bytes` large (see [`shrunk`]).
+    /// Flash of a setup with the overrides `sets` for a filesystem, with the size of [`shrunk`].
     ///
     /// # Errors
-    /// Errors of the setup; reasons why a filesystem cannot be tried on such flash.
+    /// Errors of the setup; a filesystem cannot be tested on such flash.
     pub fn of_setup(
         library: &Library,
         name: impl AsRef<Path>,
@@ -168,27 +169,27 @@ impl SetupFlash {
         speed_run::title(&self.config)
     }
 
-    /// Name of the setup whose board a part runs on.
+    /// Name of the setup on whose board a part is used.
     pub fn board(&self) -> Option<&str> {
         self.config.board()
     }
 
-    /// Names the chip in ids of runs: the CRC of the resolved setup.
+    /// Name of the chip in ids of runs: the CRC of the resolved setup.
     #[must_use]
     pub fn id(&self) -> FlashId {
         let blocks = self.geometry.blocks();
         FlashId::Chip { setup: crc::ubi(self.config.to_toml().as_bytes()), blocks }
     }
 
-    /// The chip itself, of a seed. With `faults` it has as many bad blocks as it may leave the factory with.
+    /// Simulated chip with the variation of a seed. With `faults`, it has the maximum number of factory bad blocks.
     ///
     /// # Errors
-    /// Reason why it cannot be wired, in words; faults where there are none.
+    /// Reason in words why the chip cannot be built; the chip cannot have faults.
     pub fn chip(&self, library: &Library, seed: u64, faults: bool) -> Result<Box<dyn Powered>, String> {
         Ok(Box::new(self.device(library, seed, faults)?))
     }
 
-    /// As [`SetupFlash::chip`], with all that the driver and the chip offer.
+    /// As [`SetupFlash::chip`], with the complete interface of driver and chip.
     ///
     /// # Errors
     /// As [`SetupFlash::chip`].
@@ -207,14 +208,13 @@ fn geometry_of(library: &Library, config: &Config) -> Result<Geometry, Error> {
     Ok(rig.device.geometry().clone())
 }
 
-/// True when LEBs on this NOR are large enough for UBIFS.
+/// True if LEBs on this NOR are large enough for UBIFS.
 fn holds_ubifs(geometry: &Geometry) -> bool {
     ubi_geometry(geometry).is_some_and(|ubi| ubi.leb_bytes() >= MIN_LEB_BYTES)
 }
 
-/// Bytes from the start of a flash program to the start of a LEB. UBIFS as Linux has it takes them for 0, and
-/// may refuse to mount after a power cut where they are not: `recovery.c` aligns to `max_write_size` in the
-/// LEB, without `leb_start`.
+/// Offset of the first byte of a LEB in its flash program unit. Linux's UBIFS assumes 0. If it is not 0, Linux may
+/// refuse to mount after a power cut, because `recovery.c` aligns to `max_write_size` in the LEB, without `leb_start`.
 #[must_use]
 pub fn leb_start(geometry: &Geometry) -> u32 {
     let program_bytes = geometry.write_bytes.max(geometry.buffer_bytes);

@@ -1,4 +1,4 @@
-//! The name of one run: all that has to be known to repeat it.
+//! Id of a run: everything that is needed to repeat it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use floatgate_sim::machine::FilesystemKind;
 /// End of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum End {
-    /// Power goes away, and again while the filesystem recovers from that.
+    /// Power is cut, and cut again during each following recovery.
     Cuts(Vec<CutAt>),
     /// The filesystem is unmounted after this step, counted from 0.
     Unmount(usize),
@@ -21,44 +21,44 @@ pub enum End {
 /// Flash of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FlashId {
-    /// Flash in memory.
+    /// Flash in memory with this geometry.
     Ram(Geometry),
     /// The simulated chip of a setup.
     Chip {
         /// CRC of the resolved setup.
         setup: u32,
-        /// Its eraseblocks that are used.
+        /// Number of eraseblocks that are used.
         blocks: u32,
     },
 }
 
-/// One run: flash, workload, and how it ends.
+/// One run: flash, workload and end.
 ///
-/// Written as `FLASH:SEED.STEPS:OPERATION.KIND.TEAR-OPERATION.KIND.TEAR` with as many cuts as there are,
-/// `TEAR` left out where it is 0, or as `FLASH:SEED.STEPS:unmount.STEP`. An `f` follows `STEPS` where the
-/// flash has faults, and a `j` where the filesystem is a JFFS2.
+/// The text form is `FLASH:SEED.STEPS:OPERATION.KIND.TEAR-OPERATION.KIND.TEAR` with any number of cuts, in which a
+/// `TEAR` of 0 is left out, or `FLASH:SEED.STEPS:unmount.STEP`. An `f` follows `STEPS` if the flash has faults, and a
+/// `j` if the filesystem is JFFS2.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunId {
     /// Flash in memory, or the chip of a setup.
     pub flash: FlashId,
     /// Kind of the filesystem.
     pub fs: FilesystemKind,
-    /// True when the flash has faults, or, on a chip, bad blocks.
+    /// True if the flash has faults; on a chip, if it has bad blocks.
     pub faults: bool,
-    /// Seed of the workload, of the filesystem's kind and of all remains.
+    /// Seed of the workload, of the filesystem's parameters and of torn operations.
     pub seed: u64,
-    /// Steps of the workload: more would be others.
+    /// Number of steps of the workload. With another number, the workload differs.
     pub steps: usize,
     /// End of the run.
     pub end: End,
 }
 
-/// A text that names no run.
+/// Error for a text that is not the id of a run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not the id of a run: copy it whole, as `floatgate powercut` prints it")]
 pub struct ParseIdError(String);
 
-/// The place of a kind among all.
+/// Index of a kind among all kinds.
 pub(super) const fn kind_index(kind: CutKind) -> usize {
     match kind {
         CutKind::Before => 0,
@@ -111,7 +111,7 @@ fn parse(text: &str) -> Option<RunId> {
         steps: steps.trim_end_matches('f').parse().ok().filter(|&steps| steps <= MAX_STEPS as usize)?,
         end: parse_end(end)?,
     };
-    // What is written is read in one way only.
+    // Only the canonical text of an id is accepted.
     (parts.next().is_none() && id.to_string() == text).then_some(id)
 }
 
@@ -129,8 +129,9 @@ impl fmt::Display for FlashId {
     }
 }
 
-/// `nand128x131072_2048.2048.512_64.34_4.512.3`: blocks and their size; write, buffer and sub-page; OOB and what is free of it;
-/// strength, step and threshold of the ECC. A chip is `chip128_0123cdef`: its eraseblocks and the CRC of its setup.
+/// Text such as `nand128x131072_2048.2048.512_64.34_4.512.3`: blocks and their size; write, buffer and sub-page size;
+/// OOB bytes and free OOB bytes; strength, step and threshold of the ECC. For a chip, `chip128_0123cdef`: its
+/// eraseblocks and the CRC of its setup.
 fn flash_text(flash: &FlashId) -> String {
     let g = match flash {
         FlashId::Ram(geometry) => geometry,
@@ -188,13 +189,13 @@ fn parse_flash(text: &str) -> Option<FlashId> {
     }))
 }
 
-/// Most steps of a workload: the flash is kept before each of them.
+/// Maximum number of steps of a workload: the flash is copied before each step.
 pub const MAX_STEPS: u32 = 100_000;
 
-/// Most moments of a run at which power is cut.
+/// Maximum number of operations of a run at which power is cut.
 pub const MAX_CUTS: u64 = 1_000_000_000;
 
-/// Most blocks and largest block of a flash that is tried: more is a mistake, and would take too much memory.
+/// Maximum number and size of blocks: more is probably a mistake, and would need too much memory.
 const MAX_BLOCKS: u32 = 1 << 16;
 const MAX_ERASE_BYTES: u32 = 1 << 24;
 

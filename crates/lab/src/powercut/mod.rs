@@ -1,13 +1,15 @@
-//! Power cuts: a filesystem on simulated flash loses power at every operation, and again while it recovers, and has to come
-//! back with everything that was brought to flash.
+//! Power cuts: a filesystem on simulated flash loses power at every operation, and again during recovery. All synced
+//! data must exist afterwards.
 //!
-//! In the order of an exploration: a seed says what the filesystem is like (`filesystem`) and what is done with it (`workload`).
-//! The workload is recorded once (`record`): before each step the whole device is kept (blocks are
-//! copy-on-write, so that this costs little). What may be found when power goes away in that step is kept
-//! with it (`state`). From there each flash operation is cut, before it or in the middle of it ([`CutKind`]),
-//! power comes back, the filesystem is mounted, compared, used and mounted again (`run`). [`Options`] say
-//! which operations are cut, a [`Report`] what came of it; every failure has an [id](RunId) that replays it
-//! alone, on any machine with any number of threads.
+//! In the order of an exploration: a seed determines the parameters of the filesystem (`filesystem`) and the workload
+//! (`workload`). The workload is recorded once (`record`): before each step the whole device is copied, which is cheap
+//! because blocks are copy-on-write. The possible states after a power cut in that step are stored with the copy
+//! (`expected`).
+//!
+//! From there, each flash operation is cut, before it or in the middle of it ([`CutKind`]). Power is restored, and the
+//! filesystem is mounted, compared, used and mounted again (`cut_run`). [`Options`] select the operations to cut, and a
+//! [`Report`] contains the results. Every failure has an [id](RunId) that replays it on any machine with any number of
+//! threads.
 
 mod chip;
 mod cut_run;

@@ -8,24 +8,25 @@ use floatgate_sim::machine::FilesystemKind;
 /// Selection of the operations that are cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// This number of operations at equal distances, at most all of them; each is cut in one way, in rotation.
+    /// This number of operations at equal distances, or all if there are fewer. Each is cut in one way, in rotation.
     Linear(u64),
-    /// The first, second, fourth, eighth and so on, in every way.
+    /// The first, second, fourth, eighth operation and so on, in every way.
     Log,
-    /// Every one, in every way.
+    /// Every operation, in every way.
     Exhaustive,
-    /// This number of operations at random, in as many workloads as that takes.
+    /// This number of random operations, in as many workloads as needed.
     Random(u64),
-    /// None: the filesystem is unmounted after each step instead.
+    /// No operation: the filesystem is unmounted after each step instead.
     Unmount,
 }
 
-/// Second power cut, while the filesystem recovers.
+/// Second power cut, during the recovery from the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecondCut {
-    /// Recovery is not cut.
+    /// The recovery is not cut.
     Never,
-    /// After each first cut once, at an operation of the recovery that follows from the seed; at random up to four times.
+    /// Once after each first cut, at an operation of the recovery that follows from the seed. With random operations,
+    /// up to four times.
     Sampled,
     /// At every operation of the recovery, in every way.
     Exhaustive,
@@ -34,26 +35,26 @@ pub enum SecondCut {
 /// Options of an exploration.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The flash: at most 65536 eraseblocks of at most 16 MiB, and small if it is to be quick.
+    /// The flash, with at most 65536 eraseblocks of at most 16 MiB. Small flash makes the exploration fast.
     pub flash: FlashId,
     /// Kind of the filesystem.
     pub fs: FilesystemKind,
-    /// Seed of the workload, of the filesystem's kind, of faults and of what torn operations leave.
+    /// Seed of the workload, of the filesystem's parameters, of faults, and of torn operations.
     pub seed: u64,
-    /// Steps of the workload.
+    /// Number of steps of the workload.
     pub steps: usize,
-    /// True when the flash has faults too: bit errors, bad blocks, operations that fail.
+    /// True if the flash also has faults: bit errors, bad blocks, failing operations.
     pub faults: bool,
     /// Selection of the operations that are cut.
     pub mode: Mode,
-    /// Second power cuts.
+    /// Selection of the second power cuts.
     pub second: SecondCut,
-    /// In which ways the first cut may happen.
+    /// Kinds of the first cut.
     pub kinds: Vec<CutKind>,
 }
 
 impl Options {
-    /// Everything for one workload: each operation, each way, each operation of the recovery.
+    /// Options that cut one workload completely: each operation, in each way, and each operation of the recovery.
     pub fn exhaustive(geometry: Geometry, seed: u64, steps: usize) -> Self {
         let kinds = CutKind::ALL.to_vec();
         Self {

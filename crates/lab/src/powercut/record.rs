@@ -1,4 +1,4 @@
-//! The workload once without a cut, with all that is needed to cut it anywhere.
+//! Recording of the workload without a cut, with everything that is needed to cut it anywhere.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -13,7 +13,7 @@ use floatgate_stack::fs::Rename;
 /// Reason why a workload cannot be explored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WorkloadError {
-    /// It fails without any cut.
+    /// The workload fails without a cut.
     #[error("the workload fails without a cut, at step {step}: {what}")]
     Failed {
         /// Number of the step, from 0.
@@ -21,7 +21,7 @@ pub enum WorkloadError {
         /// Description of the failure.
         what: String,
     },
-    /// It leaves nothing to cut: what it changed was still in memory when it ended.
+    /// The workload has no operation to cut: all its changes were still in memory at its end.
     #[error("the workload has {steps} and not one flash operation: there is nothing to cut", steps = steps_text(*.0))]
     NoOperations(usize),
 }
@@ -31,41 +31,41 @@ fn steps_text(count: usize) -> String {
 }
 
 impl WorkloadError {
-    /// The flash cannot be made, or no filesystem on it.
+    /// Error if the flash or the filesystem on it cannot be created.
     pub(super) const fn at_start(what: String) -> Self {
         Self::Failed { step: 0, what }
     }
 }
 
-/// A workload, recorded.
+/// Recording of a workload.
 #[derive(Debug)]
 pub(super) struct Recording {
     pub(super) recipe: Recipe,
     pub(super) seed: u64,
     pub(super) moments: Vec<Moment>,
-    /// Flash operations of all steps.
+    /// Number of flash operations of all steps.
     pub(super) operations: u64,
     /// The filesystem after the last step.
     pub(super) last: Fs,
     pub(super) last_live_files: LiveFiles,
 }
 
-/// The filesystem before a step, and what may be found when power goes away during it.
+/// The filesystem before a step, and the possible states after a power cut during it.
 #[derive(Debug)]
 pub(super) struct Moment {
     pub(super) fs: Fs,
     pub(super) live_files: LiveFiles,
     pub(super) step: Step,
     pub(super) number: usize,
-    /// Flash operations of the step, counted from the start of the workload.
+    /// Numbers of the flash operations of the step, counted from the start of the workload.
     pub(super) operations: RangeInclusive<u64>,
-    /// Names at every moment since they were last brought to flash, the one after the step included.
+    /// Names at every moment since the last sync, up to the state after the step.
     pub(super) trees: Vec<Arc<Tree>>,
-    /// Possible states of each regular file, the step included.
+    /// Possible states of each regular file, including the state after the step.
     pub(super) files: BTreeMap<u32, Arc<FileStates>>,
 }
 
-/// Makes a filesystem, runs the workload and keeps the filesystem before every step.
+/// Creates a filesystem, runs the workload, and copies the filesystem before every step.
 pub(super) fn record(
     flash: Device,
     (fs, faults): (FilesystemKind, bool),
@@ -97,13 +97,13 @@ pub(super) fn record(
 }
 
 impl Recording {
-    /// The moment before the step with a flash operation.
+    /// Moment before the step that contains this flash operation.
     pub(super) fn moment_of(&self, operation: u64) -> Option<&Moment> {
         let index = self.moments.partition_point(|moment| *moment.operations.end() < operation);
         self.moments.get(index).filter(|moment| moment.operations.contains(&operation))
     }
 
-    /// The filesystem after a step.
+    /// Filesystem after a step.
     pub(super) fn after(&self, step: usize) -> (&Fs, &LiveFiles) {
         self.moments
             .get(step + 1)
@@ -111,15 +111,15 @@ impl Recording {
     }
 }
 
-/// Keeps track of what may be found.
+/// Tracks the possible states after a power cut.
 struct Recorder {
-    /// Kind of the filesystem: what it does at once, and what in steps that a cut may come between.
+    /// Kind of the filesystem, which determines which changes are atomic.
     kind: FilesystemKind,
-    /// Names at every moment since they were last brought to flash.
+    /// Names at every moment since the last sync.
     trees: Vec<Arc<Tree>>,
-    /// Number of the first of them.
+    /// Number of the first of these moments.
     base: usize,
-    /// For each inode the number of the moment at which its names last changed.
+    /// For each inode, the number of the moment at which its names last changed.
     changed_at: BTreeMap<u32, usize>,
     files: BTreeMap<u32, Arc<FileStates>>,
 }
@@ -136,7 +136,7 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Records that the state after a step may be found from now on.
+    /// Records that the state after a step is possible from now on.
     fn note(&mut self, fs: &mut Fs, live_files: &LiveFiles, step: &Step) -> Result<(), String> {
         let now = Tree::read(fs).map_err(|error| error.to_string())?;
         let exchange = matches!(step, Step::Rename { how: Rename::Exchange, .. });
@@ -145,7 +145,7 @@ impl Recorder {
             let touched = now.touched(before, exchange);
             self.changed_at.extend(touched.into_iter().map(|inode| (inode, number)));
         }
-        // A file without a name can have had one at a moment that is possible still.
+        // A file without a name may have had one at a moment that is still possible.
         for inode in now.files().chain(live_files.open()) {
             let file = FileNow::read(fs, inode).map_err(|error| error.to_string())?;
             let of_bytes = self.kind == FilesystemKind::Jffs2;
@@ -158,7 +158,7 @@ impl Recorder {
             && let (Step::Rename { .. }, Some(before)) = (step, self.trees.last())
             && let Some(between) = now.with_old_name(before)
         {
-            // As in Linux, the new name is there before the old one is gone.
+            // As in Linux, the new name exists before the old one is removed.
             self.trees.push(Arc::new(between));
         }
         self.trees.push(Arc::new(now));
@@ -177,7 +177,7 @@ impl Recorder {
         Moment { fs, live_files, step, number, operations, trees, files }
     }
 
-    /// Records that synchronised data can no longer be found in their earlier state.
+    /// Records that the earlier states of synced data are no longer possible.
     fn note_durable(&mut self, fs: &mut Fs, durable: Durable) -> Result<(), String> {
         let last = self.base + self.trees.len() - 1;
         let of_inode = durable.inode.and_then(|inode| self.changed_at.get(&inode).copied());

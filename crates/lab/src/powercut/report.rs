@@ -1,4 +1,4 @@
-//! The result of an exploration.
+//! Result of an exploration.
 
 use std::collections::BTreeMap;
 
@@ -8,38 +8,38 @@ use serde::Serialize;
 use super::cut_run::{Recovered, RecoveredState};
 use super::id::{kind_index, kind_name};
 
-/// Failures that are kept.
+/// Maximum number of failures that are stored.
 const FAILURES: usize = 100;
 
-/// A run after which something was wrong.
+/// A run that found a failure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Failure {
     /// Id that replays the failure.
     pub id: String,
-    /// The step under way.
+    /// Name of the interrupted step.
     pub step: String,
     /// Description of the failure.
     pub what: String,
 }
 
-/// Numbers of the runs in which the same kind of step was cut.
+/// Statistics of the runs in which the same kind of step was cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StepCounts {
-    /// Runs: first cuts, or filesystems that were unmounted.
+    /// Number of runs: first cuts, or filesystems that were unmounted.
     pub runs: u64,
-    /// Cuts, those of recoveries included.
+    /// Number of cuts, including those of recoveries.
     pub cuts: u64,
-    /// Names were found as at an earlier moment that was possible still.
+    /// Number of runs that found the names of an earlier moment that was still possible.
     pub found_earlier: u64,
-    /// Names were found as before the step.
+    /// Number of runs that found the names before the step.
     pub found_before: u64,
-    /// Names were found as after the step.
+    /// Number of runs that found the names after the step.
     pub found_after: u64,
-    /// Flash operations of the last recoveries of all runs.
+    /// Number of flash operations of the last recoveries of all runs.
     pub recovery_operations: u64,
-    /// Most flash operations of a last recovery.
+    /// Maximum number of flash operations of a last recovery.
     pub recovery_operations_max: u64,
-    /// Runs after which something was wrong.
+    /// Number of runs with a failure.
     pub failures: u64,
 }
 
@@ -48,32 +48,32 @@ pub struct StepCounts {
 pub struct Report {
     /// Number of workloads.
     pub workloads: u64,
-    /// Flash operations of all workloads.
+    /// Number of flash operations of all workloads.
     pub operations: u64,
-    /// Runs: first cuts, or filesystems that were unmounted.
+    /// Number of runs: first cuts, or filesystems that were unmounted.
     pub runs: u64,
-    /// Cuts, those of recoveries included.
+    /// Number of cuts, including those of recoveries.
     pub cuts: u64,
-    /// Runs by the kind of their first cut.
+    /// Number of runs by the kind of their first cut.
     kinds: [u64; CutKind::ALL.len()],
-    /// Runs by the step that was cut.
+    /// Statistics by the kind of step that was cut.
     pub steps: BTreeMap<&'static str, StepCounts>,
-    /// Most bad PEBs that a run ended with.
+    /// Maximum number of bad PEBs at the end of a run.
     pub bad_pebs_max: u32,
     /// Number of all failures.
     pub failure_count: u64,
-    /// The first failures, in the order of their runs; at most 100.
+    /// First failures in the order of their runs, at most 100.
     pub failures: Vec<Failure>,
 }
 
 impl Report {
-    /// A workload was recorded.
+    /// Adds a recorded workload.
     pub(super) const fn add_workload(&mut self, operations: u64) {
         self.workloads += 1;
         self.operations += operations;
     }
 
-    /// A run has ended well.
+    /// Adds a run without a failure.
     pub(super) fn add(&mut self, step: &'static str, kind: Option<CutKind>, run: Recovered) {
         self.count(kind);
         self.cuts += run.cuts;
@@ -90,7 +90,7 @@ impl Report {
         } += 1;
     }
 
-    /// A run has failed, after this number of cuts.
+    /// Adds a run that failed after this number of cuts.
     pub(super) fn add_failure(
         &mut self,
         step: &'static str,
@@ -117,7 +117,7 @@ impl Report {
         }
     }
 
-    /// Adds what runs found that come after these.
+    /// Adds the results of later runs.
     #[must_use]
     pub(super) fn then(mut self, later: Self) -> Self {
         self.workloads += later.workloads;
@@ -135,7 +135,8 @@ impl Report {
         self
     }
 
-    /// Runs by the kind of their first cut, in the order in which an operation proceeds: before it, early in it, and so on.
+    /// Number of runs by the kind of their first cut, in the order in which an operation proceeds: before it, early in
+    /// it, and so on.
     pub fn kinds(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         CutKind::ALL.into_iter().map(|kind| (kind_name(kind), self.kinds[kind_index(kind)]))
     }

@@ -1,4 +1,4 @@
-//! A report as JSON has it.
+//! JSON form of a report.
 
 use super::flash::SetupFlash;
 use super::id::FlashId;
@@ -7,7 +7,7 @@ use super::report::{Failure, Report, StepCounts};
 use crate::report::Concluded;
 use serde::Serialize;
 
-/// Result of an exploration with its parameters, as JSON has it.
+/// Result of an exploration with its parameters, in the form of the JSON.
 #[derive(Serialize)]
 pub struct Summary<'a> {
     flash: Flash,

@@ -1,16 +1,16 @@
-//! CSV files as sections.
+//! Sections from CSV files.
 
 use super::model::{Cell, Row, Section, Table, plain, rows_of};
 use crate::csv::records;
 use floatgate_sim::error::Error;
 
-/// Help for a CSV that cannot be shown.
+/// Help text for a CSV that cannot be shown.
 const HELP: &str = "give a CSV file as floatgate prints it: a header line, and rows with as many fields";
 
-/// A section with the rows of a CSV file (RFC 4180, also with line feeds alone).
+/// Section with the rows of a CSV file (RFC 4180, also with LF line ends).
 pub(super) fn section(name: &str, text: &str) -> Result<Section, Error> {
     let refuse = |message: String| Error::request(format!("{name}: {message}"), HELP);
-    // A byte order mark, as spreadsheets write it.
+    // Spreadsheets write a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut records = records(text).map_err(refuse)?.into_iter();
     let columns = records.next().ok_or_else(|| refuse("an empty file".to_owned()))?;
@@ -43,7 +43,7 @@ pub(super) fn section(name: &str, text: &str) -> Result<Section, Error> {
 
 fn cell(field: &str) -> Cell {
     let digits = field.trim_start_matches(['+', '-']);
-    // What has zeros before its digits is a name, such as a serial number.
+    // A number with leading zeros is a name, such as a serial number.
     let is_name = digits.starts_with('0') && digits[1..].starts_with(|c: char| c.is_ascii_digit());
     match Cell::of_number(field).filter(|_| !is_name) {
         Some(cell) => cell,

@@ -1,9 +1,9 @@
-//! The envelope of every result in JSON: its kind, and what it was computed from, before the fields of the result itself.
+//! Envelope of every result in JSON: its kind and its inputs, before the fields of the result itself.
 //!
-//! - [`ResultKind`]: every result has one; `report` and `advise` go by it.
+//! - [`ResultKind`]: kind of a result, which `report` and `advise` read.
 //! - [`Origin`]: the fields of the envelope; [`Envelope`]: origin and result as one object; [`Rows`]: a list as a result.
-//! - [`Concluded`]: the conclusion of each result, which its envelope has.
-//! - [`kind_of`]: the kind of JSON that was read, or why it cannot be used.
+//! - [`Concluded`]: conclusion of each result, which is part of its envelope.
+//! - [`kind_of`]: kind of JSON that was read, or the reason why it cannot be used.
 
 use crate::study::{self, Registered};
 use floatgate_config::Setup;
@@ -15,10 +15,10 @@ use serde_json::Value;
 use std::fmt;
 use std::path::Path;
 
-/// Version of floatgate that writes results.
+/// Version of floatgate, which is written into results.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Kind of a result that is no study's. Its name in JSON has hyphens: `card-speed`.
+/// Kind of a result that does not come from a study. Its name in JSON has hyphens: `card-speed`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ResultKind {
@@ -169,23 +169,23 @@ impl fmt::Display for ResultKind {
 }
 
 impl ResultKind {
-    /// Origin of a result about a part, setup, card, file or device, as it was named.
+    /// Origin of a result about a part, setup, card, file or device, as named by the user.
     pub fn of(self, target: impl AsRef<Path>) -> Origin {
         self.of_nothing().about(target)
     }
 
-    /// Origin of a result on a setup, or on the board that was found for a part.
+    /// Origin of a result on a setup, or on the board that was chosen for a part.
     pub fn of_setup(self, target: impl AsRef<Path>, setup: &Setup) -> Origin {
         self.of(target).on_board(setup.board())
     }
 
-    /// Origin of a result that is about nothing in particular, such as a catalogue.
+    /// Origin of a result without a target, such as a catalogue.
     pub fn of_nothing(self) -> Origin {
         Origin::of_kind(self.to_string())
     }
 }
 
-/// Kind of a result, and the input that it follows from.
+/// Kind of a result, and the inputs on which it depends.
 #[derive(Clone, Debug, Serialize)]
 pub struct Origin {
     floatgate: &'static str,
@@ -205,7 +205,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Origin of a result of this kind, which is about nothing in particular.
+    /// Origin of a result of this kind without a target.
     pub(crate) const fn of_kind(kind: String) -> Self {
         Self {
             floatgate: VERSION,
@@ -220,38 +220,39 @@ impl Origin {
         }
     }
 
-    /// With the part, setup, card, file or device that the result is about, as it was named.
+    /// Adds the target: part, setup, card, file or device, as named by the user.
     #[must_use]
     pub fn about(self, target: impl AsRef<Path>) -> Self {
         Self { target: Some(target.as_ref().display().to_string()), ..self }
     }
 
-    /// With the setup whose board a part runs on, where one was found for it.
+    /// Adds the name of the setup on whose board a part is used, if one was chosen.
     #[must_use]
     pub(crate) fn on_board(self, board: Option<&str>) -> Self {
         Self { board: board.map(str::to_owned), ..self }
     }
 
-    /// With the overrides of `--set`, as typed.
+    /// Adds the overrides of `--set`, as typed.
     #[must_use]
     pub fn with(self, overrides: &[String]) -> Self {
         Self { overrides: overrides.to_vec(), ..self }
     }
 
-    /// With the seed of everything that is random.
+    /// Adds the seed of all random values.
     #[must_use]
     pub fn seeded(self, seed: u64) -> Self {
         Self { seed: Some(seed), ..self }
     }
 
-    /// With the corner of the chip's times, and its factory bad blocks, where these are not the usual ones.
+    /// Adds the corner of the chip's times and the number of factory bad blocks, if they are not the default.
     #[must_use]
     pub fn on_chip(self, corner: Corner, bad_blocks: u32) -> Self {
         let corner = (corner == Corner::Slowest).then_some("max");
         Self { corner, bad_blocks: (bad_blocks > 0).then_some(bad_blocks), ..self }
     }
 
-    /// The JSON object with the fields of the envelope, then those of a result, which is a struct or a map.
+    /// JSON object with the fields of the envelope, followed by the fields of a result, which must be a struct or a
+    /// map.
     pub fn around<'a, T: Serialize + Concluded + ?Sized>(&self, result: &'a T) -> Envelope<'a, T> {
         let mut origin = self.clone();
         origin.conclusion = result.conclusion();
@@ -262,15 +263,15 @@ impl Origin {
     }
 }
 
-/// Conclusion of a result, and the board that it is about. [`Origin::around`] calls both methods, so that each result in
-/// an envelope has its conclusion.
+/// Conclusion of a result, and its board. [`Origin::around`] calls both methods, so that each result in an envelope has
+/// its conclusion.
 pub trait Concluded {
-    /// The conclusion from the result, one to three sentences; empty where none follows.
+    /// Conclusion of the result, one to three sentences; empty if there is none.
     fn conclusion(&self) -> String {
         String::new()
     }
 
-    /// Name of the setup whose board a part ran on, of a result that knows it better than its origin.
+    /// Name of the setup on whose board a part was used, if the result knows it better than its origin.
     fn board(&self) -> Option<&str> {
         None
     }
@@ -295,7 +296,7 @@ pub struct Envelope<'a, T: ?Sized> {
     result: &'a T,
 }
 
-/// A list as a result without a conclusion.
+/// A list as a result; it has no conclusion.
 #[derive(Serialize)]
 pub struct Rows<'a, T> {
     /// Elements of the list.
@@ -304,22 +305,22 @@ pub struct Rows<'a, T> {
 
 impl<T> Concluded for Rows<'_, T> {}
 
-/// Reason for which JSON cannot be used as a result.
+/// Reason why JSON cannot be used as a result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnvelopeError {
-    /// It is no object with an envelope.
+    /// The JSON is not an object with an envelope.
     #[error("JSON without `floatgate` and `kind`: an older version wrote it, or another program")]
     Missing,
-    /// A later version wrote it.
+    /// A later version of floatgate wrote it.
     #[error("floatgate {0} wrote it, which is newer than this one, {VERSION}")]
     Newer(String),
-    /// No result is of this kind.
+    /// The kind is unknown.
     #[error("no result is of the kind {0:?}")]
     Unknown(String),
 }
 
 impl EnvelopeError {
-    /// Advice for the user.
+    /// Help text for the user.
     pub const fn help(&self) -> &'static str {
         match self {
             Self::Missing => {
@@ -330,7 +331,7 @@ impl EnvelopeError {
         }
     }
 
-    /// The error with the name of the file.
+    /// Error with the name of the file.
     pub fn of_file(&self, name: &str) -> Error {
         Error::request(format!("{name}: {self}"), self.help())
     }
@@ -339,7 +340,7 @@ impl EnvelopeError {
 /// Kind of a result that was read.
 #[derive(Clone)]
 pub enum StoredKind {
-    /// The result of a study, with the whole kind.
+    /// Result of a study, with its complete kind.
     Study(&'static dyn Registered, String),
     /// Another result.
     Other(ResultKind),
@@ -354,10 +355,10 @@ impl fmt::Display for StoredKind {
     }
 }
 
-/// The kind of a result.
+/// Kind of a result in JSON.
 ///
 /// # Errors
-/// JSON without an envelope, of a newer version, or of a kind that this version does not know.
+/// JSON without an envelope, of a newer version, or of an unknown kind.
 pub fn kind_of(json: &Value) -> Result<StoredKind, EnvelopeError> {
     let text = |key: &str| json.get(key).and_then(Value::as_str).ok_or(EnvelopeError::Missing);
     let (version, kind) = (text("floatgate")?, text("kind")?);
@@ -372,7 +373,7 @@ pub fn kind_of(json: &Value) -> Result<StoredKind, EnvelopeError> {
         .map_err(|_: value::Error| EnvelopeError::Unknown(kind.to_owned()))
 }
 
-/// The three numbers of a version.
+/// Parses the three numbers of a version.
 fn numbers(version: &str) -> Option<[u64; 3]> {
     let release = version.split(['-', '+']).next()?;
     let numbers = release.split('.').map(|number| number.parse().ok()).collect::<Option<Vec<u64>>>()?;

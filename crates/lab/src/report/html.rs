@@ -1,4 +1,4 @@
-//! Sections as one HTML page.
+//! HTML page made from sections.
 
 use super::model::{Bar, Cell, Chart, ChartBar, Heat, Section, Table, Waterfall, plain};
 use crate::plot::{ink, percentages};
@@ -9,14 +9,14 @@ use serde_json::json;
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// Observable Plot with its licences, as `scripts/plot-library` makes it.
+/// Observable Plot with its licences, as created by `scripts/plot-library`.
 pub(super) const LIBRARY: &str = include_str!("plot/plot.min.js");
 
-/// Nothing is loaded from anywhere: the policy lets a browser refuse it if anything tried.
+/// Content security policy: the page loads nothing, and a browser refuses any attempt.
 const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 
-/// The page with at most `most` rows of each table.
+/// HTML of the page, with at most `most` rows per table.
 pub(super) fn page(
     title: &str,
     command: &str,
@@ -62,12 +62,12 @@ pub(super) fn page(
     )
 }
 
-/// Text with the characters that begin markup replaced; it is safe in an attribute, too.
+/// Text in which markup characters are escaped; also safe in attributes.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Text in which what stands between backquotes is code.
+/// Text in which parts between backquotes become code.
 fn coded(text: &str) -> String {
     let parts: Vec<String> = text.split('`').map(escaped).collect();
     if parts.len().is_multiple_of(2) {
@@ -79,7 +79,7 @@ fn coded(text: &str) -> String {
     })
 }
 
-/// Text in which no line ends between a number and its unit.
+/// Text in which no line breaks between a number and its unit.
 fn unbroken(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut before = ' ';
@@ -94,12 +94,12 @@ fn unbroken(text: &str) -> String {
     out
 }
 
-/// The markup of all items, one after the other.
+/// Markup of all items, concatenated.
 fn each<T>(items: impl IntoIterator<Item = T>, markup: impl FnMut(T) -> String) -> String {
     items.into_iter().map(markup).collect()
 }
 
-/// A row of heading cells.
+/// Row of heading cells.
 fn heads(names: &[&str]) -> String {
     format!(
         "<thead><tr>{}</tr></thead>",
@@ -107,14 +107,14 @@ fn heads(names: &[&str]) -> String {
     )
 }
 
-/// True when a plot or a waterfall needs the library.
+/// True if a plot or a waterfall needs the library.
 fn draws(comparison: Option<&Table>, sections: &[Section]) -> bool {
     let tables = sections.iter().flat_map(|section| &section.tables).chain(comparison);
     tables.into_iter().any(|table| table.plot)
         || sections.iter().any(|section| !section.waterfalls.is_empty())
 }
 
-/// Classes with the colours of the phases.
+/// CSS classes with the colours of the phases.
 fn colours() -> String {
     let rule = |phase: Phase| {
         let [r, g, b] = ink(phase).rgb;
@@ -136,7 +136,8 @@ fn contents(comparison: Option<&Table>, sections: &[Section]) -> String {
     format!(r##"<nav aria-label="Contents"><ul>{opening}{compared}{others}</ul></nav>"##)
 }
 
-/// The conclusions of all sections; of several targets that were compared, the comparison's alone.
+/// Conclusions of all sections. If several targets were compared, only the conclusion of the
+/// comparison.
 fn verdict(sections: &[Section]) -> String {
     let opening = sections.iter().find(|one| one.opens_report);
     if let (Some(one), _) | (None, [one]) = (opening, sections) {
@@ -172,7 +173,7 @@ fn figures(section: &Section) -> String {
 fn section(number: usize, section: &Section, (most, is_alone): (usize, bool)) -> String {
     let id = |part: &str, i: usize| format!("s{number}-{part}{i}");
     let conclusion = match section.conclusion.as_str() {
-        // It is the verdict of the page.
+        // The conclusion is already at the top of the page.
         _ if section.opens_report || is_alone => String::new(),
         "" => String::new(),
         conclusion => format!(r#"<p class="conclusion">{}</p>"#, unbroken(conclusion)),
@@ -209,7 +210,7 @@ fn section(number: usize, section: &Section, (most, is_alone): (usize, bool)) ->
     )
 }
 
-/// A bar for each row of a table.
+/// Chart with a bar for each row of a table.
 fn chart(shown: &Chart) -> String {
     let most = shown.bars.iter().map(|bar| bar.value).fold(0.0, f64::max).max(f64::MIN_POSITIVE);
     let line = |bar: &ChartBar| {
@@ -231,7 +232,7 @@ fn chart(shown: &Chart) -> String {
     )
 }
 
-/// A table whose cells are the darker the larger their ratio is, with its scale.
+/// Heat map: a table whose cells are darker for larger ratios, with its scale.
 fn heat(heat: &Heat) -> String {
     let share =
         |ratio: f64| (libm::log(ratio.max(1.0)) / libm::log(HEAT_MOST) * HEAT_SHARE).clamp(0.0, HEAT_SHARE);
@@ -264,7 +265,7 @@ fn heat(heat: &Heat) -> String {
     )
 }
 
-/// Ratio from which on the colour of a heat map stays the same, and its opacity there.
+/// Ratio from which the colour of a heat map no longer changes, and its opacity there.
 const HEAT_MOST: f64 = 32.0;
 const HEAT_SHARE: f64 = 0.6;
 
@@ -306,12 +307,12 @@ fn bar(bar: &Bar) -> String {
     )
 }
 
-/// JSON inside a script element, in which no tag can begin.
+/// JSON for a script element, escaped so that no tag can begin in it.
 fn embedded(value: &serde_json::Value) -> String {
     value.to_string().replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }
 
-/// Steps of a waterfall that are listed below it.
+/// Maximum number of steps of a waterfall that are listed below it.
 const LISTED_STEPS: usize = 500;
 
 fn waterfall(id: &str, waterfall: &Waterfall, most: usize) -> String {
@@ -406,11 +407,11 @@ fn cell(cell: &Cell, is_head: bool) -> String {
     let text = cell.shown();
     let words = escaped(&text);
     match cell {
-        // What is shown is rounded; sorting uses the exact value.
+        // The displayed value is rounded; sorting uses the exact value.
         Cell::Number(n) if n.to_string() == text => format!(r#"<td class="n">{words}</td>"#),
         Cell::Number(n) | Cell::Shown(n, _) => format!(r#"<td class="n" data-v="{n}">{words}</td>"#),
         _ if is_head => format!(r#"<th scope="row">{words}</th>"#),
-        // A sentence in a narrow column would make its row as tall as a screen.
+        // A sentence in a narrow column would make its row very high.
         _ if text.chars().count() > 40 => format!(r#"<td class="long">{words}</td>"#),
         _ => format!("<td>{words}</td>"),
     }

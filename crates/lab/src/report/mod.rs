@@ -1,13 +1,15 @@
 //! `floatgate report`: setups and results as one HTML file that needs no network.
 //!
-//! - `envelope`: the kind of each result, and the input that it follows from, which its JSON begins with.
-//! - [`Report`]: inputs are added one by one, each becomes a section.
-//! - `read`: the JSON of floatgate's commands and CSV files to sections; `setup`: a setup is measured and traced.
-//! - `schema`: the JSON Schema of each kind.
-//! - `html`: sections to a page; its style and script stand beside it, `page.css` and `page.js`, and the plotting library in `plot`.
+//! - `envelope`: kind and inputs of each result, at the start of its JSON.
+//! - [`Report`]: inputs are added one by one, and each becomes a section.
+//! - `read`: sections from the JSON of floatgate's commands and from CSV files; `setup`: measurements and traces of a
+//!   setup.
+//! - `schema`: JSON Schema of each kind.
+//! - `html`: page from sections. Its style and script are in `page.css` and `page.js`, and the plotting library is in
+//!   `plot`.
 //!
-//! Texts of inputs are shown without control characters, and escaped. The page is at most [`MAX_BYTES`] long: of tables with
-//! very many rows it shows some, and says so.
+//! Texts of inputs are shown without control characters, and escaped. The page is at most [`MAX_BYTES`] long: it shows
+//! only some rows of very long tables, and states that.
 
 mod csv;
 mod envelope;
@@ -25,16 +27,16 @@ use floatgate_sim::rig::RigOptions;
 use model::Section;
 pub use schema::{DocumentedKind, documented_kinds, schema_of, schema_of_all};
 
-/// Largest report, in bytes.
+/// Maximum size of a report, bytes.
 pub const MAX_BYTES: usize = 3_000_000;
 
-/// Rows of a table that are tried first, and spans of a waterfall; halved until the page is small enough.
+/// Initial limit of rows of a table and of spans of a waterfall. It is halved until the page is small enough.
 const MOST_ROWS: usize = 20_000;
 
-/// With fewer rows a table is of no use.
+/// Minimum number of rows for a useful table.
 const FEWEST_ROWS: usize = 8;
 
-/// A report that is being put together.
+/// A report being assembled.
 #[derive(Clone, Debug)]
 pub struct Report {
     title: String,
@@ -43,15 +45,15 @@ pub struct Report {
 }
 
 impl Report {
-    /// An empty report; `command` is the command line that makes it.
+    /// Creates an empty report; `command` is the command line that makes it.
     pub fn new(title: &str, command: &str) -> Self {
         Self { title: title.to_owned(), command: command.to_owned(), sections: Vec::new() }
     }
 
-    /// Measures a setup, traces its operations, and adds both with the sources of all its numbers.
+    /// Measures a setup, traces its operations, and adds both, with the sources of all its numbers.
     ///
     /// # Errors
-    /// A wrong setup, or one that cannot be measured.
+    /// The setup is wrong or cannot be measured.
     pub fn add_setup(
         &mut self,
         library: &Library,
@@ -67,7 +69,7 @@ impl Report {
     /// Adds the JSON that a command printed.
     ///
     /// # Errors
-    /// A text that is no JSON, or JSON that is no result.
+    /// The text is not JSON, or the JSON is not a result.
     pub fn add_json(&mut self, name: &str, text: &str) -> Result<(), Error> {
         let value: serde_json::Value = serde_json::from_str(text)
             .map_err(|error| Error::request(format!("{name}: not JSON: {error}"), read::HELP))?;
@@ -78,7 +80,7 @@ impl Report {
     /// Adds the result of a study.
     ///
     /// # Errors
-    /// JSON that is no result of this study.
+    /// The JSON is not a result of this study.
     pub fn add_study(
         &mut self,
         name: &str,
@@ -89,7 +91,7 @@ impl Report {
         Ok(())
     }
 
-    /// Adds the result of a study whose conclusion is the conclusion of the whole page, before all others.
+    /// Adds the result of a study at the start. Its conclusion becomes the conclusion of the whole page.
     ///
     /// # Errors
     /// As [`Report::add_study`].
@@ -107,16 +109,16 @@ impl Report {
     /// Adds a CSV file with a header line.
     ///
     /// # Errors
-    /// A text that is no such table.
+    /// The text is not a table.
     pub fn add_csv(&mut self, name: &str, text: &str) -> Result<(), Error> {
         self.sections.push(csv::section(name, text)?);
         Ok(())
     }
 
-    /// The page.
+    /// HTML of the page.
     ///
     /// # Errors
-    /// Inputs that make more than [`MAX_BYTES`].
+    /// The inputs need more than [`MAX_BYTES`].
     pub fn html(&self) -> Result<String, Error> {
         let comparison = model::comparison(&self.sections);
         let mut rows = MOST_ROWS;

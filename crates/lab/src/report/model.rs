@@ -1,4 +1,4 @@
-//! Contents of a report, before they are HTML.
+//! Contents of a report before conversion to HTML.
 
 use crate::study::report as study;
 use floatgate_image::words;
@@ -6,44 +6,45 @@ use floatgate_mtd::Phase;
 use floatgate_mtd::size::text as size;
 use std::collections::BTreeSet;
 
-/// One input: a setup or a result.
+/// Section of the report for one input: a setup or a result.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Section {
     /// Title of the setup, or the name of the input.
     pub(super) heading: String,
-    /// The input, as it was named.
+    /// The input, as named by the user.
     pub(super) origin: String,
-    /// Command that gives such a result.
+    /// Command that prints such a result.
     pub(super) kind: String,
-    /// Names and values that stand once in the result.
+    /// Names and values that occur once in the result.
     pub(super) facts: Vec<(String, String)>,
-    /// Its conclusion, at its beginning and in the summary of the page; empty where the figures say it.
+    /// Conclusion of the result, shown at the start of the section and in the summary of the page; empty if there is
+    /// none.
     pub(super) conclusion: String,
-    /// Remarks of the result, a sentence each.
+    /// Remarks of the result, one sentence each.
     pub(super) notes: Vec<String>,
     pub(super) bars: Vec<Bar>,
     pub(super) waterfalls: Vec<Waterfall>,
     pub(super) tables: Vec<Table>,
     /// Subject, names and figures that are compared with other sections.
     pub(super) compared: Vec<Compared>,
-    /// Sources of the numbers, as a table of its own.
+    /// Sources of the numbers, as a separate table.
     pub(super) sources: Option<Table>,
     /// True for a comparison whose conclusion is the conclusion of the whole page.
     pub(super) opens_report: bool,
     pub(super) heat: Option<Heat>,
 }
 
-/// Ratios by rows and groups of columns, of which 1 is the best.
+/// Heat map of ratios by rows and groups of columns; 1 is the best ratio.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Heat {
     pub(super) caption: String,
     /// Groups of columns: title, and the titles of its columns.
     pub(super) groups: Vec<(String, Vec<String>)>,
-    /// Name of a row, and a ratio for each column that has one.
+    /// Rows: name, and a ratio for each column that has one.
     pub(super) rows: Vec<(String, Vec<Option<f64>>)>,
 }
 
-/// A bar for each row of a table.
+/// Chart with a bar for each row of a table.
 #[derive(Clone, Debug)]
 pub(super) struct Chart {
     pub(super) caption: String,
@@ -51,7 +52,7 @@ pub(super) struct Chart {
 }
 
 impl Chart {
-    /// Meaning of a long bar, from the unit in the caption; empty where it is neither good nor bad.
+    /// Meaning of a long bar, from the unit in the caption; empty if it is neither good nor bad.
     pub(super) fn meaning(&self) -> &'static str {
         let unit = self.caption.rsplit([',', '(']).next().unwrap_or_default();
         let unit = unit.trim().trim_end_matches(')').rsplit(' ').next().unwrap_or_default();
@@ -67,7 +68,7 @@ impl Chart {
     }
 }
 
-/// A figure of a row.
+/// Bar of one row.
 #[derive(Clone, Debug)]
 pub(super) struct ChartBar {
     pub(super) name: String,
@@ -75,7 +76,7 @@ pub(super) struct ChartBar {
     pub(super) text: String,
 }
 
-/// Kinds of results that have no figures to draw.
+/// Kinds of results without figures to draw.
 const CATALOGUES: [&str; 9] = [
     "parts",
     "part",
@@ -88,20 +89,20 @@ const CATALOGUES: [&str; 9] = [
     "hosts",
 ];
 
-/// Rows of a table of which each column is drawn, and the most of these.
+/// Maximum number of rows of a short table, whose columns all get a chart, and maximum number of these charts.
 const SHORT_ROWS: usize = 12;
 const SHORT_CHARTS: usize = 6;
 
-/// Rows of a table of which a chart is drawn.
+/// Maximum number of rows of a table that gets a chart.
 const CHART_ROWS: usize = 30;
 
 impl Section {
-    /// True where other things than facts show what was found.
+    /// True if the section has bars, waterfalls or tables.
     pub(super) fn has_more_than_facts(&self) -> bool {
         !self.bars.is_empty() || !self.waterfalls.is_empty() || !self.tables.is_empty()
     }
 
-    /// Pictures of the first table with figures, where nothing else is drawn.
+    /// Charts of the first table with figures, if the section has no other picture.
     pub(super) fn charts(&self) -> Vec<Chart> {
         let is_drawn = !self.bars.is_empty() || !self.waterfalls.is_empty() || self.heat.is_some();
         let is_catalogue = CATALOGUES.contains(&self.kind.as_str());
@@ -115,7 +116,7 @@ impl Section {
         of(true).or_else(|| of(false)).unwrap_or_default()
     }
 
-    /// The report of a study.
+    /// Section of the report of a study.
     pub(super) fn of_report(name: &str, kind: String, report: study::Report) -> Self {
         let mut section = Self {
             heading: plain(if report.title.is_empty() { name } else { &report.title }),
@@ -142,11 +143,11 @@ impl Section {
     }
 }
 
-/// Time of a test by phase.
+/// Bar of a test: its time by phase.
 #[derive(Clone, Debug)]
 pub(super) struct Bar {
     pub(super) name: String,
-    /// Speed or time, with its unit.
+    /// Speed or time of the test, with its unit.
     pub(super) figure: String,
     /// Time by phase, ns.
     pub(super) parts: Vec<(Phase, u64)>,
@@ -154,7 +155,7 @@ pub(super) struct Bar {
     pub(super) advice: String,
 }
 
-/// One operation on the timelines of its resources.
+/// Waterfall of one operation: the timelines of its resources.
 #[derive(Clone, Debug)]
 pub(super) struct Waterfall {
     pub(super) caption: String,
@@ -171,26 +172,26 @@ pub(super) struct Stretch {
     pub(super) what: String,
 }
 
-/// A table to sort and filter.
+/// Table that a reader can sort and filter.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Table {
     pub(super) caption: String,
     pub(super) columns: Vec<String>,
     pub(super) rows: Vec<Row>,
-    /// Shown when a reader asks for it: what is drawn says the same.
+    /// True if the table is hidden until a reader opens it, because a picture shows the same.
     pub(super) folded: bool,
-    /// Drawn as a scatter plot, too.
+    /// True if the table is also drawn as a scatter plot.
     pub(super) plot: bool,
-    /// Two columns that are to be equal: the axes of the plot, which begins with others without them.
+    /// Two columns that should be equal, as initial axes of the plot. Without them, it begins with other axes.
     pub(super) equal: Option<[&'static str; 2]>,
-    /// Columns with true where more is better, false where less is: the axes of the plot.
+    /// Columns that are objectives, as axes of the plot: true if more is better, false if less is.
     pub(super) objectives: Vec<(String, bool)>,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Row {
     pub(super) cells: Vec<Cell>,
-    /// On the Pareto front: kept when rows are left out.
+    /// True for a row on the Pareto front, which is kept if rows are left out.
     pub(super) marked: bool,
 }
 
@@ -199,13 +200,13 @@ pub(super) enum Cell {
     #[default]
     Empty,
     Number(f64),
-    /// A number with the text that is shown.
+    /// A number with its displayed text.
     Shown(f64, String),
     Text(String),
 }
 
 impl Cell {
-    /// The cell as text.
+    /// Displayed text of the cell.
     pub(super) fn shown(&self) -> String {
         match self {
             Self::Empty => String::new(),
@@ -214,14 +215,14 @@ impl Cell {
         }
     }
 
-    /// A number as it was written; a text where a float has not all its digits (from 2^53 on), as may be in a seed.
+    /// A number as it was written. A text if a float cannot represent all its digits (from 2^53 on), as in a seed.
     pub(super) fn of_number(text: &str) -> Option<Self> {
         let number = text.parse::<f64>().ok().filter(|number| number.is_finite())?;
         let is_exact = number.abs() < 9_007_199_254_740_992.0 || text.contains(['.', 'e', 'E']);
         Some(if is_exact { Self::Number(number) } else { Self::Text(text.to_owned()) })
     }
 
-    /// The number of a cell that has one.
+    /// Number in the cell; `None` for a text.
     pub(super) const fn number(&self) -> Option<f64> {
         match self {
             Self::Number(value) | Self::Shown(value, _) => Some(*value),
@@ -229,13 +230,13 @@ impl Cell {
         }
     }
 
-    /// A whole number of bytes.
+    /// Cell with a whole number of bytes.
     pub(super) fn bytes(&self) -> Option<u64> {
         let value = self.number().filter(|value| value.fract() == 0.0 && (0.0..9e15).contains(value))?;
         Some(value as u64)
     }
 
-    /// True for a cell without contents. 0 and `false` are findings.
+    /// True for an empty cell. 0 and `false` are not empty.
     pub(super) fn is_empty(&self) -> bool {
         matches!(self, Self::Empty) || matches!(self, Self::Text(text) if text.is_empty())
     }
@@ -247,7 +248,7 @@ impl Cell {
     }
 }
 
-/// A number with as many decimals as a reader needs: three significant digits; `1.5e-9` where zeros would hide them.
+/// Text of a number with three significant digits, or in the form `1.5e-9` if it would have many leading zeros.
 pub(super) fn number(n: f64) -> String {
     if n.fract() == 0.0 && n.abs() < 1e15 {
         return format!("{n:.0}");
@@ -271,14 +272,15 @@ pub(super) struct Compared {
 }
 
 impl Table {
-    /// The columns of numbers that differ as bars: several of a short table, the first of a long one; else any column of numbers.
+    /// Charts of the number columns whose values differ: several for a short table, only the first for a long one. If
+    /// no column differs, any number column is used.
     fn charts(&self) -> Vec<Chart> {
         let differs = |at: usize| {
             let mut all = self.rows.iter().filter_map(|row| row.cells.get(at)?.number());
             all.next().is_some_and(|first| all.any(|other| other != first))
         };
         let is_numeric = self.numeric();
-        // Values with units of their own are no bars of one picture.
+        // If rows have different units, the values are not comparable, so the column `value` is not drawn.
         let has_units = self.columns.iter().any(|column| column == "unit");
         let is_comparable =
             |at: usize| !has_units || self.columns.get(at).is_none_or(|column| column != "value");
@@ -294,7 +296,7 @@ impl Table {
         drawn.into_iter().filter_map(|at| self.chart(at)).collect()
     }
 
-    /// Sizes and times as the terminal shows them, in rows whose unit is the byte or the microsecond.
+    /// Converts sizes and times to the units of the terminal, in rows whose unit is byte or microsecond.
     pub(super) fn in_readable_units(&mut self) {
         let at = |name: &str| self.columns.iter().position(|column| column == name);
         let (Some(value), Some(unit)) = (at("value"), at("unit")) else { return };
@@ -320,7 +322,7 @@ impl Table {
         }
     }
 
-    /// A column of numbers as bars.
+    /// Chart of a column of numbers.
     fn chart(&self, at: usize) -> Option<Chart> {
         let bar = |row: &Row| {
             let cell = row.cells.get(at)?;
@@ -368,7 +370,7 @@ impl Table {
         Self { plot: table.plot && shown.plot, ..shown }
     }
 
-    /// A table of rows that have different keys: a column for each key, in the order of first use.
+    /// Table of rows with different keys: one column for each key, in the order of first use.
     pub(super) fn of_keyed(caption: &str, rows: Vec<Vec<(String, Cell)>>) -> Self {
         let (mut columns, mut known) = (Vec::new(), BTreeSet::new());
         for (key, _) in rows.iter().flatten() {
@@ -393,7 +395,7 @@ impl Table {
         Self { caption: caption.to_owned(), columns, rows, ..Self::default() }.without_empty_columns()
     }
 
-    /// Leaves out columns that are empty in each row, and marks rows of a Pareto front.
+    /// Removes columns that are empty in every row, and marks rows of a Pareto front.
     pub(super) fn without_empty_columns(mut self) -> Self {
         let tells =
             |i: usize| self.rows.iter().any(|row| row.cells.get(i).is_some_and(|cell| !cell.is_empty()));
@@ -410,19 +412,19 @@ impl Table {
         self
     }
 
-    /// The first row by column.
+    /// Cells of the first row by column.
     pub(super) fn first_row(&self) -> Vec<(&str, String)> {
         let cells = self.rows.first().map_or(&[][..], |row| &row.cells);
         self.columns.iter().map(String::as_str).zip(cells.iter().map(Cell::shown)).collect()
     }
 
-    /// `more` or `less` for a column that is an objective.
+    /// `more` or `less`, for a column that is an objective.
     pub(super) fn better(&self, column: &str) -> Option<&'static str> {
         let found = self.objectives.iter().find(|(objective, _)| objective == column);
         found.map(|&(_, more)| if more { "more" } else { "less" })
     }
 
-    /// True for each column that has numbers and no texts.
+    /// True for each column that contains numbers and no texts.
     pub(super) fn numeric(&self) -> Vec<bool> {
         let column = |i: usize| self.rows.iter().filter_map(move |row| row.cells.get(i));
         let is_text = |cell: &Cell| matches!(cell, Cell::Text(text) if !text.is_empty());
@@ -432,7 +434,7 @@ impl Table {
         (0..self.columns.len()).map(numbers).collect()
     }
 
-    /// Numbers of the rows to show when at most `most` are: those on the Pareto front, and others at even distances.
+    /// Indices of at most `most` rows to show: those on the Pareto front, and others at equal distances.
     pub(super) fn chosen(&self, most: usize) -> Vec<usize> {
         if self.rows.len() <= most {
             return (0..self.rows.len()).collect();
@@ -449,7 +451,7 @@ impl Table {
     }
 }
 
-/// Table of what the sections have in common; none when there is a single subject.
+/// Table of the figures that the sections have in common; `None` if there is only one subject.
 pub(super) fn comparison(sections: &[Section]) -> Option<Table> {
     let compared: Vec<&Compared> = sections.iter().flat_map(|section| &section.compared).collect();
     if compared.len() < 2 {
@@ -462,17 +464,17 @@ pub(super) fn comparison(sections: &[Section]) -> Option<Table> {
     Some(Table::of_keyed("Comparison of setups and results of `speed`", compared.iter().map(row).collect()))
 }
 
-/// Caption of a table that has no other.
+/// Default caption of a table.
 pub(super) fn rows_of(name: &str) -> String {
     format!("Rows of {}", plain(name))
 }
 
-/// A text without control characters and without marks that reverse the order of letters.
+/// Text without control characters, and without marks that reverse the direction of writing.
 pub(super) fn plain(text: &str) -> String {
     text.chars().map(words::shown).collect()
 }
 
-/// A key of the JSON as a heading: `exact_kib_s` becomes `exact (KiB/s)`.
+/// Heading for a JSON key: `exact_kib_s` becomes `exact (KiB/s)`.
 pub(super) fn heading(key: &str) -> String {
     const UNITS: [(&str, &str); 11] = [
         ("kib_s", "KiB/s"),
@@ -490,7 +492,7 @@ pub(super) fn heading(key: &str) -> String {
     if key == "unexplained" {
         return "lines that no cost explains".to_owned();
     }
-    // Keys of setups, such as bus.clock_hz, are names that a reader types.
+    // Keys of setups, such as bus.clock_hz, are names that a reader types, so they are not changed.
     if key.contains('.') && !key.starts_with("flash.") {
         return key.to_owned();
     }
@@ -503,7 +505,7 @@ pub(super) fn heading(key: &str) -> String {
     key.replace('_', " ")
 }
 
-/// A time in the unit that gives one to four digits before the point.
+/// Text of a time in the unit that gives one to four digits before the point.
 pub(super) fn time(ns: u64) -> String {
     floatgate_mtd::Nanos::from_ns(ns).to_string()
 }

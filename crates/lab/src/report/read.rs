@@ -1,4 +1,4 @@
-//! The JSON of floatgate's commands (docs/json.md) as sections.
+//! Sections from the JSON of floatgate's commands (docs/json.md).
 
 use super::envelope::{ResultKind, StoredKind, kind_of};
 use super::model::{
@@ -10,10 +10,11 @@ use floatgate_mtd::size::text as size;
 use floatgate_sim::error::Error;
 use serde_json::{Map, Value};
 
-/// Help for JSON that cannot be shown.
+/// Help text for JSON that cannot be shown.
 pub(super) const HELP: &str = "give what a command of floatgate printed as JSON: speed, fs, age, trace, endurance, powercut, papers, sweep, fit, probe, advise, ecc advise, card info, speed, replay, run, compare, powercut or amplification, keystore, parts, setups, controllers or hosts";
 
-/// Paths and captions of the lists of a result that become tables; the first one is always there. None of a result that reports do not show.
+/// Paths and captions of the lists in a result that become tables; the first list always exists. `None` for a result
+/// that reports do not show.
 const fn tables(kind: ResultKind) -> Option<&'static [(&'static str, &'static str)]> {
     use ResultKind as Kind;
     Some(match kind {
@@ -61,7 +62,7 @@ const fn tables(kind: ResultKind) -> Option<&'static [(&'static str, &'static st
     })
 }
 
-/// A section of what a command printed.
+/// Section for the output of a command.
 pub(super) fn section(name: &str, value: &Value) -> Result<Section, Error> {
     if let Some(section) = columns(name, value) {
         return Ok(section);
@@ -72,7 +73,7 @@ pub(super) fn section(name: &str, value: &Value) -> Result<Section, Error> {
     }
 }
 
-/// The result of a study, by its report.
+/// Section for the result of a study, made from its report.
 pub(super) fn section_of_study(
     name: &str,
     kind: String,
@@ -83,7 +84,7 @@ pub(super) fn section_of_study(
     Ok(Section::of_report(name, kind, report))
 }
 
-/// A section of a result of a known kind.
+/// Section for a result of a known kind.
 pub(super) fn section_of(name: &str, kind: ResultKind, value: &Value) -> Result<Section, Error> {
     let (Some(result), Some(tables)) = (value.as_object(), tables(kind)) else {
         let message = format!("{name}: a result of the kind `{kind}`, which reports do not show");
@@ -149,7 +150,7 @@ fn object(
     Ok(section)
 }
 
-/// Relative times of filesystems under workloads, a row for each card.
+/// Heat map of relative times of filesystems under workloads, one row per card.
 fn heat(cells: &[&Map<String, Value>]) -> Heat {
     let text = |cell: &Map<String, Value>, key: &str| {
         cell.get(key).and_then(Value::as_str).map(plain).unwrap_or_default()
@@ -190,7 +191,7 @@ fn heat(cells: &[&Map<String, Value>]) -> Heat {
     Heat { caption, groups, rows }
 }
 
-/// A section of the columns of a sweep, as `to_dict()` gives them in Python.
+/// Section for the columns of a sweep, as `to_dict()` returns them in Python.
 fn columns(name: &str, value: &Value) -> Option<Section> {
     let columns: Vec<_> = value
         .as_object()?
@@ -206,7 +207,7 @@ fn columns(name: &str, value: &Value) -> Option<Section> {
     Some(of_rows(name, ResultKind::Sweep, (0..first.len()).map(row).collect()))
 }
 
-/// A section that is a table.
+/// Section that is a table.
 fn of_rows(name: &str, kind: ResultKind, rows: Vec<Cells>) -> Section {
     Section {
         heading: plain(name),
@@ -218,7 +219,7 @@ fn of_rows(name: &str, kind: ResultKind, rows: Vec<Cells>) -> Section {
     }
 }
 
-/// Columns of a sweep of which more is better, and those of which less is.
+/// Objective columns of a sweep: those of which more is better, and those of which less is.
 fn objectives(result: &Map<String, Value>) -> Vec<(String, bool)> {
     let of = |key: &str, more: bool| {
         let columns = result.get("objectives").and_then(|all| all.get(key)).and_then(Value::as_array);
@@ -227,7 +228,7 @@ fn objectives(result: &Map<String, Value>) -> Vec<(String, bool)> {
     of("minimise", false).chain(of("maximise", true)).collect()
 }
 
-/// The rows at a path; none where there are none.
+/// Table of the rows at a path; `None` if there are no rows.
 fn table(
     name: &str,
     kind: ResultKind,
@@ -243,7 +244,7 @@ fn table(
         }
     };
     let mut table = Table::of_keyed(caption, cells);
-    // Rows of other lists are different tests, which are not to be compared with each other.
+    // Other lists contain rows of different tests, which must not be compared with each other.
     table.equal = (kind == ResultKind::Papers).then_some(["published", "simulated"]);
     let is_plotted = matches!(kind, ResultKind::Sweep | ResultKind::Papers) && path == "rows";
     table.plot &= is_plotted;
@@ -254,10 +255,10 @@ fn rows(value: &Value) -> Option<Vec<&Map<String, Value>>> {
     value.as_array()?.iter().map(Value::as_object).collect()
 }
 
-/// Cells of a row by heading.
+/// Cells of a row, with their headings.
 type Cells = Vec<(String, Cell)>;
 
-/// The rows at a path, of which those in rows of a list have the first cell of that row before them.
+/// Rows at a path. If they are nested in rows of a list, each begins with the first cell of the outer row.
 fn rows_at(value: &Value, path: &str) -> Option<Vec<Cells>> {
     if path.is_empty() {
         return Some(named_rows(value)?.into_iter().map(|(name, row)| named(name, flat(row))).collect());
@@ -275,10 +276,10 @@ fn rows_at(value: &Value, path: &str) -> Option<Vec<Cells>> {
     Some(all)
 }
 
-/// A row, and its key where the row belongs to an object.
+/// A row and, if it is a member of an object, its key.
 type NamedRow<'a> = (Option<&'a str>, &'a Map<String, Value>);
 
-/// Rows of a list, or those of an object with their keys.
+/// Rows of a list, or members of an object with their keys.
 fn named_rows(value: &Value) -> Option<Vec<NamedRow<'_>>> {
     match value {
         Value::Object(all) => {
@@ -288,7 +289,7 @@ fn named_rows(value: &Value) -> Option<Vec<NamedRow<'_>>> {
     }
 }
 
-/// Cells with the name of their row before them.
+/// Cells preceded by the name of their row.
 fn named(name: Option<&str>, mut cells: Cells) -> Cells {
     if let Some(name) = name {
         cells.insert(0, ("name".to_owned(), Cell::Text(plain(&heading(name)))));
@@ -296,7 +297,7 @@ fn named(name: Option<&str>, mut cells: Cells) -> Cells {
     cells
 }
 
-/// Cells of a row by heading. Breakdowns are drawn instead, and lists of objects have no place in a cell.
+/// Cells of a row, with their headings. Breakdowns are drawn instead, and lists of objects are left out.
 fn flat(row: &Map<String, Value>) -> Cells {
     let mut cells = Vec::new();
     flatten("", row, &mut cells);
@@ -335,11 +336,12 @@ fn cell(value: &Value) -> Cell {
     }
 }
 
-/// Members that are no facts: those of the envelope that name the result, and those that stand elsewhere in the section.
+/// Members that are not listed as facts: those of the envelope that name the result, and those that the section shows
+/// elsewhere.
 const ELSEWHERE: [&str; 9] =
     ["floatgate", "kind", "spans", "title", "least_certain", "advice", "notes", "objectives", "conclusion"];
 
-/// Scalars of the result that stand in no table, and lists without an entry.
+/// Adds the facts of a section: scalars of the result that are in no table, and empty lists.
 fn facts(result: &Map<String, Value>, tables: &[(&str, &str)], section: &mut Section) {
     let of_tables = |key: &str| tables.iter().any(|(path, _)| path.split('.').next() == Some(key));
     let others: Map<String, Value> = result
@@ -368,7 +370,7 @@ fn is_empty_list(value: &Value) -> bool {
 
 /// Remarks of the result.
 fn notes(result: &Map<String, Value>) -> Vec<String> {
-    // The conclusion may be one of them, as a sentence.
+    // The conclusion may repeat one of the remarks, as a sentence.
     let conclusion = result.get("conclusion").and_then(Value::as_str).unwrap_or_default();
     let is_conclusion = |note: &&str| {
         let tail = |text: &str| text.trim_end_matches('.').chars().skip(1).collect::<String>();
@@ -392,13 +394,13 @@ fn notes(result: &Map<String, Value>) -> Vec<String> {
         .collect()
 }
 
-/// A bar for each row that has a breakdown, and one for the result itself.
+/// Bars for all rows with a breakdown, and for the result itself.
 fn bars(result: &Map<String, Value>) -> Vec<Bar> {
     let lists = ["tests", "rows", "predictions"].into_iter().filter_map(|key| rows(result.get(key)?));
     let all: Vec<&Map<String, Value>> = lists.flatten().chain([result]).collect();
     let speed = |row: &Map<String, Value>| row.get("exact_kib_s").and_then(Value::as_f64);
     let erase = all.iter().find(|row| name_of(row) == "erase").and_then(|row| speed(row));
-    // Erases of several blocks a call are one bar where they are as fast.
+    // Multi-block erases have the same bar as single-block erases if they are equally fast.
     let is_equal = |row: &Map<String, Value>| {
         erase.zip(speed(row)).is_some_and(|(one, several)| (several / one - 1.0).abs() < AS_FAST)
     };
@@ -406,7 +408,7 @@ fn bars(result: &Map<String, Value>) -> Vec<Bar> {
     all.iter().filter(is_other).filter_map(|row| bar(row, result)).collect()
 }
 
-/// Share by which speeds differ that are called equal.
+/// Relative difference up to which two speeds count as equal.
 const AS_FAST: f64 = 0.05;
 
 fn name_of(row: &Map<String, Value>) -> &str {
@@ -426,7 +428,7 @@ fn bar(row: &Map<String, Value>, result: &Map<String, Value>) -> Option<Bar> {
     })
 }
 
-/// Longest time that a result has, in ns: integers fit into 53 bits.
+/// Maximum time in a result, ns: integers in JSON fit into 53 bits.
 const NS_MAX: u64 = 1 << 53;
 
 fn breakdown(value: &Value) -> Option<Vec<(Phase, u64)>> {
@@ -450,7 +452,7 @@ fn figure(row: &Map<String, Value>) -> String {
     }
 }
 
-/// Bottleneck and the change that helps most, of a test of `speed`.
+/// Bottleneck, and the change with the largest effect, for a test of `speed`.
 fn advice(result: &Map<String, Value>, test: &str) -> Option<String> {
     let all = result.get("advice")?.as_array()?;
     let one = all.iter().find(|one| one.get("test").and_then(Value::as_str) == Some(test))?;
@@ -490,10 +492,10 @@ fn waterfall(spans: &Value, result: &Map<String, Value>) -> Option<Waterfall> {
     Some(Waterfall { caption: format!("{} takes {}", plain(operation), time(ns)), spans })
 }
 
-/// Figures of a `speed` that are compared with those of others.
+/// Figures of a `speed` result that are compared with other results.
 fn compared(subject: &str, result: &Map<String, Value>) -> Compared {
     let tests = result.get("tests").and_then(rows).unwrap_or_default();
-    // Erases of several blocks a call say nothing more than those of one.
+    // Multi-block erases add no information to single-block erases.
     let is_several = |name: &str| name.contains("x erase ");
     let mut figures: Vec<(String, Cell)> =
         tests.iter().filter_map(|test| speed(test)).filter(|(name, _)| !is_several(name)).collect();
@@ -504,7 +506,7 @@ fn compared(subject: &str, result: &Map<String, Value>) -> Compared {
     Compared { subject: subject.to_owned(), figures }
 }
 
-/// Name and speed of a test: KiB/s, or ms where no bytes are moved.
+/// Name and speed of a test: KiB/s, or ms if the test moves no bytes.
 fn speed(test: &Map<String, Value>) -> Option<(String, Cell)> {
     let name = plain(test.get("name")?.as_str()?);
     match test.get("bytes")?.as_u64()? {
@@ -513,7 +515,7 @@ fn speed(test: &Map<String, Value>) -> Option<(String, Cell)> {
     }
 }
 
-/// The rows of a sweep of `speed`.
+/// Section for the rows of a sweep of `speed`.
 fn sweep_of_speed(name: &str, kind: ResultKind, result: &Map<String, Value>) -> Result<Section, Error> {
     let list = result.get("rows").and_then(rows);
     let list = list.ok_or_else(|| wrong(name, kind, "`rows` is no list of rows"))?;
@@ -548,7 +550,7 @@ fn sweep_of_speed(name: &str, kind: ResultKind, result: &Map<String, Value>) -> 
     })
 }
 
-/// The least certain value on which the result depends, as its source.
+/// Table of the least certain value on which the result depends, with its source.
 fn least_certain(result: &Map<String, Value>) -> Option<Table> {
     let mut cells = flat(result.get("least_certain")?.as_object()?);
     for (key, cell) in &mut cells {

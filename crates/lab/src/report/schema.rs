@@ -1,4 +1,5 @@
-//! JSON Schema (2020-12) of every result, made from the tables of docs/json.md, which a test compares with real output in both directions.
+//! JSON Schema (2020-12) of every result, generated from the tables of docs/json.md. A test compares these with real
+//! output in both directions.
 
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -9,7 +10,7 @@ const PAGE: &str = include_str!("../../json.md");
 /// Dialect of the schemas.
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// Title of the section with the keys that every result has.
+/// Title of the section with the keys of every result.
 const ENVELOPE: &str = "Envelope";
 
 /// A kind of result: a section of docs/json.md.
@@ -17,17 +18,17 @@ const ENVELOPE: &str = "Envelope";
 pub struct DocumentedKind {
     /// Value of `kind` in the JSON, such as `card-speed`.
     pub kind: &'static str,
-    /// Title of its section, mostly the command that prints it.
+    /// Title of its section, usually the command that prints it.
     pub title: &'static str,
 }
 
-/// The kinds of all results, in the order of docs/json.md.
+/// Kinds of all results, in the order of docs/json.md.
 pub fn documented_kinds() -> Vec<DocumentedKind> {
     let of_section = |section: Section| Some(DocumentedKind { kind: section.kind?, title: section.title });
     sections().into_iter().filter_map(of_section).collect()
 }
 
-/// JSON Schema of the results of one kind, None if no result has it.
+/// JSON Schema of the results of one kind; `None` for an unknown kind.
 pub fn schema_of(kind: &str) -> Option<Value> {
     let sections = sections();
     let section = sections.iter().find(|section| section.kind == Some(kind))?;
@@ -43,7 +44,7 @@ pub fn schema_of(kind: &str) -> Option<Value> {
     }))
 }
 
-/// JSON Schema of the results of all kinds: `kind` decides which definition applies.
+/// JSON Schema of the results of all kinds. The value of `kind` selects the definition.
 pub fn schema_of_all() -> Value {
     let sections = sections();
     let of_kind = |section: &Section| {
@@ -84,7 +85,7 @@ struct Key {
     meaning: &'static str,
 }
 
-/// The sections that have a table.
+/// All sections that have a table.
 fn sections() -> Vec<Section> {
     let mut sections: Vec<Section> = Vec::new();
     for line in PAGE.lines() {
@@ -99,7 +100,7 @@ fn sections() -> Vec<Section> {
 }
 
 impl Section {
-    /// Adds a line below the title, if it is the kind or a row of the table.
+    /// Adds a line after the title, if it contains the kind or a row of the table.
     fn add(&mut self, line: &'static str) {
         if let Some(kind) = line.strip_prefix("Kind: `").and_then(|rest| rest.strip_suffix("`.")) {
             self.kind = Some(kind);
@@ -120,7 +121,7 @@ impl Section {
 }
 
 impl Key {
-    /// Reads a row, `` | `path` | type | meaning | ``.
+    /// Parses a row, `` | `path` | type | meaning | ``.
     fn of_row(line: &'static str) -> Option<Self> {
         let (path, rest) = line.strip_prefix("| `")?.split_once("` | ")?;
         let (kind, meaning) = rest.split_once(" | ")?;
@@ -136,7 +137,7 @@ impl Key {
         })
     }
 
-    /// Section that describes the type, of a type that has one.
+    /// Title of the section that describes the type, if there is one.
     fn section(&self) -> Option<&'static str> {
         Some(match self.kind {
             "breakdown" => "Breakdown",
@@ -149,19 +150,19 @@ impl Key {
     }
 }
 
-/// A place in a result: a key of an object, or the elements of a list.
+/// A position in a result: a key of an object, or the elements of a list.
 #[derive(Default)]
 struct Node<'a> {
-    /// Its row in the table; none of a place that only leads to others.
+    /// Row in the table; `None` for a position that only leads to others.
     key: Option<&'a Key>,
-    /// Places inside an object, in the order of the table.
+    /// Positions inside an object, in the order of the table.
     members: Vec<(&'a str, Node<'a>)>,
     /// The elements of a list.
     elements: Option<Box<Node<'a>>>,
 }
 
 impl<'a> Node<'a> {
-    /// The place at a path below this one.
+    /// Position at a path below this one.
     fn at(&mut self, path: &'a str) -> &mut Self {
         let (first, rest) = path.split_once('.').unwrap_or((path, ""));
         let depth = first.matches("[]").count();
@@ -222,7 +223,7 @@ impl<'a> Node<'a> {
         schema.insert("type".to_owned(), kinds);
     }
 
-    /// The keywords about members or elements.
+    /// Keywords of the schema about members or elements.
     fn members(&self) -> Map<String, Value> {
         let mut schema = Map::new();
         if let Some(elements) = &self.elements {
@@ -245,13 +246,13 @@ impl<'a> Node<'a> {
         schema
     }
 
-    /// A place without a row may be null, as docs/json.md says only what is in it.
+    /// True if the position has no row: docs/json.md then describes only its contents, so it may be null.
     fn is_null_allowed(&self) -> bool {
         self.key.is_none_or(|key| key.is_null_allowed)
     }
 }
 
-/// Adds the sections to which those in `names` refer, directly or by others.
+/// Adds the sections to which the sections in `names` refer, directly or through others.
 fn add_references(sections: &[Section], names: &mut Vec<&'static str>) {
     let mut next = 0;
     while let Some(name) = names.get(next).copied() {
@@ -265,7 +266,7 @@ fn add_references(sections: &[Section], names: &mut Vec<&'static str>) {
     }
 }
 
-/// Name of a section among the definitions: no spaces, as it is part of a reference.
+/// Name of a section among the definitions. It contains no spaces, because it is part of a reference.
 fn definition(section: &str) -> String {
     section.to_lowercase().replace(' ', "-")
 }

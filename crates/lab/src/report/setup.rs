@@ -1,4 +1,4 @@
-//! A setup as a section: measured, traced, and each of its numbers with its source.
+//! Section of a setup: measured, traced, and with the source of each of its numbers.
 
 use super::envelope::ResultKind;
 use super::model::{Cell, Section, Table, plain};
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 /// Operations whose waterfalls are drawn.
 const TRACED: [Operation; 3] = [Operation::ReadPage, Operation::WritePage, Operation::Erase];
 
-/// Measures a setup.
+/// Measures a setup and makes its section.
 pub(super) fn section(
     library: &Library,
     name: &str,
@@ -53,7 +53,7 @@ fn value(name: &str, result: &impl serde::Serialize) -> Result<Value, Error> {
     serde_json::to_value(result).map_err(|error| Error::request(format!("{name}: {error}"), read::HELP))
 }
 
-/// Every number of chip, controller and host, with its file, source and confidence.
+/// Table of every number of chip, controller and host, with its file, source and confidence.
 fn sources(library: &Library, config: &Config) -> Result<Table, Error> {
     let row = |sourced: certainty::Sourced| {
         let text = |text: String| Cell::Text(plain(&text));

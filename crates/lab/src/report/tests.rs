@@ -5,7 +5,7 @@ use serde_json::json;
 
 const SETUP: &str = "am62a-w35n01jw";
 
-/// A result with its conclusion.
+/// A result with a conclusion.
 #[derive(serde::Serialize)]
 struct Plain<'a> {
     #[serde(flatten)]
@@ -20,7 +20,7 @@ impl Concluded for Plain<'_> {
     }
 }
 
-/// A result as a command prints it.
+/// JSON of a result as a command prints it.
 fn marked(kind: ResultKind, result: &serde_json::Value) -> String {
     in_envelope(&kind.of_nothing(), result, "")
 }
@@ -52,7 +52,7 @@ fn a_setup_has_bars_waterfalls_and_sources() {
     assert!(sources.rows.iter().any(|row| is_timing(&row)), "{:?}", sources.rows);
 }
 
-/// Rounded one by one, three thirds of a time are 99.9 %.
+/// If they were rounded one by one, three thirds of a time would be 99.9 %.
 #[test]
 fn shares_are_those_of_the_terminal() {
     let trace = json!({
@@ -66,7 +66,7 @@ fn shares_are_those_of_the_terminal() {
     assert!(page.contains("title=\"ecc &lt; 0.05 %\""));
 }
 
-/// Times that no result has are left out, whatever they add up to.
+/// Impossibly long times are left out, even if their sum overflows.
 #[test]
 fn huge_times_are_no_bar() {
     let trace = json!({
@@ -83,7 +83,7 @@ fn a_page_loads_nothing_and_is_the_same_every_time() {
     let (first, second) = (of_setup().html().unwrap(), of_setup().html().unwrap());
     assert_eq!(first, second);
     for way_out in ["http://", "https://", "<link", "src=\"", "@import", "url("] {
-        // The library has names of XML, and licences with addresses.
+        // The library contains names of XML namespaces, and licences with addresses.
         assert!(!first.replace(html::LIBRARY, "").contains(way_out), "{way_out}");
     }
 }
@@ -151,7 +151,8 @@ fn what_is_no_result_is_refused_with_its_name() {
     assert_eq!(report.sections.len(), 1, "what is refused is not added");
 }
 
-/// Names that look like numbers, such as `0123`, stay as they are written, and numbers keep all their digits.
+/// Checks that names that look like numbers, such as `0123`, stay as written, and that numbers keep all their
+/// digits.
 #[test]
 fn a_csv_keeps_its_texts() {
     let mut report = Report::new("", "");
@@ -221,7 +222,8 @@ fn page_of(kind: ResultKind, result: &serde_json::Value) -> String {
     report.html().unwrap()
 }
 
-/// Of each chip when and of what it died, and nothing that only a program reads.
+/// Checks that the report states the time and cause of each chip's failure, without fields that only programs
+/// read.
 #[test]
 fn lives_of_chips_are_told_in_words() {
     let life = |seed: u32, years: Option<f64>, why: Option<&str>| {
@@ -325,7 +327,7 @@ fn catalogues_are_tables() {
     assert!(!page.contains(html::LIBRARY), "nothing is drawn");
 }
 
-/// The input of a result stands among its facts.
+/// The input of a result is one of its facts.
 #[test]
 fn a_section_names_the_input_of_its_result() {
     let rows = json!({ "rows": [{ "part": "a" }] });
@@ -345,7 +347,7 @@ fn a_drawing_has_its_library_and_that_its_licences() {
     }
 }
 
-/// A result without bars of its own has those of its figures, but not of values in different units.
+/// A result without bars has charts of its figures, but not of values in different units.
 #[test]
 fn every_kind_of_result_has_a_picture() {
     let section = |kind: ResultKind, result: &serde_json::Value| {
@@ -361,7 +363,7 @@ fn every_kind_of_result_has_a_picture() {
         "page": { "value": 4096, "unit": "B", "confidence": 0.5 }, "speed": { "value": 9, "unit": "MB/s", "confidence": 0.9 } } });
     let probed = section(ResultKind::Probe, &answers);
     assert_eq!(probed.charts()[0].caption, "confidence");
-    // Sizes are those of the terminal.
+    // Sizes have the units of the terminal.
     let page = &probed.tables[0].rows[0].cells;
     assert!(page.contains(&model::Cell::Shown(4096.0, "4".to_owned())), "{page:?}");
     assert!(page.contains(&model::Cell::Text("KiB".to_owned())), "{page:?}");

@@ -1,4 +1,4 @@
-//! `floatgate life`.
+//! Study `floatgate life` of a filesystem over years.
 
 use super::options::{Celsius, Chips, Fill, Years};
 use super::report::{Cell, Section, Table};
@@ -20,7 +20,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// A filesystem over years, on cells that wear and lose charge.
+/// Study of a filesystem over years, on cells that wear and lose charge.
 pub struct Age;
 
 /// Simulate a filesystem for years on cells that wear out and lose charge: does it survive, and how often must the flash be read
@@ -103,7 +103,7 @@ impl Default for AgeOptions {
     }
 }
 
-/// Days between two passes of ubihealthd; none for never.
+/// Days between two passes of ubihealthd; `None` for never.
 #[derive(Clone, Copy, Debug)]
 struct Scrub(Option<u32>);
 
@@ -127,17 +127,17 @@ impl<'de> Deserialize<'de> for Scrub {
     }
 }
 
-/// Lives of chips, with each period of ubihealthd.
+/// Lives of chips, one run for each period of ubihealthd.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Runs {
     runs: Vec<Run>,
 }
 
-/// Days between two passes of ubihealthd that are compared with none by default.
+/// Default period of ubihealthd, days. It is compared with no ubihealthd.
 const USUAL_SCRUB_DAYS: u32 = 91;
 
 impl AgeOptions {
-    /// The setup with its overrides and the size of its partition.
+    /// Setup with its overrides and the size of its partition.
     fn config(&self, library: &Library) -> Result<Config, Error> {
         let (setup, mut sets) = (library.setup(&self.setup)?, Override::parse_all(&self.set)?);
         if let Some(bytes) = self.partition {
@@ -146,7 +146,7 @@ impl AgeOptions {
         Ok(library.resolve(&setup, &sets)?)
     }
 
-    /// The periods of ubihealthd to compare.
+    /// Periods of ubihealthd to compare.
     fn scrubs(&self) -> Result<Vec<Option<u32>>, Error> {
         let asked: Vec<Option<u32>> = self.scrub_days.iter().map(|scrub| scrub.0).collect();
         match self.fs {
@@ -244,12 +244,12 @@ impl Study for Age {
     }
 }
 
-/// True when no chip of a run failed.
+/// True if no chip of a run failed.
 fn is_enough(run: &Run) -> bool {
     run.survived as usize == run.lives.len()
 }
 
-/// Wear of the most worn block.
+/// Text of the wear of the most worn block.
 fn wear(run: &Run) -> String {
     let WearOut { cycles, reason, cycles_at_end, worn_out_after_years } = &run.wear;
     let end = match worn_out_after_years {
@@ -263,7 +263,7 @@ fn wear(run: &Run) -> String {
     )
 }
 
-/// A NOR by what its part promises.
+/// Section of a NOR, from the promises of its part.
 fn promised(run: &Run) -> Section {
     let retention = run.promised_retention_years.map_or_else(
         || "the part promises no retention".to_owned(),
@@ -280,7 +280,7 @@ fn promised(run: &Run) -> Section {
     ])
 }
 
-/// Chips that survive, in a sentence.
+/// Sentence on the number of surviving chips.
 fn verdict(runs: &[Run]) -> String {
     let Some(first) = runs.first() else { return String::new() };
     let conditions = format!("{} at {} C", measure(first.years, "year"), first.temperature_c);
@@ -298,7 +298,7 @@ fn verdict(runs: &[Run]) -> String {
     format!("{}.", runs.iter().map(clause).collect::<Vec<_>>().join("; "))
 }
 
-/// Number of chips that survive.
+/// Text of the number of surviving chips.
 fn survival(run: &Run) -> String {
     let scrub = match (run.scrub_days, run.filesystem) {
         (Some(days), _) => format!("ubihealthd every {}", count(days.into(), "day")),
@@ -316,7 +316,7 @@ fn survival(run: &Run) -> String {
     format!("{scrub}: {survived} {verb}{probability}")
 }
 
-/// Lives of simulated chips. Chips that live alike share one row.
+/// Section of the lives of simulated chips. Chips with equal lives share one row.
 fn simulated(run: &Run) -> Section {
     let chips = run.lives.len();
     let shown = if run.probability.is_some() { chips } else { chips.min(1) };
@@ -326,7 +326,7 @@ fn simulated(run: &Run) -> Section {
     Section::Table(table.then_words("what fails").titled(survival(run)))
 }
 
-/// Cells of a life, which stands for those up to the seed `last`, too.
+/// Cells of a life, which also stands for the seeds up to `last`.
 fn cells(life: &Life, last: Option<u64>) -> Vec<Cell> {
     let seed = match last {
         Some(last) => format!("{} to {last}", life.seed).into(),
@@ -339,7 +339,7 @@ fn cells(life: &Life, last: Option<u64>) -> Vec<Cell> {
     [seed, after, Cell::count(life.moved)].into_iter().chain(counts).chain([failure]).collect()
 }
 
-/// The longest period that was enough, or what would be.
+/// Advice: the longest sufficient period of ubihealthd or, if none was sufficient, how to improve.
 fn advice(runs: &[Run]) -> Advice {
     let enough = runs.iter().filter(|run| is_enough(run));
     let longest = enough.max_by_key(|run| run.scrub_days.unwrap_or(u32::MAX));
@@ -361,7 +361,7 @@ fn advice(runs: &[Run]) -> Advice {
     }
 }
 
-/// Advice where chips fail. Blocks worn beyond what the part promises are the cause where there are such.
+/// Advice if chips fail. If blocks are worn beyond the promise of the part, they are the cause.
 fn cure(run: &Run, runs: &[Run]) -> Advice {
     let mut failed = runs.iter().flat_map(|run| &run.lives).filter(|life| life.failure.is_some());
     let rated = run.rated_cycles.unwrap_or(u64::MAX);

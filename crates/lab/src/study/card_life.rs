@@ -1,4 +1,4 @@
-//! `floatgate life` of a card.
+//! Study `floatgate life` of a card.
 
 use super::report::{Cell, Section, Table};
 use super::{Context, Report, Study};
@@ -17,7 +17,7 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-/// The life of a card under a workload.
+/// Study of the life of a card under a workload.
 pub struct LifeOfCard;
 
 /// Wear out a card by a trace: write amplification in the steady state, total bytes that can be written, life in years
@@ -80,27 +80,27 @@ pub struct LifeOfCardOptions {
 }
 
 mod diskstats {
-    //! Bytes that a host writes in a day, from the counters that Linux keeps for each block device.
+    //! Bytes that a host writes per day, from the counters that Linux keeps for each block device.
 
     use floatgate_sim::error::Error;
     use std::path::Path;
 
-    /// Sectors of the counters, whatever the device has (Documentation/admin-guide/iostats.rst).
+    /// Sector size of the counters, bytes, which does not depend on the device (Documentation/admin-guide/iostats.rst).
     const SECTOR_BYTES: f64 = 512.0;
-    /// Counters of the machine here, and its seconds since it was started.
+    /// Counters of the local machine, and its uptime.
     const OF_THIS_MACHINE: &str = "/proc/diskstats";
     const UPTIME: &str = "/proc/uptime";
-    /// Longest time that is believed, in hours: 100 years.
+    /// Maximum plausible time, hours: 100 years.
     const HOURS_MAX: f64 = 876_600.0;
-    /// Rate that no card writes at, in bytes a second: SD Express and HS400 end below it.
+    /// Maximum plausible write rate, bytes per second, which exceeds the rate of SD Express and HS400.
     const RATE_MAX: f64 = 1e9;
-    /// Unit to which the bytes of a day are rounded.
+    /// Unit to which the bytes per day are rounded.
     const MIB: f64 = (1 << 20) as f64;
 
-    /// Bytes that the host writes to a device in a day.
+    /// Bytes that the host writes to a device per day.
     ///
     /// # Errors
-    /// An unreadable file; a device that is not in it; a time that is missing or impossible.
+    /// An unreadable file; a device that is not in the file; a missing or impossible time.
     pub(super) fn bytes_per_day(path: &Path, device: Option<&str>, hours: Option<f64>) -> Result<u64, Error> {
         let text = read(path)?;
         let bytes = written(&text, device).map_err(|error| error.within(path.display().to_string()))?;
@@ -137,7 +137,7 @@ mod diskstats {
             ));
         }
         let of_day = bytes / hours * 24.0;
-        // Nobody knows the bytes of a day to the byte.
+        // The value is rounded, because it is not exact to the byte.
         let whole = (of_day / MIB).round() * MIB;
         Ok(if whole > 0.0 { whole } else { of_day } as u64)
     }
@@ -150,7 +150,7 @@ mod diskstats {
         std::fs::read_to_string(path).map_err(wrong)
     }
 
-    /// Seconds of the first field, in hours.
+    /// Uptime in hours; the first field contains seconds.
     fn uptime(text: &str) -> Result<f64, Error> {
         let seconds = text.split_whitespace().next().and_then(|field| field.parse::<f64>().ok());
         seconds
@@ -158,7 +158,8 @@ mod diskstats {
             .ok_or_else(|| Error::request(format!("{UPTIME} has no time"), "give the hours"))
     }
 
-    /// Bytes written to a device since the counters began: the third field is its name, the tenth the sectors written.
+    /// Bytes written to a device since the start of the counters. The third field is the name of the device, and the
+    /// tenth is the number of sectors written.
     pub(super) fn written(text: &str, device: Option<&str>) -> Result<f64, Error> {
         let rows: Vec<(&str, f64)> = text
             .lines()
@@ -194,7 +195,7 @@ mod diskstats {
     }
 }
 
-/// The trace where none is named.
+/// Default trace.
 const TRACE: &str = "ext4-postmark";
 
 impl Default for LifeOfCardOptions {
@@ -278,7 +279,7 @@ impl Study for LifeOfCard {
     }
 }
 
-/// Requests of the file of a trace.
+/// Requests in the file of a trace.
 fn requests(trace: &Path) -> Result<Vec<Request>, Error> {
     let wrong = |error: &dyn std::fmt::Display| {
         let help = "name a trace of fio, blktrace or MSR Cambridge, a CSV of floatgate, or an included trace";
@@ -343,7 +344,7 @@ fn table(life: &CardLife) -> Table {
     Table::new(&["what", "value"], &[], rows).titled("wear in the steady state")
 }
 
-/// Health registers of an eMMC after years of the workload.
+/// Table of the health registers of an eMMC after years of the workload.
 fn health_table(life: &CardLife) -> Option<Table> {
     if life.health.is_empty() {
         return None;
@@ -369,7 +370,7 @@ fn health_table(life: &CardLife) -> Option<Table> {
     Some(Table::new(&columns, &[], rows).titled("health registers after years of this workload"))
 }
 
-/// The life in a sentence.
+/// Sentence on the life of the card.
 fn conclusion(life: &CardLife) -> String {
     let pace = format!("At {} a day", in_units(life.write_bytes_per_day));
     let lasts = if life.rated_years > YEARS_MAX {
@@ -394,7 +395,7 @@ fn conclusion(life: &CardLife) -> String {
     }
 }
 
-/// Years, or days where these are few.
+/// Text of a time in years, or in days if it is short.
 fn span(years: f64) -> String {
     match years {
         _ if years > YEARS_MAX => format!("more than {YEARS_MAX} years"),

@@ -1,4 +1,4 @@
-//! `floatgate speed`.
+//! Study `floatgate speed` of a card.
 
 use super::report::{Cell, Section, Table};
 use super::{Context, Report, Study};
@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde_json::{Value, to_value};
 use std::path::{Path, PathBuf};
 
-/// Requests to a card that is empty, used and full.
+/// Study of requests to an empty, a used and a full card.
 pub struct SpeedOfCard;
 
 /// Measure requests on an empty, a used and a full card, the number of open allocation units, and reads across borders
@@ -70,7 +70,7 @@ pub struct SpeedOfCardOptions {
     seed: u64,
 }
 
-/// Sizes of requests where none are given: [`card::speed::SIZES`] as an option.
+/// Default sizes of requests: [`card::speed::SIZES`] in the form of the option.
 const SIZES: &str = "4096,32768,131072,1048576";
 
 impl Default for SpeedOfCardOptions {
@@ -80,7 +80,7 @@ impl Default for SpeedOfCardOptions {
     }
 }
 
-/// Tables by the names that choose them.
+/// Names of the tables that can be selected.
 const REQUESTS: &str = "requests";
 const OPEN_AUS: &str = "open-aus";
 const ALIGNMENT: &str = "alignment";
@@ -116,7 +116,7 @@ impl Study for SpeedOfCard {
         }
         let sets = Override::parse_all(set)?;
         let loaded = card::load(context.library, card, &sets)?;
-        // A file that is a card only with the overrides has no original.
+        // A file that is a valid card only with the overrides has no original card to compare.
         let original = card::load(context.library, card, &[]).ok();
         let options = CardSpeedOptions { requests: *requests, sizes: sizes.clone(), seed: *seed };
         let mut speed = measure(&loaded, &options, context.progress)?;
@@ -169,13 +169,13 @@ impl Study for SpeedOfCard {
     }
 }
 
-/// Factor from which one speed is called much lower than another.
+/// Factor from which a speed counts as much lower than another one.
 const MUCH: f64 = 4.0;
 
 /// Largest request of a small write, bytes.
 const SMALL: u64 = 16 << 10;
 
-/// Speeds of the used card in a sentence, and the reason for slow writes at random.
+/// Sentence on the speeds of the used card, and on the reason for slow random writes.
 fn verdict(report: &CardSpeed) -> String {
     let tests = |access: &'static str, operation: &'static str| {
         let is_meant = move |test: &&CardTest| {
@@ -218,7 +218,7 @@ fn verdict(report: &CardSpeed) -> String {
     }
 }
 
-/// A sentence against a fake: its speeds are no reason to use it.
+/// Sentence with a warning about a fake card: its speeds are no reason to use it.
 fn warning(report: &CardSpeed) -> Option<String> {
     let claimed = report.claimed_bytes?;
     Some(format!(
@@ -228,7 +228,7 @@ fn warning(report: &CardSpeed) -> Option<String> {
     ))
 }
 
-/// A sentence about the smaller card that was measured, where one was.
+/// Sentence on the smaller card that was measured in place of this one.
 fn stand_in(speed: &CardSpeed) -> Option<String> {
     let own = speed.stand_in_bytes?;
     Some(format!(
@@ -238,7 +238,7 @@ fn stand_in(speed: &CardSpeed) -> Option<String> {
     ))
 }
 
-/// A time in us, in the unit that suits it.
+/// Cell with a time in us, shown in a suitable unit.
 fn time(us: f64) -> Cell {
     Cell::shown(us, Nanos::from_ns((us * 1e3).round() as u64).to_string())
 }
@@ -251,7 +251,7 @@ fn decimals(value: f64, decimals: usize) -> Cell {
     Cell::shown(value, format!("{value:.decimals$}"))
 }
 
-/// Cells with the card's state and the request of a test.
+/// Cells with the state of the card and the request of a test.
 fn request(test: &CardTest) -> [Cell; 3] {
     let request = format!("{} {}", test.access, test.operation);
     [test.state.name().into(), request.into(), size_of(test.request_bytes)]
@@ -272,7 +272,7 @@ fn requests(report: &CardSpeed) -> Table {
     Table { key: REQUESTS, plot: true, below: intervals().into_iter().collect(), ..table.titled("requests") }
 }
 
-/// The 80 % intervals of the speeds, in a line.
+/// Line on the 80 % intervals of the speeds.
 fn intervals() -> Option<String> {
     let named = [
         ("in order: reads", spread::READ_IN_ORDER),

@@ -1,4 +1,4 @@
-//! `floatgate compare`.
+//! Study `floatgate compare`.
 
 use super::options::Years;
 use super::report::{Cell, Section, Table};
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// Storage technologies side by side.
+/// Study that compares storage technologies.
 pub struct Compare;
 
 /// Compare NAND, NOR, eMMC and SD cards: boot time, speed, life under a workload, space, energy, price, and the best choice
@@ -85,17 +85,17 @@ impl Default for CompareOptions {
     }
 }
 
-/// Candidates with their figures, and the fastest of them.
+/// Candidates with their figures, and the fastest candidates.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Comparison {
-    /// Use that they are compared for.
+    /// Use for which they are compared.
     #[serde(rename = "use")]
     use_: Use,
-    /// Candidates in the order in which they were named.
+    /// Candidates in the order given by the user.
     candidates: Vec<Candidate>,
-    /// The fastest ones.
+    /// Fastest candidates in each race.
     leads: Vec<Lead>,
-    /// The candidate to choose; none where several are as good.
+    /// Candidate to choose; `None` if several are equally good.
     #[serde(default)]
     choice: Option<String>,
 }
@@ -179,7 +179,7 @@ impl Study for Compare {
         }
     }
 
-    /// The candidates without their notes.
+    /// Rows of the candidates, without their notes.
     fn rows(output: &Comparison, _table: Option<&str>) -> serde_json::Result<Value> {
         let mut rows = serde_json::to_value(&output.candidates)?;
         for row in rows.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
@@ -189,7 +189,7 @@ impl Study for Compare {
     }
 }
 
-/// A cell of a figure; an empty one where it is not known.
+/// Cell of a figure; empty if the figure is unknown.
 fn cell(value: Option<f64>) -> Cell {
     value.map_or_else(|| "".into(), |value| Cell::shown(value, three(value)))
 }
@@ -234,7 +234,7 @@ fn cost(candidates: &[Candidate]) -> Table {
         .titled("space, life and cost")
 }
 
-/// Reasons for empty cells and remarks, each with the candidates that it is about.
+/// Reasons for empty cells and remarks, each with the candidates to which it applies.
 fn notes(candidates: &[Candidate]) -> Vec<String> {
     let mut all: Vec<(String, &str, Vec<&str>)> = Vec::new();
     let mut note = |subject: &str, text, target| match all
@@ -259,7 +259,7 @@ fn notes(candidates: &[Candidate]) -> Vec<String> {
         .collect()
 }
 
-/// The 80 % intervals of a candidate's figures, in the units of the table.
+/// Line with the 80 % intervals of a candidate's figures, in the units of the table.
 fn interval_line(one: &Candidate) -> String {
     let name = |figure: &str| match figure {
         "mount_s" => "mount, s",

@@ -1,4 +1,4 @@
-//! `floatgate life`.
+//! Study `floatgate life` of a chip.
 
 use super::report::{Bar, Cell, Section, Table};
 use super::setup::Corner;
@@ -18,7 +18,7 @@ use serde_json::{Value, to_value};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// Blocks that are worn out, cycle by cycle.
+/// Study of blocks that are worn out cycle by cycle.
 pub struct Endurance;
 
 /// Wear blocks out: count the cycles until they fail, and show how their times change
@@ -122,15 +122,15 @@ impl Default for EnduranceOptions {
     }
 }
 
-/// Result of a form of the study.
+/// Result of one form of the study.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum EnduranceOutput {
     /// Lives of the blocks of one kind of chip.
     One(Box<Report>),
-    /// Lives of the blocks of several kinds.
+    /// Lives of the blocks of several kinds of chips.
     All(List<Report>),
-    /// Promises of a NOR.
+    /// Promised endurance of a NOR.
     Nor(Promise),
     /// Remaining life of a measured block.
     Predict(Box<Prediction>),
@@ -138,7 +138,7 @@ pub enum EnduranceOutput {
     Example(List<ExampleRow>),
 }
 
-/// A measurement of a simulated block, as a trace for a prediction has it.
+/// Measurement of a simulated block, in the trace format of a prediction.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ExampleRow {
     cycle: u64,
@@ -160,14 +160,14 @@ impl EnduranceOptions {
         }
     }
 
-    /// The chips under test.
+    /// Chips to test.
     fn subjects(&self, context: &Context<'_>, sets: &[Override]) -> Result<Vec<Subject>, Error> {
         let names = self.chip.as_deref().map_or_else(|| PAPER_CHIPS.to_vec(), |chip| vec![chip]);
         let subject = |name| Subject::in_corner(context.library, name, sets, self.corner.into());
         names.into_iter().map(subject).collect()
     }
 
-    /// The single chip under test.
+    /// The only chip to test.
     fn subject(&self, context: &Context<'_>, sets: &[Override]) -> Result<Subject, Error> {
         let first = self.subjects(context, sets)?.into_iter().next();
         first.ok_or_else(|| Error::request("no chip is named", advice! { "name one: see ", Command::Parts }))
@@ -217,7 +217,7 @@ impl Study for Endurance {
         if let Some(share) = options.example_trace {
             return example(&options.subject(context, &sets)?, &experiment, share);
         }
-        // A picture is one of lives.
+        // Pictures exist only of simulated lives.
         if let Some(chip) = options.chip.as_deref().filter(|_| context.plot.is_none())
             && let Some(promise) = Promise::of_nor(context.library, chip, &sets)?
         {
@@ -255,7 +255,8 @@ impl Study for Endurance {
         }
     }
 
-    /// All figures in one file, or one file each: PREFIX-endurance.svg, PREFIX-wear.svg, PREFIX-latency.svg.
+    /// Pictures of the figures: all in one file, or in the files PREFIX-endurance.svg, PREFIX-wear.svg and
+    /// PREFIX-latency.svg.
     fn pictures(output: &EnduranceOutput, path: &Path) -> Result<Vec<Picture>, Error> {
         let reports = match output {
             EnduranceOutput::One(report) => std::slice::from_ref(&**report),
@@ -278,18 +279,18 @@ impl Study for Endurance {
     }
 }
 
-/// Largest trace that is read: a measurement for each of a million cycles is a third of it.
+/// Maximum size of a trace file, bytes. A trace with a measurement for each of a million cycles has a third of it.
 const TRACE_BYTES_MAX: u64 = 64 << 20;
 
-/// Measurements of an example.
+/// Number of measurements of an example.
 const SAMPLES: u32 = 12;
 
-/// Measurements in a file.
+/// Reads the measurements in a file.
 fn samples(file: &Path) -> Result<Vec<predict::Sample>, Error> {
     let wrong =
         |why: &dyn std::fmt::Display| Error::request(format!("{}: {why}", file.display()), of_traces());
     let mut text = String::new();
-    // A byte more than allowed, so that an endless file is refused like a large one.
+    // One byte more than allowed is read, so that an endless file is refused like a large one.
     let read = std::fs::File::open(file)
         .and_then(|file| file.take(TRACE_BYTES_MAX + 1).read_to_string(&mut text))
         .map_err(|error| wrong(&error))?;
@@ -299,12 +300,12 @@ fn samples(file: &Path) -> Result<Vec<predict::Sample>, Error> {
     predict::parse(&text).map_err(|error| wrong(&error))
 }
 
-/// Help for a trace that cannot be read.
+/// Help text for a trace that cannot be read.
 fn of_traces() -> Advice {
     advice! { "a line for each measurement: cycle,program_us,erase_us; ", CommandOption::ExampleTrace, " 0.4 prints an example" }
 }
 
-/// Times of the first block of the first chip.
+/// Example measurements of the first block of the first chip.
 fn example(subject: &Subject, experiment: &Experiment, share: f64) -> Result<EnduranceOutput, Error> {
     if !(0.0..=1.0).contains(&share) {
         return Err(Error::request(format!("{share} is no share of a life"), "choose a number from 0 to 1"));
@@ -319,7 +320,7 @@ fn example(subject: &Subject, experiment: &Experiment, share: f64) -> Result<End
     Ok(EnduranceOutput::Example(List { rows: rows.collect() }))
 }
 
-/// The chips whose blocks last longest and shortest, by the mean of their cycles.
+/// Sentence on the chips whose blocks last longest and shortest, by the mean of their cycles.
 fn lasting(reports: &[Report]) -> String {
     let mut means: Vec<(&str, f64)> =
         reports.iter().map(|report| (report.chip.as_str(), report.life.mean)).collect();
@@ -340,7 +341,7 @@ fn of_example(rows: &[ExampleRow]) -> Shown {
     Shown { sections: vec![Section::Text(lines.collect())], ..Shown::default() }
 }
 
-/// One chip in full.
+/// Report of one chip.
 fn one(report: &Report) -> Shown {
     let evidence = match report.confidence {
         Some(sure) => format!(
@@ -376,7 +377,7 @@ fn one(report: &Report) -> Shown {
     }
 }
 
-/// A NOR by its data sheet.
+/// Report of a NOR from its data sheet.
 fn promise(promise: &Promise) -> Shown {
     let Promise { chip, title, promised_cycles, promised_retention_years, erases, .. } = promise;
     let stated = |what: &str, number: Option<String>| {
@@ -406,7 +407,7 @@ fn promise(promise: &Promise) -> Shown {
     }
 }
 
-/// Many chips, a line each.
+/// Report of many chips, one line each.
 fn all(reports: &[Report]) -> Shown {
     let life = |r: &Report| {
         let l = &r.life;
@@ -441,7 +442,7 @@ fn all(reports: &[Report]) -> Shown {
     }
 }
 
-/// The remaining life of a block.
+/// Report of the remaining life of a block.
 fn predicted(p: &Prediction) -> Shown {
     let when = p.cycle.map_or_else(String::new, |cycle| format!(", the last at cycle {}", grouped(cycle)));
     let row = |name: &str, of: &Interval, show: fn(f64) -> Cell| {

@@ -1,4 +1,4 @@
-//! `floatgate papers keystore`.
+//! Study `floatgate papers keystore`.
 
 use super::report::{Cell, Section, Table};
 use super::setup::{Corner, Grounded, Named};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// The test program of a microcontroller's keystore, with and without delays in its driver.
+/// Study of the keystore test of a microcontroller, with and without delays in its driver.
 pub struct Keystore;
 
 /// Run a microcontroller's keystore test, with and without delays in its driver
@@ -52,7 +52,7 @@ impl Default for KeystoreOptions {
     }
 }
 
-/// Lines of the test program by both drivers.
+/// Output lines of the test program with each driver.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct KeystoreOutput {
     title: String,
@@ -109,7 +109,7 @@ impl Study for Keystore {
     }
 }
 
-/// The test that gains most from a driver without delays, and the one that gains least.
+/// Sentence on the tests that gain most and least from a driver without delays.
 fn conclusion(output: &KeystoreOutput) -> String {
     let pairs = output.with_delays.iter().zip(&output.without_delays);
     let mut gains: Vec<(&str, f64)> =

@@ -1,10 +1,11 @@
-//! Studies: options in, a typed result out, and one report of it.
+//! Studies: each has options, a typed result and a report.
 //!
-//! A study is a type that implements [`Study`] and a line in [`STUDIES`]. From that line it has
+//! A study is a type that implements [`Study`], and a line in [`STUDIES`]. This gives it:
 //!
-//! - a subcommand: its options are the arguments (`clap::Args`, with the feature `command`), its report is the text;
-//! - `--json`: the result in the envelope of its kind; `--csv`: [`Study::rows`];
-//! - a section of `floatgate report`, which reads the result back and shows the same report;
+//! - a subcommand, whose arguments are the options (`clap::Args`, with the feature `command`) and whose text output is
+//!   the report;
+//! - `--json`, the result in the envelope of its kind, and `--csv`, from [`Study::rows`];
+//! - a section in `floatgate report`, which reads the result and shows the same report;
 //! - `floatgate.study(NAME, **options)` in Python.
 
 mod age;
@@ -42,108 +43,108 @@ use std::path::{Path, PathBuf};
 pub const STUDIES: &[&dyn Registered] =
     &[&Age, &LifeOfCard, &SpeedOfCard, &Amplification, &Compare, &Endurance, &Keystore, &Record];
 
-/// Study of the command and of Python, with its options and its result.
+/// A study for the command and for Python, with its options and its result.
 pub trait Study: Sync {
-    /// Its options. What is left out has the value of `Default`.
+    /// Options of the study. Missing options have the values of `Default`.
     #[cfg(feature = "command")]
     type Options: DeserializeOwned + clap::Args;
-    /// Its options. What is left out has the value of `Default`.
+    /// Options of the study. Missing options have the values of `Default`.
     #[cfg(not(feature = "command"))]
     type Options: DeserializeOwned;
-    /// Its result, as it stands in JSON.
+    /// Result of the study, in the form of its JSON.
     type Output: Serialize + DeserializeOwned;
 
-    /// Words of its subcommand: `card amplification`. With hyphens they are the kind of its result.
+    /// Words of its subcommand, such as `card amplification`. Joined by hyphens, they are the kind of its result.
     const NAME: &'static str;
-    /// Name of the steps that its progress counts.
+    /// Name of the progress steps.
     const STEPS: &'static str = "steps";
-    /// Forms of its result, which follow its name in the kind; `""` is the name alone.
+    /// Forms of the result, which are appended to its name in the kind; `""` stands for the name alone.
     const FORMS: &'static [&'static str] = &[""];
-    /// Names and help of the tables that can be chosen, of a study with several.
+    /// Names and help texts of the tables that can be selected; empty if the study has only one.
     const TABLES: &'static [(&'static str, &'static str)] = &[];
-    /// Value and help of `plot`, of a study that draws pictures.
+    /// Value name and help text of `--plot`; `None` for a study without pictures.
     const PLOT: Option<(&'static str, &'static str)> = None;
 
-    /// Name or path of the setup that it runs on, or of a part for which a board is found; `None` where there is no board.
+    /// Name or path of the setup, or of a part for which a board is chosen; `None` for a study without a board.
     fn setup(options: &Self::Options) -> Option<&Path>;
 
-    /// The input that a result follows from, added to its kind.
+    /// Adds the inputs of a result to its kind.
     fn origin(options: &Self::Options, kind: Origin) -> Origin;
 
-    /// Runs it.
+    /// Runs the study.
     ///
     /// # Errors
-    /// Options that make no sense, or a setup that cannot be used.
+    /// Invalid options; a setup that cannot be used.
     fn run(options: &Self::Options, context: &Context<'_>) -> Result<Self::Output, Error>;
 
-    /// The report for a person.
+    /// Report for the user.
     fn report(output: &Self::Output) -> Report;
 
-    /// The rows of the CSV, those of a chosen table, each an object; by default the result is the only one.
+    /// Rows of the CSV, or of a selected table, as objects. By default the result is the only row.
     ///
     /// # Errors
-    /// Rows that are not JSON.
+    /// Rows that cannot be converted to JSON.
     fn rows(output: &Self::Output, _table: Option<&str>) -> serde_json::Result<Value> {
         serde_json::to_value(output)
     }
 
-    /// Form of a result, one of [`Self::FORMS`].
+    /// Form of a result, which is one of [`Self::FORMS`].
     fn form(_output: &Self::Output) -> &'static str {
         ""
     }
 
-    /// The pictures of a result, as the path asked for names them.
+    /// Pictures of a result, with file names made from the requested path.
     ///
     /// # Errors
-    /// A path that names no file.
+    /// A path that does not name a file.
     fn pictures(_output: &Self::Output, _path: &Path) -> Result<Vec<Picture>, Error> {
         Ok(Vec::new())
     }
 
-    /// True when the result is a problem, so that the command exits with 1.
+    /// True if the result is a problem, so that the command exits with status 1.
     fn found_problem(_output: &Self::Output) -> bool {
         false
     }
 }
 
-/// Surroundings of a run.
+/// Context of a run.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
-    /// Setups, parts, controllers and hosts.
+    /// Library of setups, parts, controllers and hosts.
     pub library: &'a Library,
-    /// Function that hears of the progress. It may unwind to cancel the run.
+    /// Callback for the progress. It may unwind to cancel the run.
     pub progress: Listener<'a>,
-    /// Name of the table whose rows are wanted.
+    /// Name of the table whose rows are requested.
     pub table: Option<&'a str>,
-    /// File of the pictures that are wanted.
+    /// Path for the requested pictures.
     pub plot: Option<&'a Path>,
 }
 
 /// A picture of a result.
 pub struct Picture {
-    /// File that it is for.
+    /// Path of the picture's file.
     pub path: PathBuf,
-    /// The document, SVG.
+    /// SVG document.
     pub svg: String,
 }
 
-/// A run that is over.
+/// Result of a completed run.
 pub struct Finished {
-    /// Kind of the result and its input.
+    /// Kind and inputs of the result.
     pub origin: Origin,
-    /// The result as it stands in JSON.
+    /// Result in the form of its JSON.
     pub output: Value,
     /// Rows of the CSV.
     pub rows: Value,
-    /// The report for a person.
+    /// Report for the user.
     pub report: Report,
-    /// The pictures that were wanted.
+    /// Requested pictures.
     pub pictures: Vec<Picture>,
-    /// True when the result is a problem.
+    /// True if the result is a problem.
     pub found_problem: bool,
 }
 
-/// In its envelope a run is its result.
+/// In an envelope, a run is serialised as its result.
 impl Serialize for Finished {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         self.output.serialize(to)
@@ -156,49 +157,49 @@ impl Concluded for Finished {
     }
 }
 
-/// A study without its types, for the registry.
+/// A study without its associated types, for the registry.
 pub trait Registered: Sync {
-    /// Words of its subcommand.
+    /// Words of the subcommand.
     fn name(&self) -> &'static str;
 
-    /// Forms of its result.
+    /// Forms of the result.
     fn forms(&self) -> &'static [&'static str];
 
-    /// Names and help of the tables that can be chosen.
+    /// Names and help texts of the tables that can be selected.
     fn tables(&self) -> &'static [(&'static str, &'static str)];
 
-    /// Value and help of `plot`, of a study that draws pictures.
+    /// Value name and help text of `--plot`; `None` for a study without pictures.
     fn plot(&self) -> Option<(&'static str, &'static str)>;
 
-    /// Kind of its result in JSON, of a form.
+    /// Kind of the result in JSON, for a form.
     fn kind(&self, form: &str) -> String {
         let separator = if form.is_empty() { "" } else { "-" };
         format!("{}{separator}{form}", self.name().replace(' ', "-"))
     }
 
-    /// Name of the steps that its progress counts.
+    /// Name of the progress steps.
     fn steps(&self) -> &'static str;
 
-    /// Runs it with options as JSON.
+    /// Runs the study with options in JSON.
     ///
     /// # Errors
-    /// Options that it does not have, and the errors of [`Study::run`].
+    /// Unknown options; the errors of [`Study::run`].
     fn run(&self, options: Value, context: &Context<'_>) -> Result<Finished, Error>;
 
-    /// The report of a result that was read.
+    /// Report of a stored result.
     ///
     /// # Errors
-    /// JSON that is no result of this study.
+    /// The JSON is not a result of this study.
     fn report(&self, result: Value) -> Result<Report, serde_json::Error>;
 
-    /// A command with the options as arguments.
+    /// Adds the options to a command as arguments.
     #[cfg(feature = "command")]
     fn with_arguments(&self, command: clap::Command) -> clap::Command;
 
-    /// Runs it with the arguments of a command.
+    /// Runs the study with the arguments of a command.
     ///
     /// # Errors
-    /// The errors of [`Study::run`].
+    /// Errors of [`Study::run`].
     #[cfg(feature = "command")]
     fn run_arguments(&self, arguments: &clap::ArgMatches, context: &Context<'_>) -> Result<Finished, Error>;
 }
@@ -247,7 +248,7 @@ impl<S: Study> Registered for S {
     }
 }
 
-/// Help for options that a study does not have.
+/// Help text for options that a study does not have.
 const OPTIONS_HELP: &str = "docs/commands.md lists the options";
 
 fn finish<S: Study>(study: &S, options: &S::Options, context: &Context<'_>) -> Result<Finished, Error> {
@@ -255,7 +256,7 @@ fn finish<S: Study>(study: &S, options: &S::Options, context: &Context<'_>) -> R
     let value = |error: serde_json::Error| {
         Error::request(error.to_string(), "this is a bug in floatgate: please report it")
     };
-    // A target that is no setup, such as a card, has run on no board.
+    // If the target is not a setup, such as a card, no board was used.
     let setup = S::setup(options).and_then(|path| context.library.setup(path).ok());
     let origin = S::origin(options, Origin::of_kind(study.kind(S::form(&output))));
     Ok(Finished {
@@ -268,7 +269,7 @@ fn finish<S: Study>(study: &S, options: &S::Options, context: &Context<'_>) -> R
     })
 }
 
-/// The study whose results are of this kind.
+/// Study whose results have this kind.
 pub fn of_kind(kind: &str) -> Option<&'static dyn Registered> {
     STUDIES.iter().copied().find(|study| study.forms().iter().any(|form| study.kind(form) == kind))
 }
@@ -280,7 +281,7 @@ pub struct List<T> {
     pub rows: Vec<T>,
 }
 
-/// A row of one of several lists, with the value that its list has in common as its first field.
+/// A row of one of several lists. Its first field is the value that its list has in common.
 #[derive(Serialize)]
 struct Row<V, T> {
     #[serde(flatten)]
@@ -290,7 +291,7 @@ struct Row<V, T> {
 }
 
 impl<'a, V: Clone, T> Row<V, &'a T> {
-    /// The rows of lists, each with what its rows have in common.
+    /// Rows of several lists, each with the value that its list has in common.
     fn of_lists(key: &'static str, lists: impl IntoIterator<Item = (V, &'a Vec<T>)>) -> Vec<Self> {
         let row = |common: &V, row| Self { common: BTreeMap::from([(key, common.clone())]), row };
         lists.into_iter().flat_map(|(common, list)| list.iter().map(move |one| row(&common, one))).collect()

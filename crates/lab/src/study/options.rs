@@ -1,9 +1,9 @@
-//! Types of options that several studies have.
+//! Types of options that several studies share.
 
 use serde::{Deserialize, Deserializer, de};
 use std::str::FromStr;
 
-/// Makes a type of numbers within bounds, which is read from text and from JSON.
+/// Defines a type of numbers within bounds, which can be parsed from text and from JSON.
 macro_rules! bounded {
     ($($(#[$doc:meta])* $name:ident: $number:ty, $bounds:expr, $words:literal;)+) => {$(
         $(#[$doc])*
@@ -11,7 +11,7 @@ macro_rules! bounded {
         pub struct $name(pub(super) $number);
 
         impl $name {
-            /// The number within its bounds.
+            /// Number, which is within the bounds.
             pub const fn get(self) -> $number {
                 self.0
             }
@@ -47,17 +47,17 @@ bounded! {
     Years: f64, (0.1..=100.0), "a number of years from 0.1 to 100";
     /// A temperature in degrees Celsius.
     Celsius: f64, (-55.0..=150.0), "degrees Celsius from -55 to 150";
-    /// Percent of the free space of a filesystem that files take.
+    /// Share of the free space of a filesystem that files fill, percent.
     Fill: u32, (1..=80), "a whole number from 1 to 80";
     /// Number of chips.
     Chips: u32, (1..=10_000), "a whole number from 1 to 10000";
 }
 
 impl Fill {
-    /// The percent of a text, `50` or `50%`.
+    /// Parses a percentage such as `50` or `50%`.
     ///
     /// # Errors
-    /// No such number.
+    /// The text is not such a number.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         text.strip_suffix('%').unwrap_or(text).parse()
     }

@@ -1,4 +1,4 @@
-//! `floatgate record`.
+//! Study `floatgate record`.
 
 use super::report::{Cell, Section, Table};
 use super::{Context, Report, Study};
@@ -20,7 +20,7 @@ use floatgate_sim::rig::{self, RigOptions};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// The buffer that a recorder needs.
+/// Study of the buffer that a recorder needs.
 pub struct Record;
 
 /// Record data that arrives at a steady rate: the write time at each quantile, the buffer that loses no data, the sustained rate
@@ -82,14 +82,14 @@ pub struct RecordOptions {
     seed: u64,
 }
 
-/// Bytes of a piece where nothing else is asked for, and at most.
+/// Default and maximum size of a piece, bytes.
 const PIECE: u64 = 64 << 10;
 const PIECE_MAX: u64 = 1 << 20;
-/// Bytes of the ring where nothing else is asked for.
+/// Default size of the ring, bytes.
 const RING: u64 = 64 << 20;
-/// Most bytes that are written where nothing else is asked for.
+/// Default limit of the bytes that are written.
 const BYTES: u64 = 1 << 30;
-/// Most writes.
+/// Maximum number of writes.
 const WRITES_MAX: u64 = 10_000_000;
 
 impl Default for RecordOptions {
@@ -109,29 +109,29 @@ impl Default for RecordOptions {
     }
 }
 
-/// Recordings on a target.
+/// Result of recordings on a target.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Recorded {
     /// Title of the setup, or maker and name of the card.
     title: String,
-    /// The filesystem, or `card`.
+    /// Name of the filesystem, or `card`.
     on: String,
-    /// Bytes of a write.
+    /// Size of a write, bytes.
     piece_bytes: u64,
-    /// Bytes of the ring.
+    /// Size of the ring, bytes.
     ring_bytes: u64,
-    /// Bytes that were written in all.
+    /// Total number of bytes written.
     bytes: u64,
-    /// The recordings: where no rate was given, one with data that are always there before the other.
+    /// Recordings. Without a given rate, the first one has data that is always available.
     recordings: Vec<Recording>,
 }
 
-/// New storage with the bytes that are free on it.
+/// New storage, with its number of free bytes.
 struct New {
     title: String,
     on: String,
     free_bytes: u64,
-    /// True for a filesystem, which writes all of the flash round robin, whatever the ring.
+    /// True for a filesystem, which writes to the whole flash in rotation, regardless of the size of the ring.
     is_log: bool,
     storage: Box<dyn Fn() -> Result<Box<dyn Storage>, Error>>,
 }
@@ -204,7 +204,7 @@ impl RecordOptions {
         })
     }
 
-    /// The stream that is recorded.
+    /// Stream to record.
     fn stream(&self, &New { free_bytes, is_log, .. }: &New) -> Result<Stream, Error> {
         let whole = |bytes: u64| bytes / self.piece * self.piece;
         let most = whole(free_bytes / 5 * 4);
@@ -295,7 +295,7 @@ impl Study for Record {
         }
     }
 
-    /// The recordings, a row each, with a column for each quantile.
+    /// Rows of the recordings, with a column for each quantile.
     fn rows(output: &Recorded, _table: Option<&str>) -> serde_json::Result<serde_json::Value> {
         let row = |one: &Recording| {
             let mut row = serde_json::to_value(one)?;
@@ -309,7 +309,7 @@ impl Study for Record {
     }
 }
 
-/// Bytes a second as a person writes them.
+/// Text of a rate in bytes per second.
 fn rate(bytes_per_s: f64) -> String {
     match bytes_per_s {
         fast if fast >= 1e6 => format!("{:.2} MB/s", fast / 1e6),
@@ -318,7 +318,7 @@ fn rate(bytes_per_s: f64) -> String {
     }
 }
 
-/// Bytes of a buffer, rounded up.
+/// Text of the size of a buffer, rounded up.
 fn buffer(bytes: u64) -> String {
     if bytes < 10 << 20 {
         format!("{} KiB", bytes.div_ceil(1 << 10))

@@ -1,111 +1,111 @@
-//! A result in a form that every renderer shows: the terminal, and the page of `floatgate report`.
+//! Result in a form that every renderer can show: the terminal, and the page of `floatgate report`.
 
 use floatgate_mtd::advice::Advice;
 
-/// A result for a person.
+/// Report of a result for the user.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
-    /// Title of the setup or the like; empty where there is none.
+    /// Title of the setup or another target; empty without a target.
     pub title: String,
-    /// Lines below the title: the chip, the options, what is about the whole result.
+    /// Lines below the title: chip, options, and remarks on the whole result.
     pub head: Vec<String>,
-    /// Conclusion in one to three sentences: the end of the text, the beginning of a page's section, and the line in a summary of several results. Empty where
-    /// the first row of a table says it.
+    /// Conclusion in one to three sentences. It is at the end of the text, at the start of a section of a page, and in
+    /// the summary of several results. Empty if the first row of a table states it.
     pub conclusion: String,
-    /// Sections in the order in which they are read.
+    /// Sections in reading order.
     pub sections: Vec<Section>,
 }
 
 /// A part of a report.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Section {
-    /// Sentences, each a line.
+    /// Sentences, one per line.
     Text(Vec<String>),
-    /// Rows and columns.
+    /// Table of rows and columns.
     Table(Table),
-    /// A bar for each count, such as those of a histogram.
+    /// Bars of counts, such as a histogram.
     Bars {
         /// Line above the bars.
         caption: String,
         /// The bars from top to bottom.
         bars: Vec<Bar>,
     },
-    /// Advice on what to do.
+    /// Advice to the user.
     Advice(Vec<Advice>),
 }
 
-/// A bar with its count.
+/// Bar of a count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bar {
-    /// Name before the bar.
+    /// Name in front of the bar.
     pub name: String,
-    /// Its length.
+    /// Length of the bar.
     pub count: u64,
 }
 
 /// A table of a report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// Name by which the table is chosen among those of its study; empty where it is always shown.
+    /// Name by which the table is selected among those of its study; empty if it is always shown.
     pub key: &'static str,
-    /// Line above the table; empty where the report has a single one.
+    /// Line above the table; empty if the report has only one table.
     pub caption: String,
     /// Columns from left to right.
     pub columns: Vec<Column>,
     /// Rows with a cell for each column.
     pub rows: Vec<Vec<Cell>>,
-    /// Lines below the table: remarks on it.
+    /// Remarks below the table, one per line.
     pub below: Vec<String>,
-    /// True when a page draws it as a scatter plot, too.
+    /// True if a page also draws the table as a scatter plot.
     pub plot: bool,
-    /// Headings of columns that a narrow terminal leaves out before all others, the least important one first.
+    /// Headings of columns that a narrow terminal omits first, the least important one first.
     pub minor: Vec<&'static str>,
 }
 
 /// A column of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Heading, with the unit where the cells have none.
+    /// Heading, with the unit if the cells have none.
     pub heading: &'static str,
-    /// Side to which the cells are aligned.
+    /// Alignment of the cells.
     pub align: Align,
 }
 
 /// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
-    /// To the left, for words.
+    /// Left, for text.
     Left,
-    /// To the right, for numbers.
+    /// Right, for numbers.
     Right,
 }
 
 /// A cell of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
-    /// Words, in one or more lines.
+    /// Text, in one or more lines.
     Text(String),
-    /// A number: the exact value, which tables are sorted by, and the text that is shown.
+    /// Number: the exact value, by which tables are sorted, and the displayed text.
     Number {
-        /// The exact value.
+        /// Exact value.
         value: f64,
-        /// The value as it is shown, with its unit where the heading has none.
+        /// Displayed text, with its unit if the heading has none.
         text: String,
     },
 }
 
-/// A column of words.
+/// Column of text.
 const fn words(heading: &'static str) -> Column {
     Column { heading, align: Align::Left }
 }
 
-/// A column of numbers.
+/// Column of numbers.
 const fn numbers(heading: &'static str) -> Column {
     Column { heading, align: Align::Right }
 }
 
 impl Table {
-    /// A table with columns of words, then of numbers.
+    /// Creates a table with columns of text, followed by columns of numbers.
     pub fn new(
         columns: &[&'static str],
         columns_of_numbers: &[&'static str],
@@ -116,20 +116,20 @@ impl Table {
         Self { columns: columns.collect(), rows: rows.into_iter().collect(), ..Self::default() }
     }
 
-    /// The table with one more column of words.
+    /// Adds a column of text.
     #[must_use]
     pub fn then_words(mut self, heading: &'static str) -> Self {
         self.columns.push(words(heading));
         self
     }
 
-    /// The table with columns that a narrow terminal leaves out before all others.
+    /// Sets the columns that a narrow terminal omits first.
     #[must_use]
     pub fn with_minor(self, headings: &[&'static str]) -> Self {
         Self { minor: headings.to_vec(), ..self }
     }
 
-    /// The table with a caption.
+    /// Sets the caption.
     #[must_use]
     pub fn titled(self, caption: impl Into<String>) -> Self {
         Self { caption: caption.into(), ..self }
@@ -137,18 +137,18 @@ impl Table {
 }
 
 impl Cell {
-    /// A number as it is shown, with its exact value.
+    /// Cell with a number and its displayed text.
     pub fn shown(value: f64, text: impl Into<String>) -> Self {
         Self::Number { value, text: text.into() }
     }
 
-    /// A count, which is shown whole.
+    /// Cell with a count, which is displayed with all digits.
     pub fn count(value: impl Into<u64>) -> Self {
         let value = value.into();
         Self::shown(value as f64, value.to_string())
     }
 
-    /// The text that is shown.
+    /// Displayed text of the cell.
     pub fn text(&self) -> &str {
         match self {
             Self::Text(text) | Self::Number { text, .. } => text,

@@ -1,4 +1,4 @@
-//! The setup that a study is about, and how sure its values are.
+//! Setup of a study, and the certainty of its values.
 
 use crate::certainty::{self, Certainty};
 use floatgate_config::corner::{self, Slowest};
@@ -26,17 +26,17 @@ impl From<Corner> for corner::Corner {
     }
 }
 
-/// A setup that was named, with its overrides.
+/// A setup as named by the user, with its overrides.
 pub struct Named {
-    /// The setup itself.
+    /// Setup without the overrides.
     pub setup: Setup,
     /// Overrides of the corner and of the user.
     pub sets: Vec<Override>,
-    /// Overrides of the user alone.
+    /// Overrides of the user only.
     pub own_sets: Vec<Override>,
-    /// Times of the chip's array.
+    /// Corner of the chip's array times.
     pub corner: corner::Corner,
-    /// The chip as slow as its data sheet allows, in that corner.
+    /// The chip with the longest times that its data sheet allows, if that corner is selected.
     slowest: Option<Slowest>,
 }
 
@@ -44,7 +44,7 @@ impl Named {
     /// Finds a setup by its name or path.
     ///
     /// # Errors
-    /// A setup or an override that cannot be read.
+    /// A setup or an override cannot be read.
     pub fn open(
         library: &Library,
         setup: &Path,
@@ -58,18 +58,18 @@ impl Named {
         Ok(Self { setup, sets, own_sets, corner, slowest })
     }
 
-    /// The setup with its overrides.
+    /// Setup with all overrides.
     ///
     /// # Errors
-    /// Overrides that do not fit to it.
+    /// Overrides that do not fit the setup.
     pub fn config(&self, library: &Library) -> Result<Config, ConfigError> {
         library.resolve(&self.setup, &self.sets)
     }
 
-    /// Basis of an answer. `answer` computes the answer again from a changed setup.
+    /// Basis of an answer. `answer` computes it again for a changed setup.
     ///
     /// # Errors
-    /// A file of the setup that cannot be read.
+    /// A file of the setup cannot be read.
     pub fn basis<T: PartialEq>(
         &self,
         library: &Library,
@@ -85,16 +85,16 @@ impl Named {
     }
 }
 
-/// Basis of an answer: its maximum times and its least certain value.
+/// Basis of an answer: the maximum times that it uses, and its least certain value.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Basis {
-    /// Overrides of the corner with maximum times.
+    /// Overrides of the corner that use maximum times.
     #[serde(skip_serializing_if = "Option::is_none")]
     maxima: Option<Vec<String>>,
-    /// Times for which the part gives no maximum.
+    /// Times for which the part states no maximum.
     #[serde(skip_serializing_if = "Option::is_none")]
     without_maximum: Option<Vec<String>>,
-    /// The least certain value on which the answer depends.
+    /// Least certain value on which the answer depends.
     #[serde(skip_serializing_if = "Option::is_none")]
     least_certain: Option<Certainty>,
 }
@@ -102,16 +102,16 @@ pub struct Basis {
 /// An answer with its basis.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Grounded<T> {
-    /// The answer itself, as a result without its basis.
+    /// Answer, as a result without its basis.
     #[serde(flatten)]
     pub answer: T,
-    /// Its basis.
+    /// Basis of the answer.
     #[serde(flatten)]
     pub basis: Basis,
 }
 
 impl Basis {
-    /// The basis as sentences.
+    /// Sentences that describe the basis.
     pub fn lines(&self) -> Vec<String> {
         let maxima = self.maxima.as_ref().map(|maxima| {
             let list = if maxima.is_empty() { "none" } else { &maxima.join(", ") };

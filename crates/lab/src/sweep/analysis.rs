@@ -1,4 +1,4 @@
-//! The analysis of all designs, in one pass over them: constraints, Pareto front, sensitivity.
+//! Analysis of all designs in one pass: constraints, Pareto front, sensitivity.
 
 use super::batch::Batch;
 use super::evaluator::SCREENED;
@@ -9,68 +9,68 @@ use serde::Serialize;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// Bins of a range when the variance is divided.
+/// Number of bins of a range for the decomposition of the variance.
 const BINS: usize = 16;
 
-/// In place of a key: what no key explains alone.
+/// Name in place of a key for the variance that no single key explains.
 const REST: &str = "interactions and rest";
 
-/// Share of an objective's variance that follows from one key: the first-order Sobol index. It is estimated
-/// as the variance of the means of the designs with the same value (of ranges: in the same of 16 bins) over
-/// the variance of all designs. The shares of an objective and its share for `interactions and rest` add up
-/// to 1.
+/// Share of an objective's variance that one key explains: the first-order Sobol index. It is estimated as the variance
+/// of the means of designs with the same value, divided by the variance of all designs. Values of a range are grouped
+/// into 16 bins. The shares of an objective, including `interactions and rest`, add up to 1.
 ///
-/// Means of few designs differ by chance, too: of designs that are drawn at random this is taken off, as by Kelley's epsilon squared (1935).
-/// Keys that vary together, as in designs that are listed or refused, explain the same variance: their shares are scaled down to 1.
+/// Means of few designs also differ by chance. For random designs this is subtracted, as in Kelley's epsilon squared
+/// (1935). Keys that vary together, as in listed or refused designs, explain the same variance: their shares are scaled
+/// down to a sum of 1.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sensitivity {
     /// Column of the objective.
     pub objective: String,
-    /// Key of the setup, or `interactions and rest`: what keys do together, and what follows from none of them.
+    /// Key of the setup, or `interactions and rest` for the variance that no single key explains.
     pub key: String,
     /// Share of the variance, 0 to 1.
     pub share: f64,
 }
 
-/// Findings about the designs so far.
+/// Results for the designs so far.
 pub(super) struct Analysis {
-    /// Figures by name, in the order in which they first came.
+    /// Names of the figures, in the order of their first use.
     pub(super) figures: Vec<String>,
     pub(super) texts: Vec<String>,
-    /// Designs that are not refused and meet all constraints.
+    /// Number of designs that are not refused and meet all constraints.
     pub(super) feasible: usize,
-    /// Designs that are impossible, with the first reason.
+    /// Number of impossible designs, with the reasons.
     pub(super) refused: Reasons,
-    /// Designs that missed a condition of `screen`.
+    /// Number of designs that missed a condition of `screen`, with the reasons.
     pub(super) screened: Reasons,
-    /// Designs that are not refused.
+    /// Number of designs that are not refused.
     pub(super) measured: usize,
     objectives: Vec<Objective>,
     front: ParetoFront,
     axes: Vec<AxisBins>,
     keys: Vec<(String, KeyType)>,
-    /// The designs are a sample of the space.
+    /// True if the designs are a random sample of the space.
     is_sample: bool,
 }
 
-/// Number of designs without figures, the reason of the first, and the numbers by reason.
+/// Number of designs without figures, the reason of the first one, and the number for each reason.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reasons {
     pub(super) count: usize,
     pub(super) first: Option<String>,
-    /// Designs by reason, for the first [`REASONS_MAX`] of them.
+    /// Number of designs by reason, for the first [`REASONS_MAX`] reasons.
     by_reason: BTreeMap<String, usize>,
 }
 
-/// Distinct reasons that are counted. Messages with a number of their own for each design would be as many as these.
+/// Maximum number of reasons that are counted separately: messages may contain a different number for each design.
 const REASONS_MAX: usize = 64;
 
-/// The best design of an objective.
+/// Best design for an objective.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Best {
     /// Column of the objective.
     pub(super) column: String,
-    /// Its value.
+    /// Value of the objective.
     pub(super) value: f64,
     /// Number of the design.
     pub(super) design: usize,
@@ -87,7 +87,7 @@ impl Reasons {
         }
     }
 
-    /// Reasons with their numbers of designs, the most frequent first.
+    /// Reasons with their numbers of designs, in descending order.
     pub(super) fn by_count(&self) -> Vec<(&str, usize)> {
         let mut all: Vec<(&str, usize)> =
             self.by_reason.iter().map(|(why, count)| (why.as_str(), *count)).collect();
@@ -98,16 +98,17 @@ impl Reasons {
 
 struct Objective {
     column: String,
-    /// 1, or -1 where more is better.
+    /// Sign of the objective: 1 if less is better, -1 if more is better.
     sign: f64,
     /// Value and number of the best feasible design.
     best: Option<(f64, usize)>,
     spread: Spread,
-    /// For each axis the designs of its bins.
+    /// Statistics of the designs in each bin, for each axis.
     bins: Vec<BTreeMap<usize, Spread>>,
 }
 
-/// Count, sum and sum of squares of values, less the first of all of them: they may differ in their last digits only.
+/// Count, sum and sum of squares of values. The first value is subtracted from each, because values may differ only in
+/// their last digits.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spread {
     origin: f64,
@@ -125,19 +126,19 @@ impl Spread {
         self.squares += value * value;
     }
 
-    /// True when values differ by more than the last digits of a float.
+    /// True if values differ by more than floating-point rounding.
     fn varies(&self) -> bool {
         let mean = self.origin + self.sum / self.count;
         self.count > 0.0 && self.variation() > 1e-12 * mean * mean * self.count
     }
 
-    /// Sum of the squares of the distances from the mean.
+    /// Sum of the squared distances from the mean.
     fn variation(&self) -> f64 {
         (self.squares - self.sum * self.sum / self.count).max(0.0)
     }
 }
 
-/// The bin of each value of an axis: of few values or texts one for each, else of equal width.
+/// Bins of the values of an axis: one for each of few values or texts, otherwise bins of equal width.
 enum AxisBins {
     Each(BTreeMap<String, usize>),
     Wide { least: f64, most: f64 },
@@ -232,7 +233,7 @@ impl Analysis {
         }
     }
 
-    /// Notes a feasible design where it is better than all before.
+    /// Records a feasible design if it is better than all earlier ones.
     fn improve(&mut self, point: &[Option<f64>], design: usize) {
         for (objective, value) in self.objectives.iter_mut().zip(point) {
             let Some(value) = value.filter(|value| !value.is_nan()) else { continue };
@@ -242,8 +243,8 @@ impl Analysis {
         }
     }
 
-    /// The best feasible design of each objective: one of the front, of which there may be others that are as good in this objective and worse in
-    /// another one.
+    /// Best feasible design of each objective. It is on the front; other designs on the front may be equal in this
+    /// objective.
     pub(super) fn best(&self) -> Vec<Best> {
         let best = |(at, one): (usize, &Objective)| {
             let of_front = self.front.best(at).map(|(key, design)| (key * one.sign + 0.0, design as usize));
@@ -252,7 +253,7 @@ impl Analysis {
         self.objectives.iter().enumerate().filter_map(best).collect()
     }
 
-    /// A figure of a design, or a numeric key of it.
+    /// Figure or numeric key of a design.
     fn value(&self, batch: &Batch, at: usize, values: &[Option<String>], column: &str) -> Option<f64> {
         batch.figure(column, at).or_else(|| {
             let axis = self.keys.iter().position(|(key, _)| key == column)?;
@@ -277,14 +278,15 @@ impl Analysis {
             let origin = if objective.spread.count == 0.0 { value } else { objective.spread.origin };
             objective.spread.add(value, origin);
             for ((bins, axis), text) in objective.bins.iter_mut().zip(&self.axes).zip(values) {
-                // Designs without the key have a bin of their own.
+                // Designs without the key have their own bin.
                 let bin = text.as_deref().and_then(|text| axis.bin(text)).unwrap_or(usize::MAX);
                 bins.entry(bin).or_default().add(value, origin);
             }
         }
     }
 
-    /// Refuses a column of a constraint or an objective that no design has, once one was measured.
+    /// Returns an error for a column of a constraint or an objective that no design has, if at least one design was
+    /// measured.
     pub(super) fn check_columns(&self, spec: &Spec) -> Result<(), Error> {
         if self.measured == 0 {
             return Ok(());
@@ -311,19 +313,19 @@ impl Analysis {
         Err(Error::no_column(asked_by, column, numeric))
     }
 
-    /// Number of designs on the front.
+    /// Number of designs on the Pareto front.
     pub(super) fn pareto(&self) -> usize {
         self.front.0.values().map(Vec::len).sum()
     }
 
-    /// Numbers of the designs on the front, sorted.
+    /// Numbers of the designs on the Pareto front, sorted.
     pub(super) fn front(&self) -> Vec<u32> {
         let mut all: Vec<u32> = self.front.0.values().flatten().copied().collect();
         all.sort_unstable();
         all
     }
 
-    /// Sensitivities of the objectives, the largest of each first, and what is left at its end.
+    /// Sensitivities of the objectives, in descending order for each, followed by the share of the rest.
     pub(super) fn sensitivity(&self) -> Vec<Sensitivity> {
         let varies = |objective: &&Objective| objective.spread.varies();
         self.objectives.iter().filter(varies).flat_map(|objective| self.sensitivity_of(objective)).collect()
@@ -342,10 +344,10 @@ impl Analysis {
         all
     }
 
-    /// Share of the variation that is between the bins of a key.
+    /// Share of the variation between the bins of a key.
     fn share(&self, whole: &Spread, bins: &BTreeMap<usize, Spread>) -> f64 {
         let within: f64 = bins.values().map(Spread::variation).sum();
-        // As many designs as bins say nothing about chance.
+        // With as many designs as bins, the variation by chance is unknown.
         let by_chance = match whole.count - bins.len() as f64 {
             free if self.is_sample && free > 0.0 => (whole.count - 1.0) / free,
             _ => 1.0,
@@ -354,7 +356,7 @@ impl Analysis {
     }
 }
 
-/// A value of an objective, of which less is better.
+/// Value of an objective; less is better.
 #[derive(Clone, Copy, Debug)]
 struct Key(f64);
 
@@ -378,12 +380,13 @@ impl PartialEq for Key {
 
 impl Eq for Key {}
 
-/// Points than which no other is better in one objective and as good in all others, with the designs that have them.
+/// The Pareto front: points that no other point dominates, each with its designs. A point dominates another one if it
+/// is at least as good in all objectives and better in one.
 #[derive(Default)]
 struct ParetoFront(BTreeMap<Vec<Key>, Vec<u32>>);
 
 impl ParetoFront {
-    /// The least value of an objective, and the first design that has it.
+    /// Lowest value of an objective, and the first design with it.
     fn best(&self, objective: usize) -> Option<(f64, u32)> {
         let of = |(point, designs): (&Vec<Key>, &Vec<u32>)| Some((*point.get(objective)?, *designs.first()?));
         let least = self.0.iter().filter_map(of).min_by_key(|(key, _)| *key)?;
@@ -397,8 +400,8 @@ impl ParetoFront {
             return;
         }
         let dominates = |a: &[Key], b: &[Key]| a.iter().zip(b).all(|(a, b)| a <= b);
-        // In lexicographic order only a point before another one can dominate it. With two objectives the last of them has the
-        // least second one, so that no other need be asked.
+        // In lexicographic order, only an earlier point can dominate a point. With two objectives, the previous point
+        // has the lowest second value of all, so only that one must be tested.
         let asked = if point.len() <= 2 { 1 } else { usize::MAX };
         if self.0.range(..point.clone()).rev().take(asked).any(|(other, _)| dominates(other, &point)) {
             return;

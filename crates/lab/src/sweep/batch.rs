@@ -1,19 +1,19 @@
-//! Results of consecutive designs, by column: what workers send, and what a checkpoint keeps.
+//! Results of consecutive designs by column, as sent by workers and stored in a checkpoint.
 
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// A measured design.
+/// Result of a measured design.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record {
-    /// None where the design has no value in a column of its.
+    /// Figures by name; `None` if the design has no value.
     pub(super) figures: Vec<(String, Option<f64>)>,
     pub(super) texts: Vec<(Cow<'static, str>, String)>,
-    /// Reason for which the design cannot be; then there are no figures.
+    /// Reason why the design is impossible; it then has no figures.
     pub(super) refused: Option<String>,
 }
 
-/// A column: its name, and a value for each design that has one.
+/// A column: its name, and a value or `None` for each design.
 pub(super) type Column<T> = (String, Vec<Option<T>>);
 
 /// Results of consecutive designs.
@@ -48,24 +48,24 @@ impl Batch {
         self.refused.len()
     }
 
-    /// True without any design.
+    /// True if the batch has no designs.
     pub fn is_empty(&self) -> bool {
         self.refused.is_empty()
     }
 
-    /// The batch as a line of JSON, without its end.
+    /// JSON text of the batch in one line, without a line feed.
     pub fn to_line(&self) -> String {
-        // Texts and finite numbers: there is nothing that JSON does not have.
+        // The conversion cannot fail: the batch contains only texts and finite numbers.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// A batch from its line; `None` for a line that is not valid.
+    /// Parses a batch from its line; `None` for an invalid line.
     pub fn from_line(line: &str) -> Option<Self> {
         let batch: Self = serde_json::from_str(line).ok()?;
         batch.is_whole().then_some(batch)
     }
 
-    /// True when each column has a place for each of one or more designs.
+    /// True if the batch is not empty and each column has one entry per design.
     pub(super) fn is_whole(&self) -> bool {
         let count = self.len();
         let is_whole = self.figures.iter().all(|(_, column)| column.len() == count)
@@ -73,7 +73,7 @@ impl Batch {
         is_whole && count > 0
     }
 
-    /// A figure of the design at a place of the batch.
+    /// Figure of the design at an index of the batch.
     pub(super) fn figure(&self, name: &str, at: usize) -> Option<f64> {
         self.figures.iter().find(|(known, _)| known == name)?.1.get(at).copied().flatten()
     }

@@ -1,5 +1,6 @@
-//! Batches on disk: an append-only file, from which an interrupted sweep goes on, and from which its rows are written at the end.
-//! So memory does not grow with the number of designs. Between them stand waves of members of designs that take long.
+//! Batches on disk: an append-only file from which an interrupted sweep continues, and from which its rows are written
+//! at the end. So memory does not grow with the number of designs. Between the batches, the file contains waves of
+//! members of designs that take long.
 
 use super::batch::Batch;
 use super::waves::Wave;
@@ -12,32 +13,32 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Longest line that is read: a batch of a million designs is no batch.
+/// Maximum length of a line, bytes: a longer one is not a batch.
 const LINE_MAX: u64 = 256 << 20;
 
-/// Bytes of the digest in front of each batch: a number that is not as it was written shows.
+/// Length of the digest before each batch, bytes, which reveals a changed number.
 const DIGEST_BYTES: usize = 8;
 
-/// The first bytes of a text's digest, in hexadecimal digits.
+/// First `bytes` bytes of a text's digest, in hexadecimal.
 fn digest(text: &str, bytes: usize) -> String {
     Sha256::digest(text).iter().take(bytes).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The batches of a sweep so far, in the order of the designs.
+/// All batches of a sweep so far, in the order of the designs.
 #[derive(Debug)]
 pub(super) struct Checkpoint {
     file: File,
-    /// None for a temporary file, which no other sweep goes on from.
+    /// Path of the file; `None` for a temporary file, from which no other sweep can continue.
     path: Option<PathBuf>,
-    /// First byte of the first batch.
+    /// Offset of the first batch, bytes.
     start: u64,
 }
 
 impl Checkpoint {
-    /// Batches in a temporary file that has no name.
+    /// Creates a checkpoint in an unnamed temporary file.
     ///
     /// # Errors
-    /// The host refuses one.
+    /// The host cannot create the file.
     pub(super) fn temporary() -> Result<Self, Error> {
         let file = tempfile::tempfile().map_err(|error| {
             Error::request(
@@ -48,11 +49,11 @@ impl Checkpoint {
         Ok(Self { file, path: None, start: 0 })
     }
 
-    /// Opens a checkpoint or begins one. `subject` is everything that the figures depend on; a checkpoint of another subject is
-    /// refused. A last line that was not completely written is cut off.
+    /// Opens or creates a checkpoint. `subject` is the text of everything on which the figures depend; a checkpoint
+    /// with another subject is refused. An incomplete last line is removed.
     ///
     /// # Errors
-    /// A file that cannot be opened, is no checkpoint, belongs to another sweep, or is in use.
+    /// The file cannot be opened, is not a checkpoint, belongs to another sweep, or is in use.
     pub(super) fn open(path: &Path, subject: &str) -> Result<Self, Error> {
         let failed = |error: io::Error| unusable(path, &error);
         let file = OpenOptions::new()
@@ -65,7 +66,7 @@ impl Checkpoint {
         if !file.metadata().map_err(failed)?.is_file() {
             return Err(refuse(path, "not a regular file"));
         }
-        // Some network filesystems have no locks.
+        // Some network filesystems do not support locks.
         if let Err(TryLockError::WouldBlock) = file.try_lock() {
             let why = format!("{}: another sweep is writing to it", path.display());
             return Err(Error::request(
@@ -79,7 +80,7 @@ impl Checkpoint {
         let got = checkpoint.read_head(&mut found).map_err(failed)?;
         match &found[..got] {
             same if same == head.as_bytes() => checkpoint.cut_torn_line().map_err(failed)?,
-            // Nothing, or a torn head; a file of anything else stays as it is.
+            // The file is empty or has an incomplete head. Any other file is left unchanged.
             part if head.as_bytes().starts_with(part) => {
                 checkpoint.file.set_len(0).map_err(failed)?;
                 checkpoint.append_text(&head)?;
@@ -89,10 +90,10 @@ impl Checkpoint {
         Ok(checkpoint)
     }
 
-    /// Opens the checkpoint of a share to read it.
+    /// Opens the checkpoint of a share for reading.
     ///
     /// # Errors
-    /// As [`open`](Self::open), but for locks.
+    /// As [`open`](Self::open), but locks are ignored.
     pub(super) fn read(path: &Path, subject: &str) -> Result<Self, Error> {
         let refused = |why: String| {
             Error::request(format!("{}: {why}", path.display()), "name the checkpoints of all shares")
@@ -122,7 +123,7 @@ impl Checkpoint {
         Ok(at)
     }
 
-    /// Cuts the file behind its last line end.
+    /// Truncates the file after its last line feed.
     fn cut_torn_line(&mut self) -> io::Result<()> {
         let (mut end, mut piece) = (self.file.metadata()?.len(), [0; 4096]);
         while end > self.start {
@@ -140,13 +141,13 @@ impl Checkpoint {
         self.file.set_len(end)
     }
 
-    /// The lines behind the head.
+    /// Lines after the head.
     pub(super) fn lines(&self) -> Lines<'_> {
         let lines = BufReader::with_capacity(1 << 16, FileAt { file: &self.file, at: self.start });
         Lines { checkpoint: self, lines, number: 1, line: String::new() }
     }
 
-    /// The batches from the first one on.
+    /// All batches in order.
     pub(super) fn batches(&self) -> impl Iterator<Item = Result<Batch, Error>> {
         self.lines().filter_map(|line| match line {
             Ok(Line::Batch(batch)) => Some(Ok(batch)),
@@ -155,20 +156,20 @@ impl Checkpoint {
         })
     }
 
-    /// Adds lines while designs are measured; none where no other sweep goes on from them.
+    /// Appender for lines during the measurement; `None` for a temporary file, from which no other sweep can continue.
     pub(super) fn appender(&self) -> Option<Appender> {
         self.path.as_ref()?;
         Some(Appender(Mutex::new(Some(self.file.try_clone().ok()?))))
     }
 
-    /// Adds the batch of the next designs.
+    /// Appends the batch of the next designs.
     pub(super) fn append(&mut self, batch: &Batch) -> Result<(), Error> {
         self.append_text(&with_digest(&batch.to_line()))
     }
 
-    /// Lets another sweep open the file.
+    /// Releases the file, so that another sweep can open it.
     pub(super) fn release(&self) {
-        // Without locks there is none to give back.
+        // Without locks there is nothing to release, so an error is ignored.
         let _ = self.file.unlock();
     }
 
@@ -188,12 +189,12 @@ fn append(file: &mut File, text: &str) -> io::Result<()> {
     file.seek(SeekFrom::End(0)).and_then(|_| file.write_all(text.as_bytes()))
 }
 
-/// A line of a checkpoint.
+/// Line of a checkpoint: digest and contents.
 pub(super) fn with_digest(line: &str) -> String {
     format!("{} {line}\n", digest(line, DIGEST_BYTES))
 }
 
-/// Adds lines from any thread.
+/// Appender of lines that any thread can use.
 #[derive(Debug)]
 pub(super) struct Appender(Mutex<Option<File>>);
 
@@ -202,18 +203,18 @@ impl Appender {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a line, unless it is closed.
+    /// Appends a line, unless the appender is closed.
     pub(super) fn append(&self, line: &str) -> io::Result<()> {
         self.file().as_mut().map_or(Ok(()), |file| append(file, &with_digest(line)))
     }
 
-    /// Adds nothing from now on.
+    /// Closes the appender: later lines are dropped.
     pub(super) fn close(&self) {
         *self.file() = None;
     }
 }
 
-/// Contents of a line.
+/// Parsed line of a checkpoint.
 pub(super) enum Line {
     Batch(Batch),
     Wave(Wave),
@@ -230,7 +231,7 @@ fn head(subject: &str) -> String {
     format!("{}\n", json!({ "floatgate_sweep": 4, "subject": digest(subject, 32) }))
 }
 
-/// Reason for which a file that begins otherwise is refused.
+/// Reason why a file with another head is refused.
 fn foreign(found: &[u8]) -> &'static str {
     match found.starts_with(b"{\"floatgate_sweep\"") {
         true => "the checkpoint of another sweep, or of a setup that was changed since",
@@ -238,7 +239,8 @@ fn foreign(found: &[u8]) -> &'static str {
     }
 }
 
-/// The host refuses to read or to write a checkpoint. What is in it is whole up to a line that is cut off with the next start.
+/// Error of the host when it reads or writes a checkpoint. The contents stay valid; the next start removes an
+/// incomplete line.
 fn unusable(path: &Path, error: &io::Error) -> Error {
     match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => Error::request(
@@ -263,7 +265,7 @@ fn refuse(path: &Path, why: &str) -> Error {
     )
 }
 
-/// A file that is read from a place of its own.
+/// Reader of a file with its own position.
 struct FileAt<'a> {
     file: &'a File,
     at: u64,
@@ -277,7 +279,7 @@ impl Read for FileAt<'_> {
     }
 }
 
-/// The lines of a checkpoint.
+/// Iterator over the lines of a checkpoint.
 pub(super) struct Lines<'a> {
     checkpoint: &'a Checkpoint,
     lines: BufReader<FileAt<'a>>,

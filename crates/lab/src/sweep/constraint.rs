@@ -1,21 +1,21 @@
-//! `column < number`.
+//! Constraints such as `column < number`.
 
 use floatgate_sim::error::Error;
 use serde::de;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
-/// A condition on a column.
+/// A condition on the values of a column.
 #[derive(Clone, Debug)]
 pub struct Constraint {
-    /// Column on the left.
+    /// Column on the left side.
     pub column: String,
     sign: &'static str,
     limit: f64,
 }
 
 impl Constraint {
-    /// Reads a condition such as `page read KiB/s > 10000`.
+    /// Parses a condition such as `page read KiB/s > 10000`.
     ///
     /// # Errors
     /// The text is not a condition.
@@ -29,7 +29,7 @@ impl Constraint {
         parsed.ok_or_else(|| Error::request(format!("no constraint: `{text}`"), help))
     }
 
-    /// True when a value meets the condition; no value does not.
+    /// True if a value meets the condition. A missing value does not.
     pub fn holds(&self, value: Option<f64>) -> bool {
         let limit = self.limit;
         value.is_some_and(|value| match self.sign {
@@ -40,12 +40,12 @@ impl Constraint {
         })
     }
 
-    /// True when no value between `low` and `high` meets the condition.
+    /// True if no value between `low` and `high` meets the condition.
     pub fn is_missed_by(&self, [low, high]: [f64; 2]) -> bool {
         !self.holds(Some(low)) && !self.holds(Some(high))
     }
 
-    /// The test whose figure the column is.
+    /// Name of the test to whose figure the column belongs.
     pub(super) fn test(&self) -> &str {
         self.column.trim_end_matches(" KiB/s").trim_end_matches(" ms")
     }

@@ -1,4 +1,4 @@
-//! Designs to figures: overrides resolved, one chip or a population measured.
+//! Evaluator of designs: resolves the overrides, and measures one chip or a population.
 
 use super::batch::{Batch, Record};
 use super::measure::{ChipFigures, Figure, Measure, MeasureKind, MeasureSubject, OPTIONS, SETUP};
@@ -13,13 +13,13 @@ use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Beginning of the reason for which a design is not measured that misses a condition of `screen`.
+/// Prefix of the reason of a design that is not measured because it misses a condition of `screen`.
 pub(super) const SCREENED: &str = "screened out: ";
 
-/// Most prepared setups that are kept: a sweep over the chips of a catalogue uses all of them again and again.
+/// Maximum number of prepared setups in the cache: a sweep over the chips of a catalogue uses all of them repeatedly.
 const PREPARED_MAX: usize = 1024;
 
-/// Everything that one needs to know to measure designs of a sweep.
+/// Everything that is needed to measure designs of a sweep.
 pub struct Evaluator {
     library: Arc<Library>,
     spec: Spec,
@@ -27,16 +27,17 @@ pub struct Evaluator {
     tests: Vec<String>,
     screen_tests: Vec<String>,
     members: Option<Space>,
-    /// Setups by name and the overrides that name files.
+    /// Prepared setups, by name and by the overrides that name files.
     prepared: RwLock<BTreeMap<Vec<String>, Arc<Prepared>>>,
-    /// Heads of the files that setups name, for the intervals of figures.
+    /// Heads of the files of setups, for the intervals of figures.
     heads: Heads,
 }
 
-/// Overrides of a key by their text, each parsed once as a grid repeats its values; with the reason for a text that is no value.
+/// Overrides of a key by their text, or the reason why a text is not a value. Each text is parsed once, because a grid
+/// repeats values.
 type Parsed<'w> = BTreeMap<&'w str, Result<Override, Error>>;
 
-/// A design: overrides of the setup, and what else its keys say.
+/// A design: overrides of the setup, other options, and another setup, as given by its keys.
 struct Design<'a> {
     setup: &'a str,
     sets: Vec<Override>,
@@ -44,7 +45,7 @@ struct Design<'a> {
 }
 
 impl Evaluator {
-    /// Reads a specification, of which the space may be missing.
+    /// Reads a specification, which may lack the space of designs.
     ///
     /// # Errors
     /// Wrong overrides, options, tests or numbers.
@@ -80,18 +81,19 @@ impl Evaluator {
         })
     }
 
-    /// The specification without its designs.
+    /// Specification without its designs.
     pub fn spec(&self) -> &Spec {
         &self.spec
     }
 
-    /// Name of the setup whose board the part of the specification runs on.
+    /// Name of the setup on whose board the specification's part is used.
     pub(super) fn board(&self) -> Option<String> {
         let setup = self.spec.measure.wires_a_setup().then(|| self.library.setup(&self.spec.setup))?;
         setup.ok()?.board().map(str::to_owned)
     }
 
-    /// Everything that the figures depend on beside the specification: this version, and the setup with its files.
+    /// Text of everything on which the figures depend besides the specification: this version, and the setup with its
+    /// files.
     pub(super) fn basis(&self) -> Result<String, Error> {
         let setup = match self.spec.measure {
             MeasureKind::Endurance => {
@@ -106,12 +108,12 @@ impl Evaluator {
         Ok(format!("{}\n{setup}", env!("CARGO_PKG_VERSION")))
     }
 
-    /// Measures some designs, on all threads of the pool or on this one; `each` is called after each. Members that `waves` has are not
-    /// measured again.
+    /// Measures some designs, on all threads of the pool or on this one. `each` is called after each design. Members in
+    /// `waves` are not measured again.
     ///
     /// # Errors
-    /// Errors that concern all designs: an unknown key, a setup that cannot be read. Everything else concerns its design alone, and is in its
-    /// row.
+    /// Errors that concern all designs, such as an unknown key or a setup that cannot be read. Other errors concern one
+    /// design, and are in its row.
     pub fn measure(
         &self,
         work: &Work,
@@ -128,13 +130,13 @@ impl Evaluator {
         let numbers = 0..work.designs.len();
         let records: Vec<Result<Option<Record>, Error>> =
             if is_parallel { numbers.into_par_iter().map(one).collect() } else { numbers.map(one).collect() };
-        // The first error of several, whatever the number of threads.
+        // Of several errors, the first one is returned, regardless of the number of threads.
         let records: Result<Vec<Record>, Error> = records.into_iter().filter_map(Result::transpose).collect();
         Ok(Batch::new(work.first, records?))
     }
 
-    /// Measures some designs on this thread, for a client elsewhere. If the members of a single design take long, it
-    /// measures the next wave of members. The client keeps the wave and hands out the work that follows.
+    /// Measures some designs on this thread for a remote client. If the members of a single design take long, it
+    /// measures only their next wave. The client stores the wave and sends the remaining work.
     ///
     /// # Errors
     /// As [`measure`](Self::measure).
@@ -144,10 +146,10 @@ impl Evaluator {
         Ok(waves.into_piece(batch))
     }
 
-    /// The values of each key.
+    /// Parses the values of each key.
     fn parse<'w>(&self, work: &'w Work) -> Result<Vec<Parsed<'w>>, Error> {
         let of_key = |(axis, key): (usize, &'w String)| {
-            // A wrong key is wrong in all designs.
+            // A key that is wrong for one design is wrong for all.
             Override::parse_of("space", &format!("{key}=0"))?;
             let mut known = Parsed::new();
             for text in work.designs.iter().filter_map(|values| values.get(axis)?.as_deref()) {
@@ -161,7 +163,7 @@ impl Evaluator {
         work.keys.iter().enumerate().map(of_key).collect()
     }
 
-    /// Record of a design; none where more waves of its members must be measured.
+    /// Record of a design; `None` if more waves of its members must be measured.
     fn design(
         &self,
         parsed: &[Parsed<'_>],
@@ -190,7 +192,7 @@ impl Evaluator {
         )
     }
 
-    /// A design on one chip.
+    /// Measures a design on one chip.
     fn member(&self, own: &[&Override], seed: u64) -> Result<ChipFigures, Error> {
         let design = self.split(own);
         let measure = Measure::new(self.spec.measure, &self.spec.options, &design.options)?;
@@ -208,7 +210,7 @@ impl Evaluator {
         Ok(ChipFigures { texts: board.into_iter().chain(found.texts).collect(), ..screened })
     }
 
-    /// Figures of `speed` that come before the measurement itself.
+    /// Figures of `speed` that are measured before the real measurement.
     fn screen(&self, of: &MeasureSubject<'_>) -> Result<ChipFigures, Error> {
         if self.spec.screen.is_empty() {
             return Ok(ChipFigures::default());
@@ -242,7 +244,7 @@ impl Evaluator {
             figures.extend(measure.figures(&self.tests)?);
             population::check_column(stop, &figures)?;
         }
-        // What takes no time is measured again sooner than it is read.
+        // A fast measurement is repeated sooner than its result is read from the file.
         let takes_long = self.spec.measure.takes_long();
         let keep = |wave: &[ChipFigures]| {
             if takes_long {
@@ -265,7 +267,7 @@ impl Evaluator {
         })
     }
 
-    /// Tells overrides of the setup from options of the measurement, and from another setup.
+    /// Splits the keys of a design into overrides of the setup, options of the measurement, and another setup.
     fn split<'a>(&'a self, own: &[&'a Override]) -> Design<'a> {
         let mut design = Design { setup: &self.spec.setup, sets: self.base.clone(), options: Vec::new() };
         for set in own {
@@ -291,7 +293,7 @@ impl Evaluator {
         Ok(library.resolve(&setup, &corner.over(library, &setup, of.sets)?.0)?)
     }
 
-    /// A setup with its files, which are read once.
+    /// Setup with its files, which are read once.
     fn prepared(&self, setup: &str, sets: &[Override]) -> Result<Arc<Prepared>, Error> {
         let naming = sets.iter().filter(|set| set.names_a_base()).map(ToString::to_string);
         let name: Vec<String> = std::iter::once(setup.to_owned()).chain(naming).collect();
@@ -308,8 +310,8 @@ impl Evaluator {
     }
 }
 
-/// True when no value of a design can be the reason of an error: an unknown column, a key that no code asks
-/// for, or the files of the setup. A design that names files of its own has other keys than the next one.
+/// True if no value of a design can cause this error: an unknown column, an unused key, or a fault in the files of the
+/// setup. A design that names its own files has other keys than the next one.
 fn is_of_all_designs(error: &Error, own: &[&Override]) -> bool {
     if matches!(error, Error::NoColumn { .. }) {
         return true;
@@ -319,19 +321,19 @@ fn is_of_all_designs(error: &Error, own: &[&Override]) -> bool {
     error.config().is_some_and(|error| !is_of_a_value(error.problem())) && !own.iter().any(names_files)
 }
 
-/// Record of an impossible design.
+/// Record of an impossible design, with the reason.
 fn refused(error: &Error) -> Record {
     Record { refused: Some(error.to_string()), ..Record::default() }
 }
 
-/// The figures of one chip.
+/// Record of the figures of one chip.
 fn record(found: &ChipFigures) -> Record {
     let figures = found.figures.iter().map(|(name, figure)| (name.clone(), Some(figure.mean()))).collect();
     Record { figures, texts: found.texts.clone(), refused: None }
 }
 
 impl Figure {
-    /// The quantity, or the share of hits.
+    /// Value of the quantity, or share of the hits.
     pub(super) fn mean(self) -> f64 {
         match self {
             Self::Value(value) => value,

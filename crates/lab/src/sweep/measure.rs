@@ -1,4 +1,4 @@
-//! Measurements of a design: a workload each, with its options and the figures that it gives.
+//! Measurements of a design. Each is a workload with its options and figures.
 
 use super::spec::{Spec, check_range, explained};
 use crate::age;
@@ -22,31 +22,31 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::borrow::Cow;
 
-/// Prefix of keys that are options of the measurement and not fields of the setup.
+/// Prefix of keys that are options of the measurement, not fields of the setup.
 pub(super) const OPTIONS: &str = "options.";
 
 /// Key that names another setup.
 pub(super) const SETUP: &str = "setup";
 
-/// Tests of `speed` that are measured by default: those with a column of their own in `floatgate speed --sweep`.
+/// Tests of `speed` that are measured by default: those with their own column in `floatgate speed --sweep`.
 const SPEED_TESTS: [&str; 5] = ["page read", "eraseblock read", "page write", "eraseblock write", "erase"];
 
-/// A measurement by name.
+/// A kind of measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MeasureKind {
-    /// `floatgate speed` on one eraseblock.
+    /// Speed of the bare flash: `floatgate speed` on one eraseblock.
     #[default]
     Speed,
-    /// `floatgate speed --fs`.
+    /// Speed of a filesystem: `floatgate speed --fs`.
     Fs,
-    /// `floatgate life`.
+    /// Life of a filesystem: `floatgate life` of a setup.
     Age,
-    /// `floatgate life`.
+    /// Endurance of blocks: `floatgate life` of a chip.
     Endurance,
-    /// `floatgate powercut`.
+    /// Power cuts: `floatgate powercut`.
     Powercut,
-    /// `floatgate speed`.
+    /// Speed of a card: `floatgate speed` of a card.
     Card,
 }
 
@@ -63,12 +63,12 @@ impl MeasureKind {
         }
     }
 
-    /// True where designs are overrides of a setup, from which a flash is wired.
+    /// True if designs are overrides of a setup from which a flash is built.
     pub(super) const fn wires_a_setup(self) -> bool {
         matches!(self, Self::Speed | Self::Fs | Self::Age)
     }
 
-    /// Designs that a core measures in a fraction of a second.
+    /// Number of designs that a CPU core measures in a fraction of a second.
     pub(super) const fn designs_at_once(self) -> usize {
         match self {
             Self::Speed => 256,
@@ -77,7 +77,7 @@ impl MeasureKind {
         }
     }
 
-    /// True where a single chip takes a noticeable time.
+    /// True if the measurement of a single chip takes a noticeable time.
     pub(super) const fn takes_long(self) -> bool {
         self.designs_at_once() == 1
     }
@@ -121,7 +121,7 @@ pub(super) struct Age {
     temperature_c: f64,
     write_bytes_per_day: u64,
     fill_percent: u32,
-    /// 0 for never.
+    /// Days between two passes of ubihealthd; 0 for never.
     scrub_days: u32,
 }
 
@@ -162,7 +162,7 @@ impl Default for Fs {
 }
 
 impl Default for Age {
-    /// As `floatgate life`.
+    /// Defaults of `floatgate life`.
     fn default() -> Self {
         Self {
             fs: FilesystemKind::Ubifs,
@@ -199,11 +199,11 @@ impl Default for Card {
 pub(super) enum Figure {
     /// A quantity in its own unit.
     Value(f64),
-    /// Events among tries, of which the share is wanted.
+    /// Number of events among tries; the figure is their share.
     Share { hits: u64, tries: u64 },
 }
 
-/// Figures of one chip, and the texts beside them.
+/// Figures of one chip, and its text values.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(super) struct ChipFigures {
     pub(super) figures: Vec<(String, Figure)>,
@@ -213,17 +213,17 @@ pub(super) struct ChipFigures {
 /// The subject of a measurement.
 pub(super) struct MeasureSubject<'a> {
     pub(super) library: &'a Library,
-    /// Heads of files that were read for other designs.
+    /// Cache of the heads of files.
     pub(super) heads: &'a Heads,
     /// Name of the setup, part or card.
     pub(super) setup: &'a str,
-    /// Overrides with the numbers of their designs.
+    /// Overrides, including the numbers of the designs.
     pub(super) sets: &'a [Override],
     pub(super) seed: u64,
 }
 
 impl Measure {
-    /// The measurement of a specification, with `changes` laid over its options.
+    /// Measurement of a specification, whose options are changed by `changes`.
     pub(super) fn new(
         kind: MeasureKind,
         options: &toml::Table,
@@ -248,7 +248,7 @@ impl Measure {
         Ok(measure)
     }
 
-    /// Refuses options with which nothing, or nothing that makes sense, would be measured.
+    /// Returns an error for options with which nothing useful would be measured.
     fn check_numbers(&self) -> Result<(), Error> {
         match self {
             Self::Speed(Speed { blocks, pages, .. }) => {
@@ -273,7 +273,7 @@ impl Measure {
         }
     }
 
-    /// Names of the figures of these tests, or of all, that a run may have.
+    /// Names of the possible figures of these tests, or of all tests.
     pub(super) fn figures(&self, tests: &[String]) -> Result<Vec<String>, Error> {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         let mut names: Vec<String> = match self {
@@ -293,10 +293,10 @@ impl Measure {
         Ok(names)
     }
 
-    /// Refuses keys of options that the measurement does not have.
+    /// Returns an error for keys of options that the measurement does not have.
     pub(super) fn check_keys<'a>(spec: &Spec, keys: impl Iterator<Item = &'a str>) -> Result<(), Error> {
         for key in keys.filter_map(|key| key.strip_prefix(OPTIONS)) {
-            // Of a value that is wrong only its design hears.
+            // A wrong value concerns only its design, so it is ignored here.
             let probe = toml::Table::from_iter([(key.to_owned(), toml::Value::Boolean(true))]);
             if let Err(error) = Self::new(spec.measure, &probe, &[])
                 && error.config().is_some_and(|error| error.problem() == Problem::UnknownKey)
@@ -307,7 +307,7 @@ impl Measure {
         Ok(())
     }
 
-    /// Names of the tests whose figures become columns when a specification names none; empty for all.
+    /// Names of the tests whose figures become columns by default; empty for all.
     pub(super) fn default_tests(kind: MeasureKind) -> Vec<String> {
         match kind {
             MeasureKind::Speed => SPEED_TESTS.map(str::to_owned).to_vec(),
@@ -315,7 +315,7 @@ impl Measure {
         }
     }
 
-    /// Corner of the chip.
+    /// Corner of the chip's times.
     pub(super) fn corner(&self) -> Corner {
         match self {
             Self::Speed(Speed { corner, .. }) | Self::Fs(Fs { corner, .. }) => (*corner).into(),
@@ -323,8 +323,8 @@ impl Measure {
         }
     }
 
-    /// Measures a design on one chip. `config` is its resolved setup where one is wired; of `tests` there is at least one,
-    /// or all are wanted.
+    /// Measures a design on one chip. `config` is its resolved setup, if the measurement uses one. `tests` names the
+    /// requested tests; empty for all.
     pub(super) fn run(
         &self,
         of: &MeasureSubject<'_>,
@@ -354,26 +354,26 @@ impl Measure {
     }
 }
 
-/// True when a figure is of one of these tests, or when all are wanted.
+/// True if a figure belongs to one of these tests, or if all are requested.
 fn is_wanted(figure: &str, tests: &[String]) -> bool {
     let figure = INTERVAL_ENDS.iter().find_map(|end| figure.strip_suffix(end)).unwrap_or(figure);
     tests.is_empty() || tests.iter().any(|test| figure == test || is_figure_of(figure, test))
 }
 
-/// Ends of the names of the columns that hold the 80 % interval of a figure.
+/// Suffixes of the columns with the ends of the 80 % interval of a figure.
 const INTERVAL_ENDS: [&str; 2] = [" interval_min", " interval_max"];
 
-/// True for an end of the interval of a figure.
+/// True if a figure is an end of an interval.
 pub(super) fn is_interval_end(figure: &str) -> bool {
     INTERVAL_ENDS.iter().any(|end| figure.ends_with(end))
 }
 
-/// True when a figure is a test's name and a unit.
+/// True if the name of a figure is the name of a test with a unit.
 fn is_figure_of(figure: &str, test: &str) -> bool {
     figure.strip_prefix(test).is_some_and(|unit| [" KiB/s", " ms", " MB/s"].contains(&unit))
 }
 
-/// Options of a measurement, which stand in the table `options` of the specification.
+/// Parses the options of a measurement, from the table `options` of the specification.
 fn read<T: DeserializeOwned>(options: toml::Table) -> Result<T, Error> {
     #[derive(Deserialize)]
     struct Outer<T> {
@@ -385,7 +385,7 @@ fn read<T: DeserializeOwned>(options: toml::Table) -> Result<T, Error> {
         .map_err(|error| explained::<Outer<T>>(&json, &error))
 }
 
-/// Name of a test's figure: KiB/s, or ms where no bytes are moved.
+/// Name of a test's figure, with the unit KiB/s, or ms if the test moves no bytes.
 fn test_figure(test: &str, moves_bytes: bool) -> String {
     format!("{test} {}", if moves_bytes { "KiB/s" } else { "ms" })
 }
@@ -397,19 +397,19 @@ fn figure(test: &Measured) -> (String, Figure) {
     (test_figure(&test.name, moves_bytes), Figure::Value(value))
 }
 
-/// Ends of the 80 % interval of a test's figure.
+/// Figures for the ends of the 80 % interval of a test's figure.
 fn interval_ends(test: &Measured, uncertainty: &Uncertainty) -> [(String, Figure); 2] {
     let (name, interval) = (test_figure(&test.name, test.bytes > 0), uncertainty.interval(test));
     let [min, max] = INTERVAL_ENDS.map(|end| format!("{name}{end}"));
     [(min, Figure::Value(interval.min)), (max, Figure::Value(interval.max))]
 }
 
-/// Figures with their names; the last names may have none.
+/// Pairs of names and figures. There may be fewer figures than names.
 fn named(names: &[&str], figures: impl IntoIterator<Item = Figure>) -> Vec<(String, Figure)> {
     names.iter().map(|name| (*name).to_owned()).zip(figures).collect()
 }
 
-/// The tests of these names.
+/// Tests with these names.
 pub(super) fn speed_tests(names: &[String]) -> Result<Vec<Test>, Error> {
     let find = |name: &String| {
         let help = "there are `page read`, `8 page read`, `eraseblock write`, `erase`, `4x erase` and the like, and `all`";
@@ -418,7 +418,7 @@ pub(super) fn speed_tests(names: &[String]) -> Result<Vec<Test>, Error> {
     names.iter().map(find).collect()
 }
 
-/// A speed test of the flash or a filesystem on it.
+/// Runs a speed test of the flash, or of a filesystem on it.
 fn speed(
     of: &MeasureSubject<'_>,
     config: &Config,

@@ -1,12 +1,14 @@
-//! `floatgate sweep`: many designs of a setup, measured; which are best, and which parameter matters.
+//! `floatgate sweep`: measures many designs of a setup, and finds the best ones and the parameter with the largest
+//! effect.
 //!
-//! - [`Spec`]: setup, space of designs, population, constraints and objectives, as a TOML file or a program has them.
-//! - [`Results`]: hands out [`Work`], some consecutive designs each, and takes the [`Batch`]es of figures in the same order. They
-//!   go to a checkpoint at once, so that memory does not grow with them.
-//! - [`Evaluator`]: measures the designs of a piece of work, here ([`run`]) or on another machine.
-//! - At the end the rows are written ([`Results::write`]) with Pareto front and sensitivities.
+//! - [`Spec`]: setup, space of designs, population, constraints and objectives, from a TOML file or from a program.
+//! - [`Results`]: distributes [`Work`], which is some consecutive designs, and receives the [`Batch`]es of figures in
+//!   the same order. Each goes to a checkpoint at once, so that memory does not grow with the number of designs.
+//! - [`Evaluator`]: measures the designs of a piece of work, on this machine ([`run`]) or on another one.
+//! - At the end, [`Results::write`] writes the rows with Pareto front and sensitivities.
 //!
-//! A design follows from its number and the seed alone, so that any number of threads, workers and interruptions gives the same bytes.
+//! A design follows only from its number and the seed. So the result has the same bytes for any number of threads,
+//! workers and interruptions.
 
 mod analysis;
 mod batch;
@@ -40,15 +42,15 @@ pub use write::{Format, WriteError};
 
 use floatgate_sim::error::Error;
 
-/// Designs that are measured on all cores of this machine before they go to the checkpoint.
+/// Number of designs that are measured on all CPU cores before their results go to the checkpoint.
 pub fn designs_at_once(measure: MeasureKind) -> usize {
     rayon::current_num_threads().max(1) * measure.designs_at_once()
 }
 
-/// Measures all designs that the results do not have yet, on all cores. `progress` is called with the number of designs that are done.
+/// Measures all missing designs on all CPU cores. `progress` receives the number of finished designs.
 ///
 /// # Errors
-/// A wrong setup; a column in a constraint or an objective that no design has; a checkpoint that cannot be written.
+/// A wrong setup; a column of a constraint or an objective that no design has; a checkpoint that cannot be written.
 pub fn run(evaluator: &Evaluator, results: &mut Results, progress: impl Fn(usize)) -> Result<(), Error> {
     let chunk = designs_at_once(evaluator.spec().measure);
     let waves = results.waves();

@@ -1,4 +1,5 @@
-//! The rows of a sweep as Parquet, page by page: the feature `parquet`, as its library takes a tenth of a build.
+//! Writes the rows of a sweep as Parquet, page by page. It is behind the feature `parquet`, because its library
+//! takes a tenth of the build time.
 
 use super::results::{Cells, Page, Results};
 use super::write::WriteError;
@@ -80,7 +81,7 @@ fn write_column<W: Write + Send>(
     }
 }
 
-/// Values with their definition levels: 1 where there is one.
+/// Writes values with their definition levels: 1 for a present value, 0 for a missing one.
 fn write_typed<T: DataType, C, W: Write + Send>(
     group: &mut SerializedRowGroupWriter<'_, W>,
     cells: &[Option<C>],

@@ -1,4 +1,4 @@
-//! Many chips of one design: means with intervals, and when there are enough of them.
+//! Populations: many chips of one design, means with intervals, and the rule for a sufficient number of chips.
 
 use super::batch::Record;
 use super::constraint::Constraint;
@@ -8,20 +8,22 @@ use crate::interval::{bootstrap, wilson};
 use floatgate_sim::error::Error;
 use rayon::prelude::*;
 
-/// Column with the number of members that were measured.
+/// Name of the column with the number of measured members.
 pub(super) const MEMBERS: &str = "members";
 
-/// A figure of all members so far.
+/// Summary of a figure over all members so far.
 struct Summary {
     name: String,
     mean: f64,
-    /// None where there is one member alone.
+    /// Confidence interval; `None` for a single member.
     interval: Option<[f64; 2]>,
 }
 
-/// Measures members in waves of `least`, until the interval is narrow enough, a constraint is surely missed, or there are no more.
-/// Each wave runs on all threads; its size does not depend on their number. `known` are those of waves before, and `keep` gets those of each.
-/// None when there are more to measure after the first `most` waves.
+/// Measures members in waves of `least` members. It ends when the interval is narrow enough, a constraint is certainly
+/// missed, or all members are measured. Each wave runs on all threads; its size does not depend on their number.
+///
+/// `known` are the members of earlier waves, and `keep` receives the members of each wave. `None` if members remain
+/// after `most` waves.
 ///
 /// # Errors
 /// The first error of a member.
@@ -45,7 +47,7 @@ pub(super) fn measure(
         }
         let to = population.members.min((from as u32).saturating_add(population.least));
         let wave: Vec<Result<ChipFigures, Error>> = (from as u32..to).into_par_iter().map(&member).collect();
-        // One by one: the first error of several does not depend on the number of threads then.
+        // The results are checked in order, so that the returned error does not depend on the number of threads.
         for found in wave {
             all.push(found?);
         }
@@ -54,7 +56,7 @@ pub(super) fn measure(
     Ok(None)
 }
 
-/// Refuses a rule about none of the figures that members have.
+/// Returns an error for a rule whose column is not a figure of the members.
 pub(super) fn check_column(stop: &Stop, figures: &[String]) -> Result<(), Error> {
     if figures.contains(&stop.column) {
         return Ok(());
@@ -74,7 +76,7 @@ fn is_enough(stop: Option<&Stop>, constraints: &[Constraint], summaries: &[Summa
     stop.zip(interval).is_some_and(|(stop, [low, high])| high - low <= stop.width)
 }
 
-/// Figures that the first member has; those of a figure are all values, or all shares.
+/// Summaries of the figures of the first member. A figure is a value in all members, or a share in all.
 fn summaries(all: &[ChipFigures]) -> Vec<Summary> {
     let names = all.first().map_or(&[][..], |first| &first.figures);
     let of = |name: &str| {
@@ -83,7 +85,7 @@ fn summaries(all: &[ChipFigures]) -> Vec<Summary> {
         };
         all.iter().filter_map(figure).collect::<Vec<Figure>>()
     };
-    // The interval of a chip says nothing about the spread of chips.
+    // The interval of one chip does not describe the spread between chips.
     let names = names.iter().map(|(name, _)| name).filter(|name| !is_interval_end(name));
     names.map(|name| summary(name, &of(name))).collect()
 }
@@ -114,7 +116,7 @@ fn record(summaries: &[Summary], all: Vec<ChipFigures>) -> Record {
             (format!("{name} high"), high),
         ]);
     }
-    // Texts are those of the first member.
+    // Text values are taken from the first member.
     let texts = all.into_iter().next().map_or_else(Vec::new, |first| first.texts);
     Record { figures, texts, refused: None }
 }

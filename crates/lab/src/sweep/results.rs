@@ -15,17 +15,17 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Rows that are written at once: a row group of a Parquet file. Not more, for memory; fixed, so that files have the same bytes
-/// however designs were measured.
+/// Number of rows written at once, which form a row group of a Parquet file. It limits memory, and it is constant, so
+/// that files have the same bytes however the designs were measured.
 const PAGE_ROWS: usize = 1 << 16;
 
-/// Reasons that a conclusion names.
+/// Maximum number of reasons in a conclusion.
 const REASONS: usize = 3;
 
-/// Units at the end of a figure's name.
+/// Units at the end of figure names.
 const UNITS: [&str; 9] = [" KiB/s", " MiB/s", " MB/s", " KiB", " ms", " us", " s", " years", " cycles"];
 
-/// A column with its value and unit: `page read is 11034 KiB/s`.
+/// Text of a column with its value and unit: `page read is 11034 KiB/s`.
 fn measured(column: &str, value: f64) -> String {
     let value = three(value);
     if let Some((name, unit)) =
@@ -38,10 +38,10 @@ fn measured(column: &str, value: f64) -> String {
     format!("`{column}` is {value}{space}{unit}")
 }
 
-/// Values of a column.
+/// Values of a column, by type.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cells {
-    /// Truth values, such as `feasible`.
+    /// Booleans, such as `feasible`.
     Bool(Vec<Option<bool>>),
     /// Whole numbers.
     Integer(Vec<Option<i64>>),
@@ -54,31 +54,31 @@ pub enum Cells {
 /// Some rows of the result, by column: keys, figures, texts, `feasible`, `pareto`, `refused`.
 pub type Page = Vec<(String, Cells)>;
 
-/// All that the figures depend on.
+/// Text of everything on which the figures depend.
 fn subject(evaluator: &Evaluator, spec: &Spec) -> Result<String, Error> {
     let all = serde_json::to_string(spec).unwrap_or_default();
     Ok(format!("{}\n{all}", evaluator.basis()?))
 }
 
-/// Designs and their figures.
+/// Designs with their figures.
 pub struct Results {
     spec: Spec,
     space: Space,
     checkpoint: Checkpoint,
     analysis: Analysis,
     done: usize,
-    /// Number behind the last design that is measured: of all designs, or of a share of them.
+    /// Number after the last design to measure: of all designs, or of a share.
     end: usize,
     waves: Arc<Waves>,
-    /// Name of the setup whose board the part of the specification runs on.
+    /// Name of the setup on whose board the specification's part is used.
     board: Option<String>,
 }
 
 impl Results {
-    /// Results without any design yet, or those of a checkpoint.
+    /// Creates results without designs, or with those of a checkpoint.
     ///
     /// # Errors
-    /// An invalid space; a checkpoint that cannot be opened, or belongs to another sweep.
+    /// An invalid space; a checkpoint that cannot be opened or belongs to another sweep.
     pub fn new(evaluator: &Evaluator, spec: &Spec, checkpoint: Option<&Path>) -> Result<Self, Error> {
         let checkpoint = match checkpoint {
             Some(path) => Checkpoint::open(path, &subject(evaluator, spec)?)?,
@@ -91,15 +91,15 @@ impl Results {
         Self { board: evaluator.board(), ..self }
     }
 
-    /// Name of the setup whose board the part of the specification runs on.
+    /// Name of the setup on whose board the specification's part is used.
     pub fn board(&self) -> Option<&str> {
         self.board.as_deref()
     }
 
-    /// Results of a share of the designs, which are kept in a checkpoint for [`merged`](Self::merged).
+    /// Creates results for a share of the designs, with a checkpoint for [`merged`](Self::merged).
     ///
     /// # Errors
-    /// As [`new`](Self::new); a share without designs.
+    /// As [`new`](Self::new); also a share without designs.
     pub fn shard(evaluator: &Evaluator, spec: &Spec, shard: Shard, path: &Path) -> Result<Self, Error> {
         let designs = spec.space()?.len();
         let numbers = shard.designs(designs);
@@ -111,10 +111,10 @@ impl Results {
         Ok(Self::of_checkpoint(spec, checkpoint, Some(numbers))?.on_board(evaluator))
     }
 
-    /// All results from the checkpoints of the shares, in any order.
+    /// Merges the results in the checkpoints of all shares, in any order.
     ///
     /// # Errors
-    /// A file that cannot be read or belongs to another sweep; designs that are in no file, or in two.
+    /// A file cannot be read or belongs to another sweep; a design is in no file, or in two.
     pub fn merged(evaluator: &Evaluator, spec: &Spec, parts: &[PathBuf]) -> Result<Self, Error> {
         let subject = subject(evaluator, spec)?;
         let mut results = Self::of_checkpoint(spec, Checkpoint::temporary()?, None)?.on_board(evaluator);
@@ -141,7 +141,7 @@ impl Results {
         Ok(results)
     }
 
-    /// Refuses a gap in front of a design.
+    /// Returns an error if designs before this one are missing.
     fn check_next(&self, design: usize) -> Result<(), Error> {
         if design <= self.done {
             return Ok(());
@@ -152,10 +152,10 @@ impl Results {
         ))
     }
 
-    /// Results from batches that were measured elsewhere.
+    /// Creates results from batches that were measured elsewhere.
     ///
     /// # Errors
-    /// An invalid space; batches of another one.
+    /// An invalid space; batches of another space.
     pub fn of_batches(spec: &Spec, batches: impl IntoIterator<Item = Batch>) -> Result<Self, Error> {
         let mut results = Self::of_checkpoint(spec, Checkpoint::temporary()?, None)?;
         batches.into_iter().try_for_each(|batch| results.add(&batch))?;
@@ -208,14 +208,15 @@ impl Results {
         Ok(results)
     }
 
-    /// The same sweep may run twice in a session.
+    /// Closes a complete sweep, because the same sweep may run again in this session.
     fn close_if_complete(&self) {
         if self.done == self.end {
             self.close();
         }
     }
 
-    /// Ends the sweep here: another one may go on from the checkpoint, to which nothing that still runs adds any more.
+    /// Ends the sweep. Another one may continue from the checkpoint, and measurements that still run no longer write to
+    /// it.
     pub fn close(&self) {
         self.waves.close();
         self.checkpoint.release();
@@ -226,31 +227,31 @@ impl Results {
         self.space.len()
     }
 
-    /// Number behind the last design that is measured here.
+    /// Number after the last design to measure here.
     pub const fn end(&self) -> usize {
         self.end
     }
 
-    /// Number behind the last design that was measured or refused.
+    /// Number after the last design that was measured or refused.
     pub fn done(&self) -> usize {
         self.done
     }
 
-    /// Members of designs that are not done, of which the checkpoint keeps those that [`Evaluator::measure`] adds.
+    /// Members of unfinished designs. [`Evaluator::measure`] adds members, and the checkpoint stores them.
     pub fn waves(&self) -> Arc<Waves> {
         Arc::clone(&self.waves)
     }
 
-    /// The designs from number `first` on, `most` of them at most; none behind the last. With a single one come its members that are
-    /// measured already.
+    /// Work for at most `most` designs from number `first` on; `None` after the last one. For a single design, it
+    /// includes the members measured so far.
     pub fn work(&self, first: usize, most: usize) -> Option<Work> {
         let end = self.end.min(first.saturating_add(most));
         let members = if end == first + 1 { self.waves.members(first) } else { Vec::new() };
         (first < end).then(|| Work { members, ..self.space.work(first..end) })
     }
 
-    /// Keeps the members that a worker sent of the design number `first`, and returns the work that follows if the design is not done. Pieces may
-    /// come in any order; the batch of one is [added](Self::add) in its turn.
+    /// Stores the members of design `first` that a worker sent. Returns the remaining work if the design is unfinished.
+    /// Pieces may come in any order; their batches must be [added](Self::add) in the order of the designs.
     pub fn keep(&self, first: usize, piece: &Piece) -> Option<Work> {
         self.waves.keep_piece(piece);
         piece.batch().is_none().then(|| self.work(first, 1)).flatten()
@@ -259,7 +260,8 @@ impl Results {
     /// Adds the results of the next designs.
     ///
     /// # Errors
-    /// Other designs; a checkpoint that cannot be written; a column of a constraint or an objective that no design has.
+    /// Results of other designs; a checkpoint that cannot be written; a column of a constraint or an objective that no
+    /// design has.
     pub fn add(&mut self, batch: &Batch) -> Result<(), Error> {
         if batch.first != self.done || batch.len() > self.end - self.done {
             let message =
@@ -272,11 +274,11 @@ impl Results {
         self.done += batch.len();
         self.waves.forget(self.done);
         self.close_if_complete();
-        // Names are wrong for the whole sweep: better known after the first batch than at the end.
+        // A wrong column name concerns the whole sweep, so it is reported after the first batch.
         if has_checked { Ok(()) } else { self.analysis.check_columns(&self.spec) }
     }
 
-    /// Setup of the designs that name no other.
+    /// Setup of designs that name no other one.
     pub fn setup(&self) -> &str {
         &self.spec.setup
     }
@@ -286,7 +288,7 @@ impl Results {
         self.spec.measure.name()
     }
 
-    /// Columns of which more or less is better.
+    /// Columns to maximise or minimise.
     pub const fn objectives(&self) -> &Objectives {
         &self.spec.objectives
     }
@@ -301,17 +303,17 @@ impl Results {
         self.analysis.pareto()
     }
 
-    /// Number of impossible designs, and the reason of the first.
+    /// Number of impossible designs, and the reason of the first one.
     pub fn refused(&self) -> (usize, Option<&str>) {
         (self.analysis.refused.count, self.analysis.refused.first.as_deref())
     }
 
-    /// Number of designs that missed a condition of `screen`, and the reason of the first.
+    /// Number of designs that missed a condition of `screen`, and the reason of the first one.
     pub fn screened(&self) -> (usize, Option<&str>) {
         (self.analysis.screened.count, self.analysis.screened.first.as_deref())
     }
 
-    /// The conclusion, a sentence each: how many designs are feasible and why others are not, and the best ones.
+    /// Conclusion, one sentence each: the number of feasible designs, the reasons of the others, and the best designs.
     pub fn conclusion(&self) -> Vec<String> {
         let designs = count(self.designs() as u64, "design");
         let (refused, screened) = (&self.analysis.refused, &self.analysis.screened);
@@ -328,7 +330,7 @@ impl Results {
         }
         let best = self.analysis.best().into_iter().map(|Best { column, value, design }| {
             let keys = self.space.keys().zip(self.space.values(design));
-            // What is the best key is named with its value already.
+            // A key that is an objective is already named with its value.
             let keys: Vec<String> = keys
                 .filter(|(key, _)| *key != column)
                 .filter_map(|(key, value)| Some(format!("{key}={}", value?)))
@@ -341,7 +343,7 @@ impl Results {
         [format!("{feasible}.")].into_iter().chain(best).chain(front).collect()
     }
 
-    /// Refuses a sweep of which no design can be had: what is wrong is more likely said for all of them.
+    /// Returns an error if all designs are impossible, because the specification is then probably wrong.
     ///
     /// # Errors
     /// All designs are refused.
@@ -358,7 +360,7 @@ impl Results {
         }
     }
 
-    /// Sensitivities of the objectives, the largest of each first, and what is left at its end.
+    /// Sensitivities of the objectives, in descending order for each, followed by the share of the rest.
     pub fn sensitivity(&self) -> Vec<Sensitivity> {
         self.analysis.sensitivity()
     }
@@ -381,15 +383,15 @@ impl Results {
         keys.chain(figures).chain(texts).chain(flags).chain(refused).collect()
     }
 
-    /// The batches of all designs that are done.
+    /// Batches of all finished designs.
     pub fn batches(&self) -> impl Iterator<Item = Result<Batch, Error>> {
         self.checkpoint.batches()
     }
 
-    /// Calls `write` with the rows in order, page by page; once without rows when there are none.
+    /// Calls `write` with the rows in order, page by page; once without rows if there are none.
     ///
     /// # Errors
-    /// A checkpoint that cannot be read; those of `write`.
+    /// A checkpoint that cannot be read; errors of `write`.
     pub fn each_page<E: From<Error>>(&self, mut write: impl FnMut(Page) -> Result<(), E>) -> Result<(), E> {
         let front = self.analysis.front();
         let mut page = self.columns();

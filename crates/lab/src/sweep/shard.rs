@@ -1,9 +1,9 @@
-//! A share of a sweep, for one of several machines.
+//! Share of a sweep, for one of several machines.
 
 use std::ops::Range;
 use std::str::FromStr;
 
-/// One of several shares of consecutive designs, as `2/8`.
+/// One of several shares of consecutive designs, written as `2/8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     /// Number of the share, from 1.
@@ -12,11 +12,11 @@ pub struct Shard {
     of: usize,
 }
 
-/// Most shares of a sweep.
+/// Maximum number of shares of a sweep.
 const MOST: usize = 1_000_000;
 
 impl Shard {
-    /// The numbers of its designs.
+    /// Numbers of the designs in this share.
     pub fn designs(self, of_sweep: usize) -> Range<usize> {
         let before = |shares: usize| (of_sweep as u128 * shares as u128 / self.of as u128) as usize;
         before(self.number - 1)..before(self.number)

@@ -1,4 +1,4 @@
-//! The designs of a sweep. Each follows from its number and the seed alone.
+//! Designs of a sweep. Each follows only from its number and the seed.
 
 use super::measure::ChipFigures;
 use super::spec::{MAX_DESIGNS, Sample};
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::ops::Range as Numbers;
 
-/// Overrides of one design, sorted by key. A map would take several hundred bytes more for each design.
+/// Overrides of one design, sorted by key. A map would take several hundred bytes more per design.
 #[derive(Clone, Debug, Default)]
 pub struct Design(Box<[(String, toml::Value)]>);
 
@@ -40,14 +40,14 @@ impl Design {
         Some(&self.0[at].1)
     }
 
-    /// The overrides as `--set` takes them.
+    /// Overrides in the form of `--set`.
     pub(super) fn overrides(&self) -> Result<Vec<String>, String> {
         self.0.iter().map(|(key, value)| Ok(format!("{key}={}", text(value)?))).collect()
     }
 }
 
-/// Calls `take` with each value below a key and its whole key: TOML makes tables of `bus.mode = "8S"`. A table that `is_value` is one
-/// itself.
+/// Calls `take` with each value below a key and its complete key, because TOML parses `bus.mode = "8S"` as a table. A
+/// table for which `is_value` returns true is a value.
 fn leaves(
     key: String,
     value: toml::Value,
@@ -62,7 +62,7 @@ fn leaves(
     }
 }
 
-/// Keys with their values, in the order in which they were written.
+/// Keys with their values, in the order of the specification.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Axes(Vec<(String, Axis)>);
 
@@ -115,8 +115,8 @@ impl<'de> Deserialize<'de> for Axes {
     }
 }
 
-/// The axes behind the first part of a key, with the rest of their keys: none of `"bus.mode" = [...]`, `.mode` of `bus.mode = [...]`, which
-/// TOML makes a table of.
+/// Axes below the first part of a key, with the remaining keys: empty for `"bus.mode" = [...]`, `.mode` for `bus.mode =
+/// [...]`, which TOML parses as a table.
 struct Branch(Vec<(String, Axis)>);
 
 impl<'de> Deserialize<'de> for Branch {
@@ -131,13 +131,13 @@ impl<'de> Deserialize<'de> for Branch {
     }
 }
 
-/// Most values of a key with a range and a step: all of them are in memory.
+/// Maximum number of values of a key with a range and a step: all of them are in memory.
 const MAX_VALUES: usize = 1_000_000;
 
-/// Keys of a range.
+/// Keys of a range in the specification.
 const RANGE: [&str; 3] = ["from", "to", "step"];
 
-/// Values of a key.
+/// Values of a key of the space.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub(super) enum Axis {
@@ -192,7 +192,7 @@ impl Axis {
             Self::Range(Range { from, to, step: None }) if !is_grid => Ok(Values::Between(*from, *to)),
             Self::Range(Range { step: None, .. }) => Err("a grid needs the `step` of a range".to_owned()),
             Self::Range(Range { from, to, step: Some(step) }) => {
-                // A step that is not exact in binary must not lose the last value.
+                // A step that is not exact in binary must not exclude the last value.
                 let steps = (to - from) / step + 1e-9;
                 if !(*step > 0.0 && steps < MAX_VALUES as f64) {
                     return Err(format!("`step` is not above 0, or makes more than {MAX_VALUES} values"));
@@ -204,7 +204,7 @@ impl Axis {
     }
 }
 
-/// A value as `--set` takes it.
+/// Text of a value in the form of `--set`.
 fn text(value: &toml::Value) -> Result<String, String> {
     match value {
         toml::Value::String(text) if text.is_empty() => Ok("\"\"".to_owned()),
@@ -215,7 +215,7 @@ fn text(value: &toml::Value) -> Result<String, String> {
     }
 }
 
-/// A number as an override takes it: whole ones without a point.
+/// Text of a number in an override: whole numbers have no decimal point.
 fn number(x: f64) -> String {
     match x.abs() {
         size if size >= 9e15 => format!("{x:e}"),
@@ -224,7 +224,7 @@ fn number(x: f64) -> String {
     }
 }
 
-/// Type of the values of a key: the narrowest that has all of them.
+/// Type of the values of a key: the narrowest type that fits all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum KeyType {
     Bool,
@@ -250,22 +250,22 @@ impl KeyType {
 enum Values {
     List(Vec<String>),
     Between(f64, f64),
-    /// One for each design.
+    /// One value for each design.
     Each(Listed),
 }
 
-/// Values of a key of listed designs. Each distinct text is kept once, so that a design takes four bytes.
+/// Values of a key of listed designs. Each distinct text is stored once, so that a design takes four bytes.
 #[derive(Clone, Debug, Default)]
 struct Listed {
     texts: Vec<String>,
-    /// For each design the place of its text; [`Listed::NONE`] for a design without the key.
+    /// Index of the text of each design; [`Listed::NONE`] for a design without the key.
     places: Vec<u32>,
 }
 
 impl Listed {
     const NONE: u32 = u32::MAX;
 
-    /// Values of a key in all designs.
+    /// Creates the values of a key in all designs.
     fn new(values: impl Iterator<Item = Result<Option<String>, String>>) -> Result<Self, String> {
         let mut known: HashMap<String, u32> = HashMap::new();
         let mut places = Vec::new();
@@ -285,14 +285,14 @@ impl Listed {
         Ok(Self { texts, places })
     }
 
-    /// Value of a design.
+    /// Value of a design; `None` if it does not have the key.
     fn get(&self, design: usize) -> Option<String> {
         self.texts.get(*self.places.get(design)? as usize).cloned()
     }
 }
 
 impl Values {
-    /// The value at a share of the axis, 0 to 1.
+    /// Value at a share of the axis, 0 to 1.
     fn at(&self, share: f64) -> Option<String> {
         match self {
             Self::List(list) => {
@@ -301,7 +301,7 @@ impl Values {
             }
             Self::Between(from, to) => {
                 let x = from + share * (to - from);
-                // Large values, such as clocks, are whole numbers.
+                // Large values, such as clocks, are rounded to whole numbers.
                 Some(number(if to.abs() >= 1e6 { x.round() } else { x }))
             }
             Self::Each(_) => None,
@@ -334,7 +334,7 @@ enum Sampling {
     Latin(u64),
 }
 
-/// All designs of a sweep.
+/// Space of all designs of a sweep.
 #[derive(Clone, Debug)]
 pub(super) struct Space {
     axes: Vec<(String, Values)>,
@@ -342,15 +342,15 @@ pub(super) struct Space {
     designs: usize,
 }
 
-/// Some consecutive designs: what a worker needs to measure them.
+/// Some consecutive designs, with everything that a worker needs to measure them.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Work {
-    /// Number of the first one.
+    /// Number of the first design.
     pub(super) first: usize,
     pub(super) keys: Vec<String>,
-    /// The values of each design by key, as `--set` takes them.
+    /// Values of each design by key, in the form of `--set`.
     pub(super) designs: Vec<Vec<Option<String>>>,
-    /// Members of a single design that are measured already.
+    /// Members of a single design that are already measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) members: Vec<ChipFigures>,
 }
@@ -380,7 +380,7 @@ impl Space {
         Self { axes, sampling, designs }.checked()
     }
 
-    /// Designs one by one; keys stand in the order in which they first come.
+    /// Space of listed designs. Keys are in the order of their first use.
     pub(super) fn listed(designs: &[Design]) -> Result<Self, String> {
         let mut keys: Vec<&String> = Vec::new();
         let mut known = BTreeSet::new();
@@ -394,7 +394,7 @@ impl Space {
         Self { axes, sampling: Sampling::Listed, designs: designs.len() }.checked()
     }
 
-    /// Keys that vary between members of a population; without keys nothing does.
+    /// Space of the keys that vary between members of a population; `None` without such keys.
     pub(super) fn members(axes: &Axes, members: u32, seed: u64) -> Result<Option<Self>, String> {
         let sample = Sample { random: Some(members as usize), latin_hypercube: None, seed };
         if axes.is_empty() { Ok(None) } else { Self::new(axes, Some(&sample)).map(Some) }
@@ -420,7 +420,7 @@ impl Space {
         self.axes.iter().map(|(key, values)| (key.as_str(), values.key_type()))
     }
 
-    /// Values of a key, where it has a list of them.
+    /// Values of a key that is a list; empty for a range.
     pub(super) fn distinct(&self, axis: usize) -> Vec<&str> {
         let mut known = BTreeSet::new();
         self.axes
@@ -428,7 +428,7 @@ impl Space {
             .map_or_else(Vec::new, |(_, values)| values.texts().filter(|text| known.insert(*text)).collect())
     }
 
-    /// Least and largest value of a numeric key.
+    /// Lowest and highest value of a numeric key.
     pub(super) fn bounds(&self, axis: usize) -> Option<(f64, f64)> {
         match &self.axes.get(axis)?.1 {
             Values::Between(from, to) => Some((*from, *to)),
@@ -461,7 +461,7 @@ impl Space {
         values
     }
 
-    /// The designs with these numbers.
+    /// Work for the designs with these numbers.
     pub(super) fn work(&self, numbers: Numbers<usize>) -> Work {
         Work {
             first: numbers.start,
@@ -472,18 +472,17 @@ impl Space {
     }
 }
 
-/// A number from 0 to below 1 for a design on an axis.
+/// Pseudo-random number in [0, 1) for a design on an axis.
 fn share(seed: u64, axis: usize, design: usize) -> f64 {
     unit(hash(seed, axis as u64, design as u64))
 }
 
-/// The place of a number below `n` in an order of all of them that follows from seed and axis. A Feistel
-/// network of four rounds over the next power of four is repeated until the result is below `n` (Black and
-/// Rogaway 2002). It needs no table.
+/// Position of a number below `n` in a permutation that follows from seed and axis. A Feistel network of four rounds
+/// over the next power of four is repeated until the result is below `n` (Black and Rogaway 2002). It needs no table.
 fn shuffled(number: usize, n: usize, seed: u64, axis: usize) -> usize {
     let bits = (usize::BITS - n.saturating_sub(1).leading_zeros()).div_ceil(2).max(1);
     let mask = (1 << bits) - 1;
-    // The seed is changed, so that strata and places within them are independent.
+    // The seed is inverted, so that strata and positions within them are independent.
     let round = |half: usize, round: u64| hash(!seed, axis as u64 * 4 + round, half as u64) as usize & mask;
     let mut place = number;
     loop {

@@ -1,4 +1,4 @@
-//! The specification of a sweep, as its TOML file or a program writes it.
+//! Specification of a sweep, from a TOML file or from a program.
 
 use super::constraint::Constraint;
 use super::measure::{Measure, MeasureKind};
@@ -12,13 +12,13 @@ use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt::Display;
 use std::ops::{Bound, RangeBounds};
 
-/// Most designs of a sweep: their numbers have 32 bits.
+/// Maximum number of designs of a sweep: their numbers have 32 bits.
 pub const MAX_DESIGNS: usize = u32::MAX as usize;
 
-/// Most members of a population.
+/// Maximum number of members of a population.
 const MAX_MEMBERS: u32 = 100_000;
 
-/// Keys of a specification, and help for an error in each.
+/// Keys of a specification, each with the help text for its errors.
 const KEYS: [(&str, &str); 12] = [
     ("setup", "`setup` is the name or path of a setup; of a part for `endurance`, of a card for `card`"),
     ("set", "`set` has overrides of all designs: a list of `key=value`, or a table"),
@@ -37,7 +37,7 @@ const KEYS: [(&str, &str); 12] = [
     ("objectives", "`objectives` may have `maximise` and `minimise`"),
 ];
 
-/// Help for an error at a path of a specification.
+/// Help text for an error at a path of a specification.
 pub(super) fn help_on(path: &str) -> &'static str {
     let of = KEYS.iter().find(|(key, _)| path.split('.').next() == Some(key));
     of.map_or("docs/scale.md has whole specifications", |(_, help)| help)
@@ -49,7 +49,7 @@ fn helped(error: ConfigError) -> Error {
     Error::Config(if error.advice().is_some() { error } else { error.help(help) })
 }
 
-/// The same error at the place of its key in the text of a specification.
+/// Moves an error to the position of its key in the text of a specification.
 fn placed(error: Error, tree: &Node) -> Error {
     let Error::Config(error) = error else { return error };
     let node = tree.get(&error.report().path).filter(|_| error.place().is_none());
@@ -63,7 +63,7 @@ fn placed(error: Error, tree: &Node) -> Error {
     }
 }
 
-/// The error of a `T` in JSON, in the words of those in TOML: a caller has no text in which a place could be shown.
+/// Error about a `T` in JSON, with the wording of TOML errors, but without a position, because the caller has no text.
 pub(super) fn explained<T: DeserializeOwned>(json: &str, error: &serde_json::Error) -> Error {
     let toml = serde_json::from_str(json).ok().and_then(|value: toml::Table| toml::to_string(&value).ok());
     let read = |text: String| Node::parse(&Source::text("specification", &text))?.extract::<T>("").map(drop);
@@ -76,7 +76,7 @@ pub(super) fn explained<T: DeserializeOwned>(json: &str, error: &serde_json::Err
     }
 }
 
-/// Refuses a number that is not possible for a key.
+/// Returns an error for a number outside the range of a key.
 pub(super) fn check_range<T: PartialOrd + Display>(
     key: &str,
     value: T,
@@ -96,7 +96,7 @@ pub(super) fn check_range<T: PartialOrd + Display>(
     Err(wrong(key, format!("`{key}` is {value}"), help))
 }
 
-/// A value that its type allows, and that makes no sense.
+/// Error for a value that has the right type but is invalid.
 fn wrong(key: &str, message: String, help: impl Into<Advice>) -> Error {
     ConfigError::new(Problem::WrongValue, message).path(key).help(help).into()
 }
@@ -105,40 +105,40 @@ fn wrong(key: &str, message: String, help: impl Into<Advice>) -> Error {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
-    /// Name or path of the setup; of a part for `endurance`, of a card for `card`.
+    /// Name or path of the setup; for `endurance`, of a part; for `card`, of a card.
     pub setup: String,
     /// Overrides of all designs: a list of `key=value`, or a table.
     #[serde(default, deserialize_with = "list_or_table")]
     pub set: Vec<String>,
-    /// Measurement that each design goes through.
+    /// Measurement of each design.
     #[serde(default)]
     pub measure: MeasureKind,
-    /// The tests of the measurement that become columns; by default those that the measurement names.
+    /// Tests whose figures become columns; by default those of the measurement.
     #[serde(default, alias = "test", deserialize_with = "one_or_many")]
     pub tests: Vec<String>,
     /// Options of the measurement.
     #[serde(default)]
     pub options: toml::Table,
-    /// Seed of the chip; of a population, of its first member.
+    /// Seed of the chip; for a population, of its first member.
     #[serde(default)]
     pub seed: u64,
     #[serde(default)]
     pub(super) space: Axes,
-    /// The designs one by one, in place of a space.
+    /// List of designs, in place of a space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) designs: Option<Vec<Design>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) sample: Option<Sample>,
-    /// Chips of each design.
+    /// Population of chips for each design.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub population: Option<Population>,
-    /// Conditions on figures of `speed`, which are measured first: a design that misses one is not measured further.
+    /// Conditions on figures of `speed`, which is measured first. A design that misses one is not measured further.
     #[serde(default)]
     pub screen: Vec<Constraint>,
-    /// Conditions on figures or numeric keys: `page read KiB/s > 10000`.
+    /// Conditions on figures or numeric keys, such as `page read KiB/s > 10000`.
     #[serde(default)]
     pub constraints: Vec<Constraint>,
-    /// Columns of which more or less is better.
+    /// Columns to maximise or minimise.
     #[serde(default)]
     pub objectives: Objectives,
 }
@@ -147,10 +147,10 @@ pub struct Spec {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Objectives {
-    /// More is better.
+    /// Columns of which more is better.
     #[serde(default)]
     pub maximise: Vec<String>,
-    /// Less is better.
+    /// Columns of which less is better.
     #[serde(default)]
     pub minimise: Vec<String>,
 }
@@ -164,29 +164,30 @@ pub(super) struct Sample {
     pub(super) seed: u64,
 }
 
-/// Members that each design is measured with: chips by their seeds, and what varies from one to the next.
+/// Members with which each design is measured: chips with different seeds and, optionally, varying keys.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Population {
-    /// Most members.
+    /// Maximum number of members.
     pub members: u32,
-    /// Members that are measured before a rule may stop a design.
+    /// Number of members after which a rule may stop a design.
     #[serde(default = "least")]
     pub least: u32,
-    /// Keys that differ between members: a list to choose from, or a range to draw from. Member n is the same in all designs.
+    /// Keys that differ between members: a list of values to choose from, or a range. Member n is the same in all
+    /// designs.
     #[serde(default)]
     pub(super) vary: Axes,
-    /// Rule by which a design needs no more members.
+    /// Rule that ends the measurement of a design before its last member.
     pub stop: Option<Stop>,
 }
 
-/// The interval of a figure is as narrow as asked for.
+/// Rule that stops when the interval of a figure is narrow enough.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stop {
     /// Column of the figure.
     pub column: String,
-    /// Upper less lower end of the 95 % interval, in the figure's unit.
+    /// Maximum width of the 95 % interval, in the unit of the figure.
     pub width: f64,
 }
 
@@ -194,7 +195,7 @@ fn least() -> u32 {
     8
 }
 
-/// A text stands for a list of one.
+/// Parses a list, or a single text as a list of one.
 fn one_or_many<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "expected a text or a list of texts")]
@@ -208,7 +209,7 @@ fn one_or_many<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error>
     })
 }
 
-/// Overrides as `--set` takes them, of a list or a table of them.
+/// Parses overrides in the form of `--set`, from a list or a table.
 fn list_or_table<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "expected a list of texts `key=value`, or a table")]
@@ -223,7 +224,7 @@ fn list_or_table<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Erro
 }
 
 impl Spec {
-    /// Reads a specification in TOML, of which `name` is the file. Its keys are in alphabetical order.
+    /// Parses a specification in TOML; `name` is the name of its file. Its keys are in alphabetical order.
     ///
     /// # Errors
     /// The text is not a valid specification.
@@ -244,7 +245,7 @@ impl Spec {
         Ok(spec)
     }
 
-    /// Reads a specification in JSON, with the same names. Its keys are in the order of the text.
+    /// Parses a specification in JSON, with the same key names. Its keys are in the order of the text.
     ///
     /// # Errors
     /// The text is not a valid specification.
@@ -254,7 +255,7 @@ impl Spec {
         Ok(spec)
     }
 
-    /// The specification in JSON without its designs: what one needs to know to measure some of them.
+    /// Specification without its designs: everything that is needed to measure some of them.
     pub fn head(&self) -> Self {
         Self { space: Axes::default(), designs: None, sample: None, ..self.clone() }
     }
@@ -281,7 +282,7 @@ impl Spec {
         }
     }
 
-    /// Refuses options that the measurement does not have, and numbers that make no sense.
+    /// Returns an error for options that the measurement does not have, and for invalid numbers.
     fn check(&self) -> Result<(), Error> {
         Measure::new(self.measure, &self.options, &[])?;
         if let Some(test) =

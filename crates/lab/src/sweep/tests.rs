@@ -53,7 +53,7 @@ fn column(results: &Results, name: &str) -> Vec<f64> {
     values
 }
 
-/// Compared with each pair of rows.
+/// Compares the front with a test of each pair of rows.
 #[test]
 fn the_front_has_the_rows_that_no_other_dominates() {
     let results = swept(SPEC);
@@ -69,7 +69,7 @@ fn the_front_has_the_rows_that_no_other_dominates() {
     assert!(front.iter().sum::<f64>() > 1.0);
 }
 
-/// At the lowest clock several modes are as good, of which the fastest alone is on the front.
+/// At the lowest clock several modes are equally good, but only the fastest is on the front.
 #[test]
 fn the_best_designs_are_on_the_front_and_have_units() {
     let said = swept(SPEC).conclusion();
@@ -86,7 +86,7 @@ fn shares_of_the_variance_add_up_to_all_of_it() {
     assert!(of_speed[2].share > 0.0 && of_speed[2].share < 0.2, "{of_speed:?}");
     let clock = all.iter().find(|one| one.objective == "bus.clock_hz" && one.key == "bus.clock_hz");
     assert!((clock.unwrap().share - 1.0).abs() < 1e-9);
-    // Of few designs, and of keys that vary together.
+    // A sample with few designs, and with keys that vary together.
     let few = SPEC.replace("[objectives]", "[sample]\nrandom = 12\n[objectives]");
     let together = SPEC.split("[space]").next().unwrap().to_owned()
         + "objectives.maximise = ['page read KiB/s']\n\
@@ -102,7 +102,8 @@ fn shares_of_the_variance_add_up_to_all_of_it() {
     }
 }
 
-/// Chance differences between the values of a key in a sample are not its share: the clock does not follow from the mode, however few designs there are.
+/// In a sample, chance differences between the values of a key are not its share: the clock has no effect here,
+/// whatever the number of designs.
 #[test]
 fn a_key_without_effect_has_no_share_of_a_sample() {
     let sampled = |designs: usize| {
@@ -130,7 +131,7 @@ fn a_latin_hypercube_has_one_design_in_each_stratum() {
     assert_eq!(strata, (0..100).collect::<Vec<_>>());
 }
 
-/// Cut at any byte, a sweep goes on to the same files, whatever the size of its chunks.
+/// After an interruption at any byte, a sweep continues and gives the same files, for any chunk size.
 #[test]
 fn an_interrupted_sweep_goes_on() {
     let path = std::env::temp_dir().join(format!("floatgate-sweep-{}", std::process::id()));
@@ -151,7 +152,7 @@ fn an_interrupted_sweep_goes_on() {
         std::fs::write(&path, &checkpoint[..cut]).unwrap();
         assert!(sweep(1 + number % 20) == whole, "cut at {cut}");
     }
-    // What is complete is not written to.
+    // A complete checkpoint is not written to.
     let both = [begun(SPEC, Some(&path)).unwrap(), begun(SPEC, Some(&path)).unwrap()];
     assert!(both.iter().all(|(_, results)| written(results, Format::Csv) == whole[0]));
     drop(both);
@@ -165,7 +166,7 @@ fn an_interrupted_sweep_goes_on() {
         assert!(error.to_string().contains("another sweep"), "{error}");
     }
     let second_line = checkpoint.iter().position(|&byte| byte == b'\n').unwrap() + 1;
-    // The digest, and a digit of a figure.
+    // Changes the digest, and a digit of a figure.
     let is_fraction = |two: &[u8]| two[0] == b'.' && two[1].is_ascii_digit();
     let digit = second_line + checkpoint[second_line..].windows(2).position(is_fraction).unwrap() + 1;
     for place in [second_line, digit] {
@@ -181,7 +182,7 @@ fn an_interrupted_sweep_goes_on() {
     std::fs::remove_file(&path).unwrap();
 }
 
-/// Interrupted in the middle of its only design, a sweep goes on with the next wave of members.
+/// After an interruption in its only design, a sweep continues with the next wave of members.
 #[test]
 fn members_of_a_design_that_is_not_done_are_not_measured_again() {
     const SPEC: &str = "setup = 'imx6-mx30lf2g18ac'\nmeasure = 'age'\noptions = { years = 0.1 }\n\
@@ -198,7 +199,7 @@ fn members_of_a_design_that_is_not_done_are_not_measured_again() {
     let lines: Vec<&str> = text.lines().collect();
     let of_first = |line: &&&str| line.contains("{\"design\":0");
     assert_eq!(lines.iter().filter(of_first).count(), 3, "waves of two, two and one");
-    // A wave that nobody measured shows whether it was taken.
+    // A forged wave shows whether waves are read.
     let first = lines.iter().find(of_first).unwrap();
     let (_, wave) = first.split_once(' ').unwrap();
     for (hits, same) in [(1, true), (0, false)] {
@@ -211,8 +212,8 @@ fn members_of_a_design_that_is_not_done_are_not_measured_again() {
     }
 }
 
-/// A worker sends the members of each wave. Those of a design in the middle are kept before the first design is done, and the same sweep goes
-/// on from them after an interruption.
+/// A worker sends the members of each wave. Members of a later design are stored before the first design is finished.
+/// After an interruption, the same sweep continues from them.
 #[test]
 fn members_that_workers_send_are_kept_and_sent_with_the_next_work() {
     const SPEC: &str = "setup = 'imx6-mx30lf2g18ac'\nmeasure = 'age'\noptions = { years = 0.1 }\n\
@@ -226,7 +227,7 @@ fn members_that_workers_send_are_kept_and_sent_with_the_next_work() {
         let piece = sent(evaluator.measure_piece(&results.work(1, 1).unwrap()).unwrap());
         assert!(piece.batch().is_none(), "two members of three");
         assert_eq!(results.keep(1, &piece).unwrap().members.len(), 2);
-        // The whole of a task with several designs is one piece.
+        // A task with several designs is one piece.
         assert_eq!(evaluator.measure_piece(&results.work(0, 2).unwrap()).unwrap().batch().unwrap().len(), 2);
     }
     let (evaluator, mut results) = begun(SPEC, Some(&path)).unwrap();
@@ -273,7 +274,8 @@ fn parquet_has_the_rows_of_the_csv() {
     assert_eq!(results.refused().0, 5);
 }
 
-/// A value that is none, a file that is not there, a chip that this board cannot drive, and a screen: each is a row with its reason.
+/// An invalid value, a missing file, a chip that this board cannot drive, and a screen: each gives a row with its
+/// reason.
 #[test]
 fn a_design_that_cannot_be_had_is_a_row() {
     let results = swept(
@@ -297,7 +299,7 @@ fn a_design_that_cannot_be_had_is_a_row() {
     assert!(why("w25n01jw", "25000000").starts_with("screened out: "));
 }
 
-/// They have their rows and their reasons, as refused ones do; that one design can be had is all that is asked for.
+/// Designs that miss the screen have rows and reasons like refused ones. Only one possible design is required.
 #[test]
 fn designs_that_all_miss_the_screen_are_rows() {
     let results = swept(&SPEC.replace("[space]", "screen = ['page read KiB/s > 1e9']\n[space]"));
@@ -316,7 +318,7 @@ fn designs_that_all_miss_the_screen_are_rows() {
     assert!(said(&one).starts_with("1 of 1 design cannot be had, the first because: "), "{}", said(&one));
 }
 
-/// The value of a member would stand in the row of a design with another one.
+/// Otherwise a row would show the value of the design, while its members had another one.
 #[test]
 fn a_key_is_of_designs_or_of_members() {
     let spec = "setup = 'mt29f2g08aad'\nmeasure = 'endurance'\n[space]\noptions.temperature_c = [5, 25]\n\
@@ -325,7 +327,7 @@ fn a_key_is_of_designs_or_of_members() {
     assert!(error.contains("`options.temperature_c` is a key of the designs, and varies"), "{error}");
 }
 
-/// A column that no design has ends a sweep with the first design, and is not the reason of each.
+/// A column that no design has ends a sweep after the first design. It is not a reason of each design.
 #[test]
 fn columns_that_are_none_are_wrong_for_all_designs() {
     for (rule, said, help) in [
@@ -359,7 +361,7 @@ fn columns_that_are_none_are_wrong_for_all_designs() {
     }
 }
 
-/// Each figure of `speed` has the ends of its interval in columns behind the figures.
+/// Each figure of `speed` has two columns with the ends of its interval, after the figures.
 #[test]
 fn figures_of_a_design_have_intervals() {
     let results = swept(SPEC);
@@ -372,7 +374,7 @@ fn figures_of_a_design_have_intervals() {
     assert!(!figures.is_empty() && figures.iter().zip(&low).zip(&high).all(holds), "{low:?} {high:?}");
 }
 
-/// A wrong rule is told before anything is measured, with the figures that there would have been.
+/// A wrong rule is reported before any measurement, with the names of the possible figures.
 #[test]
 fn figures_are_known_before_they_are_measured() {
     for (spec, key) in [
@@ -396,7 +398,8 @@ fn figures_are_known_before_they_are_measured() {
     }
 }
 
-/// Numbers with which nothing would be measured are refused in words that name the key and what is possible, for all designs or in their rows.
+/// Numbers with which nothing would be measured are refused. The message names the key and the possible values. It
+/// concerns all designs, or is in their rows.
 #[test]
 fn numbers_that_make_no_sense_name_their_key() {
     for (spec, key, value, possible) in [
@@ -434,7 +437,7 @@ fn numbers_that_make_no_sense_name_their_key() {
     assert_eq!(begun(pages, None).err().unwrap().to_string(), "`options.pages` is 0");
 }
 
-/// TOML makes tables of keys with dots.
+/// TOML parses keys with dots as tables.
 #[test]
 fn keys_need_no_quotes() {
     let quoted = swept(SPEC);
@@ -458,7 +461,7 @@ fn keys_need_no_quotes() {
     assert!(begun(&twice, None).err().unwrap().to_string().contains("`bus.mode` is given twice"));
 }
 
-/// What is wrong is named as its writer did, in TOML and in JSON.
+/// Messages use the key names of the writer, in TOML and in JSON.
 #[test]
 fn messages_name_what_was_written() {
     for (toml, json, said) in [
@@ -514,7 +517,7 @@ fn messages_name_what_was_written() {
     }
 }
 
-/// An error in a table has its place and the advice that it needs, and not what all of a specification may have.
+/// An error in a table has its position and specific advice, not the list of all keys of a specification.
 #[test]
 fn errors_in_tables_have_their_place() {
     for (text, place, help) in [
@@ -537,7 +540,7 @@ fn errors_in_tables_have_their_place() {
     }
 }
 
-/// Messages name the key of the specification in which the wrong override stands, and no `--set`, which nobody has typed.
+/// Messages name the key of the specification that contains the wrong override, not `--set`, which was not typed.
 #[test]
 fn wrong_overrides_stand_where_the_specification_has_them() {
     let [setup, space] = ["setup='am62a-w35n01jw'", "space={ bus.clock_hz=[25e6] }"];
@@ -554,7 +557,7 @@ fn wrong_overrides_stand_where_the_specification_has_them() {
     }
 }
 
-/// Of members that cannot be had the first one is told, whatever the number of threads.
+/// Of several impossible members, the first one is reported, regardless of the number of threads.
 #[test]
 fn the_first_member_that_cannot_be_had_is_told() {
     let spec = "setup='imx6-mx30lf2g18ac'\n[space]\nbus.clock_hz=[10e6]\n[population]\nmembers=40\nleast=40\n\
@@ -581,7 +584,7 @@ fn overrides_are_a_list_or_a_table() {
     assert_ne!(with("[]"), with("{ bus.mode='1-1-1' }"));
 }
 
-/// Setup and specification name what they are when one stands for the other.
+/// If a setup is given in place of a specification, or the reverse, the message says so.
 #[test]
 fn a_setup_is_no_specification() {
     let error = Spec::parse("my.toml", "title='x'\nchip='w25n01gv'").unwrap_err();
@@ -608,7 +611,7 @@ fn a_population_has_intervals_and_stops_when_they_are_narrow() {
     assert!(width <= wide, "{width} {wide}");
 }
 
-/// A program finds the same columns in each table; of one member alone nothing is known about the mean of all.
+/// Each table has the same columns. For a single member, nothing is known about the mean of all.
 #[test]
 fn the_columns_of_a_population_are_the_same_for_one_member() {
     let of = |members: u32| {
@@ -622,11 +625,11 @@ fn the_columns_of_a_population_are_the_same_for_one_member() {
     assert!(column(&two, "mean cycles low")[0] < column(&two, "mean cycles high")[0]);
 }
 
-/// The example of docs/scale.md, with fewer chips: those at 70 C lose files when they are scrubbed once a year, and more than those that are
-/// scrubbed once a month; those at 20 C lose none.
+/// Example of docs/scale.md, with fewer chips. Chips at 70 C lose files if they are scrubbed once a year, and more than
+/// with a scrub once a month. Chips at 20 C lose none.
 #[test]
 fn the_population_of_the_documentation_shows_what_heat_does() {
-    // Read at run time, so that a change of the page compiles nothing.
+    // The page is read at run time, so that a change of it does not cause a build.
     let docs = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scale.md")).unwrap();
     let example = docs
         .split("```toml\n")
@@ -645,7 +648,7 @@ fn the_population_of_the_documentation_shows_what_heat_does() {
     assert!(many[0] > few[0], "{few:?} {many:?}");
 }
 
-/// That of the tour: half as many cycles in the cold.
+/// Example of the tour: at low temperature, chips endure half as many cycles.
 #[test]
 fn chips_wear_faster_in_the_cold() {
     let results = swept(

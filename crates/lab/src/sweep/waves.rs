@@ -1,4 +1,5 @@
-//! Members of designs that are not done: measuring those of one design may take hours, so a checkpoint keeps each wave of them.
+//! Members of unfinished designs. Measuring the members of one design may take hours, so a checkpoint stores each wave
+//! of them.
 
 use super::batch::Batch;
 use super::checkpoint::Appender;
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The members of a design behind those of its waves before.
+/// Some consecutive members of a design, after those of earlier waves.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Wave {
     design: usize,
@@ -16,50 +17,50 @@ pub(super) struct Wave {
 }
 
 impl Wave {
-    /// A wave from its line; `None` for a line that is not valid.
+    /// Parses a wave from its line; `None` for an invalid line.
     pub(super) fn from_line(line: &str) -> Option<Self> {
         serde_json::from_str(line).ok()
     }
 }
 
-/// Results that a worker sends back: of all its designs, or of the next wave of members of its only one.
+/// Results that a worker sends back: of all its designs, or of the next wave of members of its only design.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Piece {
-    /// None where more waves must be measured.
+    /// Results of the designs; `None` if more waves must be measured.
     batch: Option<Batch>,
     wave: Option<Wave>,
 }
 
 impl Piece {
-    /// Results of the designs, if all of them are done.
+    /// Results of the designs, if all of them are finished.
     pub const fn batch(&self) -> Option<&Batch> {
         self.batch.as_ref()
     }
 
-    /// The piece as a line of JSON, without its end.
+    /// JSON text of the piece in one line, without a line feed.
     pub fn to_line(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// A piece from its line; `None` for a line that is not valid.
+    /// Parses a piece from its line; `None` for an invalid line.
     pub fn from_line(line: &str) -> Option<Self> {
         let piece: Self = serde_json::from_str(line).ok()?;
         piece.batch.as_ref().is_none_or(Batch::is_whole).then_some(piece)
     }
 }
 
-/// Place of the members that are measured.
+/// Destination of the measured members.
 #[derive(Debug, Default)]
 enum Sink {
     #[default]
     Nothing,
-    /// The file of a checkpoint, where waves are appended.
+    /// Appender of a checkpoint.
     File(Appender),
-    /// The next piece that a worker sends back.
+    /// Next piece that a worker sends back.
     Piece(Mutex<Option<Wave>>),
 }
 
-/// The waves of designs that are not done, and where the next ones go.
+/// Waves of unfinished designs, and the destination of further waves.
 #[derive(Debug, Default)]
 pub struct Waves {
     known: Mutex<BTreeMap<usize, Vec<ChipFigures>>>,
@@ -67,7 +68,7 @@ pub struct Waves {
 }
 
 impl Waves {
-    /// The waves of a worker, which sends each back.
+    /// Waves of a worker, which sends each of them back.
     pub(super) fn of_work(work: &Work) -> Self {
         if work.designs.len() != 1 {
             return Self::default();
@@ -84,31 +85,31 @@ impl Waves {
         self.known().entry(wave.design).or_default().extend(wave.members);
     }
 
-    /// Forgets the members of designs that are done.
+    /// Drops the members of finished designs.
     pub(super) fn forget(&self, done: usize) {
         let mut known = self.known();
         *known = known.split_off(&done);
     }
 
-    /// Keeps the members of designs that are not done in a checkpoint from now on.
+    /// Stores the members of unfinished designs in a checkpoint from now on.
     pub(super) fn go_on(&mut self, done: usize, file: Option<Appender>) {
         self.forget(done);
         self.sink = file.map_or(Sink::Nothing, Sink::File);
     }
 
-    /// Keeps nothing from now on.
+    /// Stores nothing from now on.
     pub(super) fn close(&self) {
         if let Sink::File(file) = &self.sink {
             file.close();
         }
     }
 
-    /// Members of a design that are measured already.
+    /// Members of a design that are already measured.
     pub(super) fn members(&self, design: usize) -> Vec<ChipFigures> {
         self.known().get(&design).cloned().unwrap_or_default()
     }
 
-    /// Number of waves of a design that are measured in one go; none for all.
+    /// Number of waves of a design that are measured at once; `None` for all.
     pub(super) const fn most(&self) -> Option<u32> {
         match self.sink {
             Sink::Piece(_) => Some(1),
@@ -116,7 +117,8 @@ impl Waves {
         }
     }
 
-    /// Keeps the next members of a design. Members that cannot be kept are measured again: that is no reason to end a sweep.
+    /// Stores the next members of a design. Members that cannot be stored are measured again, so an error does not end
+    /// the sweep.
     pub(super) fn keep(&self, design: usize, members: &[ChipFigures]) {
         self.keep_wave(Wave { design, members: members.to_vec() });
     }
@@ -133,7 +135,7 @@ impl Waves {
         }
     }
 
-    /// Keeps the members that a worker sent, for the work that follows.
+    /// Stores the members that a worker sent, for the remaining work.
     pub(super) fn keep_piece(&self, piece: &Piece) {
         if let Some(wave) = &piece.wave {
             self.keep_wave(wave.clone());
@@ -141,7 +143,7 @@ impl Waves {
         }
     }
 
-    /// The piece of a worker whose designs gave this batch, which is empty if its only design is not done.
+    /// Piece of a worker whose designs gave this batch. The batch is empty if its only design is unfinished.
     pub(super) fn into_piece(self, batch: Batch) -> Piece {
         let wave = match self.sink {
             Sink::Piece(wave) => wave.into_inner().unwrap_or_else(PoisonError::into_inner),

@@ -1,4 +1,4 @@
-//! The rows of a sweep as CSV and JSON, page by page; `parquet` has the third format.
+//! Writes the rows of a sweep as CSV and JSON, page by page. The third format is in `parquet`.
 
 use super::analysis::Sensitivity;
 use super::results::{Cells, Page, Results};
@@ -14,19 +14,19 @@ use std::path::Path;
 /// Format of a file of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// A line of comma-separated values for each design.
+    /// CSV: one line of comma-separated values per design.
     Csv,
-    /// One object, with a line for each design.
+    /// JSON: one object, with one line per design.
     Json,
-    /// Parquet, compressed with Snappy.
+    /// Parquet with Snappy compression.
     Parquet,
 }
 
 impl Format {
-    /// The format that the extension of a name says.
+    /// Format given by the extension of a file name.
     ///
     /// # Errors
-    /// No extension of these.
+    /// The extension belongs to none of the formats.
     pub fn from_extension(path: &Path) -> Result<Self, Error> {
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("csv") => Ok(Self::Csv),
@@ -39,7 +39,7 @@ impl Format {
         }
     }
 
-    /// The same format, if this build can write it.
+    /// The same format, if this build supports it.
     ///
     /// # Errors
     /// Parquet in a build without the feature `parquet`.
@@ -52,7 +52,7 @@ impl Format {
     }
 }
 
-/// The error of a build without the feature `parquet`.
+/// Error of a build without the feature `parquet`.
 #[cfg(not(feature = "parquet"))]
 fn no_parquet() -> Error {
     Error::request(
@@ -73,7 +73,7 @@ pub enum WriteError {
     Host(#[from] io::Error),
 }
 
-/// The JSON before the rows.
+/// JSON before the rows.
 #[derive(Serialize)]
 struct Head<'a> {
     setup: &'a str,
@@ -103,7 +103,7 @@ impl Results {
     /// Writes all rows. Equal results give equal bytes.
     ///
     /// # Errors
-    /// The file cannot be written, or a checkpoint not be read.
+    /// The file cannot be written; a checkpoint cannot be read.
     pub fn write(&self, format: Format, out: &mut (impl Write + Send)) -> Result<(), WriteError> {
         match format {
             Format::Csv => self.write_csv(out),
@@ -115,7 +115,8 @@ impl Results {
         }
     }
 
-    /// Facts of the whole sweep that stand beside its rows, in the metadata of a Parquet file.
+    /// Facts about the whole sweep, which accompany its rows and are the metadata of a Parquet
+    /// file.
     pub fn facts(&self) -> Value {
         json!({ "setup": self.setup(), "measure": self.measure(), "sensitivity": self.sensitivity() })
     }

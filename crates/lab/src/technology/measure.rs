@@ -1,4 +1,4 @@
-//! The figures of one candidate.
+//! Measures the figures of one candidate.
 
 use super::verdict::three;
 use super::{Candidate, FigureInterval, Figures, Missing, Quantity, Unfit, Use, Workload};
@@ -25,13 +25,13 @@ use floatgate_sim::partition;
 use floatgate_sim::rig::{self, RigOptions};
 use std::path::Path;
 
-/// Partition of raw flash that is measured where no size is asked for, in bytes.
+/// Default size of the partition of raw flash that is measured, bytes.
 pub(crate) const PARTITION_BYTES: u64 = 64 << 20;
-/// Least number of eraseblocks of that partition: UBI sets some 40 aside for bad ones of a large chip.
+/// Minimum number of eraseblocks of that partition: on a large chip, UBI reserves about 40 for bad blocks.
 pub(crate) const PARTITION_BLOCKS: u64 = 128;
-/// Temperature of raw flash, in degrees Celsius.
+/// Temperature of raw flash, degrees Celsius.
 const TEMPERATURE_C: f64 = 40.0;
-/// Bytes of a small synchronised write: of a record of `fs`, and of a file of the trace `create`.
+/// Size of a small synchronised write, bytes: of a record of `fs`, and of a file of the trace `create`.
 const SMALL_BYTES: f64 = CREATED_BYTES as f64;
 const MIB: f64 = (1 << 20) as f64;
 /// State of a card before it is measured.
@@ -40,7 +40,7 @@ const STATE: CardState = CardState::Used;
 /// Measures a setup, a part or a card with its overrides.
 ///
 /// # Errors
-/// An unknown name, or a file that is wrong. What cannot be measured is in the result.
+/// An unknown name; a wrong file. Figures that cannot be measured are listed in the result.
 pub fn measure(library: &Library, target: &Path, sets: &[Override], use_: &Use) -> Result<Candidate, Error> {
     let mut candidate = match is_card(library, target) {
         true => of_card(library, target, sets, use_)?,
@@ -52,13 +52,13 @@ pub fn measure(library: &Library, target: &Path, sets: &[Override], use_: &Use) 
     Ok(candidate)
 }
 
-/// True for the error of a board that refuses its chip: the target is known, and its files are no nonsense.
+/// True for the error of a board that refuses its chip: the target is known, and its files are valid.
 fn is_refusal(error: &ConfigError) -> bool {
     matches!(error.problem(), Problem::WrongValue | Problem::MissingKey)
 }
 
 impl Candidate {
-    /// A candidate that cannot be used, without figures.
+    /// Candidate without figures, because it cannot be used.
     fn refused(target: &Path, reason: &str) -> Self {
         let name = target.display().to_string();
         let mut new = Self {
@@ -76,7 +76,7 @@ impl Candidate {
         new
     }
 
-    /// A candidate without figures; its price is for `bytes`.
+    /// Candidate without figures. Its price is for `bytes`.
     fn new(target: &Path, title: String, part: &Part, bytes: u64) -> Self {
         let mut new = Self {
             target: target.display().to_string(),
@@ -111,7 +111,7 @@ impl Candidate {
         match fill(&mut self) {
             Err(Error::Config(error)) if !is_refusal(&error) => return Err(error.into()),
             Err(error) => {
-                // Nothing else is to be said of figures that there are none of.
+                // Without figures, no remark is needed.
                 self.remarks.clear();
                 self.missing.retain(|missing| missing.quantity == Quantity::Price);
                 self.cannot_be_used(&error.to_string());
@@ -130,7 +130,7 @@ impl Candidate {
     }
 }
 
-/// Raw flash under the filesystem that suits it.
+/// Candidate of raw flash with the most suitable filesystem.
 fn of_flash(library: &Library, target: &Path, sets: &[Override], use_: &Use) -> Result<Candidate, Error> {
     let is = |kind| target.to_str().is_some_and(|name| library.has(kind, name));
     let setup = match library.setup(target) {
@@ -166,7 +166,7 @@ fn of_flash(library: &Library, target: &Path, sets: &[Override], use_: &Use) -> 
     })
 }
 
-/// Energy of a MiB that is written to the bare flash in whole eraseblocks, with their erases.
+/// Fills in the energy per MiB written to the bare flash in whole eraseblocks, including their erases.
 fn fill_energy(library: &Library, candidate: &mut Candidate, own: &Config) -> Result<(), Error> {
     let Some(supply) = &own.part().supply else {
         candidate.lacks(
@@ -193,7 +193,7 @@ fn fill_energy(library: &Library, candidate: &mut Candidate, own: &Config) -> Re
     Ok(())
 }
 
-/// Largest size of the partition, and the one that is measured: whole eraseblocks.
+/// Maximum size of the partition, and the size that is measured, bytes. Both are whole eraseblocks.
 fn partition_bytes(library: &Library, own: &Config, use_: &Use) -> Result<(u64, u64), Error> {
     let wired = rig::wire(library, own, RigOptions { stores: false, ..RigOptions::default() })?;
     let erase_bytes = u64::from(wired.device.geometry().erase_bytes.max(1));
@@ -203,7 +203,7 @@ fn partition_bytes(library: &Library, own: &Config, use_: &Use) -> Result<(u64, 
     Ok((largest, wanted.div_ceil(erase_bytes) * erase_bytes))
 }
 
-/// Rows of `fs` that are compared.
+/// Name of the compared row of `fs`.
 const WRITE: &str = "write random 64 KiB";
 const READ: &str = "read first";
 const MOUNT: &str = "mount many small files";
@@ -286,7 +286,7 @@ fn fill_from_comparison(figures: &mut Figures, compared: &FsComparison, subject:
     figures.space_bytes = value(FREE).map(|kib| (kib * 1024.0) as u64);
 }
 
-/// The 80 % intervals of the figures of [`fill_from_comparison`].
+/// 80 % intervals of the figures of [`fill_from_comparison`].
 fn intervals(compared: &FsComparison, subject: Subject) -> Vec<FigureInterval> {
     let synced = SMALL_BYTES / MIB * 1e3;
     [
@@ -303,7 +303,7 @@ fn intervals(compared: &FsComparison, subject: Subject) -> Vec<FigureInterval> {
     .collect()
 }
 
-/// Bytes between two fsync of a workload on raw flash: where programs do not ask for it, write-back brings many pages at once.
+/// Bytes between two fsync calls of a workload on raw flash. Without fsync calls, write-back writes many pages at once.
 const fn piece(workload: Workload) -> u64 {
     match workload {
         Workload::Create => SMALL_BYTES as u64,
@@ -323,7 +323,7 @@ fn years(bytes: f64, use_: &Use) -> f64 {
     bytes / use_.write_bytes_per_day.max(1) as f64 / DAYS_PER_YEAR
 }
 
-/// A card under the filesystem that is fastest for the workload.
+/// Candidate of a card with the filesystem that is fastest for the workload.
 fn of_card(library: &Library, target: &Path, sets: &[Override], use_: &Use) -> Result<Candidate, Error> {
     let card = match load(library, target, sets) {
         Err(error) if is_refusal(&error) => return Ok(Candidate::refused(target, &error.to_string())),
@@ -421,7 +421,7 @@ fn fill_from_traces(
     Ok(())
 }
 
-/// Years until the rated cycles are used up by the trace, as `life` has them.
+/// Years until the trace has used up the rated cycles, as in `life`.
 fn fill_life(
     candidate: &mut Candidate,
     (known, card): (&DeviceFacts, &LoadedCard),
@@ -447,7 +447,7 @@ fn fill_life(
             return Ok(());
         }
     };
-    // A card that is smaller than the trace has its share of the blocks.
+    // For a card that is smaller than the trace, the number of blocks is scaled.
     let blocks = |card: &LoadedCard| flash_blocks(&card.spec, card.spec.capacity_bytes) as f64;
     let share = blocks(card) / blocks(&large);
     let per_byte = trace.written_per_byte(card.spec.au_bytes)?;

@@ -1,12 +1,12 @@
-//! Storage technologies side by side: NAND and NOR under a filesystem for flash, SD cards and eMMC.
+//! Comparison of storage technologies: NAND and NOR with a flash filesystem, SD cards and eMMC.
 //!
-//! Nothing is modelled here. Flash is measured by [`crate::fs_compare`] and [`crate::life`] on the eraseblocks that [`crate::advise`] chooses, cards by
-//! [`crate::card::speed`] and by replays of the shipped traces. A figure that is not available is
-//! [`Missing`], with its reason.
+//! This module has no model of its own. [`crate::fs_compare`] and [`crate::life`] measure flash, on the number of
+//! eraseblocks that [`crate::advise`] chooses. [`crate::card::speed`] and replays of the shipped traces measure cards.
+//! A figure that is not available is [`Missing`], with its reason.
 //!
 //! - [`measure`]: one candidate.
-//! - [`overrides`]: the overrides that each candidate has.
-//! - [`verdict`]: who is the fastest for what, and who would not do.
+//! - [`overrides`]: assigns overrides to the candidates that have the key.
+//! - [`verdict`]: the fastest candidates, and the unfit ones.
 
 mod measure;
 pub mod overrides;
@@ -50,7 +50,7 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// Name of its traces.
+    /// Name of the traces of the workload.
     const fn name(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -66,12 +66,13 @@ impl Workload {
         }
     }
 
-    /// Bytes that its files take at the same time, as the guest of `run` makes them; of dbench and the build those that their traces on FAT write.
+    /// Bytes that the files of the workload take at the same time, as the guest of `run` creates them. For dbench and
+    /// the build, bytes that their FAT traces write.
     const fn files_bytes(self) -> u64 {
         match self {
             // 300 files of 4 KiB.
             Self::Create => 1200 << 10,
-            // 2000 files of 500 to 10 000 bytes, PostMark's sizes where none are set.
+            // 2000 files of 500 to 10 000 bytes, the default sizes of PostMark.
             Self::Postmark => 10 << 20,
             Self::Dbench => 23 << 20,
             Self::KernelBuild => 4 << 20,
@@ -80,14 +81,15 @@ impl Workload {
             Self::Swap => 64 << 20,
             // Five segments of 8 MiB.
             Self::Camera => 40 << 20,
-            // Twelve logs, the longest of 576 KiB twice.
+            // Twelve logs, of which the longest has 576 KiB and exists twice.
             Self::Log2ram => 4320 << 10,
-            // 800 files of 29 KiB in the middle, and copies of 50.
+            // 800 files of 29 KiB on average, and copies of 50 of them.
             Self::Docker => 24 << 20,
         }
     }
 
-    /// Reason why a filesystem for raw flash cannot do it: Linux swaps to files only where a filesystem maps them to blocks (`bmap` or `swap_activate`).
+    /// Reason why a filesystem for raw flash does not support the workload. Linux swaps to files only if the filesystem
+    /// maps them to blocks (`bmap` or `swap_activate`).
     fn impossible_on(self, kind: FilesystemKind) -> Option<String> {
         let name = match kind {
             FilesystemKind::Ubifs => "UBIFS",
@@ -96,7 +98,7 @@ impl Workload {
         matches!(self, Self::Swap).then(|| format!("{name} has no swap files: Linux refuses to swap to them"))
     }
 
-    /// Reason why its files have no room in `bytes`.
+    /// Reason why the files do not fit into `bytes`.
     fn too_large_for(self, bytes: u64) -> Option<String> {
         let needed = self.files_bytes();
         (bytes < needed).then(|| {
@@ -115,16 +117,16 @@ impl std::fmt::Display for Workload {
     }
 }
 
-/// Use that the candidates are compared for.
+/// Use for which the candidates are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Use {
-    /// Workload by whose times the candidates are compared.
+    /// Workload whose times are compared.
     pub workload: Workload,
-    /// Bytes that have to fit; none where any size will do.
+    /// Required size, bytes; `None` for any size.
     pub partition_bytes: Option<u64>,
-    /// Bytes that programs write in a day.
+    /// Bytes that programs write per day.
     pub write_bytes_per_day: u64,
-    /// Years that the storage must last.
+    /// Required life, years.
     pub years: f64,
     /// Seed of chips and cards.
     pub seed: u64,
@@ -134,52 +136,52 @@ pub struct Use {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Figures {
-    /// Seconds to attach UBI, or until a card accepts commands after a loss of power.
+    /// Time to attach UBI or, for a card, until it accepts commands after a power loss, s.
     pub attach_s: Option<f64>,
-    /// Seconds to mount the filesystem: on flash one that is full of small files, on a card a new one.
+    /// Time to mount the filesystem, s: on flash, one that is full of small files; on a card, a new one.
     pub mount_s: Option<f64>,
-    /// Seconds from the beginning until all files can be used.
+    /// Time from the start until all files can be used, s.
     pub ready_s: Option<f64>,
-    /// Speed of reads in order, MiB/s.
+    /// Speed of sequential reads, MiB/s.
     pub read_mib_s: Option<f64>,
-    /// Speed of writes in order, MiB/s.
+    /// Speed of sequential writes, MiB/s.
     pub write_mib_s: Option<f64>,
-    /// Milliseconds to bring 4 KiB to the flash with fsync.
+    /// Time of a 4 KiB write with fsync, ms.
     pub synced_write_ms: Option<f64>,
-    /// Bytes for files.
+    /// Space for files, bytes.
     pub space_bytes: Option<u64>,
-    /// Years until the first block is worn out by the workload.
+    /// Years until the workload has worn out the first block.
     pub life_years: Option<f64>,
-    /// Energy of a MiB that is written in order, mJ.
+    /// Energy per MiB of sequential writes, mJ.
     pub write_mj_per_mib: Option<f64>,
-    /// Price of a GB in US dollars.
+    /// Price per GB, US dollars.
     pub usd_per_gb: Option<f64>,
-    /// Price of the whole part in US dollars.
+    /// Price of the whole part, US dollars.
     pub usd: Option<f64>,
-    /// Speed of writes in order for each dollar of the whole part, MiB/s.
+    /// Speed of sequential writes per US dollar of the whole part, MiB/s.
     pub write_mib_s_per_usd: Option<f64>,
 }
 
-/// A figure, or several with the same origin.
+/// One figure, or several figures of the same origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Quantity {
-    /// [`Figures::attach_s`].
+    /// Figure [`Figures::attach_s`].
     Attach,
-    /// [`Figures::mount_s`] and [`Figures::ready_s`].
+    /// Figures [`Figures::mount_s`] and [`Figures::ready_s`].
     Mount,
-    /// [`Figures::life_years`].
+    /// Figure [`Figures::life_years`].
     Life,
-    /// [`Figures::write_mj_per_mib`].
+    /// Figure [`Figures::write_mj_per_mib`].
     Energy,
-    /// [`Figures::usd_per_gb`] and [`Figures::usd`].
+    /// Figures [`Figures::usd_per_gb`] and [`Figures::usd`].
     Price,
-    /// All but the price.
+    /// All figures except the price.
     All,
 }
 
 impl Quantity {
-    /// Name in notes.
+    /// Name of the figures in notes.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Attach => "attach",
@@ -192,12 +194,12 @@ impl Quantity {
     }
 }
 
-/// The 80 % interval of a figure.
+/// 80 % interval of a figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FigureInterval {
     /// Name of the figure in [`Figures`].
     pub figure: String,
-    /// The interval, in the unit of the figure.
+    /// Interval, in the unit of the figure.
     #[serde(flatten)]
     pub interval: Interval,
 }
@@ -207,36 +209,36 @@ pub struct FigureInterval {
 pub struct Missing {
     /// Figure that is missing.
     pub quantity: Quantity,
-    /// The reason, a phrase.
+    /// Reason, as a phrase.
     pub reason: String,
 }
 
-/// Reason why a candidate would not do.
+/// Reason why a candidate is unfit for the use.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "problem")]
 pub enum Unfit {
-    /// The size that is needed does not fit.
+    /// The required size does not fit.
     TooSmall {
-        /// Bytes that there are.
+        /// Available bytes.
         bytes: u64,
-        /// Bytes that have to fit.
+        /// Required bytes.
         wanted_bytes: u64,
     },
-    /// It cannot be used at all.
+    /// The candidate cannot be used at all.
     Unusable {
-        /// The reason, a phrase.
+        /// Reason, as a phrase.
         reason: String,
     },
-    /// It changes or loses data.
+    /// The candidate changes or loses data.
     Unsound {
-        /// The reason, a phrase.
+        /// Reason, as a phrase.
         reason: String,
     },
-    /// It is worn out too early.
+    /// The candidate wears out too early.
     WearsOut {
-        /// Years until then.
+        /// Years until a block is worn out.
         years: f64,
-        /// Years that it must last.
+        /// Required years.
         wanted_years: f64,
     },
 }
@@ -255,7 +257,7 @@ impl std::fmt::Display for Unfit {
     }
 }
 
-/// A candidate with what is known of it.
+/// A candidate with its figures and faults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
     /// Name of the setup, part or card.
@@ -264,19 +266,19 @@ pub struct Candidate {
     pub title: String,
     /// Family of the chip, `sd-card` or `emmc`.
     pub kind: String,
-    /// Filesystem of the figures; absent where none is possible.
+    /// Filesystem of the figures; absent if none is possible.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filesystem: Option<String>,
-    /// Its figures.
+    /// Figures of the candidate.
     #[serde(flatten)]
     pub figures: Figures,
-    /// The 80 % intervals of those figures that have some.
+    /// 80 % intervals of the figures that have one.
     #[serde(default)]
     pub intervals: Vec<FigureInterval>,
     /// Figures that are not available, with reasons.
     pub missing: Vec<Missing>,
-    /// Reasons why it would not do; none of a candidate that would.
+    /// Reasons why the candidate is unfit; empty if it is fit.
     pub unfit: Vec<Unfit>,
-    /// Remarks on its figures, a sentence each.
+    /// Remarks on the figures, one sentence each.
     pub remarks: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Overrides for several targets: each target gets those whose keys it has.
+//! Assigns overrides to several targets: each target gets the overrides whose keys it has.
 
 use crate::Error;
 use crate::card::{is_card, load};
@@ -6,18 +6,19 @@ use floatgate_config::{ConfigError, Library, Override, Problem};
 use floatgate_sim::rig::{self, RigError, RigOptions};
 use std::path::Path;
 
-/// Errors of one target's overrides, by their numbers in the list.
+/// Errors of one target's overrides, with their indices in the list.
 #[derive(Default)]
 struct Checked {
-    /// The target has no such key.
+    /// Overrides whose key the target does not have.
     unknown: Vec<(usize, ConfigError)>,
-    /// The target has the key, and refuses the value.
+    /// Overrides whose value the target refuses.
     refused: Vec<(usize, ConfigError)>,
-    /// False for a target that is wrong itself, so that its overrides could not be checked.
+    /// False if the target itself is wrong, so that its overrides could not be checked.
     is_judged: bool,
 }
 
-/// The overrides of each target, in the order of the targets. A value that only some targets refuse stays: these cannot be measured with it.
+/// Overrides of each target, in the order of the targets. A value that only some targets refuse is kept: these targets
+/// cannot be measured with it.
 ///
 /// # Errors
 /// An override whose key no target has, or whose value every target with the key refuses.
@@ -50,7 +51,8 @@ pub fn of_each(
     Ok(checked.into_iter().map(own).collect())
 }
 
-/// The error of the key that is unknown deepest, which is the one that was meant, with the keys that each target has in its place.
+/// Error of the key that is unknown at the deepest level, which is probably the intended one. It lists the keys of each
+/// target at that level.
 fn of_all_targets(unknown: Vec<(&str, ConfigError)>) -> Option<ConfigError> {
     let depth = |error: &ConfigError| error.place().map_or(0, |place| place.span.start);
     let deepest = unknown.iter().map(|(_, error)| depth(error)).max()?;
@@ -81,7 +83,7 @@ impl Checked {
         while !left.is_empty() {
             let all: Vec<Override> = left.iter().map(|(_, set)| (*set).clone()).collect();
             let Some(error) = error_of(library, target, &all) else { break };
-            // What else is wrong is a value of the target, or one that does not go with them.
+            // Any other error is in the target itself, or in a combination with the target's values.
             let Some(at) =
                 error.place().and_then(|place| left.iter().position(|(_, set)| set.has_place(place)))
             else {
@@ -126,9 +128,9 @@ mod tests {
         let own = |sets: &[&str]| counts(&targets, sets);
         assert_eq!(own(&["bus.clock_hz=5e6", "card.capacity_bytes=8GiB"]).unwrap(), [1, 1, 1]);
         assert_eq!(own(&["bus.lanes=1", "filesystem.sync=true"]).unwrap(), [2, 0, 1]);
-        // One that contradicts another value of the card's file is known all the same.
+        // A value that contradicts another value of the card's file has a known key, too.
         assert_eq!(own(&["card.open_aus=2", "bus.clock_hz=5e6"]).unwrap(), [1, 1, 1]);
-        // A chip that one board refuses can be meant for the other one.
+        // A chip that one board refuses can be intended for the other board.
         assert_eq!(own(&["chip=w25q128jv"]).unwrap(), [1, 0, 1]);
         let both = Override::parse_all(&["nonsense.key=1"]).unwrap();
         let error = of_each(&Library::built_in(), &targets, &both).unwrap_err();
@@ -138,7 +140,7 @@ mod tests {
                 && help.contains("samsung-evo-16g: valid keys: `card`, `part`"),
             "{help}"
         );
-        // A mode of SD cards is one of the SD card alone.
+        // A mode of SD cards is valid only for the SD card.
         assert_eq!(counts(&["emmc-16g", "a1-32g"], &["card.bus=sdr50"]).unwrap(), [1, 1]);
         assert!(counts(&["emmc-16g"], &["card.bus=sdr50"]).unwrap_err().contains("an eMMC has `hs200`"));
         for wrong in ["bus.clok_hz=1", "card.zzz=1", "bus.clock_hz=soon", "filesystem.zzz=1"] {

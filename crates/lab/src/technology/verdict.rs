@@ -1,4 +1,4 @@
-//! The conclusion: who is the fastest for what, and who would not do.
+//! Conclusion: the fastest candidates, and the unfit ones.
 
 use super::{Candidate, Figures, Use};
 use crate::life;
@@ -6,17 +6,17 @@ use floatgate_mtd::size::text as size;
 use floatgate_mtd::words::measure;
 use serde::{Deserialize, Serialize};
 
-/// A way to be the fastest.
+/// Criterion for the fastest candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Race {
-    /// All files can be used soonest.
+    /// Shortest time until all files can be used.
     Ready,
-    /// Reads in order.
+    /// Fastest sequential reads.
     Read,
-    /// Writes in order.
+    /// Fastest sequential writes.
     Write,
-    /// 4 KiB with fsync.
+    /// Fastest 4 KiB writes with fsync.
     SyncedWrite,
 }
 
@@ -32,7 +32,7 @@ impl Race {
         }
     }
 
-    /// Factor by which the first of two figures is faster.
+    /// Factor by which the first of two figures is better.
     fn factor(self, first: f64, second: f64) -> f64 {
         match self {
             Self::Ready | Self::SyncedWrite => second / first,
@@ -50,10 +50,10 @@ impl Race {
     }
 }
 
-/// Most decimals of a number.
+/// Maximum number of decimals of a number.
 const DECIMALS_MAX: f64 = 5.0;
 
-/// A number with three significant digits.
+/// Text of a number with three significant digits.
 pub fn three(value: f64) -> String {
     let rounded: f64 = format!("{value:.2e}").parse().unwrap_or(value);
     if rounded == 0.0 {
@@ -63,25 +63,26 @@ pub fn three(value: f64) -> String {
     format!("{value:.0$}", decimals as usize)
 }
 
-/// A time in seconds with its unit.
+/// Text of a time in seconds, with its unit.
 pub fn seconds(value: f64) -> String {
     if value < 1.0 { format!("{} ms", three(value * 1e3)) } else { format!("{} s", three(value)) }
 }
 
-/// The fastest of those whose figure is known.
+/// Fastest candidate among those with a known figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Lead {
-    /// Comparison in which the candidate leads.
+    /// Criterion in which the candidate leads.
     pub race: Race,
-    /// Name of the fastest candidate.
+    /// Name of the candidate.
     pub target: String,
-    /// Its figure.
+    /// Figure of the candidate.
     pub value: f64,
-    /// Factor by which it is faster than the next.
+    /// Factor by which it is better than the next candidate.
     pub factor: f64,
 }
 
-/// The fastest candidates of each race in which two figures or more are known. Several lead where no difference between them shows; none where no other is slower.
+/// Fastest candidates of each race in which at least two figures are known. Several candidates lead if their displayed
+/// figures are equal. None leads if no other candidate is slower.
 pub fn leads(candidates: &[Candidate]) -> Vec<Lead> {
     Race::ALL.into_iter().flat_map(|race| leads_of(race, candidates)).collect()
 }
@@ -94,19 +95,19 @@ fn leads_of(race: Race, candidates: &[Candidate]) -> Vec<Lead> {
         .collect();
     known.sort_by(|a, b| race.factor(a.1, b.1).total_cmp(&1.0).reverse());
     let Some((_, best)) = known.first().copied() else { return Vec::new() };
-    // As fast as the best one is who has the same figure in the table.
+    // Candidates with the same displayed figure count as equally fast.
     let shown = three(best);
     let (mut first, others): (Vec<_>, Vec<_>) =
         known.into_iter().partition(|(_, value)| three(*value) == shown);
     let Some((_, next)) = others.first().copied() else { return Vec::new() };
     let factor = race.factor(best, next);
-    // A target may be named twice.
+    // The user may name a target twice.
     first.dedup_by_key(|(target, _)| *target);
     first.into_iter().map(|(target, value)| Lead { race, target: target.to_owned(), value, factor }).collect()
 }
 
-/// The candidate to choose: the only one that would do, or the one of these that leads in most races, of several by the larger factors. `None` where none leads,
-/// or where several are as good.
+/// Candidate to choose: the only fit one, or the fit one that leads in most races; equal numbers are decided by the
+/// product of the factors. `None` if no candidate leads, or if several are equally good.
 pub fn choice<'a>(candidates: &'a [Candidate], leads: &[Lead]) -> Option<&'a str> {
     match best(candidates, leads)[..] {
         [only] => Some(only),
@@ -114,10 +115,10 @@ pub fn choice<'a>(candidates: &'a [Candidate], leads: &[Lead]) -> Option<&'a str
     }
 }
 
-/// Logarithms of factors that differ by less are equal.
+/// Logarithms of factors that differ by less than this are equal.
 const EQUAL: f64 = 1e-6;
 
-/// The candidates to choose from: one, or several that are as good.
+/// Candidates to choose from: one, or several that are equally good.
 fn best<'a>(candidates: &'a [Candidate], leads: &[Lead]) -> Vec<&'a str> {
     let won = |target: &str| {
         let own: Vec<&Lead> = leads.iter().filter(|lead| lead.target == target).collect();
@@ -142,7 +143,7 @@ fn best<'a>(candidates: &'a [Candidate], leads: &[Lead]) -> Vec<&'a str> {
     }
 }
 
-/// Two sentences: the choice with the leads, and who would not do.
+/// Two sentences: the choice with its leads, and the unfit candidates.
 pub fn sentences(candidates: &[Candidate], leads: &[Lead], use_: &Use) -> Vec<String> {
     [led(candidates, leads), fitness(candidates, use_)].into_iter().flatten().collect()
 }
@@ -154,7 +155,7 @@ fn phrases(leads: &[Lead], target: &str) -> Vec<String> {
 
 fn led(candidates: &[Candidate], leads: &[Lead]) -> Option<String> {
     let chosen = best(candidates, leads);
-    // Candidates with the same leads share a clause, those to choose the first one.
+    // Candidates with the same leads share a clause; those to choose come first.
     let mut groups: Vec<(Vec<String>, Vec<&str>)> = Vec::new();
     for winner in chosen.iter().copied().chain(leads.iter().map(|lead| lead.target.as_str())) {
         let own = phrases(leads, winner);
@@ -304,7 +305,8 @@ mod tests {
         assert_eq!(leads(&equal), [], "neither is faster");
     }
 
-    /// Two equal boards were no leaders, so that a third one was chosen for the only race that it wins.
+    /// Three boards, two of them equal. The equal ones once counted as no leaders, so the third was chosen for the only
+    /// race that it wins.
     #[test]
     fn equal_candidates_share_their_leads() {
         let all = [

@@ -1,4 +1,4 @@
-//! Rigs of every kind, for the tests of whole rigs.
+//! Rigs of every kind, for the tests of complete rigs.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail by panic")]
 
@@ -6,10 +6,10 @@ use floatgate_config::{Config, Kind, Library, Override, Source};
 use floatgate_sim::rig::{Rig, RigOptions, wire};
 use std::sync::OnceLock;
 
-/// A host whose every cost shows.
+/// A host in which every cost is visible.
 const HOST: &str = "host = { call_us = 5, page_us = 2, copy_ns_per_kb = 300, wakeup_us = 20 }";
 
-/// Controllers whose every cost shows.
+/// Controllers in which every cost is visible.
 const SPI: &str = r#"
     controller = { reference_hz = "200 MHz", divider = "any", max_hz = "100 MHz", lanes = 8, dtr = true, exec = { setup_us = 3, finish_us = 4 }, rx = { ns_per_byte = 40, overlap = true }, tx = { ns_per_byte = 5 } }
     bus = { clock_hz = "50 MHz", lanes = 8, reset_pin = true }
@@ -22,7 +22,7 @@ const PARALLEL: &str = r#"
     bus = { bits = 16 }
 "#;
 
-/// Name, board, chip and whatever else: what the library's own setups leave out.
+/// Name, board, chip and further keys of setups that the library does not have.
 const MORE: [(&str, &str, &str); 18] = [
     ("quad SPI NAND", SPI, "chip = 'w25n01gv'"),
     ("SPI NAND with two dies", SPI, "chip = 'w25m02gv'"),
@@ -99,7 +99,7 @@ pub(crate) fn rig(name: &str) -> Rig {
 pub(crate) const TIMING_ONLY: RigOptions =
     RigOptions { seed: 0, stores: false, bad_blocks: 0, marks_on_demand: false };
 
-/// Bytes that are different everywhere.
+/// Bytes without a repeating pattern.
 pub(crate) fn bytes(seed: u64, len: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let next = || {

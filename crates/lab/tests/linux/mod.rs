@@ -1,8 +1,9 @@
-//! Linux's own set-up sequences, register by register, against every simulated chip that Linux knows.
+//! Runs Linux's own initialisation sequences, register by register, on every simulated chip that Linux supports.
 //!
-//! The tables hold facts of its drivers: spi-nand (`core.c` and the makers' files, 6.12 to 7.0), spi-nor (`core.c`, `sfdp.c` and the
-//! makers' files, 6.12), raw NAND (`nand_base.c`, `nand_onfi.c` and the makers' files, 6.12). They repeat what the part files say on
-//! purpose: a part whose registers, opcodes or dummy cycles disagree with Linux fails here. A part that is in no table fails, too.
+//! The tables contain facts from the drivers of Linux: spi-nand (`core.c` and the makers' files, 6.12 to 7.0), spi-nor
+//! (`core.c`, `sfdp.c` and the makers' files, 6.12), raw NAND (`nand_base.c`, `nand_onfi.c` and the makers' files,
+//! 6.12). They repeat values of the part files intentionally. A part whose registers, opcodes or dummy cycles disagree
+//! with Linux fails here. A part that is in no table fails, too.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail by panic")]
 
 mod raw_nand;
@@ -24,7 +25,7 @@ fn parts(kind: &str) -> Vec<String> {
     library.names(Kind::Part).filter(is).map(str::to_owned).collect()
 }
 
-/// A SPI chip without controller: operations end when they begin, at any clock.
+/// A SPI chip without controller: operations take no bus time, at any clock.
 struct Bench<C> {
     chip: C,
     now: Instant,
@@ -37,7 +38,7 @@ impl<C: SpiChip> Bench<C> {
         Self { chip, now: Instant::ZERO, name: name.to_owned() }
     }
 
-    /// Runs an operation once the chip is ready.
+    /// Waits until the chip is ready, and runs an operation.
     fn try_at(&mut self, hz: u32, op: &SpiOp, data: Data<'_>) -> Result<(), Violation> {
         self.now = self.now.max(self.chip.busy_until());
         self.chip.exec(self.now, self.now, hz, op, data)
@@ -49,7 +50,7 @@ impl<C: SpiChip> Bench<C> {
         assert_eq!(run, Ok(()), "{}: {mode} {opcode:02X}h {addr:X}h at {hz} Hz", self.name);
     }
 
-    /// Runs an operation at a clock that every chip takes.
+    /// Runs an operation at a clock that every chip supports.
     fn run(&mut self, op: &SpiOp, data: Data<'_>) {
         self.run_at(1_000_000, op, data);
     }

@@ -1,11 +1,12 @@
-//! Raw NAND: `nand_detect`, `nand_setup_interface`, what the makers' `init` writes, then a program, a read and an erase.
+//! Raw NAND: `nand_detect`, `nand_setup_interface`, the registers that the makers' `init` writes, then a program, a
+//! read and an erase.
 
 use super::parts;
 use floatgate_config::{Kind, Library};
 use floatgate_device::raw_nand::{ChipOptions, DataInterface, NandChip, RawNand, RawNandSpec};
 use floatgate_mtd::{Instant, Nanos};
 
-/// Longer than any time between two cycles that a data sheet asks for.
+/// Time that exceeds all times between two cycles in data sheets.
 const GAP: Nanos = Nanos::from_us(2);
 
 const ONFI_TIMING_MODE: u8 = 0x01;
@@ -52,7 +53,7 @@ impl Bench {
         let mut bytes = vec![0; len];
         let run = self.chip.data_out(self.now, DataInterface::POWER_ON, &mut bytes);
         assert_eq!(run, Ok(()), "{}: {len} bytes", self.name);
-        // At 100 ns a byte.
+        // The time is 100 ns per byte.
         self.now += Nanos::from_us(len as u64);
         bytes
     }
@@ -63,14 +64,14 @@ impl Bench {
         self.now += Nanos::from_us(bytes.len() as u64);
     }
 
-    /// `nand_readid_op`
+    /// Linux: `nand_readid_op`.
     fn id(&mut self, address: u8, len: usize) -> Vec<u8> {
         self.command(0x90);
         self.address(&[address]);
         self.read(len)
     }
 
-    /// `nand_set_features`
+    /// Linux: `nand_set_features`.
     fn set_feature(&mut self, feature: u8, value: u8) {
         self.command(0xEF);
         self.address(&[feature]);
@@ -78,7 +79,7 @@ impl Bench {
         self.wait();
     }
 
-    /// `nand_get_features`
+    /// Linux: `nand_get_features`.
     fn feature(&mut self, feature: u8) -> u8 {
         self.command(0xEE);
         self.address(&[feature]);
@@ -92,7 +93,7 @@ impl Bench {
         self.read(1)[0]
     }
 
-    /// `nand_reset`, `nand_detect`: the id twice, then both parameter pages.
+    /// Linux: `nand_reset` and `nand_detect`, which read the id twice, then both parameter pages.
     fn detect(&mut self, spec: &RawNandSpec) {
         self.command(0xFF);
         self.wait();
@@ -115,12 +116,12 @@ impl Bench {
         }
     }
 
-    /// What the makers' `init` writes into chips whose parameter page says that features can be set.
+    /// Writes the registers of the maker's `init`, on chips whose parameter page states that features can be set.
     fn maker_init(&mut self, spec: &RawNandSpec) {
         const MICRON: u8 = 0x2C;
         const MACRONIX: u8 = 0xC2;
         match spec.id[0] {
-            // `micron_supports_on_die_ecc`: enabled, the id read, disabled again.
+            // Linux: `micron_supports_on_die_ecc` enables on-die ECC, reads the id, and disables it.
             MICRON if spec.geometry.bits_per_cell == 1 && spec.id.get(4).is_some_and(|id| id & 3 == 2) => {
                 self.set_feature(MICRON_ON_DIE_ECC, 1 << 3);
                 self.id(0, 5);
@@ -128,7 +129,7 @@ impl Bench {
                 self.id(0, 5);
             }
             MACRONIX => {
-                // 38h where the PT pin is high; only then Linux offers locks.
+                // The value is 38h if the PT pin is high; only then does Linux offer locks.
                 self.feature(MACRONIX_PROTECTION);
                 if spec.read_retry.is_some() {
                     self.set_feature(ONFI_READ_RETRY, 0);
@@ -139,19 +140,19 @@ impl Bench {
         }
     }
 
-    /// `nand_setup_interface`: the fastest mode, and read back whether the chip took it.
+    /// Linux: `nand_setup_interface` sets the fastest mode, and reads back whether the chip accepted it.
     fn choose_timing(&mut self, spec: &RawNandSpec) {
         self.set_feature(ONFI_TIMING_MODE, 0);
         assert_eq!(self.feature(ONFI_TIMING_MODE), 0, "{}", self.name);
         assert!(spec.features.get && spec.features.set, "{}", self.name);
     }
 
-    /// Column and row of a page's first byte, in as many cycles as Linux sends.
+    /// Column and row address of a page's first byte, with the number of cycles that Linux sends.
     fn place(spec: &RawNandSpec, row: u32) -> Vec<u8> {
         let g = &spec.geometry;
         let target_bytes =
             u64::from(g.page_bytes) * u64::from(g.pages_per_block) * u64::from(g.blocks_per_target());
-        // NAND_ROW_ADDR_3: more than 32 MiB of small pages, more than 128 MiB of large ones.
+        // NAND_ROW_ADDR_3: more than 32 MiB with small pages, more than 128 MiB with large pages.
         let small = g.page_bytes <= 512;
         let rows = if target_bytes > if small { 32 << 20 } else { 128 << 20 } { 3 } else { 2 };
         let columns = if small { 1 } else { 2 };
@@ -198,7 +199,7 @@ fn every_raw_nand_takes_what_linux_sends() {
         let spec = spec(&name);
         let mut nand = Bench::new(&name);
         nand.detect(&spec);
-        // Only what the parameter page says: chips that do not advertise SET FEATURES are never sent one.
+        // Linux follows the parameter page: it never sends SET FEATURES to a chip that does not advertise it.
         if spec.onfi.is_some() && spec.features.advertised {
             nand.maker_init(&spec);
             if spec.features.timing_mode {
@@ -210,7 +211,7 @@ fn every_raw_nand_takes_what_linux_sends() {
         let data: Vec<u8> = (0..spec.geometry.full_page()).map(|i| (i * 11) as u8).collect();
         nand.program(&spec, block, &data);
         let found = nand.page(&spec, block);
-        // A first error or two are a matter of the cells, not of the commands; cells that were measured may have more.
+        // One or two wrong bits come from the cells, not from the commands; measured cells may have more.
         let wrong: u32 = found.iter().zip(&data).map(|(a, b)| (a ^ b).count_ones()).sum();
         let bits = f64::from(spec.geometry.full_page() * 8);
         let usual = spec.errors.map_or(0.0, |errors| 2.0 * errors.floor * bits);

@@ -6,23 +6,23 @@ use floatgate_device::spi::{Data, Mode, SpiOp};
 use floatgate_device::spi_nand::{ChipOptions, SpiNand, SpiNandSpec};
 use std::sync::Arc;
 
-/// A read from cache as Linux writes it: mode, opcode, dummy bytes, clock limit in MHz (0: none).
+/// A read from cache as Linux defines it: mode, opcode, dummy bytes, clock limit in MHz (0: none).
 type Read = (&'static str, u8, u32, u32);
 
-/// What follows the opcode of READ ID: an address byte or a dummy byte.
+/// Byte that follows the opcode of READ ID: an address byte or a dummy byte.
 #[derive(Clone, Copy)]
 enum Id {
     Address,
     Dummy,
 }
 
-/// What has to be written before a read variant is used (`configure_chip`).
+/// Configuration that must be written before a read variant is used (`configure_chip`).
 #[derive(Clone, Copy, PartialEq)]
 enum Configure {
     Nothing,
-    /// `w25n0xjw_hs_cfg`
+    /// Linux: `w25n0xjw_hs_cfg`.
     HighSpeed,
-    /// `w35n0xjw_vcr_cfg`
+    /// Linux: `w35n0xjw_vcr_cfg`.
     Vcr,
 }
 
@@ -31,7 +31,7 @@ struct Chip {
     id: Id,
     reads: &'static [Read],
     loads: &'static [(&'static str, u8)],
-    /// `SPINAND_HAS_QE_BIT`
+    /// Linux: `SPINAND_HAS_QE_BIT`.
     quad_bit: bool,
     /// Bits that the maker's `init` sets in the configuration register.
     init: u8,
@@ -158,7 +158,7 @@ impl Nand {
         self.run(&SpiOp::command(0x81).address(register, 3).write(1), Data::Out(&[value]));
     }
 
-    /// `spinand_init`: reset, id, configuration and protection of each target.
+    /// Linux: `spinand_init`, which resets each target, reads its id, and sets its configuration and protection.
     fn init(&mut self, chip: &Chip, id: &[u8]) {
         self.command(0xFF);
         let read = SpiOp::command(0x9F).read(id.len() as u32);
@@ -184,7 +184,7 @@ impl Nand {
         }
     }
 
-    /// `configure_chip` for the read that was chosen.
+    /// Linux: `configure_chip` for the chosen read.
     fn configure(&mut self, chip: &Chip, mode: Mode, cycles: u8, limited: bool) {
         let dtr = mode.addr.dtr || mode.data.dtr;
         let single = mode == Mode::SINGLE;
@@ -196,7 +196,8 @@ impl Nand {
                 self.set(0xD0, old | u8::from(on) << 2);
             }
             Configure::Vcr => {
-                // Linux before 6.19 writes the I/O mode first, later ones the dummy cycles: the chip takes either.
+                // Linux before 6.19 writes the I/O mode first, later versions the dummy cycles; the chip accepts
+                // both orders.
                 self.vcr(1, cycles);
                 self.vcr(0, if single { 0xFF } else { 0xDF });
             }
@@ -245,7 +246,7 @@ fn every_spi_nand_takes_what_linux_sends() {
                 let mode: Mode = read.0.parse().unwrap();
                 nand.configure(chip, mode, cycles(read), read.3 != 0);
                 let dtr = mode.addr.dtr || mode.data.dtr;
-                // A DTR read without a limit of its own would be at the chip's.
+                // A DTR read without its own limit would use the limit of the chip.
                 let max = if dtr { spec.dtr_hz } else { spec.sdr_hz };
                 let found = nand.read_back(row, read, max as u32, spec.geometry.page_bytes);
                 assert!(found == page, "{name}: {} {:02X}h reads other bytes", read.0, read.1);
@@ -254,7 +255,7 @@ fn every_spi_nand_takes_what_linux_sends() {
     }
 }
 
-/// No read that a part offers is unknown to Linux, those in 8D-8D-8D and of continuous reads apart.
+/// Every read of a part is known to Linux, except reads in 8D-8D-8D and continuous reads.
 #[test]
 fn every_read_of_a_spi_nand_is_one_of_linux() {
     for chip in CHIPS {

@@ -1,4 +1,5 @@
-//! SPI NOR: `spi_nor_init` (quad enable, 4-byte addresses, octal DTR), then each read and program that Linux may choose.
+//! SPI NOR: `spi_nor_init` (quad enable, 4-byte addresses, octal DTR), then each read and program that Linux may
+//! choose.
 
 use super::{Bench, parts};
 use floatgate_config::{Kind, Library, Source};
@@ -6,27 +7,27 @@ use floatgate_device::spi::{CmdExt, Data, Mode, SpiOp};
 use floatgate_device::spi_nor::sfdp::{area, learn};
 use floatgate_device::spi_nor::{SpiNor, SpiNorSpec};
 
-/// How Linux sets the quad enable bit.
+/// Method by which Linux sets the quad enable bit.
 #[derive(Clone, Copy, PartialEq)]
 enum Quad {
-    /// No bit.
+    /// The chip has no such bit.
     None,
-    /// `spi_nor_sr1_bit6_quad_enable`: one byte behind 01h.
+    /// Linux: `spi_nor_sr1_bit6_quad_enable`, one byte after 01h.
     Sr1Bit6,
-    /// `spi_nor_sr2_bit1_quad_enable`: status and configuration register behind 01h.
+    /// Linux: `spi_nor_sr2_bit1_quad_enable`, status and configuration register after 01h.
     Sr2Bit1,
 }
 
-/// How Linux reaches bytes above 16 MiB.
+/// Method by which Linux addresses bytes above 16 MiB.
 #[derive(Clone, Copy, PartialEq)]
 enum Four {
-    /// There are none.
+    /// The chip has no such bytes.
     No,
     /// Commands with 4-byte addresses (`SPI_NOR_4B_OPCODES`, or a 4BAIT).
     Commands,
-    /// B7h with write enable before it (`wren_en4b_ex4b`), as Micron's may.
+    /// B7h after a write enable (`wren_en4b_ex4b`), for some chips of Micron.
     ModeWren,
-    /// B7h (`en4b_ex4b`).
+    /// B7h without a write enable (`en4b_ex4b`).
     Mode,
 }
 
@@ -158,7 +159,7 @@ impl Nor {
         self.run(&SpiOp::command(opcode).write(bytes.len() as u32), Data::Out(bytes));
     }
 
-    /// `quad_enable`: read, write, and read again to be sure.
+    /// Linux: `quad_enable` reads the register, writes it, and reads it again to verify.
     fn quad_enable(&mut self, quad: Quad) {
         match quad {
             Quad::None => {}
@@ -175,7 +176,7 @@ impl Nor {
         }
     }
 
-    /// `set_4byte_addr_mode`.
+    /// Linux: `set_4byte_addr_mode`.
     fn enter_4b(&mut self, four: Four) {
         if four == Four::ModeWren {
             self.command(0x06);
@@ -222,7 +223,8 @@ fn every_spi_nor_takes_what_linux_sends() {
     }
 }
 
-/// `macronix_nor_octal_dtr_en`: 20 dummy cycles, the mode, the id read back; then a read and a program in 8D-8D-8D.
+/// Linux: `macronix_nor_octal_dtr_en` sets 20 dummy cycles and the mode, and reads the id back. A read and a program in
+/// 8D-8D-8D follow.
 #[test]
 fn octal_nors_switch_as_linux_does() {
     for name in CHIPS.iter().filter(|chip| chip.octal).flat_map(|chip| chip.parts) {
@@ -246,7 +248,7 @@ fn octal_nors_switch_as_linux_does() {
     }
 }
 
-/// What was read from real chips agrees with what the catalogue says of them.
+/// The SFDP areas of real chips agree with the catalogue.
 #[test]
 fn real_sfdp_areas_agree_with_the_catalogue() {
     let mut seen = 0;
@@ -277,7 +279,7 @@ fn real_sfdp_areas_agree_with_the_catalogue() {
             assert!(known, "{name}{profile}: {read:?}");
             seen += 1;
         }
-        // The chip answers with these very bytes.
+        // The chip returns exactly these bytes.
         let mut nor = Bench::new(name, SpiNor::new(spec.clone(), 0, false).unwrap());
         let mut bytes = vec![0; area(&spec).unwrap().len()];
         let op = SpiOp::command(0x5A).address(0, 3).dummy(8).read(bytes.len() as u32);

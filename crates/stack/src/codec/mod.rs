@@ -1,6 +1,8 @@
-//! Deflate and Zstandard, by libraries in C where there is a C compiler, and by libraries in Rust for WebAssembly.
+//! Deflate and Zstandard: by C libraries (`native`) where a C compiler exists, and by Rust libraries (`portable`)
+//! for WebAssembly.
 //!
-//! Both read the same streams. What they write differs in a few bytes, and each reads what the other writes.
+//! Both sets of libraries read the same streams. Their compressed output differs in a few bytes, and each set
+//! reads the output of the other.
 
 #[cfg(not(target_family = "wasm"))]
 mod native;
@@ -15,12 +17,12 @@ use portable as library;
 
 pub use library::{Deflate, Inflate, Unzstd, Zstd};
 
-/// Reason for which deflate cannot be decompressed.
+/// Reason why deflate data cannot be decompressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InflateFault {
-    /// Not deflate, damaged, or cut off.
+    /// The data is not deflate, is damaged, or is truncated.
     Damaged,
-    /// More data than there is room for.
+    /// The decompressed data is longer than the output buffer.
     TooLong,
 }
 

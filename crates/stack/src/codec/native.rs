@@ -1,30 +1,32 @@
-//! libdeflate and libzstd.
+//! Codecs of the C libraries libdeflate and libzstd.
 
 use super::InflateFault;
 use libdeflater::{CompressionLvl, DecompressionError};
 
-/// Compresses by deflate.
+/// Compressor of deflate (libdeflate).
 pub struct Deflate(libdeflater::Compressor);
 
 impl Deflate {
-    /// A compressor of a level from 1 to 9.
+    /// Creates a compressor of a level from 1 to 9.
     #[must_use]
     pub fn new(level: i32) -> Self {
         Self(libdeflater::Compressor::new(CompressionLvl::new(level).unwrap_or_default()))
     }
 
-    /// Compresses without a header into `out`; bytes of it, or `None` if it has no room.
+    /// Compresses into `out` as raw deflate, without a header. Returns the compressed length in bytes, or
+    /// `None` if `out` is too short.
     pub fn raw(&mut self, data: &[u8], out: &mut [u8]) -> Option<usize> {
         self.0.deflate_compress(data, out).ok()
     }
 
-    /// Compresses with zlib's header and checksum into `out`; bytes of it, or `None` if it has no room.
+    /// Compresses into `out` with zlib's header and checksum. Returns the compressed length in bytes, or
+    /// `None` if `out` is too short.
     pub fn zlib(&mut self, data: &[u8], out: &mut [u8]) -> Option<usize> {
         self.0.zlib_compress(data, out).ok()
     }
 }
 
-/// Decompresses deflate.
+/// Decompressor of deflate (libdeflate).
 pub struct Inflate(libdeflater::Decompressor);
 
 impl Default for Inflate {
@@ -34,18 +36,18 @@ impl Default for Inflate {
 }
 
 impl Inflate {
-    /// Decompresses data without a header; the number of bytes in `out`.
+    /// Decompresses raw deflate data, without a header, into `out`. Returns the decompressed length in bytes.
     ///
     /// # Errors
-    /// Damaged data, or more than `out` holds.
+    /// Damaged data; decompressed data longer than `out`.
     pub fn raw(&mut self, data: &[u8], out: &mut [u8]) -> Result<usize, InflateFault> {
         self.0.deflate_decompress(data, out).map_err(fault)
     }
 
-    /// Decompresses data with zlib's header and checksum; the number of bytes in `out`.
+    /// Decompresses data with zlib's header and checksum into `out`. Returns the decompressed length in bytes.
     ///
     /// # Errors
-    /// Damaged data, or more than `out` holds.
+    /// Damaged data; decompressed data longer than `out`.
     pub fn zlib(&mut self, data: &[u8], out: &mut [u8]) -> Result<usize, InflateFault> {
         self.0.zlib_decompress(data, out).map_err(fault)
     }
@@ -58,24 +60,26 @@ const fn fault(error: DecompressionError) -> InflateFault {
     }
 }
 
-/// Compresses by Zstandard. Its tables are made when they are first needed.
+/// Compressor of Zstandard (libzstd). Its tables are allocated on first use.
 #[derive(Default)]
 pub struct Zstd(Option<zstd::bulk::Compressor<'static>>);
 
 impl Zstd {
-    /// Compresses a frame of a level into `out`; bytes of it, or `None` if it has no room.
+    /// Compresses into `out` as one frame of this level. Returns the compressed length in bytes, or `None` if
+    /// `out` is too short.
     pub fn frame(&mut self, level: i32, data: &[u8], out: &mut [u8]) -> Option<usize> {
         self.0 = self.0.take().or_else(|| zstd::bulk::Compressor::new(level).ok());
         self.0.as_mut().and_then(|zstd| zstd.compress_to_buffer(data, out).ok())
     }
 }
 
-/// Decompresses Zstandard. Its tables are made when they are first needed.
+/// Decompressor of Zstandard (libzstd). Its tables are allocated on first use.
 #[derive(Default)]
 pub struct Unzstd(Option<zstd::bulk::Decompressor<'static>>);
 
 impl Unzstd {
-    /// Decompresses frames; the number of bytes in `out`, or `None` for damaged data or more than `out` holds.
+    /// Decompresses frames into `out`. Returns the decompressed length in bytes, or `None` if the data is
+    /// damaged or `out` is too short.
     pub fn frames(&mut self, data: &[u8], out: &mut [u8]) -> Option<usize> {
         self.0 = self.0.take().or_else(|| zstd::bulk::Decompressor::new().ok());
         self.0.as_mut().and_then(|zstd| zstd.decompress_to_buffer(data, out).ok())

@@ -1,4 +1,4 @@
-//! miniz_oxide and ruzstd.
+//! Codecs of the Rust libraries miniz_oxide and ruzstd.
 
 use super::InflateFault;
 use miniz_oxide::deflate::core::{
@@ -9,16 +9,17 @@ use miniz_oxide::inflate::core::{DecompressorOxide, decompress, inflate_flags};
 use ruzstd::decoding::FrameDecoder;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
-/// Window of deflate with zlib's header, as a power of two; a negative one stands for data without a header.
+/// Window size of deflate, as a power of two. A positive value selects zlib's header, the negative value raw data
+/// without a header.
 const WINDOW_BITS: i32 = 15;
 
-/// Compresses by deflate.
+/// Compressor of deflate (miniz_oxide).
 pub struct Deflate {
     level: i32,
 }
 
 impl Deflate {
-    /// A compressor of a level from 1 to 9.
+    /// Creates a compressor of a level from 1 to 9.
     #[must_use]
     pub const fn new(level: i32) -> Self {
         Self { level }
@@ -31,18 +32,20 @@ impl Deflate {
         (status == TDEFLStatus::Done).then_some(len)
     }
 
-    /// Compresses without a header into `out`; bytes of it, or `None` if it has no room.
+    /// Compresses into `out` as raw deflate, without a header. Returns the compressed length in bytes, or `None` if
+    /// `out` is too short.
     pub fn raw(&mut self, data: &[u8], out: &mut [u8]) -> Option<usize> {
         self.run(-WINDOW_BITS, data, out)
     }
 
-    /// Compresses with zlib's header and checksum into `out`; bytes of it, or `None` if it has no room.
+    /// Compresses into `out` with zlib's header and checksum. Returns the compressed length in bytes, or `None` if
+    /// `out` is too short.
     pub fn zlib(&mut self, data: &[u8], out: &mut [u8]) -> Option<usize> {
         self.run(WINDOW_BITS, data, out)
     }
 }
 
-/// Decompresses deflate.
+/// Decompressor of deflate (miniz_oxide).
 #[derive(Default)]
 pub struct Inflate(Box<DecompressorOxide>);
 
@@ -58,18 +61,18 @@ impl Inflate {
         }
     }
 
-    /// Decompresses data without a header; the number of bytes in `out`.
+    /// Decompresses raw deflate data, without a header, into `out`. Returns the decompressed length in bytes.
     ///
     /// # Errors
-    /// Damaged data, or more than `out` holds.
+    /// Damaged data; decompressed data longer than `out`.
     pub fn raw(&mut self, data: &[u8], out: &mut [u8]) -> Result<usize, InflateFault> {
         self.run(0, data, out)
     }
 
-    /// Decompresses data with zlib's header and checksum; the number of bytes in `out`.
+    /// Decompresses data with zlib's header and checksum into `out`. Returns the decompressed length in bytes.
     ///
     /// # Errors
-    /// Damaged data, or more than `out` holds.
+    /// Damaged data; decompressed data longer than `out`.
     pub fn zlib(&mut self, data: &[u8], out: &mut [u8]) -> Result<usize, InflateFault> {
         self.run(
             inflate_flags::TINFL_FLAG_PARSE_ZLIB_HEADER | inflate_flags::TINFL_FLAG_COMPUTE_ADLER32,
@@ -79,12 +82,13 @@ impl Inflate {
     }
 }
 
-/// Compresses by Zstandard.
+/// Compressor of Zstandard (ruzstd).
 #[derive(Default)]
 pub struct Zstd(());
 
 impl Zstd {
-    /// Compresses a frame into `out`; bytes of it, or `None` if it has no room. The library has one level, which is fast.
+    /// Compresses into `out` as one frame. Returns the compressed length in bytes, or `None` if `out` is too short. The
+    /// library has only one, fast level.
     pub fn frame(&mut self, _level: i32, data: &[u8], out: &mut [u8]) -> Option<usize> {
         let frame = compress_to_vec(data, CompressionLevel::Fastest);
         out.get_mut(..frame.len())?.copy_from_slice(&frame);
@@ -92,12 +96,13 @@ impl Zstd {
     }
 }
 
-/// Decompresses Zstandard.
+/// Decompressor of Zstandard (ruzstd).
 #[derive(Default)]
 pub struct Unzstd(Option<FrameDecoder>);
 
 impl Unzstd {
-    /// Decompresses frames; the number of bytes in `out`, or `None` for damaged data or more than `out` holds.
+    /// Decompresses frames into `out`. Returns the decompressed length in bytes, or `None` if the data is damaged or
+    /// `out` is too short.
     pub fn frames(&mut self, data: &[u8], out: &mut [u8]) -> Option<usize> {
         self.0.get_or_insert_with(FrameDecoder::new).decode_all(data, out).ok()
     }

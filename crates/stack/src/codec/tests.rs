@@ -1,8 +1,8 @@
-//! Each library reads what the other one writes, and both refuse the same damage.
+//! Tests that each library reads the output of the other, and that both refuse the same damaged data.
 
 use super::{InflateFault, native, portable};
 
-/// Blocks of text, of numbers, of one byte, and of noise.
+/// Test blocks: text, numbers, one repeated byte, and noise.
 fn blocks() -> Vec<Vec<u8>> {
     let text = b"UBIFS keeps its index on the flash, and its journal before it. ".repeat(70);
     let mut seed = 1_u32;
@@ -59,7 +59,8 @@ fn zstandard_of_each_library_is_read_by_the_other() {
     }
 }
 
-/// The reason may differ: libdeflate reads zeros behind the end, which may be more data than there is room for.
+/// Checks that both libraries refuse the same damaged data. The reason may differ: libdeflate reads zeros after
+/// the end of its input, so its output may become too long.
 #[test]
 fn both_libraries_refuse_the_same_damage() {
     let block = &blocks()[0];

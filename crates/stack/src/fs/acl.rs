@@ -49,7 +49,8 @@ impl Acl {
         &self.0
     }
 
-    /// Attribute value of some entries.
+    /// Parses the value of an attribute that a program sets. Returns `None` if the value has no entries: it then
+    /// removes the ACL.
     #[must_use]
     pub fn to_xattr(entries: &[AclEntry]) -> Vec<u8> {
         let mut value = vec![0; AclEntry::xattr_bytes(entries)];
@@ -60,7 +61,7 @@ impl Acl {
     /// Checks that a file of this type can have the ACL with this attribute name.
     ///
     /// # Errors
-    /// A symbolic link; a default ACL of a file that is not a directory.
+    /// The file is a symbolic link; a default ACL is set on a file that is not a directory.
     pub fn check_type(name: &[u8], of_type: FileType) -> Result<()> {
         match of_type {
             FileType::Symlink => Err(Error::Unsupported("a symbolic link has no ACL")),

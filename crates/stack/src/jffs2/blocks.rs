@@ -3,7 +3,7 @@
 use floatgate_mtd::Geometry;
 use std::collections::VecDeque;
 
-/// Minimum room for a node at the end of an eraseblock, with its fields (Linux: `JFFS2_MIN_DATA_LEN`).
+/// Minimum size of the last node of an eraseblock, with its header, bytes (Linux: `JFFS2_MIN_DATA_LEN`).
 const LEAST_NODE: u32 = 128 + 68;
 
 /// Percentage of the flash reserved when writing, and bytes reserved per eraseblock (Linux:
@@ -172,7 +172,8 @@ impl Blocks {
             State::Free => Totals { free: u64::from(erase - block.end), ready: 1, ..Totals::default() },
             State::ToErase => Totals { to_erase: u64::from(erase), ready: 1, ..Totals::default() },
             State::Open => Totals {
-                // What becomes obsolete where nodes go is wasted until the eraseblock is full (Linux: `jffs2_mark_node_obsolete`).
+                // A node that becomes obsolete in the open eraseblock counts as wasted until the eraseblock is full
+                // (Linux: `jffs2_mark_node_obsolete`).
                 free: u64::from(erase - block.end),
                 live,
                 ..Totals::default()
@@ -375,7 +376,7 @@ impl Blocks {
     /// Chooses the eraseblock to collect next (Linux: `jffs2_find_gc_block`): mostly one that is more than half dirty,
     /// sometimes a less dirty one, rarely a clean one for wear levelling.
     pub(super) fn choose_to_collect(&mut self) -> Option<u32> {
-        // A linear congruential generator's upper bits.
+        // The upper bits of a linear congruential generator.
         self.draw = self.draw.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         let order: [u32; 3] = match self.draw >> 25 {
             0..110 => [2, 1, 0],

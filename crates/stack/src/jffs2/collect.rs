@@ -98,7 +98,7 @@ impl Jffs2<dyn Mtd> {
     pub(super) fn collect(&mut self) -> Result<bool> {
         let (block, from) = match self.collector.block {
             Some((block, from)) if self.blocks.get(block).state == State::Full => (block, from),
-            // Nothing is left in it: it waits to be erased.
+            // The eraseblock has no live node left, so it already waits to be erased.
             Some(_) => {
                 self.collector.block = None;
                 return Ok(true);
@@ -118,9 +118,9 @@ impl Jffs2<dyn Mtd> {
     }
 
     /// Empties and erases the eraseblocks that were being written or erased when the last mount ended. After a power
-    /// loss, their last page or all pages may return different data on the next read. Linux continues to use them. A
-    /// file always reads the same; there, undamaged ones wait until space is needed, because their obsolete nodes are
-    /// the history of files.
+    /// loss, their last page or all pages may return different data on the next read. Linux continues to use them. An
+    /// image file always reads the same. There, undamaged eraseblocks wait until space is needed, because their
+    /// obsolete nodes are the history of files.
     ///
     /// # Errors
     /// No eraseblock is free; flash failures.
@@ -201,7 +201,7 @@ impl Jffs2<dyn Mtd> {
             return self.move_node(node, bytes);
         }
         let Some(piece) = self.file(inode)?.first_piece_of(&found) else {
-            // It only tells the attributes.
+            // The node has no live data. It is kept because it defines the attributes.
             return self.move_node(node, bytes);
         };
         let (start, end) = self.file(inode)?.grown(piece, crate::fs::BLOCK_BYTES as u64);
@@ -296,8 +296,9 @@ impl Jffs2<dyn Mtd> {
         Ok(())
     }
 
-    /// Does the work of Linux's garbage collector thread: checks inodes, erases eraseblocks, and collects garbage while
-    /// free eraseblocks are few and enough is dirty, or many eraseblocks are mostly dirty. True if there was work.
+    /// Does the work of Linux's garbage collector thread: checks inodes, erases eraseblocks and collects garbage.
+    /// Garbage is collected while free eraseblocks are few and enough bytes are dirty, or while many eraseblocks are
+    /// mostly dirty. Returns true if there was work.
     ///
     /// # Errors
     /// Flash failures.

@@ -234,7 +234,7 @@ impl<'a> Rubin<'a> {
     /// Decodes bytes into `out` until the input ends; returns the number of bytes.
     fn decode(mut self, out: &mut [u8]) -> usize {
         for (number, byte) in out.iter_mut().enumerate() {
-            // The register is some bits ahead.
+            // The decoder's register reads some bits ahead of the decoded byte.
             if self.taken > 8 * self.data.len() + 32 {
                 return number;
             }
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn rtime_copies_what_overlaps() {
-        // Behind the first a: b, a, and the b that was just copied.
+        // After the first `a`, the copy takes `b`, `a`, and then the `b` that was just written.
         assert_eq!(decompressed(Compressor::Rtime, &[b'a', 0, b'b', 0, b'a', 3], 6).unwrap(), b"ababab");
         assert_eq!(decompressed(Compressor::Rtime, &[7, 0, 7, 4], 6).unwrap(), [7; 6]);
         assert!(matches!(
@@ -338,7 +338,8 @@ mod tests {
         assert!(!compress(&mut streams, Compressor::RubinMips, &texts[0], &mut Vec::new()), "only read");
     }
 
-    /// The compressor of a simulated kernel remembers blocks: it gives the same bytes and counts the same work as a new one.
+    /// A compressor of a simulated kernel caches compressed blocks. It returns the same bytes and counts the same work
+    /// as a new compressor.
     #[test]
     fn what_is_remembered_is_what_is_compressed_again() {
         let block = |seed: usize| -> Vec<u8> { (0..4096).map(|at| (at * at % (seed + 3)) as u8).collect() };
@@ -364,7 +365,7 @@ mod tests {
         0xff, 0xff, 0xf5, 0xe1, 0x00, 0x00,
     ];
 
-    /// Linux's encoder leaves the mark at the end out.
+    /// Linux's encoder omits the end marker.
     #[test]
     fn lzma_needs_no_header_and_no_end() {
         let text = b"Flash wears out, page by page. ".repeat(4);
@@ -398,7 +399,7 @@ mod tests {
         assert!(matches!(decompressed(Compressor::None, &[1; 9], 6), Err(CompressFault::Stream(_))));
         assert!(matches!(decompressed(Compressor::DynRubin, &[0; 7], 6), Err(CompressFault::Short { .. })));
         assert!(decompressed(Compressor::DynRubin, &[255; 30], 4096).is_err());
-        // A stream of nothing but zeros is as good as any other.
+        // A stream of zeros only is valid.
         assert!(decompressed(Compressor::DynRubin, &[0; 30], 4096).is_ok());
         assert!(decompressed(Compressor::Other(77), &[], 6).is_err());
     }

@@ -20,10 +20,10 @@ pub struct Damage {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Its bytes are damaged.
+    /// The bytes of the node are damaged.
     #[error("{0}")]
     Media(#[from] MediaError),
-    /// It is longer than the rest of its eraseblock.
+    /// The node is longer than the rest of its eraseblock.
     #[error("a node of {len} bytes ends beyond its eraseblock")]
     TooLong {
         /// Bytes of the node.
@@ -41,7 +41,7 @@ pub enum Fault {
         /// Number of bytes.
         len: u32,
     },
-    /// The summary of its eraseblock is damaged; the eraseblock is scanned instead.
+    /// The summary of the eraseblock is damaged; the eraseblock is scanned instead.
     #[error("the summary of the eraseblock is damaged")]
     Summary,
     /// The eraseblock's summary lists another node at this position.
@@ -52,17 +52,17 @@ pub enum Fault {
         /// Version in the summary.
         version: u32,
     },
-    /// Its fields, whose CRC is good, differ from those listed in the eraseblock's summary.
+    /// The fields of the node, whose CRC is good, differ from the fields listed in the eraseblock's summary.
     #[error("the summary of the eraseblock lists the node as {listed}, which it is not")]
     ListedAs {
-        /// Description of the listed fields.
+        /// Description of the fields in the summary.
         listed: String,
     },
-    /// It is missing in the summary of its eraseblock, which may belong to another eraseblock.
+    /// The node is missing in the summary of its eraseblock. The summary may belong to another eraseblock.
     #[error("the summary of the eraseblock does not list the node")]
     NotInSummary,
-    /// It is marked obsolete, although nodes are not marked on this flash or its inode shows that it is live. The mark
-    /// is ignored.
+    /// The node is marked obsolete, although this flash has no obsolete marks or the inode shows that the node is
+    /// live. The mark is ignored.
     #[error("the node is marked as obsolete, and nothing has replaced it")]
     Marked,
     /// The inode of a name is missing.
@@ -70,15 +70,15 @@ pub enum Fault {
     NoInode {
         /// Inode number.
         inode: u32,
-        /// Name without an inode.
+        /// Name that refers to the missing inode.
         name: String,
     },
-    /// No name refers to an inode that was not deleted: the eraseblock with its name is lost.
+    /// No name refers to an inode that was not deleted: the eraseblock with the name is lost.
     #[error("the name of inode {inode} is not there: it is shown as {name:?}")]
     NoName {
         /// Inode number.
         inode: u32,
-        /// Name that it gets in the root directory.
+        /// Name that the inode gets in the root directory.
         name: String,
     },
     /// Some inode numbers have neither a node nor a name, and no file was deleted: their eraseblock is lost.
@@ -86,23 +86,23 @@ pub enum Fault {
     Missing {
         /// The first inode number that is missing.
         first: u32,
-        /// The last one.
+        /// The last inode number that is missing.
         last: u32,
     },
-    /// Its inode number is 0, which is invalid.
+    /// The inode number of the node is 0, which is invalid.
     #[error("a node of inode 0, which is none")]
     NoNumber,
-    /// It contradicts another node of the same version; it is undefined which one is live.
+    /// The node contradicts another node of the same version. Which of the two is live is undefined.
     #[error("{}: another node of version {version} says something else", of_versions(*.inode, .name.as_deref()))]
     SameVersion {
-        /// Inode to which the versions belong; of a name, its directory.
+        /// Inode to which the versions belong; for a dirent node, the directory.
         inode: u32,
-        /// The name, of a dirent node.
+        /// Name in a dirent node; `None` for an inode node.
         name: Option<String>,
         /// Version of both nodes.
         version: u32,
     },
-    /// It contradicts another node of the same xattr and version.
+    /// The xattr node contradicts another node of the same xattr and version.
     #[error("extended attribute {xid}: another node of version {version} says something else")]
     SameXattrVersion {
         /// Number of the xattr (xid).
@@ -110,31 +110,31 @@ pub enum Fault {
         /// Version of both nodes.
         version: u32,
     },
-    /// It gives a file an xattr whose node is missing.
+    /// The xref node gives a file an xattr whose node is missing.
     #[error("extended attribute {xid} of inode {inode} is lost: nothing has its name and value")]
     NoXattr {
         /// Inode number.
         inode: u32,
-        /// Number of the attribute.
+        /// Number of the xattr (xid).
         xid: u32,
     },
-    /// The ACL that it gives to a file is malformed.
+    /// The ACL that an xref node gives to a file is malformed.
     #[error("the ACL of inode {inode}, extended attribute {xid}, is invalid: {fault}")]
     Acl {
         /// Inode number.
         inode: u32,
-        /// Number of the attribute.
+        /// Number of the xattr (xid) that holds the ACL.
         xid: u32,
-        /// Offset in the value, and reason.
+        /// Offset of the fault in the ACL's value, and reason.
         fault: MediaError,
     },
-    /// It has the highest possible version: its inode cannot be changed any more.
+    /// The node has the highest possible version, so its inode cannot be changed any more.
     #[error("inode {inode} has a node of version {}, behind which no change has one", u32::MAX)]
     LastVersion {
-        /// Inode to which the version belongs; of a name, its directory.
+        /// Inode to which the version belongs; for a dirent node, the directory.
         inode: u32,
     },
-    /// Its file type differs from its inode's name and other nodes.
+    /// The file type of the node differs from the type in the inode's name and in its other nodes.
     #[error("mode {mode:#o} is of another type of file than inode {inode}")]
     Mode {
         /// Inode number.
@@ -154,27 +154,27 @@ pub enum Fault {
         /// Name that refers to the root.
         name: String,
     },
-    /// The parent of a name is not a directory.
+    /// The inode that contains a name is not a directory.
     #[error("name {name:?} is in inode {inode}, which is no directory")]
     NotInDirectory {
-        /// Inode number.
+        /// Number of the inode that is not a directory.
         inode: u32,
-        /// Name in the inode that is not a directory.
+        /// Name in that inode.
         name: String,
     },
-    /// The length of its data contradicts its fields.
+    /// The data length of the node contradicts the node's other fields.
     #[error("inode {inode}: {data_len} bytes of data for {file_len} bytes of the file, {compressor:?}")]
     Lengths {
         /// Inode number.
         inode: u32,
-        /// Bytes in the node.
+        /// Stored bytes of data in the node (dsize).
         data_len: u32,
-        /// Bytes of the file.
+        /// Bytes of the file after decompression (csize).
         file_len: u32,
         /// Compressor of its data.
         compressor: Compressor,
     },
-    /// Its data cannot be decompressed.
+    /// The data of the node cannot be decompressed.
     #[error("data of inode {inode}: {fault}")]
     Data {
         /// Inode number.
@@ -184,7 +184,7 @@ pub enum Fault {
     },
 }
 
-/// Description of a node's entry in a summary.
+/// Description of the summary entry of a node.
 pub(super) fn listed_as(entry: &Entry<'_>) -> String {
     match *entry {
         Entry::Inode { inode, version, .. } => format!("one of inode {inode}, version {version}"),
@@ -202,7 +202,7 @@ fn inodes(first: u32, last: u32) -> String {
     if first == last { format!("inode {first}") } else { format!("inodes {first} to {last}") }
 }
 
-/// Description of the inode or name that nodes of one version belong to.
+/// Description of the inode or name to which the nodes of one version belong.
 fn of_versions(inode: u32, name: Option<&str>) -> String {
     name.map_or_else(|| format!("inode {inode}"), |name| format!("name {name:?} in directory {inode}"))
 }
@@ -221,15 +221,16 @@ pub enum MountError {
     /// The flash contains no JFFS2 node.
     #[error("no node of JFFS2 is there")]
     Nothing,
-    /// An incompatible node: its type forbids mounting by software that does not know it.
+    /// The flash has a node of an incompatible type: software that does not know the type must not mount.
     #[error("at byte {at} ({at:#x}): a node of type {code:#06x}, which is not known and must be")]
     Incompatible {
-        /// Byte of the flash.
+        /// Flash offset of the node, bytes.
         at: u64,
-        /// Type of the node.
+        /// Type code of the node.
         code: u16,
     },
-    /// Number of files and directories that lost their names or nodes and would be deleted by a writable mount.
+    /// Files and directories have lost their names or nodes, and a writable mount would delete them. The field is
+    /// their number.
     #[error("{0} without a name of their own, which the mount would remove")]
     Nameless(usize),
     /// The flash is larger than JFFS2 supports.

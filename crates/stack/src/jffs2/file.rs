@@ -1,4 +1,4 @@
-//! A file: its nodes, and the node that holds each byte.
+//! A file as its nodes, with a map from each byte to the node that holds it.
 
 use super::NodeRef;
 use super::damage::{Damage, Fault};
@@ -46,9 +46,9 @@ impl FileNode {
 /// A piece of a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fragment {
-    /// Byte of the file behind the piece.
+    /// File offset of the end of the piece, bytes (exclusive).
     pub(super) end: u64,
-    /// Node that holds it.
+    /// Node that holds the piece.
     node: NodeRef,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct File {
     /// Live nodes in their order. The newest one defines the attributes. They are boxed, because most files have only a
     /// few nodes and a tree node has room for eleven.
     nodes: BTreeMap<NodeRef, Box<FileNode>>,
-    /// Fragments by their first byte; between them are holes.
+    /// Fragments by the file offset of their first byte. The bytes between fragments are holes.
     fragments: BTreeMap<u64, Fragment>,
     /// Node whose data was decompressed last, with the data.
     last: Option<(u32, Vec<u8>)>,
@@ -152,10 +152,12 @@ impl File {
         is_older && (!is_regular || self.gaps(size).is_empty())
     }
 
-    /// Contradicting nodes: those that differ from the next node of the same version while one of them is live, so the
-    /// result is ambiguous. Two cases do not count. Copies are left by Linux's garbage collector when power is lost. It
-    /// also rewrites a hole that newer nodes cover in part with the old version and the current attributes
-    /// (`jffs2_garbage_collect_hole` in `fs/jffs2/gc.c`).
+    /// Contradicting nodes of a file. A node contradicts the next node of the same version if they differ and one of
+    /// them is live, so that the result is ambiguous.
+    ///
+    /// Two cases do not count. Linux's garbage collector leaves copies when power is lost. It also rewrites a hole that
+    /// newer nodes cover in part, with the old version and the current attributes (`jffs2_garbage_collect_hole` in
+    /// `fs/jffs2/gc.c`).
     fn rivals(&self, all: &BTreeMap<NodeRef, FileNode>) -> Vec<Damage> {
         let holds = |node: &FileNode| self.nodes.contains_key(&node.order());
         let pairs = all.values().zip(all.values().skip(1));
@@ -206,7 +208,7 @@ impl File {
             self.fragments.insert(start, Fragment { end, node: order });
             self.add_live(order, end - start);
         }
-        // It may have told the attributes and nothing else.
+        // The node that was newest before may have defined only the attributes; it is then obsolete.
         if let Some(before) = before {
             self.remove_empty(before, covered);
         }
@@ -398,7 +400,7 @@ impl File {
             }
         }
         let data = self.last.as_ref().map_or(&[][..], |(_, data)| data);
-        // A node gives all the bytes of the file that it says.
+        // The decompressed data has exactly the number of file bytes that the node states.
         out.copy_from_slice(&data[first..first + out.len()]);
         Ok(Ok(()))
     }

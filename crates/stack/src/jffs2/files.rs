@@ -145,13 +145,13 @@ impl Jffs2<dyn Mtd> {
     /// Time of the last change of a directory's names, if later than its newest inode node.
     fn changed(&mut self, directory: u32) -> Result<Option<u32>> {
         let version = self.files.get(&directory).map_or(0, File::version);
-        // Linux makes up a root directory without a node of its own, and its times are zero.
+        // For a root directory without an inode node, Linux generates the attributes, with times of zero.
         if version == 0 && !self.pending.contains_key(&directory) {
             return Ok(None);
         }
         let changed = self.names.directory(directory).and_then(Directory::changed);
         let Some(changed) = changed.filter(|changed| changed.version > version) else { return Ok(None) };
-        // A time of zero says nothing: Linux's garbage collector writes it where mtime and ctime differ.
+        // Zero means that the time is unknown: Linux's garbage collector writes 0 if mtime and ctime differ.
         if changed.time.is_some() {
             return Ok(changed.time.filter(|time| *time != 0));
         }
@@ -206,8 +206,8 @@ impl Jffs2<dyn Mtd> {
         Space { blocks: size, free_blocks: blocks, available_blocks: blocks }
     }
 
-    /// Number of free eraseblocks and number that any change needs, including deleting a file, if there are too few and
-    /// no more can be freed.
+    /// Number of free eraseblocks, and number that every change needs, even the deletion of a file. `None` if enough
+    /// are free or can be freed.
     ///
     /// # Errors
     /// Flash failures.
@@ -218,7 +218,7 @@ impl Jffs2<dyn Mtd> {
         }
         let totals = self.blocks.totals();
         let possible = (totals.free + totals.dirty + totals.to_erase) / u64::from(self.blocks.erase_bytes);
-        // Moving what lives anywhere takes room.
+        // Moving live nodes needs space to write them.
         let is_full = totals.ready == 0 && self.blocks.open.is_none();
         let is_stuck = is_full || totals.ready < needed && possible <= u64::from(needed);
         Ok(is_stuck.then_some((totals.ready, needed)))
@@ -285,7 +285,7 @@ impl Jffs2<dyn Mtd> {
         let entries: Vec<_> = rest.take(max).map(|(name, named)| (name.to_vec(), named)).collect();
         let first = after.map_or(1, |after| after.position + 1);
         let entry = |(position, (name, named)): (u64, (Vec<u8>, Named))| {
-            // Linux believes the dirent, too, as long as nobody opens the file.
+            // Linux also takes the type from the dirent until the file is opened.
             let of_type = file_type(named.dirent_type);
             let of_type = of_type.or_else(|| Some(self.typed(named.inode).ok()?.1));
             let file_type = of_type.unwrap_or(FileType::Regular);
@@ -334,7 +334,7 @@ impl Jffs2<dyn Mtd> {
                 if blocks.len() == max {
                     return Ok(blocks);
                 }
-                // A file has less than 4 GiB.
+                // A file has less than 4 GiB, so the block number fits.
                 blocks.push(number as u32);
                 next = number + 1;
             }
@@ -370,7 +370,7 @@ impl Jffs2<dyn Mtd> {
     /// Writes an inode node and adds it to the file. Version, length and compressor of `data` are set here.
     fn write_inode(&mut self, fields: &Inode, compressor: Compressor, data: &[u8]) -> Result<()> {
         let inode = fields.inode;
-        // Its nodes are known before the new one is.
+        // The file's existing nodes must be loaded before the new node is added.
         self.file(inode)?;
         let version = self.next_version(inode)?;
         let fields = Inode { version, compressor, data_len: data.len() as u32, ..*fields };
@@ -379,7 +379,7 @@ impl Jffs2<dyn Mtd> {
         let len = node.len() as u32;
         let at =
             self.write_node(&node, Owner::Inode(inode), Entry::Inode { inode, version, offset: 0, len })?;
-        // The CRCs are on flash; only the one of the data is asked for again.
+        // The other CRCs are needed only on flash; the data CRC is also needed in memory, to verify later reads.
         let fields = Inode { data_crc: floatgate_media::crc::jffs2(data), ..fields };
         if let Some(cached) = self.nodes.get_mut(&inode) {
             cached.refs.push(NodeRef { version, at });
@@ -428,7 +428,8 @@ impl Jffs2<dyn Mtd> {
             let room = (room as usize).saturating_sub(Inode::SIZE);
             let rest = &data[done..data.len().min(done + page)];
             let (compressor, stored, len) = self.compressed(rest, room);
-            // A file has less than 4 GiB. It ends with what is on flash so far: beyond that, older nodes may have what was cut off once.
+            // A file has less than 4 GiB. Until its last node is written, the stored size covers only the data written
+            // so far: beyond it, older nodes may hold data from before a truncation.
             let file_bytes = if done + len < data.len() {
                 self.newest(inode)?.file_bytes.max((at + len as u64) as u32).min(fields.file_bytes)
             } else {
@@ -442,12 +443,12 @@ impl Jffs2<dyn Mtd> {
         Ok(())
     }
 
-    /// Compresses as much data as fits the room, if that makes it shorter. Returns the compressor, the stored data, and
-    /// the number of file bytes.
+    /// Compresses as much of the data as fits into `room` bytes, if compression makes it shorter. Returns the
+    /// compressor, the stored data, and the number of file bytes.
     fn compressed(&mut self, data: &[u8], room: usize) -> (Compressor, Vec<u8>, usize) {
         let mut out = Vec::new();
         let mut len = data.len();
-        // What does not fit is tried again with less.
+        // Data that does not fit is compressed again with fewer bytes.
         while len > room {
             for compressor in self.options.compressors.clone() {
                 if super::compress::compress(&mut self.compressor, compressor, &data[..len], &mut out)

@@ -8,7 +8,8 @@ use crate::fs::{
 };
 use floatgate_mtd::{ErrorKind, Mtd};
 
-/// Drops the position, which [`Jffs2::damaged_nodes`] contains: only the layers above know what the flash is a part of.
+/// Converts the damage without its position, which [`Jffs2::damaged_nodes`] contains: only the layers above know of
+/// what the flash is a part.
 impl From<Damage> for Error {
     fn from(damage: Damage) -> Self {
         Self::Damaged(damage.fault.to_string())
@@ -22,7 +23,7 @@ pub(super) fn failed(error: &floatgate_mtd::Error) -> Error {
     }
 }
 
-/// Calls the methods of the same names.
+/// Each method calls the method of the same name of [`Jffs2`].
 impl<M: Mtd + Send + 'static> FileSystem for Jffs2<M> {
     fn root(&self) -> u32 {
         floatgate_media::jffs2::ROOT_INODE

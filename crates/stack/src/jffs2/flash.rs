@@ -21,7 +21,7 @@ pub(super) struct Flash<M: ?Sized> {
     /// Data of possibly torn pages as the mount read it, by flash offset: these pages may return different data on
     /// every read.
     frozen: BTreeMap<u64, Vec<u8>>,
-    /// The decompressor of the data of nodes.
+    /// Decompressor for the data of nodes.
     pub(super) decompressor: Decompressor,
     pub(super) mtd: M,
 }
@@ -72,7 +72,8 @@ impl Flash<dyn Mtd> {
             new[..len].copy_from_slice(&waiting[..len]);
             let behind = on_flash + len as u64;
             if len < new.len() && behind < end {
-                // Behind the page that waits, nothing of its eraseblock is written; other eraseblocks may be.
+                // In the eraseblock of the buffered page, the bytes after that page are not written yet. Other
+                // eraseblocks may be.
                 self.fetch(behind, &mut new[len..])?;
             }
         }
@@ -103,7 +104,7 @@ impl Flash<dyn Mtd> {
     /// Replaces data that was read by the stored data.
     fn recall(&self, at: u64, buf: &mut [u8]) {
         let end = at + buf.len() as u64;
-        // They do not overlap: one that begins before may reach into it.
+        // Stored ranges do not overlap, and one that begins before `at` may extend into the read range.
         let first = self.frozen.range(..=at).next_back().map_or(at, |(&from, _)| from);
         for (&from, bytes) in self.frozen.range(first..end) {
             let (first, last) = (from.max(at), (from + bytes.len() as u64).min(end));

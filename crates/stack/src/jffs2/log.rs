@@ -21,7 +21,8 @@ const FAILURES_MAX: u32 = 8;
 /// Maximum number of eraseblocks collected for one write, as a multiple of their total number.
 const ROUNDS: u32 = 2;
 
-/// True if another eraseblock may work: the page cannot be programmed, or an erase was interrupted by a power loss.
+/// True if the failure is limited to one eraseblock, so that another one may work: a page cannot be programmed, or
+/// a power loss interrupted an erase.
 const fn is_of_the_block(error: &floatgate_mtd::Error) -> bool {
     matches!(error.kind, ErrorKind::ProgramFailed | ErrorKind::NotErased)
 }
@@ -161,14 +162,14 @@ impl Jffs2<dyn Mtd> {
         let (count, list) = std::mem::take(&mut self.listed);
         let room = self.blocks.room();
         let mut last = Vec::new();
-        // Pages that were filled up for a sync may have left too little room for a summary.
+        // Pages that a sync padded may have left too few bytes for a summary.
         let fits = list.len() + Summary::BESIDE_LIST <= room as usize;
         let has_summary = std::mem::take(&mut self.is_listed) && count > 0 && fits;
         if has_summary {
             last.resize(room as usize, 0xFF);
             emit_summary((count, &list), self.blocks.marker_bytes, end, self.endian, &mut last);
         } else if room as usize >= Header::SIZE {
-            // The next mount sees that nothing is to be written here any more.
+            // The padding shows the next mount that this eraseblock is closed for writing.
             last.resize(Header::SIZE, 0);
             Header::new(NodeType::Padding, room).emit(self.endian, &mut last);
         }
@@ -207,7 +208,7 @@ impl Jffs2<dyn Mtd> {
                     failures += 1;
                     self.flash.now = error.at;
                     let at = waiting.unwrap_or(error.addr);
-                    // A flash has at most 4 GiB.
+                    // A flash has at most 4 GiB, so the offset fits.
                     self.leave_failed_block(at as u32)?;
                 }
                 Err(error) => return Err(self.fail(&error)),
@@ -245,7 +246,7 @@ impl Jffs2<dyn Mtd> {
 
     /// Erases an eraseblock; one that cannot be erased is marked bad.
     pub(super) fn erase_block(&mut self, number: u32) -> Result<()> {
-        // What has taken the place of the nodes in it may wait yet.
+        // The nodes that replace those of this eraseblock may still be in the write buffer.
         self.flush()?;
         let at = u64::from(self.blocks.start(number));
         for node in self.blocks.get(number).nodes.clone() {

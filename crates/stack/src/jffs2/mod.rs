@@ -82,8 +82,8 @@ pub struct MountOptions {
     /// Marks replaced nodes on flash whose bits can be cleared one by one (Linux without CONFIG_JFFS2_SUMMARY). Has no
     /// effect on other flash.
     pub marks_obsolete: bool,
-    /// The flash always reads the same, as a file does, so the last written page is not distrusted. The mount then
-    /// reads all nodes, not only those in summaries; on a chip that would take the time that summaries save.
+    /// The flash always reads the same data, as a file does, so the last written page is trusted. The mount then reads
+    /// all nodes, not only the nodes in summaries; on a chip this would take the time that summaries save.
     pub stable: bool,
     /// Refuses a writable mount if files have lost their names, because it would delete them.
     pub keeps_nameless: bool,
@@ -330,7 +330,7 @@ impl Jffs2<dyn Mtd> {
             return Err(MountError::Nameless(self.adopted.len()));
         }
         let out = self.names.remove_orphans(&self.nodes);
-        // Where a directory was removed, what is missing in it is no damage.
+        // Damage in a directory that was removed is dropped: missing nodes are expected there.
         kept.retain(|(parent, _)| self.names.directory(*parent).is_some());
         self.damage.extend(kept.into_iter().map(|(_, damage)| damage).chain(out.damage));
         useless.extend(out.dirents);
@@ -362,7 +362,7 @@ impl Jffs2<dyn Mtd> {
                 self.take_xattr(inode, xid).map_err(MountError::Recovery)?;
             }
             for (directory, name) in out.second_names {
-                // A renaming that power cut short: the name that is found first stays.
+                // A power cut interrupted a rename. The name that is found first stays, and the other one is removed.
                 self.write_dirent(directory, &name, (0, 0)).map_err(MountError::Recovery)?;
             }
         }

@@ -414,7 +414,7 @@ impl Names {
             }
         }
         out.second_names.retain(|(parent, _)| self.directories.contains_key(parent));
-        // Of a directory that was removed, names may be left whose inodes the garbage collector has erased, and nothing is amiss.
+        // A removed directory may still have names whose inodes the garbage collector has erased. That is not damage.
         let alive = damage.into_iter().filter(|(parent, _)| self.directories.contains_key(parent));
         out.damage.extend(alive.map(|(_, damage)| damage));
         out

@@ -113,7 +113,7 @@ fn good_nodes(block: &[u8], endian: Endian) -> GoodNodes<'_> {
             continue;
         };
         let node = &rest[..header.len as usize];
-        // No eraseblock has 4 GiB.
+        // An eraseblock has less than 4 GiB, so the offset fits.
         let offset = at as u32;
         if let Some(own) = Entry::of_node(&header, node, offset, endian) {
             good.insert(offset, (header, node, own));
@@ -189,7 +189,7 @@ impl Scan {
             if scan.counts.summaries > summaries {
                 scan.summarized.insert(number);
             } else if state == State::Full {
-                // Too few bytes for padding are left as they are.
+                // An end that is shorter than a padding node stays unwritten, so the eraseblock counts as full.
                 if geometry.erase_bytes - end >= Header::SIZE as u32 {
                     scan.partial.push((geometry.erase_bytes - end, number));
                 } else {
@@ -200,7 +200,7 @@ impl Scan {
         }
         scan.block = Vec::new();
         scan.sort_nodes();
-        // What follows is not of the filesystem.
+        // Bytes after the end of the filesystem do not belong to it.
         let end = scan.end;
         scan.damage.retain(|damage| damage.at < end || !matches!(damage.fault, Fault::NoNode { .. }));
         Ok(scan)
@@ -265,7 +265,7 @@ impl Scan {
                 self.unlisted(start, good, &entries)?;
                 Ok(true)
             }
-            // The eraseblock is read as a whole then, and the damage told.
+            // The caller then scans the whole eraseblock and records the damage.
             Err(_) => Ok(false),
         }
     }
@@ -285,8 +285,8 @@ impl Scan {
         Ok(())
     }
 
-    /// Adds good nodes that a summary does not list, or lists differently. If the summary has no entry at their
-    /// position, it belongs to another eraseblock: bytes are missing in between.
+    /// Adds good nodes that a summary does not list, or lists differently. If the summary has no entry at the position
+    /// of such a node, it belongs to another eraseblock: bytes are missing in between.
     fn unlisted(&mut self, start: u64, good: GoodNodes<'_>, entries: &[Entry<'_>]) -> Result<(), MountError> {
         let places: HashSet<u32> = entries.iter().map(Entry::offset).collect();
         let listed: HashSet<&Entry<'_>> = entries.iter().collect();
@@ -325,7 +325,7 @@ impl Scan {
                 self.inode(inode, version, start + u64::from(offset), len);
             }
             Entry::Dirent { parent, version, inode, dirent_type, offset, len, name } => {
-                // A summary has no time of the change.
+                // A summary does not contain the time of the change.
                 let named = Named::new(version, inode, dirent_type, start + u64::from(offset));
                 self.dirent(parent, name, (named, None), len);
             }
@@ -366,7 +366,7 @@ impl Scan {
         if is_erased {
             self.counts.empty += 1;
             self.counts.free_bytes += (head + rest.len()) as u64;
-            // Without the marker it may have been half erased when power went away.
+            // Without the marker, a power loss may have interrupted the erase of this eraseblock.
             let is_free = !flash.has_markers() || is_marked && flash.has_blank_oob(start)?;
             return Ok((if is_free { State::Free } else { State::ToErase }, 0));
         }
@@ -430,7 +430,8 @@ impl Scan {
         Ok(true)
     }
 
-    /// Adds what is at the start of `bytes`, which extend to the end of an eraseblock; returns its length.
+    /// Adds the node or other data at the start of `bytes`, which extend to the end of an eraseblock. Returns its
+    /// length in bytes.
     fn step(&mut self, bytes: &[u8], at: u64) -> Result<usize, MountError> {
         let align = NODE_ALIGN as usize;
         let erased = bytes.iter().take_while(|&&byte| byte == 0xFF).count() / align * align;
@@ -459,7 +460,7 @@ impl Scan {
                 self.faulty = true;
                 self.counts.foreign_nodes += 1;
                 self.counts.first_foreign.get_or_insert(at);
-                // What is in it is not looked at: a file may hold an image of another byte order.
+                // The contents of the foreign node are skipped: a file may hold an image of another byte order.
                 let len = (header.padded_len() as usize).min(bytes.len());
                 self.counts.dirty_bytes += len as u64;
                 Ok(len)
@@ -514,7 +515,7 @@ impl Scan {
             }
             return Ok(());
         }
-        // Those of inodes are noted when their file is read.
+        // Marks on inode nodes are recorded when their file is read.
         if header.obsolete && header.node_type != NodeType::Inode {
             self.note(Fault::Marked.at(at));
         }
@@ -617,7 +618,7 @@ impl Scan {
             self.twins(twin.at, named.at);
         }
         let superseded = self.names.add(parent, name, named, time);
-        // A copy is no change: something may have overwritten an eraseblock with another one.
+        // A copy does not count as a change: another eraseblock may have been copied over this one.
         self.has_replaced |= superseded.is_some() && twin.is_none();
         self.superseded.extend(superseded);
     }
@@ -650,13 +651,13 @@ impl Scan {
     /// Eraseblocks to empty before the first write. If no eraseblock is partly written, the last write filled one of
     /// the full ones; their last pages are returned second.
     pub(super) fn take_unsettled(&mut self, flash: &mut Flash<dyn Mtd>) -> (Vec<u32>, Vec<u32>) {
-        // Linux leaves the ends of eraseblocks unwritten that are too short for the next node.
+        // Linux leaves the end of an eraseblock unwritten if it is too short for the next node.
         let open = |&(room, _): &(u32, u32)| room > LONGEST_NODE;
         let most = self.partial.iter().max().copied();
         let written = self.partial.iter().copied().filter(open).chain(most).map(|(_, number)| number);
         let mut unsettled = std::mem::take(&mut self.unsettled);
         unsettled.extend(written);
-        // The first page of the eraseblock that was to be next may have been begun.
+        // A write to the first page of the next free eraseblock may have begun.
         self.blocks.distrust_free(!self.nodes.is_empty());
         self.full.retain(|number| !unsettled.contains(number));
         if unsettled.is_empty() {

@@ -74,7 +74,7 @@ impl<S: Store> Store for CachedStore<S> {
     }
 
     fn write_at(&mut self, offset: u64, data: &[u8]) -> Result<(), StoreError> {
-        // The store may grow, so that chunks behind its old end change, too.
+        // The write may extend the store, and this changes chunks after its old end, too.
         self.slots.get_mut().fill(None);
         self.inner.write_at(offset, data)
     }

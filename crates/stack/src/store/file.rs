@@ -26,7 +26,7 @@ impl FileStore {
     fn put(&mut self, offset: u64, data: &[u8]) -> Result<(), StoreError> {
         let end = offset + data.len() as u64;
         if let Err(error) = self.file.write_all_at(data, offset) {
-            // On a full disk the file keeps the length that it had.
+            // If the disk is full, the file keeps its old length.
             if end > self.len {
                 let _ = self.file.set_len(self.len);
             }

@@ -1,11 +1,11 @@
-//! All stores against a plain array.
+//! Tests that compare each store with a plain array.
 
 use super::*;
 use proptest::prelude::*;
 use std::fs::File;
 
 fn file() -> FileStore {
-    // Without a name: gone with the handle.
+    // The file is deleted at once and exists until its handle is closed.
     let path = std::env::temp_dir().join(format!(
         "floatgate-store-{}-{:?}",
         std::process::id(),
@@ -67,7 +67,7 @@ fn the_hosts_failures_are_told() {
     assert_eq!(store.size_bytes(), path.metadata().unwrap().len());
     let error = store.write_at(3, &[1]).unwrap_err();
     assert_eq!((error.action, error.offset), ("writing", 3));
-    // It reads on.
+    // Later reads still work.
     let first = bytes(&mut store, 0, 64);
     let mut again = [0; 64];
     std::io::Read::read_exact(&mut File::open(&path).unwrap(), &mut again).unwrap();
@@ -75,7 +75,7 @@ fn the_hosts_failures_are_told() {
 }
 
 proptest! {
-    /// Whatever is written where, files and windows read as memory does.
+    /// After any sequence of writes, files and windows read the same bytes as memory.
     #[test]
     fn stores_agree(steps in prop::collection::vec((0u64..300, 0usize..40, any::<u8>()), 1..30)) {
         let (mut memory, mut file, mut window) = (Vec::new(), file(), Window::new(Vec::new(), 17, 400));
@@ -113,7 +113,8 @@ fn a_cache_is_what_is_below_it() {
     assert_eq!(cached.into_inner(), plain);
 }
 
-/// Far more chunks than a cache keeps, each read again after the others and after a write to it.
+/// Uses far more chunks than the cache holds. Each chunk is read again after the others and after a
+/// write to it.
 #[test]
 fn a_cache_smaller_than_its_store_gives_what_the_store_has() {
     let content = |chunk: usize| (chunk * 7 + 1) as u8;

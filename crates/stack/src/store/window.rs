@@ -13,7 +13,7 @@ pub struct Window<S> {
 impl<S: Store> Window<S> {
     /// The window `[start, start + len)` of `inner`, in bytes.
     pub const fn new(inner: S, start: u64, len: u64) -> Self {
-        // So that no address inside overflows.
+        // Limits the length so that no address in the window overflows.
         let room = u64::MAX - start;
         Self { inner, start, len: if len < room { len } else { room } }
     }

@@ -1,4 +1,4 @@
-//! Flash in a store against flash in memory.
+//! Tests that compare flash in a store with flash in memory.
 
 use super::*;
 use crate::store::Window;
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 const NOW: Instant = Instant::ZERO;
 
-/// 8 blocks of 4 pages of 64 bytes, sub-pages of 16.
+/// Geometry of 8 blocks of 4 pages of 64 bytes, with sub-pages of 16 bytes.
 fn tiny() -> Geometry {
     let block = Geometry::nand_2048(1);
     Geometry {
@@ -140,7 +140,7 @@ fn apply<D: Mtd>(device: &mut D, step: &Step) -> Result<(), ErrorKind> {
     done.map(|_| ()).map_err(|e| e.kind)
 }
 
-/// A store that counts what is asked of it.
+/// A store that counts its read and write calls.
 #[derive(Default)]
 struct Counted {
     bytes: Vec<u8>,
@@ -164,7 +164,8 @@ impl Store for Counted {
     }
 }
 
-/// However small pages are; the one write beside it makes the store longer by a block.
+/// A program of an unwritten range is one write and no read, for any page size. One additional write extends the store
+/// by a block.
 #[test]
 fn a_program_is_one_write_and_no_read_where_nothing_was_written() {
     for geometry in [Geometry { buffer_bytes: 1, ..Geometry::nor(8, 256) }, tiny()] {
@@ -174,15 +175,15 @@ fn a_program_is_one_write_and_no_read_where_nothing_was_written() {
         let pages = 192 / u64::from(geometry.write_bytes);
         assert_eq!(slow.since(NOW).as_ns(), OPERATION.as_ns() * pages, "a page takes its time");
         d.write(slow, 0, &[1; 0]).unwrap();
-        // Over what was written it has to be looked at.
+        // Before written bytes are programmed again, they are read.
         assert_eq!(d.write(slow, 128, &[3; 128]).unwrap_err().addr, 128);
         assert_eq!(d.store().reads.get(), 1);
     }
 }
 
 proptest! {
-    /// Through to the store, through an overlay, and in memory the same steps give the same bytes, where memory does not count
-    /// programs: NOR.
+    /// The same steps give the same bytes with write-through, with an overlay, and in memory. NOR is used because flash
+    /// in memory does not count its programs.
     #[test]
     fn equals_flash_in_memory(steps in prop::collection::vec(step(), 1..60), image in prop::collection::vec(any::<u8>(), 0..900)) {
         let nor = Geometry { size_bytes: 2048, buffer_bytes: 64, ..Geometry::nor(8, 256) };
@@ -202,7 +203,7 @@ proptest! {
         }
     }
 
-    /// The same for NAND, the overlay against the store.
+    /// The same comparison for NAND, between the overlay and write-through.
     #[test]
     fn overlay_equals_write_through(steps in prop::collection::vec(step(), 1..60), image in prop::collection::vec(any::<u8>(), 0..900)) {
         let (mut through, mut overlay) = (flash(image.clone(), StoreMode::WriteThrough), flash(image, StoreMode::Overlay));

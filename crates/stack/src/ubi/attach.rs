@@ -82,7 +82,7 @@ impl Ubi<dyn Mtd> {
         }
         let pebs = self.io.pebs;
         scan.read(&mut self.io, read..pebs)?;
-        // A fastmap that does not count may still say in which PEBs a write may have begun.
+        // Even an unusable fastmap may list the PEBs in which a write may have begun.
         let begun = match fastmap::read(&mut self.io, &scan)? {
             Some((_, layout)) if options.after_power_cut => layout.pool,
             _ => Vec::new(),
@@ -238,7 +238,7 @@ impl Ubi<dyn Mtd> {
         let usable = self.good_pebs().saturating_sub(self.counts.corrupted + self.counts.alien);
         let volumes: u64 = self.volumes.values().map(|volume| u64::from(volume.record.reserved_pebs)).sum();
         let fastmap = if options.fastmap == FastmapUse::Write { self.fastmap_parts() } else { None };
-        // Room for two fastmaps: the next one is written before the last one is erased.
+        // Space for two fastmaps: the next fastmap is written before the last one is erased.
         let need = volumes + u64::from(RESERVED + 2 * fastmap.unwrap_or(0));
         let left = u64::from(usable).checked_sub(need);
         if left.is_none() && self.io.read_only.is_none() {
@@ -295,7 +295,8 @@ impl Ubi<dyn Mtd> {
         }
         let made = self.table_bytes(self.records())?;
         let table = &made[..self.io.geometry.volume_table_bytes()];
-        // Linux compares and copies what follows the table up to the smallest write, too. `ubinize` leaves ones there.
+        // Linux also compares and copies the padding after the table, up to the minimum I/O size. `ubinize` fills it
+        // with 0xFF.
         let good = copies.iter().flatten().find(|copy| copy.starts_with(table)).unwrap_or(&made);
         for (lnum, copy) in (0..LAYOUT_VOLUME_LEBS).zip(&copies) {
             if copy.as_ref() != Some(good) {

@@ -200,7 +200,7 @@ impl Ubi<dyn Mtd> {
     /// PEBs for a new fastmap, the anchor first: free ones, otherwise those of the old fastmap.
     fn choose_parts(&mut self, old: &[u32]) -> Result<Option<Vec<u32>>, UbiError> {
         let Some(count) = self.fastmap_parts() else { return Ok(None) };
-        // Such PEBs have no list in a fastmap, and Linux believes none that leaves PEBs out.
+        // A fastmap has no list for such PEBs, and Linux rejects a fastmap that omits PEBs.
         if self.counts.corrupted + self.counts.alien + self.counts.erroneous > 0 {
             return Ok(None);
         }

@@ -82,7 +82,7 @@ fn read_counters(io: &mut DynIo<'_>) -> Result<Vec<Option<Option<u32>>>, UbiErro
         let counter = match io.read_ec(pnum) {
             Ok(Header::Found(header, _)) => Some(header.erase_count as u32),
             Err(UbiError::PowerLost) => return Err(UbiError::PowerLost),
-            // Also what is whole but belongs to another geometry.
+            // An intact header of another geometry is skipped, too.
             _ => None,
         };
         counters.push(Some(counter));

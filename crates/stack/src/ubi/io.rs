@@ -291,7 +291,7 @@ impl DynIo<'_> {
         offset: u32,
         parse: impl FnOnce(&[u8], ReadFlips) -> Result<T, MediaError>,
     ) -> Result<Header<T>, UbiError> {
-        // Not what an erased or a failed read leaves behind.
+        // The pattern differs from the bytes that an erased or a failed read leaves.
         let mut bytes = [0xA5; HEADER];
         let quality = self.read(pnum, offset, &mut bytes)?;
         let corrected = if let Quality::Flips(bits) = quality { bits } else { 0 };

@@ -111,8 +111,8 @@ impl Ubi<dyn Mtd> {
     /// Writes to a LEB of a dynamic volume; offset and length are multiples of the minimum I/O size.
     ///
     /// # Errors
-    /// The volume or range does not exist, read-only, static, an unfinished update, no space, bytes that are not
-    /// erased.
+    /// The volume or range does not exist; the device is read-only; the volume is static; an unfinished update; no
+    /// space; bytes in the range are not erased.
     pub fn write_leb(&mut self, id: u32, lnum: u32, offset: u32, data: &[u8]) -> Result<(), UbiError> {
         self.check_write(id, lnum, offset, data.len())?;
         if data.is_empty() {
@@ -155,7 +155,7 @@ impl Ubi<dyn Mtd> {
 
     fn write_mapped(&mut self, leb: LebId, pnum: u32, offset: u32, data: &[u8]) -> Result<(), UbiError> {
         match self.io.write_data(pnum, offset, data) {
-            // The caller wrote there before; nothing is wrong with the PEB.
+            // The caller wrote this range before; the PEB is not faulty.
             Err(UbiError::Flash { error, .. }) if error.kind == ErrorKind::NotErased => {
                 Err(access(VolumeFault::NotErased))
             }
@@ -178,7 +178,7 @@ impl Ubi<dyn Mtd> {
         }
         whole.extend_from_slice(data);
         let header = copy_header(header, &whole);
-        // The old PEB is put back by the write, but it has to be tested, too.
+        // The write queues the old PEB for erasure, and the PEB must also be tortured.
         self.write_replacing(leb, header, 0, &whole, true)
     }
 
@@ -213,7 +213,7 @@ impl Ubi<dyn Mtd> {
                     self.replace_mapping(leb, pnum, torture_old);
                     return Ok(());
                 }
-                // Nothing is wrong with it once it is erased.
+                // The PEB is not faulty once it is erased.
                 Ok(false) => {
                     self.put_peb(pnum, leb, false);
                     continue;
@@ -288,7 +288,7 @@ impl Ubi<dyn Mtd> {
     /// Maps a LEB of a dynamic volume to an erased PEB.
     ///
     /// # Errors
-    /// As [`write_leb`](Self::write_leb); the LEB is already mapped.
+    /// As [`write_leb`](Self::write_leb); also if the LEB is already mapped.
     pub fn map_leb(&mut self, id: u32, lnum: u32) -> Result<(), UbiError> {
         self.writable(id, lnum)?;
         let leb = LebId { volume: id, lnum };
@@ -303,7 +303,7 @@ impl Ubi<dyn Mtd> {
     /// Unmaps a LEB of a dynamic volume; its PEB is erased later.
     ///
     /// # Errors
-    /// The LEB does not exist, read-only, static, an unfinished update.
+    /// The LEB does not exist; the device is read-only; the volume is static; an unfinished update.
     pub fn unmap_leb(&mut self, id: u32, lnum: u32) -> Result<(), UbiError> {
         self.writable(id, lnum)?;
         self.unmap_any(LebId { volume: id, lnum });
@@ -329,7 +329,7 @@ impl Ubi<dyn Mtd> {
     /// True if a LEB is mapped.
     ///
     /// # Errors
-    /// The volume or LEB does not exist, an unfinished update.
+    /// The volume or LEB does not exist; an unfinished update.
     pub fn is_mapped(&mut self, id: u32, lnum: u32) -> Result<bool, UbiError> {
         self.io.check_alive()?;
         let volume = self.volume_state(id)?;

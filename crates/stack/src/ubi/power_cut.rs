@@ -81,7 +81,7 @@ impl Ubi<dyn Mtd> {
             return Ok(());
         }
         match self.write_again(&found, data) {
-            // There is no other PEB to write it to.
+            // No other PEB is free to write the LEB to.
             Err(UbiError::NoFreePeb) => Ok(()),
             result => result,
         }

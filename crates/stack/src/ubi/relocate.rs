@@ -51,7 +51,7 @@ impl Ubi<dyn Mtd> {
         self.move_scheduled = false;
         let Some(from) = self.scrub.first().or_else(|| self.used.first()) else { return Ok(()) };
         let Some(to) = self.move_target()? else { return Ok(()) };
-        // Making room for the target may have moved it already.
+        // The LEB may already have been moved to make a PEB free as the target.
         let scrub = match self.peb(from.pnum).state {
             PebState::Scrub => true,
             PebState::Used => false,
@@ -173,7 +173,7 @@ impl Ubi<dyn Mtd> {
     }
 
     fn write_copy(&mut self, to: u32, header: &VidHeader, data: &[u8]) -> Result<Moved, UbiError> {
-        // `data` is the scratch memory; a header needs some of its own meanwhile.
+        // `data` is the scratch buffer; a header write needs its own meanwhile.
         match self.io.write_vid(to, header) {
             Err(error) if error.is_flash_failure() => return Ok(Moved::BadTarget),
             other => other?,

@@ -61,7 +61,7 @@ mod tests {
         assert_eq!([2048, 512, 128, 64, 40].map(available), [2004, 468, 84, 20, 0]);
         assert_eq!(PebBudget::of_nand(2048, 2048).most_lebs(0), 2044);
         assert_eq!(PebBudget::of_nor(2048).available_lebs(), 2044);
-        // Rounded up, as Linux does.
+        // The number of expected bad PEBs is rounded up, as in Linux.
         assert_eq!(PebBudget::of_nand(100, 1000).bad_reserve, 20);
         assert_eq!(PebBudget::of_nand(1, 1).bad_reserve, 1);
     }

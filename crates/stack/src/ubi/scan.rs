@@ -61,7 +61,7 @@ pub(super) struct Scan {
     /// Number of PEBs with known erase counters, and the sum of these.
     known: (u64, u64),
     unknown: Vec<u32>,
-    /// True after a header with bit errors in an erased area: a fastmap must not be trusted.
+    /// True after bit errors in the header of an erased area: a fastmap must not be trusted.
     pub(super) doubtful: bool,
     /// Refuses no device: faults are recorded, with a verdict on every PEB.
     pub(super) forgiving: bool,
@@ -176,7 +176,7 @@ impl Scan {
             Header::Found(header, flips) => {
                 ec.scrub = flips;
                 ec.doubtful = !self.is_of_image(io, pnum, header.image_seq)?;
-                // The parser refused what is above MAX_ERASE_COUNT.
+                // The parser already refused counters above MAX_ERASE_COUNT, so the value fits.
                 ec.erase_count = Some(header.erase_count as u32).filter(|_| !ec.doubtful);
             }
             Header::Erased => {
@@ -297,7 +297,7 @@ impl Scan {
             self.erase_first(pnum);
             return Ok(());
         }
-        // An erase that was cut off at once may leave a header that reads well now and then.
+        // An erase that a power cut interrupted immediately may leave a header that reads well only sometimes.
         for _ in 0..PATIENCE {
             if let Header::Found(header, _) = io.read_vid(pnum)? {
                 return self.add(io, ClaimedPeb { pnum, header, scrub: true });

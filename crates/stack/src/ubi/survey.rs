@@ -294,7 +294,7 @@ impl Survey {
         self.mapped.range(lebs_of(id)).map(|(&leb, _)| leb)
     }
 
-    /// True if the headers define the position of every LEB of a volume, so that a missing LEB is a lost one.
+    /// True if the headers define the position of every LEB of a volume, so that a missing LEB is lost.
     pub fn defines_all_lebs(&self, id: u32) -> bool {
         self.nameless().next().is_none() && self.guessed.range(lebs_of(id)).next().is_none()
     }

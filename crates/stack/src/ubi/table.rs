@@ -131,7 +131,7 @@ impl Ubi<dyn Mtd> {
         records: impl IntoIterator<Item = (u32, VolumeRecord)>,
     ) -> Result<Vec<u8>, UbiError> {
         let geometry = &self.io.geometry;
-        // What follows the table up to the smallest write is zero, as in Linux.
+        // The padding after the table, up to the minimum I/O size, is zero, as in Linux.
         let mut bytes = vec![0; self.table_bytes_padded()];
         VolumeTable::emit(records, geometry, &mut bytes).map_err(UbiError::BadVolume)?;
         Ok(bytes)

@@ -24,7 +24,7 @@ impl Ubi<dyn Mtd> {
     /// Starts to rewrite a volume with `len` bytes: sets its update marker and erases its LEBs.
     ///
     /// # Errors
-    /// The volume does not exist or is too small, read-only, flash failures.
+    /// The volume does not exist or is too small; the device is read-only; flash failures.
     pub fn update_volume(&mut self, id: u32, len: u64) -> Result<VolumeUpdate<'_>, UbiError> {
         let record = self.user_volume(id)?.record;
         let usable = self.io.leb_bytes() - record.data_pad;
@@ -56,8 +56,8 @@ impl Ubi<dyn Mtd> {
     /// Reads the bytes of a volume from `offset` and returns their number.
     ///
     /// # Errors
-    /// The volume does not exist, an unfinished update; damaged data, which is in the buffer as read, up to the end of
-    /// the LEB in the error.
+    /// The volume does not exist; an unfinished update; damaged data. Damaged data is in the buffer as read, up to the
+    /// end of the LEB that the error names.
     pub fn read_volume(&mut self, id: u32, offset: u64, buf: &mut [u8]) -> Result<usize, UbiError> {
         self.io.check_alive()?;
         let volume = self.volume_state(id)?;
@@ -76,8 +76,8 @@ impl Ubi<dyn Mtd> {
         Ok(len)
     }
 
-    /// Reads a whole static volume and checks its CRCs; `false` if something is damaged or missing. Dynamic volumes
-    /// have no CRCs.
+    /// Reads a whole static volume and checks its CRCs. Returns `false` if a LEB is damaged or missing. Dynamic
+    /// volumes have no CRCs.
     ///
     /// # Errors
     /// The volume does not exist, an unfinished update, flash failures.

@@ -60,20 +60,20 @@ impl GuessedVid {
 /// Outcome for a PEB that claims a LEB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Claim {
-    /// It claims no valid LEB.
+    /// The PEB claims no valid LEB.
     #[default]
     None,
-    /// It holds the LEB.
+    /// The PEB holds the LEB.
     Current,
     /// A newer PEB holds the LEB.
     Older,
-    /// It is an incomplete copy of the LEB.
+    /// The PEB is an incomplete copy of the LEB.
     CutOff,
     /// The volume table does not contain the volume.
     Removed,
-    /// It contradicts the volume's record.
+    /// The PEB's VID header contradicts the volume's record.
     Misfit,
-    /// It is older and has the same sequence number as another PEB of the LEB.
+    /// The PEB is older than another PEB of the LEB, and has the same sequence number.
     Twin,
 }
 

@@ -108,7 +108,7 @@ impl Ubi<dyn Mtd> {
 
     /// Erases all PEBs that held this LEB, or any LEB of the volume, or any at all.
     pub(super) fn flush_works(&mut self, volume: Option<u32>, lnum: Option<u32>) -> Result<(), UbiError> {
-        // A fastmap does not say what the PEBs held that wait to be erased.
+        // A fastmap does not list the LEBs that the PEBs waiting for erasure held.
         let unknown = self.attach_kind == AttachKind::Fastmap;
         let matches = |ubi: &Self, work: &Work| match *work {
             Work::Move => volume.is_none(),
@@ -200,7 +200,7 @@ impl Ubi<dyn Mtd> {
     /// Runs background work until the time `until` or until none is pending.
     pub(super) fn idle_until(&mut self, until: floatgate_mtd::Instant) {
         while self.io.now < until && self.io.check_writable().is_ok() {
-            // A failure turns the device read-only, and shows there.
+            // A failure makes the device read-only, and callers see it there.
             if !matches!(self.do_one_work(), Ok(true)) {
                 break;
             }

@@ -69,7 +69,7 @@ pub enum Inconsistency {
     },
 }
 
-/// Live nodes by LEB.
+/// Live nodes of each LEB.
 #[derive(Default)]
 struct Usage {
     lebs: BTreeMap<u32, Vec<NodePos>>,
@@ -141,7 +141,7 @@ impl Core<dyn Volume> {
     /// Compares the LPT on flash with the state after the last commit.
     pub(crate) fn check_properties(&mut self, found: &mut Vec<Inconsistency>) -> Result<()> {
         let master = self.master;
-        // A filesystem that is being made has none yet.
+        // A filesystem that is being created has no LPT on flash yet.
         if self.io.layout().limits.lpt.contains(&master.lpt_lnum) {
             found.extend(check_lpt(&mut self.io, &master)?.into_iter().map(Inconsistency::Properties));
         }
@@ -236,7 +236,7 @@ impl Core<dyn Volume> {
             let used = u32::try_from(used).unwrap_or(u32::MAX);
             found.push(Inconsistency::Space { lnum, used, free, dirty });
         }
-        // A LEB that is all free is unmapped before it is used; one that is all dirt, too.
+        // A LEB that is completely free is unmapped before it is used, and so is a LEB that is completely dirty.
         if free < leb && used > 0 {
             self.check_contents(lnum, space, found)?;
         }
@@ -248,13 +248,13 @@ impl Core<dyn Volume> {
         let end = self.io.layout().leb_bytes() - space.free;
         let mut heads = Head::ALL.into_iter().map(|head| self.io.buffer(head));
         if heads.any(|buffer| buffer.lnum() == Some(lnum) && !buffer.pending().is_empty()) {
-            // It can end in the middle of a node, of which the rest is not on flash yet.
+            // The LEB can end in the middle of a node whose last bytes are still in the write buffer.
             return Ok(());
         }
         match scan(&mut self.io, lnum, 0) {
             Ok(leb) if leb.end == end => {}
-            // A commit that was cut off can have filled gaps, and left out what was outdated at the end. Such a LEB's free space
-            // is never written.
+            // An interrupted commit can have filled gaps, and can have left out outdated nodes at the end. The free
+            // space of such a LEB is never written.
             Ok(leb) if space.index && (leb.end < end || lnum != self.master.index_head_lnum) => {}
             Ok(_) => found.push(Inconsistency::Leb { lnum, what: "its free space begins elsewhere" }),
             Err(error) if error.is_damage() => {

@@ -43,7 +43,7 @@ impl Core<dyn Volume> {
         let mut master = self.master;
         master.commit += 1;
         let first = self.log.is_deferred();
-        // Without a budget a LEB that one head has begun may be the only one with room for another.
+        // Without budgets, the partly written LEB of one head may be the only LEB with room for another head.
         if first || self.keeps_space_fixup() || !self.space.is_budgeted() {
             self.park_heads();
         }
@@ -67,7 +67,7 @@ impl Core<dyn Volume> {
         self.master = master;
         self.write_master()?;
         if first {
-            // Without it there is no filesystem, so it is the last.
+            // The superblock makes the filesystem valid, so it is written last.
             self.write_superblock()?;
         }
         self.end_commit()
@@ -77,7 +77,8 @@ impl Core<dyn Volume> {
     /// LEBs. If budgets should have prevented it but did not, it frees one more LEB: the journal can end a collection
     /// before it gains anything.
     fn make_index_room(&mut self) -> Result<()> {
-        // There is nothing to collect in a filesystem that is being filled, and nowhere to collect to in the middle of a recovery.
+        // While a filesystem is filled, it has no garbage to collect. During a recovery, no LEB may be reserved for the
+        // garbage collector yet.
         if self.log.is_deferred() || self.gc_lnum.is_none() {
             return Ok(());
         }

@@ -183,7 +183,7 @@ impl Error {
             Self::Node { .. } | Self::WrongNode { .. } | Self::Corrupt { .. } | Self::Unauthentic { .. } => {
                 true
             }
-            // What leads outside the volume stands on flash.
+            // An access outside the volume follows a wrong position that was read from flash.
             Self::Volume(error) => {
                 matches!(error.fault, VolumeFault::Uncorrectable | VolumeFault::OutOfRange { .. })
             }

@@ -39,7 +39,7 @@ fn neutral(errors: Vec<Error>) -> Vec<fs::Error> {
     errors.into_iter().map(fs::Error::from).collect()
 }
 
-/// Calls the methods of the same names.
+/// Each method calls the method of the same name of [`Ubifs`].
 impl<V: Volume + 'static> FileSystem for Ubifs<V> {
     fn root(&self) -> u32 {
         (**self).root()

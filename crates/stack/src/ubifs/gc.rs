@@ -96,7 +96,7 @@ impl Core<dyn Volume> {
             room => room,
         };
         self.io.sync_head(&mut self.space, Head::Gc)?;
-        // What moved out of it is on flash now.
+        // The nodes that were moved out of this LEB are on flash now.
         if let Some(lnum) = self.gc_lnum {
             self.io.unmap(lnum)?;
         }
@@ -125,7 +125,7 @@ impl Core<dyn Volume> {
                 _ if room == Ok(Room::Ready(Collected::AfterCommit)) => wanted,
                 (true, _) => (wanted / 2).max(dead),
                 (false, true) => wanted,
-                // All that is left are LEBs with large nodes: only those with much to gain are worth it.
+                // The remaining LEBs have large nodes, so only LEBs with much space to gain are collected.
                 (false, false) => (wanted * 2).min(dark),
             };
         }
@@ -162,7 +162,7 @@ impl Core<dyn Volume> {
     /// Frees a LEB without live nodes.
     fn collect_freeable(&mut self, lnum: u32, space: LebSpace) -> Result<Collected> {
         if space.dirty > 0 {
-            // What outdated the nodes in it may be in a write buffer yet.
+            // The nodes that made those of this LEB obsolete may still be in a write buffer.
             self.sync_writers()?;
             self.empty_leb(lnum)?;
         }
@@ -196,7 +196,7 @@ impl Core<dyn Volume> {
             let first = node.branch(0).map(|branch| branch.key).unwrap_or_default();
             self.tnc.dirty_index_node(&mut self.io, &mut self.space, first, node.level(), lnum, offset)?;
         }
-        // Recovery needs what is in it up to the next commit.
+        // Recovery needs the contents of this LEB until the next commit.
         self.space.leave_index(leb.lnum)?;
         Ok(Collected::AfterCommit)
     }
@@ -211,7 +211,7 @@ impl Core<dyn Volume> {
         self.sync_writers()?;
         self.empty_leb(leb.lnum)?;
         if self.gc_lnum.is_none() {
-            // It is unmapped later, when the head was synced.
+            // The LEB is unmapped later, after the head is synced.
             self.gc_lnum = Some(leb.lnum);
             return Ok(Room::Ready(Collected::Retained));
         }
@@ -226,7 +226,7 @@ impl Core<dyn Volume> {
         for node in &leb.nodes {
             let NodePos { lnum, offset, .. } = node.place;
             match (node.node_type, node.key) {
-                // They are of no use once the journal has been replayed.
+                // Truncation and authentication nodes are unused after the journal is replayed.
                 (NodeType::Truncation | NodeType::Auth, _) => {}
                 (NodeType::Inode | NodeType::Data | NodeType::Entry | NodeType::XattrEntry, Some(key)) => {
                     if self.tnc.has_leaf(&mut self.io, key, lnum, offset)? {

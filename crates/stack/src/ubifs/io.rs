@@ -139,7 +139,7 @@ impl DynIo<'_> {
         let room = out.get_mut(start..).unwrap_or(&mut []);
         let stamp = Stamp { sqnum: self.next_sqnum(), group };
         node.emit(stamp, room).map_err(|source| Error::node(0, 0, source))?;
-        // Linux fills the up to 7 bytes with padding bytes.
+        // As in Linux, the up to 7 bytes of alignment are padding bytes.
         pad(room.get_mut(len..).unwrap_or(&mut []));
         narrow("node", len)
     }
@@ -180,7 +180,7 @@ impl DynIo<'_> {
             return Err(Error::corrupt(lnum, offset, "a node reaches past the end of its LEB"));
         }
         out.resize(len as usize, 0);
-        // What cannot be corrected shows in the node's CRC.
+        // The node's CRC reveals data that ECC cannot correct.
         match self.read(lnum, offset, out) {
             Err(error) if !error.is_damage() => return Err(error),
             _ => {}
@@ -216,7 +216,7 @@ impl DynIo<'_> {
         out.resize(used.next_multiple_of(unit as usize), 0);
         let padding = out.get_mut(used..).unwrap_or(&mut []);
         pad(padding);
-        // Less than the unit.
+        // The padding is shorter than the minimum I/O size, so its length fits.
         padding.len() as u32
     }
 

@@ -17,7 +17,7 @@ pub(crate) const MAX_DATA_NODE_BYTES: u32 = 48 + BLOCK_BYTES;
 pub(crate) const MIN_WRITE_BYTES: u32 = 48 + 8;
 
 impl NodePos {
-    /// Length with the following alignment to 8, B.
+    /// Length rounded up to a multiple of 8, B.
     pub const fn aligned_len(self) -> u32 {
         align8(self.len)
     }
@@ -64,10 +64,10 @@ pub(crate) struct Layout {
     pub(crate) limits: Limits,
     /// Geometry of the volume.
     pub(crate) volume: VolumeGeometry,
-    /// Dead space watermark, B: no node fits into that much or less free or dirty space (Linux: `dead_wm`).
+    /// Dead space watermark, B: no node fits into a space of this size or less (Linux: `dead_wm`).
     pub(crate) dead_bytes: u32,
-    /// Dark space watermark, B: up to that much space may be unusable, because the next node can be larger (Linux:
-    /// `dark_wm`).
+    /// Dark space watermark, B: up to this number of bytes may be unusable, because the next node can be larger
+    /// (Linux: `dark_wm`).
     pub(crate) dark_bytes: u32,
     /// Bytes of a LEB that large data nodes leave unused.
     pub(crate) leb_overhead: u32,

@@ -46,7 +46,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Sets all limits to `count`, byte limits to that many blocks; for tests.
+    /// Sets all limits to `count`, and byte limits to `count` blocks; for tests.
     #[must_use]
     pub const fn all(count: usize) -> Self {
         Self {

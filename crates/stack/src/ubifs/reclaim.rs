@@ -21,7 +21,7 @@ impl Core<dyn Volume> {
             return Err(Error::ReadOnly);
         }
         let mut commits = 0;
-        // Every LEB that is collected shrinks what is dirty, so that this ends; the bound is for damaged filesystems.
+        // Each collected LEB reduces the dirty space, so the loop ends; the bound is for damaged filesystems.
         for _ in 0..=self.io.layout().limits.main_lebs() {
             if let Some(cost) = self.space.promise(request, privileged) {
                 return Ok(cost);
@@ -58,7 +58,7 @@ impl Core<dyn Volume> {
     /// Collects garbage until `wanted` LEBs are available for the index; returns true on success.
     fn collect_for_index(&mut self, wanted: usize) -> Result<bool> {
         let mut commits = 0;
-        // The bound is for filesystems in which collecting gains nothing.
+        // The bound is for filesystems in which collection gains nothing.
         for _ in 0..=self.io.layout().limits.main_lebs() {
             if self.space.lebs_for_index() >= wanted {
                 return Ok(true);

@@ -15,13 +15,13 @@ pub(crate) enum Scanned<'a> {
     Node(Frame<'a>),
     /// Padding of this many bytes, a multiple of 8.
     Padding(u32),
-    /// Ones: erased.
+    /// Only 0xFF: the position is erased.
     Empty,
     /// No node begins here.
     Garbage,
     /// A node begins here, but it is damaged.
     CorruptNode(MediaError),
-    /// A damaged node.
+    /// A damaged padding node.
     BadPadding,
 }
 
@@ -64,7 +64,7 @@ fn scan_no_node(bytes: &[u8], error: MediaError) -> Scanned<'_> {
             0 => Scanned::Garbage,
             run => Scanned::Padding(u32::try_from(run).unwrap_or(u32::MAX)),
         },
-        // Too few bytes for a header.
+        // The bytes are too few for a header.
         Reason::Truncated { .. } if bytes.len() < 24 => Scanned::Garbage,
         _ => Scanned::CorruptNode(error),
     }
@@ -149,7 +149,8 @@ impl ScannedLeb {
             let scanned = scan_node(rest);
             let Some(advance) = scanned.advance() else { return Ok(Stop::from_scanned(&scanned)) };
             if let Scanned::Node(frame) = scanned {
-                // A good CRC over an impossible node is not what a power cut leaves: no stop, but an error.
+                // A power cut never leaves a node with a good CRC and impossible fields, so this is an error and not
+                // the end of the scan.
                 let node = ScannedNode::new(&frame, self.lnum, self.end)?;
                 self.nodes.push(node);
             }
@@ -249,7 +250,7 @@ pub(crate) fn scan_all(io: &mut DynIo<'_>, lnum: u32, start: u32) -> Result<(Sca
             Ok(Stop::Empty) => Error::corrupt(lnum, leb.end, "data behind empty space"),
             Err(error) => error,
         });
-        // At least one step, and over empty space at once.
+        // Skips at least one 8-byte step, and all erased bytes at once.
         let skip = (written / 8 * 8).max(8);
         let Some(next) = next_node(rest, skip, &mut tries) else { return Ok((leb, damage)) };
         leb.end = leb.end.saturating_add(u32::try_from(next).unwrap_or(u32::MAX));

@@ -1,6 +1,6 @@
 //! Names of the structures of the filesystem.
 
-/// Structure that a fault is in.
+/// Structure in which a fault was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Structure {
     /// The superblock node.

@@ -1,4 +1,4 @@
-//! A volume for tests: stricter than UBI, and power can go away at any write.
+//! A volume for tests. It is stricter than UBI, and power can be cut at any write.
 
 use floatgate_mtd::random::Random;
 use std::sync::Arc;
@@ -12,22 +12,22 @@ use crate::volume::{Volume, VolumeError, VolumeFault, VolumeGeometry};
 
 #[derive(Clone, Debug, Default)]
 struct Leb {
-    /// Its contents; `None` if it is not mapped.
+    /// Contents; `None` if the LEB is not mapped.
     bytes: Option<Vec<u8>>,
-    /// Bytes up to where it was written.
+    /// Number of bytes written from the start.
     written: u32,
-    /// Its contents before it was unmapped, which a power cut can bring back.
+    /// Contents before the LEB was unmapped, which a power cut can restore.
     ghost: Option<(Vec<u8>, u32)>,
 }
 
-/// LEBs in memory.
+/// A volume of LEBs in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct TestVolume {
     geometry: VolumeGeometry,
     lebs: Vec<Leb>,
-    /// Operations that change something, until power goes away.
+    /// Number of changing operations until power is cut; `None` for no cut.
     fuel: Option<u64>,
-    /// Operations that changed something.
+    /// Number of changing operations so far.
     pub(crate) operations: u64,
     random: Random,
     dead: bool,
@@ -47,7 +47,7 @@ impl TestVolume {
         self.random = Random::new(seed);
     }
 
-    /// Power is back. LEBs that were unmapped may be, too.
+    /// Restores power. LEBs that were unmapped may be mapped again.
     pub(crate) fn power_on(&mut self) {
         (self.dead, self.fuel) = (false, None);
         for leb in &mut self.lebs {
@@ -63,7 +63,7 @@ impl TestVolume {
         self.lebs[lnum as usize].bytes.as_deref()
     }
 
-    /// Changes a byte as no write does.
+    /// Flips bits of a byte, which no write can do.
     pub(crate) fn damage(&mut self, lnum: u32, offset: u32, xor: u8) {
         if let Some(bytes) = &mut self.lebs[lnum as usize].bytes {
             bytes[offset as usize] ^= xor;
@@ -90,7 +90,7 @@ impl TestVolume {
         Err(VolumeFault::Misaligned { unit }.at(lnum, offset))
     }
 
-    /// True when power goes away now.
+    /// True if power is cut at this operation.
     fn burn(&mut self) -> bool {
         self.operations += 1;
         match &mut self.fuel {
@@ -101,7 +101,7 @@ impl TestVolume {
         self.dead
     }
 
-    /// A write of which a prefix was done, and perhaps a unit damaged.
+    /// Interrupts a write: a prefix is complete, and perhaps one unit is damaged.
     fn tear(&mut self, lnum: u32, offset: u32, data: &[u8]) {
         let unit = self.geometry.min_io_bytes as usize;
         let units = data.len() / unit;
@@ -209,7 +209,7 @@ impl Volume for TestVolume {
     fn wait_until(&mut self, _now: Instant) {}
 }
 
-/// A superblock that fills a volume, with as small areas as Linux allows.
+/// Superblock that fills a volume, with the smallest areas that Linux allows.
 pub(crate) fn superblock(geometry: &VolumeGeometry, journal_lebs: u32) -> Superblock {
     let VolumeGeometry { lebs, leb_bytes, .. } = *geometry;
     let min_io_bytes = geometry.min_io_bytes.max(8);
@@ -246,7 +246,7 @@ pub(crate) fn superblock(geometry: &VolumeGeometry, journal_lebs: u32) -> Superb
     }
 }
 
-/// A volume with the layout of an empty filesystem, before anything is written.
+/// Creates a volume with the layout of an empty filesystem, without any data.
 pub(crate) fn blank(
     lebs: u32,
     leb_bytes: u32,
@@ -257,7 +257,7 @@ pub(crate) fn blank(
     blank_with(TestVolume::new(lebs, leb_bytes, min_io, max_write), journal_lebs, KeyHash::R5)
 }
 
-/// As [`blank`], with a way names become keys.
+/// As [`blank`], with this hash function of names.
 pub(crate) fn blank_with(volume: TestVolume, journal_lebs: u32, key_hash: KeyHash) -> Io<TestVolume> {
     let superblock = Superblock { key_hash, ..superblock(&volume.geometry, journal_lebs) };
     let layout = Layout::new(&superblock, volume.geometry).unwrap();

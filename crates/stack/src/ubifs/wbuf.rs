@@ -65,7 +65,7 @@ impl WriteBuffer {
         self.bytes.drain(..(end as usize).min(self.bytes.len()));
         self.offset += end;
         self.capacity = capacity(self.offset, layout_leb, max_write);
-        // Whatever was in it before the last nodes is on flash; the writer adds the inodes of those.
+        // All earlier nodes are on flash. The writer adds the inodes of the nodes that are still buffered.
         self.inodes.clear();
     }
 }
@@ -215,7 +215,7 @@ mod tests {
         (io, space, lnum)
     }
 
-    /// A node-like run of bytes that says which one it is.
+    /// Bytes like a node, which contain a number to identify them.
     fn bytes(number: u64, len: usize) -> Vec<u8> {
         let mut out = vec![u8::try_from(number % 251).unwrap(); len];
         out[..8].copy_from_slice(&number.to_le_bytes());
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!((io.buffer(Head::Base).flushed(), io.volume().operations), (0, 0));
         io.sync_head(&mut space, Head::Base).unwrap();
         assert_eq!(io.buffer(Head::Base).flushed(), 1024);
-        // From 1024 to the next multiple of 4096, in one write; then two whole units.
+        // One write from 1024 to the next multiple of 4096, then two whole units.
         io.write_head(&mut space, Head::Base, &bytes(2, 3072 + 2 * 4096 + 8), &[]).unwrap();
         assert_eq!((io.buffer(Head::Base).flushed(), io.volume().operations), (3 * 4096, 2));
         assert_eq!(io.buffer(Head::Base).pending().len(), 8);
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn the_last_unit_of_a_leb_can_be_short() {
-        // 17408 is no multiple of 4096.
+        // 17408 is not a multiple of 4096.
         let mut io = blank(64, 17 * 1024, 512, 4096, 4);
         let mut space = Space::empty(&io);
         let (lnum, _) = space.find_free(&mut io, 1, false).unwrap().unwrap();
@@ -311,11 +311,11 @@ mod tests {
         assert_eq!(io.volume().operations, 0);
         io.sync_inode(&mut space, 6).unwrap();
         assert_eq!(io.volume().operations, 1);
-        // Once on flash, they are not looked for any more.
+        // Inodes whose nodes are on flash are removed from the list.
         io.write_head(&mut space, Head::Base, &bytes(2, 160), &[8]).unwrap();
         io.sync_inode(&mut space, 5).unwrap();
         assert_eq!(io.volume().operations, 1);
-        // A node that does not fit pushes the ones before it to flash, but not its own end.
+        // A node that does not fit causes the nodes before it to be written to flash, but its own end stays buffered.
         io.write_head(&mut space, Head::Base, &bytes(3, 2048), &[9]).unwrap();
         assert!(!io.buffer(Head::Base).holds(8) && io.buffer(Head::Base).holds(9));
     }

@@ -1,4 +1,4 @@
-//! Both volumes side by side.
+//! Tests that compare both volumes.
 
 use super::*;
 use proptest::prelude::*;
@@ -198,7 +198,8 @@ fn apply(v: &mut dyn Volume, step: &Step, ends: &[u32; 6]) -> Result<(), VolumeE
 }
 
 proptest! {
-    /// What a filesystem does to its LEBs gives the same in memory, in a bare image, and in either read back from its bytes.
+    /// The same operations of a filesystem give the same result in memory, in a bare image, and in either of them read
+    /// back from its bytes.
     #[test]
     fn volumes_agree(steps in prop::collection::vec(step(), 1..60)) {
         let (mut a, mut b) = (ram(), bare());
@@ -217,7 +218,7 @@ proptest! {
                 prop_assert_eq!(a.is_mapped(lnum), b.is_mapped(lnum));
             }
             if matches!(step, Step::Reopen) {
-                // Without its bytes a mapped LEB is not.
+                // A mapped LEB without data is unmapped after it is read back.
                 let mut image = Vec::new();
                 a.copy_to(|leb| { image.extend_from_slice(leb); Ok::<(), ()>(()) }).unwrap();
                 let mut bytes = b.into_store();

@@ -1,4 +1,4 @@
-//! Random changes of a filesystem. The tests with Linux's kernel use them, too.
+//! Random changes of a filesystem, also used by the tests with Linux's kernel.
 
 use floatgate_mtd::random::Random;
 use floatgate_stack::fs::{
@@ -24,7 +24,7 @@ fn pick(
     }
 }
 
-/// A change of some kind; an error is one that a program would see.
+/// Makes a random change. An error is one that a program would see.
 pub(crate) fn change(fs: &mut dyn FileSystem, random: &mut Random) -> Result<(), Error> {
     let root = fs.root();
     let mut directory = root;
@@ -74,7 +74,7 @@ pub(crate) fn change(fs: &mut dyn FileSystem, random: &mut Random) -> Result<(),
         }
         13 => {
             let (_, _, inode) = pick(fs, random, true)?;
-            // Linux reads no user attributes of what is neither file nor directory.
+            // Linux supports user attributes only on files and directories.
             let of_user = matches!(fs.attributes(inode)?.file_type, FileType::Regular | FileType::Directory);
             let name = format!("{}.{}", if of_user { "user" } else { "trusted" }, random.below(3));
             if random.below(3) == 0 {

@@ -1,4 +1,4 @@
-//! Images with authentication, signed and with HMACs, without anything in the journal.
+//! Images with authentication and an empty journal: signed, and with HMACs.
 
 use super::common::{Shown, mount, path, unpack, volume, walk};
 use super::signer::{KEY, authenticated, reseal};
@@ -76,7 +76,7 @@ fn a_filesystem_without_authentication_is_not_taken_for_one() {
         assert_eq!(mount(&plain, &authenticate).err(), Some(Error::NotAuthenticated));
     }
     assert_eq!(mount(&plain, &Authenticate::No).unwrap().authentication(), None);
-    // Nor if its flag was taken away.
+    // The mount is also refused if the flag was cleared.
     let mut image = sample();
     image[28] &= !0x20;
     reseal(&mut image);
@@ -92,7 +92,7 @@ fn an_hmac_cannot_be_taken_away() {
     let mut image = sample();
     for lnum in [1, 2] {
         let master = &mut image[lnum * super::common::LEB..];
-        // Another state, without its HMAC: the hash in the superblock is not of this one.
+        // The state is changed without its HMAC, so the hash in the superblock does not match.
         master[80] ^= 8;
         master[296..360].fill(0);
         reseal(master);

@@ -1,4 +1,4 @@
-//! Samples, and what a mounted filesystem shows.
+//! Sample images, and the visible contents of a mounted filesystem.
 
 use floatgate_media::file::FileType;
 use floatgate_stack::fs::Attributes;
@@ -6,13 +6,13 @@ use floatgate_stack::ubifs::{Authenticate, Behaviour, Error, MountOptions, Resul
 use floatgate_stack::{RamVolume, Volume, VolumeGeometry};
 use std::collections::BTreeMap;
 
-/// Bytes of a LEB of the samples.
+/// LEB size of the samples, bytes.
 pub(crate) const LEB: usize = 15360;
 
-/// Bytes of a page of the samples.
+/// Page size of the samples, bytes.
 pub(crate) const PAGE: usize = 512;
 
-/// LEBs of the volume they are in: more than they have.
+/// Number of LEBs of the volume, more than the samples have.
 pub(crate) const LEBS: u32 = 40;
 
 pub(crate) fn unpack(sample: &[u8]) -> Vec<u8> {
@@ -31,7 +31,7 @@ pub(crate) fn volume(image: &[u8]) -> RamVolume {
     RamVolume::from_bytes(geometry, image)
 }
 
-/// Mounts an image for reading, recovery included.
+/// Mounts an image read-only, with recovery.
 pub(crate) fn mount(image: &[u8], authenticate: &Authenticate) -> Result<Ubifs<RamVolume>> {
     let options = MountOptions {
         read_only: true,
@@ -42,19 +42,19 @@ pub(crate) fn mount(image: &[u8], authenticate: &Authenticate) -> Result<Ubifs<R
     Ubifs::mount(volume(image), &options, Behaviour::default()).map_err(|(error, _)| error)
 }
 
-/// A file as it is shown.
+/// Visible contents of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shown {
     pub(crate) attributes: Attributes,
-    /// Data, or the target of a link; `None` if it is encrypted.
+    /// Data, or target of a symbolic link; `None` if it is encrypted.
     pub(crate) contents: Option<Vec<u8>>,
     pub(crate) xattrs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// All files by their names from the root.
+/// All files by their paths from the root.
 pub(crate) type Tree = BTreeMap<Vec<Vec<u8>>, Shown>;
 
-/// Reads everything there is.
+/// Reads the whole tree.
 pub(crate) fn walk(fs: &mut Ubifs<dyn Volume>) -> Result<Tree> {
     let mut tree = Tree::new();
     let mut pending = vec![(Vec::new(), fs.root())];
@@ -90,7 +90,7 @@ fn show(fs: &mut Ubifs<dyn Volume>, inode: u32) -> Result<Shown> {
     Ok(Shown { attributes, contents, xattrs })
 }
 
-/// What is encrypted is not read, which is no failure.
+/// Result of a read; `None` for encrypted data, which is not a failure.
 fn readable(read: Result<Vec<u8>>) -> Result<Option<Vec<u8>>> {
     match read {
         Ok(bytes) => Ok(Some(bytes)),
@@ -99,7 +99,7 @@ fn readable(read: Result<Vec<u8>>) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// A path of names that are text.
+/// Path from names in text form.
 pub(crate) fn path(names: &[&str]) -> Vec<Vec<u8>> {
     names.iter().map(|name| name.as_bytes().to_vec()).collect()
 }

@@ -1,4 +1,4 @@
-//! Encrypted names and contents: listed as what they are, and preserved.
+//! Encrypted names and contents are listed as stored, and preserved.
 
 use super::common::{Tree, unpack, volume, walk};
 use floatgate_media::file::FileType;
@@ -25,7 +25,8 @@ fn again(mut fs: Ubifs<RamVolume>) -> Ubifs<RamVolume> {
     mount(fs.unmount().map_err(|(error, _)| error).unwrap())
 }
 
-/// The first encrypted file of a type in the root: its name and inode. (A file with several names is none in the sample.)
+/// Name and inode of the first encrypted file of a type in the root directory. In the sample, no file with several
+/// names is encrypted.
 fn first(fs: &mut Ubifs<RamVolume>, file_type: FileType) -> (Vec<u8>, u32) {
     let root = fs.root();
     let entries = fs.read_dir(root, None, usize::MAX).unwrap();
@@ -34,7 +35,7 @@ fn first(fs: &mut Ubifs<RamVolume>, file_type: FileType) -> (Vec<u8>, u32) {
     (found.name, found.inode)
 }
 
-/// Data and what is attached to inodes, as they are stored.
+/// Stored data of blocks and data attached to inodes, by inode and block.
 fn stored(volume: &RamVolume) -> BTreeMap<(u32, Option<u32>), Vec<u8>> {
     let mut survey = Survey::new(volume.clone()).map_err(|(error, _)| error).unwrap();
     let damage = survey.problems().iter().find(|problem| problem.severity == Severity::Damaged);
@@ -49,7 +50,7 @@ fn stored(volume: &RamVolume) -> BTreeMap<(u32, Option<u32>), Vec<u8>> {
     stored
 }
 
-/// Without the times of a change of attributes.
+/// The tree without change times of attributes.
 fn timeless(mut tree: Tree) -> Tree {
     for shown in tree.values_mut() {
         (shown.attributes.ctime, shown.attributes.mtime) = Default::default();
@@ -71,7 +72,7 @@ fn names_are_listed_as_they_are() {
         for (index, entry) in entries.iter().enumerate() {
             assert!(entry.encrypted);
             assert_eq!(fs.lookup(directory, &entry.name), Ok(entry.inode));
-            // One after the other is the same as all at once.
+            // Listing entry by entry gives the same result as listing all at once.
             let next = fs.read_dir(directory, Some(entry), 1).unwrap();
             assert_eq!(next.first(), entries.get(index + 1));
             odd += u32::from(entry.name.iter().any(|&byte| byte == 0 || byte == b'/'));
@@ -97,7 +98,7 @@ fn attributes_change_and_the_rest_stays() {
     let mut fs = sample();
     let (tree, before) = (walk(&mut fs).unwrap(), stored(fs.volume()));
     let (name, inode) = first(&mut fs, FileType::Regular);
-    // Often enough for all to be moved about.
+    // The changes are repeated often enough that all nodes are moved.
     for round in 0..150 {
         for shown in tree.values() {
             let permissions = if shown.attributes.inode == inode { 0o600 } else { shown.attributes.mode };
@@ -111,7 +112,7 @@ fn attributes_change_and_the_rest_stays() {
     let mut expected = tree;
     expected.get_mut(&vec![name]).unwrap().attributes.mode = 0o100_600;
     let mut found = walk(&mut fs).unwrap();
-    // Hard links of the same file have its permissions too.
+    // Hard links of the same file have its permissions, too.
     for (path, shown) in &mut found {
         if shown.attributes.inode == inode {
             expected.get_mut(path).unwrap().attributes.mode = 0o100_600;
@@ -130,7 +131,7 @@ fn files_are_removed_and_the_rest_stays() {
     fs.unlink(root, &name).unwrap();
     tree.remove(&vec![name]).unwrap();
     before.retain(|&(stored, _), _| stored != inode);
-    // A directory with 40 files.
+    // The directory has 40 files.
     let entries = fs.read_dir(root, None, usize::MAX).unwrap();
     let mut full = entries.into_iter().filter(|entry| entry.file_type == FileType::Directory);
     let full = full.find(|entry| fs.read_dir(entry.inode, None, 99).unwrap().len() == 40).unwrap();
@@ -145,7 +146,7 @@ fn files_are_removed_and_the_rest_stays() {
     assert_eq!(found.keys().collect::<Vec<_>>(), tree.keys().collect::<Vec<_>>());
     let after = stored(fs.volume());
     assert!(after.iter().all(|(key, bytes)| before.get(key) == Some(bytes)));
-    // 40 files with a block each, their attributes, the directory, the link.
+    // Removed nodes: 40 files with a block each, their attributes, the directory, and the link.
     assert!(before.len() - after.len() > 3 * 40, "{} of {}", after.len(), before.len());
 }
 

@@ -1,4 +1,4 @@
-//! Whoever does not have the key and changes anything, with every CRC made right, is noticed.
+//! A change without the key is detected, even if every CRC is corrected.
 
 use super::authentication::{sample, with_key};
 use super::common::{LEB, Tree, mount, walk};
@@ -8,7 +8,7 @@ use floatgate_media::ubifs::lpt::Pnode;
 use floatgate_media::ubifs::{Frame, Limits, Node};
 use floatgate_stack::ubifs::{Authenticate, Error, Result};
 
-/// Nodes of an image: where they begin, and their types.
+/// Offset and type of each node of an image.
 fn nodes(image: &[u8]) -> Vec<(usize, u8)> {
     let magic = 0x0610_1831_u32.to_le_bytes();
     (0..image.len())
@@ -18,17 +18,17 @@ fn nodes(image: &[u8]) -> Vec<(usize, u8)> {
         .collect()
 }
 
-/// What someone who has the key sees.
+/// Contents that a reader with the key sees.
 fn read(image: &[u8], authenticate: &Authenticate) -> Result<Tree> {
     walk(&mut mount(image, authenticate)?)
 }
 
-/// Nodes of these types are all in use: inodes, data, entries, names of attributes, the index, the superblock, the log.
+/// True if all nodes of this type are in use: inodes, data, entries, attribute names, index, superblock, log.
 fn is_in_use(node_type: u8) -> bool {
     matches!(node_type, 0..=3 | 6 | 9)
 }
 
-/// Changes `at` of each node, the bytes counted from its start, and reads the result.
+/// Changes the byte selected by `at` in each node, and reads the image.
 fn change_each(at: impl Fn(usize, usize) -> usize) {
     let (image, key) = (sample(), with_key());
     let whole = read(&image, &key).unwrap();
@@ -48,7 +48,7 @@ fn change_each(at: impl Fn(usize, usize) -> usize) {
                 );
             }
             Err(Error::Unauthentic { .. }) => noticed += 1,
-            // What is impossible is refused before anybody asks whether it is authentic.
+            // An impossible value is refused before authentication is checked.
             Err(error) => assert!(!matches!(node_type, 0..=3 | 9), "{error} at {start:#x}"),
         }
     }
@@ -69,7 +69,7 @@ fn in_the_middle() {
 fn without_a_key_nobody_notices() {
     let mut image = sample();
     let (start, _) = nodes(&image).into_iter().find(|&(_, node_type)| node_type == 0).unwrap();
-    // A change of the owner.
+    // This changes the owner.
     image[start + 96] ^= 1;
     reseal(&mut image[start..]);
     assert!(read(&image, &Authenticate::No).is_ok());

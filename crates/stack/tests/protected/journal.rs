@@ -1,4 +1,5 @@
-//! The journal of an authenticated filesystem: what HMACs vouch for, and what a power cut has left without one.
+//! Tests of the journal of an authenticated filesystem: nodes that HMACs cover, and nodes that a power cut left without
+//! an HMAC.
 
 use super::authentication::{sample, with_key};
 use super::common::{LEB, PAGE, mount, path, walk};
@@ -12,7 +13,7 @@ use floatgate_stack::fs::FileSystem;
 use floatgate_stack::ubifs::{Authenticate, Error, Result};
 use sha2::Digest;
 
-/// LEBs for the journal, behind those of the sample.
+/// First LEB of the journal, after the LEBs of the sample.
 const BASE: usize = 16;
 const DATA: usize = 17;
 
@@ -32,7 +33,7 @@ struct Bud {
 }
 
 impl Journal {
-    /// Behind the last commit; `dirty` if power was cut.
+    /// Creates the state after the last commit; `dirty` if power was cut.
     fn new(dirty: bool) -> Self {
         let mut image = sample();
         image.resize(20 * LEB, 0xFF);
@@ -53,7 +54,7 @@ impl Journal {
         out
     }
 
-    /// A LEB joins the journal.
+    /// Adds a LEB to the journal.
     fn bud(&mut self, lnum: usize, head: u32) -> Bud {
         let reference = self.emit(&Reference { lnum: lnum as u32, offset: 0, head }, Group::None);
         chain(&mut self.log, &reference);
@@ -70,7 +71,7 @@ impl Journal {
         bud.append(&bytes);
     }
 
-    /// A new file with its name, as one group.
+    /// Adds a new file with its name, as one group.
     fn add_file(&mut self, bud: &mut Bud, inode: u32, name: &[u8], size: u64) {
         let key = Key::entry(ROOT_INODE, KeyHash::R5.hash(name).unwrap());
         let entry = Entry { key, inode: u64::from(inode), file_type: FileType::Regular, cookie: 0 };
@@ -111,7 +112,7 @@ impl Bud {
     }
 }
 
-/// Names in the root of what the key shows, and how many nodes were left out.
+/// Names in the root directory that a mount with the key shows, and the number of dropped nodes.
 fn read(image: &[u8]) -> Result<(Vec<String>, u32)> {
     let mut fs = mount(image, &with_key())?;
     let tree = walk(&mut fs)?;
@@ -121,7 +122,7 @@ fn read(image: &[u8]) -> Result<(Vec<String>, u32)> {
     Ok((new.collect(), fs.authentication().unwrap().dropped_nodes))
 }
 
-/// Two files, each authenticated, one with data in another LEB.
+/// Creates two files, both authenticated, one with data in another LEB.
 fn two_files(dirty: bool) -> (Journal, Bud, Bud) {
     let mut journal = Journal::new(dirty);
     let mut base = journal.bud(BASE, 1);
@@ -157,7 +158,8 @@ fn nodes_behind_the_last_hmac_are_left_out() {
     }
 }
 
-/// Linux counts nodes down to the last authentic one, and with none it counts past the end: all of them go in.
+/// Linux counts nodes down to the last authentic one. If none is authentic, its counter passes the end and all nodes
+/// are accepted.
 #[test]
 fn a_leb_without_any_hmac_is_left_out() {
     let mut journal = Journal::new(true);
@@ -182,8 +184,8 @@ fn only_the_last_leb_of_a_head_may_end_without_one() {
     assert_eq!(read(&journal.image), Err(expected));
 }
 
-/// Any byte of the log and of the journal, but for padding: none of it can be changed or moved. The end of the journal can be cut
-/// off, as a power cut does: a last reference to an empty LEB is as good as none.
+/// Changes each byte of the log and the journal, except padding: nothing can be changed or moved undetected. Only the
+/// end of the journal can be removed, as by a power cut: a last reference to an empty LEB has no effect.
 #[test]
 fn nothing_can_be_changed() {
     let (mut journal, base, data) = two_files(true);
@@ -202,7 +204,7 @@ fn nothing_can_be_changed() {
             let node = &mut forged[start..];
             node[at] ^= 2;
             reseal(node);
-            // The header of a node with an HMAC is covered by nothing.
+            // Nothing covers the header of an authentication node.
             let covered = node[20] != 12 || at >= 24;
             let outcome = read(&forged);
             assert!(outcome.is_err() || !covered && outcome == whole, "{at} of {start:#x}: {outcome:?}");
@@ -212,7 +214,7 @@ fn nothing_can_be_changed() {
     assert!(noticed >= 20, "{noticed}");
 }
 
-/// A LEB of the journal that belongs to another state of the log.
+/// A journal LEB from another state of the log is refused.
 #[test]
 fn nothing_can_be_replayed() {
     let (mut journal, base, data) = two_files(true);

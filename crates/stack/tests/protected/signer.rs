@@ -1,42 +1,43 @@
-//! Puts HMACs where a kernel with the key would have put them, written without a look at the code that verifies them.
+//! Adds HMACs where a kernel with the key writes them. This code was written independently of the code that verifies
+//! them.
 
 use super::common::LEB;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
-/// The key of the tests.
+/// Key of the tests.
 pub(crate) const KEY: &[u8] = b"a key of the tests";
 
-/// Bytes of an HMAC with SHA-256.
+/// Size of an HMAC with SHA-256, bytes.
 pub(crate) const HMAC: usize = 32;
 
-/// The HMAC of some parts.
+/// HMAC over several parts.
 pub(crate) fn hmac(parts: &[&[u8]]) -> [u8; HMAC] {
     let mut mac = Hmac::<Sha256>::new_from_slice(KEY).unwrap();
     parts.iter().for_each(|part| mac.update(part));
     mac.finalize().into_bytes().into()
 }
 
-/// The length in a node's header.
+/// Length in a node's header, bytes.
 pub(crate) fn node_len(node: &[u8]) -> usize {
     u32::from_le_bytes(node[16..20].try_into().unwrap()) as usize
 }
 
-/// Makes the CRC of the node that begins here right again.
+/// Corrects the CRC of the node at the start of `node`.
 pub(crate) fn reseal(node: &mut [u8]) {
     let len = node_len(node);
     let crc = !crc32fast::hash(&node[8..len]);
     node[4..8].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Writes the HMAC of a superblock or master node of `len` bytes into it, at `at`.
+/// Writes the HMAC of a superblock or master node of `len` bytes at offset `at` of the node.
 pub(crate) fn authenticate_node(node: &mut [u8], len: usize, at: usize) {
     let hmac = hmac(&[&node[8..at], &node[at + HMAC..len]]);
     node[at..at + HMAC].copy_from_slice(&hmac);
     reseal(node);
 }
 
-/// Makes of an image signed by `mkfs.ubifs` one that the key authenticates.
+/// Converts an image signed by `mkfs.ubifs` to one that the key authenticates.
 pub(crate) fn authenticated(signed: &[u8]) -> Vec<u8> {
     let mut image = signed.to_vec();
     image[192..192 + HMAC].copy_from_slice(&hmac(&[b"UBIFS"]));
@@ -45,22 +46,22 @@ pub(crate) fn authenticated(signed: &[u8]) -> Vec<u8> {
     image
 }
 
-/// Authenticates both master nodes, which begin their LEBs.
+/// Authenticates both master nodes, which are at the start of their LEBs.
 pub(crate) fn authenticate_masters(image: &mut [u8]) {
     for lnum in [1, 2] {
         authenticate_node(&mut image[lnum * LEB..], 512, 296);
     }
 }
 
-/// A hash that goes on over nodes.
+/// Hash that continues over nodes.
 pub(crate) type Chain = Sha256;
 
-/// Takes a node into a hash: its bytes as far as its header says.
+/// Adds a node to the hash, with the length in its header.
 pub(crate) fn chain(hash: &mut Chain, node: &[u8]) {
     hash.update(&node[..node_len(node)]);
 }
 
-/// The HMAC of what a hash has got to.
+/// HMAC of the current state of the hash.
 pub(crate) fn chain_hmac(hash: &Chain) -> [u8; HMAC] {
     hmac(&[&hash.clone().finalize()])
 }

@@ -117,7 +117,7 @@ fn volumes_are_made_changed_and_removed() {
     let mut ubi = attach(ubi.into_mtd());
     let volumes: Vec<_> = ubi.volumes().map(|v| (v.id, v.name, v.reserved_lebs, v.mapped_lebs)).collect();
     assert_eq!(volumes, [(a, b"b".to_vec(), 7, 0), (b, b"a".to_vec(), 4, 0)]);
-    // A name that another volume has: that volume goes.
+    // Another volume has the new name, and is removed.
     ubi.rename_volumes(&[(a, b"a")]).unwrap();
     assert_eq!(ubi.volumes().count(), 1);
     ubi.remove_volume(a).unwrap();

@@ -1,11 +1,11 @@
-//! What the tests share.
+//! Helpers shared by the tests of UBI.
 
 use floatgate_mtd::ram::RamFlash;
 use floatgate_mtd::random;
 use floatgate_mtd::{Geometry, Mtd};
 use floatgate_stack::ubi::{AttachOptions, FormatOptions, Ubi};
 
-/// Small NAND: pages of `page` bytes, 16 a block.
+/// Small NAND flash: 16 pages of `page` bytes per block.
 pub(crate) fn nand(blocks: u32, page: u32, sub_page: u32) -> RamFlash {
     let mut geometry = Geometry::nand_2048(blocks).with_sub_pages(sub_page);
     geometry.write_bytes = page;
@@ -20,7 +20,7 @@ pub(crate) fn nor(blocks: u32) -> RamFlash {
     RamFlash::new(Geometry::nor(blocks, 16384))
 }
 
-/// With and without sub-pages, and NOR.
+/// NAND with and without sub-pages, and NOR.
 pub(crate) fn kinds(blocks: u32) -> [RamFlash; 4] {
     [nand(blocks, 2048, 2048), nand(blocks, 2048, 512), nand(blocks, 512, 512), nor(blocks)]
 }
@@ -29,7 +29,7 @@ pub(crate) fn attach<M: Mtd + std::fmt::Debug + 'static>(flash: M) -> Ubi<M> {
     Ubi::attach(flash, &quiet()).unwrap()
 }
 
-/// Attach as if there never was a power cut.
+/// Options of an attach that assumes no power cut.
 pub(crate) fn quiet() -> AttachOptions {
     AttachOptions { after_power_cut: false, ..AttachOptions::default() }
 }
@@ -50,7 +50,7 @@ pub(crate) fn bytes(flash: &RamFlash) -> Vec<u8> {
     all
 }
 
-/// Random numbers and bytes.
+/// Generator of random numbers and bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(random::Random);
 
@@ -63,7 +63,7 @@ impl Random {
         self.0.bits()
     }
 
-    /// A number below `end`.
+    /// A random number below `end`.
     pub(crate) const fn below(&mut self, end: u64) -> u64 {
         self.0.below(end)
     }

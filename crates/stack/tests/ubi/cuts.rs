@@ -1,4 +1,4 @@
-//! Power cuts at every operation, in every stage of it, and a second one while the device is attached again.
+//! Power cuts in every stage of every operation, and a second cut during the next attach.
 
 use super::common::{Random, formatted, kinds, nand};
 use super::model::{Model, Op};
@@ -12,7 +12,7 @@ fn options(fastmap: FastmapUse) -> AttachOptions {
     AttachOptions { fastmap, ..AttachOptions::default() }
 }
 
-/// Runs operations until power goes away; returns the one under way.
+/// Runs operations until power is cut. Returns the interrupted operation.
 fn run(model: &mut Model, ubi: &mut Ubi<Flash>, random: &mut Random, turns: u32) -> Option<Op> {
     for _ in 0..turns {
         let op = model.choose(random, ubi.info().available_lebs);
@@ -28,7 +28,7 @@ fn run(model: &mut Model, ubi: &mut Ubi<Flash>, random: &mut Random, turns: u32)
     None
 }
 
-/// Attaches after a cut, with another cut in between if there is one.
+/// Attaches after a cut. A second cut, if given, interrupts a first attempt.
 fn attach(mut flash: Flash, second: Option<Cut>, fastmap: FastmapUse, run: &str) -> Ubi<Flash> {
     flash.power_on();
     flash.order(second);
@@ -51,7 +51,7 @@ struct Case {
 }
 
 impl Case {
-    /// A device in use, with operations to cut, and how many flash operations they take.
+    /// Creates a device in use. Returns it with the number of flash operations of the workload to cut.
     fn start(&self, flash: RamFlash) -> (Model, Ubi<Flash>, Random, u64) {
         let mut random = Random::new(self.seed);
         let mut ubi = Ubi::attach(PowerCut::new(formatted(flash)), &options(self.fastmap)).unwrap();
@@ -74,12 +74,12 @@ impl Case {
         model.note_volumes(&op, &ubi);
         model.check(&mut ubi, Some(&op), &name);
         model.clean(&mut ubi, Some(&op)).unwrap();
-        // Life goes on, and nothing is lost later.
+        // The device stays usable, and no data is lost later.
         assert!(run(&mut model, &mut ubi, &mut random, 15).is_none());
         model.check(&mut ubi, None, &format!("{name}, later"));
         let mut ubi = attach(ubi.into_mtd(), None, self.fastmap, &name);
         model.check(&mut ubi, None, &format!("{name}, attached again"));
-        // An erase that was cut off can leave a header that cannot be read over data that can: that is kept.
+        // An interrupted erase can leave an unreadable header and readable data; such a PEB is kept.
         assert!(ubi.info().corrupted_pebs <= 1, "{name}");
     }
 
@@ -118,7 +118,8 @@ fn cuts_of_a_device_with_a_fastmap_lose_nothing() {
     }
 }
 
-/// As above with many more seeds: `UBI_CUT_SEEDS=1000..1100 cargo test -p floatgate-stack --test ubi -- --ignored slow_many_cuts`.
+/// As above, with many more seeds: `UBI_CUT_SEEDS=1000..1100 cargo test -p floatgate-stack --test ubi -- --ignored
+/// slow_many_cuts`.
 #[test]
 #[ignore = "slow: ./test --all"]
 fn slow_many_cuts() {

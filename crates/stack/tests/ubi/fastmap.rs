@@ -1,4 +1,4 @@
-//! Attaching by a fastmap, and keeping one.
+//! Tests of attaching by a fastmap, and of maintaining one.
 
 use super::common::{Random, formatted, nand};
 use floatgate_mtd::ram::RamFlash;
@@ -34,7 +34,7 @@ fn a_fastmap_is_written_and_used() {
                 _ => ubi.change_leb(id, lnum, &[byte; 1024]).map(|()| Some(byte)).unwrap(),
             };
         }
-        // In order, cut off, and through somebody who knows no fastmap.
+        // Detaches cleanly, cuts power, or attaches with a driver that ignores fastmaps.
         ubi = match round % 5 {
             0 => attach(ubi.detach().unwrap().0, FastmapUse::Write),
             1 | 2 => attach(ubi.into_mtd(), FastmapUse::Write),
@@ -119,7 +119,7 @@ fn small_flash_has_no_fastmap() {
     assert_eq!(ubi.info().attach_kind, AttachKind::Scan);
 }
 
-/// Linux reads no fastmap of more than 32 PEBs (`UBI_FM_MAX_BLOCKS`).
+/// Linux does not read a fastmap of more than 32 PEBs (`UBI_FM_MAX_BLOCKS`).
 #[test]
 fn flash_whose_fastmap_would_be_too_large_has_none() {
     for (pebs, kind) in [(8_000, AttachKind::Fastmap), (40_000, AttachKind::Scan)] {

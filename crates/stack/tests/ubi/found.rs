@@ -1,4 +1,4 @@
-//! What is told apart when headers are read.
+//! Tests of the cases that are distinguished when headers are read.
 
 use super::common::{attach, formatted, nand};
 use floatgate_media::ubi::{Compat, EcHeader, Geometry, VidHeader, VolumeType};
@@ -8,7 +8,7 @@ use floatgate_stack::ubi::{AttachFault, AttachOptions, NewVolume, PebState, Read
 
 const PAGE: usize = 2048;
 
-/// A device with a volume of ten LEBs, LEB 2 of it holding 2s.
+/// Creates a device with a volume of ten LEBs. LEB 2 contains only bytes of value 2.
 fn device() -> (RamFlash, Geometry) {
     let mut ubi = attach(formatted(nand(60, 2048, 2048)));
     let id = ubi.create_volume(&NewVolume::dynamic("data", 10)).unwrap();
@@ -22,7 +22,7 @@ fn fault(flash: RamFlash) -> AttachFault {
     Ubi::attach(flash, &AttachOptions::default()).unwrap_err().fault
 }
 
-/// A PEB with these headers and this data.
+/// Bytes of a PEB with these headers and this data.
 fn peb(geometry: &Geometry, vid: Option<VidHeader>, data: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0xFF; geometry.flash().peb_bytes as usize];
     bytes[..64].copy_from_slice(&EcHeader::new(9, 7, geometry).emit());
@@ -102,7 +102,7 @@ fn corrupt_headers_are_told_apart() {
         let mut ubi = attach(flash);
         let state = ubi.pebs().nth(pnum as usize).unwrap().state;
         assert_eq!(leb(&mut ubi, 2), 2);
-        // Whatever is not kept is erased and used again.
+        // Every PEB that is not kept is erased and used again.
         ubi.flush().unwrap();
         (state, ubi.info().corrupted_pebs, ubi.info().free_pebs)
     };
@@ -124,7 +124,7 @@ fn too_many_corrupt_pebs_are_refused() {
         if count < 3 {
             assert_eq!(attach(flash.clone()).info().corrupted_pebs, count);
         } else {
-            // A twentieth of 60.
+            // A twentieth of 60 PEBs.
             assert_eq!(fault(flash.clone()), AttachFault::TooManyCorrupted { count: 3, max: 3 });
             break;
         }
@@ -199,7 +199,7 @@ fn either_copy_of_the_volume_table_is_enough() {
         flash.load(table[lost], &bytes);
         let ubi = attach(flash);
         assert_eq!(ubi.volumes().count(), 1);
-        // Both are good again.
+        // Both PEBs are good again.
         let mut flash = ubi.into_mtd();
         flash.erase(Instant::ZERO, u64::from(table[1 - lost]) * 32768, 32768).unwrap();
         assert_eq!(attach(flash).volumes().count(), 1);

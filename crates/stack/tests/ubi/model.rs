@@ -1,4 +1,4 @@
-//! What a device should hold, kept beside it: random operations, remounts, power cuts.
+//! Model of the expected contents of a device, for random operations, remounts and power cuts.
 
 use super::common::Random;
 use floatgate_mtd::Mtd;
@@ -6,7 +6,7 @@ use floatgate_stack::VolumeFault;
 use floatgate_stack::ubi::{NewVolume, Ubi, UbiError};
 use std::collections::BTreeMap;
 
-/// A LEB: what it holds, and whether a LEB that is not mapped may be back with something old.
+/// State of a LEB: its contents, and whether an unmapped LEB may reappear with old contents.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Leb {
     data: Option<Vec<u8>>,
@@ -19,7 +19,7 @@ struct ModelVolume {
     lebs: Vec<Leb>,
 }
 
-/// What may happen.
+/// A random operation.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     Append { id: u32, lnum: u32, data: Vec<u8> },
@@ -50,7 +50,7 @@ impl Model {
         Self { volumes: BTreeMap::new(), unit, leb_bytes: geometry.leb_bytes() as usize }
     }
 
-    /// An operation that makes sense now.
+    /// Chooses an operation that is possible now.
     pub(crate) fn choose(&self, random: &mut Random, free: u32) -> Op {
         let pick = random.below(100);
         let ids: Vec<u32> = self.volumes.keys().copied().collect();
@@ -81,7 +81,7 @@ impl Model {
         }
     }
 
-    /// A new name, or that of another volume.
+    /// A new name, or the name of another volume.
     fn new_name(&self, random: &mut Random, id: u32) -> Vec<u8> {
         let others: Vec<_> = self.volumes.iter().filter(|(other, _)| **other != id).collect();
         match random.below(3) {
@@ -90,13 +90,13 @@ impl Model {
         }
     }
 
-    /// Bytes of a LEB that nothing was written to yet.
+    /// Bytes of a LEB that were not written yet.
     fn room(&self, id: u32, lnum: u32) -> usize {
         let held = self.volumes[&id].lebs[lnum as usize].data.as_ref().map_or(0, Vec::len);
         self.leb_bytes - held
     }
 
-    /// Some units of data, never ending in erased bytes.
+    /// Some units of random data, which never end in erased bytes.
     fn data(&self, random: &mut Random, room: usize) -> Vec<u8> {
         let units = 1 + random.below((room / self.unit).min(6) as u64) as usize;
         let mut data = random.bytes(units * self.unit);
@@ -104,7 +104,7 @@ impl Model {
         data
     }
 
-    /// Does an operation.
+    /// Runs an operation on a device.
     pub(crate) fn run(&self, ubi: &mut Ubi<dyn Mtd>, op: &Op) -> Result<(), UbiError> {
         match op {
             Op::Append { id, lnum, data } => {
@@ -133,7 +133,7 @@ impl Model {
         }
     }
 
-    /// The model after an operation, of which `ubi` tells what a volume's id and size became.
+    /// The model after an operation. The id and size of a volume come from `ubi`.
     pub(crate) fn after(&self, op: &Op, ubi: &Ubi<dyn Mtd>) -> Self {
         let mut next = self.clone();
         match op {
@@ -176,7 +176,7 @@ impl Model {
         &mut self.volumes.get_mut(&id).unwrap().lebs[lnum as usize]
     }
 
-    /// Takes the volumes from a device after a cut in `op`: as they were or as they were to be.
+    /// Updates the volumes from a device after a power cut during `op`: they are either old or new.
     pub(crate) fn note_volumes(&mut self, op: &Op, ubi: &Ubi<dyn Mtd>) {
         let found: BTreeMap<u32, (Vec<u8>, u32)> =
             ubi.volumes().map(|v| (v.id, (v.name, v.reserved_lebs))).collect();
@@ -184,7 +184,7 @@ impl Model {
             let volumes = model.volumes.iter();
             volumes.map(|(id, v)| (*id, (v.name.clone(), v.lebs.len() as u32))).collect()
         };
-        // Removal, renaming and shrinking may have unmapped LEBs already.
+        // Removing, renaming and shrinking may have unmapped LEBs already.
         if names(self) != found {
             *self = self.after(op, ubi);
         }
@@ -200,8 +200,7 @@ impl Model {
         assert_eq!(names(self), found, "after {op:?}");
     }
 
-    /// Checks all LEBs of a device that nobody disturbed, or whose power was cut during `op`, and takes over what is not
-    /// certain.
+    /// Checks all LEBs of a device, and takes over uncertain contents. With `op`, power was cut during that operation.
     pub(crate) fn check(&mut self, ubi: &mut Ubi<dyn Mtd>, op: Option<&Op>, id_of_run: &str) {
         let unit = self.unit;
         for (&id, volume) in &mut self.volumes {
@@ -228,7 +227,7 @@ impl Model {
     }
 }
 
-/// What is found in a LEB.
+/// Contents found in a LEB.
 #[derive(Clone, Debug, PartialEq)]
 enum Found {
     Nothing,
@@ -236,7 +235,7 @@ enum Found {
     Unreadable,
 }
 
-/// What an operation would have done to a LEB.
+/// Intended effect of an operation on a LEB.
 enum Effect<'a> {
     Append(&'a [u8]),
     Change(&'a [u8]),
@@ -268,7 +267,7 @@ impl Leb {
                 None => false,
                 Some(Effect::Append(data)) => self.is_prefix(&found, data),
                 Some(Effect::Change(data)) => {
-                    // It may have been mapped first, with nothing in it.
+                    // The LEB may have been mapped first, without data.
                     let empty = self.data.is_none() && found == Found::Data(Vec::new());
                     empty || found == Found::Data(data.to_vec())
                 }
@@ -281,14 +280,14 @@ impl Leb {
             self.data.as_ref().map_or(0, Vec::len),
             self.ghost
         );
-        // Contents that are back half erased may read otherwise next time.
+        // Contents that reappear after an interrupted erase may read differently next time.
         if matches!(effect, Some(Effect::Unmap)) {
             *self = Self { data: None, ghost: true };
             return;
         }
         let unmapped = self.data.is_none();
         match found {
-            // Ghosts come and go with each attach.
+            // Old contents of unmapped LEBs can appear and disappear with each attach.
             _ if exact && unmapped => self.ghost |= found != Found::Nothing,
             Found::Nothing => self.data = None,
             Found::Data(data) => self.data = Some(data),
@@ -296,7 +295,7 @@ impl Leb {
         }
     }
 
-    /// Whether the old data are there, and then what was written as far as it came.
+    /// True if the LEB contains the old data, followed by a prefix of the new data.
     fn is_prefix(&self, found: &Found, new: &[u8]) -> bool {
         let old = self.data.as_deref().unwrap_or(&[]);
         match found {
@@ -308,7 +307,7 @@ impl Leb {
 }
 
 impl Model {
-    /// Ghosts and whatever was cut off are wiped, as whoever uses a LEB after a cut has to.
+    /// Erases reappeared and partly written LEBs, as every user of a LEB must do after a power cut.
     pub(crate) fn clean(&mut self, ubi: &mut Ubi<dyn Mtd>, op: Option<&Op>) -> Result<(), UbiError> {
         for (&id, volume) in &mut self.volumes {
             for (lnum, leb) in (0u32..).zip(&mut volume.lebs) {

@@ -1,4 +1,4 @@
-//! Random operations against the model, with remounts.
+//! Tests with random operations against the model, with remounts.
 
 use super::common::{Random, attach, formatted, kinds, nand, quiet};
 use super::model::{Model, Op};

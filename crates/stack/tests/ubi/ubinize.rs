@@ -1,4 +1,5 @@
-//! Images that `ubinize` of mtd-utils made. Where it is not installed these tests do nothing, and say so.
+//! Images made by `ubinize` of mtd-utils. Where it is not installed, these tests do nothing and print a
+//! message.
 
 use super::common::{Random, attach, bytes, quiet};
 use floatgate_media::ubi::VolumeType;
@@ -8,14 +9,15 @@ use floatgate_stack::ubi::{AttachOptions, Ubi};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A directory of this test's own.
+/// Creates a directory for one test.
 fn directory(name: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::create_dir_all(&path).unwrap();
     path
 }
 
-/// What `ubinize` makes of a static and a dynamic volume with this content; `None` without it.
+/// Output of `ubinize` for a static and a dynamic volume with this content; `None` if it is not
+/// installed.
 fn ubinize(
     name: &str,
     geometry: &Geometry,
@@ -70,7 +72,7 @@ fn images_attach_and_read_exactly() {
         check(&mut ubi, &content);
         let flash = ubi.into_mtd();
         assert!(bytes(&flash) == before);
-        // Live: the last volume takes what is left, and the others stay.
+        // On a live device, the last volume grows to the available space, and the others do not change.
         let mut ubi = Ubi::attach(flash, &options).unwrap();
         check(&mut ubi, &content);
         assert_eq!(ubi.info().available_lebs, 0);
@@ -97,7 +99,7 @@ fn check(ubi: &mut Ubi<dyn Mtd>, content: &[u8]) {
     assert!(buf[..content.len()] == *content && buf[content.len()] == 0xFF);
 }
 
-/// Damage anywhere in the headers of an image: attaching ends, with what is there or an error.
+/// With damage anywhere in the headers of an image, an attach ends with the remaining data or an error.
 #[test]
 fn damaged_images_never_panic() {
     let geometry = Geometry::nor(80, 16384);

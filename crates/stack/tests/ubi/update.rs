@@ -1,4 +1,4 @@
-//! Volumes as a whole.
+//! Tests of whole volumes.
 
 use super::common::{Random, attach, formatted, kinds, nand};
 use floatgate_media::ubi::VolumeType;
@@ -115,7 +115,7 @@ fn alignment_leaves_bytes_unused() {
     let mut ubi = attach(formatted(nand(40, 512, 512)));
     let new = NewVolume { alignment: 1536, ..NewVolume::dynamic("data", 6) };
     let id = ubi.create_volume(&new).unwrap();
-    // A LEB of 14 pages holds four times three.
+    // A LEB of 14 pages holds four times three pages.
     assert_eq!(ubi.volume(id).unwrap().usable_leb_bytes, 6144);
     let data = Random::new(3).bytes(20_000);
     write(&mut ubi, id, &data);

@@ -1,13 +1,13 @@
-//! The knowledge about a block, as weights on a grid.
+//! Probability distributions of a block's life, as weights on a grid.
 
 use super::steps::{Reading, Segment, Steps, evidence, normal_below, segments};
 use super::{Interval, log_life};
 use floatgate_device::cells::Wear;
 
-/// Cells of a grid.
+/// Number of cells of a grid.
 const CELLS: u32 = 250;
 
-/// Weights of the cells of an even grid.
+/// Weights of the cells of a uniform grid.
 struct Grid {
     from: f64,
     step: f64,
@@ -15,7 +15,8 @@ struct Grid {
 }
 
 impl Grid {
-    /// Weighs the cells between `from` and `to` at their middles: first to find where the weight is, then there.
+    /// Computes the weights at the middles of the cells between `from` and `to`. A first grid finds the range
+    /// with most of the weight, and the second one covers that range.
     fn new(from: f64, to: f64, weight: impl Fn(f64) -> f64) -> Option<Self> {
         let coarse = Self::even(from, to, &weight)?;
         let most = coarse.weights.iter().copied().fold(0.0, f64::max);
@@ -54,7 +55,7 @@ impl Grid {
     }
 }
 
-/// The readings of an operation with the wear at which they were made.
+/// Pulse counts of one operation, each with the wear at which it was read.
 fn seen(readings: &[Reading], of: fn(&Reading) -> Option<u32>) -> Vec<(f64, u32)> {
     readings.iter().filter_map(|r| Some((r.wear?, of(r)?))).collect()
 }
@@ -63,11 +64,11 @@ fn pace_spread(wear: &Wear) -> f64 {
     wear.spec().pace_spread.max(1e-4)
 }
 
-/// A block whose cycles were counted: weights over the logarithm of its end.
+/// Distribution for a block whose cycles were counted, over the logarithm of its life.
 pub(super) struct Counted(Grid);
 
 impl Counted {
-    /// None where the readings cannot be.
+    /// Computes the distribution; `None` if the readings are impossible.
     pub(super) fn new(wear: &Wear, steps: &Steps, readings: &[Reading], now: f64) -> Option<Self> {
         let (centre, spread) = log_life(wear);
         let pace = pace_spread(wear);
@@ -75,33 +76,34 @@ impl Counted {
             segments(&steps.program, &seen(readings, |r| r.saved)),
             segments(&steps.erase, &seen(readings, |r| r.added)),
         ];
-        // It lives still, however unlikely that is.
+        // The block is still alive, however unlikely that is.
         let from = (centre - 6.0 * spread).max(libm::log(now.max(1.0)));
         let to = (centre + 6.0 * spread).max(from + spread);
         let weight = |u: f64| {
             let z = (u - centre) / spread;
-            // exp(-u): of lives that last longer, a smaller share is spent at this age.
+            // Factor exp(-u): of a longer life, a smaller share is spent at this age.
             libm::exp(-z * z / 2.0 - (u - from)) * of.iter().map(|s| evidence(s, u, pace)).product::<f64>()
         };
         Grid::new(from, to, weight).map(Self)
     }
 
-    /// Interval of a monotone function of the end.
+    /// Interval of a monotone function of the life.
     pub(super) fn interval(&self, of: impl Fn(f64) -> f64) -> Interval {
         let at = |share| of(libm::exp(self.0.quantile(share)));
         Interval { median: at(0.5), low: at(0.05), high: at(0.95) }
     }
 }
 
-/// A block whose cycles were not counted: weights over the share of its life that is over.
+/// Distribution for a block whose cycles were not counted, over the used share of its life.
 pub(super) struct Aged(Grid);
 
 impl Aged {
-    /// By the last reading: others say nothing without their time.
+    /// Computes the distribution from the last reading. Without their cycles, earlier readings add no
+    /// information.
     pub(super) fn new(wear: &Wear, steps: &Steps, readings: &[Reading]) -> Option<Self> {
         let last = readings.last()?;
         let pace = pace_spread(wear);
-        // As if the wear were 1: the scale is then the pace over the share of life.
+        // The wear counts as 1, so that the scale is the pace divided by the used share of the life.
         let of = [(&steps.program, last.saved), (&steps.erase, last.added)];
         let of = of.map(|(steps, seen)| segments(steps, &seen.map_or_else(Vec::new, |n| vec![(1.0, n)])));
         let weight = |x: f64| of.iter().map(|s| evidence(s, -libm::log(x), pace)).product::<f64>();
@@ -113,8 +115,8 @@ impl Aged {
         Interval { median: at(0.5), low: at(0.05), high: at(0.95) }
     }
 
-    /// Wear until the end: the life is distributed as for any block of the chip, the share of it that is left
-    /// is known.
+    /// Remaining wear. The life is distributed as for any block of the chip, and the remaining share of it is
+    /// known.
     pub(super) fn remaining(&self, wear: &Wear) -> Interval {
         let (centre, spread) = log_life(wear);
         let below = |log_left: f64| {

@@ -1,14 +1,14 @@
-//! Measured times as CSV or JSON. What comes from outside is checked line by line.
+//! Parser of measured times in CSV or JSON. The input is untrusted and checked line by line.
 
 use serde::Deserialize;
 use std::fmt;
 
-/// Location in the input.
+/// Location in the input, for error messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InputLocation {
-    /// A line of text, from 1.
+    /// Number of a line of text, from 1.
     Line(usize),
-    /// An element of a list, from 1.
+    /// Number of a list element, from 1.
     Row(usize),
 }
 
@@ -24,13 +24,13 @@ impl fmt::Display for InputLocation {
 /// One measurement of a block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// Location in the input.
+    /// Location of the measurement in the input.
     pub location: InputLocation,
-    /// Cycles that the block had before it.
+    /// Number of cycles of the block before the measurement.
     pub cycle: Option<u64>,
-    /// tPROG, us.
+    /// Measured tPROG, us.
     pub program_us: Option<f64>,
-    /// tBERS, us.
+    /// Measured tBERS, us.
     pub erase_us: Option<f64>,
 }
 
@@ -38,45 +38,45 @@ pub struct Sample {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// A field is no number.
+    /// The field is not a number.
     #[error("`{0}` is no number")]
     NoNumber(String),
-    /// A time is not above 0, or above 1000 s.
+    /// The time is not above 0, or is above 1000 s.
     #[error("`{0}` us is no time that an operation takes")]
     NoTime(String),
-    /// Cycles are negative, have fractions, or are too many.
+    /// The number of cycles is negative, fractional or too high.
     #[error("`{0}` is no number of cycles")]
     NoCycles(String),
-    /// Another number of fields than the line that says what they are.
+    /// The number of fields differs from the header or the first line.
     #[error("has {found} of {expected} fields")]
     Fields {
-        /// In this line.
+        /// Number of fields in this line.
         found: usize,
-        /// By the header or the first line.
+        /// Number of fields in the header or the first line.
         expected: usize,
     },
-    /// A name in the header that means nothing.
+    /// The header contains an unknown name.
     #[error("nothing is called `{0}`")]
     UnknownColumn(String),
-    /// A name twice in the header.
+    /// The header contains a name twice.
     #[error("`{0}` stands there twice")]
     ColumnTwice(String),
-    /// Neither time.
+    /// The measurement has neither a program time nor an erase time.
     #[error("neither a program nor an erase time")]
     NoTimes,
-    /// Fewer cycles than before.
+    /// The number of cycles is lower than in the previous measurement.
     #[error("cycle {0} comes after cycle {1}")]
     Backwards(u64, u64),
-    /// Cycles in some measurements only.
+    /// Only some measurements have a number of cycles.
     #[error("cycles are counted in some measurements and not in others")]
     SomeCycles,
-    /// Not JSON, or not of this form.
+    /// The text is not JSON, or has another structure.
     #[error("{0}")]
     Json(String),
-    /// Too many measurements.
+    /// The input has too many measurements.
     #[error("more than {MOST} measurements")]
     TooMany,
-    /// No measurement at all.
+    /// The input has no measurement.
     #[error("there is no measurement")]
     Empty,
 }
@@ -91,22 +91,23 @@ pub struct TraceError {
     pub problem: Problem,
 }
 
-/// Most measurements of an input.
+/// Maximum number of measurements of an input.
 const MOST: usize = 100_000;
 
-/// Most cycles: what a block's wear can be.
+/// Maximum number of cycles: the range of a block's wear.
 const CYCLES_MAX: u64 = 1 << 43;
 
-/// Longest time, us.
+/// Maximum time, us.
 const TIME_MAX: f64 = 1e9;
 
 /// Reads measurements, in the order in which they were made.
 ///
-/// CSV: `cycle,program_us,erase_us` or `program_us,erase_us` in each line; a header may name some of the three in any order; lines that
-/// are empty or begin with # are skipped. JSON: a list of objects with these keys, or what `floatgate life CHIP --json` prints.
+/// CSV lines contain `cycle,program_us,erase_us` or `program_us,erase_us`. A header may name some of the three columns
+/// in any order. Lines that are empty or begin with # are skipped. JSON is a list of objects with these keys, or the
+/// output of `floatgate life CHIP --json`.
 ///
 /// # Errors
-/// The first line or element that is wrong.
+/// The first wrong line or element.
 pub fn parse(text: &str) -> Result<Vec<Sample>, TraceError> {
     let samples = if text.trim_start().starts_with(['[', '{']) { json(text)? } else { csv(text)? };
     let fail = |location, problem| Err(TraceError { location, problem });
@@ -133,7 +134,7 @@ enum Column {
     Erase,
 }
 
-/// Their names, here and in JSON.
+/// Names of the columns, in CSV and JSON.
 const COLUMNS: [(&str, Column); 3] =
     [("cycle", Column::Cycle), ("program_us", Column::Program), ("erase_us", Column::Erase)];
 
@@ -167,7 +168,7 @@ fn csv(text: &str) -> Result<Vec<Sample>, TraceError> {
     Ok(samples)
 }
 
-/// The columns that the first line names, or has; whether it is a header.
+/// Columns named by the first line, or implied by its length, and whether the line is a header.
 fn header(fields: &[&str]) -> Result<(Vec<Column>, bool), Problem> {
     let is_header =
         fields.iter().any(|f| f.starts_with(|c: char| c.is_alphabetic()) && f.parse::<f64>().is_err());
@@ -215,7 +216,7 @@ fn time(us: f64, text: &str) -> Result<f64, Problem> {
     if us > 0.0 && us <= TIME_MAX { Ok(us) } else { Err(Problem::NoTime(cut(text))) }
 }
 
-/// Beginning of a text, short enough for a message.
+/// Start of a text, short enough for a message.
 fn cut(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(40).collect()
 }
@@ -250,7 +251,7 @@ fn json(text: &str) -> Result<Vec<Sample>, TraceError> {
     };
     let elements = elements.map_err(|e| {
         let text = e.to_string();
-        // The location states the line.
+        // The location already states the line number.
         let what = text.split(" at line ").next().unwrap_or(&text).to_owned();
         TraceError { location: InputLocation::Line(e.line().max(1)), problem: Problem::Json(what) }
     })?;

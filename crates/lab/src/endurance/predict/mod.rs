@@ -4,7 +4,8 @@
 //! blocks of a chip are known. From these and the measured times, Bayes' rule on a numeric grid computes the distributions for
 //! this block.
 //!
-//! A block is assumed to be measured at an age that is uniformly distributed over its life. 1 in 100 readings may be a pulse off.
+//! The age of the block is assumed to be uniformly distributed over its life. One in 100 readings may be wrong by one
+//! pulse.
 
 mod grid;
 mod input;
@@ -24,18 +25,18 @@ use steps::{Steps, readings};
 /// A median and the central 90 %.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// 50 % lie below.
+    /// Median: 50 % of the distribution lies below.
     pub median: f64,
-    /// 5 % lie below.
+    /// 5 % quantile.
     pub low: f64,
-    /// 5 % lie above.
+    /// 95 % quantile.
     pub high: f64,
 }
 
 /// Prediction of a block's remaining life from its times. Its JSON is stable.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
-    /// Name of the part, as the caller gave it.
+    /// Name of the part as given by the caller.
     pub part: String,
     /// Maker and name of the chip.
     pub chip: String,
@@ -45,13 +46,13 @@ pub struct Prediction {
     pub evidence: Cow<'static, str>,
     /// Number of measurements.
     pub samples: usize,
-    /// Cycle of the last measurement; none when cycles were not counted.
+    /// Cycle of the last measurement; `None` if cycles were not counted.
     pub cycle: Option<u64>,
     /// Share of the life that is over, 0 to 1.
     pub used: Interval,
     /// Remaining cycles, under the conditions of the experiment, until the chip reports a failure.
     pub remaining: Interval,
-    /// Remaining cycles predicted from the number of cycles alone, without times; none when cycles were not counted.
+    /// Remaining cycles predicted from the number of cycles alone, without times; `None` if cycles were not counted.
     pub remaining_by_count: Option<Interval>,
     /// True when the remaining cycles are uncertain by more than a factor of 4.
     pub wide: bool,
@@ -66,7 +67,7 @@ const WIDE: f64 = 4.0;
 /// programmed pages of a cycle.
 ///
 /// # Errors
-/// No measurement, or times that no block of this chip has.
+/// No measurement; times that are impossible on this chip.
 pub fn predict(subject: &Subject, experiment: &Experiment, samples: &[Sample]) -> Result<Prediction, Error> {
     experiment.check()?;
     let Some(last) = samples.last() else {
@@ -115,7 +116,7 @@ pub fn predict(subject: &Subject, experiment: &Experiment, samples: &[Sample]) -
 }
 
 impl Interval {
-    /// Exchanges the ends, for an interval to which a decreasing function was applied.
+    /// Exchanges the ends, after a decreasing function was applied to the interval.
     const fn reversed(self) -> Self {
         Self { low: self.high, high: self.low, ..self }
     }
@@ -124,7 +125,7 @@ impl Interval {
         Self { median: self.median / divisor, low: self.low / divisor, high: self.high / divisor }
     }
 
-    /// True when a value lies inside.
+    /// True if a value lies in the interval.
     pub fn holds(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }

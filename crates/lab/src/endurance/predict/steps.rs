@@ -1,14 +1,14 @@
-//! Times as pulses, and what pulses say about the pace of a block.
+//! Times as numbers of pulses, and the likelihood of a block's pace given these numbers.
 
 use super::super::subject::Subject;
 use super::input::{InputLocation, Sample};
 use floatgate_device::cells::{CYCLE, Pulses, Wear};
 use floatgate_sim::error::Error;
 
-/// Factor by which a reading is less likely for each pulse of deviation.
+/// Factor by which the likelihood of a reading drops with each pulse of deviation.
 const OFF: f64 = 0.01;
 
-/// Logarithms of the shares of a scale at which times change.
+/// Logarithms of the shares of the scale at which the times change.
 pub(super) struct Steps {
     pub(super) program: Vec<f64>,
     pub(super) erase: Vec<f64>,
@@ -21,18 +21,18 @@ impl Steps {
     }
 }
 
-/// A measurement as numbers of changes.
+/// A measurement as numbers of pulses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Reading {
-    /// Wear when it was made, where cycles were counted.
+    /// Wear at the measurement; `None` if cycles were not counted.
     pub(super) wear: Option<f64>,
-    /// Program pulses saved; none when not measured or not yet telling.
+    /// Number of program pulses saved; `None` if it was not measured or carries no information yet.
     pub(super) saved: Option<u32>,
-    /// Erase pulses added.
+    /// Number of erase pulses added.
     pub(super) added: Option<u32>,
 }
 
-/// A time that a chip cannot take.
+/// A measured time that is impossible on this chip.
 #[derive(Debug)]
 pub(super) struct ImplausibleTime {
     location: InputLocation,
@@ -42,7 +42,7 @@ pub(super) struct ImplausibleTime {
 }
 
 impl ImplausibleTime {
-    /// As an error about a chip.
+    /// Error about a chip with this time.
     pub(super) fn on(self, subject: &Subject) -> Error {
         let (low, high) = self.range;
         Error::request(
@@ -52,7 +52,7 @@ impl ImplausibleTime {
     }
 }
 
-/// All measurements as readings; of those in a row with the same pulses the first and the last.
+/// All measurements as readings. If consecutive readings have the same pulses, only the first and the last are kept.
 pub(super) fn readings(
     wear: &Wear,
     samples: &[Sample],
@@ -72,7 +72,7 @@ fn reading(wear: &Wear, sample: &Sample, stress: f64) -> Result<Reading, Implaus
     let spec = wear.spec();
     let at = sample.cycle.map(|cycle| cycle as f64 * stress);
     let fresh = f64::from(spec.program.fresh);
-    // One pulse more than fresh: the break-in.
+    // One pulse more than on a fresh block, because of the break-in.
     let program = count(
         sample,
         sample.program_us,
@@ -89,7 +89,7 @@ fn reading(wear: &Wear, sample: &Sample, stress: f64) -> Result<Reading, Implaus
     })
 }
 
-/// The whole number of pulses nearest to a time, within `fewest` and `most`; a time may lie one and a half pulses outside.
+/// Nearest number of pulses for a time, between `fewest` and `most`. The time may exceed this range by 1.5 pulses.
 fn count(
     sample: &Sample,
     us: Option<f64>,
@@ -108,7 +108,7 @@ fn count(
     Ok(Some(libm::round(n).clamp(fewest, most)))
 }
 
-/// Range of the logarithm of a scale, with the likelihood of the readings there.
+/// Range of the logarithm of a block's scale, with the likelihood of the readings in it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Segment {
     pub(super) low: f64,
@@ -116,16 +116,16 @@ pub(super) struct Segment {
     pub(super) likelihood: f64,
 }
 
-/// Least likelihood, in relation to the best, that still counts.
+/// Likelihood, relative to the best, below which a segment is dropped.
 const NEGLIGIBLE: f64 = 1e-7;
 
-/// Likelihood of the readings of one operation for each value of the logarithm of the block's scale. At wear w a scale has passed
-/// the k-th change when its logarithm is at most ln w less the change's.
+/// Likelihood of the readings of one operation, by the logarithm of the block's scale. At wear `w`, the k-th change has
+/// happened if the logarithm of the scale is at most ln w minus the logarithm of the change's share.
 pub(super) fn segments(steps: &[f64], readings: &[(f64, u32)]) -> Vec<Segment> {
     let mut off: i64 = readings.iter().map(|&(_, seen)| i64::from(seen)).sum();
     let mut edges: Vec<(f64, i64)> = Vec::new();
     for &(wear, seen) in readings.iter().filter(|(wear, _)| *wear > 0.0) {
-        // Below each edge one more change has been passed: a pulse nearer to what was seen, or farther off.
+        // Below each edge, one more change has happened: the pulse count is one nearer to the reading, or one farther.
         let change = |k: usize| if (k as u64) < u64::from(seen) { -1 } else { 1 };
         edges.extend(steps.iter().enumerate().map(|(k, step)| (libm::log(wear) - step, change(k))));
     }
@@ -146,10 +146,10 @@ pub(super) fn segments(steps: &[f64], readings: &[(f64, u32)]) -> Vec<Segment> {
     found.into_iter().map(segment).filter(|s| s.likelihood > NEGLIGIBLE && s.low < s.high).collect()
 }
 
-/// Probability that `centre` plus a normal deviation falls into the segments, weighted by their likelihood.
+/// Probability that `centre` plus a normal deviation lies in the segments, weighted by their likelihoods.
 pub(super) fn evidence(segments: &[Segment], centre: f64, deviation: f64) -> f64 {
     let below = |x: f64| normal_below((x - centre) / deviation);
-    // From above: most segments begin where the last one ended.
+    // The loop runs downwards, because most segments begin where the previous one ended.
     let mut edge = (f64::INFINITY, 1.0);
     let mut sum = 0.0;
     for segment in segments {
@@ -160,7 +160,7 @@ pub(super) fn evidence(segments: &[Segment], centre: f64, deviation: f64) -> f64
     sum
 }
 
-/// The normal distribution function.
+/// Distribution function of the standard normal distribution.
 pub(super) fn normal_below(z: f64) -> f64 {
     0.5 * libm::erfc(-z / core::f64::consts::SQRT_2)
 }
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn segments_by_hand() {
-        // Changes at 0.1 and 0.5 of the scale; at wear 100 one change is seen: the scale is in (200, 1000].
+        // Changes at 0.1 and 0.5 of the scale. At wear 100 one change has happened, so the scale is in (200, 1000].
         let steps = [libm::log(0.1), libm::log(0.5)];
         let found = segments(&steps, &[(100.0, 1)]);
         let sure: Vec<_> = found.iter().filter(|s| s.likelihood == 1.0).collect();
@@ -180,11 +180,11 @@ mod tests {
             (libm::exp(sure[0].low) - 200.0).abs() < 1e-6 && (libm::exp(sure[0].high) - 1000.0).abs() < 1e-6
         );
         assert!(found.iter().all(|s| s.likelihood == 1.0 || (s.likelihood - 0.01).abs() < 1e-12));
-        // A second reading narrows it: still one change at 150, so the scale is above 300.
+        // A second reading narrows the range: still one change at wear 150, so the scale is above 300.
         let found = segments(&steps, &[(100.0, 1), (150.0, 1)]);
         let sure = found.iter().find(|s| s.likelihood == 1.0).unwrap();
         assert!((libm::exp(sure.low) - 300.0).abs() < 1e-6 && (libm::exp(sure.high) - 1000.0).abs() < 1e-6);
-        // No reading says nothing.
+        // Without readings, the likelihood is 1.
         assert!((evidence(&segments(&steps, &[]), 3.0, 0.1) - 1.0).abs() < 1e-12);
     }
 }

@@ -1,9 +1,9 @@
-//! dd: its command line, its records and its time, or the time that a shell's `time` prints of it.
+//! Parser of dd's output: its command line, its records, and its time or the time that a shell's `time` prints.
 
 use super::numbers::{number, span, span_from};
 use super::{Line, Measure, Measurement, Reader, SHOWN_MAX};
 
-/// Reads a line of dd, or of `time` behind it.
+/// Reads a line of dd, or of `time` after it.
 pub(super) fn read(reader: &Reader, text: &str) -> Option<Line> {
     command(text)
         .or_else(|| reader.failure(text))
@@ -15,52 +15,53 @@ pub(super) fn read(reader: &Reader, text: &str) -> Option<Line> {
 /// Command line of dd.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Dd {
-    /// Bytes of a record that is read.
+    /// Size of a record that is read, bytes.
     unit: u64,
-    /// Bytes of a call to the flash.
+    /// Size of a call to the flash, bytes.
     call: u64,
-    /// Number of records that `count=` asks for.
+    /// Number of records in `count=`.
     count: Option<u64>,
-    /// True for writes; or the reason why its figure does not measure the flash.
+    /// True for writes; an error with the reason if the figure does not measure the flash.
     write: Result<bool, String>,
 }
 
-/// Records that dd has read.
+/// Number of records that dd has read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Records {
     Whole(u64),
-    /// One of them was shorter, by an unknown number of bytes.
+    /// One record was shorter, by an unknown number of bytes.
     Partial,
 }
 
-/// State of the run of dd whose lines are read.
+/// State of the dd run whose lines are being read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DdRun {
     pub(super) command: Option<Dd>,
     pub(super) records: Option<Records>,
-    /// Reason why it has failed, in words.
+    /// Reason why the run failed, in words.
     pub(super) failed: Option<String>,
-    /// True when dd itself has printed its time, which a shell's `time` prints again.
+    /// True if dd itself printed its time, which a shell's `time` repeats.
     pub(super) has_time: bool,
 }
 
 impl DdRun {
-    /// True for writes; or the reason why its time does not measure the flash.
+    /// True for writes; an error with the reason if the time does not measure the flash.
     pub(super) fn direction(&self, is_counted: bool) -> Result<bool, String> {
         let write = self.command.as_ref().map_or(Ok(false), |dd| dd.write.clone())?;
         match &self.failed {
-            // A write without count= ends so, at the end of the flash, and dd counts what it has written.
+            // A write without `count=` ends with ENOSPC at the end of the flash, and dd counts the bytes written.
             Some(why) if !(write && is_counted && why == FULL) => Err(format!("dd failed: {why}")),
             _ => Ok(write),
         }
     }
 }
 
-/// Linux's words for ENOSPC.
+/// Linux's text for ENOSPC.
 const FULL: &str = "No space left on device";
 
 impl Reader {
-    /// `dd: error reading '/dev/mtd4': Input/output error`, `sh: dd: not found`, and what shells and `time` print of a command that has failed.
+    /// Failure of a command, as shells, dd and `time` print it: `dd: error reading '/dev/mtd4': Input/output error`,
+    /// `sh: dd: not found`.
     fn failure(&self, text: &str) -> Option<Line> {
         let begins = |begin: &&str| self.dd.command.is_some() && text.starts_with(*begin);
         if ["^C", "Command exited with", "Command terminated by"].iter().any(begins) {
@@ -68,13 +69,14 @@ impl Reader {
         }
         let (program, message) = text.split_once("dd: ")?;
         let is_program = program.is_empty() || program.ends_with('/') || program.ends_with(": ");
-        // The reason is behind the file's name.
+        // The reason follows the name of the file.
         let reason =
             message.rsplit(": ").next().filter(|reason| !reason.starts_with(['\'', '"', '\u{2018}']));
         is_program.then(|| Line::Failed(reason.unwrap_or(message).trim().to_owned()))
     }
 
-    /// `16777216 bytes (17 MB, 16 MiB) copied, 2.71 s, 6.2 MB/s`, and busybox's `(16.0MB) copied, 2.709654 seconds, 5.9MB/s`.
+    /// Figure in a line of dd: `16777216 bytes (17 MB, 16 MiB) copied, 2.71 s, 6.2 MB/s`, or of BusyBox: `(16.0MB)
+    /// copied, 2.709654 seconds, 5.9MB/s`.
     fn dd(&self, text: &str) -> Option<Line> {
         const LANGUAGE: &str = "dd in another language: run it with LC_ALL=C";
         if ["copiés", "kopiert", "copiados", "copiati"].iter().any(|word| text.contains(word)) {
@@ -102,8 +104,8 @@ impl Reader {
         Some(Line::Figure(Measurement::of_bytes(measure, span, bytes, format!("{seconds} s"))))
     }
 
-    /// `real 0m 1.86s` behind what a shell's `time` has run, where dd prints no time itself: BusyBox's dd may
-    /// be built so.
+    /// Figure from the time that a shell's `time` prints: `real 0m 1.86s`. Used if dd prints no time itself, as some
+    /// builds of BusyBox.
     fn timed_dd(&self, text: &str) -> Option<Line> {
         let time = shell_time(text)?;
         if self.dd.has_time {
@@ -146,7 +148,7 @@ impl Reader {
     }
 }
 
-/// A command line of dd and, in the same line, what dd has printed. Pastes often lose the line break between them.
+/// Splits a line into a command line of dd and its output. Pasted text often lacks the line break between them.
 pub(super) fn with_output(text: &str) -> (&str, Option<&str>) {
     let begin = |output: &str| text.find(output).and_then(|end| text[..end].rfind(char::is_whitespace));
     match text.find(" dd: ").or_else(|| begin(" records in")).or_else(|| begin(" bytes ")) {
@@ -155,15 +157,16 @@ pub(super) fn with_output(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The elapsed time that `time` prints: `real 0m 1.86s` of BusyBox, `real 0m1.860s` of bash, `real 1.86` of POSIX, `0:01.86elapsed` of GNU.
+/// Elapsed time in a line of `time`: `real 0m 1.86s` of BusyBox, `real 0m1.860s` of bash, `real 1.86` of POSIX,
+/// `0:01.86elapsed` of GNU.
 pub(super) fn shell_time(text: &str) -> Option<&str> {
     let real = text.strip_prefix("real").filter(|time| time.starts_with(char::is_whitespace));
     let elapsed = || text.split_whitespace().find_map(|word| word.strip_suffix("elapsed"));
     real.map(str::trim).or_else(elapsed).filter(|time| time.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Times in seconds that `time` prints like this. It cuts digits off, and the start of the program counts: the times are a unit of the last digit to either
-/// side.
+/// Range of times for which `time` prints this text, seconds. It truncates digits and includes the start of the
+/// program, so the range is one unit of the last digit to either side.
 fn duration(text: &str) -> Option<(f64, f64)> {
     let text: String = text.split_whitespace().collect();
     let mut minutes = 0.0;
@@ -177,7 +180,7 @@ fn duration(text: &str) -> Option<(f64, f64)> {
     Some(((low - half).max(low / 2.0), high + half))
 }
 
-/// A command line with `dd if=... of=... bs=...`.
+/// Parses a command line with `dd if=... of=... bs=...`.
 pub(super) fn command(text: &str) -> Option<Line> {
     let is_program =
         |word: &&str| word.trim_start_matches(['\'', '"', '(', '`']).rsplit('/').next() == Some("dd");
@@ -212,7 +215,7 @@ pub(super) fn command(text: &str) -> Option<Line> {
     }))
 }
 
-/// True when dd writes to the flash, false when it reads from it.
+/// True if dd writes to the flash, false if it reads from it.
 fn direction(from: Option<&str>, to: Option<&str>) -> Result<bool, &'static str> {
     let is_flash = |path: Option<&str>| path.is_some_and(is_raw_flash);
     let is_device = |path: &str| path.starts_with("/dev/") && !["/dev/null", "/dev/stdout"].contains(&path);
@@ -232,14 +235,15 @@ fn direction(from: Option<&str>, to: Option<&str>) -> Result<bool, &'static str>
     }
 }
 
-/// True of MTD character devices: `/dev/mtd4`, `/dev/mtd4ro`, devfs's `/dev/mtd/4`, and links to them in a folder `/dev/mtd`.
+/// True for MTD character devices: `/dev/mtd4`, `/dev/mtd4ro`, `/dev/mtd/4` of devfs, and links to them in a folder
+/// `/dev/mtd`.
 fn is_raw_flash(path: &str) -> bool {
     let Some(name) = path.strip_prefix("/dev/mtd") else { return false };
     let digits = name.trim_end_matches("ro");
     name.starts_with('/') || !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit())
 }
 
-/// A size as dd takes it: 2048, 4k, 1M, 1MB.
+/// Size in dd's notation: 2048, 4k, 1M, 1MB.
 fn with_suffix(text: &str) -> Option<u64> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, suffix) = text.split_at(digits);
@@ -257,7 +261,7 @@ fn with_suffix(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(factor).filter(|&size| size > 0)
 }
 
-/// `128+0 records in`.
+/// Parses the count of records, such as `128+0 records in`.
 fn records(text: &str) -> Option<Line> {
     let (whole, part) = text.strip_suffix(" records in")?.split_once('+')?;
     match (whole.trim().parse::<u64>(), part.parse::<u64>()) {

@@ -1,4 +1,4 @@
-//! `flash_speed`, the kernel's `mtd_speedtest`, and the speeds that `floatgate probe` prints.
+//! Parser of the output of `flash_speed`, of the kernel's `mtd_speedtest`, and of `floatgate probe`.
 
 use super::numbers::{bytes_of, is_plain, is_zero, number, per_s, span};
 use super::{Figure, Line, Measure, Measurement, Reader, SHOWN_MAX};
@@ -9,7 +9,7 @@ pub(super) fn read(_: &Reader, text: &str) -> Option<Line> {
     speed(text).or_else(|| device(text))
 }
 
-/// `eraseblock write speed is 3542 KiB/s`, `2x multi-block erase speed is 247841 KiB/s`.
+/// Parses a speed: `eraseblock write speed is 3542 KiB/s`, `2x multi-block erase speed is 247841 KiB/s`.
 fn speed(text: &str) -> Option<Line> {
     let (name, rest) = text.split_once(" speed is ")?;
     let rest = rest.split('(').next()?.trim();
@@ -33,7 +33,8 @@ fn speed(text: &str) -> Option<Line> {
     Some(Line::Figure(Measurement::new(Measure::Test(test), figure, format!("{text} {unit}"))))
 }
 
-/// `MTD device: 4    count: 16`, `blocks 16`; the sizes of the device say nothing that the setup does not.
+/// Parses the number of blocks: `MTD device: 4    count: 16`, `blocks 16`. The sizes of the device are
+/// ignored, because the setup states them.
 fn device(text: &str) -> Option<Line> {
     let count = text.strip_prefix("blocks ").or_else(|| {
         let rest = text.strip_prefix("MTD device").and_then(|rest| rest.split_once("count:"));
@@ -52,7 +53,7 @@ fn device(text: &str) -> Option<Line> {
     }
 }
 
-/// The state of the blocks in a heading of `floatgate probe`: `# 16 eraseblocks, just written`.
+/// State of the blocks in a heading of `floatgate probe`: `# 16 eraseblocks, just written`.
 pub(super) fn state(text: &str) -> Option<&'static str> {
     let (count, state) = text.strip_prefix("# ")?.split_once(", ")?;
     let is_heading = count.ends_with(" eraseblock") || count.ends_with(" eraseblocks");

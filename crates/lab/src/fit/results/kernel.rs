@@ -1,4 +1,4 @@
-//! Messages of UBI and UBIFS, which are named and not used.
+//! Messages of UBI and UBIFS, which are recognised but contain no usable figure.
 
 use super::{Line, Reader};
 
@@ -7,7 +7,8 @@ pub(super) fn read(_: &Reader, text: &str) -> Option<Line> {
     ubi_message(text)
 }
 
-/// Messages of UBI and UBIFS in dmesg: `ubi0: attached mtd4 (name "rootfs", size 64 MiB)`, `UBIFS (ubi0:0): ...`.
+/// Recognises messages of UBI and UBIFS in dmesg: `ubi0: attached mtd4 (name "rootfs", size 64 MiB)`, `UBIFS
+/// (ubi0:0): ...`.
 fn ubi_message(text: &str) -> Option<Line> {
     let is_ubi = |word: &str| {
         word.strip_suffix(':').unwrap_or(word).to_ascii_lowercase().strip_prefix("ubi").is_some_and(

@@ -1,11 +1,13 @@
-//! Measured figures from texts: `flash_speed` and the kernel's `mtd_speedtest`, dd alone and below a shell's `time`, U-Boot, and lines of one's own.
+//! Measured figures in the output of tools: `flash_speed` and the kernel's `mtd_speedtest`, dd alone and with a shell's
+//! `time`, U-Boot, and the user's own lines.
 //!
-//! A line is understood, says nothing (blank, comment, progress), or is reported. `set KEY=VALUE` lines are the conditions of what follows;
-//! a `set` after figures begins a new block, and what was set before no longer holds.
+//! A line is understood, carries no information (blank, comment, progress), or is reported as unknown. `set KEY=VALUE`
+//! lines are the conditions of the following figures. A `set` line after figures begins a new block, in which the
+//! earlier `set` lines no longer apply.
 //!
-//! - `flash_speed`, `dd`, `u_boot`, `kernel`, `own`: the lines of each tool, in the table [`TOOLS`].
-//! - `shell`: prompts, other commands, and lines that say nothing.
-//! - `numbers`: numbers with the resolution in which they are printed.
+//! - `flash_speed`, `dd`, `u_boot`, `kernel`, `own`: parsers for the lines of each tool, in the table [`TOOLS`].
+//! - `shell`: prompts, other commands, and lines without information.
+//! - `numbers`: numbers with the resolution of their printed form.
 
 mod dd;
 mod flash_speed;
@@ -23,24 +25,24 @@ use numbers::{is_plain, is_zero};
 use serde::Serialize;
 use u_boot::Moved;
 
-/// Largest input in bytes.
+/// Maximum size of an input, bytes.
 pub const RESULTS_MAX_BYTES: u64 = 16 << 20;
 
-/// Most figures of one input: each is simulated some hundred times.
+/// Maximum number of figures of one input: each is simulated some hundred times.
 pub const FIGURES_MAX: usize = 500;
 
-/// Operation that a figure is the speed of.
+/// Operation that a figure measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
     /// A test of `flash_speed`.
     Test(Test),
-    /// U-Boot's `sf update`: each eraseblock read, erased and written.
+    /// U-Boot's `sf update`: each eraseblock is read, erased and written.
     Update,
-    /// Reads or writes in units of as many bytes, by dd.
+    /// Reads or writes by dd, in calls of this size.
     Bytes {
-        /// Bytes of a call.
+        /// Size of a call, bytes.
         unit: u64,
-        /// True of writes.
+        /// True for writes.
         write: bool,
     },
 }
@@ -48,28 +50,28 @@ pub enum Measure {
 /// A figure with the resolution of the tool that printed it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Figure {
-    /// KiB/s from whole KiB and whole milliseconds, rounded down.
+    /// KiB/s computed from whole KiB and whole milliseconds, rounded down.
     FlashSpeed(f64),
-    /// Nanoseconds per byte, between these two.
+    /// Range of the time, ns per byte.
     NsPerByte(f64, f64),
-    /// Time of a call in ns, between these two.
+    /// Range of the time of a call, ns.
     NsPerCall(f64, f64),
 }
 
 /// A figure of an input.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measurement {
-    /// Line, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// The test that was made.
+    /// Operation that was measured.
     pub measure: Measure,
-    /// Speed or time, with its rounding.
+    /// Speed or time, with its resolution.
     pub figure: Figure,
-    /// The figure as printed, with its unit.
+    /// Figure as printed, with its unit.
     pub text: String,
-    /// Bytes that were moved, where the tool says it.
+    /// Number of bytes moved, if the tool prints it.
     pub bytes: Option<u64>,
-    /// Reservation about what was measured.
+    /// Reservation about the measurement, if any.
     pub remark: Option<&'static str>,
 }
 
@@ -78,7 +80,7 @@ impl Measurement {
         Self { line: 0, measure, figure, text, bytes: None, remark: None }
     }
 
-    /// The time in seconds, of which two are given, of `bytes`.
+    /// Measurement of `bytes` that took a time between the two given ones, seconds.
     fn of_bytes(measure: Measure, (low, high): (f64, f64), bytes: f64, text: String) -> Self {
         let figure = Figure::NsPerByte(low * 1e9 / bytes, high * 1e9 / bytes);
         Self { bytes: Some(bytes as u64), ..Self::new(measure, figure, text) }
@@ -88,9 +90,9 @@ impl Measurement {
 /// Figures measured under the same conditions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Block {
-    /// Overrides of the setup.
+    /// Overrides on the setup.
     pub set: Vec<String>,
-    /// Number of eraseblocks that each test moved, where the input says it.
+    /// Number of eraseblocks that each test moved, if the input states it.
     pub blocks: Option<u32>,
     /// Figures in the order of the input.
     pub figures: Vec<Measurement>,
@@ -99,26 +101,26 @@ pub struct Block {
 /// A line that is not understood.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Unknown {
-    /// Line, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// The text, shortened.
+    /// Text of the line, shortened.
     pub text: String,
-    /// Reason why not, in words.
+    /// Reason why the line is not understood, in words.
     pub why: String,
 }
 
-/// Figures that were read from an input.
+/// Figures read from an input.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Results {
     /// Blocks with at least one figure.
     pub blocks: Vec<Block>,
-    /// Lines with a figure, a condition or a number of blocks.
+    /// Number of lines with a figure, a condition or a number of blocks.
     pub understood: usize,
     /// Lines that are not understood.
     pub unknown: Vec<Unknown>,
 }
 
-/// Reads figures from bytes in UTF-8 or Latin-1, with any line ends.
+/// Reads figures from text in UTF-8 or Latin-1, with any line ends.
 pub fn parse(bytes: &[u8]) -> Results {
     let bytes = bytes.strip_prefix(&[0xEF, 0xBB, 0xBF]).unwrap_or(bytes);
     let text = match std::str::from_utf8(bytes) {
@@ -127,7 +129,7 @@ pub fn parse(bytes: &[u8]) -> Results {
     };
     let mut reader = Reader::default();
     for (line, text) in (1..).zip(text.split('\n')) {
-        // A carriage return begins a line of progress anew; what was last is what counts.
+        // A carriage return overwrites a line of progress, so only the last part counts.
         let text = text.trim_end_matches('\r').rsplit('\r').next().unwrap_or_default();
         let (command, output) = dd::with_output(text);
         reader.line(line, command);
@@ -144,19 +146,19 @@ enum Line {
     Set(String),
     Count(u32),
     Figure(Measurement),
-    /// Command line of the next figure of dd.
+    /// Command line of dd, to which the next figure belongs.
     Dd(Dd),
-    /// Records that dd counted.
+    /// Number of records that dd printed.
     Records(Records),
-    /// Bytes that U-Boot has moved in the time that follows.
+    /// Number of bytes that U-Boot moved; the time follows.
     Moved(Moved),
     /// State of the blocks whose speeds `floatgate probe` prints next.
     State(&'static str),
-    /// Another command line than one of dd: what is printed below it is not dd's.
+    /// Command line of another tool than dd: the following output is not dd's.
     Command,
     /// Command line of U-Boot, without its prompt.
     UBoot(String),
-    /// Reason why the run of dd above has failed, in words.
+    /// Reason why the dd run above failed, in words.
     Failed(String),
     Wrong(String),
 }
@@ -166,7 +168,7 @@ impl Line {
         Self::Wrong(why.into())
     }
 
-    /// A number that is not read, with the reason why.
+    /// A number that is not read, with the reason.
     fn not_read(what: &str, text: &str) -> Self {
         let shown: String = text.chars().take(SHOWN_MAX).collect();
         Self::Wrong(if !is_plain(text) {
@@ -181,7 +183,7 @@ impl Line {
     }
 }
 
-/// Characters of a number that a message shows.
+/// Maximum number of characters of a number in a message.
 const SHOWN_MAX: usize = 24;
 
 #[derive(Default)]
@@ -190,16 +192,16 @@ struct Reader {
     block: Block,
     dd: DdRun,
     moved: Option<Moved>,
-    /// U-Boot's command above, when it neither reads nor writes the raw flash.
+    /// Last command of U-Boot, if it neither reads nor writes the raw flash.
     other_command: Option<String>,
     state: Option<&'static str>,
     figures: usize,
 }
 
-/// Reads a line of a tool; none of a line that is another tool's.
+/// Parser of a tool's lines; returns `None` for a line of another tool.
 type Tool = fn(&Reader, &str) -> Option<Line>;
 
-/// The tools, in the order in which they are asked.
+/// Parsers of all tools, in the order in which they are tried.
 const TOOLS: [Tool; 5] = [flash_speed::read, kernel::read, dd::read, u_boot::read, own::read];
 
 impl Reader {
@@ -248,7 +250,7 @@ impl Reader {
             Line::Count(count) => self.block.blocks = Some(count),
             Line::Dd(dd) => self.dd = DdRun { command: Some(dd), ..DdRun::default() },
             Line::Records(records) => {
-                // Behind a time, another run begins.
+                // A line after the time belongs to another run.
                 if self.dd.has_time {
                     self.dd = DdRun::default();
                 }
@@ -270,7 +272,7 @@ impl Reader {
         self.results.understood += 1;
     }
 
-    /// Forgets the command and the records of a run of dd whose time was printed, understood or not.
+    /// Drops the command and the records of a dd run after its time was printed, whether understood or not.
     fn end_run(&mut self, text: &str) {
         let has_time = text.contains("copied, ");
         if has_time || dd::shell_time(text).is_some() {
@@ -284,7 +286,7 @@ impl Reader {
         self.results.unknown.push(Unknown { line, text, why });
     }
 
-    /// Reason why a speed that `floatgate probe` prints does not belong to written blocks, or repeats one that does.
+    /// Reason to skip a speed of `floatgate probe`: it does not belong to written blocks, or repeats such a speed.
     fn is_other_state(&self, measurement: &Measurement) -> Option<String> {
         let is_known = self.block.figures.iter().any(|known| known.measure == measurement.measure);
         match self.state {

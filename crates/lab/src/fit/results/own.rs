@@ -1,4 +1,4 @@
-//! Lines of the user's own.
+//! Parser of the user's own lines.
 
 use super::numbers::{bytes_of, per_s, span};
 use super::{Figure, Line, Measure, Measurement, Reader};
@@ -9,7 +9,8 @@ pub(super) fn read(_: &Reader, text: &str) -> Option<Line> {
     own(text)
 }
 
-/// `page read 227 us`, `eraseblock write 3.4 MiB/s`: a test of `flash_speed`, or `update`.
+/// Parses a line such as `page read 227 us` or `eraseblock write 3.4 MiB/s`: a test of
+/// `flash_speed`, or `update`.
 fn own(text: &str) -> Option<Line> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let [name @ .., figure, unit] = words.as_slice() else { return None };

@@ -1,8 +1,8 @@
-//! Prompts, other commands, and the lines that say nothing.
+//! Prompts, other commands, and lines without information.
 
 use super::dd;
 
-/// The text behind what mails, dmesg, syslog and the tests' own names put before it.
+/// Text after the prefixes of mails, dmesg, syslog and the names of the tests.
 pub(super) fn without_prefix(text: &str) -> &str {
     let mut text = text.trim_start_matches("> ").trim();
     if let Some((stamp, rest)) = text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
@@ -17,14 +17,14 @@ pub(super) fn without_prefix(text: &str) -> &str {
     text
 }
 
-/// The command behind a shell's prompt, or a comment: `# cmd`, `root@OpenWrt:~# cmd`, `[root@board ~]# cmd`, `/ # cmd`.
+/// Command after a shell's prompt, or a comment: `# cmd`, `root@OpenWrt:~# cmd`, `[root@board ~]# cmd`, `/ # cmd`.
 fn behind_prompt(text: &str) -> Option<&str> {
     let (prompt, command) = text.split_at(text.find(['#', '$'])?);
     let is_prompt = prompt.is_empty() || prompt.contains('@') || prompt.starts_with(['~', '/']);
     is_prompt.then(|| command[1..].trim_start())
 }
 
-/// True of a command that is not dd, and not a comment, which a root shell's prompt looks like.
+/// True for a command other than dd. A comment looks like a root shell's prompt, but is not a command.
 pub(super) fn is_other_command(text: &str) -> bool {
     let is_timed = |command: &str| command.starts_with("time ");
     let is_command = match behind_prompt(text) {
@@ -34,13 +34,13 @@ pub(super) fn is_other_command(text: &str) -> bool {
     is_command && dd::command(text).is_none()
 }
 
-/// True of the other times that `time` prints.
+/// True for the CPU times that `time` prints.
 fn is_cpu_time(text: &str) -> bool {
     let of = |name| text.strip_prefix(name).is_some_and(|time: &str| time.starts_with(char::is_whitespace));
     of("user") || of("sys") || text.ends_with("pagefaults 0swaps")
 }
 
-/// True of blank lines, comments, commands that are not dd, rules and the progress of the tests.
+/// True for blank lines, comments, commands other than dd, horizontal rules, and the progress of the tests.
 pub(super) fn says_nothing(text: &str) -> bool {
     let progress = [
         "testing ",
@@ -56,7 +56,7 @@ pub(super) fn says_nothing(text: &str) -> bool {
         "NAND write: ",
         "NAND erase: ",
         "=>",
-        // dd reads less than a record and goes on; its records say so.
+        // dd reads less than a record and continues; the count of its records shows this.
         "dd: warning: ",
     ];
     text.trim_matches(['=', '-', '*', '>']).is_empty()

@@ -1,4 +1,4 @@
-//! Tests of each tool's lines.
+//! Tests of the parsers of each tool's lines.
 
 use super::*;
 
@@ -71,7 +71,7 @@ fn runs_of_dd_below_time_are_understood_in_all_shells() {
             "{seconds:?}"
         );
     }
-    // Several runs in a row, quoted by a mail, with other commands between them.
+    // Several consecutive runs, quoted by a mail, with other commands between them.
     let quoted =
         format!("{}root@OpenWrt:~# cat /proc/mtd\n{}", run("root@OpenWrt:~# ", busybox), run("# ", busybox));
     let quoted: String = quoted.lines().map(|line| format!("> {line}\n")).collect();
@@ -87,7 +87,7 @@ fn a_time_that_dd_has_printed_itself_counts_once() {
     let text = "# time dd if=/dev/mtd1 of=/dev/null bs=1M count=8 status=progress 8+0 records in\n8+0 records out\n\
                 8388608 bytes (8.0MB) copied, 2.71 seconds, 2.9MB/s\nreal\t0m 2.72s\nuser\t0m 0.00s\nsys\t0m 0.30s\n";
     assert_eq!(only(text).text, "2.71 s");
-    // The output in the line of the command, as a paste without its line breaks.
+    // Output in the line of its command, as in a paste that lost its line breaks.
     let line = "root@OpenWrt:~# dd if=/dev/mtd1 of=/dev/null bs=10M count=1 status=progress 10485760 bytes (10 MB, 10 MiB) copied, 1.68404 s, 6.2 MB/s";
     assert_eq!(only(line).measure, Measure::Bytes { unit: 10 << 20, write: false });
 }
@@ -106,7 +106,7 @@ fn a_time_whose_bytes_are_not_known_is_refused_with_the_reason() {
     }
 }
 
-/// The one line that is not understood, and why.
+/// Number of the only line that is not understood, and the reason.
 fn refused(text: &str) -> (usize, String) {
     let results = parse(text.as_bytes());
     let [unknown] = &results.unknown[..] else { panic!("{text}: {results:?}") };
@@ -210,7 +210,7 @@ fn latin_1_and_byte_order_marks_are_read() {
     assert_eq!((results.blocks.len(), results.unknown.len(), results.unknown[0].line), (1, 1, 3));
 }
 
-/// Reasons of the lines that are not taken, where no figure is.
+/// Reasons of the lines that are not understood, in an input without a figure.
 fn reasons(text: &str) -> Vec<String> {
     let results = parse(text.as_bytes());
     assert!(results.blocks.is_empty(), "{text}: {results:?}");
@@ -236,18 +236,18 @@ fn a_dd_that_failed_is_no_measurement() {
             let reasons = reasons(&format!("{command}{output}{time}\n"));
             assert!(reasons.len() == 2 && reasons.iter().all(|reason| reason == why), "{reasons:?}");
         }
-        // The next run counts.
+        // The time belongs to the next run.
         let next = format!("{command}{output}real 0m 0.20s\n{command}10+0 records in\nreal 0m 1.86s\n");
         let results = parse(next.as_bytes());
         assert_eq!(results.blocks[0].figures.len(), 1, "{results:?}");
     }
-    // Fewer records than count= asks for count as they are.
+    // A run with fewer records than in `count=` counts with its actual records.
     assert_eq!(only(&format!("{command}3+0 records in\nreal 0m 0.60s\n")).bytes, Some(3 << 20));
     assert_eq!(
         reasons(&format!("{command}0+0 records in\nreal 0m 0.60s\n")),
         ["dd has read no whole record"]
     );
-    // A write without count= ends at the end of the flash.
+    // A write without `count=` ends at the end of the flash.
     let full = "# dd if=/dev/zero of=/dev/mtd3 bs=128k\ndd: error writing '/dev/mtd3': No space left on device\n\
                 513+0 records in\n512+0 records out\n67108864 bytes (67 MB, 64 MiB) copied, 14.58 s, 4.6 MB/s\n";
     assert_eq!(only(full).bytes, Some(64 << 20));
@@ -319,7 +319,7 @@ fn u_boot_counts_below_commands_of_the_raw_flash_only() {
         let found = only(&format!("=> load mmc 0 80000000 x\n{command}\n{output}\n{time}"));
         assert_eq!((found.measure, found.bytes), (Measure::Test(Test::Read(0)), Some(4 << 20)), "{command}");
     }
-    // The bytes of one command are not those of the next one.
+    // The bytes of one command do not belong to the next command.
     let (line, why) = refused(&format!(
         "=> sf read 80000000 0 40\nSF: 64 bytes @ 0x0 Read: OK\n=> time mmc read 80000000 0 8\n{time}"
     ));

@@ -1,4 +1,4 @@
-//! U-Boot: what `time sf read`, `time nand read`, `time mtd read` and `sf update` print.
+//! Parser of the output of U-Boot's `time sf read`, `time nand read`, `time mtd read` and `sf update`.
 
 use super::numbers::{number, span, span_from};
 use super::{Line, Measure, Measurement, Reader};
@@ -9,7 +9,7 @@ pub(super) fn read(reader: &Reader, text: &str) -> Option<Line> {
     reader.u_boot(text).or_else(|| moved(text)).or_else(|| reader.u_boot_time(text))
 }
 
-/// Operation that U-Boot prints the time of; none where no test of the flash does it.
+/// Operation to which a printed time of U-Boot belongs. `None` if it is not a test of the flash.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Moved {
     bytes: f64,
@@ -17,7 +17,7 @@ pub(super) struct Moved {
 }
 
 impl Reader {
-    /// `time: 1.680 seconds`, `time: 1 minutes, 2.345 seconds` behind what U-Boot's `time` has run.
+    /// Time that U-Boot's `time` prints after a command: `time: 1.680 seconds`, `time: 1 minutes, 2.345 seconds`.
     fn u_boot_time(&self, text: &str) -> Option<Line> {
         let time = text.strip_prefix("time: ")?.strip_suffix(" seconds")?;
         let (minutes, seconds) = time.split_once(" minutes, ").unwrap_or(("0", time));
@@ -39,7 +39,8 @@ impl Reader {
         Some(Line::Figure(Measurement::of_bytes(Measure::Test(test), span, bytes, format!("{time} s"))))
     }
 
-    /// `4194304 bytes read in 350 ms (11.4 MiB/s)`, `16777216 bytes written, 0 bytes skipped in 59.8s, speed 285975 B/s`.
+    /// Parses lines with bytes and time: `4194304 bytes read in 350 ms (11.4 MiB/s)`, `16777216 bytes written, 0 bytes
+    /// skipped in 59.8s, speed 285975 B/s`.
     fn u_boot(&self, text: &str) -> Option<Line> {
         let (bytes, rest) = text.split_once(" bytes ")?;
         let (measure, span, time, remark) = if let Some(rest) = rest.strip_prefix("read in ") {
@@ -69,7 +70,7 @@ impl Reader {
         Some(Line::Figure(Measurement { remark, ..Measurement::of_bytes(measure, span, bytes, time) }))
     }
 
-    /// Reason why what U-Boot prints is no figure of the raw flash.
+    /// Reason why U-Boot's last command measures something else than the raw flash.
     fn not_raw(&self) -> Option<String> {
         let command: String = self.other_command.as_ref()?.chars().take(40).collect();
         Some(format!(
@@ -78,7 +79,7 @@ impl Reader {
     }
 }
 
-/// Commands of U-Boot that move bytes between memory and something else.
+/// Commands of U-Boot that move bytes between memory and other places.
 const U_BOOT: [&str; 19] = [
     "load",
     "fatload",
@@ -101,8 +102,8 @@ const U_BOOT: [&str; 19] = [
     "ubi",
 ];
 
-/// The command behind U-Boot's prompt, without `time`: `=> load mmc 0 80000000 x`, `U-Boot> time sf read 42000000 0 400000`. Boards have prompts of their
-/// own, behind which only some commands are known.
+/// Command after U-Boot's prompt, without `time`: `=> load mmc 0 80000000 x`, `U-Boot> time sf read 42000000 0 400000`.
+/// Some boards have their own prompts; after these, only some commands are recognised.
 pub(super) fn command(text: &str) -> Option<&str> {
     let usual = text.split_once("=>").filter(|(prompt, _)| !prompt.contains(char::is_whitespace));
     if let Some((_, command)) = usual {
@@ -117,10 +118,11 @@ pub(super) fn command(text: &str) -> Option<&str> {
     commands.chain([text]).map(without_time).find(is_known)
 }
 
-/// Longest prompt of U-Boot in bytes.
+/// Maximum length of U-Boot's prompt, bytes.
 const PROMPT_MAX: usize = 32;
 
-/// True of U-Boot's commands that read, write or erase the raw flash, and of nothing else: `sf probe; sf read`, `nand read.raw`, `mtd write`.
+/// True for commands of U-Boot that only read, write or erase the raw flash: `sf probe; sf read`, `nand read.raw`, `mtd
+/// write`.
 pub(super) fn is_raw(command: &str) -> bool {
     let parts = || command.split([';', '&']).map(without_time).filter(|part| !part.is_empty());
     let is_of_flash =
@@ -132,13 +134,14 @@ pub(super) fn is_raw(command: &str) -> bool {
     parts().all(is_of_flash) && parts().any(moves)
 }
 
-/// A command of U-Boot without the `time` before it.
+/// Command of U-Boot without a preceding `time`.
 fn without_time(command: &str) -> &str {
     let command = command.trim();
     command.strip_prefix("time ").map_or(command, str::trim_start)
 }
 
-/// `SF: 4194304 bytes @ 0x0 Read: OK`, ` 4194304 bytes read: OK`, `Reading 4194304 byte(s) (2048 page(s)) at offset 0x0`: the time follows.
+/// Parses lines that precede a time: `SF: 4194304 bytes @ 0x0 Read: OK`, ` 4194304 bytes read: OK`, `Reading 4194304
+/// byte(s) (2048 page(s)) at offset 0x0`.
 pub(super) fn moved(text: &str) -> Option<Line> {
     for (begin, test) in [("Reading ", Test::Read(0)), ("Writing ", Test::Write(0))] {
         let Some((bytes, _)) = text.strip_prefix(begin).and_then(|rest| rest.split_once(" byte(s)")) else {

@@ -1,7 +1,8 @@
-//! A filesystem of one's own in the comparison: a program that gets files to write and asks for operations of the flash, each over its standard
-//! input and output. The simulated chip does the operations in virtual time.
+//! The user's own filesystem in the comparison: a program that receives file requests and requests flash operations,
+//! over its standard input and output. The simulated chip executes the operations in virtual time.
 //!
-//! [`serve`] makes such a program of an [`OwnFilesystem`] in Rust; docs/filesystems.md has the messages for other languages.
+//! [`serve`] makes such a program from an [`OwnFilesystem`] in Rust; docs/filesystems.md describes the messages for
+//! other languages.
 
 #[cfg(not(target_family = "wasm"))]
 mod power_cuts;
@@ -29,18 +30,18 @@ use std::sync::{Mutex, PoisonError};
 /// Inode of the root directory.
 const ROOT: u32 = 1;
 
-/// A filesystem that a program is, on a flash.
+/// A filesystem that a program implements, on a flash.
 #[derive(Debug)]
 pub(super) struct Own {
     path: &'static str,
     flash: Flash,
     now: Instant,
-    /// The run of the program, or why there is none.
+    /// Running program, or the error that ended it.
     program: Mutex<Result<Program>>,
     files: Files,
 }
 
-/// The inodes that were handed out, by number from 1 on, and by path.
+/// Inodes known to callers, by number from 1 on, and by path.
 #[derive(Clone, Debug)]
 struct Files {
     all: Vec<File>,
@@ -68,7 +69,7 @@ impl Files {
         self.all.get_mut((inode as usize).wrapping_sub(1)).ok_or(Error::NotFound)
     }
 
-    /// The inode of a path, a new one if it has none.
+    /// Inode of a path; a new one if the path has none.
     fn insert(&mut self, file: File) -> u32 {
         if let Some(&inode) = self.by_path.get(&file.path) {
             return inode;
@@ -93,7 +94,7 @@ impl Files {
 }
 
 impl Own {
-    /// A new filesystem, mounted.
+    /// Creates a new filesystem and mounts it.
     pub(super) fn make(path: &'static str, flash: Flash, now: Instant) -> Result<Self> {
         let mut own = Self::start(path, flash, now)?;
         own.ask(&Request::Format, &[])?;
@@ -101,7 +102,7 @@ impl Own {
         Ok(own)
     }
 
-    /// Mounts what is on a flash.
+    /// Mounts the filesystem on a flash.
     pub(super) fn mount(path: &'static str, flash: Flash, now: Instant) -> Result<Self> {
         let mut own = Self::start(path, flash, now)?;
         own.ask(&Request::Mount, &[])?;
@@ -113,7 +114,7 @@ impl Own {
         Ok(Self { path, flash, now, program, files: Files::new() })
     }
 
-    /// A copy that fails with everything.
+    /// Copy in which every operation fails with this error.
     fn failed(&self, error: Error) -> Self {
         let (flash, files) = (self.flash.clone(), self.files.clone());
         Self { path: self.path, flash, now: self.now, program: Mutex::new(Err(error)), files }
@@ -134,7 +135,7 @@ impl FileSystem for Own {
         ROOT
     }
 
-    /// Space that the program reports, in blocks of 4 KiB; zero where it fails.
+    /// Space that the program reports, in blocks of 4 KiB; zero if the request fails.
     fn space(&self) -> Space {
         let mut program = self.program.lock().unwrap_or_else(PoisonError::into_inner);
         let room = match &mut *program {
@@ -264,8 +265,8 @@ fn plain_attributes(inode: u32, file_type: FileType, size: u64) -> Attributes {
 }
 
 impl OnDevice<Flash> for Own {
-    /// Another run of the program, which mounts a copy of the flash. What was not synchronised is missing in it. A mount that only reads
-    /// leaves no trace in the copy's account.
+    /// Starts the program again, on a copy of the flash. Data that was not synchronised is missing there. If the mount
+    /// only reads, the copy's counters and time are those of the original.
     fn fork(&self) -> Box<dyn OnDevice<Flash>> {
         let copy = |flash: Flash| Self::mount(self.path, flash, self.now);
         match copy(self.flash.clone()) {

@@ -1,4 +1,5 @@
-//! A program that is a filesystem, under power cuts: each boot starts it again, and a workload of files follows from the numbers of its steps.
+//! Power-cut tests of a filesystem program: each boot starts the program again, and the workload of file operations
+//! follows from the numbers of its steps.
 
 use super::program::{Operated, Program};
 use super::protocol::{Answer, DATA_MAX, FlashOp, Request};
@@ -6,19 +7,19 @@ use floatgate_mtd::random::Random;
 use floatgate_program::{Program as Booted, TestDevice};
 use floatgate_stack::fs::Error;
 
-/// Files of the workload: two directories, the first one the root.
+/// Files of the workload, in two directories, the first of which is the root.
 const FILES: [&str; 6] = ["f0", "f1", "f2", "d/f0", "d/f1", "d/f2"];
 const DIRECTORY: &str = "d";
 
-/// Bytes of a file that is written at most.
+/// Maximum size of a file, bytes.
 const FILE_MAX: u64 = 12_000;
 
-/// The program at a path, once for each of `boots` boots.
+/// Creates one instance of the program at a path for each of `boots` boots.
 pub fn load(path: &'static str, boots: usize) -> Vec<Box<dyn Booted>> {
     (0..boots).map(|_| Box::new(Boot { path, program: None }) as Box<dyn Booted>).collect()
 }
 
-/// A boot of the program.
+/// One boot of the program.
 struct Boot {
     path: &'static str,
     program: Option<Program>,
@@ -41,7 +42,7 @@ impl Boot {
         program.exchange(request, data, &mut |op, data| operate(device, op, data))
     }
 
-    /// As [`Boot::ask`]; false where there is no such file.
+    /// As [`Boot::ask`]; returns false if the file does not exist.
     fn finds(&mut self, device: TestDevice, request: &Request) -> Result<bool, String> {
         match self.ask(device, request, &[]) {
             Ok(_) => Ok(true),
@@ -54,7 +55,7 @@ impl Boot {
         self.ask(device, request, data).map(drop).map_err(|error| in_words(request, &error))
     }
 
-    /// Contents of a file; `None` where there is none.
+    /// Contents of a file; `None` if it does not exist.
     fn contents(&mut self, device: TestDevice, path: &str) -> Result<Option<Vec<u8>>, String> {
         let stat = Request::Stat { path: path.to_owned() };
         let size = match self.ask(device, &stat, &[]) {
@@ -79,7 +80,7 @@ impl Boot {
         Ok(())
     }
 
-    /// Makes a file anew, or writes into one that is there.
+    /// Creates a file, or writes into an existing one.
     fn write(&mut self, device: TestDevice, path: &str, random: &mut Random) -> Result<(), String> {
         device.unsure(path);
         let mut contents = match self.contents(device, path)? {
@@ -100,7 +101,7 @@ impl Boot {
         contents.splice(offset..end, data.iter().copied());
         self.must(device, &Request::Write { path: path.to_owned(), offset: offset as u64 }, data)?;
         self.must(device, &Request::Fsync { path: path.to_owned() }, &[])?;
-        // A new name needs its directory on flash, too.
+        // For a new name, the directory must be synced, too.
         self.must(device, &Request::Sync, &[])?;
         device.synced(path, Some(&contents));
         Ok(())
@@ -127,20 +128,20 @@ impl Booted for Boot {
     fn check(&mut self, device: TestDevice) -> Result<(), String> {
         for path in FILES {
             let contents = self.contents(device, path)?;
-            // What is wrong is kept with the device, and reported after all files were read.
+            // A contradiction is recorded in the device, and reported after all files were read.
             let _ = device.found(path, contents.as_deref());
         }
         Ok(())
     }
 }
 
-/// A request that failed.
+/// Text of a request that failed.
 fn in_words(request: &Request, error: &Error) -> String {
     let request = serde_json::to_string(request).unwrap_or_default();
     format!("{request}: {error}")
 }
 
-/// Does an operation of the flash.
+/// Executes a flash operation.
 fn operate(device: TestDevice, op: FlashOp, data: &[u8]) -> Operated {
     match op {
         FlashOp::Read { bytes, .. } if bytes > DATA_MAX => {

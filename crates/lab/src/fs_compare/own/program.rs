@@ -1,4 +1,4 @@
-//! A program that runs, and the flash operations that it asks for.
+//! A running program, and the flash operations that it requests.
 
 use super::protocol::{
     Answer, FlashOp, FlashResult, FlashSizes, Message, Request, Room, VERSION, receive, send,
@@ -12,26 +12,26 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A program under way.
+/// A running filesystem program.
 #[derive(Debug)]
 pub(super) struct Program {
     path: &'static str,
     child: Child,
     to: Option<ChildStdin>,
     from: BufReader<ChildStdout>,
-    /// The end of what it wrote on standard error, and who reads that.
+    /// Last part of the program's standard error, and the thread that reads it.
     said: Arc<Mutex<Vec<u8>>>,
     listener: Option<JoinHandle<()>>,
 }
 
-/// Outcome of an operation of the flash: whether a block is bad, and what was read; or why it failed.
+/// Result of a flash operation: whether a block is bad, and the bytes that were read; or the reason of a failure.
 pub(super) type Operated = std::result::Result<(Option<bool>, Vec<u8>), String>;
 
-/// Most of what is kept of a program's standard error, bytes.
+/// Maximum number of bytes kept of a program's standard error.
 const SAID_MAX: usize = 4096;
 
 impl Program {
-    /// Starts a program for a flash of these sizes.
+    /// Starts a program for a flash of this geometry.
     pub(super) fn start(path: &'static str, geometry: &Geometry) -> Result<Self> {
         let failed = |error: io::Error| Error::Failed(format!("{path} does not start: {error}"));
         let mut child = Command::new(path)
@@ -61,7 +61,7 @@ impl Program {
         }
     }
 
-    /// Asks for something, does the flash operations that it takes, and returns the answer.
+    /// Sends a request, executes the flash operations that the program needs for it, and returns the answer.
     pub(super) fn ask(
         &mut self,
         flash: &mut Flash,
@@ -72,7 +72,7 @@ impl Program {
         self.exchange(request, data, &mut |op, data| operate(flash, now, op, data))
     }
 
-    /// Room on the filesystem. What it takes to find out is done on a copy of the flash, of which no time comes back.
+    /// Space of the filesystem. The request runs on a copy of the flash, so its time does not count.
     pub(super) fn room(&mut self, flash: &Flash, now: Instant) -> Result<Room> {
         let (mut flash, mut now) = (flash.clone(), now);
         let (answer, _) = self.ask(&mut flash, &mut now, &Request::Space, &[])?;
@@ -121,11 +121,11 @@ impl Program {
         Error::Failed(format!("{}: {why}", self.path))
     }
 
-    /// The program has gone: with what, and its last words.
+    /// Error after the program ended, with its exit status and the last line of its standard error.
     fn ended(&mut self) -> Error {
         self.to = None;
         let status = self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
-        // A child of the program's may hold the pipe open for longer than anybody waits.
+        // A child process of the program may keep the pipe open, so the wait is limited.
         for _ in 0..100 {
             if self.listener.as_ref().is_none_or(JoinHandle::is_finished) {
                 break;
@@ -142,7 +142,7 @@ impl Program {
 impl Drop for Program {
     fn drop(&mut self) {
         self.to = None;
-        // It ends by itself when its input does; one that does not is not waited for.
+        // A program normally ends when its input ends. If it still runs, it is killed.
         if !matches!(self.child.try_wait(), Ok(Some(_))) {
             let _ = self.child.kill();
         }
@@ -150,7 +150,7 @@ impl Drop for Program {
     }
 }
 
-/// Keeps the end of what a program says.
+/// Keeps the last part of a program's standard error.
 fn keep_end(mut from: impl io::Read, said: &Mutex<Vec<u8>>) {
     let mut buf = [0; SAID_MAX];
     while let Ok(read @ 1..) = from.read(&mut buf) {
@@ -161,7 +161,7 @@ fn keep_end(mut from: impl io::Read, said: &Mutex<Vec<u8>>) {
     }
 }
 
-/// Does an operation of the flash.
+/// Executes a flash operation.
 fn operate(flash: &mut Flash, now: &mut Instant, op: FlashOp, data: &[u8]) -> Operated {
     let erase_bytes = u64::from(flash.geometry().erase_bytes);
     let mut read = Vec::new();

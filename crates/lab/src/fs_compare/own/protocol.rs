@@ -1,44 +1,45 @@
-//! The messages between floatgate and a program that is a filesystem: a line of JSON, and behind it as many raw bytes as its `data` says.
+//! Messages between floatgate and a filesystem program: a line of JSON, followed by as many raw bytes as its `data`
+//! states.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Read as _, Write};
 
-/// Version of the messages.
+/// Version of the protocol.
 pub(super) const VERSION: u32 = 1;
 
-/// Longest line, bytes.
+/// Maximum length of a line, bytes.
 const LINE_MAX: u64 = 1 << 20;
 
-/// Most bytes behind a line.
+/// Maximum number of raw bytes after a line.
 pub(super) const DATA_MAX: usize = 16 << 20;
 
-/// Something to do, sent to the program.
+/// Request that floatgate sends to the program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
 pub(super) enum Request {
-    /// Comes first.
+    /// First request of a run.
     Start {
         version: u32,
         flash: FlashSizes,
     },
-    /// Makes an empty filesystem, unmounted.
+    /// Creates an empty filesystem, which is not mounted.
     Format,
     Mount,
     Unmount,
-    /// Makes an empty file.
+    /// Creates an empty file.
     Create {
         path: String,
     },
     MakeDir {
         path: String,
     },
-    /// The bytes are behind the line.
+    /// Writes the bytes that follow the line.
     Write {
         path: String,
         offset: u64,
     },
-    /// Answered with bytes behind the line, fewer at the end of the file.
+    /// Reads from a file. The bytes follow the line of the answer; there are fewer at the end of the file.
     Read {
         path: String,
         offset: u64,
@@ -47,11 +48,11 @@ pub(super) enum Request {
     Remove {
         path: String,
     },
-    /// Answered with an [`Entry`].
+    /// Requests an [`Entry`].
     Stat {
         path: String,
     },
-    /// Answered with at most `max` entries behind one of them, or from the first.
+    /// Requests at most `max` entries that follow the given one, or from the first one.
     List {
         path: String,
         after: Option<String>,
@@ -61,32 +62,33 @@ pub(super) enum Request {
         path: String,
     },
     Sync,
-    /// Answered with bytes in all and free.
+    /// Requests the total and the free bytes.
     Space,
 }
 
-/// Sizes of the flash.
+/// Geometry of the flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlashSizes {
-    /// Bytes in all.
+    /// Total number of bytes.
     pub bytes: u64,
-    /// Bytes of an eraseblock.
+    /// Size of an eraseblock, bytes.
     pub erase_bytes: u32,
-    /// Bytes that are programmed at once: addresses and lengths of programs are multiples of it.
+    /// Program unit, bytes: addresses and lengths of programs are multiples of it.
     pub write_bytes: u32,
 }
 
-/// A message of the program: an operation of the flash that it waits for, or the end of what it was asked to do.
+/// Message of the program: a flash operation for whose result it waits, or the end of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Message {
     Flash(FlashOp),
     Done(Answer),
-    /// `no-space`, `not-found`, `exists`, `not-directory`, `is-directory`, `not-empty`, or a reason in words.
+    /// Failure of the request: `no-space`, `not-found`, `exists`, `not-directory`, `is-directory`, `not-empty`, or a
+    /// reason in words.
     Failed(String),
 }
 
-/// An operation of the flash.
+/// Flash operation that the program requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "kebab-case")]
 pub(super) enum FlashOp {
@@ -94,11 +96,11 @@ pub(super) enum FlashOp {
         at: u64,
         bytes: usize,
     },
-    /// The bytes are behind the line.
+    /// Programs the bytes that follow the line.
     Program {
         at: u64,
     },
-    /// One eraseblock.
+    /// Erases one eraseblock.
     Erase {
         at: u64,
     },
@@ -110,20 +112,20 @@ pub(super) enum FlashOp {
     },
 }
 
-/// Result of an operation of the flash, sent to the program.
+/// Result of a flash operation, sent to the program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum FlashResult {
-    /// With the bytes that were read behind the line.
+    /// The operation succeeded. Bytes that were read follow the line.
     Ok {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bad: Option<bool>,
     },
-    /// Reason, in words.
+    /// The operation failed, for this reason.
     Failed(String),
 }
 
-/// The answer to a request; what the request does not ask for is missing.
+/// Answer to a request. Fields that the request does not need are missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Answer {
@@ -140,24 +142,24 @@ pub(super) struct Answer {
 pub struct Entry {
     /// Name in its directory.
     pub name: String,
-    /// True of a directory.
+    /// True for a directory.
     #[serde(default)]
     pub directory: bool,
-    /// Bytes of a file.
+    /// Size of a file, bytes.
     #[serde(default)]
     pub size: u64,
 }
 
-/// Room on a filesystem.
+/// Space of a filesystem.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Room {
-    /// Bytes in all.
+    /// Total number of bytes.
     pub bytes: u64,
-    /// Bytes that are free.
+    /// Number of free bytes.
     pub free_bytes: u64,
 }
 
-/// A message with the number of bytes behind it.
+/// A message with the number of bytes that follow it.
 #[derive(Serialize, Deserialize)]
 struct Framed<T> {
     #[serde(flatten)]
@@ -171,7 +173,7 @@ const fn is_zero(len: &usize) -> bool {
     *len == 0
 }
 
-/// Sends a message with bytes behind it.
+/// Sends a message, followed by bytes.
 pub(super) fn send<T: Serialize>(to: &mut impl Write, message: &T, data: &[u8]) -> io::Result<()> {
     let mut line = serde_json::to_vec(&Framed { message, data: data.len() })?;
     line.push(b'\n');
@@ -180,7 +182,7 @@ pub(super) fn send<T: Serialize>(to: &mut impl Write, message: &T, data: &[u8]) 
     to.flush()
 }
 
-/// The next message with its bytes; none at the end.
+/// Receives a message with its bytes; `None` at the end of the stream.
 pub(super) fn receive<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<Option<(T, Vec<u8>)>> {
     let mut line = Vec::new();
     from.by_ref().take(LINE_MAX).read_until(b'\n', &mut line)?;

@@ -1,17 +1,17 @@
-//! The program's side: a filesystem of one's own answers floatgate's requests.
+//! The program's side of the protocol: a user's own filesystem answers floatgate's requests.
 
 use super::protocol::{
     Answer, DATA_MAX, Entry, FlashOp, FlashResult, FlashSizes, Message, Request, Room, VERSION, receive, send,
 };
 use std::io::{self, BufRead, Write};
 
-/// Reason why a filesystem did not do what it was asked for.
+/// Reason why a filesystem refused a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// No space is left.
     #[error("no-space")]
     NoSpace,
-    /// No such file or directory.
+    /// The file or directory does not exist.
     #[error("not-found")]
     NotFound,
     /// The name exists already.
@@ -28,7 +28,7 @@ impl From<io::Error> for Refusal {
     }
 }
 
-/// A flash whose operations are done by floatgate's simulated chip.
+/// A flash whose operations floatgate's simulated chip executes.
 pub struct RemoteFlash<'a> {
     sizes: FlashSizes,
     from: &'a mut dyn BufRead,
@@ -36,7 +36,7 @@ pub struct RemoteFlash<'a> {
 }
 
 impl RemoteFlash<'_> {
-    /// Sizes of the flash.
+    /// Geometry of the flash.
     pub const fn sizes(&self) -> FlashSizes {
         self.sizes
     }
@@ -50,10 +50,10 @@ impl RemoteFlash<'_> {
         }
     }
 
-    /// Reads bytes, corrected by the ECC.
+    /// Reads bytes that ECC has corrected.
     ///
     /// # Errors
-    /// The range is not there; more bits are wrong than the ECC corrects.
+    /// The range is outside the flash; more bits are wrong than the ECC corrects.
     pub fn read(&mut self, at: u64, buf: &mut [u8]) -> Result<(), Refusal> {
         for (number, piece) in buf.chunks_mut(DATA_MAX).enumerate() {
             let at = at + (number * DATA_MAX) as u64;
@@ -70,7 +70,7 @@ impl RemoteFlash<'_> {
     /// Programs erased bytes; address and length are multiples of [`FlashSizes::write_bytes`].
     ///
     /// # Errors
-    /// The range is not there or not erased; the chip reports a failure.
+    /// The range is outside the flash or not erased; the chip reports a failure.
     pub fn program(&mut self, at: u64, data: &[u8]) -> Result<(), Refusal> {
         self.operation(FlashOp::Program { at }, data).map(drop)
     }
@@ -78,68 +78,69 @@ impl RemoteFlash<'_> {
     /// Erases the eraseblock at an address.
     ///
     /// # Errors
-    /// The address does not begin an eraseblock; the chip reports a failure.
+    /// The address is not the start of an eraseblock; the chip reports a failure.
     pub fn erase(&mut self, at: u64) -> Result<(), Refusal> {
         self.operation(FlashOp::Erase { at }, &[]).map(drop)
     }
 
-    /// True when the eraseblock at an address is marked bad.
+    /// True if the eraseblock at an address is marked bad.
     ///
     /// # Errors
-    /// The address does not begin an eraseblock.
+    /// The address is not the start of an eraseblock.
     pub fn is_bad(&mut self, at: u64) -> Result<bool, Refusal> {
         Ok(self.operation(FlashOp::IsBad { at }, &[])?.0)
     }
 
-    /// Marks the eraseblock at an address bad, for good.
+    /// Marks the eraseblock at an address bad permanently.
     ///
     /// # Errors
-    /// Blocks of this flash cannot be bad.
+    /// This flash has no bad blocks.
     pub fn mark_bad(&mut self, at: u64) -> Result<(), Refusal> {
         self.operation(FlashOp::MarkBad { at }, &[]).map(drop)
     }
 }
 
-/// A filesystem of one's own, for `floatgate fs`. Paths are from the root, without a slash at the beginning; the root itself is empty.
+/// A user's own filesystem for `floatgate fs`. Paths are relative to the root, without a leading slash; the root itself
+/// is the empty path.
 ///
-/// All methods get the flash, and may change it. [`serve`] calls them.
+/// All methods receive the flash and may change it. [`serve`] calls them.
 pub trait OwnFilesystem: Sized {
-    /// Makes an empty filesystem.
+    /// Creates an empty filesystem.
     ///
     /// # Errors
-    /// There can be none on this flash.
+    /// The filesystem is impossible on this flash.
     fn format(flash: &mut RemoteFlash<'_>) -> Result<(), Refusal>;
 
-    /// Mounts what is on the flash.
+    /// Mounts the filesystem on the flash.
     ///
     /// # Errors
-    /// There is no filesystem.
+    /// The flash contains no filesystem.
     fn mount(flash: &mut RemoteFlash<'_>) -> Result<Self, Refusal>;
 
-    /// Ends the mount: everything is on flash.
+    /// Writes all data to flash and ends the mount.
     ///
     /// # Errors
-    /// Failures of the flash. So it is with all methods below.
+    /// Failures of the flash, as for all methods below.
     fn unmount(mut self, flash: &mut RemoteFlash<'_>) -> Result<(), Refusal> {
         self.sync(flash)
     }
 
-    /// Makes an empty file.
+    /// Creates an empty file.
     ///
     /// # Errors
-    /// The name exists; its directory does not.
+    /// The name exists; the directory does not exist.
     fn create(&mut self, flash: &mut RemoteFlash<'_>, path: &str) -> Result<(), Refusal>;
 
-    /// Makes a directory.
+    /// Creates a directory.
     ///
     /// # Errors
-    /// The name exists; its directory does not.
+    /// The name exists; the parent directory does not exist.
     fn make_dir(&mut self, flash: &mut RemoteFlash<'_>, path: &str) -> Result<(), Refusal>;
 
-    /// Writes to a file that exists.
+    /// Writes to an existing file.
     ///
     /// # Errors
-    /// No such file; no space.
+    /// The file does not exist; no space.
     fn write(
         &mut self,
         flash: &mut RemoteFlash<'_>,
@@ -148,10 +149,10 @@ pub trait OwnFilesystem: Sized {
         data: &[u8],
     ) -> Result<(), Refusal>;
 
-    /// Reads from a file and returns the number of bytes, fewer than asked for at the end of the file.
+    /// Reads from a file and returns the number of bytes, which is lower at the end of the file.
     ///
     /// # Errors
-    /// No such file.
+    /// The file does not exist.
     fn read(
         &mut self,
         flash: &mut RemoteFlash<'_>,
@@ -163,19 +164,20 @@ pub trait OwnFilesystem: Sized {
     /// Removes a file or an empty directory.
     ///
     /// # Errors
-    /// No such file; the directory is not empty.
+    /// The file does not exist; the directory is not empty.
     fn remove(&mut self, flash: &mut RemoteFlash<'_>, path: &str) -> Result<(), Refusal>;
 
-    /// A file or directory.
+    /// Attributes of a file or directory.
     ///
     /// # Errors
-    /// No such file.
+    /// The file or directory does not exist.
     fn stat(&mut self, flash: &mut RemoteFlash<'_>, path: &str) -> Result<Entry, Refusal>;
 
-    /// At most `max` entries of a directory that come after one of them, or from the first, in an order of its own.
+    /// At most `max` entries of a directory that follow the given one, or from the first one, in an order chosen by the
+    /// filesystem.
     ///
     /// # Errors
-    /// No such directory.
+    /// The directory does not exist.
     fn list(
         &mut self,
         flash: &mut RemoteFlash<'_>,
@@ -184,37 +186,38 @@ pub trait OwnFilesystem: Sized {
         max: usize,
     ) -> Result<Vec<Entry>, Refusal>;
 
-    /// All of a file is on flash when this returns.
+    /// Writes all data of a file to flash before it returns.
     ///
     /// # Errors
-    /// No such file; no space.
+    /// The file does not exist; no space.
     fn fsync(&mut self, flash: &mut RemoteFlash<'_>, path: &str) -> Result<(), Refusal>;
 
-    /// Everything is on flash when this returns.
+    /// Writes all data to flash before it returns.
     ///
     /// # Errors
     /// No space.
     fn sync(&mut self, flash: &mut RemoteFlash<'_>) -> Result<(), Refusal>;
 
-    /// Bytes in all and free, as `df` would show them.
+    /// Total and free bytes, as in `df`.
     ///
     /// # Errors
     /// Failures of the flash.
     fn space(&mut self, flash: &mut RemoteFlash<'_>) -> Result<Room, Refusal>;
 }
 
-/// Answers floatgate's requests on standard input and output until it closes them: the whole of a program for `floatgate fs`.
+/// Answers floatgate's requests on standard input and output until floatgate closes them. This is the complete `main`
+/// of a program for `floatgate fs`.
 ///
 /// # Errors
-/// The messages are not those of floatgate; the other side has gone.
+/// A message is not floatgate's; the connection is lost.
 #[expect(clippy::disallowed_methods, reason = "each message is flushed, and its failure told")]
 pub fn serve<F: OwnFilesystem>() -> io::Result<()> {
-    // `StdoutLock` has a buffer of a line, and lines end messages only by chance.
+    // `StdoutLock` buffers one line, but messages do not end at line ends.
     let to = io::BufWriter::new(io::stdout().lock());
     serve_on::<F>(&mut io::stdin().lock(), &mut { to })
 }
 
-/// As [`serve`], on other streams.
+/// As [`serve`], for other streams.
 ///
 /// # Errors
 /// As [`serve`].

@@ -1,4 +1,4 @@
-//! Read, write and erase latency by device: at the beginning of life, typically, and at its end.
+//! Read, write and erase latency by device: at the start of the life, typically, and at its end.
 
 use super::super::canvas::{Anchor, Area, Canvas, LABEL, MARGIN, Type};
 use super::super::legend::Key;
@@ -6,10 +6,10 @@ use super::super::palette::{AXIS, Rgb, TEXT, series};
 use super::{Figure, NAMES, ROW, Scale, WIDTH, grid, heading, keys, names, rows, treatment};
 use crate::endurance::{Latency, Report};
 
-/// Space between panels.
+/// Distance between panels, px.
 const GAP: i32 = 36;
 
-/// The three moments of a life.
+/// Labels of the three moments of a life.
 const MOMENTS: [&str; 3] = [
     "mean of the first 100 cycles",
     "mean of the first 10 000 cycles (typical)",
@@ -66,7 +66,7 @@ fn draw_row(canvas: &mut Canvas, middle: i32, scale: &Scale, times: [f64; 3], wh
     let at = times.map(|time| scale.at(time));
     let (left, right) = (at[0].min(at[1]).min(at[2]), at[0].max(at[1]).max(at[2]));
     canvas.fill(Area { x: left, y: middle - 1, w: (right - left).max(1), h: 2 }, AXIS, String::new());
-    // The earliest moment is the tallest: moments that coincide stay visible.
+    // The earliest moment has the highest bar, so that equal times stay visible.
     for (i, ((x, height), (time, moment))) in
         at.into_iter().zip([9, 6, 3]).zip(times.into_iter().zip(MOMENTS)).enumerate()
     {

@@ -6,7 +6,7 @@ use super::super::palette::{AXIS, FAINT, TEXT, series};
 use super::{Figure, NAMES, ROW, Scale, WIDTH, grid, heading, keys, names, rows, treatment};
 use crate::endurance::Report;
 
-/// Room for the note at the right.
+/// Width for the note at the right, px.
 const NOTE: i32 = 110;
 
 pub(super) fn draw(canvas: &mut Canvas, y: i32, reports: &[Report]) -> i32 {
@@ -49,7 +49,7 @@ fn draw_row(canvas: &mut Canvas, middle: i32, scale: &Scale, report: &Report) {
     let at = |cycles: u64| scale.at(cycles.max(1) as f64);
     let (left, right) = (at(life.min), at(life.max));
     canvas.fill(Area { x: left, y: middle - 1, w: (right - left).max(1), h: 2 }, AXIS, String::new());
-    // One mark for blocks at the same place.
+    // Blocks at the same position have one mark.
     let mut drawn: Vec<i32> = report.blocks.iter().map(|b| at(b.cycles)).collect();
     drawn.sort_unstable();
     drawn.dedup();

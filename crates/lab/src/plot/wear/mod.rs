@@ -1,5 +1,5 @@
-//! The figures of Desnoyers, HotStorage 2009, drawn from what was simulated: how long chips live, how their times change with
-//! wear, and what operations take.
+//! Figures of Desnoyers (HotStorage 2009), drawn from simulated results: life of chips, change of their times with
+//! wear, and times of operations.
 
 mod latency;
 mod lives;
@@ -25,10 +25,10 @@ pub enum Figure {
 }
 
 impl Figure {
-    /// In the paper's order.
+    /// All figures, in the paper's order.
     pub const ALL: [Self; 3] = [Self::Endurance, Self::Wear, Self::Latency];
 
-    /// Short name, for files.
+    /// Short name of the figure, for file names.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Endurance => "endurance",
@@ -48,12 +48,12 @@ impl Figure {
 
 /// Width of a picture, px.
 const WIDTH: i32 = 1000;
-/// Width of the column of names.
+/// Width of the column of names, px.
 const NAMES: i32 = 236;
-/// Height of a chip's row.
+/// Height of a chip's row, px.
 const ROW: i32 = 28;
 
-/// Figures below one another as an SVG document. The same reports give the same bytes.
+/// Draws figures one below the other as an SVG document. The same reports give the same bytes.
 pub fn wear_figures(reports: &[Report], figures: &[Figure]) -> String {
     let names: Vec<&str> = figures.iter().map(|figure| figure.title()).collect();
     let mut canvas = Canvas::new(&names.join("; "), WIDTH);
@@ -68,7 +68,7 @@ pub fn wear_figures(reports: &[Report], figures: &[Figure]) -> String {
     canvas.finish(y)
 }
 
-/// Title and subtitle of a figure from `y` down. Returns the y below them.
+/// Draws title and subtitle of a figure from `y` down. Returns the y below them.
 fn heading(canvas: &mut Canvas, y: i32, figure: Figure, subtitle: &str) -> i32 {
     canvas.text((MARGIN, y + 9), figure.title(), Type::new(18, TEXT, Anchor::Left).bold());
     let mut y = y + 26;
@@ -79,7 +79,7 @@ fn heading(canvas: &mut Canvas, y: i32, figure: Figure, subtitle: &str) -> i32 {
     y + 6
 }
 
-/// The chips' names at the left of their rows, below the title of this axis.
+/// Draws the chips' names at the left of their rows, below the title of this axis.
 fn names(canvas: &mut Canvas, top: i32, reports: &[Report]) {
     canvas.text((MARGIN + NAMES - 12, top - 10), "chip", Type::new(SMALL, FAINT, Anchor::Right));
     for (row, report) in (0..).zip(reports) {
@@ -88,12 +88,12 @@ fn names(canvas: &mut Canvas, top: i32, reports: &[Report]) {
     }
 }
 
-/// Height in rows.
+/// Height of the rows of all chips, px.
 fn rows(reports: &[Report]) -> i32 {
     i32::try_from(reports.len()).unwrap_or(i32::MAX / ROW / 2).saturating_mul(ROW)
 }
 
-/// Conditions that the reports share, in words.
+/// Text of the conditions that all reports share.
 fn treatment(reports: &[Report]) -> String {
     let Some(report) = reports.first() else { return String::new() };
     let e = &report.experiment;
@@ -151,7 +151,7 @@ mod tests {
         assert!(Figure::ALL.iter().all(|figure| together.contains(figure.title())));
     }
 
-    /// The axis of cycles begins before the last one, however early blocks fail.
+    /// The axis of cycles begins before the last cycle, even if blocks fail early.
     #[test]
     fn short_lives_have_an_axis() {
         let sets = ["chip.endurance_cycles=1", "chip.wear.life_factor=5", "chip.wear.life_spread=0"];

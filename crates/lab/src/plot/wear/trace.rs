@@ -6,11 +6,11 @@ use super::super::palette::series;
 use super::{Figure, Scale, WIDTH, grid, heading, keys, treatment};
 use crate::endurance::{Point, Report};
 
-/// Height of a panel.
+/// Height of a panel, px.
 const PANEL: i32 = 210;
-/// Room for the labels at the left.
+/// Width of the labels at the left, px.
 const LABELS: i32 = 60;
-/// Room for half of the last label at the right.
+/// Width for half of the last label at the right, px.
 const EDGE: i32 = 10;
 
 pub(super) fn draw(canvas: &mut Canvas, y: i32, reports: &[Report]) -> i32 {
@@ -30,7 +30,7 @@ pub(super) fn draw(canvas: &mut Canvas, y: i32, reports: &[Report]) -> i32 {
     top + PANEL + 40
 }
 
-/// First cycle on the axis, which is logarithmic: in longer lives, the cycles before the tenth have the same times.
+/// First cycle on the logarithmic axis. In longer lives, the cycles before the tenth have the same times.
 const fn first_cycle(last: u64) -> f64 {
     if last < 100 { 1.0 } else { 10.0 }
 }
@@ -48,7 +48,7 @@ fn panel(
     let bottom = top + PANEL;
     let all = || reports.iter().flat_map(|r| &r.trace.points).filter_map(time);
     let (min, max) = (all().fold(f64::MAX, f64::min), all().fold(0.0, f64::max));
-    // Of several chips, steps of the fast ones would vanish beside the slow ones.
+    // With several chips on one axis, the steps of fast chips would be invisible next to slow ones.
     let y = match reports {
         [] | [_] => Scale::linear((bottom, top), max),
         _ => Scale::log((bottom, top), min, max),
@@ -63,7 +63,7 @@ fn panel(
     }
 }
 
-/// The corners of a line that goes level from point to point, and then up or down.
+/// Corners of a line that is level from point to point, with vertical steps.
 fn steps(points: &[(i32, i32)]) -> Vec<(i32, i32)> {
     let mut out: Vec<(i32, i32)> = Vec::new();
     for &(x, y) in points {

@@ -1,4 +1,4 @@
-//! Running a step.
+//! Execution of a step of the workload.
 
 use std::collections::VecDeque;
 
@@ -10,24 +10,24 @@ use floatgate_stack::fs::{
 use super::{Kind, NAMES, Random, Step, XATTRS};
 use crate::powercut::filesystem::{Device, Fs, Recipe, idle};
 
-/// The files that a step can work on, by inode, in the order it was made.
+/// Files that a step can use, by inode in the order of their creation.
 #[derive(Clone, Debug, Default)]
 pub(in crate::powercut) struct LiveFiles {
     directories: Vec<u32>,
-    /// Regular files, those included that are open and have no name any more.
+    /// Regular files, including open files without a name.
     files: Vec<u32>,
     /// Regular files that are open.
     open: VecDeque<u32>,
 }
 
-/// State that a step has brought to flash for certain.
+/// Data that a step has certainly written to flash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::powercut) struct Durable {
-    /// Everything that was written before.
+    /// True for everything that was written before.
     pub(in crate::powercut) all: bool,
-    /// All names.
+    /// True for all names.
     pub(in crate::powercut) names: bool,
-    /// One inode: its data, attributes and names.
+    /// One inode with its data, attributes and names.
     pub(in crate::powercut) inode: Option<u32>,
 }
 
@@ -41,7 +41,7 @@ impl Durable {
     }
 }
 
-/// The outcome of a step: the filesystem and what is on flash, or why not, and the flash.
+/// Outcome of a step: the filesystem and the durable data, or the reason of a failure and the flash.
 pub(in crate::powercut) type Outcome = std::result::Result<(Fs, Durable), (String, Device)>;
 
 impl LiveFiles {
@@ -54,12 +54,12 @@ impl LiveFiles {
         index.and_then(|index| self.files.get(index).copied()).ok_or(Error::NotFound)
     }
 
-    /// Regular files that are open, in order, each as often as it was opened.
+    /// Open regular files in order, each as often as it is open.
     pub(in crate::powercut) fn open(&self) -> impl Iterator<Item = u32> + '_ {
         self.open.iter().copied()
     }
 
-    /// An inode is forgotten if it is gone.
+    /// Removes an inode from the lists if it no longer exists.
     fn forget_if_gone(&mut self, fs: &mut Fs, inode: u32) {
         if fs.attributes(inode).is_err() {
             self.directories.retain(|&other| other != inode);
@@ -68,14 +68,14 @@ impl LiveFiles {
     }
 }
 
-/// Bytes that tell whose they are.
+/// Random bytes that identify the write by its seed.
 fn bytes(seed: u64, len: usize) -> Vec<u8> {
     let mut random = Random::new(seed);
-    // Half of it repeats, so that compression has something to do.
+    // Half of the data repeats, so that compression has an effect.
     (0..len).map(|at| if at % 64 < 32 { b'.' } else { random.bits() as u8 }).collect()
 }
 
-/// Runs a step. Steps that make no sense (a name that is not there, a directory moved below itself) do nothing.
+/// Runs a step. Impossible steps (a missing name, a directory moved below itself) do nothing.
 pub(in crate::powercut) fn run(
     mut fs: Fs,
     recipe: &Recipe,
@@ -94,7 +94,7 @@ pub(in crate::powercut) fn run(
     }
 }
 
-/// True when a step failed because of what is there, or of how much.
+/// True if a step failed because of the filesystem's contents or lack of space.
 const fn is_refused(error: &Error) -> bool {
     matches!(
         error,
@@ -302,7 +302,7 @@ fn rename(
     let (moved, replaced) = (fs.lookup(from.directory, from.name), fs.lookup(to.directory, to.name));
     fs.rename(from, to, how)?;
     if moved == replaced {
-        // Two names of one file: nothing happens, not even in directories that are synchronous.
+        // If both names refer to the same file, nothing happens, not even in synchronous directories.
         return Ok(Durable::NOTHING);
     }
     if let Ok(inode) = replaced {

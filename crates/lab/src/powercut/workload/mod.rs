@@ -1,4 +1,4 @@
-//! The reference workload: what a filesystem is asked to do while power may go away.
+//! Reference workload: the operations during which power may be cut.
 
 mod apply;
 
@@ -7,7 +7,7 @@ use floatgate_stack::fs::Rename;
 
 use floatgate_mtd::random::Random;
 
-/// Names that files get; few, so that they meet again and again. The first ones begin alike.
+/// Names of files. They are few, so that they are reused often; the first ones have the same beginning.
 pub(super) const NAMES: [&[u8]; 9] = [
     b"name one",
     b"name two",
@@ -23,66 +23,66 @@ pub(super) const NAMES: [&[u8]; 9] = [
 /// Names of extended attributes.
 pub(super) const XATTRS: [&[u8]; 3] = [b"user.one", b"trusted.two", b"security.three"];
 
-/// Largest file, bytes: more blocks make more states, not more kinds of them.
+/// Maximum size of a file, bytes: more blocks give more states, but not more kinds of states.
 const FILE_BYTES: u64 = 24_000;
 
-/// Most bytes of a write.
+/// Maximum number of bytes of a write.
 const WRITE_BYTES: usize = 9000;
 
-/// One thing that is asked of the filesystem. Directories, files and names are numbers; what they stand for depends on what is
-/// there.
+/// One operation on the filesystem. Directories, files and names are given by numbers; their meaning depends on the
+/// existing files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// A file of any kind.
+    /// Creates a file of any kind.
     Create { directory: usize, name: usize, kind: Kind },
-    /// A file without a name (`O_TMPFILE`).
+    /// Creates a file without a name (`O_TMPFILE`).
     CreateUnnamed { directory: usize },
-    /// Data are written behind the end.
+    /// Writes data at the end of the file.
     Append { file: usize, len: usize, seed: u64 },
-    /// Data are written over old ones, or behind a hole; with `sync` they are to be on flash after that (`O_SYNC`).
+    /// Writes data over old data or after a hole. With `sync`, the data must then be on flash (`O_SYNC`).
     Write { file: usize, offset: u64, len: usize, seed: u64, sync: bool },
-    /// A file is cut or grows by a hole.
+    /// Truncates a file, or extends it by a hole.
     Truncate { file: usize, size: u64 },
-    /// Another name for a file.
+    /// Creates another name for a file.
     Link { file: usize, directory: usize, name: usize },
-    /// A name goes.
+    /// Removes a name.
     Unlink { directory: usize, name: usize },
-    /// A name changes, perhaps onto another.
+    /// Renames a file, perhaps onto an existing name.
     Rename { from: (usize, usize), to: (usize, usize), how: Rename },
-    /// An extended attribute is set.
+    /// Sets an extended attribute.
     SetXattr { file: usize, name: usize, len: usize, seed: u64 },
-    /// An extended attribute goes.
+    /// Removes an extended attribute.
     RemoveXattr { file: usize, name: usize },
-    /// Permissions and owner change.
+    /// Changes permissions and owner.
     SetAttributes { file: usize, permissions: u32, uid: u32 },
-    /// Changes of a file or directory are to be on flash at once from now on, or no longer (`chattr +S`).
+    /// Makes changes of a file or directory synchronous, or not (`chattr +S`).
     SetSync { file: usize, directory: bool, sync: bool },
-    /// A file is opened: it stays when it loses its last name.
+    /// Opens a file, which then exists even after it loses its last name.
     Open { file: usize },
-    /// The file opened first is closed.
+    /// Closes the file that was opened first.
     Close,
-    /// One file or directory is brought to flash.
+    /// Syncs one file or directory (`fsync`).
     Fsync { file: usize, directory: bool },
-    /// Everything is brought to flash.
+    /// Syncs the whole filesystem (`sync`).
     Sync,
-    /// Time passes.
+    /// Lets time pass.
     Idle,
-    /// The filesystem is unmounted and mounted again.
+    /// Unmounts the filesystem and mounts it again.
     Remount,
 }
 
 /// A kind of file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// With data.
+    /// Regular file with data.
     Regular,
-    /// With names.
+    /// Directory with names.
     Directory,
-    /// With a target.
+    /// Symbolic link with a target.
     Symlink,
-    /// With numbers.
+    /// Device file with its numbers.
     Device,
-    /// Without anything.
+    /// Named pipe, which has no contents.
     Fifo,
 }
 
@@ -110,7 +110,7 @@ impl Step {
     }
 }
 
-/// The steps of a seed.
+/// Steps that follow from a seed.
 pub(super) fn steps(seed: u64, count: usize) -> Vec<Step> {
     let mut random = Random::new(seed);
     (0..count).map(|_| step(&mut random)).collect()

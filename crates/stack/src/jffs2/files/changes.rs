@@ -139,7 +139,7 @@ impl Jffs2<dyn Mtd> {
 
     fn named(&mut self, directory: u32, name: &[u8]) -> Result<(u32, FileType)> {
         let inode = self.lookup(directory, name)?;
-        // Also what cannot be read can be removed.
+        // A file whose nodes cannot be read can still be removed.
         let of_type = self.typed(inode).map_or(FileType::Regular, |(_, of_type)| of_type);
         Ok((inode, of_type))
     }
@@ -239,7 +239,7 @@ impl Jffs2<dyn Mtd> {
         if offset > u64::from(newest.file_bytes) {
             self.write_hole(&now, offset as u32)?;
         }
-        // As page by page from Linux's page cache.
+        // The data is written page by page, as Linux writes its page cache.
         let mut done = 0;
         while done < data.len() {
             let at = offset + done as u64;

@@ -70,7 +70,7 @@ impl Hasher {
 }
 
 fn hmac<D: Digest + BlockSizeUser + Clone>(key: &[u8], parts: &[&[u8]]) -> Box<[u8]> {
-    // Keys of any length are possible.
+    // HMAC accepts keys of any length, so this never fails.
     let Ok(mut mac) = <SimpleHmac<D> as KeyInit>::new_from_slice(key) else { return Box::default() };
     parts.iter().for_each(|part| Mac::update(&mut mac, part));
     mac.finalize().into_bytes().to_vec().into()

@@ -25,7 +25,7 @@ pub(crate) enum Method {
 /// Number of methods.
 const METHODS: usize = Method::Rtime as usize + 1;
 
-/// Result of compressing a block.
+/// Cached result of the compression of a block.
 #[derive(Clone, Debug)]
 struct Outcome {
     worked: bool,
@@ -57,7 +57,7 @@ impl CompressionCache {
         if block.len() < BLOCK_MIN {
             return None;
         }
-        // What another thread holds is compressed again.
+        // If another thread holds the lock, the block is compressed again.
         let slots = self.slots.try_lock().ok()?;
         let cached = slots.get(slot_of(block))?.as_ref().filter(|cached| *cached.block == *block)?;
         let Outcome { worked, len, bytes } = cached.outcomes[method as usize].as_ref()?;

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 const KINDS: [Compression; 3] = [Compression::Lzo, Compression::Zlib, Compression::Zstd];
 
-/// Blocks of many kinds: pieces of random bytes, runs, and copies of what came before, near and far.
+/// Random test blocks: pieces of random bytes, runs, and copies of earlier bytes, near and far.
 fn block() -> impl Strategy<Value = Vec<u8>> {
     let piece = (0u8..4, 1usize..600, 1usize..4096, any::<u64>(), 1u8..=255);
     (prop::collection::vec(piece, 1..60), 1usize..=BLOCK).prop_map(|(pieces, len)| {
@@ -88,7 +88,7 @@ proptest! {
             if used == how {
                 let mut out = vec![0; BLOCK];
                 let shorter = &stored[..stored.len() - 1 - cut % stored.len()];
-                // Nothing at all is an empty Zstandard frame to the library, as it is to Linux.
+                // For the library, as for Linux, empty input is an empty Zstandard frame.
                 let result = Decompressor::new().decompress(used, shorter, &mut out);
                 prop_assert!(result.is_err() || (shorter.is_empty() && result == Ok(0)), "{how:?}: {result:?}");
             }
@@ -96,7 +96,8 @@ proptest! {
     }
 }
 
-/// The fast compressor finds what repeats: text of this length shrinks to no more than a third above the smallest.
+/// The fast compressor finds repeated text: its output is less than a third larger than the output of the smallest
+/// effort.
 #[test]
 fn fast_is_not_much_larger() {
     let text = include_str!("mod.rs");

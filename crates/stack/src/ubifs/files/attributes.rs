@@ -37,7 +37,8 @@ impl Ubifs<dyn Volume> {
 
     fn check_change(&mut self, inode: u32, changes: &AttributeChanges) -> Result<()> {
         let inode = &self.inode(inode)?.inode;
-        // Flags are how a file becomes changeable again.
+        // The flags of an immutable inode may change, because otherwise it could never become writable
+        // again.
         let only_flags = AttributeChanges { flags: changes.flags, ..AttributeChanges::default() } == *changes;
         if inode.flags.contains(FileFlags::IMMUTABLE) && !only_flags {
             return Err(Error::NotPermitted);

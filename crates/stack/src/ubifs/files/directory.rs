@@ -186,7 +186,7 @@ impl Ubifs<dyn Volume> {
             created_sqnum,
             size: match &file.kind {
                 NewKind::Directory => Inode::SIZE as u64,
-                // Of a device that of its number, as Linux has it.
+                // The size of a device file is the length of its device number, as in Linux.
                 NewKind::Symlink(_) | NewKind::BlockDevice(_) | NewKind::CharacterDevice(_) => {
                     data.len() as u64
                 }
@@ -327,7 +327,7 @@ impl Ubifs<dyn Volume> {
         let mut changes = Vec::with_capacity(names.len() + inodes.len());
         for &(directory, name, inode) in names {
             let key = self.entry_key(directory, name)?;
-            // Linux's deletion entries have no type.
+            // In Linux, a deletion entry has no file type.
             let (inode, file_type) = inode.unwrap_or((0, FileType::Regular));
             let entry = Entry { key, inode: u64::from(inode), file_type, cookie: self.core.io.cookie() };
             changes.push(Change::Entry(EntryNode { entry, name }));

@@ -70,7 +70,7 @@ impl Ubifs<dyn Volume> {
         let file_type = cached.inode.file_type().unwrap_or(FileType::Regular);
         self.fill_entry(directory, name, inode, file_type, is_directory)?;
         if is_directory {
-            // Written once at the end: its size grows with its entries.
+            // A directory is written once, at the end, because its size grows with its entries.
             self.inodes.insert(Cached { dirty: Some(Cost::default()), ..cached.clone() });
         } else {
             self.fill_nodes(Head::Base, &[Change::Inode(cached.node())])?;

@@ -60,7 +60,8 @@ impl Inodes {
     pub(super) fn insert(&mut self, cached: Cached) {
         if self.map.len() >= self.full_at {
             self.map.retain(|_, cached| cached.is_in_use());
-            // Room for as many again as are in use, so that forgetting costs a constant time for each insertion.
+            // The limit is at least twice the number of inodes in use, so that eviction costs a constant time per
+            // insertion.
             self.full_at = self.map.len() + self.limit.max(self.map.len());
         }
         self.map.insert(cached.inode.key.inum(), cached);

@@ -37,7 +37,7 @@ use pages::Pages;
 pub struct Behaviour {
     /// Makes every change synchronous (`-o sync`).
     pub sync: bool,
-    /// Compression of new files; by default that in the superblock.
+    /// Compression of new files; by default the compression in the superblock.
     pub compression: Option<Compression>,
     /// Trade-off of compression between size and speed.
     pub effort: Effort,
@@ -310,7 +310,7 @@ impl Ubifs<dyn Volume> {
 
     /// As [`acquire`](Self::acquire), for an operation that frees space and is therefore allowed on a full filesystem.
     fn acquire_if_possible(&mut self, request: &BudgetRequest) -> Result<Cost> {
-        // Garbage collection and commits in search of space would take more than a deletion gives.
+        // The search for space by garbage collection and commits could consume more space than a deletion frees.
         if self.core.space.is_overfull() {
             return Ok(Cost::default());
         }

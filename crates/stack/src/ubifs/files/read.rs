@@ -100,7 +100,7 @@ impl Ubifs<dyn Volume> {
         let [first, .., last] = places[..] else { return Ok(0) };
         let mut bytes = vec![0; (last.offset + last.len - first.offset) as usize];
         match self.core.io.read(first.lnum, first.offset, &mut bytes) {
-            // Read one by one, it shows which one is damaged.
+            // The blocks are then read one by one, which shows which one is damaged.
             Err(error) if error.is_damage() => return Ok(0),
             outcome => outcome?,
         }
@@ -262,7 +262,8 @@ mod tests {
     use crate::ubifs::{FormatOptions, Ubifs};
     use floatgate_mtd::random::Random;
 
-    /// Writes in random order leave runs and gaps, with holes and cached blocks between them.
+    /// Writes in random order leave runs of blocks and gaps, with holes and cached blocks between them. Bulk reads
+    /// must return the same data as single reads.
     #[test]
     fn bulk_reads_find_what_single_ones_find() {
         let options = FormatOptions::default();

@@ -39,7 +39,7 @@ impl Ubifs<dyn Volume> {
             if how == Rename::KeepTarget {
                 return Err(Error::Exists);
             }
-            // As POSIX has it: two names of one file stay as they are.
+            // POSIX: if both names refer to the same file, a rename changes nothing.
             if target == found.inode {
                 return Ok(());
             }
@@ -134,7 +134,7 @@ impl Ubifs<dyn Volume> {
         found: &RenameInodes,
         whiteout: bool,
     ) -> Result<()> {
-        // The inode that moves is written later: only its time of change is new.
+        // The moved inode is written later, because only its change time is new.
         let time = self.time;
         set_ctime(&mut self.mark_dirty(found.inode)?.inode, time);
         let mut inodes = Vec::new();
@@ -169,7 +169,7 @@ impl Ubifs<dyn Volume> {
             gid: parent.gid,
         };
         let mut cached = self.new_inode(directory, &file)?;
-        // Other than that of a device, as in Linux.
+        // Unlike other device files, a whiteout has size 0, as in Linux.
         (cached.inode.size, cached.synced_size) = (0, 0);
         Ok(cached)
     }

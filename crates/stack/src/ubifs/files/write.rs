@@ -170,7 +170,7 @@ impl Ubifs<dyn Volume> {
         if size < old {
             return self.cut(inode, old, size);
         }
-        // Behind the end of the last block stand zeros, on flash and in the cache.
+        // The bytes after the end of the last block are zeros, on flash and in the cache.
         self.grow(inode, size)
     }
 
@@ -182,7 +182,7 @@ impl Ubifs<dyn Volume> {
             changed_inode_bytes: Truncation::SIZE as u32,
             ..BudgetRequest::default()
         };
-        // Cutting to nothing frees space: it is always allowed.
+        // A truncation to 0 bytes frees space, so it is always allowed.
         let cost = if new_size == 0 { self.acquire_if_possible(&request)? } else { self.acquire(&request)? };
         let outcome = self.cut_blocks(inode, old_size, new_size, tail);
         self.end_budget(cost, outcome)?;

@@ -154,7 +154,7 @@ impl Core<dyn Volume> {
             Change::Entry(node) => self.index_entry(node, place),
             Change::Data(node) => {
                 let key = node.block.key;
-                // Replaying the deletion would leave this block.
+                // The inode has data after its deletion, so a replay of the deletion would not remove this block.
                 self.log.deletions.remove(&key.inum());
                 self.tnc.insert(&mut self.io, &mut self.space, key, place)
             }

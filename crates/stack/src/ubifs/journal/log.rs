@@ -48,7 +48,7 @@ pub(crate) struct Log {
     retired: Vec<u32>,
     /// Bytes of buds that the running commit adds to the index.
     retired_bytes: u64,
-    /// Inodes whose deletion is the last node of theirs in the journal.
+    /// Inodes whose last node in the journal is their deletion.
     pub(crate) deletions: BTreeSet<u32>,
 }
 
@@ -199,7 +199,7 @@ impl Log {
             io.unmap(self.head.lnum)?;
         }
         if bud.start == 0 {
-            // Unmapped is not erased: after a power cut the LEB could be back with what was in it.
+            // An unmapped LEB may not be erased yet: after a power cut it could reappear with its old contents.
             io.map(lnum)?;
         }
         self.head.offset = io.write_node(&reference(lnum, bud), self.head.lnum, self.head.offset)?;

@@ -22,7 +22,7 @@ impl Core<dyn Volume> {
             match self.try_reserve(head, needed)? {
                 Room::Ready(()) => return Ok(()),
                 Room::CommitFirst => self.force_commit()?,
-                // A commit frees LEBs that hold only dirt, and those of the old index.
+                // A commit frees LEBs that contain only dirty space, and LEBs of the old index.
                 Room::NoSpace if self.commit_changes()? => {}
                 Room::NoSpace => return Err(Error::NoSpace),
             }
@@ -40,8 +40,8 @@ impl Core<dyn Volume> {
         if self.log.is_commit_due() {
             return Ok(Room::CommitFirst);
         }
-        // Nodes of the base head are small: they fit where LEBs of data end. An image that is changed time and again would get a
-        // new LEB each time.
+        // Nodes of the base head are small and fit into the free ends of data LEBs. Without budgets, all heads use such
+        // ends: otherwise an image that is changed repeatedly would take a new LEB each time.
         let squeeze = head == Head::Base || (!self.space.is_budgeted() && !self.log.is_deferred());
         let (lnum, offset) = match self.space.find_free(&mut self.io, bytes, squeeze)? {
             Some(found) => found,

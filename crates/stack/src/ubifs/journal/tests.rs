@@ -9,16 +9,17 @@ use floatgate_media::ubifs::{LOG_LEB, Node};
 
 const LEB: u32 = 16 * 1024;
 
-/// A filesystem with a log of some LEBs.
+/// Creates a filesystem with this number of log LEBs, and its log with a limit of this number of
+/// journal LEBs.
 fn log(log_lebs: u32, journal_lebs: u32) -> (Io<TestVolume>, Log) {
-    // A journal so large that the log gets what is asked for.
+    // The journal is large enough that the log gets the requested size.
     let io = blank(200, LEB, 2048, 2048, (log_lebs - 1) * 8);
     let mut log = Log::new(io.layout(), LOG_LEB);
     log.limit(io.layout(), u64::from(journal_lebs) * u64::from(LEB));
     (io, log)
 }
 
-/// The nodes of a LEB of the log: commit numbers, and LEBs of references.
+/// Nodes in a log LEB: commit numbers, and LEBs of references.
 fn contents(io: &mut Io<TestVolume>, lnum: u32) -> Vec<(char, u64)> {
     let leb = scan(io, lnum, 0).unwrap();
     leb.nodes
@@ -68,7 +69,8 @@ fn the_log_is_a_ring_that_always_has_room_for_a_commit() {
                 }
             }
         }
-        // Three LEBs of eight writes each, one of them the start; the fourth is kept.
+        // Three LEBs of 8 writes each, minus the commit start; the fourth LEB stays free for the
+        // commit.
         assert_eq!(count, 23);
         main.clone().for_each(|lnum| io.unmap(lnum).unwrap());
     }
@@ -101,7 +103,7 @@ fn a_commit_keeps_what_heads_go_on_writing() {
         assert_eq!(log.reference(&mut io, lnum, bud(0)), Ok(Room::Ready(())));
     }
     io.seek_head(Head::Base, main + 1, 4096);
-    // A full LEB is left behind.
+    // A head detaches from a full LEB.
     io.seek_head(Head::Data, main + 2, LEB);
     log.start_commit(&mut io, 2).unwrap();
     assert_eq!(log.buds().get(&(main + 1)), Some(&bud(4096)));

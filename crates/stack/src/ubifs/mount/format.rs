@@ -34,7 +34,7 @@ pub enum FormatStyle {
 pub struct FormatOptions {
     /// Rule for sizes that are `None`.
     pub style: FormatStyle,
-    /// Maximum number of LEBs that it can grow to; by default the size of the volume.
+    /// Maximum number of LEBs to which the filesystem can grow; by default the size of the volume.
     pub max_lebs: Option<u32>,
     /// Maximum size of the journal, B.
     pub journal_bytes: Option<u64>,
@@ -172,7 +172,8 @@ impl Core<dyn Volume> {
         let space = self.space.get(gc_lnum)?;
         self.space.set(gc_lnum, LebSpace { index: false, ..space })?;
         self.gc_lnum = Some(gc_lnum);
-        // Linux refuses a master node without one, though recovery does not believe it.
+        // Linux refuses a master node without a LEB for the garbage collector, although its recovery does not use that
+        // number.
         self.master.gc_lnum = gc_lnum;
         let inode = root_inode(options, self.io.next_sqnum());
         self.apply(Head::Base, &[Change::Inode(InodeNode { inode, data: &[] })])?;

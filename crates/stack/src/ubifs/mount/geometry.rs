@@ -95,7 +95,7 @@ pub(crate) fn superblock(volume: VolumeGeometry, options: &FormatOptions) -> Res
         uuid: options.uuid,
         hash_algorithm: match options.style {
             FormatStyle::Mkfs => HashAlgorithm::from_code(0),
-            // None, as Linux says it.
+            // Code with which Linux stores "no hash algorithm".
             FormatStyle::Linux => HashAlgorithm::from_code(u16::MAX),
         },
         ..Superblock::default()
@@ -151,7 +151,7 @@ fn mkfs_areas(units: Units, lebs: u32, max_lebs: u32, options: &FormatOptions) -
     let journal_bytes = options.journal_bytes.unwrap_or(default);
     let start = u64::from(COMMIT_START_BYTES.next_multiple_of(units.min_io_bytes));
     let least = units.lebs(units.references(units.lebs(journal_bytes)) + start) + 1;
-    // The main area has to hold nine LEBs.
+    // The main area needs at least nine LEBs.
     let room = u64::from(behind_log(max_lebs).saturating_sub(9));
     let log_lebs = (least + 2).min(room.max(least));
     let log_lebs = options.log_lebs.unwrap_or(u32::try_from(log_lebs).unwrap_or(u32::MAX));
@@ -165,7 +165,8 @@ fn linux_areas(units: Units, lebs: u32, options: &FormatOptions) -> Areas {
     if journal * leb > LINUX_MAX_JOURNAL_BYTES {
         journal = LINUX_MAX_JOURNAL_BYTES / leb;
     }
-    // Twice, for buds can begin in the middle of LEBs; and one that is kept for the commit.
+    // The references are counted twice, because buds can begin in the middle of LEBs. One more LEB stays free for the
+    // commit.
     let mut log = units.lebs(2 * units.references(journal)) + 1;
     let mut least = MIN_LEBS;
     if lebs.saturating_sub(least) > 8 {

@@ -88,9 +88,9 @@ impl Reader<'_> {
         Ok(leb.end > 0)
     }
 
-    /// Makes sure that the log reads the same from now on, which Linux does not. A log write interrupted by a power cut
-    /// may be unstable, and so may LEBs outside the log whose erase was interrupted. So the last LEB is rewritten, and
-    /// unused LEBs are unmapped.
+    /// Makes sure that the log reads the same from now on, which Linux does not do. A log write interrupted by a power
+    /// cut may be unstable, and so may LEBs outside the log whose erase was interrupted. So the last LEB is rewritten,
+    /// and unused LEBs are unmapped.
     fn check_end(&self, io: &mut DynIo<'_>) -> Result<()> {
         let (layout, tail) = (io.layout().clone(), self.log.tail());
         let head = self.log.head().lnum;

@@ -100,19 +100,21 @@ pub(crate) fn read(io: &mut DynIo<'_>, findings: &mut Findings) -> Result<Commit
     let (offset, bytes) = (located.offset, located.bytes.clone());
     let mut found = CommittedMaster { master: located.master, next_offset, offset, bytes };
     if recovered && io.is_read_only() {
-        // Clean or not when it was written: there was a power cut since.
+        // Whatever the flag says, the filesystem was not unmounted cleanly: power was cut after the node was written.
         found.master.flags = found.master.flags.with(MasterFlags::DIRTY);
     } else if !io.is_read_only() {
-        // Also if nothing is to be seen: what follows the node can look erased and yet have been written to. Even if it says that the
-        // filesystem was unmounted: a mount after that begins with such a write.
+        // The node is rewritten even if no damage is visible: the space after it can look erased although a write to it
+        // began. This also holds for a node that marks a clean unmount, because the next mount begins with such a
+        // write.
         found.next_offset = write_recovered(io, &located)?;
     }
     found.master.flags = without(found.master.flags, MasterFlags::RECOVERY);
     grow(&mut found.master, io.layout())?;
     match check(&found.master, (located.sqnum, offset), io.layout()) {
-        // The files can be read without sums and LEB properties.
+        // Files can be read without the totals and the LEB properties.
         Err(error) if findings.is_forgiving() && found.master.check_index(&io.layout().limits).is_ok() => {
-            // The sums and the LEB properties are not where the error is told.
+            // The totals and LEB properties are stored in other places than the master node, which is at the error's
+            // position.
             let of_lpt = found.master.check_lpt(&io.layout().limits).is_err();
             findings.note(error, Some(if of_lpt { Structure::Lpt } else { Structure::Space }));
             found.master.highest_inode = found.master.highest_inode.min(INODE_WATERMARK - 1);
@@ -134,7 +136,7 @@ fn find_clean(io: &mut DynIo<'_>) -> Result<Option<Located>> {
     let (Some((first, first_count)), Some((second, second_count))) = (first, second) else {
         return Ok(None);
     };
-    // The second copy is written later.
+    // The second copy is written after the first, so it has a higher sequence number.
     saw(io, &second)?;
     let same = first_count == second_count && first.offset == second.offset && same_state(&first, &second);
     Ok(Some(first).filter(|_| same))
@@ -200,7 +202,7 @@ fn read_master_leb(io: &mut DynIo<'_>, lnum: u32, step: u32) -> Result<MasterLeb
             offset = at + step;
             break;
         }
-        // A single place can be damaged; if there is only one, nothing is left.
+        // Only one place can be damaged. If it is the only one written, no good node remains.
         match back {
             1 if at == 0 => offset = 0,
             2 => return Err(Error::corrupt(lnum, at, "more than one damaged master node")),
@@ -277,17 +279,18 @@ fn newest(io: &mut DynIo<'_>, step: u32) -> Result<Located> {
 fn choose(first: MasterLeb, second: Option<Located>, step: u32, leb_bytes: u32) -> Option<Located> {
     let full = |node: &Located| u64::from(node.offset) + 2 * u64::from(step) > u64::from(leb_bytes);
     let Some(one) = first.last else {
-        // The first was unmapped and not yet written, so the second is full.
+        // The first LEB was unmapped and not yet written, so the second one is full.
         return second.filter(full);
     };
     let whole = !first.damaged;
     let by_recovery = one.master.flags.contains(MasterFlags::RECOVERY) && one.offset == 0 && whole;
     let good = by_recovery
         || match &second {
-            // The second was unmapped and not yet written.
+            // The second LEB was unmapped and not yet written.
             None => one.offset == 0 && whole,
             Some(two) if one.offset == two.offset => same_state(&one, two),
-            // The first was written, the second not: in the middle, or begun again.
+            // The first LEB was written and the second was not: in the middle of the LEBs, or at a restart from their
+            // beginning.
             Some(two) => whole && (two.offset + step == one.offset || one.offset == 0 && full(two)),
         };
     Some(one).filter(|_| good)
@@ -347,7 +350,7 @@ impl Core<dyn Volume> {
         let full = self.master_offset.checked_add(step).is_none_or(|end| end > leb_bytes);
         let offset = if full { 0 } else { self.master_offset };
         for lnum in [MASTER_LEB, MASTER_LEB + 1] {
-            // Also before the very first one: there may be old contents.
+            // A LEB is unmapped even before its very first node, because it may have old contents.
             if offset == 0 {
                 self.io.unmap(lnum)?;
             }

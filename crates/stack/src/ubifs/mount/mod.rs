@@ -180,7 +180,7 @@ impl Core<dyn Volume> {
 
 /// Reads the master node and LEB properties.
 fn open(io: &mut DynIo<'_>, options: &MountOptions, verifier: Option<Verifier>) -> Result<Opened> {
-    // Recovering the master node writes already.
+    // Even the recovery of the master node writes, so the mode is set first.
     io.set_read_only(options.read_only || !options.recover);
     let mut findings = Findings::new(options.forgiving && options.read_only);
     let master = master::read(io, &mut findings)?;
@@ -197,7 +197,7 @@ fn open(io: &mut DynIo<'_>, options: &MountOptions, verifier: Option<Verifier>) 
     }
     let space = load_space(io, &master.master, &mut findings)?;
     if dirty && !options.read_only {
-        // What an interrupted commit has written behind the index and the LPT.
+        // Removes the data that an interrupted commit wrote after the index and the LPT.
         recover::recover_head(io, master.master.index_head_lnum, master.master.index_head_offset)?;
         recover::recover_head(io, master.master.lpt_head_lnum, master.master.lpt_head_offset)?;
     }

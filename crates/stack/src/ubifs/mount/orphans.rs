@@ -52,10 +52,10 @@ const fn numbers_in(bytes: u32) -> u32 {
 }
 
 impl Orphans {
-    /// No orphans, and an empty orphan area.
+    /// Creates the state without orphans, with an empty orphan area.
     pub(crate) fn new(layout: &Layout) -> Self {
         let area = &layout.limits.orphans;
-        // Half the area, so that it can be written anew in one half and go on in the other.
+        // The limit is half the area, so that the orphans can be rewritten in one half and appended in the other.
         let most = area.len() as u64 * u64::from(numbers_in(layout.leb_bytes())) / 2;
         Self {
             list: BTreeMap::new(),
@@ -215,7 +215,7 @@ impl Core<dyn Volume> {
                 self.orphans.head = (lnum, leb.end);
             }
         }
-        // A commit that was not finished has used its number already.
+        // An interrupted commit has already used its commit number.
         self.master.commit = reader.commit;
         Ok(())
     }

@@ -47,7 +47,7 @@ fn is_last_write(leb: &ScannedLeb, stop: Stop, volume: &VolumeGeometry) -> bool 
     match stop {
         Stop::Empty => is_erased(leb.from(leb.end)) || erased_from(leb.end + 1),
         Stop::Garbage => erased_from(leb.end + 1),
-        // If more than the header was written, the header has to be good, and its length says how far the write went.
+        // If more than the header was written, the header must be good, and its length gives the extent of the write.
         Stop::Corrupt(error) => {
             let good_header = matches!(error.reason, Reason::BadCrc32 { .. });
             erased_from(leb.end + 24) || good_header && erased_from(leb.end.saturating_add(node_len(leb)))
@@ -69,7 +69,7 @@ fn program_end(offset: u32, volume: &VolumeGeometry) -> u32 {
 /// Length in the header of the node at which the scan stopped.
 fn node_len(leb: &ScannedLeb) -> u32 {
     let field = leb.from(leb.end).get(16..20).and_then(|bytes| bytes.try_into().ok());
-    // Larger than any LEB if the header is cut off.
+    // The length counts as larger than any LEB if the header is truncated.
     field.map_or(1 << 30, u32::from_le_bytes).min(1 << 30)
 }
 
@@ -111,8 +111,8 @@ fn clean_end(leb: &mut ScannedLeb, min_io: u32) {
 /// Rewrites a cleaned LEB.
 fn write_back(io: &mut DynIo<'_>, leb: &ScannedLeb) -> Result<()> {
     if leb.end == 0 {
-        // The next commit may name it as a LEB of the journal that is empty. A LEB that is only unmapped can come back with what it
-        // held when power goes away again, and then a page that could not be read may be read.
+        // The next commit may reference this LEB as an empty journal LEB. A LEB that is only unmapped can reappear with
+        // its old contents after another power loss, and a page that was unreadable may then be readable.
         io.unmap(leb.lnum)?;
         return io.map(leb.lnum);
     }

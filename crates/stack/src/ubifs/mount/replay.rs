@@ -94,7 +94,7 @@ impl Core<dyn Volume> {
         self.highest_inode = self.highest_inode.max(replay.highest_inode);
         replay.changes.sort_by_key(|change| change.sqnum);
         let mut dirt: BTreeMap<u32, u64> = replay.buds.iter().map(|bud| (bud.lnum, 0)).collect();
-        // Nodes that are deleted later in the journal can be gone already.
+        // A node that the journal deletes later may already be erased.
         self.tnc.start_replay(buds.iter().rev().map(|&(lnum, bud)| (lnum, bud.start)).collect());
         let sizes = self.replay_all(&replay.changes, recovering, &mut dirt, needed)?;
         self.findings.in_replay = self.tnc.end_replay();
@@ -182,8 +182,8 @@ impl Core<dyn Volume> {
         let key = change.key;
         match &change.what {
             ChangeKind::NameDeletion { name } => tnc.remove_name(io, space, key, name),
-            // A nameless file can get a name again: what it has must stay. And it can get attributes, which would be left behind if it
-            // were removed before (in Linux they are).
+            // An inode without a name can get a name again, so its contents must stay. It can also get attributes,
+            // which would remain if the inode were removed before (in Linux they do remain).
             ChangeKind::InodeDeletion
                 if last.get(&key.inum()).is_some_and(|last| last.alive || last.sqnum > change.sqnum) =>
             {
@@ -207,8 +207,8 @@ impl Core<dyn Volume> {
         let mut space = self.space.get(bud.lnum)?;
         let mut dirty = u64::from(space.dirty).saturating_add(replayed);
         if bud.bud.start == 0 && (space.free != leb || space.dirty != 0) {
-            // It was empty when it became a bud, so the garbage collector had emptied it after the last commit. The replay has
-            // made dirty all that was in it then.
+            // The garbage collector had emptied this LEB after the last commit, because it was empty when it became a
+            // bud. The replay counted all of its old contents as dirty.
             dirty = dirty.saturating_sub(u64::from(leb - space.free.min(leb)));
         }
         let free = leb.saturating_sub(bud.end);
@@ -220,7 +220,7 @@ impl Core<dyn Volume> {
         space.dirty = narrow("dirty space", dirty)?;
         space.taken = true;
         self.space.set(bud.lnum, space)?;
-        // Of a head's buds the last one counts.
+        // If a head has several buds, the last one gives its position.
         self.io.seek_head(bud.bud.head, bud.lnum, bud.end);
         Ok(())
     }
@@ -292,7 +292,7 @@ fn read_bud(
     if let Some(leb) = findings.pass(outcome)? {
         return Ok(leb);
     }
-    // Only the damaged nodes are left out.
+    // Only the damaged nodes are skipped.
     let (mut leb, errors) = scan_all(io, lnum, bud.start)?;
     errors.into_iter().for_each(|error| findings.note(error, None));
     leb.end = io.layout().leb_bytes();

@@ -37,7 +37,7 @@ impl Core<dyn Volume> {
         let space = self.space.get(lnum)?;
         if self.io.layout().leb_bytes() - space.free != offset {
             let error = Error::corrupt(lnum, offset, "the index head is not where its free space begins");
-            // The index head has its free space from the LEB properties.
+            // The error concerns the LPT, because the free space of the index head comes from the LEB properties.
             self.findings.pass_of(Structure::Lpt, Err::<(), _>(error))?;
         }
         self.space.set(lnum, LebSpace { taken: true, ..space })?;
@@ -75,12 +75,12 @@ impl Core<dyn Volume> {
         needed.retain(|&lnum| self.is_freeable(lnum));
         needed.iter().try_for_each(|&lnum| self.space.set_taken(lnum, true))?;
         self.gc_lnum = None;
-        // What fits behind the garbage collector's head can be moved there.
+        // Live nodes that fit after the garbage collector's head can be moved there.
         let open = self.io.head_room(Head::Gc) > 0;
         let position = self.io.buffer(Head::Gc).position();
         let dirty = if open { self.space.find_dirty_data(position)? } else { None };
         let Some((lnum, _)) = dirty else { return self.keep_empty_leb(&needed) };
-        // Committed first, so that later replays see this removal of orphans and that collection in this order.
+        // The commit comes first, so that later replays see the removal of orphans before this garbage collection.
         self.force_commit()?;
         self.release(&needed)?;
         let space = self.space.get(lnum)?;
@@ -96,7 +96,7 @@ impl Core<dyn Volume> {
     fn keep_empty_leb(&mut self, held: &BTreeSet<u32>) -> Result<()> {
         let mut found = self.space.find_free_for_index(&mut self.io)?;
         if found.is_none() {
-            // Better than no recovery.
+            // A recovery that gives up these LEBs is better than none.
             self.release(held)?;
             found = self.space.find_free_for_index(&mut self.io)?;
         }
@@ -147,8 +147,8 @@ impl Core<dyn Volume> {
             self.force_commit()?;
         }
         self.sync_heads()?;
-        // LEBs that were unmapped must not be back, and be damaged by a power cut from their erasure, once the master node says that
-        // there was none.
+        // Erases are completed first. Otherwise an unmapped LEB could reappear after a power cut, damaged by its
+        // interrupted erase, although the master node says that the filesystem was unmounted cleanly.
         self.io.volume_mut().flush()?;
         if let Some(gc_lnum) = self.gc_lnum.filter(|_| self.orphans.is_empty()) {
             let flags = without(self.master.flags, MasterFlags::DIRTY);

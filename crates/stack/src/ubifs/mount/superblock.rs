@@ -101,7 +101,7 @@ pub(crate) fn found(
     if fix_up_space && !read_only {
         superblock.flags = without(superblock.flags, SuperblockFlags::SPACE_FIXUP);
     }
-    // Only reading, a newer format counts as the newest known.
+    // In a read-only mount, a newer format counts as the newest known format.
     superblock.format_version = superblock.format_version.min(FORMAT_VERSION);
     let changed = superblock.leb_count != stored.leb_count || fix_up_space;
     Ok(VolumeSuperblock { stored: *stored, superblock, volume, fix_up_space, changed })
@@ -165,7 +165,7 @@ fn check_version(superblock: &Superblock, read_only: bool) -> Result<()> {
 }
 
 pub(super) fn check_units(superblock: &Superblock, geometry: VolumeGeometry) -> Result<()> {
-    // Nodes begin at multiples of 8: UBIFS takes smaller units for units of 8.
+    // Nodes begin at multiples of 8, so UBIFS rounds smaller I/O units up to 8.
     let unit = geometry.min_io_bytes.max(8);
     let pairs = [
         ("minimal I/O unit", superblock.min_io_bytes, unit),

@@ -183,7 +183,7 @@ impl Space {
     fn unavailable(&self, min_index_lebs: u32) -> u64 {
         let (layout, totals) = (self.layout(), self.totals());
         let kept = u64::from(min_index_lebs) + 1 + u64::from(layout.limits.heads) + 1;
-        // LEBs that the index has beyond these count as available, and so does their dark space.
+        // Index LEBs beyond the reserved ones count as available, and so do their dark bytes.
         let surplus = u64::from(totals.index_lebs.saturating_sub(min_index_lebs));
         let lost = [
             totals.used,

@@ -78,7 +78,8 @@ impl Space {
     ) -> Result<Option<(u32, u32)>> {
         let pick_empty = self.lebs_kept_for_index() < self.reusable_lebs();
         let empty = self.first(Category::Empty).filter(|_| pick_empty);
-        // Freeable LEBs are not for the journal: what made their nodes outdated may still be in a write buffer.
+        // Freeable LEBs are not used for the journal: the nodes that made theirs obsolete may still be in a write
+        // buffer.
         let fits = |wanted| move |leb: LebSpace, category| category == wanted && leb.free >= bytes;
         let partly = self.best(fits(Category::Free), |leb| leb.free);
         let found = if squeeze { partly.or(empty) } else { empty.or(partly) };
@@ -87,7 +88,7 @@ impl Space {
         let leb = self.mark_taken(lnum)?;
         let offset = io.layout().leb_bytes() - leb.free;
         if offset == 0 {
-            // It may have come back with a loss of power.
+            // A power loss may have restored the old contents of an unmapped LEB.
             io.unmap(lnum)?;
         }
         Ok(Some((lnum, offset)))
@@ -115,7 +116,7 @@ impl Space {
     /// None so far.
     pub(crate) fn find_dirty(&mut self, bytes: u32, pick_free: bool) -> Result<Option<(u32, LebSpace)>> {
         let (needed, used) = (self.min_index_lebs(), self.totals().index_lebs);
-        // Linux excludes the index also where it takes exactly what it needs.
+        // Linux also excludes the index if it uses exactly the space that it needs.
         self.find_dirty_but(bytes, pick_free, needed >= used)
     }
 
@@ -155,7 +156,7 @@ impl Space {
             (Some(index), Some(data)) if gain(index.1) >= gain(data.1) => Some(index),
             (index, data) => data.or(index),
         };
-        // Less to gain, but more than nothing: what Linux finds by scanning.
+        // LEBs with less to gain, but more than nothing: Linux finds them by scanning.
         let partly = |leb: LebSpace| leb.dirty >= dead && gain(leb) >= bytes;
         best.or_else(|| self.best(|leb, category| category == Category::Free && partly(leb), gain))
     }

@@ -129,7 +129,7 @@ impl Table {
         let size = self.layout.leb_bytes();
         match leb {
             _ if leb.taken => Category::Taken,
-            // Also if it is all free, which only a hostile image says of a LEB of the index.
+            // This includes a completely free index LEB, which only a hostile image contains.
             _ if space == size && leb.index => Category::FreeableIndex,
             _ if leb.free == size => Category::Empty,
             _ if space == size => Category::Freeable,

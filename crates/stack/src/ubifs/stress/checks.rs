@@ -1,4 +1,4 @@
-//! The check finds what does not add up.
+//! Tests that the consistency check finds contradictions.
 
 use super::super::check::Inconsistency;
 use super::super::error::Error;
@@ -7,7 +7,7 @@ use super::model::Model;
 use super::*;
 use floatgate_media::ubifs::Key;
 
-/// A committed filesystem with something in it, and the LEB and byte of an inode.
+/// Creates a committed filesystem with some files. Returns it with the LEB and offset of an inode.
 fn filesystem() -> (Core<TestVolume>, u32, u32) {
     let mut core = fresh(SHAPES[0]);
     let mut model = Model::new(3);

@@ -13,7 +13,7 @@ use super::model::{Model, State};
 use super::*;
 use floatgate_mtd::random::Random;
 
-/// A used filesystem, and its expected contents.
+/// Creates a used filesystem, and returns it with its expected contents.
 fn used(shape: Shape, seed: u64, steps: usize) -> (Core<TestVolume>, Model) {
     let mut core = fresh(shape);
     let mut model = Model::new(seed);
@@ -39,7 +39,7 @@ fn work(core: &mut Core<TestVolume>, model: &mut Model, steps: usize) -> bool {
         };
         match outcome {
             Ok(()) if action <= 1 && core.io.sqnum() > 0 => {
-                // A commit syncs too; one that was not made (1 in 3) does not.
+                // A commit also syncs. Action 1 commits in 1 of 3 cases; otherwise it is a random change.
                 let synced = Head::ALL.into_iter().all(|head| core.io.buffer(head).pending().is_empty());
                 if synced {
                     model.history = Some(vec![model.state.clone()]);
@@ -56,7 +56,7 @@ fn work(core: &mut Core<TestVolume>, model: &mut Model, steps: usize) -> bool {
     false
 }
 
-/// Collects garbage as a full filesystem does.
+/// Collects garbage as on a full filesystem.
 fn collect(core: &mut Core<TestVolume>) -> Result<()> {
     match core.collect(true)? {
         Room::Ready(lnum) => core.space.set_taken(lnum, false),
@@ -65,7 +65,7 @@ fn collect(core: &mut Core<TestVolume>) -> Result<()> {
     }
 }
 
-/// Mounts after a cut, which may happen again.
+/// Mounts after a power cut. Further cuts may interrupt the mount.
 fn mount(mut volume: TestVolume, cuts: &[u64], seed: u64, what: &str) -> Core<TestVolume> {
     let options = MountOptions { recover: true, ..MountOptions::default() };
     for &cut in cuts {
@@ -86,7 +86,7 @@ fn mount(mut volume: TestVolume, cuts: &[u64], seed: u64, what: &str) -> Core<Te
     }
 }
 
-/// Names and inodes, without the sizes of files, which recovery corrects.
+/// Names and inodes of a state, without file sizes, which recovery corrects.
 fn tree(state: &State) -> State {
     let mut tree = state.clone();
     tree.blocks.clear();
@@ -136,7 +136,7 @@ fn cut(start: &(Core<TestVolume>, Model), at: u64, again: &[u64], seed: u64, ste
     went
 }
 
-/// A recovered filesystem can be used, unmounted and mounted.
+/// Checks that a recovered filesystem can be used, unmounted and mounted.
 fn go_on(mut core: Core<TestVolume>, mut model: Model, what: &str) {
     for _ in 0..20 {
         match model.step(&mut core) {
@@ -215,7 +215,7 @@ fn a_cut_with_small_limits_leaves_a_state_there_was() {
     }
 }
 
-/// For a night: filesystems of many kinds and fillings, cut again and again.
+/// A long run for a night: filesystems of many shapes and fill levels, with repeated power cuts.
 #[test]
 #[ignore = "slow: ./test --all"]
 fn slow_many_cuts_on_many_filesystems() {

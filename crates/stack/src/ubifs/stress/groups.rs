@@ -1,4 +1,4 @@
-//! The order of changes in the journal.
+//! Tests of the order of changes in the journal.
 
 use floatgate_media::ubifs::{Group, INODE_WATERMARK, Inode, InodeNode, Key, NodeType};
 
@@ -7,7 +7,7 @@ use super::super::scan::scan;
 use super::model::{Model, Operation};
 use super::*;
 
-/// Nodes that a head has written since byte `from` of its LEB, with their groups.
+/// Types and groups of the nodes that a head has written since offset `from` of its LEB.
 fn written(core: &mut Core<TestVolume>, head: Head, from: u32) -> Vec<(NodeType, Group)> {
     core.sync_heads().unwrap();
     let lnum = core.io.buffer(head).lnum().unwrap();
@@ -28,7 +28,7 @@ fn an_operation_is_one_group_as_linux_writes_it() {
     use NodeType::{Entry, Truncation, XattrEntry};
     let mut core = fresh(SHAPES[1]);
     let mut model = Model::new(1);
-    // Heads have no LEB yet.
+    // The heads have no LEB yet.
     core.apply(Head::Base, &[Change::Inode(directory(ROOT, 0))]).unwrap();
     let inode = NodeType::Inode;
     let cases: [(Operation, &[NodeType]); 7] = [
@@ -53,7 +53,7 @@ fn an_operation_is_one_group_as_linux_writes_it() {
     assert_eq!(written(&mut core, Head::Data, 0), [(NodeType::Data, Group::None)]);
 }
 
-/// A file without a name that is open, and its inode.
+/// Creates an open file without a name, and returns its inode.
 fn open_file(core: &mut Core<TestVolume>, xattr_count: u32) -> Inode {
     let (number, created_sqnum) = core.new_inode().unwrap();
     let inode = Inode {
@@ -76,7 +76,7 @@ fn an_inode_without_links_is_bare_and_stays_until_it_is_closed() {
     let place = core.tnc.find(&mut core.io, inode.key).unwrap().unwrap();
     assert_eq!(place.len, 160);
     assert_consistent(&mut core, "open");
-    // Its deletion is in the journal already.
+    // The deletion of the inode is already in the journal.
     let before = core.io.sqnum();
     core.delete_inode(&inode).unwrap();
     assert_eq!(core.io.sqnum(), before);

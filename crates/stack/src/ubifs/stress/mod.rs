@@ -1,5 +1,5 @@
-//! Changes by the thousand against a model: nothing is lost, all space is accounted for, and a full filesystem can be
-//! emptied again.
+//! Tests with thousands of changes against a model: no data is lost, all space is accounted for, and a full filesystem
+//! can be emptied.
 
 mod checks;
 mod cuts;
@@ -22,7 +22,7 @@ use super::testing::{TestVolume, blank_with};
 use super::tnc::Tnc;
 use model::{ROOT, directory};
 
-/// A filesystem to be tried.
+/// Parameters of a test filesystem.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     lebs: u32,
@@ -30,7 +30,7 @@ pub(super) struct Shape {
     min_io: u32,
     max_write: u32,
     journal_lebs: u32,
-    /// Short names that begin alike share a key.
+    /// Hash of names. With the test hash, short names with the same beginning share a key.
     key_hash: KeyHash,
 }
 
@@ -38,8 +38,8 @@ const fn shape(lebs: u32, leb_bytes: u32, min_io: u32, max_write: u32, journal_l
     Shape { lebs, leb_bytes, min_io, max_write, journal_lebs, key_hash: KeyHash::R5 }
 }
 
-/// NAND with 512, 2048 and 4096 bytes a page, with and without larger writes, and NOR; small and large journals; names that
-/// all collide.
+/// NAND with pages of 512, 2048 and 4096 bytes, with and without larger writes, and NOR; small and large journals;
+/// names whose hashes all collide.
 pub(super) const SHAPES: [Shape; 6] = [
     shape(64, 16 * 1024, 512, 512, 8),
     shape(48, 30 * 2048, 2048, 2048, 4),
@@ -49,7 +49,7 @@ pub(super) const SHAPES: [Shape; 6] = [
     Shape { key_hash: KeyHash::Test, ..shape(64, 16 * 1024, 512, 512, 5) },
 ];
 
-/// A new filesystem with a root directory, which nothing was committed of.
+/// Creates a filesystem with a root directory, without a commit.
 pub(super) fn unwritten(shape: Shape) -> Core<TestVolume> {
     let volume = TestVolume::new(shape.lebs, shape.leb_bytes, shape.min_io, shape.max_write);
     let mut io = blank_with(volume, shape.journal_lebs, shape.key_hash);
@@ -90,14 +90,14 @@ fn write_superblock(io: &mut Io<TestVolume>) {
     io.write_node(&superblock, 0, 0).unwrap();
 }
 
-/// A new filesystem, committed and in use.
+/// Creates a committed filesystem in use.
 pub(super) fn fresh(shape: Shape) -> Core<TestVolume> {
     let mut core = unwritten(shape);
     core.commit().unwrap();
     core
 }
 
-/// Checks that everything adds up, with and without a commit before.
+/// Checks that the filesystem is consistent, before and after a commit.
 pub(super) fn assert_consistent(core: &mut Core<TestVolume>, when: &str) {
     let found = core.check().unwrap();
     assert!(found.is_empty(), "{when}: {found:#?}");

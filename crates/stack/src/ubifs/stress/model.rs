@@ -1,4 +1,4 @@
-//! The expected contents of the filesystem, and random changes of them.
+//! Model of the filesystem's contents, and random changes to it.
 
 use floatgate_mtd::random::Random;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ pub(super) const ROOT: u32 = 1;
 
 type Fs = Core<TestVolume>;
 
-/// A directory with names of `size` bytes.
+/// Inode of a directory of this size.
 pub(super) fn directory(number: u32, size: u64) -> InodeNode<'static> {
     let inode = Inode { key: Key::inode(number), size, links: 2, mode: 0o40_755, ..Inode::default() };
     InodeNode { inode, data: &[] }
@@ -30,18 +30,18 @@ fn hash(fs: &Fs, name: &[u8]) -> u32 {
     fs.io.layout().superblock.key_hash.hash(name).unwrap()
 }
 
-/// The visible state of a filesystem.
+/// Visible state of a filesystem.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct State {
-    /// Inodes with what is attached.
+    /// Inodes with their attached data, by inode number.
     pub(super) inodes: BTreeMap<u32, (Inode, Vec<u8>)>,
-    /// Names of the root directory.
+    /// Inode numbers by name in the root directory.
     pub(super) names: BTreeMap<Vec<u8>, u32>,
-    /// Names of attributes, by inode.
+    /// Inodes of attribute values, by inode and attribute name.
     pub(super) attributes: BTreeMap<(u32, Vec<u8>), u32>,
-    /// Blocks of files.
+    /// Data of files, by inode and block.
     pub(super) blocks: BTreeMap<(u32, u32), Rc<[u8]>>,
-    /// Inodes without a name that are open.
+    /// Open inodes without a name.
     pub(super) open: BTreeSet<u32>,
 }
 
@@ -67,7 +67,7 @@ pub(super) struct Model {
     pub(super) files: usize,
     /// Highest block number to be written.
     pub(super) blocks: u32,
-    /// States after each change, if they are kept.
+    /// States after each change; `None` if they are not kept.
     pub(super) history: Option<Vec<State>>,
 }
 
@@ -95,7 +95,7 @@ impl Model {
         format!("name {number}{}", "x".repeat(pad)).into_bytes()
     }
 
-    /// One change, random in kind and object.
+    /// Makes one random change.
     pub(super) fn step(&mut self, fs: &mut Fs) -> Result<()> {
         use Operation::{
             Close, Create, Inode, Link, RemoveAttribute, Rename, SetAttribute, Truncate, Unlink, Write,
@@ -122,7 +122,7 @@ impl Model {
         self.run(fs, operation)
     }
 
-    /// A change; nothing happens if there is no object for it.
+    /// Makes a change of this kind; does nothing if no object for it exists.
     pub(super) fn run(&mut self, fs: &mut Fs, operation: Operation) -> Result<()> {
         match operation {
             Operation::Create => self.create(fs),
@@ -138,7 +138,7 @@ impl Model {
         }
     }
 
-    /// Writes changes with a budget as the file layer does, and what they make of the state.
+    /// Writes changes with a budget, like the file layer, and applies them to the model.
     fn apply(
         &mut self,
         fs: &mut Fs,
@@ -149,7 +149,7 @@ impl Model {
     ) -> Result<()> {
         let cost = match fs.reserve_space(request, true) {
             Ok(cost) => Some(cost),
-            // Deletions are let in without.
+            // Deletions are allowed without a budget.
             Err(Error::NoSpace) if deletes => None,
             Err(error) => return Err(error),
         };
@@ -165,14 +165,14 @@ impl Model {
         Ok(())
     }
 
-    /// A state that a power cut can leave from now on.
+    /// Records a state that a power cut can leave from now on.
     fn remember(&mut self, state: &State) {
         if let Some(history) = &mut self.history {
             history.push(state.clone());
         }
     }
 
-    /// Inodes of files with names.
+    /// Inodes of files with a name.
     fn files(&self) -> Vec<u32> {
         self.state.names.values().copied().collect()
     }
@@ -293,7 +293,7 @@ impl Model {
         Ok(())
     }
 
-    /// Cuts a file inside a block that it has, or between blocks.
+    /// Truncates a file inside an existing block, or between blocks.
     fn truncate(&mut self, fs: &mut Fs) -> Result<()> {
         let files = self.files();
         let Some(number) = self.pick(files) else { return Ok(()) };
@@ -394,7 +394,7 @@ fn named(key: Key, name: &[u8], number: u32) -> Change<'_> {
 }
 
 impl State {
-    /// The state after a change.
+    /// Applies a change to the state.
     fn change(&mut self, change: &Change<'_>) {
         match change {
             Change::Inode(node) => self.change_inode(node),
@@ -438,7 +438,7 @@ impl State {
         }
     }
 
-    /// An inode is gone with all it had.
+    /// Removes an inode with all its data, names and attributes.
     pub(super) fn forget(&mut self, number: u32) {
         self.open.remove(&number);
         self.inodes.remove(&number);
@@ -453,14 +453,14 @@ impl State {
         gone.iter().for_each(|attribute| drop(self.inodes.remove(attribute)));
     }
 
-    /// Inodes without a name are gone, after a power cut.
+    /// State without inodes that have no name, as after a power cut.
     pub(super) fn without_open(&self) -> Self {
         let mut state = self.clone();
         self.open.iter().for_each(|&number| state.forget(number));
         state
     }
 
-    /// The contents of a filesystem.
+    /// Reads the state of a filesystem.
     pub(super) fn read(fs: &mut Fs) -> Result<Self> {
         let mut leaves = Vec::new();
         let (from, to) = (Key::from_bits(0), Key::from_bits(u64::MAX));
@@ -491,7 +491,7 @@ impl State {
         Ok(state)
     }
 
-    /// Where two states differ, in few words.
+    /// Short description of the difference between two states.
     pub(super) fn difference(&self, other: &Self) -> String {
         let mut out = String::new();
         let mut note = |what: &str, a: usize, b: usize| out.push_str(&format!("{what} {a} and {b}; "));

@@ -1,4 +1,4 @@
-//! Long runs, full filesystems, garbage collection.
+//! Tests with long runs, full filesystems and garbage collection.
 
 use super::super::error::Error;
 use super::super::journal::Room;
@@ -73,7 +73,7 @@ fn a_full_filesystem_can_be_emptied_and_filled_again() {
             assert_holds(&mut core, &model, &when);
             assert_consistent(&mut core, &when);
             assert!(!core.io.is_read_only());
-            // A few changes that need no space, then deletions.
+            // Makes a few changes that need no space, then deletions.
             while model.state.names.len() > round {
                 model.run(&mut core, Operation::Unlink).unwrap();
                 model.run(&mut core, Operation::Close).unwrap();
@@ -147,7 +147,8 @@ fn a_full_filesystem_says_so_without_wearing_the_flash() {
     }
 }
 
-/// With limits so small that each is reached. Space may be short earlier; nothing else differs.
+/// Sets the limits so low that each is reached. Space may run out earlier; everything else is
+/// equal.
 #[test]
 fn small_limits_lose_nothing() {
     for (number, (shape, count)) in SHAPES.into_iter().zip([1, 2, 3, 8, 1, 2]).enumerate() {

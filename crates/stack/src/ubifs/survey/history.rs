@@ -76,7 +76,8 @@ fn begin_of_change(events: &[Event], at: usize) -> usize {
     if !follows_own {
         return begin;
     }
-    // What makes a file longer is written behind its inode, what changes it before, and a truncation behind it with the last block.
+    // A write that extends a file follows its inode, and a write that changes it precedes the inode. A truncation
+    // follows the inode, together with the last block.
     let mut known: BTreeSet<u32> = data_blocks(&events[..begin], inode).collect();
     let mut is_new = |index: &usize| match (&events[*index].change, &events[index - 1].change) {
         (Change::Data { .. }, Change::Truncation { .. }) | (Change::Truncation { .. }, _) => false,
@@ -176,7 +177,7 @@ impl Survey<dyn Volume> {
                 continue;
             };
             (file.place, file.sqnum, file.outdated) = (event.place, event.sqnum, true);
-            // Its counts are not those of the moment.
+            // The counts in this inode belong to a later moment.
             file.incomplete = true;
             let what = format!("owner, times and size are those of a later moment, {}", event.sqnum);
             let problem = Problem::new(Severity::Damaged, Structure::Inode, what, ERASED);
@@ -222,7 +223,7 @@ impl Survey<dyn Volume> {
         let kept = named_at_the_end(events);
         for (&inode, file) in &mut self.tree.files {
             let is_regular = file.inode.is_some_and(|inode| inode.file_type() == Some(FileType::Regular));
-            // Values of extended attributes are in their inodes.
+            // The value of an extended attribute is in its inode, so it has no blocks.
             let has_blocks = is_regular && file.attached.is_empty();
             if !has_blocks || (kept.contains(&inode) && !cut.contains(&inode)) {
                 continue;

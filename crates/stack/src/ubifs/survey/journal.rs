@@ -68,7 +68,7 @@ impl DamagedNode {
             return false;
         };
         let Ok(mut leb) = ScannedLeb::read(&mut core.io, lnum, next) else { return false };
-        // What stops the scan later is another node's.
+        // A later fault in this LEB belongs to another node, so the result of the scan is ignored.
         let _ = leb.scan();
         leb.end > next
     }
@@ -120,7 +120,7 @@ pub(super) fn structure_at(
     }
     let mut header = [0xFF; 24];
     if u64::from(offset) + 24 <= u64::from(core.io.layout().leb_bytes()) {
-        // What cannot be read tells nothing.
+        // An unreadable header identifies no structure, so the error is ignored.
         let _ = core.io.volume_mut().read(lnum, offset, &mut header);
     }
     match header[20] {

@@ -48,7 +48,7 @@ pub(super) fn collect(core: &mut Core<dyn Volume>, problems: &mut Problems) -> R
     collector.read_all(&mut core.io, &core.tnc, &leaves)?;
     collector.judge_undecodable();
     let Collector { mut tree, lost, decompressor, .. } = collector;
-    // What recovery knows of sizes counts instead of the inodes'.
+    // Sizes that recovery found replace the sizes in the inodes.
     for (inode, &size) in &core.sizes {
         if let Some(inode) = tree.files.get_mut(inode).and_then(|file| file.inode.as_mut()) {
             inode.size = size;
@@ -101,7 +101,8 @@ impl Collector<'_> {
         let other_key = || corrupt("a node with another key than the index says");
         let event = event(&node, frame.stamp.sqnum, place).ok_or_else(other_key)?;
         if event.key != key {
-            // Its CRC vouches for its own key: under that one it is found, unless the index leads to another there.
+            // The CRC covers the node's own key. The node is found under that key, unless the index refers to another
+            // node there.
             self.lost.push(LostKeys { from: event.key, to: event.key, only: Only::Sqnum(event.sqnum) });
             return Err(other_key());
         }
@@ -214,8 +215,8 @@ impl Collector<'_> {
     }
 }
 
-/// Nodes that may replace an unreadable leaf; `bytes` are at its position. For data it is only the same node if a part
-/// of it is left, because another one is from another time.
+/// Nodes that may replace an unreadable leaf; `bytes` is the data at its position. For a data node, only a remaining
+/// copy of the same node is accepted, because another node has data of another time.
 fn stand_in(key: Key, place: NodePos, bytes: &[u8]) -> Only {
     let is_other = Frame::parse(bytes).is_ok_and(|frame| {
         ScannedNode::new(&frame, place.lnum, place.offset).is_ok_and(|node| node.key != Some(key))

@@ -47,7 +47,7 @@ const PROBLEMS_MAX: usize = 10_000;
 /// Message about a structure at a position.
 type MessageKey = (Structure, Option<(u32, u32)>, String);
 
-/// Problems found by a survey, up to a limit.
+/// Problems found by a survey, up to [`PROBLEMS_MAX`].
 #[derive(Clone, Debug, Default)]
 struct Problems {
     list: Vec<Problem>,
@@ -270,7 +270,7 @@ fn node_in<'b>(bytes: &'b [u8], place: NodePos) -> Result<(Frame<'b>, Node<'b>)>
 mod tests {
     use super::*;
 
-    /// A hostile image can have very many problems; those beyond the limit are only counted.
+    /// A hostile image can have very many problems. Those beyond the limit are only counted.
     #[test]
     fn only_so_many_problems_are_kept() {
         let problem = |n: usize| Problem::new(Severity::Damaged, Structure::Index, n.to_string(), "");

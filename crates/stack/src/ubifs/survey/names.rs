@@ -49,7 +49,7 @@ impl Survey<dyn Volume> {
         events.iter().filter(|event| self.is_wanted(event)).for_each(|event| found.apply(event));
         self.merge(found);
         let Some((commit, tail)) = newer_than else { return Ok(()) };
-        // Without the log: what is newer than all that the index leads to was written after the commit.
+        // Without the log, every node that is newer than all nodes in the index was written after the commit.
         let start = self.commit_start(commit, tail)?.unwrap_or_else(|| self.newest_indexed());
         let newer = || events.iter().filter(|event| event.sqnum > start);
         let whole = self.mounts && !self.nameless.is_empty();
@@ -94,13 +94,13 @@ impl Survey<dyn Volume> {
             let known = self.tree.files.get(&inode).is_some_and(|file| file.inode.is_some());
             let lost = self.lost.iter().any(|lost| (lost.from..=lost.to).contains(&Key::inode(inode)));
             if !known && (!lost || from.place.len == 0) {
-                // The index would lead to the inode if it existed.
+                // If the inode existed, the index would refer to it.
                 continue;
             }
             let is_empty = from.blocks.is_empty() && from.entries.is_empty() && from.xattrs.is_empty();
             let is_misplaced = self.lost.iter().any(|lost| lost.only == Only::Sqnum(from.sqnum));
             if is_misplaced && is_empty && !named.contains(&inode) && !self.tree.files.contains_key(&inode) {
-                // Nothing leads to it but a branch of another inode: it is that one's, with a wrong number.
+                // Only a branch of another inode leads to this node: it belongs to that inode, and its number is wrong.
                 continue;
             }
             let file = self.tree.file_mut(inode);
@@ -231,7 +231,7 @@ impl Survey<dyn Volume> {
         for (inode, mut names) in by_inode {
             let Some(&(links, is_directory)) = alive.get(&inode) else { continue };
             let most = if is_directory { 1 } else { links as usize };
-            // The best are those that the index leads to, then the newest.
+            // Names in the index come first, then the newest ones.
             names.sort();
             let excess = names.len().saturating_sub(most);
             for (by_index, _, directory, name) in names.into_iter().take(excess) {
@@ -273,7 +273,7 @@ impl Names {
     fn check(&self, tree: &Tree, number: u32, file: &File, found: &mut Vec<Problem>) {
         let Some(inode) = file.inode else {
             if file.incomplete {
-                // That it is damaged was said.
+                // The damage of this inode was already reported.
                 return;
             }
             let what = "names or data of an inode that is not there";
@@ -423,7 +423,7 @@ fn check_child(tree: &Tree, name: &[u8], child: &Child, is_xattr: bool, wrong: &
     let target = file.and_then(|file| file.inode);
     let shown = shown(name);
     let (what, consequence) = match target {
-        // That the inode is damaged was said.
+        // The damage of this inode was already reported.
         None if file.is_some_and(|file| file.incomplete) => return,
         None => {
             (format!("{shown} leads to inode {}, which is not there", child.inode), "it cannot be opened")
@@ -447,7 +447,7 @@ fn check_counts(tree: &Tree, inode: &Inode, wrong: &mut InodeFindings<'_>) {
     if inode.file_type() == Some(FileType::Directory) {
         let names: u64 = file.entries.keys().map(|name| entry_bytes(name.len())).sum();
         let expected = Inode::SIZE as u64 + names;
-        // `mkfs.ubifs` counts encrypted names as long as they were before.
+        // `mkfs.ubifs` counts encrypted names with their length before encryption.
         let by_mkfs = inode.flags.contains(FileFlags::ENCRYPTED) && inode.size < expected;
         if inode.size != expected && !by_mkfs {
             let what = format!("the size of the directory is {}, its entries make {expected}", inode.size);

@@ -31,7 +31,7 @@ pub(super) fn survey<V: Volume + 'static>(
     authenticate: &Authenticate,
 ) -> core::result::Result<Survey<V>, (Error, V)> {
     let authenticate = authenticate.clone();
-    // What a search finds nothing vouches for.
+    // Nodes that a search finds are not authenticated.
     let searches = authenticate == Authenticate::No;
     let options = MountOptions {
         read_only: true,
@@ -58,7 +58,7 @@ pub(super) fn survey<V: Volume + 'static>(
     };
     outcome.map(|mut survey| {
         if !is_whole {
-            // Sizes in the superblock may be wrong, so what does not fit them may be right.
+            // Sizes in the superblock may be wrong, so data that contradicts them may be right.
             survey
                 .problems
                 .list
@@ -105,7 +105,7 @@ pub(super) fn superblock_of(
 /// large.
 fn note_sizes(found: &VolumeSuperblock, problems: &mut Problems) -> bool {
     let stored = &found.stored;
-    // Grown as far as on any volume.
+    // Checks the superblock at its maximum size, as on the largest volume.
     let Err(error) = stored.grown(stored.max_leb_count).check() else { return true };
     let problem = Problem::new(Severity::Damaged, Structure::Superblock, error.to_string(), NOT_MOUNTED);
     problems.add(problem.at(SUPERBLOCK_LEB, 0));
@@ -182,7 +182,7 @@ fn without_superblock<V: Volume + 'static>(
     let whole = VolumeGeometry { lebs: geometry.lebs.max(geometry::MIN_LEBS), ..geometry };
     let layout = geometry::superblock(whole, &FormatOptions::default())
         .and_then(|superblock| superblock::layout(&superblock, whole));
-    // What is wrong with the superblock says more than that no other fits, or that there is nothing.
+    // The fault of the superblock says more than the fact that no other superblock was found.
     let first = problems.list.first().map(|problem| Error::Superblock(problem.description()));
     let layout = match layout {
         Ok(layout) => layout,
@@ -293,14 +293,14 @@ fn mounted<V: Volume + 'static>(
     if let Err(error) = super::space::check(&mut core, mounts && lost.is_empty(), &mut problems) {
         return Err((error, core.into_volume()));
     }
-    // Of nameless LEBs not all may be known to be missing: those of the journal are not.
+    // Missing LEBs may be among the nameless ones, except journal LEBs.
     let of_journal = |problem: &Problem| {
         let journal = matches!(problem.structure, Structure::Log | Structure::Journal | Structure::Master);
         journal && problem.severity == Severity::Damaged
     };
     let whole = nameless.is_empty() && !problems.list.iter().any(of_journal);
     let newer_than = (!whole || unlogged).then_some((core.master.commit, core.master.log_lnum));
-    // LEBs of an older index can have been written anew: then the nodes themselves tell more.
+    // LEBs of an older index may have been rewritten. In that case the nodes themselves are more reliable.
     let is_stale = rolled_back && (!mounts || !lost.is_empty());
     let verifies = core.verifier.is_some();
     let mut survey = Survey {
@@ -352,7 +352,7 @@ fn note_damage(core: &mut Core<dyn Volume>, problems: &mut Problems) -> Vec<Dama
         let at_place =
             place.map_or(Structure::Superblock, |(lnum, offset)| structure_at(core, &limits, lnum, offset));
         let structure = note.structure.unwrap_or(at_place);
-        // What follows from a damaged LPT elsewhere says nothing new.
+        // A consequence of a damaged LPT is not reported again at another place.
         let follows = has_lpt && note.structure == Some(Structure::Lpt) && is_in(error, Structure::Index);
         if structure == Structure::Master && has_master || follows {
             continue;

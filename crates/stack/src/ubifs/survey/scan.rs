@@ -97,7 +97,7 @@ pub(super) fn find_events(io: &mut DynIo<'_>, lebs: impl Iterator<Item = u32>) -
     for lnum in lebs {
         let leb = match scan_all(io, lnum, 0) {
             Ok((leb, _)) => leb,
-            // Static volumes end before they are full.
+            // Static volumes end before their last LEB is full.
             Err(Error::Volume(VolumeError { fault: VolumeFault::OutOfRange { .. }, .. })) => continue,
             Err(error) => return Err(error),
         };

@@ -51,7 +51,7 @@ pub struct File {
     pub xattrs: BTreeMap<Vec<u8>, Child>,
     /// Data blocks.
     pub blocks: BTreeMap<u32, DataBlock>,
-    /// LostKeys blocks that cannot be read.
+    /// Data blocks that cannot be read.
     pub lost_blocks: BTreeSet<u32>,
     /// Blocks found by a search in place of unreadable ones; they may be older.
     pub older_blocks: BTreeSet<u32>,
@@ -164,7 +164,7 @@ impl Tree {
     pub fn path(&self, inode: u32) -> Option<Vec<Vec<u8>>> {
         let mut path = Vec::new();
         let mut at = inode;
-        // Parents were found going down, so there is no loop.
+        // The walk down from the root found the parents, so they contain no loop.
         while at != ROOT_INODE {
             let (parent, name) = self.parents.get(&at)?;
             path.push(name.clone());

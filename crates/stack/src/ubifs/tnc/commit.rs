@@ -83,7 +83,7 @@ impl Tnc {
             let next = (slot..node.zbranches.len()).find_map(|at| Some((at, dirty(&node.zbranches[at])?)));
             let top = open.len() - 1;
             if let Some((at, child)) = next {
-                // The slot is where the child hangs until it is done.
+                // The slot refers to the child until the child is done.
                 open[top].slot = at;
                 open.push(Step { id: child, slot: 0 });
                 continue;

@@ -78,8 +78,8 @@ impl Tnc {
         let end = self.fill_gap(io, &mut filling, from..leb_bytes, work)?;
         let padded = end.next_multiple_of(io.layout().min_io_bytes().max(8) as usize);
         filling.pad(end..padded);
-        // Without a new node the LEB stays as it is, but its properties may not: the garbage collector promises space
-        // that is not free before the commit is done.
+        // Without a new node the LEB is not rewritten, but its properties may change: the garbage collector counts
+        // space as free that becomes free only with the commit.
         if filling.written > 0 {
             io.change(lnum, filling.bytes.get(..padded).unwrap_or(&filling.bytes))?;
         }

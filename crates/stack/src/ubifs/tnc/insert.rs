@@ -76,7 +76,7 @@ impl Tnc {
             if step.slot == 0 {
                 self.lower_keys(&path, key);
             }
-            // The new node comes behind the one that was split.
+            // The new node follows the node that was split.
             if let Some(parent) = path.last() {
                 path.set_slot(parent.slot + 1);
             }
@@ -107,7 +107,7 @@ impl Tnc {
         } else {
             moved.insert(step.slot - keep, zbranch);
         }
-        // The new branch, or at least one of a full node, is among those moved.
+        // The moved branches are never empty: they include the new branch, or at least one branch of a full node.
         let key = moved.first().map_or(Key::default(), |zbranch| zbranch.key);
         Zbranch::to_node(key, self.arena.add(Znode { level, dirty: true, zbranches: moved }))
     }

@@ -251,7 +251,7 @@ impl Tnc {
         self.dirty_path(space, &path)?;
         self.insert_at(fanout, path, Zbranch::to_place(key, place))?;
         match resolved.dangling {
-            // What dangles is the old entry of this name.
+            // The dangling entry is the old entry of this name.
             Some(_) => self.remove_dangling(io, space, key, place),
             None => Ok(()),
         }

@@ -64,7 +64,7 @@ impl Tnc {
         }
         match (self.read_entry(io, key, place, out), &mut self.replay) {
             (Err(error), Some(replay)) if error.is_damage() => {
-                // The LEB of a deleted entry was erased, and may be of the journal now.
+                // The LEB of a deleted entry was erased, and may be a journal LEB now.
                 replay.met_damage |= !replay.is_in_journal(place) && io.is_mapped(place.lnum)?;
                 Ok(None)
             }

@@ -147,7 +147,7 @@ impl Arena {
             self.nodes[id.index()] = node;
             return id;
         }
-        // Memory holds fewer nodes than 2^32.
+        // Memory holds fewer than 2^32 nodes.
         let id =
             NodeId(NonZero::<u32>::MIN.saturating_add(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX)));
         self.nodes.push(node);

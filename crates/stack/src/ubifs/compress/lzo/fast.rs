@@ -31,7 +31,7 @@ impl Greedy {
         let len = self.bytes.set(data);
         self.last.0.fill(0);
         let mut writer = Writer::new(out);
-        // Position 0 is what an empty table says, and nothing stands before it.
+        // The search starts at 1: position 0 marks an empty table entry, and no bytes precede it.
         let (mut at, mut written) = (1, 0);
         while at + SHORTEST <= len {
             let Some(copy) = self.search(at, len - at) else {

@@ -63,7 +63,7 @@ pub(super) struct Candidates {
 }
 
 impl Candidates {
-    /// The rest of a match one byte after its start.
+    /// Remainder of a match, one byte after its start.
     #[inline(always)]
     fn inside(before: Copy) -> Self {
         let (len, distance) = (before.len() - 1, before.distance());

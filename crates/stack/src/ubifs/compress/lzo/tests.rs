@@ -24,17 +24,17 @@ fn compressed_with(effort: Effort, data: &[u8]) -> Vec<u8> {
 
 #[test]
 fn instructions_are_read_as_specified() {
-    // Literals at the start; the end.
+    // Literals at the start of the data, then the end marker.
     assert_eq!(read(b"\x15abcd\x11\0\0").unwrap(), b"abcd");
-    // A short copy of three, then a literal counted in it.
+    // A short copy of three bytes, then a literal whose count is in the copy instruction.
     assert_eq!(read(b"\x15abcd\x4d\0x\x11\0\0").unwrap(), b"abcdabcx");
-    // A copy that overlaps itself, with a length of its own.
+    // A copy that overlaps its own output, with a length extension byte.
     assert_eq!(read(b"\x12a\x20\x01\0\0\x11\0\0").unwrap(), [b'a'; 35]);
-    // Two bytes after one literal.
+    // A copy of two bytes after one literal.
     assert_eq!(read(b"\x13ab\x04\0\x11\0\0").unwrap(), b"abab");
-    // The end's last two bits do not count.
+    // The last two bits of the end marker are ignored.
     assert_eq!(read(b"\x15abcd\x11\x03\0").unwrap(), b"abcd");
-    // Nothing.
+    // Only the end marker: empty data.
     assert_eq!(read(b"\x11\0\0").unwrap(), b"");
 }
 
@@ -91,7 +91,7 @@ fn the_cheapest_instructions_are_written() {
     assert_eq!(compressed(b""), b"\x11\0\0");
 }
 
-/// Lengths where an encoding changes.
+/// Tests the lengths at which the encoding changes.
 #[test]
 fn every_length_of_run_and_copy_comes_back() {
     let mut seed = 1u32;

@@ -3,8 +3,8 @@
 
 use super::*;
 
-/// Lets power go away at every operation of `run` in turn, until it gets through, and hands the volume of each cut to
-/// `check`, which returns what it found wrong.
+/// Cuts power at each operation of `run`, one after the other, until `run` completes. Passes the volume after each
+/// cut to `check`, which returns the faults that it finds.
 fn at_every_operation(
     volume: &TestVolume,
     run: impl Fn(TestVolume) -> core::result::Result<TestVolume, (Error, TestVolume)>,
@@ -35,7 +35,7 @@ fn at_every_operation(
     0
 }
 
-/// Mounts with recovery, and finds the file.
+/// Mounts with recovery, and checks that the file exists.
 fn is_sound(volume: TestVolume) -> Result<()> {
     let mut core = Core::mount(volume, &RECOVER).map_err(|(error, _)| error)?;
     assert!(find(&mut core, b"kept").is_some());
@@ -62,7 +62,7 @@ fn of_a_format() {
                 Ok(())
             }
             Err((error, _)) if done => Err(error),
-            // The superblock is written last: without it there is no filesystem.
+            // The superblock is written last, so an incomplete format leaves no filesystem.
             Err((Error::Node { lnum: 0, offset: 0, .. }, _)) => Ok(()),
             Err((error, _)) => Err(error),
         },

@@ -1,4 +1,4 @@
-//! New filesystems: sizes, and what is on flash.
+//! Tests of new filesystems: their sizes, and their contents on flash.
 
 use floatgate_media::ubifs::{HashAlgorithm, Superblock, SuperblockFlags};
 
@@ -9,14 +9,14 @@ fn geometry_of(lebs: u32, leb_bytes: u32, unit: u32) -> VolumeGeometry {
     TestVolume::new(lebs, leb_bytes, unit, unit).geometry()
 }
 
-/// LEBs of log and LPT, and bytes of the journal.
+/// Number of log LEBs and of LPT LEBs, size of the journal in bytes, and whether the LPT is big.
 fn areas(volume: VolumeGeometry, options: &FormatOptions) -> (u32, u32, u64, bool) {
     let superblock = geometry::superblock(volume, options).unwrap();
     let big = superblock.has(SuperblockFlags::BIG_LPT);
     (superblock.log_lebs, superblock.lpt_lebs, superblock.max_journal_bytes, big)
 }
 
-/// What `mkfs.ubifs` 2.1.5 wrote for `-m unit -e leb -c lebs`.
+/// Reference values: the superblock that `mkfs.ubifs` 2.1.5 wrote for `-m unit -e leb -c lebs`.
 #[test]
 fn sizes_are_those_of_mkfs() {
     let cases = [
@@ -53,7 +53,7 @@ fn given_sizes_count() {
 
 #[test]
 fn the_smallest_volume_has_a_filesystem() {
-    // `mkfs.ubifs` refuses those, for its log has more LEBs than it needs.
+    // `mkfs.ubifs` refuses these volumes, because its log has more LEBs than it needs.
     for lebs in 17..22 {
         let volume = TestVolume::new(lebs, LEB, UNIT, UNIT);
         let mut core =
@@ -80,7 +80,7 @@ fn the_default_journal_fits_a_volume_that_is_to_grow() {
 
 #[test]
 fn as_linux_formats_it() {
-    // Of a chip with 8 MiB in blocks of 128 KiB that a kernel has formatted.
+    // Volume on a chip of 8 MiB with blocks of 128 KiB, formatted by a kernel.
     let superblock = geometry::superblock(geometry_of(56, 129_024, 2048), &FormatOptions::linux()).unwrap();
     assert_eq!((superblock.format_version, superblock.orphan_lebs, superblock.log_lebs), (5, 2, 3));
     assert_eq!(superblock.max_journal_bytes, 3 * 129_024);
@@ -98,7 +98,8 @@ fn a_new_filesystem_is_sound_and_has_a_root() {
                 FormatOptions { deferred, root_mode: 0o1777, root_uid: 7, ..FormatOptions::default() };
             let core = Core::format(TestVolume::new(lebs, leb, unit, most), &options);
             let core = core.unwrap_or_else(|(error, _)| panic!("{error}"));
-            // Linux mounts no filesystem without one, not even to recover it.
+            // Linux does not mount a filesystem without a LEB for the garbage collector, not even
+            // to recover it.
             assert_eq!(core.master.gc_leb(), core.gc_lnum);
             let volume = unmount(core);
             for mount_options in [READ, WRITE] {
@@ -130,10 +131,10 @@ fn a_deferred_filesystem_has_only_data_on_flash_and_ends_behind_them() {
     let end = core.io.layout().limits.main.end;
     let used = core.space.lebs().filter(|(_, leb)| leb.taken || leb.free < LEB).count();
     assert_eq!(end - main.start, u32::try_from(used).unwrap());
-    // The log is a commit start and nothing else.
+    // The log contains only a commit start.
     let log = crate::ubifs::scan::scan(&mut core.io, core.master.log_lnum, 0).unwrap();
     assert_eq!(log.nodes.len(), 1);
-    // It goes on living.
+    // The filesystem can be used afterwards.
     create(&mut core, b"small");
     core.commit().unwrap();
     let mut core = mount(unmount(core), &WRITE);
@@ -142,7 +143,7 @@ fn a_deferred_filesystem_has_only_data_on_flash_and_ends_behind_them() {
     assert_eq!(core.check().unwrap(), []);
 }
 
-/// The space available is what was asked for, and less than a LEB more.
+/// The available space is the requested space, plus less than one LEB.
 #[test]
 fn an_image_has_the_room_that_was_asked_for() {
     for (blocks, room_lebs) in [(0, 1), (0, 40), (30, 2), (300, 1), (300, 2), (300, 50)] {

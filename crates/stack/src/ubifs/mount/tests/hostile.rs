@@ -1,11 +1,12 @@
-//! Damaged and invented filesystems: errors, but no panic, no hang, no memory without measure.
+//! Tests with damaged and forged filesystems: they must cause errors, but no panic, no endless loop
+//! and no unbounded memory use.
 
 use floatgate_media::ubifs::{Frame, NodeBody, Stamp};
 
 use super::*;
 use floatgate_mtd::random::Random;
 
-/// A filesystem with something in every area, cut off in use.
+/// Creates a filesystem with data in every area, and cuts its power while it is in use.
 fn sample() -> TestVolume {
     let mut core = fresh();
     for name in 0..40u32 {
@@ -23,7 +24,7 @@ fn sample() -> TestVolume {
     cut(&core)
 }
 
-/// Mounts in every way, and looks at everything there is.
+/// Mounts in every mode, and reads everything.
 fn try_all(volume: &TestVolume) {
     for options in [READ, RECOVER, MountOptions { forgiving: true, ..READ }] {
         let Ok(mut core) = Core::mount(volume.clone(), &options) else { continue };
@@ -54,7 +55,7 @@ fn flipped_bytes() {
     }
 }
 
-/// Changes a byte of a node and makes its CRC right again.
+/// Changes a byte of a node, and corrects its CRC.
 fn forge(bytes: &mut [u8], at: usize, value: u8) {
     bytes[at] = value;
     let len = u32::from_le_bytes(bytes[16..20].try_into().unwrap()) as usize;
@@ -79,7 +80,8 @@ fn forged_nodes() {
     }
     let values = [0, 1, 0x7F, 0x80, 0xFF];
     for round in 0..1500usize {
-        // Nodes of all areas, superblock and masters more often than their number.
+        // Picks nodes of all areas. Superblock and master nodes are picked more often than their
+        // number implies.
         let pick = if round % 4 == 0 { random.below(8) } else { random.below(places.len() as u64) };
         let (lnum, offset, len) = places[usize::try_from(pick).unwrap()];
         let fields = if lnum == 0 { 260 } else { len };
@@ -126,7 +128,8 @@ fn missing_lebs_are_noted() {
         volume.unmap(lnum).unwrap();
         try_all(&volume);
         if buds.contains(&lnum) {
-            // A LEB of the journal that is empty is what a cut leaves before the first write to it.
+            // An empty journal LEB is the state that a power cut leaves before the first write to
+            // the LEB.
             let options = MountOptions { forgiving: true, ..READ };
             assert!(Core::mount(volume, &options).is_ok());
         }

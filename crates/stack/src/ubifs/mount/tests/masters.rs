@@ -1,4 +1,4 @@
-//! Master nodes after power cuts at every moment, and after other damage.
+//! Tests of master nodes after power cuts at every moment, and after other damage.
 
 use floatgate_media::ubifs::MASTER_LEB;
 
@@ -6,7 +6,7 @@ use super::*;
 
 const STEP: u32 = 512;
 
-/// Contents of the two master LEBs with so many nodes, and the volume around them.
+/// Creates a volume whose two master LEBs contain this number of nodes.
 fn volume_with(nodes: u32) -> TestVolume {
     let mut core = fresh();
     while core.master_offset < nodes * STEP {
@@ -18,7 +18,7 @@ fn volume_with(nodes: u32) -> TestVolume {
     core.into_volume()
 }
 
-/// Replaces a master LEB by its first bytes, with a byte changed.
+/// Truncates a master LEB to its first `len` bytes, and changes a byte.
 fn replace(volume: &mut TestVolume, lnum: u32, len: u32, wrong: Option<u32>) {
     let mut bytes = volume.leb(lnum).unwrap()[..len as usize].to_vec();
     if let Some(at) = wrong {
@@ -27,7 +27,7 @@ fn replace(volume: &mut TestVolume, lnum: u32, len: u32, wrong: Option<u32>) {
     volume.change(lnum, &bytes).unwrap();
 }
 
-/// Commit number and offset of the master node that is found.
+/// Commit number, offset and dirty flag of the master node that a mount finds.
 fn found(mut volume: TestVolume, read_only: bool) -> Result<(u64, u32, bool)> {
     let superblock = superblock::read(&mut volume, read_only)?;
     let layout = superblock::layout(&superblock.superblock, superblock.volume)?;
@@ -40,7 +40,7 @@ fn found(mut volume: TestVolume, read_only: bool) -> Result<(u64, u32, bool)> {
 #[test]
 fn both_the_same_is_clean() {
     assert_eq!(found(volume_with(3), true), Ok((1, 4 * STEP, false)));
-    // A mount that was cut off can have begun to write behind them.
+    // An interrupted mount can have begun to write after these nodes.
     assert_eq!(found(volume_with(3), false), Ok((1, STEP, false)), "written to the start of both");
 }
 
@@ -57,7 +57,7 @@ fn the_first_was_torn() {
     let mut volume = volume_with(3);
     replace(&mut volume, MASTER_LEB, 4 * STEP, Some(3 * STEP + 100));
     replace(&mut volume, MASTER_LEB + 1, 3 * STEP, None);
-    // The one before counts, which was dirty.
+    // The previous node is used; its dirty flag was set.
     assert_eq!(found(volume.clone(), false), Ok((1, STEP, true)));
     replace(&mut volume, MASTER_LEB, 4 * STEP, Some(3 * STEP));
     assert_eq!(found(volume, false), Ok((1, STEP, true)));

@@ -22,7 +22,7 @@ use crate::ubifs::testing::TestVolume;
 const LEB: u32 = 16 * 1024;
 const UNIT: u32 = 512;
 
-/// Mounts for writing, with recovery.
+/// Options of a writable mount with recovery.
 const RECOVER: MountOptions = MountOptions {
     read_only: false,
     recover: true,
@@ -31,7 +31,7 @@ const RECOVER: MountOptions = MountOptions {
     authenticate: Authenticate::No,
 };
 
-/// Mounts for writing, but no filesystem that needs recovery.
+/// Options of a writable mount that refuses a filesystem in need of recovery.
 const WRITE: MountOptions = MountOptions {
     read_only: false,
     recover: false,
@@ -40,7 +40,7 @@ const WRITE: MountOptions = MountOptions {
     authenticate: Authenticate::No,
 };
 
-/// Mounts for reading.
+/// Options of a read-only mount.
 const READ: MountOptions = MountOptions {
     read_only: true,
     recover: false,
@@ -53,7 +53,7 @@ fn volume() -> TestVolume {
     TestVolume::new(60, LEB, UNIT, UNIT)
 }
 
-/// A new, empty filesystem.
+/// Creates an empty filesystem.
 fn fresh() -> Core<TestVolume> {
     Core::format(volume(), &FormatOptions::default()).unwrap_or_else(|(error, _)| panic!("{error}"))
 }
@@ -71,7 +71,7 @@ fn unmount(core: Core<TestVolume>) -> TestVolume {
     core.unmount().unwrap_or_else(|(error, _)| panic!("{error}"))
 }
 
-/// The same contents in a volume of more LEBs.
+/// Copies the contents of a volume to a volume with more LEBs.
 fn enlarged(old: &TestVolume, lebs: u32) -> TestVolume {
     let mut large = TestVolume::new(lebs, LEB, UNIT, UNIT);
     for (lnum, bytes) in (0..60).filter_map(|lnum| Some((lnum, old.leb(lnum)?))) {
@@ -82,7 +82,7 @@ fn enlarged(old: &TestVolume, lebs: u32) -> TestVolume {
     large
 }
 
-/// The volume as a power cut leaves it now: nothing is written any more.
+/// Volume as a power cut leaves it now: buffered data is lost.
 fn cut(core: &Core<TestVolume>) -> TestVolume {
     core.io.volume().clone()
 }
@@ -98,7 +98,7 @@ fn entry(name: &[u8], number: u32) -> EntryNode<'_> {
     EntryNode { entry, name }
 }
 
-/// Makes a file in the root directory and returns its inode.
+/// Creates a file in the root directory, and returns its inode.
 fn create(core: &mut Core<TestVolume>, name: &[u8]) -> u32 {
     let (number, _) = core.new_inode().unwrap();
     let file = InodeNode { inode: inode(number, 1, 0), data: &[] };
@@ -121,7 +121,7 @@ fn find(core: &mut Core<TestVolume>, name: &[u8]) -> Option<NodePos> {
     core.tnc.find_name(&mut core.io, entry(name, 0).entry.key, name, &mut Vec::new()).unwrap()
 }
 
-/// A LEB with these nodes, one behind the other.
+/// Bytes of a LEB that contains these nodes one after the other.
 fn nodes(core: &mut Core<TestVolume>, list: &[(&[u8], Group)]) -> Vec<u8> {
     let mut out = Vec::new();
     for &(name, group) in list {
@@ -222,7 +222,7 @@ fn free_space_is_fixed_up_once() {
     let mut core = Core::format(volume(), &options).unwrap_or_else(|(error, _)| panic!("{error}"));
     create(&mut core, b"a");
     let image = unmount(core);
-    // As a programmer writes it: every LEB is mapped, and written up to its end.
+    // A programmer maps every LEB and writes it up to its end.
     let mut programmed = volume();
     for lnum in 0..60 {
         let bytes = image.leb(lnum).map_or(vec![0xFF; LEB as usize], <[u8]>::to_vec);

@@ -1,8 +1,8 @@
-//! The orphan area.
+//! Tests of the orphan area.
 
 use super::*;
 
-/// Makes an inode without a name, with a block.
+/// Creates an inode without a name, with one block of data.
 fn orphan(core: &mut Core<TestVolume>) -> u32 {
     let (number, _) = core.new_inode().unwrap();
     write_inode(core, inode(number, 0, 4096));
@@ -109,7 +109,7 @@ fn cuts_while_orphans_are_written() {
         orphan(&mut core);
         core.commit().unwrap();
     }
-    // The area has room for a few more; then it is written anew.
+    // The area has space for a few more numbers; then it is rewritten from its start.
     for (point, seed) in (0..80).flat_map(|point| [(point, 1), (point, 2)]) {
         let mut core = core.clone();
         core.io.volume_mut().cut_after(point, seed);

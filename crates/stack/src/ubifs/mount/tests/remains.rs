@@ -1,4 +1,4 @@
-//! What recovery keeps of LEBs that power was cut from.
+//! Tests of the nodes that recovery keeps in LEBs whose write was interrupted.
 
 use floatgate_media::ubifs::pad;
 
@@ -6,13 +6,13 @@ use super::*;
 use crate::ubifs::layout::Head;
 use recover::recover_leb;
 
-/// A node with this group and name, 64 bytes.
+/// A node of 64 bytes with this name and group.
 type Written = (&'static [u8], Group);
 
 const ALONE: [Written; 2] = [(b"one", Group::Last), (b"two", Group::Last)];
 
-/// Recovers a LEB that begins with these nodes, padded to a unit, with `tail` behind them. Returns the nodes kept and where
-/// the LEB ends; what is on flash has been compared with that.
+/// Recovers a LEB that contains these nodes, padded to an I/O unit, followed by `tail`. Returns the number of nodes
+/// kept and the end of the LEB, after comparing both with the flash.
 fn recovered(list: &[Written], tail: &[u8], head: Option<Head>, max_write: u32) -> Result<(usize, u32)> {
     let volume = TestVolume::new(60, LEB, UNIT, max_write);
     let mut core =
@@ -52,7 +52,7 @@ fn a_torn_unit_goes() {
     }
     assert_eq!(recovered(&ALONE, &[0x55; 300], Some(Head::Base), UNIT), Ok((2, UNIT)));
     assert_eq!(recovered(&[], &[0x55; 300], Some(Head::Base), UNIT), Ok((0, 0)));
-    // Ones, and something behind them in the same unit.
+    // Erased bytes, followed by data in the same I/O unit.
     let mut late = vec![0xFF; 400];
     late[399] = 0;
     assert_eq!(recovered(&ALONE, &late, Some(Head::Base), UNIT), Ok((2, UNIT)));
@@ -89,7 +89,7 @@ fn damage_before_the_last_write_is_an_error() {
     for tail in [far(&[0x55; 20]), far(&torn), far(&[])] {
         let error = recovered(&ALONE, &tail, Some(Head::Base), UNIT).unwrap_err();
         assert!(error.is_damage(), "{error}");
-        // All of it can be of one write, if writes are that large.
+        // If writes are large enough, one write can contain all of it.
         assert!(recovered(&ALONE, &tail, Some(Head::Base), 4 * UNIT).is_ok());
     }
 }
@@ -120,7 +120,7 @@ fn what_was_committed_in_front_stays() {
     assert_eq!((leb.nodes.len(), leb.start, leb.end), (2, UNIT, 2 * UNIT));
     let flash = core.io.volume().leb(lnum).unwrap();
     assert_eq!(flash[..UNIT as usize + 128], bytes[..UNIT as usize + 128]);
-    // Nothing of it is kept: the committed part is.
+    // Recovery drops the whole torn part and keeps the committed part.
     bytes.truncate(UNIT as usize);
     bytes.resize(2 * UNIT as usize, 0x55);
     core.io.change(lnum, &bytes).unwrap();
@@ -169,7 +169,7 @@ fn the_end_of_the_log_may_be_damaged() {
     volume.damage(log, head.offset + 30, 1);
     let mut core = mount(volume.clone(), &RECOVER);
     assert!(find(&mut core, b"a").is_some());
-    // Further up it is no power cut.
+    // Damage before the last write is not caused by a power cut.
     volume.damage(log, 30, 1);
     assert!(refused(volume.clone(), &RECOVER).is_damage());
     let core = mount(volume, &MountOptions { forgiving: true, ..READ });

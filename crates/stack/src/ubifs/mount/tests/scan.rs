@@ -1,4 +1,4 @@
-//! What a scan makes of the bytes of a LEB.
+//! Tests of scanning the bytes of a LEB.
 
 use super::*;
 use crate::ubifs::scan::{Scanned, first_written, scan, scan_node};
@@ -14,7 +14,7 @@ fn scanned(bytes: &[u8], start: u32) -> Result<(Vec<u32>, u32)> {
     Ok((leb.nodes.iter().map(|node| node.place.offset).collect(), leb.end))
 }
 
-/// Two nodes of 64 bytes each, and padding up to a minimal I/O unit.
+/// Bytes of two nodes of 64 bytes each, with padding up to a minimum I/O unit.
 fn two_nodes() -> Vec<u8> {
     let mut bytes = nodes(&mut fresh(), &[(b"one", Group::None), (b"two", Group::Last)]);
     assert_eq!(bytes.len(), 128);
@@ -38,7 +38,7 @@ fn padding_too_short_for_a_node() {
     bytes[128..].fill(0xCE);
     pad(&mut bytes[152..]);
     assert_eq!(scanned(&bytes, 0), Ok((vec![0, 64], UNIT)));
-    // 20 of these bytes lead to no place where a node can begin.
+    // 20 padding bytes end at an offset at which no node can begin.
     bytes[148..].fill(0xFF);
     assert!(scanned(&bytes, 0).unwrap_err().is_damage());
 }
@@ -53,7 +53,7 @@ fn damage_has_its_place() {
     };
     assert!(matches!(with(100, 0x55), Error::Node { offset: 64, .. }));
     assert!(matches!(with(64, 0), Error::Corrupt { offset: 64, .. }));
-    // The length of the padding.
+    // This byte is in the length field of the padding node.
     assert!(matches!(with(128 + 24, 0xFF), Error::Node { offset: 128, .. }));
     let hole = [&good[..], &vec![0xFF; UNIT as usize], &good].concat();
     assert!(matches!(scanned(&hole, 0), Err(Error::Corrupt { offset: 1024, .. })));

@@ -1,8 +1,8 @@
-//! Files whose data reached the flash before their inodes.
+//! Tests of files whose data reached the flash before their inodes.
 
 use super::*;
 
-/// A file with two blocks, of which its inode knows the first only.
+/// Creates a file of two blocks whose inode on flash covers only the first one.
 fn late_inode(core: &mut Core<TestVolume>) -> u32 {
     let number = create(core, b"late");
     write_block(core, number, 0, &[1; 4096]);
@@ -22,7 +22,7 @@ fn a_file_reaches_to_the_end_of_its_data() {
     for committed in [false, true] {
         let mut volume = dirty.clone();
         if committed {
-            // The inode is in the index, only the data are in the journal.
+            // The inode is in the index, and only the data is in the journal.
             let mut core = fresh();
             let number = create(&mut core, b"late");
             write_inode(&mut core, inode(number, 1, 4096));

@@ -26,12 +26,13 @@ pub(crate) fn check_lpt(io: &mut DynIo<'_>, master: &Master) -> Result<Vec<Error
     let layout = Arc::clone(io.layout());
     let geometry = &layout.limits.lpt_geometry;
     if !notes.is_empty() {
-        // All that follows would be wrong too.
+        // All further checks would fail, too.
         return Ok(notes);
     }
     if let Some(place) = lpt.lsave {
         match Reader::new(io).lsave(place) {
-            // Linux passes over LEBs behind the end: `mkfs.ubifs` writes such for a volume that is smaller than it could grow to.
+            // Linux skips LEBs after the end of the volume: `mkfs.ubifs` writes them for a volume that is smaller than
+            // the maximum size of the filesystem.
             Err(error) if is_behind_the_end(&error) => {}
             read => drop(Damage::Note(&mut notes).pass(read)?),
         }

@@ -117,7 +117,7 @@ impl<'a> Packer<'a> {
         let at = self.position();
         let lnum = self.area.next_empty(at.lnum);
         let lnum = lnum.ok_or(Error::corrupt(at.lnum, at.offset, "no room for the LEB properties"))?;
-        // Not to be found again.
+        // Counts the LEB as written, so that `next_empty` does not return it again.
         self.area.written(lnum, self.leb_bytes(), 0);
         self.runs.push(Run { lnum, start: 0, end: 0, items: Vec::new() });
         self.put_tables();
@@ -135,7 +135,7 @@ impl<'a> Packer<'a> {
 
     /// Places a node, after the tables if they fit.
     fn place(&mut self, item: Item, len: u32) -> Result<NodePos> {
-        // Three LEBs are enough: one for each table, and one for the node.
+        // At most three LEBs are needed: one for each table, and one for the node.
         for _ in 0..3 {
             if self.fits(len) {
                 break;
@@ -265,7 +265,7 @@ impl Lpt {
             let others = self.area.iter().zip(&dirty).map(|((lnum, _), &dirty)| (lnum, dirty));
             let others =
                 others.filter(|&(lnum, dirty)| lnum != self.area.head.lnum && dirty > 0 && dirty < leb_bytes);
-            // The one with the fewest bytes to move.
+            // Chooses the LEB with the fewest bytes to move.
             let best = others.max_by_key(|&(lnum, dirty)| (dirty, core::cmp::Reverse(lnum)));
             let Some((lnum, _)) = best else { return };
             self.tree.mark_all(|slot| slot.place.is_some_and(|place| place.lnum == lnum));
@@ -329,7 +329,7 @@ impl Lpt {
 
     fn write_run(&self, io: &mut DynIo<'_>, table: &Table, geometry: &Geometry, run: &Run) -> Result<()> {
         if run.start == 0 {
-            // It may have come back with a loss of power.
+            // A power loss may have restored the old contents of the LEB.
             io.unmap(run.lnum)?;
         }
         let unit = geometry.parameters().min_io_bytes.max(1);

@@ -91,7 +91,7 @@ impl<'i, 'v> Reader<'i, 'v> {
         leb.resize(end, 0);
         let offset = narrow("offset", held)?;
         match self.io.read(lnum, offset, leb.get_mut(held..).unwrap_or(&mut [])) {
-            // What cannot be corrected shows in the nodes' CRCs.
+            // The CRCs of the nodes reveal data that ECC cannot correct.
             Err(error) if !error.is_damage() => Err(error),
             _ => Ok(()),
         }
@@ -152,7 +152,7 @@ pub(super) fn read_unchecked(
     let layout = Arc::clone(io.layout());
     let (end, lebs) = (layout.limits.main.end, layout.volume.lebs);
     if end > lebs {
-        // Nothing is allocated for LEBs that are not there.
+        // No memory is allocated for LEBs that do not exist.
         return Err(Error::Superblock(format!("{end} LEBs on a volume of {lebs}")));
     }
     let geometry = &layout.limits.lpt_geometry;
@@ -225,7 +225,7 @@ fn read_node(
     }
     let nnode = reader.nnode(place, level, number)?;
     for (child, place) in id.children().zip(nnode.children) {
-        // Children past the last LEB are of no use; Linux never looks at them.
+        // Children past the last LEB are unused, and Linux never reads them.
         if let Some(slot) = tree.get_mut(child) {
             slot.place = place;
         }

@@ -1,4 +1,4 @@
-//! Promises of space, against figures worked out by hand and by a second way of counting.
+//! Tests of budgets against figures calculated by hand and by a second method.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use super::totals::random_leb;
 
 const SIZE: u64 = 15_872;
 
-/// Bytes of an index node with 8 children: 28 + 8 * 20.
+/// Size of an index node with 8 children, bytes: 28 + 8 * 20.
 const INDEX_NODE: u64 = 192;
 
 const REQUEST: BudgetRequest = BudgetRequest {
@@ -53,14 +53,15 @@ fn what_is_available_leaves_room_for_index_collector_heads_and_deletions() {
     let io = Shape::default().io();
     let mut space = Space::empty(&io);
     let main = io.layout().limits.main.clone();
-    // 40 LEBs, dark 4608 in each; kept are 2 for the index, 1 for the collector, 3 for heads, 1 for deletions.
+    // 40 LEBs with 4608 dark bytes each. Reserved LEBs: 2 for the index, 1 for the garbage collector, 3 for
+    // heads, 1 for deletions.
     assert_eq!(space.available(2), 40 * SIZE - 7 * SIZE - 40 * 4608);
     space.set(main.start, LebSpace { free: 0, dirty: 504, ..LebSpace::default() }).unwrap();
     assert_eq!(space.available(2), 40 * SIZE - 7 * SIZE - 39 * 4608 - (SIZE - 504) - 504);
     for lnum in main.start..main.start + 5 {
         space.set(lnum, LebSpace { index: true, ..LebSpace::default() }).unwrap();
     }
-    // Three more LEBs of the index than need be: their bytes are there, but not their dark ones.
+    // Three index LEBs beyond the reserved ones: their bytes count as available, but their dark bytes do not.
     assert_eq!(space.available(2), 40 * SIZE - 7 * SIZE - 35 * 4608 - 3 * 4608);
     assert_eq!(space.available(1000), 0);
 }
@@ -78,7 +79,7 @@ fn promises_end_where_space_ends_and_come_back() {
     assert!(costs.len() > 10);
     let promised = space.budget.promised;
     assert_eq!(promised.data, costs.len() as u64 * 4144);
-    // One more would not fit beside an index that is one node larger.
+    // One more request would not fit next to an index that is one node larger.
     let more = promised.index + INDEX_NODE;
     let lebs = u32::try_from((3 * more).div_ceil(SIZE - INDEX_NODE)).unwrap() + 1;
     assert!(space.available(lebs) <= promised.data + 4144);
@@ -138,7 +139,7 @@ fn the_last_byte_is_for_the_privileged() {
 fn no_promise_that_takes_the_empty_lebs_of_the_index() {
     let io = Shape::default().io();
     let mut space = Space::empty(&io);
-    // Much room, but none of it in empty LEBs.
+    // Much space is free, but no LEB is empty.
     for lnum in io.layout().limits.main.clone() {
         space.set(lnum, LebSpace { free: 15_360, ..LebSpace::default() }).unwrap();
     }
@@ -151,13 +152,13 @@ fn no_promise_that_takes_the_empty_lebs_of_the_index() {
     assert!(space.promise(&entry, true).is_some());
 }
 
-/// The figures of `df`, worked out with `ubifs_reported_space` and its callers.
+/// Checks the figures of `df`, calculated as in `ubifs_reported_space` and its callers.
 #[test]
 fn a_new_filesystem_reports_what_linux_does() {
     let io = Shape::default().io();
     let space = Space::empty(&io);
     let reported = |bytes: u64| bytes * 4096 / (4144 + 3 * INDEX_NODE / 3);
-    // 15872 % 4144 = 3440 bytes of each LEB stay unused.
+    // In each LEB, 15872 % 4144 = 3440 bytes stay unused.
     let report = space.report(false);
     assert_eq!(report.blocks, reported((40 - 7) * (SIZE - 3440)) / 4096);
     let available = 40 * SIZE - 7 * SIZE - 40 * 4608;
@@ -167,7 +168,8 @@ fn a_new_filesystem_reports_what_linux_does() {
     assert_eq!(report.available_blocks, report.free_blocks);
 }
 
-/// All but the LEBs of the garbage collector, of deletions and of the index, until something is written.
+/// Checks that an empty filesystem is free except for the LEBs of the garbage collector, of deletions and of
+/// the index. The first write ends this.
 #[test]
 fn an_empty_filesystem_of_linux_2_6_27_is_free_as_a_whole() {
     let io = Shape::default().io();

@@ -1,4 +1,4 @@
-//! The tree on flash: what is committed is what is read, and Linux's own checks hold.
+//! Tests of the LPT on flash: a committed tree reads back equal, and Linux's own checks pass.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ fn lebs(space: &Space, layout: &Layout) -> Vec<LebSpace> {
     lebs.map(|leb| LebSpace { taken: false, ..leb }).collect()
 }
 
-/// A new filesystem with its first LPT on flash.
+/// Creates a new filesystem and writes its first LPT to flash.
 fn format(shape: Shape) -> (Io<Chip>, Space, Master) {
     let mut io = shape.io();
     let mut space = Space::empty(&io);
@@ -39,10 +39,10 @@ fn change_some(space: &mut Space, layout: &Layout, random: &mut Random, times: u
     }
 }
 
-/// Nodes by place.
+/// Kinds of nodes by LEB and offset.
 type Nodes = BTreeMap<(u32, u32), Kind>;
 
-/// Places of all nodes that the root leads to.
+/// Collects the positions of all nodes that are reachable from the root.
 fn walk(chip: &Chip, geometry: &Geometry, place: NodePos, level: u32, out: &mut Nodes) {
     let kind = if level == 0 { Kind::Pnode } else { Kind::Nnode };
     out.insert((place.lnum, place.offset), kind);
@@ -56,7 +56,8 @@ fn walk(chip: &Chip, geometry: &Geometry, place: NodePos, level: u32, out: &mut 
     }
 }
 
-/// What `dbg_check_ltab` of Linux demands: each LEB, read node by node, has the free and dirty bytes of the table.
+/// Checks the rule of Linux's `dbg_check_ltab`: each LEB, read node by node, has the free and dirty bytes of the
+/// ltab.
 fn judge(chip: &Chip, layout: &Layout, master: &Master) {
     let geometry = &layout.limits.lpt_geometry;
     let root = NodePos { lnum: master.lpt_lnum, offset: master.lpt_offset };
@@ -96,7 +97,7 @@ fn judge(chip: &Chip, layout: &Layout, master: &Master) {
     assert!(head[master.lpt_head_offset as usize..].iter().all(|&byte| byte == 0xFF));
 }
 
-/// Everything that has to hold after a commit.
+/// Checks everything that must hold after a commit.
 fn check(io: &mut Io<Chip>, space: &Space, master: &Master) {
     let layout = Arc::clone(io.layout());
     judge(io.volume(), &layout, master);
@@ -213,7 +214,7 @@ fn hundreds_of_commits_never_run_out_of_room() {
     }
 }
 
-/// What a mount does first after a loss of power.
+/// Erases the space after the LPT head, the first step of a mount after a power loss.
 fn clean_head(io: &mut Io<Chip>, master: &Master) {
     let mut kept = vec![0; master.lpt_head_offset as usize];
     io.read(master.lpt_head_lnum, 0, &mut kept).unwrap();
@@ -239,7 +240,7 @@ fn power_lost_in_a_commit_leaves_the_old_tree_or_the_new_one() {
                 if outcome.is_ok() {
                     break;
                 }
-                // The old tree is whole, and work goes on from there.
+                // The old tree is complete, and work continues from it.
                 let mut again = Space::load(&mut cut, &before).unwrap();
                 assert_eq!(lebs(&again, &layout), lebs(&old, &layout));
                 clean_head(&mut cut, &before);
@@ -250,7 +251,7 @@ fn power_lost_in_a_commit_leaves_the_old_tree_or_the_new_one() {
                 check(&mut cut, &again, &master);
             }
             space.commit(&mut io, &mut master).unwrap();
-            // Lost before LEBs are released: nothing misses them.
+            // This power loss happens before LEBs are released. Nothing needs them any more.
             if random.below(2) == 0 {
                 space = Space::load(&mut io, &master).unwrap();
             } else {
@@ -294,7 +295,7 @@ macro_rules! sample {
     };
 }
 
-/// The LPT of a filesystem that Linux has worked on, with superblock and master node.
+/// LPT of a filesystem that Linux has written to, with superblock and master node.
 fn written_by_linux() -> (Io<Chip>, Master) {
     let superblock = Frame::parse(sample!("ubifs_node/superblock_kernel.bin")).unwrap();
     let master = Frame::parse(sample!("ubifs_node/master_kernel.bin")).unwrap();

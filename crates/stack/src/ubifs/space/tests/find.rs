@@ -1,4 +1,4 @@
-//! The right LEB is found.
+//! Tests that the right LEB is found.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use crate::ubifs::io::Io;
 
 const SIZE: u32 = 15_872;
 
-/// A main area whose first LEBs are these, the others full. The index needs next to nothing.
+/// Creates a main area whose first LEBs are given, and whose other LEBs are full. The index needs
+/// almost no space.
 fn with(lebs: &[LebSpace]) -> (Io<Chip>, Space, u32) {
     let io = Shape::default().io();
     let mut space = Space::empty(&io);
@@ -70,7 +71,7 @@ fn lebs_with_more_dirt_than_room_are_last_and_freeable_or_index_lebs_never_for_a
 
 #[test]
 fn an_empty_leb_is_kept_for_the_index_while_the_index_may_need_it() {
-    // Two LEBs are the least that is kept for the index, which has one.
+    // At least two LEBs are reserved for the index, which has one.
     let (mut io, mut space, first) = with(&[index(0, 0), EMPTY, data(512, 0)]);
     assert_eq!(space.min_index_lebs(), 2);
     assert_eq!(space.find_free(&mut io, 600, false).unwrap(), None);
@@ -102,7 +103,7 @@ fn the_collector_gets_the_leb_with_most_to_gain() {
     assert_eq!(find(512), Some(2));
     assert_eq!(find(6000), None);
     assert_eq!(find(512), Some(0));
-    // Free space alone is nothing to collect.
+    // Free space alone is not worth collecting.
     assert_eq!(find(512), None);
 }
 
@@ -131,7 +132,7 @@ fn an_index_larger_than_it_need_be_is_collected() {
     let (_, mut space, first) = with(&lebs);
     assert_eq!(space.find_dirty(512, false).unwrap().map(|(lnum, _)| lnum - first), Some(0));
     assert_eq!(space.find_dirty(512, false).unwrap().map(|(lnum, _)| lnum - first), Some(3));
-    // Less than half to gain is left to writing in the gaps.
+    // An index LEB with less than half to gain is left to the gap writer.
     assert_eq!(space.find_dirty(512, false).unwrap(), None);
     let (_, mut space, first) = with(&lebs);
     space.index_committed(15_872);
@@ -178,7 +179,7 @@ fn outdated_data_lebs_are_free_when_a_commit_begins() {
 fn gaps_are_written_first_where_the_last_commit_left_most() {
     let (mut io, mut space, first) = with(&[index(0, 900), index(0, 3000), index(512, 0), index(0, 0)]);
     space.commit_done(&mut io).unwrap();
-    // Became outdated since: the index on flash still needs it.
+    // The LEB became obsolete after the commit, so the index on flash still needs it.
     space.set(first, index(0, 9000)).unwrap();
     space.set(first + 3, index(0, 800)).unwrap();
     let mut find = || space.find_dirty_index().unwrap().map(|lnum| lnum - first);
@@ -193,7 +194,7 @@ fn gaps_are_written_at_last_in_lebs_that_leave_the_index() {
     assert_eq!(space.find_dirty_index().unwrap(), Some(first));
     assert_eq!(space.get(first).unwrap(), taken(index(SIZE, 0)));
     assert_eq!(space.find_dirty_index().unwrap(), None);
-    // It stays in the index.
+    // The LEB stays in the index.
     space.commit_done(&mut io).unwrap();
     assert!(space.get(first).unwrap().taken);
 }
@@ -232,7 +233,8 @@ proptest! {
                     if let Some((lnum, leb)) = space.find_dirty(bytes, pick_free).unwrap() {
                         let old = before.get(lnum).unwrap();
                         let reusable = !old.index && old.free + old.dirty == SIZE;
-                        // The index never goes on in a LEB it has left: its free space is to gain too.
+                        // The index never continues in a LEB that it has left, so the free space of
+                        // such a LEB can be gained, too.
                         let worth = leb.index || leb.dirty >= layout.dead_bytes;
                         let worth = worth && leb.free + leb.dirty >= bytes;
                         let right = if reusable { pick_free } else { worth };

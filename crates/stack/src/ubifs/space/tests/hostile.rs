@@ -1,4 +1,5 @@
-//! Bytes from flash that lie: typed errors, never a panic, never harm to what is whole.
+//! Tests with forged bytes on flash: they must cause typed errors, never a panic, and never damage good
+//! data.
 
 use std::sync::Arc;
 
@@ -37,7 +38,7 @@ fn geometry(io: &Io<Chip>) -> Geometry {
     io.layout().limits.lpt_geometry.clone()
 }
 
-/// Changes the root and gives it a right CRC again.
+/// Changes the root node, and corrects its CRC.
 fn change_root(io: &mut Io<Chip>, master: &Master, change: impl FnOnce(&mut Nnode)) {
     let geometry = geometry(io);
     let out = bytes(io, root(master));
@@ -165,7 +166,7 @@ fn a_leaf_with_more_space_than_a_leb_is_refused() {
     assert!(matches!(Space::load(&mut io, &master), Err(Error::Node { .. })));
 }
 
-/// The table says that a LEB with nodes in use is empty: a commit that believed it would destroy the tree.
+/// The ltab lists a LEB with nodes in use as empty: a commit that trusted it would destroy the tree.
 #[test]
 fn a_lying_table_makes_no_commit_overwrite_nodes_in_use() {
     for lie in [LptSpace { free: 15_872, dirty: 0 }, LptSpace { free: 0, dirty: 15_872 }] {

@@ -1,4 +1,4 @@
-//! Tests of LEB properties: sums, finding, the tree on flash, promises.
+//! Tests of LEB properties: totals, search for LEBs, the LPT on flash, budgets.
 
 mod budget;
 mod commit;

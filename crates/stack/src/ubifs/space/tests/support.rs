@@ -1,4 +1,4 @@
-//! A volume for these tests, stricter than any, and layouts of every kind.
+//! A strict volume for these tests, and layouts of all kinds.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use crate::ubifs::io::Io;
 use crate::ubifs::layout::Layout;
 use crate::volume::{Volume, VolumeError, VolumeFault, VolumeGeometry};
 
-/// LEBs in memory. Counts down to a loss of power if asked to.
+/// LEBs in memory. Power can be cut after a number of operations.
 #[derive(Clone, Debug)]
 pub(super) struct Chip {
     geometry: VolumeGeometry,
     pub(super) lebs: Vec<Option<Vec<u8>>>,
-    /// Operations that still work.
+    /// Number of operations until power is cut; `None` for no cut.
     pub(super) power: Option<u32>,
 }
 
@@ -60,7 +60,7 @@ impl Volume for Chip {
             return Err(VolumeFault::OutOfRange { len: data.len() }.at(lnum, offset));
         }
         let cut = self.spend(lnum, offset);
-        // A write that is cut off gets half way.
+        // An interrupted write programs half of its data.
         let half = (data.len() / 2).next_multiple_of(unit as usize).min(data.len());
         let written = if cut.is_ok() { data } else { &data[..half] };
         let leb = self.lebs[lnum as usize].get_or_insert_with(|| vec![0xFF; size]);
@@ -100,13 +100,13 @@ impl Volume for Chip {
     fn wait_until(&mut self, _now: Instant) {}
 }
 
-/// What a filesystem for a test is like.
+/// Parameters of a test filesystem.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     pub(super) leb_bytes: u32,
     pub(super) min_io_bytes: u32,
     pub(super) main_lebs: u32,
-    /// LEBs it can grow by.
+    /// Number of LEBs by which the filesystem can grow.
     pub(super) growth: u32,
     pub(super) big: bool,
     /// The LPT area is as small as Linux allows, twice the LPT, and not four times as usual.
@@ -120,7 +120,7 @@ impl Default for Shape {
     }
 }
 
-/// LEBs of log and orphans.
+/// Number of LEBs of the log and the orphan area.
 const OTHER_LEBS: u32 = 3 + 1;
 
 impl Shape {
@@ -173,7 +173,7 @@ impl Shape {
         }
     }
 
-    /// A filesystem on a volume of exactly its size.
+    /// Creates a filesystem on a volume of exactly its size.
     pub(super) fn io(self) -> Io<Chip> {
         let superblock = self.superblock();
         over(&superblock, empty_lebs(superblock.leb_count))
@@ -184,7 +184,7 @@ pub(super) fn empty_lebs(count: u32) -> Vec<Option<Vec<u8>>> {
     vec![None; count as usize]
 }
 
-/// A filesystem over LEBs that were written before.
+/// Opens a filesystem over existing LEBs.
 pub(super) fn over(superblock: &Superblock, lebs: Vec<Option<Vec<u8>>>) -> Io<Chip> {
     let geometry = VolumeGeometry {
         lebs: u32::try_from(lebs.len()).unwrap(),
@@ -198,7 +198,7 @@ pub(super) fn over(superblock: &Superblock, lebs: Vec<Option<Vec<u8>>>) -> Io<Ch
     Io::new(Chip { geometry, lebs, power: None }, Arc::new(layout), false)
 }
 
-/// Random numbers of 32 bits.
+/// Generator of random 32-bit numbers.
 #[derive(Clone, Debug)]
 pub(super) struct Random(random::Random);
 
@@ -212,7 +212,7 @@ impl Random {
     }
 }
 
-/// The master node of a filesystem without index.
+/// Master node of a filesystem without an index.
 pub(super) fn new_master() -> Master {
     Master::default()
 }

@@ -1,4 +1,4 @@
-//! Sums follow every change.
+//! Tests that the totals follow every change.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::super::{LebSpace, Space, SpaceTotals};
 use super::support::{Random, Shape};
 use crate::ubifs::layout::Layout;
 
-/// The sums anew, written down from the rules and not from the code.
+/// Totals calculated from the rules, independently of the code under test.
 pub(super) fn recount(space: &Space, layout: &Layout) -> SpaceTotals {
     let mut sums = SpaceTotals::default();
     let size = layout.leb_bytes();
@@ -37,7 +37,7 @@ pub(super) fn recount(space: &Space, layout: &Layout) -> SpaceTotals {
     sums
 }
 
-/// Any properties that the LPT can hold; often at the edges.
+/// Random LEB properties that the LPT can store, often at their limits.
 pub(super) fn random_leb(random: &mut Random, layout: &Layout) -> LebSpace {
     let (size, unit) = (layout.leb_bytes(), layout.min_io_bytes());
     let edges = [0, layout.dead_bytes, layout.dark_bytes, layout.dark_bytes + 64, size];

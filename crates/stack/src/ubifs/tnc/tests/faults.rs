@@ -1,10 +1,12 @@
-//! Power that goes away in a commit, reads that fail, and index nodes with any contents.
+//! Tests of power cuts during a commit, of read failures, and of index nodes with arbitrary
+//! contents.
 
 use super::*;
 
 const SMALL: Setup = Setup { fanout: 3, min_io_bytes: 64, leb_bytes: 16 * 1024, index_lebs: 4, ..USUAL };
 
-/// A committed filesystem with changes that are not, and what the committed one holds.
+/// Creates a committed filesystem with uncommitted changes. Returns it with the root and the leaves
+/// of the committed index.
 fn changed(setup: Setup, seed: u64, keys: u32, changes: u32) -> (Bench, NodePos, Vec<(Key, NodePos)>) {
     let mut bench = Bench::new(setup);
     let mut random = Random::new(seed);
@@ -32,7 +34,8 @@ fn change(bench: &mut Bench, random: &mut Random, keys: u32, changes: u32) {
     }
 }
 
-/// Cuts a commit at every unit it writes. Returns how many LEBs it replaces.
+/// Cuts power at every unit that a commit writes. Returns the number of LEBs that the commit
+/// replaces.
 fn cut_everywhere(bench: &Bench, root: NodePos, leaves: &[(Key, NodePos)]) -> usize {
     let wanted = bench.clone().all_leaves();
     for cut in 0.. {
@@ -109,7 +112,7 @@ fn a_read_that_fails_may_succeed_later() {
     }
 }
 
-/// Changes bytes of index nodes, with a good CRC, and tries everything.
+/// Changes bytes of index nodes, corrects their CRCs, and runs all operations.
 #[test]
 fn forged_index_nodes_do_no_harm() {
     let (bench, nodes, root) = forgeable();
@@ -160,7 +163,7 @@ fn forge(bench: &mut Bench, place: NodePos, random: &mut Random) {
     node[4..8].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Whether everything succeeded. What fails must fail for damage or lack of space.
+/// Runs all operations; true if all succeeded. A failure must be caused by damage or lack of space.
 fn try_everything(bench: &mut Bench, random: &mut Random) -> bool {
     let mut good = true;
     let mut note = |outcome: Result<()>| {

@@ -1,4 +1,4 @@
-//! Authentication: nodes have to have the hashes that lead to them.
+//! Tests of authentication: each node must have the hash stored in its branch.
 
 use floatgate_media::ubifs::{Branch, HashAlgorithm, IndexNode, SuperblockFlags};
 
@@ -13,7 +13,7 @@ fn hasher() -> Hasher {
     Hasher::new(HashAlgorithm::Sha256).unwrap()
 }
 
-/// With room for hashes in the index.
+/// Creates an index with space for hashes.
 fn bench() -> Bench {
     let mut bench = Bench::new(USUAL);
     let mut layout = Layout::clone(bench.io.layout());
@@ -24,7 +24,7 @@ fn bench() -> Bench {
     bench
 }
 
-/// Writes an index node; its branches have the hashes of what stands there.
+/// Writes an index node whose branches contain the hashes of the nodes at their positions.
 fn write_node(bench: &mut Bench, offset: u32, level: u16, leaves: &[(Key, NodePos)]) -> (Key, NodePos) {
     let mut bytes = Vec::new();
     for &(key, NodePos { lnum, offset, len }) in leaves {
@@ -38,12 +38,12 @@ fn write_node(bench: &mut Bench, offset: u32, level: u16, leaves: &[(Key, NodePo
     let len = bench.io.append_node(&node, Group::None, &mut out).unwrap();
     let lnum = bench.io.layout().limits.main.start + LEAF_LEBS;
     bench.io.volume_mut().at(lnum, offset, out.len()).unwrap().copy_from_slice(&out);
-    // The LEB is full.
+    // The LEB counts as full.
     bench.space.set(lnum, LebSpace { index: true, ..LebSpace::default() }).unwrap();
     (leaves[0].0, NodePos { lnum, offset, len })
 }
 
-/// A tree of two levels over entries; returns the root too.
+/// Creates a tree of two levels over entries, and returns its root, too.
 fn tree() -> (Bench, Vec<(Key, NodePos)>, NodePos) {
     let mut bench = bench();
     let mut leaves = Vec::new();
@@ -61,7 +61,7 @@ fn root_hash(bench: &Bench, root: NodePos) -> [u8; 32] {
     hash(bench.clone().io.volume_mut().at(root.lnum, root.offset, root.len as usize).unwrap())
 }
 
-/// Mounts and finds every name.
+/// Opens the index and searches all names.
 fn find_all(bench: &Bench, leaves: &[(Key, NodePos)], root: NodePos, root_hash: &[u8]) -> Vec<bool> {
     let mut bench = bench.reopened(root);
     bench.tnc.authenticate(root_hash, hasher());
@@ -84,7 +84,7 @@ fn nodes_with_their_hashes_are_found() {
     assert_eq!(find_all(&bench, &leaves, root, &[7; 32]), [false; 6]);
 }
 
-/// Changes a byte of a node and its CRC.
+/// Changes a byte of a node, and corrects its CRC.
 fn replace(bench: &mut Bench, NodePos { lnum, offset, len }: NodePos, at: usize) {
     let node = bench.io.volume_mut().at(lnum, offset, len as usize).unwrap();
     node[at] ^= 1;
@@ -101,7 +101,7 @@ fn a_replaced_node_is_an_error() {
     assert_eq!(find_all(&entry, &leaves, root, &good), [true, false, true, true, true, true]);
     let mut node = bench.clone();
     let right = NodePos { offset: 4096, len: 28 + 3 * 52, ..root };
-    // The hash in it of the first entry.
+    // This field is the hash of the first entry.
     replace(&mut node, right, 28 + 20);
     assert_eq!(find_all(&node, &leaves, root, &good), [true, true, true, false, false, false]);
 }
@@ -112,7 +112,7 @@ fn a_node_of_the_journal_has_no_hash_in_the_index() {
     let mut bench = bench.reopened(root);
     bench.tnc.authenticate(&root_hash(&bench, root), hasher());
     let (key, old) = leaves[2];
-    // It stands exactly where another one did.
+    // The new node has exactly the position of another, older node.
     let mut new = bench.clone();
     replace(&mut new, old, 40);
     new.tnc.start_replay(std::collections::BTreeMap::from([(old.lnum, 0)]));

@@ -1,10 +1,10 @@
-//! Index nodes that contradict each other or themselves.
+//! Tests with index nodes that contradict each other or themselves.
 
 use floatgate_media::ubifs::{Branch, IndexNode};
 
 use super::*;
 
-/// Writes an index node past all rules, at a place in the first LEB of the index.
+/// Writes an index node without any checks, at an offset in the first LEB of the index.
 fn write_node(bench: &mut Bench, offset: u32, level: u16, branches: &[(Key, NodePos)]) -> NodePos {
     let mut bytes = vec![0; branches.len() * 20];
     for (&(key, place), room) in branches.iter().zip(bytes.chunks_mut(20)) {
@@ -16,7 +16,7 @@ fn write_node(bench: &mut Bench, offset: u32, level: u16, branches: &[(Key, Node
     let len = bench.io.append_node(&node, Group::None, &mut out).unwrap();
     let place = NodePos { len, ..at(bench, offset, 0) };
     bench.io.volume_mut().at(place.lnum, offset, out.len()).unwrap().copy_from_slice(&out);
-    // The LEB is full.
+    // The LEB counts as full.
     bench.space.set(place.lnum, LebSpace { index: true, ..LebSpace::default() }).unwrap();
     place
 }
@@ -83,7 +83,7 @@ fn a_long_way_down_is_possible() {
         below = write_node(&mut bench, u32::from(level) * 48, level, &[(data(64, 1), below)]);
     }
     assert_eq!(walk(&bench, below), Ok(1));
-    // Changing it shortens it.
+    // Any change shortens the tree.
     let mut deep = bench.reopened(below);
     for block in 2..100 {
         deep.insert(data(64, block));
@@ -173,7 +173,7 @@ fn every_node_of_a_leb_can_be_moved_away() {
         bench.insert(Key::inode(bench.leaf.offset));
     }
     bench.commit().unwrap();
-    // Now branches have lower keys than the nodes below.
+    // Branches now have lower keys than the nodes below them.
     for name in names.iter().step_by(3) {
         bench.tnc.remove_name(&mut bench.io, &mut bench.space, entry_key(64, name), name).unwrap();
     }
@@ -187,7 +187,7 @@ fn every_node_of_a_leb_can_be_moved_away() {
         let Bench { io, tnc, .. } = &mut fresh;
         let was_clean = tnc.dirty_nodes();
         let found = tnc.dirty_index_node(io, &mut space, key, level, place.lnum, place.offset);
-        // Nodes above one that was moved are to be written anew already.
+        // The nodes above a moved node are already dirty.
         assert_eq!(found.unwrap(), tnc.dirty_nodes() > was_clean);
     }
     assert_eq!(fresh.tnc.dirty_nodes(), nodes.len());
@@ -196,7 +196,7 @@ fn every_node_of_a_leb_can_be_moved_away() {
     assert_eq!(fresh.all_leaves(), wanted);
 }
 
-/// First key, level and place of all index nodes in memory.
+/// First key, level and position of all index nodes in memory.
 pub(super) fn index_nodes(bench: &Bench) -> Vec<(Key, u16, NodePos)> {
     let root = bench.tnc.root.unwrap();
     let mut open = vec![(root.place, root.child.unwrap())];

@@ -1,4 +1,4 @@
-//! The index against a model, on a volume and with LEB properties of its own.
+//! Tests of the index against a model, with its own volume and LEB properties.
 
 mod faults;
 mod hashes;
@@ -25,17 +25,17 @@ use floatgate_media::file::{Compression, FileType};
 use floatgate_media::ubifs::{Entry, EntryNode, Group, Key, KeyHash, KeyType, Superblock};
 use floatgate_mtd::random;
 
-/// LEBs for leaves, the others of the main area are for the index.
+/// Number of LEBs for leaves. The other LEBs of the main area are for the index.
 const LEAF_LEBS: u32 = 12;
 
-/// Sizes of a test.
+/// Parameters of a test.
 #[derive(Clone, Copy, Debug)]
 struct Setup {
     fanout: u32,
     min_io_bytes: u32,
     leb_bytes: u32,
     index_lebs: u32,
-    /// With the LEB properties of a filesystem.
+    /// True to use the LEB properties of a real filesystem.
     real_space: bool,
 }
 
@@ -74,7 +74,7 @@ struct Bench {
     space: TestSpace,
     tnc: Tnc,
     head: IndexHead,
-    /// Where the next leaf goes.
+    /// Position of the next leaf.
     leaf: NodePos,
 }
 
@@ -92,7 +92,7 @@ impl Bench {
         self.io.layout().leb_bytes()
     }
 
-    /// Room for a leaf, which counts as written.
+    /// Reserves space for a leaf, which counts as written.
     fn room(&mut self, len: u32) -> NodePos {
         if self.leaf.offset + align8(len) > self.leb_bytes() {
             self.leaf = self.next_leaf_leb();
@@ -104,7 +104,7 @@ impl Bench {
         place
     }
 
-    /// A leaf LEB with nothing current in it, erased.
+    /// Erases and returns a leaf LEB without live leaves.
     fn next_leaf_leb(&mut self) -> NodePos {
         let free = self.leb_bytes();
         let first = self.io.layout().limits.main.start;
@@ -116,14 +116,14 @@ impl Bench {
         NodePos { lnum, offset: 0, len: 0 }
     }
 
-    /// LEBs of the index and their properties.
+    /// LEBs of the index with their properties.
     fn index_lebs(&self) -> Vec<(u32, LebSpace)> {
         let main = self.io.layout().limits.main.clone();
         let lebs = main.map(|lnum| (lnum, self.space.get(lnum).unwrap()));
         lebs.filter(|(_, leb)| leb.index).collect()
     }
 
-    /// Writes an entry past all rules of flash.
+    /// Writes an entry, ignoring the rules of flash.
     fn write_entry(&mut self, key: Key, name: &[u8], inode: u64) -> NodePos {
         let entry = Entry { key, inode, file_type: FileType::Regular, ..Entry::default() };
         let mut bytes = Vec::new();
@@ -146,21 +146,21 @@ impl Bench {
         place
     }
 
-    /// Commits, and returns the root. LEBs of the index without any current node are erased.
+    /// Commits, and returns the root. Index LEBs without live nodes are erased.
     fn commit(&mut self) -> Result<NodePos> {
         let root = self.write_index()?;
         self.space.end_commit(&mut self.io);
         Ok(root)
     }
 
-    /// Commits up to where the master node would be written.
+    /// Commits up to the point at which the master node would be written.
     fn write_index(&mut self) -> Result<NodePos> {
         let Self { io, space, tnc, head, .. } = self;
         space.start_commit(io);
         tnc.commit(io, space, head)
     }
 
-    /// The same filesystem, mounted anew.
+    /// The same filesystem after a new mount.
     fn reopened(&self, root: NodePos) -> Self {
         let tnc = Tnc::open(root, self.tnc.index_bytes());
         Self { tnc, ..self.clone() }
@@ -182,7 +182,7 @@ fn entry_key(inode: u32, name: &[u8]) -> Key {
     Key::entry(inode, KeyHash::Test.hash(name).unwrap())
 }
 
-/// Random numbers, also as keys have them.
+/// Generator of random numbers and keys.
 struct Random(random::Random);
 
 impl Random {

@@ -1,4 +1,4 @@
-//! Random operations against a sorted map.
+//! Tests with random operations against a sorted map.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ type Model = BTreeMap<(Key, Vec<u8>), NodePos>;
 
 const INODES: u32 = 6;
 
-/// A key that is not hashed, of few.
+/// A random key that is not hashed, from a small set.
 fn plain_key(random: &mut Random) -> Key {
     let inode = 64 + random.small(INODES);
     if random.below(4) == 0 { Key::inode(inode) } else { data(inode, random.small(120)) }
 }
 
-/// A name of few, many of which have the same hash.
+/// A random name from a small set. Many of them have the same hash.
 fn name(random: &mut Random) -> Vec<u8> {
     let group = random.small(4);
     let number = random.small(40);
@@ -59,7 +59,7 @@ fn step(bench: &mut Bench, model: &mut Model, random: &mut Random) {
             model.retain(|(key, _), _| *key < from || *key > to);
         }
         18 if random.below(8) == 0 => {
-            // Attributes of the test belong to inode 77, which has no keys.
+            // The attributes of the test belong to inode 77, which has no other keys.
             let inode = 64 + random.small(INODES);
             bench.tnc.remove_inode(&mut bench.io, &mut bench.space, inode).unwrap();
             model.retain(|(key, _), _| key.inum() != inode);
@@ -68,7 +68,7 @@ fn step(bench: &mut Bench, model: &mut Model, random: &mut Random) {
     }
 }
 
-/// Moves a leaf, as the garbage collector does, and one that is not there.
+/// Relocates a leaf, like the garbage collector, and a leaf that does not exist.
 fn relocate(bench: &mut Bench, model: &mut Model, random: &mut Random) {
     let Some((key, name)) = model.keys().nth(random.below(1 + model.len() as u64) as usize).cloned() else {
         return;
@@ -86,7 +86,7 @@ fn relocate(bench: &mut Bench, model: &mut Model, random: &mut Random) {
     assert!(!tnc.relocate(io, space, key, NodePos { offset: 3, ..from }, lost).unwrap());
 }
 
-/// All that the model has is found, in its order, and nothing else.
+/// Checks that the index contains exactly the entries of the model, in their order.
 fn compare(bench: &mut Bench, model: &Model) {
     let leaves = bench.all_leaves();
     let wanted: Vec<_> = model.iter().map(|((key, _), place)| (*key, *place)).collect();
@@ -123,7 +123,7 @@ fn compare_names(bench: &mut Bench, model: &Model) {
     }
 }
 
-/// What LEB properties say of index LEBs is what is in them.
+/// Checks that the properties of index LEBs match their contents.
 fn check_space(bench: &Bench, root: NodePos) {
     let mut used: BTreeMap<u32, u32> = BTreeMap::new();
     let mut fresh = bench.reopened(root);
@@ -151,7 +151,7 @@ fn check_space(bench: &Bench, root: NodePos) {
     assert_eq!(bench.tnc.committed_bytes, bytes);
 }
 
-/// Commits; before LEBs are erased, both the old and the new index are whole.
+/// Commits. Before LEBs are erased, both the old and the new index are complete.
 fn commit(
     bench: &mut Bench,
     model: &Model,
@@ -169,7 +169,7 @@ fn commit(
     root
 }
 
-/// Returns how many LEBs were replaced.
+/// Runs the test, and returns the number of replaced LEBs.
 fn run(setup: Setup, seed: u64, rounds: u32) -> usize {
     let mut random = Random::new(seed);
     let mut bench = Bench::new(setup);

@@ -1,10 +1,10 @@
-//! Names with the same hash, and entries that are missing while the journal is replayed.
+//! Tests of names with the same hash, and of entries that are missing during replay.
 
 use std::collections::BTreeMap;
 
 use super::*;
 
-/// Names with one hash, in their order.
+/// Names with the same hash, in order.
 fn colliding(count: usize) -> Vec<Vec<u8>> {
     let mut names: Vec<_> = (0..count).map(|number| format!("same{number}").into_bytes()).collect();
     names.push(b"same".to_vec());
@@ -72,7 +72,7 @@ fn names_out_of_order_end_in_an_error() {
     let key = entry_key(64, b"same");
     let [a, b] = [b"same-b", b"same-a"].map(|name| bench.write_entry(key, name, 70));
     for (name, place) in [(b"x", a), (b"y", b)] {
-        // As if they had been in order.
+        // Inserts the names as if they had been in order.
         let Bench { io, space, tnc, .. } = &mut bench;
         let path = tnc.seek(io, key, super::super::Side::First, 0).unwrap().unwrap_or_default();
         tnc.dirty_path(space, &path).unwrap();
@@ -95,7 +95,7 @@ fn no_entry_dangles_but_while_replaying() {
     let key = entry_key(64, &names[0]);
     let mut bench = Bench::new(USUAL);
     let places: Vec<_> = names.iter().map(|name| bench.insert_name(key, name)).collect();
-    // Names 3 and 6 were deleted, and what stands there now is something else.
+    // Names 3 and 6 were deleted, and other data is at their positions now.
     for gone in [3, 6] {
         let NodePos { lnum, offset, len } = places[gone];
         bench.io.volume_mut().at(lnum, offset, len as usize).unwrap().fill(0x55);
@@ -110,7 +110,7 @@ fn no_entry_dangles_but_while_replaying() {
         let wanted = (at != 3 && at != 6).then_some(places[at]);
         assert_eq!(bench.tnc.find_name(&mut bench.io, key, name, &mut out), Ok(wanted));
     }
-    // A deletion in the journal removes one that dangles, a new name replaces the other.
+    // A deletion in the journal removes one dangling entry, and a new name replaces the other.
     bench.tnc.remove_name(&mut bench.io, &mut bench.space, key, &names[6]).unwrap();
     assert_eq!(bench.all_leaves().len(), names.len() - 1);
     let new = bench.insert_name(key, &names[3]);

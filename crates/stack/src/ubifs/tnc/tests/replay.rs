@@ -1,4 +1,4 @@
-//! Replaying the journal over an index whose entries may be gone: deleted or moved, and overwritten since.
+//! Tests of replay over an index whose entries may be deleted or moved, and overwritten since.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use crate::ubifs::io::DynIo;
 
 type Name = (Key, Vec<u8>);
 
-/// What the journal has.
+/// An operation in the journal.
 #[derive(Clone, Debug)]
 enum Op {
     Insert(Name, NodePos),
     Remove(Name),
 }
 
-/// Counts what becomes dirty.
+/// Counts dirty bytes by LEB.
 #[derive(Default)]
 struct Dirt(BTreeMap<u32, u32>);
 
@@ -37,25 +37,26 @@ impl IndexSpace for Dirt {
     }
 }
 
-/// A filesystem of names only: two LEBs with committed entries, which are collected one after the other.
+/// A filesystem of names only. Its committed entries are in two LEBs, which are collected one after the
+/// other.
 struct Story {
     bench: Bench,
     random: Random,
     names: BTreeMap<Name, NodePos>,
-    /// Moved entries are replayed first, as they keep their sequence numbers.
+    /// Moved entries are replayed first, because they keep their sequence numbers.
     moved: Vec<Op>,
     journal: Vec<Op>,
-    /// Where moved and new entries go.
+    /// Positions of the next moved entry and of the next new entry.
     heads: [NodePos; 2],
     buds: BTreeMap<u32, u32>,
-    /// LEBs of the committed index that were not collected.
+    /// LEBs of the committed index that were not collected yet.
     old: Vec<u32>,
-    /// Bytes of entries in each LEB, whether the index leads to them or not.
+    /// Bytes of entries in each LEB, live or obsolete.
     written: BTreeMap<u32, u32>,
 }
 
 impl Story {
-    /// With committed names; returns the root too.
+    /// Creates a filesystem with committed names, and returns its root, too.
     fn new(seed: u64) -> (Self, NodePos) {
         let bench = Bench::new(USUAL);
         let first = bench.leaf.lnum;
@@ -73,7 +74,7 @@ impl Story {
     }
 
     fn commit(&mut self) -> NodePos {
-        // An inode that stands in another LEB.
+        // The position is an inode in another LEB.
         let place = NodePos { lnum: self.heads[1].lnum + 3, offset: 0, len: 160 };
         let Bench { io, tnc, .. } = &mut self.bench;
         tnc.insert(io, &mut Dirt::default(), Key::inode(1), place).unwrap();
@@ -92,7 +93,7 @@ impl Story {
     }
 
     fn name(&mut self) -> Name {
-        // All of one length, so that one can stand exactly where another did.
+        // All names have the same length, so that a new entry can have exactly the position of an old one.
         let name = format!("same{:02}", self.random.below(20)).into_bytes();
         (entry_key(64 + self.random.small(2), &name), name)
     }
@@ -123,7 +124,7 @@ impl Story {
         }
     }
 
-    /// Collects a LEB of the committed index; new entries go there then, or it stays empty.
+    /// Collects a LEB of the committed index. The LEB then receives new entries, or stays empty.
     fn collect(&mut self) {
         let Some(lnum) = self.old.pop() else { return };
         let live: Vec<_> = self.names.iter().filter(|(_, place)| place.lnum == lnum).collect();

@@ -1,17 +1,17 @@
-//! What the tree looks like: order, splits as Linux does them, sizes.
+//! Tests of the tree's shape: order, splits as in Linux, sizes.
 
 use super::super::tree::NodeId;
 use super::*;
 
-/// A node and its level, keys and children in memory.
+/// A node in memory, with its level, keys and children.
 struct Seen {
     level: u16,
     keys: Vec<Key>,
 }
 
 impl Bench {
-    /// Checks order, levels and changed marks of all nodes in memory, and their bytes, and returns them from the left
-    /// to the right, parents first.
+    /// Checks order, levels and dirty flags of all nodes in memory, and their total size. Returns the nodes from left
+    /// to right, parents first.
     fn check_shape(&mut self) -> Vec<Seen> {
         self.all_leaves();
         let mut seen = Vec::new();
@@ -62,7 +62,7 @@ fn bytes(children: usize) -> u64 {
     (28 + 20 * children as u64).next_multiple_of(8)
 }
 
-/// Numbers of keys in the nodes of level 0.
+/// Number of keys in each node of level 0.
 fn fill(seen: &[Seen]) -> Vec<usize> {
     seen.iter().filter(|seen| seen.level == 0).map(|seen| seen.keys.len()).collect()
 }
@@ -94,7 +94,7 @@ fn blocks_in_order_fill_their_nodes_with_another_file_behind() {
         bench.insert(data(65, block));
     }
     let fill = fill(&bench.check_shape());
-    // Linux: the file's own nodes are full, and the one with both files' keys is split between the files.
+    // As in Linux, the nodes of one file are full. The node with keys of both files is split between the files.
     assert!(fill.iter().filter(|&&keys| keys == 8).count() >= 19, "{fill:?}");
 }
 
@@ -186,7 +186,7 @@ fn a_new_index_is_packed_as_mkfs_does() {
         assert!(fill[..fill.len() - 1].iter().all(|&keys| keys == 8), "{fill:?}");
         let root = bench.commit().unwrap();
         assert_eq!(bench.reopened(root).all_leaves(), leaves);
-        // What was committed stays as it is.
+        // A committed node does not change.
         bench.insert(Key::inode(6000));
         let bytes = bench.tnc.index_bytes();
         bench.tnc.pack(3);

@@ -1,4 +1,4 @@
-//! LEB properties for the index: of their own, or those of a filesystem.
+//! LEB properties for tests of the index: simple ones, or those of a filesystem.
 
 use super::super::IndexSpace;
 use super::LEAF_LEBS;
@@ -9,7 +9,7 @@ use crate::ubifs::layout::Layout;
 use crate::ubifs::space::{LebSpace, Space};
 use crate::volume::Volume;
 
-/// LEB properties that say what they are told.
+/// LEB properties that only store the given values.
 #[derive(Clone, Debug)]
 pub(super) struct OwnSpace {
     first: u32,
@@ -60,7 +60,7 @@ impl OwnSpace {
         best.map(|at| self.take(at))
     }
 
-    /// Erases LEBs of the index without any current node, as after any commit.
+    /// Erases index LEBs without live nodes, as after any commit.
     fn end_commit(&mut self, io: &mut Io<Lebs>) {
         let free = self.leb_bytes;
         for (lnum, leb) in (self.first..).zip(&mut self.lebs) {
@@ -72,11 +72,11 @@ impl OwnSpace {
     }
 }
 
-/// LEB properties.
+/// LEB properties of either kind.
 #[derive(Clone, Debug)]
 pub(super) enum TestSpace {
     Own(OwnSpace),
-    /// Those of a filesystem.
+    /// LEB properties of a filesystem.
     Real(Box<Space>),
 }
 

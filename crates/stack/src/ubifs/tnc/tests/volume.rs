@@ -1,20 +1,20 @@
-//! A volume in memory that breaks when it is told to.
+//! A volume in memory whose operations fail on request.
 
 use std::sync::Arc;
 
 use crate::volume::{Volume, VolumeError, VolumeFault, VolumeGeometry};
 use floatgate_mtd::Instant;
 
-/// LEBs in memory that may be written once only.
+/// LEBs in memory. Each byte may be written only once.
 #[derive(Clone, Debug)]
 pub(super) struct Lebs {
     pub(super) lebs: Vec<Arc<Vec<u8>>>,
     pub(super) geometry: VolumeGeometry,
     pub(super) reads: usize,
     pub(super) changes: usize,
-    /// Writes that still succeed, if the power is about to go.
+    /// Number of writes until power is cut; `None` for no cut.
     pub(super) power: Option<usize>,
-    /// The read that fails.
+    /// Number of the read that fails; `None` for no failure.
     pub(super) bad_read: Option<usize>,
 }
 
@@ -33,7 +33,7 @@ impl Lebs {
         Self { lebs, geometry, reads: 0, changes: 0, power: None, bad_read: None }
     }
 
-    /// Units of a write of `len` bytes that get through.
+    /// Number of units of a write of `len` bytes that are programmed.
     fn powered(&mut self, lnum: u32, len: usize) -> Result<(), (usize, VolumeError)> {
         let unit = self.geometry.min_io_bytes as usize;
         let Some(left) = &mut self.power else { return Ok(()) };
@@ -83,7 +83,7 @@ impl Volume for Lebs {
         outcome
     }
     fn change(&mut self, lnum: u32, data: &[u8]) -> Result<(), VolumeError> {
-        // All or nothing.
+        // The change is atomic: all or nothing.
         self.powered(lnum, data.len()).map_err(|(_, error)| error)?;
         self.changes += 1;
         self.unmap(lnum)?;
