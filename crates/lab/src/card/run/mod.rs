@@ -70,7 +70,7 @@ pub struct CardRun {
     /// True when the filesystem was aged, so that its free space is holes of 64 KiB.
     pub is_aged: bool,
     /// Discards of mkfs and of the mounted filesystem: `default`, `yes` or `no`.
-    pub discard: Discarding,
+    pub discarding: Discarding,
     /// Protection period of NILFS2's cleaner in s; absent when it does not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protection_period_s: Option<u32>,
@@ -159,7 +159,7 @@ impl CardRun {
         let fill =
             if self.fill_percent == 0 { String::new() } else { format!("-{}{aged}", self.fill_percent) };
         let cleaner = self.protection_period_s.map_or(String::new(), |s| format!("-cleaner-{s}"));
-        let discard = match self.discard {
+        let discard = match self.discarding {
             Discarding::Default => "",
             Discarding::Yes => "-discard",
             Discarding::No => "-nodiscard",
@@ -258,8 +258,8 @@ impl Workbench {
         let words: Vec<&str> = text.split_whitespace().collect();
         match words[..] {
             ["run", filesystem, workload, fill, cleaner, aged, discard] => {
-                let discard = Discarding::named(discard).unwrap_or_default();
-                let fill = (fill.parse().unwrap_or(0), aged == "aged", discard);
+                let discarding = Discarding::named(discard).unwrap_or_default();
+                let fill = (fill.parse().unwrap_or(0), aged == "aged", discarding);
                 self.begin(host, filesystem, workload, fill, cleaner.parse().ok())?;
             }
             ["phase", phase] => phase.clone_into(&mut self.phase_name),
@@ -309,7 +309,7 @@ impl Workbench {
         host: Instant,
         filesystem: &str,
         workload: &str,
-        (fill_percent, is_aged, discard): (u8, bool, Discarding),
+        (fill_percent, is_aged, discarding): (u8, bool, Discarding),
         protection_period_s: Option<u32>,
     ) -> Result<(), Error> {
         self.end("unfinished");
@@ -319,7 +319,7 @@ impl Workbench {
             workload: workload.to_owned(),
             fill_percent,
             is_aged: is_aged && fill_percent > 0,
-            discard,
+            discarding,
             protection_period_s,
             verdict: String::new(),
             message: String::new(),
