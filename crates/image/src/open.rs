@@ -201,10 +201,7 @@ impl Image {
         let copy = file.try_clone().map_err(ImageError::File)?;
         match Self::over_stated(copy, Access::Read, (None, sizes)) {
             Err(error) if error.is_of_contents() || matches!(error, ImageError::NothingInPages(_)) => {
-                Self::bytes_of(file, &error, sizes)
-            }
-            Err(error) if error.is_of_contents() => {
-                let image = Self::plain(file, sizes);
+                let image = Self::bytes_of(file, &error, sizes)?;
                 let is_other = !map::readable(&*image.store()?)?.is_empty();
                 let marked = if is_other { None } else { image.in_marked_pages()? };
                 Ok(marked.map_or(image, |(corrected, _)| corrected))
