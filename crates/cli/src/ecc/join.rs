@@ -60,7 +60,7 @@ pub(super) struct Joined {
     /// Order of the parts.
     #[serde(flatten)]
     pub(super) striping: Striping,
-    /// How the order was found; none where it was stated.
+    /// Evidence for the order; `None` where the user stated it.
     pub(super) found: Option<JoinFound>,
     /// Data bytes of a page, where the dumps have OOB.
     pub(super) page_bytes: Option<u32>,

@@ -167,7 +167,7 @@ pub fn find(dumps: [ChipDump<'_>; 2], geometry: Option<&PageGeometry>) -> Result
 /// Writes two dumps in an order. What the longer dump has more is left out; the numbers of bytes that are written, and left out.
 ///
 /// # Errors
-/// What reading and writing meet.
+/// Reading and writing fail.
 pub fn join(
     dumps: [ChipDump<'_>; 2],
     striping: Striping,

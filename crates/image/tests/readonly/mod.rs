@@ -583,7 +583,7 @@ fn a_littlefs_is_changed() {
     let put = PutOptions { owner: Owner { uid: Some(5), gid: Some(5) }, time_max: None };
     let (committed, edited) = edit(&path, &EditOptions::default(), &|editor| {
         editor.put(&[host.join("tool")], &at("/bin/tool"), put)?;
-        editor.put(&[host.clone()], &at("/"), put)?;
+        editor.put(std::slice::from_ref(&host), &at("/"), put)?;
         editor.set_xattr(&at("/bin/noise"), b"user.littlefs.41", Some(b"mark"))?;
         editor.rename(&at("/etc"), &at("/moved"), floatgate_stack::fs::Rename::Replace)?;
         editor.remove(&at("/nothing"), false)
