@@ -1,7 +1,6 @@
 //! `floatgate fs cards`.
 
 use super::replay::State;
-use super::run::discard;
 use super::time;
 use crate::common::{self, Failure, Outcome, grouped};
 use crate::fs::{SHARE, with_progress};
@@ -240,4 +239,9 @@ fn means(matrix: &Matrix) -> Table {
         table.row([card.card.clone(), best].into_iter().chain(names.iter().map(of)));
     }
     table
+}
+
+/// Parses `default`, `yes` or `no`.
+pub(super) fn discard(text: &str) -> Result<Discarding, String> {
+    Discarding::named(text).ok_or_else(|| "default, yes or no".to_owned())
 }

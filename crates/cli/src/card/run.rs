@@ -1,5 +1,6 @@
 //! `floatgate run`.
 
+use super::compare::discard;
 use super::recorded::Recording;
 use super::time;
 use super::vm::{Guest, VmKind, host, is_installed, needs};
@@ -144,11 +145,6 @@ fn filesystem(text: &str) -> Result<String, String> {
 fn percent(text: &str) -> Result<u8, String> {
     let number = text.strip_suffix('%').unwrap_or(text).parse().ok();
     number.filter(|percent| *percent <= 99).ok_or_else(|| "from 0% to 99%".to_owned())
-}
-
-/// Discards of a word.
-pub(super) fn discard(text: &str) -> Result<Discarding, String> {
-    Discarding::named(text).ok_or_else(|| "default, yes or no".to_owned())
 }
 
 /// NILFS2's cleaner: off, or its protection period in s.
