@@ -112,6 +112,9 @@ impl DumpKind {
         let found = detect_sized(&mut *store, &FlashSizes::default())?;
         let marked = MarkedPages::find(&*store)?;
         if let Some((image, pages)) = found.iter().find_map(|image| Some((image, image.pages?))) {
+            // Data and OOB that alternate within a page look like smaller pages: the contents tell how much is written at once.
+            let wanted = found.iter().filter_map(ImageLocation::min_io_bytes).max().unwrap_or(0);
+            let pages = pages.joined(wanted).unwrap_or(pages);
             // ECC bytes between the data make pages look smaller than they are, and shift them.
             if let Some(marked) =
                 marked.filter(|marked| marked.page_bytes > pages.page_bytes || image.offset > 0)

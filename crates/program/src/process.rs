@@ -15,7 +15,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct Child {
     pid: Pid,
-    pub(crate) lines: Lines,
+    lines: Lines,
     ended: bool,
 }
 
@@ -29,13 +29,13 @@ pub(crate) enum End {
 
 /// Reader of lines from a pipe.
 #[derive(Debug)]
-pub(crate) struct Lines {
-    pub(crate) pipe: PipeReader,
+struct Lines {
+    pipe: PipeReader,
     partial: Vec<u8>,
 }
 
 /// Interval of checks on a silent child. If processes that it started hold the pipe open, its end does not close the pipe.
-pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(10);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Runs `work` in a child process. The calling process must have only one thread.
 pub(crate) fn fork(work: impl FnOnce(PipeWriter)) -> io::Result<Child> {
@@ -121,7 +121,7 @@ impl Lines {
     }
 
     /// Lines that one read of the pipe yields.
-    pub(crate) fn read(&mut self) -> io::Result<Option<Vec<Vec<u8>>>> {
+    fn read(&mut self) -> io::Result<Option<Vec<Vec<u8>>>> {
         let mut bytes = [0; 4096];
         let count = self.pipe.read(&mut bytes)?;
         let Some(new) = bytes.get(..count).filter(|new| !new.is_empty()) else { return Ok(None) };
@@ -153,17 +153,22 @@ impl Child {
                 Err(error) => return Err(error),
             }
             if self.has_ended()? {
-                while let Ok(Some(lines)) = self.lines.next(Duration::ZERO) {
-                    lines.iter().for_each(|line| on_line(line));
-                }
+                self.drain(&mut on_line);
                 return self.wait();
             }
         }
         Ok(End::TimedOut)
     }
 
+    /// Calls `on_line` for each line that an ended child left in its pipe.
+    fn drain(&mut self, on_line: &mut impl FnMut(&[u8])) {
+        while let Ok(Some(lines)) = self.lines.next(Duration::ZERO) {
+            lines.iter().for_each(|line| on_line(line));
+        }
+    }
+
     /// True if the process has ended. It remains a zombie, so that its group id is not reused.
-    pub(crate) fn has_ended(&self) -> io::Result<bool> {
+    fn has_ended(&self) -> io::Result<bool> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         Ok(waitid(WaitId::Pid(self.pid), options)?.is_some())
     }
@@ -190,9 +195,36 @@ impl Drop for Child {
     }
 }
 
-/// Waits until a child has a line or has ended; the flags are false at the time limit.
-pub(crate) fn wait_for_any(children: &[Child], limit: Duration) -> io::Result<Vec<bool>> {
-    let limit = Timespec::try_from(limit).map_err(io::Error::other)?;
+/// Calls `on_line` for each line of the children until all have ended, or none has written for the time limit.
+pub(crate) fn watch_all(
+    mut children: Vec<Child>,
+    limit: Duration,
+    mut on_line: impl FnMut(&[u8]),
+) -> io::Result<()> {
+    let mut silent = Duration::ZERO;
+    while !children.is_empty() && silent < limit {
+        let ready = wait_for_any(&children)?;
+        silent = if ready.contains(&true) { Duration::ZERO } else { silent + LOOK_EVERY };
+        for at in (0..ready.len()).rev() {
+            let Some(child) = children.get_mut(at) else { continue };
+            if ready.get(at) == Some(&true) {
+                match child.lines.read()? {
+                    Some(lines) => lines.iter().for_each(|line| on_line(line)),
+                    None => drop(children.remove(at)),
+                }
+            } else if child.has_ended()? {
+                // Its last lines may have arrived after the wait.
+                child.drain(&mut on_line);
+                drop(children.remove(at));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Waits until a child has a line or closed its pipe. The flags are false if none has within [`LOOK_EVERY`].
+fn wait_for_any(children: &[Child]) -> io::Result<Vec<bool>> {
+    let limit = Timespec::try_from(LOOK_EVERY).map_err(io::Error::other)?;
     let mut waits: Vec<PollFd<'_>> = children
         .iter()
         .map(|child| PollFd::from_borrowed_fd(child.lines.pipe.as_fd(), PollFlags::IN))
@@ -254,6 +286,17 @@ mod tests {
             unsafe { libc::sleep(3) };
         });
         assert_eq!(child.unwrap().watch(LIMIT, |_| {}).unwrap(), End::TimedOut);
+    }
+
+    #[test]
+    fn no_line_of_children_that_end_together_is_lost() {
+        for _ in 0..200 {
+            let child = |_| fork(|mut pipe| pipe.write_all(b"a line\n").unwrap());
+            let children = (0..4).map(child).collect::<io::Result<Vec<Child>>>().unwrap();
+            let mut lines = 0;
+            watch_all(children, LIMIT * 10, |_| lines += 1).unwrap();
+            assert_eq!(lines, 4);
+        }
     }
 
     #[test]

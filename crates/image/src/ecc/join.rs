@@ -36,6 +36,9 @@ const SEQUENCE_BITS: f64 = 4.0;
 /// Evidence from which an order is believed, in bits: two structures. By chance one of some 30 orders reaches it in less than one of 2^50 pairs.
 const BELIEVED_BITS: f64 = 60.0;
 
+/// Confidence above which an order is taken: it is likelier than all others together.
+const LEAST_CONFIDENCE: f64 = 0.5;
+
 /// Data bytes of pages, and pages of blocks, that are tried.
 const PAGES: [u32; 5] = [512, 2048, 4096, 8192, 16384];
 const BLOCKS: [u32; 4] = [32, 64, 128, 256];
@@ -87,7 +90,7 @@ pub struct JoinFound {
     pub structures: u64,
     /// Structures that are not whole.
     pub broken: u64,
-    /// The next best order.
+    /// The next best order, if anything speaks for it.
     pub runner_up: Option<JoinRunnerUp>,
     /// Orders that were tried.
     pub tried: u64,
@@ -127,7 +130,7 @@ impl ChipDump<'_> {
 /// Finds the order of the dumps of two chips. `geometry` is the shape of their pages, if these have OOB.
 ///
 /// # Errors
-/// No order is believed; what reading meets.
+/// No order is believed, or none is likelier than all others together; a dump cannot be read.
 pub fn find(dumps: [ChipDump<'_>; 2], geometry: Option<&PageGeometry>) -> Result<JoinFound, EccError> {
     let shapes = orders(dumps, geometry);
     let windows = windows(dumps, geometry)?;
@@ -149,14 +152,19 @@ pub fn find(dumps: [ChipDump<'_>; 2], geometry: Option<&PageGeometry>) -> Result
     };
     let others = order.iter().skip(1).map(|at| weighed[*at].1.bits);
     let against = others.map(|bits| libm::exp2((bits - evidence.bits).max(-1000.0))).sum::<f64>();
-    let runner_up = order.get(1).map(|at| {
-        let (striping, evidence) = &weighed[*at];
-        JoinRunnerUp { striping: *striping, evidence_bits: libm::round(evidence.bits) }
+    let confidence = libm::floor(1e6 / (1.0 + against)).min(999_999.0) / 1e6;
+    if confidence <= LEAST_CONFIDENCE {
+        return Err(EccError::NoOrder { tried: weighed.len() });
+    }
+    let second = order.get(1).map(|at| &weighed[*at]).filter(|(_, evidence)| evidence.bits > 0.0);
+    let runner_up = second.map(|(striping, evidence)| JoinRunnerUp {
+        striping: *striping,
+        evidence_bits: libm::round(evidence.bits),
     });
     Ok(JoinFound {
         striping: *striping,
         evidence_bits: libm::round(evidence.bits),
-        confidence: libm::floor(1e6 / (1.0 + against)).min(999_999.0) / 1e6,
+        confidence,
         structures: evidence.whole,
         broken: evidence.broken,
         runner_up,

@@ -269,32 +269,14 @@ fn run_all(
             false => run_each(&options.subject(), steps, &share(first), pipe),
         })
     };
-    let mut children = (0..count).map(start).collect::<io::Result<Vec<Child>>>()?;
+    let children = (0..count).map(start).collect::<io::Result<Vec<Child>>>()?;
     let mut outcomes = BTreeMap::new();
-    let mut silent = Duration::ZERO;
-    while !children.is_empty() && silent < options.limit * CALLS {
-        let ready = process::wait_for_any(&children, process::LOOK_EVERY)?;
-        silent = if ready.contains(&true) { Duration::ZERO } else { silent + process::LOOK_EVERY };
-        for at in (0..ready.len()).rev() {
-            if !ready[at] {
-                if children[at].has_ended()? {
-                    children.remove(at);
-                }
-                continue;
-            }
-            match children[at].lines.read()? {
-                None => drop(children.remove(at)),
-                Some(lines) => {
-                    for line in lines {
-                        if let Ok(Message::Run(number, outcome)) = serde_json::from_slice(&line) {
-                            outcomes.insert(number, outcome);
-                            progress(1);
-                        }
-                    }
-                }
-            }
+    process::watch_all(children, options.limit * CALLS, |line| {
+        if let Ok(Message::Run(number, outcome)) = serde_json::from_slice(line) {
+            outcomes.insert(number, outcome);
+            progress(1);
         }
-    }
+    })?;
     if outcomes.len() == jobs.len() { Ok(outcomes) } else { Err(Error::NotDeterministic) }
 }
 
