@@ -1,7 +1,7 @@
 //! Names and sizes of error-correcting codes.
 
 use crate::bch::field;
-use crate::rs::{self, RsForm};
+use crate::form::{POLYNOMIAL_9, POLYNOMIALS_9, RsForm};
 use core::fmt;
 use core::str::FromStr;
 
@@ -99,8 +99,8 @@ const RS_FORMS: [(&str, RsForm); 5] = [
     ("", RsForm::Qualcomm),
     ("-davinci", RsForm::Davinci),
     ("-kirkwood", RsForm::Kirkwood),
-    ("-packed", RsForm::Packed { polynomial: rs::POLYNOMIAL_9, is_full: false }),
-    ("-full", RsForm::Packed { polynomial: rs::POLYNOMIAL_9, is_full: true }),
+    ("-packed", RsForm::Packed { polynomial: POLYNOMIAL_9, is_full: false }),
+    ("-full", RsForm::Packed { polynomial: POLYNOMIAL_9, is_full: true }),
 ];
 
 /// Data bytes of a step of [`Code::HammingWords`].
@@ -243,7 +243,7 @@ pub(crate) fn check_length(degree: u32, bytes: u32, strength: u32) -> Result<(),
 
 fn check_rs(strength: u32, form: RsForm) -> Result<(), CodeError> {
     let is_known = match form {
-        RsForm::Packed { polynomial, .. } => rs::POLYNOMIALS_9.contains(&polynomial),
+        RsForm::Packed { polynomial, .. } => POLYNOMIALS_9.contains(&polynomial),
         RsForm::Qualcomm | RsForm::Davinci | RsForm::Kirkwood => true,
     };
     if is_known && form.has_strength(strength) { Ok(()) } else { Err(CodeError::Form) }
@@ -292,11 +292,11 @@ impl fmt::Display for Code {
                 write!(f, "{name}/{WORDS_STEP}")
             }
             Self::ReedSolomon { strength, step_bytes, form } => {
-                let usual = form.with_polynomial(rs::POLYNOMIAL_9);
+                let usual = form.with_polynomial(POLYNOMIAL_9);
                 let name = RS_FORMS.iter().find(|(_, other)| *other == usual).map_or("", |(name, _)| name);
                 write!(f, "rs{strength}{name}/{step_bytes}")?;
                 match form {
-                    RsForm::Packed { polynomial, .. } if *polynomial != rs::POLYNOMIAL_9 => {
+                    RsForm::Packed { polynomial, .. } if *polynomial != POLYNOMIAL_9 => {
                         write!(f, "@{polynomial}")
                     }
                     _ => Ok(()),
@@ -374,6 +374,11 @@ fn any_number(text: &str) -> Result<u32, CodeError> {
     let digits = hex.bytes().all(|byte| byte.is_ascii_hexdigit());
     u32::from_str_radix(hex, 16).ok().filter(|_| digits).ok_or(CodeError::Form)
 }
+
+/// The step has more errors than the code corrects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("more bit errors than the code corrects")]
+pub struct Uncorrectable;
 
 /// Reason why a code is impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

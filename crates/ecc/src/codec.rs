@@ -1,52 +1,12 @@
 //! Encoder and decoder of a code for the steps of a page.
 
 use crate::bch::Bch;
-use crate::code::{self, Code, CodeError};
+use crate::code::{self, Code, CodeError, Uncorrectable};
+use crate::form::{BitOrder, Variant};
 use crate::hamming;
 use crate::rs::ReedSolomon;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-
-/// The step has more errors than the code corrects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("more bit errors than the code corrects")]
-pub struct Uncorrectable;
-
-/// Bit order of a byte in a BCH codeword, or of packed symbols.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum BitOrder {
-    /// Highest bit first, as in Linux's software engine.
-    #[default]
-    Msb,
-    /// Lowest bit first, as in most controllers.
-    Lsb,
-}
-
-/// Mask on the stored check bits of a BCH code.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Inversion {
-    /// A mask under which an erased step with erased ECC bytes is a codeword, as in Linux's software engine.
-    #[default]
-    Erased,
-    /// No mask: erased steps are not codewords.
-    None,
-    /// All check bits are inverted.
-    All,
-}
-
-/// Representation of a BCH code on flash.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Variant {
-    /// Number of bytes that the code covers in addition to the data of a step.
-    pub extra_bytes: u32,
-    /// Order of the bits in each byte.
-    pub bits: BitOrder,
-    /// Mask on the stored check bits.
-    pub inversion: Inversion,
-    /// True if the check bits end with the last bit of the ECC bytes. The remaining bits at the start of the first
-    /// ECC byte then belong to the message.
-    pub ends_with_check_bits: bool,
-}
 
 /// A codec that by default writes the same bytes as Linux's software NAND engines. BCH bytes are masked so that an
 /// erased step with erased ECC bytes is a codeword; Hamming bytes are inverted for the same reason (facts 5).

@@ -1,6 +1,7 @@
 //! Error correction for NAND, without I/O: codes, their sizes, and OOB layouts.
 //!
 //! - [`code`]: names and sizes of codes.
+//! - `form`: representation of a code on flash.
 //! - [`codec`]: encoders and decoders of steps and pages, bit for bit compatible with Linux's software engines (the one-bit
 //!   Hamming code, BCH codes; [`Bch`] is the code without masks) and with some controllers.
 //! - [`erased`]: detection of erased pages with bitflips.
@@ -31,18 +32,19 @@ pub mod code;
 pub mod codec;
 mod divisor;
 pub mod erased;
+mod form;
 mod hamming;
 pub mod layout;
 mod rs;
 mod simd;
 
 pub use bch::Bch;
-pub use code::{Code, CodeError, MAX_STRENGTH, ParityOrder, bch_bytes, hamming_bytes};
-pub use codec::{BitOrder, Codec, Inversion, Uncorrectable, Variant};
+pub use code::{Code, CodeError, MAX_STRENGTH, ParityOrder, Uncorrectable, bch_bytes, hamming_bytes};
+pub use codec::Codec;
 pub use divisor::Divisor;
 pub use erased::{NotErased, check_erased};
+pub use form::{BitOrder, Inversion, POLYNOMIALS_9, RsForm, Variant};
 pub use layout::{LayoutError, MARKER, OobLayout, Region, Stride};
-pub use rs::{POLYNOMIALS_9, RsForm};
 
 /// Pseudo-random bytes (splitmix64, Steele et al. 2014).
 #[cfg(test)]

@@ -3,94 +3,12 @@
 //! All have the roots a^1 to a^2t, so t wrong symbols are corrected. They differ in their field, and in the order in which bytes become
 //! symbols ([`RsForm`]; Lin and Costello, Error Control Coding, chapter 7, for the decoder).
 
-use crate::codec::{BitOrder, Uncorrectable};
+use crate::code::Uncorrectable;
+use crate::form::{BitOrder, RsForm};
 use alloc::vec::Vec;
 
 /// Most check symbols.
 const MAX_CHECK: usize = 16;
-
-/// Strengths with packed symbols: those of Tegra's controller (Linux 6.12, tegra_nand.c).
-const PACKED_STRENGTHS: [u32; 3] = [4, 6, 8];
-
-/// Field of 10-bit symbols: x^10 + x^3 + 1.
-const POLYNOMIAL_10: u16 = 0x409;
-
-/// Usual field of 9-bit symbols: x^9 + x^4 + 1.
-pub(crate) const POLYNOMIAL_9: u16 = 0x211;
-
-/// Fields of 9-bit symbols in use: the usual one and its reciprocal, x^9 + x^5 + 1.
-pub const POLYNOMIALS_9: [u16; 2] = [POLYNOMIAL_9, 0x221];
-
-/// Symbols of a Reed-Solomon code, and the order in which they are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RsForm {
-    /// Qualcomm: a 10-bit symbol for each byte of the message; the check symbol of the highest power is stored first (qcom-nandc-pagify, which
-    /// follows the controller).
-    Qualcomm,
-    /// TI DaVinci: as Qualcomm, but the check symbol of the lowest power is stored first (SPRUFX7, figure 11-4; TI's genecc).
-    Davinci,
-    /// Marvell Kirkwood's boot ROM: as DaVinci, with the message from its last byte to the first (OpenOCD, ecc_kw.c).
-    Kirkwood,
-    /// 9-bit symbols: the bits of the message without gaps, the last symbol filled up with zeros. The check symbol of the highest power is first.
-    Packed {
-        /// Primitive polynomial of the field, its coefficients as bits.
-        polynomial: u16,
-        /// The message is at the start of the longest codeword, with zeros between it and the check symbols.
-        is_full: bool,
-    },
-}
-
-impl RsForm {
-    /// Bits of a symbol.
-    pub(crate) const fn symbol_bits(self) -> u32 {
-        match self {
-            Self::Qualcomm | Self::Davinci | Self::Kirkwood => 10,
-            Self::Packed { .. } => 9,
-        }
-    }
-
-    /// Bits of a symbol of the message that are not always 0.
-    pub const fn message_bits(self) -> u32 {
-        match self {
-            Self::Qualcomm | Self::Davinci | Self::Kirkwood => 8,
-            Self::Packed { .. } => 9,
-        }
-    }
-
-    /// The same symbols over another field, where they are packed.
-    pub const fn with_polynomial(self, polynomial: u16) -> Self {
-        match self {
-            Self::Packed { is_full, .. } => Self::Packed { polynomial, is_full },
-            other => other,
-        }
-    }
-
-    const fn polynomial(self) -> u16 {
-        match self {
-            Self::Qualcomm | Self::Davinci | Self::Kirkwood => POLYNOMIAL_10,
-            Self::Packed { polynomial, .. } => polynomial,
-        }
-    }
-
-    /// True when controllers have the code with this number of wrong symbols that it corrects.
-    pub(crate) fn has_strength(self, strength: u32) -> bool {
-        match self {
-            Self::Qualcomm | Self::Davinci | Self::Kirkwood => strength == 4,
-            Self::Packed { .. } => PACKED_STRENGTHS.contains(&strength),
-        }
-    }
-
-    /// Bits of the check symbols.
-    pub(crate) const fn check_bits(self, strength: u32) -> u32 {
-        self.symbol_bits().saturating_mul(2).saturating_mul(strength)
-    }
-
-    /// Most bytes of a message.
-    pub(crate) const fn max_message(self, strength: u32) -> u32 {
-        let symbols = ((1_u32 << self.symbol_bits()) - 1).saturating_sub(2 * strength);
-        symbols * self.message_bits() / 8
-    }
-}
 
 /// A polynomial of at most `MAX_CHECK` coefficients and one, the constant first.
 type Poly = [u16; MAX_CHECK + 1];
@@ -415,6 +333,7 @@ fn is_erased(bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::form::POLYNOMIAL_9;
     use crate::noise;
 
     const FORMS: [(RsForm, u32, BitOrder); 8] = [

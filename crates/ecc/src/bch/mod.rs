@@ -22,7 +22,7 @@ mod trace;
 
 use crate::Uncorrectable;
 use crate::code::{self, CodeError, MAX_STRENGTH};
-use crate::codec::Inversion;
+use crate::form::Inversion;
 use crate::simd::Clmul;
 use field::Field;
 use generator::{MAX_WORDS, Words};
