@@ -20,10 +20,7 @@ use floatgate_media::ubifs::{
 
 use super::error::{Error, Result};
 use super::io::DynIo;
-use super::mount::master::CommittedMaster;
-use super::mount::superblock;
 use super::space::pnode_bytes;
-use crate::volume::Volume;
 pub(crate) use chain::LogChain;
 pub(crate) use digest::Hasher;
 
@@ -136,16 +133,11 @@ pub(crate) struct Verifier {
 }
 
 impl Verifier {
-    /// Creates a verifier and verifies the superblock. `None` if nothing is to be verified.
+    /// Creates a verifier. `None` if nothing is to be verified.
     ///
     /// # Errors
-    /// The filesystem has no authentication, an unsupported hash function, or a signed superblock; the key or the
-    /// superblock's HMAC is wrong; volume failures.
-    pub(crate) fn open(
-        volume: &mut dyn Volume,
-        superblock: &Superblock,
-        authenticate: &Authenticate,
-    ) -> Result<Option<Self>> {
+    /// The filesystem has no authentication, an unsupported hash function, or a signed superblock; the key is wrong.
+    pub(crate) fn new(superblock: &Superblock, authenticate: &Authenticate) -> Result<Option<Self>> {
         let key = match authenticate {
             Authenticate::No => return Ok(None),
             Authenticate::Hashes => None,
@@ -156,7 +148,7 @@ impl Verifier {
         }
         let hasher = Hasher::new(superblock.hash_algorithm)?;
         let verifier = Self { hasher, key, hash_master: superblock.hash_master };
-        verifier.check_superblock(volume, superblock)?;
+        verifier.check_key(superblock)?;
         Ok(Some(verifier))
     }
 
@@ -170,7 +162,7 @@ impl Verifier {
         self.key.as_ref().map(|key| self.hasher.hmac(&key.0, parts))
     }
 
-    fn check_superblock(&self, volume: &mut dyn Volume, superblock: &Superblock) -> Result<()> {
+    fn check_key(&self, superblock: &Superblock) -> Result<()> {
         let Some(known) = self.hmac(&[WELL_KNOWN]) else { return Ok(()) };
         if is_signed(superblock) {
             return Err(Error::SignedSuperblock);
@@ -178,8 +170,20 @@ impl Verifier {
         if *known != *self.hasher.stored(&superblock.hmac_known) {
             return Err(Error::WrongAuthKey);
         }
-        let bytes = superblock::read_bytes(volume)?;
-        if self.has_hmac(&bytes, Superblock::HMAC_AT) {
+        Ok(())
+    }
+
+    /// True if the superblock and the master node have an HMAC that can be verified.
+    pub(crate) const fn has_key(&self) -> bool {
+        self.key.is_some()
+    }
+
+    /// Verifies the HMAC of the encoded superblock.
+    ///
+    /// # Errors
+    /// [`Error::Unauthentic`].
+    pub(crate) fn check_superblock(&self, bytes: &[u8]) -> Result<()> {
+        if self.has_hmac(bytes, Superblock::HMAC_AT) {
             Ok(())
         } else {
             Err(Error::unauthentic(SUPERBLOCK_LEB, 0, "the superblock has another HMAC than it says"))
@@ -193,19 +197,19 @@ impl Verifier {
         self.hmac(&[front, back]).as_deref() == stored
     }
 
-    /// Verifies a master node by its HMAC or, without one, by the hash in the superblock. Linux does this only if both
-    /// copies are equal.
+    /// Verifies a master node, with its encoded bytes and its offset in the master LEBs, by its HMAC or, without one,
+    /// by the hash in the superblock. Linux does this only if both copies are equal.
     ///
     /// # Errors
     /// [`Error::Unauthentic`].
-    pub(crate) fn check_master(&self, found: &CommittedMaster) -> Result<()> {
-        let error = |what| Err(Error::unauthentic(MASTER_LEB, found.offset, what));
-        let has_hmac = self.hasher.stored(&found.master.hmac).iter().any(|&byte| byte != 0);
+    pub(crate) fn check_master(&self, master: &Master, bytes: &[u8], offset: u32) -> Result<()> {
+        let error = |what| Err(Error::unauthentic(MASTER_LEB, offset, what));
+        let has_hmac = self.hasher.stored(&master.hmac).iter().any(|&byte| byte != 0);
         if has_hmac {
-            let good = self.key.is_none() || self.has_hmac(&found.bytes, Master::HMAC_AT);
+            let good = self.key.is_none() || self.has_hmac(bytes, Master::HMAC_AT);
             return if good { Ok(()) } else { error("the master node has another HMAC than it says") };
         }
-        let hash = self.hasher.hash(found.bytes.get(MASTER_HASH_FROM..).unwrap_or(&[]));
+        let hash = self.hasher.hash(bytes.get(MASTER_HASH_FROM..).unwrap_or(&[]));
         if *hash == *self.hasher.stored(&self.hash_master) {
             Ok(())
         } else {

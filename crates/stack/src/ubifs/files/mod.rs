@@ -23,7 +23,7 @@ use super::compress::{Compressor, Decompressor, Effort};
 use super::core::Core;
 use super::error::{Error, Result};
 use super::limits::Limits;
-use super::mount::master::Choice;
+use super::mount::findings::Choice;
 use super::mount::{FormatOptions, MountOptions};
 use super::space::{BudgetRequest, Cost, LebSpace};
 use crate::fs::Space;

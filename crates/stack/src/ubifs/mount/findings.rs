@@ -1,7 +1,5 @@
 //! Findings of a mount: the master node it uses, and damage, which ends the mount or is recorded.
 
-use super::MasterState;
-use super::master::Choice;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::structure::Structure;
 
@@ -17,6 +15,45 @@ pub(crate) struct Findings {
     pub(crate) state: Option<MasterState>,
     /// True if the replay skipped possibly damaged entries.
     pub(crate) in_replay: bool,
+}
+
+/// Reason for the choice of a master node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// Both LEBs end with it.
+    #[default]
+    Both,
+    /// The LEBs differ, as after a power cut.
+    PowerCut,
+    /// The last node is damaged in both LEBs, which no power cut causes. Linux uses the previous one.
+    Older,
+    /// One of the LEBs has decayed; the other one is used. Linux fails here.
+    Undamaged,
+    /// The newest remaining node is used.
+    Newest,
+}
+
+impl Choice {
+    /// Description of the fault, if a normal mount does not repair it.
+    pub(super) const fn fault(self) -> Option<&'static str> {
+        match self {
+            Self::Both | Self::PowerCut => None,
+            Self::Older => Some("the last master node of both LEBs: the one before counts"),
+            Self::Undamaged => Some("one of the two LEBs of the master node: Linux does not mount it"),
+            Self::Newest => Some("both LEBs of the master node: Linux does not mount it"),
+        }
+    }
+}
+
+/// State of a filesystem according to its master node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MasterState {
+    /// Number of the last commit.
+    pub commit: u64,
+    /// True if it was not unmounted cleanly.
+    pub dirty: bool,
+    /// Damage of the master nodes that no power cut causes.
+    pub fault: Option<&'static str>,
 }
 
 /// A fault found by a mount.

@@ -8,7 +8,9 @@ use floatgate_media::ubifs::{
     FIRST_INODE, Inode, InodeNode, Key, KeyHash, LOG_LEB, Master, MasterFlags, ROOT_INODE, Superblock,
 };
 
-use super::{Findings, Orphans, geometry, superblock};
+use super::findings::Findings;
+use super::orphans::Orphans;
+use super::{geometry, superblock};
 use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::Io;

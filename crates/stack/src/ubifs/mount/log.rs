@@ -2,8 +2,9 @@
 
 use floatgate_media::ubifs::{Node, NodeType, Reference};
 
+use super::findings::Findings;
+use super::note_sqnum;
 use super::recover::recover_leb;
-use super::{Findings, note_sqnum};
 use crate::ubifs::auth::LogChain;
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::DynIo;

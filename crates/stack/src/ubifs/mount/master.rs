@@ -8,7 +8,8 @@ use floatgate_media::ubifs::{
     Superblock,
 };
 
-use super::{Findings, MasterState, note_sqnum};
+use super::findings::{Choice, Findings, MasterState};
+use super::note_sqnum;
 use crate::fs::NodePos;
 use crate::ubifs::core::Core;
 use crate::ubifs::error::{Error, Result, narrow};
@@ -39,34 +40,6 @@ impl CommittedMaster {
     pub(crate) const fn state(&self, choice: Choice) -> MasterState {
         let dirty = self.master.flags.contains(MasterFlags::DIRTY);
         MasterState { commit: self.master.commit, dirty, fault: choice.fault() }
-    }
-}
-
-/// Reason for the choice of a master node.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Choice {
-    /// Both LEBs end with it.
-    #[default]
-    Both,
-    /// The LEBs differ, as after a power cut.
-    PowerCut,
-    /// The last node is damaged in both LEBs, which no power cut causes. Linux uses the previous one.
-    Older,
-    /// One of the LEBs has decayed; the other one is used. Linux fails here.
-    Undamaged,
-    /// The newest remaining node is used.
-    Newest,
-}
-
-impl Choice {
-    /// Description of the fault, if a normal mount does not repair it.
-    const fn fault(self) -> Option<&'static str> {
-        match self {
-            Self::Both | Self::PowerCut => None,
-            Self::Older => Some("the last master node of both LEBs: the one before counts"),
-            Self::Undamaged => Some("one of the two LEBs of the master node: Linux does not mount it"),
-            Self::Newest => Some("both LEBs of the master node: Linux does not mount it"),
-        }
     }
 }
 

@@ -5,13 +5,13 @@
 //! not unmounted cleanly, recovery cleans the ends of the last written LEBs, deletes orphans, and corrects file sizes.
 //! In a read-only mount, recovery only changes the state in memory.
 
-mod findings;
+pub(crate) mod findings;
 mod fixup;
 mod format;
 pub(crate) mod geometry;
 mod log;
 pub(crate) mod master;
-mod orphans;
+pub(crate) mod orphans;
 mod probe;
 mod recover;
 mod replay;
@@ -24,7 +24,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use floatgate_media::ubifs::{Master, MasterFlags};
+use floatgate_media::ubifs::{Master, MasterFlags, Superblock};
 
 use super::auth::{Authenticate, Authentication, LogChain, Verifier};
 use super::core::Core;
@@ -36,13 +36,14 @@ use super::limits::Limits;
 use super::space::Space;
 use super::tnc::Tnc;
 use crate::volume::Volume;
-pub(crate) use findings::Findings;
+use findings::Findings;
+pub use findings::MasterState;
 pub use format::{FormatOptions, FormatStyle};
 pub use geometry::MIN_LEBS;
 use log::read_log;
 use master::SQNUM_WATERMARK;
-pub(crate) use orphans::Orphans;
-pub use probe::{MasterState, check_units, least_lebs, probe};
+use orphans::Orphans;
+pub use probe::{check_units, least_lebs, probe};
 
 /// Options of a mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -102,7 +103,8 @@ impl<V: Volume + 'static> Core<V> {
             Ok(layout) => layout,
             Err(error) => return Err((error, volume)),
         };
-        let verifier = match Verifier::open(&mut volume, &superblock.stored, &options.authenticate) {
+        let verified = verifier(&mut volume, &superblock.stored, &options.authenticate);
+        let verifier = match verified {
             Ok(verifier) => verifier,
             Err(error) => return Err((error, volume)),
         };
@@ -178,6 +180,19 @@ impl Core<dyn Volume> {
     }
 }
 
+/// The verifier of a filesystem, which has verified the superblock. `None` if nothing is to be verified.
+fn verifier(
+    volume: &mut dyn Volume,
+    superblock: &Superblock,
+    authenticate: &Authenticate,
+) -> Result<Option<Verifier>> {
+    let verifier = Verifier::new(superblock, authenticate)?;
+    if let Some(verifier) = verifier.as_ref().filter(|verifier| verifier.has_key()) {
+        verifier.check_superblock(&superblock::read_bytes(volume)?)?;
+    }
+    Ok(verifier)
+}
+
 /// Reads the master node and LEB properties.
 fn open(io: &mut DynIo<'_>, options: &MountOptions, verifier: Option<Verifier>) -> Result<Opened> {
     // Even the recovery of the master node writes, so the mode is set first.
@@ -191,7 +206,7 @@ fn open(io: &mut DynIo<'_>, options: &MountOptions, verifier: Option<Verifier>) 
         return Err(Error::NeedsRecovery);
     }
     if let Some(verifier) = &verifier {
-        verifier.check_master(&master)?;
+        verifier.check_master(&master.master, &master.bytes, master.offset)?;
         let outcome = verifier.check_lpt(io, &master.master);
         findings.pass(outcome)?;
     }

@@ -4,22 +4,12 @@ use std::sync::Arc;
 
 use floatgate_media::ubifs::Superblock;
 
+use super::findings::{Findings, MasterState};
 use super::format::least_main_lebs;
-use super::{Findings, geometry, master, superblock};
+use super::{geometry, master, superblock};
 use crate::ubifs::error::Result;
 use crate::ubifs::io::{DynIo, Io};
 use crate::volume::{Volume, VolumeGeometry};
-
-/// State of a filesystem according to its master node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MasterState {
-    /// Number of the last commit.
-    pub commit: u64,
-    /// True if it was not unmounted cleanly.
-    pub dirty: bool,
-    /// Damage of the master nodes that no power cut causes.
-    pub fault: Option<&'static str>,
-}
 
 /// Reads the superblock as stored, and the state in the master node; `None` for an unreadable master node. Nothing is
 /// written.

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use floatgate_media::ubifs::{BLOCK_BYTES, DataNode, EntryNode, InodeNode, Key, KeyType, Node, Truncation};
 
+use super::findings::Findings;
+use super::note_sqnum;
 use super::recover::recover_leb;
 use super::sizes::Sizes;
-use super::{Findings, note_sqnum};
 use crate::fs::NodePos;
 use crate::ubifs::auth::{Hasher, LogChain};
 use crate::ubifs::core::Core;

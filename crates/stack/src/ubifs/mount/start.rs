@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use floatgate_media::ubifs::{MASTER_LEB, MasterFlags};
 
-use super::Orphans;
 use super::master::without;
+use super::orphans::Orphans;
 use super::{read_log, superblock};
 use crate::ubifs::auth::LogChain;
 use crate::ubifs::core::Core;
