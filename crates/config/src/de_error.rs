@@ -1,8 +1,8 @@
 //! Errors of serde visitors, before message and position are added.
 
 use super::error::{ConfigError, Problem};
-use super::nearest::{did_you_mean, listed, unknown_key};
-use super::node::{Node, describe_text, join};
+use super::nearest::{did_you_mean, listed};
+use super::node::{Node, describe_text, join, unknown_key};
 use serde::de::{self, Expected, Unexpected};
 use std::fmt;
 

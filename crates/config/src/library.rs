@@ -196,8 +196,30 @@ impl Library {
     }
 
     /// Families of the library's parts.
-    pub(super) fn families(&self) -> &Families {
-        self.families.get_or_init(|| Families::of(self))
+    fn families(&self) -> &Families {
+        self.families.get_or_init(|| {
+            let mut families = Families::default();
+            for name in self.names(Kind::Part) {
+                // Unreadable parts are ignored.
+                let Ok(loaded) = self.load(Kind::Part, name) else { continue };
+                let maker = loaded.head.get("maker").and_then(|node| node.as_text()).unwrap_or_default();
+                if let Ok(chip) = loaded.chip() {
+                    families.add(name, maker, chip);
+                }
+            }
+            families
+        })
+    }
+
+    /// Text of the part file of a kernel chip, whose times are those of similar parts.
+    fn kernel_part(&self, chip: &KernelChip) -> Option<String> {
+        match chip.relative() {
+            Some(name) => {
+                let relative = self.load(Kind::Part, name).ok()?.table;
+                chip.part_like(toml::Table::try_from(relative).ok()?)
+            }
+            None => chip.part(self.families()),
+        }
     }
 
     /// Generated text of a kernel chip.
@@ -207,7 +229,7 @@ impl Library {
             return Some(text.clone());
         }
         // The families read other parts, so no lock may be held here.
-        let (_, text) = named(Kind::Part, chip.key, &chip.part(self)?);
+        let (_, text) = named(Kind::Part, chip.key, &self.kernel_part(chip)?);
         let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
         Some(made.entry(chip.key).or_insert(text).clone())
     }

@@ -1,8 +1,5 @@
 //! Search for known names that resemble a misspelt name, for "did you mean" messages.
 
-use super::error::{ConfigError, Problem};
-use super::node::{Node, Value, join};
-
 /// Maximum length of a compared name, because the time grows with the product of both lengths.
 const COMPARED: usize = 64;
 
@@ -62,26 +59,6 @@ fn typos(name: &str, candidate: &str) -> usize {
     last.last().copied().unwrap_or(0)
 }
 
-/// Error for an unknown key.
-pub(super) fn unknown_key(path: &str, key: &str, known: &[&str], node: &Node) -> ConfigError {
-    let error = ConfigError::new(Problem::UnknownKey, unknown_key_message(path, key))
-        .path(join(path, key))
-        .at(node.origin.key_place())
-        .label("unknown key");
-    if let Some(help) = other_unit(key, known, &node.value) {
-        return error.help(help);
-    }
-    match nearest(key, known.iter().copied(), 1).first() {
-        Some(best) => error.help(format!("did you mean `{best}`? valid keys: {}", listed(known))),
-        None if known.is_empty() => error.help("this table has no keys"),
-        None => error.help(format!("valid keys: {}", listed(known))),
-    }
-}
-
-fn unknown_key_message(path: &str, key: &str) -> String {
-    if path.is_empty() { format!("unknown key `{key}`") } else { format!("unknown key `{key}` in [{path}]") }
-}
-
 /// Names in backquotes, with commas.
 pub(super) fn listed(names: &[&str]) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
@@ -111,8 +88,9 @@ fn unit_of(suffix: &str) -> Option<(usize, &'static str)> {
     })
 }
 
-/// Advice for a key with a wrong or missing unit: for `clock_mhz` or `t_prog` if `clock_hz` or `t_prog_us` is known.
-fn other_unit(key: &str, known: &[&str], value: &Value) -> Option<String> {
+/// Advice for a key with a wrong or missing unit: for `clock_mhz` or `t_prog` if `clock_hz` or `t_prog_us` is known. `number` is the
+/// key's value if that is a number.
+pub(super) fn other_unit(key: &str, known: &[&str], number: Option<&str>) -> Option<String> {
     let (stem, unit) = match key.rsplit_once('_').and_then(|(stem, end)| Some((stem, unit_of(end)?))) {
         Some((stem, unit)) => (stem, Some(unit)),
         None => (key, None),
@@ -123,9 +101,8 @@ fn other_unit(key: &str, known: &[&str], value: &Value) -> Option<String> {
         let fits = candidate_stem == stem && unit.is_none_or(|(other, _)| other == dimension);
         fits.then_some((candidate, name))
     })?;
-    let example = match (unit, value) {
-        (Some((_, unit)), Value::Integer(n)) => format!("`{right} = \"{n} {unit}\"`"),
-        (Some((_, unit)), Value::Float(x)) => format!("`{right} = \"{x} {unit}\"`"),
+    let example = match (unit, number) {
+        (Some((_, unit)), Some(number)) => format!("`{right} = \"{number} {unit}\"`"),
         _ => format!("`{right} = ...`"),
     };
     Some(format!(
@@ -158,12 +135,12 @@ mod tests {
     #[test]
     fn other_units_are_recognised() {
         let known = ["clock_hz", "t_prog_us", "page_bytes"];
-        let help = |key, value| other_unit(key, &known, &value);
-        assert!(help("clock_mhz", Value::Integer(80)).unwrap().contains("`clock_hz = \"80 MHz\"`"));
-        assert!(help("t_prog_ms", Value::Float(0.25)).unwrap().contains("`t_prog_us = \"0.25 ms\"`"));
-        assert!(help("page_kib", Value::Integer(2)).unwrap().contains("`page_bytes = \"2 KiB\"`"));
-        assert!(help("clock", Value::Integer(2)).unwrap().contains("a plain number is in Hz"));
-        assert_eq!(help("clock_us", Value::Integer(2)), None);
-        assert_eq!(help("colour", Value::Integer(2)), None);
+        let help = |key, number| other_unit(key, &known, number);
+        assert!(help("clock_mhz", Some("80")).unwrap().contains("`clock_hz = \"80 MHz\"`"));
+        assert!(help("t_prog_ms", Some("0.25")).unwrap().contains("`t_prog_us = \"0.25 ms\"`"));
+        assert!(help("page_kib", Some("2")).unwrap().contains("`page_bytes = \"2 KiB\"`"));
+        assert!(help("clock", Some("2")).unwrap().contains("a plain number is in Hz"));
+        assert_eq!(help("clock_us", Some("2")), None);
+        assert_eq!(help("colour", Some("2")), None);
     }
 }

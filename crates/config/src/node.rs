@@ -1,6 +1,7 @@
 //! Tree of a configuration text: values with their positions.
 
 use super::error::{ConfigError, Problem};
+use super::nearest::{listed, nearest, other_unit};
 use super::source::{Origin, SourceSpan};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -130,7 +131,7 @@ impl Node {
         let unknown = table.iter().filter(|(key, _)| !known.contains(&key.as_ref()));
         match unknown.min_by_key(|(_, node)| node.origin.key.start) {
             None => Ok(()),
-            Some((key, node)) => Err(super::nearest::unknown_key(path, key, known, node)),
+            Some((key, node)) => Err(unknown_key(path, key, known, node)),
         }
     }
 
@@ -177,4 +178,29 @@ impl Serialize for Node {
             Value::Table(table) => s.collect_map(table.iter().map(|(key, node)| (key.as_ref(), node))),
         }
     }
+}
+
+/// Error for an unknown key.
+pub(super) fn unknown_key(path: &str, key: &str, known: &[&str], node: &Node) -> ConfigError {
+    let error = ConfigError::new(Problem::UnknownKey, unknown_key_message(path, key))
+        .path(join(path, key))
+        .at(node.origin.key_place())
+        .label("unknown key");
+    let number = match &node.value {
+        Value::Integer(n) => Some(n.to_string()),
+        Value::Float(x) => Some(x.to_string()),
+        _ => None,
+    };
+    if let Some(help) = other_unit(key, known, number.as_deref()) {
+        return error.help(help);
+    }
+    match nearest(key, known.iter().copied(), 1).first() {
+        Some(best) => error.help(format!("did you mean `{best}`? valid keys: {}", listed(known))),
+        None if known.is_empty() => error.help("this table has no keys"),
+        None => error.help(format!("valid keys: {}", listed(known))),
+    }
+}
+
+fn unknown_key_message(path: &str, key: &str) -> String {
+    if path.is_empty() { format!("unknown key `{key}`") } else { format!("unknown key `{key}` in [{path}]") }
 }

@@ -1,7 +1,6 @@
 //! Families: times that the kernel's tables do not contain are taken from the most similar chips of the
 //! catalogue.
 
-use crate::library::{Kind, Library};
 use floatgate_device::spec::ChipSpec;
 use floatgate_device::spi_nand::SpiNandSpec;
 use floatgate_device::spi_nor::SpiNorSpec;
@@ -22,29 +21,28 @@ pub(super) struct Relative<T> {
 #[derive(Debug)]
 pub(in crate::kernel) struct Members<T>(Vec<Relative<T>>);
 
+impl<T> Default for Members<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
 /// Families of all kinds of chips.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Families {
     pub(in crate::kernel) spi_nand: Members<SpiNandSpec>,
     pub(in crate::kernel) spi_nor: Members<SpiNorSpec>,
 }
 
 impl Families {
-    /// Reads the parts of a library. Unreadable parts are ignored.
-    pub(crate) fn of(library: &Library) -> Self {
-        let mut all = Self { spi_nand: Members(Vec::new()), spi_nor: Members(Vec::new()) };
-        for name in library.names(Kind::Part) {
-            let Ok(loaded) = library.load(Kind::Part, name) else { continue };
-            let maker =
-                loaded.head.get("maker").and_then(|node| node.as_text()).unwrap_or_default().to_owned();
-            let name = name.to_owned();
-            match loaded.chip() {
-                Ok(ChipSpec::SpiNand(spec)) => all.spi_nand.0.push(Relative { name, maker, spec: *spec }),
-                Ok(ChipSpec::SpiNor(spec)) => all.spi_nor.0.push(Relative { name, maker, spec: *spec }),
-                _ => {}
-            }
+    /// Adds a part of the catalogue. Parts of kinds without families are ignored.
+    pub(crate) fn add(&mut self, name: &str, maker: &str, chip: ChipSpec) {
+        let (name, maker) = (name.to_owned(), maker.to_owned());
+        match chip {
+            ChipSpec::SpiNand(spec) => self.spi_nand.0.push(Relative { name, maker, spec: *spec }),
+            ChipSpec::SpiNor(spec) => self.spi_nor.0.push(Relative { name, maker, spec: *spec }),
+            _ => {}
         }
-        all
     }
 }
 

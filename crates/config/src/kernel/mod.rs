@@ -13,7 +13,6 @@ mod times;
 
 pub(super) use family::Families;
 
-use super::library::Library;
 use floatgate_device::spec::ChipKind;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -181,15 +180,23 @@ impl KernelChip {
         }
     }
 
-    /// Text of the generated part file.
-    pub(super) fn part(&self, library: &Library) -> Option<String> {
-        let table = self.table()?;
-        let known = Known::of(self.key);
+    /// Part of the catalogue from which a raw NAND takes what its line does not contain; `None` for kinds with families.
+    pub(super) fn relative(&self) -> Option<&'static str> {
+        if self.kind == ChipKind::RawNand { raw_nand::relative_of(self) } else { None }
+    }
+
+    /// Text of the part file of a raw NAND, from its [`relative`](Self::relative).
+    pub(super) fn part_like(&self, relative: toml::Table) -> Option<String> {
+        raw_nand::part(self, self.table()?, relative, &Known::of(self.key))
+    }
+
+    /// Text of the part file of a chip whose kind has families.
+    pub(super) fn part(&self, families: &Families) -> Option<String> {
+        let (table, known) = (self.table()?, Known::of(self.key));
         match self.kind {
-            ChipKind::SpiNand => spi_nand::part(self, table, &library.families().spi_nand, &known),
-            ChipKind::SpiNor => spi_nor::part(self, table, &library.families().spi_nor, &known),
-            ChipKind::RawNand => raw_nand::part(self, table, library, &known),
-            ChipKind::ParallelNor => None,
+            ChipKind::SpiNand => spi_nand::part(self, table, &families.spi_nand, &known),
+            ChipKind::SpiNor => spi_nor::part(self, table, &families.spi_nor, &known),
+            ChipKind::RawNand | ChipKind::ParallelNor => None,
         }
     }
 }

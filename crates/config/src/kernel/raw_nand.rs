@@ -3,7 +3,6 @@
 
 use super::times::Known;
 use super::{FROM_FAMILY, FROM_KERNEL, KernelChip, KernelTable, bits, hex_list, source};
-use crate::library::{Kind, Library};
 use serde::Deserialize;
 use std::fmt::Write;
 use toml::Value;
@@ -49,18 +48,31 @@ pub(super) fn maker_of(chip: &KernelChip) -> &'static str {
     maker(chip.facts::<Facts>().ok().as_ref().and_then(|facts| facts.id.first()))
 }
 
-/// Text of the generated part file.
+impl Facts {
+    /// True for a chip with two bits per cell: bits 3:2 of the third id byte encode the number of levels of a cell.
+    fn has_two_bits(&self) -> bool {
+        self.id.get(2).is_some_and(|byte| byte >> 2 & 3 == 1)
+    }
+
+    fn relative(&self) -> &'static str {
+        RELATIVES[usize::from(self.has_two_bits())]
+    }
+}
+
+/// Name of the part that is similar to the chip of a line.
+pub(super) fn relative_of(chip: &KernelChip) -> Option<&'static str> {
+    chip.facts::<Facts>().ok().map(|facts| facts.relative())
+}
+
+/// Text of the generated part file: the `[chip]` table of the similar part, with the values of the line.
 pub(super) fn part(
     chip: &KernelChip,
     table: &KernelTable,
-    library: &Library,
+    relative: toml::Table,
     known: &Known,
 ) -> Option<String> {
     let facts: Facts = chip.facts().ok()?;
-    // Bits 3:2 of the third id byte encode the number of levels of a cell.
-    let has_two_bits = facts.id.get(2).is_some_and(|byte| byte >> 2 & 3 == 1);
-    let relative = RELATIVES[usize::from(has_two_bits)];
-    let mut chip = toml::Table::try_from(library.load(Kind::Part, relative).ok()?.table).ok()?;
+    let mut chip = relative;
     let number = |n: u32| Value::Integer(n.into());
     let blocks = (u64::from(facts.size_mib) << 20) / u64::from(facts.block.max(1));
     let blocks = u32::try_from(blocks).ok()?;
@@ -84,7 +96,7 @@ pub(super) fn part(
         set("ecc", &[("strength", strength), ("step_bytes", step_bytes)]);
     }
     known.set(&mut chip);
-    let cells = if has_two_bits { "MLC" } else { "SLC" };
+    let cells = if facts.has_two_bits() { "MLC" } else { "SLC" };
     let mut text = format!(
         "kind = \"raw-nand\"\nname = \"{}\"\nmaker = \"{}\"\ntitle = \"{} {cells} NAND\"\n{}\n",
         facts.name,
@@ -114,7 +126,7 @@ pub(super) fn part(
     source(
         &mut text,
         &["chip"],
-        &format!("times of the family, not of this part: as {relative}"),
+        &format!("times of the family, not of this part: as {}", facts.relative()),
         FROM_FAMILY,
         &[],
     );
