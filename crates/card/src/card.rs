@@ -2,11 +2,10 @@
 
 use crate::bus::{BusTime, ClockedBus};
 use crate::ftl::{Extent, Ftl};
-use crate::limits::HostSpec;
 use crate::nand::{Block, Fault, Planes, State};
 use crate::power::{CardEnergy, PowerSpec, Times};
 use crate::registers::CardHealth;
-use crate::spec::{BadSpec, CardSpec};
+use crate::spec::{BadSpec, CardSpec, HostSpec};
 use floatgate_device::{Host, Resource, Span};
 use floatgate_mtd::block_device::{check_count, check_sectors};
 use floatgate_mtd::{

@@ -11,9 +11,6 @@ use crate::spec::CardSpec;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Most units of a group: a bitmap of 4 KiB.
-const GROUP_UNITS: u64 = 32 << 10;
-
 /// Bitmaps of all groups.
 #[derive(Clone, Debug)]
 pub(crate) struct Discards {
@@ -25,23 +22,13 @@ pub(crate) struct Discards {
     dirty: BTreeSet<u32>,
 }
 
-/// Units of a group: as many as a bitmap of one unit has bits.
-fn group_units(spec: &CardSpec) -> u64 {
-    spec.unit_bytes().saturating_mul(8).clamp(64, GROUP_UNITS)
-}
-
-/// Number of bitmaps of a card.
-pub(crate) fn groups(spec: &CardSpec) -> u64 {
-    (spec.capacity_bytes / spec.unit_bytes().max(1)).div_ceil(group_units(spec))
-}
-
 impl Discards {
     pub(crate) fn new(spec: &CardSpec) -> Self {
         let units = spec.capacity_bytes / spec.unit_bytes();
         Self {
             units: units as u32,
-            group_units: group_units(spec) as u32,
-            recorded: vec![Box::default(); groups(spec) as usize],
+            group_units: spec.discard_group_units() as u32,
+            recorded: vec![Box::default(); spec.discard_groups() as usize],
             dirty: BTreeSet::new(),
         }
     }

@@ -2,32 +2,10 @@
 
 use crate::card::{Card, CardOptions};
 use crate::evil::Evil;
-use crate::spec::{BadSpec, CardSpec, FakeSpec};
+use crate::spec::{BadSpec, CardSpec, FakeKind, FakeSpec};
 use floatgate_mtd::block_device::{check_count, check_sectors};
 use floatgate_mtd::{BlockDevice, BlockError, Breakdown, Instant, SECTOR_BYTES};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// Behaviour of a fake beyond its real size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FakeKind {
-    /// Addresses wrap around: the end of the card is its beginning.
-    Wraps,
-    /// Writes are thrown away, reads are zeros.
-    Limbo,
-    /// Writes go to the last real sector.
-    LastSector,
-    /// Addresses lose the bits above the next power of two; between the end and there is limbo.
-    Chain,
-    /// As limbo, but the sectors written last are kept in a cache.
-    Cached,
-}
-
-impl FakeKind {
-    /// All kinds.
-    pub const ALL: [Self; 5] = [Self::Wraps, Self::Limbo, Self::LastSector, Self::Chain, Self::Cached];
-}
 
 /// Sectors of the cache (`Cached`). Fakes with 4 MiB are known to f3probe's author.
 const CACHE_SECTORS: usize = 8192;

@@ -8,7 +8,7 @@
 //!   from the NAND (read, modify, write).
 //! - `ftl`: a map from units to *slots* of NAND blocks. A unit is always written to a new slot; where, is the policy:
 //!
-//!   - `block`: the open block of its allocation unit (`open_aus`). K are open, R of them in any order. Cleaning closes the
+//!   - `block`: the open block of its allocation unit (`ftl::block_mapped`, `open_aus`). K are open, R of them in any order. Cleaning closes the
 //!     one used least recently: the rest is copied, and the old block erased.
 //!   - `hybrid`: as `block` for a unit in order or of a long request, else log blocks shared by all. Cleaning moves the rest of
 //!     a log block that is less than half valid, else it merges its allocation units.
@@ -17,13 +17,13 @@
 //!   The SLC cache, a page-mapped FAT area and the bitmaps of discards are streams with a frontier of their own. In each case the valid units of a block are written
 //!   anew, and a block to which the map does not point any more is free. Wear levelling and refresh clean blocks, too.
 //! - `closed`: the closed blocks by valid units, age and wear.
-//! - `log`: a block of the log is cleaned a unit at a time, beside the writes that fill another.
+//! - `ftl::log`: a block of the log is cleaned a unit at a time, beside the writes that fill another.
 //! - `discards`: bitmaps of the units without contents, map units of their own in a stream of their own.
 //! - `nand`: blocks, dies, times, wear, and the spare areas: each slot has its logical address, each page a sequence number, each full
 //!   block a last page with a summary of its addresses. The map is all that a card needs much memory for, less than 4 bytes per 4 KiB: spare
 //!   areas of closed blocks are in a temporary file.
 //! - [`LossSpec`]: damage that cheap cards take when power goes away, beyond what a host must expect.
-//! - `power`: energy of operations and time, a supply that is limited, sleep. `limits`: how long requests may take, and a host that gives up.
+//! - `power`: energy of operations and time, a supply that is limited, sleep. `limits`: how long requests may take.
 //! - [`CardRegisters`]: CID, CSD, SCR, SSR and EXT_CSD with the values of the specification; their layout is in `floatgate_media::sd`.
 //! - [`mod@protocol`]: commands and states of the SD bus and of an eMMC, from power-on to transfers.
 //! - [`spi`]: the card at its pins in SPI mode, byte by byte, for drivers that are not ours.
@@ -66,7 +66,6 @@ mod evil;
 mod fake;
 mod ftl;
 mod limits;
-mod log;
 mod nand;
 mod open_aus;
 mod packed;
@@ -80,11 +79,11 @@ pub mod spi;
 
 pub use bus::BusMode;
 pub use card::{Card, CardMemory, CardOptions, CardStats};
-pub use fake::{Fake, FakeKind};
-pub use limits::{HostSpec, RequestLimits};
+pub use fake::Fake;
+pub use limits::RequestLimits;
 pub use power::{CardEnergy, Overload, PowerSpec};
-pub use registers::{CardHealth, CardRegisters, ClassSpec, IdentitySpec, IoFunctionSpec, MmcSpec};
+pub use registers::{CardHealth, CardRegisters};
 pub use spec::{
-    BadSpec, CardSpec, Collector, EnhancedSpec, EvilSpec, FakeSpec, FatKind, FatSpec, LossSpec, Mapping,
-    SlcSpec, TimingSpec, WearSpec,
+    BadSpec, CardSpec, ClassSpec, Collector, EnhancedSpec, EvilSpec, FakeKind, FakeSpec, FatKind, FatSpec,
+    HostSpec, IdentitySpec, IoFunctionSpec, LossSpec, Mapping, MmcSpec, SlcSpec, TimingSpec, WearSpec,
 };

@@ -1,46 +1,8 @@
-//! Limits to the time of a request: what the specifications allow the card, and how long the host waits.
+//! Limits to the time of a request that the specifications allow the card.
 
-use crate::bus::BusMode;
-use crate::registers::CardRegisters;
+use crate::registers::{CardRegisters, SDHC_BYTES_MAX};
 use crate::spec::CardSpec;
-use floatgate_device::units;
 use floatgate_mtd::Nanos;
-use serde::Deserialize;
-
-/// The host of a card: `[card.host]`. The card finishes a request that the host gives up.
-///
-/// Linux drops a request to an SD card when a block that is read is not there after 100 ms, and when the card is busy with what was written for
-/// 10 s (`MMC_BLK_TIMEOUT_MS`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct HostSpec {
-    /// Time after which a read is given up, us; 0 for a host that waits.
-    #[serde(with = "units::us")]
-    pub read_timeout_us: Nanos,
-    /// Time after which a write or flush is given up, us; 0 for a host that waits.
-    #[serde(with = "units::us")]
-    pub write_timeout_us: Nanos,
-    /// Time after which a discard is given up, us; 0 for a host that waits.
-    #[serde(with = "units::us")]
-    pub erase_timeout_us: Nanos,
-    /// Fastest mode of the host's interface: a card that has a faster one works in this; none for a host that has all.
-    pub bus: Option<BusMode>,
-    /// Highest clock that the host makes for the interface, in Hz; 0 for a host that has those of all modes. Most hosts divide a clock of
-    /// their own by whole numbers, so that a card works at less than the clock of its mode.
-    pub clock_hz: u32,
-    /// Time of the host's CPU for a request, us: filesystem, block layer, driver, interrupts.
-    #[serde(with = "units::us")]
-    pub request_us: Nanos,
-    /// Time of the host's CPU for data, in ns per 1000 bytes.
-    pub copy_ns_per_kb: u32,
-}
-
-impl HostSpec {
-    /// Time of the host's CPU for requests with data of this size together.
-    pub fn cpu_time(&self, requests: u64, bytes: u64) -> Nanos {
-        self.request_us * requests + Nanos::from_ns(bytes * u64::from(self.copy_ns_per_kb) / 1000)
-    }
-}
 
 /// Times that a card may take for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,9 +14,6 @@ pub struct RequestLimits {
     /// Busy with the erase of an allocation unit, as the card states it in SSR or EXT_CSD.
     pub erase: Nanos,
 }
-
-/// Most bytes of an SDHC card.
-pub(crate) const SDHC_BYTES_MAX: u64 = 32 << 30;
 
 impl CardSpec {
     /// Times that the specification allows: SD Physical Layer, chapters 4.6.2 and 4.14. JESD84 leaves reads and writes to the maker; the

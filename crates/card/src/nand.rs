@@ -324,7 +324,7 @@ impl Nand {
 
     /// Reads the spare areas of a block.
     pub(crate) fn spares(&self, block: u32) -> Result<BlockSpares, Fault> {
-        self.spares.read(block)
+        self.spares.read(block).map_err(|_| Fault::HostFile)
     }
 
     /// Sequence number of a page of a block, whose spare areas these are.

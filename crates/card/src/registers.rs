@@ -1,78 +1,10 @@
 //! Registers that describe a card: CID, CSD, SCR, SSR and EXT_CSD with the values of its specification.
 
 use crate::bus::BusMode;
-use crate::limits::SDHC_BYTES_MAX;
-use crate::spec::CardSpec;
-use floatgate_device::units;
+use crate::spec::{CardSpec, ClassSpec, IdentitySpec, IoFunctionSpec, PARTITION_UNIT};
 use floatgate_media::Text;
 use floatgate_media::sd::{CardType, Cid, Csd, EraseTimeout, ExtCsd, Scr, SdVersion, Ssr};
 use floatgate_mtd::{Nanos, SECTOR_BYTES};
-use serde::{Deserialize, Serialize};
-
-/// Maker and date as the card states them: `[card.identity]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct IdentitySpec {
-    /// Number of the manufacturer, given by the SD Association or JEDEC.
-    pub manufacturer_id: u8,
-    /// Two letters of the maker or brand.
-    pub oem: String,
-    /// Product name: five characters on SD cards, six on eMMC.
-    pub name: String,
-    /// Revision n.m: n in the upper four bits, m in the lower ones.
-    pub revision: u8,
-    /// Serial number.
-    pub serial: u32,
-    /// Year of manufacture.
-    pub year: u16,
-    /// Month of manufacture, 1 to 12.
-    pub month: u8,
-}
-
-/// Classes that are printed on the card: `[card.classes]`. 0 stands for none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ClassSpec {
-    /// Speed class: 2, 4, 6 or 10 MB/s.
-    pub speed: u8,
-    /// UHS speed grade: 1 for 10 MB/s, 3 for 30 MB/s.
-    pub uhs: u8,
-    /// Video speed class: 6, 10, 30, 60 or 90 MB/s.
-    pub video: u8,
-    /// Application performance class: 1 for A1, 2 for A2.
-    pub app: u8,
-}
-
-/// An SDIO function beside the memory: `[card.io_function]`. A host that finds one looks for a driver by these numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct IoFunctionSpec {
-    /// Standard interface: 1 UART, 2 and 3 Bluetooth, 4 GPS, 5 camera, 7 WLAN (function basic registers).
-    pub interface: u8,
-    /// Vendor by which Linux finds a driver (tuple CISTPL_MANFID).
-    pub vendor: u16,
-    /// Device by which Linux finds a driver (tuple CISTPL_MANFID).
-    pub device: u16,
-}
-
-/// Partitions and background work that an eMMC states: `[card.mmc]`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct MmcSpec {
-    /// Size of each of the two boot partitions in bytes: a multiple of 128 KiB.
-    #[serde(with = "units::bytes")]
-    pub boot_bytes: u64,
-    /// Size of the replay protected memory block (RPMB) in bytes: a multiple of 128 KiB.
-    #[serde(with = "units::bytes")]
-    pub rpmb_bytes: u64,
-    /// True when a part of the user's area can be set to one bit a cell once (enhanced area, pSLC).
-    pub enhanced: bool,
-    /// True when the card tells the host of its background work, and does it while the host is silent.
-    pub background: bool,
-}
-
-/// Unit of the sizes of boot partitions and RPMB (JESD84-B51, chapter 7.4).
-const PARTITION_UNIT: u64 = 128 << 10;
 
 /// Wear of a card as shares of 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -133,61 +65,16 @@ pub struct CardRegisters {
 /// Largest allocation unit that an SDHC card may state (SD Physical Layer, chapter 4.10.2).
 const SDHC_AU_MAX: u64 = 4 << 20;
 
+/// Most bytes of an SDHC card.
+pub(crate) const SDHC_BYTES_MAX: u64 = 32 << 30;
+
 /// Most bytes of an SDSC card.
 pub(crate) const SDSC_BYTES_MAX: u64 = 2 << 30;
 
 impl CardSpec {
-    /// True for eMMC.
-    pub(crate) fn is_mmc(&self) -> bool {
-        self.bus == BusMode::Hs200
-    }
-
-    /// Capacity that the card states: a fake lies.
-    pub(crate) fn stated_bytes(&self) -> u64 {
-        self.fake.map_or(self.capacity_bytes, |fake| fake.claimed_bytes)
-    }
-
     const fn is_uhs(&self) -> bool {
         self.bus.has_uhs()
     }
-
-    pub(crate) fn identity_rules(&self) -> [(bool, &'static str, &'static str); 7] {
-        let IdentitySpec { oem, name, year, month, .. } = &self.identity;
-        let is_text = |text: &str, most: usize| {
-            text.len() <= most && text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ')
-        };
-        let years = if self.is_mmc() { 2010..=2025 } else { 2000..=2255 };
-        [
-            (is_text(oem, 2), "identity.oem", "at most two ASCII characters"),
-            (
-                is_text(name, if self.is_mmc() { 6 } else { 5 }),
-                "identity.name",
-                "at most five ASCII characters, six of an eMMC",
-            ),
-            (
-                *year == 0 || years.contains(year),
-                "identity.year",
-                "from 2000 to 2255; of an eMMC from 2010 to 2025",
-            ),
-            (*month <= 12, "identity.month", "from 1 to 12"),
-            (is_partition(self.mmc.boot_bytes), "mmc.boot_bytes", PARTITION_RULE),
-            (is_partition(self.mmc.rpmb_bytes), "mmc.rpmb_bytes", PARTITION_RULE),
-            (
-                [0, 2, 4, 6, 10].contains(&self.classes.speed)
-                    && self.classes.uhs <= 15
-                    && self.classes.app <= 15,
-                "classes",
-                "speed is 2, 4, 6 or 10; uhs and app are at most 15",
-            ),
-        ]
-    }
-}
-
-/// Values that the registers can state.
-const PARTITION_RULE: &str = "a multiple of 128 KiB, up to 32640 KiB";
-
-const fn is_partition(bytes: u64) -> bool {
-    bytes.is_multiple_of(PARTITION_UNIT) && bytes <= 255 * PARTITION_UNIT
 }
 
 impl CardRegisters {

@@ -4,7 +4,6 @@
 //! memory. Those of closed blocks are in a temporary file without a name, which clones of a card share, so that a card needs little more memory
 //! than its map. A host that cannot write such a file keeps them in memory.
 
-use crate::nand::Fault;
 use floatgate_files::{File, tempfile};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -63,14 +62,17 @@ impl Spares {
     }
 
     /// Reads the spare areas of a block.
-    pub(crate) fn read(&self, block: u32) -> Result<BlockSpares, Fault> {
+    ///
+    /// # Errors
+    /// The temporary file cannot be read.
+    pub(crate) fn read(&self, block: u32) -> io::Result<BlockSpares> {
         let place = &self.blocks[block as usize];
         let words = match &place.extent {
             None if place.first_unit > 0 => {
                 let units = place.first_unit..place.first_unit + self.slots as u32;
                 units.chain(0..self.pages as u32).collect()
             }
-            Some(extent) => extent.read().map_err(|_| Fault::HostFile)?,
+            Some(extent) => extent.read()?,
             None if place.words.is_empty() => vec![0; self.slots + self.pages].into(),
             None => place.words.clone(),
         };

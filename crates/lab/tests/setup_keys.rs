@@ -393,7 +393,7 @@ const SECTIONS: [(&str, &str, &str, &str); 24] = [
     ("Chip: SPI NAND", "chip.", "SpiNandSpec", "device/src/spi_nand/spec/mod.rs"),
     ("Chip: SPI NOR", "chip.", "SpiNorSpec", "device/src/spi_nor/spec.rs"),
     ("Chip: parallel NOR", "chip.", "ParallelNorSpec", "device/src/parallel_nor/spec.rs"),
-    ("Card: SD card or eMMC", "card.", "CardSpec", "card/src/spec.rs"),
+    ("Card: SD card or eMMC", "card.", "CardSpec", "card/src/spec/mod.rs"),
 ];
 
 const HEAD: &str = "# Keys of setups, parts, controllers and hosts

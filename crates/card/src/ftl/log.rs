@@ -1,27 +1,13 @@
 //! The log of a hybrid card: its oldest block is cleaned a unit with each write. The log thus has room for
 //! the next block when one is full, and no request waits for more than a merge.
 
-use crate::ftl::Ftl;
+use super::{Ftl, LogCleaning};
 use crate::nand::{Fault, Kind, State};
-use crate::spare::BlockSpares;
 use std::collections::BTreeSet;
-
-/// A log block that is being cleaned.
-#[derive(Clone, Debug)]
-pub(crate) struct LogCleaning {
-    block: u32,
-    /// Sequence number of its first page: another one means that the block was erased since.
-    opened: u64,
-    spares: BlockSpares,
-    /// Slot to look at next.
-    next: u32,
-    /// Its units stay in the log.
-    stays: bool,
-}
 
 impl Ftl {
     /// Cleans a unit of the log when all its blocks are in use.
-    pub(crate) fn clean_log_step(&mut self) -> Result<(), Fault> {
+    pub(super) fn clean_log_step(&mut self) -> Result<(), Fault> {
         let mut cleaning = match self.log_cleaning.take().filter(|cleaning| self.is_current(cleaning)) {
             Some(cleaning) => cleaning,
             None => match self.victim(Kind::Log) {

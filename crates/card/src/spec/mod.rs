@@ -1,15 +1,13 @@
 //! A card as data: the `[card]` table of a part file. Every number carries its unit in the name of its key.
 
+mod check;
+
 use crate::bus::BusMode;
-use crate::discards;
-use crate::fake::FakeKind;
-use crate::limits::HostSpec;
 use crate::power::PowerSpec;
-use crate::registers::{ClassSpec, IdentitySpec, IoFunctionSpec, MmcSpec};
 use floatgate_device::cells::{ErrorSpec, Promise};
 use floatgate_device::ecc_engine::EccRequirement;
 use floatgate_device::units;
-use floatgate_mtd::{Nanos, SECTOR_BYTES};
+use floatgate_mtd::Nanos;
 use serde::{Deserialize, Serialize};
 
 /// Placement of map units on the NAND.
@@ -61,6 +59,27 @@ pub struct FatSpec {
     pub aus: u32,
     /// Blocks of the area beyond its size (`page` only).
     pub spare_blocks: u32,
+}
+
+/// Behaviour of a fake beyond its real size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FakeKind {
+    /// Addresses wrap around: the end of the card is its beginning.
+    Wraps,
+    /// Writes are thrown away, reads are zeros.
+    Limbo,
+    /// Writes go to the last real sector.
+    LastSector,
+    /// Addresses lose the bits above the next power of two; between the end and there is limbo.
+    Chain,
+    /// As limbo, but the sectors written last are kept in a cache.
+    Cached,
+}
+
+impl FakeKind {
+    /// All kinds.
+    pub const ALL: [Self; 5] = [Self::Wraps, Self::Limbo, Self::LastSector, Self::Chain, Self::Cached];
 }
 
 /// A lie about the size: `[card.fake]`.
@@ -179,6 +198,103 @@ impl WearSpec {
         let mean = f64::from(self.endurance_cycles) * self.life_factor;
         mean * libm::exp(deviation * spread - spread * spread / 2.0)
     }
+}
+
+/// The host of a card: `[card.host]`. The card finishes a request that the host gives up.
+///
+/// Linux drops a request to an SD card when a block that is read is not there after 100 ms, and when the card is busy with what was written for
+/// 10 s (`MMC_BLK_TIMEOUT_MS`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HostSpec {
+    /// Time after which a read is given up, us; 0 for a host that waits.
+    #[serde(with = "units::us")]
+    pub read_timeout_us: Nanos,
+    /// Time after which a write or flush is given up, us; 0 for a host that waits.
+    #[serde(with = "units::us")]
+    pub write_timeout_us: Nanos,
+    /// Time after which a discard is given up, us; 0 for a host that waits.
+    #[serde(with = "units::us")]
+    pub erase_timeout_us: Nanos,
+    /// Fastest mode of the host's interface: a card that has a faster one works in this; none for a host that has all.
+    pub bus: Option<BusMode>,
+    /// Highest clock that the host makes for the interface, in Hz; 0 for a host that has those of all modes. Most hosts divide a clock of
+    /// their own by whole numbers, so that a card works at less than the clock of its mode.
+    pub clock_hz: u32,
+    /// Time of the host's CPU for a request, us: filesystem, block layer, driver, interrupts.
+    #[serde(with = "units::us")]
+    pub request_us: Nanos,
+    /// Time of the host's CPU for data, in ns per 1000 bytes.
+    pub copy_ns_per_kb: u32,
+}
+
+impl HostSpec {
+    /// Time of the host's CPU for requests with data of this size together.
+    pub fn cpu_time(&self, requests: u64, bytes: u64) -> Nanos {
+        self.request_us * requests + Nanos::from_ns(bytes * u64::from(self.copy_ns_per_kb) / 1000)
+    }
+}
+
+/// Maker and date as the card states them: `[card.identity]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct IdentitySpec {
+    /// Number of the manufacturer, given by the SD Association or JEDEC.
+    pub manufacturer_id: u8,
+    /// Two letters of the maker or brand.
+    pub oem: String,
+    /// Product name: five characters on SD cards, six on eMMC.
+    pub name: String,
+    /// Revision n.m: n in the upper four bits, m in the lower ones.
+    pub revision: u8,
+    /// Serial number.
+    pub serial: u32,
+    /// Year of manufacture.
+    pub year: u16,
+    /// Month of manufacture, 1 to 12.
+    pub month: u8,
+}
+
+/// Classes that are printed on the card: `[card.classes]`. 0 stands for none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClassSpec {
+    /// Speed class: 2, 4, 6 or 10 MB/s.
+    pub speed: u8,
+    /// UHS speed grade: 1 for 10 MB/s, 3 for 30 MB/s.
+    pub uhs: u8,
+    /// Video speed class: 6, 10, 30, 60 or 90 MB/s.
+    pub video: u8,
+    /// Application performance class: 1 for A1, 2 for A2.
+    pub app: u8,
+}
+
+/// An SDIO function beside the memory: `[card.io_function]`. A host that finds one looks for a driver by these numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct IoFunctionSpec {
+    /// Standard interface: 1 UART, 2 and 3 Bluetooth, 4 GPS, 5 camera, 7 WLAN (function basic registers).
+    pub interface: u8,
+    /// Vendor by which Linux finds a driver (tuple CISTPL_MANFID).
+    pub vendor: u16,
+    /// Device by which Linux finds a driver (tuple CISTPL_MANFID).
+    pub device: u16,
+}
+
+/// Partitions and background work that an eMMC states: `[card.mmc]`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MmcSpec {
+    /// Size of each of the two boot partitions in bytes: a multiple of 128 KiB.
+    #[serde(with = "units::bytes")]
+    pub boot_bytes: u64,
+    /// Size of the replay protected memory block (RPMB) in bytes: a multiple of 128 KiB.
+    #[serde(with = "units::bytes")]
+    pub rpmb_bytes: u64,
+    /// True when a part of the user's area can be set to one bit a cell once (enhanced area, pSLC).
+    pub enhanced: bool,
+    /// True when the card tells the host of its background work, and does it while the host is silent.
+    pub background: bool,
 }
 
 /// A card: the `[card]` table.
@@ -306,6 +422,12 @@ pub struct BadSpec {
     pub problem: &'static str,
 }
 
+/// Most units of a group of discards: a bitmap of 4 KiB.
+const GROUP_UNITS: u64 = 32 << 10;
+
+/// Unit of the sizes of boot partitions and RPMB (JESD84-B51, chapter 7.4).
+pub(crate) const PARTITION_UNIT: u64 = 128 << 10;
+
 /// Free blocks that garbage collection needs: one to write to, one to move to, one erased for when power goes away.
 pub(crate) const RESERVE_BLOCKS: u32 = 3;
 
@@ -316,20 +438,17 @@ const ENHANCED_SPARE: u64 = 16;
 /// Rated cycles of a block with one bit a cell over those of the same block with more: makers state 20000 to 30000 for pSLC, and 3000 for MLC.
 const ENHANCED_CYCLES: u32 = 10;
 
-/// Most map units of a card: 2 TiB of 4 KiB, and as many to spare.
-const MAX_UNITS: u64 = 1 << 30;
-/// Most blocks of a card: 2 TiB of 4 MiB, and as many to spare. Each takes host memory.
-const MAX_BLOCKS: u64 = 1 << 20;
-/// Most map units of a block: merging them is the longest work between two requests.
-const MAX_SLOTS: u64 = 1 << 16;
-/// Most planes of a page.
-const PLANES_MAX: u32 = 16;
-/// Longest time of an operation: millions of merges add up in 64 bits.
-const MAX_TIME: Nanos = Nanos::from_ms(1000);
-/// Longest time to move a KiB: SPI at 1 MHz takes 8 ms.
-const MAX_TRANSFER: Nanos = Nanos::from_ms(1);
-
 impl CardSpec {
+    /// True for eMMC.
+    pub(crate) fn is_mmc(&self) -> bool {
+        self.bus == BusMode::Hs200
+    }
+
+    /// Capacity that the card states: a fake lies.
+    pub(crate) fn stated_bytes(&self) -> u64 {
+        self.fake.map_or(self.capacity_bytes, |fake| fake.claimed_bytes)
+    }
+
     /// Bytes that the map places as one.
     pub fn unit_bytes(&self) -> u64 {
         if self.map_unit_bytes == 0 { self.page_bytes } else { self.map_unit_bytes }
@@ -427,10 +546,20 @@ impl CardSpec {
         self.slc.blocks > 0 || self.slc.log || self.enhanced.bytes > 0
     }
 
+    /// Units of a group of discards: as many as a bitmap of one unit has bits.
+    pub(crate) fn discard_group_units(&self) -> u64 {
+        self.unit_bytes().saturating_mul(8).clamp(64, GROUP_UNITS)
+    }
+
+    /// Number of bitmaps of discards.
+    pub(crate) fn discard_groups(&self) -> u64 {
+        (self.capacity_bytes / self.unit_bytes().max(1)).div_ceil(self.discard_group_units())
+    }
+
     /// Blocks that hold the bitmaps of discards: with room for one that is written while another is cleaned.
     pub(crate) fn discard_blocks(&self) -> u64 {
         let [slots, page] = [self.au_bytes, self.page_bytes].map(|bytes| bytes / self.unit_bytes().max(1));
-        (discards::groups(self) + 2 * page) / slots.max(1) + 1
+        (self.discard_groups() + 2 * page) / slots.max(1) + 1
     }
 
     /// Blocks that may fail before the card can no longer write.
@@ -465,7 +594,7 @@ impl CardSpec {
         let program = t_prog_us.max(self.slc.t_prog_us) + transfer;
         // A unit of a merge may be read from a page of its own.
         let merge = read * slots + program * (pages + 2) + t_bers_us * 2;
-        let scan = 2 * self.blocks() + spare * (pages + 1) + discards::groups(self);
+        let scan = 2 * self.blocks() + spare * (pages + 1) + self.discard_groups();
         let all = read * scan + merge * (merges + self.discard_blocks());
         all * u64::from(self.stretch())
     }
@@ -506,173 +635,5 @@ impl CardSpec {
             endurance_cycles: u64::from(self.wear.endurance_cycles),
             bits_per_cell: self.bits_per_cell,
         })
-    }
-
-    /// Checks that the card is possible; the error names the first key that is not.
-    ///
-    /// # Errors
-    /// Key and problem.
-    pub fn check(&self) -> Result<(), BadSpec> {
-        let rules = self.sizes().into_iter().chain(self.counts()).chain(self.cells()).chain(self.times());
-        let rules = rules.chain(self.power.rules()).chain(self.identity_rules());
-        let broken = rules.into_iter().find(|rule| !rule.0);
-        broken.map_or(Ok(()), |(_, key, problem)| Err(BadSpec { key, problem }))
-    }
-
-    fn sizes(&self) -> [(bool, &'static str, &'static str); 14] {
-        let unit = self.unit_bytes();
-        let whole = |a: u64, b: u64| b > 0 && a >= b && a.is_multiple_of(b);
-        let in_order = self.mapping != Mapping::Page;
-        let units = self.blocks().saturating_mul(self.au_bytes / unit.max(1));
-        // The map unit is a page where it is absent.
-        let unit_key = if self.map_unit_bytes == 0 { "page_bytes" } else { "map_unit_bytes" };
-        [
-            (u64::from(self.spare_blocks) <= MAX_BLOCKS, "spare_blocks", "at most 2^20"),
-            (whole(unit, SECTOR_BYTES as u64), unit_key, "must be a multiple of 512 bytes, and not 0"),
-            (unit <= 1 << 20, unit_key, "at most 1 MiB, where `map_unit_bytes` is not another"),
-            (
-                whole(self.page_bytes, unit) && (self.page_bytes / unit).is_power_of_two(),
-                "page_bytes",
-                "must be a power of two of map units",
-            ),
-            (self.page_bytes <= 1 << 22, "page_bytes", "at most 4 MiB"),
-            (
-                (1..=PLANES_MAX).contains(&self.planes)
-                    && whole(self.page_bytes, u64::from(self.planes) * SECTOR_BYTES as u64),
-                "planes",
-                "from 1 to 16, each with whole sectors of the page",
-            ),
-            (whole(self.au_bytes, self.page_bytes), "au_bytes", "must be a multiple of the page, and not 0"),
-            (
-                !in_order || unit == self.page_bytes,
-                "map_unit_bytes",
-                "must be a page where blocks are in order",
-            ),
-            (
-                !self.copy_back || unit == self.page_bytes,
-                "copy_back",
-                "a chip copies whole pages: the map unit must be a page",
-            ),
-            (
-                whole(self.capacity_bytes, unit),
-                "capacity_bytes",
-                "must be a multiple of the map unit, and not 0",
-            ),
-            (units <= MAX_UNITS, "capacity_bytes", "too many map units: at most 2^30"),
-            (self.blocks() <= MAX_BLOCKS, "capacity_bytes", "too many allocation units: at most 2^20 blocks"),
-            (self.au_bytes / unit.max(1) <= MAX_SLOTS, "au_bytes", "at most 65536 map units"),
-            ((1..=1 << 30).contains(&self.buffer_bytes), "buffer_bytes", "from 1 byte to 1 GiB"),
-        ]
-    }
-
-    fn counts(&self) -> [(bool, &'static str, &'static str); 14] {
-        let block_mapped = self.mapping != Mapping::Page;
-        let fat_end = u64::from(self.fat.first_au) + u64::from(self.fat.aus);
-        let has_fat = self.fat.kind != FatKind::None;
-        [
-            ((1..=64).contains(&self.dies), "dies", "from 1 to 64"),
-            (self.open_aus <= 4096, "open_aus", "at most 4096"),
-            (self.open_aus_random <= self.open_aus, "open_aus_random", "at most `open_aus`"),
-            (
-                !block_mapped || self.open_aus > self.pinned_aus(),
-                "open_aus",
-                "at least 1 beyond the pinned ones",
-            ),
-            (self.mapping != Mapping::Hybrid || self.log_blocks > 0, "log_blocks", "at least 1"),
-            (self.log_blocks <= 1 << 20, "log_blocks", "at most 2^20"),
-            (self.slc.blocks <= 1 << 20, "slc.blocks", "at most 2^20"),
-            (
-                self.log_request_bytes.is_multiple_of(SECTOR_BYTES as u64),
-                "log_request_bytes",
-                "a multiple of 512",
-            ),
-            (
-                !self.has_slc() || (self.slc.t_r_us > Nanos::ZERO && self.slc.t_prog_us > Nanos::ZERO),
-                "slc.blocks",
-                "with `slc.t_r_us` and `slc.t_prog_us` above 0, or SLC blocks cost no time",
-            ),
-            (!has_fat || (self.fat.aus > 0 && fat_end <= self.aus()), "fat.aus", "must lie inside the card"),
-            (self.fat.kind != FatKind::Page || self.fat.spare_blocks > 0, "fat.spare_blocks", "at least 1"),
-            (
-                block_mapped || self.fat.kind != FatKind::Pinned,
-                "fat.kind",
-                "a page-mapped card has no open allocation units to pin",
-            ),
-            (self.fat.aus <= 64 && self.fat.spare_blocks <= 1 << 20, "fat.aus", "at most 64"),
-            (
-                self.needed_spare_blocks() + u64::from(self.bad_blocks) <= u64::from(self.spare_blocks),
-                "spare_blocks",
-                "too few for the open, log, SLC and firmware blocks, those that are bad, three to work with, and those with discards",
-            ),
-        ]
-    }
-
-    fn times(&self) -> [(bool, &'static str, &'static str); 8] {
-        let TimingSpec { t_r_us, t_prog_us, t_bers_us, read_command_us, write_command_us, .. } = self.timing;
-        let rule = |time: Nanos, key| (time <= MAX_TIME, key, "at most 1 s");
-        let slow_bus = self.timing.transfer_ns_per_kib > MAX_TRANSFER;
-        [
-            rule(t_r_us, "timing.t_r_us"),
-            (
-                t_prog_us > Nanos::ZERO && t_prog_us <= MAX_TIME,
-                "timing.t_prog_us",
-                "above 0, as no flash programs a page in no time, and at most 1 s",
-            ),
-            rule(t_bers_us, "timing.t_bers_us"),
-            rule(read_command_us.max(write_command_us), "timing"),
-            rule(self.timing.au_switch_us, "timing.au_switch_us"),
-            rule(self.slc.t_r_us, "slc.t_r_us"),
-            rule(self.slc.t_prog_us, "slc.t_prog_us"),
-            (!slow_bus, "timing.transfer_ns_per_kib", "at most 1 ms"),
-        ]
-    }
-
-    fn cells(&self) -> [(bool, &'static str, &'static str); 14] {
-        let wear = &self.wear;
-        let claimed = self.fake.map_or(self.capacity_bytes, |fake| fake.claimed_bytes);
-        let slots = self.au_bytes / self.unit_bytes().max(1);
-        let slc_pages = self.au_bytes / self.page_bytes.max(1) / u64::from(self.bits_per_cell.max(1));
-        [
-            (
-                claimed.is_multiple_of(SECTOR_BYTES as u64)
-                    && (self.capacity_bytes..=self.capacity_bytes.saturating_mul(128)).contains(&claimed),
-                "fake.claimed_bytes",
-                "from the capacity to 128 times that, in whole sectors",
-            ),
-            (self.evil.is_none_or(|evil| evil.one_in_sectors > 0), "evil.one_in_sectors", "at least 1"),
-            (
-                self.enhanced.bytes == 0
-                    || (self.mapping == Mapping::Page
-                        && self.fat.kind == FatKind::None
-                        && self.bits_per_cell > 1
-                        && self.fake.is_none()),
-                "enhanced.bytes",
-                "only of an honest page-mapped card with several bits a cell and without a FAT area",
-            ),
-            (
-                self.enhanced.bytes.is_multiple_of(self.au_bytes.max(1))
-                    && self.enhanced.bytes <= self.capacity_bytes,
-                "enhanced.bytes",
-                "a multiple of the allocation unit, at most the capacity over the bits of a cell",
-            ),
-            (self.loss.torn_pages <= 64, "loss.torn_pages", "at most 64"),
-            (self.loss.dies_per_million <= 1_000_000, "loss.dies_per_million", "at most 1000000"),
-            ((1..=4).contains(&self.bits_per_cell), "bits_per_cell", "from 1 to 4"),
-            (wear.endurance_cycles > 0, "wear.endurance_cycles", "at least 1"),
-            ((0.01..=1000.0).contains(&wear.life_factor), "wear.life_factor", "from 0.01 to 1000"),
-            ((0.0..=2.0).contains(&wear.life_spread), "wear.life_spread", "from 0 to 2"),
-            ((1..=4096).contains(&wear.ecc_strength), "wear.ecc_strength", "from 1 to 4096"),
-            ((64..=1 << 16).contains(&wear.ecc_step_bytes), "wear.ecc_step_bytes", "from 64 to 65536"),
-            (
-                wear.program_failures_per_million <= 100_000,
-                "wear.program_failures_per_million",
-                "at most 100000",
-            ),
-            (
-                slots >= 1 && (!self.has_slc() || slc_pages >= 1),
-                "slc.blocks",
-                "a block must have a page per bit of a cell",
-            ),
-        ]
     }
 }

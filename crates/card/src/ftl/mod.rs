@@ -1,21 +1,23 @@
 //! The core of the translation layer: a map from map units to slots, blocks that are opened, filled and closed, and cleaning.
 //!
-//! Policies only decide into which block a unit goes: [`open_aus`](crate::open_aus) into the block of its allocation unit, a [`Stream`]
+//! Policies only decide into which block a unit goes: `block_mapped` into the block of its allocation unit, a [`Stream`]
 //! into the one block that takes everything. Whatever its policy, a block is cleaned by writing its valid units anew, and is free when the
 //! map points to none of its slots. It is erased when it is needed.
 
+mod block_mapped;
+mod clean;
+mod fill;
+mod log;
+mod power_on;
+
 use crate::closed::ClosedBlocks;
 use crate::discards::Discards;
-use crate::log::LogCleaning;
 use crate::nand::{Block, Fault, Kind, Nand, POOLS, State};
 use crate::open_aus::OpenAus;
 use crate::packed::PackedInts;
 use crate::spare::BlockSpares;
 use crate::spec::{CardSpec, Collector, FatKind, FatSpec, Mapping, RESERVE_BLOCKS};
 use floatgate_mtd::Instant;
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
-use std::ops::Range;
 
 /// Contents of a unit on its way into a slot.
 #[derive(Clone, Copy)]
@@ -59,6 +61,19 @@ pub(crate) struct Units {
     pub(crate) written: u64,
 }
 
+/// A log block that is being cleaned.
+#[derive(Clone, Debug)]
+struct LogCleaning {
+    block: u32,
+    /// Sequence number of its first page: another one means that the block was erased since.
+    opened: u64,
+    spares: BlockSpares,
+    /// Slot to look at next.
+    next: u32,
+    /// Its units stay in the log.
+    stays: bool,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Ftl {
     pub(crate) nand: Nand,
@@ -74,8 +89,8 @@ pub(crate) struct Ftl {
     enhanced_units: u32,
     /// By [`Kind`].
     streams: [Stream; 6],
-    pub(crate) open: OpenAus,
-    pub(crate) log_cleaning: Option<LogCleaning>,
+    open: OpenAus,
+    log_cleaning: Option<LogCleaning>,
     /// Clock of the controller.
     pub(crate) now: Instant,
     /// Ends of the programs that the buffer holds data for, a ring.
@@ -99,14 +114,6 @@ pub(crate) struct Ftl {
 
 /// Erases between two looks of static wear levelling.
 const LEVELLING_ERASES: u64 = 8;
-
-/// Greatest common divisor.
-const fn gcd(mut one: u32, mut other: u32) -> u32 {
-    while other > 0 {
-        (one, other) = (other, one % other);
-    }
-    one
-}
 
 impl Ftl {
     pub(crate) fn new(spec: &CardSpec, stores: bool, seed: u64) -> Self {
@@ -497,185 +504,9 @@ impl Ftl {
         }
     }
 
-    /// Cleans blocks of a stream until it has as many as it may have.
-    fn collect(&mut self, kind: Kind) -> Result<(), Fault> {
-        let mut left = self.nand.blocks.len();
-        while self.streams[kind as usize].blocks > self.streams[kind as usize].limit {
-            // So many blocks without one that became free: everything is valid.
-            left = left.checked_sub(1).ok_or(Fault::WornOut)?;
-            if !self.clean_one(kind)? {
-                return Ok(());
-            }
-        }
-        Ok(())
-    }
-
-    /// The closed block of a stream to clean next.
-    pub(crate) fn victim(&mut self, kind: Kind) -> Option<u32> {
-        self.closed.update(&self.nand.blocks);
-        let emptiest = self.closed.emptiest(kind)?;
-        // Without a block to move to, only the emptiest is sure to become free.
-        let must_move = self.standby[kind.pool()].is_none();
-        match kind {
-            _ if must_move => Some(emptiest),
-            Kind::Slc => self.closed.oldest(kind),
-            Kind::Log if !self.stays_in_stream(&self.nand.blocks[emptiest as usize]) => {
-                let worth = |block: &Block| self.nand.worth_of_merging(block);
-                let closed = self.closed.of(kind, &self.nand.blocks);
-                closed
-                    .max_by(|(one, _), (other, _)| worth(one).total_cmp(&worth(other)))
-                    .map(|(_, number)| number)
-            }
-            _ if self.collector == Collector::Fifo => self.closed.oldest(kind),
-            _ => Some(emptiest),
-        }
-    }
-
-    /// True when the valid units of a block stay in its stream as it is cleaned, false when they go to the blocks of their allocation units.
-    pub(crate) fn stays_in_stream(&self, block: &Block) -> bool {
-        match block.kind {
-            Kind::Fat | Kind::Discards | Kind::Enhanced => true,
-            Kind::Main => self.mapping == Mapping::Page,
-            // Most of it was written again: the rest may be soon, and moving it costs less than merging its allocation units.
-            Kind::Log => block.valid <= self.nand.slots_of(Kind::Log) / 2,
-            Kind::Slc => false,
-        }
-    }
-
-    /// Cleans one block of a stream; false when there is none.
-    fn clean_one(&mut self, kind: Kind) -> Result<bool, Fault> {
-        match self.victim(kind) {
-            Some(victim) => self.clean(victim).map(|()| true),
-            None => Ok(false),
-        }
-    }
-
-    /// Writes the valid units of a closed block anew, after which it is free.
-    fn clean(&mut self, block: u32) -> Result<(), Fault> {
-        let kind = self.nand.blocks[block as usize].kind;
-        let stays = self.stays_in_stream(&self.nand.blocks[block as usize]);
-        if kind == Kind::Discards {
-            self.program_partial_pages()?;
-        }
-        let (first, end) = (self.nand.first_slot(block), self.nand.blocks[block as usize].next);
-        let spares = self.nand.spares(block)?;
-        let (mut page, mut ready) = (u32::MAX, self.now);
-        for slot in first..first + end {
-            let unit = spares.unit(slot - first).filter(|unit| self.slot(*unit) == Some(slot));
-            let Some(unit) = unit else { continue };
-            if page != self.nand.page_of(slot) {
-                page = self.nand.page_of(slot);
-                ready = self.nand.read_page(self.now, page);
-            }
-            self.move_unit(kind, stays, unit, ready)?;
-        }
-        Ok(())
-    }
-
-    /// Moves a unit out of a block that is cleaned, with all others of its allocation unit where that is merged.
-    pub(crate) fn move_unit(
-        &mut self,
-        kind: Kind,
-        stays: bool,
-        unit: u32,
-        ready: Instant,
-    ) -> Result<(), Fault> {
-        match kind {
-            _ if stays => self.append(kind, unit, Source::Copy(ready)),
-            Kind::Slc => self.write_through(unit, Source::Copy(ready), Extent::Short),
-            _ => self.merge(self.open.au_of(unit)),
-        }
-    }
-
-    /// Moves data that does not change into a worn block when erase counts differ too much (static wear levelling).
-    fn level_wear(&mut self) -> Result<(), Fault> {
-        self.next_levelling = self.nand.operations.erases + LEVELLING_ERASES;
-        if self.static_difference == 0 {
-            return Ok(());
-        }
-        for pool in 0..POOLS {
-            self.closed.update(&self.nand.blocks);
-            let most = self.nand.erases_max[pool];
-            let is_cold =
-                |block: &u32| most - self.nand.blocks[*block as usize].erases > self.static_difference;
-            let Some(cold) = self.closed.least_worn(pool).filter(is_cold) else { continue };
-            self.prefers_worn = true;
-            let moved = self.move_block(cold);
-            self.prefers_worn = false;
-            moved?;
-        }
-        Ok(())
-    }
-
-    /// Moves the valid units of a block, those of a stream into a block of their own.
-    fn move_block(&mut self, block: u32) -> Result<(), Fault> {
-        let kind = self.nand.blocks[block as usize].kind;
-        self.program_partial_pages()?;
-        let frontier = self.streams[kind as usize].frontier.take();
-        self.clean(block)?;
-        self.program_partial_pages()?;
-        if let Some(own) = self.streams[kind as usize].frontier.take() {
-            self.close(own)?;
-        }
-        self.streams[kind as usize].frontier = frontier;
-        self.collect_after_move()
-    }
-
-    /// A stream may have one block more than it should after a block was moved into it.
-    fn collect_after_move(&mut self) -> Result<(), Fault> {
-        self.collect(Kind::Discards)?;
-        self.collect(Kind::Log)?;
-        self.collect(Kind::Enhanced)?;
-        if self.mapping == Mapping::Page {
-            self.collect(Kind::Main)?;
-        }
-        if self.fat.kind == FatKind::Page { self.collect(Kind::Fat) } else { Ok(()) }
-    }
-
     /// Reads the page of a slot. Returns the time at which it is there.
     pub(crate) fn read_page(&mut self, slot: u32) -> Instant {
         self.nand.read_page(self.now, self.nand.page_of(slot))
-    }
-
-    /// True when a block was read so often that its data must move (read disturb).
-    #[inline]
-    pub(crate) fn needs_refresh(&self, block: u32) -> bool {
-        let block = &self.nand.blocks[block as usize];
-        self.refresh_reads > 0 && block.reads >= self.refresh_reads && block.state == State::Closed
-    }
-
-    /// Moves the data of a closed block.
-    pub(crate) fn refresh(&mut self, block: u32) -> Result<(), Fault> {
-        self.refreshes += 1;
-        self.clean(block)?;
-        self.collect_after_move()
-    }
-
-    /// Works on its own until the host comes back: folds the SLC cache, prepares free blocks.
-    pub(crate) fn idle(&mut self, until: Instant) -> Result<(), Fault> {
-        while self.now < until {
-            if !self.idle_step()? {
-                break;
-            }
-            self.now = self.now.max(self.nand.busy_until());
-        }
-        Ok(())
-    }
-
-    fn idle_step(&mut self) -> Result<bool, Fault> {
-        if self.slc_blocks > 0 && self.clean_one(Kind::Slc)? {
-            return Ok(true);
-        }
-        let Stream { blocks, limit, .. } = self.streams[Kind::Main as usize];
-        if self.mapping != Mapping::Page || blocks + self.idle_blocks <= limit {
-            return Ok(false);
-        }
-        match self.victim(Kind::Main) {
-            Some(victim) if self.nand.blocks[victim as usize].valid <= self.nand.slots_per_block / 2 => {
-                self.clean(victim).map(|()| true)
-            }
-            _ => Ok(false),
-        }
     }
 
     /// Makes the list of free blocks anew.
@@ -688,233 +519,6 @@ impl Ftl {
             let free = blocks.filter(|(block, number)| is_free(block, *number)).map(|(_, number)| number);
             self.free[pool] = free.collect();
         }
-    }
-
-    /// Rebuilds the map from the spare areas after a loss of power, and takes the time of the scan.
-    pub(crate) fn power_on(&mut self, at: Instant, cut_in: u64) -> Result<(), Fault> {
-        self.nand.power_on(at, cut_in);
-        self.now = at;
-        self.in_flight.fill(self.now);
-        self.open.clear();
-        self.log_cleaning = None;
-        self.discards.lose_power();
-        self.scan();
-        self.nand.powered()?;
-        self.rebuild_map()?;
-        self.read_discards();
-        self.count_blocks();
-        self.finish_merges()?;
-        for kind in [Kind::Slc, Kind::Fat] {
-            self.collect(kind)?;
-        }
-        self.collect_after_move()?;
-        self.flush()
-    }
-
-    /// Reads the summaries of closed blocks and the spare areas of all pages of others.
-    fn scan(&mut self) {
-        let mut end = self.now;
-        for block in 0..self.nand.blocks.len() as u32 {
-            let first = self.nand.page_of(self.nand.first_slot(block));
-            let pages = self.nand.page_of(self.nand.slots_per_block).max(1);
-            for page in 0..self.nand.scan_pages(block) {
-                end = end.max(self.nand.read_page(self.now, first + page % pages));
-            }
-        }
-        self.now = end;
-    }
-
-    /// Goes through all pages in the order in which they were programmed: of the slots of a unit, the one that was written last is true.
-    fn rebuild_map(&mut self) -> Result<(), Fault> {
-        self.map.clear();
-        let mut blocks: Vec<u32> = (0..self.nand.blocks.len() as u32).collect();
-        blocks.retain(|block| self.nand.blocks[*block as usize].programmed > 0);
-        blocks.sort_by_key(|block| Reverse(self.nand.blocks[*block as usize].opened));
-        // Blocks with pages that were programmed at the same time as others', each with its next page.
-        let mut pages: BinaryHeap<Reverse<(u64, u32, u32)>> = BinaryHeap::new();
-        let mut open = BTreeMap::new();
-        loop {
-            let next = pages.peek().map(|Reverse((sequence, ..))| *sequence);
-            let opened = blocks.last().map(|block| self.nand.blocks[*block as usize].opened);
-            if opened.is_some_and(|opened| next.is_none_or(|next| opened <= next))
-                && let Some(block) = blocks.pop()
-            {
-                // Nothing was programmed between its pages.
-                let end = self.nand.blocks[block as usize].opened + u64::from(self.nand.pages_per_block());
-                let is_alone = next.is_none()
-                    && blocks.last().is_none_or(|next| self.nand.blocks[*next as usize].opened >= end);
-                if let Some(unit) = self.nand.filled_from(block).filter(|_| is_alone) {
-                    let slot = self.nand.first_slot(block);
-                    self.map.replace_run(unit as usize, slot + 1, self.nand.slots_per_block);
-                    continue;
-                }
-                let spares = self.nand.spares(block)?;
-                pages.push(Reverse((self.nand.sequence(block, 0, &spares), block, 0)));
-                open.insert(block, spares);
-                continue;
-            }
-            let Some(Reverse((_, block, page))) = pages.pop() else { return Ok(()) };
-            let Some(spares) = open.get(&block) else { continue };
-            self.map_page(block, page, spares);
-            if self.nand.slots_of_page(page + 1).start < self.nand.blocks[block as usize].programmed {
-                pages.push(Reverse((self.nand.sequence(block, page + 1, spares), block, page + 1)));
-            } else {
-                open.remove(&block);
-            }
-        }
-    }
-
-    /// Takes the time to read the bitmaps of discards, which [`Self::rebuild_map`] has applied.
-    fn read_discards(&mut self) {
-        let slots: Vec<u32> = self.discards.bitmaps().filter_map(|bitmap| self.slot(bitmap)).collect();
-        let end = slots.into_iter().map(|slot| self.read_page(slot)).max();
-        self.now = end.map_or(self.now, |end| end.max(self.now));
-    }
-
-    /// Maps the units of a page of a block to its slots.
-    fn map_page(&mut self, block: u32, page: u32, spares: &BlockSpares) {
-        for slot in self.nand.slots_of_page(page) {
-            if let Some(unit) = spares.unit(slot) {
-                self.map.replace(unit as usize, self.nand.first_slot(block) + slot + 1);
-                if unit >= self.host_units() {
-                    self.discards.apply(unit, &mut self.map);
-                }
-            }
-        }
-    }
-
-    /// Counts valid slots, and finds the state of each block.
-    fn count_blocks(&mut self) {
-        self.nand.blocks.iter_mut().for_each(|block| block.valid = 0);
-        let nand = &mut self.nand;
-        self.map.for_each_run(|entry, count| {
-            let block = nand.block_of(entry - 1);
-            nand.blocks[block as usize].valid += count;
-        });
-        self.closed.all_changed();
-        for stream in &mut self.streams {
-            (stream.frontier, stream.blocks) = (None, 0);
-        }
-        for number in 0..self.nand.blocks.len() as u32 {
-            let block = &self.nand.blocks[number as usize];
-            if matches!(block.state, State::Bad | State::Firmware) {
-                continue;
-            }
-            let stream = &mut self.streams[block.kind as usize];
-            stream.blocks += u32::from(block.valid > 0);
-            let is_stream = block.kind != Kind::Main || self.mapping == Mapping::Page;
-            let has_room = block.next < self.nand.slots_of(block.kind) && !block.has_summary;
-            let state = match block.valid {
-                0 => State::Free,
-                // The frontier goes on where it was, so that no number of cuts uses up the free blocks.
-                _ if is_stream && has_room && stream.frontier.is_none() => {
-                    stream.frontier = Some(number);
-                    State::Open
-                }
-                _ => State::Closed,
-            };
-            self.nand.blocks[number as usize].state = state;
-        }
-        self.find_free();
-    }
-
-    /// Puts into order what open allocation units had in several blocks.
-    fn finish_merges(&mut self) -> Result<(), Fault> {
-        for au in 0..self.open.aus(self.host_units()) {
-            let is_block_mapped = match self.fat_of(self.open.units_of(au).start) {
-                FatKind::Page => false,
-                FatKind::Pinned => true,
-                FatKind::None => self.mapping != Mapping::Page,
-            };
-            if is_block_mapped && !self.is_in_order(au) {
-                self.merge(au)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// True when all units of an allocation unit that are at their final place are in one block, each in its own slot.
-    fn is_in_order(&self, au: u32) -> bool {
-        let units = self.open.units_of(au);
-        let first = units.start;
-        if self.is_filled(first) {
-            return true;
-        }
-        let mut home = None;
-        units.filter(|unit| *unit < self.host_units()).filter_map(|unit| Some((unit, self.slot(unit)?))).all(
-            |(unit, slot)| {
-                let block = self.nand.block_of(slot);
-                let is_home =
-                    *home.get_or_insert(block) == block && slot - self.nand.first_slot(block) == unit - first;
-                is_home || self.nand.blocks[block as usize].kind != Kind::Main
-            },
-        )
-    }
-
-    /// True when an allocation unit from this unit on has its contents in the slots of one block, as it was filled.
-    fn is_filled(&self, first: u32) -> bool {
-        let slots = self.nand.slots_per_block;
-        let is_home = |slot: u32| slot == self.nand.first_slot(self.nand.block_of(slot));
-        first + slots <= self.host_units()
-            && self.slot(first).is_some_and(is_home)
-            && self.map.is_run(first as usize, slots as usize)
-    }
-
-    /// Writes units in order that were never written, as long requests of the host do, a block at once where that has the same end. What is
-    /// not whole blocks is written unit by unit.
-    pub(crate) fn fill(&mut self, units: Range<u32>) -> Result<(), Fault> {
-        let slots = self.nand.slots_per_block;
-        let mut unit = units.start;
-        while unit < units.end {
-            let is_whole = unit.is_multiple_of(slots) && unit + slots <= units.end;
-            let is_main = unit >= self.enhanced_units && self.fat_of(unit) == FatKind::None;
-            if is_whole && is_main && self.fill_block(unit)? {
-                unit += slots;
-            } else {
-                self.write_through(unit, Source::Host(&[]), Extent::Long)?;
-                self.units.host += 1;
-                unit += 1;
-            }
-        }
-        Ok(())
-    }
-
-    /// Fills a block with the units from `unit` on; false when the block that takes them is begun already.
-    fn fill_block(&mut self, unit: u32) -> Result<bool, Fault> {
-        let slots = self.nand.slots_per_block;
-        let block = match self.mapping {
-            Mapping::Page if self.streams[Kind::Main as usize].frontier.is_some() => return Ok(false),
-            Mapping::Page => self.open_frontier(Kind::Main)?,
-            Mapping::Block | Mapping::Hybrid => self.open_in_order(unit)?,
-        };
-        self.now = self.nand.fill(self.now, block, unit);
-        self.map.replace_run(unit as usize, self.nand.first_slot(block) + 1, slots);
-        self.units.host += u64::from(slots);
-        self.units.written += u64::from(slots);
-        if self.mapping == Mapping::Page {
-            self.streams[Kind::Main as usize].frontier = None;
-            self.close(block)?;
-            self.collect(Kind::Main)?;
-        } else {
-            self.close_filled(unit)?;
-        }
-        Ok(true)
-    }
-
-    /// Number of the last units, of `units` written in order, that are to be written one by one. They leave the SLC cache and the blocks of
-    /// the stream behind it as ordinary requests do. None when blocks cannot be filled at once.
-    pub(crate) fn units_through_cache(&self, units: u32) -> Option<u32> {
-        if !self.nand.can_fill() {
-            return None;
-        }
-        if self.slc_blocks == 0 {
-            return Some(0);
-        }
-        let slc = self.nand.slots_of(Kind::Slc);
-        let cache = slc.checked_mul(2 * (self.slc_blocks + 2))?;
-        let step = slc.checked_mul(self.nand.slots_per_block)? / gcd(slc, self.nand.slots_per_block);
-        let filled = units.checked_sub(cache)? / step * step;
-        Some(units - filled)
     }
 
     /// Clones that are made from now on share the map, but for their changes.
