@@ -9,8 +9,7 @@
 //! printed by the script of wirenboard/sdcard_benchmark. A log of a failed card has headings without rows. Tables
 //! contain only means, so answers have lower confidence than those from samples.
 
-use crate::analysis::borders::AU_MIN;
-use crate::analysis::period::{Fit, GROUP_MIN, Point, candidates, fit_usual, prior};
+use crate::analysis::period::{AU_MIN, Fit, GROUP_MIN, Point, candidates, fit_usual, prior};
 use crate::analysis::us;
 use crate::answer::{Answer, Answers, Value};
 use crate::stats::{median, quantile};

@@ -6,6 +6,11 @@ use std::fmt::Write as _;
 /// Bytes of a sector.
 pub(crate) const SECTOR: u64 = 512;
 
+/// Maximum number of allocation units that are written round robin: more than the 24 of a Samsung Pro (Chubb 2015).
+pub(crate) const AUS_MOST: u64 = 32;
+/// Length of a round-robin write, B: the largest page of a card, so that only whole pages are written.
+pub(crate) const TURN_BYTES: u64 = 128 << 10;
+
 /// Test that a request belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Test {

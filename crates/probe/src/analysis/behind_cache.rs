@@ -6,10 +6,9 @@
 //! must be opened again, which closes another one, and the cache pauses longer. Each rewrite starts at the beginning of
 //! its own cache block, so that the pauses do not overlap.
 
-use super::caches::{Cache, cache};
-use super::open_aus::{MOST, TURN_BYTES};
+use super::caches::{Cache, LATE, cache};
 use crate::answer::Answer;
-use crate::sample::{Kind, Sample, Samples, Test};
+use crate::sample::{AUS_MOST, Kind, Sample, Samples, TURN_BYTES, Test};
 use crate::stats::quantile;
 
 /// Blocks between rewrites of units in the FAT area. They span more than one allocation unit, so that a unit of the
@@ -17,8 +16,6 @@ use crate::stats::quantile;
 pub(crate) const FAT_BLOCKS: u64 = 5;
 /// Blocks after the last unit of a test whose pauses may still include part of its cost.
 const SETTLED: usize = 2;
-/// Blocks by which the cache may be longer than measured: it may have been partly full at that time.
-pub(crate) const LATE: u64 = 3;
 
 /// Number of sequential writes that flush all earlier data out of the cache, plus some usual pauses for comparison.
 pub(crate) const fn push_writes(cache: &Cache) -> u64 {
@@ -187,7 +184,7 @@ impl<'a> Blocks<'a> {
         let mut again: Vec<f64> =
             self.again(test).map(|(_, block)| self.out(block)).collect::<Option<_>>()?;
         let all = again.len() as u64;
-        if all > MOST || usual.is_empty() {
+        if all > AUS_MOST || usual.is_empty() {
             return None;
         }
         let alternation = alternation(&again[ALONE.min(again.len())..]);

@@ -1,9 +1,9 @@
 //! Borders of allocation units and pages: reads across one take longer than reads beside it.
 
-use super::caches::{Cache, cache};
+use super::caches::{Cache, cache, units_behind};
 use super::closing;
 use super::pairs;
-use super::period::{Fit, Point, candidates, fit, prior};
+use super::period::{AU_MIN, Fit, Point, au_candidates, candidates, fit};
 use super::us;
 use crate::answer::{Answer, Value};
 use crate::sample::{Samples, Test};
@@ -11,10 +11,6 @@ use crate::stats::median;
 use floatgate_mtd::size::text as size;
 use std::collections::BTreeMap;
 
-/// Smallest allocation unit that can be distinguished from a page, B.
-pub(crate) const AU_MIN: u64 = 512 << 10;
-/// Largest allocation unit that is searched, B.
-const AU_MAX: u64 = 512 << 20;
 /// Smallest and largest visible unit that counts as a page, B.
 pub(crate) const PAGE_RANGE: (u64, u64) = (1 << 10, 256 << 10);
 /// Minimum standard deviation of a point, as a share of the read time: positions differ by that much (see
@@ -33,11 +29,6 @@ const SMALL: f64 = 0.85;
 /// Allocation units below those of [`au_candidates`].
 pub(crate) fn small_candidates() -> Vec<u64> {
     candidates(SMALL_AU_MIN, AU_MIN - 1)
-}
-
-/// Allocation units that a device of this capacity may have.
-pub(crate) fn au_candidates(capacity: u64) -> Vec<u64> {
-    candidates(AU_MIN, AU_MAX.min(capacity / 4))
 }
 
 /// Extra time of a read across a position over reads before and after it, ns. Each time is the minimum of all tries.
@@ -268,11 +259,6 @@ const PAIRS: f64 = 0.85;
 const CLEAR_STEP: f64 = 8.0;
 /// Confidence in an allocation unit inferred from the blocks of a cache.
 const BEHIND_CACHE: f64 = 0.55;
-/// Relative error of the measured length of a cache block.
-const BLOCK_ERROR: f64 = 0.03;
-/// Bits of a cell: MLC, TLC.
-const BITS: [u64; 2] = [2, 3];
-
 /// Size of a device below which reads and pauses show no allocation unit: it has sixteen of the smallest one, [`AU_MIN`].
 const TINY: u64 = 16 * AU_MIN;
 
@@ -367,19 +353,6 @@ fn invisible(fit: &Fit) -> String {
         );
     }
     format!("not visible in reads of the tested lengths; any effect is below {}", us(fit.bound))
-}
-
-/// Allocation units that the blocks of a cache imply, the most usual first: a block stores one bit a cell and holds a
-/// half or a third of a unit.
-pub(crate) fn units_behind(samples: &Samples, cache: &Cache) -> Vec<u64> {
-    let candidates = au_candidates(samples.capacity);
-    let near = |bits: u64| {
-        let bytes = (bits * cache.block_bytes) as f64;
-        candidates.iter().copied().find(|au| (*au as f64 / bytes - 1.0).abs() < BLOCK_ERROR)
-    };
-    let mut units: Vec<u64> = BITS.into_iter().filter_map(near).collect();
-    units.sort_by(|a, b| prior(*b).total_cmp(&prior(*a)));
-    units
 }
 
 /// Allocation unit behind a cache: the size of a cache block, which stores one bit a cell, times the bits that the main

@@ -1,6 +1,6 @@
 //! RAM buffer and cache in flash, and the write speed once they are full.
 
-use super::borders::page;
+use super::period::{au_candidates, prior};
 use super::{tenths, unwritten, us};
 use crate::answer::{Answer, Value};
 use crate::sample::{Sample, Samples, Test};
@@ -111,12 +111,11 @@ const ONE_PAGE: f64 = 0.5;
 /// The confidence is [`ONE_PAGE`] then.
 const MANY_PAGES: u64 = 64;
 
-/// Answer about the RAM buffer for incomplete pages.
-pub(crate) fn buffer(samples: &Samples) -> Answer {
+/// Answer about the RAM buffer for incomplete pages, of the size in `page`.
+pub(crate) fn buffer(samples: &Samples, page: &Answer) -> Answer {
     if samples.with_test(Test::Burst).next().is_none() {
         return Answer::unknown("B", 0.0, unwritten(samples));
     }
-    let page = page(samples);
     let (Some((pages, fast, slow)), Some(bytes)) = (scattered(samples), page.count()) else {
         let reason = match fast_bytes(samples) {
             0 => "not visible: the first writes after a pause are as slow as later ones, and round-robin writes to several pages show no limit".to_owned(),
@@ -153,6 +152,26 @@ pub(crate) struct Cache {
     pub(crate) block_bytes: u64,
     /// Extra time over a write without a pause above which a write counts as a pause, ns.
     pub(crate) pause: f64,
+}
+
+/// Blocks by which the cache may be longer than measured: it may have been partly full at that time.
+pub(crate) const LATE: u64 = 3;
+/// Relative error of the measured length of a cache block.
+const BLOCK_ERROR: f64 = 0.03;
+/// Bits of a cell: MLC, TLC.
+const BITS: [u64; 2] = [2, 3];
+
+/// Allocation units that the blocks of a cache imply, the most usual first: a block stores one bit a cell and holds a
+/// half or a third of a unit.
+pub(crate) fn units_behind(samples: &Samples, cache: &Cache) -> Vec<u64> {
+    let candidates = au_candidates(samples.capacity);
+    let near = |bits: u64| {
+        let bytes = (bits * cache.block_bytes) as f64;
+        candidates.iter().copied().find(|au| (*au as f64 / bytes - 1.0).abs() < BLOCK_ERROR)
+    };
+    let mut units: Vec<u64> = BITS.into_iter().filter_map(near).collect();
+    units.sort_by(|a, b| prior(*b).total_cmp(&prior(*a)));
+    units
 }
 
 /// End of the cache, and the times of writes before and after it.

@@ -5,9 +5,8 @@
 //! unit of that sector. These writes together take longer if the position is in the filled unit. The first position
 //! after which they are fast again is the end of the unit.
 
-use super::borders::au_candidates;
-use super::open_aus::MOST;
-use crate::sample::{SECTOR, Sample, Samples, Test};
+use super::period::au_candidates;
+use crate::sample::{AUS_MOST, SECTOR, Sample, Samples, Test};
 use crate::stats::{deviation, quantile};
 use std::collections::BTreeMap;
 
@@ -53,7 +52,7 @@ impl Times {
 }
 
 /// Times of one try, ns: the write to the position, then the writes to the other units.
-type Try = [f64; 1 + MOST as usize];
+type Try = [f64; 1 + AUS_MOST as usize];
 
 /// Position with its three tries: at the position, at the last sector of the data, and in an empty unit.
 type Three = (u64, [Try; 3]);
@@ -62,8 +61,8 @@ type Three = (u64, [Try; 3]);
 fn tries(samples: &Samples, last: u64) -> Vec<Three> {
     let writes = samples.all.iter().filter(|sample| matches!(sample.test, Test::Inside | Test::Close));
     let writes: Vec<&Sample> = writes.filter(|sample| sample.about == last).collect();
-    let tries = writes.chunks_exact(3 * (1 + MOST as usize)).map(|three| {
-        let at = |number: usize, write: usize| three[number * (1 + MOST as usize) + write].ns as f64;
+    let tries = writes.chunks_exact(3 * (1 + AUS_MOST as usize)).map(|three| {
+        let at = |number: usize, write: usize| three[number * (1 + AUS_MOST as usize) + write].ns as f64;
         (three[0].position, [0, 1, 2].map(|number| std::array::from_fn(|write| at(number, write))))
     });
     tries.collect()
@@ -76,7 +75,7 @@ fn weights(tries: &[Three]) -> Try {
         |number: usize, write: usize| quantile(tries.iter().map(|(_, three)| three[number][write]), 0.5);
     let added: Try = std::array::from_fn(|write| (middle(INSIDE, write) - middle(OUTSIDE, write)).max(0.0));
     let most = added.iter().copied().fold(0.0, f64::max);
-    if most > 0.0 { added.map(|ns| ns / most) } else { [1.0; 1 + MOST as usize] }
+    if most > 0.0 { added.map(|ns| ns / most) } else { [1.0; 1 + AUS_MOST as usize] }
 }
 
 /// Times by position, for data that ends with the sector at `last`.
@@ -178,7 +177,7 @@ mod tests {
                         found: None,
                     };
                     samples.all.push(write(Test::Inside, ns));
-                    samples.all.extend([write(Test::Close, 1_000_000)].repeat(MOST as usize));
+                    samples.all.extend([write(Test::Close, 1_000_000)].repeat(AUS_MOST as usize));
                 }
             }
             begin = borders(&samples).last().unwrap().0;

@@ -66,15 +66,16 @@ fn of_times(samples: &Samples) -> Answers {
     let (erase_block, phase) = borders::erase_block(samples);
     let open = open_aus::conclude(samples, &erase_block, &phase);
     let real = capacity::conclude(samples);
+    let page = borders::page(samples);
     Answers {
-        page: borders::page(samples),
+        buffer: caches::buffer(samples, &page),
+        page,
         planes: borders::planes(samples),
         erase_block,
         phase,
         open_aus_linear: open.linear,
         open_aus_random: open.random,
         fat_area: open.fat_area,
-        buffer: caches::buffer(samples),
         slc_cache: caches::slc_cache(samples),
         write_speed: caches::write_speed(samples),
         steady_state: caches::steady_state(samples),

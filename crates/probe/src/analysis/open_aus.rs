@@ -12,10 +12,6 @@ use crate::stats::median;
 use floatgate_mtd::size::text as size;
 use std::collections::BTreeMap;
 
-/// Maximum number of allocation units that are written round robin: more than the 24 of a Samsung Pro (Chubb 2015).
-pub(crate) const MOST: u64 = 32;
-/// Length of a round-robin write, B: the largest page of a card, so that only whole pages are written.
-pub(crate) const TURN_BYTES: u64 = 128 << 10;
 /// Offset that marks a repeated measurement of the same number of allocation units.
 pub(crate) const REPEAT: u64 = 1 << 16;
 /// Minimum slowdown when units are closed. Real cards show 2 (SanDisk) to 34.

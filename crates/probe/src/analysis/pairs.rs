@@ -3,8 +3,7 @@
 //! Two sectors half an allocation unit apart are in one unit or in two. If they are in two units, the card must open
 //! both, closes two others, and copies the data of both.
 
-use super::borders::units_behind;
-use super::caches::Cache;
+use super::caches::{Cache, units_behind};
 use super::train::{Pass, last_pass};
 use crate::sample::{SECTOR, Sample, Samples, Test};
 use crate::stats::quantile;

@@ -114,6 +114,16 @@ pub(crate) fn candidates(from: u64, to: u64) -> Vec<u64> {
     all
 }
 
+/// Smallest allocation unit that can be distinguished from a page, B.
+pub(crate) const AU_MIN: u64 = 512 << 10;
+/// Largest allocation unit that is searched, B.
+const AU_MAX: u64 = 512 << 20;
+
+/// Allocation units that a device of this capacity may have.
+pub(crate) fn au_candidates(capacity: u64) -> Vec<u64> {
+    candidates(AU_MIN, AU_MAX.min(capacity / 4))
+}
+
 /// Searches for periods from each of `origins`. `floor` is the minimum standard deviation of a point.
 pub(crate) fn fit(
     points: &[Point],

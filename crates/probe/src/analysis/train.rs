@@ -5,10 +5,8 @@
 //! data from outside the loop. So each pause follows its query after a fixed number of bytes, provided that queries, or
 //! single sectors in their place, come at equal distances. Marks at the start of each pass show that number of bytes.
 
-use super::behind_cache::LATE;
-use super::caches::Cache;
-use super::open_aus::TURN_BYTES;
-use crate::sample::{SECTOR, Sample, Samples, Test};
+use super::caches::{Cache, LATE};
+use crate::sample::{SECTOR, Sample, Samples, TURN_BYTES, Test};
 use crate::stats::quantile;
 
 /// Number of units that a mark opens: more than a query. The same number opens units one after the other at the start

@@ -2,9 +2,8 @@
 //! data leaves the cache.
 
 use super::caches::Cache;
-use super::open_aus::TURN_BYTES;
 use super::train::{Pass, distance, settled_bytes};
-use crate::sample::{Sample, Samples, Test};
+use crate::sample::{Sample, Samples, TURN_BYTES, Test};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of units for this test.

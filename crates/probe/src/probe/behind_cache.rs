@@ -5,8 +5,7 @@ use super::writes::Layout;
 use super::{Probe, ProbeError};
 use crate::analysis::behind_cache::{FAT_BLOCKS, next_bytes, pause_ns, push_writes};
 use crate::analysis::caches::Cache;
-use crate::analysis::open_aus::{MOST, TURN_BYTES};
-use crate::sample::Test;
+use crate::sample::{AUS_MOST, TURN_BYTES, Test};
 use floatgate_host::Target;
 
 /// Fewest allocation units that are tested.
@@ -20,8 +19,8 @@ impl<T: Target> Probe<'_, T> {
     pub(super) const fn behind_cache_bytes(cache_bytes: u64, au: u64) -> u64 {
         let block_bytes = cache_bytes / 3;
         let cache = Cache { bytes: cache_bytes, before: 0.0, after: 0.0, block_bytes, pause: 0.0 };
-        let blocks = 2 * (MOST + 1) + FAT_BLOCKS * FAT_MOST as u64;
-        let units = 4 * MOST + 2 * FAT_MOST as u64;
+        let blocks = 2 * (AUS_MOST + 1) + FAT_BLOCKS * FAT_MOST as u64;
+        let units = 4 * AUS_MOST + 2 * FAT_MOST as u64;
         let pushed = push_writes(&cache) * TURN_BYTES + au;
         blocks * (2 * block_bytes + TURN_BYTES) + units * TURN_BYTES + 5 * pushed
     }

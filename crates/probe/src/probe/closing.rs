@@ -5,8 +5,7 @@ use super::{Probe, ProbeError};
 use crate::analysis::closing::{
     self as analysis, BORDERS, CONTENT_MAX, CONTENT_MIN, End, TRIES, borders, clearness, unit,
 };
-use crate::analysis::open_aus::MOST;
-use crate::sample::{SECTOR, Test};
+use crate::sample::{AUS_MOST, SECTOR, Test};
 use floatgate_host::Target;
 
 /// Largest allocation unit that can be found, B.
@@ -28,7 +27,7 @@ impl<T: Target> Probe<'_, T> {
     pub(super) const fn closing_bytes() -> u64 {
         BORDERS as u64 * CONTENT_MAX
             + (4 * ROUNDS * BORDERS as u64 + (POSITIONS + 2 * BORDERS as u64) * 3 * TRIES as u64)
-                * (MOST + 1)
+                * (AUS_MOST + 1)
                 * SECTOR
     }
 
@@ -38,7 +37,7 @@ impl<T: Target> Probe<'_, T> {
         self.ask("erase block");
         let start = (layout.fill.0 + layout.fill.1).next_multiple_of(SECTOR);
         let room = self.usable.saturating_sub(start);
-        let distance = (room / (UNITS + MOST)).min(AU_MAX) / SECTOR * SECTOR;
+        let distance = (room / (UNITS + AUS_MOST)).min(AU_MAX) / SECTOR * SECTOR;
         if distance < CONTENT_MAX {
             return Ok(());
         }
@@ -130,7 +129,7 @@ impl<T: Target> Probe<'_, T> {
 
     /// Writes to `about` units, so that the card closes other open ones.
     fn close(&mut self, test: Test, about: u64, others: Others) -> Result<(), ProbeError> {
-        (0..MOST).try_for_each(|unit| {
+        (0..AUS_MOST).try_for_each(|unit| {
             self.write_through(test, about, others.first + unit * others.distance, SECTOR).map(drop)
         })
     }

@@ -3,8 +3,7 @@
 use super::train::Train;
 use super::writes::Layout;
 use super::{Probe, ProbeError};
-use crate::analysis::borders::units_behind;
-use crate::analysis::caches::Cache;
+use crate::analysis::caches::{Cache, units_behind};
 use crate::analysis::pairs::{PARTS, PARTS_MIN, checks, narrowed, pairs, unit};
 use crate::sample::{SECTOR, Test};
 use floatgate_host::Target;

@@ -2,9 +2,10 @@
 
 use super::{Probe, ProbeError};
 use crate::analysis::borders::{
-    AU_MIN, PAGE_RANGE, SUSPECTS, au_candidates, halves, located, narrowed, origins, page_origin,
-    powers_of_two, read_fit, small_candidates, suspects, usual_origins,
+    PAGE_RANGE, SUSPECTS, halves, located, narrowed, origins, page_origin, powers_of_two, read_fit,
+    small_candidates, suspects, usual_origins,
 };
+use crate::analysis::period::{AU_MIN, au_candidates};
 use crate::sample::{Kind, Sample, Test};
 use floatgate_host::Target;
 use std::collections::BTreeSet;

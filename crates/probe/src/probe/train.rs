@@ -3,9 +3,8 @@
 use super::{Probe, ProbeError};
 use crate::analysis::behind_cache::pause_ns;
 use crate::analysis::caches::Cache;
-use crate::analysis::open_aus::TURN_BYTES;
 use crate::analysis::train::{MARKS, distance, loop_bytes, settled_bytes, staying_bytes};
-use crate::sample::{SECTOR, Test};
+use crate::sample::{SECTOR, TURN_BYTES, Test};
 use floatgate_host::Target;
 
 /// Divisor of a cache block that gives the distance from its start to a query.

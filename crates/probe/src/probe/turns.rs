@@ -5,9 +5,9 @@ use super::writes::Layout;
 use super::{Probe, ProbeError};
 use crate::analysis::behind_cache::kept_aus;
 use crate::analysis::caches::Cache;
-use crate::analysis::open_aus::{TURN_BYTES, behind_cache};
+use crate::analysis::open_aus::behind_cache;
 use crate::analysis::turns::{TURNS_MOST, turns};
-use crate::sample::{SECTOR, Test};
+use crate::sample::{SECTOR, TURN_BYTES, Test};
 use floatgate_host::Target;
 
 impl<T: Target> Probe<'_, T> {

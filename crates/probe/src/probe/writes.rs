@@ -7,9 +7,9 @@ use crate::analysis::behind_cache::{CACHE_MAX, GUESS, hiding_cache, is_too_large
 use crate::analysis::borders::{FILL_BYTES, erase_block, origin, page, read_fit, write_fit};
 use crate::analysis::caches::{cache, is_beyond_buffer};
 use crate::analysis::closing;
-use crate::analysis::open_aus::{FAT_AUS, MOST, REPEAT, Search, TURN_BYTES};
+use crate::analysis::open_aus::{FAT_AUS, REPEAT, Search};
 use crate::answer::Answer;
-use crate::sample::{SECTOR, Samples, Test};
+use crate::sample::{AUS_MOST, SECTOR, Samples, TURN_BYTES, Test};
 use floatgate_host::Target;
 use floatgate_mtd::size::text as size;
 
@@ -48,7 +48,7 @@ const SCATTER_PAUSE_NS: u64 = 20_000_000;
 const BUFFER_MAX: u64 = 1 << 20;
 /// Maximum number of allocation units that the tests cycle through: a unit left open by a test is closed before it is
 /// used again.
-const POOL: u64 = 2 * MOST + 8;
+const POOL: u64 = 2 * AUS_MOST + 8;
 /// Random writes: size of a write, maximum and minimum number per round, target time of a round in ns, and number of
 /// rounds.
 const RANDOM_BYTES: u64 = 16 << 10;
@@ -132,7 +132,7 @@ impl Layout {
     /// Positions for tests behind a cache: allocation units in the filled range, which contain data, and a range for
     /// sequential writes, which was also filled if there is enough room.
     pub(super) fn behind_cache(&self, usable: u64, cache_bytes: u64) -> (Self, Pool) {
-        let units = (self.fill.1 / self.au).min(MOST);
+        let units = (self.fill.1 / self.au).min(AUS_MOST);
         let pool = Pool { first: (self.fill.0 - self.origin) / self.au, all: units, next: 0 };
         let rest = (self.fill.0 + units * self.au, (self.fill.1 / self.au - units) * self.au);
         let layout =
@@ -197,7 +197,7 @@ impl<T: Target> Probe<'_, T> {
         let end = self.overrun_bytes();
         let ranges = vec![(0, fat), (behind, self.usable - behind), (self.samples.capacity - end, end)];
         let fill = FILL_MAX.min(self.usable / 4);
-        let turns = MOST * (TURN_ROUNDS + 1) * 2 * TURN_BYTES * TESTS + CONTENT_BYTES * (POOL + FAT_AUS);
+        let turns = AUS_MOST * (TURN_ROUNDS + 1) * 2 * TURN_BYTES * TESTS + CONTENT_BYTES * (POOL + FAT_AUS);
         let behind_cache = Self::behind_cache_bytes(CACHE_MAX.min(fill / 4), known.unwrap_or(UNKNOWN_AU_MAX));
         let bytes_max = 2 * fill
             + THROUGH_BYTES
@@ -385,7 +385,7 @@ impl<T: Target> Probe<'_, T> {
         if let Some(cache) = cache {
             self.push_out(&mut InOrder::new(&layout, cache, u64::MAX))?;
         }
-        let most = MOST.min(pool.all / 2);
+        let most = AUS_MOST.min(pool.all / 2);
         for test in [Test::OpenLinear, Test::OpenRandom] {
             while let Some(about) = Search::new(&self.samples, test).next(most) {
                 let is_random = test == Test::OpenRandom;
