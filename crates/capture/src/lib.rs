@@ -6,10 +6,12 @@
 //! - [`pins`]: exports the signals at the pins of a serial chip.
 
 mod check;
+mod error;
 pub mod export;
 pub mod pins;
 mod read;
 mod sigrok;
 
 pub use check::{BrokenRule, Command, Polls, Report, check};
-pub use read::{Capture, Channels, Error, Window, read};
+pub use error::Error;
+pub use read::{Capture, Channels, Window, read};

@@ -2,7 +2,7 @@
 //! text with the sample rate and the channel names. (Format: sigrok's wiki, "File format:Sigrok/v2"; ZIP: PKWARE APPNOTE
 //! 6.3.)
 
-use crate::read::Error;
+use crate::error::Error;
 use miniz_oxide::inflate::decompress_to_vec_with_limit;
 
 /// Signature of a local file header in a ZIP archive.
