@@ -1,10 +1,11 @@
 //! Pages with OOB to corrected data.
 
-use super::columns::{Columns, StuckColumn};
+use super::columns::Columns;
 use super::page::{Corrector, PageState};
 use super::regions::{RegionEcc, Regions};
 use super::report::{BadBlockReport, DecodeReport, Failure, SchemeReport, Tally};
 use super::stream::{Chunk, Dump, Grouping, Pages, Shape, Writer, all_ff};
+use super::stuck::StuckColumn;
 use super::{EccError, PageGeometry, Scheme};
 use rayon::prelude::*;
 use std::io::Write;

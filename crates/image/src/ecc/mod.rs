@@ -5,18 +5,19 @@
 //! - [`scheme`]: a code in an OOB layout, for pages of one geometry.
 //! - [`mod@encode`]: data in, pages with OOB out.
 //! - [`mod@decode`]: pages with OOB in, corrected data out; what was found is a [`report::DecodeReport`].
-//! - [`mod@detect`]: which codes and layouts a dump was written with.
+//! - [`mod@detect`]: which codes and layouts a dump was written with: the `codes` that are tried on a `sample`, each in a `trial`.
 //! - [`mod@merge`]: several dumps of one chip as one.
 //! - [`mod@join`]: the dumps of two chips as one.
 //! - [`transform`]: dumps whose bytes or bits were exchanged.
 //! - [`mod@unpack`]: compressed and sparse files as the bytes that they hold.
-//! - `columns`: bits that are stuck in all pages.
+//! - `columns` and `stuck`: bits that are stuck in all pages.
 //! - `keystream`: randomizers, recovered from constant data.
 //! - `search`: BCH codes in undescribed layouts.
 //! - [`regions`]: the parts of a dump that they protect.
 //!
 //! Files of any size pass in chunks of whole blocks; memory does not grow with them.
 
+mod codes;
 mod columns;
 pub mod decode;
 pub mod detect;
@@ -30,15 +31,17 @@ pub mod merge;
 mod page;
 pub mod regions;
 pub mod report;
+mod sample;
 pub mod scheme;
 mod search;
 mod stream;
+mod stuck;
 pub mod transform;
+mod trial;
 pub mod unpack;
 
-pub use columns::StuckColumn;
 pub use decode::{BadBlocks, DecodeOptions, decode, decode_regions, strip};
-pub use detect::{Candidate, Detection, Detector, RunnerUp, Sample, detect, sample};
+pub use detect::{Detection, Detector, detect};
 pub(crate) use encode::Encoder;
 pub use encode::{EncodeReport, Form, encode};
 pub use error::EccError;
@@ -48,9 +51,12 @@ pub use merge::{MergeReport, merge};
 pub(crate) use page::Corrector;
 pub use regions::{RegionEcc, Regions};
 pub use report::DecodeReport;
+pub use sample::{Sample, sample};
 pub use scheme::Scheme;
 pub use stream::{Apart, Dump};
+pub use stuck::StuckColumn;
 pub use transform::{Transform, TwoChipsWriter};
+pub use trial::{Candidate, RunnerUp};
 pub use unpack::{Packing, unpack};
 
 pub use floatgate_ecc::{Code, CodeError};

@@ -1,9 +1,10 @@
 //! One page: corrected, or found erased.
 
 use super::Scheme;
-use super::columns::{StuckBit, StuckColumn, bits_of_steps};
-use super::detect::{Weights, is_constant, log2_chances};
+use super::sample::is_constant;
 use super::stream::all_ff;
+use super::stuck::{StuckBit, StuckColumn, bits_of_steps};
+use super::trial::{Weights, log2_chances};
 use floatgate_ecc::{Uncorrectable, check_erased};
 
 /// Most stuck bits of a step that are tried with both values.

@@ -3,8 +3,10 @@
 //! A boot loader, a filesystem and a factory area may be written by different programs, each with a code of its own.
 
 use super::Scheme;
-use super::detect::{Detector, Group, Page, Reach, Sample, Trial, is_constant};
+use super::codes::{Codes, Reach};
+use super::sample::{Group, Page, Sample, is_constant};
 use super::search::search;
+use super::trial::Trial;
 use rayon::prelude::*;
 use std::collections::HashSet;
 use std::ops::Range;
@@ -105,8 +107,8 @@ struct Run {
 }
 
 /// Finds the regions of a dump among the codes that it may be written with, and in undescribed layouts.
-pub(super) fn find(detector: &Detector, sample: &Sample, reach: Reach) -> Regions {
-    let (codes, states) = label(detector, sample, reach);
+pub(super) fn find(known: &Codes, sample: &Sample, reach: Reach) -> Regions {
+    let (codes, states) = label(known, sample, reach);
     let mut runs = runs(&states);
     let unknown: Vec<usize> = (0..states.len()).filter(|&at| states[at] == State::Unknown).collect();
     include_damage(&mut runs, |run| {
@@ -141,8 +143,8 @@ fn explained<'s>(states: &'s [State], run: &Run) -> impl Iterator<Item = usize> 
 }
 
 /// Tries all codes in the middle of the longest run of groups that no code explains yet; where one is found, it is tried on all others.
-fn label(detector: &Detector, sample: &Sample, reach: Reach) -> (Vec<Scheme>, Vec<State>) {
-    let schemes = detector.schemes();
+fn label(known: &Codes, sample: &Sample, reach: Reach) -> (Vec<Scheme>, Vec<State>) {
+    let schemes = known.schemes();
     let marked = marked(&sample.groups);
     let state = |(group, is_marked): (&Group, &bool)| {
         if group.pages.is_empty() || *is_marked { State::Silent } else { State::Unknown }
@@ -163,8 +165,8 @@ fn label(detector: &Detector, sample: &Sample, reach: Reach) -> (Vec<Scheme>, Ve
             if searches > MAX_SEARCHES || reach == Reach::Files {
                 return None;
             }
-            let found = best(detector.alternatives(), &around).cloned();
-            found.or_else(|| detector.searches().then(|| search(&detector.geometry, &around)).flatten())
+            let found = best(known.alternatives(), &around).cloned();
+            found.or_else(|| known.searches().then(|| search(&known.geometry, &around)).flatten())
         };
         let Some(found) = found.or_else(in_unknown) else { continue };
         let code = codes.len();

@@ -5,7 +5,8 @@
 //! be at a fixed distance, and the mask is the one under which single pages are codewords. What is found is a [`Layout`] like those
 //! of files, and has to explain the pages as they do.
 
-use super::detect::{Page, Trial};
+use super::sample::Page;
+use super::trial::Trial;
 use super::{Layout, PageGeometry, Scheme};
 use floatgate_ecc::{BitOrder, Code, Divisor, Inversion};
 use rayon::prelude::*;

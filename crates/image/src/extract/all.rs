@@ -12,7 +12,6 @@ use super::{DirectoryTarget, Extractions};
 use crate::format::tree::TreeFiles;
 use crate::image::Image;
 use crate::map::{Checksum, FlashMap, Kind, Part};
-use crate::readonly::has_reader;
 use crate::report::Loss;
 use crate::selection::Selection;
 
@@ -160,7 +159,7 @@ fn files(
     (limits, owners): (&ExtractLimits, bool),
 ) -> Result<Option<Result<Extracted, String>>, ExtractError> {
     let target = || DirectoryTarget::new(folder, owners).map_err(|error| failed(folder, error));
-    if has_reader(part.kind) {
+    if part.kind.has_reader() {
         let store = image.store().map_err(|error| failed(folder, io::Error::other(error.to_string())))?;
         return match TreeFiles::open(part.kind, store, (part.offset, part.len)) {
             Ok(files) => {

@@ -5,11 +5,10 @@ use crate::ImageError;
 use crate::format::tree::TreeFiles;
 use crate::image::Image;
 use crate::map::Part;
-use crate::readonly;
 
 /// True when the files of a part can be extracted by [`extract_part`].
 pub const fn has_reader(part: &Part) -> bool {
-    readonly::has_reader(part.kind)
+    part.kind.has_reader()
 }
 
 /// Extracts the files of a part; `None` where its format has no reader. Parts that are images of their own are opened by their offset.

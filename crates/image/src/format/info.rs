@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::jffs2::info::Jffs2Info;
-use super::tree::TreeInfo;
+use super::tree::shape::TreeInfo;
 use super::ubi::info::UbiInfo;
 use super::ubifs::info::UbifsInfo;
 use crate::words::size;

@@ -5,7 +5,7 @@ use serde::Serialize;
 pub use super::jffs2::shape::Jffs2Shape;
 pub use super::jffs2::splices::Splice;
 pub(crate) use super::jffs2::splices::{Spliced, Splices};
-pub(crate) use super::tree::TreeShape;
+pub(crate) use super::tree::shape::TreeShape;
 pub use super::ubi::shape::UbiShape;
 pub use super::ubifs::shape::UbifsShape;
 use crate::error::{ImageError, LebsOnly};

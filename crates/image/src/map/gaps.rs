@@ -1,7 +1,8 @@
 //! The stretches between parts: erased, zeros, or data whose format is not known, or known by the remains of a superblock.
 
-use super::probe_match::{Checksum, Facts, Kind, Value};
-use super::{Part, View};
+use super::probe_match::{Checksum, Facts, Kind, Part, Value};
+use super::remains;
+use super::view::View;
 use crate::ImageError;
 use crate::format::magic::{HEAD_BYTES, format_of};
 use memchr::memmem;
@@ -32,7 +33,7 @@ pub(super) fn split(view: &View<'_>, level: u32) -> Result<Vec<Part>, ImageError
         let facts = if kind == Kind::Data { facts(&own)? } else { Facts::default() };
         let offset = view.start() + at;
         // Its length is not known: the stretch is taken for it.
-        let remains = if kind == Kind::Data { super::remains_of(&own) } else { None };
+        let remains = if kind == Kind::Data { remains::of(&own) } else { None };
         let (kind, checksum) = match remains {
             Some((kind, false)) => (kind, Checksum::Bad),
             Some((_, true)) | None => (kind, Checksum::None),

@@ -8,48 +8,45 @@
 //! - `pages`: pages with OOB around filesystems without marks of their own.
 //! - `picture`: the map as an SVG.
 //! - `remains`: filesystems whose superblock is damaged.
-//! - `partitions`: `mtdparts=` and the partitions that tables and device trees list.
+//! - `readable`: the filesystems that have a reader.
+//! - `partitions`: partitions that a dump lists, and `mtdparts=`.
+//! - `pairs`: redundant environments of U-Boot.
 
 mod gaps;
 mod pages;
+mod pairs;
 mod partitions;
 mod picture;
-mod probe_match;
+pub(crate) mod probe_match;
 pub(crate) mod probes;
+pub(crate) mod readable;
 mod remains;
 mod scan;
-mod view;
+pub(crate) mod view;
 
 use std::cell::Cell;
 use std::fmt;
 
-use floatgate_stack::Store;
 use serde::Serialize;
 
 pub(crate) use pages::pages_of_filesystem;
 pub use partitions::Partition;
-pub use probe_match::{Checksum, Facts, Kind, Value};
-pub(crate) use probes::ext::{group_of as ext_group, start_of as ext_start};
-pub(crate) use probes::spiffs_shape;
-pub(crate) use view::Numbers;
-pub(crate) use view::View;
+pub use probe_match::{Checksum, Facts, Kind, Part, Value};
+pub(crate) use readable::{Readable, readable, readable_at, readable_beside, remains_at};
 
 use crate::ImageError;
 use crate::format::info::OneImage;
 use crate::image::Image;
-use crate::info::selected_info;
+use crate::info::{OneVolume, selected_info};
 use crate::oob::Corrected;
 use crate::pages::PageShape;
-use crate::readonly::has_reader;
 use crate::selection::Selection;
 use crate::words::{self, count};
 use probe_match::{Inner, ProbeMatch};
+use view::View;
 
 /// Depth of parts within parts.
 const MAX_DEPTH: u32 = 4;
-
-/// Bytes behind a filesystem in which no other one is looked for.
-const BEHIND: u64 = 64 << 10;
 
 /// Largest number of parts that a map lists.
 const MAX_PARTS: usize = 1 << 16;
@@ -67,33 +64,6 @@ pub struct FlashMap {
     pub partitions: Vec<Partition>,
     /// Reasons for which the map may be incomplete, and remarks on several parts together.
     pub notes: Vec<String>,
-}
-
-/// A part of a dump.
-#[derive(Clone, Debug, Serialize)]
-pub struct Part {
-    /// First byte on the flash.
-    pub offset: u64,
-    /// Length in bytes.
-    pub len: u64,
-    /// Number of parts that it is within.
-    pub level: u32,
-    /// Format of the part.
-    pub kind: Kind,
-    /// Name of the part in what holds it.
-    pub name: Option<String>,
-    /// Result of the checksums of the format.
-    pub checksum: Checksum,
-    /// Properties that the format states.
-    pub facts: Facts,
-}
-
-impl Part {
-    /// Byte behind the last one.
-    #[must_use]
-    pub const fn end(&self) -> u64 {
-        self.offset + self.len
-    }
 }
 
 impl FlashMap {
@@ -169,7 +139,7 @@ pub fn map(image: &Image) -> Result<FlashMap, ImageError> {
     let mut mapper = Mapper { known, parts: Vec::new(), partitions: Vec::new() };
     mapper.window(&view, 0)?;
     let Mapper { parts, mut partitions, .. } = mapper;
-    let parts = partitions::with_pairs(parts, &view, &mut partitions);
+    let parts = pairs::with_pairs(parts, &view, &mut partitions);
     let mut notes = Vec::new();
     if budget.get() == 0 {
         notes.push("the map is incomplete: the dump asks for more work than its size explains".to_owned());
@@ -181,137 +151,6 @@ pub fn map(image: &Image) -> Result<FlashMap, ImageError> {
     let pages = image.corrected.as_ref().map(|corrected| corrected.pages);
     let partitions = partitions::without_copies(partitions);
     Ok(FlashMap { size: view.len(), pages, parts, partitions, notes })
-}
-
-/// A filesystem with a reader: its place, format and properties.
-pub(crate) struct Readable {
-    pub(crate) at: u64,
-    pub(crate) len: u64,
-    pub(crate) kind: Kind,
-    pub(crate) facts: Facts,
-}
-
-impl Readable {
-    fn of((at, found): (u64, ProbeMatch)) -> Option<Self> {
-        let ProbeMatch { len, before, kind, facts, .. } = found;
-        has_reader(kind).then_some(Self {
-            at: at.checked_sub(before)?,
-            len: len.checked_add(before)?,
-            kind,
-            facts,
-        })
-    }
-}
-
-/// The filesystem with a reader that begins at a byte.
-pub(crate) fn readable_at(store: &dyn Store, at: u64) -> Option<Readable> {
-    let budget = Cell::new(view::budget(store.size_bytes()));
-    let found = scan::at_start(&View::new(store, &budget).from(at))?;
-    Readable::of((at, found))
-}
-
-/// The filesystem with a reader whose damaged superblock stands at a byte; it may go on to the end of the store.
-pub(crate) fn remains_at(store: &dyn Store, at: u64) -> Option<Readable> {
-    let budget = Cell::new(view::budget(store.size_bytes()));
-    let view = View::new(store, &budget).from(at);
-    if scan::at_start(&view).is_some() {
-        return None;
-    }
-    let (kind, _) = remains_of(&view)?;
-    Some(Readable { at, len: view.len(), kind, facts: Facts::default() })
-}
-
-/// The format with a reader whose damaged superblock begins a stretch, and true where it is no damage but an older version.
-fn remains_of(view: &View<'_>) -> Option<(Kind, bool)> {
-    let len = usize::try_from(view.len()).map_or(remains::HEAD, |len| len.min(remains::HEAD));
-    let head = view.bytes(0, len)?;
-    Some((remains::kind_of(&head)?, remains::is_older(&head)))
-}
-
-/// Damage of the superblock at a byte, where a filesystem of this kind was found, or is believed to be.
-pub(crate) fn damage_at(store: &dyn Store, kind: Kind, at: u64) -> Option<&'static str> {
-    // Those two have no superblock.
-    if matches!(kind, Kind::Yaffs | Kind::WearLevelled) {
-        return None;
-    }
-    let budget = Cell::new(view::budget(store.size_bytes()));
-    let view = View::new(store, &budget).from(at);
-    match scan::at_start(&view) {
-        Some(found) if found.kind == kind => {
-            (found.checksum == Checksum::Bad).then_some("a checksum or a length in its superblock is wrong")
-        }
-        Some(_) => None,
-        None => (remains_of(&view) == Some((kind, false))).then_some("its superblock is damaged"),
-    }
-}
-
-/// The filesystem with a reader that a volume or a file holds, however damaged its beginning is.
-///
-/// # Errors
-/// The file cannot be read.
-pub(crate) fn readable_in(store: &dyn Store) -> Result<Option<Readable>, ImageError> {
-    if let Some(found) = readable_at(store, 0).or_else(|| remains_at(store, 0)) {
-        return Ok(Some(found));
-    }
-    // Pages of YAFFS2 and blocks of SPIFFS are found one by one.
-    Ok(readable(store)?.into_iter().find(|found| found.at == 0))
-}
-
-/// The filesystems with a reader in a dump: the one that begins with it if nothing of note follows, or all. One whose superblock is damaged is
-/// found at the beginning.
-///
-/// # Errors
-/// The file cannot be read.
-pub(crate) fn readable(store: &dyn Store) -> Result<Vec<Readable>, ImageError> {
-    let budget = Cell::new(view::budget(store.size_bytes()));
-    let view = View::new(store, &budget);
-    let levelled = scan::wear_levelled(&view)?;
-    // A magic number at the beginning is that of the whole, but not where wear levelling has moved it there.
-    let first = readable_at(store, 0).filter(|_| levelled.is_empty());
-    if let Some(first) = first.filter(|first| first.len.saturating_add(BEHIND) >= store.size_bytes()) {
-        return Ok(vec![first]);
-    }
-    let parts = scan::parts(&view, levelled)?;
-    let mut found: Vec<Readable> = parts.into_iter().filter_map(Readable::of).collect();
-    if found.first().is_none_or(|first| first.at > 0) {
-        found.splice(0..0, remains_at(store, 0));
-    }
-    Ok(found)
-}
-
-/// The filesystems with a reader beside parts of a dump that are known.
-///
-/// # Errors
-/// The file cannot be read.
-pub(crate) fn readable_beside(
-    store: &dyn Store,
-    known: &[std::ops::Range<u64>],
-) -> Result<Vec<Readable>, ImageError> {
-    let budget = Cell::new(view::budget(store.size_bytes()));
-    let view = View::new(store, &budget);
-    let overlaps =
-        |at: u64, len: u64| known.iter().any(|known| at < known.end && known.start < at.saturating_add(len));
-    let mut all: Vec<(u64, ProbeMatch)> = known
-        .iter()
-        .map(|known| (known.start, ProbeMatch::new(Kind::Ubi, known.end - known.start)))
-        .collect();
-    all.extend(scan::wear_levelled(&view)?.into_iter().filter(|(at, found)| !overlaps(*at, found.len)));
-    all.sort_by_key(|(at, _)| *at);
-    let found = scan::parts(&view, all)?.into_iter().filter_map(Readable::of);
-    Ok(found.filter(|found| !overlaps(found.at, found.len)).collect())
-}
-
-/// Properties of the filesystem with a reader at a byte: of one that does not begin with its magic number, too.
-///
-/// # Errors
-/// The file cannot be read.
-pub(crate) fn readable_facts(store: &dyn Store, kind: Kind, at: u64) -> Result<Facts, ImageError> {
-    let is_it = |found: &Readable| found.kind == kind && found.at == at;
-    let found = match readable_at(store, at).filter(is_it) {
-        Some(found) => Some(found),
-        None => readable(store)?.into_iter().find(is_it),
-    };
-    Ok(found.map(|found| found.facts).unwrap_or_default())
 }
 
 /// The parts that the readers of UBI, UBIFS and JFFS2 have found.
@@ -335,7 +174,7 @@ fn described(one: &OneImage) -> ProbeMatch {
                 .number("peb_bytes", ubi.peb_bytes)
                 .number("pebs", ubi.pebs)
                 .number("free_pebs", ubi.free_pebs);
-            found.inner = ubi.volumes.iter().map(Inner::volume).collect();
+            found.inner = ubi.volumes.iter().map(volume).collect();
             let is_damaged = ubi.corrupted_pebs > 0 || ubi.volumes.iter().any(|volume| volume.damaged);
             (found, is_damaged)
         }
@@ -360,6 +199,28 @@ fn described(one: &OneImage) -> ProbeMatch {
         found = found.text("damage", why);
     }
     found
+}
+
+/// A volume of a UBI device as a part.
+fn volume(volume: &OneVolume) -> Inner {
+    let content = match (&volume.ubifs, &volume.starts_with) {
+        (Some(_), _) => "UBIFS",
+        (None, Some(format)) => format,
+        (None, None) => "unknown",
+    };
+    let mut facts = Facts::default();
+    facts.0.push(("content", Value::Text(content.to_owned())));
+    facts.0.push(("type", Value::Text(if volume.is_static { "static" } else { "dynamic" }.to_owned())));
+    facts.0.push(("lebs", Value::Number(volume.lebs.into())));
+    facts.0.push(("leb_bytes", Value::Number(volume.leb_bytes.into())));
+    Inner {
+        at: None,
+        len: volume.used_bytes.unwrap_or(u64::from(volume.lebs) * u64::from(volume.leb_bytes)),
+        kind: Kind::UbiVolume,
+        name: Some(volume.name.clone()),
+        checksum: if volume.damaged { Checksum::Bad } else { Checksum::None },
+        facts,
+    }
 }
 
 /// Collects the parts of a dump.

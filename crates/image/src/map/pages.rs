@@ -2,7 +2,8 @@
 
 use floatgate_stack::store::{Store, StoreError};
 
-use super::{Kind, Readable, damage_at, readable};
+use super::probe_match::Kind;
+use super::readable::{Readable, damage_at, readable};
 use crate::ImageError;
 use crate::pages::{FlashSizes, PageShape, usual_block};
 use crate::readonly;

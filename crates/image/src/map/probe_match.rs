@@ -4,7 +4,6 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use super::partitions::Partition;
-use crate::info::OneVolume;
 
 /// Declares the kinds with their names for people.
 macro_rules! kinds {
@@ -101,6 +100,24 @@ impl Kind {
     pub const fn is_gap(self) -> bool {
         matches!(self, Self::Erased | Self::Zeros | Self::Data)
     }
+
+    /// True for a format that has a reader.
+    pub(crate) const fn has_reader(self) -> bool {
+        matches!(
+            self,
+            Self::Cramfs
+                | Self::Romfs
+                | Self::Squashfs
+                | Self::Ext
+                | Self::Fat
+                | Self::Littlefs
+                | Self::Erofs
+                | Self::Spiffs
+                | Self::Yaffs
+                | Self::F2fs
+                | Self::WearLevelled
+        )
+    }
 }
 
 /// Result of the checksums of a part.
@@ -177,6 +194,33 @@ impl Serialize for Facts {
     }
 }
 
+/// A part of a dump.
+#[derive(Clone, Debug, Serialize)]
+pub struct Part {
+    /// First byte on the flash.
+    pub offset: u64,
+    /// Length in bytes.
+    pub len: u64,
+    /// Number of parts that it is within.
+    pub level: u32,
+    /// Format of the part.
+    pub kind: Kind,
+    /// Name of the part in what holds it.
+    pub name: Option<String>,
+    /// Result of the checksums of the format.
+    pub checksum: Checksum,
+    /// Properties that the format states.
+    pub facts: Facts,
+}
+
+impl Part {
+    /// Byte behind the last one.
+    #[must_use]
+    pub const fn end(&self) -> u64 {
+        self.offset + self.len
+    }
+}
+
 /// A part as a probe finds it.
 #[derive(Clone, Debug)]
 pub(crate) struct ProbeMatch {
@@ -215,27 +259,6 @@ impl Inner {
             name: Some(name.into()),
             checksum: Checksum::None,
             facts: Facts::default(),
-        }
-    }
-
-    pub(super) fn volume(volume: &OneVolume) -> Self {
-        let content = match (&volume.ubifs, &volume.starts_with) {
-            (Some(_), _) => "UBIFS",
-            (None, Some(format)) => format,
-            (None, None) => "unknown",
-        };
-        let mut facts = Facts::default();
-        facts.0.push(("content", Value::Text(content.to_owned())));
-        facts.0.push(("type", Value::Text(if volume.is_static { "static" } else { "dynamic" }.to_owned())));
-        facts.0.push(("lebs", Value::Number(volume.lebs.into())));
-        facts.0.push(("leb_bytes", Value::Number(volume.leb_bytes.into())));
-        Self {
-            at: None,
-            len: volume.used_bytes.unwrap_or(u64::from(volume.lebs) * u64::from(volume.leb_bytes)),
-            kind: Kind::UbiVolume,
-            name: Some(volume.name.clone()),
-            checksum: if volume.damaged { Checksum::Bad } else { Checksum::None },
-            facts,
         }
     }
 }

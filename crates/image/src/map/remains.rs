@@ -1,10 +1,10 @@
 //! Filesystems whose superblock is damaged: a magic number with a wrong byte, or the fields around it, still tell the format.
 
 use super::probe_match::Kind;
-use super::view::{Numbers, crc32c};
+use super::view::{Numbers, View, crc32c};
 
 /// Bytes of the beginning that are looked at.
-pub(super) const HEAD: usize = 8192;
+const HEAD: usize = 8192;
 
 /// Place of the superblock of ext, EROFS and F2FS, and of the copy of F2FS.
 const SUPERBLOCK: usize = 1024;
@@ -25,13 +25,20 @@ const TESTS: [(Kind, Test); 8] = [
     (Kind::Ext, ext),
 ];
 
+/// The format with a reader whose damaged superblock begins a stretch, and true where it is no damage but an older version.
+pub(super) fn of(view: &View<'_>) -> Option<(Kind, bool)> {
+    let len = usize::try_from(view.len()).map_or(HEAD, |len| len.min(HEAD));
+    let head = view.bytes(0, len)?;
+    Some((kind_of(&head)?, is_older(&head)))
+}
+
 /// The format whose damaged superblock these bytes begin with.
-pub(super) fn kind_of(head: &[u8]) -> Option<Kind> {
+fn kind_of(head: &[u8]) -> Option<Kind> {
     TESTS.iter().find(|(_, test)| test(head)).map(|(kind, _)| *kind)
 }
 
 /// True for a version of the format before those that are known, which is no damage: SquashFS up to 3.
-pub(super) fn is_older(head: &[u8]) -> bool {
+fn is_older(head: &[u8]) -> bool {
     head.starts_with(b"hsqs") && (1..=3).contains(&head.le16(28))
 }
 

@@ -8,7 +8,7 @@ use super::codec::{Codec, Unpacker, lz4, micro_lzma};
 use super::media::Media;
 use super::recent::{InodeNumbers, Recent};
 use super::{Inode, MAX_NAMES, Names, Tree, Xattr, Xattrs, broken, unsupported};
-use crate::map::Numbers as _;
+use crate::map::view::Numbers as _;
 
 const SUPERBLOCK: u64 = 1024;
 

@@ -10,7 +10,7 @@ use super::chains::{Clusters, Listed, Next};
 use super::media::Media;
 use super::recent::Recent;
 use super::{Inode, MAX_NAMES, Names, Tree, broken, fat};
-use crate::map::Numbers as _;
+use crate::map::view::Numbers as _;
 
 /// Bytes of an entry of a directory.
 const ENTRY: usize = 32;

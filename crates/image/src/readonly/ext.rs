@@ -7,7 +7,8 @@ use floatgate_stack::fs::{BLOCK_BYTES, DeviceNumber, Error, FileType, Timestamp}
 use super::media::Media;
 use super::recent::Recent;
 use super::{Inode, MAX_NAMES, Names, Tree, Xattrs, broken, unsupported};
-use crate::map::{Numbers as _, ext_group, ext_start};
+use crate::map::probes::ext::{group_of as ext_group, start_of as ext_start};
+use crate::map::view::Numbers as _;
 
 /// Place of the superblock.
 const SUPERBLOCK: u64 = 1024;

@@ -12,7 +12,7 @@ use super::ext;
 use super::media::Media;
 use super::recent::Recent;
 use super::{Inode, MAX_NAMES, Names, Tree, Xattrs, broken, unsupported};
-use crate::map::Numbers as _;
+use crate::map::view::Numbers as _;
 use crate::words::count;
 
 /// Bytes of a block, and their logarithm. Larger blocks are not read.

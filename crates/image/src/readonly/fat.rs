@@ -10,7 +10,7 @@ use super::chains::{Clusters, End, Length, Lengths, Listed, Next};
 use super::media::Media;
 use super::recent::{InodeNumbers, Recent};
 use super::{Inode, MAX_NAMES, Names, Tree, broken};
-use crate::map::Numbers as _;
+use crate::map::view::Numbers as _;
 use crate::words::count;
 
 /// Bytes of an entry of a directory.

@@ -9,7 +9,7 @@ use floatgate_stack::fs::{BLOCK_BYTES, FileType, Timestamp};
 use super::media::Media;
 use super::recent::Recent;
 use super::{Inode, MAX_NAMES, Names, Tree, Xattrs};
-use crate::map::Numbers as _;
+use crate::map::view::Numbers as _;
 
 /// Types of tags: names, structures, changes of the list of ids, checksums, the next pair, a move.
 const NAME_FILE: u32 = 0x001;

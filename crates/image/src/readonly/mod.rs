@@ -27,7 +27,7 @@ mod yaffs;
 use floatgate_stack::Store;
 use floatgate_stack::fs::{BLOCK_BYTES, DeviceNumber, Error, FileSystem, FileType, Timestamp};
 
-use crate::map::Kind;
+use crate::map::probe_match::Kind;
 
 pub(crate) use littlefs::{LittlefsShape, attribute_name};
 pub(crate) use media::Media;
@@ -155,24 +155,6 @@ trait Tree: Send {
     fn remarks(&self) -> Vec<String> {
         Vec::new()
     }
-}
-
-/// True for a format that has a reader.
-pub(crate) const fn has_reader(kind: Kind) -> bool {
-    matches!(
-        kind,
-        Kind::Cramfs
-            | Kind::Romfs
-            | Kind::Squashfs
-            | Kind::Ext
-            | Kind::Fat
-            | Kind::Littlefs
-            | Kind::Erofs
-            | Kind::Spiffs
-            | Kind::Yaffs
-            | Kind::F2fs
-            | Kind::WearLevelled
-    )
 }
 
 /// A filesystem that is only read, and what its reader has found while it was opened.

@@ -6,7 +6,8 @@ use floatgate_stack::fs::{BLOCK_BYTES, FileType, Timestamp};
 
 use super::media::Media;
 use super::{Inode, Names, Tree};
-use crate::map::{Numbers as _, spiffs_shape};
+use crate::map::probes::spiffs_shape;
+use crate::map::view::Numbers as _;
 use crate::words::count;
 
 /// Bytes of the header of a page: object, place in it, flags.

@@ -8,7 +8,7 @@ use super::codec::{Codec, Unpacker};
 use super::media::Media;
 use super::recent::{InodeNumbers, Recent};
 use super::{Inode, MAX_NAMES, Names, Tree, Xattr, Xattrs, broken, unsupported};
-use crate::map::Numbers as _;
+use crate::map::view::Numbers as _;
 
 /// Bytes of a block of metadata.
 const METADATA: usize = 8192;

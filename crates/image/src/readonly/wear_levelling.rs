@@ -8,7 +8,7 @@ use floatgate_stack::{Store, StoreError};
 
 use super::media::Media;
 use super::{Opened, broken, fat, fs, unsupported};
-use crate::map::Numbers as _;
+use crate::map::view::Numbers as _;
 use floatgate_stack::fs::Error;
 
 /// Bytes of the configuration that are looked at: eight numbers and their CRC.

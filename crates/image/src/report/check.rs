@@ -7,7 +7,7 @@ use floatgate_stack::ubifs::{self, Severity};
 use serde::{Serialize, Serializer};
 
 use crate::format::location::ImageLocation;
-use crate::map::Kind;
+use crate::map::probe_match::Kind;
 use crate::part::Part;
 use crate::words::count;
 

@@ -259,8 +259,8 @@ fn a_change_goes_into_the_damaged_copy_of_an_environment() {
 
 #[test]
 fn zeros_are_read_a_few_times_only() {
-    use crate::map::View;
     use crate::map::probes::{Begins, PROBES};
+    use crate::map::view::View;
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(&vec![0; 16 << 20]).unwrap();
     let image = Image::over_any(file, FlashSizes::default()).unwrap();

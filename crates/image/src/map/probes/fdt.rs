@@ -4,7 +4,7 @@ use sha1::{Digest as _, Sha1};
 use sha2::Sha256;
 
 use super::{Begins, Probe};
-use crate::map::partitions;
+use crate::map::partitions::{MAX_PARTITIONS, Partition};
 use crate::map::probe_match::{Checksum, Inner, Kind, ProbeMatch, Value};
 use crate::map::view::{Numbers, View};
 
@@ -189,7 +189,7 @@ fn probe(view: &View<'_>) -> Option<ProbeMatch> {
         .text("model", root.text("model").unwrap_or_default())
         .text("compatible", compatible)
         .number("nodes", nodes.len() as u64);
-    found.partitions = partitions::of_tree(&nodes);
+    found.partitions = partitions(&nodes);
     Some(found)
 }
 
@@ -274,4 +274,30 @@ fn hashes(view: &View<'_>, nodes: &[Node], image: &Node, (at, len): (u64, u64)) 
         }
     }
     checksum
+}
+
+/// The partitions of a device tree: those below a node that is compatible with `fixed-partitions`.
+fn partitions(nodes: &[Node]) -> Vec<Partition> {
+    let mut all = Vec::new();
+    for parent in nodes.iter().filter(|node| node.text("compatible").as_deref() == Some("fixed-partitions")) {
+        let cells = |name| parent.number(name).unwrap_or(1).clamp(1, 2) as usize;
+        let (address, size) = (cells("#address-cells"), cells("#size-cells"));
+        let path: Vec<&str> = parent.path.iter().map(String::as_str).collect();
+        let device = path.iter().rev().find(|name| **name != "partitions").map(|name| (*name).to_owned());
+        for node in nodes.iter().filter(|node| node.is_below(&path)).take(MAX_PARTITIONS) {
+            let Some(reg) = node.property("reg") else { continue };
+            let number = |from: usize, cells: usize| {
+                let bytes = reg.value.get(4 * from..4 * (from + cells))?;
+                Some(bytes.iter().fold(0_u64, |number, &byte| number << 8 | u64::from(byte)))
+            };
+            let Some((offset, len)) = number(0, address).zip(number(address, size)) else { continue };
+            let name = node.text("label").or_else(|| node.path.last().cloned()).unwrap_or_default();
+            all.push(Partition {
+                device: device.clone(),
+                read_only: node.property("read-only").is_some(),
+                ..Partition::new("device tree", name, offset, Some(len))
+            });
+        }
+    }
+    all
 }

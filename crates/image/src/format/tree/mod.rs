@@ -1,17 +1,19 @@
 //! Filesystems that are only read: `readonly` has their readers. They are listed, extracted, mounted and checked. A LittleFS is also changed: it is
 //! written anew.
 
+pub(crate) mod shape;
+
 use floatgate_files::File;
+use std::io;
 use std::sync::Arc;
-use std::{fmt, io};
 
 use floatgate_stack::fs::Error;
 use floatgate_stack::fscrypt::Decrypted;
 use floatgate_stack::store::Window;
 use floatgate_stack::ubifs::{Behaviour, Severity};
 use floatgate_stack::{Store, Volume};
-use serde::Serialize;
 
+use self::shape::{TreeInfo, TreeShape};
 use super::Format;
 use super::info::OneImage;
 use super::location::{Content, ImageLocation};
@@ -22,7 +24,8 @@ use crate::extract::source::FileSystemSource;
 use crate::extract::target::{Entry, ExtractError, ExtractLimits, Extracted, Extracting, Nowhere, Target};
 use crate::extract::walk::extract;
 use crate::image::{Access, Bytes, Growth, Image, ImageFs};
-use crate::map::{self, Facts, Kind, Readable, Value};
+use crate::map::probe_match::Kind;
+use crate::map::readable::{self, Readable};
 use crate::readonly;
 use crate::report::{
     At, CheckReport, DumpTarget, Dumped, Finding, ImageCheck, Layer, Loss, Revision, Structure,
@@ -31,37 +34,6 @@ use crate::saved::{Method, Saved};
 use crate::selection::Chosen;
 use crate::write_back::WriteBack;
 use floatgate_host::output::Output;
-
-/// The format of a filesystem that is only read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct TreeShape {
-    /// Format of the filesystem.
-    pub kind: Kind,
-}
-
-/// Description of a filesystem that is only read.
-#[derive(Clone, Debug, Serialize)]
-pub struct TreeInfo {
-    /// Format of the filesystem.
-    pub kind: Kind,
-    /// Properties that the format states.
-    pub facts: Facts,
-}
-
-impl TreeInfo {
-    /// Writes the properties, a line each.
-    pub(super) fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (name, value) in &self.facts.0 {
-            let name = name.replace('_', " ");
-            match value {
-                Value::Text(text) => writeln!(f, "  {name}: {text}")?,
-                Value::Number(number) => writeln!(f, "  {name}: {number}")?,
-                Value::Real(number) => writeln!(f, "  {name}: {number:.2}")?,
-            }
-        }
-        Ok(())
-    }
-}
 
 impl ImageLocation {
     /// A filesystem that is only read as an image.
@@ -118,7 +90,7 @@ impl TreeFiles {
     /// Damage of what the format begins with; features that the reader does not have.
     pub(crate) fn open(kind: Kind, store: Box<dyn Store>, place: (u64, u64)) -> Result<Self, ImageError> {
         let missing = place.0.saturating_add(place.1).saturating_sub(store.size_bytes());
-        let damage = map::damage_at(&*store, kind, place.0);
+        let damage = readable::damage_at(&*store, kind, place.0);
         let opened = match (readonly::open(kind, store, place), damage) {
             // What a damaged superblock asks for may be no feature of the filesystem.
             (Err(Error::Unsupported(_)), Some(what)) => Err(Error::Damaged(what.to_owned())),
@@ -145,7 +117,7 @@ impl TreeFiles {
     pub(crate) fn in_file(file: File) -> Result<Option<InFile>, ImageError> {
         let bytes = Bytes::File(Arc::new(file));
         let store = bytes.open()?;
-        let Some(found) = map::readable_in(&*store)? else { return Ok(None) };
+        let Some(found) = readable::readable_in(&*store)? else { return Ok(None) };
         Ok(Some((found.kind, Self::open(found.kind, store, (0, found.len)))))
     }
 
@@ -283,9 +255,9 @@ impl Format for TreeShape {
     }
 
     fn info(&self, Chosen { image, found, .. }: Chosen<'_>, one: &mut OneImage) -> Result<(), ImageError> {
-        let facts = map::readable_facts(&*image.store()?, self.kind, found.offset)?;
+        let facts = readable::readable_facts(&*image.store()?, self.kind, found.offset)?;
         one.tree = Some(TreeInfo { kind: self.kind, facts });
-        one.damage = map::damage_at(&*image.store()?, self.kind, found.offset).map(ToOwned::to_owned);
+        one.damage = readable::damage_at(&*image.store()?, self.kind, found.offset).map(ToOwned::to_owned);
         Ok(())
     }
 

@@ -1,0 +1,196 @@
+//! A sample of a dump: pages with data from all of its parts.
+
+use super::keystream::Keystream;
+use super::stream::{Chunk, Dump, Grouping, Pages, all_ff};
+use super::{EccError, PageGeometry, Transform};
+
+/// Most pages that a code is tried on.
+const TRIED: usize = 64;
+
+/// Bytes of the pages that are kept of a group, unless the sample becomes too large.
+const KEPT_BYTES: usize = 8192;
+
+/// Most bytes of a sample.
+const SAMPLE_BYTES: usize = 64 << 20;
+
+/// Bytes of the smallest step.
+const PIECE: usize = 256;
+
+/// Most zero bits of an erased piece.
+const ERASED_BITFLIPS: u32 = 16;
+
+/// Pages with data, from everywhere in a dump.
+pub struct Sample {
+    /// In the order of the dump.
+    pub(super) groups: Vec<Group>,
+    /// Pages of the dump in each group: a block, or several of a large dump.
+    pub(super) group_pages: u64,
+    /// Pages that are kept of a group.
+    kept: usize,
+    /// Bytes of the pages.
+    bytes: usize,
+    /// Randomizers that constant data show.
+    pub(super) keystream: Keystream,
+}
+
+/// Pages next to each other, of which some are kept.
+#[derive(Default)]
+pub(super) struct Group {
+    /// Those with the most data, the first one first.
+    pub(super) pages: Vec<Page>,
+    /// It has a bad block marker.
+    pub(super) is_marked: bool,
+}
+
+/// A page with data.
+pub(super) struct Page {
+    /// Number in the dump.
+    pub(super) number: u64,
+    /// Data, then OOB.
+    pub(super) raw: Vec<u8>,
+    /// Bytes of the data.
+    page_bytes: usize,
+    /// Pieces of the data that are not one repeated byte.
+    pieces: usize,
+}
+
+/// Picks pages with data from all parts of a dump, which is read once.
+///
+/// # Errors
+/// A dump without a whole page, or without any data; what reading meets.
+pub fn sample(
+    geometry: &PageGeometry,
+    dump: Dump<'_>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Sample, EccError> {
+    let mut pages = Pages::new(geometry, 0, dump);
+    let (shape, mut chunk) = (pages.shape(), Chunk::default());
+    let group_pages = Grouping::new(geometry).pages as u64;
+    let kept = (KEPT_BYTES / geometry.page_bytes as usize).max(2);
+    let keystream = Keystream::new(geometry.pages_per_block);
+    let mut sample = Sample { groups: Vec::new(), group_pages, kept, bytes: 0, keystream };
+    let (mut number, mut is_erased) = (0_u64, true);
+    let marker = &geometry.marker;
+    let tells_bad = geometry.pages_per_block.is_some() && shape.has_markers();
+    while pages.next(&mut chunk)? {
+        for (data, oob) in (0..chunk.pages).map(|at| shape.page(&chunk, at)) {
+            is_erased = is_erased && all_ff(data);
+            let has_marker =
+                tells_bad && marker.pages.iter().any(|page| u64::from(*page) == number % group_pages);
+            let is_marked = has_marker && oob.get(marker.byte as usize).is_some_and(|byte| *byte != 0xFF);
+            sample.add(number, (data, oob), is_marked);
+            number += 1;
+        }
+        progress(pages.offset());
+    }
+    match number {
+        0 => Err(pages.too_short()),
+        _ if is_erased => Err(EccError::AllErased),
+        _ => Ok(sample),
+    }
+}
+
+impl Sample {
+    fn add(&mut self, number: u64, (data, oob): (&[u8], &[u8]), is_marked: bool) {
+        let at = usize::try_from(number / self.group_pages).unwrap_or(usize::MAX);
+        if self.groups.len() <= at {
+            self.groups.push(Group::default());
+        }
+        let Some(group) = self.groups.last_mut() else { return };
+        group.is_marked |= is_marked;
+        let pieces =
+            data.chunks(PIECE).filter(|piece| !is_constant(piece) && !is_nearly_erased(piece)).count();
+        // Randomized pages have no constant pieces.
+        if pieces * PIECE == data.len() {
+            self.keystream.add(number, data);
+        }
+        let least = group.pages.iter().map(|page| page.pieces).min().unwrap_or(0);
+        if pieces == 0 || group.pages.len() >= self.kept && pieces <= least {
+            return;
+        }
+        group.pages.push(Page { number, raw: [data, oob].concat(), page_bytes: data.len(), pieces });
+        self.bytes += data.len() + oob.len();
+        self.bytes -= group.keep(self.kept);
+        if self.bytes > SAMPLE_BYTES {
+            self.shrink();
+        }
+    }
+
+    /// Keeps fewer pages of each group, or makes larger groups of them.
+    fn shrink(&mut self) {
+        if self.kept > 1 {
+            self.kept /= 2;
+        } else {
+            self.group_pages *= 2;
+            let mut groups = std::mem::take(&mut self.groups).into_iter();
+            while let Some(mut group) = groups.next() {
+                if let Some(next) = groups.next() {
+                    group.is_marked &= next.is_marked;
+                    group.pages.extend(next.pages);
+                }
+                self.groups.push(group);
+            }
+        }
+        let kept = self.kept;
+        self.groups.iter_mut().for_each(|group| {
+            group.keep(kept);
+        });
+        let pages = self.groups.iter().flat_map(|group| &group.pages);
+        self.bytes = pages.map(|page| page.raw.len()).sum();
+    }
+
+    /// The pages with their bytes or bits exchanged.
+    pub(super) fn transformed(&self, transform: Transform) -> Self {
+        let page = |page: &Page| {
+            let mut raw = page.raw.clone();
+            transform.apply(&mut raw);
+            Page { raw, ..*page }
+        };
+        let group = |group: &Group| Group { pages: group.pages.iter().map(page).collect(), ..*group };
+        let groups = self.groups.iter().map(group).collect();
+        Self { groups, keystream: self.keystream.clone(), ..*self }
+    }
+
+    /// Pages from all parts of some groups, as many as a code is tried on.
+    pub(super) fn spread(&self, groups: impl Iterator<Item = usize>) -> Vec<&Page> {
+        let groups = groups.filter_map(|at| self.groups.get(at));
+        let pages: Vec<&Page> = groups.flat_map(|group| &group.pages).collect();
+        let stride = pages.len().div_ceil(TRIED).max(1);
+        pages.into_iter().step_by(stride).collect()
+    }
+}
+
+impl Page {
+    pub(super) fn data(&self) -> &[u8] {
+        self.raw.get(..self.page_bytes).unwrap_or(&[])
+    }
+
+    pub(super) fn oob(&self) -> &[u8] {
+        self.raw.get(self.page_bytes..).unwrap_or(&[])
+    }
+}
+
+impl Group {
+    /// Keeps the pages with the most data; the number of bytes that are dropped.
+    fn keep(&mut self, most: usize) -> usize {
+        self.pages.sort_by_key(|page| std::cmp::Reverse(page.pieces));
+        let dropped: usize = self.pages.iter().skip(most).map(|page| page.raw.len()).sum();
+        self.pages.truncate(most);
+        dropped
+    }
+}
+
+/// True of erased flash with a few wrong bits.
+fn is_nearly_erased(piece: &[u8]) -> bool {
+    let mut zeros = 0;
+    // In parts, so that data are left after the first.
+    piece.chunks(32).all(|part| {
+        zeros += part.iter().map(|byte| byte.count_zeros()).sum::<u32>();
+        zeros <= ERASED_BITFLIPS
+    })
+}
+
+/// True when all bytes are the same.
+pub(super) fn is_constant(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| Some(byte) == bytes.first())
+}
