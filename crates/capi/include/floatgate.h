@@ -91,7 +91,7 @@ fg_status fg_spi_dummy(fg_device *device, uint32_t cycles);
 /* Drives CS# high: the chip executes the command. */
 fg_status fg_spi_deselect(fg_device *device);
 
-/* Sets the clock of what is sent from now on; at first it is that of the setup. */
+/* Sets the clock of what is sent from now on; at first it is that of the setup, or the limit of the chip's slowest read on one line if that is lower. */
 fg_status fg_spi_clock(fg_device *device, uint32_t hz);
 
 /* Drives the pin WP# of a SPI NOR: low if not 0. It is high at first. While it is low and the bit SRP (SRWD) is set, the chip

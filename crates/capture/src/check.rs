@@ -2,6 +2,7 @@
 
 use crate::read::Window;
 use floatgate_device::spi::{CommandShape, Direction, SpiChip, SpiWire, Width};
+use floatgate_device::violation::Violation;
 use floatgate_mtd::{Instant, Nanos};
 use floatgate_sim::rig::Pins;
 use serde::Serialize;
@@ -83,24 +84,21 @@ const FAST_HZ: u32 = 1_000_000_000;
 /// Opcodes that can write the quad enable bit: WRITE STATUS, WRITE STATUS 2, SET FEATURE.
 const WRITE_QUAD_ENABLE: [u8; 3] = [0x01, 0x31, 0x1F];
 
-/// Replays a capture. A driver may have set the quad enable bit before the capture began. This is assumed if rules are violated before a
-/// register is written, and a chip with this bit set has fewer violations.
+/// Replays a capture. A driver may have set the quad enable bit before the capture began. This is assumed if the first command on four
+/// lines comes before a register is written, and the chip accepts it only with this bit.
 fn replay_or_with_quad<C: SpiChip + Clone>(windows: &[Window], wire: &mut SpiWire<C>) -> Report {
     let mut quad = wire.clone();
-    let report = replay(windows, wire);
+    quad.chip_mut().enable_quad();
     let writes =
         |window: &&Window| window.sent.first().is_some_and(|opcode| WRITE_QUAD_ENABLE.contains(opcode));
-    let first_write = windows.iter().find(writes).map_or(u64::MAX, |window| window.start_ns);
-    if report.violations.first().is_none_or(|first| first.at_ns >= first_write) {
-        return report;
+    let uses_four = |sent: &Sent<'_>| sent.form.is_some_and(|form| form.mode.data.lanes == 4);
+    let before_write = windows.iter().take_while(|window| !writes(window));
+    let first = before_write.filter_map(|window| Sent::decode(window, quad.chip())).find(uses_four);
+    let quad_enabled = first.is_some_and(|sent| sent.broken_rule(wire) != sent.broken_rule(&quad));
+    if quad_enabled {
+        wire.chip_mut().enable_quad();
     }
-    quad.chip_mut().enable_quad();
-    let with_quad = replay(windows, &mut quad);
-    if with_quad.violation_count >= report.violation_count {
-        return report;
-    }
-    *wire = quad;
-    Report { quad_enabled: true, ..with_quad }
+    Report { quad_enabled, ..replay(windows, wire) }
 }
 
 fn replay<C: SpiChip>(windows: &[Window], wire: &mut SpiWire<C>) -> Report {
@@ -197,6 +195,8 @@ struct Sent<'w> {
     data: Vec<u8>,
     /// Form of a command on several lines; `None` for one line in each direction.
     form: Option<CommandShape>,
+    /// True if the byte after READ STATUS is the address of a register, as on SPI NAND.
+    has_registers: bool,
     window: &'w Window,
 }
 
@@ -215,7 +215,10 @@ impl<'w> Sent<'w> {
     fn decode(window: &'w Window, chip: &impl SpiChip) -> Option<Self> {
         COMMAND_WIDTHS.into_iter().find_map(|width| Self::on_lines(window, chip, width)).or_else(|| {
             let &opcode = window.sent.first()?;
-            Some(Self { opcode, header: window.sent.clone(), data: Vec::new(), form: None, window })
+            let has_registers =
+                opcode == READ_STATUS && chip.shapes(opcode).iter().any(|s| s.addr_bytes == 1);
+            let header = window.sent.clone();
+            Some(Self { opcode, header, data: Vec::new(), form: None, has_registers, window })
         })
     }
 
@@ -239,7 +242,7 @@ impl<'w> Sent<'w> {
         }
         edges.at += 2 * usize::from(form.dummy_cycles);
         let data = std::iter::from_fn(|| edges.byte(form.mode.data, form.dir)).collect();
-        Some(Self { opcode, header, data, form: Some(form), window })
+        Some(Self { opcode, header, data, form: Some(form), has_registers: false, window })
     }
 
     /// Sends the command to a chip, without the end of its CS# window.
@@ -259,6 +262,19 @@ impl<'w> Sent<'w> {
         }
     }
 
+    /// Rule that the command breaks as the only one after WRITE ENABLE, on a copy of the chip.
+    fn broken_rule<C: SpiChip + Clone>(&self, wire: &SpiWire<C>) -> Option<Violation> {
+        const WRITE_ENABLE: u8 = 0x06;
+        let mut wire = wire.clone();
+        wire.set_clock(SLOW_HZ);
+        wire.select();
+        wire.exchange(&mut [WRITE_ENABLE]);
+        wire.deselect();
+        self.play(&mut wire);
+        wire.deselect();
+        wire.violations().recorded().first().map(|one| one.rule)
+    }
+
     /// Number of data bytes in one direction.
     fn bytes(&self) -> u64 {
         let opcode = u64::from(self.form.is_some());
@@ -267,7 +283,11 @@ impl<'w> Sent<'w> {
 
     /// State returned by a status read; `None` for other commands.
     fn status(&self) -> Option<Status> {
-        let Some(form) = self.form else { return status(&self.header, *self.window.received.last()?) };
+        let Some(form) = self.form else {
+            let reads_other = self.has_registers && self.header.get(1) != Some(&STATUS);
+            let last = *self.window.received.last()?;
+            return if reads_other { None } else { status(&self.header, last) };
+        };
         let address = self.header.get(usize::from(form.mode.cmd.dtr)..).unwrap_or_default();
         status(&[&[self.opcode][..], address, &self.data].concat(), *self.data.last()?)
     }
@@ -298,12 +318,15 @@ impl Edges<'_> {
     }
 }
 
+/// READ STATUS of NOR, and second opcode of GET FEATURE on some SPI NANDs.
+const READ_STATUS: u8 = 0x05;
+
+/// Address of the status register of SPI NAND.
+const STATUS: u8 = 0xC0;
+
 /// State that a status read returned in its last byte; `None` for other commands. `bytes` are the bytes of the command.
 fn status(bytes: &[u8], last: u8) -> Option<Status> {
-    /// Opcodes of status reads: READ STATUS of NOR, GET FEATURE of NAND, READ FLAG STATUS.
-    const READ_STATUS: u8 = 0x05;
     const GET_FEATURE: u8 = 0x0F;
-    const STATUS: u8 = 0xC0;
     const READ_FLAG_STATUS: u8 = 0x70;
     let (ready_is, bit) = match bytes {
         [READ_STATUS, _, ..] | [GET_FEATURE, STATUS, _, ..] => (0, 0x01),
@@ -364,6 +387,15 @@ mod tests {
         let quad_disable: (SpiOp, &[u8]) = (SpiOp::command(0x31).write(1), &[0]);
         let report = checked("w25q128jv", &[WRITE_ENABLE, quad_disable, reads]);
         assert_eq!((report.violation_count, report.quad_enabled), (1, false), "{:?}", report.violations);
+    }
+
+    /// READ STATUS 05h of a Winbond SPI NAND has the address of a register.
+    #[test]
+    fn only_the_status_register_is_polled() {
+        let read = |register| SpiOp::command(0x05).address(register, 1).read(1);
+        let ops: [(SpiOp, &[u8]); 3] = [(read(0xC0), &[0]), (read(0xA0), &[0x7D]), (read(0xC0), &[0])];
+        let report = checked("w25n01gv", &ops);
+        assert_eq!((report.violation_count, report.polls.count), (0, 2), "{:?}", report.violations);
     }
 
     #[test]

@@ -10,6 +10,18 @@ pub enum Violation {
     /// The chip does not support this command in any mode.
     #[error("unknown command {0:#04x}")]
     UnknownCommand(u8),
+    /// The chip does not accept the command at this point of a sequence.
+    #[error("command {opcode:#04x}{}: {why}", behind(*after, *refused))]
+    OutOfPlace {
+        /// Opcode that was refused.
+        opcode: u8,
+        /// Command before it; `None` after power-on.
+        after: Option<u8>,
+        /// True if the chip refused that command, its address or its data.
+        refused: bool,
+        /// Reason, with the cycles that the chip expects.
+        why: &'static str,
+    },
     /// The chip supports the command, but not with these lanes, rates, address bytes or dummy cycles.
     #[error(
         "command {0:#04x} with lanes, address bytes, dummy cycles or data that the chip does not offer for it"
@@ -55,6 +67,15 @@ pub enum Violation {
     Timing(&'static str),
 }
 
+/// Text for the command before a command out of place.
+fn behind(after: Option<u8>, refused: bool) -> String {
+    match after {
+        None => " as the first command".to_owned(),
+        Some(after) if refused => format!(" after {after:#04x}, which was refused"),
+        Some(after) => format!(" after {after:#04x}"),
+    }
+}
+
 impl Violation {
     /// Error kind of the rule: [`ErrorKind::Refused`], or a specific one.
     pub fn kind(self) -> ErrorKind {
@@ -63,6 +84,7 @@ impl Violation {
             Self::Protected => ErrorKind::WriteProtected,
             Self::NoPower => ErrorKind::PowerLost,
             Self::UnknownCommand(_) => ErrorKind::Refused("unknown command"),
+            Self::OutOfPlace { why, .. } => ErrorKind::Refused(why),
             Self::WrongMode(_) => ErrorKind::Refused(
                 "lanes, address bytes, dummy cycles or data that the chip does not offer for this command",
             ),

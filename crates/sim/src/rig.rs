@@ -22,7 +22,7 @@ use floatgate_device::raw_nand::{
 };
 use floatgate_device::spec::{ChipKind, ChipSpec};
 use floatgate_device::spi::SpiBus;
-use floatgate_device::spi::{Mode, SpiChip, SpiController, SpiMem, SpiProfile, SpiWire};
+use floatgate_device::spi::{Mode, SpiChip, SpiController, SpiMem, SpiProfile, SpiWire, Variant};
 use floatgate_device::spi_nand::{self, SpiNand, SpiNandSpec};
 use floatgate_device::spi_nor::{self, SpiNor, SpiNorSpec};
 use floatgate_device::wire;
@@ -237,7 +237,8 @@ pub enum Pins {
     ParallelNor(NorWire),
 }
 
-/// The chip of a setup at its pins. The SPI clock is the one in the setup's bus table.
+/// The chip of a setup at its pins. The SPI clock is the one in the setup's bus table, but not above the limit of any read on one data
+/// line, so that a host that sets no clock breaks no rule.
 ///
 /// # Errors
 /// A value is invalid or missing.
@@ -248,8 +249,14 @@ pub fn pins(config: &Config, options: RigOptions) -> Result<Pins, RigError> {
     let chip = config.chip()?;
     check_bad_blocks(config, &chip, options.bad_blocks)?;
     Ok(match chip {
-        ChipSpec::SpiNor(spec) => Pins::SpiNor(spi_nor_bus(config, *spec, options)?.0.into_wire()),
-        ChipSpec::SpiNand(spec) => Pins::SpiNand(spi_nand_bus(config, *spec, options)?.0.into_wire()),
+        ChipSpec::SpiNor(spec) => {
+            let limit = single_line_hz(spec.reads.iter().chain(&spec.reads_4b));
+            Pins::SpiNor(not_above(limit, spi_nor_bus(config, *spec, options)?.0.into_wire()))
+        }
+        ChipSpec::SpiNand(spec) => {
+            let limit = single_line_hz(spec.reads.iter());
+            Pins::SpiNand(not_above(limit, spi_nand_bus(config, *spec, options)?.0.into_wire()))
+        }
         ChipSpec::RawNand(spec) => Pins::RawNand(NandWire::new(raw_nand_chips(config, *spec, options)?)),
         ChipSpec::ParallelNor(spec) => Pins::ParallelNor(NorWire::new(parallel_nor_chip(
             config,
@@ -258,6 +265,20 @@ pub fn pins(config: &Config, options: RigOptions) -> Result<Pins, RigError> {
             options,
         )?)),
     })
+}
+
+/// Lowest clock limit of the reads on one data line, Hz; `None` if no read has a limit of its own.
+fn single_line_hz<'a>(reads: impl Iterator<Item = &'a Variant>) -> Option<u32> {
+    let limits = reads.filter(|read| read.mode == Mode::SINGLE && read.max_hz > 0).map(|read| read.max_hz);
+    limits.min().and_then(|hz| u32::try_from(hz).ok())
+}
+
+/// Lowers the clock of a wire to a limit.
+fn not_above<C: SpiChip>(limit: Option<u32>, mut wire: SpiWire<C>) -> SpiWire<C> {
+    if let Some(limit) = limit.filter(|limit| *limit < wire.hz()) {
+        wire.set_clock(limit);
+    }
+    wire
 }
 
 /// A raw NAND at its pins, as returned by [`pins`].

@@ -10,6 +10,10 @@ pub(super) const WRITE_ENABLE: u8 = 0x06;
 pub(super) const WRITE_DISABLE: u8 = 0x04;
 pub(super) const GET_FEATURE: u8 = 0x0F;
 pub(super) const SET_FEATURE: u8 = 0x1F;
+/// Second opcode of GET FEATURE on Winbond's chips, which call it READ STATUS REGISTER.
+pub(super) const READ_STATUS: u8 = 0x05;
+/// Second opcode of SET FEATURE on Winbond's chips, which call it WRITE STATUS REGISTER.
+pub(super) const WRITE_STATUS: u8 = 0x01;
 pub(super) const PAGE_READ: u8 = 0x13;
 pub(super) const PROGRAM_EXECUTE: u8 = 0x10;
 pub(super) const BLOCK_ERASE: u8 = 0xD8;
@@ -73,6 +77,8 @@ pub(super) fn name(op: &SpiOp) -> &'static str {
         (WRITE_ENABLE, _) => "WRITE ENABLE 06h",
         (GET_FEATURE, _) => "GET FEATURE 0Fh",
         (SET_FEATURE, _) => "SET FEATURE 1Fh",
+        (READ_STATUS, Direction::In) => "READ STATUS 05h",
+        (WRITE_STATUS, Direction::Out) => "WRITE STATUS 01h",
         (PAGE_READ, _) => "PAGE READ 13h",
         (PROGRAM_EXECUTE, _) => "PROGRAM EXECUTE 10h",
         (BLOCK_ERASE, Direction::None) => "BLOCK ERASE D8h",

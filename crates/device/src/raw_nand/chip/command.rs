@@ -76,7 +76,32 @@ enum Kind {
 }
 
 const WRONG_CYCLES: Violation = Violation::Sequence("wrong number of address cycles");
-const UNFINISHED: Violation = Violation::Sequence("the sequence before this command was not finished");
+
+/// Reason why a command starts no sequence.
+const fn not_first(opcode: u8, small: bool) -> Option<&'static str> {
+    Some(match opcode {
+        c::PROGRAM_CONFIRM => "it ends a program, which 80h, an address and data begin",
+        c::PROGRAM_QUEUE => "it ends a program of one plane, which 80h, an address and data begin",
+        c::PROGRAM_CACHE => "it ends a cached program, which 80h, an address and data begin",
+        c::APPLY_PARAMETERS => "it applies read retry registers, which 36h sets, if the chip has them",
+        c::READ_CONFIRM if small => "a chip with pages of 512 bytes reads after the address of 00h",
+        c::READ_CONFIRM => "it ends the address of a page read, which 00h begins",
+        c::READ_CACHE | c::READ_CACHE_END => "the chip has no cached reads",
+        c::READ_QUEUE => "it ends the address of a read of one plane, which 00h begins",
+        c::READ_COPYBACK => "it ends the address of a read for copyback, which 00h begins",
+        c::ERASE_CONFIRM => "it ends an erase, which 60h and a row begin",
+        c::ERASE_QUEUE => "it ends an erase of one plane, which 60h and a row begin",
+        c::CHANGE_COLUMN_CONFIRM => "it ends a change of the read column, which 05h and a column begin",
+        c::CHANGE_WRITE_COLUMN => "it changes the column of a program, which 80h and an address begin",
+        c::CHANGE_COLUMN => "a chip with pages of 512 bytes has no change of the read column",
+        c::CHANGE_COLUMN_ENHANCED | c::PROGRAM_NEXT_PLANE => "the chip has no multi-plane operations",
+        c::READ_SECOND_HALF | c::READ_OOB => "only chips with pages of 512 bytes have it: expected is 00h",
+        c::STATUS_ENHANCED => "the chip has only one LUN and the status of 70h",
+        c::READ_PARAMETER_PAGE | c::READ_UNIQUE_ID => "the chip has neither ONFI nor JEDEC parameter pages",
+        c::GET_FEATURES | c::SET_FEATURES => "the chip has no features",
+        _ => return None,
+    })
+}
 
 /// Value of address cycles, lowest byte first.
 #[inline]
@@ -104,7 +129,9 @@ impl RawNand {
             Step::Idle => self.first_command(at, timing, opcode),
             Step::Wants(Wants::Read) => self.after_bare_00(at, timing, opcode),
             Step::Wants(Wants::Parameter) if opcode == c::APPLY_PARAMETERS => self.apply_parameters(),
-            Step::Wants(_) => Err(Violation::Sequence("address cycles are missing")),
+            Step::Wants(_) => {
+                Err(self.out_of_place(opcode, "expected are the address cycles of the command before"))
+            }
             Step::ReadAt(row, column) => self.confirm_read(at, timing, opcode, row, column),
             Step::ColumnAt(column) if opcode == c::CHANGE_COLUMN_CONFIRM => {
                 self.column = column;
@@ -114,7 +141,13 @@ impl RawNand {
             }
             Step::Loading => self.confirm_program(at, timing, opcode),
             Step::EraseAt(row) => self.confirm_erase(at, timing, opcode, row),
-            Step::ColumnAt(_) | Step::FeatureData { .. } | Step::ParameterAt(_) => Err(UNFINISHED),
+            Step::ColumnAt(_) => Err(self.out_of_place(opcode, "expected is E0h behind a column")),
+            Step::FeatureData { .. } => {
+                Err(self.out_of_place(opcode, "expected are the four parameters of a feature"))
+            }
+            Step::ParameterAt(_) => {
+                Err(self.out_of_place(opcode, "expected is the value of a read retry register"))
+            }
         }
     }
 
@@ -122,7 +155,7 @@ impl RawNand {
     /// next command starts a new sequence.
     fn after_bare_00(&mut self, at: Instant, timing: &BusTiming, opcode: u8) -> Result<(), Violation> {
         if matches!(opcode, c::READ_CONFIRM | c::READ_QUEUE | c::READ_COPYBACK) {
-            return Err(Violation::Sequence("address cycles are missing"));
+            return Err(self.out_of_place(opcode, "expected are the address cycles of 00h"));
         }
         self.step = Step::Idle;
         self.first_command(at, timing, opcode)
@@ -179,7 +212,7 @@ impl RawNand {
                 self.begin_parameters();
                 (Wants::Parameter, Kind::Other)
             }
-            _ => return Err(Violation::UnknownCommand(opcode)),
+            _ => return Err(self.no_start(opcode)),
         };
         self.admit(at, kind)?;
         self.step = Step::Wants(wants);
@@ -190,6 +223,19 @@ impl RawNand {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Violation of a command that the sequence so far does not allow.
+    #[cold]
+    pub(super) const fn out_of_place(&self, opcode: u8, why: &'static str) -> Violation {
+        Violation::OutOfPlace { opcode, after: self.last_command, refused: self.last_refused, why }
+    }
+
+    /// Violation of a command that starts no sequence on this chip.
+    #[cold]
+    fn no_start(&self, opcode: u8) -> Violation {
+        not_first(opcode, self.spec.geometry.small_page())
+            .map_or(Violation::UnknownCommand(opcode), |why| self.out_of_place(opcode, why))
     }
 
     /// 00h, 01h and 50h end status output and select the part of a small page.

@@ -97,6 +97,10 @@ pub struct RawNand {
     /// Index of the LUN that was addressed last.
     active: usize,
     step: Step,
+    /// Command that was received last.
+    last_command: Option<u8>,
+    /// True if that command, its address or its data were refused.
+    last_refused: bool,
     output: Output,
     /// Source of data output that 00h restores after status output.
     resume: Output,
@@ -161,6 +165,8 @@ impl RawNand {
             luns: (0..g.luns).map(|_| Lun::new(spec, stores)).collect(),
             active: 0,
             step: Step::Idle,
+            last_command: None,
+            last_refused: false,
             output: Output::Register,
             resume: Output::Register,
             position: 0,
@@ -265,6 +271,7 @@ impl RawNand {
     /// Ends the current command sequence.
     fn abandon(&mut self) {
         self.step = Step::Idle;
+        self.last_refused = true;
         self.lun_mut().drop_queue();
     }
 
@@ -293,6 +300,7 @@ impl NandChip for RawNand {
     fn command(&mut self, at: Instant, interface: DataInterface, opcode: u8) -> Result<(), Violation> {
         self.work = [None; 2];
         let outcome = self.latch_command(at, interface, opcode);
+        (self.last_command, self.last_refused) = (Some(opcode), false);
         if outcome.is_err() {
             self.abandon();
         }

@@ -92,7 +92,7 @@ impl RawNand {
                 self.step = Step::Wants(Wants::ColumnIn);
                 return Ok(());
             }
-            _ => return Err(Violation::Sequence("a program was not followed by its confirm command")),
+            _ => return Err(self.out_of_place(opcode, "a program was begun: expected is 10h, which ends it")),
         }
         self.step = Step::Idle;
         Ok(())
@@ -223,7 +223,7 @@ impl RawNand {
                 self.step = if opcode == c::ERASE_QUEUE { Step::Idle } else { Step::Wants(Wants::Erase) };
                 self.busy(at + if opcode == c::ERASE_QUEUE { timing.wb } else { Nanos::ZERO }, busy, "tDBSY");
             }
-            _ => return Err(Violation::Sequence("an erase's row was not followed by its confirm command")),
+            _ => return Err(self.out_of_place(opcode, "an erase was begun: expected is D0h, which ends it")),
         }
         Ok(())
     }

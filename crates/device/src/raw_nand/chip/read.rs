@@ -32,7 +32,7 @@ impl RawNand {
                 self.lun_mut().copyback = Some(index);
                 Ok(())
             }
-            _ => Err(Violation::Sequence("a read's address was not followed by its confirm command")),
+            _ => Err(self.out_of_place(opcode, "a read was begun: expected is 30h, which ends its address")),
         }
     }
 

@@ -164,7 +164,7 @@ impl SpiNand {
     fn execute(&mut self, call: Call<'_>, data: Data<'_>) -> Result<(), Violation> {
         self.dies[self.active].catch_up(call.end);
         let armed = std::mem::take(&mut self.reset_armed);
-        match (call.op.opcode, data) {
+        match (self.canonical(call.op.opcode), data) {
             (c::GET_FEATURE, Data::In(buf)) => self.get_feature(call, buf),
             (c::PAGE_READ, Data::None) => self.page_read(call),
             (c::WRITE_ENABLE, Data::None) => self.write_enable(call, true),

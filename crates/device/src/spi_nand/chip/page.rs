@@ -124,7 +124,7 @@ impl SpiNand {
     /// the block.
     pub(super) fn reads_on(&self, op: &SpiOp) -> ReadOn {
         let g = &self.spec.geometry;
-        match op.opcode {
+        match self.canonical(op.opcode) {
             c::GET_FEATURE | c::READ_ECC_STATUS => return ReadOn::Register,
             c::READ_ID => return ReadOn::Bytes(ID_BYTES),
             _ => {}

@@ -115,7 +115,7 @@ impl SpiNand {
     pub(super) fn set_feature(&mut self, call: Call<'_>, buf: &[u8]) -> Result<(), Violation> {
         let register = self.feature_shape(call)?;
         self.idle(call.start)?;
-        let Some(&value) = buf.first() else { return Err(Violation::WrongMode(c::SET_FEATURE)) };
+        let Some(&value) = buf.first() else { return Err(Violation::WrongMode(call.op.opcode)) };
         self.checked = None;
         let spec = std::sync::Arc::clone(&self.spec);
         let retry = spec.read_retry.as_ref().filter(|retry| retry.feature == register);

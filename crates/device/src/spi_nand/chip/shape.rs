@@ -7,6 +7,23 @@ use crate::violation::Violation;
 use floatgate_mtd::Instant;
 
 impl SpiNand {
+    /// The first of the opcodes of a command. Winbond's chips read and write registers by 05h and 01h as well (data sheets of
+    /// W25N01GV, W25M02GV and W25N02KV, instruction set: "0Fh / 05h" and "1Fh / 01h").
+    #[inline]
+    pub(super) fn canonical(&self, opcode: u8) -> u8 {
+        /// Maker byte of the id.
+        const WINBOND: u8 = 0xEF;
+        use super::super::command as c;
+        match opcode {
+            c::READ_STATUS | c::WRITE_STATUS if self.octal || self.spec.id.first() != Some(&WINBOND) => {
+                opcode
+            }
+            c::READ_STATUS => c::GET_FEATURE,
+            c::WRITE_STATUS => c::SET_FEATURE,
+            _ => opcode,
+        }
+    }
+
     /// True for an opcode that the chip supports in any mode.
     fn knows(&self, opcode: u8) -> bool {
         use super::super::command as c;
@@ -21,7 +38,7 @@ impl SpiNand {
             c::PROGRAM_EXECUTE,
             c::BLOCK_ERASE,
         ];
-        fixed.contains(&opcode)
+        fixed.contains(&self.canonical(opcode))
             || self.spec.reads.iter().any(|v| v.opcode == opcode)
             || self.spec.loads.iter().any(|v| v.opcode == opcode)
     }
@@ -56,7 +73,7 @@ impl SpiNand {
         let octal = self.spec.octal.as_ref().filter(|_| self.octal);
         let (features, register_dummy) = octal.map_or((1, 0), |octal| (2, octal.register_dummy));
         let quirks = &self.spec.quirks;
-        let (addr_bytes, dummy_cycles, dir) = match opcode {
+        let (addr_bytes, dummy_cycles, dir) = match self.canonical(opcode) {
             c::RESET | c::WRITE_ENABLE | c::WRITE_DISABLE => (0, 0, Bare),
             c::RESET_ENABLE | c::RESET_DEVICE if quirks.reset_66_99 => (0, 0, Bare),
             c::READ_ID => (0, register_dummy, In),

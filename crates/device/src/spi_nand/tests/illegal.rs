@@ -438,12 +438,31 @@ fn bus_errors_say_what_the_chip_offers() {
     let row = offers(SpiOp::command(0x13).address(0, 2));
     assert_eq!(row, "the chip takes 0x13 as 1S-1S-1S with 3 address bytes, 0 dummy cycles and no data");
     let unknown = offers(SpiOp::command(0x42));
-    assert!(unknown.starts_with("the chip takes 0x02, 0x03, ") && unknown.contains("0xd8"), "{unknown}");
+    assert!(
+        unknown.starts_with("the chip takes 0x01, 0x02, 0x03, ") && unknown.contains("0xd8"),
+        "{unknown}"
+    );
     let read = offers(SpiOp::command(0x3B).mode("1S-4S-4S".parse().unwrap()).address(0, 2));
     assert!(
         read.contains("both take 0x3b as 1S-1S-2S with 2 address bytes, 8 dummy cycles and data from"),
         "{read}"
     );
+}
+
+#[test]
+fn winbond_has_two_opcodes_for_registers() {
+    let set = SpiOp::command(0x01).address(0xA0, 1).write(1);
+    let get = SpiOp::command(0x05).address(0xC0, 1).read(1);
+    let mut b = Bench::new("w25n01gv");
+    b.run(set, Data::Out(&[0])).unwrap();
+    assert_eq!(b.get(0xA0), 0);
+    b.bare(0x06).unwrap();
+    let mut value = [0];
+    b.run(get, Data::In(&mut value)).unwrap();
+    assert_eq!(value, [0x02]);
+    let mut other = Bench::new("mx35lf1ge4ab");
+    assert_eq!(other.run(get, Data::In(&mut value)), Err(Violation::UnknownCommand(0x05)));
+    assert_eq!(other.run(set, Data::Out(&[0])), Err(Violation::UnknownCommand(0x01)));
 }
 
 /// Every form in the table is accepted, in both bus modes.

@@ -167,6 +167,30 @@ fn chips_lack_what_their_specification_lacks() {
     refuses(&nand128w3a2bn(), &[&[Cmd(0x05)], &[Cmd(0x00), At(0, 0), Wait, Cmd(0x31)], &[Cmd(0x30)]]);
 }
 
+/// A command out of place is reported with the command before it and what the chip expects.
+#[test]
+fn commands_out_of_place_say_what_is_expected() {
+    let text = |steps: &[Do]| {
+        let mut bench = Bench::new(&mx30lf2g18ac());
+        let (last, before) = steps.split_last().unwrap();
+        before.iter().for_each(|step| drop(run(&mut bench, &[*step])));
+        run(&mut bench, &[*last]).unwrap_err().to_string()
+    };
+    assert_eq!(
+        text(&[Cmd(0x10)]),
+        "command 0x10 after 0xff: it ends a program, which 80h, an address and data begin"
+    );
+    assert_eq!(
+        text(&[Cmd(0x80), Bytes(&[0, 0]), Cmd(0x10)]),
+        "command 0x10 after 0x80, which was refused: it ends a program, which 80h, an address and data begin"
+    );
+    assert_eq!(
+        text(&[Cmd(0x00), At(0, 0), Cmd(0x10)]),
+        "command 0x10 after 0x00: a read was begun: expected is 30h, which ends its address"
+    );
+    assert_eq!(text(&[Cmd(0x42)]), "unknown command 0x42");
+}
+
 #[test]
 fn the_first_command_is_reset() {
     let mut bench = Bench::asleep(&mx30lf2g18ac());
