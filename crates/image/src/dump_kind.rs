@@ -21,7 +21,7 @@ use crate::map;
 use crate::pages::{FlashSizes, PageShape, usual_block};
 
 /// Sizes of page and OOB of chips on sale (ONFI parameter pages and data sheets).
-const SHAPES: [(u32, u32); 20] = [
+pub(crate) const SHAPES: [(u32, u32); 20] = [
     (512, 16),
     (2048, 64),
     (2048, 112),
@@ -108,7 +108,8 @@ impl DumpKind {
     /// # Errors
     /// The file cannot be read.
     pub fn of_file(file: File) -> Result<Self, ImageError> {
-        let mut store = store_of(&Arc::new(file))?;
+        let file = Arc::new(file);
+        let mut store = store_of(&file)?;
         let found = detect_sized(&mut *store, &FlashSizes::default())?;
         let marked = MarkedPages::find(&*store)?;
         if let Some((image, pages)) = found.iter().find_map(|image| Some((image, image.pages?))) {
@@ -130,6 +131,16 @@ impl DumpKind {
         }
         if let Some(marked) = marked {
             return Ok(marked.kind());
+        }
+        if let Some((pages, tree)) = map::pages_of_filesystem(&|| store_of(&file), &FlashSizes::default())? {
+            let kind = Self::with_content(
+                Kind::WithOob,
+                &ImageLocation::tree(&tree),
+                Some((pages.page_bytes, pages.oob_bytes)),
+            );
+            let page = u64::from(pages.page_bytes);
+            let offset = tree.at / page * u64::from(pages.stride()) + tree.at % page;
+            return Ok(Self { offset: Some(offset), block_bytes: Some(pages.block_bytes()), ..kind });
         }
         if let Some(tree) = map::readable(&*store)?.first() {
             let image = ImageLocation::tree(tree);

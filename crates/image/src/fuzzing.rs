@@ -5,18 +5,21 @@
 
 use std::io::{self, Write};
 use std::ops::Range;
+use std::path::Path;
 
 use floatgate_files::{File, tempfile};
 use floatgate_media::crc;
 use floatgate_media::jffs2::Endian;
 use floatgate_media::ubifs::NODE_MAGIC;
 use floatgate_mtd::Geometry;
+use floatgate_stack::fscrypt::Keys;
 use floatgate_stack::ubi::{AttachOptions, FastmapUse, Ubi, VolumeInfo};
 use floatgate_stack::ubifs::{Behaviour, MountOptions, Ubifs};
 use floatgate_stack::{BareVolume, RamVolume, StoreFlash, StoreMode, Volume, VolumeGeometry};
 
 use super::extract::{DamagedUbifs, Extraction, Extractions, FileSystemSource, extract};
 use super::history::history;
+use crate::ecc::{Dump, PageGeometry, RegionEcc, Regions, join, merge};
 use crate::extract::target::{ExtractLimits, Nowhere};
 use crate::image::{Access, Image};
 use crate::report::At;
@@ -281,4 +284,47 @@ pub fn readonly(bytes: &[u8]) {
         let Ok(files) = files else { continue };
         let _ = crate::extract::target::Extracting::run(Box::new(files), &mut Nowhere, &LIMITS, &|_| {});
     }
+}
+
+/// Reads images with the key of the samples of the tests: names, contents and targets of links are decrypted.
+pub fn encrypted(bytes: &[u8]) {
+    let mut keys = Keys::default();
+    let key: [u8; 64] = std::array::from_fn(|at| (at as u8).wrapping_mul(7).wrapping_add(3));
+    let Ok(image) = Image::from_stream(&mut &*bytes, crate::FlashSizes::default()) else { return };
+    if keys.add(&key).is_err() {
+        return;
+    }
+    let image = image.with_keys(keys);
+    for one in image.found.iter().take(4) {
+        let selection = Selection { offset: Some(one.offset), ..Selection::default() };
+        if let Ok(extraction) = Extraction::open(&image, &selection) {
+            let _ = extraction.run(&mut Nowhere, &LIMITS, &|_| {});
+        }
+        if let Ok(mut fs) = image.mount(&selection, true, Behaviour::default()) {
+            let _ = crate::list::list(&mut *fs, b"/", false);
+        }
+    }
+}
+
+/// Takes the halves of these bytes as the dumps of two chips, and as two dumps of one chip.
+pub fn two_dumps(bytes: &[u8]) {
+    let Ok(file) = file_of(bytes) else { return };
+    let _ = file.try_clone().map_err(crate::ImageError::File).and_then(crate::dump_kind::DumpKind::of_file);
+    let Ok(halves) = join::halves(&file) else { return };
+    if let Ok(found) = join::find(halves, None) {
+        let joined = join::join(halves, found.striping, &mut io::sink(), &mut |_| ());
+        assert!(joined.is_ok(), "an order that was found cannot be written");
+    }
+    let Ok(geometry) = PageGeometry::new(512, 16, Some(4)) else { return };
+    let (mut one, mut other) = bytes.split_at(bytes.len() / 2);
+    let dumps = [&mut one, &mut other].map(|pages| Dump { pages, apart: None }).into();
+    let regions = Regions::one(RegionEcc::None);
+    if let Ok(report) = merge(&geometry, &regions, dumps, &mut io::sink(), &mut |_| ()) {
+        assert!(report.written_bytes == report.pages * u64::from(geometry.full_page()), "a page is missing");
+    }
+}
+
+/// Reads an ini file of `ubinize` with these bytes.
+pub fn ini(bytes: &[u8]) {
+    let _ = crate::ubinize::parse(&String::from_utf8_lossy(bytes), Path::new("volumes.ini"));
 }

@@ -415,6 +415,9 @@ impl Help for EccError {
             Self::OtherChip { .. } => {
                 advice! { "name dumps of one chip; ", shell("floatgate ecc join"), " joins the dumps of two chips that a board uses as one" }
             }
+            Self::OtherLayout { .. } => {
+                advice! { EccDecode, " takes the data out of each dump" }
+            }
             Self::NoOrder { .. } => {
                 advice! { "are the dumps named of two chips that a board uses as one? Where a controller puts ECC bytes between the data, ", EccDecode, " takes them out of each dump first" }
             }

@@ -104,18 +104,35 @@ impl Image {
         };
         let image = Self::bytes_of(file, &error, sizes)?;
         let found = map::readable(&*image.store()?)?;
+        let trees = |found: &[map::Readable]| found.iter().map(ImageLocation::tree).collect();
         if !found.is_empty() {
-            return Ok(Self { found: found.iter().map(ImageLocation::tree).collect(), ..image });
+            let better = image.in_better_pages(&found)?;
+            return Ok(better.unwrap_or_else(|| Self { found: trees(&found), ..image }));
         }
         match image.in_marked_pages()? {
             None => Err(error),
             Some((image, pages)) if image.found.is_empty() => {
-                let found = map::readable(&*image.store()?)?;
-                let found = found.iter().map(ImageLocation::tree).collect();
+                let found = trees(&map::readable(&*image.store()?)?);
                 Self { found, ..image }.require_found(pages)
             }
             Some((image, _)) => Ok(image),
         }
+    }
+
+    /// The dump in pages whose sizes its bad block markers tell, where all filesystems in its bytes are damaged and one in these pages is not: a
+    /// controller has put ECC bytes between the data.
+    fn in_better_pages(&self, found: &[map::Readable]) -> Result<Option<Self>, ImageError> {
+        let is_good = |store: &dyn Store, found: &[map::Readable]| {
+            found.iter().any(|found| map::damage_at(store, found.kind, found.at).is_none())
+        };
+        if is_good(&*self.store()?, found) {
+            return Ok(None);
+        }
+        let Some((image, _)) = self.in_marked_pages()? else { return Ok(None) };
+        let store = image.store()?;
+        let inside = map::readable(&*store)?;
+        let found = inside.iter().map(ImageLocation::tree).collect();
+        Ok(is_good(&*store, &inside).then_some(Self { found, ..image }))
     }
 
     /// The dump in pages whose sizes its bad block markers tell, corrected; `None` if they tell none.
@@ -134,11 +151,7 @@ impl Image {
     /// so.
     fn bytes_of(file: File, error: &ImageError, sizes: FlashSizes) -> Result<Self, ImageError> {
         let file = Arc::new(file);
-        let pages = match error {
-            ImageError::NothingInPages(pages) => Some(*pages),
-            _ => map::pages_of_filesystem(&|| store_of(&file), &sizes)?,
-        };
-        match pages {
+        match Self::pages_around(&file, error, &sizes)? {
             Some(pages) => Self::corrected(&file, 0, pages, Access::Read, (None, sizes)),
             None => Ok(Self::plain(file, sizes)),
         }
@@ -202,9 +215,12 @@ impl Image {
         match Self::over_stated(copy, Access::Read, (None, sizes)) {
             Err(error) if error.is_of_contents() || matches!(error, ImageError::NothingInPages(_)) => {
                 let image = Self::bytes_of(file, &error, sizes)?;
-                let is_other = !map::readable(&*image.store()?)?.is_empty();
-                let marked = if is_other { None } else { image.in_marked_pages()? };
-                Ok(marked.map_or(image, |(corrected, _)| corrected))
+                let found = map::readable(&*image.store()?)?;
+                let marked = match &*found {
+                    [] => image.in_marked_pages()?.map(|(corrected, _)| corrected),
+                    found => image.in_better_pages(found)?,
+                };
+                Ok(marked.unwrap_or(image))
             }
             opened => opened,
         }
@@ -222,7 +238,9 @@ impl Image {
         let sizes = sizes.into();
         let copy = file.try_clone().map_err(ImageError::File)?;
         let mut image = match Self::over_stated(copy, Access::Write, (None, sizes)) {
-            Err(error) if error.is_of_contents() => Self::over_changeable(file, error, sizes)?,
+            Err(error) if error.is_of_contents() || matches!(error, ImageError::NothingInPages(_)) => {
+                Self::over_changeable(file, error, sizes)?
+            }
             opened => opened?,
         };
         let pending = Pending::new(image.bytes.open()?);
@@ -236,13 +254,29 @@ impl Image {
 
     /// A file in which nothing of flash was found, but a filesystem that is written anew when it is changed.
     fn over_changeable(file: File, error: ImageError, sizes: FlashSizes) -> Result<Self, ImageError> {
-        let image = Self::plain(Arc::new(file), sizes);
+        let file = Arc::new(file);
+        let image = match Self::pages_around(&file, &error, &sizes)? {
+            Some(pages) => Self::corrected(&file, 0, pages, Access::Write, (None, sizes))?,
+            None => Self::plain(file, sizes),
+        };
         let found = map::readable(&*image.store()?)?;
         if !found.iter().any(|found| found.kind == map::Kind::Littlefs) {
             return Err(error);
         }
         let found = found.iter().map(ImageLocation::tree).collect();
         Ok(Self { found, access: Access::Write, ..image })
+    }
+
+    /// Pages with OOB of a file in which nothing of flash was found: those that were stated, or those in which a filesystem is whole.
+    fn pages_around(
+        file: &Arc<File>,
+        error: &ImageError,
+        sizes: &FlashSizes,
+    ) -> Result<Option<PageShape>, ImageError> {
+        match error {
+            ImageError::NothingInPages(pages) => Ok(Some(*pages)),
+            _ => Ok(map::pages_of_filesystem(&|| store_of(file), sizes)?.map(|(pages, _)| pages)),
+        }
     }
 
     /// The same with keys of encrypted files, which are decrypted where they are read.

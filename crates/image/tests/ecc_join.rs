@@ -135,3 +135,15 @@ fn data_and_oob_that_alternate_are_not_smaller_pages() {
         assert_eq!((kind.page_bytes, kind.oob_bytes), (Some(2048), Some(64)), "{layout}: {kind:?}");
     }
 }
+
+/// The chip with the odd pages begins with no structure: pages with OOB are found although nothing told them.
+#[test]
+fn pages_with_oob_are_found_without_their_sizes() {
+    let raw = encoded(2048, 64, "omap-bch8", &image());
+    let [even, odd] = split(&raw, 2112);
+    let (order, joined) = found(&[odd, even], None).unwrap();
+    let wanted = Striping { stripe: StripeUnit::Page, unit_bytes: 2112, first: 2 };
+    assert_eq!((order.striping, order.broken), (wanted, 0), "{order:?}");
+    assert_eq!(order.geometry.map(|geometry| geometry.oob_bytes), Some(64));
+    assert!(joined == raw);
+}

@@ -3,7 +3,7 @@
 
 use floatgate_image::ecc::{
     DecodeOptions, Dump, EccError, Form, Layout, MergeReport, PageGeometry, RegionEcc, Regions, Scheme,
-    decode, encode, merge,
+    decode, encode, merge, require_layout,
 };
 use floatgate_mtd::random::Random;
 
@@ -127,4 +127,20 @@ fn dumps_of_different_chips_are_refused() {
     assert!(compared == PAGES as u64 && (49.0..51.0).contains(&agree), "{compared} {agree}");
     let worn = worn(&clean, 4, 80);
     assert!(merged(&under(&scheme), &[clean, worn]).is_ok());
+}
+
+/// A dump whose ECC bytes are in another layout is refused by name, and a worn dump of the same layout is not.
+#[test]
+fn dumps_of_other_layouts_are_refused() {
+    let (scheme, other) = (scheme("large-page"), scheme("front"));
+    let (_, clean) = written(&scheme);
+    let (report, _) = merged(&under(&scheme), &[clean.clone(), written(&other).1]).unwrap();
+    assert_eq!(report.doubtful().collect::<Vec<_>>(), [2]);
+    let required = |dump: &[u8]| {
+        let dump = Dump { pages: &mut &*dump, apart: None };
+        require_layout(&geometry(), &under(&scheme), (2, dump))
+    };
+    let refused = required(&written(&other).1).unwrap_err().to_string();
+    assert!(refused.contains("layout front") && refused.contains("layout large-page"), "{refused}");
+    assert!(required(&worn(&clean, 4, 3)).is_ok() && required(&worn(&clean, 4, 80)).is_ok());
 }

@@ -51,8 +51,18 @@ pub enum EccError {
         /// Share of the bits of these pages that agree, in percent.
         agree: f64,
     },
+    /// A dump to merge has its ECC bytes in another layout, or of another code.
+    #[error("dump {dump} has {found}, and the dumps are merged under {expected}")]
+    OtherLayout {
+        /// Number of the dump, from 1.
+        dump: usize,
+        /// Codes and layouts of this dump.
+        found: String,
+        /// Codes and layouts under which the dumps are merged.
+        expected: String,
+    },
     /// Nothing tells the order of the dumps of two chips.
-    #[error("nothing tells in which order the two chips are used: {tried} orders were tried")]
+    #[error("nothing tells in which order the two chips are used (orders tried: {tried})")]
     NoOrder {
         /// Orders that were tried.
         tried: usize,

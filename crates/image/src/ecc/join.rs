@@ -6,6 +6,7 @@
 
 use super::{Detector, Dump, EccError, PageGeometry, sample};
 use crate::ImageError;
+use crate::dump_kind::SHAPES;
 use floatgate_files::{File, FileExt};
 use floatgate_media::jffs2::{Body, Endian, Header};
 use floatgate_media::ubi::{EcHeader, ReadFlips, VidHeader};
@@ -38,6 +39,9 @@ const BELIEVED_BITS: f64 = 60.0;
 
 /// Confidence above which an order is taken: it is likelier than all others together.
 const LEAST_CONFIDENCE: f64 = 0.5;
+
+/// Number of whole structures for each broken one, below which pages with OOB of usual sizes are tried.
+const BROKEN_SHARE: u64 = 8;
 
 /// Data bytes of pages, and pages of blocks, that are tried.
 const PAGES: [u32; 5] = [512, 2048, 4096, 8192, 16384];
@@ -94,6 +98,9 @@ pub struct JoinFound {
     pub runner_up: Option<JoinRunnerUp>,
     /// Orders that were tried.
     pub tried: u64,
+    /// Pages with OOB, where the dumps have some.
+    #[serde(skip)]
+    pub geometry: Option<PageGeometry>,
 }
 
 /// The next best order.
@@ -127,17 +134,21 @@ impl ChipDump<'_> {
     }
 }
 
-/// Finds the order of the dumps of two chips. `geometry` is the shape of their pages, if these have OOB.
+/// Finds the order of the dumps of two chips. `geometry` is the shape of their pages, if these are known to have OOB.
 ///
 /// # Errors
 /// No order is believed, or none is likelier than all others together; a dump cannot be read.
 pub fn find(dumps: [ChipDump<'_>; 2], geometry: Option<&PageGeometry>) -> Result<JoinFound, EccError> {
-    let shapes = orders(dumps, geometry);
-    let windows = windows(dumps, geometry)?;
-    let mut weighed: Vec<(Striping, Evidence)> =
-        shapes.par_iter().map(|striping| (*striping, Evidence::of(striping, &windows, geometry))).collect();
+    let mut geometry = geometry.cloned();
+    let mut weighed = weigh(dumps, geometry.as_ref(), None)?;
+    if geometry.is_none()
+        && let Some(usual) = usual_pages(dumps, &weighed)?
+    {
+        weighed = weigh(dumps, Some(&usual), None)?;
+        geometry = Some(usual);
+    }
     if weighed.iter().all(|(_, evidence)| evidence.bits < BELIEVED_BITS)
-        && let Some(geometry) = geometry
+        && let Some(geometry) = &geometry
     {
         for (striping, evidence) in &mut weighed {
             evidence.bits += ecc_bits(dumps, *striping, geometry)?;
@@ -169,7 +180,43 @@ pub fn find(dumps: [ChipDump<'_>; 2], geometry: Option<&PageGeometry>) -> Result
         broken: evidence.broken,
         runner_up,
         tried: weighed.len() as u64,
+        geometry,
     })
+}
+
+/// Weighs the orders of two dumps, or those of one kind.
+fn weigh(
+    dumps: [ChipDump<'_>; 2],
+    geometry: Option<&PageGeometry>,
+    only: Option<StripeUnit>,
+) -> Result<Vec<(Striping, Evidence)>, EccError> {
+    let windows = windows(dumps, geometry)?;
+    let mut orders = orders(dumps, geometry);
+    orders.retain(|order| only.is_none_or(|only| order.stripe == only));
+    Ok(orders.par_iter().map(|striping| (*striping, Evidence::of(striping, &windows, geometry))).collect())
+}
+
+/// Usual pages with OOB which explain more than all orders without OOB. OOB between the data leaves only short structures whole.
+fn usual_pages(
+    dumps: [ChipDump<'_>; 2],
+    weighed: &[(Striping, Evidence)],
+) -> Result<Option<PageGeometry>, EccError> {
+    let best =
+        weighed.iter().map(|(_, evidence)| *evidence).max_by(|one, other| one.bits.total_cmp(&other.bits));
+    let best = best.unwrap_or_default();
+    if best.bits >= BELIEVED_BITS && best.broken * BROKEN_SHARE <= best.whole {
+        return Ok(None);
+    }
+    let (mut most, mut found) = (best.bits.max(BELIEVED_BITS), None);
+    for (page, oob) in SHAPES {
+        let geometry = PageGeometry::new(page, oob, None)?;
+        for (_, evidence) in weigh(dumps, Some(&geometry), Some(StripeUnit::Page))? {
+            if evidence.bits > most {
+                (most, found) = (evidence.bits, Some(geometry.clone()));
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// Writes two dumps in an order. What the longer dump has more is left out; the numbers of bytes that are written, and left out.

@@ -7,7 +7,7 @@ use super::page::is_erased_raw;
 use super::regions::Regions;
 use super::report::{Failure, MAX_LISTED};
 use super::stream::{Chunk, Dump, Grouping, Pages, Shape, Writer};
-use super::{EccError, PageGeometry, Scheme};
+use super::{EccError, PageGeometry, Scheme, detect, sample};
 use rayon::prelude::*;
 use serde::Serialize;
 use std::io::Write;
@@ -126,6 +126,37 @@ pub fn merge(
     Ok(report)
 }
 
+/// Refuses a dump whose ECC bytes are in another layout than those under which dumps were merged. `dump` is its number, from 1.
+///
+/// # Errors
+/// [`EccError::OtherLayout`]; the dump cannot be read.
+pub fn require_layout(
+    geometry: &PageGeometry,
+    regions: &Regions,
+    (number, dump): (usize, Dump<'_>),
+) -> Result<(), EccError> {
+    let sampled = match sample(geometry, dump, &mut |_| ()) {
+        Err(EccError::AllErased) => return Ok(()),
+        sampled => sampled?,
+    };
+    let own = detect(geometry, None, &sampled).regions;
+    let names = |regions: &Regions| {
+        let mut names: Vec<String> = regions
+            .schemes()
+            .map(|scheme| format!("{} in the layout {}", scheme.code(), scheme.layout_name()))
+            .collect();
+        names.sort();
+        names.dedup();
+        names
+    };
+    let (found, expected) = (names(&own), names(regions));
+    if found.is_empty() || expected.is_empty() || found.iter().any(|name| expected.contains(name)) {
+        return Ok(());
+    }
+    let [found, expected] = [found, expected].map(|names| names.join(", "));
+    Err(EccError::OtherLayout { dump: number, found, expected })
+}
+
 /// Likeness of a dump and the first one, over their pages with data.
 #[derive(Clone, Copy, Debug, Default)]
 struct Likeness {
@@ -172,6 +203,13 @@ impl Likeness {
 }
 
 impl MergeReport {
+    /// Numbers of the dumps, from 1, of which most steps are uncorrectable alone: their ECC bytes may be in another layout.
+    pub fn doubtful(&self) -> impl Iterator<Item = usize> {
+        let is_doubtful = |dump: &&MergedDump| 2 * dump.uncorrectable_alone > self.steps.total;
+        let numbered = (1..).zip(&self.dumps);
+        numbered.filter(move |(_, dump)| is_doubtful(dump)).map(|(number, _)| number)
+    }
+
     /// True when no step with data is uncorrectable and no byte was left over.
     pub const fn is_good(&self) -> bool {
         self.steps.uncorrectable == 0 && self.rest_bytes == 0

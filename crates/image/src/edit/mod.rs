@@ -108,8 +108,8 @@ pub enum EditError {
         /// Size of the filesystem.
         growth: Growth,
     },
-    /// Something else follows the image in its file.
-    #[error("the image cannot grow: something else follows in the file")]
+    /// Something else follows the image in its file, or its format has one size.
+    #[error("the image cannot grow: something else follows in the file, or the format fills its partition")]
     CannotGrow,
     /// The request makes no sense.
     #[error("{path}: {what}")]

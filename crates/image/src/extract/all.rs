@@ -163,7 +163,8 @@ fn files(
         let store = image.store().map_err(|error| failed(folder, io::Error::other(error.to_string())))?;
         return match TreeFiles::open(part.kind, store, (part.offset, part.len)) {
             Ok(files) => {
-                Box::new(files).run(&mut target()?, limits, &|_| {}).map(|extracted| Some(Ok(extracted)))
+                let files = Box::new(files.with_keys_of(image));
+                files.run(&mut target()?, limits, &|_| {}).map(|extracted| Some(Ok(extracted)))
             }
             Err(error) => Ok(Some(Err(error.to_string()))),
         };

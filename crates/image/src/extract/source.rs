@@ -35,6 +35,12 @@ pub trait Source {
     /// The names in a directory that can be read, and what is wrong with the others.
     fn names(&mut self, directory: u32) -> (Vec<Name>, Vec<String>);
 
+    /// Reason for which an encrypted file is not decrypted, where keys were given.
+    fn why_encrypted(&mut self, inode: u32) -> Option<String> {
+        let _ = inode;
+        None
+    }
+
     /// Losses of a file, certain or possible, that were not reported yet.
     fn lost(&mut self, inode: u32) -> Vec<String>;
 
@@ -89,6 +95,10 @@ impl Source for FileSystemSource<'_> {
             }
             Err(error) => (Vec::new(), vec![format!("names in the directory: {error}")]),
         }
+    }
+
+    fn why_encrypted(&mut self, inode: u32) -> Option<String> {
+        self.0.why_encrypted(inode)
     }
 
     fn lost(&mut self, _inode: u32) -> Vec<String> {

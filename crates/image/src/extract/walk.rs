@@ -15,6 +15,9 @@ use crate::words::show_path;
 /// Loss of an encrypted file.
 const ENCRYPTED: &str = "encrypted: name and contents stay in the image only";
 
+/// Loss of an encrypted directory whose own name is not encrypted.
+const ENCRYPTED_DIRECTORY: &str = "the directory is encrypted: it is restored as one that is not, and empty";
+
 /// Name of the attribute that says how a file is encrypted.
 const ENCRYPTION_CONTEXT: &[u8] = b"c";
 
@@ -114,6 +117,14 @@ impl Walk<'_> {
         }
     }
 
+    /// An encrypted file, with the reason for which it is not decrypted.
+    fn report_encrypted(&mut self, inode: u32, what: &str) {
+        match self.source.why_encrypted(inode) {
+            Some(why) => self.report_loss(format!("{what} ({why})")),
+            None => self.report_loss(what),
+        }
+    }
+
     fn report_losses(&mut self, problems: Vec<String>) {
         problems.into_iter().for_each(|what| self.report_loss(what));
     }
@@ -162,7 +173,7 @@ impl Walk<'_> {
 
     /// An encrypted name: it is lost, and so is all below it.
     fn visit_encrypted(&mut self, inode: u32, file_type: FileType) -> Option<Level> {
-        self.report_loss(ENCRYPTED);
+        self.report_encrypted(inode, ENCRYPTED);
         if file_type != FileType::Directory {
             return None;
         }
@@ -246,7 +257,7 @@ impl Walk<'_> {
         let mut xattrs = self.xattrs(&attributes);
         if attributes.is_encrypted() {
             // Its own name is not.
-            self.report_loss("the directory is encrypted: it is restored as one that is not, and empty");
+            self.report_encrypted(attributes.inode, ENCRYPTED_DIRECTORY);
             xattrs.retain(|(name, _)| name != ENCRYPTION_CONTEXT);
         }
         let outcome = self.target.enter(&Entry {
@@ -281,7 +292,7 @@ impl Walk<'_> {
 
     fn leaf(&mut self, attributes: &Attributes) -> Result<(), ExtractError> {
         if attributes.is_encrypted() {
-            self.report_loss(ENCRYPTED);
+            self.report_encrypted(attributes.inode, ENCRYPTED);
             return Ok(());
         }
         if attributes.links > 1 {

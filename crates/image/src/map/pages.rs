@@ -64,14 +64,15 @@ impl Store for DataBytes {
     }
 }
 
-/// The pages of a dump in which a filesystem is whole once the OOB is taken out. Their marks of bad blocks tell them: FFh in pages with data.
+/// The pages of a dump in which a filesystem is whole once the OOB is taken out, and this filesystem. Their marks of bad blocks tell them: FFh in
+/// pages with data.
 ///
 /// # Errors
 /// The file cannot be read.
 pub(crate) fn pages_of_filesystem(
     open: &Open<'_>,
     sizes: &FlashSizes,
-) -> Result<Option<PageShape>, ImageError> {
+) -> Result<Option<(PageShape, Readable)>, ImageError> {
     let store = open()?;
     let shapes = SHAPES.iter().map(|&(page_bytes, oob_bytes)| PageShape {
         page_bytes,
@@ -87,7 +88,7 @@ pub(crate) fn pages_of_filesystem(
         let open = || Ok(Box::new(DataBytes { store: open()?, pages }) as Box<dyn Store>);
         for found in readable(&*open()?)? {
             if found.kind != Kind::Yaffs && is_whole(&open, &found)? {
-                return Ok(Some(pages));
+                return Ok(Some((pages, found)));
             }
         }
     }

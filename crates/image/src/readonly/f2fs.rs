@@ -48,6 +48,9 @@ const WARM: usize = 1;
 const SYNCHRONISED: u32 = 0x2;
 const HAS_NAME: u32 = 0x4;
 
+/// Lowest bit of the place of a node among all of its file, in the flags of its footer.
+const PLACE_BIT: u32 = 3;
+
 /// Places in the footer of a node of its inode, the flags, the version of the checkpoint and the next node.
 const FOOTER_INODE: usize = FOOTER + 4;
 const FOOTER_FLAGS: usize = FOOTER + 8;
@@ -121,6 +124,8 @@ pub(super) struct F2fs {
     recovered: BTreeMap<u32, Names>,
     /// Files of which something was synchronised that leads nowhere.
     lost: usize,
+    /// Nodes with addresses that were synchronised, by inode and place: the nodes that lead there were not.
+    synchronised: BTreeMap<(u32, u32), u32>,
     nodes: Recent<u32, Vec<u8>>,
     clusters: Recent<(u32, u32), Vec<u8>>,
     unpacker: Unpacker,
@@ -247,6 +252,7 @@ impl F2fs {
             flaws: flaw.into_iter().collect(),
             recovered: BTreeMap::new(),
             lost: 0,
+            synchronised: BTreeMap::new(),
             nodes: Recent::new(64),
             clusters: Recent::new(2),
             unpacker: Unpacker::default(),
@@ -298,11 +304,12 @@ impl F2fs {
         });
         self.lost = all - ends.len();
         for (place, node) in chain.iter().enumerate() {
-            let &(address, number, inode, _) = node;
+            let &(address, number, inode, flags) = node;
             if ends.get(&inode).is_none_or(|end| place > *end) {
                 continue;
             }
             self.journal.insert(number, address);
+            self.synchronised.insert((inode, flags >> PLACE_BIT), number);
             if has_inode(node)
                 && let Some(raw) = self.read(address)
                 && let Some(name) = raw.get(NAME_AT..NAME_AT + (raw.le32(NAME_AT - 4) as usize).min(NAME_MAX))
@@ -396,6 +403,10 @@ impl F2fs {
             return Some(raw.le32(ADDRESSES_AT + 4 * (shape.extra + left)));
         }
         left -= own;
+        let leaf = u32::try_from(left / below).ok()?;
+        if let Some(&node) = self.synchronised.get(&(inode, place_of_leaf(leaf))) {
+            return Some(self.node(node, inode)?.le32(4 * (left % below)));
+        }
         for (index, level) in [0, 0, 1, 1, 2].into_iter().enumerate() {
             let span = below * IN_NODE.pow(level);
             if left >= span {
@@ -530,6 +541,21 @@ impl F2fs {
             rest = rest.get((4 + len + size).next_multiple_of(4)..).unwrap_or_default();
         }
         Some(xattrs)
+    }
+}
+
+/// Place of a node with addresses among all nodes of a file, by the number of such nodes before it (Linux: `get_node_path`). The inode has two of
+/// them, two nodes with `IN_NODE` each, and one node with `IN_NODE` such nodes.
+const fn place_of_leaf(leaf: u32) -> u32 {
+    const ALL: u32 = IN_NODE as u32;
+    match leaf.checked_sub(2) {
+        None => leaf + 1,
+        Some(below) if below < ALL => 4 + below,
+        Some(below) if below < 2 * ALL => 5 + below,
+        Some(below) => {
+            let below = below - 2 * ALL;
+            7 + 2 * ALL + below / ALL * (ALL + 1) + below % ALL
+        }
     }
 }
 

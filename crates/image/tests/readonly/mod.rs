@@ -519,6 +519,32 @@ fn what_was_synchronised_in_an_f2fs_is_recovered() {
     assert_eq!(report.outcome, Outcome::Recoverable);
 }
 
+/// The same, where nodes with addresses were synchronised, and not the nodes that lead to them: the places in their footers tell where they belong.
+#[test]
+fn synchronised_nodes_are_read_without_the_nodes_that_lead_there() {
+    const BLOCK: u64 = 4096;
+    let folder = tempfile::tempdir().unwrap();
+    let image = unzipped(&unzipped(include_bytes!("data/deep.f2fs.gz.gz")));
+    let path = write_sparse(folder.path(), &image);
+    let image = Image::open(&path, Access::Read).unwrap();
+    let mut fs = image.mount(&Selection::default(), false, Behaviour::default()).unwrap();
+    let root = fs.root();
+    for (name, block, len, word) in [
+        ("old", 3300, 4096, "old\n"),
+        ("old", 5400, 12_288, "new\n"),
+        ("far", 3500, 8192, "far\n"),
+        ("wide", 1_100_000, 4096, "wide\n"),
+    ] {
+        let inode = fs.lookup(root, name.as_bytes()).unwrap();
+        let mut data = vec![0; len];
+        fs.read(inode, block * BLOCK, &mut data).unwrap();
+        let wanted: Vec<u8> = word.bytes().cycle().take(len).collect();
+        assert!(data == wanted, "{word:?}");
+        fs.read(inode, (block - 100) * BLOCK, &mut data).unwrap();
+        assert_eq!(data.iter().find(|&&byte| byte != 0), None, "{word:?}");
+    }
+}
+
 /// Files that Linux 6.1 has encrypted with policies of version 2: names with padding of 4 and of 32 bytes, units of a block of the filesystem.
 #[test]
 fn encrypted_files_are_read_with_their_key() {
@@ -621,4 +647,45 @@ fn a_wrong_checksum_of_a_boot_region_of_exfat_is_told() {
     assert_eq!(checked_with(&exfat, |_| ()).outcome, Outcome::Clean);
     assert_eq!(checked_with(&exfat, |bytes| bytes[200] ^= 1).outcome, Outcome::Damaged);
     assert_eq!(checked_with(&exfat, |bytes| bytes[12 * 512 + 200] ^= 1).outcome, Outcome::Recoverable);
+}
+
+/// Pages of 2048 and 64 bytes with the ECC of a layout.
+fn in_layout(image: &[u8], layout: &str) -> Vec<u8> {
+    use floatgate_image::ecc::{Form, Layout, PageGeometry, Scheme, encode};
+    let geometry = PageGeometry::new(2048, 64, None).unwrap();
+    let scheme = Scheme::new(geometry, "bch8/512".parse().unwrap(), Layout::named(layout).unwrap()).unwrap();
+    let mut out = Vec::new();
+    encode(&scheme, Form::WithOob, &mut &image[..], &mut out, &mut |_| ()).unwrap();
+    out
+}
+
+/// A LittleFS in a dump with OOB is changed with the ECC of its pages; without a code it is refused.
+#[test]
+fn a_littlefs_in_a_dump_with_oob_is_changed_with_its_ecc() {
+    use floatgate_image::dump_kind::{DumpKind, Kind};
+    use floatgate_image::edit::{EditError, EditOptions, ImagePath, PutOptions, edit};
+    let folder = tempfile::tempdir().unwrap();
+    let plain = unzipped(SAMPLES[5].1);
+    let host = folder.path().join("new");
+    std::fs::write(&host, noise(9000)).unwrap();
+    let put = |path: &Path| {
+        edit(path, &EditOptions::default(), &|editor| {
+            editor.put(std::slice::from_ref(&host), &ImagePath::new("/").unwrap(), PutOptions::default())
+        })
+    };
+    let path = write(folder.path(), &in_layout(&plain, "large-page"));
+    let len = std::fs::metadata(&path).unwrap().len();
+    let kind = DumpKind::of(&path).unwrap();
+    assert_eq!((kind.kind, kind.oob_bytes), (Kind::WithOob, Some(64)));
+    put(&path).unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), len);
+    let image = Image::open(&path, Access::Read).unwrap();
+    let report = image.corrected.as_ref().unwrap().reports().next().unwrap();
+    assert_eq!((report.steps.uncorrectable, report.scheme.layout.as_str()), (0, "large-page"));
+    let seen = tree(&path);
+    assert_eq!((&seen["new"].data, &seen["bin/tool"].data), (&noise(9000), &text()));
+    let without_ecc = with_oob(&plain, (2048, 64));
+    let path = write(folder.path(), &without_ecc);
+    assert!(matches!(put(&path), Err(EditError::Image(floatgate_image::ImageError::OobReadOnly))));
+    assert!(std::fs::read(&path).unwrap() == without_ecc);
 }

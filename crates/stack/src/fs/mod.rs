@@ -215,6 +215,12 @@ pub trait FileSystem: Send {
         Err(Error::Unsupported("encrypted files"))
     }
 
+    /// Reason for which an encrypted file is not decrypted, where keys were given.
+    fn why_encrypted(&mut self, inode: u32) -> Option<String> {
+        let _ = inode;
+        None
+    }
+
     /// Bytes of a symbolic link as they are stored: those of an encrypted one are encrypted.
     ///
     /// # Errors

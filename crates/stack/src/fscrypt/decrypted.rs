@@ -17,8 +17,8 @@ const REMEMBERED: usize = 1024;
 pub struct Decrypted {
     fs: Box<dyn FileSystem>,
     keys: Arc<Keys>,
-    /// Keys of files that were asked for; `None` of those whose key is not there.
-    files: BTreeMap<u32, Option<Arc<FileKey>>>,
+    /// Keys of files that were asked for, or the reason for which they are not decrypted.
+    files: BTreeMap<u32, std::result::Result<Arc<FileKey>, Arc<str>>>,
 }
 
 fn damaged(inode: u32, what: &str) -> Error {
@@ -32,22 +32,22 @@ impl Decrypted {
         Self { fs, keys, files: BTreeMap::new() }
     }
 
-    /// The key of an encrypted file; `None` of one that is not encrypted, or whose key is not there.
+    /// The key of an encrypted file; `None` of one that is not encrypted, or that is not decrypted.
     fn key(&mut self, attributes: &Attributes) -> Result<Option<Arc<FileKey>>> {
         if !attributes.is_encrypted() {
             return Ok(None);
         }
         let inode = attributes.inode;
         if let Some(key) = self.files.get(&inode) {
-            return Ok(key.clone());
+            return Ok(key.as_ref().ok().cloned());
         }
         let context = self.fs.get_xattr(inode, CONTEXT)?;
-        let key = self.keys.of_file(&context)?.map(Arc::new);
+        let key = self.keys.of_file(&context)?.map(Arc::new).map_err(Arc::from);
         if self.files.len() >= REMEMBERED {
             self.files.clear();
         }
         self.files.insert(inode, key.clone());
-        Ok(key)
+        Ok(key.ok())
     }
 
     fn key_of(&mut self, inode: u32) -> Result<Option<Arc<FileKey>>> {
@@ -105,6 +105,11 @@ impl FileSystem for Decrypted {
             }
         }
         Ok(attributes)
+    }
+
+    fn why_encrypted(&mut self, inode: u32) -> Option<String> {
+        self.key_of(inode).ok()?;
+        self.files.get(&inode)?.as_ref().err().map(ToString::to_string)
     }
 
     fn lookup(&mut self, directory: u32, name: &[u8]) -> Result<u32> {

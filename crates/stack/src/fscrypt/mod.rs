@@ -32,8 +32,8 @@ const CONTENTS_BYTES: usize = 64;
 const XTS: u8 = 1;
 const CTS: u8 = 4;
 
-/// Flags of a policy beside the padding: keys or IVs that are made in other ways.
-const OTHER_KEYS: u8 = 0x1C;
+/// Flags of a policy that tell the padding of names. The others make keys or IVs in other ways.
+const PADDING: u8 = 0x03;
 
 /// Purposes of a key that HKDF derives: the identifier of the master key, and the key of a file.
 const IDENTIFIER: u8 = 1;
@@ -79,24 +79,23 @@ impl Keys {
         Ok(())
     }
 
-    /// The keys of a file; `None` where its master key is not among these.
+    /// The keys of a file, or the reason for which these keys do not decrypt it.
     ///
     /// # Errors
-    /// [`Error::Damaged`] for a context that no file has; [`Error::Unsupported`] of other ciphers.
-    fn of_file(&self, context: &[u8]) -> Result<Option<FileKey>, Error> {
+    /// [`Error::Damaged`] for a context that no file has.
+    fn of_file(&self, context: &[u8]) -> Result<Result<FileKey, String>, Error> {
         let context = Context::parse(context)
             .ok_or_else(|| Error::Damaged("the context of its encryption is damaged".to_owned()))?;
-        if (context.contents, context.names) != (XTS, CTS) {
-            return Err(Error::Unsupported("ciphers other than AES-256-XTS and AES-256-CTS-CBC"));
-        }
-        if context.flags & OTHER_KEYS != 0 {
-            return Err(Error::Unsupported("keys that belong to several files"));
+        if let Some(what) = context.unsupported() {
+            return Ok(Err(format!("not supported: {what}")));
         }
         let is_it = |key: &&MasterKey| match context.key {
             KeyName::Identifier(identifier) => key.identifier == identifier,
             KeyName::Descriptor(descriptor) => key.descriptor == descriptor,
         };
-        let Some(key) = self.0.iter().find(is_it) else { return Ok(None) };
+        let Some(key) = self.0.iter().find(is_it) else {
+            return Ok(Err(format!("no key was given for its policy, {}", context.key)));
+        };
         let of_bytes = |len: usize| match context.key {
             KeyName::Identifier(_) => {
                 let mut own = vec![0; len];
@@ -107,8 +106,8 @@ impl Keys {
         };
         let both =
             || Some((Contents::new(&of_bytes(CONTENTS_BYTES)?)?, Names::new(&of_bytes(NAMES_BYTES)?)?));
-        let (contents, names) = both().ok_or(Error::Invalid("the key of the files is too short"))?;
-        Ok(Some(FileKey { contents, names }))
+        let short = || format!("a key of {} bytes is too short for a policy of version 1", key.bytes.len());
+        Ok(both().map(|(contents, names)| FileKey { contents, names }).ok_or_else(short))
     }
 }
 
@@ -124,28 +123,79 @@ enum KeyName {
     Identifier(Identifier),
 }
 
+impl fmt::Display for KeyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (what, bytes) = match self {
+            Self::Descriptor(descriptor) => ("key descriptor", descriptor.as_slice()),
+            Self::Identifier(identifier) => ("key identifier", identifier.as_slice()),
+        };
+        f.write_str(what)?;
+        f.write_str(" ")?;
+        bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// Name of a mode of encryption in Linux's documents.
+const fn mode(number: u8) -> Option<&'static str> {
+    Some(match number {
+        XTS => "AES-256-XTS",
+        CTS => "AES-256-CTS-CBC",
+        5 => "AES-128-CBC-ESSIV",
+        6 => "AES-128-CTS-CBC",
+        7 => "SM4-XTS",
+        8 => "SM4-CTS-CBC",
+        9 => "Adiantum",
+        10 => "AES-256-HCTR2",
+        _ => return None,
+    })
+}
+
 /// Context of an encrypted file (Linux: `union fscrypt_context`).
 struct Context {
     contents: u8,
     names: u8,
     flags: u8,
+    /// Logarithm to base 2 of the bytes that are encrypted together, where it is not a block (Linux 6.7).
+    unit: u8,
     key: KeyName,
     nonce: Nonce,
 }
 
 impl Context {
+    /// The first property that this reader does not have.
+    fn unsupported(&self) -> Option<String> {
+        let name = |number: u8| mode(number).map_or_else(|| format!("mode {number}"), str::to_owned);
+        let flag = |(bit, name): (u8, &str)| (self.flags & bit != 0).then(|| format!("the flag {name}"));
+        match (self.contents, self.names) {
+            (XTS, CTS) => {}
+            (XTS, names) => return Some(format!("{} for names", name(names))),
+            (contents, names) if contents == names => return Some(name(contents)),
+            (contents, names) => return Some(format!("{} with {}", name(contents), name(names))),
+        }
+        if let Some(flag) = [(0x04, "DIRECT_KEY"), (0x08, "IV_INO_LBLK_64"), (0x10, "IV_INO_LBLK_32")]
+            .into_iter()
+            .find_map(flag)
+        {
+            return Some(flag);
+        }
+        match (self.flags & !PADDING, self.unit) {
+            (0, 0) => None,
+            (0, unit) => Some(format!("data units of 2^{unit} bytes")),
+            (flags, _) => Some(format!("the flags {flags:#04x}")),
+        }
+    }
+
     fn parse(bytes: &[u8]) -> Option<Self> {
         let (&[version, contents, names, flags], rest) = bytes.split_first_chunk()?;
         let (key, nonce) = match version {
             1 => (KeyName::Descriptor(*rest.first_chunk()?), rest.get(8..)?),
-            // Four bytes are reserved; the first one is the logarithm of smaller units in Linux 6.7.
-            2 if rest.first() == Some(&0) => {
-                (KeyName::Identifier(*rest.get(4..)?.first_chunk()?), rest.get(20..)?)
-            }
+            // Four bytes, of which Linux 6.7 uses the first one.
+            2 => (KeyName::Identifier(*rest.get(4..)?.first_chunk()?), rest.get(20..)?),
             _ => return None,
         };
+        let unit = if version == 2 { *rest.first()? } else { 0 };
         let nonce = *nonce.first_chunk().filter(|_| nonce.len() == 16)?;
-        Some(Self { contents, names, flags, key, nonce })
+        Some(Self { contents, names, flags, unit, key, nonce })
     }
 }
 
@@ -181,6 +231,36 @@ mod tests {
         assert!(keys.add(&[0; 15]).is_err() && keys.add(&[0; 65]).is_err());
         let linux = 0xa525_b310_d975_604e_26c7_6113_4e6c_35d1_u128.to_be_bytes();
         assert_eq!((keys.0[0].identifier, format!("{keys:?}")), (linux, "Keys(1)".to_owned()));
+    }
+
+    #[test]
+    fn what_is_not_supported_is_named() {
+        let key = [7; 64];
+        let mut keys = Keys::default();
+        keys.add(&key).unwrap();
+        let context = |start: [u8; 8], identifier: Identifier| [&start[..], &identifier, &[9; 16]].concat();
+        let own = keys.0[0].identifier;
+        assert!(keys.of_file(&context([2, XTS, CTS, 3, 0, 0, 0, 0], own)).unwrap().is_ok());
+        for (start, words) in [
+            ([2, 9, 9, 2, 0, 0, 0, 0], "not supported: Adiantum"),
+            ([2, 5, 6, 2, 0, 0, 0, 0], "not supported: AES-128-CBC-ESSIV with AES-128-CTS-CBC"),
+            ([2, 1, 10, 2, 0, 0, 0, 0], "not supported: AES-256-HCTR2 for names"),
+            ([2, 1, 4, 6, 0, 0, 0, 0], "not supported: the flag DIRECT_KEY"),
+            ([2, 1, 4, 10, 0, 0, 0, 0], "not supported: the flag IV_INO_LBLK_64"),
+            ([2, 1, 4, 0x22, 0, 0, 0, 0], "not supported: the flags 0x20"),
+            ([2, 1, 4, 2, 9, 0, 0, 0], "not supported: data units of 2^9 bytes"),
+            ([2, 77, 78, 2, 0, 0, 0, 0], "not supported: mode 77 with mode 78"),
+        ] {
+            assert_eq!(keys.of_file(&context(start, own)).unwrap().err().as_deref(), Some(words));
+        }
+        let other = keys.of_file(&context([2, XTS, CTS, 0, 0, 0, 0, 0], [0xAB; 16])).unwrap().err().unwrap();
+        assert!(other.ends_with(&"ab".repeat(16)), "{other}");
+        // A policy of version 1 takes 64 bytes of the key as they are.
+        let old = |keys: &Keys| [&[1, XTS, CTS, 0][..], &keys.0[0].descriptor, &[9; 16]].concat();
+        assert!(keys.of_file(&old(&keys)).unwrap().is_ok());
+        let mut short = Keys::default();
+        short.add(&[7; 32]).unwrap();
+        assert!(short.of_file(&old(&short)).unwrap().is_err_and(|why| why.contains("32 bytes")));
     }
 
     #[test]

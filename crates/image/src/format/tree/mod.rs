@@ -121,6 +121,14 @@ impl TreeFiles {
         Ok(Some((found.kind, Self::open(found.kind, store, (0, found.len)))))
     }
 
+    /// The same, with the files decrypted of which an image has keys.
+    pub(crate) fn with_keys_of(mut self, image: &Image) -> Self {
+        if let Some(keys) = &image.keys {
+            self.opened.fs = Box::new(Decrypted::new(self.opened.fs, Arc::clone(keys)));
+        }
+        self
+    }
+
     /// The filesystem alone.
     pub(crate) fn into_fs(self) -> ImageFs {
         self.opened.fs
@@ -192,11 +200,8 @@ impl TreeShape {
     }
 
     fn files(self, Chosen { image, found, .. }: Chosen<'_>) -> Result<TreeFiles, ImageError> {
-        let mut files = TreeFiles::open(self.kind, image.store()?, (found.offset, found.len))?;
-        if let Some(keys) = &image.keys {
-            files.opened.fs = Box::new(Decrypted::new(files.opened.fs, Arc::clone(keys)));
-        }
-        Ok(files)
+        let files = TreeFiles::open(self.kind, image.store()?, (found.offset, found.len))?;
+        Ok(files.with_keys_of(image))
     }
 
     /// A LittleFS without damage, to be changed in memory and written anew.
@@ -249,7 +254,7 @@ impl Format for TreeShape {
 
     fn growth(&self, _: Chosen<'_>, _: bool) -> Result<Option<Growth>, ImageError> {
         match self.kind {
-            Kind::Littlefs => Err(Error::Unsupported("growing a LittleFS, which fills its partition").into()),
+            Kind::Littlefs => Ok(None),
             _ => self.refuse(),
         }
     }
