@@ -1,6 +1,6 @@
 //! `floatgate ecc check`.
 
-use super::files::{self, Source};
+use super::files::{self, Repeatable, Source};
 use super::options::{ApartArgs, CodeArgs, DumpPages, GeometryArgs};
 use super::show::{self, ReportDestination};
 use crate::common::{Failure, Outcome, grouped_count};
@@ -98,8 +98,9 @@ pub(super) enum Protection {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let destination = ReportDestination::new(None, args.format)?;
-    let checked = match args.geometry.of_dump(&args.file, args.apart.path())? {
-        DumpPages::Known(geometry, kind) => args.checked(geometry, kind)?,
+    let file = Repeatable::new(&args.file, args.geometry.is_stated())?;
+    let checked = match args.geometry.of_dump(file.path(), args.apart.path())? {
+        DumpPages::Known(geometry, kind) => args.checked(geometry, kind, file.path())?,
         DumpPages::Unknown(kind) => Checked { detection: None, regions: Vec::new(), dump: Some(kind) },
     };
     destination.report(&ResultKind::EccCheck.of(&args.file), &checked, || show::checked(&checked))?;
@@ -109,15 +110,20 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 impl Args {
     /// Checks a dump whose sizes of pages are known.
-    fn checked(&self, geometry: PageGeometry, kind: Option<DumpKind>) -> Result<Checked, Failure> {
+    fn checked(
+        &self,
+        geometry: PageGeometry,
+        kind: Option<DumpKind>,
+        path: &Path,
+    ) -> Result<Checked, Failure> {
         let (regions, detection, finder) = match self.code.code()? {
             Some(_) => {
                 let scheme = self.code.scheme_for(geometry.clone(), self.geometry.asked()?)?;
-                let finder = Finder::new(geometry, &self.file, &self.apart)?;
+                let finder = Finder::new(geometry, (&self.file, path), &self.apart)?;
                 (Regions::one(RegionEcc::Code(Box::new(scheme))), None, finder)
             }
             None => {
-                let finder = Finder::new(geometry, &self.file, &self.apart)?;
+                let finder = Finder::new(geometry, (&self.file, path), &self.apart)?;
                 let detection = self.detected(&finder)?;
                 (detection.regions.clone(), Some(detection), finder)
             }
@@ -126,7 +132,7 @@ impl Args {
         let transform = detection.as_ref().and_then(|detection| detection.transform);
         let regions = finder.decode((&regions, transform), options, None)?.into_iter();
         let regions = regions.map(CheckedRegion::without_code).collect();
-        let dump = kind_of_unfit(kind, detection.as_ref(), (&self.file, &self.apart))?;
+        let dump = kind_of_unfit(kind, detection.as_ref(), (path, &self.apart))?;
         Ok(Checked { detection, regions, dump })
     }
 
@@ -156,10 +162,15 @@ pub(super) struct Finder<'a> {
 }
 
 impl<'a> Finder<'a> {
-    pub(super) fn new(geometry: PageGeometry, path: &'a Path, apart: &'a ApartArgs) -> Result<Self, Failure> {
+    /// `name` is the name of the file in messages.
+    pub(super) fn new(
+        geometry: PageGeometry,
+        (name, path): (&'a Path, &Path),
+        apart: &'a ApartArgs,
+    ) -> Result<Self, Failure> {
         let pages = Source::new(path, apart.page_bytes(&geometry))?;
         let oob = apart.source(&geometry)?;
-        Ok(Self { geometry, path, apart, pages, oob })
+        Ok(Self { geometry, path: name, apart, pages, oob })
     }
 
     /// The codes of the dump, and its regions.

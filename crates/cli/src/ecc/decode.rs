@@ -1,7 +1,7 @@
 //! `floatgate ecc decode`.
 
 use super::check::{Checked, CheckedRegion, Finder, kind_of_unfit};
-use super::files::Input;
+use super::files::{Input, Repeatable};
 use super::options::{ApartArgs, CodeArgs, DumpPages, GeometryArgs};
 use super::show::{self, ReportDestination};
 use crate::common::{self, Failure, Outcome};
@@ -60,9 +60,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if args.code.is_open() {
         return args.find(destination);
     }
-    let task = args.task()?;
+    let file = Repeatable::new(&args.file, args.geometry.is_stated())?;
+    let task = args.task(file.path())?;
     let geometry = task.geometry();
-    let mut input = Input::open_dump(&args.file, args.apart.page_bytes(geometry))?;
+    let mut input = Input::open_dump(file.path(), args.apart.page_bytes(geometry))?;
     let mut apart = args.apart.open(geometry)?;
     let mut output = Output::stream(&args.output, &args.inputs())?;
     let bar = input.progress();
@@ -115,8 +116,8 @@ impl DecodeTask {
 }
 
 impl Args {
-    fn task(&self) -> Result<DecodeTask, Failure> {
-        let geometry = self.geometry.of_dump(&self.file, self.apart.path())?.require(&self.file)?;
+    fn task(&self, path: &Path) -> Result<DecodeTask, Failure> {
+        let geometry = self.geometry.of_dump(path, self.apart.path())?.require(&self.file)?;
         if self.code.is_none() {
             return Ok(DecodeTask::Strip(geometry));
         }
@@ -127,13 +128,14 @@ impl Args {
 
     /// Finds the codes of the dump, each region's own, and decodes it.
     fn find(&self, destination: ReportDestination) -> Outcome {
-        let (geometry, kind) = match self.geometry.of_dump(&self.file, self.apart.path())? {
+        let file = Repeatable::new(&self.file, self.geometry.is_stated())?;
+        let (geometry, kind) = match self.geometry.of_dump(file.path(), self.apart.path())? {
             DumpPages::Known(geometry, kind) => (geometry, kind),
             unknown @ DumpPages::Unknown(_) => (unknown.require(&self.file)?, None),
         };
-        let finder = Finder::new(geometry, &self.file, &self.apart)?;
+        let finder = Finder::new(geometry, (&self.file, file.path()), &self.apart)?;
         let detection = finder.detect(None)?;
-        let dump = kind_of_unfit(kind, Some(&detection), (&self.file, &self.apart))?;
+        let dump = kind_of_unfit(kind, Some(&detection), (file.path(), &self.apart))?;
         if detection.found().is_none() {
             let checked = Checked { detection: Some(detection), regions: Vec::new(), dump };
             return Err(Failure::new(

@@ -10,6 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
 
 /// A file to be read, or `-` for stdin.
 pub(super) struct Input {
@@ -85,18 +86,49 @@ pub(super) fn kind_of(path: &Path) -> Result<Option<DumpKind>, Failure> {
     if reads_once(path) {
         return Ok(None);
     }
-    let (file, _) = Input::file(path)?;
-    let opened = unpack(file).and_then(|(mut reader, packings)| {
-        if packings.is_empty() {
+    let kind = DumpKind::of_file(whole(path)?);
+    kind.map(Some).map_err(|error| Failure::new(format!("{}: {error}", path.display()), error.help()))
+}
+
+/// A file to be read at any place. What a pipe brings or a compressed file holds is copied into a temporary file.
+pub(super) fn whole(path: &Path) -> Result<File, Failure> {
+    let input: Box<dyn Read> =
+        if is_stdout(path) { Box::new(io::stdin()) } else { Box::new(Input::file(path)?.0) };
+    let opened = unpack(input).and_then(|(mut reader, packings)| {
+        if packings.is_empty() && !reads_once(path) {
             return File::open(path);
         }
         let mut file = tempfile::tempfile()?;
         io::copy(&mut reader, &mut file)?;
         Ok(file)
     });
-    let file = opened.map_err(|error| unreadable(path, &error))?;
-    let kind = DumpKind::of_file(file);
-    kind.map(Some).map_err(|error| Failure::new(format!("{}: {error}", path.display()), error.help()))
+    opened.map_err(|error| unreadable(path, &error))
+}
+
+/// A file that is opened by its name more than once. What a pipe brings is kept in a temporary file.
+pub(super) struct Repeatable {
+    path: PathBuf,
+    kept: Option<NamedTempFile>,
+}
+
+impl Repeatable {
+    /// Keeps what a pipe brings, unless it is opened only once.
+    pub(super) fn new(path: &Path, is_opened_once: bool) -> Result<Self, Failure> {
+        let mut kept = None;
+        if !is_opened_once && reads_once(path) {
+            let copied = NamedTempFile::new().and_then(|mut file| {
+                copy_to(path, file.as_file_mut())?;
+                Ok(file)
+            });
+            kept = Some(copied.map_err(|error| not_kept(path, &error))?);
+        }
+        Ok(Self { path: path.to_owned(), kept })
+    }
+
+    /// Name to open.
+    pub(super) fn path(&self) -> &Path {
+        self.kept.as_ref().map_or(&self.path, NamedTempFile::path)
+    }
 }
 
 /// A file that is read more than once. What a pipe brings is kept in a temporary file.
@@ -127,21 +159,27 @@ impl Source {
 
 /// The bytes of a pipe in a temporary file without a name.
 fn keep(path: &Path) -> Result<File, Failure> {
-    let copied = || -> io::Result<File> {
-        let mut file = tempfile::tempfile()?;
-        if is_stdout(path) {
-            io::copy(&mut io::stdin().lock(), &mut file)?;
-        } else {
-            io::copy(&mut File::open(path)?, &mut file)?;
-        }
+    let copied = tempfile::tempfile().and_then(|mut file| {
+        copy_to(path, &mut file)?;
         Ok(file)
-    };
-    copied().map_err(|error| {
-        Failure::new(
-            format!("{}: {error}", path.display()),
-            "the code of a dump is found by reading it twice: name a file, or have room in the folder for temporary files (TMPDIR)",
-        )
-    })
+    });
+    copied.map_err(|error| not_kept(path, &error))
+}
+
+fn copy_to(path: &Path, file: &mut File) -> io::Result<()> {
+    if is_stdout(path) {
+        io::copy(&mut io::stdin().lock(), file)?;
+    } else {
+        io::copy(&mut File::open(path)?, file)?;
+    }
+    Ok(())
+}
+
+fn not_kept(path: &Path, error: &io::Error) -> Failure {
+    Failure::new(
+        format!("{}: {error}", path.display()),
+        "the code of a dump is found by reading it twice: name a file, or have room in the folder for temporary files (TMPDIR)",
+    )
 }
 
 /// True when what a path leads to is gone once it was read.

@@ -1,13 +1,16 @@
 //! `floatgate ecc join`.
 
-use super::options::{DumpPages, GeometryArgs};
+use super::files;
+use super::options::GeometryArgs;
 use super::show::{self, ReportDestination};
 use crate::common::{self, Failure, Outcome};
 use crate::output::ReportFormat;
 use crate::terminal::unless_quiet;
 use floatgate_host::output::Output;
-use floatgate_image::ecc::PageGeometry;
+use floatgate_image::ImageError;
+use floatgate_image::dump_kind::DumpKind;
 use floatgate_image::ecc::join::{self, ChipDump, JoinFound, StripeUnit, Striping};
+use floatgate_image::ecc::{EccError, PageGeometry};
 use floatgate_lab::report::{Concluded, ResultKind};
 use floatgate_mtd::advice::Help;
 use indicatif::ProgressBar;
@@ -25,7 +28,9 @@ use std::process::ExitCode;
 The order is found by the structures of UBI, UBIFS and JFFS2 that have a checksum: those that lie in both chips are whole only in the right order. Bytes, pairs \
 of bytes, pages and blocks that alternate are tried, and one chip after the other. With one dump, its two halves are the chips.
 
-The dumps have data without OOB, or pages with OOB and the data in one piece; `ecc decode` takes the OOB of other layouts out first.")]
+The dumps have data without OOB, or pages with OOB and the data in one piece; `ecc decode` takes the OOB of other layouts out first.
+
+Exit status 1: the dumps have different lengths, and the end of the longer one is left out.")]
 pub(super) struct Args {
     /// Dump of one chip, or of both chips, one after the other
     #[arg(value_name = "DUMP")]
@@ -39,7 +44,7 @@ pub(super) struct Args {
     geometry: GeometryArgs,
 
     /// Alternate parts of this size, OOB included, instead of finding the order
-    #[arg(long, value_name = "BYTES", value_parser = crate::image::sizes::bytes32)]
+    #[arg(long, value_name = "BYTES", value_parser = unit_bytes)]
     unit: Option<u32>,
 
     /// Number of the dump that comes first, with --unit: 1 or 2 [default: 1]
@@ -91,14 +96,15 @@ pub(super) fn run(args: &Args) -> Outcome {
     let destination = ReportDestination::new(Some(&args.output), args.format)?;
     let paths: Vec<&Path> =
         [Some(&args.one), args.other.as_ref()].into_iter().flatten().map(PathBuf::as_path).collect();
-    let files = paths.iter().map(|path| open(path)).collect::<Result<Vec<File>, Failure>>()?;
-    let dumps = args.dumps(&files)?;
-    let geometry = args.pages()?;
+    let opened = paths.iter().map(|path| files::whole(path)).collect::<Result<Vec<File>, Failure>>()?;
+    let dumps = args.dumps(&opened)?;
+    let mut geometry = args.pages(&opened)?;
     let (striping, found) = match args.stated(geometry.as_ref()) {
         Some(striping) => (striping, None),
         None => {
             let found = join::find(dumps, geometry.as_ref());
-            let found = found.map_err(|error| super::files::failure(&args.one, &error))?;
+            let found = found.map_err(|error| files::failure(&args.one, &error))?;
+            geometry.clone_from(&found.geometry);
             (found.striping, Some(found))
         }
     };
@@ -106,7 +112,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     let bar = unless_quiet(ProgressBar::new(dumps.iter().map(|dump| dump.len).sum()));
     let joined = join::join(dumps, striping, &mut output, &mut |bytes| bar.set_position(bytes));
     bar.finish_and_clear();
-    let (written_bytes, rest_bytes) = joined.map_err(|error| super::files::failure(&args.one, &error))?;
+    let (written_bytes, rest_bytes) = joined.map_err(|error| files::failure(&args.one, &error))?;
     common::finish(output)?;
     let [page_bytes, oob_bytes] = match &geometry {
         Some(geometry) => [geometry.page_bytes, geometry.oob_bytes].map(Some),
@@ -114,48 +120,68 @@ pub(super) fn run(args: &Args) -> Outcome {
     };
     let joined = Joined { striping, found, page_bytes, oob_bytes, written_bytes, rest_bytes };
     destination.report(&ResultKind::EccJoin.of(&args.one), &joined, || show::joined(&joined))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(if rest_bytes == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn open(path: &Path) -> Result<File, Failure> {
-    let opened = File::open(path).and_then(|file| Ok((file.metadata()?.is_file(), file)));
-    match opened {
-        Ok((true, file)) => Ok(file),
-        Ok((false, _)) => {
-            Err(Failure::new(format!("{} is not a file", path.display()), "name a file with a dump"))
-        }
-        Err(error) => {
-            Err(Failure::new(format!("{}: {error}", path.display()), "name a file that can be read"))
-        }
+/// Size of the parts that alternate: one byte or more.
+fn unit_bytes(text: &str) -> Result<u32, String> {
+    match crate::image::sizes::bytes32(text)? {
+        0 => Err("a part has one byte or more".to_owned()),
+        bytes => Ok(bytes),
     }
 }
 
 impl Args {
     /// The dumps of the two chips.
-    fn dumps<'f>(&self, files: &'f [File]) -> Result<[ChipDump<'f>; 2], Failure> {
-        let failed = |error: &floatgate_image::ImageError| {
-            Failure::new(format!("{}: {error}", self.one.display()), error.help())
-        };
-        match files {
+    fn dumps<'f>(&self, opened: &'f [File]) -> Result<[ChipDump<'f>; 2], Failure> {
+        let lens = opened.iter().map(|file| Ok(file.metadata().map_err(ImageError::File)?.len()));
+        let lens = lens.collect::<Result<Vec<u64>, _>>().map_err(|error| self.failure(&error))?;
+        if lens.contains(&0) {
+            let empty = [Some(&self.one), self.other.as_ref()].into_iter().flatten().zip(&lens);
+            let path = empty.filter(|(_, len)| **len == 0).map(|(path, _)| path).next().unwrap_or(&self.one);
+            return Err(files::failure(path, &EccError::Empty));
+        }
+        if let [len] = *lens
+            && !len.is_multiple_of(2)
+        {
+            let what = format!(
+                "{}: its number of bytes, {len}, is odd: these are no two chips of one size",
+                self.one.display()
+            );
+            return Err(Failure::new(what, "name the dumps of the two chips"));
+        }
+        match opened {
             [one, other] => {
                 let whole = |file: &'f File| {
-                    let len = file.metadata().map_err(floatgate_image::ImageError::File)?.len();
+                    let len = file.metadata().map_err(ImageError::File)?.len();
                     Ok(ChipDump { file, offset: 0, len })
                 };
                 let both = whole(one).and_then(|one| Ok([one, whole(other)?]));
-                both.map_err(|error| failed(&error))
+                both.map_err(|error| self.failure(&error))
             }
-            [both, ..] => join::halves(both).map_err(|error| failed(&error)),
+            [both, ..] => join::halves(both).map_err(|error| self.failure(&error)),
             [] => Err(Failure::new("no dump is named", "name the dumps of the two chips")),
         }
     }
 
     /// Shape of the pages, where they have OOB.
-    fn pages(&self) -> Result<Option<PageGeometry>, Failure> {
-        match self.geometry.of_dump(&self.one, None)? {
-            DumpPages::Known(geometry, _) => Ok(Some(geometry)),
-            DumpPages::Unknown(_) => Ok(None),
+    fn pages(&self, opened: &[File]) -> Result<Option<PageGeometry>, Failure> {
+        if self.geometry.is_stated() {
+            return Ok(Some(self.geometry.open()?.0));
         }
+        // A chip whose pages alternate with those of the other one may begin with no structure.
+        for file in opened {
+            let kind = file.try_clone().map_err(ImageError::File).and_then(DumpKind::of_file);
+            let kind = kind.map_err(|error| self.failure(&error))?;
+            let Some((page, oob, pages_per_block)) = kind.shape() else { continue };
+            let geometry = PageGeometry::new(page, oob, pages_per_block);
+            return geometry.map(Some).map_err(|error| files::failure(&self.one, &error));
+        }
+        Ok(None)
+    }
+
+    fn failure(&self, error: &ImageError) -> Failure {
+        Failure::new(format!("{}: {error}", self.one.display()), error.help())
     }
 
     /// The order that was stated.

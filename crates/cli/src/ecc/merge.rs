@@ -1,12 +1,12 @@
 //! `floatgate ecc merge`.
 
-use super::files::{self, Input, Source};
+use super::files::{self, Input, Repeatable, Source};
 use super::options::{CodeArgs, GeometryArgs};
 use super::show::{self, ReportDestination};
 use crate::common::{self, Failure, Outcome};
 use crate::output::ReportFormat;
 use floatgate_host::output::Output;
-use floatgate_image::ecc::{self, Dump, MergeReport, PageGeometry, RegionEcc, Regions};
+use floatgate_image::ecc::{self, Dump, EccError, MergeReport, PageGeometry, RegionEcc, Regions};
 use floatgate_lab::report::{Concluded, ResultKind};
 use serde::Serialize;
 use std::io::Seek;
@@ -21,6 +21,8 @@ use std::process::ExitCode;
 
 Each bit is decided by majority vote. If the code then cannot correct a step, the step is taken from a dump in which the code can correct it. Otherwise, bits on \
 which the dumps disagree are inverted. OUT has corrected pages with OOB; `ecc decode` removes the OOB.
+
+Dumps of other chips, and dumps whose ECC bytes are in another layout, are refused.
 
 Exit status 1: some data could not be corrected, and is written as voted.")]
 pub(super) struct Args {
@@ -70,8 +72,11 @@ impl Concluded for Merged {
 
 pub(super) fn run(args: &Args) -> Outcome {
     let destination = ReportDestination::new(Some(&args.output), args.format)?;
-    let geometry = args.geometry.of_dump(args.first()?, None)?.require(args.first()?)?;
-    let sources = args.files.iter().map(|path| Source::new(path, geometry.full_page()));
+    let files = args.files.iter().map(|path| Repeatable::new(path, args.geometry.is_stated()));
+    let files = files.collect::<Result<Vec<Repeatable>, _>>()?;
+    let first = files.first().map_or(args.first()?, Repeatable::path);
+    let geometry = args.geometry.of_dump(first, None)?.require(args.first()?)?;
+    let sources = files.iter().map(|file| Source::new(file.path(), geometry.full_page()));
     let sources = sources.collect::<Result<Vec<_>, _>>()?;
     let regions = args.regions(&geometry, &sources)?;
     let mut inputs = sources.iter().map(Source::open).collect::<Result<Vec<Input>, _>>()?;
@@ -82,7 +87,19 @@ pub(super) fn run(args: &Args) -> Outcome {
     let merged = ecc::merge(&geometry, &regions, dumps, &mut output, &mut |bytes| bar.set_position(bytes));
     bar.finish_and_clear();
     let first = args.first()?;
-    let report = merged.map_err(|error| files::failure(first, &error))?;
+    let report = match merged {
+        Ok(report) => {
+            args.require_layouts((&geometry, &regions), &sources, &report.doubtful().collect::<Vec<_>>())?;
+            report
+        }
+        Err(error) => {
+            // Another layout makes pages of one chip different.
+            if let EccError::OtherChip { dump, .. } = error {
+                args.require_layouts((&geometry, &regions), &sources, &[dump])?;
+            }
+            return Err(files::failure(first, &error));
+        }
+    };
     common::finish(output)?;
     let schemes = regions.iter().filter_map(|(pages, ecc)| {
         let scheme = ecc.scheme()?;
@@ -128,6 +145,24 @@ impl Args {
             return self.regions_of_vote(geometry, sources);
         }
         Ok(regions)
+    }
+
+    /// Refuses those of some dumps whose ECC bytes are in another layout.
+    fn require_layouts(
+        &self,
+        (geometry, regions): (&PageGeometry, &Regions),
+        sources: &[Source],
+        numbers: &[usize],
+    ) -> Result<(), Failure> {
+        for &number in numbers {
+            let at = number.saturating_sub(1);
+            let Some((source, path)) = sources.get(at).zip(self.files.get(at)) else { continue };
+            let mut input = source.open()?;
+            let dump = Dump { pages: &mut input.reader, apart: None };
+            let checked = ecc::require_layout(geometry, regions, (number, dump));
+            checked.map_err(|error| files::failure(path, &error))?;
+        }
+        Ok(())
     }
 
     /// The codes that explain the vote of all dumps.

@@ -316,10 +316,10 @@ pub(super) fn joined(joined: &Joined) -> String {
     let mut lines = vec![format!("order    {}", part_name(joined.striping))];
     if let Some(found) = &joined.found {
         lines.push(format!(
-            "found    {} of evidence, confidence {:.1} %, of {} orders; {} whole, {} not",
+            "found    {} of evidence, confidence {:.1} %, of {}; {} whole, {} not",
             measure(found.evidence_bits, "bit"),
             (found.confidence * 1000.0).floor() / 10.0,
-            found.tried,
+            grouped_count(found.tried, "order"),
             grouped_count(found.structures, "structure"),
             grouped(found.broken)
         ));
@@ -333,7 +333,7 @@ pub(super) fn joined(joined: &Joined) -> String {
     lines.push(format!("written  {}", grouped_count(joined.written_bytes, "byte")));
     if joined.rest_bytes > 0 {
         lines.push(format!(
-            "the last {} of the longer dump were left out",
+            "left out {} at the end of the longer dump",
             grouped_count(joined.rest_bytes, "byte")
         ));
     }

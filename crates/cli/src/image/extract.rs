@@ -117,6 +117,7 @@ impl Args {
         let path = &self.image.image;
         let image =
             super::map::open(path, self.image.sizes()).map_err(|error| options::failure(path, &error))?;
+        let image = self.image.with_keys(image)?;
         let map = map(&image).map_err(|error| options::failure(path, &error))?;
         let all = extract_all(&image, &map, &self.target, &self.limits(), !self.no_owner);
         let all = all.map_err(|error| self.failed(&error, ""))?;

@@ -57,6 +57,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let listing = list(&mut *fs, path, args.recursive).map_err(|error| args.image.failed_at(path, error))?;
     let rows: Vec<FileRow> = listing.files.iter().map(Listed::row).collect();
     args.format.print_listing(&args.image.origin(ResultKind::ImageLs), &rows, || text(&listing.files))?;
+    if let Some(why) = listing.files.iter().find_map(|file| fs.why_encrypted(file.attributes.inode)) {
+        print_note(&format!("encrypted files are listed as they are stored: {why}"));
+    }
     for (path, why) in &listing.refused {
         print_note(&format!("not listed: {}: {why}", show_path(path)));
     }

@@ -42,8 +42,8 @@ use crate::common::Outcome;
   floatgate image put rootfs.ubi hostname /etc/hostname
   floatgate image mount dump.bin /mnt --rw
 
-The commands search a file for images, at its start and inside it: UBI, bare UBIFS, JFFS2 in both byte orders, and NAND dumps of UBI or JFFS2 with OOB, which are corrected by their ECC. Others are read only: SquashFS, CramFS, \
-ROMFS, EROFS, ext2 to ext4, F2FS, FAT, exFAT, LittleFS, SPIFFS, YAFFS2.")]
+The commands search a file for images, at its start and inside it: UBI, bare UBIFS, JFFS2 in both byte orders, and LittleFS. They correct NAND dumps with OOB by their ECC. Other filesystems are read only: SquashFS, CramFS, \
+ROMFS, EROFS, ext2 to ext4, F2FS, FAT, exFAT, SPIFFS, YAFFS2.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,

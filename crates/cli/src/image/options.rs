@@ -116,7 +116,7 @@ impl ImageArgs {
     }
 
     /// The image with the keys of its encrypted files, if there are some.
-    fn with_keys(&self, image: Image) -> Result<Image, Failure> {
+    pub(super) fn with_keys(&self, image: Image) -> Result<Image, Failure> {
         if self.keys.is_empty() {
             return Ok(image);
         }
