@@ -7,15 +7,19 @@ import json
 import os
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Optional, Union
 
 from . import _floatgate as native
 from ._arguments import Path, fspath, image_path
-from ._error import ArgumentError
+from ._error import ArgumentError, MissingFile
 from ._result import Result, row
 from ._types import Compression, ImageFormat
+
+#: Master key of encrypted files: its bytes, or a file with them.
+Key = Union[bytes, Path]
 
 #: Maximum number of symbolic links in a path, as in Linux (MAXSYMLINKS).
 LINKS_MAX = 40
@@ -259,6 +263,25 @@ class Edit:
             self.result = self._image._change(self._options, self._changes)
 
 
+def _keys(key: Union[Key, Sequence[Key], None]) -> list[bytes]:
+    """Bytes of the master keys of encrypted files."""
+    if key is None:
+        return []
+    single = isinstance(key, (str, bytes, bytearray, os.PathLike))
+    return [_key(one) for one in ([key] if single else key)]  # type: ignore[union-attr,list-item,unused-ignore]
+
+
+def _key(key: Key) -> bytes:
+    if isinstance(key, (bytes, bytearray)):
+        return bytes(key)
+    path = fspath("key", key)
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError as error:
+        raise MissingFile(f"key: {path}: {error.strerror}", "give the bytes of the master key, or a file with them") from error
+
+
 class _Reader(io.RawIOBase):
     """A file of an image, which is read on demand."""
 
@@ -304,11 +327,22 @@ class Image:
         Size of an eraseblock of the flash in bytes, which a small JFFS2 does not reveal.
     page_size, oob_size, block_pages : int, optional
         Sizes of a NAND dump with OOB, if they are not detected: data and OOB bytes of a page, and pages of a block.
+    key : bytes, str, path or a sequence of them, optional
+        Master keys of files that Linux has encrypted (fscrypt) in UBIFS, ext4 or F2FS: 16 to 64 bytes, or a file with them. Names and
+        contents are decrypted where they are read; `edit` does not use the keys.
+
+    Raises
+    ------
+    ArgumentError
+        The file has no image, or a key has a wrong length.
+    MissingFile
+        The image or the file of a key does not exist.
 
     Examples
     --------
     >>> image = Image("rootfs.ubi")  # doctest: +SKIP
     >>> [file.name for file in image.ls("/etc")]  # doctest: +SKIP
+    >>> Image("card.ext4", key=bytes(64)).open("/secret/text").read()  # doctest: +SKIP
     """
 
     def __init__(
@@ -321,6 +355,7 @@ class Image:
         page_size: Optional[int] = None,
         oob_size: Optional[int] = None,
         block_pages: Optional[int] = None,
+        key: Union[Key, Sequence[Key], None] = None,
     ) -> None:
         self.path = fspath("path", path)
         self._which = {
@@ -330,6 +365,7 @@ class Image:
             "page_size": page_size,
             "oob_size": oob_size,
             "block_pages": block_pages,
+            "keys": _keys(key),
         }
         self._native = native.NativeImage(self.path, self._which)
 

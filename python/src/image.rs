@@ -16,6 +16,7 @@ use floatgate_image::{Access, FileRow, FlashSizes, Image, ImageError, ImageFs, P
 use floatgate_lab::report::ResultKind;
 use floatgate_mtd::advice::Help;
 use floatgate_stack::fs::{self, FileSystem};
+use floatgate_stack::fscrypt::Keys;
 use floatgate_stack::ubifs::Behaviour;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -32,15 +33,27 @@ arguments! {
         page_size: Option<u32>,
         oob_size: Option<u32>,
         block_pages: Option<u32>,
+        /// Master keys of encrypted files.
+        keys: Vec<Vec<u8>>,
     }
 }
 
 impl From<ImageSelection> for Selection {
     fn from(which: ImageSelection) -> Self {
-        let ImageSelection { volume, offset, peb_size, page_size, oob_size, block_pages } = which;
+        let ImageSelection { volume, offset, peb_size, page_size, oob_size, block_pages, keys: _ } = which;
         let pages = PageSizes { page_bytes: page_size, oob_bytes: oob_size, pages_per_block: block_pages };
         Self { offset, volume, peb_bytes: peb_size, pages, ..Self::default() }
     }
+}
+
+/// The master keys; `None` without any.
+fn keys_of(all: &[Vec<u8>]) -> Result<Option<Keys>, Failure> {
+    let mut keys = Keys::default();
+    for key in all {
+        let help = "give the bytes of the master key, or a file with them".to_owned();
+        keys.add(key).map_err(|error| Failure::new(format!("key: {error}"), Some(help)))?;
+    }
+    Ok((!all.is_empty()).then_some(keys))
 }
 
 /// An open image and, after the first access to a file, its mounted filesystem.
@@ -99,9 +112,14 @@ impl NativeImage {
 impl NativeImage {
     #[new]
     fn open(py: Python<'_>, path: PathBuf, which: ImageSelection) -> PyResult<Self> {
+        let keys = keys_of(&which.keys)?;
         let selection = Selection::from(which);
         let image = py.detach(|| Image::open_sized(&path, Access::Read, FlashSizes::from(&selection)));
         let image = image.map_err(|error| Failure::helped_in(&path, &error))?;
+        let image = match keys {
+            Some(keys) => image.with_keys(keys),
+            None => image,
+        };
         Ok(Self { path, selection, image: Mutex::new(image), mounted: Mutex::new(None) })
     }
 

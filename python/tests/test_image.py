@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import subprocess
 import sys
@@ -244,3 +245,20 @@ def test_advice_on_images_names_arguments(tree: Path, ubi: Path, tmp_path: Path)
     with pytest.raises(floatgate.Error) as caught:
         floatgate.Image(ubi).ls("/nothing")
     assert caught.value.help == "`Image.ls()` lists what is there"
+
+
+def test_encrypted_files_are_read_with_their_key(tmp_path: Path) -> None:
+    sample = Path(__file__).parents[2] / "crates/image/tests/readonly/data/encrypted.ext4.gz"
+    path = tmp_path / "card.ext4"
+    path.write_bytes(gzip.decompress(sample.read_bytes()))
+    master = bytes((byte * 7 + 3) % 256 for byte in range(64))
+    file = tmp_path / "key"
+    file.write_bytes(master)
+    for key in (master, file, [bytes(64), master]):
+        image = floatgate.Image(path, key=key)
+        assert image.open("/secret/hostname").read() == b"board\n"
+    assert {file.encrypted for file in floatgate.Image(path).ls("/secret")} == {True}
+    with pytest.raises(floatgate.ArgumentError, match="16 to 64 bytes"):
+        floatgate.Image(path, key=b"short")
+    with pytest.raises(floatgate.MissingFile, match="key"):
+        floatgate.Image(path, key=tmp_path / "nothing")
