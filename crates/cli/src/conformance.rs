@@ -3,9 +3,10 @@
 use crate::common::{self, Failure, Outcome};
 use crate::output::ReportFormat;
 use crate::table::Table;
+use crate::terminal;
 use floatgate_config::{Library, Override};
 use floatgate_lab::report::{Concluded, ResultKind};
-use floatgate_program::conformance::{self, Check, Error, Verdict};
+use floatgate_program::conformance::{self, Check, Checked, Error, Printed, Verdict};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,8 @@ The driver is a shared object with the functions floatgate_driver_* of floatgate
     cc -shared -fPIC -I crates/capi/include -o nor_driver.so crates/capi/examples/nor_driver.c
     floatgate conformance w25q128jv w25q256jv --driver ./nor_driver.so --junit card.xml
 
-Each check runs on its own chip, in its own process. docs/conformance.md explains the checks. Exit status 1: a check failed.")]
+Each check runs on its own chip, in its own process. docs/conformance.md explains the checks. A failed check is followed by the last lines that the driver printed. \
+Exit status 1: a check failed.")]
 pub(crate) struct Args {
     /// Parts that the driver claims to support, or setups with these parts
     #[arg(required_unless_present = "list")]
@@ -43,8 +45,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE.xml")]
     junit: Option<PathBuf>,
 
+    /// Print all output of the driver on stderr
+    #[arg(short, long)]
+    verbose: bool,
+
     /// List the checks
-    #[arg(long, conflicts_with_all = ["parts", "driver", "junit"])]
+    #[arg(long, conflicts_with_all = ["parts", "driver", "junit", "verbose"])]
     list: bool,
 
     #[command(flatten)]
@@ -58,7 +64,50 @@ struct Row {
     check: &'static str,
     #[serde(flatten)]
     verdict: Verdict,
+    /// Last lines that the driver printed in a failed check.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    printed: Vec<String>,
+    /// Number of all these lines.
+    #[serde(skip_serializing_if = "is_zero")]
+    printed_lines: u64,
 }
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+impl Row {
+    fn new(part: &str, checked: Checked) -> Self {
+        let Checked { check, verdict, printed } = checked;
+        let printed = if matches!(verdict, Verdict::Failed(_)) { printed } else { Printed::default() };
+        let (lines, count) = (Vec::from(printed.last), printed.lines);
+        Self { part: part.to_owned(), check: name(check), verdict, printed: lines, printed_lines: count }
+    }
+
+    /// Last lines of the output of a failed check, indented, with the number of those before.
+    fn output(&self) -> String {
+        let shown = self.printed.len().min(LINES_SHOWN);
+        let last = &self.printed[self.printed.len() - shown..];
+        let before = self.printed_lines - shown as u64;
+        let mut text = String::new();
+        if before > 0 {
+            text += &format!("\n  | ({} before)", common::grouped_count(before, "line"));
+        }
+        for line in last {
+            let start: String = line.chars().take(LINE_SHOWN).collect();
+            let rest = if start.len() < line.len() { ".." } else { "" };
+            text += &format!("\n  | {start}{rest}");
+        }
+        text
+    }
+}
+
+/// Lines of the driver's output that the report for people has for a failed check. JSON and JUnit XML have more.
+const LINES_SHOWN: usize = 5;
+
+/// Characters of such a line.
+const LINE_SHOWN: usize = 200;
 
 /// Scorecard of a driver: counts of verdicts, and a row for each check.
 #[derive(Serialize)]
@@ -79,13 +128,14 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut rows = Vec::new();
     for part in &args.parts {
         let config = library.resolve(&library.setup(part)?, &sets)?;
-        let verdicts = conformance::check(driver, &config, limit).map_err(failure)?;
         let part = part.display().to_string();
-        rows.extend(verdicts.into_iter().map(|(check, verdict)| Row {
-            part: part.clone(),
-            check: name(check),
-            verdict,
-        }));
+        let mut on_printed = |check, line: &str| {
+            if args.verbose {
+                terminal::print_stderr(&format!("{part}: {}: {line}", name(check)));
+            }
+        };
+        let all = conformance::check(driver, &config, limit, &mut on_printed).map_err(failure)?;
+        rows.extend(all.into_iter().map(|checked| Row::new(&part, checked)));
     }
     let card = Card::new(driver, rows);
     if let Some(path) = &args.junit {
@@ -222,7 +272,7 @@ impl Card {
             })));
         }
         let failures = self.rows.iter().filter_map(|row| match &row.verdict {
-            Verdict::Failed(why) => Some(format!("\n{}: {}: {why}", row.part, row.check)),
+            Verdict::Failed(why) => Some(format!("\n{}: {}: {why}{}", row.part, row.check, row.output())),
             _ => None,
         });
         let skipped: BTreeSet<&str> = self
@@ -241,7 +291,14 @@ impl Card {
         let case = |row: &Row| {
             let inside = match &row.verdict {
                 Verdict::Passed => String::new(),
-                Verdict::Failed(why) => format!("<failure message=\"{}\"/>", xml(why)),
+                Verdict::Failed(why) if row.printed.is_empty() => {
+                    format!("<failure message=\"{}\"/>", xml(why))
+                }
+                Verdict::Failed(why) => {
+                    let lines: Vec<String> = row.printed.iter().map(|line| xml(line)).collect();
+                    let lines = lines.join("\n");
+                    format!("<failure message=\"{}\"/><system-out>{lines}</system-out>", xml(why))
+                }
                 Verdict::Skipped(why) => format!("<skipped message=\"{}\"/>", xml(why)),
             };
             format!(

@@ -15,6 +15,7 @@ use floatgate_mtd::Nanos;
 use floatgate_sim::rig::{self, Pins, RigError, RigOptions};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::io::{PipeWriter, Write as _};
 use std::path::Path;
 use std::rc::Rc;
@@ -89,6 +90,39 @@ pub enum Verdict {
     Skipped(String),
 }
 
+/// Lines that a driver printed on stdout and stderr.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Printed {
+    /// The last lines, at most [`Printed::LAST`].
+    pub last: VecDeque<String>,
+    /// Number of all lines.
+    pub lines: u64,
+}
+
+impl Printed {
+    /// Maximum number of lines that are kept.
+    pub const LAST: usize = 20;
+
+    fn add(&mut self, line: String) {
+        if self.last.len() == Self::LAST {
+            self.last.pop_front();
+        }
+        self.last.push_back(line);
+        self.lines += 1;
+    }
+}
+
+/// A check with its result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// Check that was run, or skipped.
+    pub check: Check,
+    /// Its result.
+    pub verdict: Verdict,
+    /// Output of the driver during this check.
+    pub printed: Printed,
+}
+
 /// Reason why the score card cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -106,11 +140,17 @@ pub enum Error {
     Process(#[from] std::io::Error),
 }
 
-/// Runs all checks of a driver on the chip of a setup. The calling process must have only one thread.
+/// Runs all checks of a driver on the chip of a setup, and calls `on_printed` for each line that the driver prints. The calling process
+/// must have only one thread.
 ///
 /// # Errors
 /// The driver cannot be loaded, or the setup is invalid.
-pub fn check(driver: &Path, config: &Config, limit: Duration) -> Result<Vec<(Check, Verdict)>, Error> {
+pub fn check(
+    driver: &Path,
+    config: &Config,
+    limit: Duration,
+    on_printed: &mut dyn FnMut(Check, &str),
+) -> Result<Vec<Checked>, Error> {
     let spec = config.chip()?;
     let bad_blocks = spec.facts().max_bad_blocks_per_lun().min(1);
     let pins = rig::pins(config, RigOptions { bad_blocks, ..RigOptions::default() })?;
@@ -118,59 +158,83 @@ pub fn check(driver: &Path, config: &Config, limit: Duration) -> Result<Vec<(Che
     if let Some(why) = load_error(driver, limit)? {
         return Err(why);
     }
-    let found = run(driver, Check::Found, &spec, &pins, limit)?;
-    let rest = Check::ALL.into_iter().skip(1).map(|check| {
-        let verdict = match found {
-            Verdict::Passed => run(driver, check, &spec, &pins, limit)?,
-            _ => Verdict::Skipped("the driver does not find the chip".to_owned()),
-        };
-        Ok((check, verdict))
-    });
-    [Ok((Check::Found, found.clone()))].into_iter().chain(rest).collect()
+    let mut all: Vec<Checked> = Vec::new();
+    for check in Check::ALL {
+        let is_found = all.first().is_none_or(|found| found.verdict == Verdict::Passed);
+        all.push(match is_found {
+            true => run(driver, check, &spec, &pins, limit, on_printed)?,
+            false => {
+                let verdict = Verdict::Skipped("the driver does not find the chip".to_owned());
+                Checked { check, verdict, printed: Printed::default() }
+            }
+        });
+    }
+    Ok(all)
 }
 
 /// Loads the driver in a child process to find load errors.
 fn load_error(driver: &Path, limit: Duration) -> Result<Option<Error>, Error> {
-    let child = process::fork(|mut pipe| {
-        process::be_quiet();
+    let child = process::fork_heard(|mut pipe| {
         if let Err(error) = object::load_driver(driver) {
             let _ = pipe.write_all(format!("{error}\n").as_bytes());
         }
     })?;
-    let mut why = None;
-    let end = child.watch(limit, |line| why = Some(String::from_utf8_lossy(line).into_owned()))?;
-    let refused = |why| Error::Load(LoadError::Refused { path: driver.to_owned(), why });
+    let (mut why, mut last) = (None, None);
+    let text = |line: &[u8]| Some(String::from_utf8_lossy(line).into_owned());
+    let end = child.watch_heard(limit, |line| why = text(line), |line| last = text(line))?;
+    let refused = |what: &str| {
+        let printed = last.map_or_else(String::new, |last| format!("; its last line of output: {last}"));
+        Error::Load(LoadError::Refused { path: driver.to_owned(), why: format!("{what}{printed}") })
+    };
     Ok(match (why, end) {
         (Some(why), _) => Some(Error::Load(LoadError::Message(why))),
         (None, End::Exited(0)) => None,
-        (None, _) => Some(refused("it crashes when it is loaded".to_owned())),
+        (None, End::TimedOut) => Some(refused("it hangs when it is loaded")),
+        (None, End::Signal(_)) => Some(refused("it crashes when it is loaded")),
+        (None, End::Exited(_)) => Some(refused("it ends the process when it is loaded")),
     })
 }
 
 /// Runs one check in a child process.
-fn run(driver: &Path, check: Check, spec: &ChipSpec, pins: &Pins, limit: Duration) -> Result<Verdict, Error> {
-    let child = process::fork(|mut pipe| {
-        process::be_quiet();
+fn run(
+    driver: &Path,
+    check: Check,
+    spec: &ChipSpec,
+    pins: &Pins,
+    limit: Duration,
+    on_printed: &mut dyn FnMut(Check, &str),
+) -> Result<Checked, Error> {
+    let child = process::fork_heard(|mut pipe| {
         process::limit_memory();
         match object::load_driver(driver) {
             Ok(driver) => Bench::new(driver, spec.clone(), pins.clone(), pipe).run(check),
             Err(error) => send(&mut pipe, &Verdict::Failed(error.to_string())),
         }
     })?;
-    let mut verdict = None;
-    let end = child.watch(limit, |line| verdict = serde_json::from_slice(line).ok())?;
+    let (mut verdict, mut printed) = (None, Printed::default());
+    let end = child.watch_heard(
+        limit,
+        |line| verdict = serde_json::from_slice(line).ok(),
+        |line| {
+            let line = String::from_utf8_lossy(line).trim_end_matches('\r').to_owned();
+            on_printed(check, &line);
+            printed.add(line);
+        },
+    )?;
     let failed = |why: String| Verdict::Failed(why);
-    Ok(verdict.unwrap_or_else(|| match end {
+    let verdict = verdict.unwrap_or_else(|| match end {
         End::TimedOut => failed(format!("the driver hung: no end after {} s", limit.as_secs_f64())),
         End::Signal(signal) => failed(format!("the driver crashed: {}", process::signal_name(signal))),
         End::Exited(status) => failed(format!("the driver ended the process with status {status}")),
-    }))
+    });
+    Ok(Checked { check, verdict, printed })
 }
 
 /// Sends a verdict to the parent, and ends the process.
 fn send(pipe: &mut PipeWriter, verdict: &Verdict) {
     let mut line = serde_json::to_vec(verdict).unwrap_or_default();
     line.push(b'\n');
+    process::flush();
     let _ = pipe.write_all(&line);
     process::exit(0)
 }
@@ -574,7 +638,9 @@ impl Bench {
         self.rest();
         match (self.array(at, page.len()) == page, programmed) {
             (true, _) => Err(Stop::Skipped("these bits do not lock the last block")),
-            (false, Ok(())) => failed("a program of a locked block was reported as done"),
+            (false, Ok(())) => {
+                failed(format!("the program of a locked block at {at:#x} was reported as done"))
+            }
             (false, Err(_)) => Ok(()),
         }
     }

@@ -16,7 +16,16 @@ use std::time::Duration;
 pub(crate) struct Child {
     pid: Pid,
     lines: Lines,
+    /// Output of the process, if the parent reads it.
+    printed: Option<Printed>,
     ended: bool,
+}
+
+/// Reader of the lines that a child prints.
+#[derive(Debug)]
+struct Printed {
+    pipe: PipeReader,
+    partial: Vec<u8>,
 }
 
 /// Reason for the end of a child.
@@ -51,9 +60,23 @@ pub(crate) fn fork(work: impl FnOnce(PipeWriter)) -> io::Result<Child> {
         }
         pid => {
             let pid = Pid::from_raw(pid).ok_or_else(|| io::Error::other("no process id"))?;
-            Ok(Child { pid, lines: Lines { pipe, partial: Vec::new() }, ended: false })
+            Ok(Child { pid, lines: Lines { pipe, partial: Vec::new() }, printed: None, ended: false })
         }
     }
+}
+
+/// As [`fork`]; the parent reads what the child prints.
+pub(crate) fn fork_heard(work: impl FnOnce(PipeWriter)) -> io::Result<Child> {
+    let (pipe, writer) = io::pipe()?;
+    let mut child = fork(|lines| {
+        let _ = rustix::stdio::dup2_stdout(&writer);
+        let _ = rustix::stdio::dup2_stderr(&writer);
+        drop(writer);
+        buffer_lines();
+        work(lines);
+    })?;
+    child.printed = Some(Printed { pipe, partial: Vec::new() });
+    Ok(child)
 }
 
 /// Exit status of a child that panicked because of a bug in floatgate.
@@ -102,6 +125,23 @@ pub(crate) fn limit_memory() {
     let _ = rustix::process::setrlimit(rustix::process::Resource::As, limit);
 }
 
+unsafe extern "C" {
+    #[cfg_attr(target_vendor = "apple", link_name = "__stdoutp")]
+    static stdout: *mut libc::FILE;
+}
+
+/// Makes C's stdout write each line at once, although it is a pipe: a crash loses no line.
+fn buffer_lines() {
+    // SAFETY: nothing was written to the stream.
+    unsafe { libc::setvbuf(stdout, std::ptr::null_mut(), libc::_IOLBF, 0) };
+}
+
+/// Writes what C's streams have buffered.
+pub(crate) fn flush() {
+    // SAFETY: NULL stands for all streams.
+    unsafe { libc::fflush(std::ptr::null_mut()) };
+}
+
 /// Discards the output of the process.
 pub(crate) fn be_quiet() {
     let Ok(null) = std::fs::OpenOptions::new().write(true).open("/dev/null") else { return };
@@ -132,7 +172,99 @@ impl Lines {
     }
 }
 
+impl Printed {
+    /// Bytes after which a line without an end is passed on, so that its length has a limit.
+    const LINE_MAX: usize = 4096;
+
+    /// Passes on the lines that one read of the pipe yields. False at the end of the pipe.
+    fn read(&mut self, on_printed: &mut impl FnMut(&[u8])) -> io::Result<bool> {
+        let mut bytes = [0; 1 << 16];
+        let count = self.pipe.read(&mut bytes)?;
+        self.partial.extend_from_slice(&bytes[..count]);
+        let mut rest = self.partial.as_slice();
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            let (line, after) = rest.split_at(end);
+            line.chunks(Self::LINE_MAX).for_each(&mut *on_printed);
+            if line.is_empty() {
+                on_printed(line);
+            }
+            rest = &after[1..];
+        }
+        if rest.len() >= Self::LINE_MAX || (count == 0 && !rest.is_empty()) {
+            rest.chunks(Self::LINE_MAX).for_each(&mut *on_printed);
+            rest = &[];
+        }
+        self.partial = rest.to_vec();
+        Ok(count > 0)
+    }
+
+    /// Passes on what an ended child left in its pipe.
+    fn drain(&mut self, on_printed: &mut impl FnMut(&[u8])) {
+        let has_some = |pipe: &PipeReader| {
+            let mut wait = [PollFd::new(pipe, PollFlags::IN)];
+            poll(&mut wait, Some(&Timespec::default())).is_ok_and(|count| count > 0)
+        };
+        // A process that left the group may go on printing.
+        (0..16).take_while(|_| has_some(&self.pipe) && self.read(on_printed).unwrap_or(false)).for_each(drop);
+        if !self.partial.is_empty() {
+            on_printed(&std::mem::take(&mut self.partial));
+        }
+    }
+}
+
 impl Child {
+    /// Calls `on_line` for each line of the child, and `on_printed` for each line that it prints, until its end. Kills the child after
+    /// the limit, however much it prints.
+    pub(crate) fn watch_heard(
+        mut self,
+        limit: Duration,
+        mut on_line: impl FnMut(&[u8]),
+        mut on_printed: impl FnMut(&[u8]),
+    ) -> io::Result<End> {
+        #[expect(clippy::disallowed_methods, reason = "the time limit of a process is real time")]
+        let now = std::time::Instant::now;
+        let (begin, mut pause) = (now(), Duration::from_micros(50));
+        let mut printed = self.printed.take();
+        let mut is_open = true;
+        loop {
+            let left = limit.saturating_sub(begin.elapsed());
+            if left.is_zero() {
+                drop(self);
+                printed.iter_mut().for_each(|printed| printed.drain(&mut on_printed));
+                return Ok(End::TimedOut);
+            }
+            let ready =
+                wait_for(is_open.then_some(&self.lines.pipe), printed.as_ref(), left.min(LOOK_EVERY))?;
+            if ready.0 {
+                match self.lines.read()? {
+                    Some(lines) => lines.iter().for_each(|line| on_line(line)),
+                    None => is_open = false,
+                }
+            }
+            if ready.1
+                && let Some(pipe) = &mut printed
+                && !pipe.read(&mut on_printed)?
+            {
+                printed = None;
+            }
+            if ready.0 || ready.1 {
+                continue;
+            }
+            if self.has_ended()? {
+                if is_open {
+                    self.drain(&mut on_line);
+                }
+                printed.iter_mut().for_each(|printed| printed.drain(&mut on_printed));
+                return self.wait();
+            }
+            if !is_open && printed.is_none() {
+                // In nearly all cases a child that closed its pipes ends within microseconds.
+                std::thread::sleep(pause);
+                pause = LOOK_EVERY.min(pause * 2);
+            }
+        }
+    }
+
     /// Calls `on_line` for each line of the child until its end. Kills the child if no line arrives within the limit.
     pub(crate) fn watch(mut self, limit: Duration, mut on_line: impl FnMut(&[u8])) -> io::Result<End> {
         let (mut silent, mut pause) = (Duration::ZERO, Duration::from_micros(50));
@@ -222,6 +354,25 @@ pub(crate) fn watch_all(
     Ok(())
 }
 
+/// Waits until one of two pipes has bytes or was closed, and returns which.
+fn wait_for(
+    lines: Option<&PipeReader>,
+    printed: Option<&Printed>,
+    limit: Duration,
+) -> io::Result<(bool, bool)> {
+    let limit = Timespec::try_from(limit).map_err(io::Error::other)?;
+    let pipes = [lines, printed.map(|printed| &printed.pipe)];
+    let mut waits: Vec<PollFd<'_>> =
+        pipes.iter().flatten().map(|pipe| PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN)).collect();
+    if waits.is_empty() {
+        return Ok((false, false));
+    }
+    poll(&mut waits, Some(&limit))?;
+    let mut ready = waits.iter().map(|wait| !wait.revents().is_empty());
+    let mut next = |is_open: bool| is_open && ready.next().unwrap_or(false);
+    Ok((next(lines.is_some()), next(printed.is_some())))
+}
+
 /// Waits until a child has a line or closed its pipe. The flags are false if none has within [`LOOK_EVERY`].
 fn wait_for_any(children: &[Child]) -> io::Result<Vec<bool>> {
     let limit = Timespec::try_from(LOOK_EVERY).map_err(io::Error::other)?;
@@ -297,6 +448,24 @@ mod tests {
             watch_all(children, LIMIT * 10, |_| lines += 1).unwrap();
             assert_eq!(lines, 4);
         }
+    }
+
+    #[test]
+    fn what_a_child_prints_is_read_until_its_end() {
+        let print = |text: &str| rustix::io::write(rustix::stdio::stdout(), text.as_bytes());
+        let mut printed = Vec::new();
+        let child = fork_heard(|_| {
+            print("one\n\ntwo").unwrap();
+            // SAFETY: the call does not return.
+            unsafe { libc::abort() }
+        });
+        let end = child.unwrap().watch_heard(LIMIT * 10, |_| {}, |line| printed.push(line.to_vec()));
+        assert_eq!(end.unwrap(), End::Signal(libc::SIGABRT));
+        assert_eq!(printed, [b"one".to_vec(), b"".to_vec(), b"two".to_vec()]);
+        // Output does not extend the time limit.
+        let (child, mut lines) = (fork_heard(|_| while print("again\n").is_ok() {}), 0);
+        let end = child.unwrap().watch_heard(LIMIT, |_| {}, |_| lines += 1);
+        assert!(end.unwrap() == End::TimedOut && lines > 1, "{lines}");
     }
 
     #[test]

@@ -159,6 +159,45 @@ pub(crate) fn driver(folder: &Path, name: &str, flags: &[&str]) {
     compile(folder, name, &capi().join("examples/nor_driver.c"), flags);
 }
 
+const TALKATIVE: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#define floatgate_driver_erase erase
+#include "nor_driver.c"
+#undef floatgate_driver_erase
+const char *floatgate_driver_erase(fg_device *chip, uint64_t address) {
+  for (int line = 0; line < 30; line++) printf("line %d\n", line);
+  fprintf(stderr, "erase of %#llx\n", (unsigned long long)address);
+  abort();
+  return erase(chip, address);
+}
+"#;
+
+#[test]
+fn a_failed_check_has_the_last_lines_of_the_driver() {
+    let folder = fresh("c-program-talkative");
+    let source = folder.join("talkative.c");
+    std::fs::write(&source, TALKATIVE).unwrap();
+    let examples = format!("-I{}", capi().join("examples").display());
+    compile(&folder, "talkative", &source, &[&examples]);
+    let line = "conformance w25q128jv --driver ./talkative.so --junit card.xml";
+    let json = run_in(&folder, format!("{line} --verbose --json").split_whitespace());
+    assert!(json.err.contains("w25q128jv: erase: line 0\nw25q128jv: erase: line 1\n"), "{}", json.err);
+    let rows = serde_json::from_str::<Value>(&json.out).unwrap()["rows"].as_array().unwrap().clone();
+    let erase = rows.iter().find(|row| row["check"] == "erase").unwrap();
+    assert_eq!((&erase["why"], &erase["printed_lines"]), (&"the driver crashed: SIGABRT".into(), &31.into()));
+    let printed = erase["printed"].as_array().unwrap();
+    assert_eq!(
+        (printed.len(), &printed[0], &printed[19]),
+        (20, &"line 11".into(), &"erase of 0xfff000".into())
+    );
+    assert!(rows.iter().all(|row| row["result"] == "failed" || row["printed"].is_null()), "{rows:?}");
+    let xml = std::fs::read_to_string(folder.join("card.xml")).unwrap();
+    assert!(xml.contains("SIGABRT\"/><system-out>line 11\n"), "{xml}");
+    let text = run_in(&folder, line.split_whitespace()).out;
+    assert!(text.contains("SIGABRT\n  | (26 lines before)\n  | line 26\n"), "{text}");
+}
+
 #[test]
 fn a_score_card_names_the_fault_of_a_driver() {
     let folder = fresh("c-program-driver");

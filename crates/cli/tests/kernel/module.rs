@@ -32,51 +32,55 @@ const fn differs(
     Case { target, kind, geometry, read: Some(read) }
 }
 
+/// The cases of `./test`: a SPI NOR with locks, and a raw NAND with bit errors. A SPI NAND needs the sources of the kernel.
+const FEW: [Case; 2] =
+    [case("gd25q128e", "lock", [16, 4, 1, 0]), case("mt29f2g08abaea", "flips", [256, 128, 2048, 64])];
+
 const CASES: [Case; 15] = [
     case("w25q128jv", "nor", [16, 4, 1, 0]),
     case("mx25l25645g", "nor", [32, 4, 1, 0]),
-    case("gd25q128e", "nor", [16, 4, 1, 0]),
+    case("gd25q128e", "lock", [16, 4, 1, 0]),
     case("is25lp256", "nor", [32, 4, 1, 0]),
     case("w25q512jv", "nor", [64, 4, 1, 0]),
     // Without SFDP: Linux's table has flags for reads on 2 and 4 data lines alone.
     differs("s25fl128s", "nor", [16, 64, 1, 0], ("6b", "1S-1S-4S")),
     case("w25n01gv", "ubifs", [128, 128, 2048, 64]),
-    case("gd5f1gq5ue", "nand", [128, 128, 2048, 128]),
+    case("gd5f1gq5ue", "flips", [128, 128, 2048, 128]),
     case("mx35lf2ge4ab", "nand", [256, 128, 2048, 64]),
     case("mt29f1g01abafd", "nand", [128, 128, 2048, 128]),
     case("w25m02gv", "nand", [256, 128, 2048, 64]),
     case("imx6-mx30lf2g18ac", "nand", [256, 128, 2048, 64]),
-    case("mt29f2g08abaea", "nand", [256, 128, 2048, 64]),
+    case("mt29f2g08abaea", "flips", [256, 128, 2048, 64]),
     case("nand128w3a2bn", "nand", [16, 16, 512, 16]),
     // Neither ONFI nor JEDEC, so that Linux stays in the slowest mode, and without its driver of Toshiba's own ECC.
     differs("tc58bvg1s3h", "nand", [256, 128, 2048, 64], ("00 30", "sdr0")),
 ];
 
-/// `scripts/kernel-modules` has built the modules.
-fn modules() -> PathBuf {
+/// Folder in which `scripts/kernel-modules` has built the modules.
+fn modules(option: &str) -> PathBuf {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/kernel-modules");
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    let built = Command::new(script).env("CARGO_TARGET_DIR", target).output().unwrap();
+    let built = Command::new(script).arg(option).env("CARGO_TARGET_DIR", target).output().unwrap();
     let (said, errors) = (String::from_utf8(built.stdout).unwrap(), String::from_utf8_lossy(&built.stderr));
     assert!(built.status.success(), "{said}{errors}");
     said.lines().last().unwrap().into()
 }
 
-/// The folder of a run of the guest.
-fn run() -> PathBuf {
-    let input = fresh("module-in");
+/// Output folder of a run of the guest with these files of [`modules`].
+fn run(name: &str, cases: &[Case], option: &str, files: &[&str]) -> PathBuf {
+    let input = fresh(&format!("{name}-in"));
     pack(&input);
-    let modules = modules();
-    for module in ["floatgate.ko", "spinand.ko"] {
-        fs::copy(modules.join(module), input.join(module)).unwrap();
+    let modules = modules(option);
+    for file in files {
+        fs::copy(modules.join(file), input.join(file)).unwrap();
     }
     fs::write(input.join("data"), data()).unwrap();
     let line = |case: &Case| {
-        let bad = if case.kind == "nor" { "" } else { "--bad-blocks 3" };
+        let bad = if case.is_nor() { "" } else { "--bad-blocks 3" };
         format!("{0} {1} {0} {bad}\n", case.target, case.kind)
     };
-    fs::write(input.join("cases"), CASES.iter().map(line).collect::<String>()).unwrap();
-    judge("module", "module", &input).unwrap()
+    fs::write(input.join("cases"), cases.iter().map(line).collect::<String>()).unwrap();
+    judge("module", name, &input).unwrap()
 }
 
 fn data() -> Vec<u8> {
@@ -113,11 +117,35 @@ fn reads(report: &Value) -> (&str, &str) {
 
 #[test]
 #[ignore = "boots a kernel: see main.rs"]
+fn linux_drivers_find_and_use_two_served_chips() {
+    let output = run("module-few", &FEW, "--floatgate", &["floatgate.ko"]);
+    FEW.iter().for_each(|case| case.check(&output));
+}
+
+#[test]
+#[ignore = "boots a kernel: see main.rs"]
 fn slow_linux_drivers_find_and_use_served_chips() {
-    let output = run();
-    for Case { target, kind, geometry: [mib, kib, page, oob], read } in &CASES {
-        let report = json(&output, &format!("{target}.json"));
-        assert_eq!(geometry(&output, target), [mib << 20, kib << 10, *page, *oob], "{target}");
+    let output = run("module", &CASES, "--tests", &["floatgate.ko", "spinand.ko", "flash_speed"]);
+    for case in &CASES {
+        case.check(&output);
+        if !case.is_nor() && case.kind != "ubifs" {
+            let speed = fs::read_to_string(output.join(format!("{}.speed", case.target))).unwrap();
+            assert!(speed.contains("page read speed is") && speed.ends_with("finished\n"), "{speed}");
+        }
+    }
+    check_ubifs(&output, "w25n01gv");
+}
+
+impl Case {
+    fn is_nor(&self) -> bool {
+        matches!(self.kind, "nor" | "lock")
+    }
+
+    /// The kernel has identified the chip, and used it as expected.
+    fn check(&self, output: &Path) {
+        let Self { target, kind, geometry: [mib, kib, page, oob], read } = self;
+        let report = json(output, &format!("{target}.json"));
+        assert_eq!(geometry(output, target), [mib << 20, kib << 10, *page, *oob], "{target}");
         let expected =
             read.map_or_else(|| speed(target), |(command, mode)| (command.to_owned(), mode.to_owned()));
         // Chips of 512-byte pages have no 30h, and their interface is that of `speed`.
@@ -127,15 +155,21 @@ fn slow_linux_drivers_find_and_use_served_chips() {
             "{target}: {expected:?} {report}"
         );
         assert!(report["mtd"] == 0 && report["operations"].as_u64().unwrap() > 0, "{report}");
-        // s25fl128s has no SFDP, for which Linux asks.
-        assert_eq!(report["violation_count"], u64::from(*target == "s25fl128s"), "{report}");
-        if *kind != "nor" {
-            let bad = fs::read_to_string(output.join(format!("{target}.bad"))).unwrap();
-            assert_eq!(bad.trim(), "3", "{target}");
+        // s25fl128s has no SFDP, for which Linux asks. A locked chip refuses an erase.
+        let rules = u64::from(*target == "s25fl128s" || *kind == "lock");
+        assert_eq!(report["violation_count"], rules, "{report}");
+        if *kind == "lock" {
+            assert_eq!(report["violations"][0]["rule"], "the target is write protected", "{report}");
+        }
+        let number = |of: &str| fs::read_to_string(output.join(format!("{target}.{of}"))).unwrap();
+        if !self.is_nor() {
+            assert_eq!(number("bad").trim(), "3", "{target}");
+        }
+        if *kind == "flips" {
+            assert_eq!(number("corrected").trim(), "1", "{target}");
         }
         println!("{report}");
     }
-    check_ubifs(&output, "w25n01gv");
 }
 
 /// The kernel has corrected and scrubbed the bit that was inverted, and its UBIFS is read here.

@@ -453,14 +453,14 @@ fn bus_errors_say_what_the_chip_offers() {
 fn winbond_has_two_opcodes_for_registers() {
     let set = SpiOp::command(0x01).address(0xA0, 1).write(1);
     let get = SpiOp::command(0x05).address(0xC0, 1).read(1);
-    let mut b = Bench::new("w25n01gv");
+    let mut b = Bench::new("w25m02gv");
     b.run(set, Data::Out(&[0])).unwrap();
     assert_eq!(b.get(0xA0), 0);
     b.bare(0x06).unwrap();
     let mut value = [0];
     b.run(get, Data::In(&mut value)).unwrap();
     assert_eq!(value, [0x02]);
-    let mut other = Bench::new("mx35lf1ge4ab");
+    let mut other = Bench::new("mx35lf2ge4ab");
     assert_eq!(other.run(get, Data::In(&mut value)), Err(Violation::UnknownCommand(0x05)));
     assert_eq!(other.run(set, Data::Out(&[0])), Err(Violation::UnknownCommand(0x01)));
 }
