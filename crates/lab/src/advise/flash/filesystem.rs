@@ -189,7 +189,7 @@ fn kernel_first(candidate: &Candidate) -> String {
 
 /// The commands that bring a JFFS2 onto the partition. An image that is made for larger eraseblocks has nodes across the ends of smaller ones, and Linux drops
 /// these.
-fn make_jffs2(candidate: &Candidate) -> Point {
+pub(super) fn make_jffs2(candidate: &Candidate) -> Point {
     let (geometry, kernel) = (&candidate.geometry, kernel_first(candidate));
     let rests_on = format!("eraseblocks of {}", size(geometry.erase_bytes.into()));
     if geometry.erase_bytes >= JFFS2_ERASE_MIN {

@@ -342,6 +342,7 @@ const WORTH: f64 = 1.02;
 
 #[cfg(test)]
 mod tests {
+    use super::filesystem::make_jffs2;
     use super::*;
     use crate::fs_compare::{self, FREE};
     use crate::life::Endurance;
