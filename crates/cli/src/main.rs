@@ -40,7 +40,6 @@ mod report;
 mod serve;
 mod setups;
 mod speed;
-mod speed_sweep;
 mod study;
 mod sweep;
 mod table;

@@ -1,5 +1,7 @@
 //! `floatgate speed`.
 
+mod sweep;
+
 use crate::common::{self, Failure, Grounded, Outcome, PartitionArg, SetupArgs};
 use crate::output::ReportFormat;
 use crate::terminal;
@@ -82,7 +84,7 @@ pub(crate) struct Args {
     pub(crate) keep_going: bool,
 
     /// Sort the rows of a sweep by this test, the fastest first
-    #[arg(long, value_name = "TEST", requires = "sweep", value_parser = crate::speed_sweep::test_names())]
+    #[arg(long, value_name = "TEST", requires = "sweep", value_parser = sweep::test_names())]
     pub(crate) sort: Option<String>,
 
     /// Draw the time breakdown of each test as bars into an SVG file
@@ -113,7 +115,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let setup = args.setup.sized(args.partition)?;
     let named = setup.open()?;
     if !args.sweep.is_empty() {
-        return crate::speed_sweep::run(args, &setup, &named);
+        return sweep::run(args, &setup, &named);
     }
     let run = speed_run::measure_with_advice(
         &named.library,

@@ -2,8 +2,9 @@
 //! created and removed. Programs use the filesystem through [`floatgate_sim::vfs`]. As in [`crate::fs_compare`], files
 //! are written and read on a copy of the empty filesystem, so both give the same figures.
 
-use crate::fs_compare::{RANDOM, data, file_bytes, read_file, write_file};
-use crate::speed::{Corrections, Measured, printed_kib_s};
+use crate::fs_compare::contents::{RANDOM, data};
+use crate::fs_compare::mounted::{file_bytes, read_file, write_file};
+use crate::speed::{Corrections, FilesystemReport, Measured, printed_kib_s};
 use floatgate_config::Config;
 use floatgate_device::Record;
 use floatgate_device::host::HostProfile;
@@ -16,7 +17,6 @@ use floatgate_sim::page_cache::PageCacheProfile;
 use floatgate_sim::rig::{Device, Rig};
 use floatgate_sim::vfs::{Flash, Vfs};
 use floatgate_stack::fs::Result as FsResult;
-use serde::Serialize;
 
 /// Sizes of the pieces in which files are written and read, bytes.
 const PIECES: [u64; 3] = [4 << 10, 64 << 10, 1 << 20];
@@ -40,23 +40,6 @@ pub enum FileOperation {
     Read,
     /// Removes a file of 64 KiB and writes the change to flash (`sync`).
     Remove,
-}
-
-/// The filesystem that was tested.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct FilesystemReport {
-    /// Kind of the filesystem.
-    pub kind: machine::FilesystemKind,
-    /// Number of LEBs of its volume; for JFFS2, of eraseblocks.
-    pub lebs: u32,
-    /// Size of a LEB or eraseblock, bytes.
-    pub leb_bytes: u32,
-    /// Free space for files when it was empty, bytes.
-    pub free_bytes: u64,
-    /// Size of each large file that was written and read, bytes.
-    pub file_bytes: u64,
-    /// False if the setup does not state the speed of the CPU; CPU time is then missing.
-    pub cpu_is_known: bool,
 }
 
 /// Result of the tests of a filesystem.

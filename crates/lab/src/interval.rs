@@ -1,6 +1,39 @@
-//! Confidence intervals (95 %) of a mean or a probability, from samples.
+//! Intervals: the 80 % interval of a simulated figure, and confidence intervals (95 %) of a mean or a probability, from
+//! samples.
 
 use floatgate_mtd::random::Random;
+use serde::{Deserialize, Serialize};
+
+/// 80 % interval, in the unit of its figure.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Lower end of the interval.
+    #[serde(rename = "interval_min")]
+    pub min: f64,
+    /// Upper end of the interval.
+    #[serde(rename = "interval_max")]
+    pub max: f64,
+}
+
+impl Interval {
+    /// True if the interval contains a figure.
+    pub fn holds(&self, figure: f64) -> bool {
+        (self.min..=self.max).contains(&figure)
+    }
+
+    /// Interval of a figure that is `scale` times this one or, with `inverse`, `scale` divided by this one.
+    pub(crate) fn scaled(&self, scale: f64, inverse: bool) -> Self {
+        if inverse {
+            return Self { min: scale / self.max, max: scale / self.min };
+        }
+        Self { min: self.min * scale, max: self.max * scale }
+    }
+
+    /// Ratio of half the width to the middle.
+    pub fn half_width(&self) -> f64 {
+        (self.max - self.min) / (self.max + self.min)
+    }
+}
 
 /// Quantile of the normal distribution at 97.5 %.
 const Z: f64 = 1.96;

@@ -3,7 +3,7 @@
 //! that it sustains.
 
 use crate::card::serve::{CardAtWork, failed as card_failed};
-use crate::fs_compare::{RANDOM, data};
+use crate::fs_compare::contents::{RANDOM, data};
 use crate::progress::{Listener, Progress};
 use floatgate_mtd::{BlockDevice, Instant, Nanos, SECTOR_BYTES};
 use floatgate_sim::error::Error;

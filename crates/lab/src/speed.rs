@@ -4,8 +4,7 @@
 //! Order, units and rounding are those of `flash_speed` of mtd-utils 2.3. Each test times one loop over the selected
 //! blocks. The tool prints KiB * 1000 / ms, where both the KiB of a unit and the milliseconds are rounded down.
 
-use crate::fs_speed::FilesystemReport;
-use crate::uncertainty::Interval;
+use crate::interval::Interval;
 pub use floatgate_device::timeline::Corrections;
 use floatgate_device::wire::{Device, read_while_write};
 use floatgate_mtd::words::count;
@@ -159,6 +158,23 @@ pub struct Latency {
     pub took_ns: u64,
     /// Time until the read ended, ns ("read ended after").
     pub read_ended_ns: u64,
+}
+
+/// The filesystem that was tested.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FilesystemReport {
+    /// Kind of the filesystem.
+    pub kind: FilesystemKind,
+    /// Number of LEBs of its volume; for JFFS2, of eraseblocks.
+    pub lebs: u32,
+    /// Size of a LEB or eraseblock, bytes.
+    pub leb_bytes: u32,
+    /// Free space for files when it was empty, bytes.
+    pub free_bytes: u64,
+    /// Size of each large file that was written and read, bytes.
+    pub file_bytes: u64,
+    /// False if the setup does not state the speed of the CPU; CPU time is then missing.
+    pub cpu_is_known: bool,
 }
 
 /// Result of `speed` on one setup.

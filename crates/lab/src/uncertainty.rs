@@ -7,45 +7,13 @@
 //! contain (docs/fidelity.md).
 
 use crate::certainty::{self, Heads};
-use crate::fs_compare::{Row, Subject};
-use crate::papers::Operation;
+pub use crate::interval::Interval;
+use crate::papers::report::Operation;
 use crate::speed::{Measured, Test};
 use floatgate_config::{Config, ConfigError, Library};
 use floatgate_device::spec::ChipSpec;
 use floatgate_device::units::TypMaxUs;
 use floatgate_mtd::{Breakdown, Nanos, Phase};
-use serde::{Deserialize, Serialize};
-
-/// 80 % interval, in the unit of its figure.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Interval {
-    /// Lower end of the interval.
-    #[serde(rename = "interval_min")]
-    pub min: f64,
-    /// Upper end of the interval.
-    #[serde(rename = "interval_max")]
-    pub max: f64,
-}
-
-impl Interval {
-    /// True if the interval contains a figure.
-    pub fn holds(&self, figure: f64) -> bool {
-        (self.min..=self.max).contains(&figure)
-    }
-
-    /// Interval of a figure that is `scale` times this one or, with `inverse`, `scale` divided by this one.
-    pub(crate) fn scaled(&self, scale: f64, inverse: bool) -> Self {
-        if inverse {
-            return Self { min: scale / self.max, max: scale / self.min };
-        }
-        Self { min: self.min * scale, max: self.max * scale }
-    }
-
-    /// Ratio of half the width to the middle.
-    pub fn half_width(&self) -> f64 {
-        (self.max - self.min) / (self.max + self.min)
-    }
-}
 
 /// Relative errors of array times.
 #[derive(Clone, Copy, Debug)]
@@ -175,18 +143,9 @@ impl Uncertainty {
         Interval { min: speed(most), max: speed(least) }
     }
 
-    /// Interval of a row of `floatgate fs` with a time or a speed; `None` for a size.
-    pub fn interval_of_row(&self, row: &Row) -> Option<Interval> {
-        let array = if row.flash.programmed_bytes == 0 { self.read } else { self.program };
-        let is_raw = matches!(row.subject, Subject::Mtdblock | Subject::Mtdchar);
-        let (least, most) = self.times(array, &row.breakdown_ns, self.code(!is_raw));
-        let total = row.breakdown_ns.total().as_ns() as f64;
-        let is_time = row.unit == "s";
-        if total == 0.0 || row.ns == 0 {
-            return None;
-        }
-        let (min, max) = if is_time { (least / total, most / total) } else { (total / most, total / least) };
-        Some(Interval { min: row.value * min, max: row.value * max })
+    /// Shortest and longest time of operations that only read, or that also program, ns.
+    pub(crate) fn range(&self, is_read: bool, is_of_filesystem: bool, spent: &Breakdown) -> (f64, f64) {
+        self.times(if is_read { self.read } else { self.program }, spent, self.code(is_of_filesystem))
     }
 
     /// Error of a total time due to code of filesystems that is not counted.

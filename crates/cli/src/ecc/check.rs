@@ -3,7 +3,7 @@
 use super::files::{self, Repeatable, Source};
 use super::options::{ApartArgs, CodeArgs, DumpPages, GeometryArgs};
 use super::show::{self, ReportDestination};
-use crate::common::{Failure, Outcome, grouped_count};
+use crate::common::{Failure, Outcome, grouped, grouped_count};
 use crate::output::ReportFormat;
 use floatgate_image::dump_kind::{DumpKind, Kind};
 use floatgate_image::ecc::{
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         DumpPages::Known(geometry, kind) => args.checked(geometry, kind, file.path())?,
         DumpPages::Unknown(kind) => Checked { detection: None, regions: Vec::new(), dump: Some(kind) },
     };
-    destination.report(&ResultKind::EccCheck.of(&args.file), &checked, || show::checked(&checked))?;
+    destination.report(&ResultKind::EccCheck.of(&args.file), &checked, || text(&checked))?;
     let is_good = !checked.regions.is_empty() && checked.regions.iter().all(CheckedRegion::is_good);
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
@@ -281,4 +281,29 @@ impl Concluded for Checked {
             }
         }
     }
+}
+
+/// Report for people.
+pub(super) fn text(checked: &Checked) -> String {
+    let kind = checked.dump.as_ref().map(|dump| dump.kind);
+    let mut lines: Vec<String> = checked.dump.iter().map(ToString::to_string).collect();
+    lines.extend(checked.detection.iter().map(|detection| show::detected(detection, kind)));
+    let is_one = checked.regions.len() == 1;
+    lines.extend(checked.regions.iter().filter_map(|region| match &region.report {
+        Some(report) if is_one => Some(show::decoded(report)),
+        None if is_one => None,
+        _ => Some(region_text(region)),
+    }));
+    lines.join("\n\n")
+}
+
+fn region_text(region: &CheckedRegion) -> String {
+    let last = region.first_page + region.pages.saturating_sub(1);
+    let place = format!("pages {} to {}: ", grouped(region.first_page), grouped(last));
+    place
+        + &match (&region.report, region.ecc) {
+            (Some(report), _) => show::decoded(report),
+            (None, Protection::None) => "the OOB holds no ECC".to_owned(),
+            (None, _) => "no code fits".to_owned(),
+        }
 }

@@ -1,6 +1,6 @@
 //! `floatgate ecc decode`.
 
-use super::check::{Checked, CheckedRegion, Finder, kind_of_unfit};
+use super::check::{self, Checked, CheckedRegion, Finder, kind_of_unfit};
 use super::files::{Input, Repeatable};
 use super::options::{ApartArgs, CodeArgs, DumpPages, GeometryArgs};
 use super::show::{self, ReportDestination};
@@ -139,7 +139,7 @@ impl Args {
         if detection.found().is_none() {
             let checked = Checked { detection: Some(detection), regions: Vec::new(), dump };
             return Err(Failure::new(
-                format!("{}: {}", self.file.display(), show::checked(&checked)),
+                format!("{}: {}", self.file.display(), check::text(&checked)),
                 "give the code with --code or --layout; --code none writes the data as they were read",
             ));
         }
@@ -152,7 +152,7 @@ impl Args {
         let is_good = regions.iter().all(CheckedRegion::is_good);
         let report = DetectedReport { all, checked: Checked { detection: Some(detection), regions, dump } };
         destination
-            .report(&ResultKind::EccDecode.of(&self.file), &report, || show::checked(&report.checked))?;
+            .report(&ResultKind::EccDecode.of(&self.file), &report, || check::text(&report.checked))?;
         Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::from(1) })
     }
 

@@ -2,8 +2,8 @@
 
 use super::files;
 use super::options::GeometryArgs;
-use super::show::{self, ReportDestination};
-use crate::common::{self, Failure, Outcome};
+use super::show::{INDISTINGUISHABLE_BITS, ReportDestination};
+use crate::common::{self, Failure, Outcome, grouped, grouped_count};
 use crate::output::ReportFormat;
 use crate::terminal::unless_quiet;
 use floatgate_host::output::Output;
@@ -11,6 +11,7 @@ use floatgate_image::ImageError;
 use floatgate_image::dump_kind::DumpKind;
 use floatgate_image::ecc::join::{self, ChipDump, JoinFound, StripeUnit, Striping};
 use floatgate_image::ecc::{EccError, PageGeometry};
+use floatgate_image::words::measure;
 use floatgate_lab::report::{Concluded, ResultKind};
 use floatgate_mtd::advice::Help;
 use indicatif::ProgressBar;
@@ -119,7 +120,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         None => [None; 2],
     };
     let joined = Joined { striping, found, page_bytes, oob_bytes, written_bytes, rest_bytes };
-    destination.report(&ResultKind::EccJoin.of(&args.one), &joined, || show::joined(&joined))?;
+    destination.report(&ResultKind::EccJoin.of(&args.one), &joined, || text(&joined))?;
     Ok(if rest_bytes == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
@@ -197,4 +198,45 @@ impl Args {
         };
         Some(Striping { stripe, unit_bytes: unit.max(1).into(), first: self.first.unwrap_or(1) })
     }
+}
+
+/// Name of a part that alternates.
+fn part_name(striping: Striping) -> String {
+    let Striping { stripe, unit_bytes, first } = striping;
+    match stripe {
+        StripeUnit::Chip => "one chip after the other".to_owned(),
+        StripeUnit::Byte => format!("bytes, dump {first} first"),
+        StripeUnit::Word => format!("pairs of bytes, dump {first} first"),
+        StripeUnit::Page => format!("pages of {unit_bytes} bytes, dump {first} first"),
+        StripeUnit::Block => format!("blocks of {unit_bytes} bytes, dump {first} first"),
+    }
+}
+
+/// Report for people.
+fn text(joined: &Joined) -> String {
+    let mut lines = vec![format!("order    {}", part_name(joined.striping))];
+    if let Some(found) = &joined.found {
+        lines.push(format!(
+            "found    {} of evidence, confidence {:.1} %, of {}; {} whole, {} not",
+            measure(found.evidence_bits, "bit"),
+            (found.confidence * 1000.0).floor() / 10.0,
+            grouped_count(found.tried, "order"),
+            grouped_count(found.structures, "structure"),
+            grouped(found.broken)
+        ));
+        let runner_up = found.runner_up.as_ref().map(|other| {
+            let is_equal = other.evidence_bits + INDISTINGUISHABLE_BITS > found.evidence_bits;
+            let what = if is_equal { "these dumps cannot distinguish it from:" } else { "next best:" };
+            format!("{what} {}, {}", part_name(other.striping), measure(other.evidence_bits, "bit"))
+        });
+        lines.extend(runner_up);
+    }
+    lines.push(format!("written  {}", grouped_count(joined.written_bytes, "byte")));
+    if joined.rest_bytes > 0 {
+        lines.push(format!(
+            "left out {} at the end of the longer dump",
+            grouped_count(joined.rest_bytes, "byte")
+        ));
+    }
+    lines.join("\n")
 }

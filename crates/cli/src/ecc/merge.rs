@@ -3,8 +3,9 @@
 use super::files::{self, Input, Repeatable, Source};
 use super::options::{CodeArgs, GeometryArgs};
 use super::show::{self, ReportDestination};
-use crate::common::{self, Failure, Outcome};
+use crate::common::{self, Failure, Outcome, grouped, grouped_count};
 use crate::output::ReportFormat;
+use crate::table::Table;
 use floatgate_host::output::Output;
 use floatgate_image::ecc::{self, Dump, EccError, MergeReport, PageGeometry, RegionEcc, Regions};
 use floatgate_lab::report::{Concluded, ResultKind};
@@ -107,7 +108,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         Some(MergedScheme { first_page: pages.start, code, layout })
     });
     let merged = Merged { schemes: schemes.collect(), report };
-    destination.report(&ResultKind::EccMerge.of(first), &merged, || show::merged(&merged, &paths))?;
+    destination.report(&ResultKind::EccMerge.of(first), &merged, || text(&merged, &paths))?;
     let is_open = regions.iter().any(|(_, ecc)| matches!(ecc, RegionEcc::Unknown));
     Ok(if merged.report.is_good() && !is_open { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
@@ -183,4 +184,53 @@ impl Args {
         let sample = sample.map_err(|error| files::failure(first, &error))?;
         Ok(ecc::detect(geometry, None, &sample).regions)
     }
+}
+
+/// Report for people.
+fn text(merged: &Merged, paths: &[&Path]) -> String {
+    let report = &merged.report;
+    let mut lines: Vec<String> = merged
+        .schemes
+        .iter()
+        .map(|scheme| {
+            format!("from page {} on: {}, layout {}", grouped(scheme.first_page), scheme.code, scheme.layout)
+        })
+        .collect();
+    if merged.schemes.is_empty() {
+        lines.push("no ECC code: bits are those of the majority".to_owned());
+    }
+    lines.push(format!(
+        "pages   {}, the dumps disagree on {} in {}",
+        grouped(report.pages),
+        grouped_count(report.bits_that_differ, "bit"),
+        grouped_count(report.pages_that_differ, "page")
+    ));
+    if report.undecided_bits > 0 {
+        lines.push(format!("votes   {} without a majority", grouped_count(report.undecided_bits, "bit")));
+    }
+    let steps = &report.steps;
+    if steps.total > 0 {
+        lines.push(format!(
+            "steps   {} with data: {} right by vote, {} by one dump, {} by combination, {} uncorrectable",
+            grouped(steps.total),
+            grouped(steps.by_vote),
+            grouped(steps.by_one_dump),
+            grouped(steps.by_combination),
+            grouped(steps.uncorrectable)
+        ));
+    }
+    let mut table = Table::new(["dump", "pages", "wrong bits", "uncorrectable alone"]).numbers(1..);
+    for (dump, path) in report.dumps.iter().zip(paths) {
+        let counts = [dump.pages, dump.wrong_bits, dump.uncorrectable_alone].map(grouped);
+        table.row([path.display().to_string()].into_iter().chain(counts));
+    }
+    lines.push(format!("\n{table}"));
+    lines.extend(show::listed(&report.uncorrectable, steps.uncorrectable));
+    if report.rest_bytes > 0 {
+        lines.push(format!(
+            "\nthe last {} are no whole page and were left out",
+            grouped_count(report.rest_bytes, "byte")
+        ));
+    }
+    lines.join("\n")
 }

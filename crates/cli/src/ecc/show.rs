@@ -1,15 +1,11 @@
-//! Reports for people.
+//! Parts of reports for people.
 
-use super::check::{Checked, CheckedRegion, Protection};
-use super::join::Joined;
-use super::merge::Merged;
 use crate::common::{self, grouped, grouped_count};
 use crate::output::{self, ReportFormat};
 use crate::table::Table;
 use crate::terminal;
 use floatgate_host::output::is_stdout;
 use floatgate_image::dump_kind::Kind;
-use floatgate_image::ecc::join::{StripeUnit, Striping};
 use floatgate_image::ecc::report::{BadBlockReport, DecodeReport, Failure};
 use floatgate_image::ecc::{Candidate, Detection, EncodeReport, StuckColumn, Transform};
 use floatgate_image::words::measure;
@@ -25,7 +21,7 @@ const LINES: usize = 10;
 const BLOCKS: usize = 20;
 
 /// Difference in evidence below which pages do not tell two layouts apart, in bits.
-const INDISTINGUISHABLE_BITS: f64 = 3.3;
+pub(super) const INDISTINGUISHABLE_BITS: f64 = 3.3;
 
 /// Destination of a report.
 #[derive(Clone, Copy)]
@@ -142,30 +138,6 @@ fn column(column: &StuckColumn) -> String {
     )
 }
 
-pub(super) fn checked(checked: &Checked) -> String {
-    let kind = checked.dump.as_ref().map(|dump| dump.kind);
-    let mut lines: Vec<String> = checked.dump.iter().map(ToString::to_string).collect();
-    lines.extend(checked.detection.iter().map(|detection| detected(detection, kind)));
-    let is_one = checked.regions.len() == 1;
-    lines.extend(checked.regions.iter().filter_map(|region| match &region.report {
-        Some(report) if is_one => Some(decoded(report)),
-        None if is_one => None,
-        _ => Some(region_text(region)),
-    }));
-    lines.join("\n\n")
-}
-
-fn region_text(region: &CheckedRegion) -> String {
-    let last = region.first_page + region.pages.saturating_sub(1);
-    let place = format!("pages {} to {}: ", grouped(region.first_page), grouped(last));
-    place
-        + &match (&region.report, region.ecc) {
-            (Some(report), _) => decoded(report),
-            (None, Protection::None) => "the OOB holds no ECC".to_owned(),
-            (None, _) => "no code fits".to_owned(),
-        }
-}
-
 /// Advice where no code fits.
 const UNFIT: &str = "Are these the sizes of page and OOB, and is it a raw dump, read with the ECC off? A controller may write \
              bits or bytes\nin an order of its own, or scramble the data.";
@@ -183,7 +155,7 @@ fn worn(c: &Candidate) -> String {
     )
 }
 
-fn detected(detection: &Detection, kind: Option<Kind>) -> String {
+pub(super) fn detected(detection: &Detection, kind: Option<Kind>) -> String {
     let tried = format!(
         "{} codes and layouts tried on {} with data",
         detection.tried,
@@ -252,94 +224,6 @@ fn rival(c: &Candidate) -> Option<String> {
     })
 }
 
-pub(super) fn merged(merged: &Merged, paths: &[&Path]) -> String {
-    let report = &merged.report;
-    let mut lines: Vec<String> = merged
-        .schemes
-        .iter()
-        .map(|scheme| {
-            format!("from page {} on: {}, layout {}", grouped(scheme.first_page), scheme.code, scheme.layout)
-        })
-        .collect();
-    if merged.schemes.is_empty() {
-        lines.push("no ECC code: bits are those of the majority".to_owned());
-    }
-    lines.push(format!(
-        "pages   {}, the dumps disagree on {} in {}",
-        grouped(report.pages),
-        grouped_count(report.bits_that_differ, "bit"),
-        grouped_count(report.pages_that_differ, "page")
-    ));
-    if report.undecided_bits > 0 {
-        lines.push(format!("votes   {} without a majority", grouped_count(report.undecided_bits, "bit")));
-    }
-    let steps = &report.steps;
-    if steps.total > 0 {
-        lines.push(format!(
-            "steps   {} with data: {} right by vote, {} by one dump, {} by combination, {} uncorrectable",
-            grouped(steps.total),
-            grouped(steps.by_vote),
-            grouped(steps.by_one_dump),
-            grouped(steps.by_combination),
-            grouped(steps.uncorrectable)
-        ));
-    }
-    let mut table = Table::new(["dump", "pages", "wrong bits", "uncorrectable alone"]).numbers(1..);
-    for (dump, path) in report.dumps.iter().zip(paths) {
-        let counts = [dump.pages, dump.wrong_bits, dump.uncorrectable_alone].map(grouped);
-        table.row([path.display().to_string()].into_iter().chain(counts));
-    }
-    lines.push(format!("\n{table}"));
-    lines.extend(listed(&report.uncorrectable, steps.uncorrectable));
-    if report.rest_bytes > 0 {
-        lines.push(format!(
-            "\nthe last {} are no whole page and were left out",
-            grouped_count(report.rest_bytes, "byte")
-        ));
-    }
-    lines.join("\n")
-}
-
-/// Name of a part that alternates.
-fn part_name(striping: Striping) -> String {
-    let Striping { stripe, unit_bytes, first } = striping;
-    match stripe {
-        StripeUnit::Chip => "one chip after the other".to_owned(),
-        StripeUnit::Byte => format!("bytes, dump {first} first"),
-        StripeUnit::Word => format!("pairs of bytes, dump {first} first"),
-        StripeUnit::Page => format!("pages of {unit_bytes} bytes, dump {first} first"),
-        StripeUnit::Block => format!("blocks of {unit_bytes} bytes, dump {first} first"),
-    }
-}
-
-pub(super) fn joined(joined: &Joined) -> String {
-    let mut lines = vec![format!("order    {}", part_name(joined.striping))];
-    if let Some(found) = &joined.found {
-        lines.push(format!(
-            "found    {} of evidence, confidence {:.1} %, of {}; {} whole, {} not",
-            measure(found.evidence_bits, "bit"),
-            (found.confidence * 1000.0).floor() / 10.0,
-            grouped_count(found.tried, "order"),
-            grouped_count(found.structures, "structure"),
-            grouped(found.broken)
-        ));
-        let runner_up = found.runner_up.as_ref().map(|other| {
-            let is_equal = other.evidence_bits + INDISTINGUISHABLE_BITS > found.evidence_bits;
-            let what = if is_equal { "these dumps cannot distinguish it from:" } else { "next best:" };
-            format!("{what} {}, {}", part_name(other.striping), measure(other.evidence_bits, "bit"))
-        });
-        lines.extend(runner_up);
-    }
-    lines.push(format!("written  {}", grouped_count(joined.written_bytes, "byte")));
-    if joined.rest_bytes > 0 {
-        lines.push(format!(
-            "left out {} at the end of the longer dump",
-            grouped_count(joined.rest_bytes, "byte")
-        ));
-    }
-    lines.join("\n")
-}
-
 fn bad_blocks(bad: &BadBlockReport, is_written: bool) -> String {
     if bad.count == 0 {
         return format!("blocks  {}, none marked bad", grouped(bad.blocks));
@@ -381,7 +265,7 @@ fn failures(report: &DecodeReport) -> Option<String> {
 }
 
 /// The first uncorrectable steps of `count`.
-fn listed(uncorrectable: &[Failure], count: u64) -> Option<String> {
+pub(super) fn listed(uncorrectable: &[Failure], count: u64) -> Option<String> {
     if uncorrectable.is_empty() {
         return None;
     }

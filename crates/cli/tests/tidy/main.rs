@@ -290,7 +290,7 @@ fn every_help_text_has_examples() {
 const WRITES_COMMANDS: [&str; 5] = [
     "config/src/set.rs",
     "config/src/sweep.rs",
-    "lab/src/papers/job.rs",
+    "lab/src/papers/file.rs",
     "image/src/format/jffs2/info.rs",
     "image/src/patch.rs",
 ];

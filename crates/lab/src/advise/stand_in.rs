@@ -1,6 +1,6 @@
 //! The card of the catalogue on which advice for a probed device rests.
 
-use super::card::DeviceFacts;
+use super::card::facts::DeviceFacts;
 use super::size;
 use crate::Error;
 use crate::card::speed::in_order_mb_s;

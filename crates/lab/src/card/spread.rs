@@ -1,8 +1,8 @@
 //! Intervals of a card's figures: the residuals of predicted rows that `papers cards` states, by measure.
 
 use crate::Error;
-use crate::papers::{self, RowKind};
-use crate::uncertainty::Interval;
+use crate::interval::Interval;
+use crate::papers::file::{Row, RowKind, built_in};
 
 /// Document with measurements of cards.
 const PAPER: &str = "cards";
@@ -37,11 +37,11 @@ impl Spread {
     /// # Errors
     /// A built-in document that cannot be read.
     pub fn of(measure: &str) -> Result<Option<Self>, Error> {
-        let papers = papers::built_in()?;
+        let papers = built_in()?;
         let tables = papers.iter().filter(|paper| paper.paper == PAPER).flat_map(|paper| &paper.tables);
         let rows = tables.flat_map(|table| &table.rows);
-        let is_meant = |row: &&papers::Row| row.kind == RowKind::Predicted && row.measure == measure;
-        let logarithm = |row: &papers::Row| libm::log((1.0 + row.residual_percent / 100.0).max(0.01)).abs();
+        let is_meant = |row: &&Row| row.kind == RowKind::Predicted && row.measure == measure;
+        let logarithm = |row: &Row| libm::log((1.0 + row.residual_percent / 100.0).max(0.01)).abs();
         let mut distances: Vec<f64> = rows.filter(is_meant).map(logarithm).collect();
         distances.sort_by(f64::total_cmp);
         let rows = distances.len();

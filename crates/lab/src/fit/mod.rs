@@ -35,11 +35,11 @@ pub use results::{
 pub use undecided::{NextFigure, Undecided};
 pub use written::to_toml;
 
+use crate::interval::Interval;
 use crate::papers::Operation;
 use crate::progress::{Listener, Progress};
 use crate::speed::Test;
 use crate::speed_run;
-use crate::uncertainty::Interval;
 use floatgate_config::{Library, Override, Setup};
 use floatgate_sim::error::Error;
 use least_squares::{Bounds, Effort, minimise, squares};

@@ -8,9 +8,10 @@
 use super::least_squares::slopes;
 use super::model::Model;
 use super::residuals::{Given, Residuals};
+use crate::interval::Interval;
 use crate::papers::Operation;
 use crate::speed::Test;
-use crate::uncertainty::{Interval, OF_80_PERCENT};
+use crate::uncertainty::OF_80_PERCENT;
 
 /// A symmetric matrix by rows.
 pub(super) type Matrix = Vec<Vec<f64>>;

@@ -2,7 +2,7 @@
 
 use super::parameters::{self, Parameter};
 use super::{Block, FitReport};
-use crate::uncertainty::Interval;
+use crate::interval::Interval;
 use floatgate_config::{Library, Node, Override, Setup, Source, Value};
 use floatgate_sim::error::Error;
 use std::path::Path;

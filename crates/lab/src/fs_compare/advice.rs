@@ -1,7 +1,7 @@
 //! Conclusions from the figures of a comparison.
 
 use super::{FsComparison, Row, Subject, Test};
-use crate::uncertainty::Interval;
+use crate::interval::Interval;
 
 /// Ratio of UBIFS's to JFFS2's space for files above which UBIFS is advised. Below it, UBI and UBIFS use too much of
 /// the flash themselves.

@@ -6,7 +6,8 @@
 
 mod advice;
 mod by_size;
-mod mounted;
+pub(crate) mod contents;
+pub(crate) mod mounted;
 pub mod own;
 mod raw;
 
@@ -14,11 +15,11 @@ pub use advice::Choice;
 pub(crate) use advice::{FREE, SPACE_SHARE};
 pub(crate) use by_size::comparisons;
 pub use by_size::{BySize, SizeRow, by_size};
-pub(crate) use mounted::{file_bytes, read_file, write_file};
 
+use crate::interval::Interval;
 use crate::progress::{Listener, Progress};
 use crate::speed_run;
-use crate::uncertainty::{Interval, Uncertainty};
+use crate::uncertainty::Uncertainty;
 use floatgate_config::{Config, Library};
 use floatgate_device::host::HostProfile;
 use floatgate_mtd::{Breakdown, Counted, Instant, Mtd as _, Nanos, Phase};
@@ -247,6 +248,20 @@ pub struct Row {
 }
 
 impl Row {
+    /// 80 % interval of a time or a speed; `None` for a size.
+    fn interval_with(&self, uncertainty: &Uncertainty) -> Option<Interval> {
+        let is_raw = matches!(self.subject, Subject::Mtdblock | Subject::Mtdchar);
+        let total = self.breakdown_ns.total().as_ns() as f64;
+        if total == 0.0 || self.ns == 0 {
+            return None;
+        }
+        let is_read = self.flash.programmed_bytes == 0;
+        let (least, most) = uncertainty.range(is_read, !is_raw, &self.breakdown_ns);
+        let is_time = self.unit == "s";
+        let (min, max) = if is_time { (least / total, most / total) } else { (total / most, total / least) };
+        Some(Interval { min: self.value * min, max: self.value * max })
+    }
+
     /// Adds CPU time to this row, whose unit is seconds.
     fn and_cpu(mut self, time: Nanos) -> Self {
         self.value += time.as_secs_f64();
@@ -411,7 +426,7 @@ pub fn compare(
         }
     }
     let uncertainty = Uncertainty::of(library, config)?;
-    rows.iter_mut().for_each(|row| row.interval = uncertainty.interval_of_row(row));
+    rows.iter_mut().for_each(|row| row.interval = row.interval_with(&uncertainty));
     let geometry = wired.device.geometry();
     let mut compared = FsComparison {
         title: speed_run::title(config),
@@ -460,43 +475,6 @@ const SPACE_ROWS: [&str; 2] = ["free", "file"];
 
 /// Sizes of the pieces in which files are written, with their names.
 const PIECES: [(u64, &str); 3] = [(4 << 10, "4 KiB"), (64 << 10, "64 KiB"), (1 << 20, "1 MiB")];
-
-/// Name of random bytes as file data.
-pub(crate) const RANDOM: &str = "random";
-
-/// Names of the data that is written.
-const DATA: [&str; 2] = [RANDOM, "zeros"];
-
-/// One MiB of data of this kind, which fills files repeatedly.
-pub(crate) fn data(name: &str) -> Vec<u8> {
-    match name {
-        RANDOM => crate::speed::pattern(MIB),
-        "text" => text(),
-        _ => vec![0; MIB],
-    }
-}
-
-const MIB: usize = 1 << 20;
-
-/// Text of words in random order; deflate shrinks it to about 40 %.
-fn text() -> Vec<u8> {
-    const WORDS: [&str; 32] = [
-        "the", "flash", "of", "and", "page", "a", "in", "to", "block", "erase", "is", "that", "wear", "for",
-        "with", "device", "on", "as", "journal", "node", "be", "by", "from", "index", "at", "this", "mount",
-        "are", "or", "data", "which", "cache",
-    ];
-    let mut out = Vec::with_capacity(MIB + 16);
-    for byte in crate::speed::pattern(MIB / 3) {
-        out.extend_from_slice(WORDS[usize::from(byte % 32)].as_bytes());
-        // Numbers and names, which repeat less often.
-        out.extend_from_slice(&[b' ', b'a' + byte % 26, b'0' + byte / 26, b' ']);
-        if out.len() >= MIB {
-            break;
-        }
-    }
-    out.truncate(MIB);
-    out
-}
 
 /// A test between two moments, from which rows are made.
 struct Timed<'a> {

@@ -1,7 +1,8 @@
 //! Tests of a mounted filesystem.
 
+use super::contents::{DATA, RANDOM, data};
 use super::own::Own;
-use super::{Bench, DATA, PIECES, RANDOM, Row, Subject, Test, Timed, Tree, data, size};
+use super::{Bench, PIECES, Row, Subject, Test, Timed, Tree, size};
 use floatgate_media::ubifs::MIN_LEB_BYTES;
 use floatgate_mtd::advice::Advice;
 use floatgate_mtd::{Instant, Mtd as _};

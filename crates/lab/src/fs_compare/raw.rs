@@ -1,7 +1,8 @@
 //! Tests of the bare flash: through mtdblock with the page cache of a block device, and through
 //! mtdchar.
 
-use super::{Bench, DATA, PIECES, Row, Subject, Test, Timed, data};
+use super::contents::{DATA, data};
+use super::{Bench, PIECES, Row, Subject, Test, Timed};
 use floatgate_mtd::{Instant, Mtd as _, Nanos};
 use floatgate_sim::error::Error;
 use floatgate_sim::mtdblock::MtdBlock;

@@ -1,9 +1,8 @@
 //! Reader and checks for a file of `data/papers/`.
 
-use super::PAPERS;
-use super::job::sets_text;
 use floatgate_config::{ConfigError, Node, Source};
 use floatgate_sim::error::Error;
+use include_dir::{Dir, include_dir};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -238,6 +237,13 @@ pub struct Prediction {
     /// Obstacle to the measurement on real hardware, if any.
     #[serde(default)]
     pub note: String,
+}
+
+static PAPERS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/data/papers");
+
+/// Overrides in command-line form, each with a leading space.
+pub(super) fn sets_text(sets: &[String]) -> String {
+    sets.iter().map(|set| format!(" --set {set}")).collect()
 }
 
 /// All documents in this project.

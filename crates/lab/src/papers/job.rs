@@ -1,11 +1,11 @@
 //! Simulation that a row requires.
 
-use super::file::{Prediction, Row, Table, ten};
+use super::file::{Prediction, Row, Table, sets_text, ten};
 use super::{card, claim};
 use crate::fs_compare;
+use crate::interval::Interval;
 use crate::keystore::{self, Driver};
 use crate::speed::{self, SpeedOptions, Test};
-use crate::uncertainty::Interval;
 use floatgate_config::{Config, Library, Override};
 use floatgate_mtd::advice;
 use floatgate_mtd::advice::Command;
@@ -77,11 +77,6 @@ pub(super) fn prediction_job(prediction: &Prediction) -> Job {
 
 pub(super) fn setup_text(job: &Job) -> String {
     job.setup.clone() + &sets_text(&job.set)
-}
-
-/// Overrides in command-line form, each with a leading space.
-pub(super) fn sets_text(sets: &[String]) -> String {
-    sets.iter().map(|set| format!(" --set {set}")).collect()
 }
 
 /// A simulated figure.

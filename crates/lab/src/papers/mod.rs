@@ -17,11 +17,11 @@
 
 mod card;
 mod claim;
-mod file;
+pub(crate) mod file;
 mod job;
 mod picture;
 mod refit;
-mod report;
+pub(crate) mod report;
 
 pub use file::{Fit, Paper, Prediction, Published, Row, RowKind, Table, built_in, check, read};
 pub use picture::picture;
@@ -31,14 +31,11 @@ pub use report::{ByOperation, Operation, Report, ReportPrediction, ReportRow, Su
 use file::{beyond, rows};
 use floatgate_config::{Library, did_you_mean};
 use floatgate_sim::error::Error;
-use include_dir::{Dir, include_dir};
 use job::{Job, Outcome, job, prediction_job, run, setup_text};
 use rayon::prelude::*;
 use report::summarise;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-static PAPERS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/data/papers");
 
 /// Keeps only the tables that `filter` names: a paper (`P0`), a table (`octal`) or both (`P0/octal`). An empty filter
 /// keeps all.

@@ -4,12 +4,36 @@ use std::fmt;
 
 use floatgate_device::power::PowerCut as ChipCut;
 use floatgate_device::wire::Device;
-use floatgate_mtd::{Cut, Instant, Mtd, Nanos, Partition, PowerCut};
+use floatgate_mtd::{Cut, Faults, Instant, Mtd, Nanos, Partition, PowerCut, RamFlash, Tear};
 
-use super::flash::Flash;
 use floatgate_config::{Config, Library};
 use floatgate_program::powercut::share;
 use floatgate_sim::rig::{self, RigOptions};
+
+/// Flash in memory that can be copied at any moment. Copies must be cheap: one is made for each step of a workload and
+/// for each run.
+pub trait Flash: Mtd + Tear + fmt::Debug + Send + Sync {
+    /// Returns an independent copy.
+    fn duplicate(&self) -> Box<dyn Flash>;
+}
+
+impl Flash for RamFlash {
+    fn duplicate(&self) -> Box<dyn Flash> {
+        Box::new(self.clone())
+    }
+}
+
+impl Flash for Faults<RamFlash> {
+    fn duplicate(&self) -> Box<dyn Flash> {
+        Box::new(self.clone())
+    }
+}
+
+impl Clone for Box<dyn Flash> {
+    fn clone(&self) -> Self {
+        (**self).duplicate()
+    }
+}
 
 /// A device whose power is cut at a requested flash operation. Copies must be cheap: one is made for each step of a
 /// workload and for each run.

@@ -3,7 +3,6 @@
 use crate::speed_run;
 use floatgate_mtd::advice;
 use floatgate_mtd::advice::set;
-use std::fmt;
 use std::path::Path;
 
 use floatgate_device::spec::ChipKind;
@@ -11,40 +10,15 @@ use floatgate_device::wire::Device;
 use floatgate_media::crc;
 use floatgate_media::ubi;
 use floatgate_media::ubifs::MIN_LEB_BYTES;
-use floatgate_mtd::{FaultPlan, Faults, FlashKind, Geometry, Mtd, Pairing, PowerCut, RamFlash, Tear};
+use floatgate_mtd::{FaultPlan, Faults, FlashKind, Geometry, Mtd, Pairing, PowerCut, RamFlash};
 
-use super::chip::{Powered, wired};
+use super::chip::{Flash, Powered, wired};
 use super::id::FlashId;
 use crate::Error;
 use floatgate_config::{Config, Library, Override};
 use floatgate_image::words::count;
 use floatgate_sim::machine::FilesystemKind;
 use floatgate_sim::rig::{self, RigOptions};
-
-/// Flash in memory that can be copied at any moment. Copies must be cheap: one is made for each step of a workload and
-/// for each run.
-pub trait Flash: Mtd + Tear + fmt::Debug + Send + Sync {
-    /// Returns an independent copy.
-    fn duplicate(&self) -> Box<dyn Flash>;
-}
-
-impl Flash for RamFlash {
-    fn duplicate(&self) -> Box<dyn Flash> {
-        Box::new(self.clone())
-    }
-}
-
-impl Flash for Faults<RamFlash> {
-    fn duplicate(&self) -> Box<dyn Flash> {
-        Box::new(self.clone())
-    }
-}
-
-impl Clone for Box<dyn Flash> {
-    fn clone(&self) -> Self {
-        (**self).duplicate()
-    }
-}
 
 /// Faults of a run: far more than a real chip has, so that even a short workload meets some. The number of bad blocks
 /// stays below the reserve of UBI ([`MAX_BAD_PER_1024`]).

@@ -24,10 +24,10 @@ mod report;
 mod summary;
 mod workload;
 
-pub use chip::Powered;
+pub use chip::{Flash, Powered};
 pub use explore::{MakeFlash, Progress, explore, explore_on, on_threads, replay, replay_on};
 pub use filesystem::describe;
-pub use flash::{Flash, SetupFlash, erased, leb_start, shrunk};
+pub use flash::{SetupFlash, erased, leb_start, shrunk};
 pub use floatgate_mtd::power_cut::{CutKind, Stage};
 pub use id::{CutAt, End, FlashId, MAX_CUTS, MAX_STEPS, ParseIdError, RunId};
 pub use options::{Mode, Options, SecondCut};

@@ -3,8 +3,9 @@
 //! members of designs that take long.
 
 use super::batch::Batch;
-use super::waves::Wave;
+use super::measure::ChipFigures;
 use floatgate_sim::error::Error;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use std::fs::{File, OpenOptions, TryLockError};
@@ -192,6 +193,20 @@ fn append(file: &mut File, text: &str) -> io::Result<()> {
 /// Line of a checkpoint: digest and contents.
 pub(super) fn with_digest(line: &str) -> String {
     format!("{} {line}\n", digest(line, DIGEST_BYTES))
+}
+
+/// Some consecutive members of a design, after those of earlier waves.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct Wave {
+    pub(super) design: usize,
+    pub(super) members: Vec<ChipFigures>,
+}
+
+impl Wave {
+    /// Parses a wave from its line; `None` for an invalid line.
+    fn from_line(line: &str) -> Option<Self> {
+        serde_json::from_str(line).ok()
+    }
 }
 
 /// Appender of lines that any thread can use.

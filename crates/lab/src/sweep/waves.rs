@@ -2,26 +2,12 @@
 //! of them.
 
 use super::batch::Batch;
-use super::checkpoint::Appender;
+use super::checkpoint::{Appender, Wave};
 use super::measure::ChipFigures;
 use super::space::Work;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Some consecutive members of a design, after those of earlier waves.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-pub(super) struct Wave {
-    design: usize,
-    members: Vec<ChipFigures>,
-}
-
-impl Wave {
-    /// Parses a wave from its line; `None` for an invalid line.
-    pub(super) fn from_line(line: &str) -> Option<Self> {
-        serde_json::from_str(line).ok()
-    }
-}
 
 /// Results that a worker sends back: of all its designs, or of the next wave of members of its only design.
 #[derive(Clone, Debug, Deserialize, Serialize)]

@@ -15,7 +15,7 @@ pub mod verdict;
 pub use measure::measure;
 pub(crate) use measure::{PARTITION_BLOCKS, PARTITION_BYTES};
 
-use crate::uncertainty::Interval;
+use crate::interval::Interval;
 use floatgate_mtd::size::text as size;
 use floatgate_mtd::words::measure as quantity;
 use floatgate_sim::machine::FilesystemKind;

@@ -1,16 +1,11 @@
-//! Properties of a device, from the catalogue or from the answers of a probe.
+//! Properties of a device: those of a card of the catalogue. `probed` has those of a probe.
 
 use super::super::existing::Existing;
 use super::super::mkfs::PartitionShape;
 use super::super::size;
-use super::probed::{Answer, Probed};
-use crate::Error;
 use crate::card::LoadedCard;
 use floatgate_card::LossSpec;
-use floatgate_mtd::advice;
-use floatgate_mtd::advice::{Command, CommandOption};
 use serde::Deserialize;
-use std::ops::RangeInclusive;
 
 /// A number with its evidence.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,28 +81,10 @@ impl Partition {
     }
 }
 
-/// Sizes of allocation units where nothing is known, in bytes: up to 32 GiB (SDHC) and above (SDXC).
-const USUAL_AU: [u64; 2] = [4 << 20, 16 << 20];
-/// Largest card whose allocation units are of the first size, in bytes.
-const SDHC_MAX: u64 = 32 << 30;
-/// Page and open allocation units where nothing is known.
-const USUAL_PAGE: u64 = 16 << 10;
-const USUAL_OPEN_AUS: u64 = 5;
 /// Confidence of a size that only the device states.
 pub(super) const UNPROVEN: f64 = 0.5;
 /// Confidence of a number that is only usual.
-const ASSUMED: f64 = 0.3;
-/// Allocation units, pages and numbers of open units that are believed. A phase is below its allocation unit.
-pub(super) const AUS: RangeInclusive<u64> = 4096..=1 << 30;
-const PAGES: RangeInclusive<u64> = 512..=4 << 20;
-const OPEN_AUS: RangeInclusive<u64> = 0..=1024;
-const PHASES: RangeInclusive<u64> = 0..=1 << 30;
-const PERCENT: RangeInclusive<u64> = 0..=100;
-/// Speeds that are believed, MB/s.
-pub(super) const SPEEDS: RangeInclusive<f64> = 0.001..=100_000.0;
-/// Fastest reads of a card, MB/s: the bus of eMMC in HS400 (JESD84-B51), UHS-II of SD has 312. What is faster is another device or a cache.
-const CARD_MB_S_MAX: f64 = 400.0;
-
+pub(super) const ASSUMED: f64 = 0.3;
 impl DeviceFacts {
     /// A card of the catalogue.
     pub fn of_card(name: &str, card: &LoadedCard) -> Self {
@@ -139,66 +116,6 @@ impl DeviceFacts {
             life_used_percent: None,
             is_size_unproven: false,
         }
-    }
-
-    /// A device from the JSON of `floatgate probe`.
-    ///
-    /// # Errors
-    /// It has no answers, or no size, or a number that no card has.
-    pub fn of_probe(target: &str, json: &str) -> Result<Self, Error> {
-        let no = |what: &str| {
-            Error::request(
-                format!("{target}: {what}"),
-                advice! { "give what ", Command::Probe.with("TARGET").with(CommandOption::Json), " or ", CommandOption::Raw, " has written" },
-            )
-        };
-        let probed: Probed =
-            serde_json::from_str(json).map_err(|error| no(&format!("no answers of a probe: {error}")))?;
-        let answers = &probed.answers;
-        let count = |name: &str, answer: &Answer<u64>, allowed| answer.count(target, name, allowed);
-        let stated = probed.capacity_bytes.filter(|bytes| *bytes > 0);
-        let real = count("capacity", &answers.capacity, &(1..=u64::MAX))?;
-        let capacity_bytes =
-            real.as_ref().map(|real| real.value).or(stated).ok_or_else(|| no("no size of the device"))?;
-        let usual_au = if capacity_bytes <= SDHC_MAX { USUAL_AU[0] } else { USUAL_AU[1] };
-        let found_au = match count("erase_block", &answers.erase_block, &AUS)? {
-            None => probed.au_of_registers(target)?,
-            measured => measured,
-        };
-        let found_open = count("open_aus_linear", &answers.open_aus_linear, &OPEN_AUS)?;
-        // A probe that found none had each write close its unit: not a card without a limit.
-        let found_open = found_open.map(|open| Evidence { value: open.value.max(1), ..open });
-        let mb_s = [
-            answers.read_speed.speed(target, "read_speed")?,
-            answers.write_speed.speed(target, "write_speed")?,
-        ];
-        let is_of_card = mb_s[0].is_some_and(|reads| reads <= CARD_MB_S_MAX);
-        let is_card_visible = found_au.is_some() || found_open.is_some() || is_of_card;
-        let au_bytes =
-            found_au.unwrap_or_else(|| assumed(usual_au, "not visible: usual for cards of this size"));
-        let phase = count("phase", &answers.phase, &PHASES)?;
-        let phase_bytes = phase.map_or(0, |phase| phase.value % au_bytes.value);
-        Ok(Self {
-            target: target.to_owned(),
-            title: "as probed".to_owned(),
-            capacity_bytes,
-            claimed_bytes: stated.filter(|stated| *stated != capacity_bytes),
-            phase_bytes,
-            page_bytes: count("page", &answers.page, &PAGES)?
-                .filter(|page| page.value <= au_bytes.value)
-                .unwrap_or_else(|| assumed(USUAL_PAGE.min(au_bytes.value), "not visible: usual")),
-            open_aus: found_open
-                .unwrap_or_else(|| assumed(USUAL_OPEN_AUS, "not measured, as only writes show it: usual")),
-            is_card_visible,
-            mb_s,
-            is_size_unproven: real.as_ref().is_some_and(|real| real.confidence <= UNPROVEN),
-            is_untrue: answers.untrue().is_some(),
-            unsafe_because: answers.untrue().or_else(|| answers.worn_out()),
-            life_used_percent: count("life_used", &answers.life_used, &PERCENT)?,
-            au_bytes,
-            partitions: probed.partition.partitions,
-            findings: probed.partition.findings,
-        })
     }
 
     /// Reason not to trust the device with data.
@@ -235,10 +152,6 @@ impl DeviceFacts {
 
 /// First byte that is free for partitions: 1 MiB, as fdisk has it.
 pub(super) const FIRST_MIN: u64 = 1 << 20;
-
-fn assumed(value: u64, reason: &str) -> Evidence {
-    Evidence { value, confidence: ASSUMED, alternatives: Vec::new(), reason: reason.to_owned() }
-}
 
 /// Reason not to trust a card of the catalogue.
 fn unsound(card: &LoadedCard) -> Option<String> {

@@ -4,7 +4,7 @@
 //! on a card of the catalogue, or on the one that is most like what was probed, with the sizes that were
 //! found.
 
-mod facts;
+pub(super) mod facts;
 mod points;
 mod probed;
 mod wear;

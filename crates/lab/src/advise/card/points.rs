@@ -2,7 +2,8 @@
 
 use super::super::mkfs::{BlockFs, Need, PartitionShape, Recipe};
 use super::super::{Point, size};
-use super::facts::{AUS, DeviceFacts, Evidence, Partition};
+use super::facts::{DeviceFacts, Evidence, Partition};
+use super::probed::AUS;
 use super::unmet;
 use crate::card::compare::{Cell, Matrix};
 use floatgate_mtd::advice;

@@ -1,7 +1,7 @@
 //! Rows of a measurement.
 
 use crate::card::state::CardState;
-use crate::uncertainty::Interval;
+use crate::interval::Interval;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 

@@ -1,7 +1,7 @@
 //! `floatgate speed --sweep`.
 
+use super::{Args, bar, kib_s};
 use crate::common::{self, Failure, Named, Outcome, SetupArgs};
-use crate::speed::Args;
 use crate::table::Table;
 use crate::terminal;
 use clap::builder::PossibleValuesParser;
@@ -51,11 +51,11 @@ const FILE_TESTS: [(&str, &str); 5] = [
 ];
 
 /// The names that `--sort` takes.
-pub(crate) fn test_names() -> PossibleValuesParser {
+pub(super) fn test_names() -> PossibleValuesParser {
     PossibleValuesParser::new(TESTS.iter().chain(&FILE_TESTS).map(|(name, _)| *name))
 }
 
-pub(crate) fn run(args: &Args, setup: &SetupArgs, named: &Named) -> Outcome {
+pub(super) fn run(args: &Args, setup: &SetupArgs, named: &Named) -> Outcome {
     let combinations = sweep(&named.library, &args.sweep)?;
     let tests = args.tests();
     let columns = if args.fs.is_some() { FILE_TESTS } else { TESTS };
@@ -194,8 +194,7 @@ fn text(rows: &[Row], sweeps: &[String], columns: [(&str, &str); 5], by: &str) -
     let header = ["combination"].into_iter().chain(titles).chain(latency_title).chain(["", "remarks"]);
     let mut table = Table::new(header).numbers(1..=columns.len() + usize::from(with_latency));
     for row in rows {
-        let speeds =
-            columns.map(|(name, _)| row.test(name).map_or_else(|| "-".to_owned(), crate::speed::kib_s));
+        let speeds = columns.map(|(name, _)| row.test(name).map_or_else(|| "-".to_owned(), kib_s));
         let is_best = row.speed(by) == best;
         let mark = if is_best { "<- best" } else { "" };
         let remarks = row.refused.clone().unwrap_or_else(|| bottleneck(row, columns[0].0));
@@ -320,7 +319,7 @@ fn plot_rows(
 ) -> Result<(), Failure> {
     let bar = |row: &Row| {
         let note = row.refused.as_ref().map_or_else(String::new, |why| format!("refused: {why}"));
-        let bar = row.test(test).map_or(plot::BarRow { note, ..plot::BarRow::default() }, crate::speed::bar);
+        let bar = row.test(test).map_or(plot::BarRow { note, ..plot::BarRow::default() }, bar);
         plot::BarRow { label: row.combination.clone(), ..bar }
     };
     let bars: Vec<plot::BarRow> = rows.iter().map(bar).collect();
