@@ -47,9 +47,43 @@ fn group(command: &Command, title: &str, names: &[&str]) -> String {
     format!("{}\n{}\n", heading(command, title), lines.collect::<String>())
 }
 
+/// A space inside an example, at which clap does not wrap.
+const FIXED_SPACE: &str = "\u{A0}";
+
+/// Keeps each example of a command and of its subcommands on one line in the help, so that it can be pasted. [`with_spaces`] reads the result.
+pub(crate) fn with_whole_examples(command: Command) -> Command {
+    let whole = |line: &str| match line.trim_start() {
+        example if example.starts_with("floatgate ") => {
+            let indent = " ".repeat(line.len() - example.len());
+            format!("{indent}{}", example.replace(' ', FIXED_SPACE))
+        }
+        _ => line.to_owned(),
+    };
+    let after = command.get_after_help().map(ToString::to_string);
+    let command = match after {
+        Some(after) => command.after_help(after.lines().map(whole).collect::<Vec<_>>().join("\n")),
+        None => command,
+    };
+    command.mut_subcommands(with_whole_examples)
+}
+
+/// The text of a help with ordinary spaces in its examples.
+pub(crate) fn with_spaces(help: &str) -> String {
+    help.replace(FIXED_SPACE, " ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn examples_are_not_wrapped() {
+        let example = "  floatgate life board --temperature 70 --scrub-days 91,never --chips 4";
+        let command =
+            Command::new("life").term_width(40).after_help(format!("Examples:\n{example}\n\nA sentence."));
+        let help = with_whole_examples(command).render_help().to_string();
+        assert!(with_spaces(&help).lines().any(|line| line == example), "{help}");
+    }
 
     #[test]
     fn every_command_is_in_one_group() {

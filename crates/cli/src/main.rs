@@ -225,7 +225,7 @@ fn command() -> clap::Command {
 /// Reads the command line. A negative number is the value of the option before it, so that it is refused as that. Outputs that would overwrite an
 /// input are refused, too.
 fn parse() -> Result<Result<Parsed, Failure>, clap::Error> {
-    let mut command = with_negative_numbers(command());
+    let mut command = help::with_whole_examples(with_negative_numbers(command()));
     let typed: Vec<OsString> = std::env::args_os().collect();
     terminal::choose_colours(&typed);
     let typed = forms::with_name_first(typed);
@@ -281,12 +281,16 @@ fn refuse(message: &clap::Error) -> ExitCode {
     let text = message.render();
     let text = if terminal::colour_of_stderr() { text.ansi().to_string() } else { text.to_string() };
     terminal::print_stderr(
-        NUMBERS.iter().fold(text, |text, (of_rust, ours)| text.replace(of_rust, ours)).trim_end(),
+        NUMBERS
+            .iter()
+            .fold(help::with_spaces(&text), |text, (of_rust, ours)| text.replace(of_rust, ours))
+            .trim_end(),
     );
     ExitCode::from(2)
 }
 
-fn print_help(help: &clap::Error) -> Result<(), Failure> {
-    let text = help.render();
-    output::print(&if terminal::colour() { text.ansi().to_string() } else { text.to_string() })
+fn print_help(message: &clap::Error) -> Result<(), Failure> {
+    let text = message.render();
+    let text = if terminal::colour() { text.ansi().to_string() } else { text.to_string() };
+    output::print(&help::with_spaces(&text))
 }

@@ -78,10 +78,28 @@ impl Table {
         self.widths().is_some_and(|widths| widths.get(last).copied() >= needed.map(|all| all.min(ROOMY)))
     }
 
-    /// The table as it fits the terminal: without optional columns where it is too narrow.
+    /// True when each row fits on one line of the terminal.
+    fn is_wide_enough(&self) -> bool {
+        let all = self.unlimited().iter().sum::<usize>() + GAP * self.header.len().saturating_sub(1);
+        self.limit.is_none_or(|limit| all <= limit)
+    }
+
+    /// The columns in which a row has something, and the first one.
+    fn filled(&self) -> Vec<usize> {
+        let is_filled = |(column, cells): &(usize, Vec<&str>)| {
+            *column == 0 || self.rows.is_empty() || cells.iter().any(|cell| !cell.is_empty())
+        };
+        self.columns().filter(is_filled).map(|(column, _)| column).collect()
+    }
+
+    /// The table as it fits the terminal: without optional columns where it is too narrow. Columns without an entry
+    /// are left out first, without a remark.
     fn fitted(&self) -> Self {
-        let mut fitted = self.clone();
-        let mut left: Vec<usize> = (0..self.header.len()).collect();
+        if self.is_wide_enough() {
+            return self.clone();
+        }
+        let mut left = self.filled();
+        let mut fitted = self.of_columns(&left);
         for &column in self.optional.iter().filter(|_| self.limit.is_some()) {
             if fitted.is_roomy() {
                 break;
@@ -101,7 +119,7 @@ impl Table {
             rows: self.rows.iter().map(of).collect(),
             numbers: columns.iter().filter_map(|&at| self.numbers.get(at).copied()).collect(),
             red: self.red.iter().filter_map(|&(row, column)| Some((row, place(column)?))).collect(),
-            optional: Vec::new(),
+            optional: self.optional.iter().filter_map(|&column| place(column)).collect(),
             minor: self.minor.iter().filter_map(|&column| place(column)).collect(),
             limit: self.limit,
         }
@@ -393,6 +411,17 @@ mod tests {
         assert_eq!(heading(50), "row        published  residual  kind");
         assert_eq!(heading(36), "row        published  residual");
         assert!(drawn(36).ends_with("columns left out: kind; setup"), "{}", drawn(36));
+    }
+
+    /// A column without an entry is not the reason for which another one is left out.
+    #[test]
+    fn empty_columns_are_left_out_first_and_unnamed() {
+        let header = ["row", "residual", "left out", "setup"];
+        let mut table = Table { limit: Some(40), ..Table::new(header).numbers(1..3).minor([3]) };
+        table.row(["page read", "-0.1 %", "", "am62a-w35n01jw"]);
+        let text = table.to_string();
+        assert_eq!(text.lines().next(), Some("row        residual  setup"));
+        assert!(!text.contains("left out"), "{text}");
     }
 
     #[test]

@@ -11,8 +11,8 @@ pub(crate) fn width(text: &str) -> usize {
     columns + rest.chars().count()
 }
 
-/// Parts between the spaces at which a line may be broken: not behind a digit, which is followed by more digits of the
-/// number or by its unit.
+/// Parts between the spaces at which a line may be broken: not behind a digit, which more digits of the number or its unit
+/// follow, and not between an option and its `KEY=VALUE`.
 pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -21,7 +21,8 @@ pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
         }
         let breaks = |&(at, _): &(usize, &str)| {
             let (before, after) = rest.split_at(at);
-            !before.ends_with(|c: char| c.is_ascii_digit()) || after.starts_with("  ")
+            let is_number = before.ends_with(|c: char| c.is_ascii_digit()) && !after.starts_with("  ");
+            !is_number && !is_option_of(before, after)
         };
         let end = rest.match_indices(' ').find(breaks).map_or(rest.len(), |(at, _)| at);
         let word = rest.get(..end)?;
@@ -30,11 +31,19 @@ pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+/// True when the last word of `before` is an option and the first one of `after` is its `KEY=VALUE`.
+fn is_option_of(before: &str, after: &str) -> bool {
+    let value = after.trim_start().split(' ').next().unwrap_or_default();
+    before.rsplit(' ').next().is_some_and(|word| word.starts_with("--")) && value.contains('=')
+}
+
 /// A line as lines of at most `limit` columns, where words allow it. The first one keeps its indentation, and the others
-/// get the same.
+/// get the same. In an item of a list, they begin below its text and not below its dash.
 pub(crate) fn wrapped(line: &str, limit: usize) -> Vec<String> {
     let text = line.trim_start_matches(' ');
     let indent = " ".repeat((line.len() - text.len()).min(limit / 2));
+    let below = if text.starts_with("- ") { format!("{indent}  ") } else { indent.clone() };
+    let mut indent = indent;
     let mut lines = Vec::new();
     let mut current = String::new();
     for word in words(text) {
@@ -42,6 +51,7 @@ pub(crate) fn wrapped(line: &str, limit: usize) -> Vec<String> {
         if !is_first && width(&indent) + width(&current) + 1 + width(word) > limit {
             lines.push(format!("{indent}{}", current.trim_end()));
             current.clear();
+            indent.clone_from(&below);
         } else if !is_first {
             current.push(' ');
         }
@@ -108,6 +118,20 @@ mod tests {
             for whole in ["12 345 times,", "25 C,"] {
                 assert!(lines.iter().any(|line| line.contains(whole)), "{limit}: {lines:?}");
             }
+        }
+    }
+
+    #[test]
+    fn an_item_of_a_list_hangs_below_its_text() {
+        assert_eq!(wrapped("  - one two three", 12), ["  - one two", "    three"]);
+    }
+
+    #[test]
+    fn an_option_stays_with_its_value() {
+        let line = "bottleneck: data on the bus; next: --set bus.phy=true gives 19844 KiB/s";
+        for limit in 24..60 {
+            let lines = wrapped(line, limit);
+            assert!(lines.iter().any(|line| line.contains("--set bus.phy=true")), "{lines:?}");
         }
     }
 

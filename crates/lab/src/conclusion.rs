@@ -5,6 +5,8 @@
 
 mod image;
 
+use image::grouped_count;
+
 use crate::advise::{self, ecc};
 use crate::card::compare::Matrix;
 use crate::card::powercut::CutReport;
@@ -174,20 +176,20 @@ fn sentence(phrase: &str) -> String {
 impl Cuts {
     /// States the number of power cuts, and whether data was lost.
     pub fn conclusion(&self) -> String {
-        let runs = count(self.runs, "run");
+        let runs = grouped_count(self.runs, "run");
         let longest = self.steps.values().map(|step| step.recovery_operations_max).max().unwrap_or(0);
         match (self.failure_count, self.cuts) {
             (0, 0) => format!("Nothing was lost in {runs} without a power cut."),
             (0, cuts) if longest == 0 => {
                 format!(
                     "Nothing was lost in {}; the filesystem mounted after each one.",
-                    count(cuts, "power cut")
+                    grouped_count(cuts, "power cut")
                 )
             }
             (0, cuts) => format!(
                 "Nothing was lost in {}; the filesystem mounted after each one, with {} at most.",
-                count(cuts, "power cut"),
-                count(longest, "flash operation")
+                grouped_count(cuts, "power cut"),
+                grouped_count(longest, "flash operation")
             ),
             (failed, _) => {
                 let steps: Vec<&str> = self
@@ -208,7 +210,7 @@ impl Cuts {
 impl Concluded for CutReport {
     /// States the number of power cuts, and whether the card lost data.
     fn conclusion(&self) -> String {
-        let cuts = count(self.cuts + self.recovery_cuts, "power cut");
+        let cuts = grouped_count(self.cuts + self.recovery_cuts, "power cut");
         match self.failures.len() as u64 {
             0 => format!(
                 "The card lost nothing that was flushed in {cuts}, and was ready within {}.",
@@ -226,10 +228,11 @@ impl Concluded for Papers {
 }
 
 impl Summary {
-    /// States the share of predicted figures that agree, and their median deviation. Empty if no figure was predicted.
+    /// States the share of predicted figures that agree, and their median deviation. If no figure was predicted, states the share of
+    /// fitted figures, ranges and directions that agree.
     pub fn conclusion(&self) -> String {
         if self.predicted == 0 {
-            return String::new();
+            return self.conclusion_without_prediction();
         }
         let within = self.predicted.saturating_sub(self.predicted_missed);
         let median = self.median_predicted.map_or_else(String::new, |median| {
@@ -239,6 +242,27 @@ impl Summary {
             "{within} of {} agree within the tolerance of their source{median}.",
             count(self.predicted as u64, "predicted figure")
         )
+    }
+
+    fn conclusion_without_prediction(&self) -> String {
+        let missed = self.missed + self.ranges_missed + self.directions_missed;
+        let all = self.within + self.tolerated + self.missed + self.ranges + self.directions;
+        let kinds = [
+            (self.fitted, "fitted figure"),
+            (self.exceptions, "declared exception"),
+            (self.ranges, "range"),
+            (self.directions, "direction"),
+        ];
+        let named = kinds.iter().filter(|(number, _)| *number > 0);
+        let named: Vec<String> = named.map(|(number, what)| count(*number as u64, what)).collect();
+        match all {
+            0 => "No published figure was compared that the model could miss.".to_owned(),
+            all => format!(
+                "No figure is a prediction. {} of {all} published values agree within their tolerance: {}.",
+                all.saturating_sub(missed),
+                named.join(", ")
+            ),
+        }
     }
 }
 

@@ -124,7 +124,7 @@ impl History {
     }
 }
 
-/// A card that is simulated instead of a larger one: a page-mapped card of 16 GiB or more. The share of spare blocks and the share of
+/// A card that is simulated instead of a larger one: a page-mapped card of 4 GiB or more, and of 16 GiB or more for traces. The share of spare blocks and the share of
 /// overwritten sectors are the same.
 ///
 /// The write amplification of garbage collection depends on the share of spare blocks and on the requests, not on the number of blocks
@@ -138,8 +138,14 @@ pub struct StandIn {
     pub history: History,
 }
 
-/// Capacity of a stand-in card, bytes.
+/// Capacity of a stand-in card for traces, bytes: a partition of 3 GiB is a small part of it.
 const STAND_IN_BYTES: u64 = 16 << 30;
+
+/// Minimum ratio of a stand-in card to the bytes that a test writes to it: the test changes this part of its data at most.
+const TESTS_MIN: u64 = 16;
+
+/// Minimum number of spare blocks of a stand-in card for tests: the blocks of garbage collection are whole ones.
+const SPARES_MIN: u64 = 32;
 
 /// Minimum ratio of the spare bytes of a stand-in card to its cache size.
 const CACHES_MIN: u64 = 2;
@@ -157,8 +163,23 @@ fn cache_bytes(spec: &CardSpec) -> u64 {
 impl StandIn {
     /// The stand-in for a card in a state. It is the card itself if that is small, empty or not page-mapped, or reports a false capacity.
     pub fn of(spec: &CardSpec, state: CardState) -> Self {
+        Self::at_least(spec, state, STAND_IN_BYTES)
+    }
+
+    /// The stand-in for a card on which a test writes `test_bytes`. A test that writes more finds a larger share of free blocks. Without an SLC cache, whose data are only nearly as spare
+    /// space is, it may be smaller than the one for traces.
+    pub fn for_tests(spec: &CardSpec, state: CardState, test_bytes: u64) -> Self {
+        if spec.slc.blocks > 0 {
+            return Self::of(spec, state);
+        }
+        let spares = u128::from(SPARES_MIN * spec.au_bytes) * u128::from(spec.capacity_bytes);
+        let bytes = (spares / u128::from(spare_bytes(spec).max(1))) as u64;
+        Self::at_least(spec, state, bytes.max(TESTS_MIN.saturating_mul(test_bytes)))
+    }
+
+    fn at_least(spec: &CardSpec, state: CardState, bytes: u64) -> Self {
         let caches = u128::from(CACHES_MIN * cache_bytes(spec)) * u128::from(spec.capacity_bytes);
-        let bytes = STAND_IN_BYTES.max((caches / u128::from(spare_bytes(spec).max(1))) as u64);
+        let bytes = bytes.max((caches / u128::from(spare_bytes(spec).max(1))) as u64);
         // In half of a larger card as many sectors are overwritten as in a whole smaller one.
         let is_large = spec.capacity_bytes > 2 * bytes;
         let is_plain = spec.mapping == Mapping::Page && spec.fake.is_none() && spec.enhanced.bytes == 0;

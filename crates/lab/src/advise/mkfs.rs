@@ -139,14 +139,22 @@ const SECTOR: u64 = 512;
 const BLOCK: u64 = 4096;
 /// Size of a segment of F2FS in bytes.
 const F2FS_SEGMENT: u64 = 2 << 20;
-/// Fewest sections of an F2FS: mkfs.f2fs refuses less, as six are open and cleaning needs more.
+/// Fewest sections of an F2FS for which sections are made larger than a segment: six are open, and cleaning needs more.
 const F2FS_SECTIONS_MIN: u64 = 64;
+/// Smallest partition that mkfs.f2fs formats, with sections of one segment (f2fs-tools 1.15, measured).
+const F2FS_BYTES_MIN: u64 = 52 << 20;
 /// Fewest segments of a NILFS2: mkfs.nilfs2 refuses less, and its cleaner needs some.
 const NILFS2_SEGMENTS_MIN: u64 = 64;
 /// Fewest and most blocks of a segment of NILFS2.
 const NILFS2_SEGMENT_BLOCKS: (u64, u64) = (16, 1 << 20);
 /// Largest stride and stripe width in blocks: the fields of the superblock have 16 and 32 bits.
 const STRIDE_MAX: u64 = u16::MAX as u64;
+
+/// Reason for which mkfs refuses a partition of this size; none where it does not.
+pub fn too_small_for(fs: BlockFs, place: &PartitionShape) -> Option<&'static str> {
+    let is_small = fs == BlockFs::F2fs && place.bytes < F2FS_BYTES_MIN;
+    is_small.then_some("mkfs.f2fs refuses partitions below 52 MiB")
+}
 
 /// The recipe of a filesystem on a partition.
 pub fn recipe(fs: BlockFs, place: &PartitionShape) -> Recipe {
@@ -403,6 +411,12 @@ mod tests {
         assert_eq!(f2fs_segments(&place(8 << 30, 1 << 20)), 1);
         // Too large for the partition: sections that divide it.
         assert_eq!(f2fs_segments(&place(2 << 30, 128 << 20)), 16);
+    }
+
+    #[test]
+    fn f2fs_needs_a_partition_of_52_mib() {
+        let refused = |mib: u64, fs| too_small_for(fs, &place(mib << 20, 1 << 20)).is_some();
+        assert!(refused(51, BlockFs::F2fs) && !refused(52, BlockFs::F2fs) && !refused(9, BlockFs::Vfat));
     }
 
     #[test]

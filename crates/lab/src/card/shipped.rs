@@ -174,7 +174,7 @@ impl ShippedTrace {
     }
 
     /// Bytes that the filesystem writes to the card for each byte that programs write to files, where the trace tells: `create` makes files of
-    /// [`CREATED_BYTES`]. `life`, `advise` and `compare` count the bytes on the card, as /proc/diskstats does.
+    /// [`CREATED_BYTES`]. `life` and `advise` count the bytes on the card, as /proc/diskstats does. `compare` divides by this ratio, as raw flash has no such counter.
     ///
     /// # Errors
     /// As of [`Self::requests`].

@@ -25,7 +25,7 @@ impl Concluded for CardInfo {}
 impl Concluded for Refit {}
 
 /// Count with grouped digits and its noun, such as "34 133 steps".
-fn grouped_count(n: u64, what: &str) -> String {
+pub(super) fn grouped_count(n: u64, what: &str) -> String {
     format!("{} {}", grouped(n), noun(n, what))
 }
 

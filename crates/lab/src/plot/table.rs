@@ -47,7 +47,7 @@ fn columns(unit: &str) -> [Column; COLUMNS] {
     ]
 }
 
-/// Heading, one line per span or repeated span, and the sum. Each line has at most `width` columns (24 or more).
+/// Heading, one line per span or repeated span, and the number of spans with the end of the last one. Each line has at most `width` columns (24 or more).
 pub(super) fn lines(spans: &[Span], lanes: &Lanes, width: usize, colour: bool) -> Vec<String> {
     let (unit, scale, resolution) = offset_unit(lanes.range);
     let columns = columns(unit);
@@ -58,8 +58,8 @@ pub(super) fn lines(spans: &[Span], lanes: &Lanes, width: usize, colour: bool) -
     let mut lines: Vec<String> =
         std::iter::once(&head).chain(&rows).map(|row| line(row, &columns, &widths, colour)).collect();
     let count = spans.len();
-    let sum = format!("{} in {count} span{}", lanes.range, if count == 1 { "" } else { "s" });
-    lines.push(cut(&sum, width));
+    let end = format!("{count} span{} until {}", if count == 1 { "" } else { "s" }, lanes.range);
+    lines.push(cut(&end, width));
     lines
 }
 
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sum_stands_below() {
-        assert_eq!(table(80).last().unwrap(), "76.0 us in 25 spans");
+    fn the_end_of_the_last_span_stands_below() {
+        assert_eq!(table(80).last().unwrap(), "25 spans until 76.0 us");
     }
 }

@@ -396,12 +396,16 @@ fn table(id: &str, table: &Table, most: usize) -> String {
         false => (String::new(), ""),
     };
     format!(
-        r#"{open}<div class="data" id="{id}"{plot}>{above}<div class="scroll">
+        r#"{open}<div class="data" id="{id}"{plot}>{above}<div class="scroll{tall}">
 <table class="sortable"><caption>{caption}</caption><thead><tr>{columns}</tr></thead><tbody>{rows}</tbody></table></div></div>{close}
 "#,
+        tall = if shown_rows >= TALL { " tall" } else { "" },
         caption = escaped(&table.caption),
     )
 }
+
+/// Number of rows from which a table has two columns on paper.
+const TALL: usize = 14;
 
 fn cell(cell: &Cell, is_head: bool) -> String {
     let text = cell.shown();

@@ -38,8 +38,9 @@ pub struct Compare;
 Raw flash is measured with the tests of `floatgate fs`, on JFFS2 or UBIFS, whichever `floatgate advise` chooses. A part runs on the board that fits it best.
 
 Cards are measured in the used state, with sequential requests of 1 MiB and with the traces of `floatgate fs cards` on the fastest of ext4, F2FS and FAT. \
-The life of a card is the rated life that `floatgate life` computes for the same trace. `life` counts the bytes that the filesystem writes to the card. Of the \
-workload create, where these are more than the bytes of the files, the remarks of a card have both. A figure that cannot be computed is left empty, and a note gives the reason.")
+The life of a card is the rated life that `floatgate life` computes for the same trace. --write-per-day counts the bytes that programs write to files, on raw \
+flash and on cards. `life` counts the bytes that the filesystem writes to the card: the remarks of a card state its --write-per-day. Only the trace of create \
+tells the bytes of its files. For the other workloads, the bytes on the card are counted. A figure that cannot be computed is left empty, and a note gives the reason.")
 )]
 pub struct CompareOptions {
     /// Names of setups, parts and cards, or paths of setups' TOML files

@@ -421,7 +421,7 @@ fn fill_from_traces(
     Ok(())
 }
 
-/// Years until the trace has used up the rated cycles, as in `life`.
+/// Years until the trace has used up the rated cycles, as in `life`. The bytes a day are those of the files where the trace tells them, as of raw flash.
 fn fill_life(
     candidate: &mut Candidate,
     (known, card): (&DeviceFacts, &LoadedCard),
@@ -451,15 +451,16 @@ fn fill_life(
     let blocks = |card: &LoadedCard| flash_blocks(&card.spec, card.spec.capacity_bytes) as f64;
     let share = blocks(card) / blocks(&large);
     let per_byte = trace.written_per_byte(card.spec.au_bytes)?;
-    candidate.figures.life_years = Some(worn.rated_years * share);
+    candidate.figures.life_years = Some(worn.rated_years * share / per_byte.unwrap_or(1.0));
     candidate.remarks.push(match per_byte {
         Some(per_byte) => format!(
-            "The bytes a day are those that {} writes to the card, as in `floatgate life`: {} for each byte of the files.",
+            "{} writes {} bytes to the card for each byte of the files: the life is that of `floatgate life --write-per-day {}`.",
             trace.filesystem,
-            three(per_byte)
+            three(per_byte),
+            (use_.write_bytes_per_day as f64 * per_byte).round()
         ),
         None => format!(
-            "The bytes a day are those that {} writes to the card, as in `floatgate life`.",
+            "The trace does not tell the bytes of the files: the bytes a day are those that {} writes to the card, as in `floatgate life`.",
             trace.filesystem
         ),
     });

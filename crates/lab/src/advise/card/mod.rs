@@ -12,7 +12,7 @@ mod wear;
 pub use facts::{DeviceFacts, Evidence, Partition};
 pub(crate) use wear::flash_blocks;
 
-use super::mkfs::{BlockFs, Need, recipe};
+use super::mkfs::{BlockFs, Need, PartitionShape, recipe, too_small_for};
 use super::stand_in::stand_in;
 use super::{Advice, Point, size};
 use crate::Error;
@@ -59,12 +59,16 @@ pub fn advise(
     if place.bytes < FIRST_MIN {
         return Err(Error::request(
             format!(
-                "{}: {} are too small for a partition at {}",
+                "{}: it has {}, and a partition of {} that begins at a border of an allocation unit, at {}, does not fit",
                 known.target,
                 size(known.capacity_bytes),
+                size(FIRST_MIN),
                 size(start)
             ),
-            "name a larger device",
+            format!(
+                "take a card of {} or more",
+                size(start.saturating_add(known.au_bytes.value.max(FIRST_MIN)))
+            ),
         ));
     }
     let (model, likeness) = match card {
@@ -78,12 +82,13 @@ pub fn advise(
     };
     let named = NamedCard { name: known.target.clone(), card: replayed };
     let matrix = compare(&[named], &wanted.traces, wanted.state, wanted.seed, progress)?;
-    let fs = best(&matrix, &wanted.needs)?;
+    let unfit = |fs: BlockFs| unmet(fs, &wanted.needs, &place);
+    let fs = best(&matrix, &unfit)?;
     let mut points = Vec::new();
     points.extend(trust_point(known));
     points.extend(size_point(known));
     points.push(partition_point(known, fs, start, &place));
-    points.push(filesystem_point(&matrix, fs, &likeness, &wanted.needs));
+    points.push(filesystem_point(&matrix, fs, &likeness, &wanted.needs, &unfit));
     points.push(recipe_point(known, &recipe(fs, &place), fs, &wanted.needs));
     points.extend(existing_point(known, &place));
     // What the device states counts, whatever else is visible.
@@ -146,8 +151,8 @@ pub(crate) fn enlarged(
     )))
 }
 
-/// The filesystem that is fastest over all workloads, of those that meet all demands.
-fn best(matrix: &Matrix, needs: &[Need]) -> Result<BlockFs, Error> {
+/// The filesystem that is fastest over all workloads, of those that meet all demands. `unfit` returns the reason against a filesystem.
+fn best(matrix: &Matrix, unfit: &dyn Fn(BlockFs) -> Option<&'static str>) -> Result<BlockFs, Error> {
     let ranked: Vec<BlockFs> = matrix
         .cards
         .first()
@@ -159,11 +164,11 @@ fn best(matrix: &Matrix, needs: &[Need]) -> Result<BlockFs, Error> {
             "choose filesystems and workloads that have traces",
         ));
     }
-    let found = ranked.iter().copied().find(|fs| unmet(*fs, needs).is_none());
+    let found = ranked.iter().copied().find(|fs| unfit(*fs).is_none());
     found.ok_or_else(|| {
         let reasons: Vec<String> = ranked
             .iter()
-            .filter_map(|fs| Some(format!("not {}: {}", fs.name(), unmet(*fs, needs)?)))
+            .filter_map(|fs| Some(format!("not {}: {}", fs.name(), unfit(*fs)?)))
             .collect();
         Error::request(
             format!("no filesystem meets all needs: {}", reasons.join("; ")),
@@ -172,9 +177,9 @@ fn best(matrix: &Matrix, needs: &[Need]) -> Result<BlockFs, Error> {
     })
 }
 
-/// The first demand that a filesystem does not meet, as its reason.
-fn unmet(fs: BlockFs, needs: &[Need]) -> Option<&'static str> {
-    needs.iter().find_map(|need| need.unmet_by(fs))
+/// The reason against a filesystem: the first demand that it does not meet, or a partition that is too small for it.
+fn unmet(fs: BlockFs, needs: &[Need], place: &PartitionShape) -> Option<&'static str> {
+    needs.iter().find_map(|need| need.unmet_by(fs)).or_else(|| too_small_for(fs, place))
 }
 
 #[cfg(test)]
@@ -390,8 +395,12 @@ mod tests {
 
     #[test]
     fn needs_leave_filesystems_out() {
-        assert_eq!(unmet(BlockFs::Ext4, &[Need::Root, Need::Fsck, Need::Trim, Need::PowerCuts]), None);
-        assert_eq!(unmet(BlockFs::Vfat, &[Need::Boot, Need::Windows, Need::Fsck]), None);
+        let (_, place) = probed(4 << 20, 0, 5).place();
+        assert_eq!(
+            unmet(BlockFs::Ext4, &[Need::Root, Need::Fsck, Need::Trim, Need::PowerCuts], &place),
+            None
+        );
+        assert_eq!(unmet(BlockFs::Vfat, &[Need::Boot, Need::Windows, Need::Fsck], &place), None);
         for (fs, need) in [
             (BlockFs::Vfat, Need::Root),
             (BlockFs::Vfat, Need::PowerCuts),
@@ -399,7 +408,7 @@ mod tests {
             (BlockFs::Ext4, Need::Boot),
             (BlockFs::F2fs, Need::Windows),
         ] {
-            assert!(unmet(fs, &[Need::Trim, need]).is_some(), "{fs:?} {need:?}");
+            assert!(unmet(fs, &[Need::Trim, need], &place).is_some(), "{fs:?} {need:?}");
         }
         assert!(Need::ALL.into_iter().all(|need| Need::named(need.name()) == Some(need)));
     }

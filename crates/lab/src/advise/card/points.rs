@@ -4,7 +4,6 @@ use super::super::mkfs::{BlockFs, Need, PartitionShape, Recipe};
 use super::super::{Point, size};
 use super::facts::{DeviceFacts, Evidence, Partition};
 use super::probed::AUS;
-use super::unmet;
 use crate::card::compare::{Cell, Matrix};
 use floatgate_mtd::advice;
 use floatgate_mtd::advice::{Command, CommandOption};
@@ -99,7 +98,13 @@ pub(super) fn partition_point(known: &DeviceFacts, fs: BlockFs, start: u64, plac
     point
 }
 
-pub(super) fn filesystem_point(matrix: &Matrix, fs: BlockFs, likeness: &str, needs: &[Need]) -> Point {
+pub(super) fn filesystem_point(
+    matrix: &Matrix,
+    fs: BlockFs,
+    likeness: &str,
+    needs: &[Need],
+    unfit: &dyn Fn(BlockFs) -> Option<&'static str>,
+) -> Point {
     let card = matrix.cards.first();
     let advice = card.map_or_else(String::new, |card| card.advice.clone());
     let faster: Vec<&str> = card
@@ -110,9 +115,7 @@ pub(super) fn filesystem_point(matrix: &Matrix, fs: BlockFs, likeness: &str, nee
         .collect();
     let reasons: Vec<String> = faster
         .iter()
-        .filter_map(|name| {
-            Some(format!("not {name}, which is faster: {}", unmet(BlockFs::named(name)?, needs)?))
-        })
+        .filter_map(|name| Some(format!("not {name}, which is faster: {}", unfit(BlockFs::named(name)?)?)))
         .collect();
     let choice = match reasons.as_slice() {
         [] if advice.starts_with("Use ") => advice,
@@ -135,7 +138,7 @@ pub(super) fn filesystem_point(matrix: &Matrix, fs: BlockFs, likeness: &str, nee
     for remark in &matrix.remarks {
         point = point.rests_on(remark.clone());
     }
-    for (workload, other) in winners(matrix, fs) {
+    for (workload, other) in winners(matrix, fs, unfit) {
         point = point.unless(format!("the work is mostly like {workload}: {other} is faster there"));
     }
     if fs != BlockFs::Vfat {
@@ -148,15 +151,21 @@ pub(super) fn cells(matrix: &Matrix, fs: BlockFs) -> impl Iterator<Item = &Cell>
     matrix.cells.iter().filter(move |cell| cell.filesystem == fs.name())
 }
 
-/// Workloads under which another filesystem is faster by more than 5 %.
-fn winners(matrix: &Matrix, fs: BlockFs) -> Vec<(String, String)> {
+/// Workloads under which another filesystem is faster by more than 5 %, of those against which there is no reason.
+fn winners(
+    matrix: &Matrix,
+    fs: BlockFs,
+    unfit: &dyn Fn(BlockFs) -> Option<&'static str>,
+) -> Vec<(String, String)> {
     let slower = cells(matrix, fs).filter(|cell| cell.relative_time > 1.05);
     slower
         .filter_map(|cell| {
             let fastest = matrix.cells.iter().find(|other| {
                 other.is_ranked && other.workload == cell.workload && other.relative_time <= 1.0
             })?;
-            Some((cell.workload.clone(), fastest.filesystem.clone()))
+            unfit(BlockFs::named(&fastest.filesystem)?)
+                .is_none()
+                .then(|| (cell.workload.clone(), fastest.filesystem.clone()))
         })
         .collect()
 }

@@ -60,7 +60,7 @@ impl Bench {
         options: &CardSpeedOptions,
         progress: &dyn Fn(u64),
     ) -> Result<Self, Error> {
-        Self::of(&StandIn::of(spec, state), spec, state, options, progress)
+        Self::of(&StandIn::for_tests(spec, state, STEADY_BYTES_MAX), spec, state, options, progress)
     }
 
     /// A bench of a card, or of the one that stands in for it.

@@ -134,7 +134,7 @@ pub fn measure(
 ) -> Result<CardSpeed, Error> {
     let options = &options.of_card(&card.spec)?;
     let steps_of = |state: CardState| {
-        let stand_in = StandIn::of(&card.spec, state);
+        let stand_in = StandIn::for_tests(&card.spec, state, STEADY_BYTES_MAX);
         state.steps(stand_in.spec.capacity_bytes / SECTOR_BYTES as u64, stand_in.history)
     };
     let steps: u64 = CardState::ALL.into_iter().map(steps_of).sum();
@@ -190,7 +190,7 @@ pub fn measure(
 
 /// Size of the card that stands in for a full one, where one does.
 fn stand_in_bytes(spec: &CardSpec) -> Option<u64> {
-    let stand_in = StandIn::of(spec, CardState::Full);
+    let stand_in = StandIn::for_tests(spec, CardState::Full, STEADY_BYTES_MAX);
     stand_in.is_small(spec).then_some(stand_in.spec.capacity_bytes)
 }
 
@@ -415,7 +415,7 @@ mod tests {
     fn a_stand_in_is_for_large_page_mapped_cards() {
         let is_small = |name: &str, sets: &[&str], state| {
             let spec = spec(name, sets);
-            let stand_in = StandIn::of(&spec, state);
+            let stand_in = StandIn::for_tests(&spec, state, STEADY_BYTES_MAX);
             stand_in.spec.check().unwrap();
             stand_in.is_small(&spec)
         };
@@ -423,6 +423,8 @@ mod tests {
         assert!(is_small("a2-128g", &large, CardState::Full) && is_small("a2-128g", &[], CardState::Used));
         assert!(!is_small("a2-128g", &large, CardState::Empty) && !is_small("a1-32g", &[], CardState::Full));
         assert!(!is_small("samsung-evo-16g", &large, CardState::Full));
+        // Without an SLC cache, a smaller one has the same shares.
+        assert!(is_small("a1-32g", &["card.slc.blocks=0"], CardState::Full));
     }
 
     /// `compare` has the figures that `speed` shows of the used card.
