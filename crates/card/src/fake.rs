@@ -12,15 +12,16 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FakeKind {
-    /// Addresses wrap around: the end of the card is its beginning.
+    /// Addresses wrap around, so that the beginning of the card follows its end.
     Wraps,
-    /// Writes are thrown away, reads are zeros.
+    /// Writes are discarded, and reads return zeros.
     Limbo,
-    /// Writes go to the last real sector.
+    /// All accesses go to the last real sector.
     LastSector,
-    /// Addresses lose the bits above the next power of two; between the end and there is limbo.
+    /// Address bits above the next power of two are ignored, and addresses between the real size and this power of
+    /// two behave as `limbo`.
     Chain,
-    /// As limbo, but the sectors written last are kept in a cache.
+    /// As `limbo`, but the most recently written sectors are kept in a cache.
     Cached,
 }
 

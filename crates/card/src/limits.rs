@@ -14,24 +14,24 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HostSpec {
-    /// Time after which a read is given up, us; 0 for a host that waits.
+    /// Time after which the host gives up a read, us; 0 for no timeout.
     #[serde(with = "units::us")]
     pub read_timeout_us: Nanos,
-    /// Time after which a write or flush is given up, us; 0 for a host that waits.
+    /// Time after which the host gives up a write or flush, us; 0 for no timeout.
     #[serde(with = "units::us")]
     pub write_timeout_us: Nanos,
-    /// Time after which a discard is given up, us; 0 for a host that waits.
+    /// Time after which the host gives up a discard, us; 0 for no timeout.
     #[serde(with = "units::us")]
     pub erase_timeout_us: Nanos,
-    /// Fastest mode of the host's interface: a card that has a faster one works in this; none for a host that has all.
+    /// Fastest interface mode of the host, which limits the mode of the card; none if the host supports all modes.
     pub bus: Option<BusMode>,
-    /// Highest clock that the host makes for the interface, in Hz; 0 for a host that has those of all modes. Most hosts divide a clock of
-    /// their own by whole numbers, so that a card works at less than the clock of its mode.
+    /// Highest clock that the host generates for the interface, in Hz; 0 if the host generates the clock of each
+    /// mode. Most hosts divide a clock by whole numbers, so a card has a lower clock than its mode allows.
     pub clock_hz: u32,
-    /// Time of the host's CPU for a request, us: filesystem, block layer, driver, interrupts.
+    /// CPU time of the host per request, us: filesystem, block layer, driver, interrupts.
     #[serde(with = "units::us")]
     pub request_us: Nanos,
-    /// Time of the host's CPU for data, in ns per 1000 bytes.
+    /// CPU time of the host for data, in ns per 1000 bytes.
     pub copy_ns_per_kb: u32,
 }
 

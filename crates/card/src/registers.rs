@@ -13,13 +13,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct IdentitySpec {
-    /// Number of the manufacturer, given by the SD Association or JEDEC.
+    /// Manufacturer ID, assigned by the SD Association or JEDEC.
     pub manufacturer_id: u8,
-    /// Two letters of the maker or brand.
+    /// OEM ID: two characters of the maker or brand.
     pub oem: String,
     /// Product name: five characters on SD cards, six on eMMC.
     pub name: String,
-    /// Revision n.m: n in the upper four bits, m in the lower ones.
+    /// Product revision n.m: n in bits 7:4, m in bits 3:0.
     pub revision: u8,
     /// Serial number.
     pub serial: u32,
@@ -47,11 +47,11 @@ pub struct ClassSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct IoFunctionSpec {
-    /// Standard interface: 1 UART, 2 and 3 Bluetooth, 4 GPS, 5 camera, 7 WLAN (function basic registers).
+    /// Code of the standard interface: 1 UART, 2 and 3 Bluetooth, 4 GPS, 5 camera, 7 WLAN (function basic registers).
     pub interface: u8,
-    /// Vendor by which Linux finds a driver (tuple CISTPL_MANFID).
+    /// Vendor ID by which Linux finds a driver (tuple CISTPL_MANFID).
     pub vendor: u16,
-    /// Device by which Linux finds a driver (tuple CISTPL_MANFID).
+    /// Device ID by which Linux finds a driver (tuple CISTPL_MANFID).
     pub device: u16,
 }
 
@@ -65,9 +65,9 @@ pub struct MmcSpec {
     /// Size of the replay protected memory block (RPMB) in bytes: a multiple of 128 KiB.
     #[serde(with = "units::bytes")]
     pub rpmb_bytes: u64,
-    /// True when a part of the user's area can be set to one bit a cell once (enhanced area, pSLC).
+    /// True if the host can set a part of the user area to one bit per cell, once (enhanced area, pSLC).
     pub enhanced: bool,
-    /// True when the card tells the host of its background work, and does it while the host is silent.
+    /// True if the card reports its background work to the host, and does it while the host sends no requests.
     pub background: bool,
 }
 
