@@ -1,6 +1,7 @@
-//! Lines that fit into the columns of a terminal: broken between words, never inside a number, a name or a unit.
+//! Lines that fit the width of a terminal. They are broken between words, and never inside a number, a name or a
+//! unit.
 
-/// Columns that a text takes. Escape sequences of colours take none.
+/// Width of a text in columns. Escape sequences of colours have no width.
 pub(crate) fn width(text: &str) -> usize {
     let mut columns = 0;
     let mut rest = text;
@@ -11,8 +12,8 @@ pub(crate) fn width(text: &str) -> usize {
     columns + rest.chars().count()
 }
 
-/// Parts between the spaces at which a line may be broken: not behind a digit, which is followed by more digits of the
-/// number or by its unit.
+/// Parts of a text between the spaces at which a line may be broken. A space after a digit is no such place, because
+/// further digits of the number or its unit follow.
 pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -30,8 +31,8 @@ pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A line as lines of at most `limit` columns, where words allow it. The first one keeps its indentation, and the others
-/// get the same.
+/// A line as lines of at most `limit` columns, unless a single word is longer. All lines have the indentation of the
+/// original line.
 pub(crate) fn wrapped(line: &str, limit: usize) -> Vec<String> {
     let text = line.trim_start_matches(' ');
     let indent = " ".repeat((line.len() - text.len()).min(limit / 2));
@@ -68,7 +69,7 @@ const PROGRAMS: [&str; 13] = [
     "ubiupdatevol ",
 ];
 
-/// As [`wrapped`]; a command line for a shell stays one line, so that it can be copied.
+/// As [`wrapped`]; a command line of a shell stays one line, so that it can be copied.
 fn wrapped_in_report(line: &str, limit: usize) -> Vec<String> {
     match PROGRAMS.iter().any(|program| line.trim_start().starts_with(program)) {
         true => vec![line.to_owned()],
@@ -76,7 +77,8 @@ fn wrapped_in_report(line: &str, limit: usize) -> Vec<String> {
     }
 }
 
-/// A report whose lines fit into `limit` columns. Lines that fit stay as they are, so that tables and drawings do.
+/// A report whose lines fit into `limit` columns. Lines that already fit are unchanged, and so are tables and
+/// drawings.
 pub(crate) fn fitted(text: &str, limit: usize) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.lines() {
