@@ -1,4 +1,4 @@
-//! One node or header, field by field, with names as in `docs/spec`. Works in damaged images too.
+//! Dump of one node or header, field by field, with the names in `docs/spec`. Damaged images are supported.
 
 use super::format::{any_node, structure};
 pub use super::report::{Area, DumpTarget, Dumped, Field};

@@ -32,7 +32,7 @@ pub fn diff_raw(images: [(&Image, &Selection); 2]) -> Result<Vec<Change>, DiffEr
     Ok(changes)
 }
 
-/// A UBI device as its headers have it.
+/// A UBI device with the values in its headers.
 struct Raw {
     device: Device,
     store: Box<dyn Store>,
@@ -106,7 +106,7 @@ impl Raw {
         {
             first.read(lnum, 0, &mut a).map_err(|error| DiffError::First(Error::from(error).into()))?;
             second.read(lnum, 0, &mut b).map_err(|error| DiffError::Second(Error::from(error).into()))?;
-            // What stands behind the data of a static volume means nothing.
+            // Bytes after the data of a static volume have no meaning.
             let used =
                 [(&self.device, one), (&other.device, two)].map(|(device, id)| device.used_bytes(id, lnum));
             let used = used.into_iter().flatten().max().unwrap_or(bytes).min(bytes);

@@ -1,4 +1,4 @@
-//! Pages with OOB to corrected data.
+//! Correction of pages with OOB.
 
 use super::columns::{Columns, StuckColumn};
 use super::page::{Corrector, PageState};
@@ -9,22 +9,22 @@ use super::{EccError, PageGeometry, Scheme};
 use rayon::prelude::*;
 use std::io::Write;
 
-/// Handling of the data of blocks that are marked bad.
+/// Treatment of the data of blocks that are marked bad.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BadBlocks {
-    /// Keep it, so that what follows stays where it was.
+    /// Keep the data, so that the offsets of later data do not change.
     #[default]
     Keep,
-    /// Leave it out, as a boot loader that skips bad blocks reads.
+    /// Omit the data, as in the reads of a boot loader that skips bad blocks.
     Skip,
 }
 
-/// Choices of a user.
+/// Options of decoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DecodeOptions {
-    /// Bad blocks in the output.
+    /// Treatment of bad blocks in the output.
     pub bad_blocks: BadBlocks,
-    /// Most zero bits of an erased step; as many as the code corrects when absent.
+    /// Largest number of zero bits in an erased step; when absent, the number of bits that the code corrects.
     pub erased_threshold: Option<u32>,
 }
 
@@ -59,7 +59,7 @@ pub fn strip(
     only(decode_regions(geometry, &regions, dump, out, options, progress)?)
 }
 
-/// The report on the only region.
+/// Report on the only region.
 fn only(reports: Vec<DecodeReport>) -> Result<DecodeReport, EccError> {
     reports.into_iter().next().ok_or(EccError::Empty)
 }
@@ -92,7 +92,7 @@ pub fn decode_regions(
         for ((at, group), data) in groups.into_iter().enumerate().zip(data.chunks(size)) {
             let part = &mut parts[regions.index(first_page + (at * work.group_pages()) as u64)];
             let before = writer.offset();
-            // Bad blocks as the user wants them.
+            // Bad blocks are treated as the options state.
             if options.bad_blocks == BadBlocks::Keep || group.bad_count == 0 {
                 writer.write(data)?;
             }
@@ -127,9 +127,9 @@ pub fn decode_regions(
 #[derive(Default)]
 struct Part {
     tally: Tally,
-    /// Bytes written.
+    /// Number of bytes written.
     written: u64,
-    /// Values and corrections of each byte over the first pages with data.
+    /// Values and corrections of each byte in the first pages with data.
     columns: Option<Columns>,
 }
 
@@ -150,7 +150,7 @@ fn bad_blocks(tally: &Tally, options: DecodeOptions) -> BadBlockReport {
     }
 }
 
-/// A chunk to be corrected.
+/// A chunk to correct.
 struct Work<'a> {
     geometry: &'a PageGeometry,
     regions: &'a Regions,
@@ -167,7 +167,7 @@ impl Work<'_> {
         Grouping::new(self.geometry).pages
     }
 
-    /// Looks for stuck columns in the pages of a region, until enough of them were seen.
+    /// Searches for stuck columns in the pages of a region, until enough pages were examined.
     fn look_at_columns(&self, region: usize, part: &mut Part) {
         let own = |at: &usize| self.regions.index(self.first_page + *at as u64) == region;
         let mut pages = (0..self.chunk.pages).filter(own).peekable();
@@ -187,7 +187,7 @@ impl Work<'_> {
         }
     }
 
-    /// Corrects the chunk's pages into `data`, all cores at work; one tally per group, in order.
+    /// Corrects the pages of the chunk into `data` on all cores. Returns one tally per group, in order.
     fn run(&self, data: &mut Vec<u8>) -> Vec<Tally> {
         let page = self.geometry.page_bytes as usize;
         data.resize(self.chunk.pages * page, 0);
@@ -195,7 +195,7 @@ impl Work<'_> {
         groups.map(|(at, data)| self.group(at * self.group_pages(), data)).collect()
     }
 
-    /// Corrects the pages from `first` of the chunk on, as many as `data` takes.
+    /// Corrects the pages of the chunk from `first` on, as many as fit into `data`.
     fn group(&self, first: usize, data: &mut [u8]) -> Tally {
         let region = self.regions.index(self.first_page + first as u64);
         let scheme = self.regions.at(self.first_page + first as u64).scheme();
@@ -228,7 +228,8 @@ impl Work<'_> {
         if corrector.is_foreign() { self.leave(&mut corrector, scheme, first, data) } else { tally }
     }
 
-    /// Leaves the pages of a block as they were read, of which the code explains next to nothing: what it would correct there are matches by accident.
+    /// Keeps the pages of a block as they were read, if the code explains almost none of their steps: corrections
+    /// would then be accidental matches.
     fn leave(&self, corrector: &mut Corrector<'_>, scheme: &Scheme, first: usize, data: &mut [u8]) -> Tally {
         let mut tally = Tally::default();
         for (at, data) in (first..).zip(data.chunks_exact_mut(self.geometry.page_bytes as usize)) {
@@ -298,7 +299,7 @@ impl Work<'_> {
         Some((self.first_page + first as u64) / u64::from(pages))
     }
 
-    /// True when one of the block's `pages` pages has a bad block marker.
+    /// True if one of the `pages` pages of the block has a bad block marker.
     fn is_bad(&self, first: usize, pages: u64) -> bool {
         let marker = &self.geometry.marker;
         let marked = |page: usize| {
