@@ -7,10 +7,10 @@ use crate::ImageError;
 use crate::image::Image;
 use crate::words::count;
 
-/// Finds what is wanted in an image.
+/// Finds the requested structure in an image.
 ///
 /// # Errors
-/// The image cannot be read, what is wanted is not there.
+/// The image cannot be read, or does not contain the structure.
 pub fn dump(image: &Image, selection: &Selection, wanted: &DumpTarget) -> Result<Vec<Dumped>, ImageError> {
     if let DumpTarget::At(at) = *wanted {
         return Ok(vec![at_byte(image, at)?]);

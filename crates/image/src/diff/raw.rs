@@ -14,10 +14,10 @@ use crate::image::Image;
 use crate::selection::Selection;
 use crate::words::show_name;
 
-/// Differences between two images below their filesystems: geometry, erase counters, volumes and numbers of their LEBs.
+/// Compares two images below their filesystems: geometry, erase counters, volumes, and numbers of their LEBs.
 ///
 /// # Errors
-/// An image cannot be read; there is no UBI in it.
+/// An image cannot be read, or contains no UBI.
 pub fn diff_raw(images: [(&Image, &Selection); 2]) -> Result<Vec<Change>, DiffError> {
     let [first, second] = images.map(|(image, selection)| Raw::read(image, selection));
     let (mut first, mut second) = (first.map_err(DiffError::First)?, second.map_err(DiffError::Second)?);

@@ -28,11 +28,11 @@ pub struct DecodeOptions {
     pub erased_threshold: Option<u32>,
 }
 
-/// Corrects a dump and writes its data. What cannot be corrected is written as it was read, and reported.
-/// `progress` gets the number of bytes of the pages' file that are done.
+/// Corrects a dump and writes its data. Uncorrectable steps are written as they were read, and are reported.
+/// `progress` gets the number of processed bytes of the file with the pages.
 ///
 /// # Errors
-/// A file without a whole page, OOB that is too short or too long; what reading and writing meet.
+/// A file without a whole page, OOB that is too short or too long, or a failure to read or write.
 pub fn decode(
     scheme: &Scheme,
     dump: Dump<'_>,
@@ -44,7 +44,7 @@ pub fn decode(
     only(decode_regions(scheme.geometry(), &regions, dump, out, options, progress)?)
 }
 
-/// Writes the data of a dump as they were read, without its OOB.
+/// Writes the data of a dump without corrections and without OOB.
 ///
 /// # Errors
 /// As [`decode`].
@@ -64,7 +64,8 @@ fn only(reports: Vec<DecodeReport>) -> Result<DecodeReport, EccError> {
     reports.into_iter().next().ok_or(EccError::Empty)
 }
 
-/// As [`decode`], of a dump in regions: a report on each that the dump reaches. Numbers of pages and blocks, and offsets, count from the start of the dump.
+/// As [`decode`], for a dump with regions. Returns a report on each region that the dump reaches. Numbers of pages
+/// and blocks, and offsets, are relative to the start of the dump.
 ///
 /// # Errors
 /// As [`decode`].

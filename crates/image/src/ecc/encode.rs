@@ -34,11 +34,11 @@ pub struct EncodeReport {
     pub written_bytes: u64,
 }
 
-/// Writes `data` as pages with OOB. Unused OOB bytes are FFh, bad block markers with them. `progress` gets
-/// the number of bytes of `data` that are done.
+/// Writes `data` as pages with OOB. Unused OOB bytes and bad block markers are FFh. `progress` gets the number of
+/// processed bytes of `data`.
 ///
 /// # Errors
-/// An empty image, or one larger than the chip; what reading and writing meet.
+/// An empty image, an image larger than the chip, or a failure to read or write.
 pub fn encode(
     scheme: &Scheme,
     form: Form,

@@ -44,19 +44,19 @@ impl Marker {
 }
 
 impl PageGeometry {
-    /// Pages of these sizes, marked where Linux looks without knowing more, in a block's first page.
+    /// Geometry with these sizes, and with Linux's default position of markers in the first page of a block.
     ///
     /// # Errors
-    /// Sizes that no chip has.
+    /// No chip has these sizes.
     pub fn new(page_bytes: u32, oob_bytes: u32, pages_per_block: Option<u32>) -> Result<Self, EccError> {
         let marker = Marker { byte: Marker::usual_byte(page_bytes), pages: vec![0] };
         Self { page_bytes, oob_bytes, pages_per_block, pages: None, marker }.checked()
     }
 
-    /// The geometry, if a chip can have it.
+    /// Checks that a chip can have this geometry.
     ///
     /// # Errors
-    /// Sizes that no chip has.
+    /// No chip has these sizes.
     pub fn checked(self) -> Result<Self, EccError> {
         let within = |what, value: u64, least, most| {
             let good = (least..=most).contains(&value);
