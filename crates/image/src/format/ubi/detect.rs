@@ -410,9 +410,10 @@ impl Region {
         Ok(true)
     }
 
-    /// Includes PEBs before the first good EC header. PEBs within an earlier region are included if they are consecutive up to
-    /// the first PEB of that region, and none of its PEBs begins at one of them. That region is then data of these PEBs. PEBs that reach less far into the region remain part of it, because bytes of the
-    /// dump are missing there.
+    /// Includes PEBs before the first good EC header. PEBs within an earlier region are included if they are
+    /// consecutive up to the first PEB of that region, and none of its PEBs begins at one of them. That region is
+    /// then data of these PEBs. PEBs that reach less far into the region remain part of it, because bytes of the dump
+    /// are missing there.
     fn grow_down(
         &mut self,
         store: &mut dyn Store,
