@@ -1,4 +1,4 @@
-//! Partitions of the flash that a dump lists itself, and environments that belong together.
+//! Partitions that a dump lists itself, and pairs of environments.
 
 use std::ops::Range;
 
@@ -9,16 +9,16 @@ use super::probes::fdt::Node;
 use super::probes::uboot_env::{Header, begins_variable, describe};
 use super::{Part, View};
 
-/// Most partitions of one list.
+/// Largest number of partitions in a list.
 const MAX_PARTITIONS: usize = 256;
 
-/// Bytes between the places where a damaged environment is looked for.
+/// Distance between offsets at which a damaged environment is searched, bytes.
 const STEP: u64 = 4096;
 
-/// Bytes of it that are looked at: the header, and the name of a variable.
+/// Number of examined bytes of an environment: the header, and the name of a variable.
 const HEAD: usize = 128;
 
-/// Name of the list of partitions in arguments of the kernel.
+/// Name of the list of partitions in the kernel's arguments.
 const MTDPARTS: &str = "mtdparts";
 
 /// A partition of the flash.
@@ -26,17 +26,17 @@ const MTDPARTS: &str = "mtdparts";
 pub struct Partition {
     /// Source of the entry: `GPT`, `MBR`, `mtdparts`, `device tree`.
     pub source: &'static str,
-    /// Byte of the flash where the list stands.
+    /// Offset of the list in the flash.
     pub table_at: u64,
-    /// Device that it is on, where the list names one.
+    /// Device of the partition, if the list names one.
     pub device: Option<String>,
-    /// Its name.
+    /// Name of the partition.
     pub name: String,
-    /// First byte on the flash.
+    /// Offset in the flash.
     pub offset: u64,
-    /// Length in bytes; `None` for one that takes the rest of the flash.
+    /// Length in bytes; `None` if the partition extends to the end of the flash.
     pub len: Option<u64>,
-    /// It is not to be written.
+    /// True for a read-only partition.
     pub read_only: bool,
 }
 
@@ -45,13 +45,13 @@ impl Partition {
         Self { source, table_at: 0, device: None, name, offset, len, read_only: false }
     }
 
-    /// True for one that another copy of the list has, too.
+    /// True if another copy of the list contains the same partition.
     fn is_same(&self, other: &Self) -> bool {
         *self == Self { table_at: self.table_at, ..other.clone() }
     }
 }
 
-/// Leaves each partition once, although a dump has copies of the list.
+/// Removes duplicate partitions, because a dump may contain copies of the list.
 pub(super) fn without_copies(all: Vec<Partition>) -> Vec<Partition> {
     let mut kept: Vec<Partition> = Vec::new();
     for partition in all {
@@ -62,7 +62,8 @@ pub(super) fn without_copies(all: Vec<Partition>) -> Vec<Partition> {
     kept
 }
 
-/// The partitions of `mtdparts` among the variables of an environment: a variable of its own, or within the arguments of the kernel.
+/// Partitions of `mtdparts` in the variables of an environment, either in its own variable or in the kernel's
+/// arguments.
 pub(super) fn of_variables(variables: &[(String, String)]) -> Vec<Partition> {
     let of_own = variables.iter().find(|(name, _)| name == "mtdparts").map(|(_, value)| value.as_str());
     let within = || {
@@ -74,13 +75,14 @@ pub(super) fn of_variables(variables: &[(String, String)]) -> Vec<Partition> {
     parse_mtdparts(text.trim_start_matches("mtdparts="))
 }
 
-/// Parses `ID:SIZE[@OFFSET](NAME)[ro],..;ID:..` as Linux's command line parser reads it.
+/// Parses `ID:SIZE[@OFFSET](NAME)[ro],..;ID:..` in the same way as Linux's command line parser.
 fn parse_mtdparts(text: &str) -> Vec<Partition> {
     let text = text.split_whitespace().next().unwrap_or_default();
     let devices = text.split(';').filter_map(|device| device.rsplit_once(':').or(None).map(|_| device));
     let mut all = Vec::new();
     for device in devices {
-        // A name of a device may hold colons: the sizes follow the last one before the first comma or parenthesis.
+        // The name of a device may contain colons; the sizes follow the last colon before the first comma or
+        // parenthesis.
         let list_at = device.find(['(', ',']).unwrap_or(device.len());
         let Some(colon) = device[..list_at].rfind(':') else { continue };
         let (id, list) = (&device[..colon], &device[colon + 1..]);
@@ -95,7 +97,7 @@ fn parse_mtdparts(text: &str) -> Vec<Partition> {
     all
 }
 
-/// Splits a list at commas outside of parentheses.
+/// Splits a list at commas outside parentheses.
 fn split_definitions(list: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_u32;
     list.split(move |c| {
@@ -120,7 +122,7 @@ fn parse_definition(text: &str, next: u64) -> Option<Partition> {
     Some(Partition { read_only: flags.contains("ro"), ..Partition::new(MTDPARTS, name, offset, len) })
 }
 
-/// A number in decimal or hexadecimal, with `k`, `m` or `g`.
+/// Parses a number in decimal or hexadecimal, with an optional `k`, `m` or `g`.
 fn parse_size(text: &str) -> Option<u64> {
     let (digits, shift) = match text.chars().last()? {
         'k' | 'K' => (&text[..text.len() - 1], 10),
@@ -135,7 +137,7 @@ fn parse_size(text: &str) -> Option<u64> {
     number.checked_mul(1 << shift)
 }
 
-/// The partitions of a device tree: those below a node that is compatible with `fixed-partitions`.
+/// Partitions of a device tree, below a node that is compatible with `fixed-partitions`.
 pub(super) fn of_tree(nodes: &[Node]) -> Vec<Partition> {
     let mut all = Vec::new();
     for parent in nodes.iter().filter(|node| node.text("compatible").as_deref() == Some("fixed-partitions")) {
@@ -161,7 +163,7 @@ pub(super) fn of_tree(nodes: &[Node]) -> Vec<Partition> {
     all
 }
 
-/// Environments that belong together: the one that U-Boot uses is marked, and a second one whose CRC is wrong is added.
+/// Pairs environments: marks the one that U-Boot uses, and adds a second one whose CRC is wrong.
 pub(super) fn with_pairs(
     mut parts: Vec<Part>,
     view: &View<'_>,
@@ -192,7 +194,7 @@ pub(super) fn with_pairs(
     parts
 }
 
-/// True for one copy of a pair: only such a copy has a flag.
+/// True for one copy of a pair, because only such a copy has a flag.
 fn is_redundant(part: &Part) -> bool {
     part.level == 0 && part.kind == Kind::UbootEnv && flag(part).is_some()
 }
@@ -204,7 +206,7 @@ fn flag(part: &Part) -> Option<u64> {
     })
 }
 
-/// True when U-Boot prefers the first of two copies by their flags, which count modulo 256.
+/// True if U-Boot prefers the first of two copies by their flags, which count modulo 256.
 pub(crate) const fn is_newer(one: u64, two: u64) -> bool {
     match (one, two) {
         (0xFF, 0) => false,
@@ -213,10 +215,10 @@ pub(crate) const fn is_newer(one: u64, two: u64) -> bool {
     }
 }
 
-/// Adds the second copy of a redundant environment where its CRC is wrong, or where it is erased.
+/// Adds the second copy of a redundant environment if its CRC is wrong, or if it is erased.
 fn add_damaged(parts: &mut Vec<Part>, view: &View<'_>, partitions: &[Partition]) {
     let mut envs = parts.iter().filter(|part| is_redundant(part));
-    // Of two good ones nothing is missing.
+    // With two good copies, none is missing.
     let (Some(good), None) = (envs.next().cloned(), envs.next()) else { return };
     let Some(at) = lost_copy(parts, view, partitions, &good) else { return };
     let Some(bytes) = usize::try_from(good.len).ok().and_then(|len| view.bytes(at, len)) else { return };
@@ -228,7 +230,7 @@ fn add_damaged(parts: &mut Vec<Part>, view: &View<'_>, partitions: &[Partition])
     *parts = parts.drain(..).flat_map(|part| around(part, &lost)).collect();
 }
 
-/// A part without what another one takes from it. That one follows the part in which it begins.
+/// Splits a part around another part that lies in it. The other part follows the part in which it begins.
 fn around(part: Part, new: &Part) -> Vec<Part> {
     if part.level > 0 || part.end() <= new.offset || new.end() <= part.offset {
         return vec![part];
@@ -239,8 +241,8 @@ fn around(part: Part, new: &Part) -> Vec<Part> {
     [Some(before), own, Some(behind)].into_iter().flatten().filter(|part| part.len > 0).collect()
 }
 
-/// Place of the copy that belongs to a good one: where a partition for it begins, in a stretch beside the good one that has just its size, or where
-/// variables begin.
+/// Offset of the second copy for a good one: the start of a partition for it, a range next to the good copy with
+/// exactly its size, or an offset at which variables begin.
 fn lost_copy(parts: &[Part], view: &View<'_>, partitions: &[Partition], good: &Part) -> Option<u64> {
     let stretches = stretches(parts);
     let has_room = |at: &u64| {
@@ -272,7 +274,7 @@ fn lost_copy(parts: &[Part], view: &View<'_>, partitions: &[Partition], good: &P
     steps.filter(has_room).filter(begins).min_by_key(|at| at.abs_diff(good.offset))
 }
 
-/// Stretches of bytes that are in no part of known format.
+/// Ranges that are in no part with a known format.
 fn stretches(parts: &[Part]) -> Vec<Range<u64>> {
     let mut all: Vec<Range<u64>> = Vec::new();
     for part in parts.iter().filter(|part| part.level == 0 && part.kind.is_gap()) {

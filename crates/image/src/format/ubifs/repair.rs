@@ -237,7 +237,7 @@ fn is_possible(superblock: &Superblock) -> bool {
     superblock.grown(superblock.max_leb_count).check().is_ok()
 }
 
-/// Parameters of a filesystem like the one that was.
+/// Parameters of a filesystem like the former one.
 fn format_options(superblock: Option<&Superblock>, most: u32, root: Option<&Inode>) -> FormatOptions {
     let default = FormatOptions { max_lebs: Some(most), ..FormatOptions::default() };
     let mut options = match superblock {
