@@ -106,7 +106,7 @@ pub(crate) fn shape(head: &[u8], len: u64, magic: impl Fn(u64) -> Option<u16>) -
     best.map(|(shape, (count, _))| (shape.page, shape.block, count))
 }
 
-/// True where these bytes can be the lookup table of a block: nearly all of its numbers are free, deleted or small.
+/// True if these bytes can be the lookup table of a block: nearly all of its IDs are free, deleted or small.
 fn has_ids(table: &[u8]) -> bool {
     let is_id = |id: &&[u8]| id.le16(0) == 0xFFFF || id.le16(0) & 0x7FFF < 0x2000;
     let all = table.chunks_exact(2).len();
@@ -114,7 +114,7 @@ fn has_ids(table: &[u8]) -> bool {
 }
 
 fn begins(head: &[u8]) -> bool {
-    // Ids of objects: free, or small numbers with a flag.
+    // IDs of objects: free, or small numbers with a flag.
     let first = head.le16(0);
     (first == 0xFFFF || first & 0x7FFF < 0x2000) && Shape::all().any(|shape| shape.first(head).is_some())
 }
@@ -131,7 +131,8 @@ fn probe(view: &View<'_>) -> Option<ProbeMatch> {
     )
 }
 
-/// True if the part starts behind the first block of a dump, and this block can be the first one of the filesystem: its magic number is damaged, or it was just erased.
+/// True if the part starts after the first block of a dump, and this block can be the first block of the filesystem:
+/// its magic number is damaged, or it was just erased.
 fn is_behind_first(view: &View<'_>, page: u64, block: u64) -> bool {
     let entries = Shape { page, block }.entry_bytes();
     view.start() == block
