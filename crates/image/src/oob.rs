@@ -170,21 +170,21 @@ impl Corrected {
         self.offset + at / page * u64::from(self.pages.stride()) + at % page
     }
 
-    /// The byte of the data in the pages that is a byte of the dump; `None` in the OOB and before the first page.
+    /// Offset in the pages' data of a byte of the dump; `None` in the OOB and before the first page.
     pub fn data_byte(&self, at: u64) -> Option<u64> {
         let (page, stride) = (u64::from(self.pages.page_bytes), u64::from(self.pages.stride()));
         let at = at.checked_sub(self.offset)?;
         (at % stride < page).then(|| at / stride * page + at % stride)
     }
 
-    /// The byte of the dump that marks the block bad in which a byte of the data is.
+    /// Offset in the dump of the bad block marker for the block with this byte of the data.
     pub(super) fn bad_mark(&self, at: u64) -> u64 {
         let block = u64::from(self.pages.block_bytes());
         let page = self.pages.page_bytes;
         self.file_byte(at - at % block) + u64::from(page) + u64::from(Marker::usual_byte(page))
     }
 
-    /// PEBs or eraseblocks whose blocks are marked bad.
+    /// Numbers of PEBs or eraseblocks whose blocks are marked bad.
     pub(super) fn bad_pebs(&self, image: &ImageLocation) -> Vec<u32> {
         let Some(peb_bytes) = image.block_bytes() else { return Vec::new() };
         let bytes = u64::from(self.pages.block_bytes());
@@ -193,7 +193,7 @@ impl Corrected {
         pebs.filter_map(|pnum| u32::try_from(pnum).ok()).collect()
     }
 
-    /// First bytes of the pages with data that the ECC could not correct, in the image that they are in.
+    /// Offsets in the image of the pages with data that the ECC could not correct.
     pub(super) fn lost_pages(&self, image: &ImageLocation) -> Vec<u64> {
         let page_bytes = u64::from(self.pages.page_bytes);
         let failures = self.reports().flat_map(|report| &report.uncorrectable);
@@ -210,14 +210,14 @@ impl Corrected {
         )
     }
 
-    /// Place of a page in the notes, of its first byte in the file.
+    /// Text about the position of a page in notes, from its offset in the file.
     pub(super) fn place_of_page(at: u64) -> String {
         format!("byte {at:#x} of the file")
     }
 }
 
-/// Takes the OOB out of a file from a byte on, and corrects what it protects. Finding out the codes takes longer than the correction: who
-/// knows the regions hands them over.
+/// Removes the OOB from a file from an offset on, and corrects the pages. Finding the codes takes longer than the
+/// correction, so known regions can be passed.
 pub(super) fn correct(
     file: &File,
     start: u64,
@@ -252,12 +252,12 @@ pub(super) fn correct(
     Ok((out, Corrected { offset: start, pages, regions: corrected, bad_blocks }, regions))
 }
 
-/// The geometry of pages that were found.
+/// Geometry of the pages that were found.
 pub(super) fn geometry(pages: PageShape) -> Result<PageGeometry, ImageError> {
     Ok(PageGeometry::new(pages.page_bytes, pages.oob_bytes, Some(pages.pages_per_block))?)
 }
 
-/// A file from a byte on, whatever its own position is.
+/// A file from an offset on, independent of its own position.
 struct Pages<'f> {
     file: &'f File,
     at: u64,

@@ -1,7 +1,8 @@
-//! The wear levelling of ESP-IDF beneath FAT (facts of `WL_Flash.cpp` and `WL_Ext_Safe.cpp`, Apache-2.0).
+//! ESP-IDF's wear levelling below FAT (facts of `WL_Flash.cpp` and `WL_Ext_Safe.cpp`, Apache-2.0).
 //!
-//! A partition has one sector more than its data: the dummy, into which the next sector is copied after every 16 erases, so that it moves through the
-//! partition. Behind the data are two copies of the state, each with a record for each move of the turn, and the configuration.
+//! A partition has one sector more than its data, the dummy. After every 16 erases, the next sector is copied into
+//! the dummy, so that the dummy moves through the partition. After the data are two copies of the state, each with a
+//! record for each move of the turn, and the configuration.
 
 use floatgate_media::crc;
 use floatgate_stack::{Store, StoreError};
@@ -11,32 +12,32 @@ use super::{Opened, broken, fat, fs, unsupported};
 use crate::map::Numbers as _;
 use floatgate_stack::fs::Error;
 
-/// Bytes of the configuration that are looked at: eight numbers and their CRC.
+/// Number of examined bytes of the configuration: eight numbers and their CRC.
 pub(crate) const CONFIG_BYTES: usize = 36;
 
-/// Bytes of a state, and of a record of a move behind it.
+/// Size of a state, and of a record of a move after it, bytes.
 const STATE: usize = 64;
 const RECORD: u64 = 16;
 
-/// Versions of the layer. Records of the first one are bytes that are not FFh.
+/// Versions of the layer. In the first version, records are bytes other than FFh.
 const VERSIONS: std::ops::RangeInclusive<u32> = 1..=2;
 
-/// Smallest partition: dummy, data, two states and configuration.
+/// Number of sectors in the smallest partition: dummy, data, two states and configuration.
 const SECTORS_MIN: u64 = 5;
 
-/// Largest partition.
+/// Size of the largest partition, bytes.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// Sign of a write that a power cut has interrupted in safe mode, and the bytes that it takes at the end of the data.
+/// Mark of a write that a power cut interrupted in safe mode, and its number of bytes at the end of the data.
 const SAFE_SIGN: u32 = 0x1234_5678;
 const SAFE_BYTES: u64 = 2 * WearLevelling::SECTOR;
 
-/// The CRC of the layer: CRC-32 with a register of zeros at the start, as a start value of FFFFFFFFh gives it.
+/// CRC of the layer: CRC-32 with a register of zeros at the start, which results from a start value of FFFFFFFFh.
 fn sum(bytes: &[u8]) -> u32 {
     !crc::ubi_update(0, bytes)
 }
 
-/// Reads bytes; `None` behind the end.
+/// Reads bytes; `None` after the end.
 type Reader<'r> = dyn Fn(u64, &mut [u8]) -> Option<()> + 'r;
 
 /// States with good CRCs.
@@ -48,7 +49,7 @@ pub(crate) enum States {
 }
 
 impl States {
-    /// Words for people.
+    /// Text for display.
     pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::Both => "both good",
@@ -58,23 +59,23 @@ impl States {
     }
 }
 
-/// The layer over a partition.
+/// Wear levelling of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WearLevelling {
-    /// Bytes of the data.
+    /// Size of the data, bytes.
     data: u64,
-    /// Number of the sector that holds nothing.
+    /// Number of the dummy sector.
     dummy: u64,
-    /// Turns of the dummy through the partition.
+    /// Number of turns of the dummy through the partition.
     turns: u64,
     states: States,
 }
 
 impl WearLevelling {
-    /// Bytes of a sector of the flash.
+    /// Size of a sector of the flash, bytes.
     pub(crate) const SECTOR: u64 = 4096;
 
-    /// Bytes of the partition that a configuration tells; `None` of something else.
+    /// Size of the partition that a configuration states, bytes; `None` for other data.
     pub(crate) fn partition_bytes(config: &[u8; CONFIG_BYTES]) -> Option<u64> {
         let config = &config[..];
         let sector = Self::SECTOR as u32;
@@ -90,7 +91,7 @@ impl WearLevelling {
         (is_config && is_size).then_some(bytes)
     }
 
-    /// The layer over a partition of `len` bytes; `None` if it has none.
+    /// Wear levelling of a partition of `len` bytes; `None` if the partition has none.
     pub(crate) fn read(read: &Reader<'_>, len: u64) -> Option<Self> {
         let mut config = [0; CONFIG_BYTES];
         read(len.checked_sub(Self::SECTOR)?, &mut config)?;
@@ -121,7 +122,7 @@ impl WearLevelling {
         self.dummy
     }
 
-    /// Moves of the dummy.
+    /// Number of moves of the dummy.
     pub(crate) const fn moves(&self) -> u64 {
         self.turns * (self.data / Self::SECTOR + 1) + self.dummy
     }
@@ -130,7 +131,7 @@ impl WearLevelling {
         self.states
     }
 
-    /// Place of a byte of the data in the partition.
+    /// Offset in the partition of a byte of the data.
     const fn place(&self, at: u64) -> u64 {
         let place = (self.data - self.turns * Self::SECTOR % self.data + at) % self.data;
         if place < self.dummy * Self::SECTOR { place } else { place + Self::SECTOR }
