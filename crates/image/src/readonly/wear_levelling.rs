@@ -141,7 +141,7 @@ impl WearLevelling {
 /// State of the layer.
 struct State {
     at: u64,
-    /// Number of sectors, the dummy among them.
+    /// Number of sectors, including the dummy.
     sectors: u64,
     turns: u64,
     version: u32,
@@ -155,7 +155,7 @@ impl State {
         let bytes = &bytes[..];
         let version = bytes.le32(24);
         let is_good = match version {
-            // The first version has its CRC in the place of the number of the device.
+            // In the first version, the CRC is at the position of the device number.
             1 => sum(&bytes[..28]) == bytes.le32(28),
             _ => sum(&bytes[..60]) == bytes.le32(60),
         };
@@ -170,7 +170,7 @@ impl State {
         })
     }
 
-    /// Number of the dummy: the first move of the turn without a record.
+    /// Number of the dummy sector: the first move of the turn without a record.
     fn dummy(&self, read: &Reader<'_>) -> Option<u64> {
         for number in 0..self.sectors {
             let mut record = [0; RECORD as usize];
@@ -182,7 +182,7 @@ impl State {
         Some(self.sectors - 1)
     }
 
-    /// True when a record says that the dummy has moved on from a sector.
+    /// True if a record states that the dummy has moved on from a sector.
     fn is_moved(&self, number: u32, record: &[u8]) -> bool {
         if self.version == 1 {
             return record.first() != Some(&0xFF);
@@ -194,11 +194,11 @@ impl State {
     }
 }
 
-/// Data of a partition in their order.
+/// Data of a partition in its order.
 struct Levelled {
     media: Media,
     layer: WearLevelling,
-    /// A sector that a power cut has left without its data, and the bytes that safe mode has kept of it.
+    /// A sector whose data a power cut has lost, and its bytes that safe mode has saved.
     restored: Option<(u64, Vec<u8>)>,
 }
 
@@ -219,7 +219,7 @@ impl Levelled {
         Some(())
     }
 
-    /// Sectors of `fat_bytes` that safe mode puts back at the next mount.
+    /// Restores sectors of `fat_bytes` that safe mode writes back at the next mount.
     fn restore(&mut self, fat_bytes: u64) -> Option<()> {
         let at = self.layer.data.checked_sub(SAFE_BYTES)?;
         let mut state = [0; 16];
@@ -232,7 +232,7 @@ impl Levelled {
         }
         let mut kept = vec![0; usize::try_from(WearLevelling::SECTOR).ok()?];
         self.read_sectors(at + WearLevelling::SECTOR, &mut kept)?;
-        // What was to be erased is erased.
+        // Sectors that should be erased are erased.
         let from = usize::try_from(first.checked_mul(fat_bytes)?).ok()?.min(kept.len());
         let to = usize::try_from(first.checked_add(count)?.checked_mul(fat_bytes)?).ok()?.min(kept.len());
         kept.get_mut(from..to)?.fill(0xFF);
